@@ -1,0 +1,316 @@
+/* tj.h - torch.compile for C: trace a C function over tensors, guard the trace, run fused kernels.
+ *
+ * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it: the first call records
+ * what the body asks for, the graph is lowered to fused kernels and compiled in this process; later
+ * calls match what the body asks for against the record and run the kernels. What does not match is
+ * traced anew, and tj_explain() says why.
+ *
+ * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
+ *   (tj_push/tj_pop); tj_escape() moves it one scope out, tj_retain() keeps it until tj_release().
+ *   Cells (tj_param) belong to the engine and live until tj_release() or the last tj_close().
+ * Errors.  Nothing aborts. An op that fails returns a poison tensor, ops on poison return poison, and the
+ *   context keeps the first error until tj_check().
+ * Threads.  A context serves one thread at a time; tj_ctx_clone() makes one for another thread over the
+ *   same engine. Functions, cells and retained tensors may be used from every clone.
+ * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it,
+ *   the ordinals of random ops do: give two random ops of one expression a statement each.
+ */
+#ifndef TJ_H
+#define TJ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined(__GNUC__)
+#define TJ_API __attribute__((visibility("default")))
+#else
+#define TJ_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TJ_VERSION "0.1.0"
+#define TJ_MAX_RANK 16
+
+/* ---- dtypes -------------------------------------------------------------------------------------- */
+
+/* The one table of dtypes.   name  text    C type    category; promotion never leaves the higher category */
+#define TJ_DTYPE_MAP(X)                 \
+	X(BOOL, "bool", uint8_t,  BOOL)     \
+	X(U8,   "u8",   uint8_t,  INT)      \
+	X(I32,  "i32",  int32_t,  INT)      \
+	X(I64,  "i64",  int64_t,  INT)      \
+	X(F32,  "f32",  float,    FLOAT)    \
+	X(F64,  "f64",  double,   FLOAT)
+
+typedef enum tj_dtype {
+#define X(name, text, ctype, cat) TJ_##name,
+	TJ_DTYPE_MAP(X)
+#undef X
+	TJ_DTYPE_COUNT
+} tj_dtype;
+
+TJ_API const char *tj_dtype_name(tj_dtype dtype); /* "f32"; "?" for what is none */
+TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 for what is none */
+
+/* ---- errors -------------------------------------------------------------------------------------- */
+
+/* The one table of status codes. */
+#define TJ_STATUS_MAP(X)                                                  \
+	X(OK,          "ok")                                                  \
+	X(ERR_ARG,     "invalid argument")                                    \
+	X(ERR_SHAPE,   "shapes do not fit")                                   \
+	X(ERR_DTYPE,   "dtype not accepted")                                  \
+	X(ERR_INDEX,   "index out of range")                                  \
+	X(ERR_DIV,     "integer division by zero")                            \
+	X(ERR_LIMIT,   "limit exceeded")                                      \
+	X(ERR_STATE,   "wrong place or time for this call")                   \
+	X(ERR_FOREIGN, "tensor belongs to another context")                   \
+	X(ERR_DEAD,    "tensor used after its scope was popped")              \
+	X(ERR_NOMEM,   "out of memory")                                       \
+	X(ERR_COMPILE, "code generation failed")                              \
+	X(ERR_PARSE,   "text does not parse")                                 \
+	X(ERR_BODY,    "function body did not return")
+
+typedef enum tj_status {
+#define X(name, text) TJ_##name,
+	TJ_STATUS_MAP(X)
+#undef X
+	TJ_STATUS_COUNT
+} tj_status;
+
+typedef struct tj_ctx tj_ctx;       /* what one thread works with */
+typedef struct tj_tensor tj_tensor; /* a handle: a value, a cell, or a number in the handle's own bits */
+typedef struct tj_fn tj_fn;         /* a compiled function */
+typedef struct tj_scope tj_scope;   /* an open scope */
+
+/* An error, whole. Valid until the context's next error or tj_close(). */
+typedef struct tj_error {
+	tj_status code;
+	const char *op;      /* "matmul", or the name of the call */
+	const char *message; /* "inner dimensions differ: f32[64,128] x f32[256,10] (128 and 256)" */
+	const char *site;    /* "train.c:41"; callers follow, innermost first */
+	const char *hint;    /* what would avoid it, or "" */
+} tj_error;
+
+TJ_API const char *tj_strerror(tj_status status);
+TJ_API tj_status tj_check(tj_ctx *c);              /* the first error since the last check, and forgets it */
+TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() returned, or NULL */
+TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: message, then the hint */
+
+/* The file:line of a call, handed on by the thin macros over the calls that may fail. */
+#define TJ_STR_(x) #x
+#define TJ_STR(x) TJ_STR_(x)
+#define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
+
+/* ---- lists, shapes, option structs --------------------------------------------------------------- */
+
+/* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END: each argument is named once,
+ * and a NULL inside a list of tensors is an error instead of its end. */
+#define TJ_END_DIM INT64_MIN
+#define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
+
+typedef const int64_t *tj_dims;          /* sizes or axes, up to TJ_END_DIM */
+typedef tj_tensor *const *tj_list;       /* tensors, up to TJ_END */
+TJ_API extern const int64_t tj_no_dims[1];
+TJ_API extern tj_tensor *const tj_no_tensors[1];
+#define TJ_0D tj_no_dims                 /* the shape of a 0-d tensor */
+#define TJ_ALL ((tj_dims)0)              /* all axes */
+#define TJ_NONE tj_no_tensors            /* the empty list */
+
+#ifndef __cplusplus
+#define TJ_SHAPE(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
+#define TJ_AXES(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
+#define TJ_LIST(...) ((tj_tensor *const[]){ __VA_ARGS__, TJ_END })
+#define TJ_SCALARS(...) ((const tj_scalar[]){ __VA_ARGS__, tj_scalar_end() })
+#define TJ_OPTS(type, ...) (&(const type){ .size = sizeof(type), __VA_ARGS__ })
+#endif
+
+/* ---- contexts ------------------------------------------------------------------------------------ */
+
+typedef struct tj_open_opts {
+	size_t size;
+	uint64_t seed;         /* of the random numbers; 0 is a seed like another */
+	const char *log;       /* like TJ_LOG, which it overrides: "graph,guards,recompiles" */
+	void (*log_to)(void *self, const char *line); /* default: stderr */
+	void *log_self;
+	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
+	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
+	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
+} tj_open_opts;
+
+TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* NULL when out of memory; the thread's current context */
+TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);           /* a context for another thread, same engine */
+TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current one; returns the former */
+TJ_API tj_ctx *tj_ctx_current(void);
+TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
+TJ_API void tj_seed(tj_ctx *c, uint64_t seed);    /* restarts the random numbers: key and ordinal */
+
+/* ---- scopes and lifetimes ------------------------------------------------------------------------ */
+
+TJ_API tj_scope *tj_push(tj_ctx *c);
+TJ_API void tj_pop(tj_scope *s);                       /* frees the tensors of s and of scopes opened since */
+TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* now of the parent scope; returns t */
+TJ_API tj_tensor *tj_retain_at(const char *site, tj_tensor *t); /* a reference to hold; use what it returns */
+TJ_API void tj_release(tj_tensor *t);                  /* gives one reference of a retained tensor or a cell back */
+#define tj_escape(t) tj_escape_at(TJ_SITE, t)
+#define tj_retain(t) tj_retain_at(TJ_SITE, t)
+
+/* ---- numbers ------------------------------------------------------------------------------------- */
+
+/* A number is a handle: its bits carry it, nothing is allocated, any operand may be one. Its category (int or
+ * float) takes part in promotion and in the guards; its value never does: it is a run-time argument. */
+TJ_API tj_tensor *tj_f(double value);
+TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison: see tj_full() */
+#define tj_i(value) tj_i_at(TJ_SITE, value)
+
+/* ---- tensors ------------------------------------------------------------------------------------- */
+
+/* New tensors copy data: row-major, product of the sizes elements, host memory. */
+TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
+TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
+#define tj_from_data(c, dtype, shape, data) tj_from_data_at(TJ_SITE, c, dtype, shape, data)
+#define tj_constant(c, dtype, shape, data) tj_constant_at(TJ_SITE, c, dtype, shape, data)
+
+TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 for what is no tensor */
+TJ_API int64_t tj_dim(const tj_tensor *t, int axis);    /* negative axes count from the end; -1 out of range */
+TJ_API int64_t tj_numel(const tj_tensor *t);
+TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
+TJ_API bool tj_is_poison(const tj_tensor *t);
+
+/* Values. In a body each of these is a boundary: all that is pending runs first. */
+TJ_API const void *tj_data_at(const char *site, tj_tensor *t); /* row-major, valid until the scope pops or the cell's next commit */
+TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
+TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
+TJ_API bool tj_truth_at(const char *site, tj_tensor *t);       /* t != 0 */
+TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes);
+#define tj_data(t) tj_data_at(TJ_SITE, t)
+#define tj_item(t) tj_item_at(TJ_SITE, t)
+#define tj_item_i(t) tj_item_i_at(TJ_SITE, t)
+#define tj_truth(t) tj_truth_at(TJ_SITE, t)
+#define tj_read(t, dst, bytes) tj_read_at(TJ_SITE, t, dst, bytes)
+
+/* Cells: the only mutable tensors. Inside a compiled function an assign is seen by what follows it, and all
+ * assigns commit together at the end of the outermost call; a call that fails commits nothing. */
+TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
+TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
+TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */
+#define tj_param(c, dtype, shape) tj_param_at(TJ_SITE, c, dtype, shape)
+#define tj_assign(cell, value) tj_assign_at(TJ_SITE, cell, value)
+#define tj_write(cell, data, bytes) tj_write_at(TJ_SITE, cell, data, bytes)
+
+/* ---- compiled functions -------------------------------------------------------------------------- */
+
+/* A body sees nin placeholders in `in` and sets each of out[0..nout-1]. It runs once per call. */
+typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
+
+typedef enum tj_mode { TJ_VERIFY } tj_mode; /* the body runs on every call and is matched: sound for any C function */
+typedef enum tj_numerics { TJ_STRICT } tj_numerics; /* compiled = evaluator, bit for bit */
+typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is */
+
+/* Why a call was traced anew; handed to .on_recompile. Strings live for the callback. */
+typedef struct tj_reason {
+	const char *fn;       /* name of the function */
+	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ... */
+	int arg, dim;         /* argument and dimension, or -1 */
+	int event;            /* number of the event in its segment, or -1 */
+	const char *expected; /* what the nearest trace has */
+	const char *found;
+	const char *site;     /* the user's file:line */
+	const char *hint;     /* what would avoid it */
+	const char *text;     /* all of it in a line */
+} tj_reason;
+
+typedef struct tj_compile_opts {
+	size_t size;
+	const char *name;      /* in dumps, logs and kernels */
+	int nin, nout;
+	tj_mode mode;
+	tj_numerics numerics;
+	tj_int_div_zero int_div_zero;
+	int max_entries;       /* argument signatures kept; 0: 64. The least recently used goes first */
+	void (*on_recompile)(void *self, const tj_reason *why);
+	void *on_recompile_self;
+} tj_compile_opts;
+
+/* Scalars of a call, declared rather than captured; read in the body by tj_arg_f/tj_arg_i. */
+typedef enum tj_scalar_kind { TJ_SCALAR_END, TJ_SCALAR_F, TJ_SCALAR_I } tj_scalar_kind;
+typedef struct tj_scalar {
+	tj_scalar_kind kind;
+	double f;
+	int64_t i;
+} tj_scalar;
+static inline tj_scalar TJ_F(double f) { tj_scalar s = { TJ_SCALAR_F, f, 0 }; return s; }
+static inline tj_scalar TJ_I(int64_t i) { tj_scalar s = { TJ_SCALAR_I, 0, i }; return s; }
+static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 0 }; return s; }
+
+TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
+TJ_API void tj_fn_free(tj_fn *f); /* while no call of it runs; the last tj_close() does it too */
+TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */
+TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
+TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
+TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call as a number: bound at run time */
+TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: part of the key */
+#define tj_compile(c, body, self, opts) tj_compile_at(TJ_SITE, c, body, self, opts)
+#define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
+#define tj_call1(f, in) tj_call1_at(TJ_SITE, f, in)
+#define tj_call_ex(f, out, in, scalars) tj_call_ex_at(TJ_SITE, f, out, in, scalars)
+#define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
+#define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)
+
+/* ---- looking inside ------------------------------------------------------------------------------ */
+
+typedef struct tj_stats {
+	size_t size;
+	uint64_t calls, hits, recordings, side_exits, boundaries, recomputed, failures;
+	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
+	uint64_t code_bytes;
+	double trace_ms, lower_ms, codegen_ms; /* spent in all */
+} tj_stats;
+
+typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE } tj_dump_what;
+
+TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and why */
+TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
+TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller */
+TJ_API tj_status tj_log(tj_ctx *c, const char *topics);        /* replaces the topics; "help" lists them */
+TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; what is missing says why: "llvm: ..." */
+
+/* ---- ops ----------------------------------------------------------------------------------------- */
+/* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
+ * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. */
+/* >>> ops */
+/* <<< ops */
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+/* C++17: temporaries that live to the end of the full expression. Options are set field by field. */
+namespace tj {
+template <unsigned N> struct dims {
+	int64_t v[N + 1];
+	operator tj_dims() const { return v; }
+};
+template <unsigned N> struct list {
+	tj_tensor *v[N + 1];
+	operator tj_list() const { return v; }
+};
+template <unsigned N> struct scalars {
+	tj_scalar v[N + 1];
+	operator const tj_scalar *() const { return v; }
+};
+template <class... T> dims<sizeof...(T)> make_dims(T... t) { return {{ static_cast<int64_t>(t)..., TJ_END_DIM }}; }
+template <class... T> list<sizeof...(T)> make_list(T... t) { return {{ static_cast<tj_tensor *>(t)..., TJ_END }}; }
+template <class... T> scalars<sizeof...(T)> make_scalars(T... t) { return {{ t..., tj_scalar_end() }}; }
+} // namespace tj
+#define TJ_SHAPE(...) (tj::make_dims(__VA_ARGS__))
+#define TJ_AXES(...) (tj::make_dims(__VA_ARGS__))
+#define TJ_LIST(...) (tj::make_list(__VA_ARGS__))
+#define TJ_SCALARS(...) (tj::make_scalars(__VA_ARGS__))
+#endif
+
+#endif

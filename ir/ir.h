@@ -1,0 +1,196 @@
+/* ir: the graph IR. One op per line, SSA, hash-consed; emitting simplifies. Whole IR on one screen, then the
+ * prototypes by file.
+ *
+ *   %0 = input f32[4,8] slot=0
+ *   %1 = num f64 slot=0
+ *   %2 = cast f32[] %1 dtype=f32
+ *   %3 = add f32[4,8] %0 %2
+ *   ret %3
+ */
+#ifndef TJ_IR_IR_H
+#define TJ_IR_IR_H
+
+#include "runtime/base.h"
+
+/* ---- ops ---- */
+typedef enum ir_op {
+#define OP(name, ...) IR_##name,
+#include "ir/ops.def"
+#undef OP
+	IR_OPS,            /* count of the public ops; what follows are the leaves of a graph */
+	IR_input = IR_OPS, /* external value.  attr: slot, constant?, then strides[rank]; elements from data of the slot */
+	IR_num,            /* run-time number, 0-d f64 or i64.  attr: slot */
+	IR_const,          /* one value, any shape.  attr: the bits (int64_t, or of the double it is exact in) */
+	IR_data,           /* constant data, row-major.  attr: index into g->data */
+	IR_OP_COUNT
+} ir_op;
+
+enum { /* flags of ops.def */
+	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128
+};
+
+/* CLASSES: prototype after the operands, and what the attributes hold once normalised (ir_infer).
+ *   UNARY BINARY TERNARY   operands only
+ *   CAST     dtype                     {dtype}
+ *   SHAPE    dims                      {size...}
+ *   AXES     axes                      {axis...}          raw TJ_ALL: no ints
+ *   AXIS     axis                      {axis}
+ *   AXIS2    a, b                      {axis, axis}
+ *   SLICE    axis, start, stop, step   {axis, start, stop, step}   normalised: start in range, size by step; see infer.c
+ *   LIST     list, axis                {axis}             any number of operands
+ *   REDUCE   axes, keepdim             {keepdim, axis...} sorted, none for all
+ *   ARG      axis, keepdim             {keepdim, axis}    axis -1 after normalising: flattened
+ *   VAR      axes, correction, keepdim {keepdim, correction, axis...}
+ *   INDEX    a, axis, index            {axis}
+ *   SCATTER  a, axis, index, src       {axis}
+ *   COUNT    index, n                  {n}
+ *   FULL     dtype, dims, value        {dtype, size...}   operand: the value
+ *   ARANGE   dtype, start, stop, step  {dtype, start, stop, step}
+ *   EYE      dtype, n, m               {dtype, n, m}
+ *   RANDOM   dtype, dims               {dtype, size...}   operands: num key, num ordinal (added by the tracer)
+ *   NORM3    a, weight, bias, eps      operands (eps a number)
+ *   NORM2    a, weight, eps            operands
+ */
+typedef enum ir_opclass {
+	IR_UNARY, IR_BINARY, IR_TERNARY, IR_CAST, IR_SHAPE, IR_AXES, IR_AXIS, IR_AXIS2, IR_SLICE, IR_LIST, IR_REDUCE_, IR_ARG,
+	IR_VAR, IR_INDEX, IR_SCATTER, IR_COUNT, IR_FULL, IR_ARANGE, IR_EYE, IR_RANDOM, IR_NORM3, IR_NORM2, IR_LEAF
+} ir_opclass;
+
+typedef struct ir_opinfo {
+	const char *name, *doc;
+	uint8_t opclass;  /* ir_opclass */
+	uint8_t nsrc;     /* operands; 255: any number */
+	uint16_t flags;
+	uint8_t math;     /* bit RT_I, RT_F, RT_D: ir/math.inc has it */
+	uint8_t type, shape; /* rules, private to infer.c */
+} ir_opinfo;
+extern const ir_opinfo ir_ops[IR_OP_COUNT];
+
+/* ---- what is known of a value without its data ---- */
+typedef struct ir_meta {
+	uint8_t dtype, rank;
+	bool weak;            /* a number: takes part in promotion by category only */
+	int64_t dim[TJ_MAX_RANK];
+} ir_meta;
+
+/* ---- the graph ---- */
+typedef uint32_t ir_ref; /* index of a node; operands are below their user */
+#define IR_NONE UINT32_MAX /* what emit returns on error or when out of memory; accepted as operand, passed on */
+
+typedef struct ir_node {
+	uint16_t op;
+	uint8_t dtype, rank;
+	uint16_t nsrc, nattr;
+	uint32_t src;         /* g->refs[src .. src+nsrc) */
+	uint32_t attr;        /* g->ints[attr .. attr+nattr) */
+	uint32_t shape;       /* g->ints[shape .. shape+rank) */
+	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
+} ir_node;
+
+typedef struct ir_blob { void *bytes; int64_t nbytes; uint64_t hash; } ir_blob;
+
+typedef struct ir_graph {
+	rt_vec(ir_node) node;
+	rt_vec(ir_ref) refs;
+	rt_vec(int64_t) ints;
+	rt_vec(ir_ref) out;   /* what the graph returns, in order; a ref may repeat */
+	rt_vec(ir_blob) data;
+	rt_arena mem;
+	uint32_t *cse, ncse;  /* open-addressed table of node indices + 1 */
+	rt_err err;           /* first error of emit; code TJ_OK while all is well */
+	uint32_t nfold, ncsehit; /* simplifications done */
+	bool raw;             /* append as told: no fold, no CSE (text parser only) */
+} ir_graph;
+
+static inline const ir_node *ir_at(const ir_graph *g, ir_ref r) { return &g->node.v[r]; }
+static inline ir_ref ir_src(const ir_graph *g, const ir_node *n, int k) { return g->refs.v[n->src + (uint32_t)k]; }
+static inline const int64_t *ir_attr(const ir_graph *g, const ir_node *n) { return g->ints.v + n->attr; }
+static inline const int64_t *ir_dims(const ir_graph *g, const ir_node *n) { return g->ints.v + n->shape; }
+int64_t ir_numel(const ir_graph *g, ir_ref r);
+
+/* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
+/* Result dtype and shape of an op from its operands and raw attributes; attributes as the user gave them
+ * (negative axes, -1 sizes). On error fills err (op, message with operand dtypes and shapes, hint). Also gives,
+ * when norm is not NULL, the normalised attributes (room for nattr + TJ_MAX_RANK), and when want is not NULL the
+ * dtype that each operand must be cast to (room for nsrc). */
+tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr,
+                   ir_meta *out, int64_t *norm, int *nnorm, uint8_t *want, rt_err *err);
+tj_dtype ir_promote(const ir_meta *a, int n); /* PyTorch's rule */
+void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8] */
+
+/* ---- graph.c ---- */
+void ir_graph_init(ir_graph *g);
+void ir_graph_free(ir_graph *g);
+ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
+
+/* ---- emit.c: infer, insert the casts that promotion asks for, fold, CSE, append ---- */
+ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
+ir_ref ir_input(ir_graph *g, int slot, const ir_meta *m, const int64_t *stride /* NULL: contiguous */, const char *site);
+ir_ref ir_num_(ir_graph *g, tj_dtype dtype /* F64 or I64 */, int slot, const char *site);
+ir_ref ir_const_f(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, double value);
+ir_ref ir_const_i(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, int64_t value);
+ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site); /* copies */
+bool ir_ret(ir_graph *g, ir_ref r);
+/* Shorthand for decompositions and passes. */
+ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
+ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
+ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site);
+
+/* ---- fold.c: the rules. Each has a counter by name, for the tests. ---- */
+/* A simpler equal of the node about to be appended, or IR_NONE. */
+ir_ref ir_fold(ir_graph *g, const ir_node *n);
+int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how many; process-wide counters */
+
+/* ---- decomp.c ---- */
+/* Emits the decomposition of node r of `from`, whose operands are src in g. */
+ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
+
+/* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified ---- */
+/* Copies what the outputs need (DCE). Fills map[old] = new when map is not NULL. */
+tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *err);
+/* The same, composites decomposed, unless claim says that the back end takes the node. */
+tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err);
+
+/* ---- text.c ---- */
+void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
+void ir_table(const ir_graph *g, rt_text *t);  /* as people read it: opcode, name, target, args, shape, site */
+tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */
+void ir_dump(const ir_graph *g);               /* to stderr, for gdb */
+
+/* ---- verify.c ---- */
+tj_status ir_verify(const ir_graph *g, rt_err *err);
+
+/* ---- eval.c: the oracle ---- */
+/* A value on the host: any strides, in elements. */
+typedef struct ir_value {
+	ir_meta meta;
+	void *data;             /* element 0 of the view */
+	int64_t stride[TJ_MAX_RANK];
+} ir_value;
+typedef struct ir_eval_opts {
+	bool int_div_zero;      /* integer division by zero gives 0 instead of an error */
+} ir_eval_opts;
+/* One op; out->data has room for the result, row-major; out->meta is filled. attr: normalised. The operands have
+ * the dtypes that ir_infer wants. */
+tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
+                     const ir_eval_opts *o, const char *site, rt_err *err);
+/* A whole graph. given, when not NULL, holds per node data to take instead of computing (row-major), or NULL: how an
+ * oracle takes over a library node's output. out: row-major destinations, one per g->out, allocated by the caller. */
+tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
+                  void *const *out, const ir_eval_opts *o, rt_err *err);
+
+/* ---- tree.c: the fixed order of reductions, as plain loops over doubles/floats; the oracle's ---- */
+float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, float), float init, bool column);
+double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double, double), double init, bool column);
+
+/* ---- point.c: ir/math.inc on plain numbers ---- */
+typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar; /* by class of the dtype: bool and integers in i */
+/* A POINT op on one element of each operand; bits is the width of an integer compute dtype (8, 32, 64; 1 for bool, which
+ * also is not signed). Integer results may exceed the dtype: the store truncates. Comparisons give 0 or 1 in i.
+ * Division by zero of integers is the caller's to find. */
+typedef ir_scalar ir_point_fn(const ir_scalar *src, tj_dtype compute);
+ir_point_fn *ir_point_get(ir_op op, rt_class cls); /* NULL: not for that class */
+ir_scalar ir_cast_scalar(ir_scalar v, tj_dtype from, tj_dtype to); /* saturation, NaN gives 0, any non-zero is true */
+ir_scalar ir_random(ir_op op, tj_dtype dtype, uint64_t key, uint64_t ordinal, uint64_t index); /* uniform, normal */
+
+#endif

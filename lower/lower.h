@@ -1,0 +1,155 @@
+/* lower: from the graph to kernels and a plan. The kernel IR whole, then the prototypes by file.
+ *
+ * A kernel walks an index space: outer dimensions d0..d(n-1), and, when it reduces, one more, r. Its body is a
+ * list of sections: a `point` section runs once for each outer index, a `loop` section once for each r inside it.
+ * Values are SSA; a value of a loop leaves it only through `reduce` or `store`.
+ *
+ *   kernel k0 vec=r                          softmax over [4096,1024]
+ *     buf b0 f32 in
+ *     buf b1 f32 out
+ *     dim 4096
+ *     red 1024
+ *     loop
+ *       %0 = load f32 b0 [0 + 1024*d0 + 1*r]
+ *       %1 = reduce f32 max row %0
+ *     loop
+ *       %2 = load f32 b0 [0 + 1024*d0 + 1*r]
+ *       %3 = sub f32 %2 %1
+ *       ...                                  exp, out of ir/math.inc
+ *       %9 = reduce f32 add row %8
+ *     loop
+ *       ...
+ *       store b1 [0 + 1024*d0 + 1*r] %20
+ *
+ * vec says which dimension becomes vector lanes: `r` (rows: the reduced axis is contiguous) or `d` (the last outer
+ * one: element-wise kernels and column reductions). The meaning of a kernel does not depend on vec. */
+#ifndef TJ_LOWER_LOWER_H
+#define TJ_LOWER_LOWER_H
+
+#include "ir/ir.h"
+#include "runtime/exec.h"
+
+typedef enum lo_op {
+#define PRIM(name, ...) LO_##name,
+#include "ir/prims.def"
+#undef PRIM
+	LO_PRIMS,
+	LO_CONST = LO_PRIMS, /* bits in imm, by dtype: f32 as float bits, f64 as double bits, ints sign-extended */
+	LO_NUM,              /* run-time number: imm is the slot of rt_kargs.num; dtype f64 or i64 */
+	LO_INDEX,            /* i64: the index along dimension imm (LO_R for r) */
+	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
+	LO_STORE,            /* src[0] to buf at index (+ dyn) */
+	LO_REDUCE,           /* of src[0] over r, in a loop; imm: lo_red. Value: a point value after the loop */
+	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
+	LO_OP_COUNT
+} lo_op;
+
+/* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND OR and the ARGs need no order.
+ * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
+ * first extremum, NaN most extreme. */
+typedef enum lo_red { LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN } lo_red;
+typedef enum lo_tree { LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE } lo_tree; /* semantics.md, "The reduction tree" */
+
+#define LO_MAXDIM TJ_MAX_RANK
+#define LO_R (-1)
+#define LO_NOREF UINT32_MAX
+
+typedef struct lo_ins {
+	uint8_t op, dtype;      /* dtype: of the result; STORE: of the element */
+	uint8_t tree;           /* REDUCE */
+	uint8_t nsrc;
+	uint32_t src[3];        /* instructions below this one */
+	int64_t imm;
+	uint32_t buf;           /* LOAD, STORE */
+	uint32_t index;         /* LOAD, STORE: k->index[] */
+	uint32_t dyn;           /* LOAD, STORE: i64 value added to the index, times dyn_stride; or LO_NOREF */
+	int64_t dyn_stride;
+} lo_ins;
+
+typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in elements */
+	int64_t offset, rcoef;
+	int64_t coef[LO_MAXDIM];
+} lo_index;
+
+typedef enum lo_role { LO_IN, LO_OUT, LO_SCRATCH } lo_role; /* SCRATCH: a row of the thread, indexed by r only; `elems` long */
+typedef struct lo_buf {
+	uint8_t dtype, role;
+	int64_t elems;          /* SCRATCH */
+	int64_t scratch_offset; /* SCRATCH: bytes into rt_kargs.scratch */
+	bool aligned;           /* element 0 is 64-byte aligned */
+} lo_buf;
+
+typedef struct lo_section {
+	bool loop;              /* over r; else point */
+	uint32_t first, count;  /* instructions */
+} lo_section;
+
+typedef struct lo_kernel {
+	const char *name;       /* tj_<fn>_k0: a symbol users can break on */
+	int ndim;               /* outer dimensions; at least 1 (of extent 1 when there is none) */
+	int64_t dim[LO_MAXDIM];
+	bool reduces;
+	int64_t red;            /* extent of r */
+	bool vec_r;             /* lanes along r; else along the last outer dimension */
+	int64_t block;          /* vec d: elements of the last dimension to a unit; units = prod(dim[..n-2]) * ceil(last / block).
+	                         * vec r: 1, units = prod(dim) */
+	rt_vec(lo_buf) buf;
+	rt_vec(lo_section) section;
+	rt_vec(lo_ins) ins;
+	rt_vec(lo_index) index;
+	rt_vec(const char *) fault_site; /* by fault number */
+	rt_vec(uint8_t) fault_code;      /* tj_status, beside fault_site */
+	double unit_ns;
+	size_t scratch;         /* bytes for each thread */
+} lo_kernel;
+
+void lo_kernel_free(lo_kernel *k);
+int64_t lo_units(const lo_kernel *k);
+
+/* ---- ktext.c, kverify.c ---- */
+void lo_print(const lo_kernel *k, rt_text *t);
+tj_status lo_parse(lo_kernel *k, const char *text, rt_arena *names, rt_err *err); /* parses back exactly what lo_print wrote */
+tj_status lo_verify(const lo_kernel *k, rt_err *err);
+void lo_dump(const lo_kernel *k);
+
+/* ---- math.c: ir/math.inc over instruction ids ---- */
+/* Appends the instructions of a POINT op of ops.def on operands of its compute dtype; LO_NOREF when out of memory. */
+uint32_t lo_point(lo_kernel *k, ir_op op, tj_dtype compute, tj_dtype result, const uint32_t *src);
+uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to); /* with the semantics of casts: saturation, NaN gives 0 */
+
+/* ---- backend.c: who compiles kernels ---- */
+typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
+	const lo_kernel *const *kernel;
+	int nkernel;
+	const char *name;
+	bool keep_text;               /* fill text, for dumps */
+	/* results */
+	rt_kernel_fn **fn;            /* nkernel of them, room given by the caller */
+	rt_code *code;
+	char *text;                   /* rt_alloc'ed; the .ll or .cu, or NULL */
+	double codegen_ms;
+} lo_compile;
+typedef struct lo_backend {
+	const char *name;             /* "llvm" */
+	const char *(*missing)(void); /* NULL when it works here, else why not */
+	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
+	int (*width)(void);           /* vector bits in use */
+} lo_backend;
+const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
+/* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
+
+/* ---- plan building: fuse.c groups, kernel building, memory.c lays out, plan.c puts together ---- */
+typedef struct lo_opts {
+	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
+	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
+	bool int_div_zero;            /* see tj_int_div_zero */
+	bool keep_text;
+	bool no_fuse;                 /* a kernel per op (TJ_OPT=-fuse) */
+} lo_opts;
+/* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. */
+tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
+
+/* Fusion as text, for tests and tjc: one line a group. */
+tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err);
+
+#endif

@@ -1,0 +1,81 @@
+/* What every folder stands on: allocation, growable arrays, arenas, text, dtypes. Knows no op. */
+#ifndef TJ_RUNTIME_BASE_H
+#define TJ_RUNTIME_BASE_H
+
+#include "tj.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define RT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RT_COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define RT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* ---- alloc.c: every allocation of ours passes here, so that tests can count them and fail the k-th. */
+void *rt_alloc(size_t bytes);  /* NULL when out of memory, never for 0 bytes */
+void *rt_calloc(size_t bytes); /* zeroed */
+void *rt_realloc(void *p, size_t bytes);
+void rt_free(void *p);
+char *rt_strdup(const char *s);
+
+/* ---- growable arrays: struct { T *v; uint32_t n, cap; } ---- */
+#define rt_vec(T)                                                                                  \
+	struct {                                                                                       \
+		T *v;                                                                                      \
+		uint32_t n, cap;                                                                           \
+	}
+bool rt_grow(void **v, uint32_t *cap, uint32_t need, size_t elem);
+/* Room for k more elements; false when out of memory, the array is untouched then. */
+#define rt_reserve(a, k) ((a)->n + (k) <= (a)->cap || rt_grow((void **)&(a)->v, &(a)->cap, (a)->n + (k), sizeof *(a)->v))
+#define rt_push(a, x) (rt_reserve(a, 1) ? ((a)->v[(a)->n++] = (x), true) : false)
+#define rt_vec_free(a) (rt_free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
+
+/* ---- arena: pointers stay put, freed in one call; zeroed memory. */
+typedef struct rt_arena {
+	struct rt_chunk *top;
+	size_t used, total; /* used: of the top chunk; total: bytes held */
+} rt_arena;
+void *rt_arena_alloc(rt_arena *a, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
+char *rt_arena_strdup(rt_arena *a, const char *s);
+void rt_arena_free(rt_arena *a);
+
+/* ---- text: a growable string; appends after a failed allocation do nothing and `oom` stays set. */
+typedef struct rt_text {
+	char *s; /* zero-terminated; NULL while empty */
+	size_t n, cap;
+	bool oom;
+} rt_text;
+void rt_putf(rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
+void rt_puts(rt_text *t, const char *s);
+void rt_putn(rt_text *t, const char *s, size_t n);
+void rt_put_float(rt_text *t, double v); /* C hex float, exact; inf, -inf, nan */
+void rt_text_free(rt_text *t);
+const char *rt_str(const rt_text *t); /* never NULL */
+
+/* ---- dtypes ---- */
+typedef enum rt_cat { RT_BOOL, RT_INT, RT_FLOAT } rt_cat;
+typedef enum rt_class { RT_I, RT_F, RT_D } rt_class; /* what a dtype computes in: int64_t, float, double */
+rt_cat rt_dtype_cat(tj_dtype t);
+rt_class rt_dtype_class(tj_dtype t);
+int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
+static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
+
+/* Overflow-checked product of sizes; false when it leaves int64_t or a size is negative. */
+bool rt_numel(int rank, const int64_t *dim, int64_t *numel);
+
+uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed); /* XXH3 */
+double rt_now_ms(void);
+
+/* ---- an error on its way to the context; filled by whoever finds it. First error wins. ---- */
+typedef struct rt_err {
+	tj_status code;
+	const char *op;   /* literal or interned */
+	const char *site; /* literal, or NULL */
+	char message[512];
+	char hint[256];
+} rt_err;
+tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...) RT_PRINTF(4, 5);
+void rt_hint(rt_err *e, const char *fmt, ...) RT_PRINTF(2, 3);
+
+#endif

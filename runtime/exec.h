@@ -1,0 +1,138 @@
+/* exec: what a compiled segment is at run time. Knows no op.
+ *
+ * An executable takes externals (operands from outside the segment), numbers, and destinations, and fills the
+ * destinations. A plan is the executable that lowering builds: an array of steps over one table of buffers. */
+#ifndef TJ_RUNTIME_EXEC_H
+#define TJ_RUNTIME_EXEC_H
+
+#include "runtime/base.h"
+
+/* ---- the kernel ABI: what generated code sees. Offsets are known to codegen_*; keep the order. ---- */
+typedef struct rt_kargs {
+	void *const *buf;    /* one pointer per kernel buffer, at the element that index 0 means */
+	const uint64_t *num; /* run-time numbers: the bits of an f64 or of an i64 */
+	int32_t *fault;      /* 0, or the first fault: 1 + index of the fault site; written with an atomic-free store */
+	void *scratch;       /* scratch bytes of this thread, 64-byte aligned, or NULL when the kernel asks for none */
+} rt_kargs;
+/* Runs units begin..end-1; units are independent of each other. */
+typedef void rt_kernel_fn(const rt_kargs *a, int64_t begin, int64_t end);
+
+/* ---- code: executable memory that holds the kernels of a plan; freed when the last plan drops it. ---- */
+typedef struct rt_code {
+	int refs;
+	size_t bytes;
+	void (*destroy)(struct rt_code *code);
+} rt_code;
+void rt_code_ref(rt_code *code);
+void rt_code_unref(rt_code *code);
+
+/* ---- one run ---- */
+typedef struct rt_run {
+	struct rt_team *team;     /* NULL: serial */
+	struct rt_pool *pool;     /* arenas and scratch of the context */
+	const void *const *ext;   /* externals, by slot: pointer to element 0 of the view */
+	const uint64_t *num;      /* numbers, by slot */
+	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
+	                           * unless the executable said so (alias_ext) */
+	rt_err *err;
+} rt_run;
+
+/* An output of an executable. */
+typedef struct rt_out {
+	int alias_ext;   /* external slot whose buffer may serve as destination, or -1 */
+	int same_ext;    /* output is external slot same_ext seen through (dtype-equal) strides: nothing is computed; or -1 */
+	int64_t offset;  /* with same_ext: elements from the external's element 0 */
+	int rank;        /* with same_ext: the view's layout */
+	int64_t dim[TJ_MAX_RANK], stride[TJ_MAX_RANK];
+} rt_out;
+
+typedef struct rt_exec {
+	int refs;                /* atomic */
+	int nout;
+	rt_out *out;             /* nout of them */
+	tj_status (*run)(const struct rt_exec *x, rt_run *r); /* fills every out whose same_ext < 0 */
+	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
+	void (*destroy)(struct rt_exec *x);
+	uint32_t kernels, library_calls, eval_steps;
+	size_t code_bytes, arena_bytes;
+	double lower_ms, codegen_ms;
+} rt_exec;
+void rt_exec_ref(rt_exec *x);
+void rt_exec_unref(rt_exec *x);
+
+/* ---- plan.c: a plan is steps over buffers ---- */
+typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST } rt_place;
+typedef struct rt_pbuf { /* a buffer of the plan */
+	uint8_t place;
+	uint32_t slot;       /* external slot or output */
+	int64_t offset;      /* bytes: into the arena */
+	const void *data;    /* RT_AT_CONST: bytes owned by the plan's arena */
+	int64_t bytes;
+} rt_pbuf;
+
+typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL } rt_step_kind;
+typedef struct rt_step {
+	uint8_t kind;
+	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
+	uint16_t nbuf;
+	const uint32_t *buf;     /* plan buffers */
+	const int64_t *offset;   /* bytes added to each, nbuf of them */
+	/* KERNEL */
+	rt_kernel_fn *fn;
+	int64_t units;           /* 0: nothing to do */
+	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team */
+	size_t scratch;          /* bytes for each thread */
+	const char *const *fault_site; /* by fault - 1 */
+	const tj_status *fault_code;
+	uint32_t nfault;
+	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */
+	struct rt_matmul *matmul;
+	/* CALL: a C function over host buffers */
+	tj_status (*call)(void *env, void *const *buf, const uint64_t *num, rt_err *err);
+	void *env;
+} rt_step;
+
+typedef struct rt_plan {
+	rt_exec exec;
+	rt_arena mem;            /* everything the plan points to */
+	uint32_t nbuf, nstep;
+	rt_pbuf *buf;
+	rt_step *step;
+	rt_code *code;
+	char *graph_text, *table_text, *kernel_text, *code_text; /* for dumps; NULL when not kept */
+	void (*drop)(struct rt_plan *p); /* frees what steps hold beyond mem; may be NULL */
+} rt_plan;
+tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
+void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
+void rt_plan_destroy(rt_exec *x);
+
+/* ---- pool.c: what a context lends to runs: one arena, scratch per thread. Grows, never shrinks by itself. */
+typedef struct rt_pool rt_pool;
+rt_pool *rt_pool_new(void);
+void rt_pool_free(rt_pool *p);
+void *rt_pool_arena(rt_pool *p, size_t bytes);              /* 64-byte aligned; contents undefined; until the next call */
+void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round_up(bytes, 64) */
+
+/* ---- team.c: the one OpenMP team, one lock around it: who cannot take it runs serial, with the same bits. */
+typedef struct rt_team rt_team;
+rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
+int rt_team_size(const rt_team *t);
+/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below 10 us. MXCSR is set inside. */
+void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
+
+/* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */
+typedef struct rt_matmul rt_matmul;
+typedef struct rt_matmul_desc {
+	tj_dtype dtype;          /* F32 or F64; F64 and integers run own loops, bitwise the evaluator's */
+	int64_t m, n, k, batch;
+	int64_t a_row, a_col;    /* element strides of A[m,k]; one of them is 1 */
+	int64_t b_row, b_col;    /* of B[k,n] */
+	int64_t c_row;           /* of C[m,n]; columns are adjacent */
+	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
+} rt_matmul_desc;
+rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
+void rt_matmul_free(rt_matmul *m);
+tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r);
+const char *rt_matmul_name(const rt_matmul *m); /* "dnnl_sgemm", "own gemv", ... */
+
+#endif

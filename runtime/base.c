@@ -1,0 +1,86 @@
+/* dtypes, status codes, sizes, hashes, time. */
+#include "runtime/base.h"
+
+#include <time.h>
+#include <xxhash.h>
+
+typedef struct dtype {
+	const char *name;
+	uint8_t size, cat, cls;
+} dtype;
+
+/* What a C type computes in. */
+#define CLASS(ctype) _Generic((ctype)0, float: RT_F, double: RT_D, default: RT_I)
+static const dtype dtypes[TJ_DTYPE_COUNT] = {
+#define X(NAME, text, ctype, category) { text, sizeof(ctype), RT_##category, CLASS(ctype) },
+	TJ_DTYPE_MAP(X)
+#undef X
+};
+
+static bool known(tj_dtype t) { return (unsigned)t < TJ_DTYPE_COUNT; }
+const char *tj_dtype_name(tj_dtype t) { return known(t) ? dtypes[t].name : "?"; }
+size_t tj_dtype_size(tj_dtype t) { return known(t) ? dtypes[t].size : 0; }
+rt_cat rt_dtype_cat(tj_dtype t) { return (rt_cat)dtypes[t].cat; }
+rt_class rt_dtype_class(tj_dtype t) { return (rt_class)dtypes[t].cls; }
+
+int rt_dtype_parse(const char *s, size_t n)
+{
+	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
+		if (strlen(dtypes[t].name) == n && !memcmp(dtypes[t].name, s, n)) return t;
+	return -1;
+}
+
+const char *tj_strerror(tj_status s)
+{
+	static const char *const text[TJ_STATUS_COUNT] = {
+#define X(name, msg) msg,
+		TJ_STATUS_MAP(X)
+#undef X
+	};
+	return (unsigned)s < TJ_STATUS_COUNT ? text[s] : "unknown status";
+}
+
+bool rt_numel(int rank, const int64_t *dim, int64_t *numel)
+{
+	int64_t n = 1;
+	bool empty = false;
+	for (int i = 0; i < rank; i++) {
+		if (dim[i] < 0) return false;
+		if (dim[i] == 0) empty = true;
+		else if (__builtin_mul_overflow(n, dim[i], &n)) return false;
+	}
+	*numel = empty ? 0 : n;
+	return true;
+}
+
+uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed) { return XXH3_64bits_withSeed(p, bytes, seed); }
+
+double rt_now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* ---- errors on their way ---- */
+tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...)
+{
+	if (!e || e->code != TJ_OK) return code;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e->message, sizeof e->message, fmt, ap);
+	va_end(ap);
+	e->code = code;
+	e->op = op;
+	e->hint[0] = 0;
+	return code;
+}
+
+void rt_hint(rt_err *e, const char *fmt, ...)
+{
+	if (!e || e->hint[0]) return;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e->hint, sizeof e->hint, fmt, ap);
+	va_end(ap);
+}

@@ -1,0 +1,56 @@
+/* Text that grows. */
+#include "runtime/base.h"
+
+#include <math.h>
+
+static bool room(rt_text *t, size_t more)
+{
+	if (t->oom) return false;
+	if (t->n + more + 1 <= t->cap) return true;
+	size_t cap = t->cap ? t->cap : 128;
+	while (cap < t->n + more + 1) cap *= 2;
+	char *s = rt_realloc(t->s, cap);
+	if (!s) return !(t->oom = true);
+	t->s = s;
+	t->cap = cap;
+	return true;
+}
+
+void rt_putn(rt_text *t, const char *s, size_t n)
+{
+	if (!room(t, n)) return;
+	memcpy(t->s + t->n, s, n);
+	t->n += n;
+	t->s[t->n] = 0;
+}
+
+void rt_puts(rt_text *t, const char *s) { rt_putn(t, s, strlen(s)); }
+
+void rt_putf(rt_text *t, const char *fmt, ...)
+{
+	va_list ap, again;
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n >= 0 && room(t, (size_t)n)) {
+		vsnprintf(t->s + t->n, (size_t)n + 1, fmt, again);
+		t->n += (size_t)n;
+	}
+	va_end(again);
+}
+
+void rt_put_float(rt_text *t, double v)
+{
+	if (isnan(v)) rt_puts(t, "nan");
+	else if (isinf(v)) rt_puts(t, v < 0 ? "-inf" : "inf");
+	else rt_putf(t, "%a", v);
+}
+
+void rt_text_free(rt_text *t)
+{
+	rt_free(t->s);
+	*t = (rt_text){ 0 };
+}
+
+const char *rt_str(const rt_text *t) { return t->s ? t->s : ""; }

@@ -1,0 +1,138 @@
+/* The caching allocator: bins of four sizes to each power of two. */
+#include "runtime/buffer.h"
+#include "runtime/alloc.h"
+
+#include <sys/mman.h>
+
+enum { BINS = 4 * 48, HUGE = 2 << 20, HELD_MAX = 1 << 30 };
+
+struct rt_cache {
+	rt_buffer *bin[BINS];
+	size_t held;
+	bool closed;
+	atomic_int users;               /* buffers out, plus one for the owner */
+	_Atomic(rt_buffer *) back;      /* handed back by other threads */
+};
+
+/* 256, 320, 384, 448, 512, 640, ... bytes. */
+static size_t bin_size(uint32_t bin) { return (size_t)(4 + bin % 4) << (6 + bin / 4); }
+static uint32_t bin_of(size_t bytes)
+{
+	if (bytes <= 256) return 0;
+	uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes - 1);       /* 2^log <= bytes - 1 */
+	uint32_t quarter = (uint32_t)((bytes - 1) >> (log - 2)) & 3;
+	return (log - 8) * 4 + quarter + 1;
+}
+
+rt_cache *rt_cache_new(void)
+{
+	rt_cache *c = rt_calloc(sizeof *c);
+	if (c) atomic_init(&c->users, 1);
+	return c;
+}
+
+static void drop_cache(rt_cache *c)
+{
+	if (atomic_fetch_sub_explicit(&c->users, 1, memory_order_acq_rel) == 1) rt_free(c);
+}
+
+static void destroy(rt_buffer *b)
+{
+	rt_cache *home = b->home;
+	rt_free(b->data);
+	rt_free(b);
+	drop_cache(home);
+}
+
+static void put(rt_cache *c, rt_buffer *b)
+{
+	if (c->closed || c->held + b->bytes > HELD_MAX) {
+		destroy(b);
+		return;
+	}
+	c->held += b->bytes;
+	b->next = c->bin[b->bin];
+	c->bin[b->bin] = b;
+}
+
+static void take_back(rt_cache *c)
+{
+	rt_buffer *b = atomic_exchange_explicit(&c->back, NULL, memory_order_acquire);
+	for (rt_buffer *next; b; b = next) {
+		next = b->next;
+		put(c, b);
+	}
+}
+
+/* The mark on the stack of a closed cache: later buffers free themselves. */
+static rt_buffer closed_mark;
+
+void rt_cache_close(rt_cache *c)
+{
+	if (!c) return;
+	c->closed = true;
+	rt_buffer *b = atomic_exchange_explicit(&c->back, &closed_mark, memory_order_acq_rel);
+	for (rt_buffer *next; b; b = next) {
+		next = b->next;
+		destroy(b);
+	}
+	for (int i = 0; i < BINS; i++)
+		while ((b = c->bin[i])) {
+			c->bin[i] = b->next;
+			destroy(b);
+		}
+	drop_cache(c);
+}
+
+static rt_buffer *fresh(rt_cache *c, uint32_t bin)
+{
+	rt_buffer *b = rt_alloc(sizeof *b);
+	if (!b) return NULL;
+	size_t bytes = bin_size(bin);
+	*b = (rt_buffer){ .bin = bin, .bytes = bytes, .home = c };
+	b->data = rt_alloc_aligned(bytes >= HUGE ? HUGE : 64, bytes);
+	if (!b->data) {
+		rt_free(b);
+		return NULL;
+	}
+	if (bytes >= HUGE) madvise(b->data, bytes, MADV_HUGEPAGE);
+	atomic_fetch_add_explicit(&c->users, 1, memory_order_relaxed);
+	return b;
+}
+
+rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes)
+{
+	if (bytes > (size_t)1 << 46) return NULL;
+	uint32_t bin = bin_of(bytes);
+	if (!c->bin[bin] && atomic_load_explicit(&c->back, memory_order_relaxed)) take_back(c);
+	rt_buffer *b = c->bin[bin];
+	if (b) {
+		c->bin[bin] = b->next;
+		c->held -= b->bytes;
+	} else {
+		b = fresh(c, bin);
+	}
+	if (b) atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+	return b;
+}
+
+static void hand_back(rt_cache *home, rt_buffer *b)
+{
+	rt_buffer *top = atomic_load_explicit(&home->back, memory_order_acquire);
+	do {
+		if (top == &closed_mark) {
+			destroy(b);
+			return;
+		}
+		b->next = top;
+	} while (!atomic_compare_exchange_weak_explicit(&home->back, &top, b, memory_order_release, memory_order_acquire));
+}
+
+void rt_buffer_unref(rt_buffer *b, rt_cache *here)
+{
+	if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
+	if (b->home == here) put(here, b);
+	else hand_back(b->home, b);
+}
+
+size_t rt_cache_held(const rt_cache *c) { return c->held; }

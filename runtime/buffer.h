@@ -1,0 +1,38 @@
+/* buffer: reference-counted storage, out of a cache of the context.
+ *
+ * A buffer is immutable once a tensor shows it; who holds the only reference may write it. Freed buffers go back to
+ * the cache they came from: at once on the owner's thread, over a lock-free stack from any other, because fresh pages
+ * cost up to four times the kernel that fills them. */
+#ifndef TJ_RUNTIME_BUFFER_H
+#define TJ_RUNTIME_BUFFER_H
+
+#include "runtime/base.h"
+
+#include <stdatomic.h>
+
+typedef struct rt_cache rt_cache;
+
+typedef struct rt_buffer {
+	atomic_int refs;
+	uint32_t bin;
+	size_t bytes;             /* capacity */
+	rt_cache *home;
+	struct rt_buffer *next;   /* in a bin or on the hand-back stack */
+	void *data;               /* 64-byte aligned; 2 MiB aligned on huge pages when large */
+} rt_buffer;
+
+rt_cache *rt_cache_new(void);
+/* No more buffers from it. Those still out free themselves; the cache goes with the last of them. */
+void rt_cache_close(rt_cache *c);
+rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
+static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
+{
+	atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+	return b;
+}
+/* here: the cache of the running thread's context, or NULL. */
+void rt_buffer_unref(rt_buffer *b, rt_cache *here);
+static inline bool rt_buffer_unique(const rt_buffer *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) == 1; }
+size_t rt_cache_held(const rt_cache *c); /* bytes of free buffers */
+
+#endif

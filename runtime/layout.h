@@ -1,0 +1,46 @@
+/* layout: {dtype, sizes, strides} interned. Equal pointer <=> equal layout; the id stands for it in keys and is never
+ * used again, so a key that outlives its layout can only miss. */
+#ifndef TJ_RUNTIME_LAYOUT_H
+#define TJ_RUNTIME_LAYOUT_H
+
+#include "runtime/base.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct rt_layout {
+	uint32_t id;
+	uint8_t dtype, rank;
+	bool contiguous;      /* row-major without gaps */
+	atomic_int refs;      /* by tensors, traces, entries; 0: may be swept */
+	uint64_t hash;
+	int64_t numel, bytes; /* bytes = numel * size of an element */
+	int64_t dim[];        /* rank sizes, then rank strides in elements */
+} rt_layout;
+
+static inline const int64_t *rt_strides(const rt_layout *l) { return l->dim + l->rank; }
+
+typedef struct rt_layouts {
+	pthread_mutex_t lock;
+	rt_layout **slot;     /* open-addressed */
+	uint32_t n, cap;      /* cap a power of two */
+	uint32_t next_id;
+	uint32_t sweep_at;    /* n that starts a sweep */
+} rt_layouts;
+
+void rt_layouts_init(rt_layouts *t);
+void rt_layouts_free(rt_layouts *t);
+/* The layout with one more reference; NULL when out of memory or when the sizes overflow. stride NULL: row-major. */
+const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *dim, const int64_t *stride);
+static inline const rt_layout *rt_layout_ref(const rt_layout *l)
+{
+	atomic_fetch_add_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_relaxed);
+	return l;
+}
+static inline void rt_layout_unref(const rt_layout *l)
+{
+	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
+}
+void rt_put_layout(rt_text *t, const rt_layout *l); /* f32[4,8], f32[4,8] strides [1,4] when not row-major */
+
+#endif

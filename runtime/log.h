@@ -1,0 +1,37 @@
+/* log: what TJ_LOG asks for, line by line. */
+#ifndef TJ_RUNTIME_LOG_H
+#define TJ_RUNTIME_LOG_H
+
+#include "runtime/base.h"
+
+/* The one table of topics. */
+#define RT_LOG_MAP(X)                                                     \
+	X(GRAPH,      "graph",      "each graph as it is compiled")           \
+	X(GUARDS,     "guards",     "each guard as it is installed")          \
+	X(RECOMPILES, "recompiles", "why a call was traced anew")             \
+	X(FUSION,     "fusion",     "what became one kernel")                 \
+	X(KERNELS,    "kernels",    "kernel IR")                              \
+	X(CODE,       "code",       "LLVM text")                              \
+	X(PLAN,       "plan",       "steps and memory of each plan")          \
+	X(CACHE,      "cache",      "entries made and evicted")               \
+	X(PERF,       "perf",       "time of each phase of a compile")
+
+typedef enum rt_topic {
+#define X(NAME, text, doc) RT_LOG_##NAME,
+	RT_LOG_MAP(X)
+#undef X
+	RT_LOG_COUNT
+} rt_topic;
+
+typedef struct rt_log_to {
+	uint32_t topics; /* bit per rt_topic */
+	void (*to)(void *self, const char *line);
+	void *self;
+} rt_log_to;
+
+bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "help" prints the list */
+static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
+void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
+void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text); /* many lines, each "[where] ..." */
+
+#endif

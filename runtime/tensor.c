@@ -1,0 +1,149 @@
+/* Handles, scopes, engine-owned tensors, the sticky error. */
+#include "runtime/tensor.h"
+#include "runtime/alloc.h"
+
+/* ---- handles ---- */
+static rt_handles *take_chunk(rt_ctx *r)
+{
+	rt_handles *k = r->free_chunks;
+	if (k) r->free_chunks = k->next;
+	else if ((k = rt_alloc_aligned(64, sizeof *k))) memset(k, 0, sizeof *k);
+	return k;
+}
+
+tj_tensor *rt_handle(rt_ctx *r, tj_scope *s)
+{
+	if (!s->chunk || s->used == RT_CHUNK) {
+		rt_handles *k = take_chunk(r);
+		if (!k) return NULL;
+		k->next = s->chunk;
+		s->chunk = k;
+		s->used = 0;
+	}
+	tj_tensor *t = &s->chunk->h[s->used++];
+	*t = (tj_tensor){ .ctx = s->ctx, .engine = r->engine };
+	return t;
+}
+
+void rt_drop_handle(rt_ctx *r, tj_tensor *t)
+{
+	if (t->kind != RT_PENDING) rt_layout_unref(t->layout);
+	if (t->buf) rt_buffer_unref(t->buf, r->cache);
+	if (t->row_major) rt_buffer_unref(t->row_major, r->cache);
+	t->kind = RT_DEAD;
+	t->buf = NULL;
+	t->row_major = NULL;
+	t->layout = NULL;
+}
+
+/* ---- scopes ---- */
+tj_scope *rt_scope_push(rt_ctx *r, tj_ctx *self, uint64_t act)
+{
+	tj_scope *s = r->free_scopes;
+	if (s) r->free_scopes = s->parent;
+	else if (!(s = rt_alloc(sizeof *s))) return NULL;
+	*s = (tj_scope){ .ctx = self, .parent = r->scope, .open = true, .act = act };
+	r->scope = s;
+	return s;
+}
+
+static void drop_all(rt_ctx *r, tj_scope *s, void (*keep)(void *, rt_buffer *), void *self)
+{
+	uint32_t n = s->used;
+	for (rt_handles *k = s->chunk, *next; k; k = next, n = RT_CHUNK) {
+		for (uint32_t i = 0; i < n; i++) {
+			tj_tensor *t = &k->h[i];
+			if (keep && t->buf) {
+				keep(self, t->buf);
+				t->buf = NULL;
+			}
+			rt_drop_handle(r, t);
+		}
+		next = k->next;
+		/* Under TJ_CHECK a dead handle stays dead: its chunk is not used again before the context closes. */
+		rt_handles **list = &r->free_chunks;
+		if (r->engine->check) list = &r->dead_chunks;
+		k->next = *list;
+		*list = k;
+	}
+}
+
+void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self)
+{
+	tj_scope *s = r->scope;
+	drop_all(r, s, keep, self);
+	r->scope = s->parent;
+	s->open = false;
+	s->parent = r->free_scopes;
+	r->free_scopes = s;
+}
+
+/* ---- contexts ---- */
+bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e)
+{
+	*r = (rt_ctx){ .engine = e, .cache = rt_cache_new(), .pool = rt_pool_new() };
+	r->poison = (tj_tensor){ .kind = RT_POISON, .ctx = self, .engine = e, .dtype = TJ_F32 };
+	return r->cache && r->pool && (r->root = rt_scope_push(r, self, 0));
+}
+
+static void free_chunks(rt_handles *k)
+{
+	for (rt_handles *next; k; k = next) {
+		next = k->next;
+		rt_free(k);
+	}
+}
+
+void rt_ctx_free(rt_ctx *r)
+{
+	while (r->scope) rt_scope_pop(r, NULL, NULL);
+	for (tj_scope *s = r->free_scopes, *next; s; s = next) {
+		next = s->parent;
+		rt_free(s);
+	}
+	free_chunks(r->free_chunks);
+	free_chunks(r->dead_chunks);
+	rt_cache_close(r->cache);
+	if (r->pool) rt_pool_free(r->pool);
+}
+
+/* ---- engine-owned tensors ---- */
+rt_held *rt_held_new(rt_engine *e)
+{
+	rt_held *h = rt_alloc_aligned(64, sizeof *h);
+	if (!h) return NULL;
+	memset(h, 0, sizeof *h);
+	h->t.flags = RT_HEAP;
+	h->t.engine = e;
+	atomic_init(&h->refs, 1);
+	atomic_flag_clear(&h->lock);
+	pthread_mutex_lock(&e->lock);
+	h->next = e->held;
+	if (h->next) h->next->prev = h;
+	e->held = h;
+	pthread_mutex_unlock(&e->lock);
+	return h;
+}
+
+void rt_held_unref(rt_held *h, rt_cache *here)
+{
+	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
+	rt_engine *e = h->t.engine;
+	pthread_mutex_lock(&e->lock);
+	if (h->prev) h->prev->next = h->next;
+	else e->held = h->next;
+	if (h->next) h->next->prev = h->prev;
+	pthread_mutex_unlock(&e->lock);
+	if (h->t.kind != RT_PENDING) rt_layout_unref(h->t.layout);
+	if (h->t.buf) rt_buffer_unref(h->t.buf, here);
+	if (h->t.row_major) rt_buffer_unref(h->t.row_major, here);
+	rt_free(h);
+}
+
+/* ---- errors ---- */
+void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site)
+{
+	if (r->err.code != TJ_OK) return;
+	r->err = *e;
+	snprintf(r->site, sizeof r->site, "%s", e->site ? e->site : site ? site : "");
+}

@@ -39,6 +39,16 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
 
+# ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
+$(BUILD)/gen: ir/gen.c ir/ops.def
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/gen.c
+gen: $(BUILD)/gen  ## write the op section of tj.h and docs/OPS.md
+	$(BUILD)/gen include/tj.h docs/OPS.md
+gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
+	$(BUILD)/gen -c include/tj.h docs/OPS.md
+.PHONY: gen gen-check
+
 clean:  ## remove what was built
 	rm -rf $(BUILD)
 help:  ## this list

@@ -277,13 +277,478 @@ typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DU
 TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and why */
 TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller */
-TJ_API tj_status tj_log(tj_ctx *c, const char *topics);        /* replaces the topics; "help" lists them */
+TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; what is missing says why: "llvm: ..." */
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. */
 /* >>> ops */
+
+/* a + b; or for bool */
+TJ_API tj_tensor *tj_add(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_add_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_add(a, b) tj_add_at(TJ_SITE, a, b)
+
+/* a - b; not for bool */
+TJ_API tj_tensor *tj_sub(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_sub_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_sub(a, b) tj_sub_at(TJ_SITE, a, b)
+
+/* a * b; and for bool */
+TJ_API tj_tensor *tj_mul(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_mul_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_mul(a, b) tj_mul_at(TJ_SITE, a, b)
+
+/* a / b, true division: int / int is a float */
+TJ_API tj_tensor *tj_div(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_div_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_div(a, b) tj_div_at(TJ_SITE, a, b)
+
+/* floor(a / b); integers: rounds down, MIN / -1 wraps, / 0 is an error */
+TJ_API tj_tensor *tj_floor_divide(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_floor_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_floor_divide(a, b) tj_floor_divide_at(TJ_SITE, a, b)
+
+/* a - floor_divide(a, b) * b: the divisor's sign */
+TJ_API tj_tensor *tj_remainder(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_remainder_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b)
+
+/* a / b rounded toward zero */
+TJ_API tj_tensor *tj_trunc_divide(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_trunc_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_trunc_divide(a, b) tj_trunc_divide_at(TJ_SITE, a, b)
+
+/* a - trunc_divide(a, b) * b: the dividend's sign; exact for floats */
+TJ_API tj_tensor *tj_fmod(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_fmod_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_fmod(a, b) tj_fmod_at(TJ_SITE, a, b)
+
+/* a to the power b; integers: wraps, negative exponents give 0, 1 or -1 */
+TJ_API tj_tensor *tj_pow(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_pow_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b)
+
+/* the smaller; NaN if either is */
+TJ_API tj_tensor *tj_minimum(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_minimum_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b)
+
+/* the larger; NaN if either is */
+TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
+
+/* -a */
+TJ_API tj_tensor *tj_neg(tj_tensor *x);
+TJ_API tj_tensor *tj_neg_at(const char *site, tj_tensor *x);
+#define tj_neg(x) tj_neg_at(TJ_SITE, x)
+
+/* |a|; MIN wraps to itself */
+TJ_API tj_tensor *tj_abs(tj_tensor *x);
+TJ_API tj_tensor *tj_abs_at(const char *site, tj_tensor *x);
+#define tj_abs(x) tj_abs_at(TJ_SITE, x)
+
+/* -1, 0 or 1; NaN and signed zero stay */
+TJ_API tj_tensor *tj_sign(tj_tensor *x);
+TJ_API tj_tensor *tj_sign_at(const char *site, tj_tensor *x);
+#define tj_sign(x) tj_sign_at(TJ_SITE, x)
+
+/* 1 / a */
+TJ_API tj_tensor *tj_reciprocal(tj_tensor *x);
+TJ_API tj_tensor *tj_reciprocal_at(const char *site, tj_tensor *x);
+#define tj_reciprocal(x) tj_reciprocal_at(TJ_SITE, x)
+
+/* a * a */
+TJ_API tj_tensor *tj_square(tj_tensor *x);
+TJ_API tj_tensor *tj_square_at(const char *site, tj_tensor *x);
+#define tj_square(x) tj_square_at(TJ_SITE, x)
+
+/* the largest integer <= a */
+TJ_API tj_tensor *tj_floor(tj_tensor *x);
+TJ_API tj_tensor *tj_floor_at(const char *site, tj_tensor *x);
+#define tj_floor(x) tj_floor_at(TJ_SITE, x)
+
+/* the smallest integer >= a */
+TJ_API tj_tensor *tj_ceil(tj_tensor *x);
+TJ_API tj_tensor *tj_ceil_at(const char *site, tj_tensor *x);
+#define tj_ceil(x) tj_ceil_at(TJ_SITE, x)
+
+/* the nearest integer, ties to even */
+TJ_API tj_tensor *tj_round(tj_tensor *x);
+TJ_API tj_tensor *tj_round_at(const char *site, tj_tensor *x);
+#define tj_round(x) tj_round_at(TJ_SITE, x)
+
+/* toward zero */
+TJ_API tj_tensor *tj_trunc(tj_tensor *x);
+TJ_API tj_tensor *tj_trunc_at(const char *site, tj_tensor *x);
+#define tj_trunc(x) tj_trunc_at(TJ_SITE, x)
+
+/* a & b */
+TJ_API tj_tensor *tj_bitwise_and(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_bitwise_and_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_bitwise_and(a, b) tj_bitwise_and_at(TJ_SITE, a, b)
+
+/* a | b */
+TJ_API tj_tensor *tj_bitwise_or(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_bitwise_or_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_bitwise_or(a, b) tj_bitwise_or_at(TJ_SITE, a, b)
+
+/* a ^ b */
+TJ_API tj_tensor *tj_bitwise_xor(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_bitwise_xor_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_bitwise_xor(a, b) tj_bitwise_xor_at(TJ_SITE, a, b)
+
+/* ~a; logical for bool */
+TJ_API tj_tensor *tj_bitwise_not(tj_tensor *x);
+TJ_API tj_tensor *tj_bitwise_not_at(const char *site, tj_tensor *x);
+#define tj_bitwise_not(x) tj_bitwise_not_at(TJ_SITE, x)
+
+/* a << b; 0 when b < 0 or b >= width */
+TJ_API tj_tensor *tj_shift_left(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_shift_left_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b)
+
+/* a >> b, arithmetic; the sign when b < 0 or b >= width */
+TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
+
+/* a == b */
+TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_eq(a, b) tj_eq_at(TJ_SITE, a, b)
+
+/* a != b; true for NaN */
+TJ_API tj_tensor *tj_ne(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_ne_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_ne(a, b) tj_ne_at(TJ_SITE, a, b)
+
+/* a < b */
+TJ_API tj_tensor *tj_lt(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_lt_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_lt(a, b) tj_lt_at(TJ_SITE, a, b)
+
+/* a <= b */
+TJ_API tj_tensor *tj_le(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_le_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_le(a, b) tj_le_at(TJ_SITE, a, b)
+
+/* a > b */
+TJ_API tj_tensor *tj_gt(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_gt_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_gt(a, b) tj_gt_at(TJ_SITE, a, b)
+
+/* a >= b */
+TJ_API tj_tensor *tj_ge(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_ge_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_ge(a, b) tj_ge_at(TJ_SITE, a, b)
+
+/* a != 0 and b != 0 */
+TJ_API tj_tensor *tj_logical_and(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_logical_and_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_logical_and(a, b) tj_logical_and_at(TJ_SITE, a, b)
+
+/* a != 0 or b != 0 */
+TJ_API tj_tensor *tj_logical_or(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_logical_or_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_logical_or(a, b) tj_logical_or_at(TJ_SITE, a, b)
+
+/* a != 0 xor b != 0 */
+TJ_API tj_tensor *tj_logical_xor(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_logical_xor_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_logical_xor(a, b) tj_logical_xor_at(TJ_SITE, a, b)
+
+/* a == 0 */
+TJ_API tj_tensor *tj_logical_not(tj_tensor *x);
+TJ_API tj_tensor *tj_logical_not_at(const char *site, tj_tensor *x);
+#define tj_logical_not(x) tj_logical_not_at(TJ_SITE, x)
+
+/* a is NaN */
+TJ_API tj_tensor *tj_isnan(tj_tensor *x);
+TJ_API tj_tensor *tj_isnan_at(const char *site, tj_tensor *x);
+#define tj_isnan(x) tj_isnan_at(TJ_SITE, x)
+
+/* a is +inf or -inf */
+TJ_API tj_tensor *tj_isinf(tj_tensor *x);
+TJ_API tj_tensor *tj_isinf_at(const char *site, tj_tensor *x);
+#define tj_isinf(x) tj_isinf_at(TJ_SITE, x)
+
+/* a is neither NaN nor infinite */
+TJ_API tj_tensor *tj_isfinite(tj_tensor *x);
+TJ_API tj_tensor *tj_isfinite_at(const char *site, tj_tensor *x);
+#define tj_isfinite(x) tj_isfinite_at(TJ_SITE, x)
+
+/* e to the power a */
+TJ_API tj_tensor *tj_exp(tj_tensor *x);
+TJ_API tj_tensor *tj_exp_at(const char *site, tj_tensor *x);
+#define tj_exp(x) tj_exp_at(TJ_SITE, x)
+
+/* natural logarithm; NaN below 0 */
+TJ_API tj_tensor *tj_log(tj_tensor *x);
+TJ_API tj_tensor *tj_log_at(const char *site, tj_tensor *x);
+#define tj_log(x) tj_log_at(TJ_SITE, x)
+
+/* square root, correctly rounded */
+TJ_API tj_tensor *tj_sqrt(tj_tensor *x);
+TJ_API tj_tensor *tj_sqrt_at(const char *site, tj_tensor *x);
+#define tj_sqrt(x) tj_sqrt_at(TJ_SITE, x)
+
+/* 1 / sqrt(a) */
+TJ_API tj_tensor *tj_rsqrt(tj_tensor *x);
+TJ_API tj_tensor *tj_rsqrt_at(const char *site, tj_tensor *x);
+#define tj_rsqrt(x) tj_rsqrt_at(TJ_SITE, x)
+
+/* hyperbolic tangent */
+TJ_API tj_tensor *tj_tanh(tj_tensor *x);
+TJ_API tj_tensor *tj_tanh_at(const char *site, tj_tensor *x);
+#define tj_tanh(x) tj_tanh_at(TJ_SITE, x)
+
+/* 1 / (1 + exp(-a)) */
+TJ_API tj_tensor *tj_sigmoid(tj_tensor *x);
+TJ_API tj_tensor *tj_sigmoid_at(const char *site, tj_tensor *x);
+#define tj_sigmoid(x) tj_sigmoid_at(TJ_SITE, x)
+
+/* error function */
+TJ_API tj_tensor *tj_erf(tj_tensor *x);
+TJ_API tj_tensor *tj_erf_at(const char *site, tj_tensor *x);
+#define tj_erf(x) tj_erf_at(TJ_SITE, x)
+
+/* sine; any finite argument */
+TJ_API tj_tensor *tj_sin(tj_tensor *x);
+TJ_API tj_tensor *tj_sin_at(const char *site, tj_tensor *x);
+#define tj_sin(x) tj_sin_at(TJ_SITE, x)
+
+/* cosine; any finite argument */
+TJ_API tj_tensor *tj_cos(tj_tensor *x);
+TJ_API tj_tensor *tj_cos_at(const char *site, tj_tensor *x);
+#define tj_cos(x) tj_cos_at(TJ_SITE, x)
+
+/* exp(a) - 1 without cancellation */
+TJ_API tj_tensor *tj_expm1(tj_tensor *x);
+TJ_API tj_tensor *tj_expm1_at(const char *site, tj_tensor *x);
+#define tj_expm1(x) tj_expm1_at(TJ_SITE, x)
+
+/* log(1 + a) without cancellation */
+TJ_API tj_tensor *tj_log1p(tj_tensor *x);
+TJ_API tj_tensor *tj_log1p_at(const char *site, tj_tensor *x);
+#define tj_log1p(x) tj_log1p_at(TJ_SITE, x)
+
+/* b where a != 0, else c */
+TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
+TJ_API tj_tensor *tj_where_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
+#define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c)
+
+/* minimum(maximum(a, b), c) */
+TJ_API tj_tensor *tj_clamp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
+TJ_API tj_tensor *tj_clamp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
+#define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c)
+
+/* maximum(a, 0) */
+TJ_API tj_tensor *tj_relu(tj_tensor *x);
+TJ_API tj_tensor *tj_relu_at(const char *site, tj_tensor *x);
+#define tj_relu(x) tj_relu_at(TJ_SITE, x)
+
+/* a * sigmoid(a) */
+TJ_API tj_tensor *tj_silu(tj_tensor *x);
+TJ_API tj_tensor *tj_silu_at(const char *site, tj_tensor *x);
+#define tj_silu(x) tj_silu_at(TJ_SITE, x)
+
+/* a * (1 + erf(a / sqrt(2))) / 2 */
+TJ_API tj_tensor *tj_gelu(tj_tensor *x);
+TJ_API tj_tensor *tj_gelu_at(const char *site, tj_tensor *x);
+#define tj_gelu(x) tj_gelu_at(TJ_SITE, x)
+
+/* a * (1 + tanh(sqrt(2/pi) * (a + 0.044715 a^3))) / 2 */
+TJ_API tj_tensor *tj_gelu_tanh(tj_tensor *x);
+TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
+#define tj_gelu_tanh(x) tj_gelu_tanh_at(TJ_SITE, x)
+
+/* to another dtype; float to int truncates, saturates, NaN gives 0 */
+TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
+TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
+#define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype)
+
+/* same elements in row-major order; one size may be -1 */
+TJ_API tj_tensor *tj_reshape(tj_tensor *x, tj_dims shape);
+TJ_API tj_tensor *tj_reshape_at(const char *site, tj_tensor *x, tj_dims shape);
+#define tj_reshape(x, shape) tj_reshape_at(TJ_SITE, x, shape)
+
+/* broadcast to a shape; -1 keeps a size */
+TJ_API tj_tensor *tj_expand(tj_tensor *x, tj_dims shape);
+TJ_API tj_tensor *tj_expand_at(const char *site, tj_tensor *x, tj_dims shape);
+#define tj_expand(x, shape) tj_expand_at(TJ_SITE, x, shape)
+
+/* result axis i is operand axis axes[i] */
+TJ_API tj_tensor *tj_permute(tj_tensor *x, tj_dims axes);
+TJ_API tj_tensor *tj_permute_at(const char *site, tj_tensor *x, tj_dims axes);
+#define tj_permute(x, axes) tj_permute_at(TJ_SITE, x, axes)
+
+/* swaps two axes */
+TJ_API tj_tensor *tj_transpose(tj_tensor *x, int a, int b);
+TJ_API tj_tensor *tj_transpose_at(const char *site, tj_tensor *x, int a, int b);
+#define tj_transpose(x, a, b) tj_transpose_at(TJ_SITE, x, a, b)
+
+/* drops axes of size 1; TJ_ALL drops every one */
+TJ_API tj_tensor *tj_squeeze(tj_tensor *x, tj_dims axes);
+TJ_API tj_tensor *tj_squeeze_at(const char *site, tj_tensor *x, tj_dims axes);
+#define tj_squeeze(x, axes) tj_squeeze_at(TJ_SITE, x, axes)
+
+/* a new axis of size 1 */
+TJ_API tj_tensor *tj_unsqueeze(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_unsqueeze_at(const char *site, tj_tensor *x, int axis);
+#define tj_unsqueeze(x, axis) tj_unsqueeze_at(TJ_SITE, x, axis)
+
+/* start:stop:step along an axis, Python's rules; negative steps too; TJ_END_DIM: open end */
+TJ_API tj_tensor *tj_slice(tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+TJ_API tj_tensor *tj_slice_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+#define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step)
+
+/* reverses axes */
+TJ_API tj_tensor *tj_flip(tj_tensor *x, tj_dims axes);
+TJ_API tj_tensor *tj_flip_at(const char *site, tj_tensor *x, tj_dims axes);
+#define tj_flip(x, axes) tj_flip_at(TJ_SITE, x, axes)
+
+/* joins along an axis */
+TJ_API tj_tensor *tj_cat(tj_list list, int axis);
+TJ_API tj_tensor *tj_cat_at(const char *site, tj_list list, int axis);
+#define tj_cat(list, axis) tj_cat_at(TJ_SITE, list, axis)
+
+/* joins along a new axis */
+TJ_API tj_tensor *tj_stack(tj_list list, int axis);
+TJ_API tj_tensor *tj_stack_at(const char *site, tj_list list, int axis);
+#define tj_stack(list, axis) tj_stack_at(TJ_SITE, list, axis)
+
+/* integers and bool sum to i64 */
+TJ_API tj_tensor *tj_sum(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_sum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_sum(x, axes, keepdim) tj_sum_at(TJ_SITE, x, axes, keepdim)
+
+/* integers and bool to i64 */
+TJ_API tj_tensor *tj_prod(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_prod_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_prod(x, axes, keepdim) tj_prod_at(TJ_SITE, x, axes, keepdim)
+
+/* sum / n; an error for integers */
+TJ_API tj_tensor *tj_mean(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_mean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_mean(x, axes, keepdim) tj_mean_at(TJ_SITE, x, axes, keepdim)
+
+/* largest; NaN if any; an error over no elements */
+TJ_API tj_tensor *tj_amax(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_amax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_amax(x, axes, keepdim) tj_amax_at(TJ_SITE, x, axes, keepdim)
+
+/* smallest; NaN if any; an error over no elements */
+TJ_API tj_tensor *tj_amin(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_amin_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_amin(x, axes, keepdim) tj_amin_at(TJ_SITE, x, axes, keepdim)
+
+/* any is not 0 */
+TJ_API tj_tensor *tj_any(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_any_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_any(x, axes, keepdim) tj_any_at(TJ_SITE, x, axes, keepdim)
+
+/* all are not 0 */
+TJ_API tj_tensor *tj_all(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_all_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim)
+
+/* index of the first largest; NaN is largest; TJ_END_DIM as axis: of the flattened operand */
+TJ_API tj_tensor *tj_argmax(tj_tensor *x, int64_t axis, bool keepdim);
+TJ_API tj_tensor *tj_argmax_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
+#define tj_argmax(x, axis, keepdim) tj_argmax_at(TJ_SITE, x, axis, keepdim)
+
+/* index of the first smallest; NaN is smallest */
+TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
+TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
+#define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
+
+/* two-pass variance; divides by n - correction */
+TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
+TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
+#define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
+
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy */
+TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)
+
+/* y[..i..] = a[..index[..i..]..] along an axis */
+TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
+TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
+#define tj_gather(x, axis, index) tj_gather_at(TJ_SITE, x, axis, index)
+
+/* the rows index[] of an axis */
+TJ_API tj_tensor *tj_index_select(tj_tensor *x, int axis, tj_tensor *index);
+TJ_API tj_tensor *tj_index_select_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
+#define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index)
+
+/* a[index, :] : index's shape and one axis more */
+TJ_API tj_tensor *tj_embedding(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_embedding_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b)
+
+/* a, and y[..index[..i..]..] += src[..i..] in index order */
+TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+#define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)
+
+/* i64: 1 at the index, else 0, along a new last axis of n */
+TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
+TJ_API tj_tensor *tj_one_hot_at(const char *site, tj_tensor *index, int64_t n);
+#define tj_one_hot(index, n) tj_one_hot_at(TJ_SITE, index, n)
+
+/* every element is a number or a 0-d tensor */
+TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
+TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
+#define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)
+
+/* start, start + step, ... before stop */
+TJ_API tj_tensor *tj_arange(tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
+TJ_API tj_tensor *tj_arange_at(const char *site, tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
+#define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step)
+
+/* 1 on the diagonal */
+TJ_API tj_tensor *tj_eye(tj_dtype dtype, int64_t n, int64_t m);
+TJ_API tj_tensor *tj_eye_at(const char *site, tj_dtype dtype, int64_t n, int64_t m);
+#define tj_eye(dtype, n, m) tj_eye_at(TJ_SITE, dtype, n, m)
+
+/* Philox numbers in [0, 1) */
+TJ_API tj_tensor *tj_uniform(tj_dtype dtype, tj_dims shape);
+TJ_API tj_tensor *tj_uniform_at(const char *site, tj_dtype dtype, tj_dims shape);
+#define tj_uniform(dtype, shape) tj_uniform_at(TJ_SITE, dtype, shape)
+
+/* Philox numbers, mean 0, variance 1 */
+TJ_API tj_tensor *tj_normal(tj_dtype dtype, tj_dims shape);
+TJ_API tj_tensor *tj_normal_at(const char *site, tj_dtype dtype, tj_dims shape);
+#define tj_normal(dtype, shape) tj_normal_at(TJ_SITE, dtype, shape)
+
+/* exp(a - max) / sum */
+TJ_API tj_tensor *tj_softmax(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_softmax_at(const char *site, tj_tensor *x, int axis);
+#define tj_softmax(x, axis) tj_softmax_at(TJ_SITE, x, axis)
+
+/* a - max - log(sum(exp(a - max))) */
+TJ_API tj_tensor *tj_log_softmax(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_log_softmax_at(const char *site, tj_tensor *x, int axis);
+#define tj_log_softmax(x, axis) tj_log_softmax_at(TJ_SITE, x, axis)
+
+/* (a - mean) / sqrt(var + eps) * weight + bias over the last axis */
+TJ_API tj_tensor *tj_layer_norm(tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
+TJ_API tj_tensor *tj_layer_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
+#define tj_layer_norm(x, weight, bias, eps) tj_layer_norm_at(TJ_SITE, x, weight, bias, eps)
+
+/* a / sqrt(mean(a^2) + eps) * weight over the last axis */
+TJ_API tj_tensor *tj_rms_norm(tj_tensor *x, tj_tensor *weight, double eps);
+TJ_API tj_tensor *tj_rms_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, double eps);
+#define tj_rms_norm(x, weight, eps) tj_rms_norm_at(TJ_SITE, x, weight, eps)
+
+/* mean over rows of -log_softmax(a)[target]; a is [N,C], target [N] */
+TJ_API tj_tensor *tj_cross_entropy(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b)
 /* <<< ops */
 
 #ifdef __cplusplus

@@ -1,0 +1,78 @@
+/* Exact keys, hashed with XXH3, the full key compared. */
+#include "guards/guards.h"
+
+uint32_t gd_key_words(const gd_sig *s) { return 4 * s->narg + 2 * s->nint + 1; }
+
+void gd_key(const gd_sig *s, uint32_t *w)
+{
+	*w++ = s->nfloat;
+	for (uint32_t i = 0; i < s->narg; i++, w += 4) {
+		w[0] = s->arg[i].kind;
+		w[1] = s->arg[i].layout ? s->arg[i].layout->id : 0;
+		memcpy(w + 2, &s->arg[i].content, 8);
+	}
+	if (s->nint) memcpy(w, s->ints, s->nint * sizeof *s->ints);
+}
+
+/* A stored key: its length, then its words. */
+static bool equal(const gd_slot *s, uint64_t hash, const uint32_t *word, uint32_t n)
+{
+	return s->hash == hash && s->word[0] == n && !memcmp(s->word + 1, word, n * sizeof *word);
+}
+
+void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n)
+{
+	if (!t->cap) return NULL;
+	uint64_t hash = rt_hash(word, n * sizeof *word, 0);
+	for (uint32_t i = (uint32_t)hash;; i++) {
+		const gd_slot *s = &t->slot[i & (t->cap - 1)];
+		if (!s->word) return NULL;
+		if (s->entry && equal(s, hash, word, n)) return s->entry;
+	}
+}
+
+static void place(gd_table *t, gd_slot s)
+{
+	uint32_t i = (uint32_t)s.hash;
+	while (t->slot[i & (t->cap - 1)].word) i++;
+	t->slot[i & (t->cap - 1)] = s;
+	t->n++;
+}
+
+/* Twice the room, without what was removed. */
+static bool grow(gd_table *t)
+{
+	gd_table to = { .cap = t->cap ? t->cap * 2 : 16 };
+	if (!(to.slot = rt_calloc(to.cap * sizeof *to.slot))) return false;
+	for (uint32_t i = 0; i < t->cap; i++) {
+		if (t->slot[i].entry) place(&to, t->slot[i]);
+		else rt_free(t->slot[i].word);
+	}
+	rt_free(t->slot);
+	*t = to;
+	return true;
+}
+
+bool gd_insert(gd_table *t, const uint32_t *word, uint32_t n, void *entry)
+{
+	if (2 * (t->n + 1) > t->cap && !grow(t)) return false;
+	uint32_t *copy = rt_alloc((n + 1) * sizeof *copy);
+	if (!copy) return false;
+	copy[0] = n;
+	memcpy(copy + 1, word, n * sizeof *word);
+	place(t, (gd_slot){ rt_hash(word, n * sizeof *word, 0), copy, entry });
+	return true;
+}
+
+void gd_remove(gd_table *t, const void *entry)
+{
+	for (uint32_t i = 0; i < t->cap; i++)
+		if (t->slot[i].entry == entry) t->slot[i].entry = NULL; /* its word stays: probes pass over it */
+}
+
+void gd_table_free(gd_table *t)
+{
+	for (uint32_t i = 0; i < t->cap; i++) rt_free(t->slot[i].word);
+	rt_free(t->slot);
+	*t = (gd_table){ 0 };
+}

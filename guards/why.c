@@ -1,0 +1,117 @@
+/* The first difference between what a trace expects and what a call brings, in words. */
+#include "guards/guards.h"
+
+static const struct { const char *name, *hint; } causes[] = {
+	[GD_SAME] = { "same", "" },
+	[GD_RANK] = { "rank", "pass tensors of one rank, or wrap one function for each rank" },
+	[GD_DTYPE] = { "dtype", "cast the argument with tj_cast() before the call" },
+	[GD_SIZE] = { "size", "pad the argument to one size, or raise .max_entries" },
+	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
+	[GD_CELLNESS] = { "cell", "pass a cell in this place always or never" },
+	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },
+	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
+	[GD_CONTENT] = { "constant", "the content of a tj_constant() may be folded; use tj_from_data() for data that changes" },
+	[GD_OP] = { "op", "the body took another way; make the choice with tj_where(), or accept a trace for each way" },
+	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
+	[GD_OPERAND] = { "operand", "the body combined other values than before" },
+	[GD_CAPTURE] = { "capture", "a tensor that the body captures changed its layout; keep it, or pass it as an argument" },
+	[GD_ALIAS] = { "alias", "the body used one tensor where it used two before, or two where it used one" },
+	[GD_END] = { "end", "the body asked for more or for less than before" },
+	[GD_BRANCH] = { "branch", "tj_truth() went the other way; both ways are kept" },
+};
+
+const char *gd_cause_name(gd_cause c) { return causes[c].name; }
+const char *gd_cause_hint(gd_cause c) { return causes[c].hint; }
+
+static const char *kind_name(uint8_t kind)
+{
+	static const char *const name[] = { "a tensor", "a cell", "a float number", "an int number" };
+	return name[kind];
+}
+
+void gd_put_arg(rt_text *t, const gd_arg *a)
+{
+	if (a->kind == GD_CELL) rt_puts(t, "cell ");
+	if (a->layout) rt_put_layout(t, a->layout);
+	else rt_puts(t, kind_name(a->kind));
+	if (a->content) rt_putf(t, " constant #%llu", (unsigned long long)a->content);
+}
+
+static void set(gd_why *w, gd_cause cause, int dim, const char *expected, const char *found)
+{
+	w->cause = cause;
+	w->dim = dim;
+	snprintf(w->expected, sizeof w->expected, "%s", expected);
+	snprintf(w->found, sizeof w->found, "%s", found);
+}
+
+static void set_int(gd_why *w, gd_cause cause, int dim, int64_t expected, int64_t found)
+{
+	w->cause = cause;
+	w->dim = dim;
+	snprintf(w->expected, sizeof w->expected, "%lld", (long long)expected);
+	snprintf(w->found, sizeof w->found, "%lld", (long long)found);
+}
+
+static void compare_layout(const rt_layout *e, const rt_layout *f, gd_why *w)
+{
+	if (e == f) return;
+	if (e->rank != f->rank) {
+		set_int(w, GD_RANK, -1, e->rank, f->rank);
+		return;
+	}
+	if (e->dtype != f->dtype) {
+		set(w, GD_DTYPE, -1, tj_dtype_name((tj_dtype)e->dtype), tj_dtype_name((tj_dtype)f->dtype));
+		return;
+	}
+	for (int i = 0; i < e->rank; i++)
+		if (e->dim[i] != f->dim[i]) {
+			set_int(w, GD_SIZE, i, e->dim[i], f->dim[i]);
+			return;
+		}
+	rt_text a = { 0 }, b = { 0 };
+	rt_put_layout(&a, e);
+	rt_put_layout(&b, f);
+	set(w, GD_STRIDE, -1, e->contiguous ? "row-major" : rt_str(&a), f->contiguous ? "row-major" : rt_str(&b));
+	rt_text_free(&a);
+	rt_text_free(&b);
+}
+
+void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
+{
+	*w = (gd_why){ .cause = GD_SAME, .arg = -1, .dim = -1 };
+	bool number_e = e->kind >= GD_FLOAT, number_f = f->kind >= GD_FLOAT;
+	if (e->kind != f->kind && (number_e || number_f)) set(w, GD_CATEGORY, -1, kind_name(e->kind), kind_name(f->kind));
+	else if (!number_e && e->layout != f->layout) compare_layout(e->layout, f->layout, w);
+	else if (e->kind != f->kind) set(w, GD_CELLNESS, -1, kind_name(e->kind), kind_name(f->kind));
+	else if (e->content != f->content) set(w, GD_CONTENT, -1, "one constant", "another");
+}
+
+static void compare_ints(const gd_sig *e, const gd_sig *f, gd_why *w)
+{
+	if (e->nint != f->nint || e->nfloat != f->nfloat) {
+		set_int(w, GD_SCALAR, -1, e->nint + e->nfloat, f->nint + f->nfloat);
+		return;
+	}
+	for (uint32_t i = 0; i < e->nint; i++)
+		if (e->ints[i] != f->ints[i]) {
+			set_int(w, GD_SCALAR, -1, e->ints[i], f->ints[i]);
+			w->arg = (int)i;
+			return;
+		}
+}
+
+int gd_compare(const gd_sig *e, const gd_sig *f, gd_why *why)
+{
+	int differ = 0;
+	*why = (gd_why){ .cause = GD_SAME, .arg = -1, .dim = -1 };
+	for (uint32_t i = 0; i < e->narg; i++) {
+		gd_why w;
+		gd_compare_arg(&e->arg[i], &f->arg[i], &w);
+		if (w.cause == GD_SAME) continue;
+		w.arg = (int)i;
+		if (differ++ == 0) *why = w;
+	}
+	if (!differ) compare_ints(e, f, why);
+	return differ + (why->cause == GD_SCALAR);
+}

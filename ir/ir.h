@@ -36,10 +36,10 @@ enum { /* flags of ops.def */
  *   AXES     axes                      {axis...}          raw TJ_ALL: no ints
  *   AXIS     axis                      {axis}
  *   AXIS2    a, b                      {axis, axis}
- *   SLICE    axis, start, stop, step   {axis, start, stop, step}   normalised: start in range, size by step; see infer.c
+ *   SLICE    axis, start, stop, step   {axis, start, stop, step}   element i is start + i*step; stop TJ_END_DIM: before 0
  *   LIST     list, axis                {axis}             any number of operands
- *   REDUCE   axes, keepdim             {keepdim, axis...} sorted, none for all
- *   ARG      axis, keepdim             {keepdim, axis}    axis -1 after normalising: flattened
+ *   REDUCE   axes, keepdim             {keepdim, axis...} sorted, none for all; see ir_reduced()
+ *   ARG      axis, keepdim             {keepdim, axis}    axis TJ_END_DIM: flattened
  *   VAR      axes, correction, keepdim {keepdim, correction, axis...}
  *   INDEX    a, axis, index            {axis}
  *   SCATTER  a, axis, index, src       {axis}
@@ -50,6 +50,10 @@ enum { /* flags of ops.def */
  *   RANDOM   dtype, dims               {dtype, size...}   operands: num key, num ordinal (added by the tracer)
  *   NORM3    a, weight, bias, eps      operands (eps a number)
  *   NORM2    a, weight, eps            operands
+ * Normalised attributes are raw attributes of the same meaning: what is emitted again is not changed.
+ *
+ * NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other
+ * op of a number takes it as f32 (a float) or i64. Text writes the type of a weak node without brackets: f64, not f64[].
  */
 typedef enum ir_opclass {
 	IR_UNARY, IR_BINARY, IR_TERNARY, IR_CAST, IR_SHAPE, IR_AXES, IR_AXIS, IR_AXIS2, IR_SLICE, IR_LIST, IR_REDUCE_, IR_ARG,
@@ -73,6 +77,9 @@ typedef struct ir_meta {
 	int64_t dim[TJ_MAX_RANK];
 } ir_meta;
 
+/* One value, by class of the dtype: bool and integers in i. */
+typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar;
+
 /* ---- the graph ---- */
 typedef uint32_t ir_ref; /* index of a node; operands are below their user */
 #define IR_NONE UINT32_MAX /* what emit returns on error or when out of memory; accepted as operand, passed on */
@@ -84,6 +91,7 @@ typedef struct ir_node {
 	uint32_t src;         /* g->refs[src .. src+nsrc) */
 	uint32_t attr;        /* g->ints[attr .. attr+nattr) */
 	uint32_t shape;       /* g->ints[shape .. shape+rank) */
+	uint8_t weak;         /* a number, as in ir_meta */
 	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
 } ir_node;
 
@@ -116,12 +124,19 @@ int64_t ir_numel(const ir_graph *g, ir_ref r);
 tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr,
                    ir_meta *out, int64_t *norm, int *nnorm, uint8_t *want, rt_err *err);
 tj_dtype ir_promote(const ir_meta *a, int n); /* PyTorch's rule */
-void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8] */
+void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8]; a number: f64 */
+/* The axes that a REDUCE, ARG or VAR op over `rank` axes removes, as bits; from normalised attributes. */
+uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank);
 
 /* ---- graph.c ---- */
 void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
+ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
+bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
+void ir_contiguous(int rank, const int64_t *dim, int64_t *stride); /* row-major strides, in elements */
+/* Emits node r of `from`, whose operands are src in g: leaves with their slots and data. */
+ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
 /* ---- emit.c: infer, insert the casts that promotion asks for, fold, CSE, append ---- */
 ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
@@ -135,6 +150,9 @@ bool ir_ret(ir_graph *g, ir_ref r);
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site);
+ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes /* bits */, bool keepdim, const char *site);
+ir_ref ir_reshape(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);
+ir_ref ir_expand(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);
 
 /* ---- fold.c: the rules. Each has a counter by name, for the tests. ---- */
 /* A simpler equal of the node about to be appended, or IR_NONE. */
@@ -184,7 +202,6 @@ float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, flo
 double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double, double), double init, bool column);
 
 /* ---- point.c: ir/math.inc on plain numbers ---- */
-typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar; /* by class of the dtype: bool and integers in i */
 /* A POINT op on one element of each operand; bits is the width of an integer compute dtype (8, 32, 64; 1 for bool, which
  * also is not signed). Integer results may exceed the dtype: the store truncates. Comparisons give 0 or 1 in i.
  * Division by zero of integers is the caller's to find. */

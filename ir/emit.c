@@ -1,0 +1,303 @@
+/* emit: the only way into a graph. An op is inferred, its operands are cast as promotion asks, then the node is folded
+ * (fold.c), looked up among its equals (CSE), and appended only when it is new.
+ *
+ * A node under way lies at the tails of g->refs and g->ints; when it folds or has an equal, the tails are cut back.
+ * Errors and want of memory: emit returns IR_NONE, g->err keeps the first; IR_NONE as an operand passes through. */
+#include "ir/ir.h"
+
+static ir_ref fail(ir_graph *g, tj_status code, const char *op, const char *what, const char *site)
+{
+	if (g->err.code == TJ_OK) {
+		rt_fail(&g->err, code, op, "%s", what);
+		g->err.site = site;
+	}
+	return IR_NONE;
+}
+
+static ir_ref nomem(ir_graph *g, const char *site) { return fail(g, TJ_ERR_NOMEM, "graph", "out of memory", site); }
+
+/* ---- CSE ---- */
+/* What two equal nodes share, by content. */
+static uint64_t hash_node(const ir_graph *g, const ir_node *n)
+{
+	uint64_t head = (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32;
+	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
+	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
+	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
+	if (n->rank) h = rt_hash(ir_dims(g, n), sizeof(int64_t) * n->rank, h);
+	return h;
+}
+
+static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
+{
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->nsrc == b->nsrc &&
+	       a->nattr == b->nattr && (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
+	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
+	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
+}
+
+/* The slot of n's equal, or the empty one where it belongs. */
+static uint32_t *find(const ir_graph *g, const ir_node *n)
+{
+	uint32_t mask = g->ncse - 1, i = (uint32_t)hash_node(g, n) & mask;
+	while (g->cse[i] && !equal(g, n, ir_at(g, g->cse[i] - 1))) i = (i + 1) & mask;
+	return &g->cse[i];
+}
+
+/* At most half full. */
+static bool grow_cse(ir_graph *g)
+{
+	if (g->ncse / 2 > g->node.n) return true;
+	uint32_t n = g->ncse ? g->ncse * 2 : 64, *old = g->cse, nold = g->ncse;
+	uint32_t *table = rt_calloc(sizeof *table * n);
+	if (!table) return false;
+	g->cse = table;
+	g->ncse = n;
+	for (uint32_t i = 0; i < nold; i++)
+		if (old[i]) *find(g, ir_at(g, old[i] - 1)) = old[i];
+	rt_free(old);
+	return true;
+}
+
+/* ---- a node under way ---- */
+/* Puts operands, attributes and sizes at the tails. */
+static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *attr, const ir_meta *m)
+{
+	if (!rt_reserve(&g->refs, n->nsrc) || !rt_reserve(&g->ints, (uint32_t)n->nattr + m->rank)) return false;
+	n->dtype = m->dtype;
+	n->rank = m->rank;
+	n->weak = m->weak;
+	n->src = g->refs.n;
+	n->attr = g->ints.n;
+	n->shape = g->ints.n + n->nattr;
+	if (n->nsrc) memcpy(g->refs.v + n->src, src, sizeof *src * n->nsrc);
+	if (n->nattr) memcpy(g->ints.v + n->attr, attr, sizeof *attr * n->nattr);
+	if (n->rank) memcpy(g->ints.v + n->shape, m->dim, sizeof *m->dim * n->rank);
+	g->refs.n += n->nsrc;
+	g->ints.n += (uint32_t)n->nattr + n->rank;
+	return true;
+}
+
+/* Forgets a staged node, unless folding has put others behind it. */
+static void unstage(ir_graph *g, const ir_node *n)
+{
+	if (g->refs.n == n->src + n->nsrc) g->refs.n = n->src;
+	if (g->ints.n == n->shape + n->rank) g->ints.n = n->attr;
+}
+
+static ir_ref append(ir_graph *g, const ir_node *n)
+{
+	if (g->raw) return rt_push(&g->node, *n) ? g->node.n - 1 : nomem(g, n->site);
+	if (!grow_cse(g)) return nomem(g, n->site);
+	uint32_t *slot = find(g, n);
+	if (*slot) {
+		g->ncsehit++;
+		unstage(g, n);
+		return *slot - 1;
+	}
+	if (!rt_push(&g->node, *n)) return nomem(g, n->site);
+	*slot = g->node.n;
+	return g->node.n - 1;
+}
+
+static ir_ref leaf(ir_graph *g, ir_op op, const ir_meta *m, int nattr, const int64_t *attr, const char *site)
+{
+	ir_node n = { .op = (uint16_t)op, .nattr = (uint16_t)nattr, .site = site };
+	if (g->err.code != TJ_OK) return IR_NONE;
+	if (!stage(g, &n, NULL, attr, m)) return nomem(g, site);
+	return append(g, &n);
+}
+
+/* ---- ops ---- */
+typedef struct operands {
+	ir_ref small[8], *src;
+	ir_meta small_meta[8], *meta;
+	uint8_t small_want[8], *want;
+	void *heap;
+} operands;
+
+/* Room for n operands: the array itself, or one block beside it. */
+static bool make_room(operands *o, int n)
+{
+	o->heap = NULL;
+	o->src = o->small;
+	o->meta = o->small_meta;
+	o->want = o->small_want;
+	if (n <= (int)RT_COUNT(o->small)) return true;
+	size_t each = sizeof *o->meta + sizeof *o->src + sizeof *o->want;
+	o->meta = o->heap = rt_alloc(each * (size_t)n);
+	if (!o->heap) return false;
+	o->src = (ir_ref *)(o->meta + n);
+	o->want = (uint8_t *)(o->src + n);
+	return true;
+}
+
+/* Operands get the dtypes that the op wants. As written (raw), they have them already. */
+static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
+{
+	for (int k = 0; k < n; k++) {
+		if (o->want[k] == o->meta[k].dtype) continue;
+		if (g->raw) {
+			rt_fail(&g->err, TJ_ERR_DTYPE, ir_ops[op].name, "operand %d is %s, the op takes %s", k,
+			        tj_dtype_name((tj_dtype)o->meta[k].dtype), tj_dtype_name((tj_dtype)o->want[k]));
+			return false;
+		}
+		o->src[k] = ir_cast(g, o->src[k], (tj_dtype)o->want[k], site);
+		if (o->src[k] == IR_NONE) return false;
+	}
+	return true;
+}
+
+static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, const int64_t *attr, const char *site)
+{
+	int64_t norm[3 * TJ_MAX_RANK];
+	int nnorm = 0;
+	ir_meta out;
+	if (ir_infer(op, nsrc, o->meta, nattr, attr, &out, norm, &nnorm, o->want, &g->err) != TJ_OK) {
+		g->err.site = site;
+		return IR_NONE;
+	}
+	if (!cast_operands(g, op, o, nsrc, site)) return IR_NONE;
+	ir_node n = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nnorm, .site = site };
+	if (!stage(g, &n, o->src, norm, &out)) return nomem(g, site);
+	if (!g->raw) {
+		ir_ref simpler = ir_fold(g, &n);
+		if (g->err.code != TJ_OK) return IR_NONE;
+		if (simpler != IR_NONE) {
+			g->nfold++;
+			unstage(g, &n);
+			return simpler;
+		}
+	}
+	return append(g, &n);
+}
+
+ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site)
+{
+	operands o;
+	if (g->err.code != TJ_OK) return IR_NONE;
+	for (int k = 0; k < nsrc; k++)
+		if (src[k] == IR_NONE) return IR_NONE;
+	if (nsrc > UINT16_MAX) return fail(g, TJ_ERR_LIMIT, ir_ops[op].name, "too many operands", site);
+	if (!make_room(&o, nsrc)) return nomem(g, site);
+	for (int k = 0; k < nsrc; k++) {
+		o.src[k] = src[k];
+		o.meta[k] = ir_meta_of(g, src[k]);
+	}
+	ir_ref r = emit(g, op, nsrc, &o, nattr, attr, site);
+	rt_free(o.heap);
+	return r;
+}
+
+/* ---- leaves ---- */
+ir_ref ir_input(ir_graph *g, int slot, const ir_meta *m, const int64_t *stride, const char *site)
+{
+	int64_t attr[2 + TJ_MAX_RANK] = { slot, 0 };
+	ir_meta strong = *m;
+	strong.weak = false;
+	if (stride) memcpy(attr + 2, stride, sizeof *stride * m->rank);
+	else ir_contiguous(m->rank, m->dim, attr + 2);
+	return leaf(g, IR_input, &strong, 2 + m->rank, attr, site);
+}
+
+ir_ref ir_num_(ir_graph *g, tj_dtype dtype, int slot, const char *site)
+{
+	ir_meta m = { .dtype = (uint8_t)dtype, .weak = true };
+	return leaf(g, IR_num, &m, 1, (int64_t[]){ slot }, site);
+}
+
+static ir_ref constant(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, ir_scalar v)
+{
+	rt_class cls = rt_dtype_class(dtype);
+	ir_meta m = { .dtype = (uint8_t)dtype, .rank = (uint8_t)rank };
+	double d = cls == RT_F ? (double)v.f : v.d;
+	if (d != d) d = __builtin_nan(""); /* one NaN, so that text is exact */
+	if (cls != RT_I) memcpy(&v.i, &d, sizeof d);
+	if (rank) memcpy(m.dim, dim, sizeof *dim * (size_t)rank);
+	return leaf(g, IR_const, &m, 1, &v.i, NULL);
+}
+
+ir_ref ir_const_f(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, double value)
+{
+	return constant(g, dtype, rank, dim, ir_cast_scalar((ir_scalar){ .d = value }, TJ_F64, dtype));
+}
+
+ir_ref ir_const_i(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, int64_t value)
+{
+	return constant(g, dtype, rank, dim, ir_cast_scalar((ir_scalar){ .i = value }, TJ_I64, dtype));
+}
+
+/* The blob with these bytes, added when it is new. UINT32_MAX: out of memory. */
+static uint32_t intern(ir_graph *g, const void *bytes, int64_t nbytes)
+{
+	uint64_t hash = rt_hash(bytes, (size_t)nbytes, 0);
+	for (uint32_t i = 0; i < g->data.n; i++) {
+		const ir_blob *b = &g->data.v[i];
+		if (b->hash == hash && b->nbytes == nbytes && !memcmp(b->bytes, bytes, (size_t)nbytes)) return i;
+	}
+	ir_blob b = { rt_alloc((size_t)nbytes), nbytes, hash };
+	if (!b.bytes) return UINT32_MAX;
+	memcpy(b.bytes, bytes, (size_t)nbytes);
+	if (rt_push(&g->data, b)) return g->data.n - 1;
+	rt_free(b.bytes);
+	return UINT32_MAX;
+}
+
+ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site)
+{
+	int64_t n = 0;
+	ir_meta strong = *m;
+	strong.weak = false;
+	if (g->err.code != TJ_OK) return IR_NONE;
+	rt_numel(m->rank, m->dim, &n);
+	uint32_t blob = intern(g, bytes, n * (int64_t)tj_dtype_size((tj_dtype)m->dtype));
+	return blob == UINT32_MAX ? nomem(g, site) : leaf(g, IR_data, &strong, 1, (int64_t[]){ blob }, site);
+}
+
+bool ir_ret(ir_graph *g, ir_ref r)
+{
+	if (r == IR_NONE || g->err.code != TJ_OK) return false;
+	return rt_push(&g->out, r) || (nomem(g, NULL), false);
+}
+
+/* ---- shorthand ---- */
+ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site) { return ir_emit(g, op, 1, &a, 0, NULL, site); }
+ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site) { return ir_emit(g, op, 2, (ir_ref[]){ a, b }, 0, NULL, site); }
+ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site)
+{
+	return ir_emit(g, IR_cast, 1, &a, 1, (int64_t[]){ dtype }, site);
+}
+
+ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes, bool keepdim, const char *site)
+{
+	int64_t attr[1 + TJ_MAX_RANK] = { keepdim };
+	int n = 1;
+	for (int i = 0; i < TJ_MAX_RANK; i++)
+		if (axes >> i & 1) attr[n++] = i;
+	return ir_emit(g, op, 1, &a, n, attr, site);
+}
+
+ir_ref ir_reshape(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site)
+{
+	return ir_emit(g, IR_reshape, 1, &a, rank, dim, site);
+}
+
+ir_ref ir_expand(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site)
+{
+	return ir_emit(g, IR_expand, 1, &a, rank, dim, site);
+}
+
+static ir_ref copy_leaf(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_meta *m)
+{
+	const int64_t *attr = ir_attr(from, n);
+	if (n->op == IR_data) return ir_data_(g, m, from->data.v[attr[0]].bytes, n->site);
+	return leaf(g, (ir_op)n->op, m, n->nattr, attr, n->site);
+}
+
+ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
+{
+	const ir_node *n = ir_at(from, r);
+	ir_meta m = ir_meta_of(from, r);
+	if (n->op >= IR_OPS) return copy_leaf(g, from, n, &m);
+	return ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
+}

@@ -1,0 +1,65 @@
+/* graph: the container, and questions about nodes. Growing it is emit.c's. */
+#include "ir/ir.h"
+
+void ir_graph_init(ir_graph *g) { *g = (ir_graph){ 0 }; }
+
+void ir_graph_free(ir_graph *g)
+{
+	for (uint32_t i = 0; i < g->data.n; i++) rt_free(g->data.v[i].bytes);
+	rt_vec_free(&g->node);
+	rt_vec_free(&g->refs);
+	rt_vec_free(&g->ints);
+	rt_vec_free(&g->out);
+	rt_vec_free(&g->data);
+	rt_free(g->cse);
+	rt_arena_free(&g->mem);
+	*g = (ir_graph){ 0 };
+}
+
+ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	ir_meta m = { .dtype = n->dtype, .rank = n->rank, .weak = n->weak };
+	if (n->rank) memcpy(m.dim, ir_dims(g, n), sizeof *m.dim * n->rank);
+	return m;
+}
+
+int64_t ir_numel(const ir_graph *g, ir_ref r)
+{
+	int64_t n = 0;
+	rt_numel(ir_at(g, r)->rank, ir_dims(g, ir_at(g, r)), &n);
+	return n;
+}
+
+ir_scalar ir_const_value(const ir_graph *g, const ir_node *n)
+{
+	int64_t bits = ir_attr(g, n)[0];
+	double d;
+	memcpy(&d, &bits, sizeof d);
+	switch (rt_dtype_class((tj_dtype)n->dtype)) {
+	case RT_F: return (ir_scalar){ .f = (float)d };
+	case RT_D: return (ir_scalar){ .d = d };
+	default: return (ir_scalar){ .i = bits };
+	}
+}
+
+void ir_contiguous(int rank, const int64_t *dim, int64_t *stride)
+{
+	int64_t step = 1;
+	for (int i = rank - 1; i >= 0; i--) {
+		stride[i] = step;
+		step *= dim[i] > 0 ? dim[i] : 1;
+	}
+}
+
+bool ir_live(const ir_graph *g, bool *live)
+{
+	if (g->node.n) memset(live, 0, sizeof *live * g->node.n);
+	for (uint32_t i = 0; i < g->out.n; i++)
+		if (g->out.v[i] != IR_NONE) live[g->out.v[i]] = true;
+	for (uint32_t r = g->node.n; r-- > 0;) {
+		const ir_node *n = ir_at(g, r);
+		for (int k = 0; live[r] && k < n->nsrc; k++) live[ir_src(g, n, k)] = true;
+	}
+	return g->out.n > 0;
+}

@@ -1,0 +1,793 @@
+/* infer: the dtype and the shape of a result, from operands and attributes. Checks all that does not depend on data.
+ *
+ * TYPE RULES (docs/OPS.md has them as a table) give the dtype that each operand is to be cast to and the result's.
+ * SHAPE RULES give the result's sizes and bring the attributes into normal form: axes counted from the front, sizes
+ * in place of -1, lists of axes sorted. A normal form is itself a valid attribute of the same meaning.
+ *
+ * Promotion is PyTorch's: operands fall into three groups, tensors with axes, 0-d tensors, and numbers. A lower group
+ * matters only where its category (bool < integer < float) is higher. */
+#include "ir/ir.h"
+#include "ir/rules.h"
+
+#define MAX_ATTR (TJ_MAX_RANK + 4)
+
+typedef struct ask {
+	const ir_opinfo *info;
+	ir_op op;
+	int nsrc, nattr;
+	const ir_meta *src;
+	const int64_t *attr; /* raw */
+	ir_meta *out;
+	int64_t *norm;       /* normal form, nnorm of them */
+	int nnorm;
+	uint8_t *want;       /* may be NULL */
+	rt_err *err;
+} ask;
+
+/* ---- errors ---- */
+void ir_put_meta(rt_text *t, const ir_meta *m)
+{
+	rt_puts(t, tj_dtype_name((tj_dtype)m->dtype));
+	if (m->weak) return;
+	rt_puts(t, "[");
+	for (int i = 0; i < m->rank; i++) rt_putf(t, "%s%lld", i ? "," : "", (long long)m->dim[i]);
+	rt_puts(t, "]");
+}
+
+/* The first operands as "f32[2,3] x i64[4]". */
+static void put_operands(rt_text *t, const ask *q)
+{
+	for (int k = 0; k < q->nsrc && k < 4; k++) {
+		if (k) rt_puts(t, " x ");
+		ir_put_meta(t, &q->src[k]);
+	}
+	if (q->nsrc > 4) rt_puts(t, " x ...");
+}
+
+/* what: operands (detail) */
+RT_PRINTF(4, 5)
+static bool fail(const ask *q, tj_status code, const char *what, const char *detail, ...)
+{
+	rt_text t = { 0 };
+	char buf[200];
+	va_list ap;
+	va_start(ap, detail);
+	vsnprintf(buf, sizeof buf, detail, ap);
+	va_end(ap);
+	put_operands(&t, q);
+	rt_fail(q->err, code, q->info->name, "%s%s%s%s%s%s", what, t.n ? ": " : "", rt_str(&t), buf[0] ? " (" : "", buf, buf[0] ? ")" : "");
+	rt_text_free(&t);
+	return false;
+}
+
+/* ---- promotion ---- */
+static tj_dtype larger(tj_dtype a, tj_dtype b) { return a > b ? a : b; } /* the enum is in order of promotion */
+
+/* b matters only where its category is higher. -1: none. */
+static int combine(int a, int b)
+{
+	if (a < 0) return b;
+	if (b < 0) return a;
+	return rt_dtype_cat((tj_dtype)b) > rt_dtype_cat((tj_dtype)a) ? (int)larger((tj_dtype)a, (tj_dtype)b) : a;
+}
+
+/* The dtype of a number once it is a tensor. */
+static tj_dtype settled(tj_dtype t) { return rt_is_float(t) ? TJ_F32 : t; }
+
+tj_dtype ir_promote(const ir_meta *a, int n)
+{
+	int best[3] = { -1, -1, -1 }; /* with axes, 0-d, numbers */
+	for (int k = 0; k < n; k++) {
+		int *b = &best[a[k].weak ? 2 : a[k].rank == 0];
+		tj_dtype t = a[k].weak ? settled((tj_dtype)a[k].dtype) : (tj_dtype)a[k].dtype;
+		*b = *b < 0 ? (int)t : (int)larger((tj_dtype)*b, t);
+	}
+	int r = combine(best[0], combine(best[1], best[2]));
+	return r < 0 ? TJ_F32 : (tj_dtype)r;
+}
+
+static bool all_weak(const ask *q)
+{
+	for (int k = 0; k < q->nsrc; k++)
+		if (!q->src[k].weak) return false;
+	return q->nsrc > 0 && (q->info->flags & IR_POINT);
+}
+
+/* Promotion that keeps numbers among themselves in f64. */
+static tj_dtype promote(const ask *q, const ir_meta *a, int n)
+{
+	tj_dtype t = ir_promote(a, n);
+	return q->out->weak && rt_is_float(t) ? TJ_F64 : t;
+}
+
+/* ---- type rules ---- */
+static bool type_is(ask *q, tj_dtype t)
+{
+	q->out->dtype = (uint8_t)t;
+	return true;
+}
+
+static void want_one(ask *q, int k, tj_dtype t)
+{
+	if (q->want) q->want[k] = (uint8_t)t;
+}
+
+static void want_all(ask *q, tj_dtype t)
+{
+	for (int k = 0; k < q->nsrc; k++) want_one(q, k, t);
+}
+
+static bool same_for_all(ask *q, tj_dtype t)
+{
+	want_all(q, t);
+	return type_is(q, t);
+}
+
+static bool refuse(ask *q, const char *what, const char *hint)
+{
+	fail(q, TJ_ERR_DTYPE, what, "%s", "");
+	rt_hint(q->err, "%s", hint);
+	return false;
+}
+
+static bool type_promote(ask *q) { return same_for_all(q, promote(q, q->src, q->nsrc)); }
+
+static bool type_numeric(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	if (t == TJ_BOOL) return refuse(q, "bool is not accepted", "cast it first: tj_cast(x, TJ_I32)");
+	return same_for_all(q, t);
+}
+
+static bool type_float(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
+}
+
+static bool type_floatonly(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	if (!rt_is_float(t)) return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
+	return same_for_all(q, t);
+}
+
+static bool type_bits(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	if (rt_is_float(t)) return refuse(q, "bool or integers are needed", "cast it first: tj_cast(x, TJ_I32)");
+	return same_for_all(q, t);
+}
+
+static bool type_integer(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	if (rt_dtype_cat(t) != RT_INT) return refuse(q, "integers are needed", "cast it first: tj_cast(x, TJ_I32)");
+	return same_for_all(q, t);
+}
+
+static bool type_compare(ask *q)
+{
+	want_all(q, promote(q, q->src, q->nsrc));
+	return type_is(q, TJ_BOOL);
+}
+
+static bool type_logic(ask *q) { return same_for_all(q, TJ_BOOL); }
+
+static bool type_where(ask *q)
+{
+	same_for_all(q, promote(q, q->src + 1, 2));
+	want_one(q, 0, TJ_BOOL);
+	return true;
+}
+
+/* The dtype that the first attribute names; operands stay as they are. */
+static bool type_attr(ask *q)
+{
+	if (q->nattr < 1 || q->attr[0] < 0 || q->attr[0] >= TJ_DTYPE_COUNT)
+		return fail(q, TJ_ERR_ARG, "no such dtype", "%s", "");
+	if (q->nsrc) want_one(q, 0, (tj_dtype)q->src[0].dtype);
+	q->out->weak = false;
+	return type_is(q, (tj_dtype)q->attr[0]);
+}
+
+static bool type_numbers(ask *q)
+{
+	if (!type_attr(q)) return false;
+	return q->out->dtype != TJ_BOOL || refuse(q, "bool is not accepted", "ask for an integer or a float");
+}
+
+static bool type_random(ask *q)
+{
+	if (!type_attr(q)) return false;
+	want_all(q, TJ_I64);
+	return rt_is_float((tj_dtype)q->out->dtype) || refuse(q, "a float is needed", "ask for TJ_F32 and cast the result");
+}
+
+static bool type_full(ask *q)
+{
+	if (!type_attr(q)) return false;
+	want_all(q, (tj_dtype)q->out->dtype);
+	return true;
+}
+
+static bool type_same(ask *q) { return same_for_all(q, q->src[0].weak ? settled((tj_dtype)q->src[0].dtype) : (tj_dtype)q->src[0].dtype); }
+
+static bool type_sum(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	return same_for_all(q, rt_is_float(t) ? t : TJ_I64);
+}
+
+static bool type_arg(ask *q)
+{
+	type_same(q);
+	return type_is(q, TJ_I64);
+}
+
+static bool index_ok(ask *q, int k)
+{
+	if (q->src[k].dtype != TJ_I32 && q->src[k].dtype != TJ_I64)
+		return refuse(q, "an index is i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
+	want_one(q, k, TJ_I64);
+	return true;
+}
+
+static bool type_index(ask *q) { return type_same(q) && index_ok(q, 1); }
+
+static bool type_loss(ask *q)
+{
+	if (!rt_is_float((tj_dtype)q->src[0].dtype)) return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
+	return type_index(q);
+}
+
+static bool type_scatter(ask *q)
+{
+	if (!type_same(q) || !index_ok(q, 1)) return false;
+	if (q->src[2].dtype != q->out->dtype && !q->src[2].weak)
+		return refuse(q, "the source has another dtype", "cast it first: tj_cast(src, dtype of the operand)");
+	return true;
+}
+
+static bool type_one_hot(ask *q) { return index_ok(q, 0) && type_is(q, TJ_I64); }
+
+/* ---- helpers of the shape rules ---- */
+static bool put(ask *q, int64_t v) { return q->norm[q->nnorm++] = v, true; }
+
+static bool shape_from(ask *q, int rank, const int64_t *dim)
+{
+	if (rank > TJ_MAX_RANK) {
+		fail(q, TJ_ERR_LIMIT, "too many axes", "%d, at most %d", rank, TJ_MAX_RANK);
+		return false;
+	}
+	q->out->rank = (uint8_t)rank;
+	for (int i = 0; i < rank; i++) q->out->dim[i] = dim[i];
+	return true;
+}
+
+/* An axis counted from either end; a 0-d operand has axes 0 and -1, as in PyTorch. */
+static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
+{
+	int n = rank ? rank : 1;
+	*axis = 0;
+	if (a < -n || a >= n) return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank);
+	*axis = a < 0 ? a + n : a;
+	return true;
+}
+
+/* Attributes from..nattr as a set of axes; none means all. */
+static bool axes_in(const ask *q, int from, int rank, uint32_t *set)
+{
+	*set = 0;
+	for (int k = from; k < q->nattr; k++) {
+		int64_t a;
+		if (!axis_in(q, q->attr[k], rank, &a)) return false;
+		if (*set >> a & 1) return fail(q, TJ_ERR_ARG, "an axis is given twice", "axis %lld", (long long)a);
+		*set |= 1u << a;
+	}
+	if (q->nattr <= from) *set = (1u << rank) - 1;
+	if (rank == 0) *set = 0;
+	return true;
+}
+
+static void put_axes(ask *q, uint32_t set, int rank, bool none_for_all)
+{
+	if (none_for_all && set == (1u << rank) - 1) return;
+	for (int i = 0; i < rank; i++)
+		if (set >> i & 1) put(q, i);
+}
+
+uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank)
+{
+	int from = ir_ops[op].opclass == IR_VAR ? 2 : 1;
+	uint32_t set = 0, all = (1u << rank) - 1;
+	if (nattr == from || (ir_ops[op].opclass == IR_ARG && attr[1] == TJ_END_DIM)) return all;
+	for (int k = from; k < nattr; k++) set |= 1u << attr[k];
+	return set & all;
+}
+
+/* dim[0..*rank) broadcast with m's, as in NumPy. */
+static bool broadcast(const ask *q, int *rank, int64_t *dim, int mrank, const int64_t *mdim)
+{
+	int n = *rank > mrank ? *rank : mrank;
+	int64_t out[TJ_MAX_RANK];
+	for (int i = 1; i <= n; i++) {
+		int64_t a = i <= *rank ? dim[*rank - i] : 1, b = i <= mrank ? mdim[mrank - i] : 1;
+		if (a != b && a != 1 && b != 1) {
+			fail(q, TJ_ERR_SHAPE, "shapes do not broadcast", "%lld and %lld on axis %d", (long long)a, (long long)b, n - i);
+			rt_hint(q->err, "sizes must be equal or 1, counted from the last axis; see tj_unsqueeze() and tj_transpose()");
+			return false;
+		}
+		out[n - i] = a == 1 ? b : a;
+	}
+	memcpy(dim, out, sizeof *out * (size_t)n);
+	*rank = n;
+	return true;
+}
+
+static bool sizes_ok(const ask *q, int n, const int64_t *dim)
+{
+	for (int i = 0; i < n; i++)
+		if (dim[i] < 0) return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i);
+	return true;
+}
+
+/* ---- shape rules ---- */
+static bool shape_same(ask *q)
+{
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, q->src[0].rank, q->src[0].dim);
+}
+
+static bool shape_broadcast(ask *q)
+{
+	int rank = 0;
+	int64_t dim[TJ_MAX_RANK];
+	for (int k = 0; k < q->nsrc; k++)
+		if (!broadcast(q, &rank, dim, q->src[k].rank, q->src[k].dim)) return false;
+	return shape_from(q, rank, dim);
+}
+
+static bool shape_axis(ask *q)
+{
+	int64_t a;
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && shape_from(q, q->src[0].rank, q->src[0].dim);
+}
+
+static bool shape_reshape(ask *q)
+{
+	int64_t have = 0, rest = 1, n = q->nattr;
+	int hole = -1;
+	int64_t dim[MAX_ATTR];
+	rt_numel(q->src[0].rank, q->src[0].dim, &have);
+	for (int i = 0; i < n; i++) {
+		dim[i] = q->attr[i];
+		if (dim[i] == -1 && hole >= 0) return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i);
+		if (dim[i] == -1) {
+			hole = i;
+			dim[i] = 1;
+		}
+	}
+	if (!sizes_ok(q, (int)n, dim)) return false;
+	if (!rt_numel((int)n, dim, &rest)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	if (hole >= 0 && rest == 0) return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
+	if (hole >= 0 ? have % rest != 0 : have != rest) {
+		fail(q, TJ_ERR_SHAPE, "number of elements differs", "%lld and %lld", (long long)have, (long long)rest);
+		rt_hint(q->err, "the product of the sizes must stay the same; one size may be -1");
+		return false;
+	}
+	if (hole >= 0) dim[hole] = have / rest;
+	for (int i = 0; i < n; i++) put(q, dim[i]);
+	return shape_from(q, (int)n, dim);
+}
+
+static bool shape_expand(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int n = q->nattr, lead = n - x->rank;
+	int64_t dim[MAX_ATTR];
+	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "fewer sizes than axes", "%d sizes", n);
+	for (int i = 0; i < n; i++) {
+		int64_t from = i < lead ? 1 : x->dim[i - lead];
+		dim[i] = q->attr[i] == -1 && i >= lead ? from : q->attr[i];
+		if (dim[i] != from && from != 1)
+			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be expanded", "axis %d: %lld to %lld", i, (long long)from, (long long)dim[i]);
+	}
+	if (!sizes_ok(q, n, dim)) return false;
+	for (int i = 0; i < n; i++) put(q, dim[i]);
+	return shape_from(q, n, dim);
+}
+
+static bool shape_permute(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t dim[TJ_MAX_RANK];
+	uint32_t set;
+	if (q->nattr != x->rank) {
+		fail(q, TJ_ERR_ARG, "permute needs every axis once", "%d axes given", q->nattr);
+		rt_hint(q->err, "to swap two axes, use tj_transpose()");
+		return false;
+	}
+	if (!axes_in(q, 0, x->rank, &set)) return false;
+	for (int i = 0; i < x->rank; i++) {
+		int64_t a = q->attr[i] < 0 ? q->attr[i] + x->rank : q->attr[i];
+		dim[i] = x->dim[a];
+		put(q, a);
+	}
+	return shape_from(q, x->rank, dim);
+}
+
+static bool shape_transpose(ask *q)
+{
+	int64_t a, b;
+	if (!axis_in(q, q->attr[0], q->src[0].rank, &a) || !axis_in(q, q->attr[1], q->src[0].rank, &b)) return false;
+	put(q, a < b ? a : b);
+	put(q, a < b ? b : a);
+	shape_from(q, q->src[0].rank, q->src[0].dim);
+	if (q->src[0].rank == 0) return true;
+	q->out->dim[a] = q->src[0].dim[b];
+	q->out->dim[b] = q->src[0].dim[a];
+	return true;
+}
+
+static bool shape_squeeze(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t dim[TJ_MAX_RANK];
+	uint32_t set;
+	int n = 0;
+	if (!axes_in(q, 0, x->rank, &set)) return false;
+	for (int i = 0; i < x->rank; i++) {
+		if (!(set >> i & 1) || (x->dim[i] != 1 && q->nattr == 0)) dim[n++] = x->dim[i];
+		else if (x->dim[i] != 1) return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be dropped", "axis %d: %lld", i, (long long)x->dim[i]);
+		else put(q, i);
+	}
+	return shape_from(q, n, dim);
+}
+
+static bool shape_unsqueeze(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a, dim[TJ_MAX_RANK + 1];
+	if (!axis_in(q, q->attr[0], x->rank + 1, &a)) return false;
+	for (int i = 0; i <= x->rank; i++) dim[i] = i < a ? x->dim[i] : i == a ? 1 : x->dim[i - 1];
+	return put(q, a) && shape_from(q, x->rank + 1, dim);
+}
+
+/* Python's rule: an end beyond the axis is clamped; TJ_END_DIM is an open end. */
+static int64_t clamp_end(int64_t v, int64_t size, bool up, bool is_start)
+{
+	int64_t lo = up ? 0 : -1, hi = up ? size : size - 1;
+	if (v == TJ_END_DIM) return is_start == up ? lo : hi;
+	if (v < 0) v = v < -size ? lo : v + size;
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+static bool shape_slice(ask *q)
+{
+	int64_t axis, step = q->attr[3], n = 0;
+	const ir_meta *x = &q->src[0];
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "");
+	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
+	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	int64_t size = x->dim[axis];
+	int64_t start = clamp_end(q->attr[1], size, step > 0, true), stop = clamp_end(q->attr[2], size, step > 0, false);
+	if (step > 0 && stop > start) n = (stop - start - 1) / step + 1;
+	if (step < 0 && stop < start) n = (start - stop - 1) / -step + 1;
+	if (n <= 1) step = 1;
+	if (n == 0) start = 0;
+	stop = start + (n ? (n - 1) * step + (step > 0 ? 1 : -1) : 0);
+	put(q, axis);
+	put(q, start);
+	put(q, stop < 0 ? TJ_END_DIM : stop);
+	put(q, step);
+	shape_from(q, x->rank, x->dim);
+	q->out->dim[axis] = n;
+	return true;
+}
+
+static bool shape_flip(ask *q)
+{
+	uint32_t set;
+	if (!axes_in(q, 0, q->src[0].rank, &set)) return false;
+	put_axes(q, set, q->src[0].rank, true);
+	return shape_from(q, q->src[0].rank, q->src[0].dim);
+}
+
+static bool shape_cat(ask *q)
+{
+	int64_t axis, sum = 0;
+	if (q->src[0].rank == 0) {
+		fail(q, TJ_ERR_SHAPE, "0-d tensors cannot be joined", "%s", "");
+		rt_hint(q->err, "tj_stack() joins along a new axis");
+		return false;
+	}
+	if (!axis_in(q, q->attr[0], q->src[0].rank, &axis)) return false;
+	for (int k = 0; k < q->nsrc; k++) {
+		const ir_meta *x = &q->src[k];
+		if (x->rank != q->src[0].rank) return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
+		for (int i = 0; i < x->rank; i++)
+			if (i != axis && x->dim[i] != q->src[0].dim[i])
+				return fail(q, TJ_ERR_SHAPE, "sizes differ off the joined axis", "axis %d: %lld and %lld, operand %d", i,
+				            (long long)q->src[0].dim[i], (long long)x->dim[i], k);
+		if (__builtin_add_overflow(sum, x->dim[axis], &sum)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	}
+	shape_from(q, q->src[0].rank, q->src[0].dim);
+	q->out->dim[axis] = sum;
+	return put(q, axis);
+}
+
+static bool shape_stack(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a, dim[TJ_MAX_RANK + 1];
+	if (!axis_in(q, q->attr[0], x->rank + 1, &a)) return false;
+	for (int k = 1; k < q->nsrc; k++)
+		if (q->src[k].rank != x->rank || memcmp(q->src[k].dim, x->dim, sizeof *x->dim * x->rank) != 0)
+			return fail(q, TJ_ERR_SHAPE, "shapes differ", "operand %d", k);
+	for (int i = 0; i <= x->rank; i++) dim[i] = i < a ? x->dim[i] : i == a ? q->nsrc : x->dim[i - 1];
+	return put(q, a) && shape_from(q, x->rank + 1, dim);
+}
+
+static bool without(ask *q, uint32_t set, bool keepdim)
+{
+	int64_t dim[TJ_MAX_RANK];
+	int n = 0;
+	for (int i = 0; i < q->src[0].rank; i++) {
+		if (!(set >> i & 1)) dim[n++] = q->src[0].dim[i];
+		else if (keepdim) dim[n++] = 1;
+	}
+	return shape_from(q, n, dim);
+}
+
+static bool shape_reduce(ask *q)
+{
+	uint32_t set;
+	if (!axes_in(q, 1, q->src[0].rank, &set)) return false;
+	put(q, q->attr[0] != 0);
+	put_axes(q, set, q->src[0].rank, true);
+	return without(q, set, q->attr[0] != 0);
+}
+
+static bool not_empty(const ask *q, uint32_t set)
+{
+	for (int i = 0; i < q->src[0].rank; i++)
+		if ((set >> i & 1) && q->src[0].dim[i] == 0)
+			return fail(q, TJ_ERR_SHAPE, "no elements to take it of", "axis %d has size 0", i);
+	return true;
+}
+
+static bool shape_reduce1(ask *q)
+{
+	uint32_t set;
+	return axes_in(q, 1, q->src[0].rank, &set) && not_empty(q, set) && shape_reduce(q);
+}
+
+static bool shape_arg(ask *q)
+{
+	uint32_t set = (1u << q->src[0].rank) - 1;
+	int64_t a = TJ_END_DIM;
+	if (q->attr[1] != TJ_END_DIM) {
+		if (!axis_in(q, q->attr[1], q->src[0].rank, &a)) return false;
+		if (q->src[0].rank > 1) set = 1u << a;
+	}
+	put(q, q->attr[0] != 0);
+	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* one axis or none: flattened is the same */
+	return not_empty(q, set) && without(q, set, q->attr[0] != 0);
+}
+
+static bool shape_var(ask *q)
+{
+	uint32_t set;
+	if (!axes_in(q, 2, q->src[0].rank, &set)) return false;
+	put(q, q->attr[0] != 0);
+	put(q, q->attr[1]);
+	put_axes(q, set, q->src[0].rank, true);
+	return without(q, set, q->attr[0] != 0);
+}
+
+/* A 1-d operand is a row on the left, a column on the right; its axis leaves the result. */
+static bool shape_matmul(ask *q)
+{
+	const ir_meta *a = &q->src[0], *b = &q->src[1];
+	if (!a->rank || !b->rank) {
+		fail(q, TJ_ERR_SHAPE, "both operands need an axis", "%s", "");
+		rt_hint(q->err, "to scale by a 0-d tensor, use tj_mul()");
+		return false;
+	}
+	int64_t ka = a->dim[a->rank - 1], kb = b->dim[b->rank == 1 ? 0 : b->rank - 2];
+	if (ka != kb) {
+		fail(q, TJ_ERR_SHAPE, "inner dimensions differ", "%lld and %lld", (long long)ka, (long long)kb);
+		if (b->rank >= 2 && b->dim[b->rank - 1] == ka) rt_hint(q->err, "the right operand looks transposed; see tj_transpose()");
+		else rt_hint(q->err, "the last axis of the left operand must have the size of the right one's last but one");
+		return false;
+	}
+	int64_t dim[TJ_MAX_RANK + 2];
+	int rank = a->rank > 2 ? a->rank - 2 : 0;
+	memcpy(dim, a->dim, sizeof *dim * (size_t)rank);
+	if (!broadcast(q, &rank, dim, b->rank > 2 ? b->rank - 2 : 0, b->dim)) return false;
+	if (a->rank > 1) dim[rank++] = a->dim[a->rank - 2];
+	if (b->rank > 1) dim[rank++] = b->dim[b->rank - 1];
+	return shape_from(q, rank, dim);
+}
+
+/* index fits inside m on every axis but one (-1: on all). */
+static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
+{
+	if (index->rank != m->rank)
+		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of, m->rank);
+	for (int i = 0; i < m->rank; i++)
+		if (i != but && index->dim[i] > m->dim[i])
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: %lld, the %s has %lld", i, (long long)index->dim[i], of,
+			            (long long)m->dim[i]);
+	return true;
+}
+
+static bool shape_gather(ask *q)
+{
+	int64_t a;
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && inside(q, &q->src[1], &q->src[0], a, "operand") &&
+	       shape_from(q, q->src[1].rank, q->src[1].dim);
+}
+
+static bool shape_scatter_add(ask *q)
+{
+	int64_t a;
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && inside(q, &q->src[1], &q->src[0], a, "operand") &&
+	       inside(q, &q->src[1], &q->src[2], -1, "source") && shape_from(q, q->src[0].rank, q->src[0].dim);
+}
+
+static bool shape_index_select(ask *q)
+{
+	int64_t a;
+	if (q->src[0].rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
+	if (q->src[1].rank > 1) {
+		fail(q, TJ_ERR_SHAPE, "the index has one axis", "it has %d", q->src[1].rank);
+		rt_hint(q->err, "tj_gather() and tj_embedding() take an index of more axes");
+		return false;
+	}
+	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
+	shape_from(q, q->src[0].rank, q->src[0].dim);
+	q->out->dim[a] = q->src[1].rank ? q->src[1].dim[0] : 1;
+	return put(q, a);
+}
+
+static bool shape_embedding(ask *q)
+{
+	if (q->src[0].rank != 2) return fail(q, TJ_ERR_SHAPE, "the table has two axes", "it has %d", q->src[0].rank);
+	int64_t dim[TJ_MAX_RANK + 1];
+	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
+	dim[q->src[1].rank] = q->src[0].dim[1];
+	return shape_from(q, q->src[1].rank + 1, dim);
+}
+
+static bool shape_one_hot(ask *q)
+{
+	int64_t dim[TJ_MAX_RANK + 1];
+	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]);
+	memcpy(dim, q->src[0].dim, sizeof *dim * q->src[0].rank);
+	dim[q->src[0].rank] = q->attr[0];
+	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);
+}
+
+/* dtype, then the sizes; FULL's and RANDOM's operands are 0-d. */
+static bool shape_shape_of(ask *q)
+{
+	for (int k = 0; k < q->nsrc; k++)
+		if (q->src[k].rank) {
+			fail(q, TJ_ERR_SHAPE, "a number or a 0-d tensor is needed", "%s", "");
+			rt_hint(q->err, "tj_expand() repeats a tensor along new axes");
+			return false;
+		}
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return sizes_ok(q, q->nattr - 1, q->attr + 1) && shape_from(q, q->nattr - 1, q->attr + 1);
+}
+
+static bool shape_arange(ask *q)
+{
+	int64_t start = q->attr[1], stop = q->attr[2], step = q->attr[3];
+	uint64_t n = 0;
+	if (step == 0) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	if (step > 0 && stop > start) n = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
+	if (step < 0 && stop < start) n = ((uint64_t)start - (uint64_t)stop - 1) / -(uint64_t)step + 1;
+	if (n > INT64_MAX) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	for (int k = 0; k < 4; k++) put(q, q->attr[k]);
+	return shape_from(q, 1, (int64_t[]){ (int64_t)n });
+}
+
+static bool shape_eye(ask *q)
+{
+	for (int k = 0; k < 3; k++) put(q, q->attr[k]);
+	return sizes_ok(q, 2, q->attr + 1) && shape_from(q, 2, q->attr + 1);
+}
+
+static bool shape_norm(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "");
+	for (int k = 1; k < q->nsrc - 1; k++)
+		if (q->src[k].rank != 1 || q->src[k].dim[0] != x->dim[x->rank - 1])
+			return fail(q, TJ_ERR_SHAPE, k == 1 ? "the weight has the size of the last axis" : "the bias has the size of the last axis",
+			            "%lld", (long long)x->dim[x->rank - 1]);
+	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps is a number", "%s", "");
+	return shape_from(q, x->rank, x->dim);
+}
+
+static bool shape_cross_entropy(ask *q)
+{
+	const ir_meta *x = &q->src[0], *t = &q->src[1];
+	if (x->rank != 2 || t->rank != 1 || x->dim[0] != t->dim[0]) {
+		fail(q, TJ_ERR_SHAPE, "logits [N,C] and targets [N] are needed", "%s", "");
+		rt_hint(q->err, "tj_reshape() both so that rows come first");
+		return false;
+	}
+	return shape_from(q, 0, NULL);
+}
+
+/* ---- tables ---- */
+typedef bool rule(ask *q);
+static rule *const type_rules[] = {
+	[IR_TYPE_PROMOTE] = type_promote, [IR_TYPE_NUMERIC] = type_numeric, [IR_TYPE_FLOAT] = type_float,
+	[IR_TYPE_FLOATONLY] = type_floatonly, [IR_TYPE_BITS] = type_bits, [IR_TYPE_INTEGER] = type_integer,
+	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
+	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
+	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
+	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FULL] = type_full
+};
+static rule *const shape_rules[] = {
+	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_AXIS] = shape_axis,
+	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
+	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
+	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,
+	[IR_SHAPE_REDUCE] = shape_reduce, [IR_SHAPE_REDUCE1] = shape_reduce1, [IR_SHAPE_ARG] = shape_arg, [IR_SHAPE_VAR] = shape_var,
+	[IR_SHAPE_MATMUL] = shape_matmul, [IR_SHAPE_GATHER] = shape_gather, [IR_SHAPE_INDEX_SELECT] = shape_index_select,
+	[IR_SHAPE_EMBEDDING] = shape_embedding, [IR_SHAPE_SCATTER_ADD] = shape_scatter_add, [IR_SHAPE_ONE_HOT] = shape_one_hot,
+	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,
+	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy
+};
+
+/* Attributes that a class has: at least, at most. */
+static void attr_bounds(uint8_t cls, int *least, int *most)
+{
+	static const int8_t at_least[] = { [IR_CAST] = 1, [IR_AXIS] = 1, [IR_AXIS2] = 2, [IR_SLICE] = 4, [IR_LIST] = 1,
+		[IR_REDUCE_] = 1, [IR_ARG] = 2, [IR_VAR] = 2, [IR_INDEX] = 1, [IR_SCATTER] = 1, [IR_COUNT] = 1, [IR_FULL] = 1,
+		[IR_ARANGE] = 4, [IR_EYE] = 3, [IR_RANDOM] = 1, [IR_LEAF] = 0 };
+	bool list = cls == IR_SHAPE || cls == IR_AXES || cls == IR_REDUCE_ || cls == IR_VAR || cls == IR_FULL || cls == IR_RANDOM;
+	*least = at_least[cls];
+	*most = *least + (list ? TJ_MAX_RANK : 0);
+}
+
+static bool counts_ok(const ask *q)
+{
+	int least, most;
+	attr_bounds(q->info->opclass, &least, &most);
+	if (q->info->nsrc == 255 ? q->nsrc < 1 : q->nsrc != q->info->nsrc)
+		return fail(q, TJ_ERR_ARG, "wrong number of operands", "%d", q->nsrc);
+	if (q->nattr > most && most > least) return fail(q, TJ_ERR_LIMIT, "too many axes or sizes", "at most %d", TJ_MAX_RANK);
+	if (q->nattr < least || q->nattr > most) return fail(q, TJ_ERR_ARG, "wrong number of attributes", "%d", q->nattr);
+	return true;
+}
+
+/* Elements and bytes are counted without overflow. */
+static bool size_ok(const ask *q)
+{
+	int64_t n, bytes;
+	if (rt_numel(q->out->rank, q->out->dim, &n) && !__builtin_mul_overflow(n, (int64_t)tj_dtype_size((tj_dtype)q->out->dtype), &bytes))
+		return true;
+	return fail(q, TJ_ERR_LIMIT, "too many elements", "the product of the sizes overflows");
+}
+
+tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, int64_t *norm, int *nnorm,
+                   uint8_t *want, rt_err *err)
+{
+	int64_t own[MAX_ATTR + TJ_MAX_RANK];
+	rt_err none = { 0 };
+	if ((unsigned)op >= IR_OPS) return rt_fail(err, TJ_ERR_ARG, "op", "no such op (%d)", (int)op);
+	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm ? norm : own, 0, want, err ? err : &none };
+	*out = (ir_meta){ 0 };
+	if (!counts_ok(&q)) return q.err->code;
+	out->weak = all_weak(&q);
+	if (!type_rules[q.info->type](&q) || !shape_rules[q.info->shape](&q) || !size_ok(&q)) return q.err->code;
+	if (nnorm) *nnorm = q.nnorm;
+	return TJ_OK;
+}

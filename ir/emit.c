@@ -243,6 +243,23 @@ static uint32_t intern(ir_graph *g, const void *bytes, int64_t nbytes)
 	return UINT32_MAX;
 }
 
+/* One element is a constant that rules can see. */
+static ir_ref one_element(ir_graph *g, const ir_meta *m, const void *bytes)
+{
+	ir_scalar v = { 0 };
+	int32_t i;
+	switch ((tj_dtype)m->dtype) {
+	case TJ_BOOL: v.i = *(const uint8_t *)bytes != 0; break;
+	case TJ_U8: v.i = *(const uint8_t *)bytes; break;
+	case TJ_I32:
+		memcpy(&i, bytes, sizeof i);
+		v.i = i;
+		break;
+	default: memcpy(&v, bytes, tj_dtype_size((tj_dtype)m->dtype));
+	}
+	return constant(g, (tj_dtype)m->dtype, m->rank, m->dim, v);
+}
+
 ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site)
 {
 	int64_t n = 0;
@@ -250,6 +267,7 @@ ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *si
 	strong.weak = false;
 	if (g->err.code != TJ_OK) return IR_NONE;
 	rt_numel(m->rank, m->dim, &n);
+	if (n == 1) return one_element(g, m, bytes);
 	uint32_t blob = intern(g, bytes, n * (int64_t)tj_dtype_size((tj_dtype)m->dtype));
 	return blob == UINT32_MAX ? nomem(g, site) : leaf(g, IR_data, &strong, 1, (int64_t[]){ blob }, site);
 }

@@ -1,0 +1,670 @@
+/* eval: what every op means, on plain host arrays. The oracle of the tests, the fallback, and the constant folder.
+ *
+ * Written for obviousness: every function walks all indices of a shape with a cursor, finds each element by its
+ * strides, and computes one scalar. Nothing here is fast, nothing depends on layout. Scalars are computed by
+ * ir/math.inc (point.c), reductions by the tree (tree.c), composites by their decomposition. */
+#include "ir/ir.h"
+
+typedef struct job {
+	ir_op op;
+	const int64_t *attr;
+	int nattr, nsrc;
+	const ir_value *src;
+	ir_value *out; /* row-major */
+	const ir_eval_opts *o;
+	const char *site;
+	rt_err *err;
+} job;
+
+static tj_status fault(const job *j, tj_status code, const char *what, int64_t a, int64_t b)
+{
+	bool first = j->err && j->err->code == TJ_OK;
+	rt_fail(j->err, code, ir_ops[j->op].name, what, (long long)a, (long long)b);
+	if (first) j->err->site = j->site;
+	return code;
+}
+
+static tj_status nomem(const job *j)
+{
+	rt_fail(j->err, TJ_ERR_NOMEM, ir_ops[j->op].name, "out of memory");
+	return TJ_ERR_NOMEM;
+}
+
+/* ---- elements ---- */
+static ir_scalar load(const ir_value *v, int64_t at)
+{
+	switch ((tj_dtype)v->meta.dtype) {
+	case TJ_BOOL: return (ir_scalar){ .i = ((const uint8_t *)v->data)[at] != 0 };
+	case TJ_U8: return (ir_scalar){ .i = ((const uint8_t *)v->data)[at] };
+	case TJ_I32: return (ir_scalar){ .i = ((const int32_t *)v->data)[at] };
+	case TJ_I64: return (ir_scalar){ .i = ((const int64_t *)v->data)[at] };
+	case TJ_F32: return (ir_scalar){ .f = ((const float *)v->data)[at] };
+	case TJ_F64: return (ir_scalar){ .d = ((const double *)v->data)[at] };
+	case TJ_DTYPE_COUNT: break;
+	}
+	return (ir_scalar){ 0 };
+}
+
+static void store(const ir_value *v, int64_t at, ir_scalar x)
+{
+	switch ((tj_dtype)v->meta.dtype) {
+	case TJ_BOOL: ((uint8_t *)v->data)[at] = x.i != 0; break;
+	case TJ_U8: ((uint8_t *)v->data)[at] = (uint8_t)x.i; break;
+	case TJ_I32: ((int32_t *)v->data)[at] = (int32_t)(uint32_t)x.i; break;
+	case TJ_I64: ((int64_t *)v->data)[at] = x.i; break;
+	case TJ_F32: ((float *)v->data)[at] = x.f; break;
+	case TJ_F64: ((double *)v->data)[at] = x.d; break;
+	case TJ_DTYPE_COUNT: break;
+	}
+}
+
+/* ---- indices: for (cursor c = begin(rank, dim); c.more; next(&c)), in row-major order ---- */
+typedef struct cursor {
+	int rank;
+	bool more;
+	int64_t dim[TJ_MAX_RANK], at[TJ_MAX_RANK];
+	int64_t count; /* how many came before: the row-major index */
+} cursor;
+
+static cursor begin(int rank, const int64_t *dim)
+{
+	cursor c = { .rank = rank, .more = true };
+	for (int i = 0; i < rank; i++) {
+		c.dim[i] = dim[i];
+		if (dim[i] == 0) c.more = false;
+	}
+	return c;
+}
+
+static cursor over(const ir_value *v) { return begin(v->meta.rank, v->meta.dim); }
+
+static void next(cursor *c)
+{
+	c->count++;
+	for (int i = c->rank - 1; i >= 0; i--) {
+		if (++c->at[i] < c->dim[i]) return;
+		c->at[i] = 0;
+	}
+	c->more = false;
+}
+
+/* Where the element at c is in v. */
+static int64_t offset(const ir_value *v, const cursor *c)
+{
+	int64_t o = 0;
+	for (int i = 0; i < v->meta.rank; i++) o += c->at[i] * v->stride[i];
+	return o;
+}
+
+/* The same with another index along one axis; a 0-d v has no axis. */
+static int64_t offset_but(const ir_value *v, const cursor *c, int64_t axis, int64_t index)
+{
+	int64_t o = 0;
+	for (int i = 0; i < v->meta.rank; i++) o += (i == axis ? index : c->at[i]) * v->stride[i];
+	return o;
+}
+
+/* Where it is when v broadcasts: axes match from the last one, size 1 repeats. */
+static int64_t offset_broadcast(const ir_value *v, const cursor *c)
+{
+	int64_t o = 0;
+	int lead = c->rank - v->meta.rank;
+	for (int i = 0; i < v->meta.rank; i++)
+		if (v->meta.dim[i] != 1) o += c->at[lead + i] * v->stride[i];
+	return o;
+}
+
+static tj_status copy_out(const ir_value *from, const ir_value *out)
+{
+	for (cursor c = over(from); c.more; next(&c)) store(out, c.count, load(from, offset(from, &c)));
+	return TJ_OK;
+}
+
+/* ---- element by element ---- */
+static bool divides(ir_op op) { return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod; }
+
+static tj_status eval_point(job *j)
+{
+	tj_dtype compute = (tj_dtype)j->src[j->op == IR_where].meta.dtype;
+	rt_class cls = rt_dtype_class(compute);
+	ir_point_fn *f = ir_point_get(j->op, cls);
+	bool check = cls == RT_I && divides(j->op);
+	ir_scalar s[3];
+	if (!f) return fault(j, TJ_ERR_DTYPE, "not for this dtype", 0, 0);
+	for (cursor c = over(j->out); c.more; next(&c)) {
+		for (int k = 0; k < j->nsrc; k++) s[k] = load(&j->src[k], offset_broadcast(&j->src[k], &c));
+		if (check && s[1].i == 0) {
+			if (!j->o || !j->o->int_div_zero) return fault(j, TJ_ERR_DIV, "%lld divided by zero", s[0].i, 0);
+			store(j->out, c.count, (ir_scalar){ 0 });
+		} else {
+			store(j->out, c.count, f(s, compute));
+		}
+	}
+	return TJ_OK;
+}
+
+static tj_status eval_cast(job *j)
+{
+	const ir_value *x = &j->src[0];
+	for (cursor c = over(x); c.more; next(&c))
+		store(j->out, c.count, ir_cast_scalar(load(x, offset(x, &c)), (tj_dtype)x->meta.dtype, (tj_dtype)j->out->meta.dtype));
+	return TJ_OK;
+}
+
+/* ---- views: the operand seen with the result's sizes and other strides, then copied ---- */
+static tj_status eval_view(job *j)
+{
+	const ir_value *x = &j->src[0];
+	const int64_t *attr = j->attr;
+	int rank = j->out->meta.rank, lead = rank - x->meta.rank;
+	ir_value v = { .meta = j->out->meta, .data = x->data };
+	int64_t first = 0; /* element 0 of the view, in elements from x's */
+	switch (j->op) {
+	case IR_expand:
+		for (int i = 0; i < rank; i++) v.stride[i] = i < lead || x->meta.dim[i - lead] == 1 ? 0 : x->stride[i - lead];
+		break;
+	case IR_permute:
+		for (int i = 0; i < rank; i++) v.stride[i] = x->stride[attr[i]];
+		break;
+	case IR_transpose:
+		memcpy(v.stride, x->stride, sizeof v.stride);
+		v.stride[attr[0]] = x->stride[attr[1]];
+		v.stride[attr[1]] = x->stride[attr[0]];
+		break;
+	case IR_slice:
+		memcpy(v.stride, x->stride, sizeof v.stride);
+		v.stride[attr[0]] *= attr[3];
+		first = attr[1] * x->stride[attr[0]];
+		break;
+	default: /* flip */
+		for (int i = 0; i < rank; i++) {
+			bool flipped = j->nattr == 0;
+			for (int k = 0; k < j->nattr; k++) flipped |= attr[k] == i;
+			v.stride[i] = flipped ? -x->stride[i] : x->stride[i];
+			if (flipped && x->meta.dim[i] > 0) first += (x->meta.dim[i] - 1) * x->stride[i];
+		}
+	}
+	v.data = (char *)x->data + first * (int64_t)tj_dtype_size((tj_dtype)x->meta.dtype);
+	return copy_out(&v, j->out);
+}
+
+static tj_status eval_cat(job *j)
+{
+	int64_t base = 0, axis = j->attr[0];
+	for (int k = 0; k < j->nsrc; k++) {
+		const ir_value *x = &j->src[k];
+		for (cursor c = over(x); c.more; next(&c))
+			store(j->out, offset_but(j->out, &c, axis, base + c.at[axis]), load(x, offset(x, &c)));
+		base += x->meta.dim[axis];
+	}
+	return TJ_OK;
+}
+
+/* ---- reductions ---- */
+static float add_f(float a, float b) { return a + b; }
+static float mul_f(float a, float b) { return a * b; }
+static float max_f(float a, float b) { return a > b || a != a ? a : b; }
+static float min_f(float a, float b) { return a < b || a != a ? a : b; }
+static double add_d(double a, double b) { return a + b; }
+static double mul_d(double a, double b) { return a * b; }
+static double max_d(double a, double b) { return a > b || a != a ? a : b; }
+static double min_d(double a, double b) { return a < b || a != a ? a : b; }
+
+static ir_scalar reduce_f(ir_op op, const float *x, int64_t n, bool column)
+{
+	float (*f)(float, float) = op == IR_sum ? add_f : op == IR_prod ? mul_f : op == IR_amax ? max_f : min_f;
+	return (ir_scalar){ .f = ir_tree_f(x, n, 1, f, op == IR_prod ? 1 : 0, column) };
+}
+
+static ir_scalar reduce_d(ir_op op, const double *x, int64_t n, bool column)
+{
+	double (*f)(double, double) = op == IR_sum ? add_d : op == IR_prod ? mul_d : op == IR_amax ? max_d : min_d;
+	return (ir_scalar){ .d = ir_tree_d(x, n, 1, f, op == IR_prod ? 1 : 0, column) };
+}
+
+/* Integers and bool: no order. Sums and products wrap. */
+static ir_scalar reduce_i(ir_op op, const int64_t *x, int64_t n)
+{
+	int64_t r = op == IR_prod || op == IR_all ? 1 : op == IR_amax ? INT64_MIN : op == IR_amin ? INT64_MAX : 0;
+	for (int64_t i = 0; i < n; i++) switch (op) {
+	case IR_sum: r = (int64_t)((uint64_t)r + (uint64_t)x[i]); break;
+	case IR_prod: r = (int64_t)((uint64_t)r * (uint64_t)x[i]); break;
+	case IR_amax: r = x[i] > r ? x[i] : r; break;
+	case IR_amin: r = x[i] < r ? x[i] : r; break;
+	case IR_any: r |= x[i]; break;
+	default: r &= x[i]; break;
+	}
+	return (ir_scalar){ .i = r };
+}
+
+/* a is a better argmax (argmin) than b, which comes before it. NaN is most extreme. */
+static bool beats(ir_op op, rt_class cls, ir_scalar a, ir_scalar b)
+{
+	if (cls == RT_I) return op == IR_argmax ? a.i > b.i : a.i < b.i;
+	double x = cls == RT_F ? (double)a.f : a.d, y = cls == RT_F ? (double)b.f : b.d;
+	if (x != x || y != y) return x != x && y == y;
+	return op == IR_argmax ? x > y : x < y;
+}
+
+/* The elements of x at c, with axes lo..hi running: `row` gets them one after another, as float, double or int64_t. */
+static void collect(const ir_value *x, const cursor *c, int lo, int hi, void *row)
+{
+	rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
+	cursor full = *c; /* c walks the axes outside lo..hi: the cursor of x has them in place */
+	for (cursor r = begin(hi - lo, x->meta.dim + lo); r.more; next(&r)) {
+		for (int i = lo; i < hi; i++) full.at[i] = r.at[i - lo];
+		ir_scalar v = load(x, offset(x, &full));
+		if (cls == RT_F) ((float *)row)[r.count] = v.f;
+		else if (cls == RT_D) ((double *)row)[r.count] = v.d;
+		else ((int64_t *)row)[r.count] = v.i;
+	}
+}
+
+static ir_scalar first_best(ir_op op, rt_class cls, const void *row, int64_t n)
+{
+	int64_t best = 0;
+	ir_scalar b = { 0 };
+	for (int64_t i = 0; i < n; i++) {
+		ir_scalar v;
+		if (cls == RT_F) v.f = ((const float *)row)[i];
+		else if (cls == RT_D) v.d = ((const double *)row)[i];
+		else v.i = ((const int64_t *)row)[i];
+		if (i > 0 && !beats(op, cls, v, b)) continue;
+		b = v;
+		best = i;
+	}
+	return (ir_scalar){ .i = best };
+}
+
+/* Axes lo..hi of x reduced to size 1 into y, row-major. */
+static tj_status reduce_group(const job *j, const ir_value *x, int lo, int hi, bool column, const ir_value *y)
+{
+	int64_t n = 0;
+	rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
+	rt_numel(hi - lo, x->meta.dim + lo, &n);
+	void *row = rt_alloc((size_t)n * 8);
+	if (!row) return nomem(j);
+	for (cursor c = over(y); c.more; next(&c)) {
+		ir_scalar r;
+		collect(x, &c, lo, hi, row);
+		if (j->op == IR_argmax || j->op == IR_argmin) r = first_best(j->op, cls, row, n);
+		else if (cls == RT_F) r = reduce_f(j->op, row, n, column);
+		else if (cls == RT_D) r = reduce_d(j->op, row, n, column);
+		else r = reduce_i(j->op, row, n);
+		store(y, c.count, r);
+	}
+	rt_free(row);
+	return TJ_OK;
+}
+
+/* The innermost group of adjacent reduced axes below `end`. */
+static bool group_below(uint32_t set, int end, int *lo, int *hi)
+{
+	for (*hi = end; *hi > 0 && !(set >> (*hi - 1) & 1); --*hi) {}
+	for (*lo = *hi; *lo > 0 && (set >> (*lo - 1) & 1); --*lo) {}
+	return *lo < *hi;
+}
+
+/* Groups of adjacent reduced axes, innermost first, each a reduction of its own: by rows when it holds the last axis,
+ * else by columns. An arg reduction has one group. Between groups the value keeps its rank, reduced axes having size 1. */
+static tj_status eval_reduce(job *j)
+{
+	ir_value x = j->src[0];
+	int rank = x.meta.rank, lo, hi;
+	uint32_t set = ir_reduced(j->op, j->nattr, j->attr, rank);
+	void *held = NULL;
+	tj_status st = TJ_OK;
+	if (!set) { /* of a 0-d operand: a group of no axes, one element */
+		ir_value y = *j->out;
+		return reduce_group(j, &x, 0, 0, false, &y);
+	}
+	for (int end = rank; st == TJ_OK && group_below(set, end, &lo, &hi); end = lo) {
+		int a, b;
+		int64_t n = 0;
+		bool last = !group_below(set, lo, &a, &b);
+		ir_value y = { .meta = x.meta };
+		for (int i = lo; i < hi; i++) y.meta.dim[i] = 1;
+		y.meta.dtype = j->out->meta.dtype;
+		rt_numel(rank, y.meta.dim, &n);
+		ir_contiguous(rank, y.meta.dim, y.stride);
+		y.data = last ? j->out->data : rt_alloc((size_t)n * tj_dtype_size((tj_dtype)y.meta.dtype));
+		st = y.data ? reduce_group(j, &x, lo, hi, hi < rank, &y) : nomem(j);
+		rt_free(held);
+		held = last ? NULL : y.data;
+		x = y;
+	}
+	rt_free(held);
+	return st;
+}
+
+/* ---- matmul: k in order; f32 in double, rounded once ---- */
+
+static ir_scalar dot(const ir_value *a, const ir_value *b, int64_t ao, int64_t as, int64_t bo, int64_t bs, int64_t n)
+{
+	double sum = 0;
+	uint64_t isum = 0;
+	rt_class cls = rt_dtype_class((tj_dtype)a->meta.dtype);
+	for (int64_t k = 0; k < n; k++) {
+		ir_scalar x = load(a, ao + k * as), y = load(b, bo + k * bs);
+		if (cls == RT_I) isum += (uint64_t)x.i * (uint64_t)y.i;
+		else if (cls == RT_F) sum += (double)x.f * (double)y.f;
+		else sum += x.d * y.d;
+	}
+	if (cls == RT_I) return (ir_scalar){ .i = (int64_t)isum };
+	return cls == RT_F ? (ir_scalar){ .f = (float)sum } : (ir_scalar){ .d = sum };
+}
+
+/* v with an axis of size 1 put in front (left operand) or behind (right one), when it is a vector. */
+static ir_value as_matrix(const ir_value *v, bool left)
+{
+	ir_value m = *v;
+	if (v->meta.rank > 1) return m;
+	m.meta.rank = 2;
+	m.meta.dim[left] = v->meta.dim[0];
+	m.stride[left] = v->stride[0];
+	m.meta.dim[!left] = 1;
+	m.stride[!left] = 0;
+	return m;
+}
+
+static tj_status eval_matmul(job *j)
+{
+	ir_value a = as_matrix(&j->src[0], true), b = as_matrix(&j->src[1], false), lead_a = a, lead_b = b;
+	int ra = a.meta.rank, rb = b.meta.rank, batch = (ra > rb ? ra : rb) - 2;
+	int64_t dim[TJ_MAX_RANK + 2];
+	memcpy(dim, j->out->meta.dim, sizeof *dim * (size_t)batch);
+	dim[batch] = a.meta.dim[ra - 2];
+	dim[batch + 1] = b.meta.dim[rb - 1];
+	lead_a.meta.rank = (uint8_t)(ra - 2);
+	lead_b.meta.rank = (uint8_t)(rb - 2);
+	int64_t at = 0;
+	for (cursor c = begin(batch, dim); c.more; next(&c)) {
+		int64_t ao = offset_broadcast(&lead_a, &c), bo = offset_broadcast(&lead_b, &c);
+		for (int64_t m = 0; m < dim[batch]; m++)
+			for (int64_t n = 0; n < dim[batch + 1]; n++)
+				store(j->out, at++, dot(&a, &b, ao + m * a.stride[ra - 2], a.stride[ra - 1], bo + n * b.stride[rb - 1], b.stride[rb - 2],
+				                        a.meta.dim[ra - 1]));
+	}
+	return TJ_OK;
+}
+
+/* ---- indexing ---- */
+static tj_status in_range(const job *j, int64_t index, int64_t size)
+{
+	if (index >= 0 && index < size) return TJ_OK;
+	return fault(j, TJ_ERR_INDEX, "index %lld is out of range for an axis of size %lld", index, size);
+}
+
+static int64_t axis_size(const ir_value *v, int64_t axis) { return v->meta.rank ? v->meta.dim[axis] : 1; }
+
+static tj_status eval_gather(job *j)
+{
+	const ir_value *x = &j->src[0], *index = &j->src[1];
+	int64_t axis = j->attr[0];
+	for (cursor c = over(j->out); c.more; next(&c)) {
+		int64_t i = load(index, offset(index, &c)).i;
+		if (in_range(j, i, axis_size(x, axis)) != TJ_OK) return TJ_ERR_INDEX;
+		store(j->out, c.count, load(x, offset_but(x, &c, axis, i)));
+	}
+	return TJ_OK;
+}
+
+static tj_status eval_index_select(job *j)
+{
+	const ir_value *x = &j->src[0], *index = &j->src[1];
+	int64_t axis = j->attr[0];
+	for (cursor c = over(j->out); c.more; next(&c)) {
+		int64_t i = load(index, index->meta.rank ? c.at[axis] * index->stride[0] : 0).i;
+		if (in_range(j, i, x->meta.dim[axis]) != TJ_OK) return TJ_ERR_INDEX;
+		store(j->out, c.count, load(x, offset_but(x, &c, axis, i)));
+	}
+	return TJ_OK;
+}
+
+static tj_status eval_embedding(job *j)
+{
+	const ir_value *table = &j->src[0], *index = &j->src[1];
+	for (cursor c = over(j->out); c.more; next(&c)) {
+		int64_t i = load(index, offset(index, &c)).i; /* index has the result's axes but the last */
+		if (in_range(j, i, table->meta.dim[0]) != TJ_OK) return TJ_ERR_INDEX;
+		store(j->out, c.count, load(table, i * table->stride[0] + c.at[c.rank - 1] * table->stride[1]));
+	}
+	return TJ_OK;
+}
+
+static tj_status eval_scatter_add(job *j)
+{
+	const ir_value *index = &j->src[1], *src = &j->src[2];
+	tj_dtype t = (tj_dtype)j->out->meta.dtype;
+	ir_point_fn *add = ir_point_get(IR_add, rt_dtype_class(t));
+	int64_t axis = j->attr[0];
+	copy_out(&j->src[0], j->out);
+	for (cursor c = over(index); c.more; next(&c)) {
+		int64_t i = load(index, offset(index, &c)).i;
+		if (in_range(j, i, axis_size(j->out, axis)) != TJ_OK) return TJ_ERR_INDEX;
+		int64_t at = offset_but(j->out, &c, axis, i);
+		store(j->out, at, add((ir_scalar[]){ load(j->out, at), load(src, offset(src, &c)) }, t));
+	}
+	return TJ_OK;
+}
+
+static tj_status eval_one_hot(job *j)
+{
+	const ir_value *index = &j->src[0];
+	for (cursor c = over(index); c.more; next(&c)) {
+		int64_t i = load(index, offset(index, &c)).i, n = j->attr[0];
+		if (in_range(j, i, n) != TJ_OK) return TJ_ERR_INDEX;
+		for (int64_t k = 0; k < n; k++) store(j->out, c.count * n + k, (ir_scalar){ .i = k == i });
+	}
+	return TJ_OK;
+}
+
+/* ---- creation ---- */
+static tj_status eval_create(job *j)
+{
+	tj_dtype t = (tj_dtype)j->out->meta.dtype;
+	for (cursor c = over(j->out); c.more; next(&c)) {
+		ir_scalar v;
+		if (j->op == IR_full) v = load(&j->src[0], 0);
+		else if (j->op == IR_eye) v = ir_cast_scalar((ir_scalar){ .i = c.at[0] == c.at[1] }, TJ_I64, t);
+		else if (j->op == IR_arange)
+			v = ir_cast_scalar((ir_scalar){ .i = (int64_t)((uint64_t)j->attr[1] + (uint64_t)c.count * (uint64_t)j->attr[3]) }, TJ_I64, t);
+		else v = ir_random(j->op, t, (uint64_t)load(&j->src[0], 0).i, (uint64_t)load(&j->src[1], 0).i, (uint64_t)c.count);
+		store(j->out, c.count, v);
+	}
+	return TJ_OK;
+}
+
+/* ---- composites: the op alone in a graph, decomposed ---- */
+static tj_status build_alone(const job *j, ir_graph *g, ir_ref *src, const void **ext)
+{
+	g->raw = true;
+	for (int k = 0; k < j->nsrc; k++) {
+		src[k] = ir_input(g, k, &j->src[k].meta, j->src[k].stride, NULL);
+		ext[k] = j->src[k].data;
+	}
+	ir_ret(g, ir_emit(g, j->op, j->nsrc, src, j->nattr, j->attr, j->site));
+	if (g->err.code != TJ_OK && j->err && j->err->code == TJ_OK) *j->err = g->err;
+	return g->err.code;
+}
+
+static tj_status eval_composite(job *j)
+{
+	ir_graph one, many;
+	ir_ref *src = rt_alloc(sizeof *src * (size_t)j->nsrc);
+	const void **ext = rt_alloc(sizeof *ext * (size_t)j->nsrc);
+	void *out = j->out->data;
+	ir_graph_init(&one);
+	ir_graph_init(&many);
+	tj_status st = src && ext ? build_alone(j, &one, src, ext) : nomem(j);
+	if (st == TJ_OK) st = ir_pass_decomp(&one, &many, NULL, j->err);
+	if (st == TJ_OK) st = ir_eval(&many, ext, NULL, NULL, &out, j->o, j->err);
+	ir_graph_free(&one);
+	ir_graph_free(&many);
+	rt_free(src);
+	rt_free(ext);
+	return st;
+}
+
+static tj_status run(job *j)
+{
+	const ir_opinfo *info = &ir_ops[j->op];
+	if (info->flags & IR_COMPOSITE) return eval_composite(j);
+	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
+	switch (j->op) {
+	case IR_cast: return eval_cast(j);
+	case IR_reshape: case IR_squeeze: case IR_unsqueeze: return copy_out(&j->src[0], j->out);
+	case IR_expand: case IR_permute: case IR_transpose: case IR_slice: case IR_flip:
+		return j->out->meta.rank ? eval_view(j) : copy_out(&j->src[0], j->out);
+	case IR_cat: return eval_cat(j);
+	case IR_matmul: return eval_matmul(j);
+	case IR_gather: return eval_gather(j);
+	case IR_index_select: return eval_index_select(j);
+	case IR_embedding: return eval_embedding(j);
+	case IR_scatter_add: return eval_scatter_add(j);
+	case IR_one_hot: return eval_one_hot(j);
+	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
+	default: return eval_point(j);
+	}
+}
+
+tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out, const ir_eval_opts *o,
+                     const char *site, rt_err *err)
+{
+	ir_meta small[8] = { { 0 } }, *meta = nsrc > (int)RT_COUNT(small) ? rt_alloc(sizeof *meta * (size_t)nsrc) : small;
+	if (!meta) return rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
+	for (int k = 0; k < nsrc; k++) meta[k] = src[k].meta;
+	tj_status st = ir_infer(op, nsrc, meta, nattr, attr, &out->meta, NULL, NULL, NULL, err);
+	if (meta != small) rt_free(meta);
+	if (st != TJ_OK) return st;
+	ir_contiguous(out->meta.rank, out->meta.dim, out->stride);
+	return run(&(job){ op, attr, nattr, nsrc, src, out, o, site, err });
+}
+
+/* ---- graphs ---- */
+typedef struct state {
+	const ir_graph *g;
+	const void *const *ext;
+	const uint64_t *num;
+	const void *const *given;
+	const ir_eval_opts *o;
+	rt_err *err;
+	ir_value *value;   /* by node */
+	bool *owned;       /* value's data was allocated here */
+	ir_ref *last;      /* the last user of a node; IR_NONE: an output */
+	bool *live;
+	ir_scalar *consts; /* by node */
+} state;
+
+/* Which nodes are needed, given that some come from outside, and by whom last. */
+static void mark(state *s)
+{
+	for (uint32_t i = 0; i < s->g->out.n; i++) {
+		s->live[s->g->out.v[i]] = true;
+		s->last[s->g->out.v[i]] = IR_NONE;
+	}
+	for (ir_ref r = s->g->node.n; r-- > 0;) {
+		const ir_node *n = ir_at(s->g, r);
+		if (!s->live[r] || (s->given && s->given[r])) continue;
+		for (int k = 0; k < n->nsrc; k++) {
+			ir_ref a = ir_src(s->g, n, k);
+			if (!s->live[a]) s->last[a] = r;
+			s->live[a] = true;
+		}
+	}
+}
+
+static tj_status compute(state *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	ir_value *v = &s->value[r], small[8], *src = small;
+	int64_t bytes = ir_numel(s->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
+	if (n->nsrc > RT_COUNT(small)) src = rt_alloc(sizeof *src * n->nsrc);
+	v->data = rt_alloc((size_t)bytes);
+	if (v->data) s->owned[r] = true;
+	tj_status st = TJ_ERR_NOMEM;
+	if (!v->data || !src) rt_fail(s->err, st, ir_ops[n->op].name, "out of memory");
+	else {
+		for (int k = 0; k < n->nsrc; k++) src[k] = s->value[ir_src(s->g, n, k)];
+		st = run(&(job){ (ir_op)n->op, ir_attr(s->g, n), n->nattr, n->nsrc, src, v, s->o, n->site, s->err });
+	}
+	if (src != small) rt_free(src);
+	return st;
+}
+
+static tj_status visit(state *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	const int64_t *attr = ir_attr(s->g, n);
+	ir_value *v = &s->value[r];
+	v->meta = ir_meta_of(s->g, r);
+	ir_contiguous(n->rank, v->meta.dim, v->stride);
+	if (s->given && s->given[r]) {
+		v->data = (void *)(uintptr_t)s->given[r];
+		return TJ_OK;
+	}
+	switch (n->op) {
+	case IR_input:
+		v->data = (void *)(uintptr_t)s->ext[attr[0]];
+		memcpy(v->stride, attr + 2, sizeof *v->stride * n->rank);
+		return TJ_OK;
+	case IR_num:
+		v->data = (void *)(uintptr_t)&s->num[attr[0]];
+		return TJ_OK;
+	case IR_const: /* one element, seen with strides of 0 */
+		v->data = &s->consts[r];
+		store(v, 0, ir_const_value(s->g, n));
+		memset(v->stride, 0, sizeof v->stride);
+		return TJ_OK;
+	case IR_data:
+		v->data = s->g->data.v[attr[0]].bytes;
+		return TJ_OK;
+	default: return compute(s, r);
+	}
+}
+
+static void drop(state *s, ir_ref r)
+{
+	if (!s->owned[r]) return;
+	rt_free(s->value[r].data);
+	s->owned[r] = false;
+}
+
+static tj_status eval_nodes(state *s, void *const *out)
+{
+	tj_status st = TJ_OK;
+	for (ir_ref r = 0; st == TJ_OK && r < s->g->node.n; r++) {
+		if (!s->live[r]) continue;
+		st = visit(s, r);
+		const ir_node *n = ir_at(s->g, r);
+		for (int k = 0; k < n->nsrc; k++)
+			if (s->last[ir_src(s->g, n, k)] == r) drop(s, ir_src(s->g, n, k));
+	}
+	for (uint32_t i = 0; st == TJ_OK && i < s->g->out.n; i++) {
+		ir_value dst = { .meta = s->value[s->g->out.v[i]].meta, .data = out[i] };
+		copy_out(&s->value[s->g->out.v[i]], &dst);
+	}
+	for (ir_ref r = 0; r < s->g->node.n; r++) drop(s, r);
+	return st;
+}
+
+tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given, void *const *out,
+                  const ir_eval_opts *o, rt_err *err)
+{
+	rt_arena mem = { 0 };
+	uint32_t n = g->node.n;
+	state s = { g, ext, num, given, o, err, NULL, NULL, NULL, NULL, NULL };
+	tj_status st = TJ_ERR_NOMEM;
+	s.value = rt_arena_alloc(&mem, sizeof *s.value * n);
+	s.owned = rt_arena_alloc(&mem, sizeof *s.owned * n);
+	s.last = rt_arena_alloc(&mem, sizeof *s.last * n);
+	s.live = rt_arena_alloc(&mem, sizeof *s.live * n);
+	s.consts = rt_arena_alloc(&mem, sizeof *s.consts * n);
+	if (!s.value || !s.owned || !s.last || !s.live || !s.consts) rt_fail(err, st, "eval", "out of memory");
+	else {
+		mark(&s);
+		st = eval_nodes(&s, out);
+	}
+	rt_arena_free(&mem);
+	return st;
+}

@@ -1,0 +1,389 @@
+/* fold: a simpler equal of a node about to be appended.
+ *
+ *   %1 = const f32[] 0x1p+0
+ *   %2 = mul f32[4] %0 %1            =>      %0
+ *
+ * WHAT A RULE MUST KEEP. The value of every element, bit for bit; NaNs count as one, signed zeros do not. So x*1, x/1,
+ * x-0 (+0.0 only: x - -0.0 turns -0.0 into +0.0), x + -0.0 (and not x+0), double negation. There is no rule for x*0
+ * (NaN, inf, -0.0), x-x, x/x (inf, NaN, 0), x+0, for other orders of a sum or product, for a*b+c as one rounding, for
+ * sqrt(x)^2, for pow(x, 0.5): each changes some value. The result keeps dtype, shape, and whether it is a number (weak):
+ * like() puts a cast or an expand around a simpler operand that differs in those.
+ *
+ * Casts. cast(cast(x, B), C) is cast(x, C) when x's dtype A embeds in B, except A an integer, B a float, C an integer:
+ * a float saturates on its way to C where an integer wraps, so there A must embed in C as well. f32 -> i32 -> f32 has
+ * no rule (it truncates), i64 -> f64 -> i64 has none (it rounds).
+ *
+ * Constants. A POINT op of constants is computed by the evaluator, which is the meaning of the op. An op that would
+ * fault (integer division by zero) stays: whether it faults, and whether it is demanded, is known at run time only.
+ * Through library nodes nothing is folded. Data beyond FOLD_MAX elements stays as it is: it would be stored twice.
+ *
+ * Views. Some spellings are written as one: transpose as permute, squeeze and unsqueeze as reshape, full as a constant or
+ * an expand. Then views of the same kind compose. Slices of slices on one axis compose; on different axes they stay.
+ *
+ * WHY IT ENDS. Folding happens once for a node, when it is emitted, with operands that are folded already. A rule either
+ * returns an earlier node, or emits nodes in its place. Each of these is of a smaller kind (transpose < nothing that a rule
+ * turns back: no rule makes a transpose, squeeze, unsqueeze or full), or has operands that lie strictly earlier (views of
+ * views, casts of casts), or is a leaf. Operand numbers cannot fall for ever.
+ *
+ * TURNING IT OFF. Graphs with g->raw set are appended as written. Rules count how often they fired, over the process, for
+ * the test that fails when a rule was never used. */
+#include "ir/ir.h"
+
+enum { FOLD_MAX = 1024 };
+
+/* ---- questions ---- */
+static const ir_node *arg(const ir_graph *g, const ir_node *n, int k) { return ir_at(g, ir_src(g, n, k)); }
+static bool constant(const ir_node *n) { return n->op == IR_const || n->op == IR_data; }
+
+static bool all_constant(const ir_graph *g, const ir_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++)
+		if (!constant(arg(g, n, k))) return false;
+	return n->nsrc > 0;
+}
+
+static bool all_splat(const ir_graph *g, const ir_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++)
+		if (arg(g, n, k)->op != IR_const) return false;
+	return n->nsrc > 0;
+}
+
+/* A constant of this very value: -0.0 is not 0. */
+static bool is_value(const ir_graph *g, const ir_node *n, double value)
+{
+	int64_t bits = (int64_t)value;
+	if (n->op != IR_const) return false;
+	if (rt_is_float((tj_dtype)n->dtype)) memcpy(&bits, &value, sizeof bits);
+	else if (value == 0 && __builtin_signbit(value)) return false;
+	return ir_attr(g, n)[0] == bits;
+}
+
+static bool same_dims(const ir_graph *g, const ir_node *a, const ir_node *b)
+{
+	return a->rank == b->rank && (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
+}
+
+static int64_t count(const ir_graph *g, const ir_node *n)
+{
+	int64_t numel = 0;
+	rt_numel(n->rank, ir_dims(g, n), &numel);
+	return numel;
+}
+
+static void dims_of(const ir_graph *g, const ir_node *n, int64_t *dim)
+{
+	if (n->rank) memcpy(dim, ir_dims(g, n), sizeof *dim * n->rank);
+}
+
+/* x with n's shape, and a tensor where n is one. */
+static ir_ref like(ir_graph *g, const ir_node *n, ir_ref x)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if (ir_at(g, x)->weak && !n->weak) x = ir_cast(g, x, (tj_dtype)n->dtype, n->site);
+	if (x == IR_NONE || same_dims(g, ir_at(g, x), n)) return x;
+	dims_of(g, n, dim);
+	return ir_expand(g, x, n->rank, dim, n->site);
+}
+
+/* ---- constants ---- */
+static ir_value value_of(const ir_graph *g, ir_ref r, int64_t *one)
+{
+	const ir_node *n = ir_at(g, r);
+	ir_value v = { .meta = ir_meta_of(g, r) };
+	if (n->op == IR_data) {
+		v.data = g->data.v[ir_attr(g, n)[0]].bytes;
+		ir_contiguous(n->rank, v.meta.dim, v.stride);
+	} else { /* a splat: one element, strides of 0 */
+		ir_scalar s = ir_const_value(g, n);
+		uint8_t byte = (uint8_t)s.i;
+		int32_t i = (int32_t)s.i;
+		v.data = one;
+		if (n->dtype == TJ_BOOL || n->dtype == TJ_U8) memcpy(one, &byte, sizeof byte);
+		else if (n->dtype == TJ_I32) memcpy(one, &i, sizeof i);
+		else memcpy(one, &s, sizeof s);
+	}
+	return v;
+}
+
+/* n's operands are constants: computes it, with shape m, into a constant. */
+static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool splat)
+{
+	ir_value src[3], out = { .data = NULL };
+	int64_t ones[3] = { 0 }, numel = 0, attr[2 * TJ_MAX_RANK];
+	rt_err err = { 0 };
+	ir_ref r = IR_NONE;
+	for (int k = 0; k < n->nsrc; k++) {
+		src[k] = value_of(g, ir_src(g, n, k), &ones[k]);
+		if (splat) src[k].meta.rank = 0;
+	}
+	if (n->nattr) memcpy(attr, ir_attr(g, n), sizeof *attr * n->nattr);
+	rt_numel(splat ? 0 : m->rank, m->dim, &numel);
+	out.data = rt_alloc((size_t)numel * 8);
+	if (out.data && ir_eval_op((ir_op)n->op, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
+		if (!splat) r = ir_data_(g, m, out.data, n->site);
+		else { /* one element makes a 0-d constant: give it the shape */
+			r = ir_data_(g, &(ir_meta){ .dtype = m->dtype }, out.data, n->site);
+			if (r != IR_NONE) r = ir_expand(g, r, m->rank, m->dim, n->site);
+		}
+	}
+	rt_free(out.data);
+	return r;
+}
+
+static ir_meta shape_of(const ir_graph *g, const ir_node *n)
+{
+	ir_meta m = { .dtype = n->dtype, .rank = n->rank };
+	dims_of(g, n, m.dim);
+	return m;
+}
+
+/* point(constants) -> constant */
+static ir_ref const_point(ir_graph *g, const ir_node *n)
+{
+	if (!(ir_ops[n->op].flags & IR_POINT) || !all_constant(g, n)) return IR_NONE;
+	bool splat = all_splat(g, n);
+	if (!splat && count(g, n) > FOLD_MAX) return IR_NONE;
+	ir_meta m = shape_of(g, n);
+	return compute(g, n, &m, splat);
+}
+
+/* view(constant) -> constant */
+static ir_ref const_view(ir_graph *g, const ir_node *n)
+{
+	if (!(ir_ops[n->op].flags & IR_VIEW) || !all_constant(g, n)) return IR_NONE;
+	const ir_node *x = arg(g, n, 0);
+	ir_meta m = shape_of(g, n);
+	if (x->op == IR_data) return count(g, n) > FOLD_MAX || count(g, x) > FOLD_MAX ? IR_NONE : compute(g, n, &m, false);
+	ir_scalar v = ir_const_value(g, x);
+	if (!rt_is_float((tj_dtype)m.dtype)) return ir_const_i(g, (tj_dtype)m.dtype, m.rank, m.dim, v.i);
+	return ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, rt_dtype_class((tj_dtype)m.dtype) == RT_F ? (double)v.f : v.d);
+}
+
+/* ---- spellings ---- */
+/* full(x) -> expand(x) */
+static ir_ref full_expand(ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_full ? like(g, n, ir_src(g, n, 0)) : IR_NONE;
+}
+
+/* transpose(x, a, b) -> permute(x, all axes with a and b swapped) */
+static ir_ref transpose_permute(ir_graph *g, const ir_node *n)
+{
+	int64_t axes[TJ_MAX_RANK];
+	if (n->op != IR_transpose || n->rank == 0) return IR_NONE;
+	for (int i = 0; i < n->rank; i++) axes[i] = i;
+	axes[ir_attr(g, n)[0]] = ir_attr(g, n)[1];
+	axes[ir_attr(g, n)[1]] = ir_attr(g, n)[0];
+	return ir_emit(g, IR_permute, 1, (ir_ref[]){ ir_src(g, n, 0) }, n->rank, axes, n->site);
+}
+
+/* squeeze(x), unsqueeze(x) -> reshape(x) */
+static ir_ref squeeze_reshape(ir_graph *g, const ir_node *n)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if (n->op != IR_squeeze && n->op != IR_unsqueeze) return IR_NONE;
+	dims_of(g, n, dim);
+	return ir_reshape(g, ir_src(g, n, 0), n->rank, dim, n->site);
+}
+
+/* ---- views ---- */
+static uint32_t flipped(const ir_graph *g, const ir_node *n)
+{
+	uint32_t set = n->nattr ? 0 : (1u << n->rank) - 1;
+	for (int k = 0; k < n->nattr; k++) set |= 1u << ir_attr(g, n)[k];
+	return set;
+}
+
+static bool moves_nothing(const ir_graph *g, const ir_node *n)
+{
+	const int64_t *attr = ir_attr(g, n), *dim = ir_dims(g, n);
+	if (n->op == IR_permute)
+		for (int i = 0; i < n->rank; i++)
+			if (attr[i] != i) return false;
+	if (n->op == IR_flip)
+		for (int i = 0; i < n->rank; i++)
+			if (flipped(g, n) >> i & 1 && dim[i] > 1) return false;
+	return n->op != IR_slice || attr[3] > 0;
+}
+
+/* a view that changes nothing(x) -> x */
+static ir_ref view_same(ir_graph *g, const ir_node *n)
+{
+	if (!(ir_ops[n->op].flags & IR_VIEW) || !same_dims(g, n, arg(g, n, 0)) || !moves_nothing(g, n)) return IR_NONE;
+	return like(g, n, ir_src(g, n, 0));
+}
+
+static bool twice(const ir_graph *g, const ir_node *n, ir_op op) { return n->op == op && arg(g, n, 0)->op == op; }
+
+/* reshape(reshape(x)) -> reshape(x) */
+static ir_ref reshape_reshape(ir_graph *g, const ir_node *n)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if (!twice(g, n, IR_reshape)) return IR_NONE;
+	dims_of(g, n, dim);
+	return ir_reshape(g, ir_src(g, arg(g, n, 0), 0), n->rank, dim, n->site);
+}
+
+/* expand(expand(x)) -> expand(x) */
+static ir_ref expand_expand(ir_graph *g, const ir_node *n)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if (!twice(g, n, IR_expand)) return IR_NONE;
+	dims_of(g, n, dim);
+	return ir_expand(g, ir_src(g, arg(g, n, 0), 0), n->rank, dim, n->site);
+}
+
+/* permute(permute(x, p), q) -> permute(x, p[q]) */
+static ir_ref permute_permute(ir_graph *g, const ir_node *n)
+{
+	int64_t axes[TJ_MAX_RANK];
+	if (!twice(g, n, IR_permute)) return IR_NONE;
+	const ir_node *x = arg(g, n, 0);
+	for (int i = 0; i < n->rank; i++) axes[i] = ir_attr(g, x)[ir_attr(g, n)[i]];
+	return ir_emit(g, IR_permute, 1, (ir_ref[]){ ir_src(g, x, 0) }, n->rank, axes, n->site);
+}
+
+/* slice(slice(x, axis, ...), axis, ...) -> slice(x, axis, ...) */
+static ir_ref slice_slice(ir_graph *g, const ir_node *n)
+{
+	if (!twice(g, n, IR_slice)) return IR_NONE;
+	const ir_node *x = arg(g, n, 0);
+	const int64_t *a = ir_attr(g, x), *b = ir_attr(g, n);
+	if (a[0] != b[0]) return IR_NONE;
+	int64_t size = ir_dims(g, n)[b[0]], start = a[1] + b[1] * a[3], step = a[3] * b[3];
+	int64_t stop = start + (size - 1) * step + (step > 0 ? 1 : -1);
+	int64_t attr[4] = { a[0], start, stop < 0 ? TJ_END_DIM : stop, step };
+	if (size == 0) attr[1] = attr[2] = 0, attr[3] = 1;
+	return ir_emit(g, IR_slice, 1, (ir_ref[]){ ir_src(g, x, 0) }, 4, attr, n->site);
+}
+
+/* flip(flip(x, A), B) -> flip(x, A xor B) */
+static ir_ref flip_flip(ir_graph *g, const ir_node *n)
+{
+	int64_t axes[TJ_MAX_RANK];
+	int k = 0;
+	if (!twice(g, n, IR_flip)) return IR_NONE;
+	uint32_t set = flipped(g, n) ^ flipped(g, arg(g, n, 0));
+	ir_ref x = ir_src(g, arg(g, n, 0), 0);
+	for (int i = 0; i < n->rank; i++)
+		if (set >> i & 1) axes[k++] = i;
+	return k ? ir_emit(g, IR_flip, 1, &x, k, axes, n->site) : x;
+}
+
+/* cat(x) -> x */
+static ir_ref cat_one(ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_cat && n->nsrc == 1 ? like(g, n, ir_src(g, n, 0)) : IR_NONE;
+}
+
+/* ---- casts ---- */
+/* Every value of a is one of b, and comes back. */
+static bool embeds(tj_dtype a, tj_dtype b)
+{
+	static const uint8_t into[TJ_DTYPE_COUNT] = { /* bit b */
+		[TJ_BOOL] = 1 << TJ_BOOL | 1 << TJ_U8 | 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F32 | 1 << TJ_F64,
+		[TJ_U8] = 1 << TJ_U8 | 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F32 | 1 << TJ_F64,
+		[TJ_I32] = 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F64,
+		[TJ_I64] = 1 << TJ_I64,
+		[TJ_F32] = 1 << TJ_F32 | 1 << TJ_F64,
+		[TJ_F64] = 1 << TJ_F64,
+	};
+	return into[a] >> b & 1;
+}
+
+/* cast(x, its own dtype) -> x */
+static ir_ref cast_same(ir_graph *g, const ir_node *n)
+{
+	if (n->op != IR_cast || arg(g, n, 0)->dtype != n->dtype || arg(g, n, 0)->weak) return IR_NONE;
+	return ir_src(g, n, 0);
+}
+
+/* cast(cast(x, B), C) -> cast(x, C) */
+static ir_ref cast_cast(ir_graph *g, const ir_node *n)
+{
+	if (!twice(g, n, IR_cast)) return IR_NONE;
+	ir_ref x = ir_src(g, arg(g, n, 0), 0);
+	tj_dtype a = (tj_dtype)ir_at(g, x)->dtype, b = (tj_dtype)arg(g, n, 0)->dtype, c = (tj_dtype)n->dtype;
+	if (!embeds(a, b)) return IR_NONE;
+	if (!rt_is_float(a) && rt_is_float(b) && rt_dtype_cat(c) == RT_INT && !embeds(a, c)) return IR_NONE;
+	return ir_cast(g, x, c, n->site);
+}
+
+/* ---- arithmetic ---- */
+/* x * 1, 1 * x -> x */
+static ir_ref mul_one(ir_graph *g, const ir_node *n)
+{
+	if (n->op != IR_mul) return IR_NONE;
+	if (is_value(g, arg(g, n, 1), 1)) return like(g, n, ir_src(g, n, 0));
+	if (is_value(g, arg(g, n, 0), 1)) return like(g, n, ir_src(g, n, 1));
+	return IR_NONE;
+}
+
+/* x / 1 -> x */
+static ir_ref div_one(ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_div && is_value(g, arg(g, n, 1), 1) ? like(g, n, ir_src(g, n, 0)) : IR_NONE;
+}
+
+/* x - 0 -> x */
+static ir_ref sub_zero(ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_sub && is_value(g, arg(g, n, 1), 0) ? like(g, n, ir_src(g, n, 0)) : IR_NONE;
+}
+
+/* x + -0.0, -0.0 + x -> x */
+static ir_ref add_negzero(ir_graph *g, const ir_node *n)
+{
+	if (n->op != IR_add) return IR_NONE;
+	if (is_value(g, arg(g, n, 1), -0.0)) return like(g, n, ir_src(g, n, 0));
+	if (is_value(g, arg(g, n, 0), -0.0)) return like(g, n, ir_src(g, n, 1));
+	return IR_NONE;
+}
+
+/* neg(neg(x)) -> x */
+static ir_ref neg_neg(ir_graph *g, const ir_node *n) { return twice(g, n, IR_neg) ? ir_src(g, arg(g, n, 0), 0) : IR_NONE; }
+
+/* bitwise_not(bitwise_not(x)) -> x; logical_not(logical_not(x)) -> x, which is bool */
+static ir_ref not_not(ir_graph *g, const ir_node *n)
+{
+	return twice(g, n, IR_bitwise_not) || twice(g, n, IR_logical_not) ? ir_src(g, arg(g, n, 0), 0) : IR_NONE;
+}
+
+/* ---- the list; constants first, since what they give needs no other rule ---- */
+#define RULES(X)                                                                                                        \
+	X(const_point) X(const_view) X(full_expand) X(transpose_permute) X(squeeze_reshape) X(view_same) X(reshape_reshape) \
+	X(expand_expand) X(permute_permute) X(slice_slice) X(flip_flip) X(cat_one) X(cast_same) X(cast_cast) X(mul_one)     \
+	X(div_one) X(sub_zero) X(add_negzero) X(neg_neg) X(not_not)
+
+static const char *const names[] = {
+#define X(name) #name,
+	RULES(X)
+#undef X
+};
+static ir_ref (*const rules[])(ir_graph *g, const ir_node *n) = {
+#define X(name) name,
+	RULES(X)
+#undef X
+};
+static uint64_t fired[RT_COUNT(rules)]; /* atomic */
+
+ir_ref ir_fold(ir_graph *g, const ir_node *n)
+{
+	for (size_t i = 0; i < RT_COUNT(rules); i++) {
+		ir_ref r = rules[i](g, n);
+		if (r != IR_NONE) {
+			__atomic_fetch_add(&fired[i], 1, __ATOMIC_RELAXED);
+			return r;
+		}
+		if (g->err.code != TJ_OK) return IR_NONE;
+	}
+	return IR_NONE;
+}
+
+int ir_fold_rules(const char *const **out_names, const uint64_t **out_fired)
+{
+	*out_names = names;
+	*out_fired = fired;
+	return (int)RT_COUNT(rules);
+}

@@ -1,0 +1,216 @@
+/* decomp: composites into simpler ops.
+ *
+ * requires nothing; keeps slots, sites, outputs; the result is simplified and has no composite but those claimed
+ *
+ *   %1 = softmax f32[8,64] %0 axis=1     =>     %1 = amax f32[8,1] %0 keepdim=1 axes=1
+ *                                               %2 = sub f32[8,64] %0 %1
+ *                                               %3 = exp f32[8,64] %2
+ *                                               %4 = sum f32[8,1] %3 keepdim=1 axes=1
+ *                                               %5 = div f32[8,64] %3 %4
+ *
+ * These sequences are what the composites mean, bit for bit. A composite computes in at least f32 and rounds to its own
+ * dtype once, at its end: enter() and leave() around each. Means are a sum by the tree and one division; var is two-pass
+ * (the mean first, then the squares of the distances); softmax subtracts the maximum and divides truly. */
+#include "ir/ir.h"
+
+typedef struct made {
+	ir_graph *g;
+	const char *site;
+	tj_dtype dtype; /* what it computes in */
+} made;
+
+/* ---- shorthand: ops at one site ---- */
+static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
+static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
+static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
+static int rank_of(const made *m, ir_ref a) { return a == IR_NONE ? 0 : ir_at(m->g, a)->rank; }
+
+/* Narrow floats compute in f32. */
+static ir_ref enter(made *m, ir_ref a)
+{
+	if (a == IR_NONE) return a;
+	tj_dtype t = (tj_dtype)ir_at(m->g, a)->dtype;
+	m->dtype = rt_is_float(t) && tj_dtype_size(t) < tj_dtype_size(TJ_F32) ? TJ_F32 : t;
+	return m->dtype == t ? a : ir_cast(m->g, a, m->dtype, m->site);
+}
+
+static ir_ref leave(const made *m, ir_ref a, tj_dtype t)
+{
+	return a == IR_NONE || ir_at(m->g, a)->dtype == t ? a : ir_cast(m->g, a, t, m->site);
+}
+
+/* No axes to reduce: a 0-d operand is its own sum. */
+static ir_ref reduce(const made *m, ir_op op, ir_ref a, uint32_t axes, bool keepdim)
+{
+	return a == IR_NONE || !axes ? a : ir_reduce(m->g, op, a, axes, keepdim, m->site);
+}
+
+static int64_t elements(const made *m, ir_ref a, uint32_t axes)
+{
+	int64_t n = 1;
+	for (int i = 0; i < rank_of(m, a); i++)
+		if (axes >> i & 1) n *= ir_dims(m->g, ir_at(m->g, a))[i];
+	return n;
+}
+
+static ir_ref mean_over(const made *m, ir_ref a, uint32_t axes, bool keepdim)
+{
+	if (a == IR_NONE) return a;
+	double n = (double)elements(m, a, axes);
+	return op2(m, IR_div, reduce(m, IR_sum, a, axes, keepdim), num(m, n));
+}
+
+/* ---- activations ---- */
+static ir_ref silu(const made *m, ir_ref x) { return op2(m, IR_mul, x, op1(m, IR_sigmoid, x)); }
+
+/* (x / 2) * (1 + erf(x / sqrt(2))) */
+static ir_ref gelu(const made *m, ir_ref x)
+{
+	ir_ref e = op1(m, IR_erf, op2(m, IR_mul, x, num(m, 0.70710678118654752440)));
+	return op2(m, IR_mul, op2(m, IR_mul, x, num(m, 0.5)), op2(m, IR_add, e, num(m, 1)));
+}
+
+/* (x / 2) * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
+static ir_ref gelu_tanh(const made *m, ir_ref x)
+{
+	ir_ref cube = op2(m, IR_mul, op2(m, IR_mul, x, x), x);
+	ir_ref inner = op2(m, IR_add, x, op2(m, IR_mul, cube, num(m, 0.044715)));
+	ir_ref t = op1(m, IR_tanh, op2(m, IR_mul, inner, num(m, 0.79788456080286535588)));
+	return op2(m, IR_mul, op2(m, IR_mul, x, num(m, 0.5)), op2(m, IR_add, t, num(m, 1)));
+}
+
+/* ---- statistics ---- */
+static ir_ref var(const made *m, ir_ref x, uint32_t axes, int64_t correction, bool keepdim)
+{
+	if (x == IR_NONE) return x;
+	int64_t n = elements(m, x, axes) - correction;
+	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true));
+	return op2(m, IR_div, reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim), num(m, n > 0 ? (double)n : 0));
+}
+
+/* x - max along an axis. The largest of no elements is not asked for: x is empty then. */
+static ir_ref below_max(const made *m, ir_ref x, uint32_t axis)
+{
+	if (x == IR_NONE || ir_numel(m->g, x) == 0) return x;
+	return op2(m, IR_sub, x, reduce(m, IR_amax, x, axis, true));
+}
+
+static uint32_t axis_bit(const made *m, ir_ref x, int64_t axis) { return rank_of(m, x) ? 1u << axis : 0; }
+
+static ir_ref softmax(const made *m, ir_ref x, uint32_t axis)
+{
+	ir_ref e = op1(m, IR_exp, below_max(m, x, axis));
+	return op2(m, IR_div, e, reduce(m, IR_sum, e, axis, true));
+}
+
+static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
+{
+	ir_ref s = below_max(m, x, axis);
+	return op2(m, IR_sub, s, op1(m, IR_log, reduce(m, IR_sum, op1(m, IR_exp, s), axis, true)));
+}
+
+/* ---- norms, over the last axis ---- */
+static uint32_t last_axis(const made *m, ir_ref x) { return 1u << (rank_of(m, x) - 1); }
+
+static ir_ref layer_norm(const made *m, ir_ref x, ir_ref weight, ir_ref bias, ir_ref eps)
+{
+	if (x == IR_NONE) return x;
+	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, last_axis(m, x), true));
+	ir_ref v = mean_over(m, op2(m, IR_mul, d, d), last_axis(m, x), true);
+	ir_ref y = op2(m, IR_mul, d, op1(m, IR_rsqrt, op2(m, IR_add, v, eps)));
+	return op2(m, IR_add, op2(m, IR_mul, y, weight), bias);
+}
+
+static ir_ref rms_norm(const made *m, ir_ref x, ir_ref weight, ir_ref eps)
+{
+	if (x == IR_NONE) return x;
+	ir_ref v = mean_over(m, op2(m, IR_mul, x, x), last_axis(m, x), true);
+	return op2(m, IR_mul, op2(m, IR_mul, x, op1(m, IR_rsqrt, op2(m, IR_add, v, eps))), weight);
+}
+
+/* ---- the rest ---- */
+/* -mean(log_softmax(x)[i, target[i]]); x [N,C], target [N] */
+static ir_ref cross_entropy(const made *m, ir_ref x, ir_ref target)
+{
+	if (x == IR_NONE || target == IR_NONE) return IR_NONE;
+	int64_t n = ir_dims(m->g, ir_at(m->g, x))[0];
+	ir_ref column = ir_reshape(m->g, target, 2, (int64_t[]){ n, 1 }, m->site);
+	ir_ref picked = ir_emit(m->g, IR_gather, 2, (ir_ref[]){ log_softmax(m, x, 2), column }, 1, (int64_t[]){ 1 }, m->site);
+	return op1(m, IR_neg, mean_over(m, ir_reshape(m->g, picked, 1, &n, m->site), 1, false));
+}
+
+static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis)
+{
+	ir_ref *wide = rt_arena_alloc(&m->g->mem, sizeof *wide * (size_t)n);
+	if (!wide) {
+		rt_fail(&m->g->err, TJ_ERR_NOMEM, "stack", "out of memory");
+		return IR_NONE;
+	}
+	for (int k = 0; k < n; k++) wide[k] = ir_emit(m->g, IR_unsqueeze, 1, &x[k], 1, &axis, m->site);
+	return ir_emit(m->g, IR_cat, n, wide, 1, &axis, m->site);
+}
+
+ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
+{
+	const ir_node *n = ir_at(from, r);
+	const int64_t *attr = ir_attr(from, n);
+	made m = { g, n->site, (tj_dtype)n->dtype };
+	ir_ref x = enter(&m, src[0]), y = IR_NONE;
+	if (x == IR_NONE) return IR_NONE;
+	uint32_t axes = ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_VAR
+	                    ? ir_reduced((ir_op)n->op, n->nattr, attr, rank_of(&m, x)) : 0;
+	switch (n->op) {
+	case IR_silu: y = silu(&m, x); break;
+	case IR_gelu: y = gelu(&m, x); break;
+	case IR_gelu_tanh: y = gelu_tanh(&m, x); break;
+	case IR_mean: y = mean_over(&m, x, axes, attr[0] != 0); break;
+	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
+	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
+	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
+	case IR_layer_norm: y = layer_norm(&m, x, enter(&m, src[1]), enter(&m, src[2]), enter(&m, src[3])); break;
+	case IR_rms_norm: y = rms_norm(&m, x, enter(&m, src[1]), enter(&m, src[2])); break;
+	case IR_cross_entropy: y = cross_entropy(&m, x, src[1]); break;
+	case IR_stack: return stack(&m, n->nsrc, src, attr[0]);
+	default: rt_fail(&g->err, TJ_ERR_ARG, ir_ops[n->op].name, "has no decomposition"); return IR_NONE;
+	}
+	return leave(&m, y, (tj_dtype)n->dtype);
+}
+
+/* ---- the pass ---- */
+static ir_ref take(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src, bool (*claim)(const ir_graph *g, ir_ref r))
+{
+	bool composite = ir_ops[ir_at(from, r)->op].flags & IR_COMPOSITE;
+	return composite && !(claim && claim(from, r)) ? ir_decompose(to, from, r, src) : ir_copy(to, from, r, src);
+}
+
+static tj_status take_all(const ir_graph *from, ir_graph *to, const bool *live, ir_ref *map, ir_ref *src,
+                          bool (*claim)(const ir_graph *g, ir_ref r))
+{
+	for (ir_ref r = 0; r < from->node.n; r++) {
+		const ir_node *n = ir_at(from, r);
+		if (!live[r]) continue;
+		for (int k = 0; k < n->nsrc; k++) src[k] = map[ir_src(from, n, k)];
+		map[r] = take(to, from, r, src, claim);
+		if (map[r] == IR_NONE) return to->err.code;
+	}
+	for (uint32_t i = 0; i < from->out.n; i++)
+		if (!ir_ret(to, map[from->out.v[i]])) return to->err.code;
+	return TJ_OK;
+}
+
+tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err)
+{
+	rt_arena mem = { 0 };
+	tj_status st = TJ_ERR_NOMEM;
+	bool *live = rt_arena_alloc(&mem, sizeof *live * from->node.n);
+	ir_ref *map = rt_arena_alloc(&mem, sizeof *map * from->node.n);
+	ir_ref *src = rt_arena_alloc(&mem, sizeof *src * (from->refs.n + 1));
+	if (!live || !map || !src) rt_fail(err, st, "decomp", "out of memory");
+	else {
+		ir_live(from, live);
+		st = take_all(from, to, live, map, src, claim);
+		if (st != TJ_OK && err && err->code == TJ_OK) *err = to->err;
+	}
+	rt_arena_free(&mem);
+	return st;
+}

@@ -83,6 +83,7 @@ typedef struct rt_step {
 	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team */
 	size_t scratch;          /* bytes for each thread */
 	const char *const *fault_site; /* by fault - 1 */
+	const char *const *fault_op;   /* beside it: the op's name; NULL: name */
 	const tj_status *fault_code;
 	uint32_t nfault;
 	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */

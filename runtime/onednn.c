@@ -1,0 +1,193 @@
+/* onednn: matmul. f32 goes to oneDNN's dnnl_sgemm, opened at run time by name (2.x and 3.x have the same symbol, row-
+ * major, which needs no primitive and no scratchpad); f64 and integers run loops of ours that add in the order of k, as
+ * the evaluator does; f32 does so too where the library is missing.
+ *
+ * Deterministic for one shape and team size: the number of threads follows from the shape, and a product that wants
+ * the team waits for it instead of running with fewer. */
+#include "runtime/team.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PARALLEL_FLOPS 1e6   /* below it one thread */
+#define GEMM_GFLOPS 100.0    /* of a thread in the library, for estimates */
+#define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
+
+typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
+static sgemm_fn *sgemm; /* NULL: no library */
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+static void open_library(void)
+{
+	static const char *const names[] = { "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so" };
+	const char *off = getenv("TJ_ONEDNN");
+	if (off && !strcmp(off, "off")) return;
+	for (size_t i = 0; i < RT_COUNT(names) && !sgemm; i++) {
+		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+		void *f = h ? dlsym(h, "dnnl_sgemm") : NULL;
+		memcpy(&sgemm, &f, sizeof f); /* ISO C has no cast from object to function pointer */
+		if (h && !f) dlclose(h);
+	}
+}
+
+struct rt_matmul {
+	rt_matmul_desc d;
+	bool library;
+	double flops;
+	int64_t offsets[]; /* a, b, c of each batch */
+};
+
+static int64_t at(const int64_t *offset, int64_t i)
+{
+	return offset ? offset[i] : 0;
+}
+
+/* dnnl_sgemm wants one unit stride and a leading dimension no smaller than a row; dimensions of extent 1 are free. */
+static bool gemm_side(int64_t rows, int64_t cols, int64_t row, int64_t col, char *trans, int64_t *ld)
+{
+	if (col == 1 || cols == 1) {
+		*trans = 'N';
+		*ld = rows == 1 ? cols : row;
+		if (*ld >= cols && (cols > 1 || *ld >= 1)) return true;
+	}
+	if (row == 1 || rows == 1) {
+		*trans = 'T';
+		*ld = cols == 1 ? rows : col;
+		return *ld >= rows && *ld >= 1;
+	}
+	return false;
+}
+
+static bool fits_library(const rt_matmul_desc *d)
+{
+	char t;
+	int64_t ld;
+	return d->dtype == TJ_F32 && sgemm && d->m && d->n && d->k && gemm_side(d->m, d->k, d->a_row, d->a_col, &t, &ld) &&
+	       gemm_side(d->k, d->n, d->b_row, d->b_col, &t, &ld) && (d->c_row >= d->n || d->m == 1);
+}
+
+rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
+{
+	pthread_once(&opened, open_library);
+	int64_t nb = d->batch > 1 || d->a_batch ? d->batch : 0;
+	rt_matmul *m = rt_alloc(sizeof *m + 3 * (size_t)nb * sizeof(int64_t));
+	if (!m) {
+		rt_fail(err, TJ_ERR_NOMEM, "matmul", "out of memory");
+		return NULL;
+	}
+	m->d = *d;
+	m->library = fits_library(d);
+	m->flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
+	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
+	const int64_t **to[3] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
+	for (int k = 0; k < 3; k++) {
+		if (!nb) { *to[k] = NULL; continue; }
+		for (int64_t i = 0; i < nb; i++) m->offsets[k * nb + i] = at(from[k], i);
+		*to[k] = m->offsets + k * nb;
+	}
+	return m;
+}
+
+void rt_matmul_free(rt_matmul *m)
+{
+	rt_free(m);
+}
+
+const char *rt_matmul_name(const rt_matmul *m)
+{
+	if (m->library) return "dnnl_sgemm";
+	if (m->d.dtype == TJ_F32) return sgemm ? "own loops (strides)" : "own loops (oneDNN is missing)";
+	return "own loops";
+}
+
+/* ---- the library ---- */
+static void gemm_one(const rt_matmul_desc *d, int64_t i, const float *a, const float *b, float *c)
+{
+	char ta = 'N', tb = 'N';
+	int64_t lda = 1, ldb = 1;
+	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
+	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
+	sgemm(ta, tb, d->m, d->n, d->k, 1.0f, a + at(d->a_batch, i), lda, b + at(d->b_batch, i), ldb, 0.0f,
+	      c + at(d->c_batch, i), d->m == 1 ? d->n : d->c_row);
+}
+
+typedef struct job {
+	const rt_matmul *m;
+	const void *a, *b;
+	void *c;
+} job;
+
+static void gemm_batches(void *env, int thread, int64_t begin, int64_t end)
+{
+	const job *j = env;
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) gemm_one(&j->m->d, i, j->a, j->b, j->c);
+}
+
+/* Many products: one thread each, inside a region or not. */
+static void gemm_many(void *env, int thread, int64_t begin, int64_t end)
+{
+	int before = omp_get_max_threads();
+	if (before != 1) omp_set_num_threads(1);
+	gemm_batches(env, thread, begin, end);
+	if (before != 1) omp_set_num_threads(before);
+}
+
+/* Few large products: each on the whole team. The library asks OpenMP how many threads it may use. */
+static void gemm_team(const rt_matmul *m, job *j, rt_team *t)
+{
+	bool team = m->flops >= PARALLEL_FLOPS && rt_team_take(t, true);
+	int before = omp_get_max_threads(), size = team ? rt_team_size(t) : 1;
+	if (before != size) omp_set_num_threads(size);
+	gemm_batches(j, 0, 0, m->d.batch);
+	if (before != size) omp_set_num_threads(before);
+	if (team) rt_team_give(t);
+}
+
+/* ---- our own ---- */
+/* Rows [begin, end) of all products, batch after batch. Each element adds in the order of k, so any split agrees. */
+#define OWN(name, T, ACC)                                                                                         \
+	static void name(void *env, int thread, int64_t begin, int64_t end)                                           \
+	{                                                                                                             \
+		const job *j = env;                                                                                       \
+		const rt_matmul_desc *d = &j->m->d;                                                                       \
+		(void)thread;                                                                                             \
+		for (int64_t row = begin; row < end; row++) {                                                             \
+			int64_t i = row / d->m, r = row % d->m;                                                               \
+			const T *a = (const T *)j->a + at(d->a_batch, i) + r * d->a_row, *b = (const T *)j->b + at(d->b_batch, i); \
+			T *c = (T *)j->c + at(d->c_batch, i) + r * d->c_row;                                                  \
+			for (int64_t n = 0; n < d->n; n++) c[n] = 0;                                                          \
+			for (int64_t k = 0; k < d->k; k++) {                                                                  \
+				ACC x = (ACC)a[k * d->a_col];                                                                     \
+				const T *y = b + k * d->b_row;                                                                    \
+				for (int64_t n = 0; n < d->n; n++) c[n] = (T)((ACC)c[n] + x * (ACC)y[n * d->b_col]);              \
+			}                                                                                                     \
+		}                                                                                                         \
+	}
+OWN(own_f32, float, float)
+OWN(own_f64, double, double)
+OWN(own_i64, uint64_t, uint64_t)
+OWN(own_i32, uint32_t, uint32_t)
+OWN(own_u8, uint8_t, uint32_t)
+
+static void own(const rt_matmul *m, job *j, rt_team *t)
+{
+	static void (*const loops[TJ_DTYPE_COUNT])(void *, int, int64_t, int64_t) = {
+		[TJ_BOOL] = own_u8, [TJ_U8] = own_u8, [TJ_I32] = own_i32, [TJ_I64] = own_i64, [TJ_F32] = own_f32, [TJ_F64] = own_f64,
+	};
+	double ns = m->flops * (double)m->d.batch / OWN_GFLOPS;
+	rt_team_run(t, m->d.batch * m->d.m, ns, loops[m->d.dtype], j);
+}
+
+tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)
+{
+	job j = { m, a, b, c };
+	if (!m->library) own(m, &j, r->team);
+	else if (m->d.batch < 2 * (r->team ? rt_team_size(r->team) : 1)) gemm_team(m, &j, r->team);
+	else rt_team_run(r->team, m->d.batch, m->flops * (double)m->d.batch / GEMM_GFLOPS, gemm_many, &j);
+	return TJ_OK;
+}

@@ -1,0 +1,93 @@
+/* team: the one OpenMP team. A lock around it: who cannot take it runs serial, with the same bits. After fork() the
+ * child is serial, because its copy of the team has no threads. */
+#include "runtime/exec.h"
+#include "runtime/team.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <xmmintrin.h>
+
+#define SERIAL_NS 10e3        /* less work than this does not pay for a region */
+#define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
+#define MXCSR_DEFAULT 0x1f80u /* round to nearest, no flush to zero, exceptions masked */
+
+struct rt_team {
+	int threads;
+	atomic_bool forked; /* this process is a child of the one that made the team */
+	pthread_mutex_t lock;
+};
+
+static rt_team team;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void forked_child(void)
+{
+	atomic_store(&team.forked, true);
+}
+
+static void start(void)
+{
+	pthread_mutex_init(&team.lock, NULL);
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
+rt_team *rt_team_get(int threads)
+{
+	pthread_once(&once, start);
+	static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&first);
+	if (!team.threads) team.threads = threads < 1 ? 1 : threads > 1024 ? 1024 : threads;
+	pthread_mutex_unlock(&first);
+	return &team;
+}
+
+int rt_team_size(const rt_team *t)
+{
+	return !t || atomic_load_explicit(&((rt_team *)(uintptr_t)t)->forked, memory_order_relaxed) ? 1 : t->threads;
+}
+
+bool rt_team_take(rt_team *t, bool wait)
+{
+	if (rt_team_size(t) < 2 || omp_in_parallel()) return false;
+	return (wait ? pthread_mutex_lock(&t->lock) : pthread_mutex_trylock(&t->lock)) == 0;
+}
+
+void rt_team_give(rt_team *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+typedef struct region {
+	void (*f)(void *env, int thread, int64_t begin, int64_t end);
+	void *env;
+	int64_t n, piece;
+	_Atomic int64_t next;
+} region;
+
+static void work(region *r, int thread)
+{
+	unsigned csr = _mm_getcsr();
+	_mm_setcsr(MXCSR_DEFAULT);
+	for (;;) {
+		int64_t b = atomic_fetch_add_explicit(&r->next, r->piece, memory_order_relaxed);
+		if (b >= r->n) break;
+		r->f(r->env, thread, b, b + r->piece < r->n ? b + r->piece : r->n);
+	}
+	_mm_setcsr(csr);
+}
+
+void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
+{
+	if (n <= 0) return;
+	region r = { f, env, n, n, 0 };
+	if (n < 2 || total_ns < SERIAL_NS || !rt_team_take(t, false)) {
+		work(&r, 0);
+		return;
+	}
+	int size = n < t->threads ? (int)n : t->threads;
+	r.piece = (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES);
+#pragma omp parallel num_threads(size)
+	work(&r, omp_get_thread_num());
+	rt_team_give(t);
+}

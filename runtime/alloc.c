@@ -92,6 +92,18 @@ char *rt_arena_strdup(rt_arena *a, const char *s)
 	return p ? memcpy(p, s, n) : NULL;
 }
 
+void rt_arena_reset(rt_arena *a)
+{
+	struct rt_chunk *keep = a->top;
+	if (!keep) return;
+	rt_arena below = { .top = keep->below };
+	rt_arena_free(&below);
+	memset(keep->bytes, 0, a->used);
+	keep->below = NULL;
+	a->used = 0;
+	a->total = keep->size;
+}
+
 void rt_arena_free(rt_arena *a)
 {
 	for (struct rt_chunk *c = a->top, *below; c; c = below) {

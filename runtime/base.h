@@ -38,6 +38,7 @@ typedef struct rt_arena {
 } rt_arena;
 void *rt_arena_alloc(rt_arena *a, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
 char *rt_arena_strdup(rt_arena *a, const char *s);
+void rt_arena_reset(rt_arena *a); /* empty again, one chunk kept */
 void rt_arena_free(rt_arena *a);
 
 /* ---- text: a growable string; appends after a failed allocation do nothing and `oom` stays set. */

@@ -61,11 +61,20 @@ static void drop_all(rt_ctx *r, tj_scope *s, void (*keep)(void *, rt_buffer *), 
 		}
 		next = k->next;
 		/* Under TJ_CHECK a dead handle stays dead: its chunk is not used again before the context closes. */
-		rt_handles **list = &r->free_chunks;
-		if (r->engine->check) list = &r->dead_chunks;
+		rt_handles **list = r->engine->check ? &r->dead_chunks : keep ? &r->later_chunks : &r->free_chunks;
 		k->next = *list;
 		*list = k;
 	}
+}
+
+void rt_recycle(rt_ctx *r)
+{
+	for (rt_handles *k = r->later_chunks, *next; k; k = next) {
+		next = k->next;
+		k->next = r->free_chunks;
+		r->free_chunks = k;
+	}
+	r->later_chunks = NULL;
 }
 
 void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self)
@@ -103,6 +112,7 @@ void rt_ctx_free(rt_ctx *r)
 	}
 	free_chunks(r->free_chunks);
 	free_chunks(r->dead_chunks);
+	free_chunks(r->later_chunks);
 	rt_cache_close(r->cache);
 	if (r->pool) rt_pool_free(r->pool);
 }

@@ -123,6 +123,7 @@ typedef struct rt_ctx {
 	tj_scope *scope, *root;  /* innermost */
 	tj_scope *free_scopes;   /* linked by parent */
 	rt_handles *free_chunks, *dead_chunks;
+	rt_handles *later_chunks; /* closed while a call runs, which may still know their handles by address */
 	tj_tensor poison;
 	uint64_t serial;         /* of segments and activations */
 	uint64_t key, ordinal;   /* random numbers */
@@ -138,6 +139,7 @@ tj_tensor *rt_handle(rt_ctx *r, tj_scope *s); /* a new handle of the scope; NULL
 tj_scope *rt_scope_push(rt_ctx *r, tj_ctx *self, uint64_t act);
 /* Closes the innermost scope. Handles die; with keep set, their buffers are handed to keep() first. */
 void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self);
+void rt_recycle(rt_ctx *r); /* later_chunks may be used again */
 void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* gives up layout and buffers; the handle is dead */
 
 /* ---- engine-owned tensors ---- */

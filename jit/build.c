@@ -1,0 +1,199 @@
+/* From a path of the trace to a graph, from the graph to an executable. */
+#include "jit/jit.h"
+
+#include <stdlib.h>
+
+/* ---- the graph of a path ---- */
+typedef struct builder {
+	ir_graph g;
+	jit_node **path;         /* by event number */
+	ir_ref *event;           /* the value of each event */
+	ir_ref *ext, *num;       /* by slot; IR_NONE until met */
+} builder;
+
+static void collect(builder *b, jit_node *boundary)
+{
+	for (jit_node *n = boundary; n->parent; n = n->parent) b->path[n->seq] = n;
+}
+
+static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
+{
+	if (slot < n->next || b->ext[slot] != IR_NONE) return b->ext[slot];
+	const rt_layout *l = n->met[slot - n->next].layout;
+	ir_meta m = { .dtype = l->dtype, .rank = l->rank };
+	memcpy(m.dim, l->dim, l->rank * sizeof *m.dim);
+	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
+}
+
+static ir_ref operand(builder *b, const jit_node *n, jit_ref r)
+{
+	uint32_t i = JIT_IDX(r);
+	switch (JIT_KIND(r)) {
+	case JIT_EV: return b->event[i];
+	case JIT_EXT: return input(b, n, i);
+	case JIT_FLOAT: return ir_num_(&b->g, TJ_F64, (int)i, n->site);
+	default: return ir_num_(&b->g, TJ_I64, (int)i, n->site);
+	}
+}
+
+static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
+{
+	int nsrc = n->nsrc;
+	ir_ref *src = rt_arena_alloc(mem, ((size_t)nsrc + 2) * sizeof *src);
+	if (!src) return false;
+	for (int k = 0; k < nsrc; k++) src[k] = operand(b, n, n->src[k]);
+	if (ir_ops[n->op].flags & IR_RNG) {
+		src[nsrc++] = ir_num_(&b->g, TJ_I64, (int)n->nnum, n->site);
+		src[nsrc++] = ir_num_(&b->g, TJ_I64, (int)n->nnum + 1, n->site);
+	}
+	b->event[n->seq] = ir_emit(&b->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
+	return b->event[n->seq] != IR_NONE;
+}
+
+/* An external may be met first by a host event, which computes nothing. */
+static void meet_externals(builder *b, const jit_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++)
+		if (JIT_KIND(n->src[k]) == JIT_EXT) input(b, n, JIT_IDX(n->src[k]));
+	b->event[n->seq] = IR_NONE;
+}
+
+static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
+{
+	uint32_t n = boundary->seq + 1, next = boundary->next + boundary->nmet;
+	b->path = rt_arena_alloc(mem, n * sizeof *b->path);
+	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
+	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);
+	if (!b->path || !b->event || !b->ext) return false;
+	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
+	collect(b, boundary);
+	for (uint32_t i = 0; i < n; i++) {
+		const jit_node *x = b->path[i];
+		if (x->op >= IR_OPS) meet_externals(b, x);
+		else if (!emit_event(b, x, mem)) return false;
+	}
+	return true;
+}
+
+/* ---- the plan ---- */
+static int by_seq(const void *x, const void *y)
+{
+	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+	return a < b ? -1 : a > b;
+}
+
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
+{
+	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .keep_text = f != NULL };
+	return o;
+}
+
+/* The layout of output i: row-major, or the strides of the external that it is a view of. */
+static const rt_layout *out_layout(rt_layouts *t, const ir_graph *g, const rt_exec *x, uint32_t i)
+{
+	ir_meta m = ir_meta_of(g, g->out.v[i]);
+	const rt_out *o = &x->out[i];
+	return rt_layout_get(t, (tj_dtype)m.dtype, m.rank, m.dim, o->same_ext >= 0 ? o->stride : NULL);
+}
+
+static char *text_of(void (*print)(const ir_graph *, rt_text *), const ir_graph *g)
+{
+	rt_text t = { 0 };
+	print(g, &t);
+	return t.s;
+}
+
+static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *seq)
+{
+	p->value = rt_calloc((p->n + 1) * sizeof *p->value);
+	if (!p->value) return false;
+	for (uint32_t i = 0; i < p->n; i++) {
+		p->value[i].seq = seq[i];
+		if (!(p->value[i].layout = out_layout(&f->engine->rt.layouts, g, p->exec, i))) return false;
+	}
+	p->graph = text_of(ir_print, g);
+	p->table = text_of(ir_table, g);
+	return true;
+}
+
+static void count(tj_fn *f, const rt_exec *x)
+{
+	JIT_COUNT(f, plans);
+	atomic_fetch_add(&f->count.kernels, x->kernels);
+	atomic_fetch_add(&f->count.library_calls, x->library_calls);
+	atomic_fetch_add(&f->count.eval_steps, x->eval_steps);
+	atomic_fetch_add(&f->count.code_bytes, x->code_bytes);
+	atomic_store(&f->count.lower_ms, atomic_load(&f->count.lower_ms) + x->lower_ms);
+	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
+}
+
+static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
+{
+	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
+		{ RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
+	};
+	const rt_log_to *l = &f->engine->rt.log;
+	char where[96];
+	snprintf(where, sizeof where, "%s/%u/%u", f->name, e->number, e->sealed.n);
+	rt_log_text(l, RT_LOG_GRAPH, where, p->graph);
+	for (size_t i = 0; i < RT_COUNT(parts); i++) {
+		if (!rt_logs(l, parts[i].topic)) continue;
+		rt_text t = { 0 };
+		p->exec->print(p->exec, &t, parts[i].what);
+		rt_log_text(l, parts[i].topic, where, rt_str(&t));
+		rt_text_free(&t);
+	}
+	rt_log(l, RT_LOG_PERF, "[%s] lowering %.2f ms, code generation %.2f ms, %u kernels, %u library calls, %u evaluator steps", where,
+	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
+}
+
+static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, rt_err *err)
+{
+	lo_opts o;
+	for (uint32_t i = 0; i < p->n; i++)
+		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
+	if (lo_build(&b->g, jit_lower_opts(f, f->engine, &o), &p->exec, err) != TJ_OK) return false;
+	return fill_plan(p, f, &b->g, seq);
+}
+
+jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err)
+{
+	builder b = { 0 };
+	rt_arena mem = { 0 };
+	jit_plan *p = rt_calloc(sizeof *p);
+	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);
+	bool ok = p && seq;
+	if (ok) atomic_init(&p->refs, 1);
+	if (ok && nwant) {
+		ir_graph_init(&b.g);
+		memcpy(seq, want, nwant * sizeof *seq);
+		qsort(seq, nwant, sizeof *seq, by_seq);
+		for (uint32_t i = 0; i < nwant; i++)
+			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
+		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, err);
+		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
+		ir_graph_free(&b.g);
+	}
+	if (ok && p->exec) {
+		count(f, p->exec);
+		log_plan(f, e, p);
+	}
+	if (!ok) {
+		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
+		jit_plan_unref(p);
+		p = NULL;
+	}
+	rt_arena_free(&mem);
+	return p;
+}
+
+void jit_plan_unref(jit_plan *p)
+{
+	if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+	for (uint32_t i = 0; p->value && i < p->n; i++) rt_layout_unref(p->value[i].layout);
+	if (p->exec) rt_exec_unref(p->exec);
+	rt_free(p->value);
+	rt_free(p->graph);
+	rt_free(p->table);
+	rt_free(p);
+}

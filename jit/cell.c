@@ -1,0 +1,208 @@
+/* Cells: SSA variables inside a call, committed together at its end. */
+#include "jit/jit.h"
+
+static void lock(rt_held *h)
+{
+	while (atomic_flag_test_and_set_explicit(&h->lock, memory_order_acquire)) __builtin_ia32_pause();
+}
+static void unlock(rt_held *h) { atomic_flag_clear_explicit(&h->lock, memory_order_release); }
+
+void jit_take_cell(rt_held *h, rt_buffer **buf, void **data)
+{
+	lock(h);
+	*buf = rt_buffer_ref(h->t.buf);
+	*data = h->t.data;
+	unlock(h);
+}
+
+tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
+{
+	for (uint32_t i = a->assigned.n; i-- > 0;)
+		if (&a->assigned.v[i].cell->t == cell) return a->assigned.v[i].version;
+	return cell;
+}
+
+/* ---- assign ---- */
+
+/* value as the cell wants it: cast, then broadcast. */
+static tj_tensor *fit(const char *site, const tj_tensor *cell, tj_tensor *v)
+{
+	bool number = rt_is_number(v);
+	if (number || v->dtype != cell->dtype) {
+		int64_t dtype = cell->dtype;
+		v = jit_event(site, IR_cast, 1, &v, 1, &dtype);
+		if (v->kind == RT_POISON) return v;
+	}
+	if (v->rank == cell->rank && !memcmp(v->layout->dim, cell->layout->dim, cell->rank * sizeof(int64_t))) return v;
+	return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
+}
+
+/* A handle of the value that lives as long as the call. */
+static tj_tensor *pin(jit_act *a, tj_tensor *v)
+{
+	if (v->kind == RT_CELL) return v;
+	tj_tensor *h = rt_handle(&a->ctx->rt, a->scope);
+	if (!h) return NULL;
+	*h = *v;
+	h->ctx = a->ctx;
+	h->flags &= (uint8_t)~RT_HEAP;
+	h->row_major = NULL;
+	if (v->kind != RT_PENDING) {
+		rt_layout_ref(h->layout);
+		rt_buffer_ref(h->buf);
+	}
+	return h;
+}
+
+static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
+{
+	tj_tensor *version = pin(a, v);
+	if (!version) return false;
+	for (uint32_t i = 0; i < a->assigned.n; i++)
+		if (a->assigned.v[i].cell == cell) {
+			a->assigned.v[i].version = version;
+			return true;
+		}
+	lock(cell);
+	uint64_t was = cell->version;
+	unlock(cell);
+	return rt_push(&a->assigned, ((jit_assigned){ cell, version, was }));
+}
+
+static tj_status fail(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *what)
+{
+	jit_error(c, site, code, "assign", hint, "%s", what);
+	return code;
+}
+
+/* Outside a call: the value is computed already; a cell shares its buffer when it is row-major. */
+static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj_tensor *v)
+{
+	rt_buffer *b = v->buf, *old;
+	if (v->layout->contiguous && v->data == b->data) rt_buffer_ref(b);
+	else {
+		b = rt_buffer_new(c->rt.cache, (size_t)v->layout->bytes);
+		if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+		jit_copy_row_major(v->layout, v->data, b->data);
+	}
+	lock(cell);
+	old = cell->t.buf;
+	cell->t.buf = b;
+	cell->t.data = b->data;
+	cell->version++;
+	unlock(cell);
+	rt_buffer_unref(old, c->rt.cache);
+	return TJ_OK;
+}
+
+tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *src[2] = { value, cell }, *in[2];
+	if (!c) return TJ_ERR_STATE;
+	jit_act *a = jit_active(c);
+	if (jit_admit_all(c, site, "assign", 2, src, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (rt_is_number(cell) || cell->kind != RT_CELL)
+		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
+	rt_held *h = rt_held_of(cell);
+	tj_tensor *v = fit(site, cell, in[0]);
+	if (v->kind == RT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (!a) return assign_now(c, site, h, v);
+	src[0] = v;
+	src[1] = cell;
+	if (!jit_step(a, site, JIT_ASSIGN, 2, src, 0, NULL)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_NOMEM;
+	return set_version(a, h, v) ? TJ_OK : fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+}
+
+tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *in[1];
+	if (!c) return TJ_ERR_STATE;
+	if (jit_active(c)) return fail(c, site, TJ_ERR_STATE, "assign a tensor of tj_from_data(), or write before the call", "tj_write() in a body");
+	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
+	if (!data || bytes != (size_t)cell->layout->bytes) {
+		jit_error(c, site, TJ_ERR_SHAPE, "write", NULL, "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
+		return TJ_ERR_SHAPE;
+	}
+	rt_held *h = rt_held_of(cell);
+	if (rt_buffer_unique(h->t.buf)) {
+		memcpy(h->t.buf->data, data, bytes);
+		return TJ_OK;
+	}
+	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
+	if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	memcpy(b->data, data, bytes);
+	lock(h);
+	rt_buffer *old = h->t.buf;
+	h->t.buf = b;
+	h->t.data = b->data;
+	h->version++;
+	unlock(h);
+	rt_buffer_unref(old, c->rt.cache);
+	return TJ_OK;
+}
+
+/* ---- commit: all or nothing ---- */
+
+/* The buffer that becomes the cell's: row-major from its start; a reference. */
+static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
+{
+	const tj_tensor *v = s->version;
+	const rt_layout *l = v->layout;
+	rt_buffer *b = v->buf;
+	void *data = v->data;
+	if (v->kind == RT_CELL) {
+		jit_take_cell(rt_held_of(s->version), &b, &data);
+		return b;
+	}
+	if (v->kind == RT_PENDING && !jit_find_value(a, v, &l, &b, &data)) {
+		if (!jit_recover(a, v) || !jit_find_value(a, v, &l, &b, &data)) return NULL;
+	}
+	if (l->contiguous && data == b->data) return rt_buffer_ref(b);
+	rt_buffer *copy = rt_buffer_new(a->ctx->rt.cache, (size_t)l->bytes);
+	if (copy) jit_copy_row_major(l, data, copy->data);
+	return copy;
+}
+
+static bool anyone_else(jit_act *a)
+{
+	bool other = false;
+	for (uint32_t i = 0; i < a->assigned.n; i++) {
+		rt_held *h = a->assigned.v[i].cell;
+		lock(h);
+		other |= h->version != a->assigned.v[i].was;
+		unlock(h);
+	}
+	return other;
+}
+
+tj_status jit_commit(jit_act *a, rt_err *err)
+{
+	uint32_t n = a->assigned.n, i;
+	if (!n) return TJ_OK;
+	rt_buffer **b = rt_arena_alloc(&a->mem, n * sizeof *b);
+	for (i = 0; b && i < n; i++)
+		if (!(b[i] = new_content(a, &a->assigned.v[i]))) break;
+	tj_status s = TJ_OK;
+	if (i < n) s = rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+	pthread_mutex_lock(&a->ctx->engine->rt.lock);
+	if (s == TJ_OK && anyone_else(a)) {
+		s = rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
+		rt_hint(err, "let one thread at a time run functions that assign the same cells");
+	}
+	for (uint32_t k = 0; k < i && s == TJ_OK; k++) {
+		rt_held *h = a->assigned.v[k].cell;
+		lock(h);
+		rt_buffer *old = h->t.buf;
+		h->t.buf = b[k];
+		h->t.data = b[k]->data;
+		h->version++;
+		b[k] = old;
+		unlock(h);
+	}
+	pthread_mutex_unlock(&a->ctx->engine->rt.lock);
+	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(b[k], a->ctx->rt.cache);
+	return s;
+}

@@ -1,0 +1,246 @@
+/* Contexts and the engine: open, clone, use, close; the thread's current context; errors. */
+#include "jit/jit.h"
+
+#include <stdlib.h>
+
+static _Thread_local tj_ctx *current __attribute__((tls_model("initial-exec")));
+
+tj_ctx *jit_current(void) { return current; }
+tj_ctx *tj_ctx_current(void) { return current; }
+jit_engine *jit_engine_of(tj_ctx *c) { return c->engine; }
+
+tj_ctx *tj_ctx_use(tj_ctx *c)
+{
+	tj_ctx *was = current;
+	current = c;
+	return was;
+}
+
+/* ---- engine ---- */
+static bool env_set(const char *name)
+{
+	const char *v = getenv(name);
+	return v && *v && strcmp(v, "0");
+}
+
+static int team_size(const tj_open_opts *o)
+{
+	const char *v = getenv("TJ_THREADS");
+	if (o->threads > 0) return o->threads;
+	return v ? atoi(v) : 0;
+}
+
+static jit_engine *open_engine(const tj_open_opts *o)
+{
+	jit_engine *e = rt_calloc(sizeof *e);
+	if (!e) return NULL;
+	rt_layouts_init(&e->rt.layouts);
+	pthread_mutex_init(&e->rt.lock, NULL);
+	pthread_mutex_init(&e->backend_lock, NULL);
+	atomic_init(&e->rt.contexts, 0);
+	atomic_init(&e->rt.serial, 1);
+	e->rt.check = o->check || env_set("TJ_CHECK");
+	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
+	e->rt.team = rt_team_get(team_size(o));
+	e->seed = o->seed;
+	e->backend_name = o->backend ? o->backend : getenv("TJ_BACKEND");
+	return e;
+}
+
+static void close_engine(jit_engine *e)
+{
+	while (e->fns) tj_fn_free(e->fns);
+	jit_eager_free(e->eager);
+	while (e->rt.held) {
+		atomic_store(&e->rt.held->refs, 1);
+		rt_held_unref(e->rt.held, NULL);
+	}
+	rt_layouts_free(&e->rt.layouts);
+	pthread_mutex_destroy(&e->rt.lock);
+	pthread_mutex_destroy(&e->backend_lock);
+	rt_free(e);
+}
+
+/* The back end is opened at the first compile: loading LLVM costs 8 ms and 48 MiB. */
+const lo_backend *jit_backend(jit_engine *e)
+{
+	pthread_mutex_lock(&e->backend_lock);
+	if (!e->backend_found) {
+		const char *why = NULL, *name = e->backend_name ? e->backend_name : "llvm";
+		if (strcmp(name, "eval")) e->backend = lo_backend_find(name, &why);
+		if (why) rt_log(&e->rt.log, RT_LOG_CODE, "back end %s: %s; the evaluator runs instead", name, why);
+		if (why && !e->rt.log.topics) fprintf(stderr, "tjit: back end %s: %s; the evaluator runs instead\n", name, why);
+		e->backend_found = true;
+	}
+	pthread_mutex_unlock(&e->backend_lock);
+	return e->backend;
+}
+
+/* ---- contexts ---- */
+static uint64_t mix(uint64_t seed, uint64_t ordinal)
+{
+	uint64_t in[2] = { seed, ordinal };
+	return ordinal ? rt_hash(in, sizeof in, 0) : seed;
+}
+
+static tj_ctx *open_on(jit_engine *e)
+{
+	tj_ctx *c = rt_calloc(sizeof *c);
+	if (!c) return NULL;
+	if (!rt_ctx_init(&c->rt, c, &e->rt)) {
+		rt_ctx_free(&c->rt);
+		rt_free(c);
+		return NULL;
+	}
+	atomic_fetch_add(&e->rt.contexts, 1);
+	c->engine = e;
+	c->ordinal = atomic_fetch_add(&e->clones, 1);
+	c->rt.key = mix(e->seed, c->ordinal);
+	current = c;
+	return c;
+}
+
+tj_ctx *tj_open(const tj_open_opts *opts)
+{
+	tj_open_opts o = { 0 };
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	jit_engine *e = open_engine(&o);
+	if (!e) return NULL;
+	tj_ctx *c = open_on(e);
+	if (!c) {
+		close_engine(e);
+		return NULL;
+	}
+	rt_err err = { 0 };
+	if (!rt_log_parse(&e->rt.log, o.log ? o.log : getenv("TJ_LOG"), &err)) jit_report(c, "tj_open", &err);
+	return c;
+}
+
+tj_ctx *tj_ctx_clone(tj_ctx *c) { return c ? open_on(c->engine) : NULL; }
+
+static void free_act(jit_act *a)
+{
+	rt_vec_free(&a->sites);
+	rt_vec_free(&a->ext);
+	rt_vec_free(&a->num);
+	rt_vec_free(&a->cell);
+	rt_vec_free(&a->index);
+	rt_vec_free(&a->assigned);
+	rt_vec_free(&a->done);
+	rt_vec_free(&a->hold);
+	rt_vec_free(&a->retained);
+	rt_vec_free(&a->released);
+	rt_arena_free(&a->mem);
+}
+
+void tj_close(tj_ctx *c)
+{
+	if (!c) return;
+	if (c->active) jit_abandon(c);
+	jit_engine *e = c->engine;
+	jit_forget_last(c);
+	free_act(&c->act);
+	rt_ctx_free(&c->rt);
+	if (current == c) current = NULL;
+	rt_free(c);
+	if (atomic_fetch_sub(&e->rt.contexts, 1) == 1) close_engine(e);
+}
+
+void tj_seed(tj_ctx *c, uint64_t seed)
+{
+	c->engine->seed = seed;
+	c->rt.key = mix(seed, c->ordinal);
+	c->rt.ordinal = 0;
+}
+
+tj_status tj_set_log(tj_ctx *c, const char *topics)
+{
+	rt_err err = { 0 };
+	if (rt_log_parse(&c->engine->rt.log, topics, &err)) return TJ_OK;
+	jit_report(c, "tj_set_log", &err);
+	return err.code;
+}
+
+/* ---- errors ---- */
+
+/* "loss.c:9 < train.c:41": where it happened, then who called. */
+static void chain(tj_ctx *c, const char *site, char *out, size_t room)
+{
+	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
+	if (!c->active) return;
+	for (uint32_t i = c->act.sites.n; i-- > 0 && n < room;)
+		if (c->act.sites.v[i]) n += (size_t)snprintf(out + n, room - n, " < %s", c->act.sites.v[i]);
+}
+
+tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
+{
+	char where[256];
+	chain(c, e->site ? e->site : site, where, sizeof where);
+	rt_err with = *e;
+	with.site = NULL;
+	rt_ctx_error(&c->rt, &with, where);
+	if (c->active) c->act.failed = true;
+	return &c->rt.poison;
+}
+
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
+{
+	rt_err e = { .code = code, .op = op };
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e.message, sizeof e.message, fmt, ap);
+	va_end(ap);
+	rt_hint(&e, "%s", hint ? hint : "");
+	return jit_report(c, site, &e);
+}
+
+/* What an op returns when the thread has no context: there is nowhere to keep an error. */
+tj_tensor *jit_no_context(void)
+{
+	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
+	return &poison;
+}
+
+tj_status tj_check(tj_ctx *c)
+{
+	if (!c) return TJ_ERR_STATE;
+	if (c->rt.err.code == TJ_OK) return TJ_OK;
+	c->rt.last = c->rt.err;
+	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
+	c->rt.err = (rt_err){ 0 };
+	return c->rt.last.code;
+}
+
+const tj_error *tj_last_error(tj_ctx *c)
+{
+	const rt_err *e = &c->rt.last;
+	if (e->code == TJ_OK) return NULL;
+	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
+	return &c->rt.shown;
+}
+
+void tj_perror(tj_ctx *c, FILE *f)
+{
+	const tj_error *e = c ? tj_last_error(c) : NULL;
+	if (!e) return;
+	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
+	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);
+}
+
+const char *const *tj_backends(void)
+{
+	static char text[2][160];
+	static const char *list[3];
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&once);
+	if (!list[0]) {
+		const char *why = NULL;
+		if (lo_backend_find("llvm", &why)) snprintf(text[0], sizeof text[0], "llvm");
+		else snprintf(text[0], sizeof text[0], "llvm: %s", why);
+		snprintf(text[1], sizeof text[1], "eval");
+		list[1] = text[1];
+		list[0] = text[0];
+	}
+	pthread_mutex_unlock(&once);
+	return list;
+}

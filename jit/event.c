@@ -1,0 +1,202 @@
+/* Events: matched against the trace, or recorded. The match is the guard: about as many compares as the event has
+ * operands, no lock, no allocation. */
+#include "jit/jit.h"
+
+/* ---- externals by handle ---- */
+
+static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)h >> 6) * 0x9E3779B1u); }
+
+/* Slot of an external met in this segment; -1 when it was not. Few are searched in order, many through a table. */
+enum { FEW = 8 };
+int jit_find_ext(const jit_act *a, const tj_tensor *h)
+{
+	if (a->ext.n <= FEW || !a->index.cap) {
+		for (uint32_t i = 0; i < a->ext.n; i++)
+			if (a->ext.v[i].h == h) return (int)i;
+		return -1;
+	}
+	uint32_t mask = a->index.cap - 1;
+	for (uint32_t i = hash_handle(h);; i++) {
+		uint32_t s = a->index.v[i & mask];
+		if (!s) return -1;
+		if (a->ext.v[s - 1].h == h) return (int)s - 1;
+	}
+}
+
+static void enter(jit_act *a, uint32_t slot)
+{
+	uint32_t mask = a->index.cap - 1, i = hash_handle(a->ext.v[slot].h);
+	while (a->index.v[i & mask]) i++;
+	a->index.v[i & mask] = slot + 1;
+}
+
+void jit_index_ext(jit_act *a, uint32_t from)
+{
+	if (a->ext.n <= FEW) return;
+	if (from <= FEW || 2 * a->ext.n > a->index.cap) {
+		uint32_t cap = 32;
+		while (cap < 4 * a->ext.n) cap *= 2;
+		if (cap > a->index.cap) {
+			uint32_t *v = rt_realloc(a->index.v, cap * sizeof *v);
+			if (!v) {
+				rt_vec_free(&a->index); /* searched in order from now on */
+				return;
+			}
+			a->index.v = v;
+			a->index.cap = cap;
+		}
+		memset(a->index.v, 0, a->index.cap * sizeof *a->index.v);
+		from = 0;
+	}
+	for (uint32_t i = from; i < a->ext.n; i++) enter(a, i);
+}
+
+bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
+{
+	jit_bound b = { .h = h, .layout = h->layout, .buf = h->buf };
+	uint64_t content = 0;
+	void *data = h->data;
+	if (!rt_reserve(&a->ext, 1)) return false;
+	if (h->kind == RT_PENDING) {
+		b.pending = true;
+		b.seg = h->seg;
+		b.seq = h->seq;
+		if (!jit_find_value(a, h, &b.layout, &b.buf, &data)) data = NULL;
+	} else if (h->kind == RT_CELL) {
+		jit_take_cell(rt_held_of(h), &b.buf, &data);
+		b.owned = true;
+	} else if (h->flags & RT_CONSTANT) {
+		content = h->seg;
+	}
+	b.data = data;
+	if (met) *met = (jit_ext){ b.layout, content, h->kind == RT_CELL };
+	return rt_push(&a->ext, b);
+}
+
+/* Back to the first n externals. */
+void jit_unbind_ext(jit_act *a, uint32_t n)
+{
+	while (a->ext.n > n) {
+		jit_bound *b = &a->ext.v[--a->ext.n];
+		if (b->owned) rt_buffer_unref(b->buf, a->ctx->rt.cache);
+	}
+}
+
+/* ---- matching ---- */
+
+/* An external met for the first time: it must be new, and of the recorded layout. */
+static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
+{
+	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
+	if (want->cell != (h->kind == RT_CELL)) return false;
+	if (want->content ? !(h->flags & RT_CONSTANT) || h->seg != want->content : (h->flags & RT_CONSTANT) != 0) return false;
+	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
+	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
+	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
+}
+
+static bool match_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
+{
+	uint32_t i = JIT_IDX(r);
+	switch (JIT_KIND(r)) {
+	case JIT_EV: return !rt_is_number(h) && h->kind == RT_PENDING && h->seg == a->seg && h->seq == i;
+	case JIT_EXT:
+		if (rt_is_number(h)) return false;
+		return i < a->ext.n ? a->ext.v[i].h == h : meet(a, &n->met[i - n->next], h);
+	case JIT_FLOAT: case JIT_INT:
+		if (!rt_is_number(h) || rt_is_int_number(h) != (JIT_KIND(r) == JIT_INT)) return false;
+		return rt_push(&a->num, rt_number_bits(h));
+	default: /* JIT_CELL: the target of an assign */
+		if (i < a->cell.n) return a->cell.v[i] == rt_held_of(h);
+		for (uint32_t k = 0; k < a->cell.n; k++)
+			if (a->cell.v[k] == rt_held_of(h)) return false;
+		return h->layout == n->met[n->nmet - 1].layout && rt_push(&a->cell, rt_held_of(h));
+	}
+}
+
+static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	if (n->op != op || n->nsrc != nsrc || n->nattr != nattr) return false;
+	for (int k = 0; k < nattr; k++)
+		if (n->attr[k] != attr[k]) return false;
+	uint32_t ext = a->ext.n, num = a->num.n, cell = a->cell.n;
+	for (int k = 0; k < nsrc; k++)
+		if (!match_operand(a, n, n->src[k], src[k])) {
+			jit_unbind_ext(a, ext);
+			a->num.n = num;
+			a->cell.n = cell;
+			return false;
+		}
+	if (a->ext.n > ext) jit_index_ext(a, ext);
+	return true;
+}
+
+/* A random op takes the next ordinal of its context; key and ordinal are numbers of the event. */
+static bool draw(jit_act *a, int op)
+{
+	if (op >= IR_OPS || !(ir_ops[op].flags & IR_RNG)) return true;
+	return rt_push(&a->num, a->ctx->rt.key) && rt_push(&a->num, a->ctx->rt.ordinal++);
+}
+
+jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	jit_node *first = atomic_load_explicit(&a->cursor->child, memory_order_acquire), *n;
+	for (n = first; n; n = n->sibling)
+		if (match(a, n, op, nsrc, src, nattr, attr)) break;
+	if (!n) {
+		if (first) jit_explain_exit(a, site, op, nsrc, src, nattr, attr);
+		n = jit_record(a, site, op, nsrc, src, nattr, attr);
+	}
+	if (!n) return NULL;
+	if (!draw(a, op)) {
+		jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory");
+		return NULL;
+	}
+	a->cursor = n;
+	a->seq = n->seq + 1;
+	return n;
+}
+
+/* ---- the way in of every op ---- */
+enum { INLINE_SRC = 16 };
+
+static bool numbers_only(int nsrc, tj_tensor *const *src)
+{
+	for (int k = 0; k < nsrc; k++)
+		if (!rt_is_number(src[k])) return false;
+	return nsrc > 0;
+}
+
+static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	if (numbers_only(nsrc, src) && ir_ops[op].math) {
+		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src);
+		if (r) return r;
+	}
+	jit_act *a = c->active ? &c->act : NULL;
+	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
+	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
+	tj_tensor *t = n ? rt_handle(&c->rt, c->rt.scope) : NULL;
+	if (!t) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;
+	t->kind = RT_PENDING;
+	t->dtype = n->layout->dtype;
+	t->rank = n->layout->rank;
+	t->seq = n->seq;
+	t->seg = a->seg;
+	t->layout = n->layout;
+	return t;
+}
+
+tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *few[INLINE_SRC], **in = few;
+	if (RT_UNLIKELY(!c)) return jit_no_context();
+	jit_active(c);
+	if (RT_UNLIKELY(nsrc > INLINE_SRC) && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
+		return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	tj_tensor *r = &c->rt.poison;
+	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) r = run_event(c, site, op, nsrc, in, nattr, attr);
+	if (in != few) rt_free(in);
+	return r;
+}

@@ -1,0 +1,345 @@
+/* Handles: which operands an op admits, new tensors, what can be asked of a tensor, values for the host. */
+#include "jit/jit.h"
+
+/* ---- admission: every operand of every event passes here ---- */
+
+static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_status code, const char *hint, const char *what)
+{
+	return jit_error(c, site, code, op, hint, "operand %d %s", k, what);
+}
+
+/* The handle that operand k stands for now; poison after an error was kept. */
+static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
+{
+	jit_act *a = c->active ? &c->act : NULL;
+	if (!t) return bad(c, site, op, k, TJ_ERR_ARG, "a tensor was not set, or tj_compile() or tj_param() failed before", "is NULL");
+	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
+	if (rt_is_number(t)) return t;
+	if (t->kind == RT_POISON) return &c->rt.poison;
+	if (t->kind == RT_DEAD) return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
+	if (t->engine != &c->engine->rt) return bad(c, site, op, k, TJ_ERR_FOREIGN, "copy it with tj_data() and tj_from_data()", "belongs to another engine");
+	if (t->ctx && t->ctx != c)
+		return bad(c, site, op, k, TJ_ERR_FOREIGN, "keep it with tj_retain(): retained tensors belong to the engine", "is a temporary of another context");
+	if (t->kind == RT_PENDING && (!a || t->seg < a->serial))
+		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[], or keep it with tj_retain()", "is a temporary of a call that has ended");
+	return t->kind == RT_CELL && a && a->assigned.n ? jit_version(a, t) : t;
+}
+
+jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in)
+{
+	jit_admit r = JIT_OK;
+	for (int k = 0; k < nsrc; k++) {
+		in[k] = admit(c, site, op, k, src[k]);
+		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
+	}
+	return r;
+}
+
+ir_meta jit_meta(const tj_tensor *t)
+{
+	ir_meta m = { 0 };
+	if (rt_is_number(t)) {
+		m.weak = true;
+		m.dtype = rt_is_int_number(t) ? TJ_I64 : TJ_F64;
+		return m;
+	}
+	m.dtype = t->dtype;
+	m.rank = t->rank;
+	memcpy(m.dim, t->layout->dim, t->rank * sizeof(int64_t));
+	return m;
+}
+
+/* ---- making values ---- */
+tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data)
+{
+	tj_tensor *t = rt_handle(&c->rt, s);
+	if (!t) {
+		rt_layout_unref(layout);
+		rt_buffer_unref(buf, c->rt.cache);
+		return NULL;
+	}
+	t->kind = RT_VALUE;
+	t->dtype = layout->dtype;
+	t->rank = layout->rank;
+	t->layout = layout;
+	t->buf = buf;
+	t->data = data;
+	return t;
+}
+
+/* Rank of a list of sizes; -1 when a size is negative or there are too many. */
+static int read_shape(tj_dims shape, int64_t *dim)
+{
+	int rank = 0;
+	if (!shape) return -1;
+	for (; shape[rank] != TJ_END_DIM; rank++) {
+		if (rank == TJ_MAX_RANK || shape[rank] < 0) return -1;
+		dim[rank] = shape[rank];
+	}
+	return rank;
+}
+
+static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, tj_dtype dtype, tj_dims shape)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
+		jit_error(c, site, TJ_ERR_DTYPE, op, "TJ_F32, TJ_I64, ...", "%d is no dtype", (int)dtype);
+		return NULL;
+	}
+	int rank = read_shape(shape, dim);
+	if (rank < 0) {
+		jit_error(c, site, TJ_ERR_SHAPE, op, "TJ_SHAPE(2, 3), TJ_0D", "not a shape: NULL, a negative size, or more than %d sizes", TJ_MAX_RANK);
+		return NULL;
+	}
+	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, rank, dim, NULL);
+	if (!l) jit_error(c, site, TJ_ERR_SHAPE, op, NULL, "the number of bytes does not fit");
+	return l;
+}
+
+static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtype dtype, tj_dims shape, const void *data, uint8_t flags)
+{
+	if (!c) return jit_no_context();
+	jit_active(c);
+	const rt_layout *l = new_layout(c, site, op, dtype, shape);
+	if (!l) return &c->rt.poison;
+	if (!data && l->numel) {
+		rt_layout_unref(l);
+		return jit_error(c, site, TJ_ERR_ARG, op, "tj_full() makes a tensor of one value", "data is NULL");
+	}
+	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	if (!b) {
+		rt_layout_unref(l);
+		return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for %lld bytes", (long long)l->bytes);
+	}
+	if (l->bytes) memcpy(b->data, data, (size_t)l->bytes);
+	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);
+	if (!t) return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "out of memory");
+	t->flags = flags;
+	if (flags & RT_CONSTANT) t->seg = atomic_fetch_add(&c->engine->rt.serial, 1);
+	return t;
+}
+
+tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data)
+{
+	return from_data(site, c, "from_data", dtype, shape, data, 0);
+}
+
+tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data)
+{
+	return from_data(site, c, "constant", dtype, shape, data, RT_CONSTANT);
+}
+
+tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape)
+{
+	if (!c) return jit_no_context();
+	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
+	const rt_layout *l = new_layout(c, site, "param", dtype, shape);
+	if (!l) return &c->rt.poison;
+	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	rt_held *h = b ? rt_held_new(&c->engine->rt) : NULL;
+	if (!h) {
+		rt_buffer_unref(b, c->rt.cache);
+		rt_layout_unref(l);
+		return jit_error(c, site, TJ_ERR_NOMEM, "param", NULL, "out of memory");
+	}
+	memset(b->data, 0, (size_t)l->bytes);
+	h->t.kind = RT_CELL;
+	h->t.dtype = l->dtype;
+	h->t.rank = l->rank;
+	h->t.layout = l;
+	h->t.buf = b;
+	h->t.data = b->data;
+	return &h->t;
+}
+
+/* ---- questions ---- */
+static bool is_tensor(const tj_tensor *t) { return t && t != TJ_END && !rt_is_number(t) && t->layout; }
+
+int tj_rank(const tj_tensor *t)
+{
+	if (rt_is_number(t)) return 0;
+	return is_tensor(t) ? t->rank : -1;
+}
+
+int64_t tj_dim(const tj_tensor *t, int axis)
+{
+	if (!is_tensor(t)) return -1;
+	if (axis < 0) axis += t->rank;
+	return axis >= 0 && axis < t->rank ? t->layout->dim[axis] : -1;
+}
+
+int64_t tj_numel(const tj_tensor *t)
+{
+	if (rt_is_number(t)) return 1;
+	return is_tensor(t) ? t->layout->numel : -1;
+}
+
+tj_dtype tj_dtype_of(const tj_tensor *t)
+{
+	if (rt_is_number(t)) return rt_is_int_number(t) ? TJ_I64 : TJ_F64;
+	return t && t != TJ_END ? (tj_dtype)t->dtype : TJ_F32;
+}
+
+bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_number(t) && t->kind == RT_POISON); }
+
+/* ---- values for the host ---- */
+
+/* dst[] row-major from any strides: the last axis in a loop, the others by an odometer. */
+bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst)
+{
+	if (l->contiguous) {
+		memcpy(dst, data, (size_t)l->bytes);
+		return true;
+	}
+	size_t size = tj_dtype_size((tj_dtype)l->dtype);
+	int64_t at[TJ_MAX_RANK] = { 0 };
+	const int64_t *stride = rt_strides(l);
+	unsigned char *to = dst;
+	for (int64_t i = 0; i < l->numel; i++, to += size) {
+		int64_t off = 0;
+		for (int d = 0; d < l->rank; d++) off += at[d] * stride[d];
+		memcpy(to, (const unsigned char *)data + off * (int64_t)size, size);
+		for (int d = l->rank; d-- > 0 && ++at[d] == l->dim[d];) at[d] = 0;
+	}
+	return true;
+}
+
+/* A value with its data, whatever it takes: in a body, a boundary. */
+static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, const rt_layout **layout, rt_buffer **buf, void **data)
+{
+	jit_act *a = jit_active(c);
+	tj_tensor *in[1];
+	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
+	if (in[0]->kind != RT_PENDING) {
+		*layout = in[0]->layout;
+		*buf = in[0]->buf;
+		*data = in[0]->data;
+		return true;
+	}
+	if (a->failed) return false;
+	if (in[0]->seg == a->seg && !jit_boundary(a, site, event, 1, in)) return false;
+	return (jit_find_value(a, in[0], layout, buf, data) && *data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], layout, buf, data));
+}
+
+/* Row-major data of t, owned by t or by its buffer. */
+static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
+{
+	const rt_layout *l;
+	rt_buffer *b;
+	void *data;
+	if (!reach(c, site, JIT_DATA, t, &l, &b, &data)) return NULL;
+	if (l->contiguous) return data;
+	if (t->row_major && t->kind != RT_PENDING) return ((rt_buffer *)t->row_major)->data;
+	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	if (!copy) {
+		jit_error(c, site, TJ_ERR_NOMEM, "data", NULL, "out of memory");
+		return NULL;
+	}
+	jit_copy_row_major(l, data, copy->data);
+	if (t->row_major) rt_buffer_unref(t->row_major, c->rt.cache);
+	t->row_major = copy;
+	return copy->data;
+}
+
+const void *tj_data_at(const char *site, tj_tensor *t)
+{
+	static const double zeros[2];
+	tj_ctx *c = jit_current();
+	if (!c) return zeros;
+	if (rt_is_number(t)) {
+		jit_error(c, site, TJ_ERR_ARG, "data", "tj_item() gives its value", "a number has no memory");
+		return zeros;
+	}
+	const void *p = row_major(c, site, t);
+	return p ? p : zeros;
+}
+
+tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
+{
+	tj_ctx *c = jit_current();
+	if (!c) return TJ_ERR_STATE;
+	if (rt_is_number(t) || !dst) {
+		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
+		return TJ_ERR_ARG;
+	}
+	const rt_layout *l;
+	rt_buffer *b;
+	void *data;
+	if (!reach(c, site, JIT_DATA, t, &l, &b, &data)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (bytes != (size_t)l->bytes) {
+		jit_error(c, site, TJ_ERR_SHAPE, "read", NULL, "dst has %zu bytes, the tensor %lld", bytes, (long long)l->bytes);
+		return TJ_ERR_SHAPE;
+	}
+	jit_copy_row_major(l, data, dst);
+	return TJ_OK;
+}
+
+/* The one element of t; false on error. */
+static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir_scalar *s, tj_dtype *dtype)
+{
+	const rt_layout *l;
+	rt_buffer *b;
+	void *data;
+	if (!reach(c, site, event, t, &l, &b, &data)) return false;
+	if (l->numel != 1) {
+		jit_error(c, site, TJ_ERR_SHAPE, jit_event_name(event), "reduce it first, or read it with tj_data()",
+		          "one element is wanted, the tensor has %lld", (long long)l->numel);
+		return false;
+	}
+	*dtype = (tj_dtype)l->dtype;
+	switch (*dtype) {
+#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v; memcpy(&v, data, sizeof v); *s = _Generic(v, float: (ir_scalar){ .f = (float)v }, double: (ir_scalar){ .d = (double)v }, default: (ir_scalar){ .i = (int64_t)v }); break; }
+	TJ_DTYPE_MAP(X)
+#undef X
+	case TJ_DTYPE_COUNT: return false;
+	}
+	return true;
+}
+
+static bool element_as(const char *site, int event, tj_tensor *t, tj_dtype to, ir_scalar *out)
+{
+	tj_ctx *c = jit_current();
+	tj_dtype from;
+	if (!c) return false;
+	if (rt_is_number(t)) {
+		ir_scalar s;
+		if (rt_is_int_number(t)) s.i = rt_int_of(t);
+		else s.d = rt_float_of(t);
+		*out = ir_cast_scalar(s, rt_is_int_number(t) ? TJ_I64 : TJ_F64, to);
+		return true;
+	}
+	ir_scalar s;
+	if (!one_element(c, site, event, t, &s, &from)) return false;
+	*out = ir_cast_scalar(s, from, to);
+	return true;
+}
+
+double tj_item_at(const char *site, tj_tensor *t)
+{
+	ir_scalar s;
+	return element_as(site, JIT_ITEM, t, TJ_F64, &s) ? s.d : __builtin_nan("");
+}
+
+int64_t tj_item_i_at(const char *site, tj_tensor *t)
+{
+	ir_scalar s;
+	return element_as(site, JIT_ITEM, t, TJ_I64, &s) ? s.i : 0;
+}
+
+/* Bits for a body that goes on after an error: not constant, so that its loops end. */
+static bool any_bit(tj_ctx *c)
+{
+	static const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);
+	c->rt.serial++;
+	return rt_hash(&c->rt.serial, 8, odd) & 1;
+}
+
+bool tj_truth_at(const char *site, tj_tensor *t)
+{
+	ir_scalar s;
+	tj_ctx *c = jit_current();
+	if (!c) return false;
+	if (!element_as(site, JIT_TRUTH, t, TJ_BOOL, &s)) return any_bit(c);
+	jit_follow(c, t, s.i != 0);
+	return s.i != 0;
+}

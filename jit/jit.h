@@ -1,0 +1,268 @@
+/* jit: the walk of a call.
+ *
+ *   tj_call -> find the entry -> run the body, each event matched or recorded -> at a boundary: seal -> lower ->
+ *   generate -> run -> at the return: commit
+ *
+ * An event is anything the body asks for. The events between two boundaries are a segment; an entry (one argument
+ * signature) holds a trie of events, and every segment starts at its root with all earlier values as externals.
+ * Nodes of the trie are immutable once published, but for a few atomics. */
+#ifndef TJ_JIT_JIT_H
+#define TJ_JIT_JIT_H
+
+#include "guards/guards.h"
+#include "ir/ir.h"
+#include "lower/lower.h"
+#include "runtime/tensor.h"
+
+/* ---- trace ------------------------------------------------------------------------------------- */
+
+/* Events that are no ops. */
+typedef enum jit_event_kind {
+	JIT_ASSIGN = IR_OP_COUNT, /* cell, value */
+	JIT_RETAIN,               /* value: kept beyond the call */
+	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_RETURN, /* boundaries: the values the host must see */
+	JIT_EVENTS
+} jit_event_kind;
+static inline bool jit_is_boundary(int op) { return op >= JIT_TRUTH; }
+const char *jit_event_name(int op);
+
+/* An operand of an event: kind in the top 3 bits. */
+typedef uint32_t jit_ref;
+enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL }; /* event number, external slot, number slot, number slot, cell slot */
+#define JIT_REF(kind, i) ((jit_ref)(kind) << 29 | (i))
+#define JIT_KIND(r) ((r) >> 29)
+#define JIT_IDX(r) ((r) & 0x1FFFFFFF)
+
+/* What an external must be when it is first met. */
+typedef struct jit_ext {
+	const rt_layout *layout; /* reference held */
+	uint64_t content;        /* of a constant, else 0 */
+	bool cell;
+} jit_ext;
+
+typedef struct jit_node {
+	uint16_t op, nsrc, nattr;
+	uint16_t nmet;           /* externals first met here */
+	uint32_t seq;            /* number in the segment */
+	uint32_t next, nnum, ncell; /* externals, numbers, cells before this event */
+	const rt_layout *layout; /* of the result; reference held; NULL when there is none */
+	const char *site;
+	struct jit_node *parent, *sibling;
+	_Atomic(struct jit_node *) child;
+	struct jit_segment *segment; /* boundaries: what was compiled */
+	const int64_t *attr;     /* raw, as the user gave them; these three point behind the node */
+	const jit_ext *met;
+	const jit_ref *src;
+} jit_node;
+
+/* What a segment's plan yields: values by event number. */
+typedef struct jit_value { uint32_t seq; const rt_layout *layout; } jit_value;
+typedef struct jit_plan {
+	atomic_int refs;
+	rt_exec *exec;
+	uint32_t n;
+	jit_value *value;        /* sorted by seq */
+	char *graph, *table;     /* text for dumps */
+} jit_plan;
+
+typedef struct jit_segment {
+	uint32_t number;         /* in its entry, by the order of compilation */
+	_Atomic(jit_plan *) plan;
+	rt_vec(uint32_t) keep;   /* event numbers, sorted; only grows */
+	atomic_uint hits, misses;
+	atomic_uint taken[2];    /* TRUTH: how often each way */
+	atomic_uint after[2];    /* TRUTH: 1 + number of the segment that last followed each way */
+} jit_segment;
+
+/* ---- entries, functions ------------------------------------------------------------------------ */
+typedef struct jit_entry {
+	atomic_int refs;         /* the table's, activations', last hits' */
+	atomic_bool dead;        /* evicted */
+	struct tj_fn *fn;
+	gd_sig sig;
+	uint32_t number;
+	jit_node root;
+	rt_vec(jit_node *) sealed; /* boundaries in the order of compilation; under fn->compile */
+	atomic_ullong hits, stamp;
+} jit_entry;
+
+typedef struct jit_counters {
+	atomic_ullong calls, hits, recordings, side_exits, boundaries, recomputed, failures, evictions;
+	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes;
+	_Atomic(double) trace_ms, lower_ms, codegen_ms;
+} jit_counters;
+
+enum { JIT_REASONS = 32 };
+struct tj_fn {
+	struct jit_engine *engine;
+	tj_body *body;
+	void *self;
+	char *name;
+	const char *site;
+	tj_compile_opts opts;
+	uint64_t serial;
+	pthread_mutex_t table_lock, compile;
+	gd_table table;
+	rt_vec(jit_entry *) entry;
+	uint32_t next_entry;
+	char *reason[JIT_REASONS]; /* the last ones; under table_lock */
+	uint32_t nreason;
+	jit_counters count;
+	atomic_int running;
+	tj_fn *prev, *next;
+};
+
+/* ---- an activation: one running top-level call in one context ---------------------------------- */
+typedef struct jit_bound { /* an external of the running segment */
+	tj_tensor *h;
+	const rt_layout *layout;
+	const void *data;        /* NULL: a value that its segment's plan did not keep */
+	rt_buffer *buf;
+	uint64_t seg;            /* PENDING: which value, for when h is popped before the boundary */
+	uint32_t seq;
+	bool pending;
+	bool owned;              /* a reference on buf is held */
+} jit_bound;
+
+typedef struct jit_done {  /* an executed segment */
+	uint64_t serial;
+	jit_node *boundary;
+	jit_plan *plan;          /* reference held */
+	rt_buffer **buf;         /* by value of the plan */
+	void **data;
+	jit_bound *ext;          /* what it ran with, for recomputing; each owned. None after the return */
+	uint32_t next, nnum;
+	uint64_t *num;
+} jit_done;
+
+typedef struct jit_assigned { /* a cell and its current version */
+	rt_held *cell;
+	tj_tensor *version;
+	uint64_t was;            /* the cell's version number when it was first met */
+} jit_assigned;
+
+typedef struct jit_act {
+	tj_ctx *ctx;
+	tj_fn *fn;
+	jit_entry *entry;
+	uint64_t serial;         /* first segment's; unique in the context */
+	const char *frame;       /* frames above this one are outside the call */
+	tj_scope *scope;         /* the call's own */
+	bool failed;
+	int depth;               /* nested calls */
+	const tj_scalar *scalars;
+	rt_vec(const char *) sites; /* of nested calls, outermost first */
+
+	/* the running segment */
+	jit_node *cursor, *fresh; /* last event; first private one, or NULL while all matched */
+	uint64_t seg;
+	uint32_t seq;
+	rt_vec(jit_bound) ext;
+	rt_vec(uint64_t) num;
+	rt_vec(rt_held *) cell;
+	rt_vec(uint32_t) index;  /* hash of ext by handle: cap a power of two; slot + 1 */
+
+	rt_vec(jit_assigned) assigned;
+	rt_vec(jit_done) done;
+	rt_vec(rt_buffer *) hold; /* released at the end of the call */
+	rt_vec(rt_held *) retained; /* by this call, still pending */
+	rt_vec(rt_held *) released; /* by this call: dropped at its end */
+	jit_segment *truth;      /* the TRUTH that the running segment follows, and its bit */
+	bool bit;
+	double started;          /* recording: time of the first private event */
+	rt_arena mem;            /* freed at the end of the call */
+} jit_act;
+
+/* ---- contexts and engine ----------------------------------------------------------------------- */
+enum { JIT_LAST = 16 };
+typedef struct jit_last { tj_fn *fn; uint64_t serial; jit_entry *entry; uint32_t nword; uint32_t *word; } jit_last;
+
+struct tj_ctx {
+	rt_ctx rt;               /* first: a tj_ctx is one */
+	struct jit_engine *engine;
+	jit_act act;             /* kept between calls: its arrays */
+	bool active;
+	jit_last last[JIT_LAST]; /* last hit, by function */
+	uint32_t ordinal;        /* among the engine's contexts */
+};
+
+typedef struct jit_engine {
+	rt_engine rt;            /* first */
+	const char *backend_name;
+	const lo_backend *backend; /* NULL: the evaluator */
+	bool backend_found;
+	pthread_mutex_t backend_lock;
+	tj_fn *fns;              /* under rt.lock */
+	uint64_t seed;
+	atomic_uint clones;
+	struct jit_eager *eager;
+} jit_engine;
+
+/* ctx.c */
+tj_ctx *jit_current(void);
+jit_engine *jit_engine_of(tj_ctx *c);
+const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
+tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */
+tj_tensor *jit_no_context(void);
+jit_act *jit_active(tj_ctx *c); /* the running activation; drops one that was left by longjmp */
+
+/* handle.c */
+typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
+jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
+ir_meta jit_meta(const tj_tensor *t);
+tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
+bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst);
+
+/* number.c */
+tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src); /* numbers alone; NULL: not for this op */
+
+/* event.c, record.c */
+tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
+jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+int jit_find_ext(const jit_act *a, const tj_tensor *h);
+bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext; met, when not NULL, is filled, holding no reference */
+void jit_unbind_ext(jit_act *a, uint32_t n);
+void jit_index_ext(jit_act *a, uint32_t from); /* enters a->ext[from..] into the index */
+void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+bool jit_same_node(const jit_node *a, const jit_node *b);
+void jit_free_node(jit_node *n);
+void jit_free_trie(jit_node *first);
+
+/* segment.c */
+void jit_end_segments(jit_act *a); /* gives up every value and reference of the activation's segments */
+bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs what is pending */
+bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data); /* of an earlier segment */
+bool jit_recover(jit_act *a, const tj_tensor *h); /* recomputes what its plan did not keep */
+void jit_start_segment(jit_act *a);
+void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes which way a TRUTH went */
+
+/* build.c */
+jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err);
+void jit_plan_unref(jit_plan *p);
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
+
+/* cell.c */
+tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the handle that stands for it now */
+void jit_take_cell(rt_held *h, rt_buffer **buf, void **data); /* a reference on what is committed */
+tj_status jit_commit(jit_act *a, rt_err *err);
+
+/* fn.c */
+jit_entry *jit_find_entry(jit_act *a, const gd_sig *sig, const char *site);
+void jit_entry_unref(jit_entry *e);
+void jit_drop_empty(jit_entry *e);
+void jit_reason(tj_fn *f, const tj_reason *r);
+void jit_forget_last(tj_ctx *c);
+
+/* call.c */
+void jit_abandon(tj_ctx *c); /* ends a call whose body was left without returning */
+
+/* eager.c */
+tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+void jit_eager_free(struct jit_eager *t);
+void jit_eager_stats(struct jit_eager *t, rt_text *out);
+
+#define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
+
+#endif

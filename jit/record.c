@@ -1,0 +1,281 @@
+/* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
+#include "jit/jit.h"
+
+static const char *const event_names[] = { "assign", "retain", "truth", "item", "data", "return" };
+const char *jit_event_name(int op) { return op < JIT_ASSIGN ? ir_ops[op].name : event_names[op - JIT_ASSIGN]; }
+
+/* ---- nodes ---- */
+static jit_node *new_node(int nsrc, int nattr, int nmet)
+{
+	size_t attr = sizeof(jit_node), met = attr + (size_t)nattr * sizeof(int64_t);
+	size_t src = met + (size_t)nmet * sizeof(jit_ext), all = src + (size_t)nsrc * sizeof(jit_ref);
+	char *p = rt_calloc(all);
+	if (!p) return NULL;
+	jit_node *n = (jit_node *)(void *)p;
+	n->attr = (const int64_t *)(void *)(p + attr);
+	n->met = (const jit_ext *)(void *)(p + met);
+	n->src = (const jit_ref *)(void *)(p + src);
+	n->nsrc = (uint16_t)nsrc;
+	n->nattr = (uint16_t)nattr;
+	n->nmet = (uint16_t)nmet;
+	return n;
+}
+
+void jit_free_node(jit_node *n)
+{
+	for (int i = 0; i < n->nmet; i++) rt_layout_unref(n->met[i].layout);
+	rt_layout_unref(n->layout);
+	if (n->segment) {
+		jit_plan *p = atomic_load(&n->segment->plan);
+		if (p) jit_plan_unref(p);
+		rt_vec_free(&n->segment->keep);
+		rt_free(n->segment);
+	}
+	rt_free(n);
+}
+
+/* A trie without recursion: the children of a node are put in its place. */
+void jit_free_trie(jit_node *first)
+{
+	for (jit_node *n = first, *next; n; n = next) {
+		next = n->sibling;
+		jit_node *child = atomic_load(&n->child), *last = child;
+		while (last && last->sibling) last = last->sibling;
+		if (last) {
+			last->sibling = next;
+			next = child;
+		}
+		jit_free_node(n);
+	}
+}
+
+/* ---- operands ---- */
+
+/* Operands as references. New externals and cells are appended to the activation; what they are goes to met. */
+typedef struct operands { jit_ref *src; jit_ext *met; int nmet; } operands;
+
+static bool cell_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
+{
+	for (uint32_t i = 0; i < a->cell.n; i++)
+		if (a->cell.v[i] == rt_held_of(h)) {
+			*out = JIT_REF(JIT_CELL, i);
+			return true;
+		}
+	*out = JIT_REF(JIT_CELL, a->cell.n);
+	o->met[o->nmet++] = (jit_ext){ h->layout, 0, true };
+	return rt_push(&a->cell, rt_held_of(h));
+}
+
+static bool operand_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
+{
+	if (rt_is_number(h)) {
+		*out = JIT_REF(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT, a->num.n);
+		return rt_push(&a->num, rt_number_bits(h));
+	}
+	if (h->kind == RT_PENDING && h->seg == a->seg) {
+		*out = JIT_REF(JIT_EV, h->seq);
+		return true;
+	}
+	int slot = jit_find_ext(a, h);
+	if (slot >= 0) {
+		*out = JIT_REF(JIT_EXT, (uint32_t)slot);
+		return true;
+	}
+	*out = JIT_REF(JIT_EXT, a->ext.n);
+	if (!jit_bind_ext(a, h, &o->met[o->nmet])) return false;
+	o->nmet++;
+	jit_index_ext(a, a->ext.n - 1);
+	return true;
+}
+
+/* The value first, the cell behind: a cell slot is found as the last of met. */
+static bool make_refs(jit_act *a, int op, int nsrc, tj_tensor *const *src, operands *o)
+{
+	for (int k = 0; k < nsrc; k++)
+		if (!(op == JIT_ASSIGN && k == 1 ? cell_ref : operand_ref)(a, src[k], o, &o->src[k])) return false;
+	return true;
+}
+
+/* ---- the result ---- */
+static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const rt_layout **out)
+{
+	rt_err err = { 0 };
+	ir_meta m, *meta = rt_arena_alloc(&a->mem, ((size_t)nsrc + 2) * sizeof *meta);
+	if (!meta) return jit_error(a->ctx, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory"), false;
+	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);
+	if (ir_ops[op].flags & IR_RNG) {
+		meta[nsrc] = meta[nsrc + 1] = (ir_meta){ .dtype = TJ_I64, .weak = true };
+		nsrc += 2;
+	}
+	if (ir_infer((ir_op)op, nsrc, meta, nattr, attr, &m, NULL, NULL, NULL, &err) != TJ_OK) return jit_report(a->ctx, site, &err), false;
+	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.rank, m.dim, NULL);
+	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the result's size does not fit");
+	return *out != NULL;
+}
+
+static void start_recording(jit_act *a)
+{
+	a->started = rt_now_ms();
+	JIT_COUNT(a->fn, recordings);
+	if (atomic_load(&a->cursor->child)) JIT_COUNT(a->fn, side_exits);
+}
+
+jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	const rt_layout *layout = NULL;
+	if (op < IR_OPS && !infer(a, site, op, nsrc, src, nattr, attr, &layout)) return NULL;
+	uint32_t next = a->ext.n, nnum = a->num.n, ncell = a->cell.n;
+	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src), rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0 };
+	jit_node *n = NULL;
+	if (nsrc <= UINT16_MAX && o.src && o.met && make_refs(a, op, nsrc, src, &o)) n = new_node(nsrc, nattr, o.nmet);
+	if (!n) {
+		rt_layout_unref(layout);
+		jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory");
+		return NULL;
+	}
+	if (nattr) memcpy((int64_t *)(uintptr_t)n->attr, attr, (size_t)nattr * sizeof *attr);
+	if (nsrc) memcpy((jit_ref *)(uintptr_t)n->src, o.src, (size_t)nsrc * sizeof *o.src);
+	if (o.nmet) memcpy((jit_ext *)(uintptr_t)n->met, o.met, (size_t)o.nmet * sizeof *o.met);
+	for (int i = 0; i < o.nmet; i++) rt_layout_ref(n->met[i].layout);
+	n->op = (uint16_t)op;
+	n->seq = a->seq;
+	n->next = next;
+	n->nnum = nnum;
+	n->ncell = ncell;
+	n->layout = layout;
+	n->site = site;
+	n->parent = a->cursor;
+	if (a->fresh) atomic_store_explicit(&a->cursor->child, n, memory_order_relaxed); /* both are private */
+	else {
+		start_recording(a);
+		a->fresh = n;
+	}
+	return n;
+}
+
+bool jit_same_node(const jit_node *x, const jit_node *y)
+{
+	if (x->op != y->op || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet || x->layout != y->layout) return false;
+	if (x->nattr && memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr)) return false;
+	if (x->nsrc && memcmp(x->src, y->src, x->nsrc * sizeof *x->src)) return false;
+	for (int i = 0; i < x->nmet; i++)
+		if (x->met[i].layout != y->met[i].layout || x->met[i].content != y->met[i].content || x->met[i].cell != y->met[i].cell) return false;
+	return true;
+}
+
+/* ---- why the trace was left ---- */
+
+static void tell(jit_act *a, const jit_node *n, const char *site, const gd_why *w)
+{
+	char text[512];
+	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq);
+	if (w->arg >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", operand %d", w->arg);
+	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
+	snprintf(text + at, sizeof text - (size_t)at, ": %s differs: expected %s, found %s; %s", gd_cause_name(w->cause), w->expected, w->found,
+	         gd_cause_hint(w->cause));
+	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = (int)n->seq,
+	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
+}
+
+static void put_operand(char *out, size_t room, const jit_act *a, const tj_tensor *h)
+{
+	if (rt_is_number(h)) snprintf(out, room, rt_is_int_number(h) ? "an int number" : "a float number");
+	else if (h->kind == RT_PENDING && h->seg == a->seg) snprintf(out, room, "the result of event %u", h->seq);
+	else {
+		rt_text t = { 0 };
+		gd_put_arg(&t, &(gd_arg){ h->layout, h->flags & RT_CONSTANT ? h->seg : 0, h->kind == RT_CELL ? GD_CELL : GD_VALUE });
+		snprintf(out, room, "external %s", rt_str(&t));
+		rt_text_free(&t);
+	}
+}
+
+static void put_recorded(char *out, size_t room, const jit_node *n, jit_ref r)
+{
+	uint32_t i = JIT_IDX(r);
+	if (JIT_KIND(r) == JIT_EV) snprintf(out, room, "the result of event %u", i);
+	else if (JIT_KIND(r) == JIT_FLOAT) snprintf(out, room, "a float number");
+	else if (JIT_KIND(r) == JIT_INT) snprintf(out, room, "an int number");
+	else if (i >= n->next && JIT_KIND(r) == JIT_EXT) {
+		rt_text t = { 0 };
+		const jit_ext *m = &n->met[i - n->next];
+		gd_put_arg(&t, &(gd_arg){ m->layout, m->content, m->cell ? GD_CELL : GD_VALUE });
+		snprintf(out, room, "external %s", rt_str(&t));
+		rt_text_free(&t);
+	} else snprintf(out, room, "%s %u", JIT_KIND(r) == JIT_CELL ? "cell" : "external", i);
+}
+
+/* Why a capture does not fit what was recorded, when both are first met here. */
+static bool compare_capture(const jit_node *n, jit_ref r, const tj_tensor *h, gd_why *w)
+{
+	if (JIT_KIND(r) != JIT_EXT || JIT_IDX(r) < n->next || rt_is_number(h) || h->kind == RT_PENDING) return false;
+	const jit_ext *m = &n->met[JIT_IDX(r) - n->next];
+	gd_arg e = { m->layout, m->content, m->cell ? GD_CELL : GD_VALUE };
+	gd_arg f = { h->layout, h->flags & RT_CONSTANT ? h->seg : 0, h->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	gd_compare_arg(&e, &f, w);
+	return w->cause != GD_SAME;
+}
+
+static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
+{
+	if (compare_capture(n, n->src[k], h, w)) {
+		gd_cause c = w->cause;
+		if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
+	} else {
+		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);
+		w->cause = ext ? GD_ALIAS : GD_OPERAND;
+		put_recorded(w->expected, sizeof w->expected, n, n->src[k]);
+		put_operand(w->found, sizeof w->found, a, h);
+	}
+	w->arg = k;
+}
+
+/* The operand that does not match; binds nothing. */
+static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *const *src)
+{
+	for (int k = 0; k < nsrc; k++) {
+		jit_ref r = n->src[k];
+		tj_tensor *h = src[k];
+		bool number = rt_is_number(h), ok;
+		if (number) ok = JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT);
+		else if (JIT_KIND(r) == JIT_CELL) ok = JIT_IDX(r) >= a->cell.n || a->cell.v[JIT_IDX(r)] == rt_held_of(h);
+		else if (h->kind == RT_PENDING && h->seg == a->seg) ok = r == JIT_REF(JIT_EV, h->seq);
+		else {
+			gd_why w;
+			int slot = jit_find_ext(a, h);
+			ok = slot >= 0 ? r == JIT_REF(JIT_EXT, (uint32_t)slot) : JIT_KIND(r) == JIT_EXT && JIT_IDX(r) >= n->next && !compare_capture(n, r, h, &w);
+		}
+		if (!ok) return k;
+	}
+	return nsrc - 1;
+}
+
+static void put_event(char *out, size_t room, int op, const char *site) { snprintf(out, room, "%s at %s", jit_event_name(op), site ? site : "?"); }
+
+void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	jit_node *n = atomic_load(&a->cursor->child), *best = n;
+	for (; n; n = n->sibling)
+		if (n->op == op && n->nsrc == nsrc) {
+			best = n;
+			break;
+		}
+	n = best;
+	gd_why w = { .cause = GD_OP, .arg = -1, .dim = -1 };
+	if (n->op != op || n->nsrc != nsrc) {
+		if (a->truth && a->cursor == &a->entry->root) w.cause = GD_BRANCH;
+		else if (n->op == JIT_RETURN || op == JIT_RETURN) w.cause = GD_END;
+		put_event(w.expected, sizeof w.expected, n->op, n->site);
+		put_event(w.found, sizeof w.found, op, site);
+	} else if (n->nattr != nattr || (nattr && memcmp(n->attr, attr, (size_t)nattr * sizeof *attr))) {
+		int k = 0;
+		while (k < nattr && k < n->nattr && n->attr[k] == attr[k]) k++;
+		w.cause = GD_ATTR;
+		w.dim = k;
+		snprintf(w.expected, sizeof w.expected, k < n->nattr ? "%lld" : "none", (long long)(k < n->nattr ? n->attr[k] : 0));
+		snprintf(w.found, sizeof w.found, k < nattr ? "%lld" : "none", (long long)(k < nattr ? attr[k] : 0));
+	} else if (nsrc) {
+		int k = first_difference(a, n, nsrc, src);
+		explain_operand(a, n, k, src[k], &w);
+	}
+	tell(a, n, site, &w);
+}

@@ -1,0 +1,129 @@
+/* Scopes and lifetimes: push, pop, escape, retain, release. */
+#include "jit/jit.h"
+
+tj_scope *tj_push(tj_ctx *c)
+{
+	if (!c) return NULL;
+	jit_act *a = jit_active(c);
+	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
+	if (!s) jit_error(c, NULL, TJ_ERR_NOMEM, "push", NULL, "out of memory");
+	return s;
+}
+
+/* Buffers of a scope that closes inside a body may be operands of what is pending. */
+static void hold(void *self, rt_buffer *b)
+{
+	jit_act *a = self;
+	if (!rt_push(&a->hold, b)) a->failed = true;
+}
+
+void tj_pop(tj_scope *s)
+{
+	if (!s || !s->ctx) return;
+	tj_ctx *c = s->ctx;
+	jit_act *a = jit_active(c);
+	if (!s->open || s == c->rt.root) {
+		jit_error(c, NULL, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
+		return;
+	}
+	if (a && s->act != a->serial) {
+		jit_error(c, NULL, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
+		return;
+	}
+	for (bool last = false; !last;) {
+		last = c->rt.scope == s;
+		rt_scope_pop(&c->rt, a ? hold : NULL, a);
+	}
+}
+
+/* A second handle of the same value, in scope s. */
+static tj_tensor *share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
+{
+	tj_tensor *h = rt_handle(&c->rt, s);
+	if (!h) return NULL;
+	*h = *t;
+	h->ctx = c;
+	h->row_major = NULL;
+	h->flags &= (uint8_t)~RT_HEAP;
+	if (t->kind == RT_PENDING) return h;
+	rt_layout_ref(h->layout);
+	if (h->buf) rt_buffer_ref(h->buf);
+	return h;
+}
+
+tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *in[1];
+	if (!c) return jit_no_context();
+	if (rt_is_number(t)) return t;
+	jit_act *a = jit_active(c);
+	if (jit_admit_all(c, site, "escape", 1, &t, in) == JIT_POISON) return &c->rt.poison;
+	tj_scope *to = c->rt.scope->parent;
+	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
+	if (t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
+	if (a && c->rt.scope == a->scope && t->kind == RT_PENDING)
+		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
+		                 "a value of a compiled function that is not computed yet cannot leave the call");
+	tj_tensor *h = share(c, to, t);
+	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
+}
+
+/* A value of the running call: an event, filled in when its segment has run. */
+static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_held *h)
+{
+	tj_ctx *c = a->ctx;
+	if (t->seg == a->seg && !jit_step(a, site, JIT_RETAIN, 1, &t, 0, NULL)) {
+		rt_held_unref(h, c->rt.cache);
+		return &c->rt.poison;
+	}
+	h->t.kind = RT_PENDING;
+	h->t.dtype = t->dtype;
+	h->t.rank = t->rank;
+	h->t.seq = t->seq;
+	h->t.seg = t->seg;
+	h->t.layout = t->layout;
+	if (!rt_push(&a->retained, h)) return jit_error(c, site, TJ_ERR_NOMEM, "retain", NULL, "out of memory");
+	return &h->t;
+}
+
+tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *in[1];
+	if (!c) return jit_no_context();
+	if (rt_is_number(t)) return t;
+	jit_act *a = jit_active(c);
+	tj_tensor *arg[1] = { t };
+	bool heap = t && t != TJ_END && (t->flags & RT_HEAP) && t->engine == &c->engine->rt;
+	if (jit_admit_all(c, site, "retain", 1, arg, in) == JIT_POISON) return &c->rt.poison;
+	if (heap) {
+		atomic_fetch_add(&rt_held_of(t)->refs, 1);
+		return t;
+	}
+	rt_held *h = rt_held_new(&c->engine->rt);
+	if (!h) return jit_error(c, site, TJ_ERR_NOMEM, "retain", NULL, "out of memory");
+	if (in[0]->kind == RT_PENDING) return retain_pending(a, site, in[0], h);
+	h->t.kind = RT_VALUE;
+	h->t.dtype = in[0]->dtype;
+	h->t.rank = in[0]->rank;
+	h->t.flags |= in[0]->flags & RT_CONSTANT;
+	h->t.seg = in[0]->seg;
+	h->t.layout = rt_layout_ref(in[0]->layout);
+	h->t.buf = rt_buffer_ref(in[0]->buf);
+	h->t.data = in[0]->data;
+	return &h->t;
+}
+
+void tj_release(tj_tensor *t)
+{
+	tj_ctx *c = jit_current();
+	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON) return;
+	if (!(t->flags & RT_HEAP)) {
+		if (c) jit_error(c, NULL, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
+		return;
+	}
+	jit_act *a = c ? jit_active(c) : NULL;
+	if (a && rt_push(&a->released, rt_held_of(t))) return; /* it may be an operand of what is pending */
+	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
+}

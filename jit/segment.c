@@ -1,0 +1,415 @@
+/* Segments: at a boundary everything pending runs as one plan; its values serve as externals afterwards. */
+#include "jit/jit.h"
+
+void jit_start_segment(jit_act *a)
+{
+	a->cursor = &a->entry->root;
+	a->fresh = NULL;
+	a->seg = ++a->ctx->rt.serial;
+	a->seq = 0;
+	a->ext.n = a->num.n = a->cell.n = 0;
+	rt_recycle(&a->ctx->rt);
+}
+
+/* ---- values of executed segments ---- */
+static jit_done *find_done(jit_act *a, uint64_t serial)
+{
+	uint32_t lo = 0, hi = a->done.n;
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+		if (a->done.v[mid].serial < serial) lo = mid + 1;
+		else hi = mid;
+	}
+	return lo < a->done.n && a->done.v[lo].serial == serial ? &a->done.v[lo] : NULL;
+}
+
+static int find_in_plan(const jit_plan *p, uint32_t seq)
+{
+	uint32_t lo = 0, hi = p->n;
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+		if (p->value[mid].seq < seq) lo = mid + 1;
+		else hi = mid;
+	}
+	return lo < p->n && p->value[lo].seq == seq ? (int)lo : -1;
+}
+
+bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data)
+{
+	jit_done *d = find_done(a, h->seg);
+	int i = d ? find_in_plan(d->plan, h->seq) : -1;
+	if (i < 0) return false;
+	*layout = d->plan->value[i].layout;
+	*buf = d->buf[i];
+	*data = d->data[i];
+	return true;
+}
+
+static void drop_values(jit_act *a, jit_done *d)
+{
+	for (uint32_t i = 0; d->buf && i < d->plan->n; i++)
+		if (d->buf[i]) rt_buffer_unref(d->buf[i], a->ctx->rt.cache);
+	jit_plan_unref(d->plan);
+	d->buf = NULL;
+}
+
+static void drop_done(jit_act *a, jit_done *d)
+{
+	drop_values(a, d);
+	for (uint32_t i = 0; i < d->next; i++)
+		if (d->ext[i].owned) rt_buffer_unref(d->ext[i].buf, a->ctx->rt.cache);
+}
+
+void jit_end_segments(jit_act *a)
+{
+	jit_unbind_ext(a, 0);
+	for (uint32_t i = 0; i < a->done.n; i++) drop_done(a, &a->done.v[i]);
+	a->done.n = 0;
+	if (a->fresh) jit_free_trie(a->fresh); /* a recording that did not reach its boundary */
+	a->fresh = NULL;
+}
+
+/* ---- running a plan ---- */
+
+/* In place: the value goes to the cell whose committed buffer it may overwrite, and nobody else holds that buffer. */
+static rt_buffer *in_place(jit_act *a, const jit_node *boundary, const jit_plan *p, uint32_t i)
+{
+	int slot = p->exec->out[i].alias_ext;
+	if (slot < 0 || boundary->op != JIT_RETURN || atomic_load(&a->ctx->engine->rt.contexts) > 1) return NULL;
+	const jit_bound *b = &a->ext.v[slot];
+	if (b->h->kind != RT_CELL || !b->owned || atomic_load(&b->buf->refs) != 2) return NULL;
+	for (uint32_t k = 0; k < a->assigned.n; k++) {
+		const jit_assigned *s = &a->assigned.v[k];
+		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq)
+			return rt_buffer_ref(b->buf);
+	}
+	return NULL;
+}
+
+/* Destinations of the plan's values; those that are views of an external share its buffer. */
+static bool place_values(jit_act *a, const jit_node *boundary, jit_plan *p, const jit_bound *ext, rt_buffer **buf, void **data)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		const rt_out *o = &p->exec->out[i];
+		if (o->same_ext >= 0) {
+			buf[i] = rt_buffer_ref(ext[o->same_ext].buf);
+			data[i] = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
+			continue;
+		}
+		buf[i] = boundary ? in_place(a, boundary, p, i) : NULL;
+		if (!buf[i]) buf[i] = rt_buffer_new(a->ctx->rt.cache, (size_t)p->value[i].layout->bytes);
+		if (!buf[i]) return false;
+		data[i] = buf[i]->data;
+	}
+	return true;
+}
+
+static bool run_plan(jit_act *a, const char *site, const jit_node *boundary, jit_plan *p, const jit_bound *ext, uint32_t next, const uint64_t *num,
+                     rt_buffer ***buf, void ***data)
+{
+	rt_err err = { 0 };
+	const void **ptr = rt_arena_alloc(&a->mem, (next + 1) * sizeof *ptr);
+	*buf = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof **buf);
+	*data = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof **data);
+	if (!ptr || !*buf || !*data || !place_values(a, boundary, p, ext, *buf, *data))
+		return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results"), false;
+	for (uint32_t i = 0; i < next; i++) ptr[i] = ext[i].data;
+	rt_run r = { .team = a->ctx->engine->rt.team, .pool = a->ctx->rt.pool, .ext = ptr, .num = num, .out = *data, .err = &err };
+	if (p->exec && p->exec->run(p->exec, &r) != TJ_OK) return jit_report(a->ctx, site, &err), false;
+	return true;
+}
+
+/* ---- recomputing what was not kept ---- */
+
+/* Adds what the open scopes still hold of a segment: after its first miss a plan keeps all of that. */
+static bool keep_held(jit_act *a, uint64_t serial, jit_segment *s)
+{
+	for (tj_scope *sc = a->ctx->rt.scope; sc && sc->act == a->serial; sc = sc->parent) {
+		uint32_t n = sc->used;
+		for (rt_handles *k = sc->chunk; k; k = k->next, n = RT_CHUNK)
+			for (uint32_t i = 0; i < n; i++)
+				if (k->h[i].kind == RT_PENDING && k->h[i].seg == serial && !rt_push(&s->keep, k->h[i].seq)) return false;
+	}
+	return true;
+}
+
+static jit_plan *take_plan(jit_segment *s)
+{
+	jit_plan *p = atomic_load(&s->plan);
+	atomic_fetch_add(&p->refs, 1);
+	return p;
+}
+
+/* A plan of the segment that yields event seq, too; a reference. */
+static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
+{
+	jit_segment *s = d->boundary->segment;
+	pthread_mutex_lock(&a->fn->compile);
+	jit_plan *p = NULL;
+	if (find_in_plan(atomic_load(&s->plan), seq) >= 0) p = take_plan(s);
+	else if (rt_push(&s->keep, seq) && keep_held(a, d->serial, s)) {
+		p = jit_build(a->fn, a->entry, d->boundary, s->keep.v, s->keep.n, err);
+		if (p) {
+			atomic_fetch_add(&p->refs, 1);
+			jit_plan_unref(atomic_exchange(&s->plan, p));
+		}
+	} else rt_fail(err, TJ_ERR_NOMEM, "recompute", "out of memory");
+	pthread_mutex_unlock(&a->fn->compile);
+	return p;
+}
+
+bool jit_recover(jit_act *a, const tj_tensor *h)
+{
+	jit_done *d = find_done(a, h->seg);
+	rt_err err = { 0 };
+	if (!d) return false;
+	JIT_COUNT(a->fn, recomputed);
+	atomic_fetch_add(&d->boundary->segment->misses, 1);
+	jit_plan *p = widen(a, d, h->seq, &err);
+	if (!p) return jit_report(a->ctx, d->boundary->site, &err), false;
+	rt_buffer **buf;
+	void **data;
+	if (!run_plan(a, d->boundary->site, NULL, p, d->ext, d->next, d->num, &buf, &data)) {
+		jit_plan_unref(p);
+		return false;
+	}
+	/* Externals of the running segment may point into the old values: they live on to the end of the call. */
+	for (uint32_t i = 0; i < d->plan->n; i++) {
+		if (!rt_push(&a->hold, d->buf[i])) return false;
+		d->buf[i] = NULL;
+	}
+	drop_values(a, d);
+	d->plan = p;
+	d->buf = buf;
+	d->data = data;
+	return true;
+}
+
+/* Every external has its data, recomputed where a plan did not keep it. */
+static bool complete_externals(jit_act *a)
+{
+	for (uint32_t i = 0; i < a->ext.n; i++) {
+		jit_bound *b = &a->ext.v[i];
+		const rt_layout *l;
+		void *data;
+		if (b->data || !b->pending) continue;
+		const tj_tensor h = { .kind = RT_PENDING, .seg = b->seg, .seq = b->seq };
+		if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
+		if (l != b->layout) { /* a view of an external: the trace was recorded row-major */
+			rt_buffer *copy = rt_buffer_new(a->ctx->rt.cache, (size_t)l->bytes);
+			if (!copy || !rt_push(&a->hold, copy)) return false;
+			jit_copy_row_major(l, data, copy->data);
+			b->buf = copy;
+			data = copy->data;
+		}
+		b->data = data;
+	}
+	return true;
+}
+
+/* ---- what a plan must yield ---- */
+static bool has(const uint32_t *v, uint32_t n, uint32_t x)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (v[i] == x) return true;
+	return false;
+}
+
+static bool want_ref(jit_segment *s, jit_ref r)
+{
+	return JIT_KIND(r) != JIT_EV || has(s->keep.v, s->keep.n, JIT_IDX(r)) || rt_push(&s->keep, JIT_IDX(r));
+}
+
+/* What the boundary shows the host, what is assigned and retained; in mid-body also what has no consumer yet. */
+static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
+{
+	uint32_t n = boundary->seq + 1;
+	uint8_t *used = rt_arena_alloc(&a->mem, n);
+	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* cells assigned later in the segment */
+	if (!used || !again) return false;
+	for (jit_node *x = boundary; x->parent; x = x->parent) {
+		for (int k = 0; k < x->nsrc; k++)
+			if (JIT_KIND(x->src[k]) == JIT_EV) used[JIT_IDX(x->src[k])] = 1;
+		if (x == boundary || x->op == JIT_RETAIN) {
+			for (int k = 0; k < x->nsrc; k++)
+				if (!want_ref(s, x->src[k])) return false;
+		} else if (x->op == JIT_ASSIGN) {
+			uint32_t cell = JIT_IDX(x->src[1]);
+			if (!again[cell] && !want_ref(s, x->src[0])) return false;
+			again[cell] = 1;
+		} else if (boundary->op != JIT_RETURN && x->op < IR_OPS && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
+			return false;
+	}
+	return true;
+}
+
+/* ---- sealing a recording ---- */
+
+/* The published twin of a private path, or NULL. */
+static jit_node *find_twin(jit_node *from, jit_node *fresh)
+{
+	for (jit_node *p = fresh; p; p = atomic_load(&p->child)) {
+		jit_node *q = atomic_load(&from->child);
+		while (q && !jit_same_node(p, q)) q = q->sibling;
+		if (!q) return NULL;
+		from = q;
+	}
+	return from;
+}
+
+static void publish_child(jit_node *parent, jit_node *n)
+{
+	n->parent = parent;
+	n->sibling = atomic_load_explicit(&parent->child, memory_order_relaxed);
+	atomic_store_explicit(&parent->child, n, memory_order_release);
+}
+
+/* Links the private path behind `from`, sharing the nodes that another thread published meanwhile. */
+static void publish(jit_node *from, jit_node *fresh)
+{
+	for (jit_node *p = fresh, *next; p; p = next) {
+		next = atomic_load(&p->child);
+		jit_node *q = atomic_load(&from->child);
+		while (q && !jit_same_node(p, q)) q = q->sibling;
+		if (!q) {
+			publish_child(from, p);
+			return;
+		}
+		atomic_store(&p->child, NULL);
+		jit_free_node(p);
+		from = q;
+	}
+}
+
+static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
+{
+	jit_segment *s = rt_calloc(sizeof *s);
+	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), NULL;
+	n->segment = s;
+	s->number = a->entry->sealed.n;
+	jit_plan *p = want(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a->fn, a->entry, n, s->keep.v, s->keep.n, err) : NULL;
+	if (!p) {
+		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
+		return NULL;
+	}
+	atomic_store(&s->plan, p);
+	a->entry->sealed.v[a->entry->sealed.n++] = n;
+	return s;
+}
+
+/* The recording becomes part of the trace: compiled once, by the first thread that brings it. */
+static jit_node *seal(jit_act *a, jit_node *n)
+{
+	rt_err err = { 0 };
+	jit_node *from = a->fresh->parent;
+	atomic_store(&a->fn->count.trace_ms, atomic_load(&a->fn->count.trace_ms) + rt_now_ms() - a->started);
+	pthread_mutex_lock(&a->fn->compile);
+	jit_node *twin = find_twin(from, a->fresh);
+	if (twin) {
+		jit_free_trie(a->fresh);
+		n = twin;
+	} else if (compile_segment(a, n, &err)) {
+		publish(from, a->fresh);
+	} else n = NULL;
+	pthread_mutex_unlock(&a->fn->compile);
+	if (n) a->fresh = NULL;
+	else jit_report(a->ctx, a->cursor->site, &err);
+	return n;
+}
+
+/* ---- pruning: a loop of many boundaries keeps only what handles can still name ---- */
+enum { PRUNE_AT = 64 };
+
+static bool named(jit_act *a, uint64_t serial)
+{
+	for (uint32_t i = 0; i < a->assigned.n; i++)
+		if (a->assigned.v[i].version->kind == RT_PENDING && a->assigned.v[i].version->seg == serial) return true;
+	for (uint32_t i = 0; i < a->retained.n; i++)
+		if (a->retained.v[i]->t.seg == serial) return true;
+	return false;
+}
+
+static void mark_held(jit_act *a, uint8_t *live)
+{
+	for (tj_scope *sc = a->ctx->rt.scope; sc && sc->act == a->serial; sc = sc->parent) {
+		uint32_t n = sc->used;
+		for (rt_handles *k = sc->chunk; k; k = k->next, n = RT_CHUNK)
+			for (uint32_t i = 0; i < n; i++) {
+				jit_done *d = k->h[i].kind == RT_PENDING ? find_done(a, k->h[i].seg) : NULL;
+				if (d) live[d - a->done.v] = 1;
+			}
+	}
+}
+
+static void prune(jit_act *a)
+{
+	if (a->done.n < PRUNE_AT || (a->done.n & (a->done.n - 1))) return; /* at powers of two */
+	uint8_t *live = rt_calloc(a->done.n);
+	if (!live) return;
+	mark_held(a, live);
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < a->done.n; i++) {
+		if (live[i] || i + 1 == a->done.n || named(a, a->done.v[i].serial)) a->done.v[kept++] = a->done.v[i];
+		else drop_done(a, &a->done.v[i]);
+	}
+	a->done.n = kept;
+	rt_free(live);
+}
+
+/* ---- the boundary ---- */
+
+/* The externals of the segment go to its record, owned, for recomputing. */
+static bool record_inputs(jit_act *a, jit_done *d)
+{
+	d->ext = rt_arena_alloc(&a->mem, (a->ext.n + 1) * sizeof *d->ext);
+	d->num = rt_arena_alloc(&a->mem, (a->num.n + 1) * sizeof *d->num);
+	if (!d->ext || !d->num) return false;
+	if (a->num.n) memcpy(d->num, a->num.v, a->num.n * sizeof *d->num);
+	for (uint32_t i = 0; i < a->ext.n; i++) {
+		d->ext[i] = a->ext.v[i];
+		if (!d->ext[i].owned && d->ext[i].buf) rt_buffer_ref(d->ext[i].buf);
+		d->ext[i].owned = d->ext[i].buf != NULL;
+		a->ext.v[i].owned = false;
+	}
+	d->next = a->ext.n;
+	d->nnum = a->num.n;
+	return true;
+}
+
+static void note_way(jit_act *a, jit_segment *s)
+{
+	if (a->truth) atomic_store_explicit(&a->truth->after[a->bit], s->number + 1, memory_order_relaxed);
+	a->truth = NULL;
+}
+
+void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit)
+{
+	jit_act *a = c->active ? &c->act : NULL;
+	if (!a || rt_is_number(t) || t->kind != RT_PENDING || !a->done.n) return;
+	jit_node *b = a->done.v[a->done.n - 1].boundary;
+	if (b->op != JIT_TRUTH || a->done.v[a->done.n - 1].serial != t->seg || b->src[0] != JIT_REF(JIT_EV, t->seq)) return;
+	a->truth = b->segment;
+	a->bit = bit;
+	atomic_fetch_add_explicit(&b->segment->taken[bit], 1, memory_order_relaxed);
+}
+
+bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
+{
+	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
+	if (!n || a->failed) return false;
+	JIT_COUNT(a->fn, boundaries);
+	if (a->fresh && !(n = seal(a, n))) return false;
+	a->cursor = n;
+	note_way(a, n->segment);
+	atomic_fetch_add_explicit(&n->segment->hits, 1, memory_order_relaxed);
+	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
+	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
+	bool ok = run_plan(a, site, n, d.plan, a->ext.v, a->ext.n, a->num.v, &d.buf, &d.data) && (op == JIT_RETURN || record_inputs(a, &d));
+	a->done.v[a->done.n++] = d;
+	if (!ok) return false;
+	if (op != JIT_RETURN) {
+		prune(a);
+		jit_start_segment(a);
+	}
+	return true;
+}

@@ -1,0 +1,599 @@
+/* text: a graph as text and back.
+ *
+ *   %0 = input f32[4,8] slot=0                   strides=1,4 unless row-major
+ *   %1 = num f64 slot=0                          a type without brackets is a number's
+ *   %2 = const f32[] 0x1p-1                      floats in hex, exact
+ *   %3 = data i32[3] {1,2,3}                     more than 64 elements: hash=..., found in g->data when parsed
+ *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (ir.h); `end` is TJ_END_DIM; then the site
+ *   ret %4
+ *
+ * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back exactly.
+ * Lines that start with # are comments. */
+#include "ir/ir.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { INLINE_MAX = 64, NUMBER_MAX = 1 << 24 };
+
+/* ---- attributes by class ---- */
+typedef struct attr_text {
+	const char *name;
+	char kind; /* d dtype, i int, * the remaining ints */
+} attr_text;
+static const attr_text attr_texts[][4] = {
+	[IR_CAST] = { { "dtype", 'd' } },
+	[IR_SHAPE] = { { "shape", '*' } },
+	[IR_AXES] = { { "axes", '*' } },
+	[IR_AXIS] = { { "axis", 'i' } },
+	[IR_AXIS2] = { { "a", 'i' }, { "b", 'i' } },
+	[IR_SLICE] = { { "axis", 'i' }, { "start", 'i' }, { "stop", 'i' }, { "step", 'i' } },
+	[IR_LIST] = { { "axis", 'i' } },
+	[IR_REDUCE_] = { { "keepdim", 'i' }, { "axes", '*' } },
+	[IR_ARG] = { { "keepdim", 'i' }, { "axis", 'i' } },
+	[IR_VAR] = { { "keepdim", 'i' }, { "correction", 'i' }, { "axes", '*' } },
+	[IR_INDEX] = { { "axis", 'i' } },
+	[IR_SCATTER] = { { "axis", 'i' } },
+	[IR_COUNT] = { { "n", 'i' } },
+	[IR_FULL] = { { "dtype", 'd' }, { "shape", '*' } },
+	[IR_ARANGE] = { { "dtype", 'd' }, { "start", 'i' }, { "stop", 'i' }, { "step", 'i' } },
+	[IR_EYE] = { { "dtype", 'd' }, { "n", 'i' }, { "m", 'i' } },
+	[IR_RANDOM] = { { "dtype", 'd' }, { "shape", '*' } },
+	[IR_LEAF] = { { NULL, 0 } },
+};
+
+/* ---- printing ---- */
+static void put_int(rt_text *t, int64_t v)
+{
+	if (v == TJ_END_DIM) rt_puts(t, "end");
+	else rt_putf(t, "%lld", (long long)v);
+}
+
+static void put_list(rt_text *t, const char *name, int n, const int64_t *v)
+{
+	for (int i = 0; i < n; i++) {
+		if (i) rt_puts(t, ",");
+		else rt_putf(t, " %s=", name);
+		put_int(t, v[i]);
+	}
+}
+
+static void put_element(rt_text *t, tj_dtype dtype, const void *bytes, int64_t i)
+{
+	switch (dtype) {
+	case TJ_BOOL: rt_putf(t, "%d", ((const uint8_t *)bytes)[i] != 0); break;
+	case TJ_U8: put_int(t, ((const uint8_t *)bytes)[i]); break;
+	case TJ_I32: put_int(t, ((const int32_t *)bytes)[i]); break;
+	case TJ_I64: put_int(t, ((const int64_t *)bytes)[i]); break;
+	case TJ_F32: rt_put_float(t, (double)((const float *)bytes)[i]); break;
+	case TJ_F64: rt_put_float(t, ((const double *)bytes)[i]); break;
+	case TJ_DTYPE_COUNT: break;
+	}
+}
+
+static void put_data(const ir_graph *g, const ir_node *n, rt_text *t)
+{
+	const ir_blob *b = &g->data.v[ir_attr(g, n)[0]];
+	int64_t numel = b->nbytes / (int64_t)tj_dtype_size((tj_dtype)n->dtype);
+	if (numel > INLINE_MAX) {
+		rt_putf(t, " hash=%016llx", (unsigned long long)b->hash);
+		return;
+	}
+	rt_puts(t, " {");
+	for (int64_t i = 0; i < numel; i++) {
+		if (i) rt_puts(t, ",");
+		put_element(t, (tj_dtype)n->dtype, b->bytes, i);
+	}
+	rt_puts(t, "}");
+}
+
+static void put_const(const ir_graph *g, const ir_node *n, rt_text *t)
+{
+	ir_scalar v = ir_const_value(g, n);
+	rt_puts(t, " ");
+	if (!rt_is_float((tj_dtype)n->dtype)) put_int(t, v.i);
+	else rt_put_float(t, rt_dtype_class((tj_dtype)n->dtype) == RT_F ? (double)v.f : v.d);
+}
+
+static void put_input(const ir_graph *g, const ir_node *n, rt_text *t)
+{
+	const int64_t *attr = ir_attr(g, n);
+	int64_t plain[TJ_MAX_RANK];
+	rt_putf(t, " slot=%lld", (long long)attr[0]);
+	if (attr[1]) rt_puts(t, " constant=1");
+	ir_contiguous(n->rank, ir_dims(g, n), plain);
+	if (n->rank && memcmp(plain, attr + 2, sizeof *plain * n->rank) != 0) put_list(t, "strides", n->rank, attr + 2);
+}
+
+static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
+{
+	const int64_t *attr = ir_attr(g, n);
+	uint8_t cls = ir_ops[n->op].opclass;
+	if (n->op == IR_input) put_input(g, n, t);
+	else if (n->op == IR_num) put_list(t, "slot", 1, attr);
+	else if (n->op == IR_const) put_const(g, n, t);
+	else if (n->op == IR_data) put_data(g, n, t);
+	else if (cls < RT_COUNT(attr_texts))
+		for (int k = 0; k < 4 && attr_texts[cls][k].name; k++) {
+			const attr_text *a = &attr_texts[cls][k];
+			if (a->kind == 'd') rt_putf(t, " %s=%s", a->name, tj_dtype_name((tj_dtype)attr[k]));
+			else put_list(t, a->name, a->kind == '*' ? n->nattr - k : 1, attr + k);
+		}
+}
+
+static void put_args(const ir_graph *g, const ir_node *n, rt_text *t)
+{
+	for (int k = 0; k < n->nsrc; k++) rt_putf(t, " %%%u", ir_src(g, n, k));
+	put_attrs(g, n, t);
+}
+
+static void put_ret(const ir_graph *g, rt_text *t)
+{
+	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, " %%%u", g->out.v[i]);
+}
+
+void ir_print(const ir_graph *g, rt_text *t)
+{
+	for (ir_ref r = 0; r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		ir_meta m = ir_meta_of(g, r);
+		rt_putf(t, "%%%u = %s ", r, ir_ops[n->op].name);
+		ir_put_meta(t, &m);
+		put_args(g, n, t);
+		if (n->site) rt_putf(t, "  # %s", n->site);
+		rt_puts(t, "\n");
+	}
+	if (!g->out.n) return;
+	rt_puts(t, "ret");
+	put_ret(g, t);
+	rt_puts(t, "\n");
+}
+
+void ir_dump(const ir_graph *g)
+{
+	rt_text t = { 0 };
+	ir_print(g, &t);
+	fputs(rt_str(&t), stderr);
+	rt_text_free(&t);
+}
+
+/* ---- the table that people read ---- */
+enum { CELLS = 6 };
+
+/* Pads each cell to its column's width; without t, widens the columns. */
+static void put_row(rt_text *t, int *width, const char *const *cell)
+{
+	for (int i = 0; i < CELLS; i++) {
+		int n = (int)strlen(cell[i]);
+		if (n > width[i]) width[i] = n;
+		if (t && i + 1 < CELLS) rt_putf(t, "%-*s  ", width[i], cell[i]);
+	}
+	if (t) rt_putf(t, "%s\n", cell[CELLS - 1]);
+}
+
+static const char *opcode(const ir_node *n)
+{
+	if (n->op == IR_input || n->op == IR_num) return "placeholder";
+	return n->op >= IR_OPS ? "get_attr" : "call_function";
+}
+
+static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
+{
+	const ir_node *n = ir_at(g, r);
+	ir_meta m = ir_meta_of(g, r);
+	rt_text args = { 0 }, shape = { 0 };
+	char name[16];
+	snprintf(name, sizeof name, "%%%u", r);
+	put_args(g, n, &args);
+	ir_put_meta(&shape, &m);
+	const char *a = rt_str(&args);
+	put_row(t, width, (const char *[]){ opcode(n), name, ir_ops[n->op].name, a + (*a == ' '), rt_str(&shape), n->site ? n->site : "" });
+	rt_text_free(&args);
+	rt_text_free(&shape);
+}
+
+void ir_table(const ir_graph *g, rt_text *t)
+{
+	int width[CELLS] = { 0 };
+	rt_text out = { 0 };
+	put_ret(g, &out);
+	for (int pass = 0; pass < 2; pass++) {
+		rt_text *to = pass ? t : NULL;
+		put_row(to, width, (const char *[]){ "opcode", "name", "target", "args", "shape", "site" });
+		for (ir_ref r = 0; r < g->node.n; r++) put_node_row(g, r, to, width);
+		put_row(to, width, (const char *[]){ "output", "output", "output", out.n ? out.s + 1 : "", "", "" });
+	}
+	rt_text_free(&out);
+}
+
+/* ---- parsing ---- */
+typedef struct parser {
+	const char *at, *line; /* where it reads; where the line begins */
+	int lineno;
+	ir_graph *g;
+	rt_err *err;
+	rt_vec(ir_ref) names; /* by the number behind % */
+} parser;
+
+RT_PRINTF(2, 3)
+static bool fail(parser *p, const char *fmt, ...)
+{
+	char what[256];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	rt_fail(p->err, TJ_ERR_PARSE, "parse", "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1, what);
+	return false;
+}
+
+static bool nomem(parser *p) { return rt_fail(p->err, TJ_ERR_NOMEM, "parse", "out of memory"), false; }
+
+static void blanks(parser *p)
+{
+	while (*p->at == ' ' || *p->at == '\t' || *p->at == '\r') p->at++;
+}
+
+/* The literal text comes next; skips it. */
+static bool accept(parser *p, const char *s)
+{
+	size_t n = strlen(s);
+	if (strncmp(p->at, s, n) != 0) return false;
+	p->at += n;
+	return true;
+}
+
+static bool expect(parser *p, const char *s) { return accept(p, s) || fail(p, "`%s` expected", s); }
+
+static size_t word(parser *p, const char **s)
+{
+	*s = p->at;
+	while (isalnum((unsigned char)*p->at) || *p->at == '_') p->at++;
+	return (size_t)(p->at - *s);
+}
+
+static bool integer(parser *p, int64_t *v)
+{
+	char *end;
+	if (accept(p, "end")) return *v = TJ_END_DIM, true;
+	if (!isdigit((unsigned char)*p->at) && *p->at != '-') return fail(p, "a number expected");
+	errno = 0;
+	*v = strtoll(p->at, &end, 10);
+	if (errno || end == p->at) return fail(p, "not a 64-bit number");
+	p->at = end;
+	return true;
+}
+
+static bool integers(parser *p, int64_t *v, int most, int *n)
+{
+	*n = 0;
+	do {
+		if (*n == most) return fail(p, "too many numbers, at most %d", most);
+		if (!integer(p, &v[(*n)++])) return false;
+	} while (accept(p, ","));
+	return true;
+}
+
+static bool dtype(parser *p, int64_t *v)
+{
+	const char *s, *start = p->at;
+	size_t n = word(p, &s);
+	*v = rt_dtype_parse(s, n);
+	if (*v >= 0) return true;
+	p->at = start;
+	return fail(p, "a dtype expected");
+}
+
+/* f32[4,8], f32[], f64 */
+static bool type(parser *p, ir_meta *m)
+{
+	int64_t t;
+	int rank = 0;
+	if (!dtype(p, &t)) return false;
+	*m = (ir_meta){ .dtype = (uint8_t)t, .weak = true };
+	if (!accept(p, "[")) return true;
+	m->weak = false;
+	if (accept(p, "]")) return true;
+	if (!integers(p, m->dim, TJ_MAX_RANK, &rank)) return false;
+	m->rank = (uint8_t)rank;
+	int64_t numel;
+	if (!rt_numel(rank, m->dim, &numel)) return fail(p, "no such shape");
+	return expect(p, "]");
+}
+
+static bool reference(parser *p, ir_ref *r)
+{
+	const char *start = p->at;
+	int64_t k;
+	if (!expect(p, "%") || !integer(p, &k)) return false;
+	*r = k >= 0 && k < p->names.n ? p->names.v[k] : IR_NONE;
+	if (*r != IR_NONE) return true;
+	p->at = start;
+	return fail(p, "%%%lld is not defined above", (long long)k);
+}
+
+/* Operands go to the tail of a growing list: an op may have any number. */
+typedef rt_vec(ir_ref) ref_list;
+
+static bool operands(parser *p, ref_list *src)
+{
+	for (blanks(p); *p->at == '%'; blanks(p)) {
+		ir_ref r;
+		if (!reference(p, &r)) return false;
+		if (!rt_push(src, r)) return nomem(p);
+	}
+	return true;
+}
+
+/* name=, then what reads the value */
+static bool key(parser *p, const char *name)
+{
+	blanks(p);
+	size_t n = strlen(name);
+	if (strncmp(p->at, name, n) != 0 || p->at[n] != '=') return false;
+	p->at += n + 1;
+	return true;
+}
+
+static bool attributes(parser *p, ir_op op, int64_t *attr, int *nattr)
+{
+	uint8_t cls = ir_ops[op].opclass;
+	*nattr = 0;
+	for (int k = 0; cls < RT_COUNT(attr_texts) && k < 4 && attr_texts[cls][k].name; k++) {
+		const attr_text *a = &attr_texts[cls][k];
+		int n = 1;
+		if (!key(p, a->name)) {
+			if (a->kind == '*') continue;
+			return fail(p, "`%s=` expected", a->name);
+		}
+		if (a->kind == 'd' ? !dtype(p, attr + k) : a->kind == 'i' ? !integer(p, attr + k) : !integers(p, attr + k, TJ_MAX_RANK, &n)) return false;
+		*nattr += n;
+	}
+	return true;
+}
+
+/* ---- leaves ---- */
+static bool parse_input(parser *p, const ir_meta *m, ir_ref *r)
+{
+	int64_t slot, constant = 0, stride[TJ_MAX_RANK];
+	int n = 0;
+	if (!key(p, "slot")) return fail(p, "`slot=` expected");
+	if (!integer(p, &slot)) return false;
+	if (key(p, "constant") && !integer(p, &constant)) return false;
+	ir_contiguous(m->rank, m->dim, stride);
+	if (key(p, "strides") && !integers(p, stride, TJ_MAX_RANK, &n)) return false;
+	if (n && n != m->rank) return fail(p, "%d strides for %d axes", n, m->rank);
+	*r = ir_input(p->g, (int)slot, m, stride, NULL);
+	if (*r != IR_NONE) p->g->ints.v[ir_at(p->g, *r)->attr + 1] = constant;
+	return true;
+}
+
+static bool parse_num(parser *p, const ir_meta *m, ir_ref *r)
+{
+	int64_t slot;
+	if (m->dtype != TJ_F64 && m->dtype != TJ_I64) return fail(p, "a number is f64 or i64");
+	if (!key(p, "slot")) return fail(p, "`slot=` expected");
+	if (!integer(p, &slot)) return false;
+	*r = ir_num_(p->g, (tj_dtype)m->dtype, (int)slot, NULL);
+	return true;
+}
+
+static bool real(parser *p, double *v)
+{
+	char *end;
+	*v = strtod(p->at, &end);
+	if (end == p->at) return fail(p, "a number expected");
+	p->at = end;
+	return true;
+}
+
+static bool parse_const(parser *p, const ir_meta *m, ir_ref *r)
+{
+	double d;
+	int64_t i;
+	blanks(p);
+	if (rt_is_float((tj_dtype)m->dtype)) {
+		if (!real(p, &d)) return false;
+		*r = ir_const_f(p->g, (tj_dtype)m->dtype, m->rank, m->dim, d);
+	} else {
+		if (!integer(p, &i)) return false;
+		*r = ir_const_i(p->g, (tj_dtype)m->dtype, m->rank, m->dim, i);
+	}
+	return true;
+}
+
+static bool element(parser *p, tj_dtype t, unsigned char *to)
+{
+	double d = 0;
+	int64_t i = 0;
+	if (rt_is_float(t) ? !real(p, &d) : !integer(p, &i)) return false;
+	float f = (float)d;
+	int32_t i32 = (int32_t)(uint32_t)i;
+	uint8_t u8 = t == TJ_BOOL ? i != 0 : (uint8_t)i;
+	switch (t) {
+	case TJ_F32: memcpy(to, &f, sizeof f); break;
+	case TJ_F64: memcpy(to, &d, sizeof d); break;
+	case TJ_I32: memcpy(to, &i32, sizeof i32); break;
+	case TJ_I64: memcpy(to, &i, sizeof i); break;
+	default: *to = u8;
+	}
+	return true;
+}
+
+static bool find_hash(parser *p, const ir_meta *m, int64_t nbytes, ir_ref *r)
+{
+	unsigned long long hash = strtoull(p->at, NULL, 16);
+	for (uint32_t i = 0; i < p->g->data.n; i++)
+		if (p->g->data.v[i].hash == hash && p->g->data.v[i].nbytes == nbytes) {
+			while (isxdigit((unsigned char)*p->at)) p->at++;
+			*r = ir_data_(p->g, m, p->g->data.v[i].bytes, NULL);
+			return true;
+		}
+	return fail(p, "no data of this hash and size at hand");
+}
+
+static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
+{
+	int64_t numel = 0;
+	size_t size = tj_dtype_size((tj_dtype)m->dtype);
+	unsigned char buf[INLINE_MAX * 8];
+	rt_numel(m->rank, m->dim, &numel);
+	if (key(p, "hash")) return find_hash(p, m, numel * (int64_t)size, r);
+	if (numel > INLINE_MAX) return fail(p, "more than %d elements are given by hash", INLINE_MAX);
+	if (!expect(p, "{")) return false;
+	for (int64_t i = 0; i < numel; i++)
+		if ((i && !expect(p, ",")) || !element(p, (tj_dtype)m->dtype, buf + (size_t)i * size)) return false;
+	if (!expect(p, "}")) return false;
+	*r = ir_data_(p->g, m, buf, NULL);
+	return true;
+}
+
+/* ---- lines ---- */
+static bool parse_op(parser *p, ir_op op, ir_ref *r)
+{
+	int64_t attr[4 + TJ_MAX_RANK];
+	int nattr;
+	ref_list src = { 0 };
+	bool ok = operands(p, &src) && attributes(p, op, attr, &nattr);
+	if (ok) *r = ir_emit(p->g, op, (int)src.n, src.v, nattr, attr, NULL);
+	rt_vec_free(&src);
+	return ok;
+}
+
+static bool op_name(parser *p, ir_op *op)
+{
+	const char *s, *start = p->at;
+	size_t n = word(p, &s);
+	for (int k = 0; k < IR_OP_COUNT; k++)
+		if (strlen(ir_ops[k].name) == n && !strncmp(ir_ops[k].name, s, n)) {
+			*op = (ir_op)k;
+			return true;
+		}
+	p->at = start;
+	return fail(p, "no op named `%.*s`", (int)n, s);
+}
+
+/* An error of the op itself gets the line in front. */
+static bool op_failed(parser *p)
+{
+	const rt_err *e = &p->g->err;
+	rt_fail(p->err, e->code, e->op, "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1, e->message);
+	if (e->hint[0]) rt_hint(p->err, "%s", e->hint);
+	return false;
+}
+
+static bool check_type(parser *p, ir_ref r, const ir_meta *declared)
+{
+	ir_node *n = &p->g->node.v[r];
+	ir_meta m = ir_meta_of(p->g, r);
+	if (m.dtype != declared->dtype || m.rank != declared->rank || memcmp(m.dim, declared->dim, sizeof *m.dim * m.rank) != 0) {
+		rt_text t = { 0 };
+		m.weak = declared->weak && m.rank == 0;
+		ir_put_meta(&t, &m);
+		fail(p, "the result is %s", rt_str(&t));
+		rt_text_free(&t);
+		return false;
+	}
+	n->weak = declared->weak;
+	return true;
+}
+
+static bool bind(parser *p, int64_t number, ir_ref r)
+{
+	while (p->names.n <= number)
+		if (!rt_push(&p->names, IR_NONE)) return nomem(p);
+	p->names.v[number] = r;
+	return true;
+}
+
+/* %N = op type operands attributes  # site */
+static bool parse_node(parser *p)
+{
+	int64_t number;
+	ir_op op = IR_OPS;
+	ir_meta m;
+	ir_ref r = IR_NONE;
+	if (!expect(p, "%") || !integer(p, &number)) return false;
+	if (number < 0 || number >= NUMBER_MAX) return fail(p, "number out of range");
+	if (number < p->names.n && p->names.v[number] != IR_NONE) return fail(p, "%%%lld is defined twice", (long long)number);
+	blanks(p);
+	if (!expect(p, "=")) return false;
+	blanks(p);
+	const char *start = p->at;
+	if (!op_name(p, &op)) return false;
+	blanks(p);
+	const char *type_at = p->at;
+	if (!type(p, &m)) return false;
+	blanks(p);
+	bool ok = op == IR_input ? parse_input(p, &m, &r) : op == IR_num ? parse_num(p, &m, &r) : op == IR_const ? parse_const(p, &m, &r)
+	        : op == IR_data ? parse_data(p, &m, &r) : parse_op(p, op, &r);
+	if (!ok) return false;
+	const char *end = p->at;
+	p->at = start;
+	if (r == IR_NONE) return op_failed(p);
+	p->at = type_at;
+	if (!check_type(p, r, &m)) return false;
+	p->at = end;
+	return bind(p, number, r);
+}
+
+static bool parse_ret(parser *p)
+{
+	for (blanks(p); *p->at == '%'; blanks(p)) {
+		ir_ref r;
+		if (!reference(p, &r)) return false;
+		if (!ir_ret(p->g, r)) return nomem(p);
+	}
+	return true;
+}
+
+/* What follows # on the line of a node is its site. */
+static bool parse_site(parser *p, bool node)
+{
+	blanks(p);
+	if (*p->at != '#') return *p->at == '\n' || !*p->at || fail(p, "end of line expected");
+	const char *end = p->at + strcspn(p->at, "\n");
+	for (p->at++; *p->at == ' '; p->at++) {}
+	size_t n = end > p->at ? (size_t)(end - p->at) : 0;
+	while (n && isspace((unsigned char)p->at[n - 1])) n--;
+	if (node && n) {
+		char *site = rt_arena_alloc(&p->g->mem, n + 1);
+		if (!site) return nomem(p);
+		memcpy(site, p->at, n);
+		p->g->node.v[p->g->node.n - 1].site = site;
+	}
+	p->at = end;
+	return true;
+}
+
+static bool parse_line(parser *p)
+{
+	bool node = false;
+	p->line = p->at;
+	blanks(p);
+	if (*p->at == '%') {
+		node = true;
+		if (!parse_node(p)) return false;
+	} else if (accept(p, "ret")) {
+		if (!parse_ret(p)) return false;
+	} else if (*p->at != '#' && *p->at != '\n' && *p->at) {
+		return fail(p, "`%%N = op ...` or `ret ...` expected");
+	}
+	if (!parse_site(p, node)) return false;
+	if (*p->at) p->at++;
+	p->lineno++;
+	return true;
+}
+
+tj_status ir_parse(ir_graph *g, const char *text, rt_err *err)
+{
+	rt_err own = { 0 };
+	parser p = { .at = text, .line = text, .lineno = 1, .g = g, .err = err ? err : &own };
+	bool raw = g->raw, ok = true;
+	g->raw = true;
+	while (ok && *p.at) ok = parse_line(&p);
+	g->raw = raw;
+	rt_vec_free(&p.names);
+	return ok ? TJ_OK : p.err->code;
+}

@@ -1,0 +1,100 @@
+/* verify: a graph is what its own rules say. Names the node, the rule, and the types.
+ *
+ *   operands lie below their user and are as many as the op takes
+ *   dtype, shape and attributes are what ir_infer gives; operands have the dtypes that it wants
+ *   leaves have their attributes, data its bytes; outputs exist
+ */
+#include "ir/ir.h"
+
+RT_PRINTF(4, 5)
+static bool fail(const ir_graph *g, ir_ref r, rt_err *err, const char *fmt, ...)
+{
+	char what[300];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	const ir_node *n = ir_at(g, r);
+	rt_fail(err, TJ_ERR_STATE, n->op < IR_OP_COUNT ? ir_ops[n->op].name : "node", "%%%u: %s", r, what);
+	return false;
+}
+
+static bool leaf_ok(const ir_graph *g, ir_ref r, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	int64_t numel, want = n->op == IR_input ? 2 + n->rank : 1;
+	if (n->nsrc || n->nattr != want) return fail(g, r, err, "a leaf has no operands and %d attributes", (int)want);
+	if (n->op == IR_num && (n->rank || !n->weak || (n->dtype != TJ_F64 && n->dtype != TJ_I64)))
+		return fail(g, r, err, "a number is 0-d, f64 or i64");
+	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "no such shape");
+	if (n->op != IR_data) return true;
+	int64_t blob = ir_attr(g, n)[0];
+	if (blob < 0 || blob >= g->data.n || g->data.v[blob].nbytes != numel * (int64_t)tj_dtype_size((tj_dtype)n->dtype))
+		return fail(g, r, err, "data of another size");
+	return true;
+}
+
+static bool same_as_inferred(const ir_graph *g, ir_ref r, const ir_meta *m, const int64_t *norm, int nnorm, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	if (m->dtype != n->dtype || m->rank != n->rank || (n->rank && memcmp(m->dim, ir_dims(g, n), sizeof *m->dim * n->rank))) {
+		rt_text t = { 0 };
+		ir_meta have = ir_meta_of(g, r);
+		ir_put_meta(&t, &have);
+		rt_puts(&t, ", its operands give ");
+		ir_put_meta(&t, m);
+		fail(g, r, err, "is %s", rt_str(&t));
+		rt_text_free(&t);
+		return false;
+	}
+	if (nnorm != n->nattr || (nnorm && memcmp(norm, ir_attr(g, n), sizeof *norm * (size_t)nnorm)))
+		return fail(g, r, err, "attributes are not in normal form");
+	return true;
+}
+
+static bool op_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	int64_t norm[3 * TJ_MAX_RANK];
+	int nnorm;
+	ir_meta m;
+	rt_err own = { 0 };
+	for (int k = 0; k < n->nsrc; k++) {
+		if (ir_src(g, n, k) >= r) return fail(g, r, err, "operand %d is not defined above", k);
+		src[k] = ir_meta_of(g, ir_src(g, n, k));
+	}
+	if (ir_infer((ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(g, n), &m, norm, &nnorm, want, &own) != TJ_OK)
+		return fail(g, r, err, "%s", own.message);
+	for (int k = 0; k < n->nsrc; k++)
+		if (want[k] != src[k].dtype)
+			return fail(g, r, err, "operand %d is %s, the op takes %s", k, tj_dtype_name((tj_dtype)src[k].dtype), tj_dtype_name((tj_dtype)want[k]));
+	return same_as_inferred(g, r, &m, norm, nnorm, err);
+}
+
+static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	if (n->op >= IR_OP_COUNT || n->dtype >= TJ_DTYPE_COUNT || n->rank > TJ_MAX_RANK) return fail(g, r, err, "no such op, dtype or rank");
+	if ((uint64_t)n->src + n->nsrc > g->refs.n || (uint64_t)n->attr + n->nattr > g->ints.n || (uint64_t)n->shape + n->rank > g->ints.n)
+		return fail(g, r, err, "operands, attributes or sizes lie outside the graph");
+	return n->op >= IR_OPS ? leaf_ok(g, r, err) : op_ok(g, r, src, want, err);
+}
+
+tj_status ir_verify(const ir_graph *g, rt_err *err)
+{
+	rt_err own = { 0 };
+	uint32_t most = 1;
+	bool ok = true;
+	if (!err) err = &own;
+	for (ir_ref r = 0; r < g->node.n; r++) most = ir_at(g, r)->nsrc > most ? ir_at(g, r)->nsrc : most;
+	ir_meta *src = rt_alloc((sizeof *src + 1) * most);
+	if (!src) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");
+	for (ir_ref r = 0; ok && r < g->node.n; r++) ok = node_ok(g, r, src, (uint8_t *)(src + most), err);
+	for (uint32_t i = 0; ok && i < g->out.n; i++)
+		if (g->out.v[i] >= g->node.n) {
+			rt_fail(err, TJ_ERR_STATE, "ret", "output %u is not a node", i);
+			ok = false;
+		}
+	rt_free(src);
+	return ok ? TJ_OK : err->code;
+}

@@ -49,6 +49,15 @@ gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
 	$(BUILD)/gen -c include/tj.h docs/OPS.md
 .PHONY: gen gen-check
 
+# ---- goldens: IR text and what passes make of it, in one file ----
+$(BUILD)/tjc: test/tjc.c $(BUILD)/libtj.a
+	$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+golden-check: $(BUILD)/tjc  ## run test/*/*.tj
+	test/golden.sh $(abspath $(BUILD)/tjc) $(T)
+golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
+	test/golden.sh $(abspath $(BUILD)/tjc) -w $(T)
+.PHONY: golden golden-check
+
 clean:  ## remove what was built
 	rm -rf $(BUILD)
 help:  ## this list

@@ -358,7 +358,7 @@ static bool shape_reshape(ask *q)
 {
 	int64_t have = 0, rest = 1, n = q->nattr;
 	int hole = -1;
-	int64_t dim[MAX_ATTR];
+	int64_t dim[MAX_ATTR] = { 0 };
 	rt_numel(q->src[0].rank, q->src[0].dim, &have);
 	for (int i = 0; i < n; i++) {
 		dim[i] = q->attr[i];
@@ -385,7 +385,7 @@ static bool shape_expand(ask *q)
 {
 	const ir_meta *x = &q->src[0];
 	int n = q->nattr, lead = n - x->rank;
-	int64_t dim[MAX_ATTR];
+	int64_t dim[MAX_ATTR] = { 0 };
 	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "fewer sizes than axes", "%d sizes", n);
 	for (int i = 0; i < n; i++) {
 		int64_t from = i < lead ? 1 : x->dim[i - lead];

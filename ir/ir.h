@@ -163,7 +163,8 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
-/* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified ---- */
+/* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified. Sites are borrowed: literals,
+ * or strings of the graph that was parsed, which then must stay. ---- */
 /* Copies what the outputs need (DCE). Fills map[old] = new when map is not NULL. */
 tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *err);
 /* The same, composites decomposed, unless claim says that the back end takes the node. */

@@ -71,11 +71,14 @@ static bool op_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_e
 	return same_as_inferred(g, r, &m, norm, nnorm, err);
 }
 
+/* Where nothing lies, the start may be anywhere. */
+static bool inside(uint32_t start, uint32_t n, uint32_t end) { return !n || (uint64_t)start + n <= end; }
+
 static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
 	if (n->op >= IR_OP_COUNT || n->dtype >= TJ_DTYPE_COUNT || n->rank > TJ_MAX_RANK) return fail(g, r, err, "no such op, dtype or rank");
-	if ((uint64_t)n->src + n->nsrc > g->refs.n || (uint64_t)n->attr + n->nattr > g->ints.n || (uint64_t)n->shape + n->rank > g->ints.n)
+	if (!inside(n->src, n->nsrc, g->refs.n) || !inside(n->attr, n->nattr, g->ints.n) || !inside(n->shape, n->rank, g->ints.n))
 		return fail(g, r, err, "operands, attributes or sizes lie outside the graph");
 	return n->op >= IR_OPS ? leaf_ok(g, r, err) : op_ok(g, r, src, want, err);
 }

@@ -1,0 +1,12 @@
+#!/bin/sh
+# golden.sh TJC [-w] [file...]: checks every golden file (or rewrites it with -w); a line ok or FAIL each.
+tjc=$1; shift
+mode=-g
+[ "$1" = -w ] && { mode=-w; shift; }
+cd "$(dirname "$0")/.." || exit 2
+[ $# -gt 0 ] || set -- $(find test -name '*.tj' | sort)
+bad=0
+for f in "$@"; do
+	if out=$("$tjc" $mode "$f" 2>&1); then echo "ok   $f"; else bad=1; echo "FAIL $f"; echo "$out"; fi
+done
+exit $bad

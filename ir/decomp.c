@@ -19,7 +19,8 @@ typedef struct made {
 	tj_dtype dtype; /* what it computes in */
 } made;
 
-/* ---- shorthand: ops at one site ---- */
+/* ---- shorthand: ops at one site. C leaves the order of arguments open and nodes are numbered in the order of calls: two
+ * arguments that both emit get a statement each. ---- */
 static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
 static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
@@ -57,7 +58,8 @@ static ir_ref mean_over(const made *m, ir_ref a, uint32_t axes, bool keepdim)
 {
 	if (a == IR_NONE) return a;
 	double n = (double)elements(m, a, axes);
-	return op2(m, IR_div, reduce(m, IR_sum, a, axes, keepdim), num(m, n));
+	ir_ref sum = reduce(m, IR_sum, a, axes, keepdim);
+	return op2(m, IR_div, sum, num(m, n));
 }
 
 /* ---- activations ---- */
@@ -67,7 +69,8 @@ static ir_ref silu(const made *m, ir_ref x) { return op2(m, IR_mul, x, op1(m, IR
 static ir_ref gelu(const made *m, ir_ref x)
 {
 	ir_ref e = op1(m, IR_erf, op2(m, IR_mul, x, num(m, 0.70710678118654752440)));
-	return op2(m, IR_mul, op2(m, IR_mul, x, num(m, 0.5)), op2(m, IR_add, e, num(m, 1)));
+	ir_ref half = op2(m, IR_mul, x, num(m, 0.5));
+	return op2(m, IR_mul, half, op2(m, IR_add, e, num(m, 1)));
 }
 
 /* (x / 2) * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
@@ -76,7 +79,8 @@ static ir_ref gelu_tanh(const made *m, ir_ref x)
 	ir_ref cube = op2(m, IR_mul, op2(m, IR_mul, x, x), x);
 	ir_ref inner = op2(m, IR_add, x, op2(m, IR_mul, cube, num(m, 0.044715)));
 	ir_ref t = op1(m, IR_tanh, op2(m, IR_mul, inner, num(m, 0.79788456080286535588)));
-	return op2(m, IR_mul, op2(m, IR_mul, x, num(m, 0.5)), op2(m, IR_add, t, num(m, 1)));
+	ir_ref half = op2(m, IR_mul, x, num(m, 0.5));
+	return op2(m, IR_mul, half, op2(m, IR_add, t, num(m, 1)));
 }
 
 /* ---- statistics ---- */
@@ -85,7 +89,8 @@ static ir_ref var(const made *m, ir_ref x, uint32_t axes, int64_t correction, bo
 	if (x == IR_NONE) return x;
 	int64_t n = elements(m, x, axes) - correction;
 	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true));
-	return op2(m, IR_div, reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim), num(m, n > 0 ? (double)n : 0));
+	ir_ref sum = reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim);
+	return op2(m, IR_div, sum, num(m, n > 0 ? (double)n : 0));
 }
 
 /* x - max along an axis. The largest of no elements is not asked for: x is empty then. */
@@ -112,18 +117,18 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 /* ---- norms, over the last axis ---- */
 static uint32_t last_axis(const made *m, ir_ref x) { return 1u << (rank_of(m, x) - 1); }
 
-static ir_ref layer_norm(const made *m, ir_ref x, ir_ref weight, ir_ref bias, ir_ref eps)
+static ir_ref layer_norm(made *m, ir_ref x, const ir_ref *rest)
 {
-	if (x == IR_NONE) return x;
+	ir_ref weight = enter(m, rest[0]), bias = enter(m, rest[1]), eps = enter(m, rest[2]);
 	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, last_axis(m, x), true));
 	ir_ref v = mean_over(m, op2(m, IR_mul, d, d), last_axis(m, x), true);
 	ir_ref y = op2(m, IR_mul, d, op1(m, IR_rsqrt, op2(m, IR_add, v, eps)));
 	return op2(m, IR_add, op2(m, IR_mul, y, weight), bias);
 }
 
-static ir_ref rms_norm(const made *m, ir_ref x, ir_ref weight, ir_ref eps)
+static ir_ref rms_norm(made *m, ir_ref x, const ir_ref *rest)
 {
-	if (x == IR_NONE) return x;
+	ir_ref weight = enter(m, rest[0]), eps = enter(m, rest[1]);
 	ir_ref v = mean_over(m, op2(m, IR_mul, x, x), last_axis(m, x), true);
 	return op2(m, IR_mul, op2(m, IR_mul, x, op1(m, IR_rsqrt, op2(m, IR_add, v, eps))), weight);
 }
@@ -167,8 +172,8 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
-	case IR_layer_norm: y = layer_norm(&m, x, enter(&m, src[1]), enter(&m, src[2]), enter(&m, src[3])); break;
-	case IR_rms_norm: y = rms_norm(&m, x, enter(&m, src[1]), enter(&m, src[2])); break;
+	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;
+	case IR_rms_norm: y = rms_norm(&m, x, src + 1); break;
 	case IR_cross_entropy: y = cross_entropy(&m, x, src[1]); break;
 	case IR_stack: return stack(&m, n->nsrc, src, attr[0]);
 	default: rt_fail(&g->err, TJ_ERR_ARG, ir_ops[n->op].name, "has no decomposition"); return IR_NONE;

@@ -169,7 +169,10 @@ static void put_row(rt_text *t, int *width, const char *const *cell)
 		if (n > width[i]) width[i] = n;
 		if (t && i + 1 < CELLS) rt_putf(t, "%-*s  ", width[i], cell[i]);
 	}
-	if (t) rt_putf(t, "%s\n", cell[CELLS - 1]);
+	if (!t) return;
+	rt_puts(t, cell[CELLS - 1]);
+	while (t->n && t->s[t->n - 1] == ' ') t->n--;
+	rt_puts(t, "\n");
 }
 
 static const char *opcode(const ir_node *n)

@@ -1,0 +1,406 @@
+/* A call: find the entry, run the body, seal and run what is pending, commit, hand the outputs over. */
+#include "jit/jit.h"
+
+enum { MARGIN = 8, MAX_DEPTH = 128, BODY_PAD = 1024 };
+
+/* ---- arguments ---- */
+static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(5, 6);
+static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *fmt, ...)
+{
+	rt_err e = { .code = code, .op = "call" };
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e.message, sizeof e.message, fmt, ap);
+	va_end(ap);
+	rt_hint(&e, "%s", hint ? hint : "");
+	jit_report(c, site, &e);
+	return code;
+}
+
+/* The list has nin tensors, none of them NULL. */
+static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list in)
+{
+	int n = 0;
+	if (!in) return refuse(c, site, TJ_ERR_ARG, "TJ_NONE is the empty list", "%s: the list of arguments is NULL", f->name);
+	for (; in[n] != TJ_END && n <= f->opts.nin; n++)
+		if (!in[n]) return refuse(c, site, TJ_ERR_ARG, "a tensor was not set, or an op before it failed", "%s: argument %d is NULL", f->name, n);
+	if (n == f->opts.nin) return TJ_OK;
+	return refuse(c, site, TJ_ERR_ARG, "TJ_LIST(a, b) ends the list by itself", "%s takes %d arguments, %s given", f->name, f->opts.nin,
+	              n > f->opts.nin ? "more are" : "fewer are");
+}
+
+static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
+
+static bool make_sig(jit_act *a, tj_tensor *const *in, gd_sig *s)
+{
+	uint32_t nscalar = 0;
+	for (const tj_scalar *p = a->scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
+	*s = (gd_sig){ .narg = (uint32_t)a->fn->opts.nin };
+	s->arg = rt_arena_alloc(&a->mem, (s->narg + 1) * sizeof *s->arg);
+	s->ints = rt_arena_alloc(&a->mem, (nscalar + 1) * sizeof *s->ints);
+	if (!s->arg || !s->ints) return false;
+	for (uint32_t i = 0; i < nscalar; i++) {
+		if (a->scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = a->scalars[i].i;
+		else s->nfloat = s->nfloat * 31 + i + 1; /* which of them are floats */
+	}
+	for (uint32_t i = 0; i < s->narg; i++) {
+		const tj_tensor *t = in[i];
+		if (rt_is_number(t)) s->arg[i].kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT;
+		else s->arg[i] = (gd_arg){ t->layout, t->flags & RT_CONSTANT ? t->seg : 0, t->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	}
+	return true;
+}
+
+/* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. */
+static tj_tensor *placeholder(jit_act *a, tj_tensor *t)
+{
+	if (rt_is_number(t) || t->kind == RT_CELL) return t;
+	tj_tensor *h = rt_handle(&a->ctx->rt, a->scope);
+	if (!h) return NULL;
+	*h = *t;
+	h->ctx = a->ctx;
+	h->flags &= (uint8_t)~RT_HEAP;
+	h->row_major = NULL;
+	rt_layout_ref(h->layout);
+	if (h->buf) rt_buffer_ref(h->buf);
+	return h;
+}
+
+/* ---- the activation ---- */
+static void end(tj_ctx *c)
+{
+	jit_act *a = &c->act;
+	rt_cache *cache = c->rt.cache;
+	jit_end_segments(a);
+	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
+	rt_recycle(&c->rt);
+	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
+	for (uint32_t i = 0; i < a->retained.n; i++) /* what never came to be */
+		if (a->retained.v[i]->t.kind == RT_PENDING) {
+			a->retained.v[i]->t.kind = RT_POISON;
+			a->retained.v[i]->t.layout = NULL;
+		}
+	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
+	a->hold.n = a->retained.n = a->released.n = a->assigned.n = a->sites.n = 0;
+	rt_arena_reset(&a->mem);
+	c->active = false;
+	tj_fn *f = a->fn;
+	if (a->entry) {
+		if (!atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
+		jit_entry_unref(a->entry);
+		a->entry = NULL;
+	}
+	atomic_fetch_sub(&f->running, 1);
+}
+
+void jit_abandon(tj_ctx *c)
+{
+	tj_fn *f = c->act.fn;
+	JIT_COUNT(f, failures);
+	jit_error(c, f->site, TJ_ERR_BODY, "call", "leave a body by returning from it", "a call of %s was left without returning (longjmp?)", f->name);
+	end(c);
+}
+
+/* Frames older than the call's own are outside its body. */
+jit_act *jit_active(tj_ctx *c)
+{
+	if (RT_LIKELY(!c->active)) return NULL;
+	if (RT_UNLIKELY((const char *)__builtin_frame_address(0) > c->act.frame)) {
+		jit_abandon(c);
+		return NULL;
+	}
+	return &c->act;
+}
+
+static tj_status begin(tj_ctx *c, tj_fn *f, const char *site, tj_tensor *const *in, const tj_scalar *scalars)
+{
+	jit_act *a = &c->act;
+	a->ctx = c;
+	a->fn = f;
+	a->serial = c->rt.serial + 1;
+	a->failed = false;
+	a->depth = 0;
+	a->scalars = scalars;
+	a->truth = NULL;
+	a->fresh = NULL;
+	a->entry = NULL;
+	a->ext.n = 0;
+	gd_sig sig;
+	atomic_fetch_add(&f->running, 1);
+	c->active = true;
+	a->scope = rt_scope_push(&c->rt, c, a->serial);
+	if (a->scope && rt_push(&a->sites, site) && make_sig(a, in, &sig)) a->entry = jit_find_entry(a, &sig, site);
+	if (!a->entry) {
+		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+		return TJ_ERR_NOMEM;
+	}
+	a->sites.n = 0; /* the outermost site is the reader's own */
+	jit_start_segment(a);
+	return TJ_OK;
+}
+
+/* ---- the body ---- */
+
+/* Runs the body well below the caller's frame, so that a frame tells whether it is inside. */
+static __attribute__((noinline)) void run_body(tj_fn *f, tj_tensor **out, tj_tensor *const *in)
+{
+	volatile char pad[BODY_PAD];
+	pad[0] = 0;
+	f->body(out, in, f->self);
+	pad[BODY_PAD - 1] = pad[0];
+}
+
+/* Room for the outputs with a margin behind it that shows writes beyond .nout. */
+static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
+{
+	size_t n = (size_t)f->opts.nout;
+	tj_tensor **out = rt_arena_alloc(&a->mem, (n + MARGIN) * sizeof *out);
+	for (size_t i = n; out && i < n + MARGIN; i++) out[i] = TJ_END;
+	return out;
+}
+
+static tj_status check_outputs(tj_ctx *c, const char *site, const tj_fn *f, tj_tensor *const *out)
+{
+	for (int i = f->opts.nout; i < f->opts.nout + MARGIN; i++)
+		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], .nout is %d", f->name, i, f->opts.nout);
+	for (int i = 0; i < f->opts.nout; i++)
+		if (!out[i]) return refuse(c, site, TJ_ERR_ARG, "set every out[]", "the body of %s did not set out[%d]", f->name, i);
+	return TJ_OK;
+}
+
+/* ---- the return ---- */
+static tj_tensor *output(jit_act *a, tj_scope *to, tj_tensor *t)
+{
+	tj_ctx *c = a->ctx;
+	const rt_layout *l = rt_is_number(t) ? NULL : t->layout;
+	rt_buffer *b = l ? t->buf : NULL;
+	void *data = l ? t->data : NULL;
+	if (!l) return t;
+	if (t->kind == RT_CELL) jit_take_cell(rt_held_of(t), &b, &data);
+	else {
+		if (t->kind == RT_PENDING && !jit_find_value(a, t, &l, &b, &data))
+			if (!jit_recover(a, t) || !jit_find_value(a, t, &l, &b, &data)) return NULL;
+		rt_buffer_ref(b);
+	}
+	tj_tensor *h = jit_new_value(c, to, rt_layout_ref(l), b, data);
+	if (h && t->kind != RT_PENDING && (t->flags & RT_CONSTANT)) {
+		h->flags |= RT_CONSTANT;
+		h->seg = t->seg;
+	}
+	return h;
+}
+
+/* Retained values get their data; they outlive the call. */
+static bool fill_retained(jit_act *a)
+{
+	for (uint32_t i = 0; i < a->retained.n; i++) {
+		tj_tensor *t = &a->retained.v[i]->t;
+		const rt_layout *l;
+		rt_buffer *b;
+		void *data;
+		if (t->kind != RT_PENDING) continue;
+		if (!jit_find_value(a, t, &l, &b, &data) && (!jit_recover(a, t) || !jit_find_value(a, t, &l, &b, &data))) return false;
+		t->layout = rt_layout_ref(l);
+		t->buf = rt_buffer_ref(b);
+		t->data = data;
+		t->kind = RT_VALUE;
+	}
+	return true;
+}
+
+static bool deliver(jit_act *a, tj_scope *to, tj_tensor *const *res, tj_tensor **out)
+{
+	int n = a->fn->opts.nout;
+	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)n + 1) * sizeof *made);
+	if (!made) return false;
+	for (int i = 0; i < n; i++)
+		if (!(made[i] = output(a, to, res[i]))) return false;
+	if (n) memcpy(out, made, (size_t)n * sizeof *out);
+	return true;
+}
+
+static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_tensor **user, tj_scope *to)
+{
+	tj_ctx *c = a->ctx;
+	rt_err err = { 0 };
+	tj_tensor **res = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *res);
+	if (!res) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (a->failed || check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
+	if (jit_admit_all(c, site, "return", a->fn->opts.nout, out, res) == JIT_POISON) return error_of(c);
+	bool hit = !a->fresh;
+	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
+	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
+	/* The outputs are snapshots of before the commit swaps buffers, of after it in value: versions were resolved above. */
+	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
+	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (jit_commit(a, &err) != TJ_OK) {
+		jit_report(c, site, &err);
+		return err.code;
+	}
+	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
+	if (hit) {
+		JIT_COUNT(a->fn, hits);
+		atomic_fetch_add_explicit(&a->entry->hits, 1, memory_order_relaxed);
+	}
+	return TJ_OK;
+}
+
+/* ---- outermost call ---- */
+static tj_status call_top(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, const char *frame)
+{
+	jit_act *a = &c->act;
+	tj_scope *to = c->rt.scope;
+	tj_status s = begin(c, f, site, in, scalars);
+	a->frame = frame;
+	if (s == TJ_OK) {
+		tj_tensor **made = make_outputs(a, f);
+		tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);
+		bool ok = made && args;
+		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, in[i])) != NULL;
+		if (ok) {
+			args[f->opts.nin] = TJ_END;
+			run_body(f, made, args);
+			s = finish(a, site, made, out, to);
+		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	}
+	if (s != TJ_OK) JIT_COUNT(f, failures);
+	end(c);
+	return s;
+}
+
+/* ---- a call in a body: traced through ---- */
+
+/* Values of the inner body live on in the caller's scope. */
+static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
+{
+	if (rt_is_number(t) || t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
+	tj_tensor *h = rt_handle(&c->rt, to);
+	if (!h) return NULL;
+	*h = *t;
+	h->ctx = c;
+	h->row_major = NULL;
+	if (t->kind == RT_PENDING) return h;
+	rt_layout_ref(h->layout);
+	rt_buffer_ref(h->buf);
+	return h;
+}
+
+static void hold(void *self, rt_buffer *b)
+{
+	jit_act *a = self;
+	if (!rt_push(&a->hold, b)) a->failed = true;
+}
+
+/* Versions of cells as they were at the start of a nested call that failed. */
+static void restore_versions(jit_act *a, const jit_assigned *was, uint32_t n)
+{
+	if (n) memcpy(a->assigned.v, was, n * sizeof *was);
+	a->assigned.n = n;
+}
+
+static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in)
+{
+	tj_ctx *c = a->ctx;
+	tj_scope *to = c->rt.scope, *own = rt_scope_push(&c->rt, c, a->serial);
+	tj_tensor **made = make_outputs(a, f), **res = rt_arena_alloc(&a->mem, ((size_t)f->opts.nout + 1) * sizeof *res);
+	tj_status s = own && made && res ? TJ_OK : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK) {
+		run_body(f, made, in);
+		s = a->failed ? error_of(c) : check_outputs(c, site, f, made);
+	}
+	if (s == TJ_OK && jit_admit_all(c, site, "return", f->opts.nout, made, res) == JIT_POISON) s = error_of(c);
+	for (int i = 0; s == TJ_OK && i < f->opts.nout; i++) {
+		tj_tensor *h = move_out(c, to, made[i]);
+		if (!h) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+		else res[i] = h;
+	}
+	while (own && c->rt.scope != to) rt_scope_pop(&c->rt, hold, a);
+	if (s == TJ_OK && f->opts.nout) memcpy(out, res, (size_t)f->opts.nout * sizeof *out);
+	return s;
+}
+
+static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars)
+{
+	tj_ctx *c = a->ctx;
+	bool failed = a->failed;
+	uint32_t nassigned = a->assigned.n;
+	const tj_scalar *outer = a->scalars;
+	if (a->depth == MAX_DEPTH) return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
+	jit_assigned *was = rt_arena_alloc(&a->mem, (nassigned + 1) * sizeof *was);
+	if (!was || !rt_push(&a->sites, site)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (nassigned) memcpy(was, a->assigned.v, nassigned * sizeof *was);
+	a->depth++;
+	a->scalars = scalars;
+	tj_status s = run_nested(a, site, f, out, in);
+	a->scalars = outer;
+	a->depth--;
+	a->sites.n--;
+	if (s != TJ_OK) {
+		restore_versions(a, was, nassigned);
+		a->failed = failed; /* the caller learns of it by the status, and may go on */
+	}
+	return s;
+}
+
+/* ---- the ways in ---- */
+tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+{
+	tj_ctx *c = jit_current();
+	if (!c) return TJ_ERR_STATE;
+	jit_act *a = jit_active(c);
+	if (!f) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
+	if (f->engine != c->engine) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
+	if (!out && f->opts.nout) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
+	tj_status s = check_list(c, site, f, in);
+	if (s != TJ_OK) return s;
+	tj_tensor **args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args);
+	if (!args) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	JIT_COUNT(f, calls);
+	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
+	else if (a) s = call_nested(a, site, f, out, in, scalars);
+	else s = call_top(c, site, f, out, args, scalars, (const char *)__builtin_frame_address(0) - BODY_PAD / 2);
+	rt_free(args);
+	return s;
+}
+
+tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
+
+tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *out = NULL;
+	if (!c) return jit_no_context();
+	if (f && f->opts.nout != 1) {
+		refuse(c, site, TJ_ERR_ARG, "tj_call() takes any number", "%s has %d outputs, tj_call1() wants one", f->name, f->opts.nout);
+		return &c->rt.poison;
+	}
+	return tj_call_ex_at(site, f, &out, in, NULL) == TJ_OK ? out : &c->rt.poison;
+}
+
+/* ---- scalars of the call ---- */
+static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kind kind)
+{
+	jit_act *a = jit_active(c);
+	int i = 0;
+	const tj_scalar *s = a ? a->scalars : NULL;
+	for (; s && s[i].kind != TJ_SCALAR_END; i++)
+		if (i == k && s[i].kind == kind) return &s[i];
+	jit_error(c, site, TJ_ERR_ARG, kind == TJ_SCALAR_I ? "arg_i" : "arg_f", "pass it with tj_call_ex() and TJ_SCALARS(TJ_F(x), TJ_I(n))",
+	          "the running call has no %s scalar %d", kind == TJ_SCALAR_I ? "int" : "float", k);
+	return NULL;
+}
+
+tj_tensor *tj_arg_f_at(const char *site, int k)
+{
+	tj_ctx *c = jit_current();
+	if (!c) return jit_no_context();
+	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
+	return s ? rt_number_f(s->f) : &c->rt.poison;
+}
+
+int64_t tj_arg_i_at(const char *site, int k)
+{
+	tj_ctx *c = jit_current();
+	const tj_scalar *s = c ? scalar(c, site, k, TJ_SCALAR_I) : NULL;
+	return s ? s->i : 0;
+}

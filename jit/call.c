@@ -1,7 +1,7 @@
 /* A call: find the entry, run the body, seal and run what is pending, commit, hand the outputs over. */
 #include "jit/jit.h"
 
-enum { MARGIN = 8, MAX_DEPTH = 128, BODY_PAD = 1024 };
+enum { MARGIN = 8, MAX_DEPTH = 128, BODY_PAD = 4096, FEW_ARGS = 16 };
 
 /* ---- arguments ---- */
 static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(5, 6);
@@ -353,13 +353,13 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	if (!out && f->opts.nout) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
 	tj_status s = check_list(c, site, f, in);
 	if (s != TJ_OK) return s;
-	tj_tensor **args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args);
-	if (!args) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	tj_tensor *few[FEW_ARGS + 1], **args = few;
+	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	JIT_COUNT(f, calls);
 	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
 	else if (a) s = call_nested(a, site, f, out, in, scalars);
 	else s = call_top(c, site, f, out, args, scalars, (const char *)__builtin_frame_address(0) - BODY_PAD / 2);
-	rt_free(args);
+	if (args != few) rt_free(args);
 	return s;
 }
 

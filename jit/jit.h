@@ -261,7 +261,6 @@ void jit_abandon(tj_ctx *c); /* ends a call whose body was left without returnin
 /* eager.c */
 tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 void jit_eager_free(struct jit_eager *t);
-void jit_eager_stats(struct jit_eager *t, rt_text *out);
 
 #define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
 

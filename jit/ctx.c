@@ -153,11 +153,11 @@ void tj_seed(tj_ctx *c, uint64_t seed)
 	c->rt.ordinal = 0;
 }
 
-tj_status tj_set_log(tj_ctx *c, const char *topics)
+tj_status tj_log_topics(tj_ctx *c, const char *topics)
 {
 	rt_err err = { 0 };
 	if (rt_log_parse(&c->engine->rt.log, topics, &err)) return TJ_OK;
-	jit_report(c, "tj_set_log", &err);
+	jit_report(c, "tj_log_topics", &err);
 	return err.code;
 }
 

@@ -58,6 +58,39 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(T)
 .PHONY: golden golden-check
 
+# ---- the two commands of the README ----
+deps:  ## install missing Debian packages (apt-get; sudo when not root)
+	@.ci/deps.sh
+demo: deps  ## install what is missing, build, train a character-level language model: make demo [TEXT=file] [STEPS=n]
+	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
+	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
+test: deps  ## install what is missing, build, run every test
+	@$(MAKE) --no-print-directory -s -j2 test-build san-build
+	@test/run.sh $(CHECKS) $(LONG)
+check: test-build  ## the tests of under a minute
+	@test/run.sh $(CHECKS)
+
+EXNAMES := hello fusion recompile branch weights errors
+CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
+         'goldens test/golden.sh $(abspath $(BUILD)/tjc)' \
+         'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
+         'lint test/lint.sh $(BUILD)/gen' \
+         'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c'
+LONG   =
+test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx
+$(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
+	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
+	$(CXX) -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+examples-out: $(EXAMPLES)  ## rewrite what the examples are expected to print
+	test/examples.sh -w $(BUILD)/examples $(EXNAMES)
+
+# ---- address and undefined-behaviour sanitizers over the unit tests ----
+san-build:
+	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
+san-tests: $(TESTS)
+.PHONY: deps demo test check test-build san-build san-tests examples-out
+
 clean:  ## remove what was built
 	rm -rf $(BUILD)
 help:  ## this list

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Runs the examples and compares what they print with test/examples/NAME.out:  test/examples.sh [-w] folder NAME...
+set -u
+write=
+[ "$1" = -w ] && write=1 && shift
+folder=$1
+shift
+passed=0 failed=0
+for name in "$@"; do
+	want=test/examples/$name.out
+	got=$("$folder/$name" 2>&1)
+	rc=$?
+	[ -n "$write" ] && printf '%s\n' "$got" >"$want"
+	if [ $rc -eq 0 ] && [ "$got" = "$(cat "$want")" ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL $name (exit status $rc)"
+		printf '%s\n' "$got" | diff "$want" - | head -20
+	fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

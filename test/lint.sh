@@ -1,0 +1,34 @@
+#!/bin/sh
+# Rules that a compiler does not check: includes point down, generated text is current, no mutable globals slip in.
+#   test/lint.sh build/gen
+set -u
+passed=0 failed=0
+rule() { # name, what was found (nothing is good)
+	if [ -z "$2" ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf 'FAIL %s\n%s\n' "$1" "$2"
+	fi
+}
+
+# A folder's files may include only what stands at or below its own level.
+up() { # folder, then the folders it must not include
+	d=$1
+	shift
+	for f in "$@"; do grep -nE "#include \"$f/" "$d"/*.[ch] "$d"/*.inc "$d"/*.def 2>/dev/null; done
+}
+rule 'runtime/ includes nothing above it' "$(up runtime ir guards lower jit codegen_llvm codegen_cuda)"
+rule 'ir/ includes only runtime/' "$(up ir guards lower jit codegen_llvm codegen_cuda)"
+rule 'guards/ never includes lower/' "$(up guards lower jit codegen_llvm codegen_cuda)"
+rule 'lower/ includes only ir/ and runtime/' "$(up lower guards jit codegen_llvm codegen_cuda)"
+rule 'code generators do not include jit/ or each other' "$(up codegen_llvm jit guards codegen_cuda)$(up codegen_cuda jit guards codegen_llvm)"
+rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
+rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit codegen_llvm 2>/dev/null)"
+
+rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
+rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit codegen_llvm examples test/unit 2>/dev/null | head -5)"
+rule 'the library prints to stdout nowhere and never exits' \
+	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm 2>/dev/null | grep -vE 'ir/gen\.c|_Static_assert' | head -5)"
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,328 @@
+/* Bad input: a clear error with file:line, nothing lost, and the context goes on working. */
+#include "test/kit.h"
+
+static void still_works(tj_ctx *c)
+{
+	assert_f32(tj_add(F32(c, 1, 2), tj_f(1)), 2, 3);
+	kit_ok(c);
+}
+
+static void wrong_shapes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	float v[12] = { 0 };
+	tj_matmul(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 4), v), tj_from_data(c, TJ_F32, TJ_SHAPE(3, 4), v));
+	kit_error(c, TJ_ERR_SHAPE, "f32[3,4]");
+	tj_add(F32(c, 1, 2), F32(c, 1, 2, 3));
+	kit_error(c, TJ_ERR_SHAPE, "f32[2]");
+	tj_reshape(F32(c, 1, 2), TJ_SHAPE(3));
+	kit_error(c, TJ_ERR_SHAPE, "");
+	tj_reshape(F32(c, 1, 2), NULL);
+	kit_error(c, TJ_ERR_ARG, "NULL");
+	tj_sum(F32(c, 1, 2), TJ_AXES(1), false);
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	tj_amax(tj_full(TJ_F32, TJ_SHAPE(0), tj_f(0)), TJ_ALL, false);
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	tj_mean(tj_full(TJ_I64, TJ_SHAPE(2), tj_i(0)), TJ_ALL, false);
+	kit_error(c, TJ_ERR_DTYPE, "");
+	still_works(c);
+	tj_close(c);
+}
+
+static void first_error_stays(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *bad = tj_add(F32(c, 1, 2), F32(c, 1, 2, 3));
+	assert_true(tj_is_poison(bad));
+	assert_true(tj_is_poison(tj_exp(tj_neg(bad))));
+	tj_matmul(tj_f(1), NULL);
+	assert_true(tj_item(bad) != tj_item(bad)); /* NaN */
+	assert_non_null(tj_data(bad));
+	kit_error(c, TJ_ERR_SHAPE, "f32[3]");
+	assert_string_equal(tj_last_error(c)->op, "add");
+	assert_int_equal(tj_check(c), TJ_OK);
+	still_works(c);
+	tj_close(c);
+}
+
+static void pair(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(in[0], in[1]);
+}
+static void lists(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "pair", pair, NULL, 2, 1);
+	tj_tensor *x = F32(c, 1, 2);
+	tj_call1(f, TJ_LIST(x, NULL));
+	kit_error(c, TJ_ERR_ARG, "argument 1 is NULL");
+	tj_call1(f, TJ_LIST(x));
+	kit_error(c, TJ_ERR_ARG, "takes 2 arguments, fewer");
+	tj_call1(f, TJ_LIST(x, x, x));
+	kit_error(c, TJ_ERR_ARG, "takes 2 arguments, more");
+	tj_call1(f, NULL);
+	kit_error(c, TJ_ERR_ARG, "NULL");
+	tj_call1(NULL, TJ_LIST(x));
+	kit_error(c, TJ_ERR_ARG, "NULL");
+	tj_cat(TJ_LIST(x, NULL), 0);
+	kit_error(c, TJ_ERR_ARG, "operand 1 is NULL");
+	tj_cat(TJ_NONE, 0);
+	kit_error(c, TJ_ERR_ARG, "empty");
+	tj_compile(c, NULL, NULL, NULL);
+	kit_error(c, TJ_ERR_ARG, "body is NULL");
+	still_works(c);
+	tj_close(c);
+}
+
+static void limits(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	float v = 0;
+	tj_from_data(c, TJ_F32, TJ_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40), &v);
+	kit_error(c, TJ_ERR_SHAPE, "fit");
+	tj_full(TJ_F32, TJ_SHAPE(INT64_C(1) << 62), tj_f(0));
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), &v);
+	kit_error(c, TJ_ERR_SHAPE, "16");
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), &v);
+	kit_ok(c);
+	tj_unsqueeze(t, 0);
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	tj_i((INT64_C(1) << 51) + 1);
+	kit_error(c, TJ_ERR_LIMIT, "2^51");
+	tj_from_data(c, (tj_dtype)77, TJ_SHAPE(1), &v);
+	kit_error(c, TJ_ERR_DTYPE, "77");
+	still_works(c);
+	tj_close(c);
+}
+
+static void use_after_pop(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .check = true));
+	tj_scope *sc = tj_push(c);
+	tj_tensor *t = F32(c, 1, 2), *kept = tj_escape(F32(c, 3));
+	tj_pop(sc);
+	for (int i = 0; i < 200; i++) F32(c, 1); /* the slot would be used again */
+	tj_neg(t);
+	kit_error(c, TJ_ERR_DEAD, "after its scope was popped");
+	assert_f32(tj_neg(kept), -3);
+	still_works(c);
+	tj_close(c);
+}
+
+static void foreign_context(void **s)
+{
+	(void)s;
+	tj_ctx *a = kit_open();
+	tj_tensor *x = F32(a, 1), *held = tj_retain(x);
+	tj_ctx *b = tj_ctx_clone(a);
+	tj_neg(x);
+	kit_error(b, TJ_ERR_FOREIGN, "another context");
+	assert_f32(tj_neg(held), -1); /* retained tensors belong to the engine */
+	tj_ctx *other = kit_open();
+	tj_neg(held);
+	kit_error(other, TJ_ERR_FOREIGN, "another engine");
+	still_works(other);
+	tj_close(other);
+	tj_ctx_use(a);
+	tj_release(held);
+	tj_close(b);
+	tj_ctx_use(a);
+	still_works(a);
+	tj_close(a);
+}
+
+static void too_many(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = out[1] = out[2] = in[0];
+}
+static void sets_nothing(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)out;
+	(void)in;
+	(void)self;
+}
+static void outputs(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 1), *out[2] = { x, x };
+	tj_call(kit_fn(c, "too_many", too_many, NULL, 1, 2), out, TJ_LIST(x));
+	kit_error(c, TJ_ERR_LIMIT, "out[2], .nout is 2");
+	assert_ptr_equal(out[0], x);
+	tj_call(kit_fn(c, "nothing", sets_nothing, NULL, 1, 2), out, TJ_LIST(x));
+	kit_error(c, TJ_ERR_ARG, "did not set out[0]");
+	still_works(c);
+	tj_close(c);
+}
+
+static jmp_buf away;
+static void jumps(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_add(in[0], tj_f(1));
+	tj_push(tj_ctx_current());
+	tj_mul(in[0], in[0]);
+	if (self) longjmp(away, 1);
+}
+static void long_jump(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *volatile f = kit_fn(c, "jumps", jumps, c, 1, 1);
+	tj_tensor *volatile x = F32(c, 1);
+	for (volatile int i = 0; i < 3; i++) {
+		if (!setjmp(away)) tj_call1(f, TJ_LIST(x));
+		if (i == 0) tj_neg(x);
+		if (i == 1) tj_push(c);
+		if (i == 2) tj_call1(f, TJ_NONE);
+		assert_int_equal(tj_check(c), TJ_ERR_BODY);
+		assert_non_null(strstr(tj_last_error(c)->message, "longjmp"));
+	}
+	still_works(c);
+	if (!setjmp(away)) tj_call1(f, TJ_LIST(x));
+	tj_close(c); /* with a call left open */
+}
+
+static void pops(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_pop(self);
+	out[0] = in[0];
+}
+static void scopes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_scope *sc = tj_push(c);
+	tj_tensor *x = F32(c, 1);
+	tj_call1(kit_fn(c, "pops", pops, sc, 1, 1), TJ_LIST(x));
+	assert_int_equal(tj_check(c), TJ_ERR_STATE); /* a body closes only its own scopes */
+	tj_pop(sc);
+	still_works(c);
+	tj_close(c);
+}
+
+static void writes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	float v = 3;
+	tj_write(self, &v, sizeof v);
+	out[0] = in[0];
+}
+static void cells(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *p = kit_param(c, 1), *x = F32(c, 1);
+	tj_assign(x, p);
+	kit_error(c, TJ_ERR_ARG, "only cells");
+	tj_assign(p, F32(c, 1, 2));
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	float v[2] = { 0 };
+	tj_write(p, v, sizeof v);
+	kit_error(c, TJ_ERR_SHAPE, "8 bytes");
+	tj_call1(kit_fn(c, "writes", writes, p, 1, 1), TJ_LIST(x));
+	kit_error(c, TJ_ERR_STATE, "in a body");
+	assert_f32(p, 1);
+	tj_release(x);
+	assert_int_equal(tj_check(c), TJ_ERR_STATE);
+	still_works(c);
+	tj_close(c);
+}
+
+static void faults(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	int64_t zero[2] = { 1, 0 }, far[1] = { -1 };
+	tj_tensor *z = tj_from_data(c, TJ_I64, TJ_SHAPE(2), zero);
+	tj_floor_divide(tj_i(7), z);
+	kit_error(c, TJ_ERR_DIV, "division by zero");
+	tj_index_select(F32(c, 1, 2), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), far));
+	kit_error(c, TJ_ERR_INDEX, "range");
+	still_works(c);
+	tj_close(c);
+}
+
+static void recurses(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	if (tj_call(*(tj_fn **)self, out, TJ_LIST(in[0])) != TJ_OK) out[0] = in[0];
+}
+static void endless_recursion(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = NULL;
+	f = kit_fn(c, "recurses", recurses, &f, 1, 1);
+	tj_call1(f, TJ_LIST(F32(c, 1)));
+	assert_int_equal(tj_check(c), TJ_ERR_LIMIT);
+	still_works(c);
+	tj_close(c);
+}
+
+static void no_context(void **s)
+{
+	(void)s;
+	tj_ctx *was = tj_ctx_use(NULL);
+	assert_true(tj_is_poison(tj_add(tj_f(1), tj_f(2))));
+	assert_true(tj_is_poison(tj_full(TJ_F32, TJ_0D, tj_f(1))));
+	assert_true(tj_item(tj_f(2)) != 2); /* NaN */
+	tj_ctx_use(was);
+}
+
+/* Thousands of calls with rotating shapes, failures and side exits. */
+static void churn_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	int i = *(int *)self;
+	tj_tensor *x = tj_mul(in[0], tj_f(i));
+	if (i % 7 == 0) x = tj_add(x, tj_full(TJ_F32, TJ_SHAPE(99), tj_f(0)));
+	if (i % 3 == 0) x = tj_neg(x);
+	if (i % 5 == 0) x = tj_truth(tj_gt(tj_sum(x, TJ_ALL, false), tj_f(0))) ? tj_exp(x) : tj_abs(x);
+	out[0] = x;
+}
+static long resident_kb(void)
+{
+	long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	if (!f || fscanf(f, "%*d %ld", &pages) != 1) pages = -1;
+	if (f) fclose(f);
+	return pages * 4;
+}
+static void churn(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	int i = 0;
+	tj_fn *f = tj_compile(c, churn_body, &i, TJ_OPTS(tj_compile_opts, .name = "churn", .nin = 1, .nout = 1, .max_entries = 4));
+	long before = 0;
+	float v[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	int calls = strcmp(kit_backend, "eval") ? 300 : 10000;
+	for (i = 0; i < calls; i++) {
+		tj_scope *sc = tj_push(c);
+		tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(1 + i % 6), v)));
+		tj_status st = tj_check(c);
+		assert_int_equal(st, i % 7 == 0 && 1 + i % 6 != 1 ? TJ_ERR_SHAPE : TJ_OK);
+		tj_pop(sc);
+		if (i == calls / 2) before = resident_kb();
+	}
+	assert_true(kit_stats(f).evictions > 0);
+	assert_true(resident_kb() - before < 8 << 10);
+	still_works(c);
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(limits),
+		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
+		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
+		cmocka_unit_test(no_context), cmocka_unit_test(churn),
+	};
+	KIT_RUN(tests);
+}

@@ -1,6 +1,7 @@
 /* dce: copies what the outputs need into a new graph.
  *
- * requires nothing; keeps slots, sites, the order of nodes; the result is simplified, since it is emitted anew
+ * requires nothing; keeps slots, sites, the order of nodes;
+ *          the result is simplified, since it is emitted anew
  *
  *   %0 = input f32[4] slot=0                 %0 = input f32[4] slot=0
  *   %1 = exp f32[4] %0              =>       %1 = neg f32[4] %0
@@ -31,7 +32,8 @@ tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *e
 	uint32_t n = from->node.n;
 	tj_status st = TJ_ERR_NOMEM;
 	bool *live = rt_arena_alloc(&mem, sizeof *live * n);
-	ir_ref *src = rt_arena_alloc(&mem, sizeof *src * (from->refs.n + 1)), *own = rt_arena_alloc(&mem, sizeof *own * n);
+	ir_ref *src = rt_arena_alloc(&mem, sizeof *src * (from->refs.n + 1));
+	ir_ref *own = rt_arena_alloc(&mem, sizeof *own * n);
 	if (!live || !src || !own) rt_fail(err, st, "dce", "out of memory");
 	else {
 		ir_live(from, live);

@@ -1,6 +1,7 @@
 /* decomp: composites into simpler ops.
  *
- * requires nothing; keeps slots, sites, outputs; the result is simplified and has no composite but those claimed
+ * requires nothing; keeps slots, sites, outputs; the result is simplified and has no composite but those
+ * claimed
  *
  *   %1 = softmax f32[8,64] %0 axis=1     =>     %1 = amax f32[8,1] %0 keepdim=1 axes=1
  *                                               %2 = sub f32[8,64] %0 %1
@@ -8,9 +9,10 @@
  *                                               %4 = sum f32[8,1] %3 keepdim=1 axes=1
  *                                               %5 = div f32[8,64] %3 %4
  *
- * These sequences are what the composites mean, bit for bit. A composite computes in at least f32 and rounds to its own
- * dtype once, at its end: enter() and leave() around each. Means are a sum by the tree and one division; var is two-pass
- * (the mean first, then the squares of the distances); softmax subtracts the maximum and divides truly. */
+ * These sequences are what the composites mean, bit for bit. A composite computes in at least f32 and rounds
+ * to its own dtype once, at its end: enter() and leave() around each. Means are a sum by the tree and one
+ * division; var is two-pass (the mean first, then the squares of the distances); softmax subtracts the
+ * maximum and divides truly. */
 #include "ir/ir.h"
 
 typedef struct made {
@@ -19,8 +21,8 @@ typedef struct made {
 	tj_dtype dtype; /* what it computes in */
 } made;
 
-/* ---- shorthand: ops at one site. C leaves the order of arguments open and nodes are numbered in the order of calls: two
- * arguments that both emit get a statement each. ---- */
+/* ---- shorthand: ops at one site. C leaves the order of arguments open and nodes are numbered in the order
+ * of calls: two arguments that both emit get a statement each. ---- */
 static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
 static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
@@ -140,7 +142,8 @@ static ir_ref cross_entropy(const made *m, ir_ref x, ir_ref target)
 	if (x == IR_NONE || target == IR_NONE) return IR_NONE;
 	int64_t n = ir_dims(m->g, ir_at(m->g, x))[0];
 	ir_ref column = ir_reshape(m->g, target, 2, (int64_t[]){ n, 1 }, m->site);
-	ir_ref picked = ir_emit(m->g, IR_gather, 2, (ir_ref[]){ log_softmax(m, x, 2), column }, 1, (int64_t[]){ 1 }, m->site);
+	ir_ref picked = ir_emit(m->g, IR_gather, 2, (ir_ref[]){ log_softmax(m, x, 2), column }, 1,
+	                        (int64_t[]){ 1 }, m->site);
 	return op1(m, IR_neg, mean_over(m, ir_reshape(m->g, picked, 1, &n, m->site), 1, false));
 }
 
@@ -182,10 +185,12 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 }
 
 /* ---- the pass ---- */
-static ir_ref take(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src, bool (*claim)(const ir_graph *g, ir_ref r))
+static ir_ref take(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src,
+                   bool (*claim)(const ir_graph *g, ir_ref r))
 {
 	bool composite = ir_ops[ir_at(from, r)->op].flags & IR_COMPOSITE;
-	return composite && !(claim && claim(from, r)) ? ir_decompose(to, from, r, src) : ir_copy(to, from, r, src);
+	return composite && !(claim && claim(from, r)) ? ir_decompose(to, from, r, src)
+	                                               : ir_copy(to, from, r, src);
 }
 
 static tj_status take_all(const ir_graph *from, ir_graph *to, const bool *live, ir_ref *map, ir_ref *src,
@@ -203,7 +208,8 @@ static tj_status take_all(const ir_graph *from, ir_graph *to, const bool *live, 
 	return TJ_OK;
 }
 
-tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err)
+tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r),
+                         rt_err *err)
 {
 	rt_arena mem = { 0 };
 	tj_status st = TJ_ERR_NOMEM;

@@ -1,8 +1,9 @@
-/* emit: the only way into a graph. An op is inferred, its operands are cast as promotion asks, then the node is folded
- * (fold.c), looked up among its equals (CSE), and appended only when it is new.
+/* emit: the only way into a graph. An op is inferred, its operands are cast as promotion asks, then the node
+ * is folded (fold.c), looked up among its equals (CSE), and appended only when it is new.
  *
- * A node under way lies at the tails of g->refs and g->ints; when it folds or has an equal, the tails are cut back.
- * Errors and want of memory: emit returns IR_NONE, g->err keeps the first; IR_NONE as an operand passes through. */
+ * A node under way lies at the tails of g->refs and g->ints; when it folds or has an equal, the tails are cut
+ * back. Errors and want of memory: emit returns IR_NONE, g->err keeps the first; IR_NONE as an operand passes
+ * through. */
 #include "ir/ir.h"
 
 static ir_ref fail(ir_graph *g, tj_status code, const char *op, const char *what, const char *site)
@@ -14,13 +15,17 @@ static ir_ref fail(ir_graph *g, tj_status code, const char *op, const char *what
 	return IR_NONE;
 }
 
-static ir_ref nomem(ir_graph *g, const char *site) { return fail(g, TJ_ERR_NOMEM, "graph", "out of memory", site); }
+static ir_ref nomem(ir_graph *g, const char *site)
+{
+	return fail(g, TJ_ERR_NOMEM, "graph", "out of memory", site);
+}
 
 /* ---- CSE ---- */
 /* What two equal nodes share, by content. */
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
-	uint64_t head = (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32;
+	uint64_t head =
+		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32;
 	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
 	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
 	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
@@ -30,8 +35,9 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 
 static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->nsrc == b->nsrc &&
-	       a->nattr == b->nattr && (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak &&
+	       a->nsrc == b->nsrc && a->nattr == b->nattr &&
+	       (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
 	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
 	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
 }
@@ -148,7 +154,8 @@ static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char 
 	return true;
 }
 
-static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, const int64_t *attr, const char *site)
+static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, const int64_t *attr,
+                   const char *site)
 {
 	int64_t norm[3 * TJ_MAX_RANK];
 	int nnorm = 0;
@@ -172,7 +179,8 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 	return append(g, &n);
 }
 
-ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site)
+ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr,
+               const char *site)
 {
 	operands o;
 	if (g->err.code != TJ_OK) return IR_NONE;
@@ -279,8 +287,14 @@ bool ir_ret(ir_graph *g, ir_ref r)
 }
 
 /* ---- shorthand ---- */
-ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site) { return ir_emit(g, op, 1, &a, 0, NULL, site); }
-ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site) { return ir_emit(g, op, 2, (ir_ref[]){ a, b }, 0, NULL, site); }
+ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site)
+{
+	return ir_emit(g, op, 1, &a, 0, NULL, site);
+}
+ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site)
+{
+	return ir_emit(g, op, 2, (ir_ref[]){ a, b }, 0, NULL, site);
+}
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site)
 {
 	return ir_emit(g, IR_cast, 1, &a, 1, (int64_t[]){ dtype }, site);

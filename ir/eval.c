@@ -1,8 +1,9 @@
-/* eval: what every op means, on plain host arrays. The oracle of the tests, the fallback, and the constant folder.
+/* eval: what every op means, on plain host arrays. The oracle of the tests, the fallback, and the constant
+ * folder.
  *
- * Written for obviousness: every function walks all indices of a shape with a cursor, finds each element by its
- * strides, and computes one scalar. Nothing here is fast, nothing depends on layout. Scalars are computed by
- * ir/math.inc (point.c), reductions by the tree (tree.c), composites by their decomposition. */
+ * Written for obviousness: every function walks all indices of a shape with a cursor, finds each element by
+ * its strides, and computes one scalar. Nothing here is fast, nothing depends on layout. Scalars are computed
+ * by ir/math.inc (point.c), reductions by the tree (tree.c), composites by their decomposition. */
 #include "ir/ir.h"
 
 typedef struct job {
@@ -121,7 +122,10 @@ static tj_status copy_out(const ir_value *from, const ir_value *out)
 }
 
 /* ---- element by element ---- */
-static bool divides(ir_op op) { return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod; }
+static bool divides(ir_op op)
+{
+	return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod;
+}
 
 static tj_status eval_point(job *j)
 {
@@ -147,7 +151,8 @@ static tj_status eval_cast(job *j)
 {
 	const ir_value *x = &j->src[0];
 	for (cursor c = over(x); c.more; next(&c))
-		store(j->out, c.count, ir_cast_scalar(load(x, offset(x, &c)), (tj_dtype)x->meta.dtype, (tj_dtype)j->out->meta.dtype));
+		store(j->out, c.count,
+		      ir_cast_scalar(load(x, offset(x, &c)), (tj_dtype)x->meta.dtype, (tj_dtype)j->out->meta.dtype));
 	return TJ_OK;
 }
 
@@ -161,7 +166,8 @@ static tj_status eval_view(job *j)
 	int64_t first = 0; /* element 0 of the view, in elements from x's */
 	switch (j->op) {
 	case IR_expand:
-		for (int i = 0; i < rank; i++) v.stride[i] = i < lead || x->meta.dim[i - lead] == 1 ? 0 : x->stride[i - lead];
+		for (int i = 0; i < rank; i++)
+			v.stride[i] = i < lead || x->meta.dim[i - lead] == 1 ? 0 : x->stride[i - lead];
 		break;
 	case IR_permute:
 		for (int i = 0; i < rank; i++) v.stride[i] = x->stride[attr[i]];
@@ -218,7 +224,10 @@ static ir_scalar reduce_f(ir_op op, const float *x, int64_t n, bool column)
 
 static ir_scalar reduce_d(ir_op op, const double *x, int64_t n, bool column)
 {
-	double (*f)(double, double) = op == IR_sum ? add_d : op == IR_prod ? mul_d : op == IR_amax ? max_d : min_d;
+	double (*f)(double, double) = op == IR_sum    ? add_d
+	                              : op == IR_prod ? mul_d
+	                              : op == IR_amax ? max_d
+	                                              : min_d;
 	return (ir_scalar){ .d = ir_tree_d(x, n, 1, f, op == IR_prod ? 1 : 0, column) };
 }
 
@@ -246,7 +255,8 @@ static bool beats(ir_op op, rt_class cls, ir_scalar a, ir_scalar b)
 	return op == IR_argmax ? x > y : x < y;
 }
 
-/* The elements of x at c, with axes lo..hi running: `row` gets them one after another, as float, double or int64_t. */
+/* The elements of x at c, with axes lo..hi running: `row` gets them one after another, as float, double or
+ * int64_t. */
 static void collect(const ir_value *x, const cursor *c, int lo, int hi, void *row)
 {
 	rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
@@ -305,8 +315,9 @@ static bool group_below(uint32_t set, int end, int *lo, int *hi)
 	return *lo < *hi;
 }
 
-/* Groups of adjacent reduced axes, innermost first, each a reduction of its own: by rows when it holds the last axis,
- * else by columns. An arg reduction has one group. Between groups the value keeps its rank, reduced axes having size 1. */
+/* Groups of adjacent reduced axes, innermost first, each a reduction of its own: by rows when it holds the
+ * last axis, else by columns. An arg reduction has one group. Between groups the value keeps its rank,
+ * reduced axes having size 1. */
 static tj_status eval_reduce(job *j)
 {
 	ir_value x = j->src[0];
@@ -339,7 +350,8 @@ static tj_status eval_reduce(job *j)
 
 /* ---- matmul: k in order; f32 in double, rounded once ---- */
 
-static ir_scalar dot(const ir_value *a, const ir_value *b, int64_t ao, int64_t as, int64_t bo, int64_t bs, int64_t n)
+static ir_scalar dot(const ir_value *a, const ir_value *b, int64_t ao, int64_t as, int64_t bo, int64_t bs,
+                     int64_t n)
 {
 	double sum = 0;
 	uint64_t isum = 0;
@@ -382,8 +394,9 @@ static tj_status eval_matmul(job *j)
 		int64_t ao = offset_broadcast(&lead_a, &c), bo = offset_broadcast(&lead_b, &c);
 		for (int64_t m = 0; m < dim[batch]; m++)
 			for (int64_t n = 0; n < dim[batch + 1]; n++)
-				store(j->out, at++, dot(&a, &b, ao + m * a.stride[ra - 2], a.stride[ra - 1], bo + n * b.stride[rb - 1], b.stride[rb - 2],
-				                        a.meta.dim[ra - 1]));
+				store(j->out, at++,
+				      dot(&a, &b, ao + m * a.stride[ra - 2], a.stride[ra - 1], bo + n * b.stride[rb - 1],
+				          b.stride[rb - 2], a.meta.dim[ra - 1]));
 	}
 	return TJ_OK;
 }
@@ -468,8 +481,12 @@ static tj_status eval_create(job *j)
 		if (j->op == IR_full) v = load(&j->src[0], 0);
 		else if (j->op == IR_eye) v = ir_cast_scalar((ir_scalar){ .i = c.at[0] == c.at[1] }, TJ_I64, t);
 		else if (j->op == IR_arange)
-			v = ir_cast_scalar((ir_scalar){ .i = (int64_t)((uint64_t)j->attr[1] + (uint64_t)c.count * (uint64_t)j->attr[3]) }, TJ_I64, t);
-		else v = ir_random(j->op, t, (uint64_t)load(&j->src[0], 0).i, (uint64_t)load(&j->src[1], 0).i, (uint64_t)c.count);
+			v = ir_cast_scalar((ir_scalar){ .i = (int64_t)((uint64_t)j->attr[1] +
+			                                                (uint64_t)c.count * (uint64_t)j->attr[3]) },
+			                   TJ_I64, t);
+		else
+			v = ir_random(j->op, t, (uint64_t)load(&j->src[0], 0).i, (uint64_t)load(&j->src[1], 0).i,
+			              (uint64_t)c.count);
 		store(j->out, c.count, v);
 	}
 	return TJ_OK;
@@ -528,10 +545,11 @@ static tj_status run(job *j)
 	}
 }
 
-tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out, const ir_eval_opts *o,
-                     const char *site, rt_err *err)
+tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
+                     const ir_eval_opts *o, const char *site, rt_err *err)
 {
-	ir_meta small[8] = { { 0 } }, *meta = nsrc > (int)RT_COUNT(small) ? rt_alloc(sizeof *meta * (size_t)nsrc) : small;
+	ir_meta small[8] = { { 0 } }, *meta = small;
+	if (nsrc > (int)RT_COUNT(small)) meta = rt_alloc(sizeof *meta * (size_t)nsrc);
 	if (!meta) return rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
 	for (int k = 0; k < nsrc; k++) meta[k] = src[k].meta;
 	tj_status st = ir_infer(op, nsrc, meta, nattr, attr, &out->meta, NULL, NULL, NULL, err);
@@ -648,8 +666,8 @@ static tj_status eval_nodes(state *s, void *const *out)
 	return st;
 }
 
-tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given, void *const *out,
-                  const ir_eval_opts *o, rt_err *err)
+tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
+                  void *const *out, const ir_eval_opts *o, rt_err *err)
 {
 	rt_arena mem = { 0 };
 	uint32_t n = g->node.n;

@@ -3,30 +3,34 @@
  *   %1 = const f32[] 0x1p+0
  *   %2 = mul f32[4] %0 %1            =>      %0
  *
- * WHAT A RULE MUST KEEP. The value of every element, bit for bit; NaNs count as one, signed zeros do not. So x*1, x/1,
- * x-0 (+0.0 only: x - -0.0 turns -0.0 into +0.0), x + -0.0 (and not x+0), double negation. There is no rule for x*0
- * (NaN, inf, -0.0), x-x, x/x (inf, NaN, 0), x+0, for other orders of a sum or product, for a*b+c as one rounding, for
- * sqrt(x)^2, for pow(x, 0.5): each changes some value. The result keeps dtype, shape, and whether it is a number (weak):
- * like() puts a cast or an expand around a simpler operand that differs in those.
+ * WHAT A RULE MUST KEEP. The value of every element, bit for bit; NaNs count as one, signed zeros do not. So
+ * x*1, x/1, x-0 (+0.0 only: x - -0.0 turns -0.0 into +0.0), x + -0.0 (and not x+0), double negation. There is
+ * no rule for x*0 (NaN, inf, -0.0), x-x, x/x (inf, NaN, 0), x+0, for other orders of a sum or product, for
+ * a*b+c as one rounding, for sqrt(x)^2, for pow(x, 0.5): each changes some value. The result keeps dtype,
+ * shape, and whether it is a number (weak): like() puts a cast or an expand around a simpler operand that
+ * differs in those.
  *
- * Casts. cast(cast(x, B), C) is cast(x, C) when x's dtype A embeds in B, except A an integer, B a float, C an integer:
- * a float saturates on its way to C where an integer wraps, so there A must embed in C as well. f32 -> i32 -> f32 has
- * no rule (it truncates), i64 -> f64 -> i64 has none (it rounds).
+ * Casts. cast(cast(x, B), C) is cast(x, C) when x's dtype A embeds in B, except A an integer, B a float, C an
+ * integer: a float saturates on its way to C where an integer wraps, so there A must embed in C as well. f32
+ * -> i32 -> f32 has no rule (it truncates), i64 -> f64 -> i64 has none (it rounds).
  *
- * Constants. A POINT op of constants is computed by the evaluator, which is the meaning of the op. An op that would
- * fault (integer division by zero) stays: whether it faults, and whether it is demanded, is known at run time only.
- * Through library nodes nothing is folded. Data beyond FOLD_MAX elements stays as it is: it would be stored twice.
+ * Constants. A POINT op of constants is computed by the evaluator, which is the meaning of the op. An op that
+ * would fault (integer division by zero) stays: whether it faults, and whether it is demanded, is known at
+ * run time only. Through library nodes nothing is folded. Data beyond FOLD_MAX elements stays as it is: it
+ * would be stored twice.
  *
- * Views. Some spellings are written as one: transpose as permute, squeeze and unsqueeze as reshape, full as a constant or
- * an expand. Then views of the same kind compose. Slices of slices on one axis compose; on different axes they stay.
+ * Views. Some spellings are written as one: transpose as permute, squeeze and unsqueeze as reshape, full as a
+ * constant or an expand. Then views of the same kind compose. Slices of slices on one axis compose; on
+ * different axes they stay.
  *
- * WHY IT ENDS. Folding happens once for a node, when it is emitted, with operands that are folded already. A rule either
- * returns an earlier node, or emits nodes in its place. Each of these is of a smaller kind (transpose < nothing that a rule
- * turns back: no rule makes a transpose, squeeze, unsqueeze or full), or has operands that lie strictly earlier (views of
- * views, casts of casts), or is a leaf. Operand numbers cannot fall for ever.
+ * WHY IT ENDS. Folding happens once for a node, when it is emitted, with operands that are folded already. A
+ * rule returns an earlier node, or emits others in its place, and these are of three kinds: leaves, which no
+ * rule looks at; another spelling, and no rule makes a transpose, squeeze, unsqueeze or full, so that a node
+ * is respelled once; the same op on an operand of its operand (views of views, casts of casts), and operand
+ * numbers cannot fall for ever. The cast and the expand of like() are the last that happens to a node.
  *
- * TURNING IT OFF. Graphs with g->raw set are appended as written. Rules count how often they fired, over the process, for
- * the test that fails when a rule was never used. */
+ * TURNING IT OFF. Graphs with g->raw set are appended as written. Rules count how often they fired, over the
+ * process, for the test that fails when a rule was never used. */
 #include "ir/ir.h"
 
 enum { FOLD_MAX = 1024 };
@@ -61,7 +65,8 @@ static bool is_value(const ir_graph *g, const ir_node *n, double value)
 
 static bool same_dims(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->rank == b->rank && (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
+	return a->rank == b->rank &&
+	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
 }
 
 static int64_t count(const ir_graph *g, const ir_node *n)
@@ -120,7 +125,8 @@ static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool spla
 	if (n->nattr) memcpy(attr, ir_attr(g, n), sizeof *attr * n->nattr);
 	rt_numel(splat ? 0 : m->rank, m->dim, &numel);
 	out.data = rt_alloc((size_t)numel * 8);
-	if (out.data && ir_eval_op((ir_op)n->op, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
+	if (out.data &&
+	    ir_eval_op((ir_op)n->op, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
 		if (!splat) r = ir_data_(g, m, out.data, n->site);
 		else { /* one element makes a 0-d constant: give it the shape */
 			r = ir_data_(g, &(ir_meta){ .dtype = m->dtype }, out.data, n->site);
@@ -154,10 +160,12 @@ static ir_ref const_view(ir_graph *g, const ir_node *n)
 	if (!(ir_ops[n->op].flags & IR_VIEW) || !all_constant(g, n)) return IR_NONE;
 	const ir_node *x = arg(g, n, 0);
 	ir_meta m = shape_of(g, n);
-	if (x->op == IR_data) return count(g, n) > FOLD_MAX || count(g, x) > FOLD_MAX ? IR_NONE : compute(g, n, &m, false);
+	if (x->op == IR_data)
+		return count(g, n) > FOLD_MAX || count(g, x) > FOLD_MAX ? IR_NONE : compute(g, n, &m, false);
 	ir_scalar v = ir_const_value(g, x);
 	if (!rt_is_float((tj_dtype)m.dtype)) return ir_const_i(g, (tj_dtype)m.dtype, m.rank, m.dim, v.i);
-	return ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, rt_dtype_class((tj_dtype)m.dtype) == RT_F ? (double)v.f : v.d);
+	return ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim,
+	                  rt_dtype_class((tj_dtype)m.dtype) == RT_F ? (double)v.f : v.d);
 }
 
 /* ---- spellings ---- */
@@ -210,11 +218,15 @@ static bool moves_nothing(const ir_graph *g, const ir_node *n)
 /* a view that changes nothing(x) -> x */
 static ir_ref view_same(ir_graph *g, const ir_node *n)
 {
-	if (!(ir_ops[n->op].flags & IR_VIEW) || !same_dims(g, n, arg(g, n, 0)) || !moves_nothing(g, n)) return IR_NONE;
+	if (!(ir_ops[n->op].flags & IR_VIEW) || !same_dims(g, n, arg(g, n, 0)) || !moves_nothing(g, n))
+		return IR_NONE;
 	return like(g, n, ir_src(g, n, 0));
 }
 
-static bool twice(const ir_graph *g, const ir_node *n, ir_op op) { return n->op == op && arg(g, n, 0)->op == op; }
+static bool twice(const ir_graph *g, const ir_node *n, ir_op op)
+{
+	return n->op == op && arg(g, n, 0)->op == op;
+}
 
 /* reshape(reshape(x)) -> reshape(x) */
 static ir_ref reshape_reshape(ir_graph *g, const ir_node *n)
@@ -342,7 +354,10 @@ static ir_ref add_negzero(ir_graph *g, const ir_node *n)
 }
 
 /* neg(neg(x)) -> x */
-static ir_ref neg_neg(ir_graph *g, const ir_node *n) { return twice(g, n, IR_neg) ? ir_src(g, arg(g, n, 0), 0) : IR_NONE; }
+static ir_ref neg_neg(ir_graph *g, const ir_node *n)
+{
+	return twice(g, n, IR_neg) ? ir_src(g, arg(g, n, 0), 0) : IR_NONE;
+}
 
 /* bitwise_not(bitwise_not(x)) -> x; logical_not(logical_not(x)) -> x, which is bool */
 static ir_ref not_not(ir_graph *g, const ir_node *n)

@@ -1,4 +1,5 @@
-/* Build-time: writes what people read of ops.def between markers: the op section of include/tj.h and docs/OPS.md.
+/* Build-time: writes what people read of ops.def between markers: the op section of include/tj.h and
+ * docs/OPS.md.
  *
  *   gen [-c] include/tj.h docs/OPS.md        -c: change nothing, fail when a file differs
  */
@@ -29,7 +30,8 @@ static const struct class {
 	{ "AXES", "tj_tensor *x, tj_dims axes", "x, axes" },
 	{ "AXIS", "tj_tensor *x, int axis", "x, axis" },
 	{ "AXIS2", "tj_tensor *x, int a, int b", "x, a, b" },
-	{ "SLICE", "tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step", "x, axis, start, stop, step" },
+	{ "SLICE", "tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step",
+	  "x, axis, start, stop, step" },
 	{ "LIST", "tj_list list, int axis", "list, axis" },
 	{ "REDUCE", "tj_tensor *x, tj_dims axes, bool keepdim", "x, axes, keepdim" },
 	{ "ARG", "tj_tensor *x, int64_t axis, bool keepdim", "x, axis, keepdim" },
@@ -97,7 +99,8 @@ static char *slurp(const char *path)
 }
 
 /* The file with what lies between the lines of the two markers replaced. */
-static char *splice(const char *old, const char *path, const char *begin, const char *end, void (*body)(FILE *f))
+static char *splice(const char *old, const char *path, const char *begin, const char *end,
+                    void (*body)(FILE *f))
 {
 	const char *b = strstr(old, begin), *e = b ? strstr(b, end) : NULL;
 	if (!b || !e) die("has no markers", path);

@@ -1,11 +1,13 @@
-/* infer: the dtype and the shape of a result, from operands and attributes. Checks all that does not depend on data.
+/* infer: the dtype and the shape of a result, from operands and attributes. Checks all that does not depend
+ * on data.
  *
- * TYPE RULES (docs/OPS.md has them as a table) give the dtype that each operand is to be cast to and the result's.
- * SHAPE RULES give the result's sizes and bring the attributes into normal form: axes counted from the front, sizes
- * in place of -1, lists of axes sorted. A normal form is itself a valid attribute of the same meaning.
+ * TYPE RULES (docs/OPS.md has them as a table) give the dtype that each operand is to be cast to and the
+ * result's. SHAPE RULES give the result's sizes and bring the attributes into normal form: axes counted from
+ * the front, sizes in place of -1, lists of axes sorted. A normal form is itself a valid attribute of the
+ * same meaning.
  *
- * Promotion is PyTorch's: operands fall into three groups, tensors with axes, 0-d tensors, and numbers. A lower group
- * matters only where its category (bool < integer < float) is higher. */
+ * Promotion is PyTorch's: operands fall into three groups, tensors with axes, 0-d tensors, and numbers. A
+ * lower group matters only where its category (bool < integer < float) is higher. */
 #include "ir/ir.h"
 #include "ir/rules.h"
 
@@ -55,13 +57,15 @@ static bool fail(const ask *q, tj_status code, const char *what, const char *det
 	vsnprintf(buf, sizeof buf, detail, ap);
 	va_end(ap);
 	put_operands(&t, q);
-	rt_fail(q->err, code, q->info->name, "%s%s%s%s%s%s", what, t.n ? ": " : "", rt_str(&t), buf[0] ? " (" : "", buf, buf[0] ? ")" : "");
+	rt_fail(q->err, code, q->info->name, "%s%s%s%s%s%s", what, t.n ? ": " : "", rt_str(&t),
+	        buf[0] ? " (" : "", buf, buf[0] ? ")" : "");
 	rt_text_free(&t);
 	return false;
 }
 
 /* ---- promotion ---- */
-static tj_dtype larger(tj_dtype a, tj_dtype b) { return a > b ? a : b; } /* the enum is in order of promotion */
+/* The enum is in order of promotion. */
+static tj_dtype larger(tj_dtype a, tj_dtype b) { return a > b ? a : b; }
 
 /* b matters only where its category is higher. -1: none. */
 static int combine(int a, int b)
@@ -162,7 +166,8 @@ static bool type_bits(ask *q)
 static bool type_integer(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc);
-	if (rt_dtype_cat(t) != RT_INT) return refuse(q, "integers are needed", "cast it first: tj_cast(x, TJ_I32)");
+	if (rt_dtype_cat(t) != RT_INT)
+		return refuse(q, "integers are needed", "cast it first: tj_cast(x, TJ_I32)");
 	return same_for_all(q, t);
 }
 
@@ -201,7 +206,8 @@ static bool type_random(ask *q)
 {
 	if (!type_attr(q)) return false;
 	want_all(q, TJ_I64);
-	return rt_is_float((tj_dtype)q->out->dtype) || refuse(q, "a float is needed", "ask for TJ_F32 and cast the result");
+	return rt_is_float((tj_dtype)q->out->dtype) ||
+	       refuse(q, "a float is needed", "ask for TJ_F32 and cast the result");
 }
 
 static bool type_full(ask *q)
@@ -211,7 +217,10 @@ static bool type_full(ask *q)
 	return true;
 }
 
-static bool type_same(ask *q) { return same_for_all(q, q->src[0].weak ? settled((tj_dtype)q->src[0].dtype) : (tj_dtype)q->src[0].dtype); }
+static bool type_same(ask *q)
+{
+	return same_for_all(q, q->src[0].weak ? settled((tj_dtype)q->src[0].dtype) : (tj_dtype)q->src[0].dtype);
+}
 
 static bool type_sum(ask *q)
 {
@@ -237,7 +246,8 @@ static bool type_index(ask *q) { return type_same(q) && index_ok(q, 1); }
 
 static bool type_loss(ask *q)
 {
-	if (!rt_is_float((tj_dtype)q->src[0].dtype)) return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
+	if (!rt_is_float((tj_dtype)q->src[0].dtype))
+		return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
 	return type_index(q);
 }
 
@@ -270,7 +280,8 @@ static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
 {
 	int n = rank ? rank : 1;
 	*axis = 0;
-	if (a < -n || a >= n) return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank);
+	if (a < -n || a >= n)
+		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank);
 	*axis = a < 0 ? a + n : a;
 	return true;
 }
@@ -314,8 +325,10 @@ static bool broadcast(const ask *q, int *rank, int64_t *dim, int mrank, const in
 	for (int i = 1; i <= n; i++) {
 		int64_t a = i <= *rank ? dim[*rank - i] : 1, b = i <= mrank ? mdim[mrank - i] : 1;
 		if (a != b && a != 1 && b != 1) {
-			fail(q, TJ_ERR_SHAPE, "shapes do not broadcast", "%lld and %lld on axis %d", (long long)a, (long long)b, n - i);
-			rt_hint(q->err, "sizes must be equal or 1, counted from the last axis; see tj_unsqueeze() and tj_transpose()");
+			fail(q, TJ_ERR_SHAPE, "shapes do not broadcast", "%lld and %lld on axis %d", (long long)a,
+			     (long long)b, n - i);
+			rt_hint(q->err, "sizes must be equal or 1, counted from the last axis; see tj_unsqueeze() and "
+			                "tj_transpose()");
 			return false;
 		}
 		out[n - i] = a == 1 ? b : a;
@@ -328,7 +341,8 @@ static bool broadcast(const ask *q, int *rank, int64_t *dim, int mrank, const in
 static bool sizes_ok(const ask *q, int n, const int64_t *dim)
 {
 	for (int i = 0; i < n; i++)
-		if (dim[i] < 0) return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i);
+		if (dim[i] < 0)
+			return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i);
 	return true;
 }
 
@@ -351,7 +365,8 @@ static bool shape_broadcast(ask *q)
 static bool shape_axis(ask *q)
 {
 	int64_t a;
-	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && shape_from(q, q->src[0].rank, q->src[0].dim);
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) &&
+	       shape_from(q, q->src[0].rank, q->src[0].dim);
 }
 
 static bool shape_reshape(ask *q)
@@ -362,7 +377,8 @@ static bool shape_reshape(ask *q)
 	rt_numel(q->src[0].rank, q->src[0].dim, &have);
 	for (int i = 0; i < n; i++) {
 		dim[i] = q->attr[i];
-		if (dim[i] == -1 && hole >= 0) return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i);
+		if (dim[i] == -1 && hole >= 0)
+			return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i);
 		if (dim[i] == -1) {
 			hole = i;
 			dim[i] = 1;
@@ -370,9 +386,11 @@ static bool shape_reshape(ask *q)
 	}
 	if (!sizes_ok(q, (int)n, dim)) return false;
 	if (!rt_numel((int)n, dim, &rest)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
-	if (hole >= 0 && rest == 0) return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
+	if (hole >= 0 && rest == 0)
+		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
 	if (hole >= 0 ? have % rest != 0 : have != rest) {
-		fail(q, TJ_ERR_SHAPE, "number of elements differs", "%lld and %lld", (long long)have, (long long)rest);
+		fail(q, TJ_ERR_SHAPE, "number of elements differs", "%lld and %lld", (long long)have,
+		     (long long)rest);
 		rt_hint(q->err, "the product of the sizes must stay the same; one size may be -1");
 		return false;
 	}
@@ -391,7 +409,8 @@ static bool shape_expand(ask *q)
 		int64_t from = i < lead ? 1 : x->dim[i - lead];
 		dim[i] = q->attr[i] == -1 && i >= lead ? from : q->attr[i];
 		if (dim[i] != from && from != 1)
-			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be expanded", "axis %d: %lld to %lld", i, (long long)from, (long long)dim[i]);
+			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be expanded", "axis %d: %lld to %lld", i,
+			            (long long)from, (long long)dim[i]);
 	}
 	if (!sizes_ok(q, n, dim)) return false;
 	for (int i = 0; i < n; i++) put(q, dim[i]);
@@ -420,7 +439,8 @@ static bool shape_permute(ask *q)
 static bool shape_transpose(ask *q)
 {
 	int64_t a, b;
-	if (!axis_in(q, q->attr[0], q->src[0].rank, &a) || !axis_in(q, q->attr[1], q->src[0].rank, &b)) return false;
+	if (!axis_in(q, q->attr[0], q->src[0].rank, &a) || !axis_in(q, q->attr[1], q->src[0].rank, &b))
+		return false;
 	put(q, a < b ? a : b);
 	put(q, a < b ? b : a);
 	shape_from(q, q->src[0].rank, q->src[0].dim);
@@ -439,7 +459,9 @@ static bool shape_squeeze(ask *q)
 	if (!axes_in(q, 0, x->rank, &set)) return false;
 	for (int i = 0; i < x->rank; i++) {
 		if (!(set >> i & 1) || (x->dim[i] != 1 && q->nattr == 0)) dim[n++] = x->dim[i];
-		else if (x->dim[i] != 1) return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be dropped", "axis %d: %lld", i, (long long)x->dim[i]);
+		else if (x->dim[i] != 1)
+			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be dropped", "axis %d: %lld", i,
+			            (long long)x->dim[i]);
 		else put(q, i);
 	}
 	return shape_from(q, n, dim);
@@ -471,7 +493,8 @@ static bool shape_slice(ask *q)
 	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
 	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
 	int64_t size = x->dim[axis];
-	int64_t start = clamp_end(q->attr[1], size, step > 0, true), stop = clamp_end(q->attr[2], size, step > 0, false);
+	int64_t start = clamp_end(q->attr[1], size, step > 0, true),
+			stop = clamp_end(q->attr[2], size, step > 0, false);
 	if (step > 0 && stop > start) n = (stop - start - 1) / step + 1;
 	if (step < 0 && stop < start) n = (start - stop - 1) / -step + 1;
 	if (n <= 1) step = 1;
@@ -505,12 +528,15 @@ static bool shape_cat(ask *q)
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &axis)) return false;
 	for (int k = 0; k < q->nsrc; k++) {
 		const ir_meta *x = &q->src[k];
-		if (x->rank != q->src[0].rank) return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
+		if (x->rank != q->src[0].rank)
+			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
 		for (int i = 0; i < x->rank; i++)
 			if (i != axis && x->dim[i] != q->src[0].dim[i])
-				return fail(q, TJ_ERR_SHAPE, "sizes differ off the joined axis", "axis %d: %lld and %lld, operand %d", i,
-				            (long long)q->src[0].dim[i], (long long)x->dim[i], k);
-		if (__builtin_add_overflow(sum, x->dim[axis], &sum)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+				return fail(q, TJ_ERR_SHAPE, "sizes differ off the joined axis",
+				            "axis %d: %lld and %lld, operand %d", i, (long long)q->src[0].dim[i],
+				            (long long)x->dim[i], k);
+		if (__builtin_add_overflow(sum, x->dim[axis], &sum))
+			return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	}
 	shape_from(q, q->src[0].rank, q->src[0].dim);
 	q->out->dim[axis] = sum;
@@ -598,8 +624,11 @@ static bool shape_matmul(ask *q)
 	int64_t ka = a->dim[a->rank - 1], kb = b->dim[b->rank == 1 ? 0 : b->rank - 2];
 	if (ka != kb) {
 		fail(q, TJ_ERR_SHAPE, "inner dimensions differ", "%lld and %lld", (long long)ka, (long long)kb);
-		if (b->rank >= 2 && b->dim[b->rank - 1] == ka) rt_hint(q->err, "the right operand looks transposed; see tj_transpose()");
-		else rt_hint(q->err, "the last axis of the left operand must have the size of the right one's last but one");
+		if (b->rank >= 2 && b->dim[b->rank - 1] == ka)
+			rt_hint(q->err, "the right operand looks transposed; see tj_transpose()");
+		else
+			rt_hint(q->err,
+			        "the last axis of the left operand must have the size of the right one's last but one");
 		return false;
 	}
 	int64_t dim[TJ_MAX_RANK + 2];
@@ -615,32 +644,35 @@ static bool shape_matmul(ask *q)
 static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
 {
 	if (index->rank != m->rank)
-		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of, m->rank);
+		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of,
+		            m->rank);
 	for (int i = 0; i < m->rank; i++)
 		if (i != but && index->dim[i] > m->dim[i])
-			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: %lld, the %s has %lld", i, (long long)index->dim[i], of,
-			            (long long)m->dim[i]);
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: %lld, the %s has %lld", i,
+			            (long long)index->dim[i], of, (long long)m->dim[i]);
 	return true;
 }
 
 static bool shape_gather(ask *q)
 {
 	int64_t a;
-	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && inside(q, &q->src[1], &q->src[0], a, "operand") &&
-	       shape_from(q, q->src[1].rank, q->src[1].dim);
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) &&
+	       inside(q, &q->src[1], &q->src[0], a, "operand") && shape_from(q, q->src[1].rank, q->src[1].dim);
 }
 
 static bool shape_scatter_add(ask *q)
 {
 	int64_t a;
-	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) && inside(q, &q->src[1], &q->src[0], a, "operand") &&
+	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) &&
+	       inside(q, &q->src[1], &q->src[0], a, "operand") &&
 	       inside(q, &q->src[1], &q->src[2], -1, "source") && shape_from(q, q->src[0].rank, q->src[0].dim);
 }
 
 static bool shape_index_select(ask *q)
 {
 	int64_t a;
-	if (q->src[0].rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
+	if (q->src[0].rank == 0)
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
 	if (q->src[1].rank > 1) {
 		fail(q, TJ_ERR_SHAPE, "the index has one axis", "it has %d", q->src[1].rank);
 		rt_hint(q->err, "tj_gather() and tj_embedding() take an index of more axes");
@@ -654,7 +686,8 @@ static bool shape_index_select(ask *q)
 
 static bool shape_embedding(ask *q)
 {
-	if (q->src[0].rank != 2) return fail(q, TJ_ERR_SHAPE, "the table has two axes", "it has %d", q->src[0].rank);
+	if (q->src[0].rank != 2)
+		return fail(q, TJ_ERR_SHAPE, "the table has two axes", "it has %d", q->src[0].rank);
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
 	dim[q->src[1].rank] = q->src[0].dim[1];
@@ -707,7 +740,9 @@ static bool shape_norm(ask *q)
 	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "");
 	for (int k = 1; k < q->nsrc - 1; k++)
 		if (q->src[k].rank != 1 || q->src[k].dim[0] != x->dim[x->rank - 1])
-			return fail(q, TJ_ERR_SHAPE, k == 1 ? "the weight has the size of the last axis" : "the bias has the size of the last axis",
+			return fail(q, TJ_ERR_SHAPE,
+			            k == 1 ? "the weight has the size of the last axis"
+			                   : "the bias has the size of the last axis",
 			            "%lld", (long long)x->dim[x->rank - 1]);
 	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps is a number", "%s", "");
 	return shape_from(q, x->rank, x->dim);
@@ -752,7 +787,8 @@ static void attr_bounds(uint8_t cls, int *least, int *most)
 	static const int8_t at_least[] = { [IR_CAST] = 1, [IR_AXIS] = 1, [IR_AXIS2] = 2, [IR_SLICE] = 4, [IR_LIST] = 1,
 		[IR_REDUCE_] = 1, [IR_ARG] = 2, [IR_VAR] = 2, [IR_INDEX] = 1, [IR_SCATTER] = 1, [IR_COUNT] = 1, [IR_FULL] = 1,
 		[IR_ARANGE] = 4, [IR_EYE] = 3, [IR_RANDOM] = 1, [IR_LEAF] = 0 };
-	bool list = cls == IR_SHAPE || cls == IR_AXES || cls == IR_REDUCE_ || cls == IR_VAR || cls == IR_FULL || cls == IR_RANDOM;
+	bool list = cls == IR_SHAPE || cls == IR_AXES || cls == IR_REDUCE_ || cls == IR_VAR || cls == IR_FULL ||
+	            cls == IR_RANDOM;
 	*least = at_least[cls];
 	*most = *least + (list ? TJ_MAX_RANK : 0);
 }
@@ -763,8 +799,10 @@ static bool counts_ok(const ask *q)
 	attr_bounds(q->info->opclass, &least, &most);
 	if (q->info->nsrc == 255 ? q->nsrc < 1 : q->nsrc != q->info->nsrc)
 		return fail(q, TJ_ERR_ARG, "wrong number of operands", "%d", q->nsrc);
-	if (q->nattr > most && most > least) return fail(q, TJ_ERR_LIMIT, "too many axes or sizes", "at most %d", TJ_MAX_RANK);
-	if (q->nattr < least || q->nattr > most) return fail(q, TJ_ERR_ARG, "wrong number of attributes", "%d", q->nattr);
+	if (q->nattr > most && most > least)
+		return fail(q, TJ_ERR_LIMIT, "too many axes or sizes", "at most %d", TJ_MAX_RANK);
+	if (q->nattr < least || q->nattr > most)
+		return fail(q, TJ_ERR_ARG, "wrong number of attributes", "%d", q->nattr);
 	return true;
 }
 
@@ -772,13 +810,14 @@ static bool counts_ok(const ask *q)
 static bool size_ok(const ask *q)
 {
 	int64_t n, bytes;
-	if (rt_numel(q->out->rank, q->out->dim, &n) && !__builtin_mul_overflow(n, (int64_t)tj_dtype_size((tj_dtype)q->out->dtype), &bytes))
+	if (rt_numel(q->out->rank, q->out->dim, &n) &&
+	    !__builtin_mul_overflow(n, (int64_t)tj_dtype_size((tj_dtype)q->out->dtype), &bytes))
 		return true;
 	return fail(q, TJ_ERR_LIMIT, "too many elements", "the product of the sizes overflows");
 }
 
-tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, int64_t *norm, int *nnorm,
-                   uint8_t *want, rt_err *err)
+tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out,
+                   int64_t *norm, int *nnorm, uint8_t *want, rt_err *err)
 {
 	int64_t own[MAX_ATTR + TJ_MAX_RANK];
 	rt_err none = { 0 };

@@ -3,12 +3,12 @@
  *   %0 = input f32[4,8] slot=0                   strides=1,4 unless row-major
  *   %1 = num f64 slot=0                          a type without brackets is a number's
  *   %2 = const f32[] 0x1p-1                      floats in hex, exact
- *   %3 = data i32[3] {1,2,3}                     more than 64 elements: hash=..., found in g->data when parsed
- *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (ir.h); `end` is TJ_END_DIM; then the site
+ *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
+ *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (ir.h); `end`: TJ_END_DIM; the site
  *   ret %4
  *
- * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back exactly.
- * Lines that start with # are comments. */
+ * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back
+ * exactly. Lines that start with # are comments. */
 #include "ir/ir.h"
 
 #include <ctype.h>
@@ -103,7 +103,8 @@ static void put_input(const ir_graph *g, const ir_node *n, rt_text *t)
 	rt_putf(t, " slot=%lld", (long long)attr[0]);
 	if (attr[1]) rt_puts(t, " constant=1");
 	ir_contiguous(n->rank, ir_dims(g, n), plain);
-	if (n->rank && memcmp(plain, attr + 2, sizeof *plain * n->rank) != 0) put_list(t, "strides", n->rank, attr + 2);
+	if (n->rank && memcmp(plain, attr + 2, sizeof *plain * n->rank) != 0)
+		put_list(t, "strides", n->rank, attr + 2);
 }
 
 static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
@@ -191,7 +192,9 @@ static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
 	put_args(g, n, &args);
 	ir_put_meta(&shape, &m);
 	const char *a = rt_str(&args);
-	put_row(t, width, (const char *[]){ opcode(n), name, ir_ops[n->op].name, a + (*a == ' '), rt_str(&shape), n->site ? n->site : "" });
+	put_row(t, width,
+	        (const char *[]){ opcode(n), name, ir_ops[n->op].name, a + (*a == ' '), rt_str(&shape),
+	                           n->site ? n->site : "" });
 	rt_text_free(&args);
 	rt_text_free(&shape);
 }
@@ -227,7 +230,8 @@ static bool fail(parser *p, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
-	rt_fail(p->err, TJ_ERR_PARSE, "parse", "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1, what);
+	rt_fail(p->err, TJ_ERR_PARSE, "parse", "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1,
+	        what);
 	return false;
 }
 
@@ -350,7 +354,10 @@ static bool attributes(parser *p, ir_op op, int64_t *attr, int *nattr)
 			if (a->kind == '*') continue;
 			return fail(p, "`%s=` expected", a->name);
 		}
-		if (a->kind == 'd' ? !dtype(p, attr + k) : a->kind == 'i' ? !integer(p, attr + k) : !integers(p, attr + k, TJ_MAX_RANK, &n)) return false;
+		if (a->kind == 'd'   ? !dtype(p, attr + k)
+		    : a->kind == 'i' ? !integer(p, attr + k)
+		                     : !integers(p, attr + k, TJ_MAX_RANK, &n))
+			return false;
 		*nattr += n;
 	}
 	return true;
@@ -481,7 +488,8 @@ static bool op_name(parser *p, ir_op *op)
 static bool op_failed(parser *p)
 {
 	const rt_err *e = &p->g->err;
-	rt_fail(p->err, e->code, e->op, "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1, e->message);
+	rt_fail(p->err, e->code, e->op, "line %d, column %d: %s", p->lineno, (int)(p->at - p->line) + 1,
+	        e->message);
 	if (e->hint[0]) rt_hint(p->err, "%s", e->hint);
 	return false;
 }
@@ -490,7 +498,8 @@ static bool check_type(parser *p, ir_ref r, const ir_meta *declared)
 {
 	ir_node *n = &p->g->node.v[r];
 	ir_meta m = ir_meta_of(p->g, r);
-	if (m.dtype != declared->dtype || m.rank != declared->rank || memcmp(m.dim, declared->dim, sizeof *m.dim * m.rank) != 0) {
+	if (m.dtype != declared->dtype || m.rank != declared->rank ||
+	    memcmp(m.dim, declared->dim, sizeof *m.dim * m.rank) != 0) {
 		rt_text t = { 0 };
 		m.weak = declared->weak && m.rank == 0;
 		ir_put_meta(&t, &m);
@@ -519,7 +528,8 @@ static bool parse_node(parser *p)
 	ir_ref r = IR_NONE;
 	if (!expect(p, "%") || !integer(p, &number)) return false;
 	if (number < 0 || number >= NUMBER_MAX) return fail(p, "number out of range");
-	if (number < p->names.n && p->names.v[number] != IR_NONE) return fail(p, "%%%lld is defined twice", (long long)number);
+	if (number < p->names.n && p->names.v[number] != IR_NONE)
+		return fail(p, "%%%lld is defined twice", (long long)number);
 	blanks(p);
 	if (!expect(p, "=")) return false;
 	blanks(p);
@@ -529,8 +539,11 @@ static bool parse_node(parser *p)
 	const char *type_at = p->at;
 	if (!type(p, &m)) return false;
 	blanks(p);
-	bool ok = op == IR_input ? parse_input(p, &m, &r) : op == IR_num ? parse_num(p, &m, &r) : op == IR_const ? parse_const(p, &m, &r)
-	        : op == IR_data ? parse_data(p, &m, &r) : parse_op(p, op, &r);
+	bool ok = op == IR_input   ? parse_input(p, &m, &r)
+	          : op == IR_num   ? parse_num(p, &m, &r)
+	          : op == IR_const ? parse_const(p, &m, &r)
+	          : op == IR_data  ? parse_data(p, &m, &r)
+	                           : parse_op(p, op, &r);
 	if (!ok) return false;
 	const char *end = p->at;
 	p->at = start;

@@ -1,4 +1,5 @@
-/* tree: the one order in which floats are reduced, whatever runs it. As plain loops; compiled code must agree bit for bit.
+/* tree: the one order in which floats are reduced, whatever runs it. As plain loops; compiled code must agree
+ * bit for bit.
  *
  *   row     L = 512 bytes of lanes (128 f32, 64 f64), J = 16 rows of lanes to a chunk
  *   column  L = 1, J = 32
@@ -7,11 +8,12 @@
  *   2  A[l]    = adjacent chunks paired, (0 1)(2 3)..., and so on upwards; an odd last one moves up unchanged
  *   3  r       = lanes halved: l + (l + L/2), then L/4, ...
  *
- * What is absent (the last chunk's missing rows and lanes) is skipped, never replaced by a neutral element: the sum of
- * one -0.0 is -0.0. init is the value over no elements only.
+ * What is absent (the last chunk's missing rows and lanes) is skipped, never replaced by a neutral element:
+ * the sum of one -0.0 is -0.0. init is the value over no elements only.
  *
- * Step 2 is a binary counter: a block of 2^k chunks meets its neighbour as soon as that is whole, and what is left at
- * the end folds from the right. That is the pairing above, with a stack of 64 blocks instead of an array of chunks. */
+ * Step 2 is a binary counter: a block of 2^k chunks meets its neighbour as soon as that is whole, and what is
+ * left at the end folds from the right. That is the pairing above, with a stack of 64 blocks instead of an
+ * array of chunks. */
 #include "ir/ir.h"
 
 enum { BYTES = 512, ROWS = 16, COLUMN_ROWS = 32, LEVELS = 64 };

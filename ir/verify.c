@@ -23,21 +23,25 @@ static bool leaf_ok(const ir_graph *g, ir_ref r, rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
 	int64_t numel, want = n->op == IR_input ? 2 + n->rank : 1;
-	if (n->nsrc || n->nattr != want) return fail(g, r, err, "a leaf has no operands and %d attributes", (int)want);
+	if (n->nsrc || n->nattr != want)
+		return fail(g, r, err, "a leaf has no operands and %d attributes", (int)want);
 	if (n->op == IR_num && (n->rank || !n->weak || (n->dtype != TJ_F64 && n->dtype != TJ_I64)))
 		return fail(g, r, err, "a number is 0-d, f64 or i64");
 	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "no such shape");
 	if (n->op != IR_data) return true;
 	int64_t blob = ir_attr(g, n)[0];
-	if (blob < 0 || blob >= g->data.n || g->data.v[blob].nbytes != numel * (int64_t)tj_dtype_size((tj_dtype)n->dtype))
+	if (blob < 0 || blob >= g->data.n ||
+	    g->data.v[blob].nbytes != numel * (int64_t)tj_dtype_size((tj_dtype)n->dtype))
 		return fail(g, r, err, "data of another size");
 	return true;
 }
 
-static bool same_as_inferred(const ir_graph *g, ir_ref r, const ir_meta *m, const int64_t *norm, int nnorm, rt_err *err)
+static bool same_as_inferred(const ir_graph *g, ir_ref r, const ir_meta *m, const int64_t *norm, int nnorm,
+                             rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
-	if (m->dtype != n->dtype || m->rank != n->rank || (n->rank && memcmp(m->dim, ir_dims(g, n), sizeof *m->dim * n->rank))) {
+	if (m->dtype != n->dtype || m->rank != n->rank ||
+	    (n->rank && memcmp(m->dim, ir_dims(g, n), sizeof *m->dim * n->rank))) {
 		rt_text t = { 0 };
 		ir_meta have = ir_meta_of(g, r);
 		ir_put_meta(&t, &have);
@@ -67,7 +71,8 @@ static bool op_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_e
 		return fail(g, r, err, "%s", own.message);
 	for (int k = 0; k < n->nsrc; k++)
 		if (want[k] != src[k].dtype)
-			return fail(g, r, err, "operand %d is %s, the op takes %s", k, tj_dtype_name((tj_dtype)src[k].dtype), tj_dtype_name((tj_dtype)want[k]));
+			return fail(g, r, err, "operand %d is %s, the op takes %s", k,
+			            tj_dtype_name((tj_dtype)src[k].dtype), tj_dtype_name((tj_dtype)want[k]));
 	return same_as_inferred(g, r, &m, norm, nnorm, err);
 }
 
@@ -77,8 +82,10 @@ static bool inside(uint32_t start, uint32_t n, uint32_t end) { return !n || (uin
 static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
-	if (n->op >= IR_OP_COUNT || n->dtype >= TJ_DTYPE_COUNT || n->rank > TJ_MAX_RANK) return fail(g, r, err, "no such op, dtype or rank");
-	if (!inside(n->src, n->nsrc, g->refs.n) || !inside(n->attr, n->nattr, g->ints.n) || !inside(n->shape, n->rank, g->ints.n))
+	if (n->op >= IR_OP_COUNT || n->dtype >= TJ_DTYPE_COUNT || n->rank > TJ_MAX_RANK)
+		return fail(g, r, err, "no such op, dtype or rank");
+	if (!inside(n->src, n->nsrc, g->refs.n) || !inside(n->attr, n->nattr, g->ints.n) ||
+	    !inside(n->shape, n->rank, g->ints.n))
 		return fail(g, r, err, "operands, attributes or sizes lie outside the graph");
 	return n->op >= IR_OPS ? leaf_ok(g, r, err) : op_ok(g, r, src, want, err);
 }

@@ -13,7 +13,8 @@
  *   ...
  *   # <<<
  *
- * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead. */
+ * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead.
+ */
 #include "ir/ir.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ enum { MAX_PASSES = 15 };
 /* ---- passes: from one graph into another, and/or text of their own ---- */
 typedef struct pass {
 	const char *name;
-	tj_status (*run)(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err); /* prints to t what is expected */
+	tj_status (*run)(const ir_graph *from, ir_graph *to, rt_text *t,
+	                 rt_err *err); /* prints to t what is expected */
 	bool prints; /* t is filled by run; to is not used */
 } pass;
 
@@ -93,7 +95,8 @@ static void put_block(rt_text *out, const char *title, const rt_text *body)
 	rt_putf(out, "# >>> %s\n%s# <<<\n", title, rt_str(body));
 }
 
-/* Runs the named passes over the text; each one's result becomes a block. False: the last one failed, err says why. */
+/* Runs the named passes over the text; each one's result becomes a block. False: the last one failed, err
+ * says why. */
 static bool run_passes(const char *text, const char *list, rt_text *out, rt_err *err)
 {
 	ir_graph g[MAX_PASSES + 1]; /* all stay: sites of the first are borrowed by the others */

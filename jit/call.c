@@ -118,7 +118,7 @@ static tj_status begin(tj_ctx *c, tj_fn *f, const char *site, tj_tensor *const *
 	a->ctx = c;
 	a->fn = f;
 	a->serial = c->rt.serial + 1;
-	a->failed = false;
+	a->failed = a->recorded = false;
 	a->depth = 0;
 	a->scalars = scalars;
 	a->truth = NULL;
@@ -227,7 +227,6 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	if (!res) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (a->failed || check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
 	if (jit_admit_all(c, site, "return", a->fn->opts.nout, out, res) == JIT_POISON) return error_of(c);
-	bool hit = !a->fresh;
 	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
 	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
 	/* The outputs are snapshots of before the commit swaps buffers, of after it in value: versions were resolved above. */
@@ -238,7 +237,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 		return err.code;
 	}
 	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
-	if (hit) {
+	if (!a->recorded) {
 		JIT_COUNT(a->fn, hits);
 		atomic_fetch_add_explicit(&a->entry->hits, 1, memory_order_relaxed);
 	}
@@ -291,11 +290,18 @@ static void hold(void *self, rt_buffer *b)
 	if (!rt_push(&a->hold, b)) a->failed = true;
 }
 
-/* Versions of cells as they were at the start of a nested call that failed. */
+/* Versions of cells go back to what they were before a nested call that failed. Each is an event, so that the trace
+ * tells it from a call that went well. */
 static void restore_versions(jit_act *a, const jit_assigned *was, uint32_t n)
 {
-	if (n) memcpy(a->assigned.v, was, n * sizeof *was);
-	a->assigned.n = n;
+	for (uint32_t i = 0; i < a->assigned.n && !a->failed; i++) {
+		jit_assigned *now = &a->assigned.v[i];
+		tj_tensor *old = i < n ? was[i].version : &now->cell->t;
+		if (now->version == old) continue;
+		tj_tensor *src[2] = { old, &now->cell->t };
+		if (jit_step(a, a->sites.v[0], JIT_ASSIGN, 2, src, 0, NULL)) now->version = old;
+		else a->failed = true;
+	}
 }
 
 static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in)
@@ -334,11 +340,11 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	tj_status s = run_nested(a, site, f, out, in);
 	a->scalars = outer;
 	a->depth--;
-	a->sites.n--;
 	if (s != TJ_OK) {
-		restore_versions(a, was, nassigned);
 		a->failed = failed; /* the caller learns of it by the status, and may go on */
+		restore_versions(a, was, nassigned);
 	}
+	a->sites.n--;
 	return s;
 }
 

@@ -149,6 +149,7 @@ typedef struct jit_act {
 	const char *frame;       /* frames above this one are outside the call */
 	tj_scope *scope;         /* the call's own */
 	bool failed;
+	bool recorded;           /* something of this call did not match */
 	int depth;               /* nested calls */
 	const tj_scalar *scalars;
 	rt_vec(const char *) sites; /* of nested calls, outermost first */

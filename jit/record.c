@@ -116,6 +116,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 static void start_recording(jit_act *a)
 {
 	a->started = rt_now_ms();
+	a->recorded = true;
 	JIT_COUNT(a->fn, recordings);
 	if (atomic_load(&a->cursor->child)) JIT_COUNT(a->fn, side_exits);
 }

@@ -242,7 +242,7 @@ static void faults(void **s)
 	int64_t zero[2] = { 1, 0 }, far[1] = { -1 };
 	tj_tensor *z = tj_from_data(c, TJ_I64, TJ_SHAPE(2), zero);
 	tj_floor_divide(tj_i(7), z);
-	kit_error(c, TJ_ERR_DIV, "division by zero");
+	kit_error(c, TJ_ERR_DIV, "zero");
 	tj_index_select(F32(c, 1, 2), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), far));
 	kit_error(c, TJ_ERR_INDEX, "range");
 	still_works(c);

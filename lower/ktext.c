@@ -1,0 +1,422 @@
+/* ktext: a kernel as text and back.
+ *
+ *   kernel tj_f_k0 vec=d block=1024 ns=0x1p+5        scratch=BYTES when a thread needs some; vec=r has no block
+ *     buf b0 f32 in aligned
+ *     buf b1 f32 scratch elems=1024 at=0
+ *     dim 4096
+ *     red 1024
+ *     fault 3 train.c:41                             status, then the site to the end of the line
+ *     point
+ *       %0 = const f32 0x1p-1
+ *       %1 = num f64 2
+ *       %2 = index i64 d0
+ *     loop
+ *       %3 = load f32 b0 [0 + 1024*d0 + 1*r] + %2*64  the dynamic part: value * dyn_stride
+ *       %4 = reduce f32 max row %3
+ *       store b1 [0 + 1*r] %3
+ *       fault 0 %5                                    when %5 is true
+ *
+ * Stores and faults take a number of %, too: it is the place in the list. */
+#include "lower/lower.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <strings.h>
+
+static const char *const op_name[LO_OP_COUNT] = {
+#define PRIM(name, ...) [LO_##name] = #name,
+#include "ir/prims.def"
+#undef PRIM
+	[LO_CONST] = "const", [LO_NUM] = "num", [LO_INDEX] = "index", [LO_LOAD] = "load",
+	[LO_STORE] = "store", [LO_REDUCE] = "reduce", [LO_FAULT] = "fault",
+};
+static const uint8_t prim_nsrc[LO_PRIMS] = {
+#define PRIM(name, nsrc, ...) [LO_##name] = nsrc,
+#include "ir/prims.def"
+#undef PRIM
+};
+static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin" };
+static const char *const tree_name[] = { "row", "column", "none" };
+static const char *const role_name[] = { "in", "out", "scratch" };
+
+/* ---- printing ---- */
+static void put_index(const lo_kernel *k, const lo_ins *in, rt_text *t)
+{
+	const lo_index *x = &k->index.v[in->index];
+	rt_putf(t, " b%u [%lld", in->buf, (long long)x->offset);
+	for (int i = 0; i < k->ndim; i++)
+		if (x->coef[i]) rt_putf(t, " + %lld*d%d", (long long)x->coef[i], i);
+	if (x->rcoef) rt_putf(t, " + %lld*r", (long long)x->rcoef);
+	rt_puts(t, "]");
+	if (in->dyn != LO_NOREF) rt_putf(t, " + %%%u*%lld", in->dyn, (long long)in->dyn_stride);
+}
+
+/* Floats in hex; a NaN other than the plain one as its bits. */
+static void put_const(const lo_ins *in, rt_text *t)
+{
+	float f;
+	double d;
+	uint32_t bits = (uint32_t)in->imm;
+	memcpy(&f, &bits, sizeof f);
+	memcpy(&d, &in->imm, sizeof d);
+	if (in->dtype == TJ_F32) d = (double)f;
+	if (!rt_is_float((tj_dtype)in->dtype)) rt_putf(t, " %lld", (long long)in->imm);
+	else if (d != d) rt_putf(t, " bits=%lld", (long long)in->imm);
+	else {
+		rt_puts(t, " ");
+		rt_put_float(t, d);
+	}
+}
+
+static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
+{
+	const lo_ins *in = &k->ins.v[i];
+	rt_puts(t, "    ");
+	if (in->op == LO_STORE) rt_puts(t, "store");
+	else if (in->op == LO_FAULT) rt_putf(t, "fault %lld", (long long)in->imm);
+	else {
+		rt_putf(t, "%%%u = ", i);
+		for (const char *s = op_name[in->op]; *s; s++) rt_putf(t, "%c", tolower((unsigned char)*s));
+		rt_putf(t, " %s", tj_dtype_name((tj_dtype)in->dtype));
+	}
+	if (in->op == LO_LOAD || in->op == LO_STORE) put_index(k, in, t);
+	else if (in->op == LO_CONST) put_const(in, t);
+	else if (in->op == LO_NUM) rt_putf(t, " %lld", (long long)in->imm);
+	else if (in->op == LO_INDEX && in->imm == LO_R) rt_puts(t, " r");
+	else if (in->op == LO_INDEX) rt_putf(t, " d%lld", (long long)in->imm);
+	else if (in->op == LO_REDUCE) rt_putf(t, " %s %s", red_name[in->imm], tree_name[in->tree]);
+	for (int s = 0; s < in->nsrc; s++) rt_putf(t, " %%%u", in->src[s]);
+	rt_puts(t, "\n");
+}
+
+static void put_head(const lo_kernel *k, rt_text *t)
+{
+	rt_putf(t, "kernel %s vec=%s", k->name, k->vec_r ? "r" : "d");
+	if (k->block != 1 || !k->vec_r) rt_putf(t, " block=%lld", (long long)k->block);
+	if (k->unit_ns != 0) {
+		rt_puts(t, " ns=");
+		rt_put_float(t, k->unit_ns);
+	}
+	if (k->scratch) rt_putf(t, " scratch=%zu", k->scratch);
+	rt_puts(t, "\n");
+	for (uint32_t i = 0; i < k->buf.n; i++) {
+		const lo_buf *b = &k->buf.v[i];
+		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
+		if (b->role == LO_SCRATCH) rt_putf(t, " elems=%lld at=%lld", (long long)b->elems, (long long)b->scratch_offset);
+		rt_puts(t, b->aligned ? " aligned\n" : "\n");
+	}
+	for (int i = 0; i < k->ndim; i++) rt_putf(t, "  dim %lld\n", (long long)k->dim[i]);
+	if (k->reduces) rt_putf(t, "  red %lld\n", (long long)k->red);
+	for (uint32_t i = 0; i < k->fault_site.n; i++)
+		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "", k->fault_site.v[i] ? k->fault_site.v[i] : "");
+}
+
+void lo_print(const lo_kernel *k, rt_text *t)
+{
+	put_head(k, t);
+	for (uint32_t s = 0; s < k->section.n; s++) {
+		const lo_section *sec = &k->section.v[s];
+		rt_puts(t, sec->loop ? "  loop\n" : "  point\n");
+		for (uint32_t i = 0; i < sec->count; i++) put_ins(k, sec->first + i, t);
+	}
+}
+
+void lo_dump(const lo_kernel *k)
+{
+	rt_text t = { 0 };
+	lo_print(k, &t);
+	fputs(rt_str(&t), stderr);
+	rt_text_free(&t);
+}
+
+/* ---- parsing ---- */
+typedef struct parser {
+	const char *at;
+	int line;
+	lo_kernel *k;
+	rt_arena *names;
+	rt_err *err;
+} parser;
+
+static bool fail(parser *p, const char *what)
+{
+	rt_fail(p->err, TJ_ERR_PARSE, "kernel", "line %d: %s near `%.20s`", p->line, what, p->at);
+	return false;
+}
+static bool nomem(parser *p) { return rt_fail(p->err, TJ_ERR_NOMEM, "kernel", "out of memory"), false; }
+
+static void blanks(parser *p)
+{
+	while (*p->at == ' ' || *p->at == '\t' || *p->at == '\r') p->at++;
+}
+
+/* Skips s, and blanks around it, when it comes next. */
+static bool accept(parser *p, const char *s)
+{
+	size_t n = strlen(s);
+	blanks(p);
+	if (strncmp(p->at, s, n) != 0 || (isalpha((unsigned char)s[n - 1]) && isalnum((unsigned char)p->at[n]))) return false;
+	p->at += n;
+	blanks(p);
+	return true;
+}
+static bool expect(parser *p, const char *s) { return accept(p, s) || fail(p, s); }
+
+static bool integer(parser *p, int64_t *v)
+{
+	char *end;
+	errno = 0;
+	blanks(p);
+	*v = strtoll(p->at, &end, 10);
+	if (end == p->at || errno) return fail(p, "a number is missing");
+	p->at = end;
+	return true;
+}
+
+static bool ref(parser *p, uint32_t *r)
+{
+	int64_t v;
+	if (!expect(p, "%") || !integer(p, &v)) return false;
+	if (v < 0 || v >= p->k->ins.n) return fail(p, "a value from above is needed");
+	*r = (uint32_t)v;
+	return true;
+}
+
+/* One word out of a list, in any case; its number. */
+static bool word(parser *p, const char *const *list, int n, int *which)
+{
+	size_t len = 0;
+	blanks(p);
+	while (isalnum((unsigned char)p->at[len]) || p->at[len] == '_') len++;
+	for (int i = 0; i < n; i++) {
+		if (strlen(list[i]) != len || strncasecmp(list[i], p->at, len) != 0) continue;
+		*which = i;
+		p->at += len;
+		return true;
+	}
+	return fail(p, "unknown word");
+}
+
+static bool dtype(parser *p, uint8_t *t)
+{
+	size_t len = 0;
+	blanks(p);
+	while (isalnum((unsigned char)p->at[len])) len++;
+	int d = rt_dtype_parse(p->at, len);
+	if (d < 0) return fail(p, "a dtype is missing");
+	p->at += len;
+	*t = (uint8_t)d;
+	return true;
+}
+
+static bool end_line(parser *p)
+{
+	blanks(p);
+	if (*p->at && *p->at != '\n') return fail(p, "end of line expected");
+	while (*p->at == '\n') {
+		p->at++;
+		p->line++;
+		const char *s = p->at;
+		blanks(p);
+		if (*p->at != '\n' && *p->at) { p->at = s; break; }
+	}
+	return true;
+}
+
+/* Text up to the end of the line or, for a word, to the next blank. */
+static bool text(parser *p, bool line, const char **out)
+{
+	size_t n = 0;
+	char *s;
+	blanks(p);
+	while (p->at[n] && p->at[n] != '\n' && (line || p->at[n] != ' ')) n++;
+	if (!(s = rt_arena_alloc(p->names, n + 1))) return nomem(p);
+	memcpy(s, p->at, n);
+	p->at += n;
+	*out = s;
+	return true;
+}
+
+static bool real(parser *p, double *v)
+{
+	char *end;
+	blanks(p);
+	*v = strtod(p->at, &end);
+	if (end == p->at) return fail(p, "a number is missing");
+	p->at = end;
+	return true;
+}
+
+static bool parse_head(parser *p)
+{
+	int64_t v;
+	lo_kernel *k = p->k;
+	if (!expect(p, "kernel") || !text(p, false, &k->name) || !expect(p, "vec=")) return false;
+	k->vec_r = accept(p, "r");
+	k->block = 1;
+	if (!k->vec_r && !expect(p, "d")) return false;
+	if (accept(p, "block=") && !integer(p, &k->block)) return false;
+	if (accept(p, "ns=") && !real(p, &k->unit_ns)) return false;
+	if (accept(p, "scratch=")) {
+		if (!integer(p, &v)) return false;
+		k->scratch = (size_t)v;
+	}
+	return end_line(p);
+}
+
+static bool parse_buf(parser *p)
+{
+	int64_t n;
+	int role;
+	lo_buf b = { 0 };
+	if (!expect(p, "b") || !integer(p, &n) || !dtype(p, &b.dtype) || !word(p, role_name, 3, &role)) return false;
+	if (n != p->k->buf.n) return fail(p, "buffers out of order");
+	b.role = (uint8_t)role;
+	if (role == LO_SCRATCH && (!expect(p, "elems=") || !integer(p, &b.elems) || !expect(p, "at=") || !integer(p, &b.scratch_offset))) return false;
+	b.aligned = accept(p, "aligned");
+	return (rt_push(&p->k->buf, b) || nomem(p)) && end_line(p);
+}
+
+static bool parse_fault(parser *p)
+{
+	int64_t code;
+	const char *site = NULL;
+	if (!integer(p, &code)) return false;
+	blanks(p);
+	if (*p->at != '\n' && *p->at && !text(p, true, &site)) return false;
+	if (!rt_push(&p->k->fault_code, (uint8_t)code) || !rt_push(&p->k->fault_site, site)) return nomem(p);
+	return end_line(p);
+}
+
+static bool parse_index(parser *p, lo_ins *in)
+{
+	int64_t v, d;
+	lo_index x = { 0 };
+	if (!expect(p, "b") || !integer(p, &v) || !expect(p, "[") || !integer(p, &x.offset)) return false;
+	in->buf = (uint32_t)v;
+	while (accept(p, "+")) {
+		if (!integer(p, &v) || !expect(p, "*")) return false;
+		if (accept(p, "r")) x.rcoef = v;
+		else {
+			if (!expect(p, "d") || !integer(p, &d)) return false;
+			if (d < 0 || d >= LO_MAXDIM) return fail(p, "no such dimension");
+			x.coef[d] = v;
+		}
+	}
+	if (!expect(p, "]")) return false;
+	if (accept(p, "+") && (!ref(p, &in->dyn) || !expect(p, "*") || !integer(p, &in->dyn_stride))) return false;
+	in->index = p->k->index.n;
+	return rt_push(&p->k->index, x) || nomem(p);
+}
+
+static bool parse_const(parser *p, lo_ins *in)
+{
+	double d;
+	if (accept(p, "bits=") || !rt_is_float((tj_dtype)in->dtype)) return integer(p, &in->imm);
+	if (!real(p, &d)) return false;
+	float f = (float)d;
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	memcpy(&in->imm, &d, sizeof d);
+	if (in->dtype == TJ_F32) in->imm = bits;
+	return true;
+}
+
+static bool parse_detail(parser *p, lo_ins *in)
+{
+	int which;
+	switch (in->op) {
+	case LO_CONST: return parse_const(p, in);
+	case LO_NUM: return integer(p, &in->imm);
+	case LO_INDEX:
+		in->imm = LO_R;
+		return accept(p, "r") || (expect(p, "d") && integer(p, &in->imm));
+	case LO_LOAD: return parse_index(p, in);
+	case LO_REDUCE:
+		in->nsrc = 1;
+		if (!word(p, red_name, RT_COUNT(red_name), &which)) return false;
+		in->imm = which;
+		if (!word(p, tree_name, RT_COUNT(tree_name), &which)) return false;
+		in->tree = (uint8_t)which;
+		return true;
+	default:
+		in->nsrc = prim_nsrc[in->op];
+		return true;
+	}
+}
+
+static bool parse_ins(parser *p)
+{
+	int op;
+	int64_t n;
+	lo_ins in = { .dyn = LO_NOREF };
+	if (accept(p, "store")) {
+		in.op = LO_STORE;
+		in.nsrc = 1;
+		if (!parse_index(p, &in)) return false;
+		if (in.buf >= p->k->buf.n) return fail(p, "no such buffer");
+		in.dtype = p->k->buf.v[in.buf].dtype;
+	} else if (accept(p, "fault")) {
+		in.op = LO_FAULT;
+		in.dtype = TJ_BOOL;
+		in.nsrc = 1;
+		if (!integer(p, &in.imm)) return false;
+	} else {
+		if (!expect(p, "%") || !integer(p, &n) || !expect(p, "=") || !word(p, op_name, LO_OP_COUNT, &op) || !dtype(p, &in.dtype)) return false;
+		if (n != p->k->ins.n) return fail(p, "values out of order");
+		in.op = (uint8_t)op;
+		if (!parse_detail(p, &in)) return false;
+	}
+	for (int s = 0; s < in.nsrc; s++)
+		if (!ref(p, &in.src[s])) return false;
+	return (rt_push(&p->k->ins, in) || nomem(p)) && end_line(p);
+}
+
+static bool parse_section(parser *p, bool loop)
+{
+	lo_section s = { .loop = loop, .first = p->k->ins.n };
+	if (!end_line(p)) return false;
+	for (;;) {
+		const char *back = p->at;
+		bool more = *p->at && !accept(p, "loop") && !accept(p, "point") && !accept(p, "kernel");
+		p->at = back;
+		if (!more) break;
+		if (!parse_ins(p)) return false;
+	}
+	s.count = p->k->ins.n - s.first;
+	return rt_push(&p->k->section, s) || nomem(p);
+}
+
+static bool parse(parser *p)
+{
+	lo_kernel *k = p->k;
+	if (!parse_head(p)) return false;
+	while (accept(p, "buf"))
+		if (!parse_buf(p)) return false;
+	while (accept(p, "dim")) {
+		if (k->ndim == LO_MAXDIM) return fail(p, "too many dimensions");
+		if (!integer(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
+	}
+	if ((k->reduces = accept(p, "red")) && (!integer(p, &k->red) || !end_line(p))) return false;
+	while (accept(p, "fault"))
+		if (!parse_fault(p)) return false;
+	for (;;) {
+		if (accept(p, "loop")) { if (!parse_section(p, true)) return false; }
+		else if (accept(p, "point")) { if (!parse_section(p, false)) return false; }
+		else break;
+	}
+	blanks(p);
+	return !*p->at || fail(p, "end of text expected");
+}
+
+tj_status lo_parse(lo_kernel *k, const char *src, rt_arena *names, rt_err *err)
+{
+	parser p = { .at = src, .line = 1, .k = k, .names = names, .err = err };
+	*k = (lo_kernel){ 0 };
+	while (*p.at == '\n' || *p.at == ' ') p.line += *p.at++ == '\n';
+	if (parse(&p)) return TJ_OK;
+	lo_kernel_free(k);
+	*k = (lo_kernel){ 0 };
+	return err->code;
+}

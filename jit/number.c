@@ -34,7 +34,7 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	/* A float that promotion would make f32 stays the C double it is. */
 	tj_dtype compute = rt_is_float((tj_dtype)want[nsrc - 1]) ? TJ_F64 : (tj_dtype)want[nsrc - 1];
 	tj_dtype result = rt_is_float((tj_dtype)out.dtype) ? TJ_F64 : TJ_I64;
-	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], compute);
+	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], want[k] == TJ_BOOL ? TJ_BOOL : compute); /* a condition is bool */
 	if (divides(op) && compute != TJ_F64 && in[1].i == 0)
 		return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, NULL, "integer division by zero");
 	ir_point_fn *f = ir_point_get(op, rt_dtype_class(compute));

@@ -145,6 +145,8 @@ typedef struct lo_opts {
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text;
 	bool no_fuse;                 /* a kernel per op (TJ_OPT=-fuse) */
+	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
+	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
 } lo_opts;
 /* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);

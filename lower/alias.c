@@ -1,0 +1,127 @@
+/* alias: outputs that may be written over the memory of an external.
+ *
+ * requires ordered steps with kernels; sets alias_ext of outputs
+ *
+ * That is safe when the external has the output's dtype, shape and row-major layout, whoever reads it does so in an earlier
+ * step or in the writing kernel at the very index that is written, and nothing can fail from the first write on: a failed
+ * run leaves every external as it was. */
+#include "lower/low.h"
+
+static int section_of(const lo_kernel *k, uint32_t ins)
+{
+	for (uint32_t s = 0; s < k->section.n; s++)
+		if (ins < k->section.v[s].first + k->section.v[s].count) return (int)s;
+	return -1;
+}
+
+/* Every load of `in` is at the index of every store to `out`, and comes first. */
+bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out)
+{
+	for (uint32_t s = 0; s < k->ins.n; s++) {
+		const lo_ins *store = &k->ins.v[s];
+		if (store->op != LO_STORE || store->buf != out) continue;
+		for (uint32_t l = 0; l < k->ins.n; l++) {
+			const lo_ins *load = &k->ins.v[l];
+			if (load->op != LO_LOAD || load->buf != in) continue;
+			if (l > s || section_of(k, l) > section_of(k, s) || load->dyn != LO_NOREF) return false;
+			if (memcmp(&k->index.v[load->index], &k->index.v[store->index], sizeof(lo_index))) return false;
+		}
+	}
+	return true;
+}
+
+static bool has(const uint32_t *v, uint32_t n, uint32_t x)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (v[i] == x) return true;
+	return false;
+}
+
+static uint32_t kernel_buf(const lo_built *b, uint32_t buf, lo_role role)
+{
+	for (uint32_t i = 0; i < b->nbuf; i++)
+		if (b->buf[i] == buf && b->k.buf.v[i].role == role) return i;
+	return LO_NOREF;
+}
+
+/* The one step that writes buf, a kernel after which nothing fails; or -1. */
+static int writer_of(const lo_low *L, uint32_t buf, int safe_from)
+{
+	int at = -1;
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		if (!has(L->step.v[i].writes.v, L->step.v[i].writes.n, buf)) continue;
+		if (at >= 0) return -1;
+		at = (int)i;
+	}
+	return at >= safe_from && L->step.v[at].kind == LO_STEP_KERNEL ? at : -1;
+}
+
+static bool readers_allow(const lo_low *L, uint32_t ext, uint32_t out, int writer)
+{
+	if (L->buf.v[ext].last > writer) return false;
+	const lo_built *b = L->step.v[writer].built;
+	uint32_t in = kernel_buf(b, ext, LO_IN), to = kernel_buf(b, out, LO_OUT);
+	return in == LO_NOREF || lo_alias_ok(&b->k, in, to);
+}
+
+/* The external is the whole of what its input nodes show, row-major, and no output shows it. */
+static bool plain(const lo_low *L, ir_ref out, int slot)
+{
+	bool found = false;
+	for (ir_ref r = 0; r < L->g->node.n; r++) {
+		const ir_node *n = lo_node(L, r), *o = lo_node(L, out);
+		const int64_t *attr = ir_attr(L->g, n);
+		int64_t stride[TJ_MAX_RANK];
+		if (n->op != IR_input || attr[0] != slot) continue;
+		if (n->dtype != o->dtype || n->rank != o->rank) return false;
+		ir_contiguous(n->rank, lo_dim(L, r), stride);
+		for (int i = 0; i < n->rank; i++)
+			if (lo_dim(L, r)[i] != lo_dim(L, out)[i] || (lo_dim(L, r)[i] > 1 && attr[2 + i] != stride[i])) return false;
+		found = true;
+	}
+	for (uint32_t i = 0; i < L->g->out.n; i++)
+		if (L->out[i].same_ext == slot || L->out[i].alias_ext == slot) return false;
+	return found;
+}
+
+static bool try_slot(const lo_low *L, uint32_t o, uint32_t out, int writer, int slot)
+{
+	if (!plain(L, L->g->out.v[o], slot)) return false;
+	for (uint32_t b = 0; b < L->buf.n; b++)
+		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].slot == (uint32_t)slot) return readers_allow(L, b, out, writer);
+	return true; /* nobody reads it */
+}
+
+static int first_safe(const lo_low *L)
+{
+	int i = (int)L->step.n;
+	while (i > 0) {
+		const lo_step *s = &L->step.v[i - 1];
+		if (s->kind == LO_STEP_CALL || (s->built && s->built->k.fault_site.n)) break;
+		i--;
+	}
+	return i;
+}
+
+static void find(lo_low *L, uint32_t o, uint32_t buf, int safe)
+{
+	int writer = writer_of(L, buf, safe), want = L->o->into ? L->o->into[o] : -1;
+	if (writer < 0) return;
+	if (L->o->into) {
+		if (want >= 0 && try_slot(L, o, buf, writer, want)) L->out[o].alias_ext = want;
+		return;
+	}
+	for (uint32_t i = 0; i < L->step.v[writer].reads.n; i++) {
+		const lo_buffer *b = &L->buf.v[L->step.v[writer].reads.v[i]];
+		if (b->place != RT_AT_EXT || !try_slot(L, o, buf, writer, (int)b->slot)) continue;
+		L->out[o].alias_ext = (int)b->slot;
+		return;
+	}
+}
+
+void lo_find_aliases(lo_low *L)
+{
+	int safe = first_safe(L);
+	for (uint32_t b = 0; b < L->buf.n; b++)
+		if (L->buf.v[b].place == RT_AT_OUT) find(L, L->buf.v[b].slot, b, safe);
+}

@@ -1,0 +1,70 @@
+/* backend: the plug-ins that compile kernels, opened when something must be compiled. */
+#include "lower/lower.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define PLUGIN "libtj-llvm.so"
+#define LEVELS 3 /* directories above ours that are tried, for programs of a build tree */
+
+typedef const lo_backend *entry(void);
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const lo_backend *llvm;
+static char why_not[256];
+
+static void *open_in(const char *dir, size_t n)
+{
+	char path[PATH_MAX];
+	int len = snprintf(path, sizeof path, "%.*s/" PLUGIN, (int)n, dir);
+	return len > 0 && (size_t)len < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* Beside the library or the executable that holds this function, then in the directories above it. */
+static void *open_beside(void)
+{
+	Dl_info info;
+	char self[PATH_MAX];
+	void *here = NULL, *h = NULL;
+	const lo_backend *(*f)(const char *, const char **) = lo_backend_find;
+	memcpy(&here, &f, sizeof here);
+	if (!dladdr(here, &info) || !info.dli_fname || !realpath(info.dli_fname, self)) return NULL;
+	size_t n = strlen(self);
+	for (int up = 0; !h && up <= LEVELS; up++) {
+		while (n > 0 && self[n - 1] != '/') n--;
+		if (n <= 1) break;
+		h = open_in(self, --n);
+	}
+	return h;
+}
+
+static void open_llvm(void)
+{
+	void *h = open_beside();
+	if (!h) h = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
+	if (!h) {
+		const char *e = dlerror();
+		snprintf(why_not, sizeof why_not, "llvm: %s", e ? e : PLUGIN " not found");
+		return;
+	}
+	void *f = dlsym(h, "tj_llvm_backend");
+	entry *get = NULL;
+	memcpy(&get, &f, sizeof f);
+	const lo_backend *b = get ? get() : NULL;
+	const char *missing = b && b->missing ? b->missing() : NULL;
+	if (b && !missing) llvm = b;
+	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");
+}
+
+const lo_backend *lo_backend_find(const char *name, const char **why)
+{
+	if (strcmp(name, "llvm")) {
+		if (why) *why = "no such back end";
+		return NULL;
+	}
+	pthread_once(&once, open_llvm);
+	if (!llvm && why) *why = why_not;
+	return llvm;
+}

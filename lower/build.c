@@ -1,0 +1,434 @@
+/* build: the kernel of a group.
+ *
+ * requires grouping finished; breaks nothing of it
+ *
+ * A value that depends on a reduction is known only after the loop of that reduction. So members have phases: the
+ * number of loops before them; loop l+1 holds the reductions over, and the stores of, row values of phase l, and the
+ * point section before it whatever those need once for a row. A row value that several loops need is computed again in
+ * each, or, when that would repeat transcendental maths, kept in a scratch row.
+ *
+ *   sections of a softmax:   point {}   loop 1 { amax }   point {}   loop 2 { exp -> scratch, sum }   loop 3 { div, store }
+ *
+ * Built twice: the first time each atom is a dimension; then atoms that walk all buffers together become one dimension,
+ * and the dimension along which stores are contiguous goes last. */
+#include "lower/build.h"
+
+enum { MAX_LOOPS = 60, SCRATCH_ROW = 512 << 10, UNIT_BYTES = 16 << 10, LANES = 64 };
+static const double UNIT_NS = 10e3;
+
+/* ---- phases and needs ---- */
+static bool reduces(const lo_builder *B, ir_ref r)
+{
+	return ir_ops[lo_node(B->L, r)->op].flags & IR_REDUCE;
+}
+
+static bool gather_members(lo_builder *B)
+{
+	const lo_group *G = B->G;
+	B->nmem = G->member.n;
+	B->mem = lo_mem(B->L, sizeof *B->mem * (B->nmem + 1));
+	if (!B->mem) return false;
+	for (uint32_t i = 0; i < B->nmem; i++) {
+		uint32_t j = i;
+		for (; j > 0 && B->mem[j - 1].ref > G->member.v[i]; j--) B->mem[j] = B->mem[j - 1];
+		B->mem[j] = (lo_mem_info){ .ref = G->member.v[i], .scratch = LO_NOREF };
+	}
+	return true;
+}
+
+/* The phase of a value: of light ones that of their operands. -1 on failure. */
+static int phase_of(lo_builder *B, const lo_source *s)
+{
+	lo_source from[3];
+	int most = 0, count;
+	if (s->from != LO_FROM_OP) return 0;
+	const lo_mem_info *m = lo_member(B, s->ref);
+	if (m && lo_map_equal(B->G, B->L->val[s->ref].map, s->map)) return m->phase;
+	if ((count = lo_operands(B, s->ref, s->map, from)) < 0) return -1;
+	for (int k = 0; k < count; k++) {
+		int p = phase_of(B, &from[k]);
+		if (p < 0) return -1;
+		if (p > most) most = p;
+	}
+	return most;
+}
+
+/* A view that is a member stands for its operand. */
+static bool member_source(lo_builder *B, ir_ref r, lo_source *s)
+{
+	return lo_source_of(B, r, B->L->val[r].map, s);
+}
+
+static bool find_phases(lo_builder *B)
+{
+	for (uint32_t i = 0; i < B->nmem; i++) {
+		lo_source s, from[3];
+		ir_ref r = B->mem[i].ref;
+		if (!member_source(B, r, &s)) return false;
+		if (s.from != LO_FROM_OP) continue;
+		if (s.ref != r) { /* a view */
+			if ((B->mem[i].phase = phase_of(B, &s)) < 0) return false;
+			continue;
+		}
+		int count = lo_operands(B, r, s.map, from);
+		if (count < 0) return false;
+		for (int k = 0; k < count; k++) {
+			int p = phase_of(B, &from[k]);
+			if (p < 0) return false;
+			if (p > B->mem[i].phase) B->mem[i].phase = p;
+		}
+		if (reduces(B, r) && ++B->mem[i].phase > MAX_LOOPS) return !(B->L->stuck = true);
+	}
+	return true;
+}
+
+static void need(lo_builder *B, const lo_source *s, uint64_t loops)
+{
+	lo_source from[3];
+	if (s->from != LO_FROM_OP || !loops || !lo_source_in_r(B, s)) return;
+	lo_mem_info *m = lo_member(B, s->ref);
+	if (m) {
+		m->need |= loops;
+		return;
+	}
+	int count = lo_operands(B, s->ref, s->map, from);
+	for (int k = 0; k < count; k++) need(B, &from[k], loops);
+}
+
+static bool worth_scratch(const lo_builder *B, const lo_mem_info *m)
+{
+	const ir_node *n = lo_node(B->L, m->ref);
+	return !B->G->column && m->need & (m->need - 1) && lo_heavy(B->L, m->ref) &&
+	       B->G->red * (int64_t)tj_dtype_size((tj_dtype)n->dtype) <= SCRATCH_ROW;
+}
+
+static bool find_needs(lo_builder *B)
+{
+	const lo_group *G = B->G;
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		lo_source s;
+		if (!lo_source_of(B, G->save.v[i].value, G->save.v[i].map, &s)) return false;
+		int p = phase_of(B, &s);
+		if (p < 0) return false;
+		need(B, &s, (uint64_t)1 << (p + 1));
+	}
+	for (uint32_t i = B->nmem; i-- > 0;) { /* users before operands */
+		lo_mem_info *m = &B->mem[i];
+		lo_source from[3];
+		bool red = reduces(B, m->ref);
+		if (lo_node(B->L, m->ref)->op == IR_cat || B->L->val[m->ref].how == LO_VIEW) continue;
+		int count = lo_operands(B, m->ref, B->L->val[m->ref].map, from);
+		if (count < 0) return false;
+		if (!red && worth_scratch(B, m)) {
+			m->scratch = 0;
+		}
+		uint64_t loops = red ? (uint64_t)1 << m->phase : m->scratch != LO_NOREF ? m->need & -m->need : m->need;
+		for (int k = 0; k < count; k++) need(B, &from[k], loops);
+	}
+	return true;
+}
+
+/* ---- sections ---- */
+static void begin(lo_builder *B, int loop)
+{
+	lo_section s = { loop > 0, B->k->ins.n, 0 };
+	B->loop = loop;
+	if (!rt_push(&B->k->section, s)) B->L->oom = true;
+}
+
+static void end(lo_builder *B)
+{
+	if (B->L->oom) return;
+	lo_section *s = &B->k->section.v[B->k->section.n - 1];
+	s->count = B->k->ins.n - s->first;
+	if (!s->count) B->k->section.n--;
+}
+
+/* Makes what the coming loop needs once for a row; row values are only looked through. */
+static void hoist(lo_builder *B, const lo_source *s, int loop)
+{
+	lo_source from[3];
+	if (s->from == LO_FROM_CONST || s->from == LO_FROM_NUM || B->L->oom || B->L->stuck) return;
+	if (!lo_source_in_r(B, s)) {
+		lo_value(B, s);
+		return;
+	}
+	if (s->from == LO_FROM_LOAD) return;
+	lo_mem_info *m = lo_member(B, s->ref);
+	if (m) {
+		if (m->hoisted == loop || (m->scratch != LO_NOREF && loop != __builtin_ctzll(m->need))) return;
+		m->hoisted = loop;
+	}
+	int count = lo_operands(B, s->ref, s->map, from);
+	for (int k = 0; k < count; k++) hoist(B, &from[k], loop);
+}
+
+static void save(lo_builder *B, const lo_save *s, const lo_source *from)
+{
+	uint32_t v = lo_value(B, from);
+	tj_dtype t = (tj_dtype)lo_node(B->L, s->value)->dtype;
+	if (v == LO_NOREF) return;
+	lo_expr e = lo_linear(B->G, s->map, s->dest->stride);
+	e.off += s->dest->offset;
+	lo_store(B, lo_kbuf(B, s->dest->buf, t, LO_OUT), &e, v, t);
+}
+
+static uint8_t red_of(ir_op op)
+{
+	switch (op) {
+	case IR_sum: return LO_RED_ADD;
+	case IR_prod: return LO_RED_MUL;
+	case IR_amax: return LO_RED_MAX;
+	case IR_amin: return LO_RED_MIN;
+	case IR_all: return LO_RED_AND;
+	case IR_any: return LO_RED_OR;
+	case IR_argmax: return LO_RED_ARGMAX;
+	default: return LO_RED_ARGMIN;
+	}
+}
+
+static void reduce(lo_builder *B, ir_ref r)
+{
+	const ir_node *n = lo_node(B->L, r);
+	lo_map *m = B->L->val[r].map;
+	lo_source from[3], self = { .from = LO_FROM_OP, .ref = r, .map = m };
+	if (lo_operands(B, r, m, from) < 0) return;
+	uint32_t v = lo_value(B, &from[0]);
+	if (v == LO_NOREF) return;
+	uint8_t red = red_of((ir_op)n->op);
+	bool arg = red == LO_RED_ARGMAX || red == LO_RED_ARGMIN, logic = red == LO_RED_AND || red == LO_RED_OR;
+	if (!arg) v = lo_cast(B->k, v, (tj_dtype)n->dtype);
+	lo_tree tree = arg || logic ? LO_TREE_NONE : B->G->column ? LO_TREE_COLUMN : LO_TREE_ROW;
+	v = lo_add(B, (lo_ins){ .op = LO_REDUCE, .dtype = n->dtype, .tree = (uint8_t)tree, .nsrc = 1, .src = { v }, .imm = red });
+	lo_remember(B, &self, v, true);
+}
+
+typedef struct root { lo_source from; int phase; bool in_r; } root;
+
+static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
+{
+	const lo_group *G = B->G;
+	for (uint32_t i = 0; i < B->nmem; i++) {
+		lo_source from[3];
+		const lo_mem_info *m = &B->mem[i];
+		if (!reduces(B, m->ref) || m->phase != loop) continue;
+		if (!prepare) reduce(B, m->ref);
+		else if (lo_operands(B, m->ref, B->L->val[m->ref].map, from) > 0) hoist(B, &from[0], loop);
+	}
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		if (!roots[i].in_r || roots[i].phase + 1 != loop) continue;
+		if (prepare) hoist(B, &roots[i].from, loop);
+		else save(B, &G->save.v[i], &roots[i].from);
+	}
+}
+
+static void make_scratch(lo_builder *B)
+{
+	for (uint32_t i = 0; i < B->nmem; i++) {
+		if (B->mem[i].scratch == LO_NOREF) continue;
+		tj_dtype t = (tj_dtype)lo_node(B->L, B->mem[i].ref)->dtype;
+		B->mem[i].scratch = lo_kbuf(B, LO_NOBUF, t, LO_SCRATCH);
+		if (B->L->oom) return;
+		lo_buf *b = &B->k->buf.v[B->mem[i].scratch];
+		b->elems = B->G->red;
+		b->aligned = true;
+		b->scratch_offset = (int64_t)B->k->scratch;
+		B->k->scratch += ((size_t)b->elems * tj_dtype_size(t) + 63) / 64 * 64 + 64;
+	}
+}
+
+static bool fill(lo_builder *B)
+{
+	const lo_group *G = B->G;
+	root *roots = lo_mem(B->L, sizeof *roots * (G->save.n + 1));
+	int loops = 0;
+	if (!roots) return false;
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		if (!lo_source_of(B, G->save.v[i].value, G->save.v[i].map, &roots[i].from)) return false;
+		if ((roots[i].phase = phase_of(B, &roots[i].from)) < 0) return false;
+		roots[i].in_r = lo_source_in_r(B, &roots[i].from) || lo_map_in_r(G, G->save.v[i].map);
+		int last = roots[i].phase + roots[i].in_r;
+		if (last > loops) loops = last;
+	}
+	make_scratch(B);
+	for (int l = 0; l <= loops && !B->L->oom && !B->L->stuck; l++) {
+		if (l) {
+			begin(B, l);
+			fill_loop(B, roots, l, false);
+			end(B);
+		}
+		begin(B, 0);
+		for (uint32_t i = 0; i < G->save.n; i++)
+			if (!roots[i].in_r && roots[i].phase == l) save(B, &G->save.v[i], &roots[i].from);
+		if (l < loops) fill_loop(B, roots, l + 1, true);
+		end(B);
+	}
+	return !B->L->oom && !B->L->stuck;
+}
+
+/* ---- dimensions ---- */
+static int64_t magnitude(int64_t x)
+{
+	return x < 0 ? -x : x;
+}
+
+/* Outer atoms, the widest steps of the first store first. */
+static int order_atoms(const lo_builder *B, int *order)
+{
+	const lo_group *G = B->G;
+	int n = 0;
+	lo_expr e = { 0 };
+	if (G->save.n) e = lo_linear(G, G->save.v[0].map, G->save.v[0].dest->stride);
+	for (int a = 0; a < G->natom; a++) {
+		if (G->isr[a] || G->ext[a] <= 1) continue;
+		int i = n++;
+		for (; i > 0 && magnitude(e.c[order[i - 1]]) < magnitude(e.c[a]); i--) order[i] = order[i - 1];
+		order[i] = a;
+	}
+	return n;
+}
+
+static bool together(const lo_builder *B, int outer, int inner, int64_t inner_ext)
+{
+	for (uint32_t i = 0; i < B->seen.n; i++)
+		if (B->seen.v[i].c[outer] != B->seen.v[i].c[inner] * inner_ext) return false;
+	return true;
+}
+
+/* Dimensions from atoms: with what was seen of the indices, or each atom its own. */
+static void set_dims(lo_builder *B, bool collapse)
+{
+	lo_kernel *k = B->k;
+	int order[LO_ATOMS], n = order_atoms(B, order), d = 0;
+	int inner[LO_ATOMS];
+	int64_t ext[LO_ATOMS];
+	for (int i = n - 1; i >= 0; i--) { /* innermost first; d counts dimensions from the inside */
+		int a = order[i];
+		if (d && collapse && together(B, a, inner[d - 1], ext[d - 1])) {
+			ext[d - 1] *= B->G->ext[a];
+			continue;
+		}
+		inner[d] = a;
+		ext[d++] = B->G->ext[a];
+	}
+	if (!d) {
+		inner[d] = -1;
+		ext[d++] = 1;
+	}
+	k->ndim = B->ndim = d;
+	for (int i = 0; i < d; i++) {
+		B->inner[i] = inner[d - 1 - i];
+		k->dim[i] = ext[d - 1 - i];
+	}
+}
+
+/* ---- cost ---- */
+typedef struct cost { double point, row; int store_size; } cost; /* ns for an outer index, for an element of r */
+
+static double ins_ns(const lo_kernel *k, const lo_ins *i)
+{
+	if (i->op != LO_LOAD && i->op != LO_STORE) return 0.012;
+	const lo_index *x = &k->index.v[i->index];
+	int64_t step = magnitude(k->vec_r ? x->rcoef : x->coef[k->ndim - 1]);
+	return i->dyn != LO_NOREF || step > 1 ? 1.0 : step ? 0.02 * (double)tj_dtype_size((tj_dtype)i->dtype) : 0.01;
+}
+
+static cost cost_of(const lo_kernel *k)
+{
+	cost c = { 0, 0, 1 };
+	for (uint32_t s = 0; s < k->section.n; s++)
+		for (uint32_t i = 0; i < k->section.v[s].count; i++) {
+			const lo_ins *x = &k->ins.v[k->section.v[s].first + i];
+			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(k, x);
+			if (x->op == LO_STORE && (int)tj_dtype_size((tj_dtype)x->dtype) > c.store_size) c.store_size = (int)tj_dtype_size((tj_dtype)x->dtype);
+		}
+	return c;
+}
+
+static void set_units(lo_kernel *k)
+{
+	cost c = cost_of(k);
+	double each = c.point + c.row * (double)(k->reduces ? k->red : 0) + 0.01;
+	int64_t last = k->dim[k->ndim - 1];
+	k->block = 1;
+	if (!k->vec_r) {
+		int64_t by_bytes = UNIT_BYTES / c.store_size, by_ns = (int64_t)(UNIT_NS / each);
+		k->block = by_bytes < by_ns ? by_bytes : by_ns;
+		k->block = k->block / LANES * LANES;
+		if (k->block < LANES) k->block = LANES;
+		if (k->block > last) k->block = last;
+	}
+	k->unit_ns = each * (double)k->block + 2;
+}
+
+/* ---- finishing ---- */
+/* Scratch rows go last, so that kernel buffers and those of the step are numbered alike. */
+static bool number_buffers(lo_builder *B)
+{
+	lo_kernel *k = B->k;
+	uint32_t n = k->buf.n, *to = lo_mem(B->L, sizeof *to * (n + 1)), at = 0;
+	lo_buf *sorted = lo_mem(B->L, sizeof *sorted * (n + 1));
+	B->b->buf = lo_mem(B->L, sizeof *B->b->buf * (n + 1));
+	if (B->L->oom) return false;
+	for (int scratch = 0; scratch < 2; scratch++)
+		for (uint32_t i = 0; i < n; i++) {
+			if ((k->buf.v[i].role == LO_SCRATCH) != scratch) continue;
+			if (!scratch) B->b->buf[B->b->nbuf++] = B->kbuf.v[i];
+			to[i] = at;
+			sorted[at++] = k->buf.v[i];
+		}
+	for (uint32_t i = 0; i < n; i++) k->buf.v[i] = sorted[i];
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_LOAD || k->ins.v[i].op == LO_STORE) k->ins.v[i].buf = to[k->ins.v[i].buf];
+	return true;
+}
+
+static void link_step(lo_builder *B)
+{
+	for (uint32_t i = 0; i < B->b->nbuf; i++) lo_touch(B->L, B->step, B->b->buf[i], B->k->buf.v[i].role == LO_OUT);
+	B->b->fault_op = lo_mem(B->L, sizeof *B->b->fault_op * (B->fault_op.n + 1));
+	for (uint32_t i = 0; B->b->fault_op && i < B->fault_op.n; i++) B->b->fault_op[i] = B->fault_op.v[i];
+}
+
+static void reset(lo_builder *B)
+{
+	lo_kernel *k = B->k;
+	k->buf.n = k->section.n = k->ins.n = k->index.n = k->fault_site.n = k->fault_code.n = 0;
+	k->scratch = 0;
+	B->made.n = B->kbuf.n = B->fault_op.n = 0;
+	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0;
+}
+
+static bool build(lo_builder *B)
+{
+	B->natom = B->G->natom;
+	if (!gather_members(B) || !find_phases(B) || !find_needs(B)) return false;
+	set_dims(B, false);
+	if (!fill(B)) return false;
+	set_dims(B, true);
+	reset(B);
+	if (!fill(B)) return false;
+	set_units(B->k);
+	return number_buffers(B);
+}
+
+bool lo_build_kernel(lo_low *L, lo_step *step)
+{
+	lo_built *b = lo_mem(L, sizeof *b);
+	lo_group *G = L->group.v[step->group];
+	if (!b) return false;
+	lo_builder B = { .L = L, .G = G, .step = step, .b = b, .k = &b->k };
+	step->built = b;
+	b->k.name = "k";
+	b->k.reduces = G->reduces;
+	b->k.red = G->red;
+	b->k.vec_r = G->reduces && !G->column;
+	bool ok = build(&B);
+	if (ok && G->natom != B.natom) L->stuck = true; /* an index was split that the dimensions do not know */
+	if (ok) link_step(&B);
+	rt_vec_free(&B.made);
+	rt_vec_free(&B.seen);
+	rt_vec_free(&B.kbuf);
+	rt_vec_free(&B.fault_op);
+	return ok && !L->oom && !L->stuck;
+}

@@ -1,0 +1,62 @@
+/* build: one kernel under construction. Private to build.c and value.c. */
+#ifndef TJ_LOWER_BUILD_H
+#define TJ_LOWER_BUILD_H
+
+#include "lower/low.h"
+
+typedef enum lo_from { LO_FROM_CONST, LO_FROM_NUM, LO_FROM_LOAD, LO_FROM_OP } lo_from;
+typedef struct lo_source { /* where a value comes from, views looked through */
+	lo_from from;
+	ir_ref ref;
+	lo_map *map;     /* OP */
+	uint32_t buf;    /* LOAD: low buffer */
+	lo_expr at;      /* LOAD */
+} lo_source;
+
+typedef struct lo_made { /* an instruction made for a value; of a loop, it is known in that loop only (0: everywhere) */
+	ir_ref ref;
+	const lo_map *map;  /* OP */
+	uint32_t buf;       /* LOAD */
+	lo_expr at;
+	int loop;
+	uint32_t ins;
+} lo_made;
+
+typedef struct lo_mem_info { /* of a member */
+	ir_ref ref;
+	int phase;           /* loops that must be over before it is known; a reduction's own loop included */
+	uint64_t need;       /* loops that compute or reload it */
+	uint32_t scratch;    /* kernel buffer that keeps its row between loops, or LO_NOREF */
+	int hoisted;         /* the last loop whose preparation has passed it */
+} lo_mem_info;
+
+typedef struct lo_builder {
+	lo_low *L;
+	lo_group *G;
+	lo_step *step;
+	lo_built *b;
+	lo_kernel *k;
+	uint32_t nmem;
+	lo_mem_info *mem;        /* by rising ref */
+	rt_vec(lo_made) made;
+	rt_vec(lo_expr) seen;    /* every index that was asked for */
+	int loop;                /* being filled; 0: a point section */
+	int ndim, natom;
+	int inner[LO_ATOMS];     /* the innermost atom of each dimension: its coefficient is the dimension's; -1: none */
+	rt_vec(const char *) fault_op;
+	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: scratch */
+} lo_builder;
+
+/* ---- value.c ---- */
+bool lo_source_of(lo_builder *B, ir_ref r, lo_map *m, lo_source *s); /* false: out of memory, or stuck */
+int lo_operands(lo_builder *B, ir_ref r, lo_map *m, lo_source *s /* 3 */); /* of an OP; -1 on failure */
+bool lo_source_in_r(const lo_builder *B, const lo_source *s);
+uint32_t lo_value(lo_builder *B, const lo_source *s);
+void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dtype t);
+uint32_t lo_kbuf(lo_builder *B, uint32_t buf, tj_dtype t, lo_role role);
+lo_mem_info *lo_member(lo_builder *B, ir_ref r);
+lo_made *lo_remember(lo_builder *B, const lo_source *s, uint32_t ins, bool everywhere);
+uint32_t lo_add(lo_builder *B, lo_ins i);
+bool lo_heavy(const lo_low *L, ir_ref r); /* kept in scratch rather than computed again */
+
+#endif

@@ -1,0 +1,60 @@
+/* classify: who could compute each value.
+ *
+ * requires plain reductions; sets how and light of every value */
+#include "lower/low.h"
+
+#define LIGHT 6 /* instructions that are repeated rather than stored */
+
+bool lo_is_gather(ir_op op)
+{
+	return op == IR_gather || op == IR_index_select || op == IR_embedding;
+}
+
+static bool point_has(const lo_low *L, const ir_node *n)
+{
+	if (n->op == IR_cast) return true;
+	tj_dtype compute = (tj_dtype)lo_node(L, ir_src(L->g, n, n->op == IR_where))->dtype;
+	return ir_ops[n->op].math >> rt_dtype_class(compute) & 1;
+}
+
+static lo_how how_of(const lo_low *L, const ir_node *n)
+{
+	const ir_opinfo *info = &ir_ops[n->op];
+	if (info->opclass == IR_LEAF) return LO_LEAF;
+	if (info->flags & IR_VIEW) return LO_VIEW;
+	if (!L->o->backend) return LO_CALL;
+	if (info->flags & IR_POINT) return point_has(L, n) ? LO_FUSE : LO_CALL;
+	if (info->flags & IR_LIB) return LO_LIB;
+	if (info->flags & IR_REDUCE) return LO_FUSE;
+	if (lo_is_gather((ir_op)n->op)) return ir_numel(L->g, ir_src(L->g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
+	switch (n->op) {
+	case IR_cat: return LO_CAT;
+	case IR_one_hot: case IR_full: case IR_arange: case IR_eye: return LO_FUSE;
+	case IR_uniform: case IR_normal: return lo_random_has((ir_op)n->op, (tj_dtype)n->dtype) ? LO_FUSE : LO_CALL;
+	default: return LO_CALL;
+	}
+}
+
+/* Instructions to compute the value from numbers, constants and indices alone, or more than LIGHT. */
+static int cost_of(const lo_low *L, const ir_node *n, const uint8_t *cost)
+{
+	const ir_opinfo *info = &ir_ops[n->op];
+	if (n->op == IR_const || n->op == IR_num) return 0;
+	if (n->op == IR_arange || n->op == IR_eye) return 2;
+	bool ok = info->flags & IR_VIEW || n->op == IR_full || (info->flags & IR_POINT && !(info->flags & (IR_MATH | IR_FAULT)));
+	int sum = info->flags & IR_VIEW ? 0 : 1;
+	if (!ok || n->op == IR_input || n->op == IR_data) return LIGHT + 1;
+	for (int k = 0; k < n->nsrc; k++) sum += cost[ir_src(L->g, n, k)];
+	return sum > LIGHT ? LIGHT + 1 : sum;
+}
+
+void lo_classify(lo_low *L)
+{
+	uint8_t *cost = lo_mem(L, L->g->node.n + 1u);
+	for (ir_ref r = 0; cost && r < L->g->node.n; r++) {
+		const ir_node *n = lo_node(L, r);
+		L->val[r].how = (uint8_t)how_of(L, n);
+		cost[r] = (uint8_t)(L->val[r].how == LO_CALL ? LIGHT + 1 : cost_of(L, n, cost));
+		L->val[r].light = cost[r] <= LIGHT;
+	}
+}

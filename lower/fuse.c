@@ -1,0 +1,587 @@
+/* fuse: which values one kernel computes together.
+ *
+ * requires how and light of every value; decides own, group, map, uses, destinations of all
+ *
+ *   %1 = amax f32[8,1] %0              group outer=8 red=64 row: amax sub exp sum div
+ *   %2 = sub f32[8,64] %0 %1    =>
+ *   %3 = exp f32[8,64] %2
+ *   %4 = sum f32[8,1] %3
+ *   %5 = div f32[8,64] %3 %4
+ *
+ * Walks the graph from its end. A value whose readers are known joins the group of a reader when
+ *   - every reader in that group wants it at one and the same map, and what it reads can be reached from there,
+ *   - no path leads from it through other steps back into the group (the group stays one step),
+ *   - it is not computed more often than it has elements, unless it is one cheap instruction,
+ *   - a reduction: what is left of the group's index space beside its result is what it reduces (or nothing, and the
+ *     group gets an r), and rows and columns do not mix.
+ * It is stored as well when others read it. Else it starts a group of its own. Groups that read one value at matching
+ * maps merge. Members are never computed at two maps: such a value is stored and loaded. */
+#include "lower/fuse.h"
+
+/* ---- questions about a group ---- */
+lo_group *lo_group_at(lo_low *L, uint32_t *id)
+{
+	while (L->group.v[*id]->merged != LO_NOGROUP) *id = L->group.v[*id]->merged;
+	return L->group.v[*id];
+}
+
+static lo_expr contiguous(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t stride[TJ_MAX_RANK];
+	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), stride);
+	return lo_linear(G, m, stride);
+}
+
+static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : contiguous(L, G, r, m);
+	return lo_fits_r(G, &e);
+}
+
+static bool must_own(lo_low *L, ir_ref r)
+{
+	if (!rt_push(&L->force, r)) L->oom = true;
+	return true;
+}
+
+/* Numbers, constants, indices: computed wherever they are read, when the axes they look at are affine. */
+static bool light(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	if (n->op == IR_arange || n->op == IR_eye) {
+		for (int i = 0; i < m->rank; i++)
+			if (!lo_fits_r(G, &m->e[i])) return false;
+		return true;
+	}
+	for (int k = 0; k < n->nsrc; k++) {
+		lo_map *o = lo_operand_map(L, G, r, k, m);
+		if (!o || !lo_reach(L, G, ir_src(L->g, n, k), o)) return false;
+	}
+	return true;
+}
+
+static bool reach_view(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	lo_map *o = lo_map_view(L, G, r, m);
+	if (o) return lo_reach(L, G, src, o);
+	lo_expr e = contiguous(L, G, r, m); /* not affine: row-major over the operand's own buffer */
+	return lo_fits_r(G, &e) && must_own(L, src);
+}
+
+bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	const lo_val *v = &L->val[r];
+	if (lo_node(L, r)->op == IR_const || lo_node(L, r)->op == IR_num) return true;
+	if (v->light && light(L, G, r, m)) return true;
+	if (v->how == LO_VIEW && !v->own) return reach_view(L, G, r, m);
+	if (v->light && !v->own) must_own(L, r);
+	return loads(L, G, r, m);
+}
+
+static bool reach_operands(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	for (int k = 0; k < n->nsrc; k++) {
+		if (k == 0 && lo_is_gather((ir_op)n->op)) continue;
+		lo_map *o = lo_operand_map(L, G, r, k, m);
+		if (!o || !lo_reach(L, G, ir_src(L->g, n, k), o)) return false;
+	}
+	return true;
+}
+
+/* ---- what the operands of a member are indexed with ---- */
+static lo_map *gather_index_map(lo_low *L, lo_group *G, const ir_node *n, const lo_map *m)
+{
+	int rank = lo_node(L, ir_src(L->g, n, 1))->rank;
+	lo_map *o = lo_map_new(L, G, rank);
+	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[n->op == IR_index_select ? ir_attr(L->g, n)[0] : i];
+	return o;
+}
+
+static lo_map *first_axes(lo_low *L, lo_group *G, const lo_map *m, int rank)
+{
+	lo_map *o = lo_map_new(L, G, rank);
+	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[i];
+	return o;
+}
+
+lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	ir_ref src = ir_src(L->g, n, k);
+	if (ir_ops[n->op].flags & IR_VIEW) return lo_map_view(L, G, r, m);
+	if (ir_ops[n->op].flags & IR_REDUCE) {
+		int lo, hi;
+		bool keep;
+		lo_reduced_axes(L, r, &lo, &hi, &keep);
+		return lo_map_reduced(L, G, src, lo, hi, keep, m);
+	}
+	if (lo_is_gather((ir_op)n->op)) return k == 1 ? gather_index_map(L, G, n, m) : NULL;
+	if (n->op == IR_one_hot) return first_axes(L, G, m, m->rank - 1);
+	if (ir_ops[n->op].opclass == IR_RANDOM || n->op == IR_full) return lo_map_new(L, G, 0);
+	if (L->val[r].how == LO_LEAF) return NULL;
+	return lo_map_broadcast(L, G, src, m);
+}
+
+/* ---- joining ---- */
+static int weight_of(const ir_node *n)
+{
+	const ir_opinfo *i = &ir_ops[n->op];
+	if (i->flags & IR_RNG) return 20;
+	if (i->flags & IR_MATH) return 10;
+	if (i->flags & (IR_FAULT | IR_REDUCE)) return 4;
+	return 1;
+}
+
+/* What n itself looks at, beside its operands. */
+static bool indices_fit(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	if (ir_ops[n->op].flags & IR_RNG) {
+		lo_expr e = contiguous(L, G, r, m);
+		return lo_fits_r(G, &e);
+	}
+	if (n->op == IR_one_hot) return lo_fits_r(G, &m->e[m->rank - 1]);
+	if (lo_is_gather((ir_op)n->op)) {
+		lo_expr e = lo_gather_base(L, G, r, m, NULL, NULL);
+		return lo_fits_r(G, &e);
+	}
+	return true;
+}
+
+lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a, int64_t *dyn_stride)
+{
+	const ir_node *n = lo_node(L, r);
+	ir_ref table = ir_src(L->g, n, 0);
+	lo_access own;
+	if (!a) a = &own;
+	lo_peek(L, table, a);
+	int rank = lo_node(L, table)->rank;
+	int64_t axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
+	lo_expr e = { .off = a->offset };
+	for (int i = 0; i < rank; i++) {
+		const lo_expr *x = &m->e[n->op == IR_embedding ? m->rank - rank + i : i];
+		if (i == axis) continue;
+		e.off += x->off * a->stride[i];
+		for (int k = 0; k < G->natom; k++) e.c[k] += x->c[k] * a->stride[i];
+	}
+	if (dyn_stride) *dyn_stride = rank ? a->stride[axis] : 0;
+	return e;
+}
+
+/* Each index of the group (of r, if m looks at it) names another element of the value, and all are named. */
+bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int order[LO_ATOMS], n;
+	bool in_r = lo_map_in_r(G, m), used[LO_ATOMS] = { 0 };
+	lo_expr e = contiguous(L, G, r, m);
+	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return false;
+	for (int i = 0; i < n; i++) used[order[i]] = true;
+	for (int a = 0; a < G->natom; a++)
+		if (G->ext[a] > 1 && !used[a] && (!G->isr[a] || in_r)) return false;
+	return true;
+}
+
+static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t times = lo_outer(G) * (lo_map_in_r(G, m) ? G->red : 1);
+	return times > ir_numel(L->g, r);
+}
+
+static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool store)
+{
+	bool repeated = often(L, G, r, m);
+	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= MAX_REDUNDANT)) return false;
+	if (store && !lo_covers(L, G, r, m)) return false;
+	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return false;
+	G->redundant += repeated;
+	return true;
+}
+
+/* ---- reductions ---- */
+bool lo_group_fits(lo_low *L, lo_group *G)
+{
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		ir_ref r = G->member.v[i];
+		if (!indices_fit(L, G, r, L->val[r].map) || !reach_operands(L, G, r, L->val[r].map)) return false;
+	}
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		const lo_save *s = &G->save.v[i];
+		if (L->val[s->value].map != s->map && !lo_reach(L, G, s->value, s->map)) return false;
+	}
+	return true;
+}
+
+/* How the atoms that are left form r: as another reader in the group walks the operand, else in their order. */
+static bool weigh_r(lo_low *L, lo_group *G, ir_ref src, int lo, int hi, const bool *used, int64_t red)
+{
+	int order[LO_ATOMS];
+	int64_t stride = 1, w[TJ_MAX_RANK] = { 0 };
+	for (int i = hi - 1; i >= lo; i--) {
+		w[i] = stride;
+		stride *= lo_dim(L, src)[i];
+	}
+	for (const lo_use *u = L->val[src].use; u; u = u->next) {
+		uint32_t id = u->group;
+		if (lo_group_at(L, &id) != G) continue;
+		lo_expr e = lo_linear(G, u->map, w);
+		int n = lo_radix(G, &e, red, order);
+		bool ok = n >= 0;
+		for (int i = 0; i < n; i++) ok &= !used[order[i]];
+		for (int i = 0; ok && i < n; i++) {
+			G->isr[order[i]] = true;
+			G->rstride[order[i]] = e.c[order[i]];
+		}
+		if (ok) return true;
+	}
+	stride = 1;
+	for (int a = G->natom - 1; a >= 0; a--) {
+		if (used[a] || G->ext[a] == 1) continue;
+		G->isr[a] = true;
+		G->rstride[a] = stride;
+		stride *= G->ext[a];
+	}
+	return stride == red;
+}
+
+static bool new_r(lo_low *L, lo_group *G, ir_ref src, int lo, int hi)
+{
+	int64_t stride = 1;
+	for (int i = hi - 1; i >= lo; i--) {
+		if (lo_dim(L, src)[i] == 1) continue;
+		if (!lo_add_atom(G, lo_dim(L, src)[i], true, stride)) return false;
+		stride *= lo_dim(L, src)[i];
+	}
+	return true;
+}
+
+static void forget_r(lo_group *G, bool made)
+{
+	for (int a = 0; a < G->natom; a++) {
+		if (!G->isr[a]) continue;
+		G->isr[a] = false;
+		if (made) G->ext[a] = 1;
+	}
+	G->reduces = false;
+	G->red = 1;
+}
+
+/* Another reader in the group wants the operand elsewhere: it would be stored for that. */
+static bool elsewhere(lo_low *L, const lo_group *G, ir_ref src, const lo_map *m)
+{
+	if (!lo_computed(L, src) || L->val[src].light) return false;
+	for (const lo_use *u = L->val[src].use; u; u = u->next) {
+		uint32_t id = u->group;
+		if (lo_group_at(L, &id) == G && !lo_map_equal(G, u->map, m)) return true;
+	}
+	return false;
+}
+
+static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	int lo, hi, order[LO_ATOMS], n;
+	bool keep, used[LO_ATOMS] = { 0 }, had = G->reduces, made = false, ok;
+	lo_reduced_axes(L, r, &lo, &hi, &keep);
+	bool column = hi < lo_node(L, src)->rank;
+	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, r), rest = 1;
+	lo_expr e = contiguous(L, G, r, m);
+	if (lo_map_in_r(G, m) || (G->classed && G->column != column) || (had && G->red != red)) return false;
+	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return false;
+	for (int i = 0; i < n; i++) used[order[i]] = true;
+	for (int a = 0; a < G->natom; a++)
+		if (!used[a] && !G->isr[a]) rest *= G->ext[a];
+	if (had ? rest != 1 : rest != 1 && rest != red) return false;
+	if (!had) {
+		if (rest != 1 && ir_numel(L->g, r) < FEW_ROWS && red > LONG_ROW) return false; /* its readers would lose their threads */
+		made = rest == 1;
+		ok = made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
+		G->reduces = true;
+		G->red = red;
+		if (!ok || !lo_group_fits(L, G)) {
+			forget_r(G, made);
+			return false;
+		}
+	}
+	lo_map *o = lo_operand_map(L, G, r, 0, m);
+	if (o && lo_reach(L, G, src, o) && !elsewhere(L, G, src, o)) {
+		G->classed = true;
+		G->column = column;
+		return true;
+	}
+	if (!had) forget_r(G, made);
+	return false;
+}
+
+/* ---- committing ---- */
+static void add_use(lo_low *L, ir_ref r, uint32_t group, lo_map *m)
+{
+	if (L->val[r].light) return;
+	lo_use *u = lo_mem(L, sizeof *u);
+	if (!u) return;
+	*u = (lo_use){ L->val[r].use, group, m };
+	L->val[r].use = u;
+}
+
+static void add_save(lo_low *L, lo_group *G, ir_ref r, lo_map *m, const lo_dest *d)
+{
+	if (!rt_push(&G->save, ((lo_save){ r, m, d }))) L->oom = true;
+}
+
+static void save_all(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool own)
+{
+	lo_val *v = &L->val[r];
+	for (const lo_dest *d = v->dest; d; d = d->next) add_save(L, G, r, m, d);
+	if (own) {
+		lo_dest *d = lo_mem(L, sizeof *d);
+		if (!d) return;
+		*d = (lo_dest){ .buf = lo_buf_of(L, r), .node = r };
+		ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), d->stride);
+		add_save(L, G, r, m, d);
+	}
+}
+
+/* r is a member of G at m: its operands get readers. */
+static void commit(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
+{
+	lo_group *G = L->group.v[id];
+	const ir_node *n = lo_node(L, r);
+	lo_val *v = &L->val[r];
+	v->group = id;
+	v->map = m;
+	G->weight += weight_of(n);
+	if (!rt_push(&G->member, r)) L->oom = true;
+	for (uint32_t i = 0; i < L->force.n; i++) L->val[L->force.v[i]].own = true;
+	for (int k = 0; k < n->nsrc; k++) {
+		ir_ref src = ir_src(L->g, n, k);
+		if (k == 0 && lo_is_gather((ir_op)n->op)) {
+			lo_access a;
+			lo_access_of(L, src, &a);
+			continue;
+		}
+		lo_map *o = lo_operand_map(L, G, r, k, m);
+		if (o) add_use(L, src, id, o);
+	}
+	save_all(L, G, r, m, v->own);
+}
+
+static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
+{
+	lo_group *G = L->group.v[id];
+	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
+	L->force.n = 0;
+	if (L->o->no_fuse || G->weight + weight_of(lo_node(L, r)) > MAX_WEIGHT || G->member.n >= MAX_MEMBERS) return false;
+	if (lo_path_back(L, r, id)) return false;
+	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m)) : !join_point(L, G, r, m, store)) return false;
+	if (L->oom) return false;
+	commit(L, id, r, m);
+	return true;
+}
+
+static lo_group *new_group(lo_low *L, uint32_t *id)
+{
+	lo_group *G = lo_mem(L, sizeof *G);
+	if (!G || !rt_push(&L->group, G)) {
+		L->oom = true;
+		return NULL;
+	}
+	G->merged = LO_NOGROUP;
+	G->red = 1;
+	*id = L->group.n - 1;
+	return G;
+}
+
+/* The evaluator takes what no kernel can. */
+static void give_up(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	L->val[r].how = LO_CALL;
+	L->val[r].own = true;
+	lo_buf_of(L, r);
+	for (int k = 0; k < n->nsrc; k++) {
+		lo_access a;
+		lo_access_of(L, ir_src(L->g, n, k), &a);
+	}
+}
+
+static bool start(lo_low *L, ir_ref r)
+{
+	uint32_t id;
+	lo_group *G = new_group(L, &id);
+	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
+	if (!m) return false;
+	L->force.n = 0;
+	if (ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? !join_reduction(L, G, r, m) : !join_point(L, G, r, m, true)) {
+		G->merged = id; /* of no use: skipped everywhere */
+		G->member.n = G->save.n = 0;
+		return false;
+	}
+	commit(L, id, r, m);
+	return true;
+}
+
+/* A leaf, or a value that a library computes, stored elsewhere. */
+static void start_copy(lo_low *L, ir_ref r)
+{
+	uint32_t id;
+	lo_group *G = new_group(L, &id);
+	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
+	if (!m) return;
+	L->force.n = 0;
+	lo_reach(L, G, r, m);
+	for (uint32_t i = 0; i < L->force.n; i++) L->val[L->force.v[i]].own = true;
+	save_all(L, G, r, m, L->val[r].how == LO_LEAF && L->val[r].own);
+}
+
+/* ---- the walk ---- */
+typedef struct want { uint32_t group; lo_map *map; bool torn; } want; /* torn: the group wants it at several maps */
+
+static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
+{
+	uint32_t n = 0, i;
+	for (const lo_use *u = L->val[r].use; u; u = u->next) {
+		uint32_t id = u->group;
+		const lo_group *G = lo_group_at(L, &id);
+		for (i = 0; i < n && w[i].group != id; i++) {}
+		if (i < n) w[i].torn |= !lo_map_equal(G, w[i].map, u->map);
+		else if (n < room) w[n++] = (want){ id, u->map, false };
+		else return room + 1;
+	}
+	return n;
+}
+
+static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = i + 1; j < n && !L->o->no_fuse; j++)
+			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map)) return wants_of(L, r, w, MAX_WANTS);
+	return n;
+}
+
+static void place(lo_low *L, ir_ref r)
+{
+	want w[MAX_WANTS];
+	uint32_t n = wants_of(L, r, w, MAX_WANTS), before;
+	lo_val *v = &L->val[r];
+	bool kept = v->own || v->dest || n > MAX_WANTS;
+	if (n > MAX_WANTS) n = 0;
+	do before = n, n = merge_wants(L, r, w, n);
+	while (n < before);
+	for (uint32_t tries = 0, last = UINT32_MAX; tries < n; tries++) { /* the group that runs first was made last */
+		uint32_t best = UINT32_MAX;
+		for (uint32_t i = 0; i < n; i++)
+			if (w[i].group < last && (best == UINT32_MAX || w[i].group > w[best].group)) best = i;
+		last = w[best].group;
+		bool others = n > 1;
+		bool own = v->own;
+		if (others) v->own = true;
+		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) return;
+		v->own = own;
+	}
+	v->own = v->own || n > 0 || !v->dest;
+	if (v->how == LO_VIEW || v->how == LO_FUSE) {
+		if (start(L, r) || L->oom) return;
+		give_up(L, r);
+		if (v->dest) start_copy(L, r);
+	}
+}
+
+/* A view that is only looked through: its readers read its operand. */
+static void pass_on(lo_low *L, ir_ref r)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	for (const lo_use *u = L->val[r].use; u; u = u->next) {
+		uint32_t id = u->group;
+		lo_group *G = lo_group_at(L, &id);
+		lo_map *m = lo_map_view(L, G, r, u->map);
+		if (m) add_use(L, src, id, m);
+		else L->val[src].own = true;
+	}
+}
+
+static void cat(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	int64_t stride[TJ_MAX_RANK], at = 0, axis = ir_attr(L->g, n)[0];
+	uint32_t buf = lo_buf_of(L, r);
+	ir_contiguous(n->rank, lo_dim(L, r), stride);
+	for (int k = 0; k < n->nsrc && !L->oom; k++) {
+		ir_ref src = ir_src(L->g, n, k);
+		if (ir_numel(L->g, src)) lo_add_dest(L, src, buf, r, at * stride[axis], stride);
+		at += lo_dim(L, src)[axis];
+	}
+}
+
+/* A step that is no kernel: its operands must lie in buffers, in a layout that it takes. */
+static void touch_operands(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_buf_of(L, r);
+	for (int k = 0; k < n->nsrc; k++) {
+		lo_access a;
+		ir_ref src = ir_src(L->g, n, k);
+		lo_peek(L, src, &a);
+		if (L->val[r].how == LO_LIB && !lo_matmul_takes(L, src, &a, k == 0)) L->val[src].own = true;
+		lo_access_of(L, src, &a);
+	}
+}
+
+/* Without kernels a view that must lie in a buffer is one more call. */
+static void view_without_kernels(lo_low *L, ir_ref r)
+{
+	if (!L->val[r].own) return;
+	L->val[r].how = LO_CALL;
+	touch_operands(L, r);
+}
+
+static void merge_readers(lo_low *L, ir_ref r)
+{
+	want w[MAX_WANTS];
+	uint32_t n = wants_of(L, r, w, MAX_WANTS), before;
+	if (n > MAX_WANTS) return;
+	do before = n, n = merge_wants(L, r, w, n);
+	while (n < before);
+}
+
+static void decide(lo_low *L, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	bool stored = v->own || v->dest;
+	if (!stored && !v->use) return;
+	if (ir_numel(L->g, r) == 0) {
+		if (v->own && v->how == LO_CALL && ir_ops[lo_node(L, r)->op].flags & IR_FAULT) touch_operands(L, r);
+		return;
+	}
+	switch ((lo_how)v->how) {
+	case LO_LEAF:
+		if (L->o->backend && stored) start_copy(L, r);
+		else if (v->use && ir_numel(L->g, r) > 1) merge_readers(L, r);
+		return;
+	case LO_VIEW:
+		if (!L->o->backend) view_without_kernels(L, r);
+		else if (stored) place(L, r);
+		else pass_on(L, r);
+		return;
+	case LO_FUSE:
+		if (!v->light || stored) place(L, r);
+		return;
+	case LO_CAT:
+		v->own = true;
+		cat(L, r);
+		break;
+	case LO_LIB: case LO_CALL:
+		v->own = true;
+		touch_operands(L, r);
+		break;
+	}
+	if (v->dest && L->o->backend) start_copy(L, r);
+}
+
+bool lo_group_all(lo_low *L)
+{
+	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) decide(L, r);
+	rt_vec_free(&L->force);
+	return !L->oom;
+}

@@ -1,0 +1,204 @@
+/* low: what the passes of lower/ share while one graph is lowered. Private to this folder.
+ *
+ * Each node of the graph has a lo_val that says how its value comes about. Values that are not computed where they are
+ * read live in buffers; a buffer is written by steps (a kernel, a library call, an evaluator call) and read by others.
+ *
+ * A group becomes a kernel. Its index space is a set of atoms, loop variables of a fixed extent; some of them together
+ * are the reduced index r. The index of a value in a group is a map: one affine expression over atoms for each axis of
+ * the value. Views only change maps; a reshape may split an atom in two, which rewrites all maps of the group. */
+#ifndef TJ_LOWER_LOW_H
+#define TJ_LOWER_LOW_H
+
+#include "lower/lower.h"
+
+#define LO_ATOMS 16
+#define LO_NOGROUP UINT32_MAX
+#define LO_NOBUF UINT32_MAX
+
+typedef enum lo_how {
+	LO_LEAF,    /* input, num, const, data */
+	LO_VIEW,    /* seen through another map or other strides, unless it owns a buffer */
+	LO_FUSE,    /* a kernel may compute it */
+	LO_LIB,     /* matmul */
+	LO_CALL,    /* the evaluator computes it */
+	LO_CAT      /* its operands are stored side by side */
+} lo_how;
+
+typedef struct lo_expr { int64_t off, c[LO_ATOMS]; } lo_expr; /* off + sum c[a] * atom a */
+typedef struct lo_map {
+	struct lo_map *next; /* of the same group */
+	int rank;
+	lo_expr e[];
+} lo_map;
+
+typedef struct lo_use { /* a group reads the value at map */
+	struct lo_use *next;
+	uint32_t group;
+	lo_map *map;
+} lo_use;
+
+typedef struct lo_dest { /* the value must be stored here, too */
+	struct lo_dest *next;
+	uint32_t buf;
+	ir_ref node;         /* whose buffer that is; IR_NONE: an output's */
+	int64_t offset;      /* elements */
+	int64_t stride[TJ_MAX_RANK];
+} lo_dest;
+
+typedef struct lo_val {
+	uint8_t how;
+	bool own;            /* it needs a buffer of its own */
+	bool light;          /* recomputed wherever it is read: numbers, constants, indices and a little arithmetic on them */
+	uint32_t buf;        /* its own buffer */
+	uint32_t leaf;       /* the buffer of an input or of constant data */
+	uint32_t group;      /* that computes it */
+	lo_map *map;         /* ... at this index */
+	lo_use *use;
+	lo_dest *dest;
+} lo_val;
+
+typedef struct lo_buffer {
+	uint8_t place;       /* rt_place */
+	uint32_t slot;
+	const void *data;    /* RT_AT_CONST */
+	int64_t bytes, offset;
+	int first, last;     /* steps: written, read last; -1: never */
+} lo_buffer;
+
+typedef struct lo_save { /* a store of a group */
+	ir_ref value;
+	lo_map *map;
+	const lo_dest *dest;
+} lo_save;
+
+typedef struct lo_group {
+	int natom;
+	int64_t ext[LO_ATOMS];
+	bool isr[LO_ATOMS];          /* the atom is a part of r ... */
+	int64_t rstride[LO_ATOMS];   /* ... of this weight: r = sum rstride * atom */
+	bool reduces, column;        /* r exists; its reductions are of the column class */
+	bool classed;                /* column is decided: it holds a reduction */
+	int64_t red;                 /* extent of r */
+	lo_map *maps;
+	rt_vec(ir_ref) member;       /* users before operands */
+	rt_vec(lo_save) save;
+	int weight, redundant;
+	uint32_t merged;             /* into this group, or LO_NOGROUP */
+} lo_group;
+
+typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY } lo_kind;
+typedef struct lo_step {
+	uint8_t kind;
+	uint32_t group;          /* KERNEL */
+	ir_ref ref;              /* MATMUL, CALL: the node; COPY: the value */
+	const lo_dest *dest;     /* COPY */
+	const char *name;
+	struct lo_built *built;  /* KERNEL */
+	rt_vec(uint32_t) reads, writes; /* buffers */
+} lo_step;
+
+typedef struct lo_low {
+	const ir_graph *g;
+	const lo_opts *o;
+	rt_err *err;
+	rt_arena mem;
+	bool oom;
+	lo_val *val;             /* by node */
+	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
+	uint32_t *stamp, now;    /* visited marks of searches */
+	rt_vec(lo_group *) group;
+	rt_vec(ir_ref) force;    /* values that a group under trial would have to own buffers */
+	bool stuck;              /* a kernel could not be built as grouped: lower again with less fusion */
+	rt_vec(lo_buffer) buf;
+	rt_vec(lo_step) step;
+	rt_out *out;             /* in the plan's memory */
+	int64_t arena_bytes;
+} lo_low;
+
+/* A value as strides over a buffer: what libraries and the evaluator take. */
+typedef struct lo_access {
+	ir_ref base;             /* the node whose buffer it is */
+	int64_t offset;          /* elements */
+	int64_t stride[TJ_MAX_RANK];
+} lo_access;
+
+static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }
+static inline const int64_t *lo_dim(const lo_low *L, ir_ref r) { return ir_dims(L->g, ir_at(L->g, r)); }
+static inline bool lo_computed(const lo_low *L, ir_ref r) { return L->val[r].how != LO_LEAF && L->val[r].how != LO_VIEW; }
+void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
+
+/* ---- view.c: strides through views ---- */
+/* The value as strides over a buffer. A value that must get a buffer for that is marked to own one. */
+void lo_access_of(lo_low *L, ir_ref r, lo_access *a);
+void lo_peek(lo_low *L, ir_ref r, lo_access *a);    /* the same; marks nothing */
+bool lo_seen_input(lo_low *L, ir_ref r, lo_access *a); /* it is an input seen through strides; marks nothing */
+uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
+uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* of a leaf, even if it owns a copy */
+uint32_t lo_new_buf(lo_low *L, lo_buffer b);
+lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset, const int64_t *stride /* NULL: row-major */);
+
+/* ---- affine.c: maps ---- */
+lo_map *lo_map_new(lo_low *L, lo_group *G, int rank);
+bool lo_map_equal(const lo_group *G, const lo_map *a, const lo_map *b);
+lo_map *lo_map_identity(lo_low *L, lo_group *G, ir_ref r); /* adds an atom for each axis; NULL: too many */
+/* The map of a view's operand, from the view's; NULL when it is not affine. May split atoms of G. */
+lo_map *lo_map_view(lo_low *L, lo_group *G, ir_ref view, const lo_map *m);
+/* The map of operand k of a node that broadcasts its operands. */
+lo_map *lo_map_broadcast(lo_low *L, lo_group *G, ir_ref operand, const lo_map *m);
+/* The map of the operand of a reduction from the map of its result; r stands for the reduced axes [lo, hi). */
+lo_map *lo_map_reduced(lo_low *L, lo_group *G, ir_ref operand, int lo, int hi, bool keepdim, const lo_map *m);
+/* Row-major index (or index by strides) of a map, as one expression. */
+lo_expr lo_linear(const lo_group *G, const lo_map *m, const int64_t *stride);
+bool lo_in_r(const lo_group *G, const lo_expr *e);          /* depends on r */
+bool lo_map_in_r(const lo_group *G, const lo_map *m);
+bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
+bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
+bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
+/* The terms of e, by rising coefficient, count 0..n-1 without gaps, starting at 0: atoms in order[], their number; or -1. */
+int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order);
+int64_t lo_outer(const lo_group *G);                        /* product of the extents that are not r */
+
+/* ---- reduce.c ---- */
+/* The same graph with every reduction over one group of adjacent axes, and those over no elements replaced. */
+tj_status lo_split_reductions(const ir_graph *from, ir_graph *to, rt_err *err);
+void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
+
+/* ---- fuse.c ---- */
+void lo_classify(lo_low *L);  /* who could compute each value */
+bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
+lo_group *lo_group_at(lo_low *L, uint32_t *id); /* follows merges */
+bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m); /* the group can compute or load r at m */
+lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
+bool lo_is_gather(ir_op op);
+/* Where element [..] of a gather's table lies, without the indexed axis; its access and that axis' stride. */
+lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a, int64_t *dyn_stride);
+void lo_put_groups(lo_low *L, rt_text *t);
+
+/* ---- order.c ---- */
+void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
+bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
+
+/* ---- build.c ---- */
+typedef struct lo_built {
+	lo_kernel k;
+	uint32_t *buf;           /* low buffer of each kernel buffer that is not scratch; kernel buffers are in this order */
+	uint32_t nbuf;
+	const char **fault_op;   /* beside k.fault_site */
+} lo_built;
+bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
+bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
+
+/* ---- random.c ---- */
+uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype t, uint32_t key, uint32_t ordinal, uint32_t index); /* LO_NOREF: out of memory */
+bool lo_random_has(ir_op op, tj_dtype t);
+
+/* ---- memory.c ---- */
+bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
+
+/* ---- alias.c ---- */
+void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
+
+/* ---- plan.c ---- */
+tj_status lo_make_plan(lo_low *L, rt_plan *p);
+
+#endif

@@ -1,0 +1,252 @@
+/* lower: from a graph to a plan, pass by pass.
+ *
+ *   graph -> decomposed, DCE   ir_pass_decomp
+ *         -> plain reductions  reduce.c   one group of adjacent axes each
+ *         -> groups            fuse.c     who computes what, where
+ *         -> steps             order.c    with kernels from build.c
+ *         -> offsets           memory.c
+ *         -> plan              plan.c
+ *         -> code              the back end, all kernels in one job */
+#include "lower/low.h"
+
+void *lo_mem(lo_low *L, size_t bytes)
+{
+	void *p = rt_arena_alloc(&L->mem, bytes ? bytes : 1);
+	if (!p) L->oom = true;
+	return p;
+}
+
+static tj_status nomem(rt_err *err)
+{
+	return rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+}
+
+/* ---- the context of one lowering ---- */
+static bool find_users(lo_low *L)
+{
+	const ir_graph *g = L->g;
+	uint32_t n = g->node.n, total = 0, *at;
+	L->nuser = lo_mem(L, sizeof *L->nuser * (n + 2));
+	if (!L->nuser) return false;
+	for (ir_ref r = 0; r < n; r++)
+		for (int k = 0; k < ir_at(g, r)->nsrc; k++, total++) L->nuser[ir_src(g, ir_at(g, r), k) + 2]++;
+	for (ir_ref r = 0; r < n; r++) L->nuser[r + 2] += L->nuser[r + 1];
+	L->user = lo_mem(L, sizeof *L->user * (total + 1));
+	if (!L->user) return false;
+	at = L->nuser + 1; /* filling moves each start to where its successor's belongs */
+	for (ir_ref r = 0; r < n; r++)
+		for (int k = 0; k < ir_at(g, r)->nsrc; k++) L->user[at[ir_src(g, ir_at(g, r), k)]++] = r;
+	return true;
+}
+
+static bool open_low(lo_low *L)
+{
+	uint32_t n = L->g->node.n;
+	L->val = lo_mem(L, sizeof *L->val * (n + 1));
+	L->stamp = lo_mem(L, sizeof *L->stamp * (n + 1));
+	if (!L->val || !L->stamp) return false;
+	for (ir_ref r = 0; r < n; r++) L->val[r].buf = L->val[r].leaf = LO_NOBUF, L->val[r].group = LO_NOGROUP;
+	return find_users(L);
+}
+
+static void close_low(lo_low *L)
+{
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		rt_vec_free(&L->step.v[i].reads);
+		rt_vec_free(&L->step.v[i].writes);
+		if (L->step.v[i].built) lo_kernel_free(&L->step.v[i].built->k);
+	}
+	for (uint32_t i = 0; i < L->group.n; i++) {
+		rt_vec_free(&L->group.v[i]->member);
+		rt_vec_free(&L->group.v[i]->save);
+	}
+	rt_vec_free(&L->force);
+	rt_vec_free(&L->step);
+	rt_vec_free(&L->group);
+	rt_vec_free(&L->buf);
+	rt_arena_free(&L->mem);
+}
+
+/* ---- outputs ---- */
+/* What a graph returns: an external seen through strides, a value in its own buffer, or a value stored once more. */
+static bool place_outputs(lo_low *L)
+{
+	for (uint32_t i = 0; i < L->g->out.n; i++) {
+		ir_ref r = L->g->out.v[i];
+		const ir_node *n = lo_node(L, r);
+		rt_out *o = &L->out[i];
+		lo_access a;
+		*o = (rt_out){ .alias_ext = -1, .same_ext = -1 };
+		if (lo_seen_input(L, r, &a)) {
+			o->same_ext = (int)ir_attr(L->g, lo_node(L, a.base))[0];
+			o->offset = a.offset;
+			o->rank = n->rank;
+			memcpy(o->dim, lo_dim(L, r), sizeof *o->dim * n->rank);
+			memcpy(o->stride, a.stride, sizeof *o->stride * n->rank);
+			continue;
+		}
+		lo_val *v = &L->val[r];
+		int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
+		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .slot = i, .bytes = bytes });
+		if (b == LO_NOBUF) return false;
+		if (v->how == LO_LEAF || v->buf != LO_NOBUF) lo_add_dest(L, r, b, IR_NONE, 0, NULL);
+		else {
+			v->buf = b;
+			v->own = true;
+		}
+	}
+	return !L->oom;
+}
+
+/* ---- kernels and code ---- */
+static char *take_text(rt_text *t, rt_arena *mem)
+{
+	char *s = t->oom ? NULL : rt_arena_strdup(mem, rt_str(t));
+	rt_text_free(t);
+	return s;
+}
+
+static void keep_texts(lo_low *L, rt_plan *p)
+{
+	rt_text graph = { 0 }, table = { 0 }, kernels = { 0 };
+	ir_print(L->g, &graph);
+	ir_table(L->g, &table);
+	for (uint32_t i = 0; i < L->step.n; i++)
+		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &kernels);
+	p->graph_text = take_text(&graph, &p->mem);
+	p->table_text = take_text(&table, &p->mem);
+	p->kernel_text = take_text(&kernels, &p->mem);
+}
+
+static tj_status generate(lo_low *L, rt_plan *p)
+{
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text };
+	if (!p->exec.kernels) return TJ_OK;
+	const lo_kernel **k = lo_mem(L, sizeof *k * p->exec.kernels);
+	job.fn = lo_mem(L, sizeof *job.fn * p->exec.kernels);
+	if (L->oom) return nomem(L->err);
+	for (uint32_t i = 0; i < L->step.n; i++)
+		if (L->step.v[i].built) k[job.nkernel++] = &L->step.v[i].built->k;
+	job.kernel = k;
+	tj_status st = L->o->backend->compile(&job, L->err);
+	if (st != TJ_OK) return st;
+	p->code = job.code;
+	p->exec.code_bytes = job.code ? job.code->bytes : 0;
+	p->exec.codegen_ms = job.codegen_ms;
+	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
+	rt_free(job.text);
+	for (uint32_t i = 0, j = 0; i < p->nstep; i++)
+		if (p->step[i].kind == RT_STEP_KERNEL) p->step[i].fn = job.fn[j++];
+	return TJ_OK;
+}
+
+/* ---- the whole ---- */
+static rt_plan *new_plan(int nout)
+{
+	rt_arena mem = { 0 };
+	rt_plan *p = rt_arena_alloc(&mem, sizeof *p);
+	rt_out *out = p ? rt_arena_alloc(&mem, sizeof *out * ((size_t)nout + 1)) : NULL;
+	if (!out) {
+		rt_arena_free(&mem);
+		return NULL;
+	}
+	p->mem = mem;
+	p->exec = (rt_exec){ .refs = 1, .nout = nout, .out = out, .run = rt_plan_run, .print = rt_plan_print, .destroy = rt_plan_destroy };
+	return p;
+}
+
+/* Kernels are numbered in the order in which they run. */
+static tj_status finish_kernels(lo_low *L)
+{
+	for (uint32_t i = 0, n = 0; i < L->step.n; i++) {
+		if (!L->step.v[i].built) continue;
+		lo_kernel *k = &L->step.v[i].built->k;
+		rt_text t = { 0 };
+		rt_putf(&t, "tj_%s_k%u", L->o->name ? L->o->name : "f", n++);
+		k->name = take_text(&t, &L->mem);
+		if (!k->name) return nomem(L->err);
+		if (lo_verify(k, L->err) != TJ_OK) return L->err->code;
+	}
+	return TJ_OK;
+}
+
+static tj_status lower(lo_low *L, rt_plan *p)
+{
+	if (!open_low(L)) return nomem(L->err);
+	lo_classify(L);
+	if (!place_outputs(L) || !lo_group_all(L) || !lo_make_steps(L) || !lo_layout(L)) {
+		if (L->stuck && !L->oom) return TJ_ERR_COMPILE; /* lo_build tries again */
+		return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
+	}
+	if (finish_kernels(L) != TJ_OK) return L->err->code;
+	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
+	if (L->o->keep_text) keep_texts(L, p);
+	lo_find_aliases(L);
+	return generate(L, p);
+}
+
+/* Decomposed and with plain reductions only, in `to`. */
+static tj_status prepare(const ir_graph *g, ir_graph *to, rt_err *err)
+{
+	ir_graph plain;
+	ir_graph_init(&plain);
+	tj_status st = ir_pass_decomp(g, &plain, NULL, err);
+	if (st == TJ_OK) st = lo_split_reductions(&plain, to, err);
+	ir_graph_free(&plain);
+	return st;
+}
+
+tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	double t0 = rt_now_ms();
+	rt_err own = { 0 };
+	if (!err) err = &own;
+	ir_graph flat;
+	ir_graph_init(&flat);
+	rt_plan *p = new_plan((int)g->out.n);
+	tj_status st = p ? prepare(g, &flat, err) : nomem(err);
+	lo_opts less = *o;
+	for (bool again = st == TJ_OK; again;) {
+		lo_low L = { .g = &flat, .o = &less, .err = err, .out = p->exec.out };
+		st = lower(&L, p);
+		again = st != TJ_OK && L.stuck && less.backend; /* what fusion could not build is lowered more plainly */
+		close_low(&L);
+		if (!again) break;
+		if (less.no_fuse) less.backend = NULL;
+		less.no_fuse = true;
+		*err = (rt_err){ 0 };
+		rt_exec_unref(&p->exec);
+		p = new_plan((int)g->out.n);
+		if (!p) st = nomem(err), again = false;
+	}
+	ir_graph_free(&flat);
+	if (st != TJ_OK) {
+		if (p) rt_exec_unref(&p->exec);
+		return st;
+	}
+	p->exec.lower_ms = rt_now_ms() - t0 - p->exec.codegen_ms;
+	*out = &p->exec;
+	return TJ_OK;
+}
+
+tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err)
+{
+	static const lo_backend any = { .name = "any" };
+	lo_opts o = { .name = "f", .backend = &any };
+	ir_graph flat;
+	ir_graph_init(&flat);
+	rt_out *out = rt_alloc(sizeof *out * ((size_t)g->out.n + 1));
+	tj_status st = out ? prepare(g, &flat, err) : nomem(err);
+	if (st == TJ_OK) {
+		lo_low L = { .g = &flat, .o = &o, .err = err, .out = out };
+		if (open_low(&L)) {
+			lo_classify(&L);
+			if (place_outputs(&L) && lo_group_all(&L)) lo_put_groups(&L, t);
+		}
+		if (L.oom) st = nomem(err);
+		close_low(&L);
+	}
+	rt_free(out);
+	ir_graph_free(&flat);
+	return st;
+}

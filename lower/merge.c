@@ -1,0 +1,219 @@
+/* merge: paths between groups, and one group out of two that read a value at matching maps.
+ *
+ * requires groups under way; keeps every group one step: nothing it computes leads back into it from outside */
+#include "lower/fuse.h"
+
+/* ---- paths ---- */
+typedef struct search {
+	lo_low *L;
+	uint32_t a, b;      /* groups that must not be reached; b may be LO_NOGROUP */
+	rt_vec(ir_ref) todo;
+	bool hit;
+} search;
+
+static uint32_t group_of(lo_low *L, ir_ref r)
+{
+	uint32_t id = L->val[r].group;
+	if (id != LO_NOGROUP) lo_group_at(L, &id);
+	return id;
+}
+
+static void visit(search *s, ir_ref r)
+{
+	if (s->L->stamp[r] == s->L->now) return;
+	s->L->stamp[r] = s->L->now;
+	if (!rt_push(&s->todo, r)) s->L->oom = true;
+}
+
+static void visit_users(search *s, ir_ref r, bool inside)
+{
+	const lo_low *L = s->L;
+	for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
+		uint32_t g = group_of(s->L, L->user[i]);
+		bool in = g != LO_NOGROUP && (g == s->a || g == s->b);
+		if (!in) visit(s, L->user[i]);
+		else if (!inside) s->hit = true;
+	}
+}
+
+/* Whatever a visited value's group computes comes after the value. */
+static void spread(search *s, ir_ref r)
+{
+	uint32_t id = group_of(s->L, r);
+	visit_users(s, r, false);
+	if (id == LO_NOGROUP) return;
+	const lo_group *G = s->L->group.v[id];
+	for (uint32_t i = 0; i < G->member.n; i++) visit(s, G->member.v[i]);
+	for (uint32_t i = 0; i < G->save.n; i++)
+		if (G->save.v[i].dest->node != IR_NONE) visit(s, G->save.v[i].dest->node);
+}
+
+static bool finish(search *s)
+{
+	while (s->todo.n && !s->hit && !s->L->oom) spread(s, s->todo.v[--s->todo.n]);
+	rt_vec_free(&s->todo);
+	return s->hit || s->L->oom;
+}
+
+bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
+{
+	search s = { .L = L, .a = group, .b = LO_NOGROUP };
+	L->now++;
+	visit_users(&s, r, true);
+	return finish(&s);
+}
+
+static void leave(search *s, uint32_t id)
+{
+	const lo_group *G = s->L->group.v[id];
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		ir_ref r = G->member.v[i];
+		for (uint32_t k = s->L->nuser[r]; k < s->L->nuser[r + 1]; k++) {
+			uint32_t g = group_of(s->L, s->L->user[k]);
+			if (g != LO_NOGROUP && g != id && (g == s->a || g == s->b)) s->hit = true; /* one reads what the other stores */
+		}
+		visit_users(s, r, true);
+	}
+	for (uint32_t i = 0; i < G->save.n; i++)
+		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, false);
+}
+
+static bool path_between(lo_low *L, uint32_t a, uint32_t b)
+{
+	search s = { .L = L, .a = a, .b = b };
+	L->now++;
+	leave(&s, a);
+	leave(&s, b);
+	return finish(&s);
+}
+
+/* ---- merging ---- */
+static lo_expr row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t stride[TJ_MAX_RANK];
+	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), stride);
+	return lo_linear(G, m, stride);
+}
+
+/* Pairs atoms of B with those of A that walk r alike, splitting where one side is coarser. to[b] = a. */
+static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B, const lo_map *mb, int *to)
+{
+	for (;;) {
+		int oa[LO_ATOMS], ob[LO_ATOMS], i = 0;
+		lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);
+		int na = lo_radix(A, &ea, ir_numel(L->g, r), oa), nb = lo_radix(B, &eb, ir_numel(L->g, r), ob);
+		if (na < 0 || nb < 0) return false;
+		while (i < na && i < nb && A->ext[oa[i]] == B->ext[ob[i]]) {
+			to[ob[i]] = oa[i];
+			i++;
+		}
+		if (i == na && i == nb) return true;
+		if (i == na || i == nb) return false;
+		int64_t x = A->ext[oa[i]], y = B->ext[ob[i]];
+		if (x < y ? y % x || !lo_split(B, ob[i], x) : x % y || !lo_split(A, oa[i], y)) return false;
+	}
+}
+
+static bool all_used(const lo_group *G, const lo_expr *e, bool with_r)
+{
+	for (int a = 0; a < G->natom; a++)
+		if (G->ext[a] > 1 && !e->c[a] && (with_r || !G->isr[a])) return false;
+	return true;
+}
+
+/* Atoms of B take the part in r that their partners have in A. */
+static bool take_r(lo_low *L, const lo_group *A, lo_group *B, const int *to)
+{
+	for (int b = 0; b < B->natom; b++) {
+		if (B->ext[b] <= 1) continue;
+		if (B->reduces && (B->isr[b] != A->isr[to[b]] || (B->isr[b] && B->rstride[b] != A->rstride[to[b]]))) return false;
+	}
+	if (B->reduces) return A->red == B->red;
+	for (int b = 0; b < B->natom; b++)
+		if (B->ext[b] > 1 && A->isr[to[b]]) B->isr[b] = true, B->rstride[b] = A->rstride[to[b]];
+	B->reduces = A->reduces;
+	B->red = A->red;
+	L->force.n = 0;
+	if (lo_group_fits(L, B) && !L->force.n) return true;
+	memset(B->isr, 0, sizeof B->isr);
+	B->reduces = false;
+	B->red = 1;
+	return false;
+}
+
+static void rewrite(lo_group *A, lo_group *B, const int *to)
+{
+	lo_map *last = NULL;
+	for (lo_map *m = B->maps; m; last = m, m = m->next)
+		for (int i = 0; i < m->rank; i++) {
+			lo_expr e = { .off = m->e[i].off };
+			for (int b = 0; b < B->natom; b++)
+				if (B->ext[b] > 1) e.c[to[b]] = m->e[i].c[b];
+			m->e[i] = e;
+		}
+	if (!last) return;
+	last->next = A->maps;
+	A->maps = B->maps;
+	B->maps = NULL;
+}
+
+static bool move(lo_low *L, uint32_t a, uint32_t b)
+{
+	lo_group *A = L->group.v[a], *B = L->group.v[b];
+	if (!rt_reserve(&A->member, B->member.n) || !rt_reserve(&A->save, B->save.n)) return !(L->oom = true);
+	for (uint32_t i = 0; i < B->member.n; i++) {
+		A->member.v[A->member.n++] = B->member.v[i];
+		L->val[B->member.v[i]].group = a;
+	}
+	for (uint32_t i = 0; i < B->save.n; i++) A->save.v[A->save.n++] = B->save.v[i];
+	A->weight += B->weight;
+	A->redundant += B->redundant;
+	if (B->classed) {
+		A->classed = true;
+		A->column = B->column;
+	}
+	B->member.n = B->save.n = 0;
+	B->merged = a;
+	return true;
+}
+
+bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb)
+{
+	lo_group *A = L->group.v[a], *B = L->group.v[b];
+	int to[LO_ATOMS] = { 0 };
+	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
+	if (A->weight + B->weight > MAX_WEIGHT || A->member.n + B->member.n > MAX_MEMBERS) return false;
+	if (A->classed && B->classed && A->column != B->column) return false;
+	lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);
+	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || path_between(L, a, b)) return false;
+	if (!pair_atoms(L, r, A, ma, B, mb, to) || !take_r(L, A, B, to)) return false;
+	rewrite(A, B, to);
+	return move(L, a, b);
+}
+
+/* ---- as text ---- */
+void lo_put_groups(lo_low *L, rt_text *t)
+{
+	for (ir_ref r = 0; r < L->g->node.n; r++) {
+		const lo_val *v = &L->val[r];
+		if ((v->how == LO_LIB || v->how == LO_CALL) && v->own)
+			rt_putf(t, "%s %s\n", v->how == LO_LIB ? "library" : "call", ir_ops[lo_node(L, r)->op].name);
+	}
+	for (uint32_t i = L->group.n; i-- > 0;) {
+		const lo_group *G = L->group.v[i];
+		if (G->merged != LO_NOGROUP) continue;
+		rt_putf(t, "group outer=%lld", (long long)lo_outer(G));
+		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->column ? "column" : "row");
+		rt_puts(t, ":");
+		ir_ref last = 0;
+		for (uint32_t k = 0; k < G->member.n; k++) { /* in the order of the graph */
+			ir_ref next = IR_NONE;
+			for (uint32_t j = 0; j < G->member.n; j++)
+				if (G->member.v[j] >= last && G->member.v[j] < next) next = G->member.v[j];
+			rt_putf(t, " %s", ir_ops[lo_node(L, next)->op].name);
+			last = next + 1;
+		}
+		if (!G->member.n) rt_puts(t, " copy");
+		rt_putf(t, " -> %u\n", G->save.n);
+	}
+}

@@ -1,0 +1,177 @@
+/* order: the steps, each after those that write what it reads.
+ *
+ * requires every value decided (fuse.c), kernels not yet built
+ *
+ * Among the steps that may run next, the one whose first node comes first in the graph does: that is program order
+ * wherever fusion has not moved anything, and keeps live ranges short. */
+#include "lower/low.h"
+
+/* ---- making them ---- */
+static lo_step *add(lo_low *L, lo_kind kind, ir_ref r)
+{
+	lo_step s = { .kind = (uint8_t)kind, .ref = r, .group = LO_NOGROUP };
+	if (!rt_push(&L->step, s)) {
+		L->oom = true;
+		return NULL;
+	}
+	return &L->step.v[L->step.n - 1];
+}
+
+void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
+{
+	uint32_t n = write ? s->writes.n : s->reads.n;
+	for (uint32_t i = 0; i < n; i++)
+		if ((write ? s->writes.v : s->reads.v)[i] == buf) return;
+	if (write ? !rt_push(&s->writes, buf) : !rt_push(&s->reads, buf)) L->oom = true;
+}
+
+static void add_node_step(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_step *s = add(L, L->val[r].how == LO_LIB ? LO_STEP_MATMUL : LO_STEP_CALL, r);
+	if (!s) return;
+	for (int k = 0; k < n->nsrc; k++) {
+		lo_access a;
+		lo_access_of(L, ir_src(L->g, n, k), &a);
+		if (lo_node(L, a.base)->op != IR_num) lo_touch(L, s, lo_buf_of(L, a.base), false);
+	}
+	lo_touch(L, s, lo_buf_of(L, r), true);
+}
+
+static void add_copy_step(lo_low *L, ir_ref r, const lo_dest *d)
+{
+	lo_access a;
+	lo_step *s = add(L, LO_STEP_COPY, r);
+	if (!s) return;
+	s->dest = d;
+	lo_access_of(L, r, &a);
+	if (lo_node(L, a.base)->op != IR_num) lo_touch(L, s, lo_buf_of(L, a.base), false);
+	lo_touch(L, s, d->buf, true);
+}
+
+static void add_kernel_step(lo_low *L, uint32_t g)
+{
+	lo_step *s = add(L, LO_STEP_KERNEL, IR_NONE);
+	if (!s) return;
+	s->group = g;
+	if (!lo_build_kernel(L, s) && !L->stuck) L->oom = true;
+}
+
+static bool worth(const lo_low *L, ir_ref r)
+{
+	return ir_numel(L->g, r) > 0 || ir_ops[lo_node(L, r)->op].flags & IR_FAULT;
+}
+
+static void make(lo_low *L)
+{
+	for (ir_ref r = 0; r < L->g->node.n && !L->oom; r++) {
+		const lo_val *v = &L->val[r];
+		bool node = (v->how == LO_LIB || v->how == LO_CALL) && (v->own || v->dest);
+		if (node && worth(L, r)) add_node_step(L, r);
+		if (L->o->backend) continue;
+		for (const lo_dest *d = v->dest; d; d = d->next)
+			if (ir_numel(L->g, r) > 0) add_copy_step(L, r, d);
+	}
+	for (uint32_t i = 0; i < L->group.n && !L->oom && !L->stuck; i++)
+		if (L->group.v[i]->merged == LO_NOGROUP) add_kernel_step(L, i);
+}
+
+/* ---- ordering them ---- */
+static ir_ref key(const lo_low *L, const lo_step *s)
+{
+	if (s->kind != LO_STEP_KERNEL) return s->ref;
+	const lo_group *G = L->group.v[s->group];
+	ir_ref least = IR_NONE;
+	for (uint32_t i = 0; i < G->save.n; i++)
+		if (G->save.v[i].value < least) least = G->save.v[i].value;
+	return least;
+}
+
+typedef struct heap { uint32_t *v, n; const ir_ref *key; } heap; /* step indices, least key on top */
+
+static bool before(const heap *h, uint32_t a, uint32_t b)
+{
+	return h->key[a] < h->key[b] || (h->key[a] == h->key[b] && a < b);
+}
+
+static void heap_push(heap *h, uint32_t x)
+{
+	uint32_t i = h->n++;
+	for (; i > 0 && before(h, x, h->v[(i - 1) / 2]); i = (i - 1) / 2) h->v[i] = h->v[(i - 1) / 2];
+	h->v[i] = x;
+}
+
+static uint32_t heap_pop(heap *h)
+{
+	uint32_t top = h->v[0], x = h->v[--h->n], i = 0;
+	for (uint32_t c; (c = 2 * i + 1) < h->n; i = c) {
+		if (c + 1 < h->n && before(h, h->v[c + 1], h->v[c])) c++;
+		if (!before(h, h->v[c], x)) break;
+		h->v[i] = h->v[c];
+	}
+	h->v[i] = x;
+	return top;
+}
+
+/* Edges from writer to reader, as lists by writer: next[] chains. */
+typedef struct edges { rt_vec(uint32_t) to, next; uint32_t *head, *waits; } edges;
+
+static bool link_steps(lo_low *L, edges *e)
+{
+	uint32_t nb = L->buf.n, ns = L->step.n;
+	uint32_t *first = lo_mem(L, sizeof *first * (nb + 1));            /* writers by buffer, + 1 */
+	rt_vec(uint32_t) who = { 0 }, more = { 0 };                       /* ... and their lists */
+	bool ok = first != NULL;
+	for (uint32_t i = 0; ok && i < ns; i++)
+		for (uint32_t k = 0; ok && k < L->step.v[i].writes.n; k++) {
+			uint32_t b = L->step.v[i].writes.v[k];
+			ok = rt_push(&who, i) && rt_push(&more, first[b]);
+			if (ok) first[b] = who.n;
+		}
+	for (uint32_t i = 0; ok && i < ns; i++)
+		for (uint32_t k = 0; ok && k < L->step.v[i].reads.n; k++)
+			for (uint32_t w = first[L->step.v[i].reads.v[k]]; ok && w; w = more.v[w - 1]) {
+				if (who.v[w - 1] == i) continue;
+				ok = rt_push(&e->to, i) && rt_push(&e->next, e->head[who.v[w - 1]]);
+				if (!ok) break;
+				e->head[who.v[w - 1]] = e->to.n;
+				e->waits[i]++;
+			}
+	rt_vec_free(&who);
+	rt_vec_free(&more);
+	return ok;
+}
+
+static bool sort(lo_low *L)
+{
+	uint32_t n = L->step.n, done = 0;
+	edges e = { .head = lo_mem(L, sizeof *e.head * (n + 1)), .waits = lo_mem(L, sizeof *e.waits * (n + 1)) };
+	ir_ref *keys = lo_mem(L, sizeof *keys * (n + 1));
+	heap h = { lo_mem(L, sizeof *h.v * (n + 1)), 0, keys };
+	lo_step *sorted = lo_mem(L, sizeof *sorted * (n + 1));
+	bool ok = !L->oom && link_steps(L, &e);
+	for (uint32_t i = 0; ok && i < n; i++) keys[i] = key(L, &L->step.v[i]);
+	for (uint32_t i = 0; ok && i < n; i++)
+		if (!e.waits[i]) heap_push(&h, i);
+	while (ok && h.n) {
+		uint32_t i = heap_pop(&h);
+		sorted[done++] = L->step.v[i];
+		for (uint32_t k = e.head[i]; k; k = e.next.v[k - 1])
+			if (--e.waits[e.to.v[k - 1]] == 0) heap_push(&h, e.to.v[k - 1]);
+	}
+	rt_vec_free(&e.to);
+	rt_vec_free(&e.next);
+	if (!ok) return !(L->oom = true);
+	if (done < n) {
+		rt_fail(L->err, TJ_ERR_COMPILE, "lower", "steps depend on each other in a circle");
+		return false;
+	}
+	memcpy(L->step.v, sorted, sizeof *sorted * n);
+	return true;
+}
+
+bool lo_make_steps(lo_low *L)
+{
+	make(L);
+	return !L->oom && !L->stuck && L->err->code == TJ_OK && sort(L);
+}

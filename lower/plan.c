@@ -1,0 +1,322 @@
+/* plan: from ordered steps and placed buffers to what the run time executes.
+ *
+ * requires lo_layout; the plan keeps nothing of the graph: everything is copied into its memory */
+#include "lower/fuse.h"
+
+#define LINE 64
+
+static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
+{
+	const lo_buffer *b = &L->buf.v[i];
+	if (b->place != RT_AT_CONST) return true;
+	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + LINE);
+	if (!bytes) return false;
+	bytes += (LINE - (uintptr_t)bytes % LINE) % LINE;
+	if (b->bytes) memcpy(bytes, b->data, (size_t)b->bytes);
+	p->buf[i].data = bytes;
+	return true;
+}
+
+static bool put_bufs(lo_low *L, rt_plan *p)
+{
+	p->nbuf = L->buf.n;
+	p->buf = rt_arena_alloc(&p->mem, sizeof *p->buf * L->buf.n);
+	if (!p->buf) return false;
+	for (uint32_t i = 0; i < L->buf.n; i++) {
+		const lo_buffer *b = &L->buf.v[i];
+		p->buf[i] = (rt_pbuf){ .place = b->place, .slot = b->slot, .offset = b->offset, .bytes = b->bytes };
+		if (!copy_consts(L, p, i)) return false;
+	}
+	return true;
+}
+
+static bool room_for_bufs(rt_plan *p, rt_step *t, uint32_t n, uint32_t **buf, int64_t **offset)
+{
+	t->nbuf = (uint16_t)n;
+	t->buf = *buf = rt_arena_alloc(&p->mem, sizeof **buf * (n + 1));
+	t->offset = *offset = rt_arena_alloc(&p->mem, sizeof **offset * (n + 1));
+	return n <= UINT16_MAX && *buf && *offset;
+}
+
+/* ---- calls into the evaluator ---- */
+typedef struct call_env {
+	ir_op op;
+	int nattr, nsrc;
+	int64_t *attr;
+	ir_value *src;      /* without data */
+	int *num;           /* slot of a number, or -1: the step's next buffer */
+	ir_eval_opts opts;
+	const char *site;
+	int rank;           /* COPY: of the value, and strides of its destination */
+	int64_t stride[TJ_MAX_RANK];
+} call_env;
+
+static void bind(const call_env *e, void *const *buf, const uint64_t *num, ir_value *src)
+{
+	for (int k = 0; k < e->nsrc; k++) {
+		src[k] = e->src[k];
+		src[k].data = e->num[k] >= 0 ? (void *)(uintptr_t)&num[e->num[k]] : buf[k];
+	}
+}
+
+static tj_status call_op(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+{
+	const call_env *e = env;
+	ir_value few[8], *src = few, out = { .data = buf[e->nsrc] };
+	if (e->nsrc > (int)RT_COUNT(few) && !(src = rt_alloc(sizeof *src * (size_t)e->nsrc)))
+		return rt_fail(err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
+	bind(e, buf, num, src);
+	tj_status st = ir_eval_op(e->op, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, err);
+	if (src != few) rt_free(src);
+	return st;
+}
+
+/* A value into a place with strides, innermost axis in a loop. */
+static tj_status call_copy(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+{
+	const call_env *e = env;
+	ir_value v;
+	int64_t at[TJ_MAX_RANK] = { 0 }, from = 0, to = 0;
+	(void)err;
+	bind(e, buf, num, &v);
+	size_t size = tj_dtype_size((tj_dtype)v.meta.dtype);
+	for (;;) {
+		memcpy((char *)buf[1] + to * (int64_t)size, (const char *)v.data + from * (int64_t)size, size);
+		int i = e->rank - 1;
+		for (; i >= 0; i--) {
+			from += v.stride[i];
+			to += e->stride[i];
+			if (++at[i] < v.meta.dim[i]) break;
+			from -= at[i] * v.stride[i];
+			to -= at[i] * e->stride[i];
+			at[i] = 0;
+		}
+		if (i < 0) return TJ_OK;
+	}
+}
+
+static const char *keep(rt_plan *p, const char *s)
+{
+	return s ? rt_arena_strdup(&p->mem, s) : NULL;
+}
+
+static call_env *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
+{
+	const ir_node *n = lo_node(L, r);
+	call_env *e = rt_arena_alloc(&p->mem, sizeof *e);
+	if (!e) return NULL;
+	*e = (call_env){ .op = (ir_op)n->op, .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank };
+	e->opts.int_div_zero = L->o->int_div_zero;
+	e->attr = rt_arena_alloc(&p->mem, sizeof *e->attr * (n->nattr + 1u));
+	e->src = rt_arena_alloc(&p->mem, sizeof *e->src * ((size_t)nsrc + 1));
+	e->num = rt_arena_alloc(&p->mem, sizeof *e->num * ((size_t)nsrc + 1));
+	e->site = keep(p, n->site);
+	if (!e->attr || !e->src || !e->num || (n->site && !e->site)) return NULL;
+	if (n->nattr) memcpy(e->attr, ir_attr(L->g, n), sizeof *e->attr * n->nattr);
+	return e;
+}
+
+/* Operand k of the step is value r. */
+static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, uint32_t spare, uint32_t *buf, int64_t *offset)
+{
+	lo_access a;
+	lo_access_of(L, r, &a);
+	const ir_node *b = lo_node(L, a.base);
+	bool num = b->op == IR_num;
+	e->src[k].meta = ir_meta_of(L->g, r);
+	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
+	e->num[k] = num ? (int)ir_attr(L->g, b)[0] : -1;
+	buf[k] = num ? spare : lo_buf_of(L, a.base);
+	offset[k] = num ? 0 : a.offset * (int64_t)tj_dtype_size((tj_dtype)b->dtype);
+}
+
+static const char *eval_name(rt_plan *p, const char *op)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "eval %s", op);
+	char *s = rt_arena_strdup(&p->mem, rt_str(&t));
+	rt_text_free(&t);
+	return s;
+}
+
+static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const ir_node *n = lo_node(L, s->ref);
+	uint32_t *buf;
+	int64_t *offset;
+	call_env *e = new_env(L, p, s->ref, n->nsrc);
+	if (!e || !room_for_bufs(p, t, n->nsrc + 1u, &buf, &offset)) return false;
+	buf[n->nsrc] = lo_buf_of(L, s->ref);
+	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), buf[n->nsrc], buf, offset);
+	t->kind = RT_STEP_CALL;
+	t->call = call_op;
+	t->env = e;
+	t->name = eval_name(p, ir_ops[n->op].name);
+	p->exec.eval_steps++;
+	return t->name != NULL;
+}
+
+static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	uint32_t *buf;
+	int64_t *offset;
+	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
+	call_env *e = new_env(L, p, s->ref, 1);
+	if (!e || !room_for_bufs(p, t, 2, &buf, &offset)) return false;
+	memcpy(e->stride, s->dest->stride, sizeof e->stride);
+	put_operand(L, e, 0, s->ref, s->dest->buf, buf, offset);
+	buf[1] = s->dest->buf;
+	offset[1] = s->dest->offset * (int64_t)size;
+	t->kind = RT_STEP_CALL;
+	t->call = call_copy;
+	t->env = e;
+	t->name = "copy";
+	p->exec.eval_steps++;
+	return true;
+}
+
+/* ---- matmul ---- */
+typedef struct side { /* an operand as [batch..., rows, cols] */
+	int rank;
+	int64_t dim[TJ_MAX_RANK + 1], stride[TJ_MAX_RANK + 1];
+} side;
+
+static side as_matrix(const lo_low *L, ir_ref r, const lo_access *a, bool left)
+{
+	const ir_node *n = lo_node(L, r);
+	side s = { .rank = n->rank };
+	memcpy(s.dim, lo_dim(L, r), sizeof *s.dim * n->rank);
+	memcpy(s.stride, a->stride, sizeof *s.stride * n->rank);
+	if (n->rank > 1) return s;
+	s.rank = 2;
+	s.dim[left] = lo_dim(L, r)[0];
+	s.stride[left] = a->stride[0];
+	s.dim[!left] = 1;
+	s.stride[!left] = left ? s.dim[1] : 1;
+	return s;
+}
+
+/* Offsets of each batch of an operand that broadcasts to the batch axes. */
+static bool batch_offsets(const side *s, int nbatch, const int64_t *dim, int64_t batch, int64_t *offset)
+{
+	int lead = nbatch - (s->rank - 2);
+	bool any = false;
+	for (int64_t b = 0; b < batch; b++) {
+		int64_t left = b, at = 0;
+		for (int i = nbatch - 1; i >= 0; i--) {
+			if (i >= lead && s->dim[i - lead] != 1) at += left % dim[i] * s->stride[i - lead];
+			left /= dim[i];
+		}
+		offset[b] = at;
+		any |= at != 0;
+	}
+	return any;
+}
+
+/* One unit stride, and rows that do not overlap: what dnnl_sgemm takes. Other dtypes run loops of ours, over any strides. */
+bool lo_matmul_takes(const lo_low *L, ir_ref r, const lo_access *a, bool left)
+{
+	const ir_node *n = lo_node(L, r);
+	if (n->dtype != TJ_F32 || ir_numel(L->g, r) == 0) return true;
+	side s = as_matrix(L, r, a, left);
+	int64_t rows = s.dim[s.rank - 2], cols = s.dim[s.rank - 1], row = s.stride[s.rank - 2], col = s.stride[s.rank - 1];
+	return ((col == 1 || cols == 1) && (rows == 1 || row >= cols)) || ((row == 1 || rows == 1) && (cols == 1 || col >= rows));
+}
+
+static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const ir_node *n = lo_node(L, s->ref);
+	uint32_t *buf;
+	int64_t *offset, batch = 1, bdim[TJ_MAX_RANK];
+	lo_access acc[2];
+	side m[2];
+	size_t size = tj_dtype_size((tj_dtype)n->dtype);
+	if (!room_for_bufs(p, t, 3, &buf, &offset)) return false;
+	for (int k = 0; k < 2; k++) {
+		ir_ref r = ir_src(L->g, n, k);
+		lo_access_of(L, r, &acc[k]);
+		m[k] = as_matrix(L, r, &acc[k], k == 0);
+		buf[k] = lo_buf_of(L, acc[k].base);
+		offset[k] = acc[k].offset * (int64_t)size;
+	}
+	int nbatch = (m[0].rank > m[1].rank ? m[0].rank : m[1].rank) - 2;
+	for (int i = 0; i < nbatch; i++) batch *= bdim[i] = lo_dim(L, s->ref)[i];
+	buf[2] = lo_buf_of(L, s->ref);
+	int ra = m[0].rank, rb = m[1].rank;
+	rt_matmul_desc d = {
+		.dtype = (tj_dtype)n->dtype, .m = m[0].dim[ra - 2], .n = m[1].dim[rb - 1], .k = m[0].dim[ra - 1], .batch = batch,
+		.a_row = m[0].stride[ra - 2], .a_col = m[0].stride[ra - 1], .b_row = m[1].stride[rb - 2], .b_col = m[1].stride[rb - 1],
+	};
+	d.c_row = d.n;
+	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
+	if (!off) return false;
+	batch_offsets(&m[0], nbatch, bdim, batch, off);
+	batch_offsets(&m[1], nbatch, bdim, batch, off + batch);
+	for (int64_t b = 0; b < batch; b++) off[2 * batch + b] = b * d.m * d.n;
+	if (batch != 1) {
+		d.a_batch = off;
+		d.b_batch = off + batch;
+		d.c_batch = off + 2 * batch;
+	}
+	t->kind = RT_STEP_MATMUL;
+	t->matmul = rt_matmul_new(&d, L->err);
+	t->name = t->matmul ? rt_matmul_name(t->matmul) : "matmul";
+	rt_free(off);
+	p->exec.library_calls++;
+	return t->matmul != NULL;
+}
+
+/* ---- kernels ---- */
+static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)
+{
+	uint32_t n = b->k.fault_site.n;
+	const char **site = rt_arena_alloc(&p->mem, sizeof *site * (n + 1)), **op = rt_arena_alloc(&p->mem, sizeof *op * (n + 1));
+	tj_status *code = rt_arena_alloc(&p->mem, sizeof *code * (n + 1));
+	if (!site || !op || !code) return false;
+	for (uint32_t i = 0; i < n; i++) {
+		site[i] = keep(p, b->k.fault_site.v[i]);
+		op[i] = b->fault_op[i];
+		code[i] = (tj_status)b->k.fault_code.v[i];
+	}
+	t->fault_site = site;
+	t->fault_op = op;
+	t->fault_code = code;
+	t->nfault = n;
+	return true;
+}
+
+static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const lo_built *b = s->built;
+	uint32_t *buf;
+	int64_t *offset;
+	(void)L;
+	if (!room_for_bufs(p, t, b->nbuf, &buf, &offset) || !put_faults(p, b, t)) return false;
+	memcpy(buf, b->buf, sizeof *buf * b->nbuf);
+	t->kind = RT_STEP_KERNEL;
+	t->units = lo_units(&b->k);
+	t->unit_ns = b->k.unit_ns;
+	t->scratch = b->k.scratch;
+	t->name = rt_arena_strdup(&p->mem, b->k.name);
+	p->exec.kernels++;
+	return t->name != NULL;
+}
+
+tj_status lo_make_plan(lo_low *L, rt_plan *p)
+{
+	bool ok = true;
+	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
+	if (!p->step) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
+	for (uint32_t i = 0; ok && i < L->step.n; i++) {
+		rt_step *t = &p->step[p->nstep++];
+		switch ((lo_kind)L->step.v[i].kind) {
+		case LO_STEP_KERNEL: ok = put_kernel(L, p, &L->step.v[i], t); break;
+		case LO_STEP_MATMUL: ok = put_matmul(L, p, &L->step.v[i], t); break;
+		case LO_STEP_CALL: ok = put_call(L, p, &L->step.v[i], t); break;
+		case LO_STEP_COPY: ok = put_copy(L, p, &L->step.v[i], t); break;
+		}
+	}
+	p->exec.arena_bytes = (size_t)L->arena_bytes;
+	if (ok && put_bufs(L, p) && !L->oom) return TJ_OK;
+	return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
+}

@@ -1,0 +1,356 @@
+/* value: instructions for the values of a group.
+ *
+ * requires a group that lo_reach accepted; keeps one instruction per value and section */
+#include "lower/build.h"
+
+static bool stuck(lo_builder *B)
+{
+	B->L->stuck = true;
+	return false;
+}
+
+/* ---- where a value comes from ---- */
+lo_mem_info *lo_member(lo_builder *B, ir_ref r)
+{
+	uint32_t lo = 0, hi = B->nmem;
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+		if (B->mem[mid].ref < r) lo = mid + 1;
+		else hi = mid;
+	}
+	return lo < B->nmem && B->mem[lo].ref == r ? &B->mem[lo] : NULL;
+}
+
+static bool from_buffer(lo_builder *B, lo_source *s, uint32_t buf, lo_expr at)
+{
+	s->from = LO_FROM_LOAD;
+	s->buf = buf;
+	s->at = at;
+	return buf != LO_NOBUF && (lo_fits_r(B->G, &at) || stuck(B));
+}
+
+static lo_expr row_major(const lo_builder *B, ir_ref r, const lo_map *m)
+{
+	int64_t stride[TJ_MAX_RANK];
+	ir_contiguous(lo_node(B->L, r)->rank, lo_dim(B->L, r), stride);
+	return lo_linear(B->G, m, stride);
+}
+
+static bool from_leaf(lo_builder *B, lo_source *s, ir_ref r, const lo_map *m)
+{
+	lo_low *L = B->L;
+	const ir_node *n = lo_node(L, r);
+	lo_expr at = n->op == IR_input ? lo_linear(B->G, m, ir_attr(L->g, n) + 2) : row_major(B, r, m);
+	if (lo_fits_r(B->G, &at) || !L->val[r].own) return from_buffer(B, s, lo_leaf_buf(L, r), at);
+	return from_buffer(B, s, lo_buf_of(L, r), row_major(B, r, m));
+}
+
+bool lo_source_of(lo_builder *B, ir_ref r, lo_map *m, lo_source *s)
+{
+	lo_low *L = B->L;
+	for (;;) {
+		const ir_node *n = lo_node(L, r);
+		const lo_val *v = &L->val[r];
+		bool member = lo_member(B, r) && lo_map_equal(B->G, v->map, m), view = v->how == LO_VIEW;
+		*s = (lo_source){ .from = LO_FROM_OP, .ref = r, .map = m };
+		if (n->op == IR_const || n->op == IR_num) {
+			s->from = n->op == IR_const ? LO_FROM_CONST : LO_FROM_NUM;
+			return true;
+		}
+		if (v->how == LO_LEAF) return from_leaf(B, s, r, m);
+		bool here = member || (v->light && (L->force.n = 0, lo_reach(L, B->G, r, m)) && !L->force.n);
+		if (here && !view) return true;
+		if (!here && (!view || v->own)) {
+			if (!v->own) return stuck(B);
+			return from_buffer(B, s, lo_buf_of(L, r), row_major(B, r, m));
+		}
+		lo_map *o = lo_map_view(L, B->G, r, m);
+		ir_ref src = ir_src(L->g, n, 0);
+		if (!o) return L->val[src].own ? from_buffer(B, s, lo_buf_of(L, src), row_major(B, r, m)) : stuck(B);
+		r = src;
+		m = o;
+	}
+}
+
+int lo_operands(lo_builder *B, ir_ref r, lo_map *m, lo_source *s)
+{
+	lo_low *L = B->L;
+	const ir_node *n = lo_node(L, r);
+	int count = 0;
+	for (int k = 0; k < n->nsrc; k++) {
+		if (k == 0 && lo_is_gather((ir_op)n->op)) continue;
+		lo_map *o = lo_operand_map(L, B->G, r, k, m);
+		if (!o || !lo_source_of(B, ir_src(L->g, n, k), o, &s[count++])) return -1;
+	}
+	return count;
+}
+
+bool lo_source_in_r(const lo_builder *B, const lo_source *s)
+{
+	if (s->from == LO_FROM_LOAD) return lo_in_r(B->G, &s->at);
+	return s->from == LO_FROM_OP && lo_map_in_r(B->G, s->map);
+}
+
+bool lo_heavy(const lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	return ir_ops[n->op].flags & (IR_MATH | IR_RNG) || lo_is_gather((ir_op)n->op);
+}
+
+/* ---- instructions ---- */
+uint32_t lo_add(lo_builder *B, lo_ins i)
+{
+	i.dyn = i.op == LO_LOAD || i.op == LO_STORE ? i.dyn : LO_NOREF;
+	if (rt_push(&B->k->ins, i)) return B->k->ins.n - 1;
+	B->L->oom = true;
+	return LO_NOREF;
+}
+
+static uint32_t prim(lo_builder *B, lo_op op, tj_dtype t, int n, uint32_t a, uint32_t b, uint32_t c)
+{
+	return lo_add(B, (lo_ins){ .op = (uint8_t)op, .dtype = (uint8_t)t, .nsrc = (uint8_t)n, .src = { a, b, c } });
+}
+
+static uint32_t constant(lo_builder *B, tj_dtype t, int64_t bits)
+{
+	return lo_add(B, (lo_ins){ .op = LO_CONST, .dtype = (uint8_t)t, .imm = bits });
+}
+
+static int64_t const_bits(const lo_low *L, const ir_node *n)
+{
+	ir_scalar v = ir_const_value(L->g, n);
+	int64_t bits = 0;
+	switch (rt_dtype_class((tj_dtype)n->dtype)) {
+	case RT_F: memcpy(&bits, &v.f, sizeof v.f); return bits;
+	case RT_D: memcpy(&bits, &v.d, sizeof v.d); return bits;
+	default: return v.i;
+	}
+}
+
+/* An expression over atoms as one over the kernel's dimensions. */
+static lo_index index_of(lo_builder *B, const lo_expr *e)
+{
+	const lo_group *G = B->G;
+	lo_index x = { .offset = e->off };
+	if (!rt_push(&B->seen, *e)) B->L->oom = true;
+	for (int a = 0; a < G->natom; a++)
+		if (G->isr[a] && G->ext[a] > 1) x.rcoef = e->c[a] / G->rstride[a];
+	for (int d = 0; d < B->ndim; d++)
+		if (B->inner[d] >= 0) x.coef[d] = e->c[B->inner[d]];
+	return x;
+}
+
+static uint32_t put_index(lo_builder *B, const lo_expr *e)
+{
+	lo_index x = index_of(B, e);
+	for (uint32_t i = 0; i < B->k->index.n; i++)
+		if (!memcmp(&B->k->index.v[i], &x, sizeof x)) return i;
+	if (!rt_push(&B->k->index, x)) B->L->oom = true;
+	return B->k->index.n - 1;
+}
+
+/* The value of an index expression, in i64. */
+static uint32_t index_value(lo_builder *B, const lo_expr *e)
+{
+	lo_index x = index_of(B, e);
+	uint32_t sum = LO_NOREF;
+	for (int d = -1; d < B->ndim; d++) {
+		int64_t c = d < 0 ? x.rcoef : x.coef[d];
+		if (!c) continue;
+		uint32_t i = lo_add(B, (lo_ins){ .op = LO_INDEX, .dtype = TJ_I64, .imm = d < 0 ? LO_R : d });
+		if (c != 1) i = prim(B, LO_MUL, TJ_I64, 2, i, constant(B, TJ_I64, c), 0);
+		sum = sum == LO_NOREF ? i : prim(B, LO_ADD, TJ_I64, 2, sum, i, 0);
+	}
+	if (sum == LO_NOREF) return constant(B, TJ_I64, x.offset);
+	return x.offset ? prim(B, LO_ADD, TJ_I64, 2, sum, constant(B, TJ_I64, x.offset), 0) : sum;
+}
+
+uint32_t lo_kbuf(lo_builder *B, uint32_t buf, tj_dtype t, lo_role role)
+{
+	for (uint32_t i = 0; i < B->kbuf.n; i++)
+		if (buf != LO_NOBUF && B->kbuf.v[i] == buf && B->k->buf.v[i].role == role) return i;
+	lo_buf kb = { .dtype = (uint8_t)t, .role = (uint8_t)role };
+	if (buf != LO_NOBUF) kb.aligned = B->L->buf.v[buf].place == RT_AT_ARENA || B->L->buf.v[buf].place == RT_AT_CONST;
+	if (!rt_push(&B->k->buf, kb) || !rt_push(&B->kbuf, buf)) B->L->oom = true;
+	return B->k->buf.n - 1;
+}
+
+static uint32_t load(lo_builder *B, uint32_t kbuf, tj_dtype t, const lo_expr *e, uint32_t dyn, int64_t dyn_stride)
+{
+	return lo_add(B, (lo_ins){ .op = LO_LOAD, .dtype = (uint8_t)t, .buf = kbuf, .index = put_index(B, e), .dyn = dyn, .dyn_stride = dyn_stride });
+}
+
+void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dtype t)
+{
+	lo_add(B, (lo_ins){ .op = LO_STORE, .dtype = (uint8_t)t, .nsrc = 1, .src = { v }, .buf = kbuf, .index = put_index(B, e), .dyn = LO_NOREF });
+}
+
+/* ---- ops ---- */
+static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code)
+{
+	lo_kernel *k = B->k;
+	lo_add(B, (lo_ins){ .op = LO_FAULT, .dtype = TJ_BOOL, .nsrc = 1, .src = { when }, .imm = k->fault_site.n });
+	if (!rt_push(&k->fault_site, n->site) || !rt_push(&k->fault_code, (uint8_t)code) || !rt_push(&B->fault_op, ir_ops[n->op].name))
+		B->L->oom = true;
+}
+
+static bool divides(const ir_node *n, tj_dtype t)
+{
+	return rt_dtype_class(t) == RT_I && (n->op == IR_floor_divide || n->op == IR_remainder || n->op == IR_trunc_divide || n->op == IR_fmod);
+}
+
+/* Integer division: never by zero; what that gives is a fault, or 0. */
+static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *src)
+{
+	uint32_t zero = constant(B, t, 0), is = prim(B, LO_EQ, TJ_BOOL, 2, src[1], zero, 0);
+	if (!B->L->o->int_div_zero) fault(B, n, is, TJ_ERR_DIV);
+	src[1] = prim(B, LO_SELECT, t, 3, is, constant(B, t, 1), src[1]);
+	uint32_t q = lo_point(B->k, (ir_op)n->op, t, (tj_dtype)n->dtype, src);
+	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
+}
+
+static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
+{
+	if (n->op == IR_cast || n->op == IR_full) return lo_cast(B->k, src[0], (tj_dtype)n->dtype);
+	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
+	if (divides(n, compute)) return divide(B, n, compute, src);
+	return lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
+}
+
+/* An index operand as i64 that is in [0, size); else the run faults and 0 stands in. */
+static uint32_t checked(lo_builder *B, const ir_node *n, uint32_t index, int64_t size)
+{
+	uint32_t i = lo_cast(B->k, index, TJ_I64), zero = constant(B, TJ_I64, 0);
+	uint32_t under = prim(B, LO_LT, TJ_BOOL, 2, i, zero, 0);
+	uint32_t over = prim(B, LO_GE, TJ_BOOL, 2, i, constant(B, TJ_I64, size), 0);
+	uint32_t bad = prim(B, LO_OR, TJ_BOOL, 2, under, over, 0);
+	fault(B, n, bad, TJ_ERR_INDEX);
+	return prim(B, LO_SELECT, TJ_I64, 3, bad, zero, i);
+}
+
+static uint32_t gather(lo_builder *B, const lo_source *s, uint32_t index)
+{
+	lo_low *L = B->L;
+	const ir_node *n = lo_node(L, s->ref);
+	ir_ref table = ir_src(L->g, n, 0);
+	lo_access a;
+	int64_t stride, axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
+	int64_t size = lo_node(L, table)->rank ? lo_dim(L, table)[axis] : 1;
+	lo_expr e = lo_gather_base(L, B->G, s->ref, s->map, &a, &stride);
+	if (!lo_fits_r(B->G, &e)) stuck(B);
+	uint32_t kbuf = lo_kbuf(B, lo_buf_of(L, a.base), (tj_dtype)n->dtype, LO_IN);
+	return load(B, kbuf, (tj_dtype)n->dtype, &e, checked(B, n, index, size), stride);
+}
+
+static uint32_t create(lo_builder *B, const lo_source *s)
+{
+	const ir_node *n = lo_node(B->L, s->ref);
+	const int64_t *attr = ir_attr(B->L->g, n);
+	if (n->op == IR_eye) {
+		uint32_t row = index_value(B, &s->map->e[0]), col = index_value(B, &s->map->e[1]);
+		return lo_cast(B->k, prim(B, LO_EQ, TJ_BOOL, 2, row, col, 0), (tj_dtype)n->dtype);
+	}
+	uint32_t i = index_value(B, &s->map->e[0]);
+	if (attr[3] != 1) i = prim(B, LO_MUL, TJ_I64, 2, i, constant(B, TJ_I64, attr[3]), 0);
+	if (attr[1]) i = prim(B, LO_ADD, TJ_I64, 2, i, constant(B, TJ_I64, attr[1]), 0);
+	return lo_cast(B->k, i, (tj_dtype)n->dtype);
+}
+
+static uint32_t one_hot(lo_builder *B, const lo_source *s, uint32_t index)
+{
+	const ir_node *n = lo_node(B->L, s->ref);
+	uint32_t i = checked(B, n, index, ir_attr(B->L->g, n)[0]);
+	uint32_t j = index_value(B, &s->map->e[s->map->rank - 1]);
+	return lo_cast(B->k, prim(B, LO_EQ, TJ_BOOL, 2, i, j, 0), (tj_dtype)n->dtype);
+}
+
+static uint32_t op(lo_builder *B, const lo_source *s)
+{
+	const ir_node *n = lo_node(B->L, s->ref);
+	lo_source from[3];
+	uint32_t src[3] = { 0 };
+	if (ir_ops[n->op].flags & IR_REDUCE) return stuck(B), LO_NOREF; /* its loop comes first and remembers it */
+	int count = lo_operands(B, s->ref, s->map, from);
+	for (int k = 0; k < count; k++)
+		if ((src[k] = lo_value(B, &from[k])) == LO_NOREF) return LO_NOREF;
+	if (count < 0) return LO_NOREF;
+	if (n->op == IR_arange || n->op == IR_eye) return create(B, s);
+	if (lo_is_gather((ir_op)n->op)) return gather(B, s, src[0]);
+	if (n->op == IR_one_hot) return one_hot(B, s, src[0]);
+	if (ir_ops[n->op].flags & IR_RNG) {
+		lo_expr e = row_major(B, s->ref, s->map);
+		return lo_random(B->k, (ir_op)n->op, (tj_dtype)n->dtype, src[0], src[1], index_value(B, &e));
+	}
+	return point(B, n, src);
+}
+
+/* ---- values ---- */
+static bool same(const lo_builder *B, const lo_made *m, const lo_source *s)
+{
+	if (s->from == LO_FROM_LOAD) return m->buf == s->buf && !memcmp(&m->at, &s->at, sizeof m->at);
+	return m->buf == LO_NOBUF && m->ref == s->ref && (s->from != LO_FROM_OP || lo_map_equal(B->G, m->map, s->map));
+}
+
+static uint32_t known(const lo_builder *B, const lo_source *s)
+{
+	for (uint32_t i = 0; i < B->made.n; i++) {
+		const lo_made *m = &B->made.v[i];
+		if ((m->loop == 0 || m->loop == B->loop) && same(B, m, s)) return m->ins;
+	}
+	return LO_NOREF;
+}
+
+lo_made *lo_remember(lo_builder *B, const lo_source *s, uint32_t ins, bool everywhere)
+{
+	lo_made m = { .ref = s->ref, .map = s->map, .buf = LO_NOBUF, .loop = everywhere ? 0 : B->loop, .ins = ins };
+	if (s->from == LO_FROM_LOAD) {
+		m.buf = s->buf;
+		m.at = s->at;
+	}
+	if (rt_push(&B->made, m)) return &B->made.v[B->made.n - 1];
+	B->L->oom = true;
+	return NULL;
+}
+
+static lo_expr r_alone(const lo_group *G)
+{
+	lo_expr e = { 0 };
+	for (int a = 0; a < G->natom; a++)
+		if (G->isr[a]) e.c[a] = G->rstride[a];
+	return e;
+}
+
+/* A row that an earlier loop keeps, or that this one keeps for later ones. */
+static uint32_t through_scratch(lo_builder *B, const lo_source *s, const lo_mem_info *m)
+{
+	lo_expr e = r_alone(B->G);
+	tj_dtype t = (tj_dtype)lo_node(B->L, s->ref)->dtype;
+	if (B->loop != __builtin_ctzll(m->need)) return load(B, m->scratch, t, &e, LO_NOREF, 0);
+	uint32_t v = op(B, s);
+	if (v != LO_NOREF) lo_store(B, m->scratch, &e, v, t);
+	return v;
+}
+
+uint32_t lo_value(lo_builder *B, const lo_source *s)
+{
+	uint32_t v = known(B, s);
+	const lo_low *L = B->L;
+	const ir_node *n = lo_node(L, s->ref);
+	if (v != LO_NOREF) return v;
+	switch (s->from) {
+	case LO_FROM_CONST: v = constant(B, (tj_dtype)n->dtype, const_bits(L, n)); break;
+	case LO_FROM_NUM: v = lo_add(B, (lo_ins){ .op = LO_NUM, .dtype = n->dtype, .imm = ir_attr(L->g, n)[0] }); break;
+	case LO_FROM_LOAD: v = load(B, lo_kbuf(B, s->buf, (tj_dtype)n->dtype, LO_IN), (tj_dtype)n->dtype, &s->at, LO_NOREF, 0); break;
+	case LO_FROM_OP: {
+		const lo_mem_info *m = lo_member(B, s->ref);
+		bool keep = m && m->scratch != LO_NOREF && B->loop && lo_source_in_r(B, s);
+		v = keep ? through_scratch(B, s, m) : op(B, s);
+	}
+	}
+	if (v == LO_NOREF) {
+		if (!B->L->stuck) B->L->oom = true;
+		return v;
+	}
+	lo_remember(B, s, v, false);
+	return v;
+}

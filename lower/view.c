@@ -1,0 +1,198 @@
+/* view: values as strides over buffers, for readers that are no kernels of ours.
+ *
+ * requires lo_val of every node; marks values that must own a buffer
+ *
+ *   %1 = transpose f32[8,4] %0 axes=0,1      =>     %0, offset 0, strides 1 8
+ *   %2 = slice f32[4,4] %1 0 0 8 2           =>     %0, offset 0, strides 2 8
+ *
+ * A reshape that no strides express owns a buffer: it is computed as a copy. */
+#include "lower/low.h"
+
+uint32_t lo_new_buf(lo_low *L, lo_buffer b)
+{
+	b.first = b.last = -1;
+	if (rt_push(&L->buf, b)) return L->buf.n - 1;
+	L->oom = true;
+	return LO_NOBUF;
+}
+
+/* ---- strides of a view from those of its operand ---- */
+static bool reshape_strides(int rank, const int64_t *dim, const int64_t *from, int orank, const int64_t *odim, int64_t *stride)
+{
+	int i = 0, j = 0;
+	while (j < orank) {
+		if (odim[j] == 1) { stride[j++] = 0; continue; }
+		while (i < rank && dim[i] == 1) i++;
+		int i1 = i + 1, j1 = j + 1;
+		int64_t a = i < rank ? dim[i] : 1, b = odim[j];
+		while (a != b) {
+			if (a < b) {
+				if (i1 >= rank) return false;
+				a *= dim[i1++];
+			} else {
+				if (j1 >= orank) return false;
+				b *= odim[j1++];
+			}
+		}
+		for (int k = i, last = -1; k < i1; k++) { /* the operand's axes must lie one inside the other */
+			if (dim[k] == 1) continue;
+			if (last >= 0 && from[last] != dim[k] * from[k]) return false;
+			last = k;
+		}
+		int inner = i1 - 1;
+		while (inner > i && dim[inner] == 1) inner--;
+		int64_t s = from[inner];
+		for (int k = j1 - 1; k >= j; k--) {
+			stride[k] = s;
+			s *= odim[k];
+		}
+		i = i1;
+		j = j1;
+	}
+	return true;
+}
+
+static void expand_strides(const lo_low *L, ir_ref src, int orank, lo_access *a)
+{
+	const ir_node *s = lo_node(L, src);
+	const int64_t *dim = lo_dim(L, src);
+	int lead = orank - s->rank;
+	int64_t old[TJ_MAX_RANK];
+	memcpy(old, a->stride, sizeof old);
+	for (int i = 0; i < orank; i++) a->stride[i] = i < lead || dim[i - lead] == 1 ? 0 : old[i - lead];
+}
+
+/* a is the access of the operand and becomes the view's. */
+static bool apply_view(const lo_low *L, ir_ref r, lo_access *a)
+{
+	const ir_node *n = lo_node(L, r);
+	ir_ref src = ir_src(L->g, n, 0);
+	const int64_t *attr = ir_attr(L->g, n), *dim = lo_dim(L, src);
+	int64_t old[TJ_MAX_RANK];
+	memcpy(old, a->stride, sizeof old);
+	switch (n->op) {
+	case IR_expand: expand_strides(L, src, n->rank, a); return true;
+	case IR_permute:
+		for (int i = 0; i < n->rank; i++) a->stride[i] = old[attr[i]];
+		return true;
+	case IR_transpose:
+		if (!n->rank) return true;
+		a->stride[attr[0]] = old[attr[1]];
+		a->stride[attr[1]] = old[attr[0]];
+		return true;
+	case IR_slice:
+		a->offset += attr[1] * old[attr[0]];
+		a->stride[attr[0]] *= attr[3];
+		return true;
+	case IR_flip:
+		for (int i = 0; i < n->rank; i++) {
+			bool flipped = n->nattr == 0;
+			for (int k = 0; k < n->nattr; k++) flipped |= attr[k] == i;
+			if (!flipped) continue;
+			a->offset += (dim[i] - 1) * old[i];
+			a->stride[i] = -old[i];
+		}
+		return true;
+	default: /* reshape, squeeze, unsqueeze */
+		return reshape_strides(lo_node(L, src)->rank, dim, old, n->rank, lo_dim(L, r), a->stride);
+	}
+}
+
+static void base_access(const lo_low *L, ir_ref r, lo_access *a)
+{
+	const ir_node *n = lo_node(L, r);
+	*a = (lo_access){ .base = r };
+	if (n->op == IR_input && !L->val[r].own) memcpy(a->stride, ir_attr(L->g, n) + 2, sizeof *a->stride * n->rank);
+	else if (n->op != IR_const || L->val[r].own) ir_contiguous(n->rank, lo_dim(L, r), a->stride);
+}
+
+typedef enum mode { MARK, PEEK, PROBE } mode;
+
+/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends the walk (MARK:
+ * it is marked to own a buffer; PROBE: false). */
+static bool walk(lo_low *L, ir_ref r, lo_access *a, mode how)
+{
+	ir_ref chain[64];
+	int depth = 0;
+	ir_ref at = r;
+	while (L->val[at].how == LO_VIEW && !L->val[at].own && depth < (int)RT_COUNT(chain)) {
+		chain[depth++] = at;
+		at = ir_src(L->g, lo_node(L, at), 0);
+	}
+	if (L->val[at].how == LO_VIEW && how == PROBE) return false;
+	base_access(L, at, a);
+	while (depth-- > 0) {
+		if (apply_view(L, chain[depth], a)) continue;
+		if (how == PROBE) return false;
+		base_access(L, chain[depth], a);
+	}
+	if (how == MARK && L->val[a->base].how != LO_LEAF) L->val[a->base].own = true;
+	return true;
+}
+
+void lo_access_of(lo_low *L, ir_ref r, lo_access *a)
+{
+	walk(L, r, a, MARK);
+}
+
+void lo_peek(lo_low *L, ir_ref r, lo_access *a)
+{
+	walk(L, r, a, PEEK);
+}
+
+bool lo_seen_input(lo_low *L, ir_ref r, lo_access *a)
+{
+	return walk(L, r, a, PROBE) && lo_node(L, a->base)->op == IR_input;
+}
+
+/* ---- buffers ---- */
+static uint32_t leaf_buf(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	const int64_t *attr = ir_attr(L->g, n);
+	size_t size = tj_dtype_size((tj_dtype)n->dtype);
+	int64_t bytes = ir_numel(L->g, r) * (int64_t)size;
+	if (n->op == IR_input) {
+		for (uint32_t i = 0; i < L->buf.n; i++)
+			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].slot == (uint32_t)attr[0]) return i;
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .slot = (uint32_t)attr[0], .bytes = bytes });
+	}
+	if (n->op == IR_data) {
+		const ir_blob *b = &L->g->data.v[attr[0]];
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .data = b->bytes, .bytes = b->nbytes });
+	}
+	int64_t *one = lo_mem(L, sizeof *one);
+	if (!one) return LO_NOBUF;
+	ir_scalar v = ir_const_value(L->g, n);
+	memcpy(one, &v, sizeof v); /* little endian: narrow integers lie at the start */
+	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .data = one, .bytes = (int64_t)size });
+}
+
+uint32_t lo_leaf_buf(lo_low *L, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	if (v->leaf == LO_NOBUF) v->leaf = leaf_buf(L, r);
+	return v->leaf;
+}
+
+uint32_t lo_buf_of(lo_low *L, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	if (v->buf != LO_NOBUF) return v->buf;
+	if (v->how == LO_LEAF && !v->own) return lo_leaf_buf(L, r);
+	int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype);
+	v->own = true;
+	return v->buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .bytes = bytes });
+}
+
+lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset, const int64_t *stride)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_dest *d = lo_mem(L, sizeof *d);
+	if (!d) return NULL;
+	*d = (lo_dest){ .next = L->val[r].dest, .buf = buf, .node = node, .offset = offset };
+	if (stride) memcpy(d->stride, stride, sizeof *stride * n->rank);
+	else ir_contiguous(n->rank, lo_dim(L, r), d->stride);
+	L->val[r].dest = d;
+	return d;
+}

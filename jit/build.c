@@ -163,7 +163,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);
 	bool ok = p && seq;
-	if (ok) atomic_init(&p->refs, 1);
+	if (p) atomic_init(&p->refs, 1);
 	if (ok && nwant) {
 		ir_graph_init(&b.g);
 		memcpy(seq, want, nwant * sizeof *seq);

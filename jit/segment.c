@@ -45,17 +45,17 @@ bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt
 	return true;
 }
 
-static void drop_values(jit_act *a, jit_done *d)
+/* The values of a plan, and the reference on it. */
+static void drop_values(jit_act *a, jit_plan *p, rt_buffer **buf)
 {
-	for (uint32_t i = 0; d->buf && i < d->plan->n; i++)
-		if (d->buf[i]) rt_buffer_unref(d->buf[i], a->ctx->rt.cache);
-	jit_plan_unref(d->plan);
-	d->buf = NULL;
+	for (uint32_t i = 0; buf && i < p->n; i++)
+		if (buf[i]) rt_buffer_unref(buf[i], a->ctx->rt.cache);
+	jit_plan_unref(p);
 }
 
 static void drop_done(jit_act *a, jit_done *d)
 {
-	drop_values(a, d);
+	drop_values(a, d->plan, d->buf);
 	for (uint32_t i = 0; i < d->next; i++)
 		if (d->ext[i].owned) rt_buffer_unref(d->ext[i].buf, a->ctx->rt.cache);
 }
@@ -167,18 +167,15 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	atomic_fetch_add(&d->boundary->segment->misses, 1);
 	jit_plan *p = widen(a, d, h->seq, &err);
 	if (!p) return jit_report(a->ctx, d->boundary->site, &err), false;
-	rt_buffer **buf;
+	rt_buffer **buf = NULL;
 	void **data;
-	if (!run_plan(a, d->boundary->site, NULL, p, d->ext, d->next, d->num, &buf, &data)) {
-		jit_plan_unref(p);
+	if (!rt_reserve(&a->hold, d->plan->n) || !run_plan(a, d->boundary->site, NULL, p, d->ext, d->next, d->num, &buf, &data)) {
+		drop_values(a, p, buf);
 		return false;
 	}
 	/* Externals of the running segment may point into the old values: they live on to the end of the call. */
-	for (uint32_t i = 0; i < d->plan->n; i++) {
-		if (!rt_push(&a->hold, d->buf[i])) return false;
-		d->buf[i] = NULL;
-	}
-	drop_values(a, d);
+	for (uint32_t i = 0; i < d->plan->n; i++) a->hold.v[a->hold.n++] = d->buf[i];
+	drop_values(a, d->plan, NULL);
 	d->plan = p;
 	d->buf = buf;
 	d->data = data;

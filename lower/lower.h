@@ -116,6 +116,9 @@ void lo_dump(const lo_kernel *k);
 /* Appends the instructions of a POINT op of ops.def on operands of its compute dtype; LO_NOREF when out of memory. */
 uint32_t lo_point(lo_kernel *k, ir_op op, tj_dtype compute, tj_dtype result, const uint32_t *src);
 uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to); /* with the semantics of casts: saturation, NaN gives 0 */
+/* uniform or normal: element `index` of the draw `ordinal` under `key`, all three i64. */
+uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_t ordinal, uint32_t index);
+bool lo_random_has(ir_op op, tj_dtype dtype);
 
 /* ---- backend.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
@@ -153,5 +156,6 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 
 /* Fusion as text, for tests and tjc: one line a group. */
 tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err);
+tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
 
 #endif

@@ -1,0 +1,174 @@
+/* kverify: what code generation relies on, checked for one kernel. */
+#include "lower/lower.h"
+
+typedef struct prim_rule { uint8_t nsrc; const char *types, *result; } prim_rule;
+static const prim_rule rules[LO_PRIMS] = {
+#define PRIM(name, nsrc, types, result, ...) [LO_##name] = { nsrc, #types, #result },
+#include "ir/prims.def"
+#undef PRIM
+};
+static const char *const names[LO_OP_COUNT] = {
+#define PRIM(name, ...) [LO_##name] = #name,
+#include "ir/prims.def"
+#undef PRIM
+	[LO_CONST] = "CONST", [LO_NUM] = "NUM", [LO_INDEX] = "INDEX", [LO_LOAD] = "LOAD", [LO_STORE] = "STORE",
+	[LO_REDUCE] = "REDUCE", [LO_FAULT] = "FAULT",
+};
+
+typedef struct verifier {
+	const lo_kernel *k;
+	rt_err *err;
+	const uint32_t *section; /* of each instruction */
+	uint32_t at;             /* the instruction being checked */
+} verifier;
+
+static bool bad(const verifier *v, const char *what)
+{
+	const lo_ins *in = &v->k->ins.v[v->at];
+	rt_fail(v->err, TJ_ERR_COMPILE, "verify", "kernel %s, %%%u %s: %s", v->k->name ? v->k->name : "?", v->at,
+	        in->op < LO_OP_COUNT ? names[in->op] : "?", what);
+	return false;
+}
+
+static tj_dtype type_of(const verifier *v, uint32_t i) { return (tj_dtype)v->k->ins.v[i].dtype; }
+static bool in_loop(const verifier *v, uint32_t i) { return v->k->section.v[v->section[i]].loop; }
+
+/* A value may be read by what follows it: of a loop only inside it, but for what it reduces to, read only after it. */
+static bool readable(const verifier *v, uint32_t src)
+{
+	if (src >= v->at) return bad(v, "an operand does not come before it");
+	const lo_ins *in = &v->k->ins.v[src];
+	if (in->op == LO_STORE || in->op == LO_FAULT) return bad(v, "an operand has no value");
+	bool same = v->section[src] == v->section[v->at];
+	if (in->op == LO_REDUCE && same) return bad(v, "a reduction is read inside its loop");
+	if (in->op != LO_REDUCE && in_loop(v, src) && !same) return bad(v, "a value of a loop is read outside it");
+	return true;
+}
+
+static bool type_fits(char rule, tj_dtype t)
+{
+	switch (rule) {
+	case 'F': return rt_is_float(t);
+	case 'I': return !rt_is_float(t);
+	case 'B': return t == TJ_BOOL;
+	default: return t != TJ_BOOL;
+	}
+}
+
+static bool same_size_kinds(tj_dtype a, tj_dtype b)
+{
+	return rt_is_float(a) != rt_is_float(b) && tj_dtype_size(a) == tj_dtype_size(b);
+}
+
+/* Comparisons, SELECT and CONVERT take bool as well. */
+static bool check_prim(const verifier *v, const lo_ins *in)
+{
+	const prim_rule *r = &rules[in->op];
+	bool compares = !strcmp(r->result, "BOOL"), own = !strcmp(r->result, "OWN"), last = !strcmp(r->result, "LAST");
+	if (in->nsrc != r->nsrc) return bad(v, "wrong number of operands");
+	tj_dtype t = type_of(v, in->src[last]);
+	if (last && type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "the condition is not bool");
+	for (int i = last; i < in->nsrc; i++)
+		if (type_of(v, in->src[i]) != t) return bad(v, "operands differ in dtype");
+	bool any = compares || last || in->op == LO_CONVERT;
+	if (!any && !type_fits(r->types[0], t)) return bad(v, "not for this dtype");
+	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "not the same bits");
+	if (!own && in->dtype != (compares ? TJ_BOOL : t)) return bad(v, "wrong result dtype");
+	return true;
+}
+
+static bool check_access(const verifier *v, const lo_ins *in)
+{
+	const lo_kernel *k = v->k;
+	bool store = in->op == LO_STORE;
+	if (in->buf >= k->buf.n) return bad(v, "no such buffer");
+	if (in->index >= k->index.n) return bad(v, "no such index");
+	const lo_buf *b = &k->buf.v[in->buf];
+	const lo_index *x = &k->index.v[in->index];
+	if (in->dtype != b->dtype) return bad(v, "not the buffer's dtype");
+	if (in->nsrc != store) return bad(v, "wrong number of operands");
+	if (store && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
+	if (store && b->role == LO_IN) return bad(v, "stores to an input");
+	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
+	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v, "the dynamic index is no i64 before it");
+	if (b->role != LO_SCRATCH) return true;
+	for (int i = 0; i < k->ndim; i++)
+		if (x->coef[i]) return bad(v, "a scratch row is indexed by r only");
+	return true;
+}
+
+static bool check_reduce(const verifier *v, const lo_ins *in)
+{
+	if (in->nsrc != 1 || in->imm < LO_RED_ADD || in->imm > LO_RED_ARGMIN) return bad(v, "no such reduction");
+	if (!in_loop(v, v->at)) return bad(v, "outside of a loop");
+	tj_dtype t = type_of(v, in->src[0]);
+	bool arg = in->imm >= LO_RED_ARGMAX, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
+	if (in->dtype != (arg ? TJ_I64 : t)) return bad(v, "wrong result dtype");
+	if (!arg && !logic && t == TJ_BOOL) return bad(v, "not for this dtype");
+	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
+	if (in->tree > LO_TREE_NONE) return bad(v, "no such tree");
+	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
+	if (in->tree == LO_TREE_ROW && !v->k->vec_r) return bad(v, "a row tree has its lanes along r");
+	if (in->tree == LO_TREE_COLUMN && v->k->vec_r) return bad(v, "a column tree has its lanes along d");
+	return true;
+}
+
+static bool check_ins(const verifier *v)
+{
+	const lo_kernel *k = v->k;
+	const lo_ins *in = &k->ins.v[v->at];
+	if (in->op >= LO_OP_COUNT || in->dtype >= TJ_DTYPE_COUNT || in->nsrc > 3) return bad(v, "no such instruction");
+	for (int i = 0; i < in->nsrc; i++)
+		if (!readable(v, in->src[i])) return false;
+	if (in->op < LO_PRIMS) return check_prim(v, in);
+	switch (in->op) {
+	case LO_CONST: return true;
+	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v, "a number is f64 or i64");
+	case LO_INDEX:
+		if (in->dtype != TJ_I64) return bad(v, "an index is i64");
+		if (in->imm == LO_R) return in_loop(v, v->at) ? true : bad(v, "r outside of a loop");
+		return in->imm >= 0 && in->imm < k->ndim ? true : bad(v, "no such dimension");
+	case LO_LOAD: case LO_STORE: return check_access(v, in);
+	case LO_REDUCE: return check_reduce(v, in);
+	default: break;
+	}
+	if (in->nsrc != 1 || type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "a fault's condition is bool");
+	return in->imm >= 0 && in->imm < k->fault_site.n && k->fault_code.n == k->fault_site.n ? true : bad(v, "no such fault");
+}
+
+/* Sections cover the instructions one after the other. */
+static bool number_sections(const lo_kernel *k, uint32_t *section)
+{
+	uint32_t next = 0;
+	for (uint32_t s = 0; s < k->section.n; s++) {
+		const lo_section *x = &k->section.v[s];
+		if (x->first != next || x->count > k->ins.n - next || (x->loop && !k->reduces)) return false;
+		for (uint32_t i = 0; i < x->count; i++) section[next++] = s;
+	}
+	return next == k->ins.n;
+}
+
+static const char *bad_shape(const lo_kernel *k)
+{
+	if (!k->name || !*k->name) return "no name";
+	if (k->ndim < 1 || k->ndim > LO_MAXDIM) return "wrong number of dimensions";
+	for (int i = 0; i < k->ndim; i++)
+		if (k->dim[i] < 0) return "a dimension is negative";
+	if (k->reduces && k->red < 0) return "r has a negative extent";
+	if (k->vec_r && !k->reduces) return "lanes along r, but no r";
+	return k->block < 1 ? "no elements to a unit" : NULL;
+}
+
+tj_status lo_verify(const lo_kernel *k, rt_err *err)
+{
+	const char *what = bad_shape(k);
+	if (what) return rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: %s", k->name ? k->name : "?", what);
+	uint32_t *section = rt_calloc((k->ins.n + 1) * sizeof *section);
+	if (!section) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");
+	verifier v = { k, err, section, 0 };
+	bool ok = number_sections(k, section);
+	if (!ok) rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: the sections do not cover the instructions", k->name);
+	for (; ok && v.at < k->ins.n; v.at++) ok = check_ins(&v);
+	rt_free(section);
+	return ok ? TJ_OK : err->code;
+}

@@ -254,18 +254,7 @@ static uint32_t intern(ir_graph *g, const void *bytes, int64_t nbytes)
 /* One element is a constant that rules can see. */
 static ir_ref one_element(ir_graph *g, const ir_meta *m, const void *bytes)
 {
-	ir_scalar v = { 0 };
-	int32_t i;
-	switch ((tj_dtype)m->dtype) {
-	case TJ_BOOL: v.i = *(const uint8_t *)bytes != 0; break;
-	case TJ_U8: v.i = *(const uint8_t *)bytes; break;
-	case TJ_I32:
-		memcpy(&i, bytes, sizeof i);
-		v.i = i;
-		break;
-	default: memcpy(&v, bytes, tj_dtype_size((tj_dtype)m->dtype));
-	}
-	return constant(g, (tj_dtype)m->dtype, m->rank, m->dim, v);
+	return constant(g, (tj_dtype)m->dtype, m->rank, m->dim, ir_load((tj_dtype)m->dtype, bytes));
 }
 
 ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site)

@@ -32,32 +32,9 @@ static tj_status nomem(const job *j)
 }
 
 /* ---- elements ---- */
-static ir_scalar load(const ir_value *v, int64_t at)
-{
-	switch ((tj_dtype)v->meta.dtype) {
-	case TJ_BOOL: return (ir_scalar){ .i = ((const uint8_t *)v->data)[at] != 0 };
-	case TJ_U8: return (ir_scalar){ .i = ((const uint8_t *)v->data)[at] };
-	case TJ_I32: return (ir_scalar){ .i = ((const int32_t *)v->data)[at] };
-	case TJ_I64: return (ir_scalar){ .i = ((const int64_t *)v->data)[at] };
-	case TJ_F32: return (ir_scalar){ .f = ((const float *)v->data)[at] };
-	case TJ_F64: return (ir_scalar){ .d = ((const double *)v->data)[at] };
-	case TJ_DTYPE_COUNT: break;
-	}
-	return (ir_scalar){ 0 };
-}
-
-static void store(const ir_value *v, int64_t at, ir_scalar x)
-{
-	switch ((tj_dtype)v->meta.dtype) {
-	case TJ_BOOL: ((uint8_t *)v->data)[at] = x.i != 0; break;
-	case TJ_U8: ((uint8_t *)v->data)[at] = (uint8_t)x.i; break;
-	case TJ_I32: ((int32_t *)v->data)[at] = (int32_t)(uint32_t)x.i; break;
-	case TJ_I64: ((int64_t *)v->data)[at] = x.i; break;
-	case TJ_F32: ((float *)v->data)[at] = x.f; break;
-	case TJ_F64: ((double *)v->data)[at] = x.d; break;
-	case TJ_DTYPE_COUNT: break;
-	}
-}
+static void *element(const ir_value *v, int64_t at) { return (char *)v->data + at * (int64_t)tj_dtype_size((tj_dtype)v->meta.dtype); }
+static ir_scalar load(const ir_value *v, int64_t at) { return ir_load((tj_dtype)v->meta.dtype, element(v, at)); }
+static void store(const ir_value *v, int64_t at, ir_scalar x) { ir_store((tj_dtype)v->meta.dtype, element(v, at), x); }
 
 /* ---- indices: for (cursor c = begin(rank, dim); c.more; next(&c)), in row-major order ---- */
 typedef struct cursor {

@@ -100,13 +100,8 @@ static ir_value value_of(const ir_graph *g, ir_ref r, int64_t *one)
 		v.data = g->data.v[ir_attr(g, n)[0]].bytes;
 		ir_contiguous(n->rank, v.meta.dim, v.stride);
 	} else { /* a splat: one element, strides of 0 */
-		ir_scalar s = ir_const_value(g, n);
-		uint8_t byte = (uint8_t)s.i;
-		int32_t i = (int32_t)s.i;
 		v.data = one;
-		if (n->dtype == TJ_BOOL || n->dtype == TJ_U8) memcpy(one, &byte, sizeof byte);
-		else if (n->dtype == TJ_I32) memcpy(one, &i, sizeof i);
-		else memcpy(one, &s, sizeof s);
+		ir_store((tj_dtype)n->dtype, one, ir_const_value(g, n));
 	}
 	return v;
 }
@@ -293,15 +288,9 @@ static ir_ref cat_one(ir_graph *g, const ir_node *n)
 /* Every value of a is one of b, and comes back. */
 static bool embeds(tj_dtype a, tj_dtype b)
 {
-	static const uint8_t into[TJ_DTYPE_COUNT] = { /* bit b */
-		[TJ_BOOL] = 1 << TJ_BOOL | 1 << TJ_U8 | 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F32 | 1 << TJ_F64,
-		[TJ_U8] = 1 << TJ_U8 | 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F32 | 1 << TJ_F64,
-		[TJ_I32] = 1 << TJ_I32 | 1 << TJ_I64 | 1 << TJ_F64,
-		[TJ_I64] = 1 << TJ_I64,
-		[TJ_F32] = 1 << TJ_F32 | 1 << TJ_F64,
-		[TJ_F64] = 1 << TJ_F64,
-	};
-	return into[a] >> b & 1;
+	if (rt_is_float(a)) return rt_is_float(b) && rt_dtype_bits(a) <= rt_dtype_bits(b);
+	if (rt_is_float(b)) return rt_dtype_bits(a) - rt_is_signed(a) <= rt_dtype_bits(b);
+	return b != TJ_BOOL ? rt_dtype_min(b) <= rt_dtype_min(a) && rt_dtype_max(a) <= rt_dtype_max(b) : a == TJ_BOOL;
 }
 
 /* cast(x, its own dtype) -> x */

@@ -202,6 +202,10 @@ tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num
 float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, float), float init, bool column);
 double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double, double), double init, bool column);
 
+/* ---- element.c: any non-zero byte of a bool is true; integers wrap to the width ---- */
+ir_scalar ir_load(tj_dtype t, const void *p);
+void ir_store(tj_dtype t, void *p, ir_scalar s);
+
 /* ---- point.c: ir/math.inc on plain numbers ---- */
 /* A POINT op on one element of each operand; bits is the width of an integer compute dtype (8, 32, 64; 1 for bool, which
  * also is not signed). Integer results may exceed the dtype: the store truncates. Comparisons give 0 or 1 in i.

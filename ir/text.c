@@ -61,15 +61,9 @@ static void put_list(rt_text *t, const char *name, int n, const int64_t *v)
 
 static void put_element(rt_text *t, tj_dtype dtype, const void *bytes, int64_t i)
 {
-	switch (dtype) {
-	case TJ_BOOL: rt_putf(t, "%d", ((const uint8_t *)bytes)[i] != 0); break;
-	case TJ_U8: put_int(t, ((const uint8_t *)bytes)[i]); break;
-	case TJ_I32: put_int(t, ((const int32_t *)bytes)[i]); break;
-	case TJ_I64: put_int(t, ((const int64_t *)bytes)[i]); break;
-	case TJ_F32: rt_put_float(t, (double)((const float *)bytes)[i]); break;
-	case TJ_F64: rt_put_float(t, ((const double *)bytes)[i]); break;
-	case TJ_DTYPE_COUNT: break;
-	}
+	ir_scalar s = ir_load(dtype, (const char *)bytes + i * (int64_t)tj_dtype_size(dtype));
+	if (rt_is_float(dtype)) rt_put_float(t, ir_cast_scalar(s, dtype, TJ_F64).d);
+	else put_int(t, s.i);
 }
 
 static void put_data(const ir_graph *g, const ir_node *n, rt_text *t)
@@ -418,16 +412,9 @@ static bool element(parser *p, tj_dtype t, unsigned char *to)
 	double d = 0;
 	int64_t i = 0;
 	if (rt_is_float(t) ? !real(p, &d) : !integer(p, &i)) return false;
-	float f = (float)d;
-	int32_t i32 = (int32_t)(uint32_t)i;
-	uint8_t u8 = t == TJ_BOOL ? i != 0 : (uint8_t)i;
-	switch (t) {
-	case TJ_F32: memcpy(to, &f, sizeof f); break;
-	case TJ_F64: memcpy(to, &d, sizeof d); break;
-	case TJ_I32: memcpy(to, &i32, sizeof i32); break;
-	case TJ_I64: memcpy(to, &i, sizeof i); break;
-	default: *to = u8;
-	}
+	ir_scalar s = { .i = i };
+	if (rt_is_float(t)) s = ir_cast_scalar((ir_scalar){ .d = d }, TJ_F64, t);
+	ir_store(t, to, s);
 	return true;
 }
 

@@ -287,12 +287,7 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 		return false;
 	}
 	*dtype = (tj_dtype)l->dtype;
-	switch (*dtype) {
-#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v; memcpy(&v, data, sizeof v); *s = _Generic(v, float: (ir_scalar){ .f = (float)v }, double: (ir_scalar){ .d = (double)v }, default: (ir_scalar){ .i = (int64_t)v }); break; }
-	TJ_DTYPE_MAP(X)
-#undef X
-	case TJ_DTYPE_COUNT: return false;
-	}
+	*s = ir_load(*dtype, data);
 	return true;
 }
 

@@ -6,13 +6,20 @@
 
 typedef struct dtype {
 	const char *name;
-	uint8_t size, cat, cls;
+	uint8_t size, cat, cls, bits;
+	int64_t min, max;
 } dtype;
 
 /* What a C type computes in. */
 #define CLASS(ctype) _Generic((ctype)0, float: RT_F, double: RT_D, default: RT_I)
+/* Its bits and range: the sign of an integer type shows in -1. */
+#define BITS(ctype, cat) (RT_##cat == RT_BOOL ? 1 : _Generic((ctype)0, float: 24, double: 53, default: 8 * sizeof(ctype)))
+#define SIGNED(ctype) ((ctype)-1 < (ctype)1)
+#define TOP(ctype) (INT64_MAX >> (64 - 8 * sizeof(ctype)))
+#define MIN(ctype) (SIGNED(ctype) ? -TOP(ctype) - 1 : 0)
+#define MAX(ctype, cat) (RT_##cat == RT_BOOL ? 1 : SIGNED(ctype) ? TOP(ctype) : (int64_t)(uint64_t)(ctype)-1)
 static const dtype dtypes[TJ_DTYPE_COUNT] = {
-#define X(NAME, text, ctype, category) { text, sizeof(ctype), RT_##category, CLASS(ctype) },
+#define X(NAME, text, ctype, category) { text, sizeof(ctype), RT_##category, CLASS(ctype), BITS(ctype, category), MIN(ctype), MAX(ctype, category) },
 	TJ_DTYPE_MAP(X)
 #undef X
 };
@@ -22,6 +29,10 @@ const char *tj_dtype_name(tj_dtype t) { return known(t) ? dtypes[t].name : "?"; 
 size_t tj_dtype_size(tj_dtype t) { return known(t) ? dtypes[t].size : 0; }
 rt_cat rt_dtype_cat(tj_dtype t) { return (rt_cat)dtypes[t].cat; }
 rt_class rt_dtype_class(tj_dtype t) { return (rt_class)dtypes[t].cls; }
+
+int rt_dtype_bits(tj_dtype t) { return dtypes[t].bits; }
+int64_t rt_dtype_min(tj_dtype t) { return dtypes[t].min; }
+int64_t rt_dtype_max(tj_dtype t) { return dtypes[t].max; }
 
 int rt_dtype_parse(const char *s, size_t n)
 {

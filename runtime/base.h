@@ -59,6 +59,10 @@ typedef enum rt_cat { RT_BOOL, RT_INT, RT_FLOAT } rt_cat;
 typedef enum rt_class { RT_I, RT_F, RT_D } rt_class; /* what a dtype computes in: int64_t, float, double */
 rt_cat rt_dtype_cat(tj_dtype t);
 rt_class rt_dtype_class(tj_dtype t);
+int rt_dtype_bits(tj_dtype t);        /* of the value: 1 for bool, mantissa bits for floats */
+int64_t rt_dtype_min(tj_dtype t);     /* bool and integers */
+int64_t rt_dtype_max(tj_dtype t);
+static inline bool rt_is_signed(tj_dtype t) { return rt_dtype_min(t) < 0; }
 int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 

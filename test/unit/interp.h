@@ -1,0 +1,317 @@
+/* interp: a back end for tests that interprets kernels one index at a time, so that lowering is tested without a code
+ * generator. Reductions go through the evaluator's tree. */
+#ifndef TEST_INTERP_H
+#define TEST_INTERP_H
+
+#include "lower/lower.h"
+
+#include <math.h>
+
+enum { INTERP_SLOTS = 256 };
+static lo_kernel interp_slot[INTERP_SLOTS];
+static int interp_next;
+
+typedef struct interp {
+	const lo_kernel *k;
+	const rt_kargs *a;
+	int64_t d[LO_MAXDIM], r;
+	ir_scalar *v; /* by instruction */
+} interp;
+
+static int64_t interp_at(const interp *m, const lo_ins *i)
+{
+	const lo_index *x = &m->k->index.v[i->index];
+	int64_t at = x->offset + x->rcoef * m->r;
+	for (int k = 0; k < m->k->ndim; k++) at += x->coef[k] * m->d[k];
+	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
+}
+
+static char *interp_ptr(const interp *m, const lo_ins *i)
+{
+	const lo_buf *b = &m->k->buf.v[i->buf];
+	char *base = b->role == LO_SCRATCH ? (char *)m->a->scratch + b->scratch_offset : (char *)m->a->buf[i->buf];
+	return base + interp_at(m, i) * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
+}
+
+static ir_scalar interp_load(const char *p, tj_dtype t)
+{
+	ir_scalar v = { 0 };
+	switch (t) {
+	case TJ_BOOL: v.i = *(const uint8_t *)p != 0; break;
+	case TJ_U8: v.i = *(const uint8_t *)p; break;
+	case TJ_I32: v.i = *(const int32_t *)(const void *)p; break;
+	case TJ_I64: v.i = *(const int64_t *)(const void *)p; break;
+	case TJ_F32: v.f = *(const float *)(const void *)p; break;
+	default: v.d = *(const double *)(const void *)p; break;
+	}
+	return v;
+}
+
+static void interp_store(char *p, tj_dtype t, ir_scalar v)
+{
+	switch (t) {
+	case TJ_BOOL: *(uint8_t *)p = v.i != 0; break;
+	case TJ_U8: *(uint8_t *)p = (uint8_t)v.i; break;
+	case TJ_I32: *(int32_t *)(void *)p = (int32_t)v.i; break;
+	case TJ_I64: *(int64_t *)(void *)p = v.i; break;
+	case TJ_F32: *(float *)(void *)p = v.f; break;
+	default: *(double *)(void *)p = v.d; break;
+	}
+}
+
+static int64_t interp_wrap(tj_dtype t, uint64_t x)
+{
+	return t == TJ_BOOL ? (int64_t)(x & 1) : t == TJ_U8 ? (uint8_t)x : t == TJ_I32 ? (int32_t)(uint32_t)x : (int64_t)x;
+}
+
+static ir_scalar interp_int(const lo_ins *i, tj_dtype t, int64_t a, int64_t b)
+{
+	uint64_t x = (uint64_t)a, y = (uint64_t)b, w = 8 * tj_dtype_size(t), u = w == 64 ? x : x & ((UINT64_C(1) << w) - 1), r = 0;
+	switch (i->op) {
+	case LO_ADD: r = x + y; break;
+	case LO_SUB: r = x - y; break;
+	case LO_MUL: r = x * y; break;
+	case LO_DIV: r = (uint64_t)(a / b); break;
+	case LO_REM: r = (uint64_t)(a % b); break;
+	case LO_NEG: r = 0 - x; break;
+	case LO_AND: r = x & y; break;
+	case LO_OR: r = x | y; break;
+	case LO_XOR: r = x ^ y; break;
+	case LO_SHL: r = x << y; break;
+	case LO_LSHR: r = u >> y; break;
+	case LO_ASHR: r = (uint64_t)(a >> b); break;
+	case LO_EQ: return (ir_scalar){ .i = a == b };
+	case LO_NE: return (ir_scalar){ .i = a != b };
+	case LO_LT: return (ir_scalar){ .i = a < b };
+	case LO_LE: return (ir_scalar){ .i = a <= b };
+	case LO_GT: return (ir_scalar){ .i = a > b };
+	case LO_GE: return (ir_scalar){ .i = a >= b };
+	default: break;
+	}
+	return (ir_scalar){ .i = interp_wrap(t, r) };
+}
+
+#define INTERP_FLOAT(name, T, F, f1, f2, f3, f4, f5, f6)                                   \
+	static ir_scalar name(const lo_ins *i, T a, T b, T c)                                  \
+	{                                                                                      \
+		T r = 0;                                                                           \
+		switch (i->op) {                                                                   \
+		case LO_ADD: r = a + b; break;                                                     \
+		case LO_SUB: r = a - b; break;                                                     \
+		case LO_MUL: r = a * b; break;                                                     \
+		case LO_DIV: r = a / b; break;                                                     \
+		case LO_NEG: r = -a; break;                                                        \
+		case LO_ABS: r = f1(a); break;                                                     \
+		case LO_SQRT: r = f2(a); break;                                                    \
+		case LO_FMA: r = f3(a, b, c); break;                                               \
+		case LO_FLOOR: r = f4(a); break;                                                   \
+		case LO_CEIL: r = f5(a); break;                                                    \
+		case LO_RINT: r = f6(a); break;                                                    \
+		case LO_TRUNC: r = (T)trunc((double)a); break;                                     \
+		case LO_EQ: return (ir_scalar){ .i = a == b };                                     \
+		case LO_NE: return (ir_scalar){ .i = a != b };                                     \
+		case LO_LT: return (ir_scalar){ .i = a < b };                                      \
+		case LO_LE: return (ir_scalar){ .i = a <= b };                                     \
+		case LO_GT: return (ir_scalar){ .i = a > b };                                      \
+		case LO_GE: return (ir_scalar){ .i = a >= b };                                     \
+		default: break;                                                                    \
+		}                                                                                  \
+		return (ir_scalar){ .F = r };                                                      \
+	}
+INTERP_FLOAT(interp_f, float, f, fabsf, sqrtf, fmaf, floorf, ceilf, rintf)
+INTERP_FLOAT(interp_d, double, d, fabs, sqrt, fma, floor, ceil, rint)
+
+static ir_scalar interp_convert(ir_scalar v, tj_dtype from, tj_dtype to)
+{
+	rt_class a = rt_dtype_class(from), b = rt_dtype_class(to);
+	if (b == RT_F) return (ir_scalar){ .f = a == RT_F ? v.f : a == RT_D ? (float)v.d : (float)v.i };
+	if (b == RT_D) return (ir_scalar){ .d = a == RT_F ? (double)v.f : a == RT_D ? v.d : (double)v.i };
+	double x = a == RT_F ? (double)v.f : v.d;
+	if (a == RT_I) return (ir_scalar){ .i = to == TJ_BOOL ? v.i != 0 : interp_wrap(to, (uint64_t)v.i) };
+	return (ir_scalar){ .i = to == TJ_BOOL ? x != 0 : fabs(x) < 0x1p63 ? interp_wrap(to, (uint64_t)(int64_t)x) : 0 };
+}
+
+static ir_scalar interp_bitcast(ir_scalar v, tj_dtype from, tj_dtype to)
+{
+	char bytes[8];
+	interp_store(bytes, from, v);
+	return interp_load(bytes, to);
+}
+
+static void interp_ins(interp *m, uint32_t id)
+{
+	const lo_ins *i = &m->k->ins.v[id];
+	ir_scalar s[3] = { { 0 } };
+	for (int k = 0; k < i->nsrc; k++) s[k] = m->v[i->src[k]];
+	tj_dtype t = i->nsrc ? (tj_dtype)m->k->ins.v[i->src[0]].dtype : (tj_dtype)i->dtype;
+	switch (i->op) {
+	case LO_CONST:
+		m->v[id].i = i->imm;
+		return;
+	case LO_NUM: memcpy(&m->v[id], &m->a->num[i->imm], 8); return;
+	case LO_INDEX: m->v[id].i = i->imm == LO_R ? m->r : m->d[i->imm]; return;
+	case LO_LOAD: m->v[id] = interp_load(interp_ptr(m, i), (tj_dtype)i->dtype); return;
+	case LO_STORE: interp_store(interp_ptr(m, i), (tj_dtype)i->dtype, s[0]); return;
+	case LO_FAULT:
+		if (s[0].i && !*m->a->fault) *m->a->fault = (int32_t)i->imm + 1;
+		return;
+	case LO_SELECT: m->v[id] = s[0].i ? s[1] : s[2]; return;
+	case LO_CONVERT: m->v[id] = interp_convert(s[0], t, (tj_dtype)i->dtype); return;
+	case LO_BITCAST: m->v[id] = interp_bitcast(s[0], t, (tj_dtype)i->dtype); return;
+	case LO_REDUCE: return; /* after the loop */
+	default: break;
+	}
+	switch (rt_dtype_class(t)) {
+	case RT_I: m->v[id] = interp_int(i, t, s[0].i, s[1].i); return;
+	case RT_F: m->v[id] = interp_f(i, s[0].f, s[1].f, s[2].f); return;
+	case RT_D: m->v[id] = interp_d(i, s[0].d, s[1].d, s[2].d); return;
+	}
+}
+
+static float interp_addf(float a, float b) { return a + b; }
+static float interp_mulf(float a, float b) { return a * b; }
+static float interp_maxf(float a, float b) { return a > b || a != a ? a : b; }
+static float interp_minf(float a, float b) { return a < b || a != a ? a : b; }
+static double interp_addd(double a, double b) { return a + b; }
+static double interp_muld(double a, double b) { return a * b; }
+static double interp_maxd(double a, double b) { return a > b || a != a ? a : b; }
+static double interp_mind(double a, double b) { return a < b || a != a ? a : b; }
+
+static double interp_wide(tj_dtype t, ir_scalar v) { return rt_dtype_class(t) == RT_F ? (double)v.f : v.d; }
+
+static bool interp_beats(tj_dtype t, int64_t red, ir_scalar a, ir_scalar b)
+{
+	bool max = red == LO_RED_ARGMAX || red == LO_RED_MAX;
+	if (rt_dtype_class(t) == RT_I) return max ? a.i > b.i : a.i < b.i;
+	double x = interp_wide(t, a), y = interp_wide(t, b);
+	if (x != x || y != y) return x != x && y == y;
+	return max ? x > y : x < y;
+}
+
+/* row: the operand for each r */
+static ir_scalar interp_reduce(const lo_kernel *k, const lo_ins *i, const ir_scalar *row)
+{
+	static float (*const ff[])(float, float) = { interp_addf, interp_mulf, interp_maxf, interp_minf };
+	static double (*const fd[])(double, double) = { interp_addd, interp_muld, interp_maxd, interp_mind };
+	tj_dtype t = (tj_dtype)k->ins.v[i->src[0]].dtype;
+	ir_scalar best = row[0];
+	int64_t at = 0;
+	if (i->imm <= LO_RED_MIN && rt_dtype_class(t) != RT_I) {
+		float *f = malloc(sizeof *f * (size_t)k->red);
+		double *d = malloc(sizeof *d * (size_t)k->red);
+		for (int64_t r = 0; r < k->red; r++) rt_dtype_class(t) == RT_F ? (void)(f[r] = row[r].f) : (void)(d[r] = row[r].d);
+		bool column = i->tree == LO_TREE_COLUMN;
+		if (rt_dtype_class(t) == RT_F) best = (ir_scalar){ .f = ir_tree_f(f, k->red, 1, ff[i->imm], 0, column) };
+		else best = (ir_scalar){ .d = ir_tree_d(d, k->red, 1, fd[i->imm], 0, column) };
+		free(f);
+		free(d);
+		return best;
+	}
+	for (int64_t r = 1; r < k->red; r++) switch (i->imm) {
+	case LO_RED_ADD: best.i = interp_wrap(t, (uint64_t)best.i + (uint64_t)row[r].i); break;
+	case LO_RED_MUL: best.i = interp_wrap(t, (uint64_t)best.i * (uint64_t)row[r].i); break;
+	case LO_RED_AND: best.i &= row[r].i; break;
+	case LO_RED_OR: best.i |= row[r].i; break;
+	default:
+		if (!interp_beats(t, i->imm, row[r], best)) break;
+		best = row[r];
+		at = r;
+	}
+	return i->imm >= LO_RED_ARGMAX ? (ir_scalar){ .i = at } : best;
+}
+
+static void interp_loop(interp *m, const lo_section *s)
+{
+	const lo_kernel *k = m->k;
+	ir_scalar *rows = malloc(sizeof *rows * (size_t)(k->red * s->count + 1));
+	for (m->r = 0; m->r < k->red; m->r++)
+		for (uint32_t i = 0; i < s->count; i++) {
+			const lo_ins *x = &k->ins.v[s->first + i];
+			interp_ins(m, s->first + i);
+			if (x->op == LO_REDUCE) rows[i * k->red + m->r] = m->v[x->src[0]];
+		}
+	for (uint32_t i = 0; i < s->count; i++)
+		if (k->ins.v[s->first + i].op == LO_REDUCE) m->v[s->first + i] = interp_reduce(k, &k->ins.v[s->first + i], rows + i * k->red);
+	m->r = 0;
+	free(rows);
+}
+
+static void interp_index(interp *m)
+{
+	for (uint32_t s = 0; s < m->k->section.n; s++) {
+		const lo_section *x = &m->k->section.v[s];
+		if (x->loop) interp_loop(m, x);
+		else for (uint32_t i = 0; i < x->count; i++) interp_ins(m, x->first + i);
+	}
+}
+
+static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
+{
+	const lo_kernel *k = &interp_slot[slot];
+	interp m = { .k = k, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v) };
+	int last = k->ndim - 1;
+	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1, size = k->vec_r ? 1 : k->block;
+	for (int64_t u = begin; u < end; u++) {
+		int64_t rest = u / pieces, from = u % pieces * size, to = from + size < k->dim[last] ? from + size : k->dim[last];
+		for (int i = last - 1; i >= 0; i--) {
+			m.d[i] = rest % k->dim[i];
+			rest /= k->dim[i];
+		}
+		for (m.d[last] = from; m.d[last] < to; m.d[last]++) interp_index(&m);
+	}
+	free(m.v);
+}
+
+#define X1(n) static void interp_k##n(const rt_kargs *a, int64_t b, int64_t e) { interp_run(0x##n, a, b, e); }
+#define X16(n) X1(n##0) X1(n##1) X1(n##2) X1(n##3) X1(n##4) X1(n##5) X1(n##6) X1(n##7) X1(n##8) X1(n##9) X1(n##a) X1(n##b) \
+	X1(n##c) X1(n##d) X1(n##e) X1(n##f)
+#define X256 X16(0) X16(1) X16(2) X16(3) X16(4) X16(5) X16(6) X16(7) X16(8) X16(9) X16(a) X16(b) X16(c) X16(d) X16(e) X16(f)
+X256
+#undef X1
+#define X1(n) interp_k##n,
+static rt_kernel_fn *const interp_fn[INTERP_SLOTS] = { X256 };
+#undef X1
+#undef X16
+#undef X256
+
+#define INTERP_COPY(field) \
+	do { \
+		c.field.v = malloc(sizeof *c.field.v * (k->field.n + 1u)); \
+		if (k->field.n) memcpy(c.field.v, k->field.v, sizeof *c.field.v * k->field.n); \
+		c.field.cap = k->field.n; \
+	} while (0)
+
+static lo_kernel interp_copy(const lo_kernel *k)
+{
+	lo_kernel c = *k;
+	INTERP_COPY(buf);
+	INTERP_COPY(section);
+	INTERP_COPY(ins);
+	INTERP_COPY(index);
+	INTERP_COPY(fault_site);
+	INTERP_COPY(fault_code);
+	return c;
+}
+
+static tj_status interp_compile(lo_compile *job, rt_err *err)
+{
+	(void)err;
+	for (int i = 0; i < job->nkernel; i++) {
+		int slot = interp_next++ % INTERP_SLOTS; /* plans live for one case only */
+		lo_kernel_free(&interp_slot[slot]);
+		interp_slot[slot] = interp_copy(job->kernel[i]);
+		job->fn[i] = interp_fn[slot];
+	}
+	return TJ_OK;
+}
+
+static int interp_width(void) { return 64; }
+static const lo_backend interp_backend = { "interp", NULL, interp_compile, interp_width };
+
+static void interp_free(void)
+{
+	for (int i = 0; i < INTERP_SLOTS; i++) lo_kernel_free(&interp_slot[i]);
+	memset(interp_slot, 0, sizeof interp_slot);
+}
+
+#endif

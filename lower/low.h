@@ -188,10 +188,6 @@ typedef struct lo_built {
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 
-/* ---- random.c ---- */
-uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype t, uint32_t key, uint32_t ordinal, uint32_t index); /* LO_NOREF: out of memory */
-bool lo_random_has(ir_op op, tj_dtype t);
-
 /* ---- memory.c ---- */
 bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 

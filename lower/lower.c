@@ -229,7 +229,29 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 	return TJ_OK;
 }
 
-tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err)
+/* ---- as text, without compiling ---- */
+typedef void put_fn(lo_low *L, rt_text *t);
+
+static void put_kernels(lo_low *L, rt_text *t)
+{
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		if (s->built) lo_print(&s->built->k, t);
+		else rt_putf(t, "%s %s\n", s->kind == LO_STEP_MATMUL ? "library" : s->kind == LO_STEP_CALL ? "call" : "copy", ir_ops[lo_node(L, s->ref)->op].name);
+	}
+}
+
+static tj_status dry_run(lo_low *L, bool steps)
+{
+	if (!open_low(L)) return nomem(L->err);
+	lo_classify(L);
+	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
+	if (ok) return steps ? finish_kernels(L) : TJ_OK;
+	if (L->stuck && !L->oom) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
+	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
+}
+
+static tj_status print(const ir_graph *g, bool steps, put_fn *put, rt_text *t, rt_err *err)
 {
 	static const lo_backend any = { .name = "any" };
 	lo_opts o = { .name = "f", .backend = &any };
@@ -239,14 +261,21 @@ tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err)
 	tj_status st = out ? prepare(g, &flat, err) : nomem(err);
 	if (st == TJ_OK) {
 		lo_low L = { .g = &flat, .o = &o, .err = err, .out = out };
-		if (open_low(&L)) {
-			lo_classify(&L);
-			if (place_outputs(&L) && lo_group_all(&L)) lo_put_groups(&L, t);
-		}
-		if (L.oom) st = nomem(err);
+		st = dry_run(&L, steps);
+		if (st == TJ_OK) put(&L, t);
 		close_low(&L);
 	}
 	rt_free(out);
 	ir_graph_free(&flat);
 	return st;
+}
+
+tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err)
+{
+	return print(g, false, lo_put_groups, t, err);
+}
+
+tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err)
+{
+	return print(g, true, put_kernels, t, err);
 }

@@ -104,7 +104,7 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	tj_dtype t = type_of(v, in->src[0]);
 	bool arg = in->imm >= LO_RED_ARGMAX, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
 	if (in->dtype != (arg ? TJ_I64 : t)) return bad(v, "wrong result dtype");
-	if (!arg && !logic && t == TJ_BOOL) return bad(v, "not for this dtype");
+	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
 	if (in->tree > LO_TREE_NONE) return bad(v, "no such tree");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");

@@ -25,8 +25,8 @@ $(BUILD)/libtj.so: $(OBJ)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
-$(BUILD)/libtj-llvm.so: $(LLVMOBJ)
-	$(CC) -shared -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags --libs) -lm
+$(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a  # takes its own copy of the little it needs of the library
+	$(CC) -shared -Wl,-z,nodelete -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags --libs) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
 $(BUILD)/%.o: %.c

@@ -1,0 +1,181 @@
+/* access: loads, stores and faults.
+ *
+ * Each access has a base address for the unit, and in a loop the part of r is added to it. Neighbouring lanes are one
+ * vector load or store, masked in the tail; lanes further apart are a gather or scatter. A gather in the tail reads lane 0's
+ * element for the lanes that are absent, so nothing stray is touched and no mask is needed. */
+#include "codegen_llvm/cg.h"
+
+void cg_entry_bufs(cg *c)
+{
+	rt_puts(&c->entry, "  %bufs = load ptr, ptr %a, align 8\n"
+	                   "  %anum = getelementptr i8, ptr %a, i64 8\n  %num = load ptr, ptr %anum, align 8\n"
+	                   "  %afault = getelementptr i8, ptr %a, i64 16\n  %fault = load ptr, ptr %afault, align 8\n"
+	                   "  %ascratch = getelementptr i8, ptr %a, i64 24\n  %scratch = load ptr, ptr %ascratch, align 8\n");
+	for (uint32_t i = 0; i < c->k->buf.n; i++) {
+		const lo_buf *b = &c->k->buf.v[i];
+		if (b->role == LO_SCRATCH) {
+			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %lld\n", i, (long long)b->scratch_offset);
+			continue;
+		}
+		rt_putf(&c->entry, "  %%ab%u = getelementptr ptr, ptr %%bufs, i64 %u\n", i, i);
+		rt_putf(&c->entry, "  %%b%u = load ptr, ptr %%ab%u, align 8\n", i, i);
+	}
+}
+
+/* Outer indices that a unit fixes: with lanes along d, the last one is added by the vector loop. */
+static int fixed_dims(const cg *c) { return c->rows ? c->k->ndim : c->k->ndim - 1; }
+
+void cg_unit_bases(cg *c)
+{
+	for (uint32_t i = 0; i < c->k->ins.n; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if (in->op != LO_LOAD && in->op != LO_STORE) continue;
+		const lo_index *x = &c->k->index.v[in->index];
+		cg_str at = cg_fmt("%lld", (long long)x->offset);
+		for (int d = 0; d < fixed_dims(c); d++) {
+			if (!x->coef[d] || c->k->dim[d] == 1) continue;
+			cg_str term = cg_tmp(c), sum = cg_tmp(c);
+			rt_putf(&c->unit, "  %s = mul i64 %%d%d, %lld\n", term.s, d, (long long)x->coef[d]);
+			rt_putf(&c->unit, "  %s = add i64 %s, %s\n", sum.s, at.s, term.s);
+			at = sum;
+		}
+		rt_putf(&c->unit, "  %%p%u = getelementptr %s, ptr %%b%u, i64 %s\n", i, cg_mem_type((tj_dtype)in->dtype, 1).s, in->buf, at.s);
+	}
+}
+
+/* ptr + index * coef elements */
+static cg_str step_ptr(cg *c, cg_str p, tj_dtype t, cg_str index, int64_t coef)
+{
+	cg_str at = index, q;
+	if (!coef) return p;
+	if (coef != 1) {
+		at = cg_tmp(c);
+		rt_putf(c->out, "  %s = mul i64 %s, %lld\n", at.s, index.s, (long long)coef);
+	}
+	q = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", q.s, cg_mem_type(t, 1).s, p.s, at.s);
+	return q;
+}
+
+/* The address of lane 0's element, without a dynamic part that differs between lanes. */
+static cg_str address(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	const lo_index *x = &c->k->index.v[in->index];
+	tj_dtype t = (tj_dtype)in->dtype;
+	int64_t coef = cg_lane_coef(c, in);
+	cg_str p = cg_fmt("%%p%u", i);
+	if (in->dyn != LO_NOREF && !(c->varies[in->dyn] && c->lanes > 1)) p = step_ptr(c, p, t, cg_use(c, in->dyn, false), in->dyn_stride);
+	if (!c->rows && c->in_loop) p = step_ptr(c, p, t, c->r, x->rcoef);
+	return step_ptr(c, p, t, c->at, coef);
+}
+
+static bool dyn_varies(const cg *c, const lo_ins *in) { return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1; }
+
+/* Vector of addresses: lane l at p + l * coef + dyn[l] * dyn_stride. */
+static cg_str addresses(cg *c, uint32_t i, bool store)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	int64_t coef = cg_lane_coef(c, in);
+	int n = c->lanes;
+	cg_str p = address(c, i), off = cg_tmp(c), ps = cg_tmp(c);
+	bool small = coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
+	const char *it = small ? "i32" : "i64";
+	if (dyn_varies(c, in)) {
+		rt_putf(c->out, "  %s = mul <%d x i64> %s, splat (i64 %lld)\n", off.s, n, cg_use(c, in->dyn, true).s, (long long)in->dyn_stride);
+		cg_str sum = cg_tmp(c);
+		rt_putf(c->out, "  %s = add <%d x i64> %s, ", sum.s, n, off.s);
+		off = sum;
+	} else rt_putf(c->out, "  %s = add <%d x %s> zeroinitializer, ", off.s, n, it);
+	cg_iota(c->out, it, coef, n);
+	rt_puts(c->out, "\n");
+	if (c->masked && !store) {
+		cg_str first = cg_tmp(c);
+		rt_putf(c->out, "  %s = extractelement <%d x %s> %s, i64 0\n", first.s, n, it, off.s);
+		off = cg_select_mask(c, small ? TJ_I32 : TJ_I64, off, cg_splat(c, it, first, n));
+	}
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, <%d x %s> %s\n", ps.s, cg_mem_type((tj_dtype)in->dtype, 1).s, p.s, n, it, off.s);
+	return ps;
+}
+
+static void load_vector(cg *c, uint32_t i, cg_str to)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	tj_dtype t = (tj_dtype)in->dtype;
+	int n = c->lanes, size = (int)tj_dtype_size(t);
+	cg_str type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
+	if (cg_lane_coef(c, in) != 1 || dyn_varies(c, in)) {
+		cg_str ps = addresses(c, i, false);
+		rt_putf(c->out, "  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n",
+		        to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);
+		return;
+	}
+	cg_str p = address(c, i);
+	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
+	else rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", to.s, type.s,
+	             mangle.s, p.s, size, n, c->mask.s, type.s);
+}
+
+void cg_load(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	tj_dtype t = (tj_dtype)in->dtype;
+	bool vec = c->varies[i] && c->lanes > 1;
+	int lanes = vec ? c->lanes : 1;
+	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), raw = t == TJ_BOOL ? cg_tmp(c) : name;
+	if (vec) load_vector(c, i, raw);
+	else {
+		cg_str p = address(c, i);
+		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s, (int)tj_dtype_size(t));
+	}
+	if (t == TJ_BOOL) rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", name.s, cg_mem_type(t, lanes).s, raw.s, cg_literal(TJ_U8, 0, lanes).s);
+	cg_def(c, i, name, vec);
+}
+
+static cg_str to_memory(cg *c, tj_dtype t, int lanes, cg_str v)
+{
+	if (t != TJ_BOOL) return v;
+	cg_str byte = cg_tmp(c);
+	rt_putf(c->out, "  %s = zext %s %s to %s\n", byte.s, cg_type(t, lanes).s, v.s, cg_mem_type(t, lanes).s);
+	return byte;
+}
+
+void cg_store(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	tj_dtype t = (tj_dtype)in->dtype;
+	int n = c->lanes, size = (int)tj_dtype_size(t);
+	cg_str v = to_memory(c, t, n, cg_use(c, in->src[0], n > 1)), type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
+	if (n > 1 && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
+		cg_str ps = addresses(c, i, true);
+		rt_putf(c->out, "  call void @llvm.masked.scatter.%s.v%dp0(%s %s, <%d x ptr> %s, i32 %d, <%d x i1> %s)\n", mangle.s, n, type.s, v.s,
+		        n, ps.s, size, n, c->masked ? c->mask.s : "splat (i1 true)");
+		return;
+	}
+	cg_str p = address(c, i);
+	if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
+	else rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", mangle.s, type.s, v.s, p.s, size, n,
+	             c->mask.s);
+}
+
+void cg_fault(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	bool vec = c->varies[i] && c->lanes > 1;
+	cg_str hit = cg_use(c, in->src[0], vec), old = cg_tmp(c), none = cg_tmp(c), now = cg_tmp(c);
+	unsigned id = c->tmp;
+	if (vec) {
+		cg_str bits = cg_tmp(c), any = cg_tmp(c);
+		hit = cg_select_mask(c, TJ_BOOL, hit, cg_literal(TJ_BOOL, 0, c->lanes));
+		rt_putf(c->out, "  %s = bitcast <%d x i1> %s to i%d\n", bits.s, c->lanes, hit.s, c->lanes);
+		rt_putf(c->out, "  %s = icmp ne i%d %s, 0\n", any.s, c->lanes, bits.s);
+		hit = any;
+	}
+	rt_putf(c->out, "  br i1 %s, label %%fault%u, label %%sound%u\n", hit.s, id, id);
+	cg_label(c, cg_fmt("fault%u", id));
+	rt_putf(c->out, "  %s = load i32, ptr %%fault, align 4\n", old.s);
+	rt_putf(c->out, "  %s = icmp eq i32 %s, 0\n", none.s, old.s);
+	rt_putf(c->out, "  %s = select i1 %s, i32 %lld, i32 %s\n", now.s, none.s, (long long)in->imm + 1, old.s);
+	rt_putf(c->out, "  store i32 %s, ptr %%fault, align 4\n", now.s);
+	cg_jump(c, cg_fmt("sound%u", id));
+}

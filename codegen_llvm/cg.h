@@ -1,0 +1,124 @@
+/* cg: LLVM text from kernels. Private to the plug-in.
+ *
+ * A kernel becomes one function over its units. Values that are the same for all lanes are scalars and are computed as far
+ * out as they can be; the rest are vectors of `lanes` elements. Text goes to the place where a value is computed:
+ *
+ *   entry     constants and numbers, once for a call
+ *   unit      what depends on the outer indices only, once for a unit
+ *   pre       before the loop of a section (lanes along r)
+ *   body      the rest: inside the vector loop (lanes along d) or the section's loop
+ *
+ * The body is written twice where lanes may be absent: unmasked for the main loop, masked for the tail. */
+#ifndef TJ_CODEGEN_LLVM_CG_H
+#define TJ_CODEGEN_LLVM_CG_H
+
+#include "lower/lower.h"
+
+typedef enum cg_place { CG_ENTRY, CG_UNIT, CG_PRE, CG_BODY } cg_place;
+
+typedef struct cg_str { char s[48]; } cg_str;
+
+typedef struct cg_val {
+	cg_str name;        /* "%v3", or a literal */
+	bool vec, literal;
+	uint8_t place;
+	cg_str wide;        /* the scalar in all lanes ... */
+	uint32_t wide_key;  /* ... of this section; 0: not there */
+} cg_val;
+
+/* A reduction of the section at hand. */
+typedef struct cg_acc {
+	uint32_t ins;
+	lo_red red;
+	tj_dtype dtype;     /* of the values reduced */
+	bool ordered, arg;
+	int lanes;          /* of the accumulator */
+	bool memory;        /* it lies in an array, because it has more lanes than the body */
+	int64_t chunk, nchunk; /* ordered: values of r to a chunk, and how many chunks */
+	cg_str state, istate, stack; /* arrays: the accumulator (and its indices) across chunks, the counter's blocks */
+	cg_str now, inow;   /* the accumulator's value at this point of the text */
+} cg_acc;
+
+typedef struct cg {
+	const lo_kernel *k;
+	int bits;           /* of a vector register */
+	int lanes;          /* of a vector at this point */
+	bool rows;          /* lanes along r; else along the last outer dimension */
+	int64_t block;      /* positions of the last dimension to a unit */
+	cg_val *val;        /* by instruction */
+	uint8_t *place;     /* by instruction: cg_place */
+	uint8_t *varies;    /* by instruction: differs between lanes */
+	rt_text entry, unit, pre, body;
+	rt_text *out;       /* where text goes now */
+	const char *copy;   /* suffix of names: main loop and tail define the same values */
+	uint32_t tmp, key;  /* last temporary; the section, for cg_val.wide_key */
+	bool in_loop, masked;
+	cg_str mask;        /* when masked: which lanes are there */
+	cg_str at;          /* index along the lanes' dimension of lane 0 */
+	cg_str r;           /* lanes along d: r */
+	cg_str block_label; /* the basic block that text goes to */
+	rt_vec(cg_acc) acc;
+	bool oom;
+	rt_err *err;
+} cg;
+
+/* ---- kernel.c ---- */
+tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err); /* appends the function */
+
+/* ---- place.c: where each value is computed, and how many lanes there are ---- */
+void cg_place_all(cg *c);
+int cg_base_lanes(const cg *c);
+int cg_section_lanes(const cg *c, const lo_section *s);
+int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* of LOAD and STORE: elements from lane to lane, without dyn */
+
+/* ---- value.c: names, types, broadcasts ---- */
+cg_str cg_fmt(const char *fmt, ...) RT_PRINTF(1, 2);
+cg_str cg_tmp(cg *c);                                 /* a new name */
+cg_str cg_type(tj_dtype t, int lanes);                /* "float", "<16 x float>"; one lane is a scalar */
+cg_str cg_mem_type(tj_dtype t, int lanes);            /* the same, in memory: bool is i8 */
+cg_str cg_mangle(tj_dtype t, int lanes);              /* "v16f32" */
+cg_str cg_mem_mangle(tj_dtype t, int lanes);
+cg_str cg_literal(tj_dtype t, int64_t bits, int lanes);
+void cg_label(cg *c, cg_str name);
+void cg_jump(cg *c, cg_str to);                       /* and goes on there */
+cg_str cg_use(cg *c, uint32_t ins, bool vec);         /* the operand, in all lanes when vec */
+cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes); /* at the current place */
+void cg_iota(rt_text *t, const char *type, int64_t step, int lanes); /* "<i64 0, i64 1, ...>" */
+void cg_def(cg *c, uint32_t ins, cg_str name, bool vec);
+
+/* ---- point.c: primitives ---- */
+void cg_point(cg *c, uint32_t ins);
+cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* absent lanes become other */
+
+/* ---- access.c: loads, stores, faults ---- */
+void cg_entry_bufs(cg *c);
+void cg_unit_bases(cg *c);                            /* the address of each access, as far as the outer indices give it */
+void cg_load(cg *c, uint32_t ins);
+void cg_store(cg *c, uint32_t ins);
+void cg_fault(cg *c, uint32_t ins);
+
+/* ---- reduce.c: accumulators ---- */
+bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: they take several chunks */
+cg_str cg_identity(const cg_acc *a, int lanes);
+void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this step of r */
+void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where the last step stopped */
+void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep); /* ends a step; width: values of r in it */
+void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */
+
+/* ---- section.c ---- */
+void cg_section(cg *c, const lo_section *s);
+
+/* ---- target.c: the CPU, and a thread's own LLVM ---- */
+struct cg_target;
+const char *cg_missing(void);
+int cg_width(void); /* bits of a vector: the CPU's, or TJ_CPU, read at each call */
+struct cg_target *cg_target_get(int bits, rt_err *err); /* of this thread; NULL on error */
+tj_status cg_object(struct cg_target *t, const char *text, size_t n, void **object, rt_err *err); /* an LLVMMemoryBufferRef */
+const char *cg_layout(const struct cg_target *t);
+
+/* ---- elf.c, link.c: objects to code ---- */
+tj_status cg_link(void *object, const lo_compile *job, rt_code **code, rt_err *err); /* takes the object */
+/* The name of a symbol that the ELF object needs from elsewhere, or NULL; "?" when it is not an object we know. */
+const char *cg_imports(const void *object, size_t bytes);
+
+#endif

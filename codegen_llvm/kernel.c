@@ -1,0 +1,213 @@
+/* kernel: the function around the sections.
+ *
+ *   for each unit: its outer indices, then
+ *     lanes along d:  for each vector of its part of the last dimension: the sections; then once more, masked
+ *     lanes along r:  the sections, for each position when the unit has several */
+#include "codegen_llvm/cg.h"
+
+/* Lanes go along the dimension in which the reductions' tree has its lanes; where no order is asked for, as told. */
+static tj_status choose(cg *c)
+{
+	const lo_kernel *k = c->k;
+	bool row = false, column = false;
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_REDUCE || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) continue;
+		row |= in->tree == LO_TREE_ROW;
+		column |= in->tree == LO_TREE_COLUMN;
+	}
+	if (row && column) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
+	c->rows = k->reduces && (row || (k->vec_r && !column));
+	c->block = k->vec_r ? 1 : k->block;
+	return TJ_OK;
+}
+
+/* ---- outer indices of a unit ---- */
+static void put_dim(rt_text *t, int d, const char *from, int64_t size, const char *rest)
+{
+	rt_putf(t, "  %%d%d = urem i64 %s, %lld\n", d, from, (long long)size);
+	if (rest) rt_putf(t, "  %s = udiv i64 %s, %lld\n", rest, from, (long long)size);
+}
+
+static void put_outer(const cg *c, rt_text *t, cg_str from)
+{
+	for (int d = c->k->ndim - 2; d >= 0; d--) {
+		cg_str rest = cg_fmt("%%u%d", d);
+		if (d == 0) rt_putf(t, "  %%d0 = add i64 %s, 0\n", from.s);
+		else put_dim(t, d, from.s, c->k->dim[d], rest.s);
+		from = rest;
+	}
+}
+
+/* lo..hi: the unit's part of the last dimension. */
+static void put_block(const cg *c, rt_text *t, cg_str *lo, cg_str *hi)
+{
+	int64_t last = c->k->dim[c->k->ndim - 1], blocks = last ? (last - 1) / c->block + 1 : 1;
+	*lo = cg_fmt("0");
+	*hi = cg_fmt("%lld", (long long)last);
+	if (blocks == 1) {
+		put_outer(c, t, cg_fmt("%%u"));
+		return;
+	}
+	rt_putf(t, "  %%part = urem i64 %%u, %lld\n  %%above = udiv i64 %%u, %lld\n", (long long)blocks, (long long)blocks);
+	put_outer(c, t, cg_fmt("%%above"));
+	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block, (long long)c->block);
+	*lo = cg_fmt("%%lo");
+	*hi = cg_fmt("%%reach");
+	if (last % c->block == 0) return;
+	rt_putf(t, "  %%inside = icmp slt i64 %%reach, %lld\n  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n", (long long)last, (long long)last);
+	*hi = cg_fmt("%%hi");
+}
+
+/* ---- lanes along d ---- */
+static void sections(cg *c)
+{
+	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
+}
+
+static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
+{
+	cg_str from = c->block_label;
+	if (guard) rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%vector, label %%vectors\n", lo.s, stop.s);
+	else rt_puts(c->out, "  br label %vector\n");
+	cg_label(c, cg_fmt("vector"));
+	rt_putf(c->out, "  %%v = phi i64 [ %s, %%%s ], [ %%v.next, %%step ]\n", lo.s, from.s);
+	c->at = cg_fmt("%%v");
+	c->copy = "";
+	sections(c);
+	cg_jump(c, cg_fmt("step"));
+	rt_putf(c->out, "  %%v.next = add i64 %%v, %d\n  %%v.more = icmp slt i64 %%v.next, %s\n", c->lanes, stop.s);
+	rt_puts(c->out, "  br i1 %v.more, label %vector, label %vectors\n");
+	cg_label(c, cg_fmt("vectors"));
+}
+
+static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
+{
+	const char *type = c->lanes <= 16 ? "i32" : "i16";
+	if (guard) {
+		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n", stop.s, hi.s);
+		cg_label(c, cg_fmt("tail"));
+	}
+	rt_putf(c->out, "  %%count = sub i64 %s, %s\n  %%count.n = trunc i64 %%count to %s\n", hi.s, stop.s, type);
+	cg_str all = cg_splat(c, type, cg_fmt("%%count.n"), c->lanes);
+	rt_putf(c->out, "  %%mask = icmp ult <%d x %s> ", c->lanes, type);
+	cg_iota(c->out, type, 1, c->lanes);
+	rt_putf(c->out, ", %s\n", all.s);
+	c->masked = true;
+	c->mask = cg_fmt("%%mask");
+	c->at = stop;
+	c->copy = ".t";
+	sections(c);
+	c->masked = false;
+	if (guard) cg_jump(c, cg_fmt("whole"));
+}
+
+static void along_d(cg *c)
+{
+	int64_t last = c->k->dim[c->k->ndim - 1], n;
+	rt_text head = { 0 };
+	cg_str lo, hi, stop;
+	c->key = 1;
+	n = c->lanes = cg_base_lanes(c);
+	put_block(c, &head, &lo, &hi);
+	bool main = c->block >= n && last >= n, short_end = last % c->block && last % c->block < n;
+	bool tail = c->block % n || last % n, always = lo.s[0] == '0' && last % n;
+	stop = hi;
+	if (tail && main) {
+		rt_putf(&head, "  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n", hi.s, lo.s, -(long long)n, lo.s);
+		stop = cg_fmt("%%stop");
+	}
+	cg_unit_bases(c);
+	if (main) main_loop(c, lo, stop, short_end);
+	if (tail) masked_tail(c, main ? stop : lo, hi, main && !always);
+	rt_puts(&head, rt_str(&c->unit));
+	rt_text_free(&c->unit);
+	c->oom |= head.oom;
+	c->unit = head;
+}
+
+/* ---- lanes along r ---- */
+static void along_r(cg *c)
+{
+	rt_text head = { 0 };
+	cg_str lo, hi, from = c->block_label;
+	int last = c->k->ndim - 1;
+	put_block(c, &head, &lo, &hi);
+	cg_unit_bases(c);
+	c->copy = "";
+	if (c->block == 1) rt_putf(&head, "  %%d%d = add i64 %s, 0\n", last, lo.s);
+	else {
+		rt_puts(&head, "  br label %position\nposition:\n");
+		rt_putf(&head, "  %%d%d = phi i64 [ %s, %%%s ], [ %%d.next, %%step ]\n", last, lo.s, from.s);
+		c->block_label = cg_fmt("position");
+	}
+	sections(c);
+	if (c->block > 1) {
+		cg_jump(c, cg_fmt("step"));
+		rt_putf(c->out, "  %%d.next = add i64 %%d%d, 1\n  %%d.more = icmp slt i64 %%d.next, %s\n", last, hi.s);
+		rt_puts(c->out, "  br i1 %d.more, label %position, label %positions\n");
+		cg_label(c, cg_fmt("positions"));
+	}
+	rt_puts(&head, rt_str(&c->unit));
+	rt_text_free(&c->unit);
+	c->unit = head;
+}
+
+/* ---- the function ---- */
+static void assemble(const cg *c, rt_text *out)
+{
+	rt_putf(out, "define void @\"%s\"(ptr %%a, i64 %%begin, i64 %%end) #0 {\nentry:\n", c->k->name);
+	rt_puts(out, rt_str(&c->entry));
+	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %end\n\nunit:\n");
+	rt_puts(out, "  %u = phi i64 [ %begin, %entry ], [ %u.next, %next ]\n");
+	rt_puts(out, rt_str(&c->unit));
+	rt_puts(out, rt_str(&c->body));
+	rt_puts(out, "  br label %next\n\nnext:\n  %u.next = add i64 %u, 1\n  %u.more = icmp slt i64 %u.next, %end\n");
+	rt_puts(out, "  br i1 %u.more, label %unit, label %end\n\nend:\n  ret void\n}\n\n");
+}
+
+static bool prepare(cg *c)
+{
+	uint32_t n = c->k->ins.n + 1;
+	c->val = rt_calloc(n * sizeof *c->val);
+	c->place = rt_calloc(n);
+	c->varies = rt_calloc(n);
+	c->copy = "";
+	c->out = &c->body;
+	c->block_label = cg_fmt("unit");
+	return c->val && c->place && c->varies;
+}
+
+static void drop(cg *c)
+{
+	rt_free(c->val);
+	rt_free(c->place);
+	rt_free(c->varies);
+	rt_text_free(&c->entry);
+	rt_text_free(&c->unit);
+	rt_text_free(&c->pre);
+	rt_text_free(&c->body);
+	rt_vec_free(&c->acc);
+}
+
+static tj_status function(cg *c, rt_text *out)
+{
+	tj_status st = choose(c);
+	if (st != TJ_OK) return st;
+	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	cg_place_all(c);
+	cg_entry_bufs(c);
+	if (c->rows) along_r(c);
+	else along_d(c);
+	assemble(c, out);
+	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || out->oom) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	return TJ_OK;
+}
+
+tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err)
+{
+	cg c = { .k = k, .bits = bits, .err = err };
+	tj_status st = function(&c, out);
+	drop(&c);
+	return st;
+}

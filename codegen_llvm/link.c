@@ -1,0 +1,154 @@
+/* link: objects to running code, by one LLJIT for the process. Each plan's object has a JITDylib of its own, so that its
+ * code can be freed; emptied ones are used again, because ORC's C interface cannot drop them. */
+#include "codegen_llvm/cg.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <pthread.h>
+
+typedef struct cg_library { /* a JITDylib in use or waiting */
+	struct cg_library *next;
+	LLVMOrcJITDylibRef dylib;
+} cg_library;
+
+typedef struct cg_code {
+	rt_code code;
+	cg_library *library;
+} cg_code;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LLVMOrcLLJITRef jit;
+static cg_library *waiting;
+static unsigned libraries;
+static char why_not[200];
+
+static void start(void)
+{
+	LLVMErrorRef e = LLVMOrcCreateLLJIT(&jit, NULL);
+	if (!e) return;
+	char *message = LLVMGetErrorMessage(e);
+	snprintf(why_not, sizeof why_not, "%s", message);
+	LLVMDisposeErrorMessage(message);
+	jit = NULL;
+}
+
+static tj_status failed(rt_err *err, LLVMErrorRef e)
+{
+	char *message = LLVMGetErrorMessage(e);
+	tj_status st = rt_fail(err, TJ_ERR_COMPILE, "link", "%s", message);
+	LLVMDisposeErrorMessage(message);
+	return st;
+}
+
+/* ---- libraries ---- */
+static cg_library *borrow(void)
+{
+	char name[32];
+	pthread_mutex_lock(&lock);
+	cg_library *l = waiting;
+	if (l) waiting = l->next;
+	unsigned number = l ? 0 : libraries++;
+	pthread_mutex_unlock(&lock);
+	if (l || !(l = rt_calloc(sizeof *l))) return l;
+	snprintf(name, sizeof name, "tj%u", number);
+	l->dylib = LLVMOrcExecutionSessionCreateBareJITDylib(LLVMOrcLLJITGetExecutionSession(jit), name);
+	return l;
+}
+
+static void give_back(cg_library *l)
+{
+	LLVMErrorRef e = LLVMOrcJITDylibClear(l->dylib);
+	if (e) { /* its code stays; never used again */
+		LLVMConsumeError(e);
+		rt_free(l);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	l->next = waiting;
+	waiting = l;
+	pthread_mutex_unlock(&lock);
+}
+
+static void destroy(rt_code *code)
+{
+	cg_code *c = (cg_code *)code;
+	give_back(c->library);
+	rt_free(c);
+}
+
+/* ---- look-up ---- */
+typedef struct answer {
+	pthread_mutex_t lock;
+	pthread_cond_t there;
+	bool done;
+	LLVMErrorRef error;
+	const lo_compile *job;
+	LLVMOrcCLookupSet want;
+} answer;
+
+static void found(LLVMErrorRef error, LLVMOrcCSymbolMapPairs pair, size_t n, void *env)
+{
+	answer *a = env;
+	pthread_mutex_lock(&a->lock);
+	a->error = error;
+	for (size_t i = 0; !error && i < n; i++)
+		for (int k = 0; k < a->job->nkernel; k++)
+			if (a->want[k].Name == pair[i].Name) memcpy(&a->job->fn[k], &pair[i].Sym.Address, sizeof a->job->fn[k]);
+	a->done = true;
+	pthread_cond_signal(&a->there);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static tj_status look_up(cg_library *l, const lo_compile *job, rt_err *err)
+{
+	LLVMOrcExecutionSessionRef session = LLVMOrcLLJITGetExecutionSession(jit);
+	LLVMOrcCJITDylibSearchOrderElement order = { l->dylib, LLVMOrcJITDylibLookupFlagsMatchAllSymbols };
+	answer a = { .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .job = job };
+	a.want = rt_calloc((size_t)job->nkernel * sizeof *a.want);
+	if (!a.want) return rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
+	for (int k = 0; k < job->nkernel; k++) {
+		job->fn[k] = NULL;
+		a.want[k].Name = LLVMOrcLLJITMangleAndIntern(jit, job->kernel[k]->name);
+		LLVMOrcRetainSymbolStringPoolEntry(a.want[k].Name); /* the look-up takes one */
+	}
+	LLVMOrcExecutionSessionLookup(session, LLVMOrcLookupKindStatic, &order, 1, a.want, (size_t)job->nkernel, found, &a);
+	pthread_mutex_lock(&a.lock);
+	while (!a.done) pthread_cond_wait(&a.there, &a.lock);
+	pthread_mutex_unlock(&a.lock);
+	for (int k = 0; k < job->nkernel; k++) LLVMOrcReleaseSymbolStringPoolEntry(a.want[k].Name);
+	rt_free(a.want);
+	if (a.error) return failed(err, a.error);
+	for (int k = 0; k < job->nkernel; k++)
+		if (!job->fn[k]) return rt_fail(err, TJ_ERR_COMPILE, "link", "no symbol %s", job->kernel[k]->name);
+	return TJ_OK;
+}
+
+static tj_status no_imports(LLVMMemoryBufferRef object, rt_err *err)
+{
+	const char *name = cg_imports(LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+	return name ? rt_fail(err, TJ_ERR_COMPILE, "link", "a kernel imports %s", name) : TJ_OK;
+}
+
+tj_status cg_link(void *object, const lo_compile *job, rt_code **code, rt_err *err)
+{
+	size_t bytes = LLVMGetBufferSize(object);
+	cg_code *c = rt_calloc(sizeof *c);
+	pthread_once(&once, start);
+	tj_status st = no_imports(object, err);
+	if (st == TJ_OK && !jit) st = rt_fail(err, TJ_ERR_COMPILE, "link", "no LLJIT: %s", why_not);
+	if (st == TJ_OK && (!c || !(c->library = borrow()))) st = rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
+	if (st != TJ_OK) {
+		LLVMDisposeMemoryBuffer(object);
+		rt_free(c);
+		return st;
+	}
+	LLVMErrorRef e = LLVMOrcLLJITAddObjectFile(jit, c->library->dylib, object);
+	st = e ? failed(err, e) : look_up(c->library, job, err);
+	c->code = (rt_code){ .refs = 1, .bytes = bytes, .destroy = destroy };
+	if (st == TJ_OK) *code = &c->code;
+	else destroy(&c->code);
+	return st;
+}

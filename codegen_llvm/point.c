@@ -1,0 +1,146 @@
+/* point: the primitives of ir/prims.def, constants, numbers and indices, as LLVM text. */
+#include "codegen_llvm/cg.h"
+
+typedef struct prim_text { const char *ints, *floats; } prim_text;
+static const prim_text prims[LO_PRIMS] = {
+#define PRIM(name, nsrc, types, result, ints, floats, doc) [LO_##name] = { ints, floats },
+#include "ir/prims.def"
+#undef PRIM
+};
+
+/* Writes the row's text: $t type, $m mangled type, $S signedness, $0.. operands. */
+static void expand(cg *c, const char *row, tj_dtype t, int lanes, const cg_str *src)
+{
+	for (const char *s = row; *s; s++) {
+		if (*s != '$') {
+			rt_putn(c->out, s, 1);
+			continue;
+		}
+		switch (*++s) {
+		case 't': rt_puts(c->out, cg_type(t, lanes).s); break;
+		case 'm': rt_puts(c->out, cg_mangle(t, lanes).s); break;
+		case 'S': rt_puts(c->out, t == TJ_U8 || t == TJ_BOOL ? "u" : "s"); break;
+		default: rt_puts(c->out, src[*s - '0'].s);
+		}
+	}
+}
+
+cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other)
+{
+	if (!c->masked || c->lanes == 1) return value;
+	cg_str name = cg_tmp(c);
+	cg_str type = cg_type(t, c->lanes);
+	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", name.s, c->lanes, c->mask.s, type.s, value.s, type.s, other.s);
+	return name;
+}
+
+static tj_dtype src_type(const cg *c, const lo_ins *in, int k) { return (tj_dtype)c->k->ins.v[in->src[k]].dtype; }
+
+/* Absent lanes may hold any divisor; zero would trap. */
+static void guard_divisor(cg *c, const lo_ins *in, bool vec, cg_str *divisor)
+{
+	if ((in->op == LO_DIV || in->op == LO_REM) && vec && !rt_is_float((tj_dtype)in->dtype))
+		*divisor = cg_select_mask(c, (tj_dtype)in->dtype, *divisor, cg_literal((tj_dtype)in->dtype, 1, c->lanes));
+}
+
+static const char *int_convert(tj_dtype from, tj_dtype to)
+{
+	size_t a = tj_dtype_size(from), b = tj_dtype_size(to);
+	if (from == TJ_BOOL) return "zext";
+	if (a == b) return "bitcast";
+	return a > b ? "trunc" : from == TJ_U8 ? "zext" : "sext";
+}
+
+static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
+{
+	cg_str ft = cg_type(from, lanes), tt = cg_type(to, lanes);
+	bool ff = rt_is_float(from), tf = rt_is_float(to);
+	const char *op;
+	if (from == to) op = "bitcast";
+	else if (to == TJ_BOOL) {
+		rt_putf(c->out, "  %s = %s %s %s, %s\n", name.s, ff ? "fcmp une" : "icmp ne", ft.s, v.s,
+		        lanes > 1 || ff ? cg_literal(from, 0, lanes).s : "0");
+		return;
+	} else if (ff && tf) op = to == TJ_F64 ? "fpext" : "fptrunc";
+	else if (tf) op = from == TJ_BOOL || from == TJ_U8 ? "uitofp" : "sitofp";
+	else if (ff && to == TJ_U8) { /* in range, so by way of i32 */
+		cg_str wide = cg_tmp(c);
+		rt_putf(c->out, "  %s = fptosi %s %s to %s\n", wide.s, ft.s, v.s, cg_type(TJ_I32, lanes).s);
+		ft = cg_type(TJ_I32, lanes);
+		v = wide;
+		op = "trunc";
+	} else if (ff) op = "fptosi";
+	else op = int_convert(from, to);
+	rt_putf(c->out, "  %s = %s %s %s to %s\n", name.s, op, ft.s, v.s, tt.s);
+}
+
+static void select_(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
+{
+	cg_str type = cg_type(t, lanes);
+	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", name.s, cg_type(TJ_BOOL, lanes).s, src[0].s, type.s, src[1].s, type.s, src[2].s);
+}
+
+static void prim(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	bool vec = c->varies[i] && c->lanes > 1;
+	int lanes = vec ? c->lanes : 1;
+	tj_dtype t = (tj_dtype)in->dtype, from = src_type(c, in, 0);
+	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), src[3];
+	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
+	switch (in->op) {
+	case LO_SELECT: select_(c, name, t, lanes, src); break;
+	case LO_CONVERT: convert(c, name, from, t, lanes, src[0]); break;
+	case LO_BITCAST:
+		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s, cg_type(t, lanes).s);
+		break;
+	default:
+		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
+		rt_putf(c->out, "  %s = ", name.s);
+		expand(c, rt_is_float(from) ? prims[in->op].floats : prims[in->op].ints, from, lanes, src);
+		rt_puts(c->out, "\n");
+	}
+	cg_def(c, i, name, vec);
+}
+
+static void number(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	cg_str p = cg_tmp(c), name = cg_fmt("%%v%u", i);
+	rt_putf(c->out, "  %s = getelementptr i64, ptr %%num, i64 %lld\n", p.s, (long long)in->imm);
+	rt_putf(c->out, "  %s = load %s, ptr %s, align 8\n", name.s, cg_type((tj_dtype)in->dtype, 1).s, p.s);
+	cg_def(c, i, name, false);
+}
+
+/* The index along the lanes' dimension counts up from c->at; the others are one value. */
+static void index_(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	if (!c->varies[i]) {
+		cg_def(c, i, in->imm == LO_R ? c->r : cg_fmt("%%d%lld", (long long)in->imm), false);
+		return;
+	}
+	if (c->lanes == 1) {
+		cg_def(c, i, c->at, false);
+		return;
+	}
+	cg_str first = cg_splat(c, "i64", c->at, c->lanes), name = cg_fmt("%%v%u%s", i, c->copy);
+	rt_putf(c->out, "  %s = add <%d x i64> %s, ", name.s, c->lanes, first.s);
+	cg_iota(c->out, "i64", 1, c->lanes);
+	rt_puts(c->out, "\n");
+	cg_def(c, i, name, true);
+}
+
+void cg_point(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	switch (in->op) {
+	case LO_CONST:
+		cg_def(c, i, cg_literal((tj_dtype)in->dtype, in->imm, 1), false);
+		c->val[i].literal = true;
+		break;
+	case LO_NUM: number(c, i); break;
+	case LO_INDEX: index_(c, i); break;
+	default: prim(c, i);
+	}
+}

@@ -1,0 +1,332 @@
+/* reduce: accumulators, in the fixed order of ir/tree.c.
+ *
+ *   rows     an accumulator has the lanes of the tree: in registers when the body has as many, else in an array of which
+ *            each step takes its part
+ *   columns  every lane is a column of its own
+ *
+ * Elements that are not there count as the neutral one: -0.0 for sums, 1 for products, the far infinity for max and min.
+ * That gives the bits that skipping them gives. Chunks meet on a stack, block by block of 2^k chunks, as a binary counter
+ * carries. */
+#include "codegen_llvm/cg.h"
+
+enum { TREE_BYTES = 512, ROWS = 16, COLUMN_ROWS = 32 };
+
+/* ---- arithmetic ---- */
+static int64_t least(tj_dtype t) { return t == TJ_I64 ? INT64_MIN : t == TJ_I32 ? INT32_MIN : 0; }
+static int64_t most(tj_dtype t) { return t == TJ_I64 ? INT64_MAX : t == TJ_I32 ? INT32_MAX : t == TJ_U8 ? 255 : 1; }
+
+static int64_t float_bits(tj_dtype t, double v)
+{
+	float f = (float)v;
+	int64_t bits;
+	uint32_t low;
+	memcpy(&bits, &v, sizeof bits);
+	memcpy(&low, &f, sizeof low);
+	return t == TJ_F32 ? (int64_t)low : bits;
+}
+
+static int64_t neutral(lo_red red, tj_dtype t)
+{
+	bool f = rt_is_float(t);
+	switch (red) {
+	case LO_RED_ADD: return f ? float_bits(t, -0.0) : 0;
+	case LO_RED_MUL: return f ? float_bits(t, 1.0) : 1;
+	case LO_RED_MAX: case LO_RED_ARGMAX: return f ? float_bits(t, -1.0 / 0.0) : least(t);
+	case LO_RED_MIN: case LO_RED_ARGMIN: return f ? float_bits(t, 1.0 / 0.0) : most(t);
+	case LO_RED_AND: return t == TJ_BOOL ? 1 : -1;
+	case LO_RED_OR: return 0;
+	}
+	return 0;
+}
+
+cg_str cg_identity(const cg_acc *a, int lanes) { return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes); }
+
+/* a > b (a < b) as an i1 vector. */
+static cg_str beyond(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	bool up = acc->red == LO_RED_MAX || acc->red == LO_RED_ARGMAX, u = acc->dtype == TJ_U8 || acc->dtype == TJ_BOOL;
+	const char *op = rt_is_float(acc->dtype) ? (up ? "fcmp ogt" : "fcmp olt") : u ? (up ? "icmp ugt" : "icmp ult") : up ? "icmp sgt" : "icmp slt";
+	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, op, cg_type(acc->dtype, n).s, a.s, b.s);
+	return r;
+}
+
+static cg_str pick(cg *c, tj_dtype t, int n, cg_str cond, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, n);
+	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", r.s, cg_type(TJ_BOOL, n).s, cond.s, type.s, a.s, type.s, b.s);
+	return r;
+}
+
+static cg_str simple(cg *c, const char *op, cg_str type, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, op, type.s, a.s, b.s);
+	return r;
+}
+
+/* a > b || a != a ? a : b, as the vector units do it: the NaN last. */
+static cg_str extreme(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
+{
+	cg_str r = pick(c, acc->dtype, n, beyond(c, acc, n, a, b), a, b);
+	if (!rt_is_float(acc->dtype)) return r;
+	return pick(c, acc->dtype, n, simple(c, "fcmp uno", cg_type(acc->dtype, n), a, a), a, r);
+}
+
+static cg_str combine(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
+{
+	bool f = rt_is_float(acc->dtype);
+	cg_str type = cg_type(acc->dtype, n);
+	switch (acc->red) {
+	case LO_RED_ADD: return simple(c, f ? "fadd" : "add", type, a, b);
+	case LO_RED_MUL: return simple(c, f ? "fmul" : "mul", type, a, b);
+	case LO_RED_AND: return simple(c, "and", type, a, b);
+	case LO_RED_OR: return simple(c, "or", type, a, b);
+	default: return extreme(c, acc, n, a, b);
+	}
+}
+
+/* ---- lanes ---- */
+/* Lanes from..from+n-1 of a vector of `of`. */
+static cg_str part(cg *c, tj_dtype t, int of, int from, int n, cg_str v)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, of);
+	if (n == of) return v;
+	if (n == 1) {
+		rt_putf(c->out, "  %s = extractelement %s %s, i64 %d\n", r.s, type.s, v.s, from);
+		return r;
+	}
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", r.s, type.s, v.s, type.s, n);
+	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", from + i);
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+static cg_str load(cg *c, tj_dtype t, int n, cg_str p)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = load %s, ptr %s, align 1\n", r.s, cg_type(t, n).s, p.s);
+	return r;
+}
+
+static void store(cg *c, tj_dtype t, int n, cg_str v, cg_str p)
+{
+	rt_putf(c->out, "  store %s %s, ptr %s, align 1\n", cg_type(t, n).s, v.s, p.s);
+}
+
+/* ---- begin ---- */
+static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, int blocks)
+{
+	cg_str name = cg_fmt("%%%s%u%s", what, ins, c->copy);
+	rt_putf(&c->entry, "  %s = alloca [%d x %s], align 64\n", name.s, blocks, cg_type(t, n).s);
+	return name;
+}
+
+static int levels(int64_t chunks)
+{
+	int n = 0;
+	for (; chunks; chunks >>= 1) n++;
+	return n;
+}
+
+static void shape(const cg *c, const lo_ins *in, cg_acc *a)
+{
+	int64_t wide = TREE_BYTES / (int64_t)tj_dtype_size(a->dtype), r = 1;
+	while (r < c->k->red) r *= 2;
+	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
+	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
+	a->lanes = c->lanes;
+	a->nchunk = 1;
+	if (!a->ordered) return;
+	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
+	a->chunk = c->rows ? wide * ROWS : COLUMN_ROWS;
+	a->nchunk = (c->k->red - 1) / a->chunk + 1;
+	a->memory = a->lanes > c->lanes;
+}
+
+/* Arrays come first: a value that is kept from chunk to chunk, or has more lanes than a register set, lies in memory. */
+static void make_arrays(cg *c, cg_acc *a, bool chunked)
+{
+	a->now = cg_identity(a, a->lanes);
+	a->inow = cg_literal(TJ_I64, 0, a->lanes);
+	if (!chunked && !a->memory) return;
+	a->state = array(c, "state", a->ins, a->dtype, a->lanes, 1);
+	store(c, a->dtype, a->lanes, a->now, a->state);
+	if (a->arg) {
+		a->istate = array(c, "where", a->ins, TJ_I64, a->lanes, 1);
+		store(c, TJ_I64, a->lanes, a->inow, a->istate);
+	}
+	if (a->ordered && chunked) a->stack = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk));
+}
+
+bool cg_acc_begin(cg *c, const lo_section *s)
+{
+	bool chunked = false;
+	c->acc.n = 0;
+	for (uint32_t i = s->first; i < s->first + s->count; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if (in->op != LO_REDUCE) continue;
+		cg_acc a = { .ins = i, .red = (lo_red)in->imm, .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype };
+		shape(c, in, &a);
+		chunked |= a.nchunk > 1;
+		if (!rt_push(&c->acc, a)) c->oom = true;
+	}
+	for (uint32_t i = 0; i < c->acc.n; i++) make_arrays(c, &c->acc.v[i], chunked);
+	return chunked;
+}
+
+/* ---- a step ---- */
+static void update_arg(cg *c, cg_acc *a, cg_str x)
+{
+	int n = a->lanes;
+	cg_str take = beyond(c, a, n, x, a->now), type = cg_type(a->dtype, n), mask = cg_type(TJ_BOOL, n);
+	if (rt_is_float(a->dtype)) {
+		cg_str nan = simple(c, "fcmp uno", type, x, x), sound = simple(c, "fcmp ord", type, a->now, a->now);
+		take = simple(c, "or", mask, take, simple(c, "and", mask, nan, sound));
+	}
+	a->now = pick(c, a->dtype, n, take, x, a->now);
+	a->inow = pick(c, TJ_I64, n, take, cg_splat(c, "i64", c->rows ? c->at : c->r, n), a->inow);
+}
+
+static void update_memory(cg *c, cg_acc *a, cg_str x)
+{
+	cg_str slot = cg_tmp(c), p = cg_tmp(c);
+	rt_putf(c->out, "  %s = and i64 %s, %d\n", slot.s, c->at.s, a->lanes - 1);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->state.s, slot.s);
+	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
+}
+
+void cg_acc_update(cg *c, cg_acc *a)
+{
+	uint32_t src = c->k->ins.v[a->ins].src[0];
+	cg_str x = cg_use(c, src, true);
+	if (c->rows) x = cg_select_mask(c, a->dtype, x, cg_identity(a, c->lanes));
+	if (a->arg) update_arg(c, a, x);
+	else if (a->memory) update_memory(c, a, x);
+	else
+		for (int from = 0; from < c->lanes; from += a->lanes)
+			a->now = combine(c, a, a->lanes, a->now, part(c, a->dtype, c->lanes, from, a->lanes, x));
+}
+
+/* ---- chunks ---- */
+void cg_acc_load(cg *c, cg_acc *a)
+{
+	if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->state);
+	if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
+}
+
+static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
+{
+	cg_str p = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, a->lanes).s, a->stack.s, level.s);
+	return p;
+}
+
+/* The chunk's value goes up the stack as far as there are blocks of its size: as many as `number` ends in ones. */
+static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
+{
+	unsigned id = ++c->tmp;
+	cg_str type = cg_type(a->dtype, a->lanes), from = c->block_label, head = cg_fmt("carry%u", id), up = cg_fmt("up%u", id);
+	cg_str t = cg_tmp(c), level = cg_tmp(c), v = cg_tmp(c), t1 = cg_tmp(c), level1 = cg_tmp(c), odd = cg_tmp(c);
+	rt_text *text = c->out, inner = { 0 };
+	c->out = &inner;
+	cg_label(c, up);
+	cg_str sum = combine(c, a, a->lanes, load(c, a->dtype, a->lanes, block_ptr(c, a, level)), v);
+	rt_putf(&inner, "  %s = lshr i64 %s, 1\n  %s = add i64 %s, 1\n  br label %%%s\n", t1.s, t.s, level1.s, level.s, head.s);
+	c->out = text;
+	rt_putf(text, "  br label %%%s\n", head.s);
+	cg_label(c, head);
+	rt_putf(text, "  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", t.s, number.s, from.s, t1.s, up.s);
+	rt_putf(text, "  %s = phi i64 [ 0, %%%s ], [ %s, %%%s ]\n", level.s, from.s, level1.s, up.s);
+	rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", v.s, type.s, value.s, from.s, sum.s, up.s);
+	rt_putf(text, "  %s = trunc i64 %s to i1\n  br i1 %s, label %%%s, label %%rest%u\n", odd.s, t.s, odd.s, up.s, id);
+	rt_puts(text, rt_str(&inner));
+	c->oom |= inner.oom;
+	rt_text_free(&inner);
+	cg_label(c, cg_fmt("rest%u", id));
+	store(c, a->dtype, a->lanes, v, block_ptr(c, a, level));
+}
+
+/* Chunks of this accumulator may be several steps long. */
+void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
+{
+	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->state);
+	if (!a->memory) store(c, a->dtype, a->lanes, a->now, a->state);
+	if (a->arg) store(c, TJ_I64, a->lanes, a->inow, a->istate);
+	if (!a->ordered) return;
+	int64_t every = a->chunk / width;
+	cg_str number = cg_tmp(c);
+	unsigned id = ++c->tmp;
+	rt_putf(c->out, "  %s = udiv i64 %s, %lld\n", number.s, step.s, (long long)every);
+	if (every > 1) {
+		cg_str rem = cg_tmp(c), full = cg_tmp(c), last = cg_tmp(c), flush = cg_tmp(c);
+		rt_putf(c->out, "  %s = urem i64 %s, %lld\n", rem.s, step.s, (long long)every);
+		rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n", full.s, rem.s, (long long)every - 1);
+		rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n", last.s, step.s, (long long)nstep - 1);
+		rt_putf(c->out, "  %s = or i1 %s, %s\n", flush.s, full.s, last.s);
+		rt_putf(c->out, "  br i1 %s, label %%flush%u, label %%keep%u\n", flush.s, id, id);
+		cg_label(c, cg_fmt("flush%u", id));
+	}
+	carry(c, a, number, a->now);
+	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->state);
+	if (every > 1) cg_jump(c, cg_fmt("keep%u", id));
+}
+
+/* ---- end ---- */
+/* What is left on the stack folds from the right: one block for each bit of the number of chunks. */
+static cg_str fold_stack(cg *c, const cg_acc *a)
+{
+	cg_str v = { "" };
+	for (int level = 0; level < levels(a->nchunk); level++) {
+		if (!(a->nchunk >> level & 1)) continue;
+		cg_str block = load(c, a->dtype, a->lanes, block_ptr(c, a, cg_fmt("%d", level)));
+		v = v.s[0] ? combine(c, a, a->lanes, block, v) : block;
+	}
+	return v;
+}
+
+static cg_str halve(cg *c, const cg_acc *a, cg_str v)
+{
+	for (int n = a->lanes; n > 1; n /= 2) {
+		cg_str lo = part(c, a->dtype, n, 0, n / 2, v), hi = part(c, a->dtype, n, n / 2, n / 2, v);
+		v = combine(c, a, n / 2, lo, hi);
+	}
+	return v;
+}
+
+/* Of two lanes the better, of equals the one with the lower index. */
+static cg_str halve_arg(cg *c, const cg_acc *a)
+{
+	cg_str v = a->now, at = cg_tmp(c);
+	if (a->lanes == 1) return a->inow;
+	rt_putf(c->out, "  %s = add %s %s, ", at.s, cg_type(TJ_I64, a->lanes).s, a->inow.s);
+	cg_iota(c->out, "i64", 1, a->lanes);
+	rt_puts(c->out, "\n");
+	for (int n = a->lanes / 2; n >= 1; n /= 2) {
+		cg_str type = cg_type(a->dtype, n), mask = cg_type(TJ_BOOL, n);
+		cg_str x = part(c, a->dtype, 2 * n, 0, n, v), y = part(c, a->dtype, 2 * n, n, n, v);
+		cg_str i = part(c, TJ_I64, 2 * n, 0, n, at), j = part(c, TJ_I64, 2 * n, n, n, at);
+		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(TJ_I64, n), j, i);
+		if (rt_is_float(a->dtype)) {
+			cg_str xn = simple(c, "fcmp uno", type, x, x), yn = simple(c, "fcmp uno", type, y, y);
+			better = simple(c, "or", mask, better, simple(c, "and", mask, yn, simple(c, "fcmp ord", type, x, x)));
+			same = simple(c, "or", mask, simple(c, "fcmp oeq", type, x, y), simple(c, "and", mask, xn, yn));
+		} else same = simple(c, "icmp eq", type, x, y);
+		better = simple(c, "or", mask, better, simple(c, "and", mask, same, lower));
+		v = pick(c, a->dtype, n, better, y, x);
+		at = pick(c, TJ_I64, n, better, j, i);
+	}
+	return at;
+}
+
+void cg_acc_end(cg *c, cg_acc *a, bool chunked)
+{
+	if (a->ordered && chunked) a->now = fold_stack(c, a);
+	else if (chunked || a->memory) {
+		a->now = load(c, a->dtype, a->lanes, a->state);
+		if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
+	}
+	cg_str v = a->arg ? a->inow : a->now;
+	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
+	cg_def(c, a->ins, v, !c->rows);
+}

@@ -1,0 +1,144 @@
+/* target: the CPU, and what a thread needs of LLVM: its own target machines, one for each vector width. */
+#include "codegen_llvm/cg.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct cg_target {
+	LLVMTargetMachineRef machine;
+	char *layout;
+} cg_target;
+
+typedef struct cg_thread { cg_target at[3]; } cg_thread; /* 128, 256, 512 bits */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool ready;
+
+/* ---- the CPU ---- */
+static bool wide_cpu(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl");
+}
+
+const char *cg_missing(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (!__builtin_cpu_supports("avx2")) return "the CPU lacks AVX2 (x86-64-v3 is needed)";
+	if (!__builtin_cpu_supports("fma")) return "the CPU lacks FMA (x86-64-v3 is needed)";
+	if (!__builtin_cpu_supports("bmi2")) return "the CPU lacks BMI2 (x86-64-v3 is needed)";
+	return NULL;
+#else
+	return "no x86-64";
+#endif
+}
+
+int cg_width(void)
+{
+	const char *want = getenv("TJ_CPU");
+	int most = wide_cpu() ? 512 : 256, bits = want ? atoi(want) : most;
+	return bits == 128 || bits == 256 ? bits : most;
+}
+
+/* ---- a thread's machines ---- */
+static void drop_thread(void *p)
+{
+	cg_thread *t = p;
+	for (size_t i = 0; i < RT_COUNT(t->at); i++) {
+		if (t->at[i].machine) LLVMDisposeTargetMachine(t->at[i].machine);
+		if (t->at[i].layout) LLVMDisposeMessage(t->at[i].layout);
+	}
+	rt_free(t);
+}
+
+static void start(void)
+{
+	LLVMInitializeX86TargetInfo();
+	LLVMInitializeX86Target();
+	LLVMInitializeX86TargetMC();
+	LLVMInitializeX86AsmPrinter();
+	ready = pthread_key_create(&key, drop_thread) == 0;
+}
+
+static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
+{
+	char *cpu = LLVMGetHostCPUName(), *host = LLVMGetHostCPUFeatures(), *message = NULL;
+	const char *triple = "x86_64-unknown-linux-gnu";
+	LLVMTargetMachineRef m = NULL;
+	LLVMTargetRef target;
+	rt_text features = { 0 };
+	rt_puts(&features, host);
+	if (bits < 512) rt_puts(&features, ",-avx512f"); /* and all that stands on it */
+	if (LLVMGetTargetFromTriple(triple, &target, &message)) rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
+	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	else m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+	LLVMDisposeMessage(message);
+	LLVMDisposeMessage(cpu);
+	LLVMDisposeMessage(host);
+	rt_text_free(&features);
+	return m;
+}
+
+static cg_thread *thread(rt_err *err)
+{
+	pthread_once(&once, start);
+	cg_thread *t = ready ? pthread_getspecific(key) : NULL;
+	if (t) return t;
+	if (ready && (t = rt_calloc(sizeof *t)) != NULL && pthread_setspecific(key, t) == 0) return t;
+	rt_free(t);
+	rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	return NULL;
+}
+
+cg_target *cg_target_get(int bits, rt_err *err)
+{
+	cg_thread *t = thread(err);
+	if (!t) return NULL;
+	cg_target *at = &t->at[bits == 512 ? 2 : bits == 256 ? 1 : 0];
+	if (at->machine) return at;
+	if (!(at->machine = make_machine(bits, err))) {
+		rt_fail(err, TJ_ERR_COMPILE, "codegen", "LLVM has no machine for this CPU");
+		return NULL;
+	}
+	LLVMTargetDataRef data = LLVMCreateTargetDataLayout(at->machine);
+	at->layout = LLVMCopyStringRepOfTargetData(data);
+	LLVMDisposeTargetData(data);
+	return at;
+}
+
+const char *cg_layout(const cg_target *t) { return t->layout; }
+
+/* ---- text to object ---- */
+static tj_status emit(cg_target *t, LLVMModuleRef m, LLVMMemoryBufferRef *object, rt_err *err)
+{
+	char *message = NULL;
+	if (!LLVMTargetMachineEmitToMemoryBuffer(t->machine, m, LLVMObjectFile, &message, object)) return TJ_OK;
+	rt_fail(err, TJ_ERR_COMPILE, "codegen", "LLVM: %s", message);
+	LLVMDisposeMessage(message);
+	return TJ_ERR_COMPILE;
+}
+
+tj_status cg_object(cg_target *t, const char *text, size_t n, void **object, rt_err *err)
+{
+	LLVMContextRef context = LLVMContextCreate();
+	LLVMMemoryBufferRef in = LLVMCreateMemoryBufferWithMemoryRange(text, n, "kernels", true), out = NULL;
+	LLVMModuleRef m = NULL;
+	char *message = NULL;
+	tj_status st = TJ_ERR_COMPILE;
+	if (LLVMParseIRInContext(context, in, &m, &message)) {
+		rt_fail(err, TJ_ERR_COMPILE, "codegen", "LLVM: %s", message);
+		LLVMDisposeMessage(message);
+	} else {
+		st = emit(t, m, &out, err);
+		LLVMDisposeModule(m);
+	}
+	LLVMContextDispose(context);
+	*object = out;
+	return st;
+}

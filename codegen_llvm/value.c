@@ -1,0 +1,117 @@
+/* value: names, types, literals, and scalars in all lanes. */
+#include "codegen_llvm/cg.h"
+
+cg_str cg_fmt(const char *fmt, ...)
+{
+	cg_str s;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s.s, sizeof s.s, fmt, ap);
+	va_end(ap);
+	return s;
+}
+
+cg_str cg_tmp(cg *c) { return cg_fmt("%%t%u", ++c->tmp); }
+
+static const char *const ssa_type[TJ_DTYPE_COUNT] = {
+	[TJ_BOOL] = "i1", [TJ_U8] = "i8", [TJ_I32] = "i32", [TJ_I64] = "i64", [TJ_F32] = "float", [TJ_F64] = "double",
+};
+static const char *const short_type[TJ_DTYPE_COUNT] = {
+	[TJ_BOOL] = "i1", [TJ_U8] = "i8", [TJ_I32] = "i32", [TJ_I64] = "i64", [TJ_F32] = "f32", [TJ_F64] = "f64",
+};
+static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
+
+cg_str cg_type(tj_dtype t, int lanes)
+{
+	return lanes == 1 ? cg_fmt("%s", ssa_type[t]) : cg_fmt("<%d x %s>", lanes, ssa_type[t]);
+}
+cg_str cg_mem_type(tj_dtype t, int lanes) { return cg_type(in_memory(t), lanes); }
+
+cg_str cg_mangle(tj_dtype t, int lanes)
+{
+	return lanes == 1 ? cg_fmt("%s", short_type[t]) : cg_fmt("v%d%s", lanes, short_type[t]);
+}
+cg_str cg_mem_mangle(tj_dtype t, int lanes) { return cg_mangle(in_memory(t), lanes); }
+
+/* LLVM writes a float as the bits of the double of the same value. A NaN keeps its payload that way. */
+static uint64_t double_bits(tj_dtype t, int64_t bits)
+{
+	float f;
+	double d;
+	uint32_t low = (uint32_t)bits;
+	uint64_t u = (uint64_t)bits;
+	if (t == TJ_F64) return u;
+	memcpy(&f, &low, sizeof f);
+	d = (double)f;
+	memcpy(&u, &d, sizeof u);
+	return u;
+}
+
+cg_str cg_literal(tj_dtype t, int64_t bits, int lanes)
+{
+	cg_str v;
+	if (rt_is_float(t)) v = cg_fmt("0x%016llX", (unsigned long long)double_bits(t, bits));
+	else if (t == TJ_BOOL) v = cg_fmt("%s", bits ? "true" : "false");
+	else v = cg_fmt("%lld", (long long)bits);
+	return lanes == 1 ? v : cg_fmt("splat (%s %.24s)", ssa_type[t], v.s);
+}
+
+void cg_label(cg *c, cg_str name)
+{
+	rt_putf(c->out, "%s:\n", name.s);
+	c->block_label = name;
+}
+
+void cg_jump(cg *c, cg_str to)
+{
+	rt_putf(c->out, "  br label %%%s\n", to.s);
+	cg_label(c, to);
+}
+
+void cg_iota(rt_text *t, const char *type, int64_t step, int lanes)
+{
+	rt_puts(t, "<");
+	for (int i = 0; i < lanes; i++) rt_putf(t, "%s%s %lld", i ? ", " : "", type, (long long)(step * i));
+	rt_puts(t, ">");
+}
+
+cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes)
+{
+	cg_str one = cg_tmp(c), all = cg_tmp(c);
+	if (lanes == 1) return scalar;
+	rt_putf(c->out, "  %s = insertelement <%d x %s> poison, %s %s, i64 0\n", one.s, lanes, type, type, scalar.s);
+	rt_putf(c->out, "  %s = shufflevector <%d x %s> %s, <%d x %s> poison, <%d x i32> zeroinitializer\n", all.s, lanes, type, one.s,
+	        lanes, type, lanes);
+	return all;
+}
+
+static rt_text *text_of(cg *c, uint8_t place)
+{
+	switch (place) {
+	case CG_ENTRY: return &c->entry;
+	case CG_UNIT: return &c->unit;
+	case CG_PRE: return &c->pre;
+	default: return c->out;
+	}
+}
+
+cg_str cg_use(cg *c, uint32_t ins, bool vec)
+{
+	cg_val *v = &c->val[ins];
+	tj_dtype t = (tj_dtype)c->k->ins.v[ins].dtype;
+	if (!vec || v->vec || c->lanes == 1) return v->name;
+	if (v->literal) return cg_literal(t, c->k->ins.v[ins].imm, c->lanes);
+	if (v->wide_key != c->key) {
+		rt_text *now = c->out;
+		c->out = text_of(c, v->place);
+		v->wide = cg_splat(c, ssa_type[t], v->name, c->lanes);
+		v->wide_key = c->key;
+		c->out = now;
+	}
+	return v->wide;
+}
+
+void cg_def(cg *c, uint32_t ins, cg_str name, bool vec)
+{
+	c->val[ins] = (cg_val){ .name = name, .vec = vec && c->lanes > 1, .place = c->place[ins] };
+}

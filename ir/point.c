@@ -107,7 +107,8 @@ static ir_scalar out_d(D v) { return (ir_scalar){ .d = v }; }
 static ir_scalar out_i(I v) { return (ir_scalar){ .i = v.v }; }
 static inline F arg_f(ir_scalar s, tj_dtype t) { (void)t; return s.f; }
 static inline D arg_d(ir_scalar s, tj_dtype t) { (void)t; return s.d; }
-static inline I arg_i(ir_scalar s, tj_dtype t) { return t == TJ_BOOL ? truth_value(s.i != 0) : wrap(t, (uint64_t)s.i); }
+static inline I arg_i(ir_scalar s, tj_dtype t) { return t == TJ_BOOL ? truth_value(s.i != 0) : wrap(t,
+	(uint64_t)s.i); }
 static inline I arg_b(ir_scalar s, tj_dtype t) { (void)t; return truth_value(s.i != 0); }
 #define FIRST_clamp(x) arg_##x
 #define FIRST_where(x) arg_b /* the condition */
@@ -158,7 +159,8 @@ ir_scalar ir_cast_scalar(ir_scalar v, tj_dtype from, tj_dtype to)
 	switch (rt_dtype_class(to)) {
 	case RT_F: return out_f(c == RT_F ? v.f : c == RT_D ? TO_F_d(v.d) : TO_F_i(arg_i(v, from)));
 	case RT_D: return out_d(c == RT_F ? TO_D_f(v.f) : c == RT_D ? v.d : TO_D_i(arg_i(v, from)));
-	default: return out_i(c == RT_F ? m_to_int_f(v.f, to) : c == RT_D ? m_to_int_d(v.d, to) : m_to_int_i(arg_i(v, from), to));
+	default: return out_i(c == RT_F ? m_to_int_f(v.f, to) : c == RT_D ? m_to_int_d(v.d,
+		to) : m_to_int_i(arg_i(v, from), to));
 	}
 }
 

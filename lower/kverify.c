@@ -41,7 +41,8 @@ static bool readable(const verifier *v, uint32_t src)
 	if (in->op == LO_STORE || in->op == LO_FAULT) return bad(v, "an operand has no value");
 	bool same = v->section[src] == v->section[v->at];
 	if (in->op == LO_REDUCE && same) return bad(v, "a reduction is read inside its loop");
-	if (in->op != LO_REDUCE && in_loop(v, src) && !same) return bad(v, "a value of a loop is read outside it");
+	if (in->op != LO_REDUCE && in_loop(v, src) && !same) return bad(v,
+		"a value of a loop is read outside it");
 	return true;
 }
 
@@ -64,7 +65,8 @@ static bool same_size_kinds(tj_dtype a, tj_dtype b)
 static bool check_prim(const verifier *v, const lo_ins *in)
 {
 	const prim_rule *r = &rules[in->op];
-	bool compares = !strcmp(r->result, "BOOL"), own = !strcmp(r->result, "OWN"), last = !strcmp(r->result, "LAST");
+	bool compares = !strcmp(r->result, "BOOL"), own = !strcmp(r->result, "OWN"), last = !strcmp(r->result,
+		"LAST");
 	if (in->nsrc != r->nsrc) return bad(v, "wrong number of operands");
 	tj_dtype t = type_of(v, in->src[last]);
 	if (last && type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "the condition is not bool");
@@ -90,7 +92,8 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (store && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
 	if (store && b->role == LO_IN) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
-	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v, "the dynamic index is no i64 before it");
+	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
+		"the dynamic index is no i64 before it");
 	if (b->role != LO_SCRATCH) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a scratch row is indexed by r only");
@@ -117,13 +120,15 @@ static bool check_ins(const verifier *v)
 {
 	const lo_kernel *k = v->k;
 	const lo_ins *in = &k->ins.v[v->at];
-	if (in->op >= LO_OP_COUNT || in->dtype >= TJ_DTYPE_COUNT || in->nsrc > 3) return bad(v, "no such instruction");
+	if (in->op >= LO_OP_COUNT || in->dtype >= TJ_DTYPE_COUNT || in->nsrc > 3) return bad(v,
+		"no such instruction");
 	for (int i = 0; i < in->nsrc; i++)
 		if (!readable(v, in->src[i])) return false;
 	if (in->op < LO_PRIMS) return check_prim(v, in);
 	switch (in->op) {
 	case LO_CONST: return true;
-	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v, "a number is f64 or i64");
+	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v,
+		"a number is f64 or i64");
 	case LO_INDEX:
 		if (in->dtype != TJ_I64) return bad(v, "an index is i64");
 		if (in->imm == LO_R) return in_loop(v, v->at) ? true : bad(v, "r outside of a loop");
@@ -133,7 +138,8 @@ static bool check_ins(const verifier *v)
 	default: break;
 	}
 	if (in->nsrc != 1 || type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "a fault's condition is bool");
-	return in->imm >= 0 && in->imm < k->fault_site.n && k->fault_code.n == k->fault_site.n ? true : bad(v, "no such fault");
+	return in->imm >= 0 && in->imm < k->fault_site.n && k->fault_code.n == k->fault_site.n ? true : bad(v,
+		"no such fault");
 }
 
 /* Sections cover the instructions one after the other. */
@@ -167,7 +173,8 @@ tj_status lo_verify(const lo_kernel *k, rt_err *err)
 	if (!section) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");
 	verifier v = { k, err, section, 0 };
 	bool ok = number_sections(k, section);
-	if (!ok) rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: the sections do not cover the instructions", k->name);
+	if (!ok) rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: the sections do not cover the instructions",
+		k->name);
 	for (; ok && v.at < k->ins.n; v.at++) ok = check_ins(&v);
 	rt_free(section);
 	return ok ? TJ_OK : err->code;

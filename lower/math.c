@@ -8,10 +8,8 @@ typedef struct I { lo_kernel *k; uint32_t id; tj_dtype t; } I; /* an integer or 
 
 static uint32_t append(lo_kernel *k, lo_op op, tj_dtype dtype, int nsrc, uint32_t a, uint32_t b, uint32_t c)
 {
-	if ((nsrc > 0 && a == LO_NOREF) || (nsrc > 1 && b == LO_NOREF) || (nsrc > 2 &&
-		c == LO_NOREF)) return LO_NOREF;
-	lo_ins in = { .op = (uint8_t)op, .dtype = (uint8_t)dtype, .nsrc = (uint8_t)nsrc, .src = { a, b, c },
-		.dyn = LO_NOREF };
+	if ((nsrc > 0 && a == LO_NOREF) || (nsrc > 1 && b == LO_NOREF) || (nsrc > 2 && c == LO_NOREF)) return LO_NOREF;
+	lo_ins in = { .op = (uint8_t)op, .dtype = (uint8_t)dtype, .nsrc = (uint8_t)nsrc, .src = { a, b, c }, .dyn = LO_NOREF };
 	return rt_push(&k->ins, in) ? k->ins.n - 1 : LO_NOREF;
 }
 
@@ -57,11 +55,9 @@ static inline I K_i(I like, int64_t c) { return constant(like.k, like.t, c); }
 
 #define ONE(name, T, x, dtype) static inline T name##_##x(T a) { return (T){ a.k, append(a.k, LO_##name, dtype, 1, a.id, 0, 0) }; }
 #define TWO(name, T, x, dtype)                                                                    \
-	static inline T name##_##x(T a, T b) { return (T){ a.k, append(a.k, LO_##name, dtype, 2, a.id, b.id,
-		0) }; }
+	static inline T name##_##x(T a, T b) { return (T){ a.k, append(a.k, LO_##name, dtype, 2, a.id, b.id, 0) }; }
 #define COMPARE(name, T, x)                                                                       \
-	static inline I name##_##x(T a, T b) { return (I){ a.k, append(a.k, LO_##name, TJ_BOOL, 2, a.id, b.id, 0),
-		TJ_BOOL }; }
+	static inline I name##_##x(T a, T b) { return (I){ a.k, append(a.k, LO_##name, TJ_BOOL, 2, a.id, b.id, 0), TJ_BOOL }; }
 #define COMPARES(T, x) COMPARE(EQ, T, x) COMPARE(NE, T, x) COMPARE(LT, T, x) COMPARE(LE, T, x) COMPARE(GT, T, x) COMPARE(GE, T, x)
 #define FLOATS(T, x, dtype)                                                                       \
 	TWO(ADD, T, x, dtype) TWO(SUB, T, x, dtype) TWO(MUL, T, x, dtype) TWO(DIV, T, x, dtype) ONE(NEG, T, x, dtype) \
@@ -69,8 +65,7 @@ static inline I K_i(I like, int64_t c) { return constant(like.k, like.t, c); }
 	ONE(TRUNC, T, x, dtype) COMPARES(T, x)                                                         \
 	static inline T FMA_##x(T a, T b, T c) { return (T){ a.k, append(a.k, LO_FMA, dtype, 3, a.id, b.id, c.id) }; } \
 	static inline T SELECT_##x(I c, T a, T b) { return (T){ a.k, append(a.k, LO_SELECT, dtype, 3, c.id, a.id, b.id) }; } \
-	static inline I TO_I_##x(T a, tj_dtype t) { return (I){ a.k, append(a.k, LO_CONVERT, t, 1, a.id, 0, 0),
-		t }; }
+	static inline I TO_I_##x(T a, tj_dtype t) { return (I){ a.k, append(a.k, LO_CONVERT, t, 1, a.id, 0, 0), t }; }
 FLOATS(F, f, TJ_F32)
 FLOATS(D, d, TJ_F64)
 COMPARES(I, i)
@@ -84,8 +79,7 @@ COMPARES(I, i)
 TWO(ADD) TWO(SUB) TWO(MUL) TWO(DIV) TWO(AND) TWO(OR) TWO(XOR) TWO(SHL) TWO(LSHR) TWO(ASHR)
 #undef TWO
 static inline I NEG_i(I a) { return (I){ a.k, append(a.k, LO_NEG, a.t, 1, a.id, 0, 0), a.t }; }
-static inline I SELECT_i(I c, I a, I b) { return (I){ a.k, append(a.k, LO_SELECT, a.t, 3, c.id, a.id, b.id),
-	a.t }; }
+static inline I SELECT_i(I c, I a, I b) { return (I){ a.k, append(a.k, LO_SELECT, a.t, 3, c.id, a.id, b.id), a.t }; }
 static inline I TO_I_i(I a, tj_dtype t)
 {
 	return a.t == t ? a : (I){ a.k, append(a.k, LO_CONVERT, t, 1, a.id, 0, 0), t };

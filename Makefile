@@ -58,6 +58,16 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(T)
 .PHONY: golden golden-check
 
+# ---- the op matrix and the fuzzer ----
+$(BUILD)/test/matrix $(BUILD)/test/fuzz: $(BUILD)/test/%: test/%.c test/gen.c test/gen.h $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -o $@ test/$*.c test/gen.c $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
+	$< -w all $(T)
+fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator: make fuzz [N=graphs]
+	$< -w all -n $(or $(N),500)
+.PHONY: matrix fuzz
+
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh

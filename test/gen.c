@@ -1,0 +1,731 @@
+/* gen: operands and ops at random, executors, comparison. */
+#include "test/gen.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+const char *const gen_layout_name[GEN_LAYOUTS] = { "row-major", "transposed", "step2", "negative", "offset1", "expanded", "odd1" };
+
+enum { PAGE = 4096, MARGIN = 64 };
+#define MARGIN_BYTE 0xA5
+
+/* ---- random numbers: splitmix64 ---- */
+uint64_t gen_next(gen *G)
+{
+	uint64_t z = (G->rng += 0x9E3779B97F4A7C15u);
+	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+	return z ^ (z >> 31);
+}
+
+int64_t gen_below(gen *G, int64_t n) { return n > 0 ? (int64_t)(gen_next(G) % (uint64_t)n) : 0; }
+bool gen_chance(gen *G, int percent) { return gen_below(G, 100) < percent; }
+static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G, hi - lo + 1); }
+
+void gen_init(gen *G, ir_graph *g, uint64_t seed)
+{
+	*G = (gen){ .g = g, .rng = seed, .layout = -1, .content = -1, .lib_f32 = true, .numbers = true };
+	ir_graph_init(g);
+}
+
+void gen_free(gen *G)
+{
+	for (uint32_t i = 0; i < G->slot.n; i++) munmap(G->slot.v[i].map, G->slot.v[i].mapped);
+	rt_vec_free(&G->slot);
+	rt_vec_free(&G->num);
+	rt_vec_free(&G->step);
+	rt_vec_free(&G->value);
+	ir_graph_free(G->g);
+}
+
+/* ---- elements ---- */
+static const double specials[] = {
+	NAN, INFINITY, -INFINITY, 0.0, -0.0, 0x1p-149, -0x1p-149, 0x1p-1074, 0x1.fffffcp-127, -0x1p-1060, FLT_MIN, -FLT_MIN,
+	DBL_MIN, FLT_MAX, -FLT_MAX, DBL_MAX, -DBL_MAX, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 255, 256, 300, -1.5,
+	0x1p31, -0x1p31, 0x1p31 - 1, 0x1p32, 0x1p63, -0x1p63, 0x1p64, 1e30, -1e30, 88.8, -87.5, -104, 709.9, -745.2, 1e-30, 0x1p24, 0x1p53,
+	3.14159265358979, 1.57079632679490, 0x1.921fb6p+0, 1e5, 1e10, -7, 7
+};
+static const int64_t int_specials[] = {
+	0, 1, -1, 2, -2, 3, -3, 7, -7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, -128, INT32_MAX, INT32_MIN,
+	INT32_MAX - 1, INT32_MIN + 1, INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1, 1 << 16, 46341, 0x100000000
+};
+
+static double plain_float(gen *G)
+{
+	double u = (double)(gen_next(G) >> 11) * 0x1p-53 * 2 - 1;
+	return gen_chance(G, 20) ? ldexp(u, (int)between(G, -30, 30)) : u * 4;
+}
+
+static void put(void *data, tj_dtype t, int64_t at, double f, int64_t i)
+{
+	switch (t) {
+	case TJ_BOOL: ((uint8_t *)data)[at] = i != 0; break;
+	case TJ_U8: ((uint8_t *)data)[at] = (uint8_t)i; break;
+	case TJ_I32: ((int32_t *)data)[at] = (int32_t)(uint32_t)(uint64_t)i; break;
+	case TJ_I64: ((int64_t *)data)[at] = i; break;
+	case TJ_F32: ((float *)data)[at] = (float)f; break;
+	case TJ_F64: ((double *)data)[at] = f; break;
+	case TJ_DTYPE_COUNT: break;
+	}
+}
+
+/* Element number n of count; the walk over specials differs between operands, so that all pairs meet. */
+static void put_content(gen *G, gen_content c, uint64_t phase, tj_dtype t, void *data, int64_t at, int64_t n, int64_t count, int64_t lo, int64_t hi)
+{
+	uint64_t nf = RT_COUNT(specials), ni = RT_COUNT(int_specials), k = phase & 1 ? (uint64_t)n : (uint64_t)n / nf + (phase >> 1);
+	bool here = c == GEN_SPECIAL ? count >= 64 || gen_chance(G, 50) : (c == GEN_FIRST && n == 0) || (c == GEN_LAST && n == count - 1);
+	int64_t i = t == TJ_BOOL ? gen_below(G, 2) : between(G, -20, 100);
+	double f = plain_float(G);
+	if (here) {
+		f = specials[(k + (c == GEN_SPECIAL ? 0 : phase)) % nf];
+		i = int_specials[(k + (c == GEN_SPECIAL ? 0 : phase)) % ni];
+	}
+	if (c == GEN_NEGZERO) f = gen_chance(G, 90) ? -0.0 : 0.0, i = 0;
+	if (c == GEN_INTS) f = (double)(i = between(G, -4, 4));
+	if (c == GEN_INDEX) f = (double)(i = between(G, lo, hi));
+	if (c == GEN_NONZERO) {
+		static const int64_t d[] = { 3, -3, 1, -1, 7, -7, 2, 5, 100, INT32_MAX, INT64_MAX, INT32_MIN, INT64_MIN };
+		i = t == TJ_BOOL ? 1 : d[gen_below(G, count == 1 ? 9 : t == TJ_I64 ? 13 : t == TJ_I32 ? 10 : 9)];
+		if (t == TJ_I32 && i > INT32_MAX) i = INT32_MIN;
+		if (f == 0) f = 1;
+	}
+	put(data, t, at, f, i);
+}
+
+/* ---- layouts ---- */
+static void strides_of(gen *G, gen_layout l, int rank, const int64_t *dim, int64_t *stride)
+{
+	int64_t step = l == GEN_STEP2 ? 2 : 1;
+	int zero = rank ? (int)gen_below(G, rank) : 0;
+	for (int k = 0; k < rank; k++) {
+		int i = l == GEN_TRANSPOSED ? k : rank - 1 - k;
+		stride[i] = step;
+		step *= dim[i] > 0 ? dim[i] : 1;
+		if (l == GEN_STEP2) step += 3;
+		if (l == GEN_ODD1) step += 5;
+	}
+	for (int i = 0; i < rank; i++) {
+		if (l == GEN_NEGATIVE && (i == rank - 1 || gen_chance(G, 50))) stride[i] = -stride[i];
+		if (l == GEN_EXPANDED && (i == zero || gen_chance(G, 30))) stride[i] = 0;
+		if (l == GEN_ODD1 && dim[i] == 1) stride[i] = 12345 * (i + 1) + 7;
+	}
+}
+
+/* Bytes before and behind element 0 that the strides reach. */
+static void extent(const gen_slot *s, int64_t size, int64_t *before, int64_t *behind)
+{
+	*before = 0;
+	*behind = size;
+	for (int i = 0; i < s->meta.rank; i++) {
+		int64_t reach = s->meta.dim[i] > 0 ? (s->meta.dim[i] - 1) * s->stride[i] * size : 0;
+		*(reach < 0 ? before : behind) += reach < 0 ? -reach : reach;
+	}
+}
+
+static bool map_slot(gen *G, gen_slot *s, gen_layout l)
+{
+	int64_t size = (int64_t)tj_dtype_size((tj_dtype)s->meta.dtype), before, behind;
+	extent(s, size, &before, &behind);
+	size_t need = (size_t)(before + behind) + 128;
+	s->mapped = (need + PAGE - 1) / PAGE * PAGE + PAGE;
+	s->map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s->map == MAP_FAILED) return false;
+	char *end = (char *)s->map + s->mapped - PAGE, *at = end - behind; /* ends at the forbidden page, or begins aligned */
+	if (gen_chance(G, 50) || l == GEN_OFFSET1) at = (char *)((uintptr_t)at & ~(uintptr_t)63);
+	if (l == GEN_OFFSET1) at = at - 64 + size;
+	s->data = at;
+	return true;
+}
+
+static void fill(gen *G, gen_slot *s, gen_content c, int64_t lo, int64_t hi)
+{
+	int64_t at[TJ_MAX_RANK] = { 0 }, count = 0, n = 0, o = 0;
+	uint64_t phase = gen_next(G) >> 8;
+	rt_numel(s->meta.rank, s->meta.dim, &count);
+	for (; n < count; n++) {
+		put_content(G, c, phase, (tj_dtype)s->meta.dtype, s->data, o, n, count, lo, hi);
+		for (int i = s->meta.rank - 1; i >= 0; i--) {
+			o += s->stride[i];
+			if (++at[i] < s->meta.dim[i]) break;
+			o -= at[i] * s->stride[i];
+			at[i] = 0;
+		}
+	}
+}
+
+ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi)
+{
+	gen_slot s = { .meta = { .dtype = (uint8_t)t, .rank = (uint8_t)rank }, .special = content != GEN_PLAIN };
+	gen_layout l = G->layout >= 0 ? (gen_layout)G->layout : gen_chance(G, 40) ? GEN_ROW : (gen_layout)gen_below(G, GEN_LAYOUTS);
+	if (rank) memcpy(s.meta.dim, dim, sizeof *dim * (size_t)rank);
+	strides_of(G, l, rank, dim, s.stride);
+	if (!map_slot(G, &s, l) || !rt_push(&G->slot, s)) abort();
+	fill(G, &s, content, lo, hi);
+	mprotect((char *)s.map + s.mapped - PAGE, PAGE, PROT_NONE);
+	return ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1");
+}
+
+static gen_content any_content(gen *G)
+{
+	if (G->content >= 0) return (gen_content)G->content;
+	return gen_chance(G, 55) ? GEN_PLAIN : (gen_content)gen_below(G, GEN_CONTENTS);
+}
+
+ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim)
+{
+	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
+}
+
+ir_ref gen_number(gen *G, bool integer, bool nonzero)
+{
+	static const int64_t ints[] = { 0, 1, -1, 2, 3, -7, 31, 100, 1 << 20 };
+	int64_t i = ints[gen_below(G, RT_COUNT(ints) - nonzero * 2) + (nonzero ? 1 : 0)];
+	double f = gen_chance(G, 40) ? specials[gen_below(G, RT_COUNT(specials))] : plain_float(G);
+	uint64_t bits = (uint64_t)i;
+	if (!integer) memcpy(&bits, &f, sizeof bits);
+	if (!rt_push(&G->num, bits)) abort();
+	return ir_num_(G->g, integer ? TJ_I64 : TJ_F64, (int)G->num.n - 1, "gen.c:2");
+}
+
+/* ---- operands ---- */
+static tj_dtype any_dtype(gen *G) { return (tj_dtype)gen_below(G, TJ_DTYPE_COUNT); }
+
+/* Does b broadcast with a? */
+static bool fits(const ir_meta *a, const ir_meta *b)
+{
+	for (int i = 1; i <= a->rank && i <= b->rank; i++) {
+		int64_t x = a->dim[a->rank - i], y = b->dim[b->rank - i];
+		if (x != y && x != 1 && y != 1) return false;
+	}
+	return true;
+}
+
+static ir_ref pick(gen *G, bool (*ok)(const ir_meta *, const ir_meta *), const ir_meta *m)
+{
+	for (int tries = 0; G->value.n && tries < 8; tries++) {
+		ir_ref r = G->value.v[gen_below(G, G->value.n)];
+		ir_meta have = ir_meta_of(G->g, r);
+		if (ok(m, &have)) return r;
+	}
+	return IR_NONE;
+}
+
+/* Sizes that broadcast with m's. */
+static int related(gen *G, const ir_meta *m, int64_t *dim)
+{
+	int drop = gen_chance(G, 70) ? 0 : (int)gen_below(G, m->rank + 1), rank = m->rank - drop;
+	for (int i = 0; i < rank; i++) {
+		dim[i] = m->dim[i + drop];
+		if (gen_chance(G, 15)) dim[i] = 1;
+		else if (dim[i] == 1 && gen_chance(G, 25)) dim[i] = between(G, 1, 5);
+	}
+	return rank;
+}
+
+/* Another operand of an element-wise op beside x. */
+static ir_ref beside(gen *G, ir_ref x, bool nonzero)
+{
+	ir_meta m = ir_meta_of(G->g, x);
+	int64_t dim[TJ_MAX_RANK];
+	ir_ref r = !nonzero && gen_chance(G, 60) ? pick(G, fits, &m) : IR_NONE;
+	if (r != IR_NONE) return r;
+	int roll = (int)gen_below(G, 100);
+	if (G->numbers && roll < 18) return gen_number(G, gen_chance(G, 50), nonzero);
+	tj_dtype t = gen_chance(G, 75) ? (tj_dtype)m.dtype : any_dtype(G);
+	if (G->numbers && roll < 24) return ir_const_f(G->g, t, 0, NULL, nonzero ? 3 : (double)between(G, -2, 3) * 0.5);
+	int rank = roll < 30 ? 0 : related(G, &m, dim);
+	if (nonzero) return gen_input(G, t, rank, dim, GEN_NONZERO, 0, 0);
+	return gen_input_any(G, t, rank, dim);
+}
+
+static bool same_shape(const ir_meta *a, const ir_meta *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank && !b->weak && !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank);
+}
+
+/* A tensor of this very shape. */
+static ir_ref of_shape(gen *G, tj_dtype t, int rank, const int64_t *dim)
+{
+	ir_meta m = { .dtype = (uint8_t)t, .rank = (uint8_t)rank };
+	if (rank) memcpy(m.dim, dim, sizeof *dim * (size_t)rank);
+	ir_ref r = gen_chance(G, 50) ? pick(G, same_shape, &m) : IR_NONE;
+	return r != IR_NONE ? r : gen_input_any(G, t, rank, dim);
+}
+
+/* Integers in 0..size-1: an input, or a computed one. Of size 0 there are none: dim must hold a 0 then. */
+static ir_ref index_of(gen *G, int rank, const int64_t *dim, int64_t size)
+{
+	int layout = G->layout;
+	tj_dtype t = gen_chance(G, 50) ? TJ_I64 : TJ_I32;
+	if (size < 1) size = 1;
+	if (G->value.n && gen_chance(G, 30)) {
+		ir_ref a = gen_input(G, t, rank, dim, GEN_PLAIN, 0, 0), n = ir_const_i(G->g, t, 0, NULL, size), src[] = { a, n };
+		ir_ref r = ir_emit(G->g, IR_remainder, 2, src, 0, NULL, "gen.c:3");
+		gen_step s = { .op = IR_remainder, .nsrc = 2, .src = { a, n }, .result = r };
+		if (!rt_push(&G->step, s)) abort();
+		return r;
+	}
+	ir_ref r = gen_input(G, t, rank, dim, GEN_INDEX, 0, size - 1);
+	G->layout = layout;
+	return r;
+}
+
+/* ---- applying an op ---- */
+typedef struct call { int nsrc, nattr; ir_ref src[8]; int64_t attr[3 * TJ_MAX_RANK]; } call;
+
+static void add_src(call *c, ir_ref r) { c->src[c->nsrc++] = r; }
+static void add_attr(call *c, int64_t v) { c->attr[c->nattr++] = v; }
+
+static int64_t any_axis(gen *G, int rank)
+{
+	int n = rank ? rank : 1;
+	return between(G, -n, n - 1);
+}
+
+static void some_axes(gen *G, call *c, int rank, bool all_allowed)
+{
+	if (rank == 0 || (all_allowed && gen_chance(G, 25))) return;
+	int n = 0;
+	for (int i = 0; i < rank; i++)
+		if (gen_chance(G, 45)) add_attr(c, gen_chance(G, 30) ? i - rank : i), n++;
+	if (!n) add_attr(c, gen_below(G, rank));
+}
+
+static void reshape_to(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK + 2], n = 0;
+	int rank = 0;
+	for (int i = 0; i < m->rank; i++) {
+		if (rank && gen_chance(G, 40)) dim[rank - 1] *= m->dim[i];
+		else dim[rank++] = m->dim[i];
+	}
+	for (int i = 0; i < rank && rank < 7; i++) {
+		int64_t d = between(G, 2, 5);
+		if (dim[i] > 0 && dim[i] % d == 0 && gen_chance(G, 40)) {
+			memmove(dim + i + 1, dim + i, sizeof *dim * (size_t)(rank++ - i));
+			dim[i] = d;
+			dim[i + 1] /= d;
+		}
+	}
+	if (rank < 6 && gen_chance(G, 30)) dim[rank++] = 1;
+	rt_numel(m->rank, m->dim, &n);
+	for (int i = 0; i < rank; i++) add_attr(c, dim[i]);
+	if (rank && n && gen_chance(G, 20)) c->attr[gen_below(G, rank)] = -1;
+}
+
+static void shape_attrs(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	if (op == IR_reshape) {
+		reshape_to(G, c, m);
+		return;
+	}
+	int lead = m->rank < 6 && gen_chance(G, 40) ? (int)between(G, 1, 2) : 0;
+	for (int i = 0; i < lead; i++) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 4));
+	for (int i = 0; i < m->rank; i++)
+		add_attr(c, m->dim[i] == 1 && gen_chance(G, 70) ? between(G, 1, 9) : gen_chance(G, 30) ? -1 : m->dim[i]);
+}
+
+static void axes_attrs(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	if (op == IR_permute) {
+		for (int i = 0; i < m->rank; i++) add_attr(c, i);
+		for (int i = m->rank - 1; i > 0; i--) {
+			int64_t j = gen_below(G, i + 1), t = c->attr[i];
+			c->attr[i] = c->attr[j];
+			c->attr[j] = t;
+		}
+	} else if (op == IR_squeeze) {
+		if (gen_chance(G, 30)) return;
+		for (int i = 0; i < m->rank; i++)
+			if (m->dim[i] == 1 && gen_chance(G, 70)) add_attr(c, gen_chance(G, 30) ? i - m->rank : i);
+	} else some_axes(G, c, m->rank, true);
+}
+
+static void slice_attrs(gen *G, call *c, const ir_meta *m)
+{
+	int64_t axis = any_axis(G, m->rank), n = m->dim[axis < 0 ? axis + m->rank : axis];
+	int64_t step = gen_chance(G, 50) ? 1 : between(G, 1, 3);
+	if (gen_chance(G, 30)) step = -step;
+	add_attr(c, axis);
+	add_attr(c, gen_chance(G, 40) ? TJ_END_DIM : between(G, -n - 1, n + 1));
+	add_attr(c, gen_chance(G, 40) ? TJ_END_DIM : between(G, -n - 1, n + 1));
+	add_attr(c, step);
+}
+
+static void list_operands(gen *G, ir_op op, call *c, ir_ref x)
+{
+	ir_meta m = ir_meta_of(G->g, x);
+	int more = (int)gen_below(G, 4);
+	int64_t axis = op == IR_stack ? between(G, -m.rank - 1, m.rank) : any_axis(G, m.rank);
+	int64_t *size = m.rank && op == IR_cat ? &m.dim[axis < 0 ? axis + m.rank : axis] : NULL;
+	for (int k = 0; k < more; k++) {
+		if (size && gen_chance(G, 50)) *size = between(G, gen_chance(G, 10) ? 0 : 1, 7);
+		add_src(c, of_shape(G, gen_chance(G, 85) ? (tj_dtype)m.dtype : any_dtype(G), m.rank, m.dim));
+	}
+	if (more && gen_chance(G, 20)) c->src[more] = x; /* the same twice */
+	add_attr(c, axis);
+}
+
+/* An index of x's sizes, or fewer, and of any size along the axis. */
+static int index_shape(gen *G, const ir_meta *m, int64_t axis, int64_t *dim)
+{
+	for (int i = 0; i < m->rank; i++) dim[i] = gen_chance(G, 70) ? m->dim[i] : gen_below(G, m->dim[i] + 1);
+	if (m->rank) {
+		axis = axis < 0 ? axis + m->rank : axis;
+		dim[axis] = m->dim[axis] ? between(G, 0, 9) : 0;
+	}
+	return m->rank;
+}
+
+static bool index_operands(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK], axis = any_axis(G, m->rank);
+	int64_t size = m->rank ? m->dim[axis < 0 ? axis + m->rank : axis] : 1;
+	int rank = index_shape(G, m, axis, dim);
+	add_attr(c, axis);
+	if (op == IR_index_select) {
+		int64_t n = size ? between(G, 0, 9) : 0;
+		add_src(c, index_of(G, size && gen_chance(G, 15) ? 0 : 1, &n, size));
+		return true;
+	}
+	add_src(c, index_of(G, rank, dim, size));
+	if (op == IR_gather) return true;
+	for (int i = 0; i < rank; i++) dim[i] += gen_chance(G, 20);
+	add_src(c, of_shape(G, (tj_dtype)m->dtype, rank, dim));
+	return true;
+}
+
+static bool matmul_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK];
+	int rank = 0, batch = m->rank > 2 ? m->rank - 2 : 0;
+	if (!m->rank || (m->dtype == TJ_F32 && !G->lib_f32)) return false;
+	if (gen_chance(G, 80)) {
+		if (batch && gen_chance(G, 60))
+			for (int i = 0; i < batch; i++) dim[rank++] = gen_chance(G, 20) ? 1 : m->dim[i];
+		dim[rank++] = m->dim[m->rank - 1];
+		dim[rank++] = between(G, gen_chance(G, 5) ? 0 : 1, 20);
+	} else dim[rank++] = m->dim[m->rank - 1];
+	add_src(c, of_shape(G, (tj_dtype)m->dtype, rank, dim));
+	return true;
+}
+
+static bool embedding_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[3];
+	int rank = (int)gen_below(G, 4);
+	if (m->rank != 2) return false;
+	for (int i = 0; i < rank; i++) dim[i] = m->dim[0] ? between(G, 0, 6) : 0;
+	if (!m->dim[0] && !rank) dim[rank++] = 0;
+	add_src(c, index_of(G, rank, dim, m->dim[0]));
+	return true;
+}
+
+static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m)
+{
+	switch (op) {
+	case IR_matmul: return matmul_operand(G, c, m);
+	case IR_embedding: return embedding_operand(G, c, m);
+	case IR_cross_entropy:
+		if (m->rank != 2 || !m->dim[1]) return false;
+		add_src(c, index_of(G, 1, m->dim, m->dim[1]));
+		return true;
+	default: break;
+	}
+	if (!(ir_ops[op].flags & IR_POINT)) return false;
+	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) != 0));
+	if (!(ir_ops[op].flags & IR_FAULT) && gen_chance(G, 30)) { /* x on the right */
+		c->src[0] = c->src[1];
+		c->src[1] = x;
+	}
+	return true;
+}
+
+static void creation(gen *G, ir_op op, call *c)
+{
+	int64_t step = between(G, 1, 3) * (gen_chance(G, 50) ? 1 : -1), start = between(G, -9, 9);
+	c->nsrc = 0;
+	if (op == IR_one_hot) {
+		int64_t n = between(G, 1, 9), dim[3] = { between(G, 0, 5), between(G, 1, 4), 2 };
+		add_src(c, index_of(G, (int)gen_below(G, 4), dim, n));
+		add_attr(c, n);
+		return;
+	}
+	add_attr(c, any_dtype(G));
+	switch (op) {
+	case IR_arange:
+		add_attr(c, start);
+		add_attr(c, start + step * gen_below(G, 40));
+		add_attr(c, step);
+		break;
+	case IR_eye:
+		add_attr(c, gen_below(G, 9));
+		add_attr(c, gen_below(G, 9));
+		break;
+	default:
+		for (int i = (int)gen_below(G, 4); i > 0; i--) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 9));
+		if (op == IR_full) add_src(c, gen_chance(G, 50) ? gen_number(G, gen_chance(G, 50), false) : gen_input_any(G, any_dtype(G), 0, NULL));
+		else
+			for (int k = 0; k < 2; k++) add_src(c, gen_number(G, true, false));
+	}
+}
+
+static bool norm_operands(gen *G, call *c, const ir_meta *m)
+{
+	double eps = 1e-5;
+	uint64_t bits;
+	if (!m->rank) return false;
+	add_src(c, of_shape(G, (tj_dtype)m->dtype, 1, &m->dim[m->rank - 1]));
+	memcpy(&bits, &eps, sizeof bits);
+	if (!rt_push(&G->num, bits)) abort();
+	return true;
+}
+
+static ir_ref last_number(gen *G) { return ir_num_(G->g, TJ_F64, (int)G->num.n - 1, "gen.c:4"); }
+
+/* The rest of the operands, and the attributes. */
+static bool complete(gen *G, ir_op op, call *c, ir_ref x)
+{
+	ir_meta m = { 0 };
+	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
+	switch ((ir_opclass)ir_ops[op].opclass) {
+	case IR_UNARY: return true;
+	case IR_BINARY: return binary_operand(G, op, c, x, &m);
+	case IR_TERNARY:
+		add_src(c, beside(G, x, false));
+		add_src(c, beside(G, x, false));
+		if (op == IR_where && gen_chance(G, 50)) c->src[0] = of_shape(G, TJ_BOOL, m.rank, m.dim), c->src[1] = x;
+		return true;
+	case IR_CAST: return add_attr(c, any_dtype(G)), true;
+	case IR_SHAPE: return shape_attrs(G, op, c, &m), true;
+	case IR_AXES: return axes_attrs(G, op, c, &m), true;
+	case IR_AXIS: return add_attr(c, op == IR_unsqueeze ? between(G, -m.rank - 1, m.rank) : any_axis(G, m.rank)), true;
+	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
+	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;
+	case IR_LIST: return list_operands(G, op, c, x), true;
+	case IR_REDUCE_: return add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
+	case IR_ARG: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_chance(G, 25) ? TJ_END_DIM : any_axis(G, m.rank)), true;
+	case IR_VAR: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
+	case IR_INDEX: case IR_SCATTER: return index_operands(G, op, c, &m);
+	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
+	case IR_NORM3:
+	case IR_NORM2:
+		if (!norm_operands(G, c, &m)) return false;
+		if (ir_ops[op].nsrc == 4) add_src(c, of_shape(G, (tj_dtype)m.dtype, 1, &m.dim[m.rank - 1]));
+		return add_src(c, last_number(G)), true;
+	case IR_LEAF: return false;
+	}
+	return false;
+}
+
+bool gen_creates(ir_op op)
+{
+	switch ((ir_opclass)ir_ops[op].opclass) {
+	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return true;
+	default: return false;
+	}
+}
+
+ir_ref gen_op(gen *G, ir_op op, ir_ref x)
+{
+	call c = { .nsrc = 1, .src = { x } };
+	ir_meta src[8], out;
+	int64_t n;
+	rt_err err = { 0 };
+	if (!complete(G, op, &c, x)) return IR_NONE;
+	for (int k = 0; k < c.nsrc; k++) src[k] = ir_meta_of(G->g, c.src[k]);
+	if (ir_infer(op, c.nsrc, src, c.nattr, c.attr, &out, NULL, NULL, NULL, &err) != TJ_OK) return IR_NONE;
+	if (!rt_numel(out.rank, out.dim, &n) || (G->most && n > G->most)) return IR_NONE;
+	gen_step s = { .op = op, .nsrc = c.nsrc, .nattr = c.nattr, .result = ir_emit(G->g, op, c.nsrc, c.src, c.nattr, c.attr, "gen.c:5") };
+	memcpy(s.src, c.src, sizeof s.src);
+	memcpy(s.attr, c.attr, sizeof s.attr);
+	if (s.result == IR_NONE || !rt_push(&G->step, s)) abort();
+	return s.result;
+}
+
+/* ---- destinations ---- */
+bool gen_out_new(gen_out *o, const ir_graph *g)
+{
+	*o = (gen_out){ .n = g->out.n, .data = calloc(g->out.n + 1, sizeof *o->data), .bytes = calloc(g->out.n + 1, sizeof *o->bytes) };
+	for (uint32_t i = 0; i < o->n; i++) {
+		o->bytes[i] = ir_numel(g, g->out.v[i]) * (int64_t)tj_dtype_size((tj_dtype)ir_at(g, g->out.v[i])->dtype);
+		size_t all = ((size_t)o->bytes[i] + 3 * MARGIN) / MARGIN * MARGIN;
+		char *p = aligned_alloc(MARGIN, all);
+		if (!p) return false;
+		memset(p, MARGIN_BYTE, all);
+		o->data[i] = p + MARGIN;
+	}
+	return true;
+}
+
+void gen_out_free(gen_out *o)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		if (o->data[i]) free((char *)o->data[i] - MARGIN);
+	free(o->data);
+	free(o->bytes);
+	*o = (gen_out){ 0 };
+}
+
+bool gen_margins_ok(const gen_out *o, uint32_t *which)
+{
+	for (uint32_t i = 0; i < o->n; i++) {
+		const unsigned char *p = o->data[i];
+		for (int k = 1; k <= MARGIN; k++)
+			if (p[-k] != MARGIN_BYTE || (k < MARGIN && p[o->bytes[i] + k - 1] != MARGIN_BYTE)) return *which = i, false;
+	}
+	return true;
+}
+
+/* ---- executors ---- */
+static const void **externals(const gen *G)
+{
+	const void **ext = calloc(G->slot.n + 1, sizeof *ext);
+	for (uint32_t i = 0; ext && i < G->slot.n; i++) ext[i] = G->slot.v[i].data;
+	return ext;
+}
+
+/* An output that is an external seen through strides. */
+static void copy_seen(const gen *G, const rt_out *u, void *dst)
+{
+	const gen_slot *s = &G->slot.v[u->same_ext];
+	size_t size = tj_dtype_size((tj_dtype)s->meta.dtype);
+	int64_t at[TJ_MAX_RANK] = { 0 }, n = 0, o = u->offset;
+	rt_numel(u->rank, u->dim, &n);
+	for (int64_t k = 0; k < n; k++) {
+		memcpy((char *)dst + k * (int64_t)size, (const char *)s->data + o * (int64_t)size, size);
+		for (int i = u->rank - 1; i >= 0; i--) {
+			o += u->stride[i];
+			if (++at[i] < u->dim[i]) break;
+			o -= at[i] * u->stride[i];
+			at[i] = 0;
+		}
+	}
+}
+
+/* Makes the team take even the smallest kernels. */
+static void share_out(rt_exec *x)
+{
+	rt_plan *p = (rt_plan *)x;
+	for (uint32_t i = 0; x->run == rt_plan_run && i < p->nstep; i++) p->step[i].unit_ns = 1e6;
+}
+
+tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
+{
+	rt_exec *x = NULL;
+	lo_opts opts = { .name = "t", .backend = how->backend, .no_fuse = how->no_fuse, .int_div_zero = how->int_div_zero };
+	tj_status st = lo_build(G->g, &opts, &x, err);
+	if (st != TJ_OK) return st;
+	const void **ext = externals(G);
+	rt_pool *pool = rt_pool_new();
+	if (!ext || !pool) abort();
+	if (how->team) share_out(x);
+	rt_run r = { .team = how->team ? rt_team_get(2) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
+	st = x->run(x, &r);
+	for (uint32_t i = 0; st == TJ_OK && i < o->n; i++)
+		if (x->out[i].same_ext >= 0) copy_seen(G, &x->out[i], o->data[i]);
+	rt_exec_unref(x);
+	rt_pool_free(pool);
+	free(ext);
+	return st;
+}
+
+static bool bounded(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	return n->op < IR_OPS && (ir_ops[n->op].flags & IR_LIB) && n->dtype == TJ_F32;
+}
+
+tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err)
+{
+	const void **ext = externals(G), **given = calloc(G->g->node.n + 1, sizeof *given);
+	ir_eval_opts opts = { .int_div_zero = int_div_zero };
+	if (!ext || !given) abort();
+	for (uint32_t i = 0; lib && i < lib->n; i++)
+		if (bounded(G->g, G->g->out.v[i])) given[G->g->out.v[i]] = lib->data[i];
+	tj_status st = ir_eval(G->g, ext, G->num.v, given, o->data, &opts, err);
+	free(ext);
+	free(given);
+	return st;
+}
+
+/* ---- library nodes ---- */
+bool gen_has_lib(const ir_graph *g)
+{
+	for (ir_ref r = 0; r < g->node.n; r++)
+		if (bounded(g, r)) return true;
+	return false;
+}
+
+void gen_keep_lib(gen *G)
+{
+	for (ir_ref r = 0; r < G->g->node.n; r++)
+		if (bounded(G->g, r)) ir_ret(G->g, r);
+}
+
+/* In f64: the product itself and that of the absolute values, on operands as the executor saw them. */
+static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const float *c, char *why, size_t size)
+{
+	ir_graph *g = G->g;
+	uint32_t nout = g->out.n;
+	ir_ref src[2], wide[2], mag[2];
+	ir_meta m = ir_meta_of(g, ir_src(g, ir_at(g, r), 0));
+	for (int k = 0; k < 2; k++) src[k] = ir_src(g, ir_at(g, r), k);
+	for (int k = 0; k < 2; k++) {
+		wide[k] = ir_cast(g, src[k], TJ_F64, NULL);
+		mag[k] = ir_op1(g, IR_abs, wide[k], NULL);
+	}
+	ir_ret(g, ir_op2(g, IR_matmul, wide[0], wide[1], NULL));
+	ir_ret(g, ir_op2(g, IR_matmul, mag[0], mag[1], NULL));
+	if (g->err.code != TJ_OK) abort();
+	gen_out o;
+	rt_err err = { 0 };
+	if (!gen_out_new(&o, g)) abort();
+	bool ok = gen_oracle(G, false, got, &o, &err) == TJ_OK;
+	const double *exact = o.data[nout], *sum = o.data[nout + 1];
+	double k = (double)m.dim[m.rank - 1];
+	for (int64_t i = 0; ok && i < ir_numel(g, r); i++) {
+		if (!(sum[i] < 1e37)) continue; /* overflow and NaN depend on the order */
+		ok = fabs((double)c[i] - exact[i]) <= (k + 2) * 0x1p-24 * sum[i] + (k + 2) * 0x1p-149;
+		if (!ok) snprintf(why, size, "element %lld of the library node is %a, not %a", (long long)i, (double)c[i], exact[i]);
+	}
+	gen_out_free(&o);
+	g->out.n = nout;
+	return ok;
+}
+
+bool gen_lib_ok(gen *G, const gen_out *got, char *why, size_t size)
+{
+	for (uint32_t i = 0; i < got->n; i++)
+		if (bounded(G->g, G->g->out.v[i]) && !lib_node_ok(G, G->g->out.v[i], got, got->data[i], why, size)) return false;
+	return true;
+}
+
+/* ---- comparison ---- */
+bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at)
+{
+	size_t size = tj_dtype_size(t);
+	if (!n || !memcmp(a, b, (size_t)n * size)) return true;
+	for (int64_t i = 0; i < n; i++) {
+		*at = i;
+		if (!memcmp((const char *)a + i * (int64_t)size, (const char *)b + i * (int64_t)size, size)) continue;
+		if (t == TJ_F32 && isnan(((const float *)a)[i]) && isnan(((const float *)b)[i])) continue;
+		if (t == TJ_F64 && isnan(((const double *)a)[i]) && isnan(((const double *)b)[i])) continue;
+		return false;
+	}
+	return true;
+}
+
+void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at)
+{
+	switch (dtype) {
+	case TJ_BOOL: case TJ_U8: rt_putf(t, "%u", ((const uint8_t *)data)[at]); break;
+	case TJ_I32: rt_putf(t, "%d", ((const int32_t *)data)[at]); break;
+	case TJ_I64: rt_putf(t, "%lld", (long long)((const int64_t *)data)[at]); break;
+	case TJ_F32: rt_putf(t, "%a", (double)((const float *)data)[at]); break;
+	case TJ_F64: rt_putf(t, "%a", ((const double *)data)[at]); break;
+	case TJ_DTYPE_COUNT: break;
+	}
+}

@@ -1,0 +1,87 @@
+/* gen: what the op matrix and the fuzzer share. Operands of any layout and content, ops applied to them with random
+ * attributes, a graph run on an executor, results compared with the evaluator's. */
+#ifndef TJ_TEST_GEN_H
+#define TJ_TEST_GEN_H
+
+#include "ir/ir.h"
+#include "lower/lower.h"
+
+typedef enum gen_layout {
+	GEN_ROW, GEN_TRANSPOSED, GEN_STEP2, GEN_NEGATIVE, GEN_OFFSET1, GEN_EXPANDED, GEN_ODD1, GEN_LAYOUTS
+} gen_layout;
+extern const char *const gen_layout_name[GEN_LAYOUTS];
+
+/* What an operand holds. GEN_FIRST, GEN_LAST: one special value, at the first or last element. */
+typedef enum gen_content {
+	GEN_PLAIN, GEN_SPECIAL, GEN_FIRST, GEN_LAST, GEN_NEGZERO, GEN_INTS, GEN_CONTENTS, GEN_NONZERO, GEN_INDEX
+} gen_content;
+
+typedef struct gen_slot { /* an external */
+	ir_meta meta;
+	int64_t stride[TJ_MAX_RANK];
+	void *data;           /* element 0 of the view */
+	void *map;            /* ends at a page that cannot be read, so that reads beyond the end are found */
+	size_t mapped;
+	bool special;
+} gen_slot;
+
+typedef struct gen_step { /* an op as it was asked for: what a body would call */
+	ir_op op;
+	int nsrc, nattr;
+	ir_ref src[8];
+	int64_t attr[3 * TJ_MAX_RANK];
+	ir_ref result;
+} gen_step;
+
+typedef struct gen {
+	ir_graph *g;
+	uint64_t rng;
+	rt_vec(gen_slot) slot;
+	rt_vec(uint64_t) num;
+	rt_vec(gen_step) step;
+	int layout, content;  /* of new operands; -1: any */
+	int64_t most;         /* elements of a result; 0: no limit */
+	bool lib_f32;         /* f32 matmul may be asked for */
+	bool numbers;         /* operands may be run-time numbers and constants */
+	rt_vec(ir_ref) value; /* what operands may be chosen from; empty: always new ones */
+} gen;
+
+uint64_t gen_next(gen *G);
+int64_t gen_below(gen *G, int64_t n);                 /* 0 <= r < n */
+bool gen_chance(gen *G, int percent);
+void gen_init(gen *G, ir_graph *g, uint64_t seed);
+void gen_free(gen *G);
+
+/* A new external. lo..hi: of GEN_INDEX. */
+ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi);
+ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
+ir_ref gen_number(gen *G, bool integer, bool nonzero);
+/* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */
+ir_ref gen_op(gen *G, ir_op op, ir_ref x);
+bool gen_creates(ir_op op); /* has no operand to speak of: x is ignored */
+
+/* ---- running ---- */
+typedef struct gen_out { /* destinations of a graph's outputs, margins around each */
+	uint32_t n;
+	void **data;
+	int64_t *bytes;
+} gen_out;
+bool gen_out_new(gen_out *o, const ir_graph *g);
+void gen_out_free(gen_out *o);
+bool gen_margins_ok(const gen_out *o, uint32_t *which);
+
+typedef struct gen_how {
+	const lo_backend *backend; /* NULL: the evaluator's plan */
+	bool no_fuse, int_div_zero, team;
+} gen_how;
+tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);
+/* The evaluator. With lib, library nodes that are outputs are taken from there. */
+tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err);
+bool gen_has_lib(const ir_graph *g);                /* f32 matmul: bounded, not exact */
+void gen_keep_lib(gen *G);                          /* makes such nodes outputs */
+/* False: element `at` differs by more than the bound of a sum of k products. */
+bool gen_lib_ok(gen *G, const gen_out *got, char *why, size_t size);
+bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at); /* NaNs as one */
+void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at);
+
+#endif

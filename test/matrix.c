@@ -1,0 +1,507 @@
+/* matrix: every op of ir/ops.def x dtype x shape x layout x executor, against the evaluator, bit for bit.
+ *
+ *   matrix [-w 512|256|128|all] [-f] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
+ *
+ * The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
+ * evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists what is known to
+ * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. */
+#include "test/gen.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_DIM = 6, CHUNK = 160, WORKERS = 2, PATIENCE_S = 180 };
+
+/* ---- shapes ---- */
+typedef struct shape { int rank; int64_t dim[MAX_DIM]; bool reductions; } shape;
+static const shape shapes[] = {
+	{ 0, { 0 }, false }, { 1, { 0 }, false }, { 2, { 0, 3 }, false }, { 1, { 1 }, false }, { 2, { 1, 1 }, false }, { 1, { 7 }, false },
+	{ 1, { 33 }, false }, { 2, { 3, 5 }, false }, { 3, { 2, 3, 4 }, false }, { 1, { 65 }, false }, { 2, { 16, 129 }, false },
+	{ 2, { 5, 1 }, false }, { 3, { 1, 17, 1 }, false }, { 4, { 2, 0, 3, 2 }, false }, { 5, { 2, 1, 3, 2, 9 }, false }, { 2, { 64, 64 }, false },
+	{ 1, { 16 }, false }, { 2, { 40, 3 }, false }, { 3, { 2, 1, 64 }, false }, { 6, { 2, 3, 1, 2, 2, 3 }, false },
+	{ 1, { 127 }, true }, { 1, { 128 }, true }, { 1, { 129 }, true }, { 1, { 2048 }, true }, { 1, { 2049 }, true }, { 2, { 3, 5000 }, true },
+	{ 2, { 700, 9 }, true }, { 3, { 33, 7, 65 }, true }, { 1, { 70001 }, true }, { 2, { 32, 2 }, true }, { 2, { 33, 2 }, true }, { 3, { 3, 200, 3 }, true },
+};
+
+static bool for_op(const shape *s, ir_op op)
+{
+	bool long_ones = (ir_ops[op].flags & IR_REDUCE) || op == IR_mean || op == IR_var || op == IR_softmax || op == IR_log_softmax ||
+	                 op == IR_layer_norm || op == IR_rms_norm;
+	return !s->reductions || long_ones;
+}
+
+/* ---- cases ---- */
+typedef struct kase { /* one output */
+	ir_op op;
+	tj_dtype dtype;
+	int shape, layout;
+	gen_content content;
+	int variant;
+	int fault;          /* 0: none; else 1 + where the bad value goes */
+	char name[96];
+} kase;
+typedef rt_vec(kase) kases;
+
+static struct {
+	int width[3], nwidth;
+	bool quiet, full;
+	uint64_t seed;
+	regex_t re;
+	bool filtered;
+	const lo_backend *llvm;
+	char **expect;
+	int nexpect;
+} opt;
+
+static const char *const content_name[GEN_CONTENTS] = { "plain", "special", "first", "last", "negzero", "ints" };
+
+static void name_case(kase *k)
+{
+	rt_text t = { 0 };
+	const shape *s = &shapes[k->shape];
+	rt_putf(&t, "%s %s [", ir_ops[k->op].name, tj_dtype_name(k->dtype));
+	for (int i = 0; i < s->rank; i++) rt_putf(&t, "%s%lld", i ? "," : "", (long long)s->dim[i]);
+	rt_putf(&t, "] %s %s", gen_layout_name[k->layout], content_name[k->content]);
+	if (k->variant) rt_putf(&t, " %d", k->variant);
+	if (k->fault) rt_putf(&t, " fault%d", k->fault);
+	snprintf(k->name, sizeof k->name, "%s", rt_str(&t));
+	rt_text_free(&t);
+}
+
+static void add_case(kases *list, kase k)
+{
+	name_case(&k);
+	if (opt.filtered && regexec(&opt.re, k.name, 0, NULL, 0) != 0) return;
+	if (!rt_push(list, k)) abort();
+}
+
+static gen_content content_for(ir_op op, int64_t n, int turn)
+{
+	static const gen_content reduced[] = { GEN_PLAIN, GEN_FIRST, GEN_LAST, GEN_NEGZERO, GEN_SPECIAL, GEN_PLAIN };
+	if (ir_ops[op].flags & IR_LIB) return turn % 2 ? GEN_INTS : GEN_PLAIN;
+	if (ir_ops[op].flags & (IR_REDUCE | IR_COMPOSITE)) return reduced[turn % (int)RT_COUNT(reduced)];
+	return n >= 64 ? GEN_SPECIAL : turn % 3 == 2 ? GEN_PLAIN : GEN_SPECIAL;
+}
+
+/* A layout for each shape, another one for each dtype and op; -f: all of them. */
+static void cases_of(ir_op op, kases *list)
+{
+	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
+		for (int s = 0; s < (int)RT_COUNT(shapes); s++) {
+			int64_t n = 0;
+			rt_numel(shapes[s].rank, shapes[s].dim, &n);
+			if (!for_op(&shapes[s], op) || (gen_creates(op) && s > 5)) continue;
+			for (int l = 0; l < GEN_LAYOUTS; l++) {
+				if (!opt.full && l != (s + t + (int)op + (int)opt.seed) % GEN_LAYOUTS) continue;
+				add_case(list, (kase){ .op = op, .dtype = (tj_dtype)t, .shape = s, .layout = l, .content = content_for(op, n, s + t + l) });
+			}
+		}
+}
+
+/* What must be refused: index out of range, integer division by zero. Each is a graph of its own. */
+static void faults_of(ir_op op, kases *list)
+{
+	static const int sizes[] = { 0, 3, 5, 6, 7, 10 };
+	bool divides = ir_ops[op].flags & IR_POINT;
+	if (!(ir_ops[op].flags & IR_FAULT)) return;
+	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
+		for (int s = 0; s < (int)RT_COUNT(sizes); s++) {
+			if (divides && rt_is_float((tj_dtype)t)) continue;
+			if (!opt.full && !divides && t != TJ_F32 && t != TJ_I64) continue;
+			for (int where = 1; where <= 3; where++)
+				if (opt.full || (where + s + t) % 2)
+					add_case(list, (kase){ .op = op, .dtype = (tj_dtype)t, .shape = sizes[s], .layout = (s + t) % 2 ? GEN_ROW : GEN_STEP2,
+					                       .content = GEN_PLAIN, .fault = where });
+		}
+}
+
+/* ---- making the output of a case ---- */
+static ir_ref apply(gen *G, const kase *k)
+{
+	const shape *s = &shapes[k->shape];
+	int64_t dim[MAX_DIM];
+	memcpy(dim, s->dim, sizeof dim);
+	G->rng = rt_hash(k->name, strlen(k->name), opt.seed);
+	G->layout = k->layout;
+	G->content = k->content;
+	for (int tries = 0; tries < 8; tries++) {
+		if (tries >= 2 && k->op == IR_expand && s->rank) dim[gen_below(G, s->rank)] = 1; /* something to expand */
+		ir_ref x = gen_creates(k->op) ? IR_NONE : gen_input_any(G, k->dtype, s->rank, dim), r = gen_op(G, k->op, x);
+		if (r != IR_NONE) return r;
+	}
+	return IR_NONE;
+}
+
+/* ---- verdicts ---- */
+typedef struct tally { int passed, failed; uint8_t ran[IR_OPS]; } tally;
+typedef struct report { tally t; rt_text text; } report;
+
+static bool expected(const char *name)
+{
+	for (int i = 0; i < opt.nexpect; i++)
+		if (!strncmp(opt.expect[i], name, strlen(opt.expect[i]))) return true;
+	return false;
+}
+
+RT_PRINTF(5, 6)
+static void verdict(report *rep, const kase *k, const char *where, bool ok, const char *fmt, ...)
+{
+	char name[160], why[400];
+	va_list ap;
+	snprintf(name, sizeof name, "%s %s", k->name, where);
+	bool known = expected(name);
+	rep->t.ran[k->op] = 1;
+	if (ok != known) {
+		rep->t.passed++;
+		return;
+	}
+	rep->t.failed++;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	rt_putf(&rep->text, "FAIL %s: %s\n", name, known ? "passes, but is listed in test/matrix.expect" : why);
+}
+
+/* ---- one graph of cases on one executor ---- */
+typedef struct executor { char name[24]; gen_how how; int width; } executor;
+
+static executor executor_at(int i)
+{
+	executor e = { .name = "eval" };
+	if (i == 0) return e;
+	e.width = opt.width[i - 1];
+	snprintf(e.name, sizeof e.name, "llvm%d", e.width);
+	e.how.backend = opt.llvm;
+	return e;
+}
+
+static int executors(void) { return 1 + (opt.llvm ? opt.nwidth : 0); }
+
+static void use_width(int width)
+{
+	char s[16];
+	snprintf(s, sizeof s, "%d", width);
+	if (width) setenv("TJ_CPU", s, 1);
+}
+
+static void compare(gen *G, const kase *k, uint32_t out, const gen_out *want, const gen_out *got, const char *where, report *rep)
+{
+	ir_ref r = G->g->out.v[out];
+	tj_dtype t = (tj_dtype)ir_at(G->g, r)->dtype;
+	int64_t at = 0;
+	rt_text a = { 0 }, b = { 0 };
+	bool ok = gen_same(t, want->data[out], got->data[out], ir_numel(G->g, r), &at);
+	if (!ok) {
+		gen_put_element(&a, t, got->data[out], at);
+		gen_put_element(&b, t, want->data[out], at);
+	}
+	verdict(rep, k, where, ok, "element %lld is %s, the evaluator has %s", (long long)at, rt_str(&a), rt_str(&b));
+	rt_text_free(&a);
+	rt_text_free(&b);
+}
+
+static void run_on(gen *G, const kase *k, const uint32_t *out, uint32_t n, const executor *e, report *rep)
+{
+	gen_out got, want;
+	rt_err err = { 0 };
+	char why[200] = "";
+	uint32_t bad = UINT32_MAX;
+	use_width(e->width);
+	if (!gen_out_new(&got, G->g) || !gen_out_new(&want, G->g)) abort();
+	tj_status st = gen_run(G, &e->how, &got, &err);
+	if (st == TJ_OK && (st = gen_oracle(G, false, &got, &want, &err)) != TJ_OK) snprintf(why, sizeof why, "evaluator: ");
+	if (st == TJ_OK) gen_margins_ok(&got, &bad);
+	for (uint32_t i = 0; i < n; i++) {
+		if (out[i] == UINT32_MAX) continue;
+		if (st != TJ_OK) verdict(rep, &k[i], e->name, false, "%s%s: %s", why, err.op ? err.op : "?", err.message);
+		else if (out[i] == bad) verdict(rep, &k[i], e->name, false, "writes outside of its destination");
+		else compare(G, &k[i], out[i], &want, &got, e->name, rep);
+	}
+	if (st == TJ_OK && n && !gen_lib_ok(G, &got, why, sizeof why)) verdict(rep, &k[0], e->name, false, "in this group: %s", why);
+	gen_out_free(&got);
+	gen_out_free(&want);
+}
+
+/* A graph whose compilation fails as a whole is halved. */
+static void run_group(const kase *k, uint32_t n, report *rep);
+
+static bool builds(gen *G)
+{
+	rt_err err = { 0 };
+	lo_opts o = { .name = "t", .backend = opt.llvm };
+	rt_exec *x = NULL;
+	if (!opt.llvm) return true;
+	tj_status st = lo_build(G->g, &o, &x, &err);
+	if (x) rt_exec_unref(x);
+	return st == TJ_OK;
+}
+
+static void run_group(const kase *k, uint32_t n, report *rep)
+{
+	gen G;
+	ir_graph g;
+	uint32_t *out = calloc(n, sizeof *out), used = 0;
+	gen_init(&G, &g, 1);
+	for (uint32_t i = 0; i < n; i++) {
+		ir_ref r = apply(&G, &k[i]);
+		out[i] = r == IR_NONE ? UINT32_MAX : g.out.n;
+		used += r != IR_NONE;
+		if (r != IR_NONE && !ir_ret(&g, r)) abort();
+	}
+	gen_keep_lib(&G);
+	bool halve = used && n > 1 && !builds(&G);
+	for (int e = 0; used && !halve && e < executors(); e++) {
+		executor x = executor_at(e);
+		run_on(&G, k, out, n, &x, rep);
+	}
+	gen_free(&G);
+	free(out);
+	if (!halve) return;
+	run_group(k, n / 2, rep);
+	run_group(k + n / 2, n - n / 2, rep);
+}
+
+/* ---- faults ---- */
+static int index_operand(ir_op op) { return op == IR_one_hot ? 0 : 1; }
+
+/* Puts a bad value into the operand that is checked; false: it has no elements. */
+static bool spoil(gen *G, const kase *k)
+{
+	const gen_step *s = &G->step.v[G->step.n - 1];
+	bool divides = ir_ops[k->op].flags & IR_POINT;
+	const ir_node *n = ir_at(G->g, s->src[divides ? 1 : index_operand(k->op)]);
+	int64_t numel = 0, at = 0;
+	if (n->op != IR_input) return false;
+	gen_slot *x = &G->slot.v[ir_attr(G->g, n)[0]];
+	rt_numel(x->meta.rank, x->meta.dim, &numel);
+	if (!numel || rt_is_float((tj_dtype)x->meta.dtype)) return false;
+	if (k->fault == 2)
+		for (int i = 0; i < x->meta.rank; i++) at += (x->meta.dim[i] - 1) * x->stride[i]; /* the last element */
+	int64_t v = divides ? 0 : k->fault == 1 ? -1 : k->fault == 2 ? 100000 : INT32_MIN;
+	if (x->meta.dtype == TJ_I64) ((int64_t *)x->data)[at] = v;
+	else if (x->meta.dtype == TJ_I32) ((int32_t *)x->data)[at] = (int32_t)v;
+	else ((uint8_t *)x->data)[at] = 0;
+	return true;
+}
+
+static void run_fault(const kase *k, report *rep)
+{
+	gen G;
+	ir_graph g;
+	gen_out want, got;
+	gen_init(&G, &g, 1);
+	G.numbers = false;
+	ir_ref r = apply(&G, k);
+	if (r == IR_NONE || ir_numel(&g, r) == 0 || !spoil(&G, k) || !ir_ret(&g, r)) {
+		gen_free(&G);
+		return;
+	}
+	for (int zero = 0; zero <= (ir_ops[k->op].flags & IR_POINT ? 1 : 0); zero++)
+		for (int e = 0; e < executors(); e++) {
+			executor x = executor_at(e);
+			rt_err a = { 0 }, b = { 0 };
+			x.how.int_div_zero = zero;
+			use_width(x.width);
+			if (!gen_out_new(&got, &g) || !gen_out_new(&want, &g)) abort();
+			tj_status st = gen_oracle(&G, zero, NULL, &want, &a), su = gen_run(&G, &x.how, &got, &b);
+			bool site = !b.site || !a.site || !strcmp(a.site, b.site), op = !a.op || !b.op || !strcmp(a.op, b.op);
+			if (st != su) verdict(rep, k, x.name, false, "\"%s\" %s, the evaluator has \"%s\"", tj_strerror(su), b.message, tj_strerror(st));
+			else if (st != TJ_OK) verdict(rep, k, x.name, site && op, "%s at %s, the evaluator has %s at %s", b.op, b.site, a.op, a.site);
+			else compare(&G, k, 0, &want, &got, x.name, rep);
+			gen_out_free(&got);
+			gen_out_free(&want);
+		}
+	gen_free(&G);
+}
+
+/* ---- processes ---- */
+typedef struct work { const kase *k; uint32_t n; bool faults; pid_t pid; int fd; } work;
+
+static void child(const work *w)
+{
+	report rep = { 0 };
+	alarm(PATIENCE_S);
+	if (w->faults)
+		for (uint32_t i = 0; i < w->n; i++) run_fault(&w->k[i], &rep);
+	else run_group(w->k, w->n, &rep);
+	FILE *f = fdopen(w->fd, "wb");
+	if (!f || fwrite(&rep.t, sizeof rep.t, 1, f) != 1 || fputs(rt_str(&rep.text), f) < 0 || fclose(f)) _exit(3);
+	_exit(0);
+}
+
+static void start(work *w)
+{
+	fflush(stdout);
+	w->fd = memfd_create("matrix", 0);
+	w->pid = fork();
+	if (w->fd < 0 || w->pid < 0) {
+		perror("matrix");
+		exit(2);
+	}
+	if (!w->pid) child(w);
+}
+
+static bool collect(work *w, int status, tally *all)
+{
+	tally t;
+	char buf[4096];
+	ssize_t n;
+	bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && pread(w->fd, &t, sizeof t, 0) == (ssize_t)sizeof t;
+	lseek(w->fd, sizeof t, SEEK_SET);
+	while (ok && (n = read(w->fd, buf, sizeof buf)) > 0) fwrite(buf, 1, (size_t)n, stdout);
+	close(w->fd);
+	w->pid = 0;
+	if (!ok) return false;
+	all->passed += t.passed;
+	all->failed += t.failed;
+	for (int i = 0; i < IR_OPS; i++) all->ran[i] |= t.ran[i];
+	return true;
+}
+
+/* After a crash: halves, until the case is known. */
+static void bisect(work w, int status, tally *all)
+{
+	if (w.n == 1) {
+		report rep = { 0 };
+		const char *how = WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)) : "exits";
+		verdict(&rep, w.k, "any", false, "%s", how);
+		fputs(rt_str(&rep.text), stdout);
+		all->passed += rep.t.passed;
+		all->failed += rep.t.failed;
+		all->ran[w.k->op] = 1;
+		rt_text_free(&rep.text);
+		return;
+	}
+	work half[2] = { { w.k, w.n / 2, w.faults, 0, -1 }, { w.k + w.n / 2, w.n - w.n / 2, w.faults, 0, -1 } };
+	for (int i = 0; i < 2; i++) {
+		int st = 0;
+		start(&half[i]);
+		waitpid(half[i].pid, &st, 0);
+		if (!collect(&half[i], st, all)) bisect(half[i], st, all);
+	}
+}
+
+static void finish_one(work *w, tally *all)
+{
+	int status = 0;
+	pid_t pid = wait(&status);
+	for (int i = 0; i < WORKERS; i++)
+		if (w[i].pid == pid && pid > 0 && !collect(&w[i], status, all)) bisect(w[i], status, all);
+}
+
+static void submit(work *pool, work w, tally *all)
+{
+	for (;;) {
+		for (int i = 0; i < WORKERS; i++)
+			if (!pool[i].pid) {
+				pool[i] = w;
+				start(&pool[i]);
+				return;
+			}
+		finish_one(pool, all);
+	}
+}
+
+static void progress(int op, const tally *all)
+{
+	if (!opt.quiet && isatty(1)) printf("\r%3d/%d  %-16s %6d passed, %d failed  ", op + 1, IR_OPS, ir_ops[op].name, all->passed, all->failed);
+	if (!opt.quiet && isatty(1)) fflush(stdout);
+}
+
+static void run_all(tally *all)
+{
+	work pool[WORKERS] = { { 0 } };
+	kases list[2][IR_OPS];
+	memset(list, 0, sizeof list);
+	for (int op = 0; op < IR_OPS; op++) {
+		cases_of((ir_op)op, &list[0][op]);
+		faults_of((ir_op)op, &list[1][op]);
+		for (int f = 0; f < 2; f++)
+			for (uint32_t at = 0; at < list[f][op].n; at += CHUNK) {
+				uint32_t left = list[f][op].n - at;
+				submit(pool, (work){ list[f][op].v + at, left < CHUNK ? left : CHUNK, f == 1, 0, -1 }, all);
+			}
+		progress(op, all);
+	}
+	for (int i = 0; i < WORKERS; i++)
+		while (pool[i].pid) finish_one(pool, all);
+	for (int op = 0; op < IR_OPS; op++) {
+		rt_vec_free(&list[0][op]);
+		rt_vec_free(&list[1][op]);
+	}
+	if (!opt.quiet && isatty(1)) printf("\r%60s\r", "");
+	for (int op = 0; op < IR_OPS && !opt.filtered; op++)
+		if (!all->ran[op]) {
+			printf("FAIL %s: no case runs it\n", ir_ops[op].name);
+			all->failed++;
+		}
+}
+
+/* ---- options ---- */
+static void read_expected(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[256];
+	while (f && fgets(line, sizeof line, f)) {
+		line[strcspn(line, "#\n")] = 0;
+		size_t n = strlen(line);
+		while (n && line[n - 1] == ' ') line[--n] = 0;
+		if (!n) continue;
+		opt.expect = realloc(opt.expect, sizeof *opt.expect * (size_t)(opt.nexpect + 1));
+		if (!opt.expect || !(opt.expect[opt.nexpect++] = strdup(line))) abort();
+	}
+	if (f) fclose(f);
+}
+
+/* Without -w: one width, another one every day. */
+static void widths(const char *s)
+{
+	static const int all[] = { 512, 256, 128 };
+	opt.nwidth = 0;
+	if (s && !strcmp(s, "all")) {
+		memcpy(opt.width, all, sizeof all);
+		opt.nwidth = 3;
+	} else opt.width[opt.nwidth++] = s ? atoi(s) : all[time(NULL) / 86400 % 3];
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: matrix [-w 512|256|128|all] [-f] [-q] [-s seed] [REGEX]\n"
+	                "  -f  every layout for every shape     -e  only the evaluator's plans\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *w = NULL, *why = "not asked for";
+	bool only_eval = false;
+	int o;
+	while ((o = getopt(argc, argv, "w:s:fqe")) != -1) {
+		if (o == 'w') w = optarg;
+		else if (o == 's') opt.seed = strtoull(optarg, NULL, 0);
+		else if (o == 'f') opt.full = true;
+		else if (o == 'q') opt.quiet = true;
+		else if (o == 'e') only_eval = true;
+		else return usage();
+	}
+	widths(w);
+	if (optind < argc) {
+		opt.filtered = true;
+		if (regcomp(&opt.re, argv[optind], REG_EXTENDED | REG_NOSUB)) return usage();
+	}
+	read_expected("test/matrix.expect");
+	if (!only_eval && !(opt.llvm = lo_backend_find("llvm", &why))) {
+		printf("FAIL no back end: %s\n0 passed, 1 failed, 0 skipped\n", why);
+		return 1;
+	}
+	tally all = { 0 };
+	run_all(&all);
+	printf("%d passed, %d failed, 0 skipped\n", all.passed, all.failed);
+	return all.failed != 0;
+}

@@ -158,12 +158,12 @@ static void assemble(const cg *c, rt_text *out)
 {
 	rt_putf(out, "define void @\"%s\"(ptr %%a, i64 %%begin, i64 %%end) #0 {\nentry:\n", c->k->name);
 	rt_puts(out, rt_str(&c->entry));
-	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %end\n\nunit:\n");
+	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %done\n\nunit:\n");
 	rt_puts(out, "  %u = phi i64 [ %begin, %entry ], [ %u.next, %next ]\n");
 	rt_puts(out, rt_str(&c->unit));
 	rt_puts(out, rt_str(&c->body));
 	rt_puts(out, "  br label %next\n\nnext:\n  %u.next = add i64 %u, 1\n  %u.more = icmp slt i64 %u.next, %end\n");
-	rt_puts(out, "  br i1 %u.more, label %unit, label %end\n\nend:\n  ret void\n}\n\n");
+	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n  ret void\n}\n\n");
 }
 
 static bool prepare(cg *c)

@@ -166,7 +166,7 @@ static bool sort(lo_low *L)
 		rt_fail(L->err, TJ_ERR_COMPILE, "lower", "steps depend on each other in a circle");
 		return false;
 	}
-	memcpy(L->step.v, sorted, sizeof *sorted * n);
+	if (n) memcpy(L->step.v, sorted, sizeof *sorted * n);
 	return true;
 }
 

@@ -25,6 +25,7 @@ static I wrap(tj_dtype t, uint64_t v)
 static int width(tj_dtype t) { return t == TJ_BOOL ? 1 : t == TJ_U8 ? 8 : t == TJ_I32 ? 32 : 64; }
 static I truth_value(bool b) { return (I){ b, TJ_BOOL }; }
 
+#define DTYPE(a) ((a).t)
 #define IS_BOOL(a) ((a).t == TJ_BOOL)
 #define IS_SIGNED(a) ((a).t == TJ_I32 || (a).t == TJ_I64)
 #define WIDTH(a) width((a).t)

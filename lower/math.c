@@ -31,6 +31,7 @@ static I constant(lo_kernel *k, tj_dtype t, int64_t c)
 }
 
 /* ---- the primitives ---- */
+#define DTYPE(a) ((a).t)
 #define IS_BOOL(a) ((a).t == TJ_BOOL)
 #define IS_SIGNED(a) ((a).t == TJ_I32 || (a).t == TJ_I64)
 #define WIDTH(a) width((a).t)

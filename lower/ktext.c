@@ -156,7 +156,7 @@ static bool accept(parser *p, const char *s)
 {
 	size_t n = strlen(s);
 	blanks(p);
-	if (strncmp(p->at, s, n) != 0 || (isalpha((unsigned char)s[n - 1]) && isalnum((unsigned char)p->at[n]))) return false;
+	if (strncmp(p->at, s, n) != 0 || (n > 1 && isalpha((unsigned char)s[n - 1]) && isalnum((unsigned char)p->at[n]))) return false;
 	p->at += n;
 	blanks(p);
 	return true;

@@ -1,0 +1,785 @@
+/* codegen: kernels as text, compiled at each vector width and compared, bit for bit, with a plain interpreter of the
+ * kernel IR. Buffers end where a page ends that may not be touched. */
+#include "lower/lower.h"
+#include "runtime/alloc.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+/* ---- a plain interpreter ---- */
+typedef union value { int64_t i; float f; double d; } value;
+
+typedef struct machine {
+	const lo_kernel *k;
+	const rt_kargs *a;
+	int64_t d[LO_MAXDIM], r;
+	value *val;
+	void **row; /* of each reduction: what it has seen */
+} machine;
+
+static value load_value(tj_dtype t, const void *p, int64_t at)
+{
+	value v = { 0 };
+	switch (t) {
+	case TJ_BOOL: v.i = ((const uint8_t *)p)[at] != 0; break;
+	case TJ_U8: v.i = ((const uint8_t *)p)[at]; break;
+	case TJ_I32: v.i = ((const int32_t *)p)[at]; break;
+	case TJ_I64: v.i = ((const int64_t *)p)[at]; break;
+	case TJ_F32: v.f = ((const float *)p)[at]; break;
+	case TJ_F64: v.d = ((const double *)p)[at]; break;
+	case TJ_DTYPE_COUNT: break;
+	}
+	return v;
+}
+
+static void store_value(tj_dtype t, void *p, int64_t at, value v)
+{
+	switch (t) {
+	case TJ_BOOL: ((uint8_t *)p)[at] = v.i != 0; break;
+	case TJ_U8: ((uint8_t *)p)[at] = (uint8_t)v.i; break;
+	case TJ_I32: ((int32_t *)p)[at] = (int32_t)v.i; break;
+	case TJ_I64: ((int64_t *)p)[at] = v.i; break;
+	case TJ_F32: ((float *)p)[at] = v.f; break;
+	case TJ_F64: ((double *)p)[at] = v.d; break;
+	case TJ_DTYPE_COUNT: break;
+	}
+}
+
+static int bits_of(tj_dtype t) { return t == TJ_BOOL ? 1 : (int)(8 * tj_dtype_size(t)); }
+
+/* An integer as its dtype holds it. */
+static int64_t wrap(tj_dtype t, int64_t v)
+{
+	return t == TJ_BOOL ? v & 1 : t == TJ_U8 ? (uint8_t)v : t == TJ_I32 ? (int32_t)(uint32_t)(uint64_t)v : v;
+}
+
+#define FLOAT_OPS(x, S)                                                                        \
+	case LO_ADD: r.x = a.x + b.x; return r;                                                    \
+	case LO_SUB: r.x = a.x - b.x; return r;                                                    \
+	case LO_MUL: r.x = a.x * b.x; return r;                                                    \
+	case LO_DIV: r.x = a.x / b.x; return r;                                                    \
+	case LO_NEG: r.x = -a.x; return r;                                                         \
+	case LO_ABS: r.x = fabs##S(a.x); return r;                                                 \
+	case LO_SQRT: r.x = sqrt##S(a.x); return r;                                                \
+	case LO_FMA: r.x = fma##S(a.x, b.x, c.x); return r;                                        \
+	case LO_FLOOR: r.x = floor##S(a.x); return r;                                              \
+	case LO_CEIL: r.x = ceil##S(a.x); return r;                                                \
+	case LO_RINT: r.x = nearbyint##S(a.x); return r;                                           \
+	case LO_TRUNC: r.x = trunc##S(a.x); return r;                                              \
+	case LO_EQ: r.i = a.x == b.x; return r;                                                    \
+	case LO_NE: r.i = a.x != b.x; return r;                                                    \
+	case LO_LT: r.i = a.x < b.x; return r;                                                     \
+	case LO_LE: r.i = a.x <= b.x; return r;                                                    \
+	case LO_GT: r.i = a.x > b.x; return r;                                                     \
+	case LO_GE: r.i = a.x >= b.x; return r;                                                    \
+	default: fail(); return r;
+
+static value float_op(lo_op op, value a, value b, value c)
+{
+	value r = { 0 };
+	switch (op) { FLOAT_OPS(f, f) }
+}
+static value double_op(lo_op op, value a, value b, value c)
+{
+	value r = { 0 };
+	switch (op) { FLOAT_OPS(d, ) }
+}
+
+static value int_op(lo_op op, tj_dtype t, value va, value vb)
+{
+	int64_t a = va.i, b = vb.i, mask = (int64_t)(~(uint64_t)0 >> (64 - bits_of(t)));
+	uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
+	value r = { 0 };
+	switch (op) {
+	case LO_ADD: r.i = wrap(t, (int64_t)(ua + ub)); break;
+	case LO_SUB: r.i = wrap(t, (int64_t)(ua - ub)); break;
+	case LO_MUL: r.i = wrap(t, (int64_t)(ua * ub)); break;
+	case LO_DIV: r.i = a / b; break;
+	case LO_REM: r.i = a % b; break;
+	case LO_NEG: r.i = wrap(t, (int64_t)(0 - ua)); break;
+	case LO_AND: r.i = a & b; break;
+	case LO_OR: r.i = a | b; break;
+	case LO_XOR: r.i = a ^ b; break;
+	case LO_SHL: r.i = wrap(t, (int64_t)(ua << b)); break;
+	case LO_LSHR: r.i = wrap(t, (int64_t)((ua & (uint64_t)mask) >> b)); break;
+	case LO_ASHR: r.i = t == TJ_U8 ? (uint8_t)((int8_t)a >> b) : a >> b; break;
+	case LO_EQ: r.i = a == b; break;
+	case LO_NE: r.i = a != b; break;
+	case LO_LT: r.i = a < b; break;
+	case LO_LE: r.i = a <= b; break;
+	case LO_GT: r.i = a > b; break;
+	case LO_GE: r.i = a >= b; break;
+	default: fail();
+	}
+	return r;
+}
+
+static value convert(value v, tj_dtype from, tj_dtype to)
+{
+	value r = { 0 };
+	if (from == TJ_F32 && to == TJ_F64) r.d = (double)v.f;
+	else if (from == TJ_F64 && to == TJ_F32) r.f = (float)v.d;
+	else if (from == to) r = v;
+	else if (rt_is_float(from)) {
+		double d = from == TJ_F32 ? (double)v.f : v.d;
+		r.i = to == TJ_BOOL ? d != 0 : (int64_t)d;
+	} else if (to == TJ_F32) r.f = (float)v.i;
+	else if (to == TJ_F64) r.d = (double)v.i;
+	else r.i = to == TJ_BOOL ? v.i != 0 : wrap(to, v.i);
+	return r;
+}
+
+static value bitcast(value v, tj_dtype to)
+{
+	uint32_t u;
+	if (to == TJ_I32) {
+		memcpy(&u, &v.f, sizeof u);
+		v.i = (int32_t)u;
+	} else if (to == TJ_F32) {
+		u = (uint32_t)v.i;
+		memcpy(&v.f, &u, sizeof u);
+	}
+	return v;
+}
+
+static int64_t address(const machine *m, const lo_ins *in)
+{
+	const lo_index *x = &m->k->index.v[in->index];
+	int64_t at = x->offset + x->rcoef * m->r;
+	for (int i = 0; i < m->k->ndim; i++) at += x->coef[i] * m->d[i];
+	return in->dyn == LO_NOREF ? at : at + m->val[in->dyn].i * in->dyn_stride;
+}
+
+static void *memory(const machine *m, const lo_ins *in)
+{
+	const lo_buf *b = &m->k->buf.v[in->buf];
+	return b->role == LO_SCRATCH ? (char *)m->a->scratch + b->scratch_offset : m->a->buf[in->buf];
+}
+
+static void step(machine *m, uint32_t i)
+{
+	const lo_ins *in = &m->k->ins.v[i];
+	tj_dtype t = (tj_dtype)in->dtype, st = in->nsrc ? (tj_dtype)m->k->ins.v[in->src[0]].dtype : t;
+	value *out = &m->val[i], a = { 0 }, b = { 0 }, c = { 0 };
+	if (in->nsrc > 0) a = m->val[in->src[0]];
+	if (in->nsrc > 1) b = m->val[in->src[1]];
+	if (in->nsrc > 2) c = m->val[in->src[2]];
+	switch (in->op) {
+	case LO_CONST: out->i = in->imm; break;
+	case LO_NUM: out->i = (int64_t)m->a->num[in->imm]; break;
+	case LO_INDEX: out->i = in->imm == LO_R ? m->r : m->d[in->imm]; break;
+	case LO_LOAD: *out = load_value(t, memory(m, in), address(m, in)); break;
+	case LO_STORE: store_value(t, memory(m, in), address(m, in), a); break;
+	case LO_REDUCE:
+		if (st == TJ_F32) ((float *)m->row[i])[m->r] = a.f;
+		else if (st == TJ_F64) ((double *)m->row[i])[m->r] = a.d;
+		else ((int64_t *)m->row[i])[m->r] = a.i;
+		break;
+	case LO_FAULT:
+		if (a.i && !*m->a->fault) *m->a->fault = (int32_t)in->imm + 1;
+		break;
+	case LO_SELECT: *out = a.i ? b : c; break;
+	case LO_BITCAST: *out = bitcast(a, t); break;
+	case LO_CONVERT: *out = convert(a, st, t); break;
+	default: *out = st == TJ_F32 ? float_op((lo_op)in->op, a, b, c) : st == TJ_F64 ? double_op((lo_op)in->op, a, b, c) : int_op((lo_op)in->op, st, a, b);
+	}
+}
+
+static float add_f(float a, float b) { return a + b; }
+static float mul_f(float a, float b) { return a * b; }
+static float max_f(float a, float b) { return a > b || a != a ? a : b; }
+static float min_f(float a, float b) { return a < b || a != a ? a : b; }
+static double add_d(double a, double b) { return a + b; }
+static double mul_d(double a, double b) { return a * b; }
+static double max_d(double a, double b) { return a > b || a != a ? a : b; }
+static double min_d(double a, double b) { return a < b || a != a ? a : b; }
+
+static value extreme_at(const machine *m, const lo_ins *in, tj_dtype t, const void *row)
+{
+	value best = { 0 };
+	bool up = in->imm == LO_RED_ARGMAX;
+	for (int64_t r = 1; r < m->k->red; r++) {
+		if (!rt_is_float(t)) {
+			const int64_t *x = row;
+			if (up ? x[r] > x[best.i] : x[r] < x[best.i]) best.i = r;
+			continue;
+		}
+		double x = t == TJ_F32 ? (double)((const float *)row)[r] : ((const double *)row)[r];
+		double b = t == TJ_F32 ? (double)((const float *)row)[best.i] : ((const double *)row)[best.i];
+		if (b == b && (x != x || (up ? x > b : x < b))) best.i = r;
+	}
+	return best;
+}
+
+static void reduce(machine *m, uint32_t i)
+{
+	static float (*const ff[])(float, float) = { add_f, mul_f, max_f, min_f };
+	static double (*const fd[])(double, double) = { add_d, mul_d, max_d, min_d };
+	const lo_ins *in = &m->k->ins.v[i];
+	tj_dtype t = (tj_dtype)m->k->ins.v[in->src[0]].dtype;
+	const int64_t *x = m->row[i];
+	value v = { 0 };
+	if (in->imm >= LO_RED_ARGMAX) v = extreme_at(m, in, t, x);
+	else if (t == TJ_F32) v.f = ir_tree_f(m->row[i], m->k->red, 1, ff[in->imm], 0, in->tree == LO_TREE_COLUMN);
+	else if (t == TJ_F64) v.d = ir_tree_d(m->row[i], m->k->red, 1, fd[in->imm], 0, in->tree == LO_TREE_COLUMN);
+	else {
+		v.i = x[0];
+		for (int64_t r = 1; r < m->k->red; r++)
+			switch (in->imm) {
+			case LO_RED_ADD: v = int_op(LO_ADD, t, v, (value){ x[r] }); break;
+			case LO_RED_MUL: v = int_op(LO_MUL, t, v, (value){ x[r] }); break;
+			case LO_RED_MAX: v.i = x[r] > v.i ? x[r] : v.i; break;
+			case LO_RED_MIN: v.i = x[r] < v.i ? x[r] : v.i; break;
+			case LO_RED_AND: v.i &= x[r]; break;
+			default: v.i |= x[r];
+			}
+	}
+	m->val[i] = v;
+}
+
+static void interpret_at(machine *m)
+{
+	for (uint32_t s = 0; s < m->k->section.n; s++) {
+		const lo_section *sec = &m->k->section.v[s];
+		for (m->r = 0; m->r < (sec->loop ? m->k->red : 1); m->r++)
+			for (uint32_t i = sec->first; i < sec->first + sec->count; i++) step(m, i);
+		m->r = 0;
+		for (uint32_t i = sec->first; i < sec->first + sec->count; i++)
+			if (m->k->ins.v[i].op == LO_REDUCE) reduce(m, i);
+	}
+}
+
+static void interpret(const lo_kernel *k, const rt_kargs *a)
+{
+	machine m = { .k = k, .a = a, .val = calloc(k->ins.n + 1, sizeof(value)), .row = calloc(k->ins.n + 1, sizeof(void *)) };
+	int64_t n = 1;
+	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_REDUCE) m.row[i] = malloc((size_t)k->red * 8 + 8);
+	for (int64_t at = 0; at < n; at++) {
+		int64_t rest = at;
+		for (int i = k->ndim - 1; i >= 0; i--) {
+			m.d[i] = rest % k->dim[i];
+			rest /= k->dim[i];
+		}
+		interpret_at(&m);
+	}
+	for (uint32_t i = 0; i < k->ins.n; i++) free(m.row[i]);
+	free(m.row);
+	free(m.val);
+}
+
+/* ---- buffers that end at a page that may not be touched ---- */
+typedef struct fenced { char *map; size_t bytes, total; void *data; } fenced;
+
+static fenced fence(size_t bytes)
+{
+	size_t page = 4096, body = (bytes + page - 1) / page * page;
+	fenced f = { .bytes = bytes, .total = body + 2 * page };
+	f.map = mmap(NULL, f.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(f.map != MAP_FAILED);
+	mprotect(f.map, page, PROT_NONE);
+	mprotect(f.map + page + body, page, PROT_NONE);
+	f.data = f.map + page + body - bytes;
+	return f;
+}
+static void unfence(fenced f) { munmap(f.map, f.total); }
+
+static uint64_t seed = 88172645463325252u;
+static uint64_t rnd(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	return seed ^= seed << 17;
+}
+
+/* Numbers of all kinds; moderate ones when `mild`, so that sums stay finite and conversions in range. */
+static void fill(tj_dtype t, void *p, int64_t n, bool mild)
+{
+	static const double odd[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e-40, -1e-42, 3.4e38, -7, 0.5, 2147483648.0 };
+	static const int64_t ints[] = { 0, 1, -1, 7, -7, 255, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
+	for (int64_t i = 0; i < n; i++) {
+		double x = (double)(int64_t)(rnd() >> 20) / (double)(1ull << 42) - 2;
+		int64_t v = rnd() % 4 ? (int64_t)(rnd() % 200) - 100 : ints[rnd() % RT_COUNT(ints)];
+		if (mild) v = (int64_t)(rnd() % 90) + 1;
+		if (!mild && rnd() % 4 == 0) x = odd[rnd() % RT_COUNT(odd)];
+		if (t == TJ_BOOL) v = (int64_t)(mild ? rnd() % 2 : rnd() % 3 * 85);
+		if (t == TJ_F32) ((float *)p)[i] = (float)x;
+		else if (t == TJ_F64) ((double *)p)[i] = x;
+		else if (t == TJ_I32) ((int32_t *)p)[i] = (int32_t)v;
+		else if (t == TJ_I64) ((int64_t *)p)[i] = v;
+		else ((uint8_t *)p)[i] = (uint8_t)v;
+	}
+}
+
+static bool same(tj_dtype t, const void *a, const void *b, int64_t n)
+{
+	if (!rt_is_float(t)) return memcmp(a, b, (size_t)n * tj_dtype_size(t)) == 0;
+	for (int64_t i = 0; i < n; i++) {
+		value x = load_value(t, a, i), y = load_value(t, b, i);
+		bool nx = t == TJ_F32 ? x.f != x.f : x.d != x.d, ny = t == TJ_F32 ? y.f != y.f : y.d != y.d;
+		if (nx != ny || (!nx && memcmp((const char *)a + (size_t)i * tj_dtype_size(t), (const char *)b + (size_t)i * tj_dtype_size(t), tj_dtype_size(t)) != 0)) {
+			print_message("element %lld: %a (interpreter) and %a\n", (long long)i, t == TJ_F32 ? (double)x.f : x.d, t == TJ_F32 ? (double)y.f : y.d);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- compile and compare ---- */
+static const lo_backend *llvm;
+static const int widths[] = { 512, 256, 128 };
+static double slowest, total_ms;
+static int compiled;
+
+static void set_width(int bits)
+{
+	char s[8];
+	snprintf(s, sizeof s, "%d", bits);
+	setenv("TJ_CPU", s, 1);
+}
+
+static rt_kernel_fn *compile(const lo_kernel *k, rt_code **code)
+{
+	rt_err err = { 0 };
+	rt_kernel_fn *fn = NULL;
+	lo_compile job = { .kernel = &k, .nkernel = 1, .name = "test", .keep_text = true, .fn = &fn };
+	if (llvm->compile(&job, &err) != TJ_OK) {
+		lo_dump(k);
+		print_message("%s\n%s\n", err.message, job.text ? job.text : "");
+		fail();
+	}
+	rt_free(job.text);
+	*code = job.code;
+	compiled++;
+	total_ms += job.codegen_ms;
+	if (job.codegen_ms > slowest) slowest = job.codegen_ms;
+	return fn;
+}
+
+typedef struct env {
+	lo_kernel k;
+	rt_arena names;
+	int64_t elems[8];     /* of each buffer */
+	fenced init[8], want[8], got[8];
+	void *scratch;
+	uint64_t num[4];
+	int32_t fault;        /* the interpreter's */
+	bool mild;
+} env;
+
+static bool unaliased(const lo_buf *b) { return b->role != LO_SCRATCH; }
+
+static void make_buffers(env *e)
+{
+	for (uint32_t i = 0; i < e->k.buf.n; i++) {
+		tj_dtype t = (tj_dtype)e->k.buf.v[i].dtype;
+		size_t bytes = (size_t)e->elems[i] * tj_dtype_size(t);
+		if (!unaliased(&e->k.buf.v[i])) continue;
+		e->init[i] = fence(bytes);
+		e->want[i] = fence(bytes);
+		e->got[i] = fence(bytes);
+		fill(t, e->init[i].data, e->elems[i], e->mild);
+		memcpy(e->want[i].data, e->init[i].data, bytes);
+	}
+	e->scratch = rt_alloc_aligned(64, e->k.scratch + 64);
+	e->num[0] = 0x3ff8000000000000u; /* 1.5 */
+	e->num[1] = 3;
+}
+
+static void args(env *e, fenced *of, rt_kargs *a, void **bufs, int32_t *fault)
+{
+	for (uint32_t i = 0; i < e->k.buf.n; i++) bufs[i] = of[i].data;
+	*a = (rt_kargs){ .buf = bufs, .num = e->num, .fault = fault, .scratch = e->scratch };
+}
+
+static void parse(env *e, const char *text)
+{
+	rt_err err = { 0 };
+	rt_text again = { 0 };
+	lo_kernel k2;
+	if (lo_parse(&e->k, text, &e->names, &err) != TJ_OK || lo_verify(&e->k, &err) != TJ_OK) {
+		print_message("%s\n%s\n", text, err.message);
+		fail();
+	}
+	lo_print(&e->k, &again);
+	assert_int_equal(lo_parse(&k2, again.s, &e->names, &err), TJ_OK);
+	rt_text twice = { 0 };
+	lo_print(&k2, &twice);
+	assert_string_equal(again.s, twice.s);
+	lo_kernel_free(&k2);
+	rt_text_free(&again);
+	rt_text_free(&twice);
+}
+
+/* Runs the units in three pieces, so that the range is seen to count. */
+static void run_pieces(env *e, rt_kernel_fn *fn, const rt_kargs *a)
+{
+	int64_t n = lo_units(&e->k), first = n / 3, second = n / 2;
+	fn(a, 0, first);
+	fn(a, second, n);
+	fn(a, first, second);
+}
+
+static void compare(env *e, const char *text, int bits)
+{
+	rt_code *code;
+	rt_kargs a;
+	void *bufs[8] = { 0 };
+	int32_t fault = 0;
+	set_width(bits);
+	rt_kernel_fn *fn = compile(&e->k, &code);
+	for (uint32_t i = 0; i < e->k.buf.n; i++)
+		if (unaliased(&e->k.buf.v[i])) memcpy(e->got[i].data, e->init[i].data, e->got[i].bytes);
+	args(e, e->got, &a, bufs, &fault);
+	run_pieces(e, fn, &a);
+	bool ok = (fault != 0) == (e->fault != 0);
+	for (uint32_t i = 0; i < e->k.buf.n; i++)
+		if (unaliased(&e->k.buf.v[i])) ok &= same((tj_dtype)e->k.buf.v[i].dtype, e->want[i].data, e->got[i].data, e->elems[i]);
+	if (!ok) {
+		print_message("%d bits differ:\n%s\n", bits, text);
+		fail();
+	}
+	rt_code_unref(code);
+}
+
+/* elems: of each buffer, in order. */
+static void check_some(const char *text, bool mild, int nwidth, const int64_t *elems)
+{
+	env e = { .mild = mild };
+	rt_kargs a;
+	void *bufs[8] = { 0 };
+	parse(&e, text);
+	for (uint32_t i = 0; i < e.k.buf.n; i++) e.elems[i] = elems[i];
+	make_buffers(&e);
+	args(&e, e.want, &a, bufs, &e.fault);
+	interpret(&e.k, &a);
+	for (int w = 0; w < nwidth; w++) compare(&e, text, widths[w]);
+	for (uint32_t i = 0; i < e.k.buf.n; i++) {
+		if (!unaliased(&e.k.buf.v[i])) continue;
+		unfence(e.init[i]);
+		unfence(e.want[i]);
+		unfence(e.got[i]);
+	}
+	rt_free(e.scratch);
+	lo_kernel_free(&e.k);
+	rt_arena_free(&e.names);
+}
+#define check(text, mild, ...) check_some(text, mild, 3, (const int64_t[]){ __VA_ARGS__ })
+
+RT_PRINTF(1, 2)
+static const char *textf(const char *fmt, ...)
+{
+	static char s[8192];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s, sizeof s, fmt, ap);
+	va_end(ap);
+	return s;
+}
+
+/* ---- point kernels ---- */
+typedef struct prim { const char *name, *types, *result; int nsrc; const char *ints, *floats; } prim;
+static const prim prims[] = {
+#define PRIM(name, nsrc, types, result, i, f, doc) { #name, #types, #result, nsrc, i, f },
+#include "ir/prims.def"
+#undef PRIM
+};
+
+static void each_primitive(void **state)
+{
+	static const int sizes[] = { 1, 5, 37, 300 };
+	(void)state;
+	for (size_t p = 0; p < RT_COUNT(prims); p++)
+		for (int t = TJ_U8; t < TJ_DTYPE_COUNT; t++) {
+			const prim *o = &prims[p];
+			const char *dt = tj_dtype_name((tj_dtype)t), *res = o->result[0] == 'B' ? "bool" : dt;
+			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"), div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM");
+			if (o->result[0] == 'O' || o->result[0] == 'L' || !(f ? o->floats : o->ints)) continue;
+			int n = sizes[(p + (size_t)t) % RT_COUNT(sizes)];
+			char second[96] = "";
+			if (shift) snprintf(second, sizeof second, "  %%3 = const %s %d\n      %%4 = and %s %%1 %%3\n", dt, bits_of((tj_dtype)t) - 1, dt);
+			else snprintf(second, sizeof second, "  %%3 = const %s 3\n      %%4 = %s %s %%1 %s\n", dt, f ? "add" : "or", dt, "%3");
+			char operands[32];
+			const char *two = shift || (div && !f) ? "%4" : "%1";
+			snprintf(operands, sizeof operands, "%%0 %s %s", o->nsrc > 1 ? two : "", o->nsrc > 2 ? "%2" : "");
+			check(textf("kernel k vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
+			            "  %%0 = load %s b0 [0 + 1*d0]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b2 [0 + 1*d0]\n%s"
+			            "  %%5 = %s %s %s\n  store b3 [0 + 1*d0] %%5\n", dt, dt, dt, res, n, dt, dt, dt, second, o->name, res, operands),
+			      div && !f, n, n, n, n);
+		}
+}
+
+static void each_conversion(void **state)
+{
+	(void)state;
+	for (int from = 0; from < TJ_DTYPE_COUNT; from++)
+		for (int to = 0; to < TJ_DTYPE_COUNT; to++) {
+			const char *a = tj_dtype_name((tj_dtype)from), *b = tj_dtype_name((tj_dtype)to);
+			bool narrow = rt_is_float((tj_dtype)from) && !rt_is_float((tj_dtype)to) && to != TJ_BOOL, positive = narrow && to == TJ_U8;
+			char abs[48] = "";
+			if (positive) snprintf(abs, sizeof abs, "  %%1 = abs %s %%0\n", a);
+			check(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 131\n point\n  %%0 = load %s b0 [0 + 1*d0]\n%s"
+			            "  %%%d = convert %s %%%d\n  store b1 [0 + 1*d0] %%%d\n", a, b, a, abs, positive + 1, b, positive, positive + 1),
+			      narrow, 131, 131);
+		}
+}
+
+static void tails(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 70; n++)
+		check_some(textf("kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 3\n dim %d\n point\n"
+		                 "  %%0 = load f32 b0 [0 + %d*d0 + 1*d1]\n  %%1 = load f32 b1 [0 + 1*d0]\n  %%2 = mul f32 %%0 %%1\n"
+		                 "  %%3 = num f64 0\n  %%4 = convert f32 %%3\n  %%5 = add f32 %%2 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%5\n", n, n, n),
+		           false, n % 5 ? 1 : 3, (const int64_t[]){ 3 * n, 3, 3 * n });
+}
+
+static void layouts(void **state)
+{
+	static const int64_t coef[] = { 0, 1, 2, 3, -1, -2, 130, 100000 };
+	static const char *const types[] = { "bool", "u8", "i32", "i64", "f32", "f64" };
+	(void)state;
+	for (size_t t = 0; t < RT_COUNT(types); t++)
+		for (size_t i = 0; i < RT_COUNT(coef); i++) {
+			int64_t n = 45, c = coef[i], offset = c < 0 ? -c * (n - 1) : 0, room = (c < 0 ? -c : c) * (n - 1) + 1;
+			check(textf("kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [%lld + %lld*d0]\n"
+			            "  store b1 [0 + 1*d0] %%0\n", types[t], types[t], types[t], (long long)offset, (long long)c), false, room, n);
+			if (c) check(textf("kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+			            "  store b1 [%lld + %lld*d0] %%0\n", types[t], types[t], types[t], (long long)offset, (long long)c), false, n, room);
+		}
+}
+
+static void gathers(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 40; n += 6) {
+		/* rows of a table: the index is one for all lanes */
+		check(textf("kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim 5\n dim %d\n point\n"
+		            "  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [0 + 1*d1] + %%0*%d\n  store b2 [0 + %d*d0 + 1*d1] %%1\n", n, n, n),
+		      true, 5, 91 * n, 5 * n);
+		/* an index for each lane, and stores to places given by one */
+		check(textf("kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n point\n"
+		            "  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [2] + %%0*3\n  store b2 [0 + 1*d0] %%1\n", n), true, n, 91 * 3, n);
+		check(textf("kernel k vec=d block=64\n buf b0 u8 in\n buf b1 i64 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+		            "  %%1 = convert i64 %%0\n  %%2 = index i64 d0\n  store b1 [0] + %%1*1 %%2\n", n), true, n, 91);
+	}
+}
+
+static void indices(void **state)
+{
+	(void)state;
+	check("kernel k vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
+	      "  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
+	      "  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
+	      "  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n", false, 126, 126);
+}
+
+static void faults(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 50; n++)
+		for (int at = -1; at < 3; at++)
+			check_some(textf("kernel k vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+			            "  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n", n,
+			            at < 0 ? 1000 : at == 0 ? n - 1 : at == 1 ? n : n / 2), false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
+}
+
+/* The constant is more than 64 lanes of bytes wide, and half the values are small. */
+static void bytes_only(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 300; n += 37)
+		check(textf("kernel k vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+		            "  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n  store b2 [0 + 1*d0] %%4\n", n),
+		      false, n, n, n);
+}
+
+/* ---- reductions ---- */
+static const char *const reds[] = { "add", "mul", "max", "min" };
+
+static void row(int n, const char *red, const char *t, bool mild, int nwidth)
+{
+	check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+	                 "  %%1 = reduce %s %s row %%0\n point\n  store b1 [0 + 1*d0] %%1\n", t, t, n, t, n, t, red),
+	           mild, nwidth, (const int64_t[]){ 2 * n, 2 });
+}
+
+/* The same with work before the sum, so that the accumulator lies in memory. */
+static void long_row(int n, const char *t, int nwidth)
+{
+	check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+	                 "  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
+	                 "  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
+	                 "  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
+	                 t, t, t, n, t, n, t, t, t, t, t, t, t, t, t, t),
+	           true, nwidth, (const int64_t[]){ 2 * n, 2, 2 });
+}
+
+static void column(int n, int width, const char *red, const char *t, bool mild, int nwidth)
+{
+	check_some(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n"
+	                 "  %%1 = reduce %s %s column %%0\n point\n  store b1 [0 + 1*d0] %%1\n", t, t, width, n, t, width, t, red),
+	           mild, nwidth, (const int64_t[]){ (int64_t)width * n, width });
+}
+
+static const int big[] = { 2047, 2048, 2049, 2050, 4096, 5000, 6143, 6145, 70000 };
+
+static void rows(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 300; n++) row(n, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
+	for (size_t i = 0; i < RT_COUNT(big); i++)
+		for (int t = 0; t < 2; t++) row(big[i], "add", t ? "f64" : "f32", true, 3);
+	for (int r = 0; r < 4; r++)
+		for (int n = 1; n < 5000; n = 2 * n + 1) row(n, reds[r], r % 2 ? "f64" : "f32", false, 2);
+}
+
+static void long_rows(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 300; n += n < 40 ? 1 : 13) long_row(n, n % 3 ? "f32" : "f64", n % 8 ? 1 : 3);
+	for (size_t i = 0; i < RT_COUNT(big); i++) long_row(big[i], i % 2 ? "f64" : "f32", 3);
+}
+
+static void columns(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 300; n += n < 70 ? 1 : 17) column(n, 1 + n * 7 % 90, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
+	for (size_t i = 0; i < RT_COUNT(big); i++) column(big[i], 20, "add", i % 2 ? "f64" : "f32", true, 3);
+	for (int w = 1; w < 300; w += 23) column(40, w, "max", "f32", false, 3);
+}
+
+static void integer_reductions(void **state)
+{
+	static const char *const types[] = { "u8", "i32", "i64" };
+	(void)state;
+	for (size_t t = 0; t < RT_COUNT(types); t++)
+		for (int r = 0; r < 4; r++) {
+			row(1 + 37 * r, reds[r], types[t], false, 3);
+			row(5000, reds[r], types[t], false, 1);
+			column(1 + 21 * r, 70, reds[r], types[t], false, 3);
+		}
+}
+
+static void any_all(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 400; n += 13) {
+		check(textf("kernel k vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
+		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n", n, n),
+		      true, 4 * n, 4, 4);
+		check(textf("kernel k vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
+		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n", n, n),
+		      true, 5 * n, n, n);
+	}
+}
+
+static void arg_reductions(void **state)
+{
+	static const char *const types[] = { "u8", "i32", "i64", "f32", "f64" };
+	(void)state;
+	for (size_t t = 0; t < RT_COUNT(types); t++)
+		for (int n = 1; n < 300; n = n * 3 / 2 + 1)
+			for (int mild = 0; mild < 2; mild++) {
+				const char *dt = types[t];
+				check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+				            "  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
+				            dt, n, dt, n), mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
+				check_some(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
+				            "  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n", dt, n, dt), mild, n % 2 ? 3 : 1,
+				           (const int64_t[]){ 21 * n, 21 });
+			}
+}
+
+/* Several loops, a scratch row, values between loops, mixed dtypes, strided rows, an arg beside a sum of many chunks. */
+static void whole_kernels(void **state)
+{
+	static const int sizes[] = { 1, 7, 16, 17, 100, 1000, 1500, 2049, 5000 };
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(sizes); i++) {
+		int n = sizes[i];
+		check(textf("kernel k vec=r scratch=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 scratch elems=%d at=64\n dim 3\n red %d\n loop\n"
+		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n  %%3 = mul f32 %%1 %%2\n loop\n"
+		            "  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n  %%8 = reduce f32 add row %%6\n"
+		            " loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
+		            "  store b1 [0 + %d*d0 + 1*r] %%12\n", 4 * n + 64, n, n, n, n, n), true, 3 * n, 3 * n, n, 0);
+		check(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
+		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n  %%4 = reduce i64 argmax none %%0\n point\n"
+		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n  store b3 [0 + 1*d0] %%4\n", n), true, 2 * n + 1, 2, 2, 2);
+		check(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
+		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
+		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n", n, n), true, 2 * n, 2, 2);
+		/* columns, centred: two loops over r for each vector of columns */
+		check(textf("kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
+		            "  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
+		            "  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n", n, 70 * n, 70 * n, 70 * n),
+		      true, 140 * n, 140 * n);
+		/* a gather along r, and the index of r */
+		check(textf("kernel k vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
+		            "  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n  %%5 = reduce f32 add row %%4\n"
+		            "  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n", n),
+		      true, n, 200, 2, 2);
+	}
+}
+
+/* ---- what kernels are as code ---- */
+static void compile_time(void **state)
+{
+	static const char *const text =
+		"kernel k vec=d block=1024\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 1000001\n point\n  %0 = load f32 b0 [0 + 1*d0]\n"
+		"  %1 = load f32 b1 [0 + 1*d0]\n  %2 = mul f32 %0 %1\n  %3 = add f32 %2 %0\n  %4 = mul f32 %3 %1\n  %5 = sub f32 %4 %0\n  %6 = mul f32 %5 %5\n"
+		"  %7 = add f32 %6 %1\n  %8 = div f32 %7 %3\n  %9 = fma f32 %8 %7 %6\n  %10 = fma f32 %9 %8 %6\n  %11 = fma f32 %10 %9 %6\n  %12 = sqrt f32 %11\n"
+		"  %13 = floor f32 %12\n  %14 = add f32 %13 %11\n  store b2 [0 + 1*d0] %14\n";
+	env e = { 0 };
+	double best = 1e9;
+	(void)state;
+	parse(&e, text);
+	for (size_t w = 0; w < RT_COUNT(widths); w++) {
+		set_width(widths[w]);
+		for (int i = 0; i < 5; i++) {
+			rt_code *code;
+			double start = rt_now_ms();
+			compile(&e.k, &code);
+			double ms = rt_now_ms() - start;
+			if (ms < best) best = ms;
+			rt_code_unref(code);
+		}
+		print_message("a kernel of 15 ops, %d bits: %.2f ms\n", widths[w], best);
+		best = 1e9;
+	}
+	lo_kernel_free(&e.k);
+	rt_arena_free(&e.names);
+}
+
+static int start(void **state)
+{
+	const char *why = "?";
+	(void)state;
+	llvm = lo_backend_find("llvm", &why);
+	if (!llvm) print_message("skipped: %s\n", why);
+	return 0;
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	unsetenv("TJ_CPU");
+	print_message("%d kernels, %.2f ms each, slowest %.1f ms\n", compiled, total_ms / (compiled ? compiled : 1), slowest);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
+		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only),
+		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
+		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(compile_time),
+	};
+	return cmocka_run_group_tests(tests, start, finish);
+}

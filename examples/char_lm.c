@@ -102,7 +102,7 @@ static model make_model(tj_ctx *c, int64_t vocab)
 {
 	uint64_t state = 1;
 	model m = { .vocab = vocab };
-	m.emb = init(c, TJ_SHAPE(vocab, EMBED), 1, &state);
+	m.emb = init(c, TJ_SHAPE(vocab, EMBED), 0.1, &state);
 	m.w1 = init(c, TJ_SHAPE(CONTEXT * EMBED, HIDDEN), 1 / sqrt(CONTEXT * EMBED), &state);
 	m.b1 = tj_param(c, TJ_F32, TJ_SHAPE(HIDDEN));
 	m.w2 = init(c, TJ_SHAPE(HIDDEN, vocab), 1 / sqrt(HIDDEN), &state);
@@ -243,7 +243,7 @@ static double compare(const text *t, const char *backend, bool op_by_op, int64_t
 int main(int argc, char **argv)
 {
 	const char *path = argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3";
-	int64_t steps = argc > 2 ? atoll(argv[2]) : 6000;
+	int64_t steps = argc > 2 ? atoll(argv[2]) : 4000;
 	text t;
 	if (!read_text(path, &t) || steps < COMPARE) {
 		fprintf(stderr, "char_lm: cannot train on %s: it must be a readable text of some hundred characters, steps at least %d\n", path, COMPARE);

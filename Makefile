@@ -59,9 +59,11 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 .PHONY: golden golden-check
 
 # ---- the op matrix and the fuzzer ----
-$(BUILD)/test/matrix $(BUILD)/test/fuzz: $(BUILD)/test/%: test/%.c test/gen.c test/gen.h $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+$(BUILD)/test/matrix: test/matrix.c test/gen.c
+$(BUILD)/test/fuzz: test/fuzz.c test/fuzz_api.c test/gen.c
+$(BUILD)/test/matrix $(BUILD)/test/fuzz: test/gen.h test/fuzz.h $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ test/$*.c test/gen.c $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -o $@ $(filter %.c,$^) $(BUILD)/libtj.a -rdynamic $(LDLIBS)
 matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
 	$< -w all $(T)
 fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator: make fuzz [N=graphs]

@@ -234,8 +234,9 @@ static ir_ref beside(gen *G, ir_ref x, bool nonzero)
 	int roll = (int)gen_below(G, 100);
 	if (G->numbers && roll < 18) return gen_number(G, gen_chance(G, 50), nonzero);
 	tj_dtype t = gen_chance(G, 75) ? (tj_dtype)m.dtype : any_dtype(G);
-	if (G->numbers && roll < 24) return ir_const_f(G->g, t, 0, NULL, nonzero ? 3 : (double)between(G, -2, 3) * 0.5);
-	int rank = roll < 30 ? 0 : related(G, &m, dim);
+	static const double consts[] = { 1, 1, 0, -0.0, -0.0, -1, 2, 0.5 };
+	if (G->numbers && roll < 26) return ir_const_f(G->g, t, 0, NULL, nonzero ? 3 : consts[gen_below(G, RT_COUNT(consts))]);
+	int rank = roll < 32 ? 0 : related(G, &m, dim);
 	if (nonzero) return gen_input(G, t, rank, dim, GEN_NONZERO, 0, 0);
 	return gen_input_any(G, t, rank, dim);
 }

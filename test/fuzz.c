@@ -1,0 +1,578 @@
+/* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
+ *
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all] [-api] [-v]
+ *
+ * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
+ * graphs share one compile. Executors: the evaluator's plan; LLVM at each width, in one thread and by the team; LLVM without
+ * fusion. -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
+ *
+ * A failure is cut down to few nodes and written to test/found/ as IR text. `fuzz -n 1 -s SEED` runs its graph again. */
+#include "test/fuzz.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000 };
+
+fuzz_options fuzz_opt = { .n = 500, .seed = 1 };
+
+/* ---- a random graph ---- */
+static int64_t any_size(gen *G)
+{
+	static const int64_t s[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 32, 33, 63, 64, 65 };
+	if (gen_chance(G, 2)) return 0;
+	return gen_chance(G, 25) ? 1 : s[gen_below(G, RT_COUNT(s))];
+}
+
+static ir_ref any_input(gen *G, int rank)
+{
+	static const int ranks[] = { 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6 };
+	static const tj_dtype types[] = { TJ_F32, TJ_F32, TJ_F32, TJ_F32, TJ_F64, TJ_I64, TJ_I32, TJ_U8, TJ_BOOL };
+	int64_t dim[TJ_MAX_RANK], n = 1;
+	if (rank < 0) rank = ranks[gen_below(G, RT_COUNT(ranks))];
+	for (int i = 0; i < rank; i++) {
+		dim[i] = any_size(G);
+		if (n * dim[i] > MOST) dim[i] = 1 + gen_below(G, 3);
+		if (n * dim[i] > MOST) dim[i] = 1;
+		n *= dim[i] ? dim[i] : 1;
+	}
+	return gen_input_any(G, types[gen_below(G, RT_COUNT(types))], rank, dim);
+}
+
+static void add_value(gen *G, ir_ref r)
+{
+	if (!rt_push(&G->value, r)) abort();
+}
+
+/* Rather one of the last values than an old one: chains are what fuses. */
+static ir_ref any_value(gen *G)
+{
+	uint32_t n = G->value.n, back = gen_chance(G, 65) && n > 3 ? 3 : n;
+	return G->value.v[n - 1 - (uint32_t)gen_below(G, back)];
+}
+
+static bool usable(ir_op op)
+{
+	return !(fuzz_opt.api && ((ir_ops[op].flags & IR_RNG) || ir_ops[op].opclass == IR_FULL));
+}
+
+static ir_ref any_op(gen *G)
+{
+	for (int tries = 0; tries < 30; tries++) {
+		bool again_it = G->step.n && gen_chance(G, 10); /* the same op on its own result: rules for pairs */
+		ir_op op = again_it ? G->step.v[G->step.n - 1].op : (ir_op)gen_below(G, IR_OPS);
+		if (!usable(op)) continue;
+		ir_ref r = gen_op(G, op, again_it ? G->value.v[G->value.n - 1] : any_value(G));
+		for (int again = 0; r == IR_NONE && again < 6; again++) {
+			ir_ref x = again < 2 ? any_value(G) : any_input(G, again == 4 || again == 5 ? 2 : -1);
+			r = gen_op(G, op, x);
+			if (r != IR_NONE && again >= 2) add_value(G, x);
+		}
+		if (r != IR_NONE) return r;
+	}
+	return IR_NONE;
+}
+
+static int how_many(gen *G)
+{
+	return gen_chance(G, 5) ? 20 + (int)gen_below(G, 21) : 1 + (int)gen_below(G, 17);
+}
+
+void fuzz_graph(gen *G, uint64_t seed)
+{
+	uint32_t first = G->step.n;
+	G->rng = seed * 0x2545F4914F6CDD1Du + 99;
+	G->value.n = 0;
+	for (int k = 1 + (int)gen_below(G, 3); k > 0; k--) add_value(G, any_input(G, -1));
+	for (int k = how_many(G); k > 0; k--) {
+		ir_ref r = any_op(G);
+		if (r != IR_NONE) add_value(G, r);
+	}
+	for (uint32_t i = first; i < G->step.n; i++) {
+		ir_ref r = G->step.v[i].result;
+		bool used = false;
+		for (uint32_t k = i + 1; k < G->step.n; k++)
+			for (int s = 0; s < G->step.v[k].nsrc; s++) used |= G->step.v[k].src[s] == r;
+		if (!used || gen_chance(G, 15)) ir_ret(G->g, r);
+	}
+}
+
+/* ---- executors ---- */
+typedef struct executor { char name[32]; gen_how how; int width; } executor;
+
+static int executors(void) { return fuzz_opt.llvm ? 2 + 2 * fuzz_opt.nwidth : 1; }
+
+/* 0: the evaluator's plan; then LLVM without fusion; then each width, in one thread and by the team. */
+static executor executor_at(int i, uint64_t seed)
+{
+	executor e = { .name = "eval" };
+	if (i == 0) return e;
+	e.how.backend = fuzz_opt.llvm;
+	e.width = i == 1 ? fuzz_opt.width[seed % (uint64_t)fuzz_opt.nwidth] : fuzz_opt.width[(i - 2) / 2];
+	e.how.no_fuse = i == 1;
+	e.how.team = i > 1 && i % 2;
+	snprintf(e.name, sizeof e.name, "llvm%d%s%s", e.width, e.how.no_fuse ? " unfused" : "", e.how.team ? " team" : "");
+	return e;
+}
+
+/* The team runs every other batch: it shares the code of the serial run, but compiles it again. */
+static bool skipped(const executor *e, uint64_t seed) { return e->how.team && seed / BATCH % 3 != 0; }
+
+/* What went wrong in a graph on an executor; "" when nothing did. */
+static void check_on(gen *G, const executor *e, rt_text *why)
+{
+	gen_out got, want;
+	rt_err err = { 0 };
+	uint32_t bad;
+	char lib[200];
+	char width[16];
+	snprintf(width, sizeof width, "%d", e->width);
+	if (e->width) setenv("TJ_CPU", width, 1);
+	if (!gen_out_new(&got, G->g) || !gen_out_new(&want, G->g)) abort();
+	tj_status st = gen_run(G, &e->how, &got, &err);
+	if (st != TJ_OK) rt_putf(why, "%s: %s: %s", e->name, err.op ? err.op : "?", err.message);
+	else if ((st = gen_oracle(G, false, &got, &want, &err)) != TJ_OK) rt_putf(why, "evaluator: %s: %s", err.op ? err.op : "?", err.message);
+	else if (!gen_margins_ok(&got, &bad)) rt_putf(why, "%s: output %u: writes outside of its destination", e->name, bad);
+	else if (!gen_lib_ok(G, &got, lib, sizeof lib)) rt_putf(why, "%s: %s", e->name, lib);
+	for (uint32_t i = 0; st == TJ_OK && !why->n && i < got.n; i++) {
+		ir_ref r = G->g->out.v[i];
+		int64_t at = 0;
+		tj_dtype t = (tj_dtype)ir_at(G->g, r)->dtype;
+		if (gen_same(t, want.data[i], got.data[i], ir_numel(G->g, r), &at)) continue;
+		rt_putf(why, "%s: output %u (%%%u %s), element %lld is ", e->name, i, r, r < G->g->node.n ? ir_ops[ir_at(G->g, r)->op].name : "?", (long long)at);
+		gen_put_element(why, t, got.data[i], at);
+		rt_puts(why, ", the evaluator has ");
+		gen_put_element(why, t, want.data[i], at);
+	}
+	gen_out_free(&got);
+	gen_out_free(&want);
+}
+
+static void check_all(gen *G, uint64_t seed, rt_text *why)
+{
+	gen_keep_lib(G);
+	for (int e = 0; e < executors() && !why->n; e++) {
+		executor x = executor_at(e, seed);
+		if (!skipped(&x, seed)) check_on(G, &x, why);
+	}
+}
+
+/* ---- children: a crash is a failure like another ---- */
+typedef struct verdict { bool ok; char why[700]; } verdict;
+
+typedef struct fuzz_child { pid_t pid; int fd; uint64_t seed; int n; } fuzz_child;
+
+static int open_result(void)
+{
+	int fd = memfd_create("fuzz", 0);
+	if (fd >= 0) return fd;
+	perror("fuzz");
+	exit(2);
+}
+
+/* Runs f in a child; its verdict, or how it died. */
+static verdict in_child(void (*f)(void *env, rt_text *why), void *env)
+{
+	verdict v = { 0 };
+	int fd = open_result(), status = 0;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (!pid) {
+		rt_text why = { 0 };
+		alarm(PATIENCE_S);
+		f(env, &why);
+		v.ok = !why.n;
+		snprintf(v.why, sizeof v.why, "%s", rt_str(&why));
+		_exit(write(fd, &v, sizeof v) != (ssize_t)sizeof v);
+	}
+	waitpid(pid, &status, 0);
+	if (pread(fd, &v, sizeof v, 0) != (ssize_t)sizeof v) {
+		v.ok = false;
+		snprintf(v.why, sizeof v.why, "%s", WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)) : "exits");
+	}
+	close(fd);
+	return v;
+}
+
+/* ---- cutting a failing graph down ---- */
+typedef struct subject { gen *G; uint64_t seed; } subject;
+
+static void check_subject(void *env, rt_text *why)
+{
+	subject *s = env;
+	check_all(s->G, s->seed, why);
+}
+
+static bool fails(gen *G, uint64_t seed, char *why, size_t size)
+{
+	uint32_t nout = G->g->out.n;
+	verdict v = in_child(check_subject, &(subject){ G, seed });
+	G->g->out.n = nout;
+	if (!v.ok) snprintf(why, size, "%s", v.why);
+	return !v.ok;
+}
+
+/* The least prefix of nodes whose last one, alone as output, fails. */
+static bool one_output(gen *G, uint64_t seed, char *why, size_t size)
+{
+	rt_vec(ir_ref) old = { 0 };
+	for (uint32_t i = 0; i < G->g->out.n; i++)
+		if (!rt_push(&old, G->g->out.v[i])) abort();
+	for (ir_ref r = 0; r < G->g->node.n; r++) {
+		const ir_node *n = ir_at(G->g, r);
+		if (n->op >= IR_OPS || n->weak) continue;
+		G->g->out.n = 0;
+		ir_ret(G->g, r);
+		if (fails(G, seed, why, size)) return rt_vec_free(&old), true;
+	}
+	G->g->out.n = 0;
+	for (uint32_t i = 0; i < old.n; i++) ir_ret(G->g, old.v[i]);
+	rt_vec_free(&old);
+	return false;
+}
+
+/* Outputs that the failure does not need. */
+static void fewer_outputs(gen *G, uint64_t seed, char *why, size_t size)
+{
+	for (uint32_t i = 0; i < G->g->out.n && G->g->out.n > 1;) {
+		ir_ref r = G->g->out.v[i], last = G->g->out.v[G->g->out.n - 1];
+		G->g->out.v[i] = last;
+		G->g->out.n--;
+		if (fails(G, seed, why, size)) continue;
+		G->g->out.v[i++] = r;
+		G->g->out.v[G->g->out.n++] = last;
+	}
+}
+
+/* The graph with node `cut` as an input that holds what the evaluator gives it. */
+static bool replace(gen *G, ir_ref cut, ir_graph *to)
+{
+	ir_graph *g = G->g;
+	ir_meta m = ir_meta_of(g, cut);
+	ir_ref *map = calloc(g->node.n + 1, sizeof *map), src[64];
+	bool *live = calloc(g->node.n + 1, sizeof *live), ok = map && live;
+	gen_out o = { 0 };
+	rt_err err = { 0 };
+	uint32_t nout = g->out.n;
+	int layout = G->layout;
+	ir_ret(g, cut);
+	ok = ok && gen_out_new(&o, g) && gen_oracle(G, false, NULL, &o, &err) == TJ_OK;
+	g->out.n = nout;
+	ir_live(g, live);
+	ir_graph_init(to);
+	G->layout = GEN_ROW;
+	G->g = to;
+	for (ir_ref r = 0; ok && r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		map[r] = IR_NONE;
+		if (!live[r]) continue;
+		if (r == cut) {
+			map[r] = gen_input(G, (tj_dtype)m.dtype, m.rank, m.dim, GEN_PLAIN, 0, 0);
+			if (o.bytes[nout]) memcpy(G->slot.v[G->slot.n - 1].data, o.data[nout], (size_t)o.bytes[nout]);
+			continue;
+		}
+		ok = n->nsrc < RT_COUNT(src);
+		for (int k = 0; ok && k < n->nsrc; k++) src[k] = map[ir_src(g, n, k)];
+		if (ok) map[r] = ir_copy(to, g, r, src);
+	}
+	for (uint32_t i = 0; ok && i < nout; i++) ok = ir_ret(to, map[g->out.v[i]]);
+	G->g = g;
+	G->layout = layout;
+	gen_out_free(&o);
+	free(map);
+	free(live);
+	return ok;
+}
+
+static void cut_operands(gen *G, uint64_t seed, char *why, size_t size)
+{
+	for (ir_ref r = G->g->node.n; r-- > 0;) {
+		ir_graph to, *was = G->g;
+		if (r >= was->node.n || ir_at(was, r)->op >= IR_OPS || ir_at(was, r)->weak) continue;
+		bool is_out = false, *live = calloc(was->node.n, sizeof *live);
+		if (!live) abort();
+		for (uint32_t i = 0; i < was->out.n; i++) is_out |= was->out.v[i] == r;
+		ir_live(was, live);
+		bool try = !is_out && live[r] && replace(G, r, &to);
+		free(live);
+		if (is_out || !try) continue;
+		G->g = &to;
+		bool still = fails(G, seed, why, size);
+		G->g = was;
+		if (!still) {
+			ir_graph_free(&to);
+			continue;
+		}
+		ir_graph_free(was);
+		*was = to;
+	}
+}
+
+static void write_found(const gen *G, const char *name, uint64_t seed, const char *why)
+{
+	rt_text t = { 0 };
+	char path[128];
+	rt_putf(&t, "# fuzz %s-n 1 -s %llu\n# ", fuzz_opt.api ? "-api " : "", (unsigned long long)seed);
+	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
+	rt_puts(&t, "\n");
+	ir_print(G->g, &t);
+	for (ir_ref r = 0; r < G->g->node.n; r++) {
+		const ir_node *n = ir_at(G->g, r);
+		if (n->op != IR_input || ir_numel(G->g, r) > 16) continue;
+		const gen_slot *s = &G->slot.v[ir_attr(G->g, n)[0]];
+		rt_putf(&t, "# slot %lld:", (long long)ir_attr(G->g, n)[0]);
+		for (int64_t i = 0; s->meta.rank < 2 && i < ir_numel(G->g, r); i++) {
+			rt_puts(&t, " ");
+			gen_put_element(&t, (tj_dtype)s->meta.dtype, s->data, s->meta.rank ? i * s->stride[0] : 0);
+		}
+		rt_puts(&t, "\n");
+	}
+	for (uint32_t i = 0; i < G->num.n; i++) {
+		double d;
+		memcpy(&d, &G->num.v[i], sizeof d);
+		rt_putf(&t, "# num %u: %a or %lld\n", i, d, (long long)G->num.v[i]);
+	}
+	mkdir("test/found", 0777);
+	snprintf(path, sizeof path, "test/found/%s.tj", name);
+	FILE *f = fopen(path, "w");
+	if (f) {
+		fputs(rt_str(&t), f);
+		fclose(f);
+	}
+	if (fuzz_opt.verbose) fputs(rt_str(&t), stdout);
+	rt_text_free(&t);
+}
+
+/* A graph of its own; false when it fails. */
+static bool alone(uint64_t seed)
+{
+	gen G;
+	ir_graph g, dce;
+	rt_err err = { 0 };
+	char why[700] = "", name[64];
+	gen_init(&G, &g, seed);
+	G.most = MOST;
+	fuzz_graph(&G, seed);
+	bool bad = fails(&G, seed, why, sizeof why);
+	if (bad) {
+		printf("FAIL seed %llu: %s\n", (unsigned long long)seed, why);
+		if (!one_output(&G, seed, why, sizeof why)) fewer_outputs(&G, seed, why, sizeof why);
+		cut_operands(&G, seed, why, sizeof why);
+		ir_graph_init(&dce);
+		snprintf(name, sizeof name, "seed%llu", (unsigned long long)seed);
+		if (ir_pass_dce(G.g, &dce, NULL, &err) == TJ_OK) {
+			ir_graph *was = G.g;
+			G.g = &dce;
+			write_found(&G, name, seed, why);
+			G.g = was;
+		}
+		ir_graph_free(&dce);
+		printf("     test/found/%s.tj: %s\n", name, why);
+	}
+	gen_free(&G);
+	return !bad;
+}
+
+/* ---- batches ---- */
+static void count_mix(const gen *G, fuzz_mix *m, int graphs)
+{
+	const char *const *names;
+	const uint64_t *fired;
+	int n = ir_fold_rules(&names, &fired);
+	m->graphs += (uint64_t)graphs;
+	m->steps += G->step.n;
+	m->inputs += G->slot.n;
+	m->numbers += G->num.n;
+	for (uint32_t i = 0; i < G->step.n; i++) m->op[G->step.v[i].op]++;
+	for (uint32_t i = 0; i < G->slot.n; i++) {
+		int64_t want[TJ_MAX_RANK] = { 0 };
+		const gen_slot *s = &G->slot.v[i];
+		ir_contiguous(s->meta.rank, s->meta.dim, want);
+		m->odd += s->meta.rank && memcmp(want, s->stride, sizeof *want * s->meta.rank) != 0;
+		m->special += s->special;
+	}
+	for (int i = 0; i < n && i < FUZZ_RULES; i++) m->rule[i] += fired[i];
+}
+
+/* "group outer=8 red=64 row: amax sub exp" and the like: what kinds of kernels there were. */
+static void count_groups(const gen *G, fuzz_mix *m)
+{
+	rt_text t = { 0 };
+	rt_err err = { 0 };
+	if (lo_print_groups(G->g, &t, &err) == TJ_OK)
+		for (char *save, *line = t.s ? strtok_r(t.s, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+			char *colon = strchr(line, ':'), *end = strstr(line, " ->");
+			if (end) *end = 0;
+			bool many = colon && strchr(colon + 2, ' ');
+			m->group[strstr(line, " row") ? (many ? FUZZ_ROW_FUSED : FUZZ_ROW) : strstr(line, " column") ? (many ? FUZZ_COLUMN_FUSED : FUZZ_COLUMN)
+			         : strstr(line, "red=") ? FUZZ_FREE : many ? FUZZ_POINT_FUSED : FUZZ_POINT]++;
+		}
+	rt_text_free(&t);
+}
+
+typedef struct result { bool ok; fuzz_mix mix; } result;
+
+static void run_batch(uint64_t seed, int n, int fd)
+{
+	gen G;
+	ir_graph g;
+	rt_text why = { 0 };
+	result r = { 0 };
+	alarm(PATIENCE_S);
+	gen_init(&G, &g, seed);
+	G.most = MOST;
+	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
+	count_mix(&G, &r.mix, n);
+	count_groups(&G, &r.mix);
+	check_all(&G, seed, &why);
+	r.ok = !why.n;
+	_exit(write(fd, &r, sizeof r) != (ssize_t)sizeof r);
+}
+
+static void add_mix(fuzz_mix *all, const fuzz_mix *m)
+{
+	uint64_t *a = (uint64_t *)all;
+	const uint64_t *b = (const uint64_t *)m;
+	for (size_t i = 0; i < sizeof *m / sizeof *a; i++) a[i] += b[i];
+}
+
+typedef struct totals { fuzz_mix mix; int passed, failed; } totals;
+
+static void progress(const totals *t)
+{
+	static time_t last;
+	if (!isatty(1) || time(NULL) == last) return;
+	last = time(NULL);
+	printf("\r%6d of %d graphs, %d failed ", t->passed + t->failed, fuzz_opt.n, t->failed);
+	fflush(stdout);
+}
+
+/* A batch that fails is run graph by graph; one that fails only as a whole is a failure too. */
+static void finish(fuzz_child *c, int status, totals *t)
+{
+	result r = { 0 };
+	int bad = 0;
+	bool got = WIFEXITED(status) && pread(c->fd, &r, sizeof r, 0) == (ssize_t)sizeof r;
+	close(c->fd);
+	c->pid = 0;
+	add_mix(&t->mix, &r.mix);
+	if (!got || !r.ok) {
+		for (int i = 0; i < c->n; i++) bad += !alone(c->seed + (uint64_t)i);
+		if (!bad) {
+			printf("FAIL seeds %llu to %llu together, each alone passes\n", (unsigned long long)c->seed, (unsigned long long)c->seed + (unsigned)c->n - 1);
+			bad = 1;
+		}
+	}
+	t->failed += bad;
+	t->passed += c->n - bad;
+	progress(t);
+}
+
+static void finish_one(fuzz_child *pool, totals *t)
+{
+	int status = 0;
+	pid_t pid = wait(&status);
+	for (int i = 0; i < WORKERS; i++)
+		if (pid > 0 && pool[i].pid == pid) finish(&pool[i], status, t);
+}
+
+static void start(fuzz_child *pool, uint64_t seed, int n, totals *t)
+{
+	for (;;) {
+		for (int i = 0; i < WORKERS; i++) {
+			if (pool[i].pid) continue;
+			pool[i] = (fuzz_child){ .fd = open_result(), .seed = seed, .n = n };
+			fflush(stdout);
+			if (!(pool[i].pid = fork())) fuzz_opt.api ? fuzz_api_batch(seed, n, pool[i].fd) : run_batch(seed, n, pool[i].fd);
+			return;
+		}
+		finish_one(pool, t);
+	}
+}
+
+/* ---- the mix ---- */
+static void put_count(int *col, const char *name, uint64_t n)
+{
+	const char *sep = *col ? ", " : "  ";
+	if (*col > 110) {
+		sep = ",\n  ";
+		*col = 0;
+	}
+	*col += printf("%s%s %llu", sep, name, (unsigned long long)n);
+}
+
+static void print_mix(const fuzz_mix *m)
+{
+	static const char *const kinds[FUZZ_GROUPS] = { "one op", "fused ops", "row reduction", "row reduction fused", "column reduction", "column reduction fused", "other reduction" };
+	const char *const *names;
+	const uint64_t *fired;
+	int n = ir_fold_rules(&names, &fired), least = IR_add, col = 0;
+	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
+	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n", (unsigned long long)m->graphs,
+	       (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
+	if (m->branches) printf("     %llu branches, %llu cells assigned, %llu calls\n", (unsigned long long)m->branches, (unsigned long long)m->assigns, (unsigned long long)m->calls);
+	for (int i = 0; i < IR_OPS; i++)
+		if (usable((ir_op)i) && m->op[i] < m->op[least]) least = i;
+	printf("ops, the rarest is %s with %llu:\n", ir_ops[least].name, (unsigned long long)m->op[least]);
+	for (int i = 0; i < IR_OPS; i++) put_count(&col, ir_ops[i].name, m->op[i]);
+	printf("\nfold rules:\n");
+	col = 0;
+	for (int i = 0; i < n && i < FUZZ_RULES; i++) put_count(&col, names[i], m->rule[i]);
+	printf("\nkernels:");
+	for (int i = 0; i < FUZZ_GROUPS; i++) printf("%s %s %llu", i ? "," : "", kinds[i], (unsigned long long)m->group[i]);
+	printf("\n");
+}
+
+/* ---- options ---- */
+static void widths(const char *s)
+{
+	static const int all[] = { 512, 256, 128 };
+	if (s && strcmp(s, "all")) fuzz_opt.width[fuzz_opt.nwidth++] = atoi(s);
+	else if (s) {
+		memcpy(fuzz_opt.width, all, sizeof all);
+		fuzz_opt.nwidth = 3;
+	} else fuzz_opt.width[fuzz_opt.nwidth++] = all[time(NULL) / 86400 % 3];
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all] [-api] [-e] [-v]\n  -e  only the evaluator's plans\n  -v  prints failures whole\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *w = NULL, *why = "";
+	totals t = { { 0 }, 0, 0 };
+	fuzz_child pool[WORKERS] = { { 0 } };
+	bool only_eval = false;
+	for (int i = 1; i < argc; i++) {
+		bool more = i + 1 < argc;
+		if (!strcmp(argv[i], "-n") && more) fuzz_opt.n = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "-s") && more) fuzz_opt.seed = strtoull(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "-w") && more) w = argv[++i];
+		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
+		else if (!strcmp(argv[i], "-e")) only_eval = true;
+		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
+		else return usage();
+	}
+	widths(w);
+	if (!only_eval && !(fuzz_opt.llvm = lo_backend_find("llvm", &why))) {
+		printf("FAIL no back end: %s\n0 passed, 1 failed, 0 skipped\n", why);
+		return 1;
+	}
+	for (int at = 0; at < fuzz_opt.n; at += BATCH)
+		start(pool, fuzz_opt.seed + (uint64_t)at, fuzz_opt.n - at < BATCH ? fuzz_opt.n - at : BATCH, &t);
+	for (int i = 0; i < WORKERS; i++)
+		while (pool[i].pid) finish_one(pool, &t);
+	if (isatty(1)) printf("\r%60s\r", "");
+	print_mix(&t.mix);
+	printf("%d passed, %d failed, 0 skipped\n", t.passed, t.failed);
+	return t.failed != 0;
+}

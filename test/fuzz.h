@@ -1,0 +1,28 @@
+/* fuzz: options, and the mix of what was run. */
+#ifndef TJ_TEST_FUZZ_H
+#define TJ_TEST_FUZZ_H
+
+#include "test/gen.h"
+
+enum { FUZZ_RULES = 64 };
+typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED, FUZZ_COLUMN, FUZZ_COLUMN_FUSED, FUZZ_FREE, FUZZ_GROUPS } fuzz_group;
+
+typedef struct fuzz_mix { /* counters only: summed as an array of uint64_t */
+	uint64_t graphs, steps, inputs, odd, special, numbers, branches, assigns, calls;
+	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
+} fuzz_mix;
+
+typedef struct fuzz_options {
+	int n, width[3], nwidth;
+	uint64_t seed;
+	bool api, verbose;
+	const lo_backend *llvm; /* NULL: only the evaluator */
+} fuzz_options;
+extern fuzz_options fuzz_opt;
+
+/* Emits a random graph into G->g; its steps and values are left in G. */
+void fuzz_graph(gen *G, uint64_t seed);
+/* Programs at the level of the API; ends the process, its result written to fd. */
+void fuzz_api_batch(uint64_t seed, int n, int fd);
+
+#endif

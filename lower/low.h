@@ -49,6 +49,7 @@ typedef struct lo_val {
 	uint8_t how;
 	bool own;            /* it needs a buffer of its own */
 	bool light;          /* recomputed wherever it is read: numbers, constants, indices and a little arithmetic on them */
+	bool solid;          /* a view that a group reads out of its operand's buffer */
 	uint32_t buf;        /* its own buffer */
 	uint32_t leaf;       /* the buffer of an input or of constant data */
 	uint32_t group;      /* that computes it */
@@ -168,6 +169,8 @@ void lo_classify(lo_low *L);  /* who could compute each value */
 bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
 lo_group *lo_group_at(lo_low *L, uint32_t *id); /* follows merges */
 bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m); /* the group can compute or load r at m */
+/* A light value whose indices are affine there: computed in place. */
+bool lo_inline(lo_low *L, lo_group *G, ir_ref r, const lo_map *m);
 lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
 bool lo_is_gather(ir_op op);
 /* Where element [..] of a gather's table lies, without the indexed axis; its access and that axis' stride. */
@@ -193,6 +196,10 @@ bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 
 /* ---- alias.c ---- */
 void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
+
+/* ---- scatter.c ---- */
+/* base, index (i64), src -> out, row-major; the evaluator's bits. */
+tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err);
 
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);

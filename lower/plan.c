@@ -71,6 +71,14 @@ static tj_status call_op(void *env, void *const *buf, const uint64_t *num, rt_er
 	return st;
 }
 
+static tj_status call_scatter_add(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+{
+	const call_env *e = env;
+	ir_value src[3];
+	bind(e, buf, num, src);
+	return lo_scatter_add(e->attr[0], src, buf[3], e->site, err);
+}
+
 /* A value into a place with strides, innermost axis in a loop. */
 static tj_status call_copy(void *env, void *const *buf, const uint64_t *num, rt_err *err)
 {
@@ -149,8 +157,14 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	buf[n->nsrc] = lo_buf_of(L, s->ref);
 	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), buf[n->nsrc], buf, offset);
 	t->kind = RT_STEP_CALL;
-	t->call = call_op;
 	t->env = e;
+	if (n->op == IR_scatter_add && L->o->backend) {
+		t->call = call_scatter_add;
+		t->name = "scatter_add";
+		p->exec.library_calls++;
+		return true;
+	}
+	t->call = call_op;
 	t->name = eval_name(p, ir_ops[n->op].name);
 	p->exec.eval_steps++;
 	return t->name != NULL;

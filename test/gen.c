@@ -28,6 +28,8 @@ void gen_init(gen *G, ir_graph *g, uint64_t seed)
 {
 	*G = (gen){ .g = g, .rng = seed, .layout = -1, .content = -1, .lib_f32 = true, .numbers = true };
 	ir_graph_init(g);
+	ir_graph_init(&G->raw);
+	G->raw.raw = true;
 }
 
 void gen_free(gen *G)
@@ -37,7 +39,54 @@ void gen_free(gen *G)
 	rt_vec_free(&G->num);
 	rt_vec_free(&G->step);
 	rt_vec_free(&G->value);
+	rt_vec_free(&G->raw_of);
+	ir_graph_free(&G->raw);
 	ir_graph_free(G->g);
+}
+
+/* ---- the graph as it was asked for ---- */
+static ir_ref pair(gen *G, ir_ref r, ir_ref raw)
+{
+	while (G->raw_of.n <= r)
+		if (!rt_push(&G->raw_of, IR_NONE)) abort();
+	G->raw_of.v[r] = raw;
+	return r;
+}
+
+static ir_ref raw_emit(gen *G, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr)
+{
+	ir_ref in[8];
+	ir_meta m[8], out;
+	uint8_t want[8];
+	for (int k = 0; k < nsrc; k++) {
+		in[k] = G->raw_of.v[src[k]];
+		m[k] = ir_meta_of(&G->raw, in[k]);
+	}
+	if (ir_infer(op, nsrc, m, nattr, attr, &out, NULL, NULL, want, &G->raw.err) != TJ_OK) abort();
+	for (int k = 0; k < nsrc; k++)
+		if (want[k] != m[k].dtype) in[k] = ir_cast(&G->raw, in[k], (tj_dtype)want[k], NULL);
+	return ir_emit(&G->raw, op, nsrc, in, nattr, attr, NULL);
+}
+
+static ir_ref emit(gen *G, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr)
+{
+	gen_step s = { .op = op, .nsrc = nsrc, .nattr = nattr };
+	memcpy(s.src, src, sizeof *src * (size_t)nsrc);
+	if (nattr) memcpy(s.attr, attr, sizeof *attr * (size_t)nattr);
+	s.result = ir_emit(G->g, op, nsrc, src, nattr, attr, "gen.c:5");
+	s.raw = raw_emit(G, op, nsrc, src, nattr, attr);
+	if (s.result == IR_NONE || s.raw == IR_NONE || !rt_push(&G->step, s)) abort();
+	return pair(G, s.result, s.raw);
+}
+
+static ir_ref constant(gen *G, tj_dtype t, double v)
+{
+	return pair(G, ir_const_f(G->g, t, 0, NULL, v), ir_const_f(&G->raw, t, 0, NULL, v));
+}
+
+static ir_ref number(gen *G, tj_dtype t, uint32_t slot)
+{
+	return pair(G, ir_num_(G->g, t, (int)slot, "gen.c:2"), ir_num_(&G->raw, t, (int)slot, NULL));
 }
 
 /* ---- elements ---- */
@@ -164,7 +213,8 @@ ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content c
 	if (!map_slot(G, &s, l) || !rt_push(&G->slot, s)) abort();
 	fill(G, &s, content, lo, hi);
 	mprotect((char *)s.map + s.mapped - PAGE, PAGE, PROT_NONE);
-	return ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1");
+	ir_ref raw = ir_input(&G->raw, (int)G->slot.n - 1, &s.meta, s.stride, NULL);
+	return pair(G, ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1"), raw);
 }
 
 static gen_content any_content(gen *G)
@@ -186,7 +236,7 @@ ir_ref gen_number(gen *G, bool integer, bool nonzero)
 	uint64_t bits = (uint64_t)i;
 	if (!integer) memcpy(&bits, &f, sizeof bits);
 	if (!rt_push(&G->num, bits)) abort();
-	return ir_num_(G->g, integer ? TJ_I64 : TJ_F64, (int)G->num.n - 1, "gen.c:2");
+	return number(G, integer ? TJ_I64 : TJ_F64, G->num.n - 1);
 }
 
 /* ---- operands ---- */
@@ -235,7 +285,7 @@ static ir_ref beside(gen *G, ir_ref x, bool nonzero)
 	if (G->numbers && roll < 18) return gen_number(G, gen_chance(G, 50), nonzero);
 	tj_dtype t = gen_chance(G, 75) ? (tj_dtype)m.dtype : any_dtype(G);
 	static const double consts[] = { 1, 1, 0, -0.0, -0.0, -1, 2, 0.5 };
-	if (G->numbers && roll < 26) return ir_const_f(G->g, t, 0, NULL, nonzero ? 3 : consts[gen_below(G, RT_COUNT(consts))]);
+	if (G->numbers && roll < 26) return constant(G, t, nonzero ? 3 : consts[gen_below(G, RT_COUNT(consts))]);
 	int rank = roll < 32 ? 0 : related(G, &m, dim);
 	if (nonzero) return gen_input(G, t, rank, dim, GEN_NONZERO, 0, 0);
 	return gen_input_any(G, t, rank, dim);
@@ -262,11 +312,8 @@ static ir_ref index_of(gen *G, int rank, const int64_t *dim, int64_t size)
 	tj_dtype t = gen_chance(G, 50) ? TJ_I64 : TJ_I32;
 	if (size < 1) size = 1;
 	if (G->value.n && gen_chance(G, 30)) {
-		ir_ref a = gen_input(G, t, rank, dim, GEN_PLAIN, 0, 0), n = ir_const_i(G->g, t, 0, NULL, size), src[] = { a, n };
-		ir_ref r = ir_emit(G->g, IR_remainder, 2, src, 0, NULL, "gen.c:3");
-		gen_step s = { .op = IR_remainder, .nsrc = 2, .src = { a, n }, .result = r };
-		if (!rt_push(&G->step, s)) abort();
-		return r;
+		ir_ref src[] = { gen_input(G, t, rank, dim, GEN_PLAIN, 0, 0), constant(G, t, (double)size) };
+		return emit(G, IR_remainder, 2, src, 0, NULL);
 	}
 	ir_ref r = gen_input(G, t, rank, dim, GEN_INDEX, 0, size - 1);
 	G->layout = layout;
@@ -424,8 +471,18 @@ static bool embedding_operand(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
+/* x * 1, x / 1, x - 0, x + -0.0 as the rules of ir/fold.c know them, and their false friends. */
+static bool neutral_operand(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	bool sum = op == IR_add || op == IR_sub;
+	if (!G->numbers || !(sum || op == IR_mul || op == IR_div) || !gen_chance(G, 20)) return false;
+	add_src(c, constant(G, (tj_dtype)m->dtype, !sum ? 1 : gen_chance(G, 50) ? -0.0 : 0.0));
+	return true;
+}
+
 static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m)
 {
+	if (neutral_operand(G, op, c, m)) return true;
 	switch (op) {
 	case IR_matmul: return matmul_operand(G, c, m);
 	case IR_embedding: return embedding_operand(G, c, m);
@@ -484,7 +541,7 @@ static bool norm_operands(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
-static ir_ref last_number(gen *G) { return ir_num_(G->g, TJ_F64, (int)G->num.n - 1, "gen.c:4"); }
+static ir_ref last_number(gen *G) { return number(G, TJ_F64, G->num.n - 1); }
 
 /* The rest of the operands, and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
@@ -539,11 +596,7 @@ ir_ref gen_op(gen *G, ir_op op, ir_ref x)
 	for (int k = 0; k < c.nsrc; k++) src[k] = ir_meta_of(G->g, c.src[k]);
 	if (ir_infer(op, c.nsrc, src, c.nattr, c.attr, &out, NULL, NULL, NULL, &err) != TJ_OK) return IR_NONE;
 	if (!rt_numel(out.rank, out.dim, &n) || (G->most && n > G->most)) return IR_NONE;
-	gen_step s = { .op = op, .nsrc = c.nsrc, .nattr = c.nattr, .result = ir_emit(G->g, op, c.nsrc, c.src, c.nattr, c.attr, "gen.c:5") };
-	memcpy(s.src, c.src, sizeof s.src);
-	memcpy(s.attr, c.attr, sizeof s.attr);
-	if (s.result == IR_NONE || !rt_push(&G->step, s)) abort();
-	return s.result;
+	return emit(G, op, c.nsrc, c.src, c.nattr, c.attr);
 }
 
 /* ---- destinations ---- */
@@ -653,13 +706,6 @@ tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, 
 }
 
 /* ---- library nodes ---- */
-bool gen_has_lib(const ir_graph *g)
-{
-	for (ir_ref r = 0; r < g->node.n; r++)
-		if (bounded(g, r)) return true;
-	return false;
-}
-
 void gen_keep_lib(gen *G)
 {
 	for (ir_ref r = 0; r < G->g->node.n; r++)
@@ -717,6 +763,46 @@ bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at)
 		return false;
 	}
 	return true;
+}
+
+/* All steps as outputs of g, or of raw. */
+static tj_status every_step(gen *G, ir_graph *g, gen_out *o, rt_err *err)
+{
+	rt_vec(ir_ref) out = { 0 };
+	const void **ext = externals(G);
+	for (uint32_t i = 0; i < G->step.n; i++)
+		if (!rt_push(&out, g == G->g ? G->step.v[i].result : G->step.v[i].raw)) abort();
+	ir_graph view = *g; /* with other outputs */
+	view.out.v = out.v;
+	view.out.n = out.n;
+	if (!ext || !gen_out_new(o, &view)) abort();
+	tj_status st = ir_eval(&view, ext, G->num.v, NULL, o->data, &(ir_eval_opts){ 0 }, err);
+	rt_vec_free(&out);
+	free(ext);
+	return st;
+}
+
+bool gen_folds_ok(gen *G, rt_text *why)
+{
+	gen_out a, b;
+	rt_err ea = { 0 }, eb = { 0 };
+	tj_status st = every_step(G, G->g, &a, &ea), su = every_step(G, &G->raw, &b, &eb);
+	bool ok = st == su;
+	if (!ok) rt_putf(why, "simplified: %s %s; as written: %s %s", tj_strerror(st), ea.message, tj_strerror(su), eb.message);
+	for (uint32_t i = 0; ok && st == TJ_OK && i < G->step.n; i++) {
+		const gen_step *s = &G->step.v[i];
+		tj_dtype t = (tj_dtype)ir_at(G->g, s->result)->dtype;
+		int64_t at = 0;
+		ok = a.bytes[i] == b.bytes[i] && gen_same(t, a.data[i], b.data[i], ir_numel(G->g, s->result), &at);
+		if (ok) continue;
+		rt_putf(why, "simplified: step %u, %s, element %lld is ", i, ir_ops[s->op].name, (long long)at);
+		gen_put_element(why, t, a.data[i], at);
+		rt_puts(why, ", as written ");
+		gen_put_element(why, t, b.data[i], at);
+	}
+	gen_out_free(&a);
+	gen_out_free(&b);
+	return ok;
 }
 
 void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at)

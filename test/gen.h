@@ -30,11 +30,12 @@ typedef struct gen_step { /* an op as it was asked for: what a body would call *
 	int nsrc, nattr;
 	ir_ref src[8];
 	int64_t attr[3 * TJ_MAX_RANK];
-	ir_ref result;
+	ir_ref result, raw;   /* in g, in the graph that is not simplified */
 } gen_step;
 
 typedef struct gen {
-	ir_graph *g;
+	ir_graph *g, raw;     /* raw: the same, as it was asked for */
+	rt_vec(ir_ref) raw_of; /* by node of g */
 	uint64_t rng;
 	rt_vec(gen_slot) slot;
 	rt_vec(uint64_t) num;
@@ -77,7 +78,8 @@ typedef struct gen_how {
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);
 /* The evaluator. With lib, library nodes that are outputs are taken from there. */
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err);
-bool gen_has_lib(const ir_graph *g);                /* f32 matmul: bounded, not exact */
+/* Every step of the simplified graph against the raw one's. */
+bool gen_folds_ok(gen *G, rt_text *why);
 void gen_keep_lib(gen *G);                          /* makes such nodes outputs */
 /* False: element `at` differs by more than the bound of a sum of k products. */
 bool gen_lib_ok(gen *G, const gen_out *got, char *why, size_t size);

@@ -254,6 +254,9 @@ static void run_group(const kase *k, uint32_t n, report *rep)
 		used += r != IR_NONE;
 		if (r != IR_NONE && !ir_ret(&g, r)) abort();
 	}
+	rt_text why = { 0 };
+	if (used && !gen_folds_ok(&G, &why)) verdict(rep, &k[0], "simplified", false, "in this group: %s", rt_str(&why));
+	rt_text_free(&why);
 	gen_keep_lib(&G);
 	bool halve = used && n > 1 && !builds(&G);
 	for (int e = 0; used && !halve && e < executors(); e++) {

@@ -1,6 +1,8 @@
 # tjit: torch.compile for C.  `make help` lists the targets.
 BUILD   ?= build
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 OPT     ?= -O2 -g
 CFLAGS  += -std=c11 $(OPT) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -fvisibility=hidden -fPIC -ffp-contract=off -fno-math-errno -MMD -MP -Iinclude -I. -D_GNU_SOURCE -fopenmp $(EXTRA)
@@ -91,8 +93,10 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
 LONG   =
 test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
+	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
+	@mkdir -p $(@D)
 	$(CXX) -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 examples-out: $(EXAMPLES)  ## rewrite what the examples are expected to print
 	test/examples.sh -w $(BUILD)/examples $(EXNAMES)

@@ -23,7 +23,7 @@ static inline void kit_ok(tj_ctx *c)
 	fail_msg("%s: %s: %s", e->site, e->op, e->message);
 }
 /* The next error must have this code and name this in its message. */
-static inline void kit_error(tj_ctx *c, tj_status code, const char *part)
+static __attribute__((noinline, unused)) void kit_error(tj_ctx *c, tj_status code, const char *part)
 {
 	assert_string_equal(tj_strerror(tj_check(c)), tj_strerror(code));
 	const tj_error *e = tj_last_error(c);

@@ -655,6 +655,11 @@ TJ_API tj_tensor *tj_all(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_all_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim)
 
+/* log(sum(exp(a))) without overflow; -inf where every a is */
+TJ_API tj_tensor *tj_logsumexp(tj_tensor *x, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_logsumexp_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
+#define tj_logsumexp(x, axes, keepdim) tj_logsumexp_at(TJ_SITE, x, axes, keepdim)
+
 /* index of the first largest; NaN is largest; TJ_END_DIM as axis: of the flattened operand */
 TJ_API tj_tensor *tj_argmax(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmax_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);

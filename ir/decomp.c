@@ -116,6 +116,18 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 	return op2(m, IR_sub, s, op1(m, IR_log, reduce(m, IR_sum, op1(m, IR_exp, s), axis, true)));
 }
 
+/* log(sum(exp(x - m))) + m; m is the largest, or 0 where that is infinite: inf - inf would be NaN. */
+static ir_ref logsumexp(const made *m, ir_ref x, uint32_t axes, bool keepdim)
+{
+	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim));
+	ir_ref top[3] = { IR_NONE, reduce(m, IR_amax, x, axes, true), num(m, 0) };
+	top[0] = op1(m, IR_isfinite, top[1]);
+	ir_ref low = ir_emit(m->g, IR_where, 3, top, 0, NULL, m->site);
+	ir_ref sum = reduce(m, IR_sum, op1(m, IR_exp, op2(m, IR_sub, x, low)), axes, keepdim);
+	if (!keepdim && sum != IR_NONE) low = ir_reshape(m->g, low, rank_of(m, sum), ir_dims(m->g, ir_at(m->g, sum)), m->site);
+	return op2(m, IR_add, op1(m, IR_log, sum), low);
+}
+
 /* ---- norms, over the last axis ---- */
 static uint32_t last_axis(const made *m, ir_ref x) { return 1u << (rank_of(m, x) - 1); }
 
@@ -175,6 +187,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
+	case IR_logsumexp: y = logsumexp(&m, x, axes, attr[0] != 0); break;
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;
 	case IR_rms_norm: y = rms_norm(&m, x, src + 1); break;
 	case IR_cross_entropy: y = cross_entropy(&m, x, src[1]); break;

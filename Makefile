@@ -112,4 +112,4 @@ clean:  ## remove what was built
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/' | sort
 .PHONY: all lib clean help
--include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d)
+-include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTS:=.d)

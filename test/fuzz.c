@@ -59,7 +59,7 @@ static ir_ref any_value(gen *G)
 
 static bool usable(ir_op op)
 {
-	return !(fuzz_opt.api && ((ir_ops[op].flags & IR_RNG) || ir_ops[op].opclass == IR_FULL));
+	return !(fuzz_opt.api && ((ir_ops[op].flags & IR_RNG)));
 }
 
 /* An op on its own result: what the rules for pairs look for. */
@@ -177,8 +177,6 @@ static void check_all(gen *G, uint64_t seed, rt_text *why)
 }
 
 /* ---- children: a crash is a failure like another ---- */
-typedef struct verdict { bool ok; char why[700]; } verdict;
-
 typedef struct fuzz_child { pid_t pid; int fd; uint64_t seed; int n; } fuzz_child;
 
 static int open_result(void)
@@ -190,9 +188,9 @@ static int open_result(void)
 }
 
 /* Runs f in a child; its verdict, or how it died. */
-static verdict in_child(void (*f)(void *env, rt_text *why), void *env)
+fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env)
 {
-	verdict v = { 0 };
+	fuzz_verdict v = { 0 };
 	int fd = open_result(), status = 0;
 	fflush(stdout);
 	pid_t pid = fork();
@@ -225,7 +223,7 @@ static void check_subject(void *env, rt_text *why)
 static bool fails(gen *G, uint64_t seed, char *why, size_t size)
 {
 	uint32_t nout = G->g->out.n;
-	verdict v = in_child(check_subject, &(subject){ G, seed });
+	fuzz_verdict v = fuzz_in_child(check_subject, &(subject){ G, seed });
 	G->g->out.n = nout;
 	if (!v.ok) snprintf(why, size, "%s", v.why);
 	return !v.ok;
@@ -365,6 +363,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 /* A graph of its own; false when it fails. */
 static bool alone(uint64_t seed)
 {
+	if (fuzz_opt.api) return fuzz_api_alone(seed);
 	gen G;
 	ir_graph g, dce;
 	rt_err err = { 0 };
@@ -395,7 +394,7 @@ static bool alone(uint64_t seed)
 }
 
 /* ---- batches ---- */
-static void count_mix(const gen *G, fuzz_mix *m, int graphs)
+void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 {
 	const char *const *names;
 	const uint64_t *fired;
@@ -410,7 +409,7 @@ static void count_mix(const gen *G, fuzz_mix *m, int graphs)
 		const gen_slot *s = &G->slot.v[i];
 		ir_contiguous(s->meta.rank, s->meta.dim, want);
 		m->odd += s->meta.rank && memcmp(want, s->stride, sizeof *want * s->meta.rank) != 0;
-		m->special += s->special;
+		m->special += s->content > GEN_PLAIN && s->content < GEN_INTS;
 	}
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) m->rule[i] += fired[i];
 }
@@ -431,19 +430,17 @@ static void count_groups(const gen *G, fuzz_mix *m)
 	rt_text_free(&t);
 }
 
-typedef struct result { bool ok; fuzz_mix mix; } result;
-
 static void run_batch(uint64_t seed, int n, int fd)
 {
 	gen G;
 	ir_graph g;
 	rt_text why = { 0 };
-	result r = { 0 };
+	fuzz_result r = { 0 };
 	alarm(PATIENCE_S);
 	gen_init(&G, &g, seed);
 	G.most = MOST;
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
-	count_mix(&G, &r.mix, n);
+	fuzz_count(&G, &r.mix, n);
 	count_groups(&G, &r.mix);
 	check_all(&G, seed, &why);
 	r.ok = !why.n;
@@ -471,7 +468,7 @@ static void progress(const totals *t)
 /* A batch that fails is run graph by graph; one that fails only as a whole is a failure too. */
 static void finish(fuzz_child *c, int status, totals *t)
 {
-	result r = { 0 };
+	fuzz_result r = { 0 };
 	int bad = 0;
 	bool got = WIFEXITED(status) && pread(c->fd, &r, sizeof r, 0) == (ssize_t)sizeof r;
 	close(c->fd);

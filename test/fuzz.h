@@ -12,6 +12,9 @@ typedef struct fuzz_mix { /* counters only: summed as an array of uint64_t */
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
 } fuzz_mix;
 
+typedef struct fuzz_result { bool ok; fuzz_mix mix; } fuzz_result;
+typedef struct fuzz_verdict { bool ok; char why[700]; } fuzz_verdict;
+
 typedef struct fuzz_options {
 	int n, width[3], nwidth;
 	uint64_t seed;
@@ -22,7 +25,11 @@ extern fuzz_options fuzz_opt;
 
 /* Emits a random graph into G->g; its steps and values are left in G. */
 void fuzz_graph(gen *G, uint64_t seed);
-/* Programs at the level of the API; ends the process, its result written to fd. */
+void fuzz_count(const gen *G, fuzz_mix *m, int graphs);
+/* Runs f in a child; what it wrote to why, or how it died. */
+fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env);
+/* Programs at the level of the API. The batch ends the process, its result written to fd. */
 void fuzz_api_batch(uint64_t seed, int n, int fd);
+bool fuzz_api_alone(uint64_t seed);
 
 #endif

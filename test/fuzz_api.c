@@ -1,3 +1,572 @@
+/* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
+ * branches on values, values read by the host. Three machines run it: a model in the evaluator, ops outside of compiled
+ * functions, and a compiled function, called several times with other data. They agree bit for bit, cells included. */
 #include "test/fuzz.h"
+
+#include <stdlib.h>
 #include <unistd.h>
-void fuzz_api_batch(uint64_t seed, int n, int fd) { (void)seed, (void)n, (void)fd; _exit(1); }
+
+enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 4, MOST = 600 };
+
+/* ---- programs ---- */
+typedef enum kind { ASSIGN, READ, BRANCH, DATA, KINDS } kind;
+typedef struct event { /* before step `at` */
+	kind kind;
+	uint32_t at;
+	ir_ref value;   /* what is assigned, replaced, asked, read */
+	int cell;
+	double limit;   /* BRANCH: any element above it? */
+	bool off;
+} event;
+
+typedef struct program {
+	gen G;
+	ir_graph g;
+	event event[MAX_EVENTS];
+	int nevent, ncell, nout;
+	ir_meta cell[MAX_CELLS];
+	ir_ref out[MAX_OUT];
+} program;
+
+/* A value that some step before `at` computed. */
+static ir_ref value_before(program *p, uint32_t at)
+{
+	return at ? p->G.step.v[gen_below(&p->G, at)].result : IR_NONE;
+}
+
+static int cell_like(program *p, const ir_meta *m)
+{
+	for (int i = 0; i < p->ncell; i++)
+		if (p->cell[i].dtype == m->dtype && p->cell[i].rank == m->rank && !memcmp(p->cell[i].dim, m->dim, sizeof *m->dim * m->rank)) return i;
+	if (p->ncell == MAX_CELLS) return -1;
+	p->cell[p->ncell] = *m;
+	return p->ncell++;
+}
+
+static void add_event(program *p, uint32_t at)
+{
+	gen *G = &p->G;
+	event e = { .kind = (kind)gen_below(G, KINDS), .at = at, .value = value_before(p, at), .limit = (double)gen_below(G, 7) - 3 };
+	if (e.value == IR_NONE || p->nevent == MAX_EVENTS) return;
+	ir_meta m = ir_meta_of(&p->g, e.value);
+	if (m.weak) return;
+	if (e.kind == ASSIGN || e.kind == READ) {
+		e.cell = cell_like(p, &m);
+		if (e.cell < 0) return;
+	}
+	p->event[p->nevent++] = e;
+}
+
+static void make(program *p, uint64_t seed)
+{
+	gen *G = &p->G;
+	*p = (program){ .ncell = 0 };
+	gen_init(G, &p->g, seed);
+	G->most = MOST;
+	G->lib_f32 = false;
+	fuzz_graph(G, seed);
+	for (uint32_t at = 1; at <= G->step.n; at++)
+		if (gen_chance(G, 25)) add_event(p, at);
+	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
+}
+
+/* ---- machines: a value is a handle of theirs ---- */
+typedef struct machine {
+	program *p;
+	void **val;  /* by node of p->g */
+	bool failed;
+	void *(*op)(struct machine *m, const gen_step *s, void **src);
+	void *(*pair)(struct machine *m, ir_op op, void *a, void *b);
+	bool (*above)(struct machine *m, void *v, double limit);
+	void *(*cell)(struct machine *m, int k);
+	void (*assign)(struct machine *m, int k, void *v);
+	void (*data)(struct machine *m, void *v);
+} machine;
+
+static void run_event(machine *m, const event *e)
+{
+	void **v = &m->val[e->value];
+	switch (e->kind) {
+	case ASSIGN: m->assign(m, e->cell, *v); break;
+	case READ: *v = m->cell(m, e->cell); break;
+	case BRANCH:
+		if (m->above(m, *v, e->limit)) *v = m->pair(m, IR_maximum, *v, m->pair(m, IR_add, *v, *v));
+		else *v = m->pair(m, IR_mul, *v, *v);
+		break;
+	case DATA: m->data(m, *v); break;
+	case KINDS: break;
+	}
+}
+
+static void run_program(machine *m)
+{
+	const program *p = m->p;
+	for (uint32_t i = 0; i <= p->G.step.n && !m->failed; i++) {
+		for (int k = 0; k < p->nevent; k++)
+			if (p->event[k].at == i && !p->event[k].off) run_event(m, &p->event[k]);
+		if (i == p->G.step.n) break;
+		const gen_step *s = &p->G.step.v[i];
+		void *src[8];
+		for (int k = 0; k < s->nsrc; k++) src[k] = m->val[s->src[k]];
+		m->val[s->result] = m->op(m, s, src);
+	}
+}
+
+/* ---- the model: each op a graph of its own, in the evaluator ---- */
+typedef struct mval { ir_meta meta; void *data; } mval;
+typedef struct model {
+	machine m;
+	rt_arena mem;
+	rt_err err;
+	mval *cell[MAX_CELLS];
+	rt_vec(mval *) seen; /* what the host read */
+} model;
+
+static mval *new_mval(model *o, const ir_meta *m)
+{
+	int64_t n = 0;
+	mval *v = rt_arena_alloc(&o->mem, sizeof *v);
+	rt_numel(m->rank, m->dim, &n);
+	v->meta = *m;
+	v->data = rt_arena_alloc(&o->mem, (size_t)n * tj_dtype_size((tj_dtype)m->dtype) + 8);
+	return v;
+}
+
+static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, const int64_t *attr)
+{
+	ir_graph g;
+	ir_ref in[8];
+	const void *ext[8] = { 0 };
+	uint64_t num[8] = { 0 };
+	mval *out = NULL;
+	if (o->m.failed) return src[0];
+	ir_graph_init(&g);
+	for (int k = 0; k < nsrc; k++) {
+		const mval *v = src[k];
+		ext[k] = v->data;
+		if (v->meta.weak) memcpy(&num[k], v->data, 8);
+		in[k] = v->meta.weak ? ir_num_(&g, (tj_dtype)v->meta.dtype, k, NULL) : ir_input(&g, k, &v->meta, NULL, NULL);
+	}
+	ir_ref r = ir_emit(&g, op, nsrc, in, nattr, attr, NULL);
+	tj_status st = g.err.code;
+	if (st != TJ_OK) o->err = g.err;
+	if (st == TJ_OK && ir_ret(&g, r)) {
+		ir_meta m = ir_meta_of(&g, r);
+		out = new_mval(o, &m);
+		st = ir_eval(&g, ext, num, NULL, &out->data, &(ir_eval_opts){ 0 }, &o->err);
+	}
+	if (st != TJ_OK) o->m.failed = true;
+	ir_graph_free(&g);
+	return out ? out : src[0];
+}
+
+static void *model_op(machine *m, const gen_step *s, void **src) { return model_emit((model *)m, s->op, s->nsrc, src, s->nattr, s->attr); }
+static void *model_pair(machine *m, ir_op op, void *a, void *b) { return model_emit((model *)m, op, 2, (void *[]){ a, b }, 0, NULL); }
+static void *model_cell(machine *m, int k) { return ((model *)m)->cell[k]; }
+static void model_assign(machine *m, int k, void *v) { ((model *)m)->cell[k] = v; }
+
+static bool model_above(machine *m, void *v, double limit)
+{
+	model *o = (model *)m;
+	mval *l = new_mval(o, &(ir_meta){ .dtype = TJ_F64, .weak = true });
+	memcpy(l->data, &limit, sizeof limit);
+	void *gt = model_emit(o, IR_gt, 2, (void *[]){ v, l }, 0, NULL);
+	const mval *any = model_emit(o, IR_any, 1, &gt, 1, (int64_t[]){ 0 });
+	return !m->failed && *(const uint8_t *)any->data;
+}
+
+static void model_data(machine *m, void *v)
+{
+	if (!rt_push(&((model *)m)->seen, v)) abort();
+}
+
+/* ---- the API ---- */
+typedef struct api {
+	machine m;
+	tj_ctx *c;
+	tj_tensor *cell[MAX_CELLS], **arg, **konst; /* konst: by node */
+	int next;             /* values the host has read in this run */
+	const model *want;
+	rt_text *why;
+} api;
+
+static const int64_t *list_of(const int64_t *v, int n, int64_t *room)
+{
+	memcpy(room, v, sizeof *v * (size_t)n);
+	room[n] = TJ_END_DIM;
+	return room;
+}
+
+static double eps_of(const program *p, const gen_step *s)
+{
+	double d;
+	memcpy(&d, &p->G.num.v[ir_attr(&p->g, ir_at(&p->g, s->src[s->nsrc - 1]))[0]], sizeof d);
+	return d;
+}
+
+#define CALL_UNARY(n) tj_##n(v[0])
+#define CALL_BINARY(n) tj_##n(v[0], v[1])
+#define CALL_TERNARY(n) tj_##n(v[0], v[1], v[2])
+#define CALL_CAST(n) tj_##n(v[0], (tj_dtype)a[0])
+#define CALL_SHAPE(n) tj_##n(v[0], list_of(a, s->nattr, room))
+#define CALL_AXES(n) tj_##n(v[0], s->nattr || s->op == IR_permute ? list_of(a, s->nattr, room) : TJ_ALL)
+#define CALL_AXIS(n) tj_##n(v[0], (int)a[0])
+#define CALL_AXIS2(n) tj_##n(v[0], (int)a[0], (int)a[1])
+#define CALL_SLICE(n) tj_##n(v[0], (int)a[0], a[1], a[2], a[3])
+#define CALL_LIST(n) tj_##n(v, (int)a[0])
+#define CALL_REDUCE(n) tj_##n(v[0], s->nattr > 1 ? list_of(a + 1, s->nattr - 1, room) : TJ_ALL, a[0] != 0)
+#define CALL_ARG(n) tj_##n(v[0], a[1], a[0] != 0)
+#define CALL_VAR(n) tj_##n(v[0], s->nattr > 2 ? list_of(a + 2, s->nattr - 2, room) : TJ_ALL, (int)a[1], a[0] != 0)
+#define CALL_INDEX(n) tj_##n(v[0], (int)a[0], v[1])
+#define CALL_SCATTER(n) tj_##n(v[0], (int)a[0], v[1], v[2])
+#define CALL_COUNT(n) tj_##n(v[0], a[0])
+#define CALL_FULL(n) tj_##n((tj_dtype)a[0], list_of(a + 1, s->nattr - 1, room), v[0])
+#define CALL_ARANGE(n) tj_##n((tj_dtype)a[0], a[1], a[2], a[3])
+#define CALL_EYE(n) tj_##n((tj_dtype)a[0], a[1], a[2])
+#define CALL_RANDOM(n) tj_##n((tj_dtype)a[0], list_of(a + 1, s->nattr - 1, room))
+#define CALL_NORM3(n) tj_##n(v[0], v[1], v[2], eps_of(p, s))
+#define CALL_NORM2(n) tj_##n(v[0], v[1], eps_of(p, s))
+
+static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v)
+{
+	const int64_t *a = s->attr;
+	int64_t room[3 * TJ_MAX_RANK + 1];
+	switch (s->op) {
+#define OP(name, cls, ...) case IR_##name: return CALL_##cls(name);
+#include "ir/ops.def"
+#undef OP
+	default: return NULL;
+	}
+}
+
+static void *api_op(machine *m, const gen_step *s, void **src)
+{
+	tj_tensor *v[9];
+	for (int k = 0; k < s->nsrc; k++) v[k] = src[k];
+	v[s->nsrc] = TJ_END;
+	return call(m->p, s, v);
+}
+
+static void *api_pair(machine *m, ir_op op, void *a, void *b)
+{
+	gen_step s = { .op = op, .nsrc = 2 };
+	return api_op(m, &s, (void *[]){ a, b });
+}
+
+static bool api_above(machine *m, void *v, double limit)
+{
+	(void)m;
+	tj_tensor *t = v;
+	return tj_truth(tj_any(tj_gt(t, tj_f(limit)), TJ_ALL, false));
+}
+
+static void *api_cell(machine *m, int k) { return ((api *)m)->cell[k]; }
+static void api_assign(machine *m, int k, void *v)
+{
+	tj_tensor *t = v;
+	tj_assign(((api *)m)->cell[k], t);
+}
+
+static bool same(const mval *want, const void *got, const char *what, int k, rt_text *why)
+{
+	int64_t n = 0, at = 0;
+	rt_numel(want->meta.rank, want->meta.dim, &n);
+	if (!got && n) rt_putf(why, "%s %d has no data", what, k);
+	if ((!got && n) || gen_same((tj_dtype)want->meta.dtype, want->data, got, n, &at)) return got || !n;
+	rt_putf(why, "%s %d, element %lld is ", what, k, (long long)at);
+	gen_put_element(why, (tj_dtype)want->meta.dtype, got, at);
+	rt_puts(why, ", the model has ");
+	gen_put_element(why, (tj_dtype)want->meta.dtype, want->data, at);
+	return false;
+}
+
+static void api_data(machine *m, void *v)
+{
+	api *x = (api *)m;
+	tj_tensor *t = v;
+	const void *d = tj_data(t);
+	if (!x->want || x->why->n || x->want->m.failed || (uint32_t)x->next >= x->want->seen.n) return;
+	same(x->want->seen.v[x->next], d, "value read by the host", x->next, x->why);
+	x->next++;
+}
+
+/* The external of a slot as a tensor: row-major, or the same values by way of a view. */
+static tj_tensor *tensor_of(api *x, const gen_slot *s, int way)
+{
+	int64_t dim[TJ_MAX_RANK + 1], n = 0, at[TJ_MAX_RANK] = { 0 }, put[TJ_MAX_RANK], o = 0, shape[TJ_MAX_RANK + 1];
+	size_t size = tj_dtype_size((tj_dtype)s->meta.dtype);
+	int r = s->meta.rank;
+	if (r) memcpy(dim, s->meta.dim, sizeof *dim * (size_t)r);
+	if (r && way == 2) dim[r - 1] *= 2;
+	if (r && way == 4) dim[r - 1] += 1;
+	int64_t rev[TJ_MAX_RANK];
+	for (int i = 0; i < r; i++) rev[i] = dim[r - 1 - i];
+	ir_contiguous(r, way == 1 ? rev : dim, put);
+	if (way == 1)
+		for (int i = 0; i < r / 2; i++) o = put[i], put[i] = put[r - 1 - i], put[r - 1 - i] = o;
+	rt_numel(r, dim, &n);
+	char *buf = calloc((size_t)n + 1, size);
+	rt_numel(r, s->meta.dim, &n);
+	if (!buf) abort();
+	for (int64_t k = 0; k < n; k++) {
+		int64_t from = 0, to = r && way == 4 ? 1 : 0;
+		for (int i = 0; i < r; i++) {
+			from += at[i] * s->stride[i];
+			int64_t a = way == 3 && i == r - 1 ? dim[i] - 1 - at[i] : way == 2 && i == r - 1 ? 2 * at[i] : at[i];
+			to += a * put[i];
+		}
+		memcpy(buf + to * (int64_t)size, (const char *)s->data + from * (int64_t)size, size);
+		for (int i = r - 1; i >= 0; i--) {
+			if (++at[i] < s->meta.dim[i]) break;
+			at[i] = 0;
+		}
+	}
+	tj_tensor *t = tj_from_data(x->c, (tj_dtype)s->meta.dtype, list_of(way == 1 ? rev : dim, r, shape), buf);
+	free(buf);
+	if (!r) return t;
+	if (way == 1) {
+		for (int i = 0; i < r; i++) rev[i] = r - 1 - i;
+		return tj_permute(t, list_of(rev, r, shape));
+	}
+	if (way == 2) return tj_slice(t, r - 1, 0, TJ_END_DIM, 2);
+	if (way == 3) return tj_flip(t, TJ_AXES(r - 1));
+	if (way == 4) return tj_slice(t, r - 1, 1, TJ_END_DIM, 1);
+	return t;
+}
+
+/* ---- a body ---- */
+static void leaves(api *x, tj_tensor *const *in)
+{
+	const program *p = x->m.p;
+	for (ir_ref r = 0; r < p->g.node.n; r++) {
+		const ir_node *n = ir_at(&p->g, r);
+		const int64_t *a = ir_attr(&p->g, n);
+		double d;
+		if (n->op == IR_input) x->m.val[r] = in && a[0] % 2 == 0 ? in[a[0] / 2] : x->arg[a[0]];
+		if (n->op == IR_const) x->m.val[r] = x->konst[r];
+		if (n->op != IR_num) continue;
+		memcpy(&d, &p->G.num.v[a[0]], sizeof d);
+		x->m.val[r] = n->dtype == TJ_F64 ? tj_f(d) : tj_i((int64_t)p->G.num.v[a[0]]);
+	}
+}
+
+static void body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	api *x = self;
+	x->next = 0;
+	leaves(x, in);
+	run_program(&x->m);
+	for (int i = 0; i < x->m.p->nout; i++) out[i] = x->m.val[x->m.p->out[i]];
+}
+
+/* ---- one program, through all machines ---- */
+static void init_model(model *o, program *p)
+{
+	if (!o->m.val) o->m = (machine){ p, rt_arena_alloc(&o->mem, sizeof(void *) * (p->g.node.n + 1)), false, model_op, model_pair, model_above, model_cell, model_assign, model_data };
+	o->m.failed = false;
+	o->err = (rt_err){ 0 };
+	o->seen.n = 0;
+	for (ir_ref r = 0; r < p->g.node.n; r++) {
+		const ir_node *n = ir_at(&p->g, r);
+		const int64_t *a = ir_attr(&p->g, n);
+		ir_meta m = ir_meta_of(&p->g, r);
+		if (n->op < IR_OPS) continue;
+		mval *v = o->m.val[r] = new_mval(o, &m);
+		if (n->op == IR_num) memcpy(v->data, &p->G.num.v[a[0]], 8);
+		else { /* an input or a constant, row-major */
+			ir_graph one;
+			rt_err err = { 0 };
+			const void *ext = n->op == IR_input ? p->G.slot.v[a[0]].data : NULL;
+			ir_graph_init(&one);
+			if (n->op == IR_input) ir_ret(&one, ir_input(&one, 0, &m, a + 2, NULL));
+			else ir_ret(&one, ir_copy(&one, &p->g, r, NULL));
+			if (ir_eval(&one, &ext, NULL, NULL, &v->data, NULL, &err) != TJ_OK) abort();
+			ir_graph_free(&one);
+		}
+	}
+}
+
+static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *why)
+{
+	*x = (api){ .m = { p, calloc(p->g.node.n + 1, sizeof(void *)), false, api_op, api_pair, api_above, api_cell, api_assign, api_data }, .c = c, .want = want, .why = why };
+	x->arg = calloc(p->G.slot.n + 1, sizeof *x->arg);
+	x->konst = calloc(p->g.node.n + 1, sizeof *x->konst);
+	if (!x->m.val || !x->arg || !x->konst) abort();
+	for (int k = 0; k < p->ncell; k++) {
+		int64_t shape[TJ_MAX_RANK + 1];
+		x->cell[k] = tj_param(c, (tj_dtype)p->cell[k].dtype, list_of(p->cell[k].dim, p->cell[k].rank, shape));
+	}
+	for (ir_ref r = 0; r < p->g.node.n; r++)
+		if (ir_at(&p->g, r)->op == IR_const) {
+			const mval *v = want->m.val[r];
+			int64_t shape[TJ_MAX_RANK + 1];
+			x->konst[r] = tj_constant(c, (tj_dtype)v->meta.dtype, list_of(v->meta.dim, v->meta.rank, shape), v->data);
+		}
+}
+
+static void free_api(api *x)
+{
+	free(x->m.val);
+	free(x->arg);
+	free(x->konst);
+}
+
+static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth, const char *who, rt_text *why)
+{
+	tj_status st = tj_check(x->c), want = o->m.failed ? o->err.code : TJ_OK;
+	if (why->n) goto tell;
+	if (st != want) {
+		const tj_error *e = tj_last_error(x->c);
+		rt_putf(why, "\"%s\" %s %s, the model has \"%s\"", tj_strerror(st), e && st ? e->op : "", e && st ? e->message : "", tj_strerror(want));
+		goto tell;
+	}
+	for (int i = 0; i < p->nout && !o->m.failed; i++) {
+		ir_meta m = ((const mval *)o->m.val[p->out[i]])->meta;
+		if (tj_dtype_of(out[i]) != (tj_dtype)m.dtype || tj_rank(out[i]) != m.rank) rt_putf(why, "output %d has another type", i);
+		else same(o->m.val[p->out[i]], tj_data(out[i]), "output", i, why);
+		if (why->n) goto tell;
+	}
+	for (int i = 0; i < p->ncell; i++)
+		if (!same(o->cell[i], tj_data(x->cell[i]), "cell", i, why)) goto tell;
+	return;
+tell:
+	rt_putf(why, " (%s, call %d)", who, nth);
+}
+
+/* Other data for the next call; every other time the same. */
+static void next_data(program *p, int nth)
+{
+	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
+		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
+	for (uint32_t i = 0; nth && i < p->G.num.n; i += 2) {
+		double d;
+		memcpy(&d, &p->G.num.v[i], sizeof d);
+		(void)d;
+	}
+}
+
+static void check_program(program *p, rt_text *why, fuzz_mix *mix)
+{
+	model o = { 0 };
+	api eager, fn;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = fuzz_opt.llvm ? "llvm" : "eval"));
+	int nin = ((int)p->G.slot.n + 1) / 2;
+	init_model(&o, p);
+	for (int k = 0; k < p->ncell; k++) o.cell[k] = new_mval(&o, &p->cell[k]); /* zeros */
+	init_api(&eager, p, c, &o, why);
+	init_api(&fn, p, c, &o, why);
+	tj_fn *f = tj_compile(c, body, &fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout));
+	tj_tensor **in = calloc((size_t)nin + 1, sizeof *in);
+	if (!c || !f || !in) abort();
+	for (int nth = 0; nth < CALLS && !why->n; nth++) {
+		tj_tensor *out[MAX_OUT] = { 0 };
+		mval *before[MAX_CELLS];
+		tj_scope *s = tj_push(c);
+		next_data(p, nth);
+		init_model(&o, p);
+		memcpy(before, o.cell, sizeof before);
+		run_program(&o.m);
+		for (uint32_t i = 0; i < p->G.slot.n; i++) fn.arg[i] = eager.arg[i] = tensor_of(&eager, &p->G.slot.v[i], p->G.slot.v[i].stride[0] == 1 ? 0 : (int)(i % 5));
+		if (!o.m.failed) {
+			body(out, NULL, &eager);
+			compare(p, &o, &eager, out, nth, "op by op", why);
+		} else memcpy(o.cell, before, sizeof before); /* a call that fails commits nothing */
+		for (int i = 0; i < nin; i++) in[i] = fn.arg[2 * i];
+		in[nin] = TJ_END;
+		if (!why->n) {
+			tj_call(f, out, in);
+			compare(p, &o, &fn, out, nth, "compiled", why);
+		}
+		if (mix) mix->calls++;
+		tj_pop(s);
+		if (o.m.failed) break; /* the two sets of cells differ from here on */
+	}
+	tj_close(c);
+	free(in);
+	free_api(&eager);
+	free_api(&fn);
+	rt_vec_free(&o.seen);
+	rt_arena_free(&o.mem);
+}
+
+/* ---- runs ---- */
+static void use_width(uint64_t seed)
+{
+	char s[16];
+	snprintf(s, sizeof s, "%d", fuzz_opt.width[seed % (uint64_t)fuzz_opt.nwidth]);
+	setenv("TJ_CPU", s, 1);
+}
+
+void fuzz_api_batch(uint64_t seed, int n, int fd)
+{
+	fuzz_result r = { .ok = true };
+	alarm(120);
+	for (int i = 0; i < n; i++) {
+		program p;
+		rt_text why = { 0 };
+		make(&p, seed + (uint64_t)i);
+		use_width(seed + (uint64_t)i);
+		fuzz_count(&p.G, &r.mix, 1);
+		for (int k = 0; k < p.nevent; k++) {
+			r.mix.branches += p.event[k].kind == BRANCH;
+			r.mix.assigns += p.event[k].kind == ASSIGN;
+		}
+		check_program(&p, &why, &r.mix);
+		r.ok &= !why.n;
+		rt_text_free(&why);
+		gen_free(&p.G);
+	}
+	_exit(write(fd, &r, sizeof r) != (ssize_t)sizeof r);
+}
+
+static void check_child(void *env, rt_text *why) { check_program(env, why, NULL); }
+
+static void print_program(const program *p)
+{
+	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host" };
+	rt_text t = { 0 };
+	ir_print(&p->g, &t);
+	printf("%s", rt_str(&t));
+	rt_text_free(&t);
+	for (uint32_t i = 0; i < p->G.step.n; i++) printf("  step %u: %s -> %%%u\n", i, ir_ops[p->G.step.v[i].op].name, p->G.step.v[i].result);
+	for (int i = 0; i < p->nevent; i++)
+		if (!p->event[i].off) printf("  before step %u: %%%u %s %d, limit %g\n", p->event[i].at, p->event[i].value, kinds[p->event[i].kind], p->event[i].cell, p->event[i].limit);
+	for (int i = 0; i < p->nout; i++) printf("  out %%%u\n", p->out[i]);
+}
+
+/* Events, steps at the end, and outputs that the failure does not need go. */
+static void reduce(program *p, fuzz_verdict *v)
+{
+	for (int i = 0; i < p->nevent; i++) {
+		p->event[i].off = true;
+		fuzz_verdict w = fuzz_in_child(check_child, p);
+		if (w.ok) p->event[i].off = false;
+		else *v = w;
+	}
+	for (int i = 0; i < p->nout && p->nout > 1;) {
+		ir_ref was = p->out[i];
+		p->out[i] = p->out[--p->nout];
+		fuzz_verdict w = fuzz_in_child(check_child, p);
+		if (!w.ok) {
+			*v = w;
+			continue;
+		}
+		p->nout++;
+		p->out[i++] = was;
+	}
+}
+
+bool fuzz_api_alone(uint64_t seed)
+{
+	program p;
+	make(&p, seed);
+	use_width(seed);
+	fuzz_verdict v = fuzz_in_child(check_child, &p);
+	if (!v.ok) {
+		reduce(&p, &v);
+		printf("FAIL -api seed %llu: %s\n", (unsigned long long)seed, v.why);
+		if (fuzz_opt.verbose) print_program(&p);
+	}
+	gen_free(&p.G);
+	return v.ok;
+}

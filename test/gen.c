@@ -188,13 +188,13 @@ static bool map_slot(gen *G, gen_slot *s, gen_layout l)
 	return true;
 }
 
-static void fill(gen *G, gen_slot *s, gen_content c, int64_t lo, int64_t hi)
+void gen_refill(gen *G, gen_slot *s)
 {
 	int64_t at[TJ_MAX_RANK] = { 0 }, count = 0, n = 0, o = 0;
 	uint64_t phase = gen_next(G) >> 8;
 	rt_numel(s->meta.rank, s->meta.dim, &count);
 	for (; n < count; n++) {
-		put_content(G, c, phase, (tj_dtype)s->meta.dtype, s->data, o, n, count, lo, hi);
+		put_content(G, s->content, phase, (tj_dtype)s->meta.dtype, s->data, o, n, count, s->lo, s->hi);
 		for (int i = s->meta.rank - 1; i >= 0; i--) {
 			o += s->stride[i];
 			if (++at[i] < s->meta.dim[i]) break;
@@ -206,12 +206,12 @@ static void fill(gen *G, gen_slot *s, gen_content c, int64_t lo, int64_t hi)
 
 ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi)
 {
-	gen_slot s = { .meta = { .dtype = (uint8_t)t, .rank = (uint8_t)rank }, .special = content != GEN_PLAIN };
+	gen_slot s = { .meta = { .dtype = (uint8_t)t, .rank = (uint8_t)rank }, .content = content, .lo = lo, .hi = hi };
 	gen_layout l = G->layout >= 0 ? (gen_layout)G->layout : gen_chance(G, 40) ? GEN_ROW : (gen_layout)gen_below(G, GEN_LAYOUTS);
 	if (rank) memcpy(s.meta.dim, dim, sizeof *dim * (size_t)rank);
 	strides_of(G, l, rank, dim, s.stride);
 	if (!map_slot(G, &s, l) || !rt_push(&G->slot, s)) abort();
-	fill(G, &s, content, lo, hi);
+	gen_refill(G, &s);
 	mprotect((char *)s.map + s.mapped - PAGE, PAGE, PROT_NONE);
 	ir_ref raw = ir_input(&G->raw, (int)G->slot.n - 1, &s.meta, s.stride, NULL);
 	return pair(G, ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1"), raw);

@@ -22,7 +22,8 @@ typedef struct gen_slot { /* an external */
 	void *data;           /* element 0 of the view */
 	void *map;            /* ends at a page that cannot be read, so that reads beyond the end are found */
 	size_t mapped;
-	bool special;
+	gen_content content;
+	int64_t lo, hi;       /* of GEN_INDEX */
 } gen_slot;
 
 typedef struct gen_step { /* an op as it was asked for: what a body would call */
@@ -55,6 +56,7 @@ void gen_free(gen *G);
 
 /* A new external. lo..hi: of GEN_INDEX. */
 ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi);
+void gen_refill(gen *G, gen_slot *s); /* other values of the same kind */
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
 /* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */

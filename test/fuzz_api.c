@@ -113,14 +113,20 @@ static void run_program(machine *m)
 }
 
 /* ---- the model: each op a graph of its own, in the evaluator ---- */
-typedef struct mval { ir_meta meta; void *data; } mval;
+typedef struct mval {
+	ir_meta meta;
+	void *data; /* NULL: whatever the cell holds when it is used */
+	int cell;
+} mval;
 typedef struct model {
 	machine m;
 	rt_arena mem;
 	rt_err err;
 	mval *cell[MAX_CELLS];
-	rt_vec(mval *) seen; /* what the host read */
+	rt_vec(const mval *) seen; /* what the host read */
 } model;
+
+static const mval *now(const model *o, const mval *v) { return v->data ? v : o->cell[v->cell]; }
 
 static mval *new_mval(model *o, const ir_meta *m)
 {
@@ -142,7 +148,7 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 	if (o->m.failed) return src[0];
 	ir_graph_init(&g);
 	for (int k = 0; k < nsrc; k++) {
-		const mval *v = src[k];
+		const mval *v = now(o, src[k]);
 		ext[k] = v->data;
 		if (v->meta.weak) memcpy(&num[k], v->data, 8);
 		in[k] = v->meta.weak ? ir_num_(&g, (tj_dtype)v->meta.dtype, k, NULL) : ir_input(&g, k, &v->meta, NULL, NULL);
@@ -162,8 +168,22 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 
 static void *model_op(machine *m, const gen_step *s, void **src) { return model_emit((model *)m, s->op, s->nsrc, src, s->nattr, s->attr); }
 static void *model_pair(machine *m, ir_op op, void *a, void *b) { return model_emit((model *)m, op, 2, (void *[]){ a, b }, 0, NULL); }
-static void *model_cell(machine *m, int k) { return ((model *)m)->cell[k]; }
-static void model_assign(machine *m, int k, void *v) { ((model *)m)->cell[k] = v; }
+
+static void *model_cell(machine *m, int k)
+{
+	mval *v = rt_arena_alloc(&((model *)m)->mem, sizeof *v);
+	*v = (mval){ .cell = k };
+	return v;
+}
+
+static void model_assign(machine *m, int k, void *v)
+{
+	model *o = (model *)m;
+	const mval *x = now(o, v);
+	mval *copy = new_mval(o, &x->meta);
+	copy->data = x->data;
+	o->cell[k] = copy;
+}
 
 static bool model_above(machine *m, void *v, double limit)
 {
@@ -177,7 +197,8 @@ static bool model_above(machine *m, void *v, double limit)
 
 static void model_data(machine *m, void *v)
 {
-	if (!rt_push(&((model *)m)->seen, v)) abort();
+	model *o = (model *)m;
+	if (!rt_push(&o->seen, now(o, v))) abort();
 }
 
 /* ---- the API ---- */
@@ -421,9 +442,10 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 		goto tell;
 	}
 	for (int i = 0; i < p->nout && !o->m.failed; i++) {
-		ir_meta m = ((const mval *)o->m.val[p->out[i]])->meta;
+		const mval *v = now(o, o->m.val[p->out[i]]);
+		ir_meta m = v->meta;
 		if (tj_dtype_of(out[i]) != (tj_dtype)m.dtype || tj_rank(out[i]) != m.rank) rt_putf(why, "output %d has another type", i);
-		else same(o->m.val[p->out[i]], tj_data(out[i]), "output", i, why);
+		else same(v, tj_data(out[i]), "output", i, why);
 		if (why->n) goto tell;
 	}
 	for (int i = 0; i < p->ncell; i++)
@@ -438,11 +460,6 @@ static void next_data(program *p, int nth)
 {
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
-	for (uint32_t i = 0; nth && i < p->G.num.n; i += 2) {
-		double d;
-		memcpy(&d, &p->G.num.v[i], sizeof d);
-		(void)d;
-	}
 }
 
 static void check_program(program *p, rt_text *why, fuzz_mix *mix)

@@ -41,14 +41,16 @@ static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 
 static bool must_own(lo_low *L, ir_ref r)
 {
-	if (!rt_push(&L->force, r)) L->oom = true;
+	if (!L->val[r].own && !rt_push(&L->force, r)) L->oom = true;
 	return true;
 }
 
 /* Numbers, constants, indices: computed wherever they are read, when the axes they look at are affine. */
-static bool light(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+bool lo_inline(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
+	uint32_t before = L->force.n;
+	if (!L->val[r].light) return false;
 	if (n->op == IR_arange || n->op == IR_eye) {
 		for (int i = 0; i < m->rank; i++)
 			if (!lo_fits_r(G, &m->e[i])) return false;
@@ -56,7 +58,9 @@ static bool light(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	}
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_map *o = lo_operand_map(L, G, r, k, m);
-		if (!o || !lo_reach(L, G, ir_src(L->g, n, k), o)) return false;
+		if (o && lo_reach(L, G, ir_src(L->g, n, k), o)) continue;
+		L->force.n = before;
+		return false;
 	}
 	return true;
 }
@@ -67,6 +71,7 @@ static bool reach_view(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	lo_map *o = lo_map_view(L, G, r, m);
 	if (o) return lo_reach(L, G, src, o);
 	lo_expr e = contiguous(L, G, r, m); /* not affine: row-major over the operand's own buffer */
+	L->val[r].solid = true;
 	return lo_fits_r(G, &e) && must_own(L, src);
 }
 
@@ -74,9 +79,9 @@ bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 {
 	const lo_val *v = &L->val[r];
 	if (lo_node(L, r)->op == IR_const || lo_node(L, r)->op == IR_num) return true;
-	if (v->light && light(L, G, r, m)) return true;
+	if (lo_inline(L, G, r, m)) return true;
 	if (v->how == LO_VIEW && !v->own) return reach_view(L, G, r, m);
-	if (v->light && !v->own) must_own(L, r);
+	if (v->light) must_own(L, r);
 	return loads(L, G, r, m);
 }
 

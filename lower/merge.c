@@ -25,22 +25,39 @@ static void visit(search *s, ir_ref r)
 	if (!rt_push(&s->todo, r)) s->L->oom = true;
 }
 
-static void visit_users(search *s, ir_ref r, bool inside)
+static bool looked_through(const lo_low *L, ir_ref r)
 {
-	const lo_low *L = s->L;
-	for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
-		uint32_t g = group_of(s->L, L->user[i]);
-		bool in = g != LO_NOGROUP && (g == s->a || g == s->b);
-		if (!in) visit(s, L->user[i]);
-		else if (!inside) s->hit = true;
-	}
+	return L->val[r].how == LO_VIEW && !L->val[r].own && !L->val[r].solid;
+}
+
+/* A gather reads its table out of a buffer, whoever computed it. */
+static bool through_memory(const lo_low *L, ir_ref r, ir_ref user)
+{
+	const ir_node *n = lo_node(L, user);
+	return lo_is_gather((ir_op)n->op) && ir_src(L->g, n, 0) == r;
+}
+
+/* What comes after r. self: the group that computes r and may hand it on in registers, or LO_NOGROUP. */
+static void visit_users(search *s, ir_ref r, uint32_t self)
+{
+	lo_low *L = s->L;
+	rt_vec(ir_ref) views = { 0 };
+	for (bool more = true; more; more = views.n > 0 && (r = views.v[--views.n], true))
+		for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
+			ir_ref u = L->user[i];
+			uint32_t g = group_of(L, u);
+			if (g != LO_NOGROUP && (g == s->a || g == s->b)) s->hit |= g != self || through_memory(L, r, u);
+			else if (self == LO_NOGROUP || !looked_through(L, u)) visit(s, u);
+			else if (!rt_push(&views, u)) L->oom = true;
+		}
+	rt_vec_free(&views);
 }
 
 /* Whatever a visited value's group computes comes after the value. */
 static void spread(search *s, ir_ref r)
 {
 	uint32_t id = group_of(s->L, r);
-	visit_users(s, r, false);
+	visit_users(s, r, LO_NOGROUP);
 	if (id == LO_NOGROUP) return;
 	const lo_group *G = s->L->group.v[id];
 	for (uint32_t i = 0; i < G->member.n; i++) visit(s, G->member.v[i]);
@@ -59,23 +76,17 @@ bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
 {
 	search s = { .L = L, .a = group, .b = LO_NOGROUP };
 	L->now++;
-	visit_users(&s, r, true);
+	visit_users(&s, r, group);
 	return finish(&s);
 }
 
+/* From all of one group; what the other reads of it, it reads out of memory. */
 static void leave(search *s, uint32_t id)
 {
 	const lo_group *G = s->L->group.v[id];
-	for (uint32_t i = 0; i < G->member.n; i++) {
-		ir_ref r = G->member.v[i];
-		for (uint32_t k = s->L->nuser[r]; k < s->L->nuser[r + 1]; k++) {
-			uint32_t g = group_of(s->L, s->L->user[k]);
-			if (g != LO_NOGROUP && g != id && (g == s->a || g == s->b)) s->hit = true; /* one reads what the other stores */
-		}
-		visit_users(s, r, true);
-	}
+	for (uint32_t i = 0; i < G->member.n; i++) visit_users(s, G->member.v[i], id);
 	for (uint32_t i = 0; i < G->save.n; i++)
-		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, false);
+		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, LO_NOGROUP);
 }
 
 static bool path_between(lo_low *L, uint32_t a, uint32_t b)

@@ -58,7 +58,7 @@ bool lo_source_of(lo_builder *B, ir_ref r, lo_map *m, lo_source *s)
 			return true;
 		}
 		if (v->how == LO_LEAF) return from_leaf(B, s, r, m);
-		bool here = member || (v->light && (L->force.n = 0, lo_reach(L, B->G, r, m)) && !L->force.n);
+		bool here = member || (L->force.n = 0, lo_inline(L, B->G, r, m) && !L->force.n);
 		if (here && !view) return true;
 		if (!here && (!view || v->own)) {
 			if (!v->own) return stuck(B);

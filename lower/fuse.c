@@ -189,6 +189,17 @@ bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 	return true;
 }
 
+/* Every place the value is stored at is affine in r as a whole. */
+static bool stores_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	lo_expr own = contiguous(L, G, r, m);
+	for (const lo_dest *d = L->val[r].dest; d; d = d->next) {
+		lo_expr e = lo_linear(G, m, d->stride);
+		if (!lo_fits_r(G, &e)) return false;
+	}
+	return lo_fits_r(G, &own);
+}
+
 static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 {
 	int64_t times = lo_outer(G) * (lo_map_in_r(G, m) ? G->red : 1);
@@ -199,7 +210,7 @@ static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool s
 {
 	bool repeated = often(L, G, r, m);
 	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= MAX_REDUNDANT)) return false;
-	if (store && !lo_covers(L, G, r, m)) return false;
+	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return false;
 	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return false;
 	G->redundant += repeated;
 	return true;
@@ -214,6 +225,8 @@ bool lo_group_fits(lo_low *L, lo_group *G)
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		const lo_save *s = &G->save.v[i];
+		lo_expr e = lo_linear(G, s->map, s->dest->stride);
+		if (!lo_fits_r(G, &e)) return false;
 		if (L->val[s->value].map != s->map && !lo_reach(L, G, s->value, s->map)) return false;
 	}
 	return true;

@@ -19,7 +19,7 @@ static void expand(cg *c, const char *row, tj_dtype t, int lanes, const cg_str *
 		switch (*++s) {
 		case 't': rt_puts(c->out, cg_type(t, lanes).s); break;
 		case 'm': rt_puts(c->out, cg_mangle(t, lanes).s); break;
-		case 'S': rt_puts(c->out, t == TJ_U8 || t == TJ_BOOL ? "u" : "s"); break;
+		case 'S': rt_puts(c->out, rt_is_signed(t) ? "s" : "u"); break;
 		default: rt_puts(c->out, src[*s - '0'].s);
 		}
 	}
@@ -48,7 +48,7 @@ static const char *int_convert(tj_dtype from, tj_dtype to)
 	size_t a = tj_dtype_size(from), b = tj_dtype_size(to);
 	if (from == TJ_BOOL) return "zext";
 	if (a == b) return "bitcast";
-	return a > b ? "trunc" : from == TJ_U8 ? "zext" : "sext";
+	return a > b ? "trunc" : rt_is_signed(from) ? "sext" : "zext";
 }
 
 static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
@@ -62,8 +62,8 @@ static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, c
 		        lanes > 1 || ff ? cg_literal(from, 0, lanes).s : "0");
 		return;
 	} else if (ff && tf) op = to == TJ_F64 ? "fpext" : "fptrunc";
-	else if (tf) op = from == TJ_BOOL || from == TJ_U8 ? "uitofp" : "sitofp";
-	else if (ff && to == TJ_U8) { /* in range, so by way of i32 */
+	else if (tf) op = rt_is_signed(from) ? "sitofp" : "uitofp";
+	else if (ff && tj_dtype_size(to) < tj_dtype_size(TJ_I32)) { /* in range, so by way of i32 */
 		cg_str wide = cg_tmp(c);
 		rt_putf(c->out, "  %s = fptosi %s %s to %s\n", wide.s, ft.s, v.s, cg_type(TJ_I32, lanes).s);
 		ft = cg_type(TJ_I32, lanes);

@@ -12,9 +12,6 @@
 enum { TREE_BYTES = 512, ROWS = 16, COLUMN_ROWS = 32 };
 
 /* ---- arithmetic ---- */
-static int64_t least(tj_dtype t) { return t == TJ_I64 ? INT64_MIN : t == TJ_I32 ? INT32_MIN : 0; }
-static int64_t most(tj_dtype t) { return t == TJ_I64 ? INT64_MAX : t == TJ_I32 ? INT32_MAX : t == TJ_U8 ? 255 : 1; }
-
 static int64_t float_bits(tj_dtype t, double v)
 {
 	float f = (float)v;
@@ -31,8 +28,8 @@ static int64_t neutral(lo_red red, tj_dtype t)
 	switch (red) {
 	case LO_RED_ADD: return f ? float_bits(t, -0.0) : 0;
 	case LO_RED_MUL: return f ? float_bits(t, 1.0) : 1;
-	case LO_RED_MAX: case LO_RED_ARGMAX: return f ? float_bits(t, -1.0 / 0.0) : least(t);
-	case LO_RED_MIN: case LO_RED_ARGMIN: return f ? float_bits(t, 1.0 / 0.0) : most(t);
+	case LO_RED_MAX: case LO_RED_ARGMAX: return f ? float_bits(t, -1.0 / 0.0) : rt_dtype_min(t);
+	case LO_RED_MIN: case LO_RED_ARGMIN: return f ? float_bits(t, 1.0 / 0.0) : rt_dtype_max(t);
 	case LO_RED_AND: return t == TJ_BOOL ? 1 : -1;
 	case LO_RED_OR: return 0;
 	}
@@ -45,7 +42,7 @@ cg_str cg_identity(const cg_acc *a, int lanes) { return cg_literal(a->dtype, neu
 static cg_str beyond(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c);
-	bool up = acc->red == LO_RED_MAX || acc->red == LO_RED_ARGMAX, u = acc->dtype == TJ_U8 || acc->dtype == TJ_BOOL;
+	bool up = acc->red == LO_RED_MAX || acc->red == LO_RED_ARGMAX, u = !rt_is_float(acc->dtype) && !rt_is_signed(acc->dtype);
 	const char *op = rt_is_float(acc->dtype) ? (up ? "fcmp ogt" : "fcmp olt") : u ? (up ? "icmp ugt" : "icmp ult") : up ? "icmp sgt" : "icmp slt";
 	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, op, cg_type(acc->dtype, n).s, a.s, b.s);
 	return r;

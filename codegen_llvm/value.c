@@ -13,23 +13,24 @@ cg_str cg_fmt(const char *fmt, ...)
 
 cg_str cg_tmp(cg *c) { return cg_fmt("%%t%u", ++c->tmp); }
 
-static const char *const ssa_type[TJ_DTYPE_COUNT] = {
-	[TJ_BOOL] = "i1", [TJ_U8] = "i8", [TJ_I32] = "i32", [TJ_I64] = "i64", [TJ_F32] = "float", [TJ_F64] = "double",
-};
-static const char *const short_type[TJ_DTYPE_COUNT] = {
-	[TJ_BOOL] = "i1", [TJ_U8] = "i8", [TJ_I32] = "i32", [TJ_I64] = "i64", [TJ_F32] = "f32", [TJ_F64] = "f64",
-};
+/* Of a value, and as intrinsics are named after it. */
+static cg_str ssa_type(tj_dtype t)
+{
+	static const char *const real[] = { [RT_F] = "float", [RT_D] = "double" };
+	return rt_is_float(t) ? cg_fmt("%s", real[rt_dtype_class(t)]) : cg_fmt("i%d", rt_dtype_bits(t));
+}
+static cg_str short_type(tj_dtype t) { return rt_is_float(t) ? cg_fmt("f%zu", 8 * tj_dtype_size(t)) : ssa_type(t); }
 static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
 
 cg_str cg_type(tj_dtype t, int lanes)
 {
-	return lanes == 1 ? cg_fmt("%s", ssa_type[t]) : cg_fmt("<%d x %s>", lanes, ssa_type[t]);
+	return lanes == 1 ? ssa_type(t) : cg_fmt("<%d x %s>", lanes, ssa_type(t).s);
 }
 cg_str cg_mem_type(tj_dtype t, int lanes) { return cg_type(in_memory(t), lanes); }
 
 cg_str cg_mangle(tj_dtype t, int lanes)
 {
-	return lanes == 1 ? cg_fmt("%s", short_type[t]) : cg_fmt("v%d%s", lanes, short_type[t]);
+	return lanes == 1 ? short_type(t) : cg_fmt("v%d%s", lanes, short_type(t).s);
 }
 cg_str cg_mem_mangle(tj_dtype t, int lanes) { return cg_mangle(in_memory(t), lanes); }
 
@@ -53,7 +54,7 @@ cg_str cg_literal(tj_dtype t, int64_t bits, int lanes)
 	if (rt_is_float(t)) v = cg_fmt("0x%016llX", (unsigned long long)double_bits(t, bits));
 	else if (t == TJ_BOOL) v = cg_fmt("%s", bits ? "true" : "false");
 	else v = cg_fmt("%lld", (long long)bits);
-	return lanes == 1 ? v : cg_fmt("splat (%s %.24s)", ssa_type[t], v.s);
+	return lanes == 1 ? v : cg_fmt("splat (%s %.24s)", ssa_type(t).s, v.s);
 }
 
 void cg_label(cg *c, cg_str name)
@@ -104,7 +105,7 @@ cg_str cg_use(cg *c, uint32_t ins, bool vec)
 	if (v->wide_key != c->key) {
 		rt_text *now = c->out;
 		c->out = text_of(c, v->place);
-		v->wide = cg_splat(c, ssa_type[t], v->name, c->lanes);
+		v->wide = cg_splat(c, ssa_type(t).s, v->name, c->lanes);
 		v->wide_key = c->key;
 		c->out = now;
 	}

@@ -12,23 +12,13 @@ typedef struct I { /* an integer or a bool; v is in the range of t */
 
 /* ---- the primitives --------------------------------------------------------------------------------- */
 
-static I wrap(tj_dtype t, uint64_t v)
-{
-	switch (t) {
-	case TJ_BOOL: return (I){ v & 1, t };
-	case TJ_U8: return (I){ (uint8_t)v, t };
-	case TJ_I32: return (I){ (int32_t)(uint32_t)v, t };
-	default: return (I){ (int64_t)v, t };
-	}
-}
-
-static int width(tj_dtype t) { return t == TJ_BOOL ? 1 : t == TJ_U8 ? 8 : t == TJ_I32 ? 32 : 64; }
+static I wrap(tj_dtype t, uint64_t v) { return (I){ rt_wrap(t, v), t }; }
 static I truth_value(bool b) { return (I){ b, TJ_BOOL }; }
 
 #define DTYPE(a) ((a).t)
 #define IS_BOOL(a) ((a).t == TJ_BOOL)
-#define IS_SIGNED(a) ((a).t == TJ_I32 || (a).t == TJ_I64)
-#define WIDTH(a) width((a).t)
+#define IS_SIGNED(a) rt_is_signed((a).t)
+#define WIDTH(a) rt_dtype_bits((a).t)
 #define KI(like, dtype, c) ((void)(like), wrap(dtype, (uint64_t)(int64_t)(c)))
 
 /* Out of range: anything, but defined. */
@@ -79,8 +69,8 @@ static inline I OR_i(I a, I b) { return wrap(a.t, (uint64_t)(a.v | b.v)); }
 static inline I XOR_i(I a, I b) { return wrap(a.t, (uint64_t)(a.v ^ b.v)); }
 
 /* Shifts by what is out of range belong to values that are not chosen. */
-static inline int shift(I b) { return (int)(b.v & (width(b.t) - 1)); }
-static inline uint64_t as_width(I a) { return a.t == TJ_I32 ? (uint32_t)a.v : (uint64_t)a.v; }
+static inline int shift(I b) { return (int)(b.v & (rt_dtype_bits(b.t) - 1)); }
+static inline uint64_t as_width(I a) { return (uint64_t)a.v << (64 - rt_dtype_bits(a.t)) >> (64 - rt_dtype_bits(a.t)); }
 static inline I SHL_i(I a, I b) { return wrap(a.t, (uint64_t)a.v << shift(b)); }
 static inline I LSHR_i(I a, I b) { return wrap(a.t, as_width(a) >> shift(b)); }
 static inline I ASHR_i(I a, I b)

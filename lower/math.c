@@ -20,21 +20,16 @@ static uint32_t append_const(lo_kernel *k, tj_dtype dtype, int64_t bits)
 	return id;
 }
 
-static int width(tj_dtype t) { return t == TJ_BOOL ? 1 : t == TJ_U8 ? 8 : t == TJ_I32 ? 32 : 64; }
-
 static I constant(lo_kernel *k, tj_dtype t, int64_t c)
 {
-	if (t == TJ_BOOL) c &= 1;
-	if (t == TJ_U8) c &= 0xff;
-	if (t == TJ_I32) c = (int32_t)(uint32_t)(uint64_t)c;
-	return (I){ k, append_const(k, t, c), t };
+	return (I){ k, append_const(k, t, rt_wrap(t, (uint64_t)c)), t };
 }
 
 /* ---- the primitives ---- */
 #define DTYPE(a) ((a).t)
 #define IS_BOOL(a) ((a).t == TJ_BOOL)
-#define IS_SIGNED(a) ((a).t == TJ_I32 || (a).t == TJ_I64)
-#define WIDTH(a) width((a).t)
+#define IS_SIGNED(a) rt_is_signed((a).t)
+#define WIDTH(a) rt_dtype_bits((a).t)
 #define KI(like, dtype, c) constant((like).k, dtype, c)
 
 static inline F K_f(F like, double c)

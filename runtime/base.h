@@ -63,6 +63,12 @@ int rt_dtype_bits(tj_dtype t);        /* of the value: 1 for bool, mantissa bits
 int64_t rt_dtype_min(tj_dtype t);     /* bool and integers */
 int64_t rt_dtype_max(tj_dtype t);
 static inline bool rt_is_signed(tj_dtype t) { return rt_dtype_min(t) < 0; }
+/* The low bits of v as a value of an integer dtype or bool. */
+static inline int64_t rt_wrap(tj_dtype t, uint64_t v)
+{
+	int spare = 64 - rt_dtype_bits(t);
+	return rt_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
+}
 int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 

@@ -172,15 +172,21 @@ OWN(own_f32, float, float)
 OWN(own_f64, double, double)
 OWN(own_i64, uint64_t, uint64_t)
 OWN(own_i32, uint32_t, uint32_t)
-OWN(own_u8, uint8_t, uint32_t)
+OWN(own_i16, uint16_t, uint32_t)
+OWN(own_i8, uint8_t, uint32_t)
+
+typedef void loops(void *env, int thread, int64_t begin, int64_t end);
+static loops *loops_of(tj_dtype t)
+{
+	static loops *const by_size[] = { [1] = own_i8, [2] = own_i16, [4] = own_i32, [8] = own_i64 };
+	if (rt_dtype_class(t) == RT_F) return own_f32;
+	return rt_dtype_class(t) == RT_D ? own_f64 : by_size[tj_dtype_size(t)];
+}
 
 static void own(const rt_matmul *m, job *j, rt_team *t)
 {
-	static void (*const loops[TJ_DTYPE_COUNT])(void *, int, int64_t, int64_t) = {
-		[TJ_BOOL] = own_u8, [TJ_U8] = own_u8, [TJ_I32] = own_i32, [TJ_I64] = own_i64, [TJ_F32] = own_f32, [TJ_F64] = own_f64,
-	};
 	double ns = m->flops * (double)m->d.batch / OWN_GFLOPS;
-	rt_team_run(t, m->d.batch * m->d.m, ns, loops[m->d.dtype], j);
+	rt_team_run(t, m->d.batch * m->d.m, ns, loops_of(m->d.dtype), j);
 }
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)

@@ -42,6 +42,7 @@ extern "C" {
 #define TJ_DTYPE_MAP(X)                 \
 	X(BOOL, "bool", uint8_t,  BOOL)     \
 	X(U8,   "u8",   uint8_t,  INT)      \
+	X(I16,  "i16",  int16_t,  INT)      \
 	X(I32,  "i32",  int32_t,  INT)      \
 	X(I64,  "i64",  int64_t,  INT)      \
 	X(F32,  "f32",  float,    FLOAT)    \
@@ -173,8 +174,9 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 /* New tensors copy data: row-major, product of the sizes elements, host memory. */
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
 TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
-#define tj_from_data(c, dtype, shape, data) tj_from_data_at(TJ_SITE, c, dtype, shape, data)
-#define tj_constant(c, dtype, shape, data) tj_constant_at(TJ_SITE, c, dtype, shape, data)
+/* data may be written in place, (float[]){ 1, 2 }: commas and all. */
+#define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
+#define tj_constant(c, dtype, shape, ...) tj_constant_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 
 TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 for what is no tensor */
 TJ_API int64_t tj_dim(const tj_tensor *t, int axis);    /* negative axes count from the end; -1 out of range */

@@ -29,7 +29,7 @@ void cg_unit_bases(cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op != LO_LOAD && in->op != LO_STORE) continue;
+		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->tile[i]) continue;
 		const lo_index *x = &c->k->index.v[in->index];
 		cg_str at = cg_fmt("%lld", (long long)x->offset);
 		for (int d = 0; d < fixed_dims(c); d++) {
@@ -57,9 +57,17 @@ static cg_str step_ptr(cg *c, cg_str p, tj_dtype t, cg_str index, int64_t coef)
 	return q;
 }
 
+static cg_str tile_address(cg *c, uint32_t i)
+{
+	cg_str column = cg_tmp(c), at = cg_tmp(c);
+	rt_putf(c->out, "  %s = sub i64 %s, %s\n  %s = add i64 %s, %s\n", column.s, c->at.s, c->tile_lo.s, at.s, column.s, c->tile_row.s);
+	return step_ptr(c, cg_fmt("%%tile%u", c->tile[i]), (tj_dtype)c->k->ins.v[i].dtype, at, 1);
+}
+
 /* The address of lane 0's element, without a dynamic part that differs between lanes. */
 static cg_str address(cg *c, uint32_t i)
 {
+	if (c->tile[i]) return tile_address(c, i);
 	const lo_ins *in = &c->k->ins.v[i];
 	const lo_index *x = &c->k->index.v[in->index];
 	tj_dtype t = (tj_dtype)in->dtype;
@@ -104,7 +112,7 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 	tj_dtype t = (tj_dtype)in->dtype;
 	int n = c->lanes, size = (int)tj_dtype_size(t);
 	cg_str type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
-	if (cg_lane_coef(c, in) != 1 || dyn_varies(c, in)) {
+	if (!c->tile[i] && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
 		cg_str ps = addresses(c, i, false);
 		rt_putf(c->out, "  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n",
 		        to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);

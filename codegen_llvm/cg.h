@@ -58,12 +58,24 @@ typedef struct cg {
 	cg_str r;           /* lanes along d: r */
 	cg_str block_label; /* the basic block that text goes to */
 	rt_vec(cg_acc) acc;
+	uint8_t *tile;      /* by instruction: number of the tile that the load is served from; 0: none */
+	int tile_dim;       /* the outer dimension along which tiled loads are contiguous */
+	cg_str tile_row, tile_lo; /* of the element in the tile: offset of its row; first column */
+	const char *next_unit; /* where the loop over units goes on */
 	bool oom;
 	rt_err *err;
 } cg;
 
 /* ---- kernel.c ---- */
 tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err); /* appends the function */
+void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* %d(from)..%d(to-1) out of their row-major number */
+typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* what a range needs; guard: it may be empty */
+void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for the vectors of lo..hi */
+
+/* ---- tile.c: element-wise kernels that read across rows ---- */
+enum { CG_TILE_ROWS = 32, CG_TILE_COLS = 64 };
+bool cg_tiles(cg *c);     /* marks the loads that are better served from tiles */
+void cg_along_tiles(cg *c);
 
 /* ---- place.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);

@@ -2,6 +2,7 @@
  *
  *   for each unit: its outer indices, then
  *     lanes along d:  for each vector of its part of the last dimension: the sections; then once more, masked
+ *     lanes along d, and loads across rows: tile.c
  *     lanes along r:  the sections, for each position when the unit has several */
 #include "codegen_llvm/cg.h"
 
@@ -23,20 +24,15 @@ static tj_status choose(cg *c)
 }
 
 /* ---- outer indices of a unit ---- */
-static void put_dim(rt_text *t, int d, const char *from, int64_t size, const char *rest)
+void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number)
 {
-	rt_putf(t, "  %%d%d = urem i64 %s, %lld\n", d, from, (long long)size);
-	if (rest) rt_putf(t, "  %s = udiv i64 %s, %lld\n", rest, from, (long long)size);
-}
-
-static void put_outer(const cg *c, rt_text *t, cg_str from)
-{
-	for (int d = c->k->ndim - 2; d >= 0; d--) {
-		cg_str rest = cg_fmt("%%u%d", d);
-		if (d == 0) rt_putf(t, "  %%d0 = add i64 %s, 0\n", from.s);
-		else put_dim(t, d, from.s, c->k->dim[d], rest.s);
-		from = rest;
+	for (int d = to - 1; d > from; d--) {
+		cg_str rest = cg_fmt("%%n%d", d);
+		rt_putf(t, "  %%d%d = urem i64 %s, %lld\n", d, number.s, (long long)c->k->dim[d]);
+		rt_putf(t, "  %s = udiv i64 %s, %lld\n", rest.s, number.s, (long long)c->k->dim[d]);
+		number = rest;
 	}
+	if (to > from) rt_putf(t, "  %%d%d = add i64 %s, 0\n", from, number.s);
 }
 
 /* lo..hi: the unit's part of the last dimension. */
@@ -46,11 +42,11 @@ static void put_block(const cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 	*lo = cg_fmt("0");
 	*hi = cg_fmt("%lld", (long long)last);
 	if (blocks == 1) {
-		put_outer(c, t, cg_fmt("%%u"));
+		cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%u"));
 		return;
 	}
 	rt_putf(t, "  %%part = urem i64 %%u, %lld\n  %%above = udiv i64 %%u, %lld\n", (long long)blocks, (long long)blocks);
-	put_outer(c, t, cg_fmt("%%above"));
+	cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%above"));
 	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block, (long long)c->block);
 	*lo = cg_fmt("%%lo");
 	*hi = cg_fmt("%%reach");
@@ -102,24 +98,27 @@ static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
 	if (guard) cg_jump(c, cg_fmt("whole"));
 }
 
-static void along_d(cg *c)
+void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 {
-	int64_t last = c->k->dim[c->k->ndim - 1], n;
-	rt_text head = { 0 };
-	cg_str lo, hi, stop;
-	c->key = 1;
-	n = c->lanes = cg_base_lanes(c);
-	put_block(c, &head, &lo, &hi);
-	bool main = c->block >= n && last >= n, short_end = last % c->block && last % c->block < n;
-	bool tail = c->block % n || last % n, always = lo.s[0] == '0' && last % n;
-	stop = hi;
-	if (tail && main) {
-		rt_putf(&head, "  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n", hi.s, lo.s, -(long long)n, lo.s);
+	cg_str stop = s.main ? hi : lo;
+	if (s.tail && s.main) {
+		rt_putf(c->out, "  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n", hi.s, lo.s, -(long long)c->lanes, lo.s);
 		stop = cg_fmt("%%stop");
 	}
+	if (s.main) main_loop(c, lo, stop, s.guard_main);
+	if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
+}
+
+static void along_d(cg *c)
+{
+	int64_t last = c->k->dim[c->k->ndim - 1], n = c->lanes, rest = last % c->block;
+	rt_text head = { 0 };
+	cg_str lo, hi;
+	put_block(c, &head, &lo, &hi);
+	cg_span s = { .main = c->block >= n && last >= n, .tail = c->block % n || last % n, .guard_main = rest && rest < n };
+	s.guard_tail = s.main && (c->block < last || last % n == 0);
 	cg_unit_bases(c);
-	if (main) main_loop(c, lo, stop, short_end);
-	if (tail) masked_tail(c, main ? stop : lo, hi, main && !always);
+	cg_vectors(c, lo, hi, s);
 	rt_puts(&head, rt_str(&c->unit));
 	rt_text_free(&c->unit);
 	c->oom |= head.oom;
@@ -162,7 +161,8 @@ static void assemble(const cg *c, rt_text *out)
 	rt_puts(out, "  %u = phi i64 [ %begin, %entry ], [ %u.next, %next ]\n");
 	rt_puts(out, rt_str(&c->unit));
 	rt_puts(out, rt_str(&c->body));
-	rt_puts(out, "  br label %next\n\nnext:\n  %u.next = add i64 %u, 1\n  %u.more = icmp slt i64 %u.next, %end\n");
+	rt_putf(out, "  br label %%next\n\nnext:\n  %%u.next = add i64 %s\n", c->next_unit);
+	rt_puts(out, "  %u.more = icmp slt i64 %u.next, %end\n");
 	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n  ret void\n}\n\n");
 }
 
@@ -172,10 +172,12 @@ static bool prepare(cg *c)
 	c->val = rt_calloc(n * sizeof *c->val);
 	c->place = rt_calloc(n);
 	c->varies = rt_calloc(n);
+	c->tile = rt_calloc(n);
 	c->copy = "";
+	c->next_unit = "%u, 1";
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies;
+	return c->val && c->place && c->varies && c->tile;
 }
 
 static void drop(cg *c)
@@ -183,6 +185,7 @@ static void drop(cg *c)
 	rt_free(c->val);
 	rt_free(c->place);
 	rt_free(c->varies);
+	rt_free(c->tile);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
@@ -197,7 +200,10 @@ static tj_status function(cg *c, rt_text *out)
 	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_place_all(c);
 	cg_entry_bufs(c);
+	c->key = 1;
+	if (!c->rows) c->lanes = cg_base_lanes(c);
 	if (c->rows) along_r(c);
+	else if (cg_tiles(c)) cg_along_tiles(c);
 	else along_d(c);
 	assemble(c, out);
 	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || out->oom) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");

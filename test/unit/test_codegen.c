@@ -589,6 +589,29 @@ static void faults(void **state)
 			            at < 0 ? 1000 : at == 0 ? n - 1 : at == 1 ? n : n / 2), false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
 }
 
+/* Loads across rows are served from tiles: rows and columns of all remainders, two tiled loads, outer and middle dimensions,
+ * several units to a row. */
+static void tiles(void **state)
+{
+	static const int sizes[][2] = { { 8, 8 }, { 9, 70 }, { 32, 64 }, { 33, 65 }, { 100, 17 }, { 40, 200 }, { 65, 130 } };
+	static const char *const types[] = { "i32", "i64", "f32", "f64" };
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(sizes); i++)
+		for (size_t t = 0; t < RT_COUNT(types); t++) {
+			int n = sizes[i][0], m = sizes[i][1];
+			const char *dt = types[t];
+			for (int block = 64; block <= 256; block *= 4)
+				check(textf("kernel k vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n point\n"
+				            "  %%0 = load %s b0 [0 + 1*d0 + %d*d1]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b0 [%d + 1*d0 + -%d*d1]\n"
+				            "  %%3 = sub %s %%0 %%1\n  %%4 = add %s %%3 %%2\n  store b2 [0 + %d*d0 + 1*d1] %%4\n",
+				            block, dt, dt, dt, n, m, dt, n, dt, dt, n * (m - 1), n, dt, dt, m),
+				      false, (int64_t)n * m, n, (int64_t)n * m);
+			check(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n dim 3\n dim %d\n point\n"
+			            "  %%0 = load %s b0 [0 + %d*d0 + 1*d1 + %d*d2 + %d*d3]\n  store b1 [0 + %d*d0 + %d*d1 + %d*d2 + 1*d3] %%0\n",
+			            dt, dt, n, m, dt, 3 * n * m, n * m, n, 3 * n * m, 3 * m, m), false, 6ll * n * m, 6ll * n * m);
+		}
+}
+
 /* The constant is more than 64 lanes of bytes wide, and half the values are small. */
 static void bytes_only(void **state)
 {
@@ -777,7 +800,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
-		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only),
+		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(tiles),
 		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(compile_time),
 	};

@@ -144,7 +144,7 @@ jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *co
 	for (n = first; n; n = n->sibling)
 		if (match(a, n, op, nsrc, src, nattr, attr)) break;
 	if (!n) {
-		if (first) jit_explain_exit(a, site, op, nsrc, src, nattr, attr);
+		if (first && !a->recorded) jit_explain_exit(a, site, op, nsrc, src, nattr, attr);
 		n = jit_record(a, site, op, nsrc, src, nattr, attr);
 	}
 	if (!n) return NULL;

@@ -116,9 +116,9 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 static void start_recording(jit_act *a)
 {
 	a->started = rt_now_ms();
-	a->recorded = true;
 	JIT_COUNT(a->fn, recordings);
-	if (atomic_load(&a->cursor->child)) JIT_COUNT(a->fn, side_exits);
+	if (!a->recorded && atomic_load(&a->cursor->child)) JIT_COUNT(a->fn, side_exits);
+	a->recorded = true;
 }
 
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)

@@ -107,16 +107,17 @@ static double plain_float(gen *G)
 	return gen_chance(G, 20) ? ldexp(u, (int)between(G, -30, 30)) : u * 4;
 }
 
+/* Integers are little endian: a narrow one is the low bytes. */
 static void put(void *data, tj_dtype t, int64_t at, double f, int64_t i)
 {
-	switch (t) {
-	case TJ_BOOL: ((uint8_t *)data)[at] = i != 0; break;
-	case TJ_U8: ((uint8_t *)data)[at] = (uint8_t)i; break;
-	case TJ_I32: ((int32_t *)data)[at] = (int32_t)(uint32_t)(uint64_t)i; break;
-	case TJ_I64: ((int64_t *)data)[at] = i; break;
-	case TJ_F32: ((float *)data)[at] = (float)f; break;
-	case TJ_F64: ((double *)data)[at] = f; break;
-	case TJ_DTYPE_COUNT: break;
+	size_t size = tj_dtype_size(t);
+	char *p = (char *)data + (size_t)at * size;
+	float single = (float)f;
+	if (t == TJ_BOOL) i = i != 0;
+	switch (rt_dtype_class(t)) {
+	case RT_I: memcpy(p, &i, size); break;
+	case RT_F: memcpy(p, &single, sizeof single); break;
+	case RT_D: memcpy(p, &f, sizeof f); break;
 	}
 }
 
@@ -807,12 +808,23 @@ bool gen_folds_ok(gen *G, rt_text *why)
 
 void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at)
 {
-	switch (dtype) {
-	case TJ_BOOL: case TJ_U8: rt_putf(t, "%u", ((const uint8_t *)data)[at]); break;
-	case TJ_I32: rt_putf(t, "%d", ((const int32_t *)data)[at]); break;
-	case TJ_I64: rt_putf(t, "%lld", (long long)((const int64_t *)data)[at]); break;
-	case TJ_F32: rt_putf(t, "%a", (double)((const float *)data)[at]); break;
-	case TJ_F64: rt_putf(t, "%a", ((const double *)data)[at]); break;
-	case TJ_DTYPE_COUNT: break;
+	size_t size = tj_dtype_size(dtype);
+	const char *p = (const char *)data + (size_t)at * size;
+	uint64_t i = 0;
+	float f;
+	double d;
+	switch (rt_dtype_class(dtype)) {
+	case RT_I:
+		memcpy(&i, p, size);
+		rt_putf(t, "%lld", (long long)rt_wrap(dtype, i));
+		break;
+	case RT_F:
+		memcpy(&f, p, sizeof f);
+		rt_putf(t, "%a", (double)f);
+		break;
+	case RT_D:
+		memcpy(&d, p, sizeof d);
+		rt_putf(t, "%a", d);
+		break;
 	}
 }

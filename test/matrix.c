@@ -287,9 +287,8 @@ static bool spoil(gen *G, const kase *k)
 	if (k->fault == 2)
 		for (int i = 0; i < x->meta.rank; i++) at += (x->meta.dim[i] - 1) * x->stride[i]; /* the last element */
 	int64_t v = divides ? 0 : k->fault == 1 ? -1 : k->fault == 2 ? 100000 : INT32_MIN;
-	if (x->meta.dtype == TJ_I64) ((int64_t *)x->data)[at] = v;
-	else if (x->meta.dtype == TJ_I32) ((int32_t *)x->data)[at] = (int32_t)v;
-	else ((uint8_t *)x->data)[at] = 0;
+	size_t size = tj_dtype_size((tj_dtype)x->meta.dtype); /* the low bytes */
+	memcpy((char *)x->data + at * (int64_t)size, &v, size);
 	return true;
 }
 

@@ -160,8 +160,9 @@ int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order);
 int64_t lo_outer(const lo_group *G);                        /* product of the extents that are not r */
 
 /* ---- reduce.c ---- */
-/* The same graph with every reduction over one group of adjacent axes, and those over no elements replaced. */
-tj_status lo_split_reductions(const ir_graph *from, ir_graph *to, rt_err *err);
+/* The same graph with every reduction over one group of adjacent axes, those over no elements replaced, and gathers
+ * before the arithmetic on what they read. Leaves behind nodes that no output needs. */
+tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
 /* ---- fuse.c ---- */

@@ -191,7 +191,7 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, rt_err *err)
 	ir_graph plain;
 	ir_graph_init(&plain);
 	tj_status st = ir_pass_decomp(g, &plain, NULL, err);
-	if (st == TJ_OK) st = lo_split_reductions(&plain, to, err);
+	if (st == TJ_OK) st = lo_plain(&plain, to, err);
 	ir_graph_free(&plain);
 	return st;
 }

@@ -1,4 +1,5 @@
-/* reduce: every reduction over one group of adjacent axes.
+/* reduce: a graph that is easier to fuse. Every reduction over one group of adjacent axes; few elements gathered out of
+ * something computed are computed after the gather.
  *
  * requires a decomposed graph; keeps values bit for bit: groups go innermost first, as in the evaluator
  *
@@ -6,7 +7,10 @@
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements is a constant, one over no axes a cast. */
+ * A reduction over no elements is a constant, one over no axes a cast.
+ *
+ *   %2 = sub f32[8,64] %0 %1                 %2 = gather f32[8,1] %0 %9 axis=1
+ *   %3 = gather f32[8,1] %2 %9 axis=1   =>   %3 = sub f32[8,1] %2 %1                       (%1 has size 1 there) */
 #include "lower/low.h"
 
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim)
@@ -50,7 +54,83 @@ static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *
 	return ir_reshape(to, v, n->rank, ir_dims(from, n), n->site);
 }
 
-tj_status lo_split_reductions(const ir_graph *from, ir_graph *to, rt_err *err)
+/* ---- gathers ---- */
+enum { SINK_DEPTH = 8, SINK_RATIO = 4 };
+
+typedef struct sink {
+	ir_graph *to;
+	ir_ref index;
+	int axis;
+	const char *site;
+} sink;
+
+static bool cheap(const ir_node *n)
+{
+	return ir_ops[n->op].flags & IR_POINT && !(ir_ops[n->op].flags & IR_FAULT) && !n->weak;
+}
+
+/* Same sizes as the index beside the axis: then what has size 1 there is read as it is. */
+static bool alike(const sink *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->to, r), *i = ir_at(s->to, s->index);
+	if (n->rank != i->rank) return false;
+	for (int k = 0; k < n->rank; k++)
+		if (k != s->axis && ir_dims(s->to, n)[k] != ir_dims(s->to, i)[k]) return false;
+	return true;
+}
+
+/* The elements of r at the index; r has the rank of the index, or broadcasts to it. */
+static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
+{
+	ir_graph *to = s->to;
+	int axis = s->axis - (rank - ir_at(to, r)->rank);
+	if (axis < 0 || ir_dims(to, ir_at(to, r))[axis] == 1) return r;
+	if (depth < SINK_DEPTH && cheap(ir_at(to, r)) && ir_at(to, r)->rank == rank) {
+		ir_node n = *ir_at(to, r); /* emitting moves nodes */
+		ir_ref src[3];
+		int64_t attr = n.nattr ? ir_attr(to, &n)[0] : 0;
+		for (int k = 0; k < n.nsrc; k++) {
+			src[k] = pick(s, ir_src(to, &n, k), rank, depth + 1);
+			if (src[k] == IR_NONE) return IR_NONE;
+		}
+		return ir_emit(to, (ir_op)n.op, n.nsrc, src, n.nattr, &attr, n.site);
+	}
+	if (ir_at(to, r)->rank < rank) {
+		int64_t dim[TJ_MAX_RANK], lead = rank - ir_at(to, r)->rank;
+		for (int k = 0; k < rank; k++) dim[k] = k < lead ? 1 : ir_dims(to, ir_at(to, r))[k - lead];
+		r = ir_reshape(to, r, rank, dim, s->site);
+	}
+	if (r == IR_NONE) return r;
+	int64_t dim[TJ_MAX_RANK]; /* what broadcasts has to be as large as the index beside the axis */
+	for (int k = 0; k < rank; k++) dim[k] = k == s->axis ? ir_dims(to, ir_at(to, r))[k] : ir_dims(to, ir_at(to, s->index))[k];
+	r = ir_expand(to, r, rank, dim, s->site);
+	int64_t at = s->axis;
+	return ir_emit(to, IR_gather, 2, (ir_ref[]){ r, s->index }, 1, &at, s->site);
+}
+
+/* At least one gather must be left: it checks the index. */
+static bool reads_axis(const sink *s, ir_ref r, int rank, int depth)
+{
+	const ir_node *n = ir_at(s->to, r);
+	int axis = s->axis - (rank - n->rank);
+	if (axis < 0 || ir_dims(s->to, n)[axis] == 1) return false;
+	if (depth >= SINK_DEPTH || !cheap(n) || n->rank != rank) return true;
+	for (int k = 0; k < n->nsrc; k++)
+		if (reads_axis(s, ir_src(s->to, n, k), rank, depth + 1)) return true;
+	return false;
+}
+
+static ir_ref gather(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src)
+{
+	const ir_node *n = ir_at(from, r);
+	sink s = { to, src[1], (int)ir_attr(from, n)[0], n->site };
+	int rank = n->rank;
+	bool sinks = cheap(ir_at(to, src[0])) && rank && ir_numel(to, src[1]) * SINK_RATIO <= ir_numel(to, src[0]);
+	if (!sinks || !alike(&s, src[0]) || !reads_axis(&s, src[0], rank, 0)) return ir_copy(to, from, r, src);
+	return pick(&s, src[0], rank, 0);
+}
+
+tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 {
 	uint32_t n = from->node.n;
 	ir_ref *map = rt_alloc(sizeof *map * (n + 1)), *src = rt_alloc(sizeof *src * (from->refs.n + 1));
@@ -63,7 +143,8 @@ tj_status lo_split_reductions(const ir_graph *from, ir_graph *to, rt_err *err)
 		if (!live[r]) continue;
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
 		bool empty = reduces(x) && ir_numel(from, r) == 0;
-		map[r] = reduces(x) && !empty ? split(to, from, r, src) : ir_copy(to, from, r, src);
+		if (reduces(x) && !empty) map[r] = split(to, from, r, src);
+		else map[r] = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
 		ok = map[r] != IR_NONE;
 	}
 	for (uint32_t i = 0; ok && i < from->out.n; i++) ok = ir_ret(to, map[from->out.v[i]]);

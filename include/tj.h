@@ -42,6 +42,7 @@ extern "C" {
 #define TJ_DTYPE_MAP(X)                 \
 	X(BOOL, "bool", uint8_t,  BOOL)     \
 	X(U8,   "u8",   uint8_t,  INT)      \
+	X(I16,  "i16",  int16_t,  INT)      \
 	X(I32,  "i32",  int32_t,  INT)      \
 	X(I64,  "i64",  int64_t,  INT)      \
 	X(F32,  "f32",  float,    FLOAT)    \

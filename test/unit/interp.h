@@ -33,31 +33,8 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 	return base + interp_at(m, i) * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }
 
-static ir_scalar interp_load(const char *p, tj_dtype t)
-{
-	ir_scalar v = { 0 };
-	switch (t) {
-	case TJ_BOOL: v.i = *(const uint8_t *)p != 0; break;
-	case TJ_U8: v.i = *(const uint8_t *)p; break;
-	case TJ_I32: v.i = *(const int32_t *)(const void *)p; break;
-	case TJ_I64: v.i = *(const int64_t *)(const void *)p; break;
-	case TJ_F32: v.f = *(const float *)(const void *)p; break;
-	default: v.d = *(const double *)(const void *)p; break;
-	}
-	return v;
-}
-
-static void interp_store(char *p, tj_dtype t, ir_scalar v)
-{
-	switch (t) {
-	case TJ_BOOL: *(uint8_t *)p = v.i != 0; break;
-	case TJ_U8: *(uint8_t *)p = (uint8_t)v.i; break;
-	case TJ_I32: *(int32_t *)(void *)p = (int32_t)v.i; break;
-	case TJ_I64: *(int64_t *)(void *)p = v.i; break;
-	case TJ_F32: *(float *)(void *)p = v.f; break;
-	default: *(double *)(void *)p = v.d; break;
-	}
-}
+static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }
+static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); }
 
 static int64_t interp_wrap(tj_dtype t, uint64_t x)
 {

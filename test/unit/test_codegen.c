@@ -23,30 +23,13 @@ typedef struct machine {
 
 static value load_value(tj_dtype t, const void *p, int64_t at)
 {
-	value v = { 0 };
-	switch (t) {
-	case TJ_BOOL: v.i = ((const uint8_t *)p)[at] != 0; break;
-	case TJ_U8: v.i = ((const uint8_t *)p)[at]; break;
-	case TJ_I32: v.i = ((const int32_t *)p)[at]; break;
-	case TJ_I64: v.i = ((const int64_t *)p)[at]; break;
-	case TJ_F32: v.f = ((const float *)p)[at]; break;
-	case TJ_F64: v.d = ((const double *)p)[at]; break;
-	case TJ_DTYPE_COUNT: break;
-	}
-	return v;
+	ir_scalar v = ir_load(t, (const char *)p + at * (int64_t)tj_dtype_size(t));
+	return (value){ .i = v.i };
 }
 
 static void store_value(tj_dtype t, void *p, int64_t at, value v)
 {
-	switch (t) {
-	case TJ_BOOL: ((uint8_t *)p)[at] = v.i != 0; break;
-	case TJ_U8: ((uint8_t *)p)[at] = (uint8_t)v.i; break;
-	case TJ_I32: ((int32_t *)p)[at] = (int32_t)v.i; break;
-	case TJ_I64: ((int64_t *)p)[at] = v.i; break;
-	case TJ_F32: ((float *)p)[at] = v.f; break;
-	case TJ_F64: ((double *)p)[at] = v.d; break;
-	case TJ_DTYPE_COUNT: break;
-	}
+	ir_store(t, (char *)p + at * (int64_t)tj_dtype_size(t), (ir_scalar){ .i = v.i });
 }
 
 static int bits_of(tj_dtype t) { return t == TJ_BOOL ? 1 : (int)(8 * tj_dtype_size(t)); }

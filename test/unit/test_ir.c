@@ -25,12 +25,12 @@ static tj_dtype promoted(ir_meta a, ir_meta b)
 	return (tj_dtype)out.dtype;
 }
 
-enum { O = TJ_BOOL, U = TJ_U8, I = TJ_I32, L = TJ_I64, F = TJ_F32, D = TJ_F64 };
-static const uint8_t same_group[6][6] = { { O, U, I, L, F, D }, { U, U, I, L, F, D }, { I, I, I, L, F, D },
-	{ L, L, L, L, F, D }, { F, F, F, F, F, D }, { D, D, D, D, D, D } };
-static const uint8_t with_0d[6][6] = { { O, U, I, L, F, D }, { U, U, U, U, F, D }, { I, I, I, I, F, D },
-	{ L, L, L, L, F, D }, { F, F, F, F, F, F }, { D, D, D, D, D, D } };
-static const uint8_t with_number[6][2] = { { L, F }, { U, F }, { I, F }, { L, F }, { F, F }, { D, D } }; /* int, float */
+enum { O = TJ_BOOL, U = TJ_U8, S = TJ_I16, I = TJ_I32, L = TJ_I64, F = TJ_F32, D = TJ_F64 };
+static const uint8_t same_group[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = { { O, U, S, I, L, F, D }, { U, U, S, I, L, F, D },
+	{ S, S, S, I, L, F, D }, { I, I, I, I, L, F, D }, { L, L, L, L, L, F, D }, { F, F, F, F, F, F, D }, { D, D, D, D, D, D, D } };
+static const uint8_t with_0d[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = { { O, U, S, I, L, F, D }, { U, U, U, U, U, F, D },
+	{ S, S, S, S, S, F, D }, { I, I, I, I, I, F, D }, { L, L, L, L, L, F, D }, { F, F, F, F, F, F, F }, { D, D, D, D, D, D, D } };
+static const uint8_t with_number[TJ_DTYPE_COUNT][2] = { { L, F }, { U, F }, { S, F }, { I, F }, { L, F }, { F, F }, { D, D } }; /* int, float */
 
 static void test_promotion(void **state)
 {

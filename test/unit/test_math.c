@@ -397,27 +397,13 @@ static void fill(void *p, tj_dtype t, int seed)
 			? (size_t)(b % 64) : (size_t)i; /* the second operand's special values meet all of the first's */
 		int64_t v = k < RT_COUNT(special_int) ? special_int[k] : b % 3 ? (int64_t)(b >> 40) : (int64_t)b;
 		double d = k < RT_COUNT(special) ? special[k] : sample(RT_COUNT(special) + (uint64_t)i, t == TJ_F64);
-		switch (t) {
-		case TJ_F32: ((float *)p)[i] = (float)d; break;
-		case TJ_F64: ((double *)p)[i] = d; break;
-		case TJ_I64: ((int64_t *)p)[i] = v; break;
-		case TJ_I32: ((int32_t *)p)[i] = (int32_t)v; break;
-		default: ((uint8_t *)p)[i] = (uint8_t)v; break; /* any byte is a bool */
-		}
+		ir_scalar x = rt_is_float(t) ? ir_cast_scalar((ir_scalar){ .d = d }, TJ_F64, t) : (ir_scalar){ .i = v };
+		if (t == TJ_BOOL) ((uint8_t *)p)[i] = (uint8_t)v; /* any byte is a bool */
+		else ir_store(t, (char *)p + (size_t)i * tj_dtype_size(t), x);
 	}
 }
 
-static ir_scalar read_at(const void *p, tj_dtype t, int i)
-{
-	switch (t) {
-	case TJ_F32: return (ir_scalar){ .f = ((const float *)p)[i] };
-	case TJ_F64: return (ir_scalar){ .d = ((const double *)p)[i] };
-	case TJ_I64: return (ir_scalar){ .i = ((const int64_t *)p)[i] };
-	case TJ_I32: return (ir_scalar){ .i = ((const int32_t *)p)[i] };
-	case TJ_U8: return (ir_scalar){ .i = ((const uint8_t *)p)[i] };
-	default: return (ir_scalar){ .i = ((const uint8_t *)p)[i] != 0 };
-	}
-}
+static ir_scalar read_at(const void *p, tj_dtype t, int i) { return ir_load(t, (const char *)p + (size_t)i * tj_dtype_size(t)); }
 
 static bool same_bits(ir_scalar a, ir_scalar b, tj_dtype t)
 {

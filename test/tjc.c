@@ -15,7 +15,7 @@
  *
  * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead.
  */
-#include "ir/ir.h"
+#include "lower/lower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,12 +68,26 @@ static tj_status run_fold(const ir_graph *from, ir_graph *to, rt_text *t, rt_err
 	return st;
 }
 
+static tj_status run_groups(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	(void)to;
+	return lo_print_groups(from, t, err);
+}
+
+static tj_status run_kernels(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	(void)to;
+	return lo_print_kernels(from, t, err);
+}
+
 static const pass passes[] = {
 	{ "parse", run_parse, true },
 	{ "table", run_table, true },
 	{ "fold", run_fold, false },
 	{ "dce", run_dce, false },
 	{ "decomp", run_decomp, false },
+	{ "groups", run_groups, true },
+	{ "kernels", run_kernels, true },
 };
 
 static const pass *find_pass(const char *s, size_t n)

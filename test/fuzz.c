@@ -3,7 +3,8 @@
  *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all] [-api] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
- * graphs share one compile. Executors: the evaluator's plan; LLVM at each width, in one thread and by the team; LLVM without
+ * graphs share one compile. Executors: the evaluator's plan; LLVM at each width, in one thread, and by the team with
+ * outputs written over externals; LLVM without
  * fusion. -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
  *
  * A failure is cut down to few nodes and written to test/found/ as IR text. `fuzz -n 1 -s SEED` runs its graph again. */
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000 };
+enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000 };
 
 fuzz_options fuzz_opt = { .n = 500, .seed = 1 };
 
@@ -26,7 +27,9 @@ fuzz_options fuzz_opt = { .n = 500, .seed = 1 };
 static int64_t any_size(gen *G)
 {
 	static const int64_t s[] = { 1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 32, 33, 63, 64, 65 };
+	static const int64_t large[] = { 129, 257, 1025, 2049, 4100, 5000 };
 	if (gen_chance(G, 2)) return 0;
+	if (G->most >= LARGE && gen_chance(G, 25)) return large[gen_below(G, RT_COUNT(large))];
 	return gen_chance(G, 25) ? 1 : s[gen_below(G, RT_COUNT(s))];
 }
 
@@ -38,11 +41,12 @@ static ir_ref any_input(gen *G, int rank)
 	if (rank < 0) rank = ranks[gen_below(G, RT_COUNT(ranks))];
 	for (int i = 0; i < rank; i++) {
 		dim[i] = any_size(G);
-		if (n * dim[i] > MOST) dim[i] = 1 + gen_below(G, 3);
-		if (n * dim[i] > MOST) dim[i] = 1;
+		if (n * dim[i] > G->most) dim[i] = 1 + gen_below(G, 3);
+		if (n * dim[i] > G->most) dim[i] = 1;
 		n *= dim[i] ? dim[i] : 1;
 	}
-	return gen_input_any(G, types[gen_below(G, RT_COUNT(types))], rank, dim);
+	tj_dtype t = gen_chance(G, 30) ? (tj_dtype)gen_below(G, TJ_DTYPE_COUNT) : types[gen_below(G, RT_COUNT(types))];
+	return rank && gen_chance(G, 6) ? gen_data(G, t, rank, dim) : gen_input_any(G, t, rank, dim);
 }
 
 static void add_value(gen *G, ir_ref r)
@@ -101,6 +105,8 @@ void fuzz_graph(gen *G, uint64_t seed)
 	uint32_t first = G->step.n;
 	G->rng = seed * 0x2545F4914F6CDD1Du + 99;
 	G->value.n = 0;
+	if (!fuzz_opt.api) G->most = seed % 12 == 5 ? LARGE : MOST;
+	if (!fuzz_opt.api && seed % 4 == 1) G->zeros = true; /* of all graphs of a batch from here on: harmless */
 	for (int k = 1 + (int)gen_below(G, 3); k > 0; k--) add_value(G, any_input(G, -1));
 	for (int k = how_many(G); k > 0; k--) {
 		ir_ref r = any_op(G);
@@ -116,7 +122,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 }
 
 /* ---- executors ---- */
-typedef struct executor { char name[32]; gen_how how; int width; } executor;
+typedef struct executor { char name[48]; gen_how how; int width; } executor;
 
 static int executors(void) { return fuzz_opt.llvm ? 2 + 2 * fuzz_opt.nwidth : 1; }
 
@@ -129,17 +135,19 @@ static executor executor_at(int i, uint64_t seed)
 	e.width = i == 1 ? fuzz_opt.width[seed % (uint64_t)fuzz_opt.nwidth] : fuzz_opt.width[(i - 2) / 2];
 	e.how.no_fuse = i == 1;
 	e.how.team = i > 1 && i % 2;
-	snprintf(e.name, sizeof e.name, "llvm%d%s%s", e.width, e.how.no_fuse ? " unfused" : "", e.how.team ? " team" : "");
+	e.how.in_place = e.how.team;
+	snprintf(e.name, sizeof e.name, "llvm%d%s%s", e.width, e.how.no_fuse ? " unfused" : "", e.how.team ? " team, in place" : "");
 	return e;
 }
 
 /* The team runs every other batch: it shares the code of the serial run, but compiles it again. */
-static bool skipped(const executor *e, uint64_t seed) { return e->how.team && seed / BATCH % 3 != 0; }
+static bool skipped(const executor *e, uint64_t seed) { return e->how.team && seed / BATCH % 2 != 0; }
 
 /* What went wrong in a graph on an executor; "" when nothing did. */
 static void check_on(gen *G, const executor *e, rt_text *why)
 {
 	gen_out got, want;
+	gen_how how = e->how;
 	rt_err err = { 0 };
 	uint32_t bad;
 	char lib[200];
@@ -147,9 +155,10 @@ static void check_on(gen *G, const executor *e, rt_text *why)
 	snprintf(width, sizeof width, "%d", e->width);
 	if (e->width) setenv("TJ_CPU", width, 1);
 	if (!gen_out_new(&got, G->g) || !gen_out_new(&want, G->g)) abort();
-	tj_status st = gen_run(G, &e->how, &got, &err);
+	how.int_div_zero = G->zeros;
+	tj_status st = gen_run(G, &how, &got, &err);
 	if (st != TJ_OK) rt_putf(why, "%s: %s: %s", e->name, err.op ? err.op : "?", err.message);
-	else if ((st = gen_oracle(G, false, &got, &want, &err)) != TJ_OK) rt_putf(why, "evaluator: %s: %s", err.op ? err.op : "?", err.message);
+	else if ((st = gen_oracle(G, G->zeros, &got, &want, &err)) != TJ_OK) rt_putf(why, "evaluator: %s: %s", err.op ? err.op : "?", err.message);
 	else if (!gen_margins_ok(&got, &bad)) rt_putf(why, "%s: output %u: writes outside of its destination", e->name, bad);
 	else if (!gen_lib_ok(G, &got, lib, sizeof lib)) rt_putf(why, "%s: %s", e->name, lib);
 	for (uint32_t i = 0; st == TJ_OK && !why->n && i < got.n; i++) {
@@ -273,7 +282,7 @@ static bool replace(gen *G, ir_ref cut, ir_graph *to)
 	uint32_t nout = g->out.n;
 	int layout = G->layout;
 	ir_ret(g, cut);
-	ok = ok && gen_out_new(&o, g) && gen_oracle(G, false, NULL, &o, &err) == TJ_OK;
+	ok = ok && gen_out_new(&o, g) && gen_oracle(G, G->zeros, NULL, &o, &err) == TJ_OK;
 	g->out.n = nout;
 	ir_live(g, live);
 	ir_graph_init(to);
@@ -369,7 +378,6 @@ static bool alone(uint64_t seed)
 	rt_err err = { 0 };
 	char why[700] = "", name[64];
 	gen_init(&G, &g, seed);
-	G.most = MOST;
 	fuzz_graph(&G, seed);
 	bool bad = fails(&G, seed, why, sizeof why);
 	if (bad) {
@@ -438,7 +446,6 @@ static void run_batch(uint64_t seed, int n, int fd)
 	fuzz_result r = { 0 };
 	alarm(PATIENCE_S);
 	gen_init(&G, &g, seed);
-	G.most = MOST;
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
 	fuzz_count(&G, &r.mix, n);
 	count_groups(&G, &r.mix);

@@ -364,7 +364,7 @@ static void leaves(api *x, tj_tensor *const *in)
 		const int64_t *a = ir_attr(&p->g, n);
 		double d;
 		if (n->op == IR_input) x->m.val[r] = in && a[0] % 2 == 0 ? in[a[0] / 2] : x->arg[a[0]];
-		if (n->op == IR_const) x->m.val[r] = x->konst[r];
+		if (n->op == IR_const || n->op == IR_data) x->m.val[r] = x->konst[r];
 		if (n->op != IR_num) continue;
 		memcpy(&d, &p->G.num.v[a[0]], sizeof d);
 		x->m.val[r] = n->dtype == TJ_F64 ? tj_f(d) : tj_i((int64_t)p->G.num.v[a[0]]);
@@ -418,7 +418,7 @@ static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *
 		x->cell[k] = tj_param(c, (tj_dtype)p->cell[k].dtype, list_of(p->cell[k].dim, p->cell[k].rank, shape));
 	}
 	for (ir_ref r = 0; r < p->g.node.n; r++)
-		if (ir_at(&p->g, r)->op == IR_const) {
+		if (ir_at(&p->g, r)->op == IR_const || ir_at(&p->g, r)->op == IR_data) {
 			const mval *v = want->m.val[r];
 			int64_t shape[TJ_MAX_RANK + 1];
 			x->konst[r] = tj_constant(c, (tj_dtype)v->meta.dtype, list_of(v->meta.dim, v->meta.rank, shape), v->data);

@@ -229,6 +229,36 @@ ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim)
 	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
 }
 
+/* Row-major bytes of an external. */
+static void *flat(const gen_slot *s)
+{
+	int64_t at[TJ_MAX_RANK] = { 0 }, n = 0, o = 0;
+	size_t size = tj_dtype_size((tj_dtype)s->meta.dtype);
+	rt_numel(s->meta.rank, s->meta.dim, &n);
+	char *p = calloc((size_t)n + 1, size);
+	for (int64_t k = 0; p && k < n; k++) {
+		memcpy(p + k * (int64_t)size, (const char *)s->data + o * (int64_t)size, size);
+		for (int i = s->meta.rank - 1; i >= 0; i--) {
+			o += s->stride[i];
+			if (++at[i] < s->meta.dim[i]) break;
+			o -= at[i] * s->stride[i];
+			at[i] = 0;
+		}
+	}
+	return p;
+}
+
+ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim)
+{
+	gen_input_any(G, t, rank, dim);
+	const gen_slot *s = &G->slot.v[G->slot.n - 1];
+	void *bytes = flat(s);
+	if (!bytes) abort();
+	ir_ref raw = ir_data_(&G->raw, &s->meta, bytes, NULL), r = ir_data_(G->g, &s->meta, bytes, "gen.c:3");
+	free(bytes);
+	return pair(G, r, raw);
+}
+
 ir_ref gen_number(gen *G, bool integer, bool nonzero)
 {
 	static const int64_t ints[] = { 0, 1, -1, 2, 3, -7, 31, 100, 1 << 20 };
@@ -289,7 +319,7 @@ static ir_ref beside(gen *G, ir_ref x, bool nonzero)
 	if (G->numbers && roll < 26) return constant(G, t, nonzero ? 3 : consts[gen_below(G, RT_COUNT(consts))]);
 	int rank = roll < 32 ? 0 : related(G, &m, dim);
 	if (nonzero) return gen_input(G, t, rank, dim, GEN_NONZERO, 0, 0);
-	return gen_input_any(G, t, rank, dim);
+	return rank && gen_chance(G, 8) ? gen_data(G, t, rank, dim) : gen_input_any(G, t, rank, dim);
 }
 
 static bool same_shape(const ir_meta *a, const ir_meta *b)
@@ -494,7 +524,7 @@ static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m
 	default: break;
 	}
 	if (!(ir_ops[op].flags & IR_POINT)) return false;
-	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) != 0));
+	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) && !G->zeros));
 	if (!(ir_ops[op].flags & IR_FAULT) && gen_chance(G, 30)) { /* x on the right */
 		c->src[0] = c->src[1];
 		c->src[1] = x;
@@ -667,8 +697,51 @@ static void share_out(rt_exec *x)
 	for (uint32_t i = 0; x->run == rt_plan_run && i < p->nstep; i++) p->step[i].unit_ns = 1e6;
 }
 
+/* Private copies of externals take outputs that may overwrite them. */
+typedef struct places { void **out; char **copy; } places;
+
+static bool row_major(const gen_slot *s)
+{
+	int64_t want[TJ_MAX_RANK];
+	ir_contiguous(s->meta.rank, s->meta.dim, want);
+	for (int i = 0; i < s->meta.rank; i++)
+		if (s->meta.dim[i] > 1 && want[i] != s->stride[i]) return false;
+	return true;
+}
+
+static tj_status put_in_place(gen *G, const rt_exec *x, const gen_out *o, const void **ext, places *p, rt_err *err)
+{
+	p->out = calloc(o->n + 1, sizeof *p->out);
+	p->copy = calloc(G->slot.n + 1, sizeof *p->copy);
+	if (!p->out || !p->copy) abort();
+	memcpy(p->out, o->data, sizeof *p->out * o->n);
+	for (uint32_t i = 0; i < o->n; i++) {
+		int e = x->out[i].alias_ext;
+		if (e < 0 || x->out[i].same_ext >= 0 || p->copy[e]) continue;
+		const gen_slot *s = &G->slot.v[e];
+		int64_t n = 0;
+		rt_numel(s->meta.rank, s->meta.dim, &n);
+		if (!row_major(s) || n * (int64_t)tj_dtype_size((tj_dtype)s->meta.dtype) != o->bytes[i])
+			return rt_fail(err, TJ_ERR_STATE, "alias", "output %u does not fit over external %d", i, e);
+		if (!(p->copy[e] = malloc((size_t)o->bytes[i] + 1))) abort();
+		memcpy(p->copy[e], s->data, (size_t)o->bytes[i]);
+		ext[e] = p->out[i] = p->copy[e];
+	}
+	return TJ_OK;
+}
+
+static void take_back(const gen *G, const gen_out *o, places *p)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		if (p->out[i] != o->data[i]) memcpy(o->data[i], p->out[i], (size_t)o->bytes[i]);
+	for (uint32_t e = 0; e < G->slot.n; e++) free(p->copy[e]);
+	free(p->copy);
+	free(p->out);
+}
+
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 {
+	places p = { 0 };
 	rt_exec *x = NULL;
 	lo_opts opts = { .name = "t", .backend = how->backend, .no_fuse = how->no_fuse, .int_div_zero = how->int_div_zero };
 	tj_status st = lo_build(G->g, &opts, &x, err);
@@ -678,7 +751,12 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 	if (!ext || !pool) abort();
 	if (how->team) share_out(x);
 	rt_run r = { .team = how->team ? rt_team_get(2) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
-	st = x->run(x, &r);
+	if (how->in_place) {
+		st = put_in_place(G, x, o, ext, &p, err);
+		r.out = p.out;
+	}
+	if (st == TJ_OK) st = x->run(x, &r);
+	if (p.out) take_back(G, o, &p);
 	for (uint32_t i = 0; st == TJ_OK && i < o->n; i++)
 		if (x->out[i].same_ext >= 0) copy_seen(G, &x->out[i], o->data[i]);
 	rt_exec_unref(x);
@@ -731,7 +809,7 @@ static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const float *c, ch
 	gen_out o;
 	rt_err err = { 0 };
 	if (!gen_out_new(&o, g)) abort();
-	bool ok = gen_oracle(G, false, got, &o, &err) == TJ_OK;
+	bool ok = gen_oracle(G, G->zeros, got, &o, &err) == TJ_OK;
 	const double *exact = o.data[nout], *sum = o.data[nout + 1];
 	double k = (double)m.dim[m.rank - 1];
 	for (int64_t i = 0; ok && i < ir_numel(g, r); i++) {
@@ -777,7 +855,7 @@ static tj_status every_step(gen *G, ir_graph *g, gen_out *o, rt_err *err)
 	view.out.v = out.v;
 	view.out.n = out.n;
 	if (!ext || !gen_out_new(o, &view)) abort();
-	tj_status st = ir_eval(&view, ext, G->num.v, NULL, o->data, &(ir_eval_opts){ 0 }, err);
+	tj_status st = ir_eval(&view, ext, G->num.v, NULL, o->data, &(ir_eval_opts){ .int_div_zero = G->zeros }, err);
 	rt_vec_free(&out);
 	free(ext);
 	return st;

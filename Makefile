@@ -80,18 +80,24 @@ demo: deps  ## install what is missing, build, train a character-level language 
 	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
 test: deps  ## install what is missing, build, run every test
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
-	@test/run.sh $(CHECKS) $(LONG)
+	@TJ_THREADS=1 test/run.sh $(LONG) $(CHECKS)
 check: test-build  ## the tests of under a minute
-	@test/run.sh $(CHECKS)
+	@TJ_THREADS=1 test/run.sh $(CHECKS)
 
 EXNAMES := hello fusion recompile branch weights errors
+# Each is 'name command'. Two run at a time, so each has a team of one, but for the test of threads.
 CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'goldens test/golden.sh $(abspath $(BUILD)/tjc)' \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
-         'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c'
-LONG   =
-test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx
+         'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
+         'fuzz_few $(BUILD)/test/fuzz -n 40'
+LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
+         'fuzz $(BUILD)/test/fuzz -n 500 -w all' 'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w all' \
+         $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(BUILD)-san/$(t)') \
+         'readme test/readme.sh $(BUILD)'
+SANTESTS = $(TESTSRC:%.c=%)
+test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'

@@ -1,43 +1,54 @@
 #!/bin/sh
-# Runs test programs and adds their counts up:  test/run.sh [-t seconds] 'name command...' ...
+# Runs test programs, two at a time, and adds their counts up:  test/run.sh [-t seconds] 'name command...' ...
 # A program's counts are cmocka's closing lines, or a line "N passed, N failed, N skipped" of its own.
 # The last line is "N passed, N failed, N skipped"; a skip says why.
 set -u
-limit=600
-[ "${1:-}" = -t ] && limit=$2 && shift 2
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-passed=0 failed=0 skipped=0 n=0 total=$#
+limit=900
 
-add() { # passed failed skipped out of the log
+# "passed failed skipped" out of a log
+counts() {
 	awk '/^\[  PASSED  \] [0-9]+ test/ { p += $4 }
 	     /^\[  FAILED  \] [0-9]+ test/ { f += $4 }
 	     /^\[  SKIPPED \] [0-9]+ test/ { s += $4 }
 	     /^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; s += $5 }
-	     END { print p + 0, f + 0, s + 0 }' "$log"
+	     END { print p + 0, f + 0, s + 0 }' "$1"
 }
 
-for test in "$@"; do
-	n=$((n + 1))
-	name=${test%% *}
-	command=${test#* }
-	start=$(date +%s)
+# One program: a line with its verdict; its counts go to a file of the folder.
+one() { # folder limit 'name command'
+	dir=$1 limit=$2 name=${3%% *} command=${3#* } start=$(date +%s)
+	log=$dir/$name.log
 	timeout "$limit" sh -c "$command" >"$log" 2>&1
 	rc=$?
-	set -- $(add)
-	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
-	verdict=ok
+	set -- $(counts "$log")
+	failed=$2 verdict=ok
 	if [ $rc -ne 0 ] || [ "$2" -gt 0 ] || [ $(($1 + $3)) -eq 0 ]; then
 		verdict=FAILED
-		[ "$2" -eq 0 ] && failed=$((failed + 1))
+		[ "$failed" -gt 0 ] || failed=1
 	fi
-	printf '[%2d/%d] %-7s %-28s %5s passed  %ss\n' "$n" "$total" "$verdict" "$name" "$1" "$(($(date +%s) - start))"
-	grep -E '^SKIP' "$log" || true
-	if [ $verdict = FAILED ]; then
-		[ $rc -eq 124 ] && echo "stopped after $limit s"
-		echo "exit status $rc; the end of its output:"
-		grep -vE '^\[ (RUN|      OK)' "$log" | tail -40
-	fi
-done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+	echo "$1 $failed $3" >"$dir/$name.count"
+	n=$(ls "$dir" | grep -c '\.count$')
+	{
+		printf '[%2d/%s] %-7s %-24s %6s passed  %4ss\n' "$n" "$(cat "$dir/total")" "$verdict" "$name" "$1" "$(($(date +%s) - start))"
+		grep -E '^SKIP' "$log" || true
+		if [ $verdict = FAILED ]; then
+			[ $rc -eq 124 ] && echo "stopped after $limit s"
+			echo "exit status $rc; the end of its output:"
+			grep -vE '^\[ (RUN|      OK)' "$log" | tail -40
+		fi
+	} >"$dir/$name.out"
+	cat "$dir/$name.out"
+}
+
+if [ "${1:-}" = --one ]; then
+	one "$2" "$3" "$4"
+	exit 0
+fi
+[ "${1:-}" = -t ] && limit=$2 && shift 2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+echo $# >"$dir/total"
+printf '%s\0' "$@" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit"
+set -- $(cat "$dir"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
+echo "$1 passed, $2 failed, $3 skipped"
+[ "$2" -eq 0 ] && [ "$1" -gt 0 ]

@@ -57,6 +57,25 @@ static void add_event(program *p, uint32_t at)
 	p->event[p->nevent++] = e;
 }
 
+/* A cell read, computed with, assigned: what is written in place. */
+static void add_update(program *p)
+{
+	gen *G = &p->G;
+	uint32_t i = (uint32_t)gen_below(G, G->step.n);
+	ir_ref v = G->step.v[i].result;
+	ir_meta m = ir_meta_of(&p->g, v);
+	if (m.weak || p->nevent + 2 > MAX_EVENTS) return;
+	for (uint32_t j = G->step.n - 1; j > i; j--) {
+		ir_meta n = ir_meta_of(&p->g, G->step.v[j].result);
+		if (n.weak || n.dtype != m.dtype || n.rank != m.rank || memcmp(n.dim, m.dim, sizeof *m.dim * m.rank)) continue;
+		int cell = cell_like(p, &m);
+		if (cell < 0) return;
+		p->event[p->nevent++] = (event){ .kind = READ, .at = i + 1, .value = v, .cell = cell };
+		p->event[p->nevent++] = (event){ .kind = ASSIGN, .at = j + 1, .value = G->step.v[j].result, .cell = cell };
+		return;
+	}
+}
+
 static void make(program *p, uint64_t seed)
 {
 	gen *G = &p->G;
@@ -65,6 +84,7 @@ static void make(program *p, uint64_t seed)
 	G->most = MOST;
 	G->lib_f32 = false;
 	fuzz_graph(G, seed);
+	for (int k = 0; G->step.n && k < 3; k++) add_update(p);
 	for (uint32_t at = 1; at <= G->step.n; at++)
 		if (gen_chance(G, 25)) add_event(p, at);
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];

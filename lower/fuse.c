@@ -206,16 +206,6 @@ static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	return times > ir_numel(L->g, r);
 }
 
-static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool store)
-{
-	bool repeated = often(L, G, r, m);
-	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= MAX_REDUNDANT)) return false;
-	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return false;
-	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return false;
-	G->redundant += repeated;
-	return true;
-}
-
 /* ---- reductions ---- */
 bool lo_group_fits(lo_low *L, lo_group *G)
 {
@@ -297,32 +287,48 @@ static bool elsewhere(lo_low *L, const lo_group *G, ir_ref src, const lo_map *m)
 	return false;
 }
 
-static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+/* What m leaves of the index space beside r; used: its atoms. -1: it does not walk the value once. */
+static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, bool *used)
 {
-	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
-	int lo, hi, order[LO_ATOMS], n;
-	bool keep, used[LO_ATOMS] = { 0 }, had = G->reduces, made = false, ok;
-	lo_reduced_axes(L, r, &lo, &hi, &keep);
-	bool column = hi < lo_node(L, src)->rank;
-	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, r), rest = 1;
+	int order[LO_ATOMS], n;
+	int64_t rest = 1;
 	lo_expr e = contiguous(L, G, r, m);
-	if (lo_map_in_r(G, m) || (G->classed && G->column != column) || (had && G->red != red)) return false;
-	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return false;
+	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return -1;
 	for (int i = 0; i < n; i++) used[order[i]] = true;
 	for (int a = 0; a < G->natom; a++)
 		if (!used[a] && !G->isr[a]) rest *= G->ext[a];
-	if (had ? rest != 1 : rest != 1 && rest != red) return false;
-	if (!had) {
-		if (rest != 1 && ir_numel(L->g, r) < FEW_ROWS && red > LONG_ROW) return false; /* its readers would lose their threads */
-		made = rest == 1;
-		ok = made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
-		G->reduces = true;
-		G->red = red;
-		if (!ok || !lo_group_fits(L, G)) {
-			forget_r(G, made);
-			return false;
-		}
-	}
+	return rest;
+}
+
+/* Gives the group an r for reduction q, whose result, or what follows it row by row, it reads at r, m: what m leaves, or new
+ * atoms. made: those are new. */
+static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, bool *made)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, q), 0);
+	int lo, hi;
+	bool keep, used[LO_ATOMS] = { 0 };
+	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, q), rest = rest_of(L, G, r, m, used);
+	lo_reduced_axes(L, q, &lo, &hi, &keep);
+	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < FEW_ROWS && red > LONG_ROW))) return false; /* few rows: no threads */
+	*made = rest == 1;
+	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
+	G->reduces = true;
+	G->red = red;
+	if (ok && lo_group_fits(L, G)) return true;
+	forget_r(G, *made);
+	return false;
+}
+
+static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	int lo, hi;
+	bool keep, used[LO_ATOMS] = { 0 }, had = G->reduces, made = false;
+	lo_reduced_axes(L, r, &lo, &hi, &keep);
+	bool column = hi < lo_node(L, src)->rank;
+	if (lo_map_in_r(G, m) || (G->classed && G->column != column)) return false;
+	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1)) return false;
+	if (!had && !make_r(L, G, r, r, m, &made)) return false;
 	lo_map *o = lo_operand_map(L, G, r, 0, m);
 	if (o && lo_reach(L, G, src, o) && !elsewhere(L, G, src, o)) {
 		G->classed = true;
@@ -331,6 +337,41 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	}
 	if (!had) forget_r(G, made);
 	return false;
+}
+
+/* ---- values element by element ---- */
+/* The reduction that r follows row by row. */
+static ir_ref reduction_below(const lo_low *L, ir_ref r)
+{
+	for (int depth = 0; depth < MAX_MEMBERS; depth++) {
+		const ir_node *n = lo_node(L, r);
+		ir_ref next = IR_NONE;
+		if (ir_ops[n->op].flags & IR_REDUCE) return r;
+		if (L->val[r].how != LO_VIEW && !(ir_ops[n->op].flags & IR_POINT)) return IR_NONE;
+		for (int k = 0; k < n->nsrc; k++) {
+			ir_ref s = ir_src(L->g, n, k);
+			if (!L->val[s].light && ir_numel(L->g, s) == ir_numel(L->g, r) && (next == IR_NONE || s > next)) next = s;
+		}
+		if (next == IR_NONE) return IR_NONE;
+		r = next;
+	}
+	return IR_NONE;
+}
+
+static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool store)
+{
+	bool made, heavy = weight_of(lo_node(L, r)) > 1;
+	if (!G->reduces && ((heavy && often(L, G, r, m)) || (store && !lo_covers(L, G, r, m)))) {
+		ir_ref q = reduction_below(L, r); /* once for each row will do, if its rows are what the group walks */
+		bool used[LO_ATOMS] = { 0 };
+		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made)) return false;
+	}
+	bool repeated = often(L, G, r, m);
+	if (repeated && (heavy || G->redundant >= MAX_REDUNDANT)) return false;
+	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return false;
+	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return false;
+	G->redundant += repeated;
+	return true;
 }
 
 /* ---- committing ---- */

@@ -1,0 +1,470 @@
+/* lower: plans against the evaluator, bit for bit; fusion by the number of kernels; memory; outputs that are views or may
+ * overwrite an external; faults; want of memory. Each plan case runs by the evaluator's steps, by an interpreter of
+ * kernels, with and without fusion, and compiled where LLVM is there. */
+#include "lower/lower.h"
+#include "runtime/alloc.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "test/unit/interp.h"
+
+enum { MAX_SLOTS = 8, MAX_OUTS = 4 };
+
+/* ---- values ---- */
+static uint64_t seed;
+static uint32_t draw(void)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33);
+}
+
+static ir_scalar random_value(tj_dtype t, bool whole)
+{
+	static const double special[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e-42, 3e38 };
+	double d = whole ? (double)(draw() % 9) - 4 : draw() % 20 == 0 ? special[draw() % 9] : ((int)(draw() % 2000) - 1000) / 250.0;
+	switch (rt_dtype_class(t)) {
+	case RT_F: return (ir_scalar){ .f = (float)d };
+	case RT_D: return (ir_scalar){ .d = d };
+	default: return (ir_scalar){ .i = t == TJ_BOOL ? (int64_t)(draw() & 1) : (int64_t)(draw() % 4) };
+	}
+}
+
+typedef struct env {
+	char *mem[MAX_SLOTS];
+	const void *ext[MAX_SLOTS];
+	uint64_t num[MAX_SLOTS];
+	void *out[MAX_OUTS], *want[MAX_OUTS];
+} env;
+
+static void fill_input(env *e, const ir_graph *g, ir_ref r, bool whole)
+{
+	const ir_node *n = ir_at(g, r);
+	int64_t slot = ir_attr(g, n)[0], low = 0, high = 0, size = (int64_t)tj_dtype_size((tj_dtype)n->dtype);
+	for (int i = 0; i < n->rank; i++) {
+		int64_t reach = (ir_dims(g, n)[i] - 1) * ir_attr(g, n)[2 + i];
+		*(reach < 0 ? &low : &high) += ir_dims(g, n)[i] ? reach : 0;
+	}
+	e->mem[slot] = malloc((size_t)((high - low + 1) * size));
+	for (int64_t i = 0; i <= high - low; i++) interp_store(e->mem[slot] + i * size, (tj_dtype)n->dtype, random_value((tj_dtype)n->dtype, whole));
+	e->ext[slot] = e->mem[slot] - low * size;
+}
+
+static size_t out_bytes(const ir_graph *g, uint32_t i)
+{
+	return (size_t)ir_numel(g, g->out.v[i]) * tj_dtype_size((tj_dtype)ir_at(g, g->out.v[i])->dtype);
+}
+
+static void open_env(env *e, const ir_graph *g, bool whole)
+{
+	*e = (env){ 0 };
+	seed = 7;
+	for (ir_ref r = 0; r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		if (n->op == IR_input && !e->mem[ir_attr(g, n)[0]]) fill_input(e, g, r, whole);
+		if (n->op == IR_num) {
+			ir_scalar v = n->dtype == TJ_F64 ? (ir_scalar){ .d = 1.25 } : (ir_scalar){ .i = 3 };
+			memcpy(&e->num[ir_attr(g, n)[0]], &v, sizeof v);
+		}
+	}
+	for (uint32_t i = 0; i < g->out.n; i++) {
+		e->out[i] = malloc(out_bytes(g, i) + 1);
+		e->want[i] = malloc(out_bytes(g, i) + 1);
+	}
+}
+
+static void close_env(env *e)
+{
+	for (int i = 0; i < MAX_SLOTS; i++) free(e->mem[i]);
+	for (int i = 0; i < MAX_OUTS; i++) free(e->out[i]), free(e->want[i]);
+}
+
+/* An output that is an external seen through strides, made row-major. */
+static void copy_view(env *e, const rt_out *o, uint32_t i, size_t size)
+{
+	int64_t n = 1;
+	for (int k = 0; k < o->rank; k++) n *= o->dim[k];
+	for (int64_t at = 0; at < n; at++) {
+		int64_t rest = at, from = o->offset;
+		for (int k = o->rank - 1; k >= 0; k--) {
+			from += rest % o->dim[k] * o->stride[k];
+			rest /= o->dim[k];
+		}
+		memcpy((char *)e->out[i] + (size_t)at * size, (const char *)e->ext[o->same_ext] + from * (int64_t)size, size);
+	}
+}
+
+static void compare(const ir_graph *g, const env *e, uint32_t i, const char *how)
+{
+	tj_dtype t = (tj_dtype)ir_at(g, g->out.v[i])->dtype;
+	size_t size = tj_dtype_size(t);
+	for (size_t at = 0; at < out_bytes(g, i); at += size) {
+		ir_scalar a = interp_load((char *)e->out[i] + at, t), b = interp_load((char *)e->want[i] + at, t);
+		bool nan = (t == TJ_F32 && a.f != a.f && b.f != b.f) || (t == TJ_F64 && a.d != a.d && b.d != b.d);
+		if (nan || !memcmp((char *)e->out[i] + at, (char *)e->want[i] + at, size)) continue;
+		fail_msg("%s: output %u, element %zu differs", how, i, at / size);
+	}
+}
+
+static ir_graph parsed(const char *text)
+{
+	ir_graph g;
+	rt_err err = { 0 };
+	ir_graph_init(&g);
+	if (ir_parse(&g, text, &err) != TJ_OK) fail_msg("%s", err.message);
+	return g;
+}
+
+static rt_exec *built(const ir_graph *g, const lo_backend *b, bool no_fuse)
+{
+	lo_opts o = { .name = "t", .backend = b, .no_fuse = no_fuse, .keep_text = true };
+	rt_exec *x = NULL;
+	rt_err err = { 0 };
+	if (lo_build(g, &o, &x, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);
+	return x;
+}
+
+static tj_status run(const rt_exec *x, env *e, rt_err *err)
+{
+	rt_pool *pool = rt_pool_new();
+	rt_run r = { .team = rt_team_get(2), .pool = pool, .ext = e->ext, .num = e->num, .out = e->out, .err = err };
+	tj_status st = x->run(x, &r);
+	rt_pool_free(pool);
+	return st;
+}
+
+static void check_one(const ir_graph *g, env *e, const lo_backend *b, bool no_fuse, const char *how)
+{
+	rt_exec *x = built(g, b, no_fuse);
+	rt_err err = { 0 };
+	for (uint32_t i = 0; i < g->out.n; i++) memset(e->out[i], 0xaa, out_bytes(g, i));
+	if (run(x, e, &err) != TJ_OK) fail_msg("%s: %s", how, err.message);
+	for (uint32_t i = 0; i < g->out.n; i++) {
+		if (x->out[i].same_ext >= 0) copy_view(e, &x->out[i], i, tj_dtype_size((tj_dtype)ir_at(g, g->out.v[i])->dtype));
+		compare(g, e, i, how);
+	}
+	rt_exec_unref(x);
+}
+
+static void check_all(const char *text, bool whole)
+{
+	ir_graph g = parsed(text);
+	env e;
+	rt_err err = { 0 };
+	const lo_backend *llvm = lo_backend_find("llvm", NULL);
+	open_env(&e, &g, whole);
+	if (ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err) != TJ_OK) fail_msg("eval: %s", err.message);
+	check_one(&g, &e, NULL, false, "evaluator steps");
+	check_one(&g, &e, &interp_backend, false, "interpreted kernels");
+	check_one(&g, &e, &interp_backend, true, "interpreted kernels, not fused");
+	if (llvm) check_one(&g, &e, llvm, false, "llvm");
+	if (llvm) check_one(&g, &e, llvm, true, "llvm, not fused");
+	close_env(&e);
+	ir_graph_free(&g);
+}
+
+/* ---- cases ---- */
+typedef struct plan_case {
+	const char *name;
+	int kernels, calls, copies; /* with fusion: kernels, library calls, evaluator steps */
+	const char *text;
+} plan_case;
+
+static const plan_case cases[] = {
+	{ "softmax", 1, 0, 0, "%0 = input f32[5,70] slot=0\n%1 = softmax f32[5,70] %0 axis=1\nret %1\n" },
+	{ "softmax of a transposed value", 1, 0, 0, "%0 = input f32[9,33] slot=0 strides=1,9\n%1 = softmax f32[9,33] %0 axis=1\nret %1\n" },
+	{ "softmax along columns", 1, 0, 0, "%0 = input f32[40,9] slot=0\n%1 = softmax f32[40,9] %0 axis=0\nret %1\n" },
+	{ "layer_norm in f64", 1, 0, 0,
+	  "%0 = input f64[3,50] slot=0\n%1 = input f64[50] slot=1\n%2 = const f64[] 0x1p-10\n%3 = layer_norm f64[3,50] %0 %1 %1 %2\nret %3\n" },
+	{ "x - mean(x), both read", 1, 0, 0,
+	  "%0 = input f32[6,40] slot=0\n%1 = mean f32[6,1] %0 keepdim=1 axes=1\n%2 = sub f32[6,40] %0 %1\nret %1 %2\n" },
+	{ "two groups of reduced axes", 2, 0, 0, "%0 = input f32[4,5,6] slot=0\n%1 = sum f32[5] %0 keepdim=0 axes=0,2\nret %1\n" },
+	{ "all axes, of a sum with a broadcast operand", 2, 0, 0,
+	  "%0 = input f32[4,5,6] slot=0\n%1 = input f32[6] slot=1\n%2 = add f32[4,5,6] %0 %1\n%3 = sum f32[] %2 keepdim=0\nret %3\n" },
+	{ "long rows", 1, 0, 0, "%0 = input f32[2,5000] slot=0\n%1 = sum f32[2] %0 keepdim=0 axes=1\nret %1\n" },
+	{ "every reduction", 1, 0, 0,
+	  "%0 = input f32[7,33] slot=0\n%1 = prod f32[7] %0 keepdim=0 axes=1\n%2 = amin f32[7] %0 keepdim=0 axes=1\n"
+	  "%3 = argmax i64[7] %0 keepdim=0 axis=1\n%4 = argmin i64[7] %0 keepdim=0 axis=1\nret %1 %2 %3 %4\n" },
+	{ "integers sum to i64", 1, 0, 0, "%0 = input u8[7,33] slot=0\n%1 = cast i64[7,33] %0 dtype=i64\n%2 = sum i64[7] %1 keepdim=0 axes=1\nret %2\n" },
+	{ "reductions over nothing", 2, 0, 0,
+	  "%0 = input f32[3,0] slot=0\n%1 = sum f32[3] %0 keepdim=0 axes=1\n%2 = prod f32[3] %0 keepdim=0 axes=1\nret %1 %2\n" },
+	{ "empty values", 0, 0, 0, "%0 = input f32[3,0] slot=0\n%1 = exp f32[3,0] %0\nret %1\n" },
+	{ "views of views", 1, 0, 0,
+	  "%0 = input f32[6,8] slot=0\n%1 = neg f32[6,8] %0\n%2 = slice f32[3,8] %1 axis=0 start=5 stop=end step=-2\n"
+	  "%3 = permute f32[8,3] %2 axes=1,0\n%4 = flip f32[8,3] %3 axes=1\n%5 = reshape f32[2,4,3] %4 shape=2,4,3\nret %5\n" },
+	{ "a reshape that is not affine", 2, 0, 0,
+	  "%0 = input f32[6,4] slot=0\n%1 = exp f32[6,4] %0\n%2 = permute f32[4,6] %1 axes=1,0\n%3 = reshape f32[3,8] %2 shape=3,8\n"
+	  "%4 = sum f32[3] %3 keepdim=0 axes=1\nret %4\n" },
+	{ "x and its flip", 2, 0, 0, "%0 = input f32[30] slot=0\n%1 = exp f32[30] %0\n%2 = flip f32[30] %1 axes=0\n%3 = add f32[30] %1 %2\nret %3\n" },
+	{ "cat of a value that others read", 3, 0, 0,
+	  "%0 = input f32[3,4] slot=0\n%1 = input f32[3,2] slot=1\n%2 = exp f32[3,4] %0\n%3 = cat f32[3,10] %2 %1 %2 axis=1\n"
+	  "%4 = neg f32[3,10] %3\nret %4 %2\n" },
+	{ "one value returned twice", 1, 0, 0, "%0 = input f32[9] slot=0\n%1 = exp f32[9] %0\nret %1 %1\n" },
+	{ "constants and numbers", 3, 0, 0,
+	  "%0 = num f64 slot=0\n%1 = cast f32[] %0 dtype=f32\n%2 = full f32[4,3] %1 dtype=f32 shape=4,3\n%3 = const f32[2] 0x1p+0\n"
+	  "%4 = arange i32[5] dtype=i32 start=3 stop=13 step=2\nret %2 %3 %4\n" },
+	{ "causal mask", 1, 0, 0,
+	  "%0 = input f32[2,6,6] slot=0\n%1 = arange i64[6] dtype=i64 start=0 stop=6 step=1\n%2 = reshape i64[6,1] %1 shape=6,1\n"
+	  "%3 = le bool[6,6] %1 %2\n%4 = const f32[] -inf\n%5 = where f32[2,6,6] %3 %0 %4\n%6 = softmax f32[2,6,6] %5 axis=2\nret %6\n" },
+	{ "random numbers", 1, 0, 0,
+	  "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = normal f32[5,7] %0 %1 dtype=f32 shape=5,7\n%3 = transpose f32[7,5] %2 a=0 b=1\nret %3\n" },
+	{ "embedding", 1, 0, 0,
+	  "%0 = input f32[4,6] slot=0\n%1 = input i64[2,3] slot=1\n%2 = embedding f32[2,3,6] %0 %1\n%3 = neg f32[2,3,6] %2\nret %3\n" },
+	{ "gather along the first axis", 1, 0, 0,
+	  "%0 = input f32[5,6] slot=0\n%1 = input i64[2,6] slot=1\n%2 = gather f32[2,6] %0 %1 axis=0\nret %2\n" },
+	{ "cross_entropy", 2, 0, 0, "%0 = input f32[6,4] slot=0\n%1 = input i64[6] slot=1\n%2 = cross_entropy f32[] %0 %1\nret %2\n" },
+	{ "one_hot", 1, 0, 0, "%0 = input i64[6] slot=0\n%1 = one_hot i64[6,5] %0 n=5\nret %1\n" },
+	{ "scatter_add", 0, 1, 0,
+	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
+	{ "matmul of doubles", 0, 1, 0,
+	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
+	{ "matmul of integers", 0, 1, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
+};
+
+/* small integers: products of f32 are exact in any order */
+static const plan_case products[] = {
+	{ "matrices", 0, 1, 0, "%0 = input f32[13,17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[13,9] %0 %1\nret %2\n" },
+	{ "vectors", 0, 3, 0,
+	  "%0 = input f32[17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[9] %0 %1\n%3 = transpose f32[9,17] %1 a=0 b=1\n"
+	  "%4 = matmul f32[9] %3 %0\n%5 = matmul f32[] %0 %0\nret %2 %4 %5\n" },
+	{ "batches that broadcast", 0, 1, 0,
+	  "%0 = input f32[2,1,5,6] slot=0\n%1 = input f32[3,6,4] slot=1\n%2 = matmul f32[2,3,5,4] %0 %1\nret %2\n" },
+	{ "heads cut out by strides", 0, 1, 0,
+	  "%0 = input f32[2,7,12] slot=0\n%1 = reshape f32[2,7,3,4] %0 shape=2,7,3,4\n%2 = permute f32[2,3,7,4] %1 axes=0,2,1,3\n"
+	  "%3 = permute f32[2,3,4,7] %1 axes=0,2,3,1\n%4 = matmul f32[2,3,7,7] %2 %3\nret %4\n" },
+	{ "strides no library takes", 2, 1, 0,
+	  "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" },
+	{ "negative strides", 1, 1, 0,
+	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" },
+	{ "K = 0", 0, 1, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" },
+	{ "with bias and activation", 1, 1, 0,
+	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
+	  "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" },
+	{ "a shared operand", 0, 2, 0,
+	  "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" },
+};
+
+static void check_case(const plan_case *c, bool whole)
+{
+	print_message("  %s\n", c->name);
+	check_all(c->text, whole);
+	ir_graph g = parsed(c->text);
+	rt_exec *x = built(&g, &interp_backend, false);
+	if ((int)x->kernels != c->kernels || (int)x->library_calls != c->calls || (int)x->eval_steps != c->copies)
+		fail_msg("%s: %u kernels, %u library calls, %u evaluator steps", c->name, x->kernels, x->library_calls, x->eval_steps);
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+}
+
+static void test_plans(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(cases); i++) check_case(&cases[i], false);
+}
+
+static void test_products(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(products); i++) check_case(&products[i], true);
+}
+
+/* ---- outputs ---- */
+static void test_same_ext(void **state)
+{
+	(void)state;
+	ir_graph g = parsed("%0 = input f32[4,6] slot=3\n%1 = transpose f32[6,4] %0 a=0 b=1\n%2 = slice f32[3,4] %1 axis=0 start=5 stop=end step=-2\n"
+	                    "%3 = reshape f32[12] %2 shape=12\nret %2 %0 %3\n");
+	rt_exec *x = built(&g, &interp_backend, false);
+	assert_int_equal(x->out[0].same_ext, 3);
+	assert_int_equal(x->out[0].offset, 5);
+	assert_int_equal(x->out[0].rank, 2);
+	assert_int_equal(x->out[0].stride[0], -2);
+	assert_int_equal(x->out[0].stride[1], 6);
+	assert_int_equal(x->out[1].same_ext, 3);
+	assert_int_equal(x->out[2].same_ext, -1); /* no strides show it */
+	assert_int_equal(x->kernels, 1);
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+}
+
+static int alias_of(const char *text)
+{
+	ir_graph g = parsed(text);
+	rt_exec *x = built(&g, &interp_backend, false);
+	int slot = x->out[0].alias_ext;
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+	return slot;
+}
+
+static void test_alias(void **state)
+{
+	(void)state;
+	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = exp f32[8] %0\nret %1\n"), 0);
+	assert_int_equal(alias_of("%0 = input f32[8,40] slot=0\n%1 = softmax f32[8,40] %0 axis=1\nret %1\n"), 0);
+	/* read elsewhere than it is written */
+	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = flip f32[8] %0 axes=0\n%2 = add f32[8] %0 %1\nret %2\n"), -1);
+	assert_int_equal(alias_of("%0 = input f32[8,8] slot=0\n%1 = transpose f32[8,8] %0 a=0 b=1\n%2 = neg f32[8,8] %1\nret %2\n"), -1);
+	/* another dtype, shape, layout */
+	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = cast i32[8] %0 dtype=i32\nret %1\n"), -1);
+	assert_int_equal(alias_of("%0 = input f32[1,8] slot=0\n%1 = input f32[8] slot=1\n%2 = reshape f32[8] %0 shape=8\n%3 = neg f32[8] %2\nret %3\n"), -1);
+	assert_int_equal(alias_of("%0 = input f32[8] slot=0 strides=2\n%1 = exp f32[8] %0\nret %1\n"), -1);
+	/* returned as it is, too */
+	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = exp f32[8] %0\nret %1 %0\n"), -1);
+	/* read by a later step */
+	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %1 %2\n"), -1);
+	/* something may still fail */
+	assert_int_equal(alias_of("%0 = input i32[8] slot=0\n%1 = input i32[8] slot=1\n%2 = remainder i32[8] %0 %1\nret %2\n"), -1);
+}
+
+static void test_into(void **state)
+{
+	(void)state;
+	ir_graph g = parsed("%0 = input f32[8] slot=0\n%1 = input f32[8] slot=1\n%2 = sub f32[8] %0 %1\nret %2\n");
+	for (int want = -1; want < 2; want++) {
+		lo_opts o = { .name = "t", .backend = &interp_backend, .into = &want };
+		rt_exec *x;
+		assert_int_equal(lo_build(&g, &o, &x, NULL), TJ_OK);
+		assert_int_equal(x->out[0].alias_ext, want);
+		rt_exec_unref(x);
+	}
+	ir_graph_free(&g);
+}
+
+/* ---- faults ---- */
+static void check_fault(const char *text, tj_status code, const char *op)
+{
+	ir_graph g = parsed(text);
+	env e;
+	const lo_backend *llvm = lo_backend_find("llvm", NULL), *const backends[] = { NULL, &interp_backend, llvm };
+	open_env(&e, &g, false);
+	memset(e.mem[1], 0x7f, 8); /* an index out of range, in the first element */
+	if (code == TJ_ERR_DIV) memset(e.mem[1], 0, 8);
+	for (int k = 0; k < (llvm ? 3 : 2); k++) {
+		rt_err err = { 0 };
+		rt_exec *x = built(&g, backends[k], false);
+		assert_int_equal(run(x, &e, &err), code);
+		assert_int_equal(err.code, code);
+		assert_string_equal(err.op, op);
+		assert_string_equal(err.site, "user.c:5");
+		rt_exec_unref(x);
+	}
+	close_env(&e);
+	ir_graph_free(&g);
+}
+
+static void test_faults(void **state)
+{
+	(void)state;
+	check_fault("%0 = input f32[4,6] slot=0\n%1 = input i64[3] slot=1\n%2 = embedding f32[3,6] %0 %1  # user.c:5\nret %2\n", TJ_ERR_INDEX, "embedding");
+	check_fault("%0 = input i64[3] slot=1\n%1 = one_hot i64[3,4] %0 n=4  # user.c:5\nret %1\n", TJ_ERR_INDEX, "one_hot");
+	check_fault("%0 = input i64[3] slot=0\n%1 = input i64[3] slot=1\n%2 = floor_divide i64[3] %0 %1  # user.c:5\nret %2\n", TJ_ERR_DIV, "floor_divide");
+}
+
+/* ---- memory ---- */
+/* Two temporaries that are alive in one step must not share bytes. */
+static void check_layout(const rt_plan *p)
+{
+	uint32_t n = p->nbuf;
+	int *first = calloc(n, sizeof *first), *last = calloc(n, sizeof *last);
+	for (uint32_t i = 0; i < n; i++) first[i] = -1;
+	for (uint32_t s = 0; s < p->nstep; s++)
+		for (uint32_t k = 0; k < p->step[s].nbuf; k++) {
+			uint32_t b = p->step[s].buf[k];
+			if (first[b] < 0) first[b] = (int)s;
+			last[b] = (int)s;
+		}
+	for (uint32_t a = 0; a < n; a++)
+		for (uint32_t b = a + 1; b < n; b++) {
+			const rt_pbuf *x = &p->buf[a], *y = &p->buf[b];
+			if (x->place != RT_AT_ARENA || y->place != RT_AT_ARENA || first[a] < 0 || first[b] < 0) continue;
+			assert_int_equal(x->offset % 64, 0);
+			assert_true((size_t)(x->offset + x->bytes) <= p->exec.arena_bytes);
+			bool together = first[a] <= last[b] && first[b] <= last[a];
+			assert_false(together && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes);
+		}
+	free(first);
+	free(last);
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	rt_text t = { 0 };
+	rt_puts(&t, "%0 = input f32[40,40] slot=0\n"); /* a chain of products, and one value that lives through all */
+	for (int i = 1; i <= 12; i++) rt_putf(&t, "%%%d = matmul f32[40,40] %%%d %%%d\n", i, i - 1, i > 1 ? 1 : 0);
+	rt_puts(&t, "ret %12\n");
+	ir_graph g = parsed(rt_str(&t));
+	rt_exec *x = built(&g, &interp_backend, true);
+	check_layout((const rt_plan *)x);
+	assert_int_equal(x->arena_bytes, 3 * 6400);
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+	rt_text_free(&t);
+	for (size_t i = 0; i < RT_COUNT(cases); i++)
+		for (int k = 0; k < 3; k++) {
+			g = parsed(cases[i].text);
+			x = built(&g, k ? &interp_backend : NULL, k == 2);
+			check_layout((const rt_plan *)x);
+			rt_exec_unref(x);
+			ir_graph_free(&g);
+		}
+}
+
+/* The k-th allocation fails, for each k: an error each time, nothing leaks, and at last a plan. */
+static void test_want_of_memory(void **state)
+{
+	(void)state;
+	ir_graph g = parsed("%0 = input f32[6,8] slot=0\n%1 = input f32[8,8] slot=1\n%2 = matmul f32[6,8] %0 %1\n%3 = softmax f32[6,8] %2 axis=1\n"
+	                    "%4 = cat f32[12,8] %3 %0 axis=0\n%5 = input i64[12,3] slot=2\n%6 = gather f32[12,3] %4 %5 axis=1\nret %6 %3\n");
+	for (int backend = 0; backend < 2; backend++)
+		for (long long k = 0;; k++) {
+			lo_opts o = { .name = "t", .backend = backend ? &interp_backend : NULL };
+			rt_exec *x = NULL;
+			rt_err err = { 0 };
+			rt_alloc_fail_at(k);
+			tj_status st = lo_build(&g, &o, &x, &err);
+			rt_alloc_fail_at(-1);
+			if (st == TJ_OK) {
+				rt_exec_unref(x);
+				assert_true(k > 10);
+				break;
+			}
+			assert_int_equal(st, TJ_ERR_NOMEM);
+			assert_null(x);
+		}
+	ir_graph_free(&g);
+}
+
+/* ---- text ---- */
+static void test_text(void **state)
+{
+	(void)state;
+	static const tj_dump_what what[] = { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_PLAN };
+	static const char *const part[] = { "%1 = amax", "softmax", "reduce f32 max row", "1 kernels" };
+	ir_graph g = parsed(cases[0].text);
+	rt_exec *x = built(&g, &interp_backend, false);
+	for (size_t i = 0; i < RT_COUNT(what); i++) {
+		rt_text t = { 0 };
+		x->print(x, &t, what[i]);
+		if (i != 1 && !strstr(rt_str(&t), part[i])) fail_msg("\"%s\" is not in:\n%s", part[i], rt_str(&t));
+		assert_true(t.n > 0);
+		rt_text_free(&t);
+	}
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_same_ext),
+		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	interp_free();
+	return failed;
+}

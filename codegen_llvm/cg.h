@@ -73,7 +73,7 @@ typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* 
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for the vectors of lo..hi */
 
 /* ---- tile.c: element-wise kernels that read across rows ---- */
-enum { CG_TILE_ROWS = 32, CG_TILE_COLS = 64 };
+enum { CG_TILE_ROWS = 128, CG_TILE_COLS = 64 };
 bool cg_tiles(cg *c);     /* marks the loads that are better served from tiles */
 void cg_along_tiles(cg *c);
 

@@ -2,7 +2,7 @@
  *
  *   store b1 [0 + 2048*d0 + 1*d1] (load b0 [0 + 1*d0 + 2048*d1])
  *
- * A gather would fetch a cache line for each element. Instead units go by groups of 32 rows, the rows being those of the
+ * A gather would fetch a cache line for each element. Instead units go by groups of 128 rows, the rows being those of the
  * dimension along which the load is contiguous (d0). For each 64 columns of a group the load's elements are transposed in
  * registers into a tile on the stack; then each row of the group runs as usual, with the load served from the tile.
  *
@@ -10,7 +10,7 @@
  * are neighbours, row0..row1. */
 #include "codegen_llvm/cg.h"
 
-enum { FAR = 8, MAX_TILES = 4 }; /* elements between lanes, from which on a tile pays */
+enum { FAR = 8, MAX_TILES = 2 }; /* elements between lanes from which on a tile pays; tiles lie on the stack, 32 or 64 KiB each */
 
 static bool tiled_by(const cg *c, const lo_ins *in, int dim)
 {

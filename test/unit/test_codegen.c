@@ -576,7 +576,7 @@ static void faults(void **state)
  * several units to a row. */
 static void tiles(void **state)
 {
-	static const int sizes[][2] = { { 8, 8 }, { 9, 70 }, { 32, 64 }, { 33, 65 }, { 100, 17 }, { 40, 200 }, { 65, 130 } };
+	static const int sizes[][2] = { { 8, 8 }, { 9, 70 }, { 32, 64 }, { 33, 65 }, { 100, 17 }, { 40, 200 }, { 65, 130 }, { 129, 65 }, { 260, 20 } };
 	static const char *const types[] = { "i32", "i64", "f32", "f64" };
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(sizes); i++)

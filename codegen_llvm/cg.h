@@ -125,12 +125,24 @@ struct cg_target;
 const char *cg_missing(void);
 int cg_width(void); /* bits of a vector: the CPU's, or TJ_CPU, read at each call */
 struct cg_target *cg_target_get(int bits, rt_err *err); /* of this thread; NULL on error */
-tj_status cg_object(struct cg_target *t, const char *text, size_t n, void **object, rt_err *err); /* an LLVMMemoryBufferRef */
+/* An LLVMMemoryBufferRef, and its size. */
+tj_status cg_object_of(struct cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err);
 const char *cg_layout(const struct cg_target *t);
 
 /* ---- elf.c, link.c: objects to code ---- */
-tj_status cg_link(void *object, const lo_compile *job, rt_code **code, rt_err *err); /* takes the object */
 /* The name of a symbol that the ELF object needs from elsewhere, or NULL; "?" when it is not an object we know. */
 const char *cg_imports(const void *object, size_t bytes);
+typedef struct cg_library cg_library; /* the code of one object */
+/* Takes the object and finds n functions in it; NULL on error. */
+cg_library *cg_link(void *object, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err);
+void cg_unlink(cg_library *l);
+
+/* ---- cache.c: kernels that exist ---- */
+typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
+typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
+cg_object *cg_find(cg_key key, rt_kernel_fn **fn); /* with a reference; NULL when there is none */
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, rt_kernel_fn *const *fn); /* with a reference; NULL: out of memory */
+void cg_drop(cg_object *o);
+size_t cg_object_bytes(const cg_object *o);
 
 #endif

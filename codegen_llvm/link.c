@@ -1,4 +1,4 @@
-/* link: objects to running code, by one LLJIT for the process. Each plan's object has a JITDylib of its own, so that its
+/* link: objects to running code, by one LLJIT for the process. Each object has a JITDylib of its own, so that its
  * code can be freed; emptied ones are used again, because ORC's C interface cannot drop them. */
 #include "codegen_llvm/cg.h"
 
@@ -8,15 +8,10 @@
 #include <llvm-c/Orc.h>
 #include <pthread.h>
 
-typedef struct cg_library { /* a JITDylib in use or waiting */
+struct cg_library { /* a JITDylib in use or waiting */
 	struct cg_library *next;
 	LLVMOrcJITDylibRef dylib;
-} cg_library;
-
-typedef struct cg_code {
-	rt_code code;
-	cg_library *library;
-} cg_code;
+};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -58,7 +53,7 @@ static cg_library *borrow(void)
 	return l;
 }
 
-static void give_back(cg_library *l)
+void cg_unlink(cg_library *l)
 {
 	LLVMErrorRef e = LLVMOrcJITDylibClear(l->dylib);
 	if (e) { /* its code stays; never used again */
@@ -72,20 +67,14 @@ static void give_back(cg_library *l)
 	pthread_mutex_unlock(&lock);
 }
 
-static void destroy(rt_code *code)
-{
-	cg_code *c = (cg_code *)code;
-	give_back(c->library);
-	rt_free(c);
-}
-
 /* ---- look-up ---- */
 typedef struct answer {
 	pthread_mutex_t lock;
 	pthread_cond_t there;
 	bool done;
 	LLVMErrorRef error;
-	const lo_compile *job;
+	int n;
+	rt_kernel_fn **fn;
 	LLVMOrcCLookupSet want;
 } answer;
 
@@ -95,34 +84,34 @@ static void found(LLVMErrorRef error, LLVMOrcCSymbolMapPairs pair, size_t n, voi
 	pthread_mutex_lock(&a->lock);
 	a->error = error;
 	for (size_t i = 0; !error && i < n; i++)
-		for (int k = 0; k < a->job->nkernel; k++)
-			if (a->want[k].Name == pair[i].Name) memcpy(&a->job->fn[k], &pair[i].Sym.Address, sizeof a->job->fn[k]);
+		for (int k = 0; k < a->n; k++)
+			if (a->want[k].Name == pair[i].Name) memcpy(&a->fn[k], &pair[i].Sym.Address, sizeof a->fn[k]);
 	a->done = true;
 	pthread_cond_signal(&a->there);
 	pthread_mutex_unlock(&a->lock);
 }
 
-static tj_status look_up(cg_library *l, const lo_compile *job, rt_err *err)
+static tj_status look_up(cg_library *l, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err)
 {
 	LLVMOrcExecutionSessionRef session = LLVMOrcLLJITGetExecutionSession(jit);
 	LLVMOrcCJITDylibSearchOrderElement order = { l->dylib, LLVMOrcJITDylibLookupFlagsMatchAllSymbols };
-	answer a = { .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .job = job };
-	a.want = rt_calloc((size_t)job->nkernel * sizeof *a.want);
+	answer a = { .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .n = n, .fn = fn };
+	a.want = rt_calloc((size_t)n * sizeof *a.want);
 	if (!a.want) return rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
-	for (int k = 0; k < job->nkernel; k++) {
-		job->fn[k] = NULL;
-		a.want[k].Name = LLVMOrcLLJITMangleAndIntern(jit, job->kernel[k]->name);
+	for (int k = 0; k < n; k++) {
+		fn[k] = NULL;
+		a.want[k].Name = LLVMOrcLLJITMangleAndIntern(jit, name[k]);
 		LLVMOrcRetainSymbolStringPoolEntry(a.want[k].Name); /* the look-up takes one */
 	}
-	LLVMOrcExecutionSessionLookup(session, LLVMOrcLookupKindStatic, &order, 1, a.want, (size_t)job->nkernel, found, &a);
+	LLVMOrcExecutionSessionLookup(session, LLVMOrcLookupKindStatic, &order, 1, a.want, (size_t)n, found, &a);
 	pthread_mutex_lock(&a.lock);
 	while (!a.done) pthread_cond_wait(&a.there, &a.lock);
 	pthread_mutex_unlock(&a.lock);
-	for (int k = 0; k < job->nkernel; k++) LLVMOrcReleaseSymbolStringPoolEntry(a.want[k].Name);
+	for (int k = 0; k < n; k++) LLVMOrcReleaseSymbolStringPoolEntry(a.want[k].Name);
 	rt_free(a.want);
 	if (a.error) return failed(err, a.error);
-	for (int k = 0; k < job->nkernel; k++)
-		if (!job->fn[k]) return rt_fail(err, TJ_ERR_COMPILE, "link", "no symbol %s", job->kernel[k]->name);
+	for (int k = 0; k < n; k++)
+		if (!fn[k]) return rt_fail(err, TJ_ERR_COMPILE, "link", "no symbol %s", name[k]);
 	return TJ_OK;
 }
 
@@ -132,23 +121,20 @@ static tj_status no_imports(LLVMMemoryBufferRef object, rt_err *err)
 	return name ? rt_fail(err, TJ_ERR_COMPILE, "link", "a kernel imports %s", name) : TJ_OK;
 }
 
-tj_status cg_link(void *object, const lo_compile *job, rt_code **code, rt_err *err)
+cg_library *cg_link(void *object, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err)
 {
-	size_t bytes = LLVMGetBufferSize(object);
-	cg_code *c = rt_calloc(sizeof *c);
+	cg_library *l = NULL;
 	pthread_once(&once, start);
 	tj_status st = no_imports(object, err);
 	if (st == TJ_OK && !jit) st = rt_fail(err, TJ_ERR_COMPILE, "link", "no LLJIT: %s", why_not);
-	if (st == TJ_OK && (!c || !(c->library = borrow()))) st = rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
+	if (st == TJ_OK && !(l = borrow())) st = rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
 	if (st != TJ_OK) {
 		LLVMDisposeMemoryBuffer(object);
-		rt_free(c);
-		return st;
+		return NULL;
 	}
-	LLVMErrorRef e = LLVMOrcLLJITAddObjectFile(jit, c->library->dylib, object);
-	st = e ? failed(err, e) : look_up(c->library, job, err);
-	c->code = (rt_code){ .refs = 1, .bytes = bytes, .destroy = destroy };
-	if (st == TJ_OK) *code = &c->code;
-	else destroy(&c->code);
-	return st;
+	LLVMErrorRef e = LLVMOrcLLJITAddObjectFile(jit, l->dylib, object);
+	st = e ? failed(err, e) : look_up(l, n, name, fn, err);
+	if (st == TJ_OK) return l;
+	cg_unlink(l);
+	return NULL;
 }

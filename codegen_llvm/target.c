@@ -124,7 +124,7 @@ static tj_status emit(cg_target *t, LLVMModuleRef m, LLVMMemoryBufferRef *object
 	return TJ_ERR_COMPILE;
 }
 
-tj_status cg_object(cg_target *t, const char *text, size_t n, void **object, rt_err *err)
+tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err)
 {
 	LLVMContextRef context = LLVMContextCreate();
 	LLVMMemoryBufferRef in = LLVMCreateMemoryBufferWithMemoryRange(text, n, "kernels", true), out = NULL;
@@ -140,5 +140,6 @@ tj_status cg_object(cg_target *t, const char *text, size_t n, void **object, rt_
 	}
 	LLVMContextDispose(context);
 	*object = out;
+	*bytes = st == TJ_OK ? LLVMGetBufferSize(out) : 0;
 	return st;
 }

@@ -4,6 +4,7 @@
 #include "runtime/alloc.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -762,6 +763,89 @@ static void compile_time(void **state)
 	rt_arena_free(&e.names);
 }
 
+static const char *scale(const char *name, const char *factor)
+{
+	return textf("kernel %s vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+	             "  %%1 = const f32 %s\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n", name, factor);
+}
+
+/* Equal kernels are one function, in a plan and between plans; code goes with its last user. */
+static void equal_kernels(void **state)
+{
+	lo_kernel k[3];
+	rt_arena names = { 0 };
+	rt_err err = { 0 };
+	rt_kernel_fn *fn[2][3];
+	rt_code *code[2];
+	(void)state;
+	set_width(512);
+	assert_int_equal(lo_parse(&k[0], scale("a", "0x1.8p+1"), &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k[1], scale("b", "0x1.8p+2"), &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k[2], scale("c", "0x1.8p+1"), &names, &err), TJ_OK);
+	for (int i = 0; i < 2; i++) {
+		lo_compile job = { .kernel = (const lo_kernel *[]){ &k[0], &k[1], &k[2] }, .nkernel = 3, .fn = fn[i], .keep_text = true };
+		assert_int_equal(llvm->compile(&job, &err), TJ_OK);
+		assert_non_null(strstr(job.text, "; c is a"));
+		rt_free(job.text);
+		code[i] = job.code;
+		assert_true(fn[i][0] == fn[i][2] && fn[i][0] != fn[i][1] && fn[i][0] == fn[0][0] && fn[i][1] == fn[0][1]);
+	}
+	rt_code_unref(code[0]);
+	float x[100] = { 2, 4 }, y[100];
+	int32_t fault = 0;
+	rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
+	fn[1][2](&a, 0, 2);
+	assert_true(y[0] == 6 && y[1] == 12 && y[99] == 0);
+	rt_code_unref(code[1]);
+	for (int i = 0; i < 3; i++) lo_kernel_free(&k[i]);
+	rt_arena_free(&names);
+}
+
+typedef struct worker { pthread_t id; int number; bool ok; } worker;
+
+static void *compile_many(void *arg)
+{
+	worker *w = arg;
+	w->ok = true;
+	for (int i = 0; i < 12; i++) {
+		char text[400];
+		float x[100] = { 2, 4 }, y[100];
+		int32_t fault = 0, factor = i % 3 ? i : 100 * w->number + i; /* some of them in all threads */
+		lo_kernel k;
+		const lo_kernel *one = &k;
+		rt_arena names = { 0 };
+		rt_err err = { 0 };
+		rt_kernel_fn *fn;
+		lo_compile job = { .kernel = &one, .nkernel = 1, .fn = &fn };
+		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
+		snprintf(text, sizeof text, "kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+		         "  %%1 = const f32 %d\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n", (int)factor);
+		w->ok &= lo_parse(&k, text, &names, &err) == TJ_OK && llvm->compile(&job, &err) == TJ_OK;
+		if (!w->ok) return NULL;
+		fn(&a, 0, 2);
+		w->ok &= y[1] == 4 * (float)factor && y[99] == 0;
+		rt_code_unref(job.code);
+		lo_kernel_free(&k);
+		rt_arena_free(&names);
+	}
+	return NULL;
+}
+
+static void threads(void **state)
+{
+	worker w[8] = { 0 };
+	(void)state;
+	set_width(512);
+	for (int i = 0; i < 8; i++) {
+		w[i].number = i + 1;
+		pthread_create(&w[i].id, NULL, compile_many, &w[i]);
+	}
+	for (int i = 0; i < 8; i++) {
+		pthread_join(w[i].id, NULL);
+		assert_true(w[i].ok);
+	}
+}
+
 static int start(void **state)
 {
 	const char *why = "?";
@@ -785,7 +869,8 @@ int main(void)
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
 		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(tiles),
 		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
-		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(compile_time),
+		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(equal_kernels),
+		cmocka_unit_test(threads), cmocka_unit_test(compile_time),
 	};
 	return cmocka_run_group_tests(tests, start, finish);
 }

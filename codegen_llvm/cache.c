@@ -1,0 +1,91 @@
+/* cache: kernels that exist, by their text, so that an equal one is not compiled again: layers of one plan, or paths that
+ * share most of their steps. The cache holds no code alive: a kernel leaves it when the last plan that uses its object goes. */
+#include "codegen_llvm/cg.h"
+
+#include <pthread.h>
+
+struct cg_object {
+	int refs;
+	size_t bytes;
+	cg_library *library;
+};
+
+typedef struct entry {
+	struct entry *next;
+	uint64_t hash;
+	cg_key key;             /* the text follows */
+	rt_kernel_fn *fn;
+	cg_object *object;
+	char text[];
+} entry;
+
+enum { BUCKETS = 256 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static entry *bucket[BUCKETS];
+
+static uint64_t hash_of(cg_key key) { return rt_hash(key.text, key.n, (uint64_t)key.bits); }
+
+cg_object *cg_find(cg_key key, rt_kernel_fn **fn)
+{
+	uint64_t hash = hash_of(key);
+	cg_object *o = NULL;
+	pthread_mutex_lock(&lock);
+	for (entry *e = bucket[hash % BUCKETS]; e && !o; e = e->next) {
+		if (e->hash != hash || e->key.bits != key.bits || e->key.n != key.n || memcmp(e->text, key.text, key.n) != 0) continue;
+		o = e->object;
+		o->refs++;
+		*fn = e->fn;
+	}
+	pthread_mutex_unlock(&lock);
+	return o;
+}
+
+/* An entry that finds no memory is left out: its kernel will be compiled again. */
+static void add(cg_object *o, cg_key key, rt_kernel_fn *fn)
+{
+	entry *e = rt_alloc(sizeof *e + key.n);
+	if (!e) return;
+	*e = (entry){ .hash = hash_of(key), .key = key, .fn = fn, .object = o };
+	memcpy(e->text, key.text, key.n);
+	e->key.text = e->text;
+	pthread_mutex_lock(&lock);
+	e->next = bucket[e->hash % BUCKETS];
+	bucket[e->hash % BUCKETS] = e;
+	pthread_mutex_unlock(&lock);
+}
+
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, rt_kernel_fn *const *fn)
+{
+	cg_object *o = rt_alloc(sizeof *o);
+	if (!o) return NULL;
+	*o = (cg_object){ .refs = 1, .bytes = bytes, .library = l };
+	for (int i = 0; i < n; i++) add(o, key[i], fn[i]);
+	return o;
+}
+
+static void forget(const cg_object *o)
+{
+	for (int i = 0; i < BUCKETS; i++)
+		for (entry **at = &bucket[i]; *at;) {
+			entry *e = *at;
+			if (e->object != o) {
+				at = &e->next;
+				continue;
+			}
+			*at = e->next;
+			rt_free(e);
+		}
+}
+
+void cg_drop(cg_object *o)
+{
+	pthread_mutex_lock(&lock);
+	bool last = --o->refs == 0;
+	if (last) forget(o);
+	pthread_mutex_unlock(&lock);
+	if (!last) return;
+	cg_unlink(o->library);
+	rt_free(o);
+}
+
+size_t cg_object_bytes(const cg_object *o) { return o->bytes; }

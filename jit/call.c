@@ -54,16 +54,7 @@ static bool make_sig(jit_act *a, tj_tensor *const *in, gd_sig *s)
 /* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. */
 static tj_tensor *placeholder(jit_act *a, tj_tensor *t)
 {
-	if (rt_is_number(t) || t->kind == RT_CELL) return t;
-	tj_tensor *h = rt_handle(&a->ctx->rt, a->scope);
-	if (!h) return NULL;
-	*h = *t;
-	h->ctx = a->ctx;
-	h->flags &= (uint8_t)~RT_HEAP;
-	h->row_major = NULL;
-	rt_layout_ref(h->layout);
-	if (h->buf) rt_buffer_ref(h->buf);
-	return h;
+	return rt_is_number(t) || t->kind == RT_CELL ? t : jit_share(a->ctx, a->scope, t);
 }
 
 /* ---- the activation ---- */
@@ -272,22 +263,7 @@ static tj_status call_top(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out
 /* Values of the inner body live on in the caller's scope. */
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
-	if (rt_is_number(t) || t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
-	tj_tensor *h = rt_handle(&c->rt, to);
-	if (!h) return NULL;
-	*h = *t;
-	h->ctx = c;
-	h->row_major = NULL;
-	if (t->kind == RT_PENDING) return h;
-	rt_layout_ref(h->layout);
-	rt_buffer_ref(h->buf);
-	return h;
-}
-
-static void hold(void *self, rt_buffer *b)
-{
-	jit_act *a = self;
-	if (!rt_push(&a->hold, b)) a->failed = true;
+	return rt_is_number(t) || t->kind == RT_CELL || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
 }
 
 /* Versions of cells go back to what they were before a nested call that failed. Each is an event, so that the trace
@@ -320,7 +296,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 		if (!h) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		else res[i] = h;
 	}
-	while (own && c->rt.scope != to) rt_scope_pop(&c->rt, hold, a);
+	while (own && c->rt.scope != to) rt_scope_pop(&c->rt, jit_hold, a);
 	if (s == TJ_OK && f->opts.nout) memcpy(out, res, (size_t)f->opts.nout * sizeof *out);
 	return s;
 }

@@ -37,26 +37,9 @@ static tj_tensor *fit(const char *site, const tj_tensor *cell, tj_tensor *v)
 	return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
 }
 
-/* A handle of the value that lives as long as the call. */
-static tj_tensor *pin(jit_act *a, tj_tensor *v)
-{
-	if (v->kind == RT_CELL) return v;
-	tj_tensor *h = rt_handle(&a->ctx->rt, a->scope);
-	if (!h) return NULL;
-	*h = *v;
-	h->ctx = a->ctx;
-	h->flags &= (uint8_t)~RT_HEAP;
-	h->row_major = NULL;
-	if (v->kind != RT_PENDING) {
-		rt_layout_ref(h->layout);
-		rt_buffer_ref(h->buf);
-	}
-	return h;
-}
-
 static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 {
-	tj_tensor *version = pin(a, v);
+	tj_tensor *version = v->kind == RT_CELL ? v : jit_share(a->ctx, a->scope, v); /* lives as long as the call */
 	if (!version) return false;
 	for (uint32_t i = 0; i < a->assigned.n; i++)
 		if (a->assigned.v[i].cell == cell) {

@@ -67,6 +67,20 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 	return t;
 }
 
+tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
+{
+	tj_tensor *h = rt_handle(&c->rt, s);
+	if (!h) return NULL;
+	*h = *t;
+	h->ctx = c;
+	h->row_major = NULL;
+	h->flags &= (uint8_t)~RT_HEAP;
+	if (t->kind == RT_PENDING) return h;
+	rt_layout_ref(h->layout);
+	if (h->buf) rt_buffer_ref(h->buf);
+	return h;
+}
+
 /* Rank of a list of sizes; -1 when a size is negative or there are too many. */
 static int read_shape(tj_dims shape, int64_t *dim)
 {

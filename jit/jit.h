@@ -213,6 +213,7 @@ typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
 ir_meta jit_meta(const tj_tensor *t);
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
+tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
 bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst);
 
 /* number.c */
@@ -237,6 +238,7 @@ bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data); /* of an earlier segment */
 bool jit_recover(jit_act *a, const tj_tensor *h); /* recomputes what its plan did not keep */
 void jit_start_segment(jit_act *a);
+void jit_hold(void *act, rt_buffer *b); /* keeps a buffer to the end of the call: it may be an operand of what is pending */
 void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes which way a TRUTH went */
 
 /* build.c */

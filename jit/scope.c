@@ -10,13 +10,6 @@ tj_scope *tj_push(tj_ctx *c)
 	return s;
 }
 
-/* Buffers of a scope that closes inside a body may be operands of what is pending. */
-static void hold(void *self, rt_buffer *b)
-{
-	jit_act *a = self;
-	if (!rt_push(&a->hold, b)) a->failed = true;
-}
-
 void tj_pop(tj_scope *s)
 {
 	if (!s || !s->ctx) return;
@@ -32,23 +25,8 @@ void tj_pop(tj_scope *s)
 	}
 	for (bool last = false; !last;) {
 		last = c->rt.scope == s;
-		rt_scope_pop(&c->rt, a ? hold : NULL, a);
+		rt_scope_pop(&c->rt, a ? jit_hold : NULL, a);
 	}
-}
-
-/* A second handle of the same value, in scope s. */
-static tj_tensor *share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
-{
-	tj_tensor *h = rt_handle(&c->rt, s);
-	if (!h) return NULL;
-	*h = *t;
-	h->ctx = c;
-	h->row_major = NULL;
-	h->flags &= (uint8_t)~RT_HEAP;
-	if (t->kind == RT_PENDING) return h;
-	rt_layout_ref(h->layout);
-	if (h->buf) rt_buffer_ref(h->buf);
-	return h;
 }
 
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
@@ -65,7 +43,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (a && c->rt.scope == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
 		                 "a value of a compiled function that is not computed yet cannot leave the call");
-	tj_tensor *h = share(c, to, t);
+	tj_tensor *h = jit_share(c, to, t);
 	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
 }
 

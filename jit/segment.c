@@ -11,6 +11,12 @@ void jit_start_segment(jit_act *a)
 	rt_recycle(&a->ctx->rt);
 }
 
+void jit_hold(void *act, rt_buffer *b)
+{
+	jit_act *a = act;
+	if (!rt_push(&a->hold, b)) a->failed = true;
+}
+
 /* ---- values of executed segments ---- */
 static jit_done *find_done(jit_act *a, uint64_t serial)
 {

@@ -137,8 +137,8 @@ int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order)
 }
 
 /* ---- views ---- */
-/* The terms of e that stay below `size` go to *low, the rest divided by size to *high; atoms that straddle are split. e
- * must be a registered expression of a map, because splits rewrite it. */
+/* The terms of e that stay below `size` go to *low, the rest divided by size to *high; atoms that straddle
+ * are split. e must be a registered expression of a map, because splits rewrite it. */
 static bool div_expr(lo_group *G, lo_expr *e, int64_t size, lo_expr *high, lo_expr *low)
 {
 	int64_t most;
@@ -165,8 +165,8 @@ static bool div_expr(lo_group *G, lo_expr *e, int64_t size, lo_expr *high, lo_ex
 	return most < size;
 }
 
-/* Index i of axes of sizes dim[0..n) that lie at out[0..n) from a row-major index in w->e[0]. w is a scratch map of G that
- * has n more expressions, so that splits reach what is done already. */
+/* Index i of axes of sizes dim[0..n) that lie at out[0..n) from a row-major index in w->e[0]. w is a scratch
+ * map of G that has n more expressions, so that splits reach what is done already. */
 static bool delinear(lo_group *G, lo_map *w, int n, const int64_t *dim)
 {
 	for (int i = n - 1; i >= 0; i--) {
@@ -182,8 +182,8 @@ static bool delinear(lo_group *G, lo_map *w, int n, const int64_t *dim)
 }
 
 /* Axes [i, i1) of the operand are axes [j, j1) of the view, in row-major order. */
-static bool reshape_run(lo_low *L, lo_group *G, const lo_map *view, const int64_t *vdim, int j, int j1, lo_map *m, const int64_t *dim,
-                        int i, int i1)
+static bool reshape_run(lo_low *L, lo_group *G, const lo_map *view, const int64_t *vdim, int j, int j1,
+                        lo_map *m, const int64_t *dim, int i, int i1)
 {
 	lo_map *w = lo_map_new(L, G, i1 - i + 1);
 	int64_t stride = 1;
@@ -198,7 +198,8 @@ static bool reshape_run(lo_low *L, lo_group *G, const lo_map *view, const int64_
 	return true;
 }
 
-static bool reshape(lo_low *L, lo_group *G, const lo_map *view, int vrank, const int64_t *vdim, lo_map *m, int rank, const int64_t *dim)
+static bool reshape(lo_low *L, lo_group *G, const lo_map *view, int vrank, const int64_t *vdim, lo_map *m,
+                    int rank, const int64_t *dim)
 {
 	int i = 0, j = 0;
 	while (i < rank) {

@@ -76,7 +76,8 @@ static bool plain(const lo_low *L, ir_ref out, int slot)
 		if (n->dtype != o->dtype || n->rank != o->rank) return false;
 		ir_contiguous(n->rank, lo_dim(L, r), stride);
 		for (int i = 0; i < n->rank; i++)
-			if (lo_dim(L, r)[i] != lo_dim(L, out)[i] || (lo_dim(L, r)[i] > 1 && attr[2 + i] != stride[i])) return false;
+			if (lo_dim(L, r)[i] != lo_dim(L, out)[i] || (lo_dim(L, r)[i] > 1 && attr[2 + i] != stride[i]))
+				return false;
 		found = true;
 	}
 	for (uint32_t i = 0; i < L->g->out.n; i++)
@@ -88,7 +89,8 @@ static bool try_slot(const lo_low *L, uint32_t o, uint32_t out, int writer, int 
 {
 	if (!plain(L, L->g->out.v[o], slot)) return false;
 	for (uint32_t b = 0; b < L->buf.n; b++)
-		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].slot == (uint32_t)slot) return readers_allow(L, b, out, writer);
+		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].slot == (uint32_t)slot)
+			return readers_allow(L, b, out, writer);
 	return true; /* nobody reads it */
 }
 

@@ -13,7 +13,7 @@ typedef struct lo_source { /* where a value comes from, views looked through */
 	lo_expr at;      /* LOAD */
 } lo_source;
 
-typedef struct lo_made { /* an instruction made for a value; of a loop, it is known in that loop only (0: everywhere) */
+typedef struct lo_made { /* an instruction made for a value, known in one loop (0: everywhere) */
 	ir_ref ref;
 	const lo_map *map;  /* OP */
 	uint32_t buf;       /* LOAD */
@@ -42,7 +42,7 @@ typedef struct lo_builder {
 	rt_vec(lo_expr) seen;    /* every index that was asked for */
 	int loop;                /* being filled; 0: a point section */
 	int ndim, natom;
-	int inner[LO_ATOMS];     /* the innermost atom of each dimension: its coefficient is the dimension's; -1: none */
+	int inner[LO_ATOMS];     /* the innermost atom of each dimension, whose coefficient counts; -1: none */
 	rt_vec(const char *) fault_op;
 	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: scratch */
 } lo_builder;

@@ -41,7 +41,8 @@ static int cost_of(const lo_low *L, const ir_node *n, const uint8_t *cost)
 	const ir_opinfo *info = &ir_ops[n->op];
 	if (n->op == IR_const || n->op == IR_num) return 0;
 	if (n->op == IR_arange || n->op == IR_eye) return 2;
-	bool ok = info->flags & IR_VIEW || n->op == IR_full || (info->flags & IR_POINT && !(info->flags & (IR_MATH | IR_FAULT)));
+	bool ok = info->flags & IR_VIEW || n->op == IR_full ||
+	          (info->flags & IR_POINT && !(info->flags & (IR_MATH | IR_FAULT)));
 	int sum = info->flags & IR_VIEW ? 0 : 1;
 	if (!ok || n->op == IR_input || n->op == IR_data) return LIGHT + 1;
 	for (int k = 0; k < n->nsrc; k++) sum += cost[ir_src(L->g, n, k)];

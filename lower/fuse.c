@@ -156,7 +156,8 @@ static bool indices_fit(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	return true;
 }
 
-lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a, int64_t *dyn_stride)
+lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a,
+                       int64_t *dyn_stride)
 {
 	const ir_node *n = lo_node(L, r);
 	ir_ref table = ir_src(L->g, n, 0);
@@ -300,8 +301,8 @@ static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 	return rest;
 }
 
-/* Gives the group an r for reduction q, whose result, or what follows it row by row, it reads at r, m: what m leaves, or new
- * atoms. made: those are new. */
+/* Gives the group an r for reduction q, whose result, or what follows it row by row, it reads at r, m: what m
+ * leaves, or new atoms. made: those are new. */
 static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, bool *made)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, q), 0);
@@ -309,7 +310,8 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	bool keep, used[LO_ATOMS] = { 0 };
 	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, q), rest = rest_of(L, G, r, m, used);
 	lo_reduced_axes(L, q, &lo, &hi, &keep);
-	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < FEW_ROWS && red > LONG_ROW))) return false; /* few rows: no threads */
+	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < FEW_ROWS && red > LONG_ROW)))
+		return false; /* few rows: no threads */
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
 	G->reduces = true;
@@ -327,7 +329,8 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	lo_reduced_axes(L, r, &lo, &hi, &keep);
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m) || (G->classed && G->column != column)) return false;
-	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1)) return false;
+	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
+		return false;
 	if (!had && !make_r(L, G, r, r, m, &made)) return false;
 	lo_map *o = lo_operand_map(L, G, r, 0, m);
 	if (o && lo_reach(L, G, src, o) && !elsewhere(L, G, src, o)) {
@@ -350,7 +353,8 @@ static ir_ref reduction_below(const lo_low *L, ir_ref r)
 		if (L->val[r].how != LO_VIEW && !(ir_ops[n->op].flags & IR_POINT)) return IR_NONE;
 		for (int k = 0; k < n->nsrc; k++) {
 			ir_ref s = ir_src(L->g, n, k);
-			if (!L->val[s].light && ir_numel(L->g, s) == ir_numel(L->g, r) && (next == IR_NONE || s > next)) next = s;
+			if (!L->val[s].light && ir_numel(L->g, s) == ir_numel(L->g, r) && (next == IR_NONE || s > next))
+				next = s;
 		}
 		if (next == IR_NONE) return IR_NONE;
 		r = next;
@@ -431,9 +435,12 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	lo_group *G = L->group.v[id];
 	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
 	L->force.n = 0;
-	if (L->o->no_fuse || G->weight + weight_of(lo_node(L, r)) > MAX_WEIGHT || G->member.n >= MAX_MEMBERS) return false;
+	if (L->o->no_fuse || G->weight + weight_of(lo_node(L, r)) > MAX_WEIGHT || G->member.n >= MAX_MEMBERS)
+		return false;
 	if (lo_path_back(L, r, id)) return false;
-	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m)) : !join_point(L, G, r, m, store)) return false;
+	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m))
+	              : !join_point(L, G, r, m, store))
+		return false;
 	if (L->oom) return false;
 	commit(L, id, r, m);
 	return true;
@@ -472,7 +479,8 @@ static bool start(lo_low *L, ir_ref r)
 	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
 	if (!m) return false;
 	L->force.n = 0;
-	if (ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? !join_reduction(L, G, r, m) : !join_point(L, G, r, m, true)) {
+	if (ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? !join_reduction(L, G, r, m)
+	                                                : !join_point(L, G, r, m, true)) {
 		G->merged = id; /* of no use: skipped everywhere */
 		G->member.n = G->save.n = 0;
 		return false;
@@ -495,7 +503,11 @@ static void start_copy(lo_low *L, ir_ref r)
 }
 
 /* ---- the walk ---- */
-typedef struct want { uint32_t group; lo_map *map; bool torn; } want; /* torn: the group wants it at several maps */
+typedef struct want {
+	uint32_t group;
+	lo_map *map;
+	bool torn;
+} want; /* torn: the group wants it at several maps */
 
 static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 {
@@ -515,7 +527,8 @@ static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = i + 1; j < n && !L->o->no_fuse; j++)
-			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map)) return wants_of(L, r, w, MAX_WANTS);
+			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map))
+				return wants_of(L, r, w, MAX_WANTS);
 	return n;
 }
 
@@ -528,7 +541,8 @@ static void place(lo_low *L, ir_ref r)
 	if (n > MAX_WANTS) n = 0;
 	do before = n, n = merge_wants(L, r, w, n);
 	while (n < before);
-	for (uint32_t tries = 0, last = UINT32_MAX; tries < n; tries++) { /* the group that runs first was made last */
+	for (uint32_t tries = 0, last = UINT32_MAX; tries < n;
+	     tries++) { /* the group that runs first was made last */
 		uint32_t best = UINT32_MAX;
 		for (uint32_t i = 0; i < n; i++)
 			if (w[i].group < last && (best == UINT32_MAX || w[i].group > w[best].group)) best = i;

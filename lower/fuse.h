@@ -5,12 +5,12 @@
 #include "lower/low.h"
 
 enum {
-	MAX_WEIGHT = 160,    /* of a group: a plain op is 1, a transcendental one 10; compile time and registers grow with it */
+	MAX_WEIGHT = 160,    /* of a group: a plain op is 1, a transcendental one 10 */
 	MAX_MEMBERS = 64,
 	MAX_REDUNDANT = 8,   /* cheap ops computed more often than they have elements */
 	MAX_WANTS = 8,       /* groups that read one value, looked at for merging */
 	FEW_ROWS = 8,        /* so few rows ... */
-	LONG_ROW = 1 << 16   /* ... of such a length are not fused with what reads their sum: it would lose its threads */
+	LONG_ROW = 1 << 16   /* ... of such a length: what reads their sum keeps its threads */
 };
 
 /* A path leads from r through values outside the group back into it. */

@@ -48,7 +48,7 @@ typedef struct lo_dest { /* the value must be stored here, too */
 typedef struct lo_val {
 	uint8_t how;
 	bool own;            /* it needs a buffer of its own */
-	bool light;          /* recomputed wherever it is read: numbers, constants, indices and a little arithmetic on them */
+	bool light;          /* recomputed wherever it is read: numbers, indices, a little arithmetic */
 	bool solid;          /* a view that a group reads out of its operand's buffer */
 	uint32_t buf;        /* its own buffer */
 	uint32_t leaf;       /* the buffer of an input or of constant data */
@@ -125,7 +125,10 @@ typedef struct lo_access {
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }
 static inline const int64_t *lo_dim(const lo_low *L, ir_ref r) { return ir_dims(L->g, ir_at(L->g, r)); }
-static inline bool lo_computed(const lo_low *L, ir_ref r) { return L->val[r].how != LO_LEAF && L->val[r].how != LO_VIEW; }
+static inline bool lo_computed(const lo_low *L, ir_ref r)
+{
+	return L->val[r].how != LO_LEAF && L->val[r].how != LO_VIEW;
+}
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
 
 /* ---- view.c: strides through views ---- */
@@ -136,7 +139,8 @@ bool lo_seen_input(lo_low *L, ir_ref r, lo_access *a); /* it is an input seen th
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* of a leaf, even if it owns a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
-lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset, const int64_t *stride /* NULL: row-major */);
+lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset,
+                     const int64_t *stride /* NULL: row-major */);
 
 /* ---- affine.c: maps ---- */
 lo_map *lo_map_new(lo_low *L, lo_group *G, int rank);
@@ -155,7 +159,7 @@ bool lo_map_in_r(const lo_group *G, const lo_map *m);
 bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
 bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
 bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
-/* The terms of e, by rising coefficient, count 0..n-1 without gaps, starting at 0: atoms in order[], their number; or -1. */
+/* The terms of e, by rising coefficient, count 0..n-1 without gaps: atoms in order[], their number; or -1. */
 int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order);
 int64_t lo_outer(const lo_group *G);                        /* product of the extents that are not r */
 
@@ -175,7 +179,8 @@ bool lo_inline(lo_low *L, lo_group *G, ir_ref r, const lo_map *m);
 lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
 bool lo_is_gather(ir_op op);
 /* Where element [..] of a gather's table lies, without the indexed axis; its access and that axis' stride. */
-lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a, int64_t *dyn_stride);
+lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a,
+                       int64_t *dyn_stride);
 void lo_put_groups(lo_low *L, rt_text *t);
 
 /* ---- order.c ---- */
@@ -185,7 +190,7 @@ bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow th
 /* ---- build.c ---- */
 typedef struct lo_built {
 	lo_kernel k;
-	uint32_t *buf;           /* low buffer of each kernel buffer that is not scratch; kernel buffers are in this order */
+	uint32_t *buf;           /* low buffer of each kernel buffer that is not scratch, in their order */
 	uint32_t nbuf;
 	const char **fault_op;   /* beside k.fault_site */
 } lo_built;

@@ -68,7 +68,8 @@ static void close_low(lo_low *L)
 }
 
 /* ---- outputs ---- */
-/* What a graph returns: an external seen through strides, a value in its own buffer, or a value stored once more. */
+/* What a graph returns: an external seen through strides, a value in its own buffer, or a value stored once
+ * more. */
 static bool place_outputs(lo_low *L)
 {
 	for (uint32_t i = 0; i < L->g->out.n; i++) {
@@ -151,7 +152,12 @@ static rt_plan *new_plan(int nout)
 		return NULL;
 	}
 	p->mem = mem;
-	p->exec = (rt_exec){ .refs = 1, .nout = nout, .out = out, .run = rt_plan_run, .print = rt_plan_print, .destroy = rt_plan_destroy };
+	p->exec = (rt_exec){ .refs = 1,
+		                 .nout = nout,
+		                 .out = out,
+		                 .run = rt_plan_run,
+		                 .print = rt_plan_print,
+		                 .destroy = rt_plan_destroy };
 	return p;
 }
 
@@ -209,7 +215,8 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 	for (bool again = st == TJ_OK; again;) {
 		lo_low L = { .g = &flat, .o = &less, .err = err, .out = p->exec.out };
 		st = lower(&L, p);
-		again = st != TJ_OK && L.stuck && less.backend; /* what fusion could not build is lowered more plainly */
+		again =
+		    st != TJ_OK && L.stuck && less.backend; /* what fusion could not build is lowered more plainly */
 		close_low(&L);
 		if (!again) break;
 		if (less.no_fuse) less.backend = NULL;
@@ -237,7 +244,12 @@ static void put_kernels(lo_low *L, rt_text *t)
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
 		if (s->built) lo_print(&s->built->k, t);
-		else rt_putf(t, "%s %s\n", s->kind == LO_STEP_MATMUL ? "library" : s->kind == LO_STEP_CALL ? "call" : "copy", ir_ops[lo_node(L, s->ref)->op].name);
+		else
+			rt_putf(t, "%s %s\n",
+			        s->kind == LO_STEP_MATMUL ? "library"
+			        : s->kind == LO_STEP_CALL ? "call"
+			                                  : "copy",
+			        ir_ops[lo_node(L, s->ref)->op].name);
 	}
 }
 
@@ -247,7 +259,8 @@ static tj_status dry_run(lo_low *L, bool steps)
 	lo_classify(L);
 	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
 	if (ok) return steps ? finish_kernels(L) : TJ_OK;
-	if (L->stuck && !L->oom) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
+	if (L->stuck && !L->oom)
+		return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
 	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 }
 

@@ -28,10 +28,12 @@ static int64_t take(space *p, int64_t bytes)
 {
 	uint32_t best = UINT32_MAX;
 	for (uint32_t i = 0; i < p->hole.n; i++)
-		if (p->hole.v[i].bytes >= bytes && (best == UINT32_MAX || p->hole.v[i].bytes < p->hole.v[best].bytes)) best = i;
+		if (p->hole.v[i].bytes >= bytes && (best == UINT32_MAX || p->hole.v[i].bytes < p->hole.v[best].bytes))
+			best = i;
 	if (best == UINT32_MAX) {
 		int64_t at = p->end;
-		if (p->hole.n && p->hole.v[p->hole.n - 1].at + p->hole.v[p->hole.n - 1].bytes == p->end) at = p->hole.v[--p->hole.n].at;
+		if (p->hole.n && p->hole.v[p->hole.n - 1].at + p->hole.v[p->hole.n - 1].bytes == p->end)
+			at = p->hole.v[--p->hole.n].at;
 		p->end = at + bytes;
 		return at;
 	}

@@ -107,7 +107,8 @@ static lo_expr row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_
 }
 
 /* Pairs atoms of B with those of A that walk r alike, splitting where one side is coarser. to[b] = a. */
-static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B, const lo_map *mb, int *to)
+static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B,
+                       const lo_map *mb, int *to)
 {
 	for (;;) {
 		int oa[LO_ATOMS], ob[LO_ATOMS], i = 0;
@@ -137,7 +138,8 @@ static bool take_r(lo_low *L, const lo_group *A, lo_group *B, const int *to)
 {
 	for (int b = 0; b < B->natom; b++) {
 		if (B->ext[b] <= 1) continue;
-		if (B->reduces && (B->isr[b] != A->isr[to[b]] || (B->isr[b] && B->rstride[b] != A->rstride[to[b]]))) return false;
+		if (B->reduces && (B->isr[b] != A->isr[to[b]] || (B->isr[b] && B->rstride[b] != A->rstride[to[b]])))
+			return false;
 	}
 	if (B->reduces) return A->red == B->red;
 	for (int b = 0; b < B->natom; b++)

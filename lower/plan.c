@@ -227,14 +227,17 @@ static bool batch_offsets(const side *s, int nbatch, const int64_t *dim, int64_t
 	return any;
 }
 
-/* One unit stride, and rows that do not overlap: what dnnl_sgemm takes. Other dtypes run loops of ours, over any strides. */
+/* One unit stride, and rows that do not overlap: what dnnl_sgemm takes. Other dtypes run loops of ours, over
+ * any strides. */
 bool lo_matmul_takes(const lo_low *L, ir_ref r, const lo_access *a, bool left)
 {
 	const ir_node *n = lo_node(L, r);
 	if (n->dtype != TJ_F32 || ir_numel(L->g, r) == 0) return true;
 	side s = as_matrix(L, r, a, left);
-	int64_t rows = s.dim[s.rank - 2], cols = s.dim[s.rank - 1], row = s.stride[s.rank - 2], col = s.stride[s.rank - 1];
-	return ((col == 1 || cols == 1) && (rows == 1 || row >= cols)) || ((row == 1 || rows == 1) && (cols == 1 || col >= rows));
+	int64_t rows = s.dim[s.rank - 2], cols = s.dim[s.rank - 1], row = s.stride[s.rank - 2],
+	        col = s.stride[s.rank - 1];
+	return ((col == 1 || cols == 1) && (rows == 1 || row >= cols)) ||
+	       ((row == 1 || rows == 1) && (cols == 1 || col >= rows));
 }
 
 static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
@@ -258,8 +261,15 @@ static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	buf[2] = lo_buf_of(L, s->ref);
 	int ra = m[0].rank, rb = m[1].rank;
 	rt_matmul_desc d = {
-		.dtype = (tj_dtype)n->dtype, .m = m[0].dim[ra - 2], .n = m[1].dim[rb - 1], .k = m[0].dim[ra - 1], .batch = batch,
-		.a_row = m[0].stride[ra - 2], .a_col = m[0].stride[ra - 1], .b_row = m[1].stride[rb - 2], .b_col = m[1].stride[rb - 1],
+		.dtype = (tj_dtype)n->dtype,
+		.m = m[0].dim[ra - 2],
+		.n = m[1].dim[rb - 1],
+		.k = m[0].dim[ra - 1],
+		.batch = batch,
+		.a_row = m[0].stride[ra - 2],
+		.a_col = m[0].stride[ra - 1],
+		.b_row = m[1].stride[rb - 2],
+		.b_col = m[1].stride[rb - 1],
 	};
 	d.c_row = d.n;
 	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
@@ -284,7 +294,8 @@ static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)
 {
 	uint32_t n = b->k.fault_site.n;
-	const char **site = rt_arena_alloc(&p->mem, sizeof *site * (n + 1)), **op = rt_arena_alloc(&p->mem, sizeof *op * (n + 1));
+	const char **site = rt_arena_alloc(&p->mem, sizeof *site * (n + 1)),
+	           **op = rt_arena_alloc(&p->mem, sizeof *op * (n + 1));
 	tj_status *code = rt_arena_alloc(&p->mem, sizeof *code * (n + 1));
 	if (!site || !op || !code) return false;
 	for (uint32_t i = 0; i < n; i++) {

@@ -30,7 +30,8 @@ static bool reduces(const ir_node *n)
 static ir_ref neutral(ir_graph *to, const ir_graph *from, const ir_node *n)
 {
 	double one = n->op == IR_prod || n->op == IR_all;
-	if (rt_is_float((tj_dtype)n->dtype)) return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), one);
+	if (rt_is_float((tj_dtype)n->dtype))
+		return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), one);
 	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), (int64_t)one);
 }
 
@@ -40,7 +41,9 @@ static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *
 	uint32_t set = ir_reduced((ir_op)n->op, n->nattr, ir_attr(from, n), x->rank);
 	if (ir_numel(from, ir_src(from, n, 0)) == 0) return neutral(to, from, n);
 	if (!set && ir_ops[n->op].opclass == IR_ARG) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
-	if (!set) return ir_reshape(to, ir_cast(to, src[0], (tj_dtype)n->dtype, n->site), n->rank, ir_dims(from, n), n->site);
+	if (!set)
+		return ir_reshape(to, ir_cast(to, src[0], (tj_dtype)n->dtype, n->site), n->rank, ir_dims(from, n),
+		                  n->site);
 	uint32_t low = set & -set, plus = set + low;
 	if (!(plus & set)) return ir_copy(to, from, r, src); /* one run of ones */
 	ir_ref v = src[0];
@@ -102,7 +105,8 @@ static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
 	}
 	if (r == IR_NONE) return r;
 	int64_t dim[TJ_MAX_RANK]; /* what broadcasts has to be as large as the index beside the axis */
-	for (int k = 0; k < rank; k++) dim[k] = k == s->axis ? ir_dims(to, ir_at(to, r))[k] : ir_dims(to, ir_at(to, s->index))[k];
+	for (int k = 0; k < rank; k++)
+		dim[k] = k == s->axis ? ir_dims(to, ir_at(to, r))[k] : ir_dims(to, ir_at(to, s->index))[k];
 	r = ir_expand(to, r, rank, dim, s->site);
 	int64_t at = s->axis;
 	return ir_emit(to, IR_gather, 2, (ir_ref[]){ r, s->index }, 1, &at, s->site);

@@ -108,7 +108,8 @@ uint32_t lo_add(lo_builder *B, lo_ins i)
 
 static uint32_t prim(lo_builder *B, lo_op op, tj_dtype t, int n, uint32_t a, uint32_t b, uint32_t c)
 {
-	return lo_add(B, (lo_ins){ .op = (uint8_t)op, .dtype = (uint8_t)t, .nsrc = (uint8_t)n, .src = { a, b, c } });
+	return lo_add(B,
+	              (lo_ins){ .op = (uint8_t)op, .dtype = (uint8_t)t, .nsrc = (uint8_t)n, .src = { a, b, c } });
 }
 
 static uint32_t constant(lo_builder *B, tj_dtype t, int64_t bits)
@@ -170,19 +171,32 @@ uint32_t lo_kbuf(lo_builder *B, uint32_t buf, tj_dtype t, lo_role role)
 	for (uint32_t i = 0; i < B->kbuf.n; i++)
 		if (buf != LO_NOBUF && B->kbuf.v[i] == buf && B->k->buf.v[i].role == role) return i;
 	lo_buf kb = { .dtype = (uint8_t)t, .role = (uint8_t)role };
-	if (buf != LO_NOBUF) kb.aligned = B->L->buf.v[buf].place == RT_AT_ARENA || B->L->buf.v[buf].place == RT_AT_CONST;
+	if (buf != LO_NOBUF)
+		kb.aligned = B->L->buf.v[buf].place == RT_AT_ARENA || B->L->buf.v[buf].place == RT_AT_CONST;
 	if (!rt_push(&B->k->buf, kb) || !rt_push(&B->kbuf, buf)) B->L->oom = true;
 	return B->k->buf.n - 1;
 }
 
-static uint32_t load(lo_builder *B, uint32_t kbuf, tj_dtype t, const lo_expr *e, uint32_t dyn, int64_t dyn_stride)
+static uint32_t load(lo_builder *B, uint32_t kbuf, tj_dtype t, const lo_expr *e, uint32_t dyn,
+                     int64_t dyn_stride)
 {
-	return lo_add(B, (lo_ins){ .op = LO_LOAD, .dtype = (uint8_t)t, .buf = kbuf, .index = put_index(B, e), .dyn = dyn, .dyn_stride = dyn_stride });
+	return lo_add(B, (lo_ins){ .op = LO_LOAD,
+	                           .dtype = (uint8_t)t,
+	                           .buf = kbuf,
+	                           .index = put_index(B, e),
+	                           .dyn = dyn,
+	                           .dyn_stride = dyn_stride });
 }
 
 void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dtype t)
 {
-	lo_add(B, (lo_ins){ .op = LO_STORE, .dtype = (uint8_t)t, .nsrc = 1, .src = { v }, .buf = kbuf, .index = put_index(B, e), .dyn = LO_NOREF });
+	lo_add(B, (lo_ins){ .op = LO_STORE,
+	                    .dtype = (uint8_t)t,
+	                    .nsrc = 1,
+	                    .src = { v },
+	                    .buf = kbuf,
+	                    .index = put_index(B, e),
+	                    .dyn = LO_NOREF });
 }
 
 /* ---- ops ---- */
@@ -190,13 +204,15 @@ static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code
 {
 	lo_kernel *k = B->k;
 	lo_add(B, (lo_ins){ .op = LO_FAULT, .dtype = TJ_BOOL, .nsrc = 1, .src = { when }, .imm = k->fault_site.n });
-	if (!rt_push(&k->fault_site, n->site) || !rt_push(&k->fault_code, (uint8_t)code) || !rt_push(&B->fault_op, ir_ops[n->op].name))
+	if (!rt_push(&k->fault_site, n->site) || !rt_push(&k->fault_code, (uint8_t)code) ||
+	    !rt_push(&B->fault_op, ir_ops[n->op].name))
 		B->L->oom = true;
 }
 
 static bool divides(const ir_node *n, tj_dtype t)
 {
-	return rt_dtype_class(t) == RT_I && (n->op == IR_floor_divide || n->op == IR_remainder || n->op == IR_trunc_divide || n->op == IR_fmod);
+	return rt_dtype_class(t) == RT_I && (n->op == IR_floor_divide || n->op == IR_remainder ||
+	                                     n->op == IR_trunc_divide || n->op == IR_fmod);
 }
 
 /* Integer division: never by zero; what that gives is a fault, or 0. */
@@ -288,7 +304,8 @@ static uint32_t op(lo_builder *B, const lo_source *s)
 static bool same(const lo_builder *B, const lo_made *m, const lo_source *s)
 {
 	if (s->from == LO_FROM_LOAD) return m->buf == s->buf && !memcmp(&m->at, &s->at, sizeof m->at);
-	return m->buf == LO_NOBUF && m->ref == s->ref && (s->from != LO_FROM_OP || lo_map_equal(B->G, m->map, s->map));
+	return m->buf == LO_NOBUF && m->ref == s->ref &&
+	       (s->from != LO_FROM_OP || lo_map_equal(B->G, m->map, s->map));
 }
 
 static uint32_t known(const lo_builder *B, const lo_source *s)
@@ -339,8 +356,12 @@ uint32_t lo_value(lo_builder *B, const lo_source *s)
 	if (v != LO_NOREF) return v;
 	switch (s->from) {
 	case LO_FROM_CONST: v = constant(B, (tj_dtype)n->dtype, const_bits(L, n)); break;
-	case LO_FROM_NUM: v = lo_add(B, (lo_ins){ .op = LO_NUM, .dtype = n->dtype, .imm = ir_attr(L->g, n)[0] }); break;
-	case LO_FROM_LOAD: v = load(B, lo_kbuf(B, s->buf, (tj_dtype)n->dtype, LO_IN), (tj_dtype)n->dtype, &s->at, LO_NOREF, 0); break;
+	case LO_FROM_NUM:
+		v = lo_add(B, (lo_ins){ .op = LO_NUM, .dtype = n->dtype, .imm = ir_attr(L->g, n)[0] });
+		break;
+	case LO_FROM_LOAD:
+		v = load(B, lo_kbuf(B, s->buf, (tj_dtype)n->dtype, LO_IN), (tj_dtype)n->dtype, &s->at, LO_NOREF, 0);
+		break;
 	case LO_FROM_OP: {
 		const lo_mem_info *m = lo_member(B, s->ref);
 		bool keep = m && m->scratch != LO_NOREF && B->loop && lo_source_in_r(B, s);

@@ -17,7 +17,8 @@ uint32_t lo_new_buf(lo_low *L, lo_buffer b)
 }
 
 /* ---- strides of a view from those of its operand ---- */
-static bool reshape_strides(int rank, const int64_t *dim, const int64_t *from, int orank, const int64_t *odim, int64_t *stride)
+static bool reshape_strides(int rank, const int64_t *dim, const int64_t *from, int orank, const int64_t *odim,
+                            int64_t *stride)
 {
 	int i = 0, j = 0;
 	while (j < orank) {
@@ -102,14 +103,15 @@ static void base_access(const lo_low *L, ir_ref r, lo_access *a)
 {
 	const ir_node *n = lo_node(L, r);
 	*a = (lo_access){ .base = r };
-	if (n->op == IR_input && !L->val[r].own) memcpy(a->stride, ir_attr(L->g, n) + 2, sizeof *a->stride * n->rank);
+	if (n->op == IR_input && !L->val[r].own)
+		memcpy(a->stride, ir_attr(L->g, n) + 2, sizeof *a->stride * n->rank);
 	else if (n->op != IR_const || L->val[r].own) ir_contiguous(n->rank, lo_dim(L, r), a->stride);
 }
 
 typedef enum mode { MARK, PEEK, PROBE } mode;
 
-/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends the walk (MARK:
- * it is marked to own a buffer; PROBE: false). */
+/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends
+ * the walk (MARK: it is marked to own a buffer; PROBE: false). */
 static bool walk(lo_low *L, ir_ref r, lo_access *a, mode how)
 {
 	ir_ref chain[64];

@@ -15,8 +15,8 @@
 #define GEMM_GFLOPS 100.0    /* of a thread in the library, for estimates */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 
-typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                     const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static sgemm_fn *sgemm; /* NULL: no library */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
@@ -46,7 +46,8 @@ static int64_t at(const int64_t *offset, int64_t i)
 	return offset ? offset[i] : 0;
 }
 
-/* dnnl_sgemm wants one unit stride and a leading dimension no smaller than a row; dimensions of extent 1 are free. */
+/* dnnl_sgemm wants one unit stride and a leading dimension no smaller than a row; dimensions of extent 1 are
+ * free. */
 static bool gemm_side(int64_t rows, int64_t cols, int64_t row, int64_t col, char *trans, int64_t *ld)
 {
 	if (col == 1 || cols == 1) {
@@ -66,7 +67,8 @@ static bool fits_library(const rt_matmul_desc *d)
 {
 	char t;
 	int64_t ld;
-	return d->dtype == TJ_F32 && sgemm && d->m && d->n && d->k && gemm_side(d->m, d->k, d->a_row, d->a_col, &t, &ld) &&
+	return d->dtype == TJ_F32 && sgemm && d->m && d->n && d->k &&
+	       gemm_side(d->m, d->k, d->a_row, d->a_col, &t, &ld) &&
 	       gemm_side(d->k, d->n, d->b_row, d->b_col, &t, &ld) && (d->c_row >= d->n || d->m == 1);
 }
 
@@ -149,7 +151,8 @@ static void gemm_team(const rt_matmul *m, job *j, rt_team *t)
 }
 
 /* ---- our own ---- */
-/* Rows [begin, end) of all products, batch after batch. Each element adds in the order of k, so any split agrees. */
+/* Rows [begin, end) of all products, batch after batch. Each element adds in the order of k, so any split
+ * agrees. */
 #define OWN(name, T, ACC)                                                                                         \
 	static void name(void *env, int thread, int64_t begin, int64_t end)                                           \
 	{                                                                                                             \

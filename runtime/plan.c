@@ -94,7 +94,8 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	const rt_plan *p = (const rt_plan *)x;
 	char *arena = NULL;
 	if (x->arena_bytes && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
-		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries", x->arena_bytes);
+		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries",
+		               x->arena_bytes);
 	void *few[INLINE_BUFS], **base = few;
 	if (p->nbuf > INLINE_BUFS && !(base = rt_alloc(p->nbuf * sizeof *base)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
@@ -127,7 +128,8 @@ static void put_plan(const rt_plan *p, rt_text *t)
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *s = &p->step[i];
 		rt_putf(t, "  %-20s", s->name);
-		if (s->kind == RT_STEP_KERNEL) rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
+		if (s->kind == RT_STEP_KERNEL)
+			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->kind == RT_STEP_MATMUL) rt_putf(t, " %s", rt_matmul_name(s->matmul));
 		for (uint32_t k = 0; k < s->nbuf; k++) put_buf(p, s->buf[k], s->offset[k], t);
 		rt_puts(t, "\n");

@@ -44,7 +44,8 @@ rt_team *rt_team_get(int threads)
 
 int rt_team_size(const rt_team *t)
 {
-	return !t || atomic_load_explicit(&((rt_team *)(uintptr_t)t)->forked, memory_order_relaxed) ? 1 : t->threads;
+	return !t || atomic_load_explicit(&((rt_team *)(uintptr_t)t)->forked, memory_order_relaxed) ? 1
+	                                                                                            : t->threads;
 }
 
 bool rt_team_take(rt_team *t, bool wait)
@@ -77,7 +78,8 @@ static void work(region *r, int thread)
 	_mm_setcsr(csr);
 }
 
-void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
+void rt_team_run(rt_team *t, int64_t n, double total_ns,
+                 void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
 	region r = { f, env, n, n, 0 };

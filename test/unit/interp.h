@@ -38,12 +38,16 @@ static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); 
 
 static int64_t interp_wrap(tj_dtype t, uint64_t x)
 {
-	return t == TJ_BOOL ? (int64_t)(x & 1) : t == TJ_U8 ? (uint8_t)x : t == TJ_I32 ? (int32_t)(uint32_t)x : (int64_t)x;
+	return t == TJ_BOOL  ? (int64_t)(x & 1)
+	       : t == TJ_U8  ? (uint8_t)x
+	       : t == TJ_I32 ? (int32_t)(uint32_t)x
+	                     : (int64_t)x;
 }
 
 static ir_scalar interp_int(const lo_ins *i, tj_dtype t, int64_t a, int64_t b)
 {
-	uint64_t x = (uint64_t)a, y = (uint64_t)b, w = 8 * tj_dtype_size(t), u = w == 64 ? x : x & ((UINT64_C(1) << w) - 1), r = 0;
+	uint64_t x = (uint64_t)a, y = (uint64_t)b, w = 8 * tj_dtype_size(t),
+	         u = w == 64 ? x : x & ((UINT64_C(1) << w) - 1), r = 0;
 	switch (i->op) {
 	case LO_ADD: r = x + y; break;
 	case LO_SUB: r = x - y; break;
@@ -105,7 +109,9 @@ static ir_scalar interp_convert(ir_scalar v, tj_dtype from, tj_dtype to)
 	if (b == RT_D) return (ir_scalar){ .d = a == RT_F ? (double)v.f : a == RT_D ? v.d : (double)v.i };
 	double x = a == RT_F ? (double)v.f : v.d;
 	if (a == RT_I) return (ir_scalar){ .i = to == TJ_BOOL ? v.i != 0 : interp_wrap(to, (uint64_t)v.i) };
-	return (ir_scalar){ .i = to == TJ_BOOL ? x != 0 : fabs(x) < 0x1p63 ? interp_wrap(to, (uint64_t)(int64_t)x) : 0 };
+	return (ir_scalar){ .i = to == TJ_BOOL      ? x != 0
+		                     : fabs(x) < 0x1p63 ? interp_wrap(to, (uint64_t)(int64_t)x)
+		                                        : 0 };
 }
 
 static ir_scalar interp_bitcast(ir_scalar v, tj_dtype from, tj_dtype to)
@@ -176,9 +182,11 @@ static ir_scalar interp_reduce(const lo_kernel *k, const lo_ins *i, const ir_sca
 	if (i->imm <= LO_RED_MIN && rt_dtype_class(t) != RT_I) {
 		float *f = malloc(sizeof *f * (size_t)k->red);
 		double *d = malloc(sizeof *d * (size_t)k->red);
-		for (int64_t r = 0; r < k->red; r++) rt_dtype_class(t) == RT_F ? (void)(f[r] = row[r].f) : (void)(d[r] = row[r].d);
+		for (int64_t r = 0; r < k->red; r++)
+			rt_dtype_class(t) == RT_F ? (void)(f[r] = row[r].f) : (void)(d[r] = row[r].d);
 		bool column = i->tree == LO_TREE_COLUMN;
-		if (rt_dtype_class(t) == RT_F) best = (ir_scalar){ .f = ir_tree_f(f, k->red, 1, ff[i->imm], 0, column) };
+		if (rt_dtype_class(t) == RT_F)
+			best = (ir_scalar){ .f = ir_tree_f(f, k->red, 1, ff[i->imm], 0, column) };
 		else best = (ir_scalar){ .d = ir_tree_d(d, k->red, 1, fd[i->imm], 0, column) };
 		free(f);
 		free(d);
@@ -208,7 +216,8 @@ static void interp_loop(interp *m, const lo_section *s)
 			if (x->op == LO_REDUCE) rows[i * k->red + m->r] = m->v[x->src[0]];
 		}
 	for (uint32_t i = 0; i < s->count; i++)
-		if (k->ins.v[s->first + i].op == LO_REDUCE) m->v[s->first + i] = interp_reduce(k, &k->ins.v[s->first + i], rows + i * k->red);
+		if (k->ins.v[s->first + i].op == LO_REDUCE)
+			m->v[s->first + i] = interp_reduce(k, &k->ins.v[s->first + i], rows + i * k->red);
 	m->r = 0;
 	free(rows);
 }
@@ -227,9 +236,11 @@ static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
 	const lo_kernel *k = &interp_slot[slot];
 	interp m = { .k = k, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v) };
 	int last = k->ndim - 1;
-	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1, size = k->vec_r ? 1 : k->block;
+	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1,
+	        size = k->vec_r ? 1 : k->block;
 	for (int64_t u = begin; u < end; u++) {
-		int64_t rest = u / pieces, from = u % pieces * size, to = from + size < k->dim[last] ? from + size : k->dim[last];
+		int64_t rest = u / pieces, from = u % pieces * size,
+		        to = from + size < k->dim[last] ? from + size : k->dim[last];
 		for (int i = last - 1; i >= 0; i--) {
 			m.d[i] = rest % k->dim[i];
 			rest /= k->dim[i];
@@ -242,7 +253,9 @@ static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
 #define X1(n) static void interp_k##n(const rt_kargs *a, int64_t b, int64_t e) { interp_run(0x##n, a, b, e); }
 #define X16(n) X1(n##0) X1(n##1) X1(n##2) X1(n##3) X1(n##4) X1(n##5) X1(n##6) X1(n##7) X1(n##8) X1(n##9) X1(n##a) X1(n##b) \
 	X1(n##c) X1(n##d) X1(n##e) X1(n##f)
-#define X256 X16(0) X16(1) X16(2) X16(3) X16(4) X16(5) X16(6) X16(7) X16(8) X16(9) X16(a) X16(b) X16(c) X16(d) X16(e) X16(f)
+#define X256                                                                                                 \
+	X16(0)                                                                                                   \
+	X16(1) X16(2) X16(3) X16(4) X16(5) X16(6) X16(7) X16(8) X16(9) X16(a) X16(b) X16(c) X16(d) X16(e) X16(f)
 X256
 #undef X1
 #define X1(n) interp_k##n,

@@ -750,7 +750,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 	rt_pool *pool = rt_pool_new();
 	if (!ext || !pool) abort();
 	if (how->team) share_out(x);
-	rt_run r = { .team = how->team ? rt_team_get(2) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
+	rt_run r = { .team = how->team ? rt_team_get(3) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
 	if (how->in_place) {
 		st = put_in_place(G, x, o, ext, &p, err);
 		r.out = p.out;

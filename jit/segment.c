@@ -92,16 +92,21 @@ static rt_buffer *in_place(jit_act *a, const jit_node *boundary, const jit_plan 
 	return NULL;
 }
 
-/* Destinations of the plan's values; those that are views of an external share its buffer. */
+static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, rt_buffer **buf, void **data)
+{
+	const rt_out *o = &p->exec->out[i];
+	*buf = rt_buffer_ref(ext[o->same_ext].buf);
+	*data = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
+}
+
+/* Destinations of the plan's values. Those that are views of an external share its buffer; they come first, so that
+ * nothing is written in place under them. */
 static bool place_values(jit_act *a, const jit_node *boundary, jit_plan *p, const jit_bound *ext, rt_buffer **buf, void **data)
 {
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->exec->out[i].same_ext >= 0) share_external(p, i, ext, &buf[i], &data[i]);
 	for (uint32_t i = 0; i < p->n; i++) {
-		const rt_out *o = &p->exec->out[i];
-		if (o->same_ext >= 0) {
-			buf[i] = rt_buffer_ref(ext[o->same_ext].buf);
-			data[i] = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
-			continue;
-		}
+		if (buf[i]) continue;
 		buf[i] = boundary ? in_place(a, boundary, p, i) : NULL;
 		if (!buf[i]) buf[i] = rt_buffer_new(a->ctx->rt.cache, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;

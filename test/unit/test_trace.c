@@ -304,6 +304,36 @@ static void failure_commits_nothing(void **s)
 	tj_close(c);
 }
 
+/* A view of what a cell was, returned beside its new value: the commit must not write in place then. */
+static void old_view(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	knobs *k = self;
+	tj_tensor *next = tj_add(k->w, in[0]);
+	tj_tensor *old = tj_reshape(k->w, TJ_SHAPE(2, 1));
+	tj_assign(k->w, next);
+	out[0] = k->causal ? old : next;
+	out[1] = k->causal ? next : old;
+}
+static void view_of_old_version(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	knobs k = { .w = tj_param(c, TJ_F32, TJ_SHAPE(2)) };
+	tj_fn *f = kit_fn(c, "old_view", old_view, &k, 1, 2);
+	tj_tensor *out[2];
+	for (int i = 0; i < 6; i++) {
+		k.causal = i / 3;
+		tj_scope *sc = tj_push(c);
+		assert_int_equal(tj_call(f, out, TJ_LIST(F32(c, 1, 2))), TJ_OK);
+		assert_f32(out[!k.causal], (float)i, 2.f * (float)i);
+		assert_f32(out[k.causal], (float)i + 1, 2.f * (float)i + 2);
+		assert_f32(k.w, (float)i + 1, 2.f * (float)i + 2);
+		tj_pop(sc);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* An argument and a capture that are one cell. */
 static void alias(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -524,7 +554,7 @@ int main(void)
 		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
 		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
-		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(convergent_loop),
+		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
 		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars),
 	};

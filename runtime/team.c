@@ -10,12 +10,16 @@
 
 #define SERIAL_NS 10e3        /* less work than this does not pay for a region */
 #define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
+#define LATE_NS 300e3         /* a short region this much later than expected waited for a core that was busy elsewhere */
+#define SHORT_NS 1e6
+#define REST 64               /* ... then so many regions run serial before the team is tried again */
 #define MXCSR_DEFAULT 0x1f80u /* round to nearest, no flush to zero, exceptions masked */
 
 struct rt_team {
 	int threads;
 	atomic_bool forked; /* this process is a child of the one that made the team */
 	pthread_mutex_t lock;
+	atomic_int rest;
 };
 
 static rt_team team;
@@ -78,18 +82,28 @@ static void work(region *r, int thread)
 	_mm_setcsr(csr);
 }
 
+/* On a machine that is busy elsewhere, serial is faster than waiting for a thread that has no core; the bits agree. */
+static bool resting(rt_team *t)
+{
+	int left = t ? atomic_load_explicit(&t->rest, memory_order_relaxed) : 0;
+	if (left > 0) atomic_store_explicit(&t->rest, left - 1, memory_order_relaxed);
+	return left > 0;
+}
+
 void rt_team_run(rt_team *t, int64_t n, double total_ns,
                  void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
 	region r = { f, env, n, n, 0 };
-	if (n < 2 || total_ns < SERIAL_NS || !rt_team_take(t, false)) {
+	if (n < 2 || total_ns < SERIAL_NS || resting(t) || !rt_team_take(t, false)) {
 		work(&r, 0);
 		return;
 	}
 	int size = n < t->threads ? (int)n : t->threads;
 	r.piece = (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES);
+	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)
 	work(&r, omp_get_thread_num());
+	if (total_ns < SHORT_NS && (rt_now_ms() - start) * 1e6 > total_ns + LATE_NS) atomic_store_explicit(&t->rest, REST, memory_order_relaxed);
 	rt_team_give(t);
 }

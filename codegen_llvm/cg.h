@@ -77,7 +77,7 @@ enum { CG_TILE_ROWS = 128, CG_TILE_COLS = 64 };
 bool cg_tiles(cg *c);     /* marks the loads that are better served from tiles */
 void cg_along_tiles(cg *c);
 
-/* ---- place.c: where each value is computed, and how many lanes there are ---- */
+/* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);
 int cg_base_lanes(const cg *c);
 int cg_section_lanes(const cg *c, const lo_section *s);

@@ -1,4 +1,4 @@
-/* place: where each value is computed, whether it differs between lanes, and how many lanes a section has.
+/* place: where each value is computed, and whether it differs between lanes.
  *
  *   %0 = num f64 0            entry, scalar
  *   %1 = convert f32 %0       entry, scalar
@@ -72,82 +72,4 @@ void cg_place_all(cg *c)
 		for (uint32_t i = sec->first; c->rows && i < sec->first + sec->count; i++)
 			if (c->k->ins.v[i].op == LO_REDUCE) c->place[i] = CG_PRE;
 	}
-}
-
-/* ---- lanes ---- */
-static int64_t round_pow2(int64_t n)
-{
-	int64_t p = 1;
-	while (p < n) p *= 2;
-	return p;
-}
-
-static int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-
-/* Kernels of bytes only fill a register with bytes; all others count in 32-bit lanes. */
-static int register_lanes(const cg *c)
-{
-	for (uint32_t i = 0; i < c->k->ins.n; i++)
-		if (tj_dtype_size((tj_dtype)c->k->ins.v[i].dtype) > 1) return c->bits / 32;
-	return c->bits / 8;
-}
-
-/* Work of a section's body, in vector instructions. */
-static int cost(const cg *c, const lo_section *s)
-{
-	int n = 0;
-	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (c->place[i] != CG_BODY && in->op != LO_REDUCE) continue;
-		bool strided = false;
-		if (in->op == LO_LOAD || in->op == LO_STORE) {
-			const lo_index *x = &c->k->index.v[in->index];
-			int64_t step = c->rows ? x->rcoef : x->coef[c->k->ndim - 1];
-			strided = (step != 0 && step != 1) || in->dyn != LO_NOREF;
-		}
-		n += strided ? 16 : tj_dtype_size((tj_dtype)in->dtype) == 8 ? 2 : 1;
-	}
-	return n;
-}
-
-static int reductions(const cg *c, const lo_section *s, int64_t *widest)
-{
-	int n = 0;
-	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op != LO_REDUCE) continue;
-		n++;
-		if (in->tree == LO_TREE_NONE || !rt_is_float((tj_dtype)in->dtype)) continue;
-		int64_t lanes = 512 / (int64_t)tj_dtype_size((tj_dtype)in->dtype);
-		if (lanes > *widest) *widest = lanes;
-	}
-	return n;
-}
-
-/* Lanes along r: a short body with one or two sums keeps all lanes of the tree in registers. */
-int cg_section_lanes(const cg *c, const lo_section *s)
-{
-	int base = register_lanes(c);
-	int64_t tree = 0, r = round_pow2(c->k->red);
-	int n = reductions(c, s, &tree);
-	if (r <= base) return (int)r;
-	if (!tree || n > 2 || cost(c, s) > 8) return base;
-	int wide = smaller(smaller(tree, r), 8 * base);
-	return wide > base ? wide : base;
-}
-
-/* Lanes along d: short bodies of column sums take a strip of several registers. */
-int cg_base_lanes(const cg *c)
-{
-	int64_t last = round_pow2(c->k->dim[c->k->ndim - 1]), room = round_pow2(c->block), tree = 0;
-	int base = register_lanes(c), work = 0;
-	bool any = false;
-	for (uint32_t s = 0; s < c->k->section.n; s++) {
-		any |= c->k->section.v[s].loop;
-		reductions(c, &c->k->section.v[s], &tree);
-		work += cost(c, &c->k->section.v[s]);
-	}
-	int lanes = any && work <= 8 ? 8 * base : any && work <= 16 ? 2 * base : base;
-	lanes = smaller(smaller(lanes, room), 128);
-	return smaller(lanes, last);
 }

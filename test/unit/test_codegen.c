@@ -573,6 +573,20 @@ static void faults(void **state)
 			            at < 0 ? 1000 : at == 0 ? n - 1 : at == 1 ? n : n / 2), false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
 }
 
+/* A long chain runs on several vectors side by side. */
+static void chains(void **state)
+{
+	(void)state;
+	for (int n = 4000; n < 4200; n += 49) {
+		char ops[2048];
+		size_t at = 0;
+		for (int i = 0; i < 25; i++)
+			at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = %s f32 %%%d %%0\n", i + 2, i % 2 ? "add" : "mul", i + 1);
+		check(textf("kernel k vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n point\n  %%0 = const f32 0x1.1p+0\n"
+		            "  %%1 = load f32 b0 [0 + 1*d0]\n%s  store b1 [0 + 1*d0] %%26\n", n, ops), false, n, n);
+	}
+}
+
 /* Loads across rows are served from tiles: rows and columns of all remainders, two tiled loads, outer and middle dimensions,
  * several units to a row. */
 static void tiles(void **state)
@@ -867,7 +881,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
-		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(tiles),
+		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(chains), cmocka_unit_test(tiles),
 		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(equal_kernels),
 		cmocka_unit_test(threads), cmocka_unit_test(compile_time),

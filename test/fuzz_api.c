@@ -34,10 +34,15 @@ static ir_ref value_before(program *p, uint32_t at)
 	return at ? p->G.step.v[gen_below(&p->G, at)].result : IR_NONE;
 }
 
+static bool same_type(const ir_meta *a, const ir_meta *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank);
+}
+
 static int cell_like(program *p, const ir_meta *m)
 {
 	for (int i = 0; i < p->ncell; i++)
-		if (p->cell[i].dtype == m->dtype && p->cell[i].rank == m->rank && !memcmp(p->cell[i].dim, m->dim, sizeof *m->dim * m->rank)) return i;
+		if (same_type(&p->cell[i], m)) return i;
 	if (p->ncell == MAX_CELLS) return -1;
 	p->cell[p->ncell] = *m;
 	return p->ncell++;
@@ -67,7 +72,7 @@ static void add_update(program *p)
 	if (m.weak || p->nevent + 2 > MAX_EVENTS) return;
 	for (uint32_t j = G->step.n - 1; j > i; j--) {
 		ir_meta n = ir_meta_of(&p->g, G->step.v[j].result);
-		if (n.weak || n.dtype != m.dtype || n.rank != m.rank || memcmp(n.dim, m.dim, sizeof *m.dim * m.rank)) continue;
+		if (n.weak || !same_type(&n, &m)) continue;
 		int cell = cell_like(p, &m);
 		if (cell < 0) return;
 		p->event[p->nevent++] = (event){ .kind = READ, .at = i + 1, .value = v, .cell = cell };
@@ -403,7 +408,11 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 /* ---- one program, through all machines ---- */
 static void init_model(model *o, program *p)
 {
-	if (!o->m.val) o->m = (machine){ p, rt_arena_alloc(&o->mem, sizeof(void *) * (p->g.node.n + 1)), false, model_op, model_pair, model_above, model_cell, model_assign, model_data };
+	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data };
+	void **val = o->m.val ? o->m.val : rt_arena_alloc(&o->mem, sizeof *val * (p->g.node.n + 1));
+	o->m = ops;
+	o->m.p = p;
+	o->m.val = val;
 	o->m.failed = false;
 	o->err = (rt_err){ 0 };
 	o->seen.n = 0;
@@ -429,7 +438,10 @@ static void init_model(model *o, program *p)
 
 static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *why)
 {
-	*x = (api){ .m = { p, calloc(p->g.node.n + 1, sizeof(void *)), false, api_op, api_pair, api_above, api_cell, api_assign, api_data }, .c = c, .want = want, .why = why };
+	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data };
+	*x = (api){ .m = ops, .c = c, .want = want, .why = why };
+	x->m.p = p;
+	x->m.val = calloc(p->g.node.n + 1, sizeof *x->m.val);
 	x->arg = calloc(p->G.slot.n + 1, sizeof *x->arg);
 	x->konst = calloc(p->g.node.n + 1, sizeof *x->konst);
 	if (!x->m.val || !x->arg || !x->konst) abort();
@@ -452,28 +464,32 @@ static void free_api(api *x)
 	free(x->konst);
 }
 
-static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth, const char *who, rt_text *why)
+static bool agrees(program *p, const model *o, api *x, tj_tensor **out, rt_text *why)
 {
 	tj_status st = tj_check(x->c), want = o->m.failed ? o->err.code : TJ_OK;
-	if (why->n) goto tell;
-	if (o->m.failed && st == TJ_OK) return; /* only demanded values fault */
+	const tj_error *e = tj_last_error(x->c);
+	if (why->n) return false;
+	if (o->m.failed && st == TJ_OK) return true; /* only demanded values fault */
 	if (st != want) {
-		const tj_error *e = tj_last_error(x->c);
-		rt_putf(why, "\"%s\" %s %s, the model has \"%s\"", tj_strerror(st), e && st ? e->op : "", e && st ? e->message : "", tj_strerror(want));
-		goto tell;
+		rt_putf(why, "\"%s\" %s, the model has \"%s\"", tj_strerror(st), e && st ? e->message : "", tj_strerror(want));
+		return false;
 	}
 	for (int i = 0; i < p->nout && !o->m.failed; i++) {
 		const mval *v = now(o, o->m.val[p->out[i]]);
-		ir_meta m = v->meta;
-		if (tj_dtype_of(out[i]) != (tj_dtype)m.dtype || tj_rank(out[i]) != m.rank) rt_putf(why, "output %d has another type", i);
-		else same(v, tj_data(out[i]), "output", i, why);
-		if (why->n) goto tell;
+		if (tj_dtype_of(out[i]) != (tj_dtype)v->meta.dtype || tj_rank(out[i]) != v->meta.rank) {
+			rt_putf(why, "output %d has another type", i);
+			return false;
+		}
+		if (!same(v, tj_data(out[i]), "output", i, why)) return false;
 	}
 	for (int i = 0; i < p->ncell; i++)
-		if (!same(o->cell[i], tj_data(x->cell[i]), "cell", i, why)) goto tell;
-	return;
-tell:
-	rt_putf(why, " (%s, call %d)", who, nth);
+		if (!same(o->cell[i], tj_data(x->cell[i]), "cell", i, why)) return false;
+	return true;
+}
+
+static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth, const char *who, rt_text *why)
+{
+	if (!agrees(p, o, x, out, why)) rt_putf(why, " (%s, call %d)", who, nth);
 }
 
 /* Other data for the next call; every other time the same. */
@@ -504,7 +520,10 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		init_model(&o, p);
 		memcpy(before, o.cell, sizeof before);
 		run_program(&o.m);
-		for (uint32_t i = 0; i < p->G.slot.n; i++) fn.arg[i] = eager.arg[i] = tensor_of(&eager, &p->G.slot.v[i], p->G.slot.v[i].stride[0] == 1 ? 0 : (int)(i % 5));
+		for (uint32_t i = 0; i < p->G.slot.n; i++) {
+			const gen_slot *x = &p->G.slot.v[i];
+			fn.arg[i] = eager.arg[i] = tensor_of(&eager, x, x->stride[0] == 1 ? 0 : (int)(i % 5));
+		}
 		if (!o.m.failed) {
 			body(out, NULL, &eager);
 			compare(p, &o, &eager, out, nth, "op by op", why);
@@ -567,8 +586,10 @@ static void print_program(const program *p)
 	printf("%s", rt_str(&t));
 	rt_text_free(&t);
 	for (uint32_t i = 0; i < p->G.step.n; i++) printf("  step %u: %s -> %%%u\n", i, ir_ops[p->G.step.v[i].op].name, p->G.step.v[i].result);
-	for (int i = 0; i < p->nevent; i++)
-		if (!p->event[i].off) printf("  before step %u: %%%u %s %d, limit %g\n", p->event[i].at, p->event[i].value, kinds[p->event[i].kind], p->event[i].cell, p->event[i].limit);
+	for (int i = 0; i < p->nevent; i++) {
+		const event *e = &p->event[i];
+		if (!e->off) printf("  before step %u: %%%u %s %d, limit %g\n", e->at, e->value, kinds[e->kind], e->cell, e->limit);
+	}
 	for (int i = 0; i < p->nout; i++) printf("  out %%%u\n", p->out[i]);
 }
 

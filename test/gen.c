@@ -122,8 +122,10 @@ static void put(void *data, tj_dtype t, int64_t at, double f, int64_t i)
 }
 
 /* Element number n of count; the walk over specials differs between operands, so that all pairs meet. */
-static void put_content(gen *G, gen_content c, uint64_t phase, tj_dtype t, void *data, int64_t at, int64_t n, int64_t count, int64_t lo, int64_t hi)
+static void put_content(gen *G, const gen_slot *s, uint64_t phase, int64_t at, int64_t n, int64_t count)
 {
+	gen_content c = s->content;
+	tj_dtype t = (tj_dtype)s->meta.dtype;
 	uint64_t nf = RT_COUNT(specials), ni = RT_COUNT(int_specials), k = phase & 1 ? (uint64_t)n : (uint64_t)n / nf + (phase >> 1);
 	bool here = c == GEN_SPECIAL ? count >= 64 || gen_chance(G, 50) : (c == GEN_FIRST && n == 0) || (c == GEN_LAST && n == count - 1);
 	int64_t i = t == TJ_BOOL ? gen_below(G, 2) : between(G, -20, 100);
@@ -134,14 +136,14 @@ static void put_content(gen *G, gen_content c, uint64_t phase, tj_dtype t, void 
 	}
 	if (c == GEN_NEGZERO) f = gen_chance(G, 90) ? -0.0 : 0.0, i = 0;
 	if (c == GEN_INTS) f = (double)(i = between(G, -4, 4));
-	if (c == GEN_INDEX) f = (double)(i = between(G, lo, hi));
+	if (c == GEN_INDEX) f = (double)(i = between(G, s->lo, s->hi));
 	if (c == GEN_NONZERO) {
 		static const int64_t d[] = { 3, -3, 1, -1, 7, -7, 2, 5, 100, INT32_MAX, INT64_MAX, INT32_MIN, INT64_MIN };
 		i = t == TJ_BOOL ? 1 : d[gen_below(G, count == 1 ? 9 : t == TJ_I64 ? 13 : t == TJ_I32 ? 10 : 9)];
 		if (t == TJ_I32 && i > INT32_MAX) i = INT32_MIN;
 		if (f == 0) f = 1;
 	}
-	put(data, t, at, f, i);
+	put(s->data, t, at, f, i);
 }
 
 /* ---- layouts ---- */
@@ -195,7 +197,7 @@ void gen_refill(gen *G, gen_slot *s)
 	uint64_t phase = gen_next(G) >> 8;
 	rt_numel(s->meta.rank, s->meta.dim, &count);
 	for (; n < count; n++) {
-		put_content(G, s->content, phase, (tj_dtype)s->meta.dtype, s->data, o, n, count, s->lo, s->hi);
+		put_content(G, s, phase, o, n, count);
 		for (int i = s->meta.rank - 1; i >= 0; i--) {
 			o += s->stride[i];
 			if (++at[i] < s->meta.dim[i]) break;
@@ -555,7 +557,8 @@ static void creation(gen *G, ir_op op, call *c)
 		break;
 	default:
 		for (int i = (int)gen_below(G, 4); i > 0; i--) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 9));
-		if (op == IR_full) add_src(c, gen_chance(G, 50) ? gen_number(G, gen_chance(G, 50), false) : gen_input_any(G, any_dtype(G), 0, NULL));
+		if (op == IR_full && gen_chance(G, 50)) add_src(c, gen_number(G, gen_chance(G, 50), false));
+		else if (op == IR_full) add_src(c, gen_input_any(G, any_dtype(G), 0, NULL));
 		else
 			for (int k = 0; k < 2; k++) add_src(c, gen_number(G, true, false));
 	}
@@ -628,6 +631,11 @@ ir_ref gen_op(gen *G, ir_op op, ir_ref x)
 	if (ir_infer(op, c.nsrc, src, c.nattr, c.attr, &out, NULL, NULL, NULL, &err) != TJ_OK) return IR_NONE;
 	if (!rt_numel(out.rank, out.dim, &n) || (G->most && n > G->most)) return IR_NONE;
 	return emit(G, op, c.nsrc, c.src, c.nattr, c.attr);
+}
+
+ir_ref gen_join(gen *G, ir_op op, ir_ref a, ir_ref b)
+{
+	return emit(G, op, 2, (ir_ref[]){ a, b }, 0, NULL);
 }
 
 /* ---- destinations ---- */

@@ -63,6 +63,7 @@ ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* conte
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
 /* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */
 ir_ref gen_op(gen *G, ir_op op, ir_ref x);
+ir_ref gen_join(gen *G, ir_op op, ir_ref a, ir_ref b); /* a BINARY op of these */
 bool gen_creates(ir_op op); /* has no operand to speak of: x is ignored */
 
 /* ---- running ---- */

@@ -313,7 +313,8 @@ static void run_fault(const kase *k, report *rep)
 			if (!gen_out_new(&got, &g) || !gen_out_new(&want, &g)) abort();
 			tj_status st = gen_oracle(&G, zero, NULL, &want, &a), su = gen_run(&G, &x.how, &got, &b);
 			bool site = !b.site || !a.site || !strcmp(a.site, b.site), op = !a.op || !b.op || !strcmp(a.op, b.op);
-			if (st != su) verdict(rep, k, x.name, false, "\"%s\" %s, the evaluator has \"%s\"", tj_strerror(su), b.message, tj_strerror(st));
+			if (st != su)
+				verdict(rep, k, x.name, false, "\"%s\" %s, the evaluator has \"%s\"", tj_strerror(su), b.message, tj_strerror(st));
 			else if (st != TJ_OK) verdict(rep, k, x.name, site && op, "%s at %s, the evaluator has %s at %s", b.op, b.site, a.op, a.site);
 			else compare(&G, k, 0, &want, &got, x.name, rep);
 			gen_out_free(&got);
@@ -412,8 +413,9 @@ static void submit(work *pool, work w, tally *all)
 
 static void progress(int op, const tally *all)
 {
-	if (!opt.quiet && isatty(1)) printf("\r%3d/%d  %-16s %6d passed, %d failed  ", op + 1, IR_OPS, ir_ops[op].name, all->passed, all->failed);
-	if (!opt.quiet && isatty(1)) fflush(stdout);
+	if (opt.quiet || !isatty(1)) return;
+	printf("\r%3d/%d  %-16s %6d passed, %d failed  ", op + 1, IR_OPS, ir_ops[op].name, all->passed, all->failed);
+	fflush(stdout);
 }
 
 static void run_all(tally *all)

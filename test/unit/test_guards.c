@@ -32,7 +32,8 @@ static void open_with(fixture *x, tj_body *body, void *self, int nin)
 {
 	memset(x, 0, sizeof *x);
 	x->c = kit_open();
-	x->f = tj_compile(x->c, body, self, TJ_OPTS(tj_compile_opts, .name = "guarded", .nin = nin, .nout = 1, .on_recompile = tell, .on_recompile_self = &x->told));
+	x->f = tj_compile(x->c, body, self, TJ_OPTS(tj_compile_opts, .name = "guarded", .nin = nin, .nout = 1, .on_recompile = tell,
+	                                            .on_recompile_self = &x->told));
 	assert_non_null(x->f);
 }
 

@@ -2,16 +2,16 @@
  * major, which needs no primitive and no scratchpad); f64 and integers run loops of ours that add in the order of k, as
  * the evaluator does; f32 does so too where the library is missing.
  *
- * Deterministic for one shape and team size: the number of threads follows from the shape, and a product that wants
- * the team waits for it instead of running with fewer. */
-#include "runtime/team.h"
+ * Deterministic for one shape and team size: how a product is cut into parts follows from these alone; who computes a
+ * part does not matter. */
+#include "runtime/exec.h"
 
 #include <dlfcn.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#define PARALLEL_FLOPS 1e6   /* below it one thread */
+#define PARALLEL_FLOPS 2e6   /* below it one part */
 #define GEMM_GFLOPS 100.0    /* of a thread in the library, for estimates */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 
@@ -106,48 +106,47 @@ const char *rt_matmul_name(const rt_matmul *m)
 	return "own loops";
 }
 
-/* ---- the library ---- */
-static void gemm_one(const rt_matmul_desc *d, int64_t i, const float *a, const float *b, float *c)
-{
-	char ta = 'N', tb = 'N';
-	int64_t lda = 1, ldb = 1;
-	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
-	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
-	sgemm(ta, tb, d->m, d->n, d->k, 1.0f, a + at(d->a_batch, i), lda, b + at(d->b_batch, i), ldb, 0.0f,
-	      c + at(d->c_batch, i), d->m == 1 ? d->n : d->c_row);
-}
-
+/* ---- the library: each call on one thread; the team shares out whole products, or parts of large ones ---- */
 typedef struct job {
 	const rt_matmul *m;
 	const void *a, *b;
 	void *c;
+	int64_t parts;  /* of a product: rows of C when there are enough, else columns */
+	bool rows;
 } job;
 
-static void gemm_batches(void *env, int thread, int64_t begin, int64_t end)
+static void gemm_part(const job *j, int64_t batch, int64_t part)
 {
-	const job *j = env;
-	(void)thread;
-	for (int64_t i = begin; i < end; i++) gemm_one(&j->m->d, i, j->a, j->b, j->c);
+	const rt_matmul_desc *d = &j->m->d;
+	const float *a = (const float *)j->a + at(d->a_batch, batch), *b = (const float *)j->b + at(d->b_batch, batch);
+	float *c = (float *)j->c + at(d->c_batch, batch);
+	char ta = 'N', tb = 'N';
+	int64_t lda = 1, ldb = 1, all = j->rows ? d->m : d->n, step = ((all + j->parts - 1) / j->parts + 15) & ~(int64_t)15;
+	int64_t from = part * step, n = all - from < step ? all - from : step;
+	if (n <= 0) return;
+	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
+	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
+	if (j->rows) a += from * d->a_row, c += from * d->c_row;
+	else b += from * d->b_col, c += from;
+	sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, a, lda, b, ldb, 0.0f, c, d->m == 1 ? d->n : d->c_row);
 }
 
-/* Many products: one thread each, inside a region or not. */
-static void gemm_many(void *env, int thread, int64_t begin, int64_t end)
+static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 {
-	int before = omp_get_max_threads();
+	const job *j = env;
+	int before = omp_get_max_threads(); /* the library asks OpenMP how many threads it may use */
+	(void)thread;
 	if (before != 1) omp_set_num_threads(1);
-	gemm_batches(env, thread, begin, end);
+	for (int64_t i = begin; i < end; i++) gemm_part(j, i / j->parts, i % j->parts);
 	if (before != 1) omp_set_num_threads(before);
 }
 
-/* Few large products: each on the whole team. The library asks OpenMP how many threads it may use. */
-static void gemm_team(const rt_matmul *m, job *j, rt_team *t)
+static void gemm(const rt_matmul *m, job *j, rt_team *t)
 {
-	bool team = m->flops >= PARALLEL_FLOPS && rt_team_take(t, true);
-	int before = omp_get_max_threads(), size = team ? rt_team_size(t) : 1;
-	if (before != size) omp_set_num_threads(size);
-	gemm_batches(j, 0, 0, m->d.batch);
-	if (before != size) omp_set_num_threads(before);
-	if (team) rt_team_give(t);
+	int size = rt_team_size(t);
+	j->parts = m->d.batch < 2 * size && m->flops >= PARALLEL_FLOPS ? size : 1;
+	j->rows = m->d.m >= 32 * size || m->d.m >= m->d.n;
+	rt_team_run(t, m->d.batch * j->parts, m->flops * (double)m->d.batch / GEMM_GFLOPS, gemm_parts, j);
 }
 
 /* ---- our own ---- */
@@ -194,9 +193,8 @@ static void own(const rt_matmul *m, job *j, rt_team *t)
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)
 {
-	job j = { m, a, b, c };
-	if (!m->library) own(m, &j, r->team);
-	else if (m->d.batch < 2 * (r->team ? rt_team_size(r->team) : 1)) gemm_team(m, &j, r->team);
-	else rt_team_run(r->team, m->d.batch, m->flops * (double)m->d.batch / GEMM_GFLOPS, gemm_many, &j);
+	job j = { .m = m, .a = a, .b = b, .c = c };
+	if (m->library) gemm(m, &j, r->team);
+	else own(m, &j, r->team);
 	return TJ_OK;
 }

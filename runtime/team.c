@@ -1,7 +1,6 @@
 /* team: the one OpenMP team. A lock around it: who cannot take it runs serial, with the same bits. After fork() the
  * child is serial, because its copy of the team has no threads. */
 #include "runtime/exec.h"
-#include "runtime/team.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -12,14 +11,15 @@
 #define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
 #define LATE_NS 300e3         /* a short region this much later than expected waited for a core that was busy elsewhere */
 #define SHORT_NS 1e6
-#define REST 64               /* ... then so many regions run serial before the team is tried again */
+#define LATE_RUN 3            /* after so many in a row ... */
+#define REST 64               /* ... so many regions run serial before the team is tried again */
 #define MXCSR_DEFAULT 0x1f80u /* round to nearest, no flush to zero, exceptions masked */
 
 struct rt_team {
 	int threads;
 	atomic_bool forked; /* this process is a child of the one that made the team */
 	pthread_mutex_t lock;
-	atomic_int rest;
+	atomic_int late, rest;
 };
 
 static rt_team team;
@@ -52,13 +52,14 @@ int rt_team_size(const rt_team *t)
 	                                                                                            : t->threads;
 }
 
-bool rt_team_take(rt_team *t, bool wait)
+/* The right to run more than one thread; false: a team of one, a forked child, inside a region, or taken. */
+static bool take(rt_team *t)
 {
 	if (rt_team_size(t) < 2 || omp_in_parallel()) return false;
-	return (wait ? pthread_mutex_lock(&t->lock) : pthread_mutex_trylock(&t->lock)) == 0;
+	return pthread_mutex_trylock(&t->lock) == 0;
 }
 
-void rt_team_give(rt_team *t)
+static void give(rt_team *t)
 {
 	pthread_mutex_unlock(&t->lock);
 }
@@ -90,12 +91,23 @@ static bool resting(rt_team *t)
 	return left > 0;
 }
 
+static void note_time(rt_team *t, double expected_ns, double ns)
+{
+	if (expected_ns > SHORT_NS) return;
+	int late = ns > expected_ns + LATE_NS ? atomic_load_explicit(&t->late, memory_order_relaxed) + 1 : 0;
+	if (late >= LATE_RUN) {
+		atomic_store_explicit(&t->rest, REST, memory_order_relaxed);
+		late = LATE_RUN - 1; /* the next late one is enough */
+	}
+	atomic_store_explicit(&t->late, late, memory_order_relaxed);
+}
+
 void rt_team_run(rt_team *t, int64_t n, double total_ns,
                  void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
 	region r = { f, env, n, n, 0 };
-	if (n < 2 || total_ns < SERIAL_NS || resting(t) || !rt_team_take(t, false)) {
+	if (n < 2 || total_ns < SERIAL_NS || resting(t) || !take(t)) {
 		work(&r, 0);
 		return;
 	}
@@ -104,6 +116,6 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
 	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)
 	work(&r, omp_get_thread_num());
-	if (total_ns < SHORT_NS && (rt_now_ms() - start) * 1e6 > total_ns + LATE_NS) atomic_store_explicit(&t->rest, REST, memory_order_relaxed);
-	rt_team_give(t);
+	note_time(t, total_ns, (rt_now_ms() - start) * 1e6);
+	give(t);
 }

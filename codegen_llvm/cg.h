@@ -145,4 +145,16 @@ cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, rt_ker
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
+/* ---- build.c: the new kernels of a plan, on several threads when there are many ---- */
+typedef struct cg_unit { /* a kernel of a plan */
+	rt_text text;       /* its function */
+	cg_key key;
+	int same;           /* an earlier kernel that equals it, or -1 */
+	bool there;         /* found among those that exist */
+} cg_unit;
+enum { CG_PARTS = 8 };    /* objects to a plan, at most */
+void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
+void cg_put_foot(rt_text *out, int bits);
+tj_status cg_build(lo_compile *job, const cg_unit *u, int bits, cg_object **made /* CG_PARTS of them */, rt_err *err);
+
 #endif

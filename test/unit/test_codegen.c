@@ -815,6 +815,38 @@ static void equal_kernels(void **state)
 	rt_arena_free(&names);
 }
 
+/* Many kernels are compiled in parts, by several threads. */
+static void many_kernels(void **state)
+{
+	enum { N = 11 };
+	lo_kernel k[N];
+	const lo_kernel *list[N];
+	rt_arena names = { 0 };
+	rt_err err = { 0 };
+	rt_kernel_fn *fn[N];
+	(void)state;
+	set_width(512);
+	for (int i = 0; i < N; i++) {
+		char name[8], factor[8];
+		snprintf(name, sizeof name, "k%d", i);
+		snprintf(factor, sizeof factor, "%d", i % 7);
+		assert_int_equal(lo_parse(&k[i], scale(name, factor), &names, &err), TJ_OK);
+		list[i] = &k[i];
+	}
+	lo_compile job = { .kernel = list, .nkernel = N, .fn = fn };
+	assert_int_equal(llvm->compile(&job, &err), TJ_OK);
+	for (int i = 0; i < N; i++) {
+		float x[100] = { 2, 4 }, y[100];
+		int32_t fault = 0;
+		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
+		fn[i](&a, 0, 2);
+		assert_true(y[0] == 2 * (float)(i % 7) && y[1] == 4 * (float)(i % 7));
+		lo_kernel_free(&k[i]);
+	}
+	rt_code_unref(job.code);
+	rt_arena_free(&names);
+}
+
 typedef struct worker { pthread_t id; int number; bool ok; } worker;
 
 static void *compile_many(void *arg)
@@ -883,7 +915,7 @@ int main(void)
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
 		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(chains), cmocka_unit_test(tiles),
 		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
-		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(equal_kernels),
+		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(equal_kernels), cmocka_unit_test(many_kernels),
 		cmocka_unit_test(threads), cmocka_unit_test(compile_time),
 	};
 	return cmocka_run_group_tests(tests, start, finish);

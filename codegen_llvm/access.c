@@ -7,14 +7,17 @@
 
 void cg_entry_bufs(cg *c)
 {
-	rt_puts(&c->entry, "  %bufs = load ptr, ptr %a, align 8\n"
-	                   "  %anum = getelementptr i8, ptr %a, i64 8\n  %num = load ptr, ptr %anum, align 8\n"
-	                   "  %afault = getelementptr i8, ptr %a, i64 16\n  %fault = load ptr, ptr %afault, align 8\n"
-	                   "  %ascratch = getelementptr i8, ptr %a, i64 24\n  %scratch = load ptr, ptr %ascratch, align 8\n");
+	rt_puts(
+		&c->entry,
+		"  %bufs = load ptr, ptr %a, align 8\n"
+		"  %anum = getelementptr i8, ptr %a, i64 8\n  %num = load ptr, ptr %anum, align 8\n"
+		"  %afault = getelementptr i8, ptr %a, i64 16\n  %fault = load ptr, ptr %afault, align 8\n"
+		"  %ascratch = getelementptr i8, ptr %a, i64 24\n  %scratch = load ptr, ptr %ascratch, align 8\n");
 	for (uint32_t i = 0; i < c->k->buf.n; i++) {
 		const lo_buf *b = &c->k->buf.v[i];
 		if (b->role == LO_SCRATCH) {
-			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %lld\n", i, (long long)b->scratch_offset);
+			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %lld\n", i,
+					(long long)b->scratch_offset);
 			continue;
 		}
 		rt_putf(&c->entry, "  %%ab%u = getelementptr ptr, ptr %%bufs, i64 %u\n", i, i);
@@ -39,7 +42,8 @@ void cg_unit_bases(cg *c)
 			rt_putf(&c->unit, "  %s = add i64 %s, %s\n", sum.s, at.s, term.s);
 			at = sum;
 		}
-		rt_putf(&c->unit, "  %%p%u = getelementptr %s, ptr %%b%u, i64 %s\n", i, cg_mem_type((tj_dtype)in->dtype, 1).s, in->buf, at.s);
+		rt_putf(&c->unit, "  %%p%u = getelementptr %s, ptr %%b%u, i64 %s\n", i,
+				cg_mem_type((tj_dtype)in->dtype, 1).s, in->buf, at.s);
 	}
 }
 
@@ -60,7 +64,8 @@ static cg_str step_ptr(cg *c, cg_str p, tj_dtype t, cg_str index, int64_t coef)
 static cg_str tile_address(cg *c, uint32_t i)
 {
 	cg_str column = cg_tmp(c), at = cg_tmp(c);
-	rt_putf(c->out, "  %s = sub i64 %s, %s\n  %s = add i64 %s, %s\n", column.s, c->at.s, c->tile_lo.s, at.s, column.s, c->tile_row.s);
+	rt_putf(c->out, "  %s = sub i64 %s, %s\n  %s = add i64 %s, %s\n", column.s, c->at.s, c->tile_lo.s, at.s,
+			column.s, c->tile_row.s);
 	return step_ptr(c, cg_fmt("%%tile%u", c->tile[i]), (tj_dtype)c->k->ins.v[i].dtype, at, 1);
 }
 
@@ -73,12 +78,16 @@ static cg_str address(cg *c, uint32_t i)
 	tj_dtype t = (tj_dtype)in->dtype;
 	int64_t coef = cg_lane_coef(c, in);
 	cg_str p = cg_fmt("%%p%u", i);
-	if (in->dyn != LO_NOREF && !(c->varies[in->dyn] && c->lanes > 1)) p = step_ptr(c, p, t, cg_use(c, in->dyn, false), in->dyn_stride);
+	if (in->dyn != LO_NOREF && !(c->varies[in->dyn] && c->lanes > 1))
+		p = step_ptr(c, p, t, cg_use(c, in->dyn, false), in->dyn_stride);
 	if (!c->rows && c->in_loop) p = step_ptr(c, p, t, c->r, x->rcoef);
 	return step_ptr(c, p, t, c->at, coef);
 }
 
-static bool dyn_varies(const cg *c, const lo_ins *in) { return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1; }
+static bool dyn_varies(const cg *c, const lo_ins *in)
+{
+	return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1;
+}
 
 /* Vector of addresses: lane l at p + l * coef + dyn[l] * dyn_stride. */
 static cg_str addresses(cg *c, uint32_t i, bool store)
@@ -90,7 +99,8 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	bool small = coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
 	const char *it = small ? "i32" : "i64";
 	if (dyn_varies(c, in)) {
-		rt_putf(c->out, "  %s = mul <%d x i64> %s, splat (i64 %lld)\n", off.s, n, cg_use(c, in->dyn, true).s, (long long)in->dyn_stride);
+		rt_putf(c->out, "  %s = mul <%d x i64> %s, splat (i64 %lld)\n", off.s, n, cg_use(c, in->dyn, true).s,
+				(long long)in->dyn_stride);
 		cg_str sum = cg_tmp(c);
 		rt_putf(c->out, "  %s = add <%d x i64> %s, ", sum.s, n, off.s);
 		off = sum;
@@ -102,7 +112,8 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 		rt_putf(c->out, "  %s = extractelement <%d x %s> %s, i64 0\n", first.s, n, it, off.s);
 		off = cg_select_mask(c, small ? TJ_I32 : TJ_I64, off, cg_splat(c, it, first, n));
 	}
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, <%d x %s> %s\n", ps.s, cg_mem_type((tj_dtype)in->dtype, 1).s, p.s, n, it, off.s);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, <%d x %s> %s\n", ps.s,
+			cg_mem_type((tj_dtype)in->dtype, 1).s, p.s, n, it, off.s);
 	return ps;
 }
 
@@ -114,14 +125,18 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 	cg_str type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
 	if (!c->tile[i] && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
 		cg_str ps = addresses(c, i, false);
-		rt_putf(c->out, "  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n",
-		        to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);
+		rt_putf(
+			c->out,
+			"  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n",
+			to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);
 		return;
 	}
 	cg_str p = address(c, i);
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
-	else rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", to.s, type.s,
-	             mangle.s, p.s, size, n, c->mask.s, type.s);
+	else
+		rt_putf(c->out,
+				"  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n",
+				to.s, type.s, mangle.s, p.s, size, n, c->mask.s, type.s);
 }
 
 void cg_load(cg *c, uint32_t i)
@@ -130,13 +145,17 @@ void cg_load(cg *c, uint32_t i)
 	tj_dtype t = (tj_dtype)in->dtype;
 	bool vec = c->varies[i] && c->lanes > 1;
 	int lanes = vec ? c->lanes : 1;
-	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), raw = t == TJ_BOOL ? cg_tmp(c) : name;
+	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""),
+		   raw = t == TJ_BOOL ? cg_tmp(c) : name;
 	if (vec) load_vector(c, i, raw);
 	else {
 		cg_str p = address(c, i);
-		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s, (int)tj_dtype_size(t));
+		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s,
+				(int)tj_dtype_size(t));
 	}
-	if (t == TJ_BOOL) rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", name.s, cg_mem_type(t, lanes).s, raw.s, cg_literal(TJ_U8, 0, lanes).s);
+	if (t == TJ_BOOL)
+		rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", name.s, cg_mem_type(t, lanes).s, raw.s,
+				cg_literal(TJ_U8, 0, lanes).s);
 	cg_def(c, i, name, vec);
 }
 
@@ -153,17 +172,20 @@ void cg_store(cg *c, uint32_t i)
 	const lo_ins *in = &c->k->ins.v[i];
 	tj_dtype t = (tj_dtype)in->dtype;
 	int n = c->lanes, size = (int)tj_dtype_size(t);
-	cg_str v = to_memory(c, t, n, cg_use(c, in->src[0], n > 1)), type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
+	cg_str v = to_memory(c, t, n, cg_use(c, in->src[0], n > 1)), type = cg_mem_type(t, n),
+		   mangle = cg_mem_mangle(t, n);
 	if (n > 1 && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
 		cg_str ps = addresses(c, i, true);
-		rt_putf(c->out, "  call void @llvm.masked.scatter.%s.v%dp0(%s %s, <%d x ptr> %s, i32 %d, <%d x i1> %s)\n", mangle.s, n, type.s, v.s,
-		        n, ps.s, size, n, c->masked ? c->mask.s : "splat (i1 true)");
+		rt_putf(c->out,
+				"  call void @llvm.masked.scatter.%s.v%dp0(%s %s, <%d x ptr> %s, i32 %d, <%d x i1> %s)\n",
+				mangle.s, n, type.s, v.s, n, ps.s, size, n, c->masked ? c->mask.s : "splat (i1 true)");
 		return;
 	}
 	cg_str p = address(c, i);
 	if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
-	else rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", mangle.s, type.s, v.s, p.s, size, n,
-	             c->mask.s);
+	else
+		rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n",
+				mangle.s, type.s, v.s, p.s, size, n, c->mask.s);
 }
 
 void cg_fault(cg *c, uint32_t i)

@@ -31,7 +31,8 @@ static void hold(plan_code *p, cg_object *o)
 static int equal_before(const cg_unit *u, int k)
 {
 	for (int i = 0; i < k; i++)
-		if (u[i].same < 0 && u[i].key.n == u[k].key.n && !memcmp(u[i].key.text, u[k].key.text, u[k].key.n)) return i;
+		if (u[i].same < 0 && u[i].key.n == u[k].key.n && !memcmp(u[i].key.text, u[k].key.text, u[k].key.n))
+			return i;
 	return -1;
 }
 
@@ -89,7 +90,8 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	plan_code *p = rt_calloc(sizeof *p + (n + CG_PARTS) * sizeof *p->object);
 	job->code = NULL;
 	job->text = NULL;
-	tj_status st = u && p ? compile_units(job, u, cg_width(), p, err) : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	tj_status st = u && p ? compile_units(job, u, cg_width(), p, err)
+						  : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);
 	if (p) p->code = (rt_code){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
@@ -99,7 +101,9 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	return st;
 }
 
-static const lo_backend backend = { .name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width };
+static const lo_backend backend = {
+	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width
+};
 
 TJ_API const lo_backend *tj_llvm_backend(void);
 const lo_backend *tj_llvm_backend(void) { return &backend; }

@@ -27,7 +27,8 @@ typedef struct part {
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits)
 {
 	rt_putf(out, "; %s: %d kernels, %d-bit vectors\n", job->name ? job->name : "plan", job->nkernel, bits);
-	rt_putf(out, "target datalayout = \"%s\"\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n", cg_layout(t));
+	rt_putf(out, "target datalayout = \"%s\"\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
+			cg_layout(t));
 }
 
 void cg_put_foot(rt_text *out, int bits)

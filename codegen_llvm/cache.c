@@ -31,7 +31,9 @@ cg_object *cg_find(cg_key key, rt_kernel_fn **fn)
 	cg_object *o = NULL;
 	pthread_mutex_lock(&lock);
 	for (entry *e = bucket[hash % BUCKETS]; e && !o; e = e->next) {
-		if (e->hash != hash || e->key.bits != key.bits || e->key.n != key.n || memcmp(e->text, key.text, key.n) != 0) continue;
+		if (e->hash != hash || e->key.bits != key.bits || e->key.n != key.n ||
+			memcmp(e->text, key.text, key.n) != 0)
+			continue;
 		o = e->object;
 		o->refs++;
 		*fn = e->fn;

@@ -3,7 +3,8 @@
 
 #include <elf.h>
 
-static const char *undefined(const unsigned char *base, size_t bytes, const Elf64_Shdr *table, const Elf64_Shdr *names)
+static const char *undefined(const unsigned char *base, size_t bytes, const Elf64_Shdr *table,
+							 const Elf64_Shdr *names)
 {
 	size_t n = table->sh_size / sizeof(Elf64_Sym);
 	if (table->sh_offset > bytes || table->sh_size > bytes - table->sh_offset) return "?";
@@ -23,7 +24,9 @@ const char *cg_imports(const void *object, size_t bytes)
 	Elf64_Ehdr h;
 	if (bytes < sizeof h) return "?";
 	memcpy(&h, base, sizeof h);
-	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_shentsize != sizeof(Elf64_Shdr)) return "?";
+	if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
+		h.e_shentsize != sizeof(Elf64_Shdr))
+		return "?";
 	if (h.e_shoff > bytes || (size_t)h.e_shnum * sizeof(Elf64_Shdr) > bytes - h.e_shoff) return "?";
 	for (size_t i = 0; i < h.e_shnum; i++) {
 		Elf64_Shdr s, names;

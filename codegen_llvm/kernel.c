@@ -13,11 +13,14 @@ static tj_status choose(cg *c)
 	bool row = false, column = false;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		if (in->op != LO_REDUCE || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) continue;
+		if (in->op != LO_REDUCE || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN ||
+			!rt_is_float((tj_dtype)in->dtype))
+			continue;
 		row |= in->tree == LO_TREE_ROW;
 		column |= in->tree == LO_TREE_COLUMN;
 	}
-	if (row && column) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
+	if (row && column)
+		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
 	c->rows = k->reduces && (row || (k->vec_r && !column));
 	c->block = k->vec_r ? 1 : k->block;
 	return TJ_OK;
@@ -45,13 +48,17 @@ static void put_block(const cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 		cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%u"));
 		return;
 	}
-	rt_putf(t, "  %%part = urem i64 %%u, %lld\n  %%above = udiv i64 %%u, %lld\n", (long long)blocks, (long long)blocks);
+	rt_putf(t, "  %%part = urem i64 %%u, %lld\n  %%above = udiv i64 %%u, %lld\n", (long long)blocks,
+			(long long)blocks);
 	cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%above"));
-	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block, (long long)c->block);
+	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block,
+			(long long)c->block);
 	*lo = cg_fmt("%%lo");
 	*hi = cg_fmt("%%reach");
 	if (last % c->block == 0) return;
-	rt_putf(t, "  %%inside = icmp slt i64 %%reach, %lld\n  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n", (long long)last, (long long)last);
+	rt_putf(t,
+			"  %%inside = icmp slt i64 %%reach, %lld\n  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n",
+			(long long)last, (long long)last);
 	*hi = cg_fmt("%%hi");
 }
 
@@ -64,7 +71,9 @@ static void sections(cg *c)
 static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 {
 	cg_str from = c->block_label;
-	if (guard) rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%vector, label %%vectors\n", lo.s, stop.s);
+	if (guard)
+		rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%vector, label %%vectors\n",
+				lo.s, stop.s);
 	else rt_puts(c->out, "  br label %vector\n");
 	cg_label(c, cg_fmt("vector"));
 	rt_putf(c->out, "  %%v = phi i64 [ %s, %%%s ], [ %%v.next, %%step ]\n", lo.s, from.s);
@@ -72,7 +81,8 @@ static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 	c->copy = "";
 	sections(c);
 	cg_jump(c, cg_fmt("step"));
-	rt_putf(c->out, "  %%v.next = add i64 %%v, %d\n  %%v.more = icmp slt i64 %%v.next, %s\n", c->lanes, stop.s);
+	rt_putf(c->out, "  %%v.next = add i64 %%v, %d\n  %%v.more = icmp slt i64 %%v.next, %s\n", c->lanes,
+			stop.s);
 	rt_puts(c->out, "  br i1 %v.more, label %vector, label %vectors\n");
 	cg_label(c, cg_fmt("vectors"));
 }
@@ -81,10 +91,12 @@ static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
 {
 	const char *type = c->lanes <= 16 ? "i32" : "i16";
 	if (guard) {
-		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n", stop.s, hi.s);
+		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n",
+				stop.s, hi.s);
 		cg_label(c, cg_fmt("tail"));
 	}
-	rt_putf(c->out, "  %%count = sub i64 %s, %s\n  %%count.n = trunc i64 %%count to %s\n", hi.s, stop.s, type);
+	rt_putf(c->out, "  %%count = sub i64 %s, %s\n  %%count.n = trunc i64 %%count to %s\n", hi.s, stop.s,
+			type);
 	cg_str all = cg_splat(c, type, cg_fmt("%%count.n"), c->lanes);
 	rt_putf(c->out, "  %%mask = icmp ult <%d x %s> ", c->lanes, type);
 	cg_iota(c->out, type, 1, c->lanes);
@@ -102,7 +114,9 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 {
 	cg_str stop = s.main ? hi : lo;
 	if (s.tail && s.main) {
-		rt_putf(c->out, "  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n", hi.s, lo.s, -(long long)c->lanes, lo.s);
+		rt_putf(c->out,
+				"  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n",
+				hi.s, lo.s, -(long long)c->lanes, lo.s);
 		stop = cg_fmt("%%stop");
 	}
 	if (s.main) main_loop(c, lo, stop, s.guard_main);
@@ -115,7 +129,9 @@ static void along_d(cg *c)
 	rt_text head = { 0 };
 	cg_str lo, hi;
 	put_block(c, &head, &lo, &hi);
-	cg_span s = { .main = c->block >= n && last >= n, .tail = c->block % n || last % n, .guard_main = rest && rest < n };
+	cg_span s = { .main = c->block >= n && last >= n,
+				  .tail = c->block % n || last % n,
+				  .guard_main = rest && rest < n };
 	s.guard_tail = s.main && (c->block < last || last % n == 0);
 	cg_unit_bases(c);
 	cg_vectors(c, lo, hi, s);
@@ -143,7 +159,8 @@ static void along_r(cg *c)
 	sections(c);
 	if (c->block > 1) {
 		cg_jump(c, cg_fmt("step"));
-		rt_putf(c->out, "  %%d.next = add i64 %%d%d, 1\n  %%d.more = icmp slt i64 %%d.next, %s\n", last, hi.s);
+		rt_putf(c->out, "  %%d.next = add i64 %%d%d, 1\n  %%d.more = icmp slt i64 %%d.next, %s\n", last,
+				hi.s);
 		rt_puts(c->out, "  br i1 %d.more, label %position, label %positions\n");
 		cg_label(c, cg_fmt("positions"));
 	}
@@ -206,7 +223,8 @@ static tj_status function(cg *c, rt_text *out)
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else along_d(c);
 	assemble(c, out);
-	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || out->oom) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || out->oom)
+		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }
 

@@ -67,7 +67,9 @@ int cg_section_lanes(const cg *c, const lo_section *s)
 }
 
 /* ---- chains ---- */
-typedef struct chain { int work, depth, live; } chain; /* vector instructions, the longest path, values alive at once */
+typedef struct chain {
+	int work, depth, live;
+} chain; /* vector instructions, the longest path, values alive at once */
 
 /* Straight bodies only. last: by instruction, its last user. */
 static chain measure(const cg *c, int *depth, uint32_t *last)
@@ -106,7 +108,9 @@ static int side_by_side(const cg *c)
 	if (depth && last) {
 		chain x = measure(c, depth, last);
 		bool chained = x.work >= LONG && 4 * x.work <= 5 * x.depth;
-		while (chained && factor < MOST && 2 * factor * x.live <= REGISTERS && 2 * factor * x.work <= MOST_WORK) factor *= 2;
+		while (chained && factor < MOST && 2 * factor * x.live <= REGISTERS &&
+			   2 * factor * x.work <= MOST_WORK)
+			factor *= 2;
 	}
 	rt_free(depth);
 	rt_free(last);

@@ -30,17 +30,22 @@ cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other)
 	if (!c->masked || c->lanes == 1) return value;
 	cg_str name = cg_tmp(c);
 	cg_str type = cg_type(t, c->lanes);
-	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", name.s, c->lanes, c->mask.s, type.s, value.s, type.s, other.s);
+	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", name.s, c->lanes, c->mask.s, type.s,
+			value.s, type.s, other.s);
 	return name;
 }
 
-static tj_dtype src_type(const cg *c, const lo_ins *in, int k) { return (tj_dtype)c->k->ins.v[in->src[k]].dtype; }
+static tj_dtype src_type(const cg *c, const lo_ins *in, int k)
+{
+	return (tj_dtype)c->k->ins.v[in->src[k]].dtype;
+}
 
 /* Absent lanes may hold any divisor; zero would trap. */
 static void guard_divisor(cg *c, const lo_ins *in, bool vec, cg_str *divisor)
 {
 	if ((in->op == LO_DIV || in->op == LO_REM) && vec && !rt_is_float((tj_dtype)in->dtype))
-		*divisor = cg_select_mask(c, (tj_dtype)in->dtype, *divisor, cg_literal((tj_dtype)in->dtype, 1, c->lanes));
+		*divisor =
+			cg_select_mask(c, (tj_dtype)in->dtype, *divisor, cg_literal((tj_dtype)in->dtype, 1, c->lanes));
 }
 
 static const char *int_convert(tj_dtype from, tj_dtype to)
@@ -77,7 +82,8 @@ static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, c
 static void select_(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 {
 	cg_str type = cg_type(t, lanes);
-	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", name.s, cg_type(TJ_BOOL, lanes).s, src[0].s, type.s, src[1].s, type.s, src[2].s);
+	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", name.s, cg_type(TJ_BOOL, lanes).s, src[0].s,
+			type.s, src[1].s, type.s, src[2].s);
 }
 
 static void prim(cg *c, uint32_t i)
@@ -92,7 +98,8 @@ static void prim(cg *c, uint32_t i)
 	case LO_SELECT: select_(c, name, t, lanes, src); break;
 	case LO_CONVERT: convert(c, name, from, t, lanes, src[0]); break;
 	case LO_BITCAST:
-		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s, cg_type(t, lanes).s);
+		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
+				cg_type(t, lanes).s);
 		break;
 	default:
 		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);

@@ -36,14 +36,21 @@ static int64_t neutral(lo_red red, tj_dtype t)
 	return 0;
 }
 
-cg_str cg_identity(const cg_acc *a, int lanes) { return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes); }
+cg_str cg_identity(const cg_acc *a, int lanes)
+{
+	return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes);
+}
 
 /* a > b (a < b) as an i1 vector. */
 static cg_str beyond(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c);
-	bool up = acc->red == LO_RED_MAX || acc->red == LO_RED_ARGMAX, u = !rt_is_float(acc->dtype) && !rt_is_signed(acc->dtype);
-	const char *op = rt_is_float(acc->dtype) ? (up ? "fcmp ogt" : "fcmp olt") : u ? (up ? "icmp ugt" : "icmp ult") : up ? "icmp sgt" : "icmp slt";
+	bool up = acc->red == LO_RED_MAX || acc->red == LO_RED_ARGMAX,
+		 u = !rt_is_float(acc->dtype) && !rt_is_signed(acc->dtype);
+	const char *op = rt_is_float(acc->dtype) ? (up ? "fcmp ogt" : "fcmp olt")
+					 : u                     ? (up ? "icmp ugt" : "icmp ult")
+					 : up                    ? "icmp sgt"
+											 : "icmp slt";
 	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, op, cg_type(acc->dtype, n).s, a.s, b.s);
 	return r;
 }
@@ -51,7 +58,8 @@ static cg_str beyond(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 static cg_str pick(cg *c, tj_dtype t, int n, cg_str cond, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c), type = cg_type(t, n);
-	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", r.s, cg_type(TJ_BOOL, n).s, cond.s, type.s, a.s, type.s, b.s);
+	rt_putf(c->out, "  %s = select %s %s, %s %s, %s %s\n", r.s, cg_type(TJ_BOOL, n).s, cond.s, type.s, a.s,
+			type.s, b.s);
 	return r;
 }
 
@@ -189,7 +197,8 @@ static void update_memory(cg *c, cg_acc *a, cg_str x)
 {
 	cg_str slot = cg_tmp(c), p = cg_tmp(c);
 	rt_putf(c->out, "  %s = and i64 %s, %d\n", slot.s, c->at.s, a->lanes - 1);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->state.s, slot.s);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->state.s,
+			slot.s);
 	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
 }
 
@@ -215,7 +224,8 @@ void cg_acc_load(cg *c, cg_acc *a)
 static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 {
 	cg_str p = cg_tmp(c);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, a->lanes).s, a->stack.s, level.s);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, a->lanes).s,
+			a->stack.s, level.s);
 	return p;
 }
 
@@ -223,20 +233,24 @@ static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 {
 	unsigned id = ++c->tmp;
-	cg_str type = cg_type(a->dtype, a->lanes), from = c->block_label, head = cg_fmt("carry%u", id), up = cg_fmt("up%u", id);
-	cg_str t = cg_tmp(c), level = cg_tmp(c), v = cg_tmp(c), t1 = cg_tmp(c), level1 = cg_tmp(c), odd = cg_tmp(c);
+	cg_str type = cg_type(a->dtype, a->lanes), from = c->block_label, head = cg_fmt("carry%u", id),
+		   up = cg_fmt("up%u", id);
+	cg_str t = cg_tmp(c), level = cg_tmp(c), v = cg_tmp(c), t1 = cg_tmp(c), level1 = cg_tmp(c),
+		   odd = cg_tmp(c);
 	rt_text *text = c->out, inner = { 0 };
 	c->out = &inner;
 	cg_label(c, up);
 	cg_str sum = combine(c, a, a->lanes, load(c, a->dtype, a->lanes, block_ptr(c, a, level)), v);
-	rt_putf(&inner, "  %s = lshr i64 %s, 1\n  %s = add i64 %s, 1\n  br label %%%s\n", t1.s, t.s, level1.s, level.s, head.s);
+	rt_putf(&inner, "  %s = lshr i64 %s, 1\n  %s = add i64 %s, 1\n  br label %%%s\n", t1.s, t.s, level1.s,
+			level.s, head.s);
 	c->out = text;
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	rt_putf(text, "  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", t.s, number.s, from.s, t1.s, up.s);
 	rt_putf(text, "  %s = phi i64 [ 0, %%%s ], [ %s, %%%s ]\n", level.s, from.s, level1.s, up.s);
 	rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", v.s, type.s, value.s, from.s, sum.s, up.s);
-	rt_putf(text, "  %s = trunc i64 %s to i1\n  br i1 %s, label %%%s, label %%rest%u\n", odd.s, t.s, odd.s, up.s, id);
+	rt_putf(text, "  %s = trunc i64 %s to i1\n  br i1 %s, label %%%s, label %%rest%u\n", odd.s, t.s, odd.s,
+			up.s, id);
 	rt_puts(text, rt_str(&inner));
 	c->oom |= inner.oom;
 	rt_text_free(&inner);
@@ -306,7 +320,8 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(TJ_I64, n), j, i);
 		if (rt_is_float(a->dtype)) {
 			cg_str xn = simple(c, "fcmp uno", type, x, x), yn = simple(c, "fcmp uno", type, y, y);
-			better = simple(c, "or", mask, better, simple(c, "and", mask, yn, simple(c, "fcmp ord", type, x, x)));
+			better =
+				simple(c, "or", mask, better, simple(c, "and", mask, yn, simple(c, "fcmp ord", type, x, x)));
 			same = simple(c, "or", mask, simple(c, "fcmp oeq", type, x, y), simple(c, "and", mask, xn, yn));
 		} else same = simple(c, "icmp eq", type, x, y);
 		better = simple(c, "or", mask, better, simple(c, "and", mask, same, lower));

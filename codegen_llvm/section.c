@@ -35,7 +35,10 @@ static void outer(cg *c, uint32_t i)
 	bool masked = c->masked;
 	if (c->val[i].name.s[0]) return;
 	c->masked = false;
-	c->out = c->place[i] == CG_ENTRY ? &c->entry : c->place[i] == CG_UNIT ? &c->unit : c->in_loop ? &c->pre : now;
+	c->out = c->place[i] == CG_ENTRY  ? &c->entry
+			 : c->place[i] == CG_UNIT ? &c->unit
+			 : c->in_loop             ? &c->pre
+									  : now;
 	instruction(c, i);
 	c->out = now;
 	c->masked = masked;
@@ -61,7 +64,10 @@ static void put_phi(rt_text *t, cg_str name, cg_str type, cg_str a, cg_str from,
 	rt_putf(t, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", name.s, type.s, a.s, from.s, b.s, latch.s);
 }
 
-typedef struct carried { cg_str first, phi, next; cg_str *at, type; } carried; /* an accumulator's value through a loop */
+typedef struct carried {
+	cg_str first, phi, next;
+	cg_str *at, type;
+} carried; /* an accumulator's value through a loop */
 
 static void put_carried(cg *c, rt_text *t, const carried *v, int n, cg_str from, cg_str latch)
 {
@@ -100,11 +106,14 @@ static void loop(cg *c, const lo_section *s, cg_str start, cg_str stop, int64_t 
 	carried *v = rt_calloc((2 * c->acc.n + 1) * sizeof *v);
 	if (!v) { c->oom = true; return; }
 	unsigned id = ++c->tmp;
-	cg_str from = c->block_label, body = cg_fmt("loop%u", id), latch = cg_fmt("latch%u", id), done = cg_fmt("done%u", id);
+	cg_str from = c->block_label, body = cg_fmt("loop%u", id), latch = cg_fmt("latch%u", id),
+		   done = cg_fmt("done%u", id);
 	cg_str r = cg_fmt("%%r%u", id), next = cg_tmp(c), more = cg_tmp(c);
 	rt_text *text = c->out, inner = { 0 };
 	int n = collect(c, v);
-	if (guard) rt_putf(text, "  %%enter%u = icmp slt i64 %s, %s\n  br i1 %%enter%u, label %%%s, label %%%s\n", id, start.s, stop.s, id, body.s, done.s);
+	if (guard)
+		rt_putf(text, "  %%enter%u = icmp slt i64 %s, %s\n  br i1 %%enter%u, label %%%s, label %%%s\n", id,
+				start.s, stop.s, id, body.s, done.s);
 	else rt_putf(text, "  br label %%%s\n", body.s);
 	cg_label(c, body);
 	c->out = &inner;
@@ -116,7 +125,8 @@ static void loop(cg *c, const lo_section *s, cg_str start, cg_str stop, int64_t 
 	put_phi(text, r, cg_fmt("i64"), start, from, next, latch);
 	put_carried(c, text, v, n, from, latch);
 	rt_puts(text, rt_str(&inner));
-	rt_putf(text, "  %s = add i64 %s, %lld\n  %s = icmp slt i64 %s, %s\n", next.s, r.s, (long long)step, more.s, next.s, stop.s);
+	rt_putf(text, "  %s = add i64 %s, %lld\n  %s = icmp slt i64 %s, %s\n", next.s, r.s, (long long)step,
+			more.s, next.s, stop.s);
 	rt_putf(text, "  br i1 %s, label %%%s, label %%%s\n", more.s, body.s, done.s);
 	cg_label(c, done);
 	if (guard) merge(c, v, n, from, latch);
@@ -160,7 +170,8 @@ static void last_tail(cg *c, const lo_section *s, cg_str chunk, int64_t nstep, i
 	cg_str from = c->block_label, last = cg_tmp(c);
 	int n = collect(c, v);
 	for (int i = 0; i < n; i++) *v[i].at = v[i].first;
-	rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n  br i1 %s, label %%tail%u, label %%whole%u\n", last.s, chunk.s, (long long)nstep - 1, last.s, id, id);
+	rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n  br i1 %s, label %%tail%u, label %%whole%u\n", last.s,
+			chunk.s, (long long)nstep - 1, last.s, id, id);
 	cg_label(c, cg_fmt("tail%u", id));
 	tail(c, s, main, c->k->red - main);
 	cg_str end = c->block_label;
@@ -170,7 +181,8 @@ static void last_tail(cg *c, const lo_section *s, cg_str chunk, int64_t nstep, i
 	rt_free(v);
 }
 
-static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, int64_t width, int64_t nstep, cg_str number)
+static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, int64_t width, int64_t nstep,
+				  cg_str number)
 {
 	cg_str start = cg_tmp(c), stop = cg_fmt("%lld", (long long)main);
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_load(c, &c->acc.v[i]);
@@ -194,14 +206,16 @@ static void many_chunks(cg *c, const lo_section *s, int64_t step, int64_t main)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < width) width = c->acc.v[i].chunk;
 	int64_t nstep = (c->k->red - 1) / width + 1;
 	unsigned id = ++c->tmp;
-	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label, head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id);
+	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
+		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id);
 	rt_text *text = c->out;
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	put_phi(text, number, cg_fmt("i64"), cg_fmt("0"), from, next, latch);
 	chunk(c, s, step, main, width, nstep, number);
 	cg_jump(c, latch);
-	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %lld\n", next.s, number.s, more.s, next.s, (long long)nstep);
+	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %lld\n", next.s, number.s, more.s, next.s,
+			(long long)nstep);
 	rt_putf(text, "  br i1 %s, label %%%s, label %%done%u\n", more.s, head.s, id);
 	cg_label(c, cg_fmt("done%u", id));
 }

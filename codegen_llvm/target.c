@@ -22,8 +22,8 @@ static bool ready;
 /* ---- the CPU ---- */
 static bool wide_cpu(void)
 {
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("avx512vl");
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+		   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 const char *cg_missing(void)
@@ -75,9 +75,12 @@ static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 	rt_text features = { 0 };
 	rt_puts(&features, host);
 	if (bits < 512) rt_puts(&features, ",-avx512f"); /* and all that stands on it */
-	if (LLVMGetTargetFromTriple(triple, &target, &message)) rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
+	if (LLVMGetTargetFromTriple(triple, &target, &message))
+		rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
 	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	else m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+	else
+		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), LLVMCodeGenLevelDefault,
+									LLVMRelocPIC, LLVMCodeModelSmall);
 	LLVMDisposeMessage(message);
 	LLVMDisposeMessage(cpu);
 	LLVMDisposeMessage(host);

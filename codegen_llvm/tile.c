@@ -10,15 +10,18 @@
  * are neighbours, row0..row1. */
 #include "codegen_llvm/cg.h"
 
-enum { FAR = 8, MAX_TILES = 2 }; /* elements between lanes from which on a tile pays; tiles lie on the stack, 32 or 64 KiB each */
+enum {
+	FAR = 8,
+	MAX_TILES = 2
+}; /* elements between lanes from which on a tile pays; tiles lie on the stack, 32 or 64 KiB each */
 
 static bool tiled_by(const cg *c, const lo_ins *in, int dim)
 {
 	const lo_index *x = &c->k->index.v[in->index];
 	int64_t step = x->coef[c->k->ndim - 1];
 	size_t size = tj_dtype_size((tj_dtype)in->dtype);
-	return in->op == LO_LOAD && in->dyn == LO_NOREF && c->k->buf.v[in->buf].role == LO_IN && (size == 4 || size == 8) && x->coef[dim] == 1 &&
-	       (step >= FAR || step <= -FAR);
+	return in->op == LO_LOAD && in->dyn == LO_NOREF && c->k->buf.v[in->buf].role == LO_IN &&
+		   (size == 4 || size == 8) && x->coef[dim] == 1 && (step >= FAR || step <= -FAR);
 }
 
 static int count(const cg *c, int dim)
@@ -43,7 +46,8 @@ bool cg_tiles(cg *c)
 		c->tile_dim = d;
 	}
 	for (uint32_t i = 0; most && i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_LOAD && number < MAX_TILES && tiled_by(c, &k->ins.v[i], c->tile_dim)) c->tile[i] = (uint8_t)++number;
+		if (k->ins.v[i].op == LO_LOAD && number < MAX_TILES && tiled_by(c, &k->ins.v[i], c->tile_dim))
+			c->tile[i] = (uint8_t)++number;
 	return number > 0;
 }
 
@@ -58,8 +62,10 @@ static void transpose(cg *c, tj_dtype t, int n, cg_str *v)
 			cg_str x = v[i], y = v[i | s];
 			for (int half = 0; half < 2; half++) {
 				cg_str r = v[half ? i | s : i] = cg_tmp(c);
-				rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s, y.s, n);
-				for (int l = 0; l < n; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", (l & s ? n + l - s : l) + (half ? s : 0));
+				rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s,
+						y.s, n);
+				for (int l = 0; l < n; l++)
+					rt_putf(c->out, "%si32 %d", l ? ", " : "", (l & s ? n + l - s : l) + (half ? s : 0));
 				rt_puts(c->out, ">\n");
 			}
 		}
@@ -71,7 +77,8 @@ static cg_str row_mask(cg *c, int n, cg_str from)
 	cg_str m[2], both = cg_tmp(c);
 	for (int i = 0; i < 2; i++) {
 		cg_str bound = cg_tmp(c), low = cg_tmp(c);
-		rt_putf(c->out, "  %s = sub i64 %%row%d, %s\n  %s = trunc i64 %s to i32\n", bound.s, i, from.s, low.s, bound.s);
+		rt_putf(c->out, "  %s = sub i64 %%row%d, %s\n  %s = trunc i64 %s to i32\n", bound.s, i, from.s, low.s,
+				bound.s);
 		cg_str all = cg_splat(c, "i32", low, n);
 		m[i] = cg_tmp(c);
 		rt_putf(c->out, "  %s = icmp %s <%d x i32> ", m[i].s, i ? "slt" : "sge", n);
@@ -89,7 +96,8 @@ static cg_str column_ptr(cg *c, const char *elem, cg_str base, cg_str column, in
 	rt_putf(c->out, "  %s = add i64 %s, %d\n", at.s, column.s, i);
 	if (!whole) {
 		cg_str in = cg_tmp(c), min = cg_tmp(c);
-		rt_putf(c->out, "  %s = icmp slt i64 %s, %%columns\n  %s = select i1 %s, i64 %s, i64 %%column.last\n", in.s, at.s, min.s, in.s, at.s);
+		rt_putf(c->out, "  %s = icmp slt i64 %s, %%columns\n  %s = select i1 %s, i64 %s, i64 %%column.last\n",
+				in.s, at.s, min.s, in.s, at.s);
 		at = min;
 	}
 	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", off.s, at.s, (long long)step);
@@ -97,25 +105,32 @@ static cg_str column_ptr(cg *c, const char *elem, cg_str base, cg_str column, in
 	return p;
 }
 
-static void fill_block(cg *c, const lo_ins *in, int number, int n, cg_str base, cg_str rows, cg_str column, bool whole)
+static void fill_block(cg *c, const lo_ins *in, int number, int n, cg_str base, cg_str rows, cg_str column,
+					   bool whole)
 {
 	tj_dtype t = (tj_dtype)in->dtype;
-	cg_str type = cg_type(t, n), v[16], mask = row_mask(c, n, rows), first = cg_tmp(c), corner = cg_tmp(c), line = cg_tmp(c), tile = cg_tmp(c);
-	const char *elem = cg_type(t, 1).s[0] == 'f' ? "float" : cg_type(t, 1).s[0] == 'd' ? "double" : tj_dtype_name(t);
+	cg_str type = cg_type(t, n), v[16], mask = row_mask(c, n, rows), first = cg_tmp(c), corner = cg_tmp(c),
+		   line = cg_tmp(c), tile = cg_tmp(c);
+	const char *elem = cg_type(t, 1).s[0] == 'f'   ? "float"
+					   : cg_type(t, 1).s[0] == 'd' ? "double"
+												   : tj_dtype_name(t);
 	int64_t step = c->k->index.v[in->index].coef[c->k->ndim - 1];
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", first.s, elem, base.s, rows.s);
 	for (int i = 0; i < n; i++) {
 		cg_str p = column_ptr(c, elem, first, column, i, step, whole);
 		v[i] = cg_tmp(c);
-		rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", v[i].s, type.s,
-		        cg_mangle(t, n).s, p.s, (int)tj_dtype_size(t), n, mask.s, type.s);
+		rt_putf(c->out,
+				"  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n",
+				v[i].s, type.s, cg_mangle(t, n).s, p.s, (int)tj_dtype_size(t), n, mask.s, type.s);
 	}
 	transpose(c, t, n, v);
-	rt_putf(c->out, "  %s = sub i64 %s, %%first\n  %s = mul i64 %s, %d\n", corner.s, column.s, line.s, rows.s, CG_TILE_COLS);
+	rt_putf(c->out, "  %s = sub i64 %s, %%first\n  %s = mul i64 %s, %d\n", corner.s, column.s, line.s, rows.s,
+			CG_TILE_COLS);
 	rt_putf(c->out, "  %s = add i64 %s, %s\n", tile.s, corner.s, line.s);
 	for (int i = 0; i < n; i++) {
 		cg_str at = cg_tmp(c), p = cg_tmp(c);
-		rt_putf(c->out, "  %s = add i64 %s, %d\n  %s = getelementptr %s, ptr %%tile%d, i64 %s\n", at.s, tile.s, i * CG_TILE_COLS, p.s, elem, number, at.s);
+		rt_putf(c->out, "  %s = add i64 %s, %d\n  %s = getelementptr %s, ptr %%tile%d, i64 %s\n", at.s,
+				tile.s, i * CG_TILE_COLS, p.s, elem, number, at.s);
 		rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v[i].s, p.s, (int)tj_dtype_size(t));
 	}
 }
@@ -130,16 +145,22 @@ static void fill(cg *c, uint32_t i)
 	int64_t last = c->k->dim[c->k->ndim - 1];
 	bool whole = last % n == 0 && (c->block % n == 0 || c->block >= last);
 	cg_str column = cg_fmt("%%c%u", id), rows = cg_fmt("%%k%u", id), from = c->block_label;
-	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], CG_TILE_ROWS * CG_TILE_COLS, cg_type(t, 1).s);
+	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], CG_TILE_ROWS * CG_TILE_COLS,
+			cg_type(t, 1).s);
 	cg_label(c, (rt_putf(c->out, "  br label %%fill%u\n", id), cg_fmt("fill%u", id)));
-	rt_putf(c->out, "  %s = phi i64 [ %%first, %%%s ], [ %s.n, %%filled%u ]\n  %%from%u = and i64 %%row0, %d\n", column.s, from.s, column.s, id, id, -n);
+	rt_putf(c->out,
+			"  %s = phi i64 [ %%first, %%%s ], [ %s.n, %%filled%u ]\n  %%from%u = and i64 %%row0, %d\n",
+			column.s, from.s, column.s, id, id, -n);
 	cg_label(c, (rt_putf(c->out, "  br label %%block%u\n", id), cg_fmt("block%u", id)));
-	rt_putf(c->out, "  %s = phi i64 [ %%from%u, %%fill%u ], [ %s.n, %%block%u ]\n", rows.s, id, id, rows.s, id);
+	rt_putf(c->out, "  %s = phi i64 [ %%from%u, %%fill%u ], [ %s.n, %%block%u ]\n", rows.s, id, id, rows.s,
+			id);
 	fill_block(c, in, c->tile[i], n, cg_fmt("%%base%u", i), rows, column, whole);
-	rt_putf(c->out, "  %s.n = add i64 %s, %d\n  %s.m = icmp slt i64 %s.n, %%row1\n", rows.s, rows.s, n, rows.s, rows.s);
+	rt_putf(c->out, "  %s.n = add i64 %s, %d\n  %s.m = icmp slt i64 %s.n, %%row1\n", rows.s, rows.s, n,
+			rows.s, rows.s);
 	rt_putf(c->out, "  br i1 %s.m, label %%block%u, label %%filled%u\n", rows.s, id, id);
 	cg_label(c, cg_fmt("filled%u", id));
-	rt_putf(c->out, "  %s.n = add i64 %s, %d\n  %s.m = icmp slt i64 %s.n, %%columns\n", column.s, column.s, n, column.s, column.s);
+	rt_putf(c->out, "  %s.n = add i64 %s, %d\n  %s.m = icmp slt i64 %s.n, %%columns\n", column.s, column.s, n,
+			column.s, column.s);
 	rt_putf(c->out, "  br i1 %s.m, label %%fill%u, label %%full%u\n", column.s, id, id);
 	cg_label(c, cg_fmt("full%u", id));
 }
@@ -154,10 +175,12 @@ static void put_base(cg *c, uint32_t i)
 	for (int d = 0; d < c->k->ndim - 1; d++) {
 		if (d == c->tile_dim || !x->coef[d]) continue;
 		cg_str term = cg_tmp(c), sum = cg_tmp(c);
-		rt_putf(c->out, "  %s = mul i64 %%d%d, %lld\n  %s = add i64 %s, %s\n", term.s, d, (long long)x->coef[d], sum.s, at.s, term.s);
+		rt_putf(c->out, "  %s = mul i64 %%d%d, %lld\n  %s = add i64 %s, %s\n", term.s, d,
+				(long long)x->coef[d], sum.s, at.s, term.s);
 		at = sum;
 	}
-	rt_putf(c->out, "  %%base%u = getelementptr %s, ptr %%b%u, i64 %s\n", i, cg_type((tj_dtype)in->dtype, 1).s, in->buf, at.s);
+	rt_putf(c->out, "  %%base%u = getelementptr %s, ptr %%b%u, i64 %s\n", i,
+			cg_type((tj_dtype)in->dtype, 1).s, in->buf, at.s);
 }
 
 /* ---- the loops ---- */
@@ -165,44 +188,71 @@ static void put_base(cg *c, uint32_t i)
 static void put_group(cg *c, int64_t inside)
 {
 	long long rows = (long long)c->k->dim[c->tile_dim], in = (long long)inside;
-	rt_putf(c->out, "  %%line = udiv i64 %%u, %lld\n  %%outer = udiv i64 %%line, %lld\n  %%row = urem i64 %%line, %lld\n", in, rows, rows);
-	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -CG_TILE_ROWS, CG_TILE_ROWS - 1);
-	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %lld\n", in);
-	rt_putf(c->out, "  %%rows.left = sub i64 %lld, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows, CG_TILE_ROWS);
-	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %lld\n", CG_TILE_ROWS, in);
-	rt_puts(c->out, "  %group.end = add i64 %group, %units\n  %e.less = icmp slt i64 %group.end, %end\n  %e = select i1 %e.less, i64 %group.end, i64 %end\n");
-	rt_putf(c->out, "  %%u.in = sub i64 %%u, %%group\n  %%e.in = sub i64 %%e, %%group\n  %%u.up = add i64 %%u.in, %lld\n  %%e.up = add i64 %%e.in, %lld\n",
-	        in - 1, in - 1);
+	rt_putf(
+		c->out,
+		"  %%line = udiv i64 %%u, %lld\n  %%outer = udiv i64 %%line, %lld\n  %%row = urem i64 %%line, %lld\n",
+		in, rows, rows);
+	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -CG_TILE_ROWS,
+			CG_TILE_ROWS - 1);
+	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %lld\n",
+			in);
+	rt_putf(c->out,
+			"  %%rows.left = sub i64 %lld, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows,
+			CG_TILE_ROWS);
+	rt_putf(c->out,
+			"  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %lld\n",
+			CG_TILE_ROWS, in);
+	rt_puts(
+		c->out,
+		"  %group.end = add i64 %group, %units\n  %e.less = icmp slt i64 %group.end, %end\n  %e = select i1 %e.less, i64 %group.end, i64 %end\n");
+	rt_putf(
+		c->out,
+		"  %%u.in = sub i64 %%u, %%group\n  %%e.in = sub i64 %%e, %%group\n  %%u.up = add i64 %%u.in, %lld\n  %%e.up = add i64 %%e.in, %lld\n",
+		in - 1, in - 1);
 }
 
 static void put_rows(cg *c, int64_t inside)
 {
 	rt_puts(c->out, "  br label %rest\nrest:\n  %q = phi i64 [ 0, %unit ], [ %q.next, %rested ]\n");
-	rt_putf(c->out, "  %%u.q = sub i64 %%u.up, %%q\n  %%e.q = sub i64 %%e.up, %%q\n  %%row0 = udiv i64 %%u.q, %lld\n  %%row1 = udiv i64 %%e.q, %lld\n",
-	        (long long)inside, (long long)inside);
-	rt_puts(c->out, "  %q.some = icmp slt i64 %row0, %row1\n  br i1 %q.some, label %strip, label %rested\nstrip:\n");
+	rt_putf(
+		c->out,
+		"  %%u.q = sub i64 %%u.up, %%q\n  %%e.q = sub i64 %%e.up, %%q\n  %%row0 = udiv i64 %%u.q, %lld\n  %%row1 = udiv i64 %%e.q, %lld\n",
+		(long long)inside, (long long)inside);
+	rt_puts(c->out,
+			"  %q.some = icmp slt i64 %row0, %row1\n  br i1 %q.some, label %strip, label %rested\nstrip:\n");
 }
 
 static void put_strip(cg *c, int64_t blocks)
 {
 	long long last = (long long)c->k->dim[c->k->ndim - 1], block = (long long)c->block;
 	cg_put_dims(c, c->out, 0, c->tile_dim, cg_fmt("%%outer"));
-	rt_putf(c->out, "  %%part = urem i64 %%q, %lld\n  %%above = udiv i64 %%q, %lld\n", (long long)blocks, (long long)blocks);
+	rt_putf(c->out, "  %%part = urem i64 %%q, %lld\n  %%above = udiv i64 %%q, %lld\n", (long long)blocks,
+			(long long)blocks);
 	cg_put_dims(c, c->out, c->tile_dim + 1, c->k->ndim - 1, cg_fmt("%%above"));
-	rt_putf(c->out, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n  %%inside = icmp slt i64 %%reach, %lld\n", block, block, last);
+	rt_putf(
+		c->out,
+		"  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n  %%inside = icmp slt i64 %%reach, %lld\n",
+		block, block, last);
 	rt_putf(c->out, "  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n", last);
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
 		if (c->tile[i]) put_base(c, i);
 	rt_puts(c->out, "  br label %tile\ntile:\n  %first = phi i64 [ %lo, %strip ], [ %first.next, %tiled ]\n");
-	rt_putf(c->out, "  %%first.next = add i64 %%first, %d\n  %%whole.tile = icmp slt i64 %%first.next, %%hi\n", CG_TILE_COLS);
-	rt_puts(c->out, "  %columns = select i1 %whole.tile, i64 %first.next, i64 %hi\n  %column.last = sub i64 %columns, 1\n");
+	rt_putf(c->out,
+			"  %%first.next = add i64 %%first, %d\n  %%whole.tile = icmp slt i64 %%first.next, %%hi\n",
+			CG_TILE_COLS);
+	rt_puts(
+		c->out,
+		"  %columns = select i1 %whole.tile, i64 %first.next, i64 %hi\n  %column.last = sub i64 %columns, 1\n");
 	c->block_label = cg_fmt("tile");
 }
 
 static void put_row(cg *c)
 {
-	rt_putf(c->out, "  br label %%line.\nline.:\n  %%row.at = phi i64 [ %%row0, %%%s ], [ %%row.next, %%lined ]\n", c->block_label.s);
-	rt_putf(c->out, "  %%d%d = add i64 %%row.group, %%row.at\n  %%row.tile = mul i64 %%row.at, %d\n", c->tile_dim, CG_TILE_COLS);
+	rt_putf(c->out,
+			"  br label %%line.\nline.:\n  %%row.at = phi i64 [ %%row0, %%%s ], [ %%row.next, %%lined ]\n",
+			c->block_label.s);
+	rt_putf(c->out, "  %%d%d = add i64 %%row.group, %%row.at\n  %%row.tile = mul i64 %%row.at, %d\n",
+			c->tile_dim, CG_TILE_COLS);
 	c->block_label = cg_fmt("line.");
 	c->tile_row = cg_fmt("%%row.tile");
 	c->tile_lo = cg_fmt("%%first");
@@ -211,9 +261,12 @@ static void put_row(cg *c)
 static void end_loops(cg *c, int64_t inside)
 {
 	cg_jump(c, cg_fmt("lined"));
-	rt_puts(c->out, "  %row.next = add i64 %row.at, 1\n  %row.more = icmp slt i64 %row.next, %row1\n  br i1 %row.more, label %line., label %tiled\n");
+	rt_puts(
+		c->out,
+		"  %row.next = add i64 %row.at, 1\n  %row.more = icmp slt i64 %row.next, %row1\n  br i1 %row.more, label %line., label %tiled\n");
 	rt_puts(c->out, "tiled:\n  br i1 %whole.tile, label %tile, label %rested\n");
-	rt_putf(c->out, "rested:\n  %%q.next = add i64 %%q, 1\n  %%q.more = icmp slt i64 %%q.next, %lld\n", (long long)inside);
+	rt_putf(c->out, "rested:\n  %%q.next = add i64 %%q, 1\n  %%q.more = icmp slt i64 %%q.next, %lld\n",
+			(long long)inside);
 	rt_puts(c->out, "  br i1 %q.more, label %rest, label %rows.done\nrows.done:\n");
 	c->block_label = cg_fmt("rows.done");
 }
@@ -223,7 +276,10 @@ void cg_along_tiles(cg *c)
 	const lo_kernel *k = c->k;
 	int64_t last = k->dim[k->ndim - 1], n = c->lanes, blocks = (last - 1) / c->block + 1, inside = blocks;
 	rt_text row = { 0 }, *text = c->out;
-	cg_span s = { .main = last >= n && c->block >= n, .tail = last % n || (c->block < last && c->block % n), .guard_main = true, .guard_tail = true };
+	cg_span s = { .main = last >= n && c->block >= n,
+				  .tail = last % n || (c->block < last && c->block % n),
+				  .guard_main = true,
+				  .guard_tail = true };
 	for (int d = c->tile_dim + 1; d < k->ndim - 1; d++) inside *= k->dim[d];
 	c->next_unit = "%e, 0";
 	put_group(c, inside);
@@ -233,7 +289,8 @@ void cg_along_tiles(cg *c)
 		if (c->tile[i]) fill(c, i);
 	put_row(c);
 	cg_unit_bases(c);
-	c->out = &row; /* what is computed once for a row is known when the vectors are written, and comes before them */
+	c->out =
+		&row; /* what is computed once for a row is known when the vectors are written, and comes before them */
 	s.guard_tail = s.main;
 	cg_vectors(c, cg_fmt("%%first"), cg_fmt("%%columns"), s);
 	c->out = text;

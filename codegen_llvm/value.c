@@ -19,7 +19,10 @@ static cg_str ssa_type(tj_dtype t)
 	static const char *const real[] = { [RT_F] = "float", [RT_D] = "double" };
 	return rt_is_float(t) ? cg_fmt("%s", real[rt_dtype_class(t)]) : cg_fmt("i%d", rt_dtype_bits(t));
 }
-static cg_str short_type(tj_dtype t) { return rt_is_float(t) ? cg_fmt("f%zu", 8 * tj_dtype_size(t)) : ssa_type(t); }
+static cg_str short_type(tj_dtype t)
+{
+	return rt_is_float(t) ? cg_fmt("f%zu", 8 * tj_dtype_size(t)) : ssa_type(t);
+}
 static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
 
 cg_str cg_type(tj_dtype t, int lanes)
@@ -80,9 +83,10 @@ cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes)
 {
 	cg_str one = cg_tmp(c), all = cg_tmp(c);
 	if (lanes == 1) return scalar;
-	rt_putf(c->out, "  %s = insertelement <%d x %s> poison, %s %s, i64 0\n", one.s, lanes, type, type, scalar.s);
-	rt_putf(c->out, "  %s = shufflevector <%d x %s> %s, <%d x %s> poison, <%d x i32> zeroinitializer\n", all.s, lanes, type, one.s,
-	        lanes, type, lanes);
+	rt_putf(c->out, "  %s = insertelement <%d x %s> poison, %s %s, i64 0\n", one.s, lanes, type, type,
+			scalar.s);
+	rt_putf(c->out, "  %s = shufflevector <%d x %s> %s, <%d x %s> poison, <%d x i32> zeroinitializer\n",
+			all.s, lanes, type, one.s, lanes, type, lanes);
 	return all;
 }
 

@@ -103,13 +103,15 @@ static void put_head(const lo_kernel *k, rt_text *t)
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		const lo_buf *b = &k->buf.v[i];
 		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
-		if (b->role == LO_SCRATCH) rt_putf(t, " elems=%lld at=%lld", (long long)b->elems, (long long)b->scratch_offset);
+		if (b->role == LO_SCRATCH)
+			rt_putf(t, " elems=%lld at=%lld", (long long)b->elems, (long long)b->scratch_offset);
 		rt_puts(t, b->aligned ? " aligned\n" : "\n");
 	}
 	for (int i = 0; i < k->ndim; i++) rt_putf(t, "  dim %lld\n", (long long)k->dim[i]);
 	if (k->reduces) rt_putf(t, "  red %lld\n", (long long)k->red);
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
-		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "", k->fault_site.v[i] ? k->fault_site.v[i] : "");
+		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "",
+				k->fault_site.v[i] ? k->fault_site.v[i] : "");
 }
 
 void lo_print(const lo_kernel *k, rt_text *t)
@@ -156,7 +158,9 @@ static bool accept(parser *p, const char *s)
 {
 	size_t n = strlen(s);
 	blanks(p);
-	if (strncmp(p->at, s, n) != 0 || (n > 1 && isalpha((unsigned char)s[n - 1]) && isalnum((unsigned char)p->at[n]))) return false;
+	if (strncmp(p->at, s, n) != 0 ||
+		(n > 1 && isalpha((unsigned char)s[n - 1]) && isalnum((unsigned char)p->at[n])))
+		return false;
 	p->at += n;
 	blanks(p);
 	return true;
@@ -270,10 +274,13 @@ static bool parse_buf(parser *p)
 	int64_t n;
 	int role;
 	lo_buf b = { 0 };
-	if (!expect(p, "b") || !integer(p, &n) || !dtype(p, &b.dtype) || !word(p, role_name, 3, &role)) return false;
+	if (!expect(p, "b") || !integer(p, &n) || !dtype(p, &b.dtype) || !word(p, role_name, 3, &role))
+		return false;
 	if (n != p->k->buf.n) return fail(p, "buffers out of order");
 	b.role = (uint8_t)role;
-	if (role == LO_SCRATCH && (!expect(p, "elems=") || !integer(p, &b.elems) || !expect(p, "at=") || !integer(p, &b.scratch_offset))) return false;
+	if (role == LO_SCRATCH && (!expect(p, "elems=") || !integer(p, &b.elems) || !expect(p, "at=") ||
+							   !integer(p, &b.scratch_offset)))
+		return false;
 	b.aligned = accept(p, "aligned");
 	return (rt_push(&p->k->buf, b) || nomem(p)) && end_line(p);
 }
@@ -305,7 +312,8 @@ static bool parse_index(parser *p, lo_ins *in)
 		}
 	}
 	if (!expect(p, "]")) return false;
-	if (accept(p, "+") && (!ref(p, &in->dyn) || !expect(p, "*") || !integer(p, &in->dyn_stride))) return false;
+	if (accept(p, "+") && (!ref(p, &in->dyn) || !expect(p, "*") || !integer(p, &in->dyn_stride)))
+		return false;
 	in->index = p->k->index.n;
 	return rt_push(&p->k->index, x) || nomem(p);
 }
@@ -363,7 +371,9 @@ static bool parse_ins(parser *p)
 		in.nsrc = 1;
 		if (!integer(p, &in.imm)) return false;
 	} else {
-		if (!expect(p, "%") || !integer(p, &n) || !expect(p, "=") || !word(p, op_name, LO_OP_COUNT, &op) || !dtype(p, &in.dtype)) return false;
+		if (!expect(p, "%") || !integer(p, &n) || !expect(p, "=") || !word(p, op_name, LO_OP_COUNT, &op) ||
+			!dtype(p, &in.dtype))
+			return false;
 		if (n != p->k->ins.n) return fail(p, "values out of order");
 		in.op = (uint8_t)op;
 		if (!parse_detail(p, &in)) return false;

@@ -169,7 +169,10 @@ static void step(machine *m, uint32_t i)
 	case LO_SELECT: *out = a.i ? b : c; break;
 	case LO_BITCAST: *out = bitcast(a, t); break;
 	case LO_CONVERT: *out = convert(a, st, t); break;
-	default: *out = st == TJ_F32 ? float_op((lo_op)in->op, a, b, c) : st == TJ_F64 ? double_op((lo_op)in->op, a, b, c) : int_op((lo_op)in->op, st, a, b);
+	default:
+		*out = st == TJ_F32   ? float_op((lo_op)in->op, a, b, c)
+			   : st == TJ_F64 ? double_op((lo_op)in->op, a, b, c)
+							  : int_op((lo_op)in->op, st, a, b);
 	}
 }
 
@@ -208,8 +211,10 @@ static void reduce(machine *m, uint32_t i)
 	const int64_t *x = m->row[i];
 	value v = { 0 };
 	if (in->imm >= LO_RED_ARGMAX) v = extreme_at(m, in, t, x);
-	else if (t == TJ_F32) v.f = ir_tree_f(m->row[i], m->k->red, 1, ff[in->imm], 0, in->tree == LO_TREE_COLUMN);
-	else if (t == TJ_F64) v.d = ir_tree_d(m->row[i], m->k->red, 1, fd[in->imm], 0, in->tree == LO_TREE_COLUMN);
+	else if (t == TJ_F32)
+		v.f = ir_tree_f(m->row[i], m->k->red, 1, ff[in->imm], 0, in->tree == LO_TREE_COLUMN);
+	else if (t == TJ_F64)
+		v.d = ir_tree_d(m->row[i], m->k->red, 1, fd[in->imm], 0, in->tree == LO_TREE_COLUMN);
 	else {
 		v.i = x[0];
 		for (int64_t r = 1; r < m->k->red; r++)
@@ -239,7 +244,10 @@ static void interpret_at(machine *m)
 
 static void interpret(const lo_kernel *k, const rt_kargs *a)
 {
-	machine m = { .k = k, .a = a, .val = calloc(k->ins.n + 1, sizeof(value)), .row = calloc(k->ins.n + 1, sizeof(void *)) };
+	machine m = { .k = k,
+				  .a = a,
+				  .val = calloc(k->ins.n + 1, sizeof(value)),
+				  .row = calloc(k->ins.n + 1, sizeof(void *)) };
 	int64_t n = 1;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
 	for (uint32_t i = 0; i < k->ins.n; i++)
@@ -284,7 +292,8 @@ static uint64_t rnd(void)
 /* Numbers of all kinds; moderate ones when `mild`, so that sums stay finite and conversions in range. */
 static void fill(tj_dtype t, void *p, int64_t n, bool mild)
 {
-	static const double odd[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e-40, -1e-42, 3.4e38, -7, 0.5, 2147483648.0 };
+	static const double odd[] = { 0,     -0.0,   1,      -1, INFINITY, -INFINITY,   NAN,
+								  1e-40, -1e-42, 3.4e38, -7, 0.5,      2147483648.0 };
 	static const int64_t ints[] = { 0, 1, -1, 7, -7, 255, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
 	for (int64_t i = 0; i < n; i++) {
 		double x = (double)(int64_t)(rnd() >> 20) / (double)(1ull << 42) - 2;
@@ -306,8 +315,11 @@ static bool same(tj_dtype t, const void *a, const void *b, int64_t n)
 	for (int64_t i = 0; i < n; i++) {
 		value x = load_value(t, a, i), y = load_value(t, b, i);
 		bool nx = t == TJ_F32 ? x.f != x.f : x.d != x.d, ny = t == TJ_F32 ? y.f != y.f : y.d != y.d;
-		if (nx != ny || (!nx && memcmp((const char *)a + (size_t)i * tj_dtype_size(t), (const char *)b + (size_t)i * tj_dtype_size(t), tj_dtype_size(t)) != 0)) {
-			print_message("element %lld: %a (interpreter) and %a\n", (long long)i, t == TJ_F32 ? (double)x.f : x.d, t == TJ_F32 ? (double)y.f : y.d);
+		if (nx != ny ||
+			(!nx && memcmp((const char *)a + (size_t)i * tj_dtype_size(t),
+						   (const char *)b + (size_t)i * tj_dtype_size(t), tj_dtype_size(t)) != 0)) {
+			print_message("element %lld: %a (interpreter) and %a\n", (long long)i,
+						  t == TJ_F32 ? (double)x.f : x.d, t == TJ_F32 ? (double)y.f : y.d);
 			return false;
 		}
 	}
@@ -423,7 +435,8 @@ static void compare(env *e, const char *text, int bits)
 	run_pieces(e, fn, &a);
 	bool ok = (fault != 0) == (e->fault != 0);
 	for (uint32_t i = 0; i < e->k.buf.n; i++)
-		if (unaliased(&e->k.buf.v[i])) ok &= same((tj_dtype)e->k.buf.v[i].dtype, e->want[i].data, e->got[i].data, e->elems[i]);
+		if (unaliased(&e->k.buf.v[i]))
+			ok &= same((tj_dtype)e->k.buf.v[i].dtype, e->want[i].data, e->got[i].data, e->elems[i]);
 	if (!ok) {
 		print_message("%d bits differ:\n%s\n", bits, text);
 		fail();
@@ -482,19 +495,27 @@ static void each_primitive(void **state)
 		for (int t = TJ_U8; t < TJ_DTYPE_COUNT; t++) {
 			const prim *o = &prims[p];
 			const char *dt = tj_dtype_name((tj_dtype)t), *res = o->result[0] == 'B' ? "bool" : dt;
-			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"), div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM");
+			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"),
+				 div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM");
 			if (o->result[0] == 'O' || o->result[0] == 'L' || !(f ? o->floats : o->ints)) continue;
 			int n = sizes[(p + (size_t)t) % RT_COUNT(sizes)];
 			char second[96] = "";
-			if (shift) snprintf(second, sizeof second, "  %%3 = const %s %d\n      %%4 = and %s %%1 %%3\n", dt, bits_of((tj_dtype)t) - 1, dt);
-			else snprintf(second, sizeof second, "  %%3 = const %s 3\n      %%4 = %s %s %%1 %s\n", dt, f ? "add" : "or", dt, "%3");
+			if (shift)
+				snprintf(second, sizeof second, "  %%3 = const %s %d\n      %%4 = and %s %%1 %%3\n", dt,
+						 bits_of((tj_dtype)t) - 1, dt);
+			else
+				snprintf(second, sizeof second, "  %%3 = const %s 3\n      %%4 = %s %s %%1 %s\n", dt,
+						 f ? "add" : "or", dt, "%3");
 			char operands[32];
 			const char *two = shift || (div && !f) ? "%4" : "%1";
 			snprintf(operands, sizeof operands, "%%0 %s %s", o->nsrc > 1 ? two : "", o->nsrc > 2 ? "%2" : "");
-			check(textf("kernel k vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
-			            "  %%0 = load %s b0 [0 + 1*d0]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b2 [0 + 1*d0]\n%s"
-			            "  %%5 = %s %s %s\n  store b3 [0 + 1*d0] %%5\n", dt, dt, dt, res, n, dt, dt, dt, second, o->name, res, operands),
-			      div && !f, n, n, n, n);
+			check(
+				textf(
+					"kernel k vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
+					"  %%0 = load %s b0 [0 + 1*d0]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b2 [0 + 1*d0]\n%s"
+					"  %%5 = %s %s %s\n  store b3 [0 + 1*d0] %%5\n",
+					dt, dt, dt, res, n, dt, dt, dt, second, o->name, res, operands),
+				div && !f, n, n, n, n);
 		}
 }
 
@@ -504,12 +525,16 @@ static void each_conversion(void **state)
 	for (int from = 0; from < TJ_DTYPE_COUNT; from++)
 		for (int to = 0; to < TJ_DTYPE_COUNT; to++) {
 			const char *a = tj_dtype_name((tj_dtype)from), *b = tj_dtype_name((tj_dtype)to);
-			bool narrow = rt_is_float((tj_dtype)from) && !rt_is_float((tj_dtype)to) && to != TJ_BOOL, positive = narrow && to == TJ_U8;
+			bool narrow = rt_is_float((tj_dtype)from) && !rt_is_float((tj_dtype)to) && to != TJ_BOOL,
+				 positive = narrow && to == TJ_U8;
 			char abs[48] = "";
 			if (positive) snprintf(abs, sizeof abs, "  %%1 = abs %s %%0\n", a);
-			check(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 131\n point\n  %%0 = load %s b0 [0 + 1*d0]\n%s"
-			            "  %%%d = convert %s %%%d\n  store b1 [0 + 1*d0] %%%d\n", a, b, a, abs, positive + 1, b, positive, positive + 1),
-			      narrow, 131, 131);
+			check(
+				textf(
+					"kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 131\n point\n  %%0 = load %s b0 [0 + 1*d0]\n%s"
+					"  %%%d = convert %s %%%d\n  store b1 [0 + 1*d0] %%%d\n",
+					a, b, a, abs, positive + 1, b, positive, positive + 1),
+				narrow, 131, 131);
 		}
 }
 
@@ -517,10 +542,13 @@ static void tails(void **state)
 {
 	(void)state;
 	for (int n = 1; n <= 70; n++)
-		check_some(textf("kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 3\n dim %d\n point\n"
-		                 "  %%0 = load f32 b0 [0 + %d*d0 + 1*d1]\n  %%1 = load f32 b1 [0 + 1*d0]\n  %%2 = mul f32 %%0 %%1\n"
-		                 "  %%3 = num f64 0\n  %%4 = convert f32 %%3\n  %%5 = add f32 %%2 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%5\n", n, n, n),
-		           false, n % 5 ? 1 : 3, (const int64_t[]){ 3 * n, 3, 3 * n });
+		check_some(
+			textf(
+				"kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 3\n dim %d\n point\n"
+				"  %%0 = load f32 b0 [0 + %d*d0 + 1*d1]\n  %%1 = load f32 b1 [0 + 1*d0]\n  %%2 = mul f32 %%0 %%1\n"
+				"  %%3 = num f64 0\n  %%4 = convert f32 %%3\n  %%5 = add f32 %%2 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%5\n",
+				n, n, n),
+			false, n % 5 ? 1 : 3, (const int64_t[]){ 3 * n, 3, 3 * n });
 }
 
 static void layouts(void **state)
@@ -530,11 +558,21 @@ static void layouts(void **state)
 	(void)state;
 	for (size_t t = 0; t < RT_COUNT(types); t++)
 		for (size_t i = 0; i < RT_COUNT(coef); i++) {
-			int64_t n = 45, c = coef[i], offset = c < 0 ? -c * (n - 1) : 0, room = (c < 0 ? -c : c) * (n - 1) + 1;
-			check(textf("kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [%lld + %lld*d0]\n"
-			            "  store b1 [0 + 1*d0] %%0\n", types[t], types[t], types[t], (long long)offset, (long long)c), false, room, n);
-			if (c) check(textf("kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
-			            "  store b1 [%lld + %lld*d0] %%0\n", types[t], types[t], types[t], (long long)offset, (long long)c), false, n, room);
+			int64_t n = 45, c = coef[i], offset = c < 0 ? -c * (n - 1) : 0,
+					room = (c < 0 ? -c : c) * (n - 1) + 1;
+			check(
+				textf(
+					"kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [%lld + %lld*d0]\n"
+					"  store b1 [0 + 1*d0] %%0\n",
+					types[t], types[t], types[t], (long long)offset, (long long)c),
+				false, room, n);
+			if (c)
+				check(
+					textf(
+						"kernel k vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+						"  store b1 [%lld + %lld*d0] %%0\n",
+						types[t], types[t], types[t], (long long)offset, (long long)c),
+					false, n, room);
 		}
 }
 
@@ -543,24 +581,37 @@ static void gathers(void **state)
 	(void)state;
 	for (int n = 1; n < 40; n += 6) {
 		/* rows of a table: the index is one for all lanes */
-		check(textf("kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim 5\n dim %d\n point\n"
-		            "  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [0 + 1*d1] + %%0*%d\n  store b2 [0 + %d*d0 + 1*d1] %%1\n", n, n, n),
-		      true, 5, 91 * n, 5 * n);
+		check(
+			textf(
+				"kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim 5\n dim %d\n point\n"
+				"  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [0 + 1*d1] + %%0*%d\n  store b2 [0 + %d*d0 + 1*d1] %%1\n",
+				n, n, n),
+			true, 5, 91 * n, 5 * n);
 		/* an index for each lane, and stores to places given by one */
-		check(textf("kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n point\n"
-		            "  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [2] + %%0*3\n  store b2 [0 + 1*d0] %%1\n", n), true, n, 91 * 3, n);
-		check(textf("kernel k vec=d block=64\n buf b0 u8 in\n buf b1 i64 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
-		            "  %%1 = convert i64 %%0\n  %%2 = index i64 d0\n  store b1 [0] + %%1*1 %%2\n", n), true, n, 91);
+		check(
+			textf(
+				"kernel k vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n point\n"
+				"  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [2] + %%0*3\n  store b2 [0 + 1*d0] %%1\n",
+				n),
+			true, n, 91 * 3, n);
+		check(
+			textf(
+				"kernel k vec=d block=64\n buf b0 u8 in\n buf b1 i64 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+				"  %%1 = convert i64 %%0\n  %%2 = index i64 d0\n  store b1 [0] + %%1*1 %%2\n",
+				n),
+			true, n, 91);
 	}
 }
 
 static void indices(void **state)
 {
 	(void)state;
-	check("kernel k vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
-	      "  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
-	      "  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
-	      "  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n", false, 126, 126);
+	check(
+		"kernel k vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
+		"  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
+		"  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
+		"  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n",
+		false, 126, 126);
 }
 
 static void faults(void **state)
@@ -568,9 +619,16 @@ static void faults(void **state)
 	(void)state;
 	for (int n = 1; n < 50; n++)
 		for (int at = -1; at < 3; at++)
-			check_some(textf("kernel k vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
-			            "  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n", n,
-			            at < 0 ? 1000 : at == 0 ? n - 1 : at == 1 ? n : n / 2), false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
+			check_some(
+				textf(
+					"kernel k vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+					"  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n",
+					n,
+					at < 0    ? 1000
+					: at == 0 ? n - 1
+					: at == 1 ? n
+							  : n / 2),
+				false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
 }
 
 /* A long chain runs on several vectors side by side. */
@@ -581,9 +639,14 @@ static void chains(void **state)
 		char ops[2048];
 		size_t at = 0;
 		for (int i = 0; i < 25; i++)
-			at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = %s f32 %%%d %%0\n", i + 2, i % 2 ? "add" : "mul", i + 1);
-		check(textf("kernel k vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n point\n  %%0 = const f32 0x1.1p+0\n"
-		            "  %%1 = load f32 b0 [0 + 1*d0]\n%s  store b1 [0 + 1*d0] %%26\n", n, ops), false, n, n);
+			at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = %s f32 %%%d %%0\n", i + 2,
+								   i % 2 ? "add" : "mul", i + 1);
+		check(
+			textf(
+				"kernel k vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n point\n  %%0 = const f32 0x1.1p+0\n"
+				"  %%1 = load f32 b0 [0 + 1*d0]\n%s  store b1 [0 + 1*d0] %%26\n",
+				n, ops),
+			false, n, n);
 	}
 }
 
@@ -591,7 +654,8 @@ static void chains(void **state)
  * several units to a row. */
 static void tiles(void **state)
 {
-	static const int sizes[][2] = { { 8, 8 }, { 9, 70 }, { 32, 64 }, { 33, 65 }, { 100, 17 }, { 40, 200 }, { 65, 130 }, { 129, 65 }, { 260, 20 } };
+	static const int sizes[][2] = { { 8, 8 },    { 9, 70 },   { 32, 64 },  { 33, 65 }, { 100, 17 },
+									{ 40, 200 }, { 65, 130 }, { 129, 65 }, { 260, 20 } };
 	static const char *const types[] = { "i32", "i64", "f32", "f64" };
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(sizes); i++)
@@ -599,14 +663,19 @@ static void tiles(void **state)
 			int n = sizes[i][0], m = sizes[i][1];
 			const char *dt = types[t];
 			for (int block = 64; block <= 256; block *= 4)
-				check(textf("kernel k vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n point\n"
-				            "  %%0 = load %s b0 [0 + 1*d0 + %d*d1]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b0 [%d + 1*d0 + -%d*d1]\n"
-				            "  %%3 = sub %s %%0 %%1\n  %%4 = add %s %%3 %%2\n  store b2 [0 + %d*d0 + 1*d1] %%4\n",
-				            block, dt, dt, dt, n, m, dt, n, dt, dt, n * (m - 1), n, dt, dt, m),
-				      false, (int64_t)n * m, n, (int64_t)n * m);
-			check(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n dim 3\n dim %d\n point\n"
-			            "  %%0 = load %s b0 [0 + %d*d0 + 1*d1 + %d*d2 + %d*d3]\n  store b1 [0 + %d*d0 + %d*d1 + %d*d2 + 1*d3] %%0\n",
-			            dt, dt, n, m, dt, 3 * n * m, n * m, n, 3 * n * m, 3 * m, m), false, 6ll * n * m, 6ll * n * m);
+				check(
+					textf(
+						"kernel k vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n point\n"
+						"  %%0 = load %s b0 [0 + 1*d0 + %d*d1]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b0 [%d + 1*d0 + -%d*d1]\n"
+						"  %%3 = sub %s %%0 %%1\n  %%4 = add %s %%3 %%2\n  store b2 [0 + %d*d0 + 1*d1] %%4\n",
+						block, dt, dt, dt, n, m, dt, n, dt, dt, n * (m - 1), n, dt, dt, m),
+					false, (int64_t)n * m, n, (int64_t)n * m);
+			check(
+				textf(
+					"kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n dim 3\n dim %d\n point\n"
+					"  %%0 = load %s b0 [0 + %d*d0 + 1*d1 + %d*d2 + %d*d3]\n  store b1 [0 + %d*d0 + %d*d1 + %d*d2 + 1*d3] %%0\n",
+					dt, dt, n, m, dt, 3 * n * m, n * m, n, 3 * n * m, 3 * m, m),
+				false, 6ll * n * m, 6ll * n * m);
 		}
 }
 
@@ -615,9 +684,12 @@ static void bytes_only(void **state)
 {
 	(void)state;
 	for (int n = 1; n < 300; n += 37)
-		check(textf("kernel k vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
-		            "  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n  store b2 [0 + 1*d0] %%4\n", n),
-		      false, n, n, n);
+		check(
+			textf(
+				"kernel k vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+				"  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n  store b2 [0 + 1*d0] %%4\n",
+				n),
+			false, n, n, n);
 }
 
 /* ---- reductions ---- */
@@ -625,27 +697,35 @@ static const char *const reds[] = { "add", "mul", "max", "min" };
 
 static void row(int n, const char *red, const char *t, bool mild, int nwidth)
 {
-	check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-	                 "  %%1 = reduce %s %s row %%0\n point\n  store b1 [0 + 1*d0] %%1\n", t, t, n, t, n, t, red),
-	           mild, nwidth, (const int64_t[]){ 2 * n, 2 });
+	check_some(
+		textf(
+			"kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+			"  %%1 = reduce %s %s row %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+			t, t, n, t, n, t, red),
+		mild, nwidth, (const int64_t[]){ 2 * n, 2 });
 }
 
 /* The same with work before the sum, so that the accumulator lies in memory. */
 static void long_row(int n, const char *t, int nwidth)
 {
-	check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-	                 "  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
-	                 "  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
-	                 "  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
-	                 t, t, t, n, t, n, t, t, t, t, t, t, t, t, t, t),
-	           true, nwidth, (const int64_t[]){ 2 * n, 2, 2 });
+	check_some(
+		textf(
+			"kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+			"  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
+			"  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
+			"  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
+			t, t, t, n, t, n, t, t, t, t, t, t, t, t, t, t),
+		true, nwidth, (const int64_t[]){ 2 * n, 2, 2 });
 }
 
 static void column(int n, int width, const char *red, const char *t, bool mild, int nwidth)
 {
-	check_some(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n"
-	                 "  %%1 = reduce %s %s column %%0\n point\n  store b1 [0 + 1*d0] %%1\n", t, t, width, n, t, width, t, red),
-	           mild, nwidth, (const int64_t[]){ (int64_t)width * n, width });
+	check_some(
+		textf(
+			"kernel k vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n"
+			"  %%1 = reduce %s %s column %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+			t, t, width, n, t, width, t, red),
+		mild, nwidth, (const int64_t[]){ (int64_t)width * n, width });
 }
 
 static const int big[] = { 2047, 2048, 2049, 2050, 4096, 5000, 6143, 6145, 70000 };
@@ -653,7 +733,8 @@ static const int big[] = { 2047, 2048, 2049, 2050, 4096, 5000, 6143, 6145, 70000
 static void rows(void **state)
 {
 	(void)state;
-	for (int n = 1; n <= 300; n++) row(n, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
+	for (int n = 1; n <= 300; n++)
+		row(n, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
 	for (size_t i = 0; i < RT_COUNT(big); i++)
 		for (int t = 0; t < 2; t++) row(big[i], "add", t ? "f64" : "f32", true, 3);
 	for (int r = 0; r < 4; r++)
@@ -670,7 +751,8 @@ static void long_rows(void **state)
 static void columns(void **state)
 {
 	(void)state;
-	for (int n = 1; n <= 300; n += n < 70 ? 1 : 17) column(n, 1 + n * 7 % 90, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
+	for (int n = 1; n <= 300; n += n < 70 ? 1 : 17)
+		column(n, 1 + n * 7 % 90, reds[n % 4 == 3 ? 2 : 0], n % 3 ? "f32" : "f64", true, n % 8 ? 1 : 3);
 	for (size_t i = 0; i < RT_COUNT(big); i++) column(big[i], 20, "add", i % 2 ? "f64" : "f32", true, 3);
 	for (int w = 1; w < 300; w += 23) column(40, w, "max", "f32", false, 3);
 }
@@ -691,12 +773,18 @@ static void any_all(void **state)
 {
 	(void)state;
 	for (int n = 1; n < 400; n += 13) {
-		check(textf("kernel k vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
-		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n", n, n),
-		      true, 4 * n, 4, 4);
-		check(textf("kernel k vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
-		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n", n, n),
-		      true, 5 * n, n, n);
+		check(
+			textf(
+				"kernel k vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
+				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
+				n, n),
+			true, 4 * n, 4, 4);
+		check(
+			textf(
+				"kernel k vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
+				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
+				n, n),
+			true, 5 * n, n, n);
 	}
 }
 
@@ -708,12 +796,18 @@ static void arg_reductions(void **state)
 		for (int n = 1; n < 300; n = n * 3 / 2 + 1)
 			for (int mild = 0; mild < 2; mild++) {
 				const char *dt = types[t];
-				check_some(textf("kernel k vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-				            "  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
-				            dt, n, dt, n), mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
-				check_some(textf("kernel k vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
-				            "  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n", dt, n, dt), mild, n % 2 ? 3 : 1,
-				           (const int64_t[]){ 21 * n, 21 });
+				check_some(
+					textf(
+						"kernel k vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+						"  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
+						dt, n, dt, n),
+					mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
+				check_some(
+					textf(
+						"kernel k vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
+						"  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+						dt, n, dt),
+					mild, n % 2 ? 3 : 1, (const int64_t[]){ 21 * n, 21 });
 			}
 }
 
@@ -724,27 +818,45 @@ static void whole_kernels(void **state)
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(sizes); i++) {
 		int n = sizes[i];
-		check(textf("kernel k vec=r scratch=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 scratch elems=%d at=64\n dim 3\n red %d\n loop\n"
-		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n  %%3 = mul f32 %%1 %%2\n loop\n"
-		            "  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n  %%8 = reduce f32 add row %%6\n"
-		            " loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
-		            "  store b1 [0 + %d*d0 + 1*r] %%12\n", 4 * n + 64, n, n, n, n, n), true, 3 * n, 3 * n, n, 0);
-		check(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
-		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n  %%4 = reduce i64 argmax none %%0\n point\n"
-		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n  store b3 [0 + 1*d0] %%4\n", n), true, 2 * n + 1, 2, 2, 2);
-		check(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
-		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
-		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n", n, n), true, 2 * n, 2, 2);
+		check(
+			textf(
+				"kernel k vec=r scratch=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 scratch elems=%d at=64\n dim 3\n red %d\n loop\n"
+				"  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n  %%3 = mul f32 %%1 %%2\n loop\n"
+				"  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n  %%8 = reduce f32 add row %%6\n"
+				" loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
+				"  store b1 [0 + %d*d0 + 1*r] %%12\n",
+				4 * n + 64, n, n, n, n, n),
+			true, 3 * n, 3 * n, n, 0);
+		check(
+			textf(
+				"kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
+				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n  %%4 = reduce i64 argmax none %%0\n point\n"
+				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n  store b3 [0 + 1*d0] %%4\n",
+				n),
+			true, 2 * n + 1, 2, 2, 2);
+		check(
+			textf(
+				"kernel k vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
+				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
+				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n",
+				n, n),
+			true, 2 * n, 2, 2);
 		/* columns, centred: two loops over r for each vector of columns */
-		check(textf("kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
-		            "  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
-		            "  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n", n, 70 * n, 70 * n, 70 * n),
-		      true, 140 * n, 140 * n);
+		check(
+			textf(
+				"kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
+				"  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
+				"  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n",
+				n, 70 * n, 70 * n, 70 * n),
+			true, 140 * n, 140 * n);
 		/* a gather along r, and the index of r */
-		check(textf("kernel k vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
-		            "  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n  %%5 = reduce f32 add row %%4\n"
-		            "  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n", n),
-		      true, n, 200, 2, 2);
+		check(
+			textf(
+				"kernel k vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
+				"  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n  %%5 = reduce f32 add row %%4\n"
+				"  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n",
+				n),
+			true, n, 200, 2, 2);
 	}
 }
 
@@ -779,8 +891,10 @@ static void compile_time(void **state)
 
 static const char *scale(const char *name, const char *factor)
 {
-	return textf("kernel %s vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
-	             "  %%1 = const f32 %s\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n", name, factor);
+	return textf(
+		"kernel %s vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+		"  %%1 = const f32 %s\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n",
+		name, factor);
 }
 
 /* Equal kernels are one function, in a plan and between plans; code goes with its last user. */
@@ -797,12 +911,16 @@ static void equal_kernels(void **state)
 	assert_int_equal(lo_parse(&k[1], scale("b", "0x1.8p+2"), &names, &err), TJ_OK);
 	assert_int_equal(lo_parse(&k[2], scale("c", "0x1.8p+1"), &names, &err), TJ_OK);
 	for (int i = 0; i < 2; i++) {
-		lo_compile job = { .kernel = (const lo_kernel *[]){ &k[0], &k[1], &k[2] }, .nkernel = 3, .fn = fn[i], .keep_text = true };
+		lo_compile job = { .kernel = (const lo_kernel *[]){ &k[0], &k[1], &k[2] },
+						   .nkernel = 3,
+						   .fn = fn[i],
+						   .keep_text = true };
 		assert_int_equal(llvm->compile(&job, &err), TJ_OK);
 		assert_non_null(strstr(job.text, "; c is a"));
 		rt_free(job.text);
 		code[i] = job.code;
-		assert_true(fn[i][0] == fn[i][2] && fn[i][0] != fn[i][1] && fn[i][0] == fn[0][0] && fn[i][1] == fn[0][1]);
+		assert_true(fn[i][0] == fn[i][2] && fn[i][0] != fn[i][1] && fn[i][0] == fn[0][0] &&
+					fn[i][1] == fn[0][1]);
 	}
 	rt_code_unref(code[0]);
 	float x[100] = { 2, 4 }, y[100];
@@ -864,8 +982,11 @@ static void *compile_many(void *arg)
 		rt_kernel_fn *fn;
 		lo_compile job = { .kernel = &one, .nkernel = 1, .fn = &fn };
 		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
-		snprintf(text, sizeof text, "kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
-		         "  %%1 = const f32 %d\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n", (int)factor);
+		snprintf(
+			text, sizeof text,
+			"kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+			"  %%1 = const f32 %d\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n",
+			(int)factor);
 		w->ok &= lo_parse(&k, text, &names, &err) == TJ_OK && llvm->compile(&job, &err) == TJ_OK;
 		if (!w->ok) return NULL;
 		fn(&a, 0, 2);
@@ -905,18 +1026,25 @@ static int finish(void **state)
 {
 	(void)state;
 	unsetenv("TJ_CPU");
-	print_message("%d kernels, %.2f ms each, slowest %.1f ms\n", compiled, total_ms / (compiled ? compiled : 1), slowest);
+	print_message("%d kernels, %.2f ms each, slowest %.1f ms\n", compiled,
+				  total_ms / (compiled ? compiled : 1), slowest);
 	return 0;
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion), cmocka_unit_test(tails), cmocka_unit_test(layouts),
-		cmocka_unit_test(gathers), cmocka_unit_test(indices), cmocka_unit_test(faults), cmocka_unit_test(bytes_only), cmocka_unit_test(chains), cmocka_unit_test(tiles),
-		cmocka_unit_test(rows), cmocka_unit_test(long_rows), cmocka_unit_test(columns), cmocka_unit_test(integer_reductions),
-		cmocka_unit_test(any_all), cmocka_unit_test(arg_reductions), cmocka_unit_test(whole_kernels), cmocka_unit_test(equal_kernels), cmocka_unit_test(many_kernels),
-		cmocka_unit_test(threads), cmocka_unit_test(compile_time),
+		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion),
+		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
+		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
+		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
+		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
+		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
+		cmocka_unit_test(columns),        cmocka_unit_test(integer_reductions),
+		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
+		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),
+		cmocka_unit_test(many_kernels),   cmocka_unit_test(threads),
+		cmocka_unit_test(compile_time),
 	};
 	return cmocka_run_group_tests(tests, start, finish);
 }

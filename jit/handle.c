@@ -235,7 +235,20 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, const rt
 	return (jit_find_value(a, in[0], layout, buf, data) && *data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], layout, buf, data));
 }
 
-/* Row-major data of t, owned by t or by its buffer. */
+/* A row-major copy lives as long as the scope: with a temporary's own handle; for a cell or a retained tensor, which
+ * other threads and later versions share, with a handle of the innermost scope. */
+static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buffer *copy)
+{
+	if (!(t->flags & RT_HEAP)) {
+		t->row_major = copy;
+		return copy->data;
+	}
+	const rt_layout *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, l->rank, l->dim, NULL);
+	tj_tensor *h = plain ? jit_new_value(c, c->rt.scope, plain, copy, copy->data) : NULL;
+	if (!plain) rt_buffer_unref(copy, c->rt.cache);
+	return h ? h->data : NULL;
+}
+
 static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 {
 	const rt_layout *l;
@@ -243,16 +256,12 @@ static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 	void *data;
 	if (!reach(c, site, JIT_DATA, t, &l, &b, &data)) return NULL;
 	if (l->contiguous) return data;
-	if (t->row_major && t->kind != RT_PENDING) return ((rt_buffer *)t->row_major)->data;
+	if (t->row_major && !(t->flags & RT_HEAP)) return ((rt_buffer *)t->row_major)->data;
 	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
-	if (!copy) {
-		jit_error(c, site, TJ_ERR_NOMEM, "data", NULL, "out of memory");
-		return NULL;
-	}
-	jit_copy_row_major(l, data, copy->data);
-	if (t->row_major) rt_buffer_unref(t->row_major, c->rt.cache);
-	t->row_major = copy;
-	return copy->data;
+	if (copy) jit_copy_row_major(l, data, copy->data);
+	const void *p = copy ? keep_copy(c, t, l, copy) : NULL;
+	if (!p) jit_error(c, site, TJ_ERR_NOMEM, "data", NULL, "out of memory");
+	return p;
 }
 
 const void *tj_data_at(const char *site, tj_tensor *t)

@@ -334,6 +334,30 @@ static void view_of_old_version(void **s)
 	tj_close(c);
 }
 
+/* The host reads a cell that was assigned a view with strides: the copy it gets is of this call. */
+static void read_cell(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	knobs *k = self;
+	tj_assign(k->w, tj_flip(in[0], TJ_AXES(0)));
+	const float *v = tj_data(k->w);
+	out[0] = tj_mul(in[0], tj_f(v[0]));
+}
+static void cell_read_by_host(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	knobs k = { .w = tj_param(c, TJ_F32, TJ_SHAPE(2)) };
+	tj_fn *f = kit_fn(c, "read_cell", read_cell, &k, 1, 1);
+	for (int i = 1; i < 4; i++) {
+		tj_scope *sc = tj_push(c);
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, (float)i))), (float)i, (float)(i * i));
+		assert_f32(k.w, (float)i, 1);
+		tj_pop(sc);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* An argument and a capture that are one cell. */
 static void alias(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -554,7 +578,7 @@ int main(void)
 		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
 		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
-		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(convergent_loop),
+		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
 		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars),
 	};

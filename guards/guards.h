@@ -39,6 +39,7 @@ typedef enum gd_cause {
 } gd_cause;
 typedef struct gd_why {
 	gd_cause cause;
+	gd_cause in;             /* CAPTURE: what of the captured tensor differs */
 	int arg, dim;            /* argument (or operand) and dimension; -1 when it is none */
 	char expected[96], found[96];
 } gd_why;

@@ -172,8 +172,9 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const gd_why *
 	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq);
 	if (w->arg >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", operand %d", w->arg);
 	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
-	snprintf(text + at, sizeof text - (size_t)at, ": %s differs: expected %s, found %s; %s", gd_cause_name(w->cause), w->expected, w->found,
-	         gd_cause_hint(w->cause));
+	bool captured = w->cause == GD_CAPTURE;
+	snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause), captured ? " in " : "",
+	         captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = (int)n->seq,
 	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
 }
@@ -220,6 +221,7 @@ static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, 
 {
 	if (compare_capture(n, n->src[k], h, w)) {
 		gd_cause c = w->cause;
+		w->in = c;
 		if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
 	} else {
 		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);

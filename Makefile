@@ -28,7 +28,7 @@ $(BUILD)/libtj.so: $(OBJ)
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
 $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a  # takes its own copy of the little it needs of the library
-	$(CC) -shared -Wl,-z,nodelete -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags --libs) $(LDLIBS)
+	$(CC) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags --libs) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
 $(BUILD)/%.o: %.c

@@ -159,14 +159,20 @@ static ir_ref cross_entropy(const made *m, ir_ref x, ir_ref target)
 	return op1(m, IR_neg, mean_over(m, ir_reshape(m->g, picked, 1, &n, m->site), 1, false));
 }
 
-static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis)
+/* Numbers take the dtype of the result at once, not by way of f32. */
+static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis, tj_dtype dtype)
 {
 	ir_ref *wide = rt_arena_alloc(&m->g->mem, sizeof *wide * (size_t)n);
 	if (!wide) {
 		rt_fail(&m->g->err, TJ_ERR_NOMEM, "stack", "out of memory");
 		return IR_NONE;
 	}
-	for (int k = 0; k < n; k++) wide[k] = ir_emit(m->g, IR_unsqueeze, 1, &x[k], 1, &axis, m->site);
+	for (int k = 0; k < n; k++) {
+		ir_ref a = x[k];
+		int64_t to = dtype;
+		if (a != IR_NONE && ir_at(m->g, a)->weak) a = ir_emit(m->g, IR_cast, 1, &a, 1, &to, m->site);
+		wide[k] = ir_emit(m->g, IR_unsqueeze, 1, &a, 1, &axis, m->site);
+	}
 	return ir_emit(m->g, IR_cat, n, wide, 1, &axis, m->site);
 }
 
@@ -191,7 +197,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;
 	case IR_rms_norm: y = rms_norm(&m, x, src + 1); break;
 	case IR_cross_entropy: y = cross_entropy(&m, x, src[1]); break;
-	case IR_stack: return stack(&m, n->nsrc, src, attr[0]);
+	case IR_stack: return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	default: rt_fail(&g->err, TJ_ERR_ARG, ir_ops[n->op].name, "has no decomposition"); return IR_NONE;
 	}
 	return leave(&m, y, (tj_dtype)n->dtype);

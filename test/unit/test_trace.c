@@ -183,6 +183,27 @@ static void numbers(tj_tensor **out, tj_tensor *const *in, void *self)
 	(void)self;
 	out[0] = tj_add(tj_mul(in[0], tj_add(tj_f(1), tj_i(2))), tj_div(tj_i(1), tj_i(2)));
 }
+/* A number becomes f64 at once where the result is f64: 0.1 is not rounded by way of f32. */
+static void joined(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_stack(TJ_LIST(tj_f(0.1), in[0]), 0);
+	out[1] = tj_full(TJ_F64, TJ_SHAPE(1), tj_f(0.1));
+}
+static void numbers_keep_precision(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[2];
+	double v = 0.1;
+	tj_fn *f = kit_fn(c, "joined", joined, NULL, 1, 2);
+	assert_int_equal(tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F64, TJ_0D, &v))), TJ_OK);
+	const double *y = tj_data(out[0]), *z = tj_data(out[1]);
+	assert_true(y[0] == v && y[1] == v && z[0] == v);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void numbers_compute(void **s)
 {
 	(void)s;
@@ -577,7 +598,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
 		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
-		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
+		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
 		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
 		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars),

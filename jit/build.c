@@ -147,12 +147,22 @@ static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }
 
+static void log_fusion(tj_fn *f, const ir_graph *g)
+{
+	rt_text t = { 0 };
+	rt_err err = { 0 };
+	if (!rt_logs(&f->engine->rt.log, RT_LOG_FUSION)) return;
+	if (lo_print_groups(g, &t, &err) == TJ_OK) rt_log_text(&f->engine->rt.log, RT_LOG_FUSION, f->name, rt_str(&t));
+	rt_text_free(&t);
+}
+
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, rt_err *err)
 {
 	lo_opts o;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
 	if (lo_build(&b->g, jit_lower_opts(f, f->engine, &o), &p->exec, err) != TJ_OK) return false;
+	log_fusion(f, &b->g);
 	return fill_plan(p, f, &b->g, seq);
 }
 

@@ -203,7 +203,7 @@ TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *valu
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */
 #define tj_param(c, dtype, shape) tj_param_at(TJ_SITE, c, dtype, shape)
 #define tj_assign(cell, value) tj_assign_at(TJ_SITE, cell, value)
-#define tj_write(cell, data, bytes) tj_write_at(TJ_SITE, cell, data, bytes)
+#define tj_write(cell, ...) tj_write_at(TJ_SITE, cell, __VA_ARGS__) /* data in place too: tj_write(w, (float[]){ 1, 2 }, 8) */
 
 /* ---- compiled functions -------------------------------------------------------------------------- */
 

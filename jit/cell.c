@@ -52,10 +52,15 @@ static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 	return rt_push(&a->assigned, ((jit_assigned){ cell, version, was }));
 }
 
+static tj_status fail_as(tj_ctx *c, const char *op, const char *site, tj_status code, const char *hint, const char *what)
+{
+	jit_error(c, site, code, op, hint, "%s", what);
+	return code;
+}
+
 static tj_status fail(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *what)
 {
-	jit_error(c, site, code, "assign", hint, "%s", what);
-	return code;
+	return fail_as(c, "assign", site, code, hint, what);
 }
 
 /* Outside a call: the value is computed already; a cell shares its buffer when it is row-major. */
@@ -102,9 +107,9 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	tj_ctx *c = jit_current();
 	tj_tensor *in[1];
 	if (!c) return TJ_ERR_STATE;
-	if (jit_active(c)) return fail(c, site, TJ_ERR_STATE, "assign a tensor of tj_from_data(), or write before the call", "tj_write() in a body");
+	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor of tj_from_data(), or write before the call", "tj_write() in a body");
 	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
+	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
 	if (!data || bytes != (size_t)cell->layout->bytes) {
 		jit_error(c, site, TJ_ERR_SHAPE, "write", NULL, "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
 		return TJ_ERR_SHAPE;
@@ -115,7 +120,7 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 		return TJ_OK;
 	}
 	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
-	if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (!b) return fail_as(c, "write", site, TJ_ERR_NOMEM, NULL, "out of memory");
 	memcpy(b->data, data, bytes);
 	lock(h);
 	rt_buffer *old = h->t.buf;

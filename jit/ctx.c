@@ -51,10 +51,7 @@ static void close_engine(jit_engine *e)
 {
 	while (e->fns) tj_fn_free(e->fns);
 	jit_eager_free(e->eager);
-	while (e->rt.held) {
-		atomic_store(&e->rt.held->refs, 1);
-		rt_held_unref(e->rt.held, NULL);
-	}
+	rt_held_free_all(&e->rt);
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);
 	pthread_mutex_destroy(&e->backend_lock);

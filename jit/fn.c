@@ -142,6 +142,18 @@ static void explain_new_entry(tj_fn *f, const gd_why *w, uint32_t nearest, const
 	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
 }
 
+/* Dropping traces makes calls slow: said for the first one, and now and then. */
+enum { EVICTIONS_TOLD = 64 };
+static void explain_eviction(tj_fn *f, const char *site)
+{
+	char text[256];
+	if ((atomic_load(&f->count.evictions) - 1) % EVICTIONS_TOLD) return;
+	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures: the least recently used trace is dropped and will be compiled again; "
+	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries);
+	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "eviction", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site,
+	                            .hint = "raise .max_entries", .text = text });
+}
+
 /* The entry whose guards fail on the fewest arguments, and its first failure. */
 static bool nearest_entry(tj_fn *f, const gd_sig *sig, gd_why *why, uint32_t *number)
 {
@@ -229,6 +241,7 @@ jit_entry *jit_find_entry(jit_act *a, const gd_sig *sig, const char *site)
 	if (!e) {
 		gd_why why;
 		bool fresh = false, explain = false;
+		unsigned long long evicted = atomic_load(&f->count.evictions);
 		pthread_mutex_lock(&f->table_lock);
 		e = gd_find(&f->table, word, n);
 		if (!e) {
@@ -239,6 +252,7 @@ jit_entry *jit_find_entry(jit_act *a, const gd_sig *sig, const char *site)
 		if (e) atomic_fetch_add(&e->refs, 1);
 		pthread_mutex_unlock(&f->table_lock);
 		if (!e) return NULL;
+		if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
 		if (fresh && explain) explain_new_entry(f, &why, nearest, site);
 		if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new signature, %u arguments", f->name, e->number, sig->narg);
 		remember(a->ctx, f, word, n, e);

@@ -101,6 +101,10 @@ void tj_release(tj_tensor *t)
 		if (c) jit_error(c, NULL, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
 		return;
 	}
+	if (t->kind == RT_DEAD) {
+		if (c) jit_error(c, NULL, TJ_ERR_DEAD, "release", "release what tj_retain() or tj_param() returned once for each time", "this tensor was released already");
+		return;
+	}
 	jit_act *a = c ? jit_active(c) : NULL;
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* it may be an operand of what is pending */
 	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);

@@ -118,9 +118,18 @@ void rt_ctx_free(rt_ctx *r)
 }
 
 /* ---- engine-owned tensors ---- */
+static rt_held *take_held(rt_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	rt_held *h = e->check ? NULL : e->free_held;
+	if (h) e->free_held = h->next;
+	pthread_mutex_unlock(&e->lock);
+	return h ? h : rt_alloc_aligned(64, sizeof *h);
+}
+
 rt_held *rt_held_new(rt_engine *e)
 {
-	rt_held *h = rt_alloc_aligned(64, sizeof *h);
+	rt_held *h = take_held(e);
 	if (!h) return NULL;
 	memset(h, 0, sizeof *h);
 	h->t.flags = RT_HEAP;
@@ -139,15 +148,31 @@ void rt_held_unref(rt_held *h, rt_cache *here)
 {
 	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
 	rt_engine *e = h->t.engine;
+	if (h->t.kind != RT_PENDING) rt_layout_unref(h->t.layout);
+	if (h->t.buf) rt_buffer_unref(h->t.buf, here);
+	h->t.kind = RT_DEAD;
+	h->t.layout = NULL;
+	h->t.buf = NULL;
 	pthread_mutex_lock(&e->lock);
 	if (h->prev) h->prev->next = h->next;
 	else e->held = h->next;
 	if (h->next) h->next->prev = h->prev;
+	h->prev = NULL;
+	h->next = e->free_held;
+	e->free_held = h;
 	pthread_mutex_unlock(&e->lock);
-	if (h->t.kind != RT_PENDING) rt_layout_unref(h->t.layout);
-	if (h->t.buf) rt_buffer_unref(h->t.buf, here);
-	if (h->t.row_major) rt_buffer_unref(h->t.row_major, here);
-	rt_free(h);
+}
+
+void rt_held_free_all(rt_engine *e)
+{
+	while (e->held) {
+		atomic_store(&e->held->refs, 1);
+		rt_held_unref(e->held, NULL);
+	}
+	for (rt_held *h = e->free_held, *next; h; h = next) {
+		next = h->next;
+		rt_free(h);
+	}
 }
 
 /* ---- errors ---- */

@@ -91,7 +91,7 @@ typedef struct rt_engine {
 	atomic_int contexts;
 	rt_layouts layouts;
 	pthread_mutex_t lock;    /* held tensors, functions */
-	rt_held *held;
+	rt_held *held, *free_held; /* free ones stay dead handles until they are used again: a second release is found */
 	rt_log_to log;
 	rt_team *team;
 	atomic_ullong serial;    /* of contents, functions, ... */
@@ -145,6 +145,7 @@ void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* gives up layout and buffers; th
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */
 void rt_held_unref(rt_held *h, rt_cache *here);
+void rt_held_free_all(rt_engine *e);
 
 /* ---- a run-time error into the context ---- */
 void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site); /* the first one stays */

@@ -235,6 +235,23 @@ static void cells(void **s)
 	tj_close(c);
 }
 
+static void released_twice(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = tj_retain(F32(c, 1)), *p = kit_param(c, 2);
+	tj_release(x);
+	tj_release(x);
+	assert_int_equal(tj_check(c), TJ_ERR_DEAD);
+	tj_neg(x);
+	kit_error(c, TJ_ERR_DEAD, "");
+	tj_release(p);
+	tj_release(p);
+	assert_int_equal(tj_check(c), TJ_ERR_DEAD);
+	still_works(c);
+	tj_close(c);
+}
+
 static void faults(void **s)
 {
 	(void)s;
@@ -329,7 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
-		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
+		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(churn),
 	};
 	KIT_RUN(tests);

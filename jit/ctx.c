@@ -7,7 +7,6 @@ static _Thread_local tj_ctx *current __attribute__((tls_model("initial-exec")));
 
 tj_ctx *jit_current(void) { return current; }
 tj_ctx *tj_ctx_current(void) { return current; }
-jit_engine *jit_engine_of(tj_ctx *c) { return c->engine; }
 
 tj_ctx *tj_ctx_use(tj_ctx *c)
 {

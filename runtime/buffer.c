@@ -135,4 +135,3 @@ void rt_buffer_unref(rt_buffer *b, rt_cache *here)
 	else hand_back(b->home, b);
 }
 
-size_t rt_cache_held(const rt_cache *c) { return c->held; }

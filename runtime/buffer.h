@@ -33,6 +33,5 @@ static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 /* here: the cache of the running thread's context, or NULL. */
 void rt_buffer_unref(rt_buffer *b, rt_cache *here);
 static inline bool rt_buffer_unique(const rt_buffer *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) == 1; }
-size_t rt_cache_held(const rt_cache *c); /* bytes of free buffers */
 
 #endif

@@ -23,7 +23,6 @@ typedef struct rt_code {
 	size_t bytes;
 	void (*destroy)(struct rt_code *code);
 } rt_code;
-void rt_code_ref(rt_code *code);
 void rt_code_unref(rt_code *code);
 
 /* ---- one run ---- */
@@ -57,7 +56,6 @@ typedef struct rt_exec {
 	size_t code_bytes, arena_bytes;
 	double lower_ms, codegen_ms;
 } rt_exec;
-void rt_exec_ref(rt_exec *x);
 void rt_exec_unref(rt_exec *x);
 
 /* ---- plan.c: a plan is steps over buffers ---- */

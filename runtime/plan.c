@@ -5,19 +5,9 @@
 
 #define INLINE_BUFS 256 /* pointers kept on the stack; a plan with more asks the heap */
 
-void rt_code_ref(rt_code *code)
-{
-	__atomic_add_fetch(&code->refs, 1, __ATOMIC_RELAXED);
-}
-
 void rt_code_unref(rt_code *code)
 {
 	if (code && __atomic_sub_fetch(&code->refs, 1, __ATOMIC_ACQ_REL) == 0) code->destroy(code);
-}
-
-void rt_exec_ref(rt_exec *x)
-{
-	__atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
 }
 
 void rt_exec_unref(rt_exec *x)

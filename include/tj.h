@@ -153,13 +153,16 @@ TJ_API void tj_seed(tj_ctx *c, uint64_t seed);    /* restarts the random numbers
 
 /* ---- scopes and lifetimes ------------------------------------------------------------------------ */
 
-TJ_API tj_scope *tj_push(tj_ctx *c);
-TJ_API void tj_pop(tj_scope *s);                       /* frees the tensors of s and of scopes opened since */
+TJ_API tj_scope *tj_push_at(const char *site, tj_ctx *c);
+TJ_API void tj_pop_at(const char *site, tj_scope *s);           /* frees the tensors of s and of scopes opened since */
 TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* now of the parent scope; returns t */
 TJ_API tj_tensor *tj_retain_at(const char *site, tj_tensor *t); /* a reference to hold; use what it returns */
-TJ_API void tj_release(tj_tensor *t);                  /* gives one reference of a retained tensor or a cell back */
+TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives one reference of a retained tensor or a cell back */
+#define tj_push(c) tj_push_at(TJ_SITE, c)
+#define tj_pop(s) tj_pop_at(TJ_SITE, s)
 #define tj_escape(t) tj_escape_at(TJ_SITE, t)
 #define tj_retain(t) tj_retain_at(TJ_SITE, t)
+#define tj_release(t) tj_release_at(TJ_SITE, t)
 
 /* ---- numbers ------------------------------------------------------------------------------------- */
 
@@ -251,13 +254,14 @@ static inline tj_scalar TJ_I(int64_t i) { tj_scalar s = { TJ_SCALAR_I, 0, i }; r
 static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 0 }; return s; }
 
 TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
-TJ_API void tj_fn_free(tj_fn *f); /* while no call of it runs; the last tj_close() does it too */
+TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* while no call of it runs; the last tj_close() does it too */
 TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
 TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call as a number: bound at run time */
 TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: part of the key */
 #define tj_compile(c, body, self, opts) tj_compile_at(TJ_SITE, c, body, self, opts)
+#define tj_fn_free(f) tj_fn_free_at(TJ_SITE, f)
 #define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
 #define tj_call1(f, in) tj_call1_at(TJ_SITE, f, in)
 #define tj_call_ex(f, out, in, scalars) tj_call_ex_at(TJ_SITE, f, out, in, scalars)

@@ -17,12 +17,9 @@ typedef struct job {
 	rt_err *err;
 } job;
 
-static tj_status fault(const job *j, tj_status code, const char *what, int64_t a, int64_t b)
+static tj_status fault(const job *j, tj_status code, int64_t size)
 {
-	bool first = j->err && j->err->code == TJ_OK;
-	rt_fail(j->err, code, ir_ops[j->op].name, what, (long long)a, (long long)b);
-	if (first) j->err->site = j->site;
-	return code;
+	return rt_fault_fail(&(rt_fault){ j->site, ir_ops[j->op].name, code, size }, j->err);
 }
 
 static tj_status nomem(const job *j)
@@ -111,11 +108,11 @@ static tj_status eval_point(job *j)
 	ir_point_fn *f = ir_point_get(j->op, cls);
 	bool check = cls == RT_I && divides(j->op);
 	ir_scalar s[3];
-	if (!f) return fault(j, TJ_ERR_DTYPE, "not for this dtype", 0, 0);
+	if (!f) return fault(j, TJ_ERR_DTYPE, 0);
 	for (cursor c = over(j->out); c.more; next(&c)) {
 		for (int k = 0; k < j->nsrc; k++) s[k] = load(&j->src[k], offset_broadcast(&j->src[k], &c));
 		if (check && s[1].i == 0) {
-			if (!j->o || !j->o->int_div_zero) return fault(j, TJ_ERR_DIV, "%lld divided by zero", s[0].i, 0);
+			if (!j->o || !j->o->int_div_zero) return fault(j, TJ_ERR_DIV, 0);
 			store(j->out, c.count, (ir_scalar){ 0 });
 		} else {
 			store(j->out, c.count, f(s, compute));
@@ -382,7 +379,7 @@ static tj_status eval_matmul(job *j)
 static tj_status in_range(const job *j, int64_t index, int64_t size)
 {
 	if (index >= 0 && index < size) return TJ_OK;
-	return fault(j, TJ_ERR_INDEX, "index %lld is out of range for an axis of size %lld", index, size);
+	return fault(j, TJ_ERR_INDEX, size);
 }
 
 static int64_t axis_size(const ir_value *v, int64_t axis) { return v->meta.rank ? v->meta.dim[axis] : 1; }

@@ -36,9 +36,22 @@ void ir_put_meta(rt_text *t, const ir_meta *m)
 	rt_puts(t, "]");
 }
 
+/* What a creation was asked for: its attributes are a dtype and sizes. */
+static void put_wanted(rt_text *t, const ask *q)
+{
+	bool known = q->nattr && q->attr[0] >= 0 && q->attr[0] < TJ_DTYPE_COUNT;
+	rt_puts(t, known ? tj_dtype_name((tj_dtype)q->attr[0]) : "?");
+	for (int i = 1; i < q->nattr; i++) rt_putf(t, "%s%lld", i > 1 ? "," : "[", (long long)q->attr[i]);
+	rt_puts(t, q->nattr > 1 ? "]" : "[]");
+}
+
 /* The first operands as "f32[2,3] x i64[4]". */
 static void put_operands(rt_text *t, const ask *q)
 {
+	if (q->info->opclass == IR_FULL || q->info->opclass == IR_RANDOM) {
+		put_wanted(t, q);
+		return;
+	}
 	for (int k = 0; k < q->nsrc && k < 4; k++) {
 		if (k) rt_puts(t, " x ");
 		ir_put_meta(t, &q->src[k]);
@@ -190,7 +203,7 @@ static bool type_where(ask *q)
 static bool type_attr(ask *q)
 {
 	if (q->nattr < 1 || q->attr[0] < 0 || q->attr[0] >= TJ_DTYPE_COUNT)
-		return fail(q, TJ_ERR_ARG, "no such dtype", "%s", "");
+		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1));
 	if (q->nsrc) want_one(q, 0, (tj_dtype)q->src[0].dtype);
 	q->out->weak = false;
 	return type_is(q, (tj_dtype)q->attr[0]);

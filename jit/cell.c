@@ -24,8 +24,16 @@ tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
 
 /* ---- assign ---- */
 
+static bool broadcasts(const tj_tensor *v, const tj_tensor *cell)
+{
+	int lead = cell->rank - v->rank;
+	for (int d = 0; d < v->rank && lead >= 0; d++)
+		if (v->layout->dim[d] != 1 && v->layout->dim[d] != cell->layout->dim[lead + d]) return false;
+	return lead >= 0;
+}
+
 /* value as the cell wants it: cast, then broadcast. */
-static tj_tensor *fit(const char *site, const tj_tensor *cell, tj_tensor *v)
+static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_tensor *v)
 {
 	bool number = rt_is_number(v);
 	if (number || v->dtype != cell->dtype) {
@@ -34,7 +42,15 @@ static tj_tensor *fit(const char *site, const tj_tensor *cell, tj_tensor *v)
 		if (v->kind == RT_POISON) return v;
 	}
 	if (v->rank == cell->rank && !memcmp(v->layout->dim, cell->layout->dim, cell->rank * sizeof(int64_t))) return v;
-	return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
+	if (broadcasts(v, cell)) return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
+	rt_text of = { 0 }, to = { 0 };
+	const ir_meta value = jit_meta(v), want = jit_meta(cell);
+	ir_put_meta(&of, &value);
+	ir_put_meta(&to, &want);
+	v = jit_error(c, site, TJ_ERR_SHAPE, "assign", "the value must broadcast to the cell's shape", "%s does not fit the cell, %s", rt_str(&of), rt_str(&to));
+	rt_text_free(&of);
+	rt_text_free(&to);
+	return v;
 }
 
 static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
@@ -93,7 +109,7 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 	if (rt_is_number(cell) || cell->kind != RT_CELL)
 		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
 	rt_held *h = rt_held_of(cell);
-	tj_tensor *v = fit(site, cell, in[0]);
+	tj_tensor *v = fit(c, site, cell, in[0]);
 	if (v->kind == RT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (!a) return assign_now(c, site, h, v);
 	src[0] = v;

@@ -22,11 +22,40 @@ static bool env_set(const char *name)
 	return v && *v && strcmp(v, "0");
 }
 
-static int team_size(const tj_open_opts *o)
+/* A variable that says nothing we know is ignored, aloud: a program does not fail by its environment. */
+static int env_threads(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_THREADS");
-	if (o->threads > 0) return o->threads;
-	return v ? atoi(v) : 0;
+	char *end = NULL;
+	long n = v && *v ? strtol(v, &end, 10) : 0;
+	if (!v || !*v) return 0;
+	if (!*end && n > 0 && n <= INT16_MAX) return (int)n;
+	rt_warn(log, "TJ_THREADS=%s is no number of threads; it is ignored", v);
+	return 0;
+}
+
+static void check_env_cpu(const rt_log_to *log)
+{
+	const char *v = getenv("TJ_CPU");
+	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is none of 512, 256, 128; it is ignored", v);
+}
+
+static void read_env_log(rt_log_to *log)
+{
+	rt_err err = { 0 };
+	if (!rt_log_parse(log, getenv("TJ_LOG"), &err)) rt_warn(log, "TJ_LOG: %s; %s", err.message, err.hint);
+}
+
+static void close_engine(jit_engine *e)
+{
+	while (e->fns) tj_fn_free(e->fns);
+	jit_eager_free(e->eager);
+	rt_held_free_all(&e->rt);
+	rt_layouts_free(&e->rt.layouts);
+	pthread_mutex_destroy(&e->rt.lock);
+	pthread_mutex_destroy(&e->backend_lock);
+	rt_free(e->backend_name);
+	rt_free(e);
 }
 
 static jit_engine *open_engine(const tj_open_opts *o)
@@ -40,21 +69,17 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	atomic_init(&e->rt.serial, 1);
 	e->rt.check = o->check || env_set("TJ_CHECK");
 	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
-	e->rt.team = rt_team_get(team_size(o));
+	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_threads(&e->rt.log));
 	e->seed = o->seed;
-	e->backend_name = o->backend ? o->backend : getenv("TJ_BACKEND");
+	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
+	e->backend_name = rt_strdup(name && *name ? name : "llvm");
+	if (!e->backend_name) {
+		close_engine(e);
+		return NULL;
+	}
+	check_env_cpu(&e->rt.log);
+	if (!o->log) read_env_log(&e->rt.log);
 	return e;
-}
-
-static void close_engine(jit_engine *e)
-{
-	while (e->fns) tj_fn_free(e->fns);
-	jit_eager_free(e->eager);
-	rt_held_free_all(&e->rt);
-	rt_layouts_free(&e->rt.layouts);
-	pthread_mutex_destroy(&e->rt.lock);
-	pthread_mutex_destroy(&e->backend_lock);
-	rt_free(e);
 }
 
 /* The back end is opened at the first compile: loading LLVM costs 8 ms and 48 MiB. */
@@ -62,10 +87,9 @@ const lo_backend *jit_backend(jit_engine *e)
 {
 	pthread_mutex_lock(&e->backend_lock);
 	if (!e->backend_found) {
-		const char *why = NULL, *name = e->backend_name ? e->backend_name : "llvm";
-		if (strcmp(name, "eval")) e->backend = lo_backend_find(name, &why);
-		if (why) rt_log(&e->rt.log, RT_LOG_CODE, "back end %s: %s; the evaluator runs instead", name, why);
-		if (why && !e->rt.log.topics) fprintf(stderr, "tjit: back end %s: %s; the evaluator runs instead\n", name, why);
+		const char *why = NULL;
+		if (strcmp(e->backend_name, "eval")) e->backend = lo_backend_find(e->backend_name, &why);
+		if (why) rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
 		e->backend_found = true;
 	}
 	pthread_mutex_unlock(&e->backend_lock);
@@ -108,7 +132,7 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 		return NULL;
 	}
 	rt_err err = { 0 };
-	if (!rt_log_parse(&e->rt.log, o.log ? o.log : getenv("TJ_LOG"), &err)) jit_report(c, "tj_open", &err);
+	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
 	return c;
 }
 
@@ -164,13 +188,19 @@ static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
 	if (!c->active) return;
-	for (uint32_t i = c->act.sites.n; i-- > 0 && n < room;)
-		if (c->act.sites.v[i]) n += (size_t)snprintf(out + n, room - n, " < %s", c->act.sites.v[i]);
+	for (uint32_t i = c->act.sites.n; i-- > 0;) {
+		const char *s = c->act.sites.v[i];
+		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
+			if (n < room) snprintf(out + n, room - n, " ...");
+			return;
+		}
+		if (s) n += (size_t)snprintf(out + n, room - n, " < %s", s);
+	}
 }
 
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
 {
-	char where[256];
+	char where[sizeof c->rt.site];
 	chain(c, e->site ? e->site : site, where, sizeof where);
 	rt_err with = *e;
 	with.site = NULL;

@@ -37,7 +37,7 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	if (!c) return NULL;
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
 	if (!body || o.nin < 0 || o.nout < 0 || o.nin > 65535 || o.nout > 65535) {
-		jit_error(c, site, TJ_ERR_ARG, "compile", "set .nin and .nout", body ? ".nin and .nout are between 0 and 65535" : "body is NULL");
+		jit_error(c, site, TJ_ERR_ARG, "compile", body ? "set .nin and .nout" : "pass the function to compile", body ? ".nin and .nout are between 0 and 65535" : "body is NULL");
 		return NULL;
 	}
 	tj_fn *f = new_fn(c, site, body, self, &o);
@@ -45,13 +45,13 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	return f;
 }
 
-void tj_fn_free(tj_fn *f)
+void tj_fn_free_at(const char *site, tj_fn *f)
 {
 	if (!f) return;
 	jit_engine *e = f->engine;
 	tj_ctx *c = jit_current();
 	if (atomic_load(&f->running)) {
-		if (c) jit_error(c, NULL, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
+		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
 		return;
 	}
 	pthread_mutex_lock(&e->rt.lock);

@@ -189,7 +189,7 @@ struct tj_ctx {
 
 typedef struct jit_engine {
 	rt_engine rt;            /* first */
-	const char *backend_name;
+	char *backend_name;
 	const lo_backend *backend; /* NULL: the evaluator */
 	bool backend_found;
 	pthread_mutex_t backend_lock;

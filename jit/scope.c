@@ -1,26 +1,26 @@
 /* Scopes and lifetimes: push, pop, escape, retain, release. */
 #include "jit/jit.h"
 
-tj_scope *tj_push(tj_ctx *c)
+tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
 	if (!c) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
-	if (!s) jit_error(c, NULL, TJ_ERR_NOMEM, "push", NULL, "out of memory");
+	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
 	return s;
 }
 
-void tj_pop(tj_scope *s)
+void tj_pop_at(const char *site, tj_scope *s)
 {
 	if (!s || !s->ctx) return;
 	tj_ctx *c = s->ctx;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
-		jit_error(c, NULL, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
+		jit_error(c, site, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
 		return;
 	}
 	if (a && s->act != a->serial) {
-		jit_error(c, NULL, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
+		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
 		return;
 	}
 	for (bool last = false; !last;) {
@@ -93,16 +93,16 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	return &h->t;
 }
 
-void tj_release(tj_tensor *t)
+void tj_release_at(const char *site, tj_tensor *t)
 {
 	tj_ctx *c = jit_current();
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON) return;
 	if (!(t->flags & RT_HEAP)) {
-		if (c) jit_error(c, NULL, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
+		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
 		return;
 	}
 	if (t->kind == RT_DEAD) {
-		if (c) jit_error(c, NULL, TJ_ERR_DEAD, "release", "release what tj_retain() or tj_param() returned once for each time", "this tensor was released already");
+		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release what tj_retain() or tj_param() returned once for each time", "this tensor was released already");
 		return;
 	}
 	jit_act *a = c ? jit_active(c) : NULL;

@@ -398,8 +398,8 @@ static void link_step(lo_builder *B)
 {
 	for (uint32_t i = 0; i < B->b->nbuf; i++)
 		lo_touch(B->L, B->step, B->b->buf[i], B->k->buf.v[i].role == LO_OUT);
-	B->b->fault_op = lo_mem(B->L, sizeof *B->b->fault_op * (B->fault_op.n + 1));
-	for (uint32_t i = 0; B->b->fault_op && i < B->fault_op.n; i++) B->b->fault_op[i] = B->fault_op.v[i];
+	B->b->fault = lo_mem(B->L, sizeof *B->b->fault * (B->fault.n + 1));
+	for (uint32_t i = 0; B->b->fault && i < B->fault.n; i++) B->b->fault[i] = B->fault.v[i];
 }
 
 static void reset(lo_builder *B)
@@ -407,7 +407,7 @@ static void reset(lo_builder *B)
 	lo_kernel *k = B->k;
 	k->buf.n = k->section.n = k->ins.n = k->index.n = k->fault_site.n = k->fault_code.n = 0;
 	k->scratch = 0;
-	B->made.n = B->kbuf.n = B->fault_op.n = 0;
+	B->made.n = B->kbuf.n = B->fault.n = 0;
 	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0;
 }
 
@@ -441,6 +441,6 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	rt_vec_free(&B.made);
 	rt_vec_free(&B.seen);
 	rt_vec_free(&B.kbuf);
-	rt_vec_free(&B.fault_op);
+	rt_vec_free(&B.fault);
 	return ok && !L->oom && !L->stuck;
 }

@@ -43,7 +43,7 @@ typedef struct lo_builder {
 	int loop;                /* being filled; 0: a point section */
 	int ndim, natom;
 	int inner[LO_ATOMS];     /* the innermost atom of each dimension, whose coefficient counts; -1: none */
-	rt_vec(const char *) fault_op;
+	rt_vec(lo_fault) fault;
 	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: scratch */
 } lo_builder;
 

@@ -188,11 +188,12 @@ void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or wr
 bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
 
 /* ---- build.c ---- */
+typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error names beside site and status */
 typedef struct lo_built {
 	lo_kernel k;
 	uint32_t *buf;           /* low buffer of each kernel buffer that is not scratch, in their order */
 	uint32_t nbuf;
-	const char **fault_op;   /* beside k.fault_site */
+	lo_fault *fault;         /* beside k.fault_site */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */

@@ -294,18 +294,11 @@ static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)
 {
 	uint32_t n = b->k.fault_site.n;
-	const char **site = rt_arena_alloc(&p->mem, sizeof *site * (n + 1)),
-	           **op = rt_arena_alloc(&p->mem, sizeof *op * (n + 1));
-	tj_status *code = rt_arena_alloc(&p->mem, sizeof *code * (n + 1));
-	if (!site || !op || !code) return false;
-	for (uint32_t i = 0; i < n; i++) {
-		site[i] = keep(p, b->k.fault_site.v[i]);
-		op[i] = b->fault_op[i];
-		code[i] = (tj_status)b->k.fault_code.v[i];
-	}
-	t->fault_site = site;
-	t->fault_op = op;
-	t->fault_code = code;
+	rt_fault *f = rt_arena_alloc(&p->mem, sizeof *f * (n + 1));
+	if (!f) return false;
+	for (uint32_t i = 0; i < n; i++)
+		f[i] = (rt_fault){ keep(p, b->k.fault_site.v[i]), b->fault[i].op, (tj_status)b->k.fault_code.v[i], b->fault[i].size };
+	t->fault = f;
 	t->nfault = n;
 	return true;
 }

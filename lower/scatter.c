@@ -112,9 +112,7 @@ tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const cha
 	row_fn *row = row_of((tj_dtype)base->meta.dtype);
 	do {
 		if (row(&w, index->data, add->data, out, size, step)) continue;
-		rt_fail(err, TJ_ERR_INDEX, "scatter_add", "an index is out of range for an axis of size %lld", (long long)size);
-		err->site = site;
-		return TJ_ERR_INDEX;
+		return rt_fault_fail(&(rt_fault){ site, "scatter_add", TJ_ERR_INDEX, size }, err);
 	} while (next_row(&w));
 	return TJ_OK;
 }

@@ -200,12 +200,12 @@ void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dty
 }
 
 /* ---- ops ---- */
-static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code)
+static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code, int64_t size)
 {
 	lo_kernel *k = B->k;
 	lo_add(B, (lo_ins){ .op = LO_FAULT, .dtype = TJ_BOOL, .nsrc = 1, .src = { when }, .imm = k->fault_site.n });
 	if (!rt_push(&k->fault_site, n->site) || !rt_push(&k->fault_code, (uint8_t)code) ||
-	    !rt_push(&B->fault_op, ir_ops[n->op].name))
+	    !rt_push(&B->fault, ((lo_fault){ ir_ops[n->op].name, size })))
 		B->L->oom = true;
 }
 
@@ -219,7 +219,7 @@ static bool divides(const ir_node *n, tj_dtype t)
 static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *src)
 {
 	uint32_t zero = constant(B, t, 0), is = prim(B, LO_EQ, TJ_BOOL, 2, src[1], zero, 0);
-	if (!B->L->o->int_div_zero) fault(B, n, is, TJ_ERR_DIV);
+	if (!B->L->o->int_div_zero) fault(B, n, is, TJ_ERR_DIV, 0);
 	src[1] = prim(B, LO_SELECT, t, 3, is, constant(B, t, 1), src[1]);
 	uint32_t q = lo_point(B->k, (ir_op)n->op, t, (tj_dtype)n->dtype, src);
 	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
@@ -240,7 +240,7 @@ static uint32_t checked(lo_builder *B, const ir_node *n, uint32_t index, int64_t
 	uint32_t under = prim(B, LO_LT, TJ_BOOL, 2, i, zero, 0);
 	uint32_t over = prim(B, LO_GE, TJ_BOOL, 2, i, constant(B, TJ_I64, size), 0);
 	uint32_t bad = prim(B, LO_OR, TJ_BOOL, 2, under, over, 0);
-	fault(B, n, bad, TJ_ERR_INDEX);
+	fault(B, n, bad, TJ_ERR_INDEX, size);
 	return prim(B, LO_SELECT, TJ_I64, 3, bad, zero, i);
 }
 

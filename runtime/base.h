@@ -89,4 +89,12 @@ typedef struct rt_err {
 tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...) RT_PRINTF(4, 5);
 void rt_hint(rt_err *e, const char *fmt, ...) RT_PRINTF(2, 3);
 
+/* What a value may make a run fail with: one wording for the evaluator, kernels and library calls. */
+typedef struct rt_fault {
+	const char *site, *op;
+	tj_status code;
+	int64_t size;     /* TJ_ERR_INDEX: of the axis */
+} rt_fault;
+tj_status rt_fault_fail(const rt_fault *f, rt_err *err);
+
 #endif

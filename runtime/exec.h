@@ -80,9 +80,7 @@ typedef struct rt_step {
 	int64_t units;           /* 0: nothing to do */
 	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team */
 	size_t scratch;          /* bytes for each thread */
-	const char *const *fault_site; /* by fault - 1 */
-	const char *const *fault_op;   /* beside it: the op's name; NULL: name */
-	const tj_status *fault_code;
+	const rt_fault *fault; /* by what the kernel wrote - 1 */
 	uint32_t nfault;
 	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */
 	struct rt_matmul *matmul;

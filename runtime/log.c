@@ -60,6 +60,17 @@ void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...)
 	emit(l, line);
 }
 
+void rt_warn(const rt_log_to *l, const char *fmt, ...)
+{
+	char line[512] = "tjit: ";
+	size_t n = strlen(line);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(line + n, sizeof line - n, fmt, ap);
+	va_end(ap);
+	emit(l, line);
+}
+
 void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text)
 {
 	if (!rt_logs(l, t) || !text) return;

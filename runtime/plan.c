@@ -55,12 +55,8 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 	}
 	rt_team_run(r->team, s->units, (double)s->units * s->unit_ns, run_units, &k);
 	if (RT_LIKELY(!fault)) return TJ_OK;
-	uint32_t f = (uint32_t)fault - 1;
-	if (f >= s->nfault) return rt_fail(r->err, TJ_ERR_COMPILE, s->name, "kernel reported an unknown fault");
-	const char *op = s->fault_op ? s->fault_op[f] : s->name;
-	tj_status code = rt_fail(r->err, s->fault_code[f], op, "%s", tj_strerror(s->fault_code[f]));
-	if (r->err) r->err->site = s->fault_site[f];
-	return code;
+	if ((uint32_t)fault > s->nfault) return rt_fail(r->err, TJ_ERR_COMPILE, s->name, "kernel reported an unknown fault");
+	return rt_fault_fail(&s->fault[fault - 1], r->err);
 }
 
 static tj_status run_step(const rt_step *s, void *const *base, rt_run *r)

@@ -128,7 +128,7 @@ typedef struct rt_ctx {
 	uint64_t serial;         /* of segments and activations */
 	uint64_t key, ordinal;   /* random numbers */
 	rt_err err, last;        /* first error since the last check; the one it returned */
-	char site[256], last_site[256];
+	char site[512], last_site[512];
 	tj_error shown;
 } rt_ctx;
 

@@ -24,6 +24,12 @@ static void wrong_shapes(void **s)
 	assert_int_not_equal(tj_check(c), TJ_OK);
 	tj_amax(tj_full(TJ_F32, TJ_SHAPE(0), tj_f(0)), TJ_ALL, false);
 	assert_int_not_equal(tj_check(c), TJ_OK);
+	tj_full(TJ_F32, TJ_SHAPE(-3, 2), tj_f(0));
+	kit_error(c, TJ_ERR_SHAPE, "f32[-3,2]");
+	tj_full(TJ_F32, TJ_SHAPE(INT64_MAX, 2), tj_f(0));
+	kit_error(c, TJ_ERR_LIMIT, "f32[9223372036854775807,2]");
+	tj_full((tj_dtype)99, TJ_SHAPE(2), tj_f(0));
+	kit_error(c, TJ_ERR_ARG, "99");
 	tj_mean(tj_full(TJ_I64, TJ_SHAPE(2), tj_i(0)), TJ_ALL, false);
 	kit_error(c, TJ_ERR_DTYPE, "");
 	still_works(c);
@@ -202,7 +208,7 @@ static void scopes(void **s)
 	tj_scope *sc = tj_push(c);
 	tj_tensor *x = F32(c, 1);
 	tj_call1(kit_fn(c, "pops", pops, sc, 1, 1), TJ_LIST(x));
-	assert_int_equal(tj_check(c), TJ_ERR_STATE); /* a body closes only its own scopes */
+	kit_error(c, TJ_ERR_STATE, ""); /* a body closes only its own scopes */
 	tj_pop(sc);
 	still_works(c);
 	tj_close(c);
@@ -222,7 +228,8 @@ static void cells(void **s)
 	tj_assign(x, p);
 	kit_error(c, TJ_ERR_ARG, "only cells");
 	tj_assign(p, F32(c, 1, 2));
-	assert_int_not_equal(tj_check(c), TJ_OK);
+	kit_error(c, TJ_ERR_SHAPE, "f32[2] does not fit the cell, f32[]");
+	assert_string_equal(tj_last_error(c)->op, "assign");
 	float v[2] = { 0 };
 	tj_write(p, v, sizeof v);
 	kit_error(c, TJ_ERR_SHAPE, "8 bytes");
@@ -230,7 +237,7 @@ static void cells(void **s)
 	kit_error(c, TJ_ERR_STATE, "in a body");
 	assert_f32(p, 1);
 	tj_release(x);
-	assert_int_equal(tj_check(c), TJ_ERR_STATE);
+	kit_error(c, TJ_ERR_STATE, "not retained");
 	still_works(c);
 	tj_close(c);
 }
@@ -277,7 +284,9 @@ static void endless_recursion(void **s)
 	tj_fn *f = NULL;
 	f = kit_fn(c, "recurses", recurses, &f, 1, 1);
 	tj_call1(f, TJ_LIST(F32(c, 1)));
-	assert_int_equal(tj_check(c), TJ_ERR_LIMIT);
+	kit_error(c, TJ_ERR_LIMIT, "nested");
+	const char *site = tj_last_error(c)->site; /* the chain of callers is long, and says so */
+	assert_string_equal(site + strlen(site) - 4, " ...");
 	still_works(c);
 	tj_close(c);
 }
@@ -341,13 +350,46 @@ static void churn(void **s)
 	tj_close(c);
 }
 
+/* An environment that says nothing we know is told of, and ignored. */
+static char told[1024];
+static void keep_line(void *self, const char *line)
+{
+	(void)self;
+	strncat(told, line, sizeof told - strlen(told) - 2);
+	strcat(told, "\n");
+}
+static void odd_environment(void **s)
+{
+	(void)s;
+	static const char *const odd[][2] = { { "TJ_THREADS", "many" }, { "TJ_CPU", "387" }, { "TJ_BACKEND", "abacus" }, { "TJ_LOG", "grpah" } };
+	char was[4][64] = { "" };
+	for (int i = 0; i < 4; i++) {
+		if (getenv(odd[i][0])) snprintf(was[i], sizeof was[i], "%s", getenv(odd[i][0]));
+		setenv(odd[i][0], odd[i][1], 1);
+	}
+	told[0] = 0;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .log_to = keep_line));
+	tj_fn *f = kit_fn(c, "pair", pair, NULL, 2, 1);
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2), F32(c, 3, 4))), 4, 6);
+	kit_ok(c);
+	for (int i = 0; i < 4; i++) {
+		if (!strstr(told, odd[i][1])) fail_msg("nothing about %s=%s in \"%s\"", odd[i][0], odd[i][1], told);
+		if (was[i][0]) setenv(odd[i][0], was[i], 1);
+		else unsetenv(odd[i][0]);
+	}
+	tj_close(c);
+	c = tj_open(TJ_OPTS(tj_open_opts, .log = "grpah"));
+	assert_int_equal(tj_check(c), TJ_ERR_ARG); /* what the program itself says is an error */
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
-		cmocka_unit_test(no_context), cmocka_unit_test(churn),
+		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),
 	};
 	KIT_RUN(tests);
 }

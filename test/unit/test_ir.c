@@ -324,14 +324,14 @@ static tj_status run_text(const char *text, bool zero, void *out, rt_err *err)
 static void test_faults(void **state)
 {
 	static const struct { const char *text, *message; tj_status code; } faults[] = {
-		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %2", "8 divided by zero", TJ_ERR_DIV },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = fmod i32[2] %0 %1\nret %2", "8 divided by zero", TJ_ERR_DIV },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,2}\n%2 = gather i32[2] %0 %1 axis=0\nret %2", "index 2 is out of range for an axis of size 2", TJ_ERR_INDEX },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = index_select i32[2] %0 %1 axis=0\nret %2", "index -1 is out of range", TJ_ERR_INDEX },
-		{ "%0 = data i32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,5}\n%2 = embedding i32[2,2] %0 %1\nret %2", "index 5", TJ_ERR_INDEX },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,5}\n%2 = scatter_add i32[2] %0 %1 %0 axis=0\nret %2", "index 5", TJ_ERR_INDEX },
-		{ "%0 = data i64[2] {0,5}\n%1 = one_hot i64[2,5] %0 n=5\nret %1", "index 5", TJ_ERR_INDEX },
-		{ "%0 = data f32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,2}\n%2 = cross_entropy f32[] %0 %1\nret %2", "index 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %2", "integer division by zero", TJ_ERR_DIV },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = fmod i32[2] %0 %1\nret %2", "integer division by zero", TJ_ERR_DIV },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,2}\n%2 = gather i32[2] %0 %1 axis=0\nret %2", "out of range for an axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = index_select i32[2] %0 %1 axis=0\nret %2", "out of range for an axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,5}\n%2 = embedding i32[2,2] %0 %1\nret %2", "axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,5}\n%2 = scatter_add i32[2] %0 %1 %0 axis=0\nret %2", "axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i64[2] {0,5}\n%1 = one_hot i64[2,5] %0 n=5\nret %1", "axis of size 5", TJ_ERR_INDEX },
+		{ "%0 = data f32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,2}\n%2 = cross_entropy f32[] %0 %1\nret %2", "axis of size 2", TJ_ERR_INDEX },
 	};
 	int32_t out[16];
 	(void)state;

@@ -72,6 +72,18 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator: make fuzz [N=g
 	$< -w all -n $(or $(N),500)
 .PHONY: matrix fuzz
 
+# ---- benchmarks: never a timed test; --quick compares every case with the hand-written code ----
+BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
+$(BENCHOBJ): bench/bench.h
+$(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -Ofast -march=native -Wno-shadow
+$(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)/tj-start
+	$(CC) -fopenmp -o $@ $(BENCHOBJ) -L$(BUILD) -ltj -ldnnl -lm -lpthread -Wl,-rpath,'$$ORIGIN'
+$(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN'
+bench: $(BUILD)/tj-bench  ## time the cases against hand-written C and the machine's limits: make bench [T=regex]
+	$< --state $(T)
+.PHONY: bench
+
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
@@ -91,7 +103,7 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40'
+         'fuzz_few $(BUILD)/test/fuzz -n 40' 'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
          'fuzz $(BUILD)/test/fuzz -n 500 -w all' 'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w all' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
@@ -99,7 +111,7 @@ LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/m
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
 THREADED = test/unit/test_threads test/unit/test_codegen
-test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz
+test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'

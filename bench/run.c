@@ -1,0 +1,206 @@
+/* run: a case, set up, checked against the hand-written code, and timed in turns with it.
+ *
+ * In turns: each round times a short batch of ours, of theirs, of the limit, one after the other. A time is that of the
+ * tenth of the rounds that was quickest, which leaves out what other programs took; a ratio is one of such times. */
+#include "bench/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 5 }; /* rounds; what a round times */
+#define BATCH_US 1000.0
+
+/* ---- a case, set up ---- */
+struct bench_job {
+	const bench_case *c;
+	bench_shape s;
+	tj_ctx *ctx;
+	tj_scope *scope;         /* holds the operands */
+	tj_fn *f;
+	tj_tensor *list[BENCH_IN + 1];
+	const float *in[BENCH_IN];
+	void *hand_out;          /* of the hand-written code, and of the limit */
+	float *tmp, *limit_to;
+	bench_packed *packed;
+	double first_ms;
+	int64_t p[BENCH_SIZES];
+};
+
+/* Pages of 2 MiB where the system gives them on demand: the hand-written code should not lose by small ones. */
+static void *floats(int64_t n)
+{
+	size_t huge = (size_t)2 << 20, bytes = (size_t)(n ? n : 1) * 8, align = bytes < huge ? 64 : huge;
+	bytes = (bytes + align - 1) / align * align;
+	void *p = aligned_alloc(align, bytes);
+	if (!p) exit(2);
+	if (align == huge) madvise(p, bytes, MADV_HUGEPAGE);
+	memset(p, 0, bytes);
+	return p;
+}
+
+static uint64_t seed = 88172645463325252u;
+static float uniform(void)
+{
+	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+	return (float)(seed >> 40) * (1.0f / 16777216);
+}
+
+static tj_tensor *operand(bench_job *u, int k)
+{
+	const int64_t *d = u->s.in[k];
+	int64_t n = d[0] * (d[1] ? d[1] : 1);
+	float *v = floats(n), scale = d[1] && d[0] >= 256 && u->s.flops > 0 ? 0.02f : 1;
+	for (int64_t i = 0; i < n; i++) v[i] = (uniform() + uniform() + uniform() + uniform() - 2) * 1.7320508f * scale;
+	tj_tensor *t = tj_from_data(u->ctx, TJ_F32, d[1] ? TJ_SHAPE(d[0], d[1]) : TJ_SHAPE(d[0]), v);
+	free(v);
+	return t;
+}
+
+static void call_ours(void *env)
+{
+	bench_job *u = env;
+	tj_scope *s = tj_push(u->ctx);
+	tj_tensor *out;
+	tj_call(u->f, &out, u->list);
+	tj_pop(s);
+}
+
+static void call_hand(void *env)
+{
+	bench_job *u = env;
+	bench_args a = { u->p, u->in, u->hand_out, u->tmp };
+	u->c->hand(&a);
+}
+
+static volatile float sink;
+static void call_limit(void *env)
+{
+	bench_job *u = env;
+	const int64_t *l = u->s.limit;
+	switch (u->c->limit) {
+	case NO_LIMIT: break;
+	case COPY: hand_copy(u->in[0], u->limit_to, l[0]); break;
+	case ADD: hand_plus(u->in[0], u->in[1], u->limit_to, l[0]); break;
+	case READ: sink = hand_read(u->in[0], l[0]); break;
+	case SGEMM: hand_sgemm('N', 'N', l[0], l[1], l[2], u->in[0], l[2], u->limit_to + l[0] * l[1], l[1], u->limit_to, l[1]); break;
+	}
+}
+
+static void call_packed(void *env)
+{
+	bench_job *u = env;
+	bench_packed_run(u->packed, u->in[0], u->hand_out);
+	hand_gelu(u->hand_out, u->s.out);
+}
+
+void bench_close(bench_job *u)
+{
+	tj_fn_free(u->f);
+	if (u->scope) tj_pop(u->scope);
+	free(u->hand_out), free(u->tmp), free(u->limit_to);
+	bench_packed_free(u->packed);
+	free(u);
+}
+
+bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small)
+{
+	bench_job *u = calloc(1, sizeof *u);
+	if (!u) exit(2);
+	u->c = c;
+	u->ctx = ctx;
+	memcpy(u->p, small ? c->small : c->p, sizeof u->p);
+	u->s.dtype = TJ_F32;
+	c->shape(&u->s, u->p);
+	u->scope = tj_push(ctx);
+	for (int k = 0; k < u->s.nin; k++) u->in[k] = tj_data(u->list[k] = operand(u, k));
+	u->list[u->s.nin] = TJ_END;
+	u->hand_out = floats(u->s.out);
+	u->tmp = floats(u->s.tmp);
+	const int64_t *l = u->s.limit;
+	u->limit_to = floats(c->limit == SGEMM ? l[0] * l[1] + l[1] * l[2] : l[0]);
+	if (c->hand == hand_linear_gelu && !small) u->packed = bench_pack(u->p[0], u->p[2], u->p[1], u->in[1], u->in[2]);
+	u->f = tj_compile(ctx, c->body, u->p, TJ_OPTS(tj_compile_opts, .name = "bench", .nin = u->s.nin, .nout = 1));
+	double start = bench_now();
+	call_ours(u);
+	u->first_ms = (bench_now() - start) * 1e3;
+	return u;
+}
+
+/* The largest |ours - hand| / (1 + |hand|), of our second call. */
+double bench_error(bench_job *u)
+{
+	tj_scope *s = tj_push(u->ctx);
+	const void *got = tj_data(tj_call1(u->f, u->list));
+	double worst = got ? 0 : INFINITY;
+	call_hand(u);
+	for (int64_t i = 0; got && i < u->s.out; i++) {
+		bool whole = u->s.dtype == TJ_I64;
+		double want = whole ? (double)((int64_t *)u->hand_out)[i] : (double)((float *)u->hand_out)[i];
+		double e = fabs((whole ? (double)((const int64_t *)got)[i] : (double)((const float *)got)[i]) - want) / (1 + fabs(want));
+		if (!(e <= worst)) worst = e;
+	}
+	tj_pop(s);
+	if (tj_check(u->ctx) != TJ_OK) tj_perror(u->ctx, stderr), worst = INFINITY;
+	return worst;
+}
+
+/* ---- timing ---- */
+typedef struct variant {
+	void (*run)(void *env);
+	void *env;
+	long n;              /* calls of a batch */
+	double us[MOST];     /* of a call, by round; then sorted */
+	double quick, median;
+} variant;
+
+static double batch_us(const variant *v)
+{
+	double start = bench_now();
+	for (long i = 0; i < v->n; i++) v->run(v->env);
+	return (bench_now() - start) / (double)v->n * 1e6;
+}
+
+static void measure(variant *v, int count, double seconds)
+{
+	double round_us = 0;
+	for (int k = 0; k < count; k++) {
+		v[k].n = 1;
+		double us = batch_us(&v[k]);
+		for (int i = 0; i < 3; i++) us = fmin(us, batch_us(&v[k]));
+		if (us < BATCH_US / 10) v[k].n = 1 + (long)(BATCH_US / 10 / us), us = fmin(us, batch_us(&v[k]));
+		v[k].n = 1 + (long)(BATCH_US / us);
+		round_us += us * (double)v[k].n;
+	}
+	double fit = seconds * 1e6 / round_us;
+	int rounds = fit < LEAST ? LEAST : fit > MOST ? MOST : (int)fit;
+	for (int r = 0; r < rounds; r++)
+		for (int k = 0; k < count; k++) v[k].us[r] = batch_us(&v[k]);
+	for (int k = 0; k < count; k++) {
+		qsort(v[k].us, (size_t)rounds, sizeof *v[k].us, bench_by_size);
+		v[k].quick = v[k].us[rounds / 10];
+		v[k].median = v[k].us[rounds / 2];
+	}
+}
+
+bench_report bench_time(bench_job *u, double seconds)
+{
+	variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
+	int n = 2, limit = 0, packed = 0;
+	double error = bench_error(u), scale = 1;
+	if (u->c->limit) v[limit = n++] = (variant){ .run = call_limit, .env = u };
+	if (u->packed) v[packed = n++] = (variant){ .run = call_packed, .env = u };
+	measure(v, n, seconds);
+	const int64_t *l = u->s.limit;
+	if (u->c->limit == SGEMM) scale = u->s.flops / (2.0 * (double)l[0] * (double)l[1] * (double)l[2]);
+	bench_report r = { .name = u->c->name, .us = v[0].quick, .median_us = v[0].median, .first_ms = u->first_ms, .error = error,
+	                   .hand_us = v[1].quick, .vs_hand = v[1].quick / v[0].quick, .flops = u->s.flops > 0 };
+	if (u->c->limit) {
+		r.rate = (r.flops ? u->s.flops : u->s.bytes) / v[0].quick * 1e-3;
+		r.limit = scale * v[limit].quick / v[0].quick;
+	}
+	if (packed) r.packed_us = v[packed].quick, r.vs_packed = v[packed].quick / v[0].quick;
+	return r;
+}

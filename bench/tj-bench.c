@@ -1,0 +1,224 @@
+/* tj-bench: times the cases against hand-written code and the machine's limits, all in turns in one process.
+ *
+ *   tj-bench [--json] [--quick] [--seconds s] [--state] [REGEX]    one line a case; `start` and `compile` are cases too
+ *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
+ *
+ * --quick times nothing: it compares every case with the hand-written code at a small size and fails when they differ. */
+#include "bench/bench.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_json(const bench_report *r)
+{
+	printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.4g, \"median_us\": %.4g, \"first_ms\": %.3g", r->name, r->us,
+	       r->median_us, r->first_ms);
+	if (r->rate > 0) printf(", \"%s\": %.1f", r->flops ? "GF/s" : "GB/s", r->rate);
+	if (r->limit > 0) printf(", \"limit_%%\": %.0f", 100 * r->limit);
+	printf(", \"hand_us\": %.4g, \"vs_hand\": %.3g", r->hand_us, r->vs_hand);
+	if (r->packed_us > 0) printf(", \"packed_us\": %.4g, \"vs_packed\": %.3g", r->packed_us, r->vs_packed);
+	printf(", \"error\": %.1e}\n", r->error);
+	fflush(stdout);
+}
+
+static void put_text(const bench_report *r)
+{
+	char rate[32] = "", limit[16] = "";
+	if (r->rate > 0) snprintf(rate, sizeof rate, "%.1f %s", r->rate, r->flops ? "GF/s" : "GB/s");
+	if (r->limit > 0) snprintf(limit, sizeof limit, "%.0f %%", 100 * r->limit);
+	printf("%-27s %11.3f %12s %7s %9.1f %11.3f %7.2fx", r->name, r->us, rate, limit, r->first_ms, r->hand_us, r->vs_hand);
+	if (r->packed_us > 0) printf("  packed %.1f us, %.2fx", r->packed_us, r->vs_packed);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void put_header(void)
+{
+	printf("%-27s %11s %12s %7s %9s %11s %8s\n", "case", "us", "rate", "limit", "first ms", "hand us", "vs hand");
+}
+
+
+typedef struct options {
+	bool json, quick, serve, state;
+	double seconds;      /* of a case */
+	const char *pattern;
+	char start[4096];    /* the program beside this one */
+} options;
+
+/* ---- processes: the smallest program, from fork to its first result ---- */
+enum { STARTS = 9 };
+
+static bool spawn(const options *o, int length, double *ms, double *mib, double *compile_ms)
+{
+	char command[4200];
+	double at, value, begin = bench_now();
+	snprintf(command, sizeof command, "exec %s %d", o->start, length);
+	FILE *f = popen(command, "r");
+	bool good = f && fscanf(f, "%lf %lf %lf %lf", &at, mib, compile_ms, &value) == 4;
+	*ms = (at - begin) * 1e3;
+	return (f && pclose(f) == 0) && good;
+}
+
+static double middle(double *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, bench_by_size);
+	return v[n / 2];
+}
+
+static bool run_start(const options *o, const char *name, int length)
+{
+	double ms[STARTS], mib[STARTS], compile[STARTS];
+	for (int i = 0; i < STARTS; i++)
+		if (!spawn(o, length, &ms[i], &mib[i], &compile[i])) return false;
+	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"%s\", \"ops\": %d, \"start_ms\": %.1f, \"resident_MiB\": %.0f, \"compile_ms\": %.2f}\n"
+	               : "%s (%d ops): first result %.1f ms after the process began, %.0f MiB resident, compiling took %.2f ms\n",
+	       name, length, middle(ms, STARTS), middle(mib, STARTS), middle(compile, STARTS));
+	return true;
+}
+
+/* ---- compile times in a process that has compiled before ---- */
+enum { KERNELS = 24, OPS = 15 };
+
+/* As many ops as self says, different ones for each: bits of the number choose them. */
+static void further(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const int *which = self;
+	tj_tensor *x = tj_exp(in[0]);
+	for (int i = 1; i < OPS; i++) {
+		tj_tensor *y = i % 2 ? in[1] : tj_f(0.25 * i);
+		switch (*which >> i % 5 & 3) {
+		case 0: x = tj_add(x, y); break;
+		case 1: x = tj_mul(x, y); break;
+		case 2: x = tj_maximum(x, y); break;
+		case 3: x = tj_sub(y, x); break;
+		}
+	}
+	out[0] = x;
+}
+
+static bool run_compile(tj_ctx *c, const options *o)
+{
+	double ms[KERNELS], code[KERNELS];
+	static float v[4096];
+	for (int i = 0; i < KERNELS; i++) {
+		tj_scope *s = tj_push(c);
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4096), v);
+		tj_fn *f = tj_compile(c, further, &i, TJ_OPTS(tj_compile_opts, .name = "further", .nin = 2, .nout = 1));
+		double begin = bench_now();
+		tj_call1(f, TJ_LIST(x, x));
+		ms[i] = (bench_now() - begin) * 1e3;
+		tj_stats n = { .size = sizeof n };
+		tj_fn_stats(f, &n);
+		code[i] = n.codegen_ms;
+		tj_fn_free(f);
+		tj_pop(s);
+	}
+	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"compile\", \"ops\": %d, \"first_ms\": %.2f, \"codegen_ms\": %.2f}\n"
+	               : "compile: a further kernel of %d float ops %.2f ms from call to result (%.2f of it code generation)\n",
+	       OPS, middle(ms, KERNELS), middle(code, KERNELS));
+	return tj_check(c) == TJ_OK;
+}
+
+/* ---- the three ways to run ---- */
+static int quick(tj_ctx *c, const regex_t *want)
+{
+	int passed = 0, failed = 0;
+	for (int i = 0; i < bench_ncases; i++) {
+		const bench_case *b = &bench_cases[i];
+		if (regexec(want, b->name, 0, NULL, 0)) continue;
+		bench_job *u = bench_open(c, b, true);
+		double e = bench_error(u);
+		bool good = e <= b->tolerance;
+		if (!good) printf("FAIL %s: differs from the hand-written code by %g, allowed %g\n", b->name, e, b->tolerance);
+		passed += good, failed += !good;
+		bench_close(u);
+	}
+	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+	return failed || !passed;
+}
+
+static bool run_case(tj_ctx *c, const bench_case *b, const options *o)
+{
+	bench_job *u = bench_open(c, b, false);
+	bench_report r = bench_time(u, o->seconds);
+	(o->json ? put_json : put_text)(&r);
+	bench_close(u);
+	if (r.error <= b->tolerance) return true;
+	fprintf(stderr, "%s differs from the hand-written code by %g\n", b->name, r.error);
+	return false;
+}
+
+static int all(tj_ctx *c, const regex_t *want, const options *o)
+{
+	bool good = true, header = o->json;
+	if (o->state || !*o->pattern) bench_state(stdout, o->json);
+	if (!regexec(want, "start", 0, NULL, 0)) good &= run_start(o, "start", 1) && run_start(o, "start15", 15);
+	if (!regexec(want, "compile", 0, NULL, 0)) good &= run_compile(c, o);
+	for (int i = 0; i < bench_ncases; i++) {
+		if (regexec(want, bench_cases[i].name, 0, NULL, 0)) continue;
+		if (!header) put_header(), header = true;
+		good &= run_case(c, &bench_cases[i], o);
+	}
+	return !good;
+}
+
+/* The last case stays open, so that a driver can ask for it in turns with other programs. */
+static int serve(tj_ctx *c, const options *o)
+{
+	char line[256], name[128];
+	bench_job *u = NULL;
+	const bench_case *open = NULL;
+	double seconds;
+	while (fgets(line, sizeof line, stdin)) {
+		if (!strncmp(line, "state", 5)) { bench_state(stdout, true), fflush(stdout); continue; }
+		if (sscanf(line, "%127s %lf", name, &seconds) != 2) break;
+		const bench_case *b = NULL;
+		for (int i = 0; i < bench_ncases; i++)
+			if (!strcmp(name, bench_cases[i].name)) b = &bench_cases[i];
+		if (!b) {
+			printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"error\": \"no such case\"}\n", name), fflush(stdout);
+			continue;
+		}
+		if (b != open && u) bench_close(u), u = NULL;
+		if (!u) u = bench_open(c, b, false);
+		open = b;
+		bench_report r = bench_time(u, seconds);
+		put_json(&r);
+	}
+	if (u) bench_close(u);
+	return o->quick;
+}
+
+static bool parse(int argc, char **argv, options *o)
+{
+	*o = (options){ .seconds = 1, .pattern = "" };
+	const char *slash = strrchr(argv[0], '/');
+	snprintf(o->start, sizeof o->start, "%.*stj-start", slash ? (int)(slash + 1 - argv[0]) : 0, argv[0]);
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--json")) o->json = true;
+		else if (!strcmp(argv[i], "--quick")) o->quick = true;
+		else if (!strcmp(argv[i], "--serve")) o->serve = true;
+		else if (!strcmp(argv[i], "--state")) o->state = true;
+		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
+		else if (argv[i][0] != '-') o->pattern = argv[i];
+		else return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	options o;
+	regex_t want;
+	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
+		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--seconds s] [REGEX]\n");
+		return 2;
+	}
+	hand_wake();
+	tj_ctx *c = tj_open(NULL);
+	int rc = o.quick ? quick(c, &want) : o.serve ? serve(c, &o) : all(c, &want, &o);
+	regfree(&want);
+	tj_close(c);
+	return rc;
+}

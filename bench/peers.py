@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with ours.
+
+    python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
+    python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
+
+Every peer is a process of its own that keeps the case open; a round asks each of them in turn for a few batches of calls.
+A time is the quickest of the rounds, so what another program took of the machine counts for nobody. What Python has not,
+is left out. A case is defined once, below, in terms of NumPy; bench/cases.c has the same names and shapes.
+"""
+import argparse, json, math, os, re, subprocess, sys, tempfile, time
+
+THREADS = os.environ.get("THREADS", "2")
+HERE = os.path.dirname(os.path.abspath(__file__))
+M1 = 1 << 20
+CASES = {}
+
+
+def case(name, *shapes, f=None, flops=False):
+    CASES[name] = (f, shapes, flops)
+
+
+def chain(m, x, y):
+    for i in range(10):
+        x = x * y + 0.5
+        x = m.maximum(x, y * 0.25)
+    return x
+
+
+def attention(m, x, wq, wk, wv, wo):
+    T, C, H = 384, 768, 12
+    q, k, v = (m.heads(m.reshape(m.matmul(x, w), (T, H, C // H))) for w in (wq, wk, wv))  # [H,T,D]
+    p = m.softmax(m.matmul(q, m.swap(k)) * (1 / math.sqrt(C // H)))
+    return m.matmul(m.reshape(m.heads(m.matmul(p, v)), (T, C)), wo)
+
+
+def block(m, x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2):
+    x = x + attention(m, m.layernorm(x, g1, c1), wq, wk, wv, wo)
+    return x + m.matmul(m.gelu(m.matmul(m.layernorm(x, g2, c2), w1) + b1), w2) + b2
+
+
+# Each takes m, the peer's namespace, then arrays.
+case("tiny_add_8", (8,), f=lambda m, x: x + 1)
+case("tiny_10in_8", *[(8,)] * 10, f=lambda m, *a: m.addn(a))
+case("add_1M", (M1,), (M1,), f=lambda m, x, y: x + y)
+case("exp_1M", (M1,), f=lambda m, x: m.exp(x))
+case("tanh_1M", (M1,), f=lambda m, x: m.tanh(x))
+case("log_1M", (M1,), f=lambda m, x: m.log(m.abs(x)))
+case("sigmoid_1M", (M1,), f=lambda m, x: m.sigmoid(x))
+case("gelu_erf_1M", (M1,), f=lambda m, x: 0.5 * x * (1 + m.erf(x * 0.70710678)))
+case("silu_mul_10M", (10 * M1,), (10 * M1,), f=lambda m, x, y: x * m.sigmoid(x) * y)
+for n, t in ((64, "64"), (4096, "4K"), (M1, "1M"), (16 * M1, "16M")):
+    case(f"chain30_{t}", (n,), (n,), f=chain)
+for r, c in ((4096, 128), (4096, 1024), (4096, 8192), (6144, 384)):
+    case(f"softmax_{r}x{c}", (r, c), f=lambda m, x: m.softmax(x))
+for r, c in ((4096, 1024), (4096, 4096)):
+    case(f"layernorm_{r}x{c}", (r, c), (c,), (c,), f=lambda m, x, w, b: m.layernorm(x, w, b))
+case("rmsnorm_res_4096x1024", (4096, 1024), (4096, 1024), (1024,), f=lambda m, x, r, w: m.rmsnorm(x + r, w))
+case("sum_rows_4096", (4096, 4096), f=lambda m, x: m.sum(x, 1))
+case("sum_cols_4096", (4096, 4096), f=lambda m, x: m.sum(x, 0))
+case("sum_all_4096", (4096, 4096), f=lambda m, x: m.sum(x, None))
+case("argmax_rows_4096", (4096, 4096), f=lambda m, x: m.argmax(x, 1))
+case("transpose_add_2048", (2048, 2048), (2048, 2048), f=lambda m, x, y: m.transpose(x) + y)
+for n in (1, 32, 128, 1024):
+    case(f"linear_gelu_{n}x768x3072", (n, 768), (768, 3072), (3072,), flops=True, f=lambda m, x, w, b: m.gelu(m.matmul(x, w) + b))
+case("mlp_32x784x256x10", (32, 784), (784, 256), (256,), (256, 10), (10,), flops=True,
+     f=lambda m, x, w1, b1, w2, b2: m.matmul(m.relu(m.matmul(x, w1) + b1), w2) + b2)
+case("attention_384x768x12", (384, 768), *[(768, 768)] * 4, flops=True, f=attention)
+case("block_384x768x12", (384, 768), (768,), (768,), *[(768, 768)] * 4, (768,), (768,), (768, 3072), (3072,), (3072, 768), (768,),
+     flops=True, f=block)
+
+
+# ---- the peers ----
+class Numpy:
+    def __init__(s):
+        import numpy as np
+        s.np = np
+        for n in "exp log tanh abs maximum matmul".split(): setattr(s, n, getattr(np, n))
+    def version(s): return "NumPy " + s.np.__version__
+    def sigmoid(s, x): return 1 / (1 + s.np.exp(-x))
+    def erf(s, x):
+        from scipy.special import erf
+        return erf(x)
+    def relu(s, x): return s.np.maximum(x, 0)
+    def gelu(s, x): return 0.5 * x * (1 + s.erf(x * s.np.float32(0.70710678)))
+    def softmax(s, x): e = s.np.exp(x - x.max(-1, keepdims=True)); return e / e.sum(-1, keepdims=True)
+    def layernorm(s, x, w, b): return (x - x.mean(-1, keepdims=True)) / s.np.sqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+    def rmsnorm(s, x, w): return x / s.np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
+    def sum(s, x, a): return x.sum(axis=a)
+    def argmax(s, x, a): return x.argmax(axis=a)
+    def transpose(s, x): return x.T
+    def heads(s, x): return x.transpose(1, 0, 2)
+    def swap(s, x): return x.swapaxes(-1, -2)
+    def reshape(s, x, sh): return x.reshape(sh)
+    def addn(s, a):
+        r = a[0]
+        for x in a[1:]: r = r + x
+        return r
+    def put(s, x): return x
+    def jit(s, f): return f
+    def sync(s, y): pass
+
+
+class Torch(Numpy):
+    def __init__(s, compiled):
+        import torch
+        s.t, s.compiled = torch, compiled
+        torch.set_num_threads(int(THREADS)); torch.set_grad_enabled(False)
+        F = torch.nn.functional
+        for n in "exp log tanh abs maximum matmul sigmoid erf relu argmax".split(): setattr(s, n, getattr(torch, n))
+        s.gelu = F.gelu
+        s.softmax = lambda x: torch.softmax(x, -1)
+        s.layernorm = lambda x, w, b: F.layer_norm(x, w.shape, w, b)
+        s.rmsnorm = lambda x, w: F.rms_norm(x, w.shape, w, 1e-5)
+        s.sum = lambda x, a: torch.sum(x) if a is None else torch.sum(x, a)
+        s.heads = lambda x: x.permute(1, 0, 2)
+    def version(s): return "PyTorch " + s.t.__version__.split("+")[0]
+    def put(s, x): return s.t.from_numpy(x)
+    def jit(s, f):
+        if not s.compiled: return f
+        s.t._dynamo.reset()
+        return s.t.compile(f)
+
+
+class Jax(Numpy):
+    def __init__(s):
+        import jax, jax.numpy as jnp
+        s.j = jax
+        for n in "exp log tanh abs maximum matmul sum argmax".split(): setattr(s, n, getattr(jnp, n))
+        s.sigmoid, s.relu, s.erf = jax.nn.sigmoid, jax.nn.relu, jax.scipy.special.erf
+        s.gelu = lambda x: jax.nn.gelu(x, approximate=False)
+        s.softmax = lambda x: jax.nn.softmax(x, -1)
+        s.layernorm = lambda x, w, b: (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
+        s.rmsnorm = lambda x, w: x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
+        s.swap = lambda x: jnp.swapaxes(x, -1, -2)
+    def version(s): return "JAX " + s.j.__version__
+    def put(s, x): return s.j.device_put(x)
+    def jit(s, f): return s.j.jit(f)
+    def sync(s, y): y.block_until_ready()
+
+
+PEERS = {"torch": lambda: Torch(True), "torch-eager": lambda: Torch(False), "jax": Jax, "numpy": Numpy}
+
+
+def batches(call, sync, budget):
+    """The time of a call in us: the quickest tenth of short batches, as in bench/run.c."""
+    def batch(n):
+        t0 = time.perf_counter()
+        for _ in range(n): y = call()
+        sync(y)
+        return (time.perf_counter() - t0) / n
+    one = min(batch(1) for _ in range(3))
+    n = 1 + int(1e-3 / one)
+    out = sorted(batch(n) for _ in range(max(5, min(201, int(budget / (n * one))))))
+    return out[len(out) // 10] * 1e6
+
+
+def worker(name):
+    """Answers lines "case seconds", like tj-bench --serve."""
+    import numpy as np
+    p, rng, now = PEERS[name](), np.random.default_rng(0), None
+    print(json.dumps({"version": p.version()}), flush=True)
+    for line in sys.stdin:
+        c, seconds = line.split()
+        try:
+            if c != now:
+                f, shapes, flops = CASES[c]
+                args = [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and flops else 1))
+                        for s in shapes]
+                g = p.jit(lambda *a: f(p, *a))
+                t0 = time.perf_counter(); p.sync(g(*args)); first = (time.perf_counter() - t0) * 1e3
+                now = c
+                for _ in range(3): p.sync(g(*args))
+            print(json.dumps({"us": batches(lambda: g(*args), p.sync, float(seconds)), "first_ms": first}), flush=True)
+        except Exception as e:  # a peer that cannot do a case says so
+            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+
+
+# ---- the driver ----
+class Process:
+    def __init__(s, *command):
+        s.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def ask(s, line):
+        s.p.stdin.write(line + "\n"); s.p.stdin.flush()
+        return s.read()
+    def read(s):
+        got = s.p.stdout.readline()
+        return json.loads(got) if got else {"error": "it ended"}
+    def close(s): s.p.stdin.close(); s.p.wait()
+
+
+def available(names):
+    have = []
+    for n in names:
+        module = {"torch-eager": "torch"}.get(n, n)
+        if subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode == 0: have.append(n)
+        else: print(f"without {n}: this Python has no {module}", file=sys.stderr)
+    return have
+
+
+def best(rounds):
+    """Of several answers: the quickest of each time, the first call of the first."""
+    if any("error" in r and not isinstance(r["error"], float) for r in rounds): return {"error": rounds[0].get("error")}
+    out = dict(rounds[0])
+    for k in "us", "hand_us", "packed_us":
+        if k in out: out[k] = min(r[k] for r in rounds)
+    if "limit_%" in out: out["limit_%"] = sorted(r["limit_%"] for r in rounds)[len(rounds) // 2]
+    return out
+
+
+def run(o):
+    names = available(o.peers.split(","))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
+    os.environ["OMP_NUM_THREADS"] = THREADS
+    ours = Process(os.path.join(o.build, "tj-bench"), "--serve")
+    peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n) for n in names}
+    versions = [p.read()["version"] for p in peers.values()]
+    result = {"versions": sorted(set(versions)), "state": ours.ask("state"), "cases": {}}
+    for c in (c for c in CASES if re.search(o.pattern, c)):
+        rounds = {n: [] for n in ["tjit"] + names}
+        for _ in range(o.rounds):
+            rounds["tjit"].append(ours.ask(f"{c} {o.seconds}"))
+            for n, p in peers.items(): rounds[n].append(p.ask(f"{c} {o.seconds}"))
+        result["cases"][c] = {n: best(r) for n, r in rounds.items()}
+        print(row(c, result["cases"][c]), flush=True)
+    result["state_after"] = ours.ask("state")
+    for p in [ours] + list(peers.values()): p.close()
+    return result
+
+
+# ---- tables and the chart ----
+SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C", "packed": "oneDNN packed"}
+
+
+def others(r):
+    """Times of everybody else, in us."""
+    t = {n: v["us"] for n, v in r.items() if n != "tjit" and "us" in v}
+    t["hand"] = r["tjit"].get("hand_us")
+    t["packed"] = r["tjit"].get("packed_us")
+    return {n: v for n, v in t.items() if v}
+
+
+def rival(c, r):
+    """The best of the others. Of tiny cases, where a hand-written loop is a few instructions, the best library."""
+    t = {n: v for n, v in others(r).items() if not (n in ("hand", "packed") and c.split("_")[-1] in ("8", "64"))}
+    n = min(t, key=t.get)
+    return n, t[n] / r["tjit"]["us"]
+
+
+def num(us): return f"{us:,.0f}" if us >= 100 else f"{us:.1f}" if us >= 1 else f"{us:.3f}"
+
+
+def row(c, r):
+    if "us" not in r["tjit"]: return f"{c}: {r['tjit']}"
+    n, x = rival(c, r)
+    return f"{c:27} {num(r['tjit']['us']):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}" for k, v in others(r).items())
+
+
+def mean(xs): return math.exp(sum(map(math.log, xs)) / len(xs)) if xs else 0
+
+
+def markdown(d):
+    cols = [n for n in SHOWN if any(n in others(r) for r in d["cases"].values())]
+    out = ["| case | tjit µs | of limit | " + " | ".join(SHOWN[n] for n in cols) + " | against the best |",
+           "|---|---:|---:|" + "---:|" * len(cols) + "---|"]
+    for c, r in d["cases"].items():
+        if "us" not in r["tjit"]: continue
+        n, x = rival(c, r)
+        limit = f"{r['tjit']['limit_%']:.0f} %" if "limit_%" in r["tjit"] else ""
+        t = others(r)
+        out.append(f"| {c} | {num(r['tjit']['us'])} | {limit} | " + " | ".join(num(t[k]) if k in t else "–" for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
+    for n in cols:
+        xs = [others(r)[n] / r["tjit"]["us"] for r in d["cases"].values() if n in others(r)]
+        out.append(f"\nGeometric mean against {SHOWN[n]}: {mean(xs):.2f} × over {len(xs)} cases.")
+    return "\n".join(out) + "\n"
+
+
+STYLE = """<style>
+text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f } .dim { fill: #656d76 } line { stroke: #d0d7de } .one { stroke: #24292f }
+.win { fill: #1a7f37 } .lose { fill: #bc4c00 }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #e6edf3 }
+.win { fill: #3fb950 } .lose { fill: #db6d28 } }
+</style>"""
+
+
+def svg(d):
+    """A bar a case: how many times faster than the best of the others, on a logarithmic scale."""
+    bars = [(c, *rival(c, r)) for c, r in d["cases"].items() if "us" in r["tjit"]]
+    left, width, right, h = 190, 460, 190, 17
+    low, high = min(0.5, min(b[2] for b in bars) * 0.9), max(4, max(b[2] for b in bars) * 1.05)
+    at = lambda x: left + width * (math.log(x) - math.log(low)) / (math.log(high) - math.log(low))
+    total = 46 + h * len(bars) + 10
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + right} {total}" width="{left + width + right}" height="{total}" role="img">',
+           STYLE, '<text x="8" y="16">How many times faster than the best of PyTorch, JAX, NumPy and hand-written C (log scale; right of 1 is faster)</text>']
+    for x in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20):
+        if low <= x <= high:
+            out.append(f'<line x1="{at(x):.1f}" x2="{at(x):.1f}" y1="38" y2="{total - 8}"{" class=" + chr(34) + "one" + chr(34) if x == 1 else ""}/>'
+                       f'<text class="dim" x="{at(x):.1f}" y="33" text-anchor="middle">{x:g}</text>')
+    for i, (c, n, x) in enumerate(bars):
+        y, a, b = 42 + h * i, min(at(1), at(x)), max(at(1), at(x))
+        out.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{c}</text>'
+                   f'<rect class="{"win" if x >= 1 else "lose"}" x="{a:.1f}" y="{y + 2}" width="{max(b - a, 1):.1f}" height="{h - 5}" rx="2"/>'
+                   f'<text class="dim" x="{max(b, at(1)) + 6:.1f}" y="{y + 12}">{x:.2f} × {SHOWN[n]}</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("pattern", nargs="?", default=".")
+    a.add_argument("--peers", default="torch,torch-eager,jax,numpy")
+    a.add_argument("--rounds", type=int, default=5)
+    a.add_argument("--seconds", type=float, default=0.2)
+    a.add_argument("--build", default=os.path.join(HERE, "..", "build"))
+    for n in "md", "svg", "json", "draw", "worker": a.add_argument("--" + n)
+    o = a.parse_args()
+    if o.worker: return worker(o.worker)
+    d = json.load(open(o.draw)) if o.draw else run(o)
+    if o.json: json.dump(d, open(o.json, "w"), indent=1)
+    if o.md: open(o.md, "w").write(markdown(d))
+    if o.svg: open(o.svg, "w").write(svg(d))
+
+
+main()

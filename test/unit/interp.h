@@ -1,5 +1,5 @@
-/* interp: a back end for tests that interprets kernels one index at a time, so that lowering is tested without a code
- * generator. Reductions go through the evaluator's tree. */
+/* interp: kernels interpreted one index at a time. As a back end it tests lowering without a code generator; compiled
+ * kernels are compared with it bit for bit. Reductions go through the evaluator's tree. */
 #ifndef TEST_INTERP_H
 #define TEST_INTERP_H
 
@@ -36,12 +36,12 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }
 static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); }
 
+/* An integer as its dtype holds it. */
 static int64_t interp_wrap(tj_dtype t, uint64_t x)
 {
-	return t == TJ_BOOL  ? (int64_t)(x & 1)
-	       : t == TJ_U8  ? (uint8_t)x
-	       : t == TJ_I32 ? (int32_t)(uint32_t)x
-	                     : (int64_t)x;
+	if (t == TJ_BOOL) return (int64_t)(x & 1);
+	unsigned up = 64 - 8 * (unsigned)tj_dtype_size(t);
+	return rt_is_signed(t) ? (int64_t)(x << up) >> up : (int64_t)(x << up >> up);
 }
 
 static ir_scalar interp_int(const lo_ins *i, tj_dtype t, int64_t a, int64_t b)
@@ -60,7 +60,7 @@ static ir_scalar interp_int(const lo_ins *i, tj_dtype t, int64_t a, int64_t b)
 	case LO_XOR: r = x ^ y; break;
 	case LO_SHL: r = x << y; break;
 	case LO_LSHR: r = u >> y; break;
-	case LO_ASHR: r = (uint64_t)(a >> b); break;
+	case LO_ASHR: r = t == TJ_U8 ? (uint64_t)((int8_t)a >> b) : (uint64_t)(a >> b); break;
 	case LO_EQ: return (ir_scalar){ .i = a == b };
 	case LO_NE: return (ir_scalar){ .i = a != b };
 	case LO_LT: return (ir_scalar){ .i = a < b };
@@ -231,9 +231,9 @@ static void interp_index(interp *m)
 	}
 }
 
-static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
+/* The units begin..end-1. */
+static void interp_units(const lo_kernel *k, const rt_kargs *a, int64_t begin, int64_t end)
 {
-	const lo_kernel *k = &interp_slot[slot];
 	interp m = { .k = k, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v) };
 	int last = k->ndim - 1;
 	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1,
@@ -248,6 +248,11 @@ static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
 		for (m.d[last] = from; m.d[last] < to; m.d[last]++) interp_index(&m);
 	}
 	free(m.v);
+}
+
+static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
+{
+	interp_units(&interp_slot[slot], a, begin, end);
 }
 
 #define X1(n) static void interp_k##n(const rt_kargs *a, int64_t b, int64_t e) { interp_run(0x##n, a, b, e); }
@@ -298,7 +303,7 @@ static tj_status interp_compile(lo_compile *job, rt_err *err)
 static int interp_width(void) { return 64; }
 static const lo_backend interp_backend = { "interp", NULL, interp_compile, interp_width };
 
-static void interp_free(void)
+__attribute__((unused)) static void interp_free(void)
 {
 	for (int i = 0; i < INTERP_SLOTS; i++) lo_kernel_free(&interp_slot[i]);
 	memset(interp_slot, 0, sizeof interp_slot);

@@ -11,259 +11,7 @@
 
 #include <cmocka.h>
 
-/* ---- a plain interpreter ---- */
-typedef union value { int64_t i; float f; double d; } value;
-
-typedef struct machine {
-	const lo_kernel *k;
-	const rt_kargs *a;
-	int64_t d[LO_MAXDIM], r;
-	value *val;
-	void **row; /* of each reduction: what it has seen */
-} machine;
-
-static value load_value(tj_dtype t, const void *p, int64_t at)
-{
-	ir_scalar v = ir_load(t, (const char *)p + at * (int64_t)tj_dtype_size(t));
-	return (value){ .i = v.i };
-}
-
-static void store_value(tj_dtype t, void *p, int64_t at, value v)
-{
-	ir_store(t, (char *)p + at * (int64_t)tj_dtype_size(t), (ir_scalar){ .i = v.i });
-}
-
-static int bits_of(tj_dtype t) { return t == TJ_BOOL ? 1 : (int)(8 * tj_dtype_size(t)); }
-
-/* An integer as its dtype holds it. */
-static int64_t wrap(tj_dtype t, int64_t v)
-{
-	return t == TJ_BOOL ? v & 1 : t == TJ_U8 ? (uint8_t)v : t == TJ_I32 ? (int32_t)(uint32_t)(uint64_t)v : v;
-}
-
-#define FLOAT_OPS(x, S)                                                                        \
-	case LO_ADD: r.x = a.x + b.x; return r;                                                    \
-	case LO_SUB: r.x = a.x - b.x; return r;                                                    \
-	case LO_MUL: r.x = a.x * b.x; return r;                                                    \
-	case LO_DIV: r.x = a.x / b.x; return r;                                                    \
-	case LO_NEG: r.x = -a.x; return r;                                                         \
-	case LO_ABS: r.x = fabs##S(a.x); return r;                                                 \
-	case LO_SQRT: r.x = sqrt##S(a.x); return r;                                                \
-	case LO_FMA: r.x = fma##S(a.x, b.x, c.x); return r;                                        \
-	case LO_FLOOR: r.x = floor##S(a.x); return r;                                              \
-	case LO_CEIL: r.x = ceil##S(a.x); return r;                                                \
-	case LO_RINT: r.x = nearbyint##S(a.x); return r;                                           \
-	case LO_TRUNC: r.x = trunc##S(a.x); return r;                                              \
-	case LO_EQ: r.i = a.x == b.x; return r;                                                    \
-	case LO_NE: r.i = a.x != b.x; return r;                                                    \
-	case LO_LT: r.i = a.x < b.x; return r;                                                     \
-	case LO_LE: r.i = a.x <= b.x; return r;                                                    \
-	case LO_GT: r.i = a.x > b.x; return r;                                                     \
-	case LO_GE: r.i = a.x >= b.x; return r;                                                    \
-	default: fail(); return r;
-
-static value float_op(lo_op op, value a, value b, value c)
-{
-	value r = { 0 };
-	switch (op) { FLOAT_OPS(f, f) }
-}
-static value double_op(lo_op op, value a, value b, value c)
-{
-	value r = { 0 };
-	switch (op) { FLOAT_OPS(d, ) }
-}
-
-static value int_op(lo_op op, tj_dtype t, value va, value vb)
-{
-	int64_t a = va.i, b = vb.i, mask = (int64_t)(~(uint64_t)0 >> (64 - bits_of(t)));
-	uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
-	value r = { 0 };
-	switch (op) {
-	case LO_ADD: r.i = wrap(t, (int64_t)(ua + ub)); break;
-	case LO_SUB: r.i = wrap(t, (int64_t)(ua - ub)); break;
-	case LO_MUL: r.i = wrap(t, (int64_t)(ua * ub)); break;
-	case LO_DIV: r.i = a / b; break;
-	case LO_REM: r.i = a % b; break;
-	case LO_NEG: r.i = wrap(t, (int64_t)(0 - ua)); break;
-	case LO_AND: r.i = a & b; break;
-	case LO_OR: r.i = a | b; break;
-	case LO_XOR: r.i = a ^ b; break;
-	case LO_SHL: r.i = wrap(t, (int64_t)(ua << b)); break;
-	case LO_LSHR: r.i = wrap(t, (int64_t)((ua & (uint64_t)mask) >> b)); break;
-	case LO_ASHR: r.i = t == TJ_U8 ? (uint8_t)((int8_t)a >> b) : a >> b; break;
-	case LO_EQ: r.i = a == b; break;
-	case LO_NE: r.i = a != b; break;
-	case LO_LT: r.i = a < b; break;
-	case LO_LE: r.i = a <= b; break;
-	case LO_GT: r.i = a > b; break;
-	case LO_GE: r.i = a >= b; break;
-	default: fail();
-	}
-	return r;
-}
-
-static value convert(value v, tj_dtype from, tj_dtype to)
-{
-	value r = { 0 };
-	if (from == TJ_F32 && to == TJ_F64) r.d = (double)v.f;
-	else if (from == TJ_F64 && to == TJ_F32) r.f = (float)v.d;
-	else if (from == to) r = v;
-	else if (rt_is_float(from)) {
-		double d = from == TJ_F32 ? (double)v.f : v.d;
-		r.i = to == TJ_BOOL ? d != 0 : (int64_t)d;
-	} else if (to == TJ_F32) r.f = (float)v.i;
-	else if (to == TJ_F64) r.d = (double)v.i;
-	else r.i = to == TJ_BOOL ? v.i != 0 : wrap(to, v.i);
-	return r;
-}
-
-static value bitcast(value v, tj_dtype to)
-{
-	uint32_t u;
-	if (to == TJ_I32) {
-		memcpy(&u, &v.f, sizeof u);
-		v.i = (int32_t)u;
-	} else if (to == TJ_F32) {
-		u = (uint32_t)v.i;
-		memcpy(&v.f, &u, sizeof u);
-	}
-	return v;
-}
-
-static int64_t address(const machine *m, const lo_ins *in)
-{
-	const lo_index *x = &m->k->index.v[in->index];
-	int64_t at = x->offset + x->rcoef * m->r;
-	for (int i = 0; i < m->k->ndim; i++) at += x->coef[i] * m->d[i];
-	return in->dyn == LO_NOREF ? at : at + m->val[in->dyn].i * in->dyn_stride;
-}
-
-static void *memory(const machine *m, const lo_ins *in)
-{
-	const lo_buf *b = &m->k->buf.v[in->buf];
-	return b->role == LO_SCRATCH ? (char *)m->a->scratch + b->scratch_offset : m->a->buf[in->buf];
-}
-
-static void step(machine *m, uint32_t i)
-{
-	const lo_ins *in = &m->k->ins.v[i];
-	tj_dtype t = (tj_dtype)in->dtype, st = in->nsrc ? (tj_dtype)m->k->ins.v[in->src[0]].dtype : t;
-	value *out = &m->val[i], a = { 0 }, b = { 0 }, c = { 0 };
-	if (in->nsrc > 0) a = m->val[in->src[0]];
-	if (in->nsrc > 1) b = m->val[in->src[1]];
-	if (in->nsrc > 2) c = m->val[in->src[2]];
-	switch (in->op) {
-	case LO_CONST: out->i = in->imm; break;
-	case LO_NUM: out->i = (int64_t)m->a->num[in->imm]; break;
-	case LO_INDEX: out->i = in->imm == LO_R ? m->r : m->d[in->imm]; break;
-	case LO_LOAD: *out = load_value(t, memory(m, in), address(m, in)); break;
-	case LO_STORE: store_value(t, memory(m, in), address(m, in), a); break;
-	case LO_REDUCE:
-		if (st == TJ_F32) ((float *)m->row[i])[m->r] = a.f;
-		else if (st == TJ_F64) ((double *)m->row[i])[m->r] = a.d;
-		else ((int64_t *)m->row[i])[m->r] = a.i;
-		break;
-	case LO_FAULT:
-		if (a.i && !*m->a->fault) *m->a->fault = (int32_t)in->imm + 1;
-		break;
-	case LO_SELECT: *out = a.i ? b : c; break;
-	case LO_BITCAST: *out = bitcast(a, t); break;
-	case LO_CONVERT: *out = convert(a, st, t); break;
-	default:
-		*out = st == TJ_F32   ? float_op((lo_op)in->op, a, b, c)
-			   : st == TJ_F64 ? double_op((lo_op)in->op, a, b, c)
-							  : int_op((lo_op)in->op, st, a, b);
-	}
-}
-
-static float add_f(float a, float b) { return a + b; }
-static float mul_f(float a, float b) { return a * b; }
-static float max_f(float a, float b) { return a > b || a != a ? a : b; }
-static float min_f(float a, float b) { return a < b || a != a ? a : b; }
-static double add_d(double a, double b) { return a + b; }
-static double mul_d(double a, double b) { return a * b; }
-static double max_d(double a, double b) { return a > b || a != a ? a : b; }
-static double min_d(double a, double b) { return a < b || a != a ? a : b; }
-
-static value extreme_at(const machine *m, const lo_ins *in, tj_dtype t, const void *row)
-{
-	value best = { 0 };
-	bool up = in->imm == LO_RED_ARGMAX;
-	for (int64_t r = 1; r < m->k->red; r++) {
-		if (!rt_is_float(t)) {
-			const int64_t *x = row;
-			if (up ? x[r] > x[best.i] : x[r] < x[best.i]) best.i = r;
-			continue;
-		}
-		double x = t == TJ_F32 ? (double)((const float *)row)[r] : ((const double *)row)[r];
-		double b = t == TJ_F32 ? (double)((const float *)row)[best.i] : ((const double *)row)[best.i];
-		if (b == b && (x != x || (up ? x > b : x < b))) best.i = r;
-	}
-	return best;
-}
-
-static void reduce(machine *m, uint32_t i)
-{
-	static float (*const ff[])(float, float) = { add_f, mul_f, max_f, min_f };
-	static double (*const fd[])(double, double) = { add_d, mul_d, max_d, min_d };
-	const lo_ins *in = &m->k->ins.v[i];
-	tj_dtype t = (tj_dtype)m->k->ins.v[in->src[0]].dtype;
-	const int64_t *x = m->row[i];
-	value v = { 0 };
-	if (in->imm >= LO_RED_ARGMAX) v = extreme_at(m, in, t, x);
-	else if (t == TJ_F32)
-		v.f = ir_tree_f(m->row[i], m->k->red, 1, ff[in->imm], 0, in->tree == LO_TREE_COLUMN);
-	else if (t == TJ_F64)
-		v.d = ir_tree_d(m->row[i], m->k->red, 1, fd[in->imm], 0, in->tree == LO_TREE_COLUMN);
-	else {
-		v.i = x[0];
-		for (int64_t r = 1; r < m->k->red; r++)
-			switch (in->imm) {
-			case LO_RED_ADD: v = int_op(LO_ADD, t, v, (value){ x[r] }); break;
-			case LO_RED_MUL: v = int_op(LO_MUL, t, v, (value){ x[r] }); break;
-			case LO_RED_MAX: v.i = x[r] > v.i ? x[r] : v.i; break;
-			case LO_RED_MIN: v.i = x[r] < v.i ? x[r] : v.i; break;
-			case LO_RED_AND: v.i &= x[r]; break;
-			default: v.i |= x[r];
-			}
-	}
-	m->val[i] = v;
-}
-
-static void interpret_at(machine *m)
-{
-	for (uint32_t s = 0; s < m->k->section.n; s++) {
-		const lo_section *sec = &m->k->section.v[s];
-		for (m->r = 0; m->r < (sec->loop ? m->k->red : 1); m->r++)
-			for (uint32_t i = sec->first; i < sec->first + sec->count; i++) step(m, i);
-		m->r = 0;
-		for (uint32_t i = sec->first; i < sec->first + sec->count; i++)
-			if (m->k->ins.v[i].op == LO_REDUCE) reduce(m, i);
-	}
-}
-
-static void interpret(const lo_kernel *k, const rt_kargs *a)
-{
-	machine m = { .k = k,
-				  .a = a,
-				  .val = calloc(k->ins.n + 1, sizeof(value)),
-				  .row = calloc(k->ins.n + 1, sizeof(void *)) };
-	int64_t n = 1;
-	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
-	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_REDUCE) m.row[i] = malloc((size_t)k->red * 8 + 8);
-	for (int64_t at = 0; at < n; at++) {
-		int64_t rest = at;
-		for (int i = k->ndim - 1; i >= 0; i--) {
-			m.d[i] = rest % k->dim[i];
-			rest /= k->dim[i];
-		}
-		interpret_at(&m);
-	}
-	for (uint32_t i = 0; i < k->ins.n; i++) free(m.row[i]);
-	free(m.row);
-	free(m.val);
-}
+#include "test/unit/interp.h"
 
 /* ---- buffers that end at a page that may not be touched ---- */
 typedef struct fenced { char *map; size_t bytes, total; void *data; } fenced;
@@ -309,11 +57,16 @@ static void fill(tj_dtype t, void *p, int64_t n, bool mild)
 	}
 }
 
+static ir_scalar load_value(tj_dtype t, const void *p, int64_t at)
+{
+	return ir_load(t, (const char *)p + at * (int64_t)tj_dtype_size(t));
+}
+
 static bool same(tj_dtype t, const void *a, const void *b, int64_t n)
 {
 	if (!rt_is_float(t)) return memcmp(a, b, (size_t)n * tj_dtype_size(t)) == 0;
 	for (int64_t i = 0; i < n; i++) {
-		value x = load_value(t, a, i), y = load_value(t, b, i);
+		ir_scalar x = load_value(t, a, i), y = load_value(t, b, i);
 		bool nx = t == TJ_F32 ? x.f != x.f : x.d != x.d, ny = t == TJ_F32 ? y.f != y.f : y.d != y.d;
 		if (nx != ny ||
 			(!nx && memcmp((const char *)a + (size_t)i * tj_dtype_size(t),
@@ -454,7 +207,7 @@ static void check_some(const char *text, bool mild, int nwidth, const int64_t *e
 	for (uint32_t i = 0; i < e.k.buf.n; i++) e.elems[i] = elems[i];
 	make_buffers(&e);
 	args(&e, e.want, &a, bufs, &e.fault);
-	interpret(&e.k, &a);
+	interp_units(&e.k, &a, 0, lo_units(&e.k));
 	for (int w = 0; w < nwidth; w++) compare(&e, text, widths[w]);
 	for (uint32_t i = 0; i < e.k.buf.n; i++) {
 		if (!unaliased(&e.k.buf.v[i])) continue;
@@ -502,7 +255,7 @@ static void each_primitive(void **state)
 			char second[96] = "";
 			if (shift)
 				snprintf(second, sizeof second, "  %%3 = const %s %d\n      %%4 = and %s %%1 %%3\n", dt,
-						 bits_of((tj_dtype)t) - 1, dt);
+						 8 * (int)tj_dtype_size((tj_dtype)t) - 1, dt);
 			else
 				snprintf(second, sizeof second, "  %%3 = const %s 3\n      %%4 = %s %s %%1 %s\n", dt,
 						 f ? "add" : "or", dt, "%3");

@@ -32,7 +32,7 @@ void cg_unit_bases(cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->tile[i]) continue;
+		if ((in->op != LO_LOAD && in->op != LO_STORE && in->op != LO_PART) || c->tile[i]) continue;
 		const lo_index *x = &c->k->index.v[in->index];
 		cg_str at = cg_fmt("%lld", (long long)x->offset);
 		for (int d = 0; d < fixed_dims(c); d++) {

@@ -34,7 +34,8 @@ typedef struct cg_acc {
 	bool ordered, arg;
 	int lanes;          /* of the accumulator */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
-	int64_t chunk, nchunk; /* ordered: values of r to a chunk, and how many chunks */
+	int64_t chunk, nchunk, last; /* ordered: values of r to a chunk; how many chunks, and how many the last part has */
+	bool part;          /* what is left are lanes, stored */
 	cg_str state, istate, stack; /* arrays: the accumulator (and its indices) across chunks, the counter's blocks */
 	cg_str now, inow;   /* the accumulator's value at this point of the text */
 } cg_acc;
@@ -56,6 +57,7 @@ typedef struct cg {
 	cg_str mask;        /* when masked: which lanes are there */
 	cg_str at;          /* index along the lanes' dimension of lane 0 */
 	cg_str r;           /* lanes along d: r */
+	cg_str unit_index;  /* number of the unit among the outer indices */
 	cg_str block_label; /* the basic block that text goes to */
 	rt_vec(cg_acc) acc;
 	uint8_t *tile;      /* by instruction: number of the tile that the load is served from; 0: none */

@@ -13,10 +13,10 @@ static tj_status choose(cg *c)
 	bool row = false, column = false;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		if (in->op != LO_REDUCE || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN ||
+		if ((in->op != LO_REDUCE && in->op != LO_PART) || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN ||
 			!rt_is_float((tj_dtype)in->dtype))
 			continue;
-		row |= in->tree == LO_TREE_ROW;
+		row |= in->tree != LO_TREE_COLUMN;
 		column |= in->tree == LO_TREE_COLUMN;
 	}
 	if (row && column)
@@ -45,11 +45,11 @@ static void put_block(const cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 	*lo = cg_fmt("0");
 	*hi = cg_fmt("%lld", (long long)last);
 	if (blocks == 1) {
-		cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%u"));
+		cg_put_dims(c, t, 0, c->k->ndim - 1, c->unit_index);
 		return;
 	}
-	rt_putf(t, "  %%part = urem i64 %%u, %lld\n  %%above = udiv i64 %%u, %lld\n", (long long)blocks,
-			(long long)blocks);
+	rt_putf(t, "  %%part = urem i64 %s, %lld\n  %%above = udiv i64 %s, %lld\n", c->unit_index.s, (long long)blocks,
+			c->unit_index.s, (long long)blocks);
 	cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%above"));
 	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block,
 			(long long)c->block);
@@ -142,11 +142,23 @@ static void along_d(cg *c)
 }
 
 /* ---- lanes along r ---- */
+/* Parts of r are the innermost units: number, first r, and whether it is the last one. */
+static void put_part(cg *c, rt_text *t)
+{
+	long long parts = (long long)lo_parts(c->k);
+	if (!c->k->part) return;
+	rt_putf(t, "  %%p.at = urem i64 %%u, %lld\n  %%p.outer = udiv i64 %%u, %lld\n", parts, parts);
+	rt_putf(t, "  %%p.first = mul i64 %%p.at, %lld\n  %%p.last = icmp eq i64 %%p.at, %lld\n", (long long)c->k->part,
+			parts - 1);
+	c->unit_index = cg_fmt("%%p.outer");
+}
+
 static void along_r(cg *c)
 {
 	rt_text head = { 0 };
 	cg_str lo, hi, from = c->block_label;
 	int last = c->k->ndim - 1;
+	put_part(c, &head);
 	put_block(c, &head, &lo, &hi);
 	cg_unit_bases(c);
 	c->copy = "";
@@ -192,6 +204,7 @@ static bool prepare(cg *c)
 	c->tile = rt_calloc(n);
 	c->copy = "";
 	c->next_unit = "%u, 1";
+	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
 	return c->val && c->place && c->varies && c->tile;

@@ -45,7 +45,7 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 	int n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op != LO_REDUCE) continue;
+		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
 		n++;
 		if (in->tree == LO_TREE_NONE || !rt_is_float((tj_dtype)in->dtype)) continue;
 		int64_t lanes = 512 / (int64_t)tj_dtype_size((tj_dtype)in->dtype);

@@ -31,7 +31,7 @@ static bool own_body(const cg *c, const lo_ins *in, bool loop)
 	switch (in->op) {
 	case LO_INDEX: return in->imm == LO_R;
 	case LO_LOAD: return (loop && c->k->index.v[in->index].rcoef != 0) || c->k->buf.v[in->buf].role != LO_IN;
-	case LO_STORE: case LO_REDUCE: case LO_FAULT: return true;
+	case LO_STORE: case LO_REDUCE: case LO_PART: case LO_FAULT: return true;
 	default: return false;
 	}
 }

@@ -63,6 +63,14 @@ static cg_str pick(cg *c, tj_dtype t, int n, cg_str cond, cg_str a, cg_str b)
 	return r;
 }
 
+/* ... of whole vectors. */
+static cg_str pick_whole(cg *c, const cg_acc *acc, cg_str cond, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c), type = cg_type(acc->dtype, acc->lanes);
+	rt_putf(c->out, "  %s = select i1 %s, %s %s, %s %s\n", r.s, cond.s, type.s, a.s, type.s, b.s);
+	return r;
+}
+
 static cg_str simple(cg *c, const char *op, cg_str type, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c);
@@ -144,8 +152,10 @@ static void shape(const cg *c, const lo_ins *in, cg_acc *a)
 	a->nchunk = 1;
 	if (!a->ordered) return;
 	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
-	a->chunk = c->rows ? wide * ROWS : COLUMN_ROWS;
-	a->nchunk = (c->k->red - 1) / a->chunk + 1;
+	a->chunk = !c->rows ? COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * ROWS;
+	int64_t part = c->k->part ? c->k->part : c->k->red, behind = (lo_parts(c->k) - 1) * part;
+	a->nchunk = (part - 1) / a->chunk + 1;
+	a->last = (c->k->red - behind - 1) / a->chunk + 1;
 	a->memory = a->lanes > c->lanes;
 }
 
@@ -166,12 +176,12 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 
 bool cg_acc_begin(cg *c, const lo_section *s)
 {
-	bool chunked = false;
+	bool chunked = c->k->part != 0;
 	c->acc.n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op != LO_REDUCE) continue;
-		cg_acc a = { .ins = i, .red = (lo_red)in->imm, .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype };
+		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
+		cg_acc a = { .ins = i, .part = in->op == LO_PART, .red = (lo_red)in->imm, .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype };
 		shape(c, in, &a);
 		chunked |= a.nchunk > 1;
 		if (!rt_push(&c->acc, a)) c->oom = true;
@@ -285,11 +295,11 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 
 /* ---- end ---- */
 /* What is left on the stack folds from the right: one block for each bit of the number of chunks. */
-static cg_str fold_stack(cg *c, const cg_acc *a)
+static cg_str fold_stack(cg *c, const cg_acc *a, int64_t nchunk)
 {
 	cg_str v = { "" };
-	for (int level = 0; level < levels(a->nchunk); level++) {
-		if (!(a->nchunk >> level & 1)) continue;
+	for (int level = 0; level < levels(nchunk); level++) {
+		if (!(nchunk >> level & 1)) continue;
 		cg_str block = load(c, a->dtype, a->lanes, block_ptr(c, a, cg_fmt("%d", level)));
 		v = v.s[0] ? combine(c, a, a->lanes, block, v) : block;
 	}
@@ -331,12 +341,38 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 	return at;
 }
 
+/* The last part may have fewer chunks; what was never stored is not picked. */
+static void fold(cg *c, cg_acc *a)
+{
+	a->now = fold_stack(c, a, a->nchunk);
+	if (a->part && a->last != a->nchunk)
+		a->now = pick_whole(c, a, cg_fmt("%%p.last"), fold_stack(c, a, a->last), a->now);
+}
+
+static void store_part(cg *c, const cg_acc *a, cg_str v, int64_t lanes)
+{
+	cg_str at = cg_tmp(c), p = cg_tmp(c);
+	rt_putf(c->out, "  %s = mul i64 %%p.at, %lld\n", at.s, (long long)lanes);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %%p%u, i64 %s\n", p.s, cg_mem_type(a->dtype, 1).s, a->ins, at.s);
+	if (a->dtype == TJ_BOOL) {
+		cg_str byte = cg_tmp(c);
+		rt_putf(c->out, "  %s = zext i1 %s to i8\n", byte.s, v.s);
+		v = byte;
+	}
+	rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", cg_mem_type(a->dtype, (int)lanes).s, v.s, p.s,
+			(int)tj_dtype_size(a->dtype));
+}
+
 void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 {
-	if (a->ordered && chunked) a->now = fold_stack(c, a);
+	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
 		a->now = load(c, a->dtype, a->lanes, a->state);
 		if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
+	}
+	if (a->part) {
+		store_part(c, a, a->ordered ? a->now : halve(c, a, a->now), lo_part_lanes(&c->k->ins.v[a->ins]));
+		return;
 	}
 	cg_str v = a->arg ? a->inow : a->now;
 	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);

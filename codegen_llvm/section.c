@@ -21,7 +21,7 @@ static void instruction(cg *c, uint32_t i)
 	case LO_LOAD: cg_load(c, i); break;
 	case LO_STORE: cg_store(c, i); break;
 	case LO_FAULT: cg_fault(c, i); break;
-	case LO_REDUCE:
+	case LO_REDUCE: case LO_PART:
 		if ((a = acc_of(c, i)) != NULL) cg_acc_update(c, a);
 		break;
 	default: cg_point(c, i);
@@ -162,7 +162,26 @@ static void one_chunk(cg *c, const lo_section *s, int64_t step, int64_t main)
 	if (main < c->k->red) tail(c, s, main, c->k->red - main);
 }
 
-static void last_tail(cg *c, const lo_section *s, cg_str chunk, int64_t nstep, int64_t main)
+/* The chunks of r, of `width` values; with parts, of each but the last one, and of that. */
+typedef struct chunks {
+	int64_t width, n, last; /* n: to a part; last: to the last part */
+	int64_t start;          /* of the very last chunk */
+} chunks;
+
+static chunks chunks_of(const cg *c)
+{
+	chunks k = { .width = INT64_MAX };
+	int64_t red = c->k->red, part = c->k->part ? c->k->part : red, behind = (lo_parts(c->k) - 1) * part;
+	for (uint32_t i = 0; i < c->acc.n; i++)
+		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
+	if (k.width > part) k.width = part;
+	k.n = (part - 1) / k.width + 1;
+	k.last = (red - behind - 1) / k.width + 1;
+	k.start = behind + (k.last - 1) * k.width;
+	return k;
+}
+
+static void last_tail(cg *c, const lo_section *s, cg_str start, const chunks *k, int64_t main)
 {
 	carried *v = rt_calloc((2 * c->acc.n + 1) * sizeof *v);
 	if (!v) { c->oom = true; return; }
@@ -171,7 +190,7 @@ static void last_tail(cg *c, const lo_section *s, cg_str chunk, int64_t nstep, i
 	int n = collect(c, v);
 	for (int i = 0; i < n; i++) *v[i].at = v[i].first;
 	rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n  br i1 %s, label %%tail%u, label %%whole%u\n", last.s,
-			chunk.s, (long long)nstep - 1, last.s, id, id);
+			start.s, (long long)k->start, last.s, id, id);
 	cg_label(c, cg_fmt("tail%u", id));
 	tail(c, s, main, c->k->red - main);
 	cg_str end = c->block_label;
@@ -181,41 +200,45 @@ static void last_tail(cg *c, const lo_section *s, cg_str chunk, int64_t nstep, i
 	rt_free(v);
 }
 
-static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, int64_t width, int64_t nstep,
-				  cg_str number)
+static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, const chunks *k, cg_str number)
 {
 	cg_str start = cg_tmp(c), stop = cg_fmt("%lld", (long long)main);
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_load(c, &c->acc.v[i]);
-	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", start.s, number.s, (long long)width);
-	if (nstep > 1) {
+	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", start.s, number.s, (long long)k->width);
+	if (c->k->part) {
+		cg_str in = start;
+		start = cg_tmp(c);
+		rt_putf(c->out, "  %s = add i64 %s, %%p.first\n", start.s, in.s);
+	}
+	if (k->start > 0) {
 		cg_str end = cg_tmp(c), less = cg_tmp(c), min = cg_tmp(c);
-		rt_putf(c->out, "  %s = add i64 %s, %lld\n", end.s, start.s, (long long)width);
+		rt_putf(c->out, "  %s = add i64 %s, %lld\n", end.s, start.s, (long long)k->width);
 		rt_putf(c->out, "  %s = icmp slt i64 %s, %lld\n", less.s, end.s, (long long)main);
 		rt_putf(c->out, "  %s = select i1 %s, i64 %s, i64 %lld\n", min.s, less.s, end.s, (long long)main);
 		stop = min;
 	}
-	loop(c, s, start, stop, step, (nstep - 1) * width >= main);
-	if (main < c->k->red) last_tail(c, s, number, nstep, main);
-	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_flush(c, &c->acc.v[i], number, width, nstep);
+	loop(c, s, start, stop, step, k->start >= main);
+	if (main < c->k->red) last_tail(c, s, start, k, main);
+	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_flush(c, &c->acc.v[i], number, k->width, k->n);
 }
 
 static void many_chunks(cg *c, const lo_section *s, int64_t step, int64_t main)
 {
-	int64_t width = INT64_MAX;
-	for (uint32_t i = 0; i < c->acc.n; i++)
-		if (c->acc.v[i].ordered && c->acc.v[i].chunk < width) width = c->acc.v[i].chunk;
-	int64_t nstep = (c->k->red - 1) / width + 1;
+	chunks k = chunks_of(c);
 	unsigned id = ++c->tmp;
 	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
-		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id);
+		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = cg_fmt("%lld", (long long)k.n);
 	rt_text *text = c->out;
+	if (c->k->part && k.n != k.last) {
+		n = cg_tmp(c);
+		rt_putf(text, "  %s = select i1 %%p.last, i64 %lld, i64 %lld\n", n.s, (long long)k.last, (long long)k.n);
+	}
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	put_phi(text, number, cg_fmt("i64"), cg_fmt("0"), from, next, latch);
-	chunk(c, s, step, main, width, nstep, number);
+	chunk(c, s, step, main, &k, number);
 	cg_jump(c, latch);
-	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %lld\n", next.s, number.s, more.s, next.s,
-			(long long)nstep);
+	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %s\n", next.s, number.s, more.s, next.s, n.s);
 	rt_putf(text, "  br i1 %s, label %%%s, label %%done%u\n", more.s, head.s, id);
 	cg_label(c, cg_fmt("done%u", id));
 }

@@ -329,6 +329,7 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	lo_reduced_axes(L, r, &lo, &hi, &keep);
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m) || (G->classed && G->column != column)) return false;
+	if (had && lo_outer(G) < FEW_ROWS && G->red >= SPLIT_ROW) return false; /* share.c takes kernels of one loop */
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return false;
 	if (!had && !make_r(L, G, r, r, m, &made)) return false;

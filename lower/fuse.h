@@ -10,7 +10,8 @@ enum {
 	MAX_REDUNDANT = 8,   /* cheap ops computed more often than they have elements */
 	MAX_WANTS = 8,       /* groups that read one value, looked at for merging */
 	FEW_ROWS = 8,        /* so few rows ... */
-	LONG_ROW = 1 << 16   /* ... of such a length: what reads their sum keeps its threads */
+	LONG_ROW = 1 << 16,  /* ... of such a length: what reads their sum keeps its threads */
+	SPLIT_ROW = 1 << 18  /* ... and of this one: threads share a reduction of them */
 };
 
 /* A path leads from r through values outside the group back into it. */

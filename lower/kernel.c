@@ -16,6 +16,17 @@ int64_t lo_units(const lo_kernel *k)
 	int64_t units = 1;
 	for (int i = 0; i < k->ndim - 1; i++) units *= k->dim[i];
 	int64_t last = k->dim[k->ndim - 1];
-	if (k->vec_r) return units * last;
+	if (k->vec_r) return units * last * lo_parts(k);
 	return last && k->block > 0 ? units * ((last - 1) / k->block + 1) : 0;
+}
+
+int64_t lo_parts(const lo_kernel *k)
+{
+	return k->part && k->red ? (k->red - 1) / k->part + 1 : 1;
+}
+
+int64_t lo_part_lanes(const lo_ins *in)
+{
+	bool ordered = rt_is_float((tj_dtype)in->dtype) && in->tree != LO_TREE_NONE;
+	return ordered ? 512 / (int64_t)tj_dtype_size((tj_dtype)in->dtype) : 1;
 }

@@ -4,7 +4,7 @@
  *     buf b0 f32 in aligned
  *     buf b1 f32 scratch elems=1024 at=0
  *     dim 4096
- *     red 1024
+ *     red 1024                                       part=N: of which a unit takes N
  *     fault 3 train.c:41                             status, then the site to the end of the line
  *     point
  *       %0 = const f32 0x1p-1
@@ -14,6 +14,7 @@
  *       %3 = load f32 b0 [0 + 1024*d0 + 1*r] + %2*64  the dynamic part: value * dyn_stride
  *       %4 = reduce f32 max row %3
  *       store b1 [0 + 1*r] %3
+ *       part add row b2 [0 + 8*d0] %3                  in a kernel with parts
  *       fault 0 %5                                    when %5 is true
  *
  * Stores and faults take a number of %, too: it is the place in the list. */
@@ -29,7 +30,7 @@ static const char *const op_name[LO_OP_COUNT] = {
 #include "ir/prims.def"
 #undef PRIM
 	[LO_CONST] = "const", [LO_NUM] = "num", [LO_INDEX] = "index", [LO_LOAD] = "load",
-	[LO_STORE] = "store", [LO_REDUCE] = "reduce", [LO_FAULT] = "fault",
+	[LO_STORE] = "store", [LO_REDUCE] = "reduce", [LO_PART] = "part", [LO_FAULT] = "fault",
 };
 static const uint8_t prim_nsrc[LO_PRIMS] = {
 #define PRIM(name, nsrc, ...) [LO_##name] = nsrc,
@@ -37,7 +38,7 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 #undef PRIM
 };
 static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin" };
-static const char *const tree_name[] = { "row", "column", "none" };
+static const char *const tree_name[] = { "row", "column", "none", "parts" };
 static const char *const role_name[] = { "in", "out", "scratch" };
 
 /* ---- printing ---- */
@@ -74,13 +75,14 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 	const lo_ins *in = &k->ins.v[i];
 	rt_puts(t, "    ");
 	if (in->op == LO_STORE) rt_puts(t, "store");
+	else if (in->op == LO_PART) rt_putf(t, "part %s %s", red_name[in->imm], tree_name[in->tree]);
 	else if (in->op == LO_FAULT) rt_putf(t, "fault %lld", (long long)in->imm);
 	else {
 		rt_putf(t, "%%%u = ", i);
 		for (const char *s = op_name[in->op]; *s; s++) rt_putf(t, "%c", tolower((unsigned char)*s));
 		rt_putf(t, " %s", tj_dtype_name((tj_dtype)in->dtype));
 	}
-	if (in->op == LO_LOAD || in->op == LO_STORE) put_index(k, in, t);
+	if (in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART) put_index(k, in, t);
 	else if (in->op == LO_CONST) put_const(in, t);
 	else if (in->op == LO_NUM) rt_putf(t, " %lld", (long long)in->imm);
 	else if (in->op == LO_INDEX && in->imm == LO_R) rt_puts(t, " r");
@@ -108,7 +110,9 @@ static void put_head(const lo_kernel *k, rt_text *t)
 		rt_puts(t, b->aligned ? " aligned\n" : "\n");
 	}
 	for (int i = 0; i < k->ndim; i++) rt_putf(t, "  dim %lld\n", (long long)k->dim[i]);
-	if (k->reduces) rt_putf(t, "  red %lld\n", (long long)k->red);
+	if (k->reduces) rt_putf(t, "  red %lld", (long long)k->red);
+	if (k->part) rt_putf(t, " part=%lld", (long long)k->part);
+	if (k->reduces) rt_puts(t, "\n");
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
 		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "",
 				k->fault_site.v[i] ? k->fault_site.v[i] : "");
@@ -331,9 +335,18 @@ static bool parse_const(parser *p, lo_ins *in)
 	return true;
 }
 
-static bool parse_detail(parser *p, lo_ins *in)
+static bool parse_red(parser *p, lo_ins *in)
 {
 	int which;
+	if (!word(p, red_name, RT_COUNT(red_name), &which)) return false;
+	in->imm = which;
+	if (!word(p, tree_name, RT_COUNT(tree_name), &which)) return false;
+	in->tree = (uint8_t)which;
+	return true;
+}
+
+static bool parse_detail(parser *p, lo_ins *in)
+{
 	switch (in->op) {
 	case LO_CONST: return parse_const(p, in);
 	case LO_NUM: return integer(p, &in->imm);
@@ -343,11 +356,7 @@ static bool parse_detail(parser *p, lo_ins *in)
 	case LO_LOAD: return parse_index(p, in);
 	case LO_REDUCE:
 		in->nsrc = 1;
-		if (!word(p, red_name, RT_COUNT(red_name), &which)) return false;
-		in->imm = which;
-		if (!word(p, tree_name, RT_COUNT(tree_name), &which)) return false;
-		in->tree = (uint8_t)which;
-		return true;
+		return parse_red(p, in);
 	default:
 		in->nsrc = prim_nsrc[in->op];
 		return true;
@@ -359,10 +368,11 @@ static bool parse_ins(parser *p)
 	int op;
 	int64_t n;
 	lo_ins in = { .dyn = LO_NOREF };
-	if (accept(p, "store")) {
-		in.op = LO_STORE;
+	bool part = accept(p, "part");
+	if (part || accept(p, "store")) {
+		in.op = part ? LO_PART : LO_STORE;
 		in.nsrc = 1;
-		if (!parse_index(p, &in)) return false;
+		if ((part && !parse_red(p, &in)) || !parse_index(p, &in)) return false;
 		if (in.buf >= p->k->buf.n) return fail(p, "no such buffer");
 		in.dtype = p->k->buf.v[in.buf].dtype;
 	} else if (accept(p, "fault")) {
@@ -408,7 +418,9 @@ static bool parse(parser *p)
 		if (k->ndim == LO_MAXDIM) return fail(p, "too many dimensions");
 		if (!integer(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
 	}
-	if ((k->reduces = accept(p, "red")) && (!integer(p, &k->red) || !end_line(p))) return false;
+	if ((k->reduces = accept(p, "red"))) {
+		if (!integer(p, &k->red) || (accept(p, "part=") && !integer(p, &k->part)) || !end_line(p)) return false;
+	}
 	while (accept(p, "fault"))
 		if (!parse_fault(p)) return false;
 	for (;;) {

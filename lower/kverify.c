@@ -12,7 +12,7 @@ static const char *const names[LO_OP_COUNT] = {
 #include "ir/prims.def"
 #undef PRIM
 	[LO_CONST] = "CONST", [LO_NUM] = "NUM", [LO_INDEX] = "INDEX", [LO_LOAD] = "LOAD", [LO_STORE] = "STORE",
-	[LO_REDUCE] = "REDUCE", [LO_FAULT] = "FAULT",
+	[LO_REDUCE] = "REDUCE", [LO_PART] = "PART", [LO_FAULT] = "FAULT",
 };
 
 typedef struct verifier {
@@ -38,7 +38,7 @@ static bool readable(const verifier *v, uint32_t src)
 {
 	if (src >= v->at) return bad(v, "an operand does not come before it");
 	const lo_ins *in = &v->k->ins.v[src];
-	if (in->op == LO_STORE || in->op == LO_FAULT) return bad(v, "an operand has no value");
+	if (in->op == LO_STORE || in->op == LO_FAULT || in->op == LO_PART) return bad(v, "an operand has no value");
 	bool same = v->section[src] == v->section[v->at];
 	if (in->op == LO_REDUCE && same) return bad(v, "a reduction is read inside its loop");
 	if (in->op != LO_REDUCE && in_loop(v, src) && !same) return bad(v,
@@ -82,13 +82,13 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 static bool check_access(const verifier *v, const lo_ins *in)
 {
 	const lo_kernel *k = v->k;
-	bool store = in->op == LO_STORE;
+	bool store = in->op != LO_LOAD;
 	if (in->buf >= k->buf.n) return bad(v, "no such buffer");
 	if (in->index >= k->index.n) return bad(v, "no such index");
 	const lo_buf *b = &k->buf.v[in->buf];
 	const lo_index *x = &k->index.v[in->index];
 	if (in->dtype != b->dtype) return bad(v, "not the buffer's dtype");
-	if (in->nsrc != store) return bad(v, "wrong number of operands");
+	if (in->nsrc != (in->op != LO_LOAD)) return bad(v, "wrong number of operands");
 	if (store && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
 	if (store && b->role == LO_IN) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
@@ -109,10 +109,26 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (in->dtype != (arg ? TJ_I64 : t)) return bad(v, "wrong result dtype");
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
-	if (in->tree > LO_TREE_NONE) return bad(v, "no such tree");
+	if (in->tree > LO_TREE_PARTS) return bad(v, "no such tree");
+	if (in->tree == LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
-	if (in->tree == LO_TREE_ROW && !v->k->vec_r) return bad(v, "a row tree has its lanes along r");
+	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && !v->k->vec_r) return bad(v, "a row tree has its lanes along r");
 	if (in->tree == LO_TREE_COLUMN && v->k->vec_r) return bad(v, "a column tree has its lanes along d");
+	return true;
+}
+
+/* All of a kernel's parts have as many lanes, since they have one r to be put together over. */
+static bool check_part(const verifier *v, const lo_ins *in)
+{
+	const lo_kernel *k = v->k;
+	if (!check_access(v, in) || !check_reduce(v, in)) return false;
+	if (in->imm >= LO_RED_ARGMAX) return bad(v, "not in parts");
+	if (in->dyn != LO_NOREF || k->index.v[in->index].rcoef) return bad(v, "its place depends on r");
+	if (k->buf.v[in->buf].role != LO_OUT) return bad(v, "not stored to an output");
+	if (lo_part_lanes(in) > 1 && in->tree != LO_TREE_ROW) return bad(v, "only row trees have parts");
+	for (uint32_t i = 0; i < v->at; i++)
+		if (k->ins.v[i].op == LO_PART && lo_part_lanes(&k->ins.v[i]) != lo_part_lanes(in))
+			return bad(v, "parts of several widths");
 	return true;
 }
 
@@ -134,7 +150,8 @@ static bool check_ins(const verifier *v)
 		if (in->imm == LO_R) return in_loop(v, v->at) ? true : bad(v, "r outside of a loop");
 		return in->imm >= 0 && in->imm < k->ndim ? true : bad(v, "no such dimension");
 	case LO_LOAD: case LO_STORE: return check_access(v, in);
-	case LO_REDUCE: return check_reduce(v, in);
+	case LO_REDUCE: return k->part ? bad(v, "in a kernel with parts") : check_reduce(v, in);
+	case LO_PART: return k->part ? check_part(v, in) : bad(v, "in a kernel without parts");
 	default: break;
 	}
 	if (in->nsrc != 1 || type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "a fault's condition is bool");
@@ -162,6 +179,7 @@ static const char *bad_shape(const lo_kernel *k)
 		if (k->dim[i] < 0) return "a dimension is negative";
 	if (k->reduces && k->red < 0) return "r has a negative extent";
 	if (k->vec_r && !k->reduces) return "lanes along r, but no r";
+	if (k->part < 0 || (k->part && (!k->vec_r || k->part & (k->part - 1) || k->part < 8192))) return "not a part of r";
 	return k->block < 1 ? "no elements to a unit" : NULL;
 }
 

@@ -198,6 +198,9 @@ typedef struct lo_built {
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 
+/* ---- share.c ---- */
+void lo_share(lo_low *L, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
+
 /* ---- memory.c ---- */
 bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 

@@ -3,7 +3,7 @@
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> groups            fuse.c     who computes what, where
- *         -> steps             order.c    with kernels from build.c
+ *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              the back end, all kernels in one job */

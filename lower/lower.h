@@ -40,6 +40,8 @@ typedef enum lo_op {
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
 	LO_REDUCE,           /* of src[0] over r, in a loop; imm: lo_red. Value: a point value after the loop */
+	LO_PART,             /* of src[0] over the unit's part of r: the lanes that the tree has before it halves them, lo_part_lanes
+	                      * of them, to buf at index + lanes * number of the part; imm, tree as of REDUCE. No value */
 	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
 	LO_OP_COUNT
 } lo_op;
@@ -48,7 +50,10 @@ typedef enum lo_op {
  * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
  * first extremum, NaN most extreme. */
 typedef enum lo_red { LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN } lo_red;
-typedef enum lo_tree { LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE } lo_tree; /* semantics.md, "The reduction tree" */
+typedef enum lo_tree { /* semantics.md, "The reduction tree" */
+	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
+	LO_TREE_PARTS /* of what LO_PART stored: a row tree whose chunks are one row of lanes */
+} lo_tree;
 
 #define LO_MAXDIM TJ_MAX_RANK
 #define LO_R (-1)
@@ -90,9 +95,10 @@ typedef struct lo_kernel {
 	int64_t dim[LO_MAXDIM];
 	bool reduces;
 	int64_t red;            /* extent of r */
+	int64_t part;           /* of r to a unit, 2^k chunks of the row tree; 0: all of it. The kernel then has PARTs, no reductions */
 	bool vec_r;             /* lanes along r; else along the last outer dimension */
 	int64_t block;          /* vec d: elements of the last dimension to a unit; units = prod(dim[..n-2]) * ceil(last / block).
-	                         * vec r: 1, units = prod(dim) */
+	                         * vec r: 1, units = prod(dim) * number of parts */
 	rt_vec(lo_buf) buf;
 	rt_vec(lo_section) section;
 	rt_vec(lo_ins) ins;
@@ -105,6 +111,8 @@ typedef struct lo_kernel {
 
 void lo_kernel_free(lo_kernel *k);
 int64_t lo_units(const lo_kernel *k);
+int64_t lo_parts(const lo_kernel *k);         /* of r; 1 when it is whole */
+int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */
 
 /* ---- ktext.c, kverify.c ---- */
 void lo_print(const lo_kernel *k, rt_text *t);

@@ -54,7 +54,9 @@ static void add_kernel_step(lo_low *L, uint32_t g)
 	lo_step *s = add(L, LO_STEP_KERNEL, IR_NONE);
 	if (!s) return;
 	s->group = g;
-	if (!lo_build_kernel(L, s) && !L->stuck) L->oom = true;
+	uint32_t step = L->step.n - 1;
+	if (lo_build_kernel(L, s)) lo_share(L, step);
+	else if (!L->stuck) L->oom = true;
 }
 
 static bool worth(const lo_low *L, ir_ref r)

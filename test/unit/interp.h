@@ -15,6 +15,7 @@ typedef struct interp {
 	const lo_kernel *k;
 	const rt_kargs *a;
 	int64_t d[LO_MAXDIM], r;
+	int64_t begin, end, part; /* of r: what the unit takes, and its number */
 	ir_scalar *v; /* by instruction */
 } interp;
 
@@ -141,7 +142,7 @@ static void interp_ins(interp *m, uint32_t id)
 	case LO_SELECT: m->v[id] = s[0].i ? s[1] : s[2]; return;
 	case LO_CONVERT: m->v[id] = interp_convert(s[0], t, (tj_dtype)i->dtype); return;
 	case LO_BITCAST: m->v[id] = interp_bitcast(s[0], t, (tj_dtype)i->dtype); return;
-	case LO_REDUCE: return; /* after the loop */
+	case LO_REDUCE: case LO_PART: return; /* after the loop */
 	default: break;
 	}
 	switch (rt_dtype_class(t)) {
@@ -205,20 +206,85 @@ static ir_scalar interp_reduce(const lo_kernel *k, const lo_ins *i, const ir_sca
 	return i->imm >= LO_RED_ARGMAX ? (ir_scalar){ .i = at } : best;
 }
 
+/* ---- parts: each lane by itself, and then the lanes halved ---- */
+static ir_scalar interp_two(const lo_ins *i, tj_dtype t, ir_scalar a, ir_scalar b)
+{
+	static float (*const ff[])(float, float) = { interp_addf, interp_mulf, interp_maxf, interp_minf };
+	static double (*const fd[])(double, double) = { interp_addd, interp_muld, interp_maxd, interp_mind };
+	if (rt_dtype_class(t) == RT_F) return (ir_scalar){ .f = ff[i->imm](a.f, b.f) };
+	return (ir_scalar){ .d = fd[i->imm](a.d, b.d) };
+}
+
+/* One lane: `rows` values at a time one after the other, then adjacent ones paired. -1 elements: none there. */
+static bool interp_lane(const lo_ins *i, tj_dtype t, const ir_scalar *x, int64_t n, int64_t lane, int64_t lanes, int64_t rows,
+                        ir_scalar *out)
+{
+	int64_t chunks = 0;
+	ir_scalar *c = malloc(sizeof *c * (size_t)(n / lanes + 2));
+	for (int64_t at = lane; at < n; at += lanes * rows) {
+		c[chunks] = x[at];
+		for (int64_t j = 1; j < rows && at + j * lanes < n; j++) c[chunks] = interp_two(i, t, c[chunks], x[at + j * lanes]);
+		chunks++;
+	}
+	bool any = chunks > 0;
+	for (; chunks > 1; chunks = (chunks + 1) / 2)
+		for (int64_t k = 0; k < chunks; k += 2) c[k / 2] = k + 1 < chunks ? interp_two(i, t, c[k], c[k + 1]) : c[k];
+	if (any) *out = c[0];
+	free(c);
+	return any;
+}
+
+static ir_scalar interp_neutral(const lo_ins *i, tj_dtype t)
+{
+	static const double none[] = { -0.0, 1, -INFINITY, INFINITY };
+	return rt_dtype_class(t) == RT_F ? (ir_scalar){ .f = (float)none[i->imm] } : (ir_scalar){ .d = none[i->imm] };
+}
+
+static ir_scalar interp_parts(const lo_kernel *k, const lo_ins *i, const ir_scalar *row)
+{
+	tj_dtype t = (tj_dtype)k->ins.v[i->src[0]].dtype;
+	int64_t lanes = lo_part_lanes(i);
+	ir_scalar v[128];
+	for (int64_t l = 0; l < lanes; l++)
+		if (!interp_lane(i, t, row, k->red, l, lanes, 1, &v[l])) v[l] = interp_neutral(i, t);
+	for (int64_t half = lanes / 2; half >= 1; half /= 2)
+		for (int64_t l = 0; l < half; l++) v[l] = interp_two(i, t, v[l], v[l + half]);
+	return v[0];
+}
+
+static void interp_part(interp *m, const lo_ins *i, const ir_scalar *row, int64_t n)
+{
+	tj_dtype t = (tj_dtype)i->dtype;
+	int64_t lanes = lo_part_lanes(i);
+	char *to = interp_ptr(m, i) + m->part * lanes * (int64_t)tj_dtype_size(t);
+	for (int64_t l = 0; l < lanes && lanes > 1; l++) {
+		ir_scalar v;
+		if (!interp_lane(i, t, row, n, l, lanes, 16, &v)) v = interp_neutral(i, t);
+		interp_store(to + l * (int64_t)tj_dtype_size(t), t, v);
+	}
+	lo_kernel part = *m->k;
+	part.red = n;
+	if (lanes == 1) interp_store(to, t, interp_reduce(&part, i, row));
+}
+
 static void interp_loop(interp *m, const lo_section *s)
 {
 	const lo_kernel *k = m->k;
-	ir_scalar *rows = malloc(sizeof *rows * (size_t)(k->red * s->count + 1));
-	for (m->r = 0; m->r < k->red; m->r++)
+	int64_t n = m->end - m->begin;
+	ir_scalar *rows = malloc(sizeof *rows * (size_t)(n * s->count + 1));
+	for (m->r = m->begin; m->r < m->end; m->r++)
 		for (uint32_t i = 0; i < s->count; i++) {
 			const lo_ins *x = &k->ins.v[s->first + i];
 			interp_ins(m, s->first + i);
-			if (x->op == LO_REDUCE) rows[i * k->red + m->r] = m->v[x->src[0]];
+			if (x->op == LO_REDUCE || x->op == LO_PART) rows[i * n + m->r - m->begin] = m->v[x->src[0]];
 		}
-	for (uint32_t i = 0; i < s->count; i++)
-		if (k->ins.v[s->first + i].op == LO_REDUCE)
-			m->v[s->first + i] = interp_reduce(k, &k->ins.v[s->first + i], rows + i * k->red);
 	m->r = 0;
+	for (uint32_t i = 0; i < s->count; i++) {
+		const lo_ins *x = &k->ins.v[s->first + i];
+		if (x->op == LO_PART) interp_part(m, x, rows + i * n, n);
+		else if (x->op == LO_REDUCE)
+			m->v[s->first + i] = (x->tree == LO_TREE_PARTS ? interp_parts : interp_reduce)(k, x, rows + i * n);
+	}
 	free(rows);
 }
 
@@ -239,7 +305,11 @@ static void interp_units(const lo_kernel *k, const rt_kargs *a, int64_t begin, i
 	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1,
 	        size = k->vec_r ? 1 : k->block;
 	for (int64_t u = begin; u < end; u++) {
-		int64_t rest = u / pieces, from = u % pieces * size,
+		int64_t parts = lo_parts(k), w = u / parts;
+		m.part = u % parts;
+		m.begin = m.part * k->part;
+		m.end = k->part && m.begin + k->part < k->red ? m.begin + k->part : k->red;
+		int64_t rest = w / pieces, from = w % pieces * size,
 		        to = from + size < k->dim[last] ? from + size : k->dim[last];
 		for (int i = last - 1; i >= 0; i--) {
 			m.d[i] = rest % k->dim[i];

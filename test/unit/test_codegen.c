@@ -501,6 +501,31 @@ static void long_rows(void **state)
 	for (size_t i = 0; i < RT_COUNT(big); i++) long_row(big[i], i % 2 ? "f64" : "f32", 3);
 }
 
+/* Rows in parts of which a unit each, and what is left of the parts put together. */
+static void parts(void **state)
+{
+	static const int sizes[] = { 16384, 16385, 18431, 18433, 24575, 24577, 26000, 40961 };
+	(void)state;
+	for (size_t i = 0; i < 2 * RT_COUNT(sizes); i++) {
+		int n = sizes[i / 2], np = (n + 8191) / 8192, lanes = i % 2 ? 64 : 128;
+		const char *t = i % 2 ? "f64" : "f32", *a = i % 3 ? "add" : "max", *b = i % 5 ? "mul" : "min";
+		check(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d part=8192\n loop\n"
+		            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  part %s row b1 [0 + %d*d0] %%0\n  %%2 = mul %s %%0 %%0\n"
+		            "  part %s row b2 [0 + %d*d0] %%2\n",
+		            t, t, t, n, t, n, a, np * lanes, t, b, np * lanes),
+		      i % 4 != 0, 2 * n, 2 * np * lanes, 2 * np * lanes);
+		check(textf("kernel k vec=r\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d part=8192\n loop\n"
+		            "  %%0 = load i32 b0 [0 + %d*d0 + 1*r]\n  part %s none b1 [0 + %d*d0] %%0\n",
+		            n, n, a, np),
+		      false, 2 * n, 2 * np);
+		for (int r = lanes; r < 80 * lanes; r = 2 * r + lanes)
+			check(textf("kernel k vec=r\n buf b0 %s in\n buf b1 %s out\n dim 3\n red %d\n loop\n"
+			            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce %s %s parts %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+			            t, t, r, t, r, t, a),
+			      true, 3 * r, 3);
+	}
+}
+
 static void columns(void **state)
 {
 	(void)state;
@@ -793,7 +818,8 @@ int main(void)
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
-		cmocka_unit_test(columns),        cmocka_unit_test(integer_reductions),
+		cmocka_unit_test(parts),          cmocka_unit_test(columns),
+		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
 		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),
 		cmocka_unit_test(many_kernels),   cmocka_unit_test(threads),

@@ -220,6 +220,17 @@ static const plan_case cases[] = {
 	{ "matmul of doubles", 0, 1, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
 	{ "matmul of integers", 0, 1, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "a long mean is shared", 2, 0, 0, "%0 = input f32[262149] slot=0\n%1 = mean f32[] %0 keepdim=0\n%2 = exp f32[] %1\nret %2\n" },
+	{ "long rows, few of them, strided", 2, 0, 0,
+	  "%0 = input f32[2,524291] slot=0\n%1 = slice f32[2,262146] %0 axis=1 start=0 stop=end step=2\n"
+	  "%2 = sum f32[2,1] %1 keepdim=1 axes=1\nret %2\n" },
+	{ "a long variance: two shared sums", 4, 0, 0, "%0 = input f32[1,270000] slot=0\n%1 = var f32[1] %0 keepdim=0 correction=1 axes=1\nret %1\n" },
+	{ "extremes of a long row at once", 2, 0, 0,
+	  "%0 = input f64[262145] slot=0\n%1 = amax f64[] %0 keepdim=0\n%2 = amin f64[] %0 keepdim=0\n%3 = prod f64[] %0 keepdim=0\nret %1 %2 %3\n" },
+	{ "long sums of integers, and any", 2, 0, 0,
+	  "%0 = input i32[262147] slot=0\n%1 = cast i64[262147] %0 dtype=i64\n%2 = sum i64[] %1 keepdim=0\n"
+	  "%3 = cast bool[262147] %0 dtype=bool\n%4 = any bool[] %3 keepdim=0\n%5 = amin i32[] %0 keepdim=0\nret %2 %4 %5\n" },
+	{ "a softmax of one long row", 5, 0, 0, "%0 = input f32[1,262145] slot=0\n%1 = softmax f32[1,262145] %0 axis=1\nret %1\n" },
 	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
 };
 

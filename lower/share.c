@@ -1,0 +1,223 @@
+/* share: a long reduction of few rows becomes two kernels, so that threads share it.
+ *
+ * requires a step whose kernel is built, before steps are ordered; leaves the step with the first kernel, adds one
+ *
+ *   kernel sum                            kernel parts                              kernel rest
+ *     red 16777216                          red 16777216 part=131072                  red 16384
+ *     loop                                  loop                                      loop
+ *       %0 = load b0 [1*r]          =>        %0 = load b0 [1*r]                        %0 = load b0 [1*r]
+ *       %1 = reduce add row %0                part add row b1 [0] %0                    %1 = reduce add parts %0
+ *     point                                                                           point
+ *       store b1 [0] %1                                                                 store b1 [0] %1
+ *
+ * A part is an aligned subtree of the row tree: 2^k chunks. The first kernel's units are parts; each stores the lanes that
+ * the tree has before it halves them. The tree `parts` goes on from there, so the bits are those of the whole. */
+#include "lower/fuse.h"
+
+enum { CHUNK_ROWS = 16, FEWEST_CHUNKS = 4, MOST_CHUNKS = 64, PARTS = 32 };
+
+typedef struct copier {
+	lo_low *L;
+	const lo_built *from;
+	lo_built *to;
+	uint32_t *ins, *buf; /* of from, in to; LO_NOREF: not there */
+} copier;
+
+/* ---- what can be split ---- */
+/* Its one loop section, which keeps nothing for later ones; or NULL. */
+static const lo_section *one_loop(const lo_kernel *k)
+{
+	const lo_section *loop = NULL;
+	for (uint32_t s = 0; s < k->section.n; s++) {
+		const lo_section *x = &k->section.v[s];
+		if (!x->loop) continue;
+		if (loop) return NULL;
+		loop = x;
+		for (uint32_t i = x->first; i < x->first + x->count; i++)
+			if (k->ins.v[i].op == LO_STORE && k->buf.v[k->ins.v[i].buf].role == LO_SCRATCH) return NULL;
+	}
+	return loop;
+}
+
+/* Lanes that each of its reductions leaves of a part; 0: they differ, or cannot be split. */
+static int64_t lanes_of(const lo_kernel *k, const lo_section *loop)
+{
+	int64_t lanes = 0;
+	for (uint32_t i = loop->first; i < loop->first + loop->count; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_REDUCE) continue;
+		int64_t n = lo_part_lanes(in);
+		if (in->imm >= LO_RED_ARGMAX || (lanes && n != lanes)) return 0;
+		lanes = n;
+	}
+	return lanes;
+}
+
+static int64_t outer(const lo_kernel *k)
+{
+	int64_t n = 1;
+	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
+	return n;
+}
+
+/* Elements to a part: enough parts for any team, and enough to a part for its lanes not to count. */
+static int64_t part_of(const lo_kernel *k, int64_t lanes)
+{
+	int64_t chunk = (lanes > 1 ? lanes : 128) * CHUNK_ROWS, chunks = MOST_CHUNKS;
+	while (chunks > FEWEST_CHUNKS && k->red / (chunk * chunks) < PARTS) chunks /= 2;
+	return chunk * chunks;
+}
+
+/* ---- copying instructions ---- */
+static uint32_t add_buf(copier *c, uint32_t low, lo_buf b)
+{
+	uint32_t n = c->to->nbuf;
+	if (!rt_push(&c->to->k.buf, b)) c->L->oom = true;
+	else c->to->buf[c->to->nbuf++] = low;
+	return n;
+}
+
+static uint32_t put(copier *c, lo_ins in, const lo_index *x)
+{
+	lo_kernel *k = &c->to->k;
+	in.index = k->index.n;
+	if ((x && !rt_push(&k->index, *x)) || !rt_push(&k->ins, in)) c->L->oom = true;
+	return k->ins.n - 1;
+}
+
+static void copy(copier *c, uint32_t i)
+{
+	const lo_kernel *k = &c->from->k;
+	lo_ins in = k->ins.v[i];
+	bool access = in.op == LO_LOAD || in.op == LO_STORE;
+	if (access && c->buf[in.buf] == LO_NOREF) c->buf[in.buf] = add_buf(c, c->from->buf[in.buf], k->buf.v[in.buf]);
+	if (access) in.buf = c->buf[in.buf];
+	if (access && in.dyn != LO_NOREF) in.dyn = c->ins[in.dyn];
+	for (int s = 0; s < in.nsrc; s++) in.src[s] = c->ins[in.src[s]];
+	c->ins[i] = put(c, in, access ? &k->index.v[in.index] : NULL);
+}
+
+static void section(copier *c, bool loop, uint32_t first)
+{
+	lo_kernel *k = &c->to->k;
+	lo_section s = { loop, first, k->ins.n - first };
+	if (s.count && !rt_push(&k->section, s)) c->L->oom = true;
+}
+
+static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
+{
+	uint32_t n = from->k.ins.n + 1, nbuf = from->k.buf.n + nred + 1;
+	copier c = { L, from, lo_mem(L, sizeof *c.to), lo_mem(L, n * sizeof *c.ins), lo_mem(L, nbuf * sizeof *c.buf) };
+	if (c.to) c.to->buf = lo_mem(L, nbuf * sizeof *c.to->buf);
+	if (L->oom) return c;
+	const lo_kernel *k = &from->k;
+	for (uint32_t i = 0; i < k->buf.n; i++) c.buf[i] = LO_NOREF;
+	c.to->k = (lo_kernel){ .name = k->name, .ndim = k->ndim, .reduces = true, .vec_r = true, .block = 1 };
+	memcpy(c.to->k.dim, k->dim, sizeof k->dim);
+	for (uint32_t i = 0; i < k->fault_site.n; i++)
+		if (!rt_push(&c.to->k.fault_site, k->fault_site.v[i]) || !rt_push(&c.to->k.fault_code, k->fault_code.v[i]))
+			L->oom = true;
+	c.to->fault = from->fault;
+	return c;
+}
+
+/* ---- the two kernels ---- */
+/* Where the lanes of an outer index begin; along r they are adjacent. */
+static lo_index lanes_at(const lo_kernel *k, int64_t each, bool in_r)
+{
+	lo_index x = { .rcoef = in_r };
+	for (int i = k->ndim - 1; i >= 0; i--) {
+		x.coef[i] = k->dim[i] > 1 ? each : 0;
+		each *= k->dim[i];
+	}
+	return x;
+}
+
+static lo_built *make_parts(lo_low *L, const lo_built *b, const lo_section *loop, int64_t part, const uint32_t *low)
+{
+	const lo_kernel *k = &b->k;
+	copier c = begin(L, b, loop->count);
+	uint32_t nth = 0;
+	if (L->oom) return c.to;
+	int64_t each = ((k->red - 1) / part + 1) * lanes_of(k, loop);
+	for (const lo_section *s = k->section.v; s <= loop; s++) {
+		uint32_t first = c.to->k.ins.n;
+		for (uint32_t i = s->first; i < s->first + s->count; i++) {
+			lo_ins in = k->ins.v[i];
+			if (in.op == LO_STORE && !s->loop) continue;
+			if (in.op != LO_REDUCE) {
+				copy(&c, i);
+				continue;
+			}
+			lo_index x = lanes_at(k, each, false);
+			in.op = LO_PART;
+			in.src[0] = c.ins[in.src[0]];
+			in.buf = add_buf(&c, low[nth++], (lo_buf){ .dtype = in.dtype, .role = LO_OUT, .aligned = true });
+			put(&c, in, &x);
+		}
+		section(&c, s->loop, first);
+	}
+	c.to->k.red = k->red;
+	c.to->k.part = part;
+	c.to->k.unit_ns = k->unit_ns * (double)part / (double)k->red;
+	return c.to;
+}
+
+static lo_built *make_rest(lo_low *L, const lo_built *b, const lo_section *loop, int64_t red, const uint32_t *low)
+{
+	const lo_kernel *k = &b->k;
+	copier c = begin(L, b, loop->count);
+	uint32_t nth = 0;
+	if (L->oom) return c.to;
+	for (uint32_t i = loop->first; i < loop->first + loop->count; i++) {
+		lo_ins in = k->ins.v[i], load = { .op = LO_LOAD, .dtype = in.dtype, .dyn = LO_NOREF };
+		if (in.op != LO_REDUCE) continue;
+		lo_index x = lanes_at(k, red, true);
+		load.buf = add_buf(&c, low[nth++], (lo_buf){ .dtype = in.dtype, .role = LO_IN, .aligned = true });
+		in.src[0] = put(&c, load, &x);
+		if (lo_part_lanes(&in) > 1) in.tree = LO_TREE_PARTS;
+		c.ins[i] = put(&c, in, NULL);
+	}
+	section(&c, true, 0);
+	uint32_t first = c.to->k.ins.n;
+	for (uint32_t s = 0; s < k->section.n; s++)
+		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++)
+			if (k->ins.v[i].op != LO_FAULT || &k->section.v[s] > loop) copy(&c, i);
+	section(&c, false, first);
+	c.to->k.red = red;
+	c.to->k.unit_ns = 0.05 * (double)red + 10;
+	return c.to;
+}
+
+static void link(lo_low *L, lo_step *s, lo_built *b)
+{
+	s->built = b;
+	s->reads.n = s->writes.n = 0;
+	for (uint32_t i = 0; i < b->nbuf; i++) lo_touch(L, s, b->buf[i], b->k.buf.v[i].role == LO_OUT);
+}
+
+void lo_share(lo_low *L, uint32_t step)
+{
+	lo_built *b = L->step.v[step].built;
+	const lo_kernel *k = &b->k;
+	const lo_section *loop = k->vec_r && outer(k) < FEW_ROWS ? one_loop(k) : NULL;
+	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? part_of(k, lanes) : 0;
+	if (!part || k->red < 2 * part || k->red < SPLIT_ROW) return;
+	int64_t red = ((k->red - 1) / part + 1) * lanes;
+	uint32_t *low = lo_mem(L, (loop->count + 1) * sizeof *low), n = 0;
+	for (uint32_t i = loop->first; low && i < loop->first + loop->count; i++)
+		if (k->ins.v[i].op == LO_REDUCE)
+			low[n++] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA,
+			                                      .bytes = red * outer(k) * (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) });
+	lo_step second = { .kind = LO_STEP_KERNEL, .ref = IR_NONE, .group = L->step.v[step].group };
+	if (L->oom) return;
+	lo_built *parts = make_parts(L, b, loop, part, low), *rest = make_rest(L, b, loop, red, low);
+	if (parts) link(L, &L->step.v[step], parts);
+	if (rest) link(L, &second, rest);
+	lo_kernel_free(&b->k);
+	if (rt_push(&L->step, second)) return;
+	L->oom = true;
+	rt_vec_free(&second.reads);
+	rt_vec_free(&second.writes);
+	if (rest) lo_kernel_free(&rest->k);
+}

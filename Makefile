@@ -66,11 +66,16 @@ $(BUILD)/test/fuzz: test/fuzz.c test/fuzz_api.c test/gen.c
 $(BUILD)/test/matrix $(BUILD)/test/fuzz: test/gen.h test/fuzz.h $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -o $@ $(filter %.c,$^) $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+$(BUILD)/test/ulp: test/ulp.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -o $@ $< $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
+ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
+	$< -j $$(nproc) $(ULP) $(T)
 matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
 	$< -w all $(T)
 fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
-.PHONY: matrix fuzz
+.PHONY: matrix fuzz ulp
 
 # ---- benchmarks: never a timed test; --quick compares every case with the hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
@@ -103,15 +108,16 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40' 'bench $(BUILD)/tj-bench --quick'
+         'fuzz_few $(BUILD)/test/fuzz -n 40' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
+         'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
          'fuzz $(BUILD)/test/fuzz -n 500 -w all' 'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w all' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
-         'readme test/readme.sh $(BUILD)'
+         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
 THREADED = test/unit/test_threads test/unit/test_codegen
-test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/tj-bench
+test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'

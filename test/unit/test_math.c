@@ -1,4 +1,4 @@
-/* ir/math.inc: accuracy against MPFR, known values, and the kernels' copy of it against the evaluator's, bit for bit. */
+/* ir/math.inc: pow against MPFR, known values, and the kernels' copy of it against the evaluator's, bit for bit. */
 #include "ir/ir.h"
 #include "lower/lower.h"
 
@@ -36,46 +36,7 @@ static double sample(uint64_t i, bool wide)
 	return wide ? v : (double)(float)v;
 }
 
-/* ---- accuracy ---- */
-typedef int mp_fn(mpfr_t r, const mpfr_t x, mpfr_rnd_t d);
-
-static int mp_sigmoid(mpfr_t r, const mpfr_t x, mpfr_rnd_t d)
-{
-	mpfr_neg(r, x, d);
-	mpfr_exp(r, r, d);
-	mpfr_add_ui(r, r, 1, d);
-	return mpfr_ui_div(r, 1, r, d);
-}
-static int mp_reciprocal(mpfr_t r, const mpfr_t x, mpfr_rnd_t d) { return mpfr_ui_div(r, 1, x, d); }
-static int mp_rsqrt(mpfr_t r, const mpfr_t x, mpfr_rnd_t d) /* of -0 it is -inf, as in IEEE 754 */
-{
-	return mpfr_zero_p(x) ? mpfr_ui_div(r, 1, x, d) : mpfr_rec_sqrt(r, x, d);
-}
-static double near_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double near_reciprocal(double x) { return 1 / x; }
-static double near_rsqrt(double x) { return 1 / sqrt(x); }
-
-static const struct unary { /* near: good to 2^-50, what f32 is compared with in bulk */
-	ir_op op;
-	const char *name;
-	mp_fn *exact;
-	double (*near)(double);
-	double bound;
-} unaries[] = {
-	{ IR_exp, "exp", mpfr_exp, exp, 1 },
-	{ IR_log, "log", mpfr_log, log, 1 },
-	{ IR_sqrt, "sqrt", mpfr_sqrt, sqrt, 0.5 },
-	{ IR_rsqrt, "rsqrt", mp_rsqrt, near_rsqrt, 2 },
-	{ IR_tanh, "tanh", mpfr_tanh, tanh, 2 },
-	{ IR_sigmoid, "sigmoid", mp_sigmoid, near_sigmoid, 2 },
-	{ IR_erf, "erf", mpfr_erf, erf, 2 },
-	{ IR_sin, "sin", mpfr_sin, sin, 2 },
-	{ IR_cos, "cos", mpfr_cos, cos, 2 },
-	{ IR_expm1, "expm1", mpfr_expm1, expm1, 2 },
-	{ IR_log1p, "log1p", mpfr_log1p, log1p, 2 },
-	{ IR_reciprocal, "reciprocal", mp_reciprocal, near_reciprocal, 0.5 },
-};
-
+/* ---- accuracy; of the functions of one operand: test/ulp.c ---- */
 static bool alike(double a, double b)
 {
 	return (a != a && b != b) || (a == b && signbit(a) == signbit(b));
@@ -107,70 +68,10 @@ static double ulps_exact(double got, const mpfr_t exact, bool wide)
 	return u;
 }
 
-static double ulps_near(float got, double want)
-{
-	float r = (float)want;
-	if (got != got || r != r || isinf(got) || isinf(r) || want == 0) return alike((double)got, (double)r)
-		? 0 : 1e9;
-	return ldexp(fabs((double)got - want), 24 - exponent_of((double)r, false));
-}
-
-static double apply(ir_point_fn *f, double x, bool wide)
-{
-	ir_scalar s = { 0 };
-	if (wide) s.d = x;
-	else s.f = (float)x;
-	s = f(&s, wide ? TJ_F64 : TJ_F32);
-	return wide ? s.d : (double)s.f;
-}
-
 typedef struct worst { double ulps, at; } worst;
 static void note(worst *w, double ulps, double at)
 {
 	if (ulps > w->ulps) *w = (worst){ ulps, at };
-}
-
-static worst measure(const struct unary *u, bool wide, uint64_t n)
-{
-	worst w = { 0, 0 };
-	mpfr_t x, y;
-	mpfr_init2(x, 53);
-	mpfr_init2(y, 300);
-	for (uint64_t i = 0; i < n; i++) {
-		double v = sample(i, wide);
-		mpfr_set_d(x, v, MPFR_RNDN);
-		u->exact(y, x, MPFR_RNDN);
-		note(&w, ulps_exact(apply(ir_point_get(u->op, wide ? RT_D : RT_F), v, wide), y, wide), v);
-	}
-	mpfr_clears(x, y, (mpfr_ptr)0);
-	return w;
-}
-
-static void test_f32(void **state)
-{
-	(void)state;
-	enum { BULK = 1 << 20, EXACT = 20000 };
-	for (size_t k = 0; k < RT_COUNT(unaries); k++) {
-		const struct unary *u = &unaries[k];
-		worst w = measure(u, false, EXACT);
-		ir_point_fn *f = ir_point_get(u->op, RT_F);
-		for (uint64_t i = 0; i < BULK; i++) {
-			double v = sample(i, false);
-			note(&w, ulps_near((float)apply(f, v, false), u->near(v)), v);
-		}
-		print_message("  f32 %-10s %.3f ulp at %a\n", u->name, w.ulps, w.at);
-		if (w.ulps > u->bound) fail_msg("%s(%a) is %g ulp off", u->name, w.at, w.ulps);
-	}
-}
-
-static void test_f64(void **state)
-{
-	(void)state;
-	for (size_t k = 0; k < RT_COUNT(unaries); k++) {
-		worst w = measure(&unaries[k], true, 100000);
-		print_message("  f64 %-10s %.3f ulp at %a\n", unaries[k].name, w.ulps, w.at);
-		if (w.ulps > unaries[k].bound) fail_msg("%s(%a) is %g ulp off", unaries[k].name, w.at, w.ulps);
-	}
 }
 
 /* Bases near and far from 1, exponents that reach all results, whole exponents; all pairs of special values. */
@@ -597,8 +498,7 @@ static void test_kernels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_f32), cmocka_unit_test(test_f64), cmocka_unit_test(test_pow),
-			cmocka_unit_test(test_fmod),
+		cmocka_unit_test(test_pow), cmocka_unit_test(test_fmod),
 		cmocka_unit_test(test_integers), cmocka_unit_test(test_casts), cmocka_unit_test(test_philox),
 			cmocka_unit_test(test_normal),
 		cmocka_unit_test(test_kernels),

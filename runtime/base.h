@@ -70,6 +70,15 @@ static inline int64_t rt_wrap(tj_dtype t, uint64_t v)
 	return rt_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
 }
 int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
+/* The caller's rounding and flush modes set aside: what rt_fp_enter() returned puts them back. */
+static inline unsigned rt_fp_enter(void)
+{
+	unsigned was = __builtin_ia32_stmxcsr(), flags = 0x3f;
+	if ((was | flags) != (0x1f80 | flags)) __builtin_ia32_ldmxcsr(0x1f80); /* to nearest, nothing flushed, exceptions masked */
+	return was;
+}
+static inline void rt_fp_leave(unsigned was) { __builtin_ia32_ldmxcsr(was); }
+
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 
 /* Overflow-checked product of sizes; false when it leaves int64_t or a size is negative. */

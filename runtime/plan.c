@@ -87,7 +87,9 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
 	place(p, r, arena, base);
 	tj_status st = TJ_OK;
+	unsigned modes = rt_fp_enter();
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], base, r);
+	rt_fp_leave(modes);
 	if (base != few) rt_free(base);
 	return st;
 }

@@ -5,7 +5,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <xmmintrin.h>
 
 #define SERIAL_NS 10e3        /* less work than this does not pay for a region */
 #define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
@@ -13,7 +12,6 @@
 #define SHORT_NS 1e6
 #define LATE_RUN 3            /* after so many in a row ... */
 #define REST 64               /* ... so many regions run serial before the team is tried again */
-#define MXCSR_DEFAULT 0x1f80u /* round to nearest, no flush to zero, exceptions masked */
 
 struct rt_team {
 	int threads;
@@ -73,14 +71,13 @@ typedef struct region {
 
 static void work(region *r, int thread)
 {
-	unsigned csr = _mm_getcsr();
-	_mm_setcsr(MXCSR_DEFAULT);
+	unsigned modes = rt_fp_enter();
 	for (;;) {
 		int64_t b = atomic_fetch_add_explicit(&r->next, r->piece, memory_order_relaxed);
 		if (b >= r->n) break;
 		r->f(r->env, thread, b, b + r->piece < r->n ? b + r->piece : r->n);
 	}
-	_mm_setcsr(csr);
+	rt_fp_leave(modes);
 }
 
 /* On a machine that is busy elsewhere, serial is faster than waiting for a thread that has no core; the bits agree. */

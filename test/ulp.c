@@ -145,13 +145,16 @@ static void suspect(measure *m, double x, double got)
 	m->r->at = x;
 }
 
+/* Sure without MPFR: the same infinity, the same zero, both NaN, or no further off than others were. False for NaN. */
 static inline void judge32(measure *m, float x, float got)
 {
 	double want = m->f->near((double)x);
 	float r = (float)want;
 	double u = fabs((double)got - want);
-	if (u <= m->r->ulps * ulp_of(r) && want != 0 && r - r == 0 && got != 0) return; /* false for NaN and infinities */
-	if ((got != got && want != want) || (got == r && isinf(r) && fabs(want) > 0x1.fffffffp127)) return;
+	bool sign = !signbit(got) == !signbit(want); /* signbit() gives any number */
+	if (u <= m->r->ulps * ulp_of(r) && sign && (want != 0 || got == 0)) return;
+	if ((got != got && want != want) || (isinf(r) && got == r && fabs(want) > 0x1.fffffffp127)) return;
+	if (got == 0 && want == 0 && sign) return;
 	suspect(m, (double)x, (double)got);
 }
 
@@ -159,8 +162,9 @@ static inline void judge64(measure *m, double x, double got)
 {
 	long double want = m->f->nearl((long double)x), u = fabsl((long double)got - want);
 	double r = (double)want;
-	if (r - r == 0 && r != 0 && got != 0 && u <= ((long double)m->r->ulps - 0.01L) * (long double)ulp_at(r, true)) return;
-	if (got != got && r != r) return;
+	bool sign = !signbit(got) == !signbit(r);
+	if (r - r == 0 && r != 0 && sign && u <= ((long double)m->r->ulps - 0.01L) * (long double)ulp_at(r, true)) return;
+	if ((got != got && r != r) || (got == 0 && want == 0 && sign)) return;
 	suspect(m, x, got);
 }
 

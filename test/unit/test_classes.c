@@ -1,0 +1,748 @@
+/* Classes of bugs that tensor compilers had: stale traces, folds that are wrong, integers, casts, bool, accuracy, offsets beyond 2^31, random
+ * numbers, fork, depth. Each expression runs op by op, traced, and replayed, on each back end, over enough elements for
+ * whole vectors and a tail, and alone as the operand of a reduction. */
+#include "test/kit.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WIDE = 37 }; /* more than two vectors of f32, and a tail */
+
+/* ---- expressions ---- */
+typedef tj_tensor *expression(tj_tensor *const *in);
+typedef struct call { expression *e; } call;
+
+static void body(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = ((call *)self)->e(in); }
+
+static bool equal(tj_dtype t, const void *a, const void *b)
+{
+	if (!memcmp(a, b, tj_dtype_size(t))) return true;
+	if (t == TJ_F32) return isnan(*(const float *)a) && isnan(*(const float *)b);
+	return t == TJ_F64 && isnan(*(const double *)a) && isnan(*(const double *)b);
+}
+
+static double number(tj_dtype t, const char *p)
+{
+	int64_t i = 0;
+	if (t == TJ_F32) return (double)*(const float *)(const void *)p;
+	if (t == TJ_F64) return *(const double *)(const void *)p;
+	memcpy(&i, p, tj_dtype_size(t));
+	return (double)i;
+}
+
+static void compare(const char *how, tj_tensor *got, tj_dtype t, size_t n, size_t count, const void *want)
+{
+	size_t size = tj_dtype_size(t);
+	const void *v = tj_data(got);
+	assert_int_equal(tj_dtype_of(got), t);
+	assert_int_equal(tj_numel(got), n);
+	for (size_t i = 0; i < n; i++) {
+		const char *x = (const char *)v + i * size, *y = (const char *)want + i % count * size;
+		if (!equal(t, x, y)) fail_msg("%s: element %zu, case %zu, is %a, not %a", how, i, i % count, number(t, x), number(t, y));
+	}
+}
+
+static void thrice(tj_ctx *c, expression *e, int nin, tj_tensor *const *in, tj_dtype t, size_t n, size_t count, const void *want)
+{
+	call k = { e };
+	tj_fn *f = kit_fn(c, "e", body, &k, nin, 1);
+	compare("op by op", e(in), t, n, count, want);
+	compare("traced", tj_call1(f, in), t, n, count, want);
+	compare("replayed", tj_call1(f, in), t, n, count, want);
+	kit_ok(c);
+	tj_fn_free(f);
+}
+
+/* count cases over and over, n elements in all. */
+static tj_tensor *repeat(tj_ctx *c, tj_dtype t, size_t n, size_t count, const void *v)
+{
+	size_t size = tj_dtype_size(t);
+	char *p = malloc((n + 1) * size);
+	assert_non_null(p);
+	for (size_t i = 0; i < n; i++) memcpy(p + i * size, (const char *)v + i % count * size, size);
+	tj_tensor *r = tj_from_data(c, t, TJ_SHAPE((int64_t)n), p);
+	free(p);
+	return r;
+}
+
+/* e of `count` cases of x (and y, unless NULL) gives want: in whole vectors with a tail, and case by case. */
+static void gives(expression *e, tj_dtype t, size_t count, const void *x, const void *y, tj_dtype to, const void *want)
+{
+	tj_ctx *c = kit_open();
+	size_t n = count * ((WIDE + count - 1) / count) + (count > 1);
+	tj_tensor *in[3] = { repeat(c, t, n, count, x), y ? repeat(c, t, n, count, y) : TJ_END, TJ_END };
+	thrice(c, e, y ? 2 : 1, in, to, n, count, want);
+	for (size_t i = 0; i < count; i++) {
+		size_t size = tj_dtype_size(t);
+		in[0] = repeat(c, t, 1, 1, (const char *)x + i * size);
+		if (y) in[1] = repeat(c, t, 1, 1, (const char *)y + i * size);
+		compare("alone", e(in), to, 1, 1, (const char *)want + i * tj_dtype_size(to));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* e of a row of WIDE times the value: one element. */
+static void reduces(expression *e, tj_dtype t, const void *x, tj_dtype to, const void *want)
+{
+	tj_ctx *c = kit_open();
+	thrice(c, e, 1, TJ_LIST(repeat(c, t, WIDE, 1, x)), to, 1, 1, want);
+	tj_close(c);
+}
+
+#define EXPR(name, ...) static tj_tensor *name(tj_tensor *const *in) { return __VA_ARGS__; }
+#define A in[0]
+#define B in[1]
+#define ROW(type, ...) ((const type[]){ __VA_ARGS__ })
+#define NAN32 __builtin_nanf("")
+#define INF32 __builtin_inff()
+
+/* ---- stale traces: what a body captures changes between calls, the shapes do not ---- */
+typedef struct captured { int k; tj_tensor *t[2]; } captured;
+
+static tj_tensor *by_axis(tj_tensor *x, int which, int k)
+{
+	switch (which) {
+	case 0: return tj_softmax(x, k);
+	case 1: return tj_sum(x, TJ_AXES(k), false);
+	case 2: return tj_argmax(x, k, false);
+	case 3: return tj_flip(x, TJ_AXES(k));
+	case 4: return tj_permute(x, TJ_AXES(k, 1 - k));
+	case 5: return tj_slice(x, k, 1, 3, 1);
+	case 6: return tj_slice(x, 0, 0, 3, k + 1);
+	case 7: return tj_var(x, TJ_ALL, k, false);
+	case 8: return tj_cat(TJ_LIST(x, tj_neg(x)), k);
+	case 9: return tj_gather(x, k, tj_full(TJ_I64, TJ_SHAPE(3, 3), tj_i(2)));
+	default: return NULL;
+	}
+}
+
+static void attribute_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const captured *k = self;
+	out[0] = tj_neg(by_axis(in[0], k->k / 2, k->k % 2));
+}
+
+static void attributes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	captured k = { 0 };
+	tj_fn *f = kit_fn(c, "attributes", attribute_body, &k, 1, 1);
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(3, 3), ROW(float, 3, 1, 4, 1, 5, 9, 2, 6, 5)), *want;
+	for (int round = 0; round < 2; round++)
+		for (k.k = 0; k.k < 20; k.k++) {
+			attribute_body(&want, TJ_LIST(x), &k);
+			tj_tensor *got = tj_call1(f, TJ_LIST(x));
+			kit_ok(c);
+			assert_int_equal(tj_numel(got), tj_numel(want));
+			if (memcmp(tj_data(got), tj_data(want), (size_t)tj_numel(want) * tj_dtype_size(tj_dtype_of(want)))) fail_msg("case %d, %d", k.k / 2, k.k % 2);
+		}
+	assert_int_equal(kit_stats(f).hits, 20);
+	tj_close(c);
+}
+
+static void assign_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const captured *k = self;
+	tj_assign(k->t[0], tj_add(k->t[0], in[0]));
+	tj_assign(k->t[k->k], tj_mul(k->t[k->k], tj_f(10)));
+	out[0] = k->t[0];
+}
+
+/* The second assign goes to the same cell, then to another. */
+static void other_cell(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	captured k = { 0, { kit_param(c, 1), kit_param(c, 2) } };
+	tj_fn *f = kit_fn(c, "cells", assign_body, &k, 1, 1);
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 20);
+	k.k = 1;
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 21);
+	assert_f32(k.t[1], 20);
+	k.k = 0;
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 220);
+	assert_f32(k.t[1], 20);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void constant_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const captured *k = self;
+	out[0] = tj_mul(in[0], k->t[k->k]);
+}
+
+static void other_constant(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	captured k = { 0, { tj_constant(c, TJ_F32, TJ_SHAPE(2), ROW(float, 2, 3)), tj_constant(c, TJ_F32, TJ_SHAPE(2), ROW(float, 5, 7)) } };
+	tj_fn *f = kit_fn(c, "constants", constant_body, &k, 1, 1);
+	for (int i = 0; i < 4; i++) {
+		k.k = i % 2;
+		tj_tensor *y = tj_call1(f, TJ_LIST(F32(c, 1, 1)));
+		if (k.k) assert_f32(y, 5, 7);
+		else assert_f32(y, 2, 3);
+	}
+	assert_int_equal(kit_stats(f).recordings, 2); /* a trace may know the values of a constant */
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void show_body(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, out[0] = *(tj_tensor **)self; }
+static void step_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *cell = *(tj_tensor **)self;
+	tj_assign(cell, tj_add(tj_mul(cell, in[0]), tj_f(1)));
+	out[0] = tj_sum(cell, TJ_ALL, false);
+}
+
+/* What shows a cell's value keeps it: the cell is not overwritten in place then. */
+static void snapshots(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(3));
+	tj_fn *show = kit_fn(c, "show", show_body, &cell, 0, 1), *step = kit_fn(c, "step", step_body, &cell, 1, 1);
+	tj_write(cell, ((const float[]){ 1, 2, 3 }), 12);
+	for (int i = 0; i < 3; i++) {
+		float v[3];
+		tj_tensor *shown = tj_call1(show, TJ_NONE), *view = tj_flip(cell, TJ_ALL);
+		tj_read(cell, v, sizeof v);
+		tj_call1(step, TJ_LIST(tj_f(2)));
+		assert_f32(shown, v[0], v[1], v[2]);
+		assert_f32(view, v[2], v[1], v[0]);
+		assert_f32(cell, 2 * v[0] + 1, 2 * v[1] + 1, 2 * v[2] + 1);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* A tensor that is gone before what reads it has run; its memory is asked for again. */
+static void short_lived(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_scope *s = tj_push(tj_ctx_current());
+	tj_tensor *y = tj_escape(tj_add(in[0], tj_from_data(tj_ctx_current(), TJ_F32, TJ_SHAPE(3), ROW(float, 1, 2, 3))));
+	tj_pop(s);
+	out[0] = tj_mul(y, tj_from_data(tj_ctx_current(), TJ_F32, TJ_SHAPE(3), ROW(float, 10, 20, 30)));
+}
+
+static void popped_in_body(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "popped", short_lived, NULL, 1, 1);
+	for (int i = 0; i < 3; i++) {
+		tj_scope *own = tj_push(c);
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 1, 1))), 20, 60, 120);
+		tj_pop(own);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* The trace that was not used for longest goes first. */
+static void least_recent(void **s)
+{
+	(void)s;
+	static const int sizes[] = { 1, 2, 1, 3, 1, 3, 2, 1 }, recordings[] = { 1, 2, 2, 3, 3, 3, 4, 5 };
+	const float x[4] = { 0 };
+	tj_ctx *c = kit_open();
+	captured k = { 0, { F32(c, 1) } };
+	tj_fn *f = tj_compile(c, constant_body, &k, TJ_OPTS(tj_compile_opts, .name = "lru", .nin = 1, .nout = 1, .max_entries = 2));
+	for (int i = 0; i < 8; i++) {
+		tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(sizes[i]), x)));
+		assert_int_equal(kit_stats(f).recordings, recordings[i]);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- folds that would be wrong ---- */
+EXPR(plus_zero, tj_add(A, tj_f(0)))
+EXPR(times_zero, tj_mul(A, tj_f(0)))
+EXPR(minus_itself, tj_sub(A, A))
+EXPR(by_itself, tj_div(A, A))
+EXPR(root_squared, tj_square(tj_sqrt(A)))
+EXPR(power_half, tj_pow(A, tj_f(0.5)))
+EXPR(there_and_back, tj_sub(tj_add(A, tj_f(0x1p60)), tj_f(0x1p60)))
+EXPR(product_and_sum, tj_sub(tj_mul(A, A), B))
+EXPR(half_way, tj_cast(tj_cast(A, TJ_I32), TJ_F32))
+EXPR(zero_minus, tj_sub(tj_f(0), A))
+
+static void folds(void **s)
+{
+	(void)s;
+	const float x[] = { 1.5f, -0.0f, 0, INF32, -INF32, NAN32, 0x1p-149f, -3 };
+	gives(plus_zero, TJ_F32, 8, x, NULL, TJ_F32, ROW(float, 1.5f, 0, 0, INF32, -INF32, NAN32, 0x1p-149f, -3));
+	gives(times_zero, TJ_F32, 8, x, NULL, TJ_F32, ROW(float, 0, -0.0f, 0, NAN32, NAN32, NAN32, 0, -0.0f));
+	gives(minus_itself, TJ_F32, 8, x, NULL, TJ_F32, ROW(float, 0, 0, 0, NAN32, NAN32, NAN32, 0, 0));
+	gives(by_itself, TJ_F32, 8, x, NULL, TJ_F32, ROW(float, 1, NAN32, NAN32, NAN32, NAN32, NAN32, 1, 1));
+	gives(zero_minus, TJ_F32, 8, x, NULL, TJ_F32, ROW(float, -1.5f, 0, 0, -INF32, INF32, NAN32, -0x1p-149f, 3));
+	gives(root_squared, TJ_F32, 3, ROW(float, 2, -1, -0.0f), NULL, TJ_F32, ROW(float, 0x1.fffffep+0f, NAN32, 0));
+	gives(power_half, TJ_F32, 3, ROW(float, -0.0f, -INF32, 4), NULL, TJ_F32, ROW(float, 0, INF32, 2)); /* sqrt has -0, NaN */
+	gives(there_and_back, TJ_F32, 2, ROW(float, 1, -7), NULL, TJ_F32, ROW(float, 0, 0));
+	gives(product_and_sum, TJ_F32, 1, ROW(float, 0x1.001p+0f), ROW(float, 0x1.002p+0f), TJ_F32, ROW(float, 0)); /* fma: 2^-24 */
+	gives(half_way, TJ_F32, 2, ROW(float, 1.75f, -0.5f), NULL, TJ_F32, ROW(float, 1, 0));
+}
+
+EXPR(twice, tj_add(A, A))
+EXPR(halved, tj_mul(A, tj_f(0.5)))
+EXPR(smaller, tj_minimum(A, B))
+EXPR(is_zero, tj_eq(A, tj_f(0)))
+EXPR(wider, tj_cast(A, TJ_F64))
+EXPR(total, tj_sum(A, TJ_ALL, true))
+EXPR(exponential, tj_exp(A))
+
+static void subnormals(void **s)
+{
+	(void)s;
+	const float x[] = { 0x1p-149f, -0x1p-149f, 0x1p-126f, 0x1.fffffcp-127f };
+	unsigned modes = _mm_getcsr();
+	for (int flush = 0; flush < 2; flush++) { /* whatever modes the caller has */
+		_mm_setcsr(modes | (flush ? 0x8040 | 0x4000 : 0)); /* flushing, rounding up */
+		gives(twice, TJ_F32, 4, x, NULL, TJ_F32, ROW(float, 0x1p-148f, -0x1p-148f, 0x1p-125f, 0x1.fffffcp-126f));
+		gives(halved, TJ_F32, 4, x, NULL, TJ_F32, ROW(float, 0, -0.0f, 0x1p-127f, 0x1p-127f));
+		gives(smaller, TJ_F32, 2, ROW(float, 0x1p-149f, 0), ROW(float, 0, -0x1p-149f), TJ_F32, ROW(float, 0, -0x1p-149f));
+		gives(is_zero, TJ_F32, 2, ROW(float, 0x1p-149f, 0), NULL, TJ_BOOL, ROW(uint8_t, 0, 1));
+		gives(wider, TJ_F32, 1, x, NULL, TJ_F64, ROW(double, 0x1p-149));
+		gives(exponential, TJ_F32, 1, ROW(float, -103), NULL, TJ_F32, ROW(float, 0x1p-149f));
+		unsigned after = _mm_getcsr();
+		_mm_setcsr(modes);
+		assert_int_equal(after & 0xE040, flush ? 0xC040 : 0);
+	}
+	reduces(total, TJ_F32, x, TJ_F32, ROW(float, WIDE * 0x1p-149f));
+}
+
+/* ---- integers ---- */
+#define MAX32 INT32_MAX
+#define MIN32 INT32_MIN
+EXPR(next_wide, tj_cast(tj_add(A, tj_i(1)), TJ_I64))
+EXPR(before_wide, tj_cast(tj_sub(A, tj_i(1)), TJ_I64))
+EXPR(product_wide, tj_cast(tj_mul(A, B), TJ_I64))
+EXPR(floor_division, tj_floor_divide(A, B))
+EXPR(rest, tj_remainder(A, B))
+EXPR(division, tj_trunc_divide(A, B))
+EXPR(c_rest, tj_fmod(A, B))
+EXPR(left, tj_shift_left(A, B))
+EXPR(right, tj_shift_right(A, B))
+EXPR(byte_sum, tj_cast(tj_add(A, A), TJ_I32))
+
+static void wrapping(void **s)
+{
+	(void)s;
+	gives(next_wide, TJ_I32, 3, ROW(int32_t, MAX32, MIN32, -1), NULL, TJ_I64, ROW(int64_t, MIN32, MIN32 + 1, 0));
+	gives(before_wide, TJ_I32, 2, ROW(int32_t, MIN32, 0), NULL, TJ_I64, ROW(int64_t, MAX32, -1));
+	gives(product_wide, TJ_I32, 3, ROW(int32_t, MIN32, 65536, 46341), ROW(int32_t, -1, 65536, 46341), TJ_I64, ROW(int64_t, MIN32, 0, -2147479015));
+	gives(product_wide, TJ_I16, 2, ROW(int16_t, INT16_MIN, 256), ROW(int16_t, -1, 256), TJ_I64, ROW(int64_t, INT16_MIN, 0));
+	gives(byte_sum, TJ_U8, 2, ROW(uint8_t, 200, 128), NULL, TJ_I32, ROW(int32_t, 144, 0));
+	reduces(total, TJ_I32, ROW(int32_t, MAX32), TJ_I64, ROW(int64_t, (int64_t)MAX32 * WIDE));
+	reduces(total, TJ_U8, ROW(uint8_t, 255), TJ_I64, ROW(int64_t, 255 * WIDE));
+	gives(next_wide, TJ_I64, 1, ROW(int64_t, INT64_MAX), NULL, TJ_I64, ROW(int64_t, INT64_MIN));
+}
+
+static void divisions(void **s)
+{
+	(void)s;
+	const int32_t a[] = { 7, 7, 7, 7, 7, -7, -7, -7, -7, -7, 0, 0, 0, 0, 0, MIN32, MIN32, MIN32, MIN32, MIN32 };
+	const int32_t b[] = { 3, -3, 1, -1, MAX32, 3, -3, 1, -1, MAX32, 3, -3, 1, -1, MAX32, 3, -3, 1, -1, MAX32 };
+	const int32_t floors[] = { 2, -3, 7, -7, 0, -3, 2, -7, 7, -1, 0, 0, 0, 0, 0, -715827883, 715827882, MIN32, MIN32, -2 };
+	const int32_t rests[] = { 1, -2, 0, 0, 7, 2, -1, 0, 0, MAX32 - 7, 0, 0, 0, 0, 0, 1, -2, 0, 0, MAX32 - 1 };
+	const int32_t truncs[] = { 2, -2, 7, -7, 0, -2, 2, -7, 7, 0, 0, 0, 0, 0, 0, -715827882, 715827882, MIN32, MIN32, -1 };
+	const int32_t mods[] = { 1, 1, 0, 0, 7, -1, -1, 0, 0, -7, 0, 0, 0, 0, 0, -2, -2, 0, 0, -1 };
+	gives(floor_division, TJ_I32, 20, a, b, TJ_I32, floors);
+	gives(rest, TJ_I32, 20, a, b, TJ_I32, rests);
+	gives(division, TJ_I32, 20, a, b, TJ_I32, truncs);
+	gives(c_rest, TJ_I32, 20, a, b, TJ_I32, mods);
+	const int64_t x[] = { INT64_MIN, INT64_MIN, 7, -7 }, y[] = { -1, 3, INT64_MAX, INT64_MIN };
+	gives(floor_division, TJ_I64, 4, x, y, TJ_I64, ROW(int64_t, INT64_MIN, -3074457345618258603, 0, 0));
+	gives(rest, TJ_I64, 4, x, y, TJ_I64, ROW(int64_t, 0, 1, 7, -7));
+	gives(floor_division, TJ_I16, 2, ROW(int16_t, INT16_MIN, -7), ROW(int16_t, -1, 2), TJ_I16, ROW(int16_t, INT16_MIN, -4));
+	gives(rest, TJ_U8, 2, ROW(uint8_t, 200, 7), ROW(uint8_t, 7, 255), TJ_U8, ROW(uint8_t, 4, 7));
+}
+
+static void shifts(void **s)
+{
+	(void)s;
+	gives(left, TJ_I32, 6, ROW(int32_t, 5, 1, 1, 1, 1, -1), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32, ROW(int32_t, 5, MIN32, 0, 0, 0, MIN32));
+	gives(right, TJ_I32, 6, ROW(int32_t, -8, -8, -8, 8, -8, MIN32), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32, ROW(int32_t, -8, -1, -1, 0, -1, -1));
+	gives(left, TJ_U8, 4, ROW(uint8_t, 3, 3, 3, 3), ROW(uint8_t, 0, 7, 8, 9), TJ_U8, ROW(uint8_t, 3, 128, 0, 0));
+	gives(right, TJ_U8, 4, ROW(uint8_t, 200, 200, 200, 200), ROW(uint8_t, 0, 7, 8, 255), TJ_U8, ROW(uint8_t, 200, 1, 0, 0));
+	gives(left, TJ_I16, 3, ROW(int16_t, 1, 1, 1), ROW(int16_t, 15, 16, 17), TJ_I16, ROW(int16_t, INT16_MIN, 0, 0));
+	gives(left, TJ_I64, 3, ROW(int64_t, 1, 1, 1), ROW(int64_t, 63, 64, 65), TJ_I64, ROW(int64_t, INT64_MIN, 0, 0));
+	gives(right, TJ_I64, 2, ROW(int64_t, INT64_MIN, INT64_MIN), ROW(int64_t, 63, 64), TJ_I64, ROW(int64_t, -1, -1));
+}
+
+/* ---- casts ---- */
+#define TO(name, type) EXPR(to_##name, tj_cast(A, TJ_##type))
+TO(bool, BOOL) TO(u8, U8) TO(i16, I16) TO(i32, I32) TO(i64, I64) TO(f32, F32)
+EXPR(to_u8_fused, tj_cast(tj_cast(tj_mul(A, tj_f(1)), TJ_U8), TJ_I32))
+
+static void casts(void **s)
+{
+	(void)s;
+	const float x[] = { NAN32, INF32, -INF32, 0x1p31f, -0x1p31f, 0x1p63f, -1.5f, 300, 255.5f, -0.0f, 0.25f, -32769 };
+	const double d[] = { (double)NAN32, (double)INF32, (double)-INF32, 0x1p31, -0x1p31, 0x1p63, -1.5, 300, 255.5, -0.0, 0.25, -32769 };
+	const int32_t i32[] = { 0, MAX32, MIN32, MAX32, MIN32, MAX32, -1, 300, 255, 0, 0, -32769 };
+	const int64_t i64[] = { 0, INT64_MAX, INT64_MIN, (int64_t)1 << 31, MIN32, INT64_MAX, -1, 300, 255, 0, 0, -32769 };
+	const int16_t i16[] = { 0, INT16_MAX, INT16_MIN, INT16_MAX, INT16_MIN, INT16_MAX, -1, 300, 255, 0, 0, INT16_MIN };
+	const uint8_t u8[] = { 0, 255, 0, 255, 0, 255, 0, 255, 255, 0, 0, 0 }, truth[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1 };
+	const int32_t wide_u8[] = { 0, 255, 0, 255, 0, 255, 0, 255, 255, 0, 0, 0 };
+	for (int wide = 0; wide < 2; wide++) {
+		tj_dtype t = wide ? TJ_F64 : TJ_F32;
+		const void *v = wide ? (const void *)d : x;
+		gives(to_i32, t, 12, v, NULL, TJ_I32, i32);
+		gives(to_i64, t, 12, v, NULL, TJ_I64, i64);
+		gives(to_i16, t, 12, v, NULL, TJ_I16, i16);
+		gives(to_u8, t, 12, v, NULL, TJ_U8, u8);
+		gives(to_bool, t, 12, v, NULL, TJ_BOOL, truth);
+		gives(to_u8_fused, t, 12, v, NULL, TJ_I32, wide_u8);
+	}
+	gives(to_u8, TJ_I32, 4, ROW(int32_t, 300, -1, 256, MIN32), NULL, TJ_U8, ROW(uint8_t, 44, 255, 0, 0));
+	gives(to_bool, TJ_I32, 3, ROW(int32_t, 256, 0, MIN32), NULL, TJ_BOOL, ROW(uint8_t, 1, 0, 1));
+	gives(to_f32, TJ_I64, 3, ROW(int64_t, 16777217, INT64_MAX, -16777219), NULL, TJ_F32, ROW(float, 16777216, 0x1p63f, -16777220));
+	gives(to_f32, TJ_F64, 3, ROW(double, 1e300, 0x1p-150, 0x1.8p-149), NULL, TJ_F32, ROW(float, INF32, 0, 0x1p-148f));
+}
+
+/* ---- bool and promotion ---- */
+EXPR(either, tj_add(A, B))
+EXPR(both, tj_mul(A, B))
+EXPR(alike, tj_eq(A, B))
+EXPR(as_number, tj_add(tj_cast(A, TJ_I32), tj_i(1)))
+EXPR(all_of, tj_all(A, TJ_ALL, true))
+
+static void bools(void **s)
+{
+	(void)s;
+	const uint8_t x[] = { 0, 1, 2, 255 }, y[] = { 0, 0, 1, 128 }; /* any byte but 0 is true */
+	gives(either, TJ_BOOL, 4, x, y, TJ_BOOL, ROW(uint8_t, 0, 1, 1, 1));
+	gives(both, TJ_BOOL, 4, x, y, TJ_BOOL, ROW(uint8_t, 0, 0, 1, 1));
+	gives(alike, TJ_BOOL, 4, x, y, TJ_BOOL, ROW(uint8_t, 1, 0, 1, 1));
+	gives(as_number, TJ_BOOL, 4, x, NULL, TJ_I32, ROW(int32_t, 1, 2, 2, 2));
+	reduces(total, TJ_BOOL, ROW(uint8_t, 255), TJ_I64, ROW(int64_t, WIDE));
+	reduces(all_of, TJ_BOOL, ROW(uint8_t, 7), TJ_BOOL, ROW(uint8_t, 1));
+	tj_ctx *c = kit_open();
+	tj_mean(tj_from_data(c, TJ_BOOL, TJ_SHAPE(4), x), TJ_ALL, false);
+	kit_error(c, TJ_ERR_DTYPE, "a float is needed");
+	tj_close(c);
+}
+
+static int category(tj_dtype t) { return t == TJ_BOOL ? 0 : t < TJ_F32; }
+
+/* PyTorch's rule in words: the higher category; within it the larger of those with axes, which 0-d ones and numbers do not widen. */
+static tj_dtype promoted(tj_dtype a, tj_dtype b, int kind)
+{
+	int x = a >= TJ_F32 ? 2 : category(a), y = b >= TJ_F32 ? 2 : category(b);
+	if (kind == 2 && b == TJ_F64) b = TJ_F32; /* a float number is as wide as the default */
+	if (kind && x >= y) return a;
+	return a > b ? a : b;
+}
+
+static tj_tensor *one_of(tj_ctx *c, tj_dtype t, bool zero_d, int value)
+{
+	const int64_t i = value;
+	const float f = (float)value;
+	const double d = value;
+	const void *p = t == TJ_F32 ? (const void *)&f : t == TJ_F64 ? (const void *)&d : &i; /* little endian */
+	return tj_from_data(c, t, zero_d ? TJ_0D : TJ_SHAPE(1), p);
+}
+
+EXPR(sum2, tj_add(A, B))
+static void promotion(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	call k = { sum2 };
+	tj_fn *f = kit_fn(c, "sum", body, &k, 2, 1);
+	for (int a = 0; a < TJ_DTYPE_COUNT; a++)
+		for (int b = 0; b < TJ_DTYPE_COUNT; b++)
+			for (int kind = 0; kind < 3; kind++) { /* a tensor, a 0-d tensor, a number */
+				if (kind == 2 && b != TJ_I64 && b != TJ_F64) continue;
+				tj_scope *sc = tj_push(c);
+				tj_tensor *x = one_of(c, (tj_dtype)a, false, 1);
+				tj_tensor *y = kind < 2 ? one_of(c, (tj_dtype)b, kind == 1, 1) : b == TJ_I64 ? tj_i(1) : tj_f(1);
+				tj_dtype t = promoted((tj_dtype)a, (tj_dtype)b, kind);
+				tj_tensor *r[2] = { tj_add(x, y), tj_call1(f, TJ_LIST(x, y)) };
+				for (int i = 0; i < 2; i++) {
+					assert_string_equal(tj_dtype_name(tj_dtype_of(r[i])), tj_dtype_name(t));
+					assert_int_equal(tj_item_i(tj_cast(r[i], TJ_I32)), t == TJ_BOOL ? 1 : 2);
+				}
+				tj_pop(sc);
+			}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- accuracy ---- */
+EXPR(sum_all, tj_sum(A, TJ_ALL, false))
+EXPR(spread, tj_var(A, TJ_ALL, 0, false))
+EXPR(log_sum, tj_logsumexp(A, TJ_ALL, false))
+EXPR(soft, tj_softmax(A, -1))
+EXPR(log_soft, tj_log_softmax(A, -1))
+
+static double scalar_of(tj_ctx *c, expression *e, tj_tensor *x)
+{
+	call k = { e };
+	tj_fn *f = kit_fn(c, "acc", body, &k, 1, 1);
+	double eager = tj_item(e(TJ_LIST(x))), compiled = tj_item(tj_call1(f, TJ_LIST(x)));
+	kit_ok(c);
+	assert_true(eager == compiled || (isnan(eager) && isnan(compiled)));
+	return compiled;
+}
+
+static void sums(void **s)
+{
+	(void)s;
+	enum { N = 1 << 20 };
+	tj_ctx *c = kit_open();
+	float *x = malloc(N * sizeof *x);
+	double exact = 0, size = 0;
+	assert_non_null(x);
+	for (int i = 0; i < N; i++) {
+		x[i] = (float)(i % 1000) * 0.1f - (i % 7 ? 20 : 90);
+		exact += (double)x[i];
+		size += fabs((double)x[i]);
+	}
+	double got = scalar_of(c, sum_all, tj_from_data(c, TJ_F32, TJ_SHAPE(N), x));
+	assert_true(fabs(got - exact) <= (16 + 13 + 7) * 0x1p-24 * size); /* depth of the tree, u, the sum of sizes */
+	for (int i = 0; i < 70000; i++) x[i] = 1;
+	assert_true(scalar_of(c, sum_all, tj_from_data(c, TJ_F32, TJ_SHAPE(70000), x)) == 70000);
+	for (int i = 0; i < N; i++) x[i] = 1e6f + (float)(i % 16) / 8; /* of n/8, n = 0..15: 255/768 */
+	got = scalar_of(c, spread, tj_from_data(c, TJ_F32, TJ_SHAPE(1 << 16), x));
+	assert_true(fabs(got - 255.0 / 768) < 0.01);
+	free(x);
+	tj_close(c);
+}
+
+static void exponentials(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	assert_true(fabs(scalar_of(c, log_sum, F32(c, 1000, 1000)) - 1000.6931) < 1e-3);
+	assert_true(fabs(scalar_of(c, log_sum, F32(c, -1000, -1000)) + 999.3069) < 1e-3);
+	assert_true(scalar_of(c, log_sum, F32(c, -INF32, -INF32)) == -INFINITY);
+	assert_true(scalar_of(c, log_sum, F32(c, 1, INF32)) == INFINITY);
+	assert_true(isnan(scalar_of(c, log_sum, F32(c, 1, NAN32))));
+	tj_close(c);
+	gives(soft, TJ_F32, 1, ROW(float, -INF32), NULL, TJ_F32, ROW(float, NAN32));
+	c = kit_open();
+	tj_tensor *rows = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ROW(float, -INF32, -INF32, 1e30f, -1e30f));
+	thrice(c, soft, 1, TJ_LIST(rows), TJ_F32, 4, 4, ROW(float, NAN32, NAN32, 1, 0));
+	thrice(c, log_soft, 1, TJ_LIST(rows), TJ_F32, 4, 4, ROW(float, NAN32, NAN32, 0, -2e30f));
+	tj_close(c);
+}
+
+/* ---- beyond 2^31 ---- */
+#define FAR ((int64_t)1 << 33)
+EXPR(end_of_row, tj_slice(tj_expand(A, TJ_SHAPE(FAR)), 0, FAR - 5, TJ_END_DIM, 2))
+EXPR(start_of_flip, tj_slice(tj_flip(tj_expand(A, TJ_SHAPE(3, FAR)), TJ_ALL), 1, FAR - 1, TJ_END_DIM, 1))
+EXPR(far_steps, tj_slice(tj_expand(A, TJ_SHAPE(FAR)), 0, 3, TJ_END_DIM, (int64_t)1 << 31))
+EXPR(far_gather, tj_index_select(tj_expand(A, TJ_SHAPE(FAR)), 0, B))
+EXPR(far_arange, tj_add(tj_arange(TJ_I64, FAR, FAR + 4, 1), A))
+EXPR(far_reshape, tj_slice(tj_reshape(tj_expand(A, TJ_SHAPE(FAR, 2)), TJ_SHAPE(2, -1)), 1, FAR - 2, TJ_END_DIM, 1))
+
+static void offsets(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 7), *at = tj_from_data(c, TJ_I64, TJ_SHAPE(3), ROW(int64_t, 0, FAR - 1, (int64_t)1 << 31));
+	thrice(c, end_of_row, 1, TJ_LIST(x), TJ_F32, 3, 1, ROW(float, 7));
+	thrice(c, start_of_flip, 1, TJ_LIST(x), TJ_F32, 3, 1, ROW(float, 7));
+	thrice(c, far_steps, 1, TJ_LIST(x), TJ_F32, 4, 1, ROW(float, 7));
+	thrice(c, far_gather, 2, TJ_LIST(x, at), TJ_F32, 3, 1, ROW(float, 7));
+	thrice(c, far_arange, 1, TJ_LIST(tj_i(1)), TJ_I64, 4, 4, ROW(int64_t, FAR + 1, FAR + 2, FAR + 3, FAR + 4));
+	thrice(c, far_reshape, 1, TJ_LIST(x), TJ_F32, 4, 1, ROW(float, 7));
+	tj_close(c);
+}
+
+/* Sizes whose product, or whose bytes, exceed 64 bits. */
+static void refused_sizes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	const int64_t half = (int64_t)1 << 32, most = (int64_t)1 << 62;
+	tj_tensor *x = F32(c, 1), *bad[8];
+	int n = 0;
+	bad[n++] = tj_expand(x, TJ_SHAPE(half, half));
+	bad[n++] = tj_full(TJ_F32, TJ_SHAPE(half, half, 2), tj_f(1));
+	bad[n++] = tj_full(TJ_F64, TJ_SHAPE(most), tj_f(1)); /* 2^65 bytes */
+	bad[n++] = tj_arange(TJ_I64, 0, most, 1);
+	bad[n++] = tj_eye(TJ_F32, half, half);
+	bad[n++] = tj_matmul(tj_expand(x, TJ_SHAPE(half, 1)), tj_expand(x, TJ_SHAPE(1, half)));
+	bad[n++] = tj_cat(TJ_LIST(tj_expand(x, TJ_SHAPE(most / 4)), tj_expand(x, TJ_SHAPE(INT64_MAX - 8))), 0);
+	bad[n++] = tj_from_data(c, TJ_F32, TJ_SHAPE(half, half), ROW(float, 1));
+	for (int i = 0; i < n; i++)
+		if (!tj_is_poison(bad[i])) fail_msg("size %d was accepted", i);
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- random numbers ---- */
+static bool differ(tj_tensor *a, tj_tensor *b)
+{
+	assert_int_equal(tj_numel(a), tj_numel(b));
+	return memcmp(tj_data(a), tj_data(b), (size_t)tj_numel(a) * sizeof(float)) != 0;
+}
+
+static tj_tensor *mask(int n) { return tj_uniform(TJ_F32, TJ_SHAPE(n)); }
+
+/* Two masks; the first is read again behind a boundary, where it is recomputed. */
+static void two_masks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in, (void)self;
+	tj_tensor *a = mask(WIDE), *b = mask(WIDE), *sum = tj_sum(tj_add(a, b), TJ_ALL, false);
+	out[2] = sum;
+	if (!tj_truth(tj_gt(sum, tj_f(0)))) return;
+	out[0] = a;
+	out[1] = b;
+	out[3] = tj_sum(tj_add(a, b), TJ_ALL, false);
+}
+
+static void masks(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "masks", two_masks, NULL, 0, 4);
+	tj_tensor *first[4], *next[4], *again[4], *eager[4];
+	tj_seed(c, 5);
+	tj_call(f, first, TJ_NONE);
+	tj_call(f, next, TJ_NONE);
+	assert_true(differ(first[0], first[1]) && differ(first[0], next[0]) && differ(first[1], next[0]) && differ(first[1], next[1]));
+	assert_false(differ(first[2], first[3])); /* recomputed, the same numbers */
+	tj_seed(c, 5);
+	tj_call(f, again, TJ_NONE);
+	two_masks(eager, TJ_NONE, NULL); /* the ordinals go on outside of functions */
+	for (int i = 0; i < 4; i++) {
+		assert_false(differ(first[i], again[i]));
+		assert_false(differ(next[i], eager[i]));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void *of_clone(void *p)
+{
+	tj_ctx *c = tj_ctx_clone(p);
+	tj_tensor *t = tj_retain(mask(WIDE));
+	tj_close(c);
+	return t;
+}
+
+static void clones(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *t[3] = { mask(WIDE) };
+	for (int i = 1; i < 3; i++) {
+		pthread_t th;
+		void *r;
+		assert_int_equal(pthread_create(&th, NULL, of_clone, c), 0);
+		pthread_join(th, &r);
+		t[i] = r;
+	}
+	assert_true(differ(t[0], t[1]) && differ(t[0], t[2]) && differ(t[1], t[2]));
+	tj_tensor *small = tj_slice(mask(WIDE), 0, 0, 8, 1);
+	tj_seed(c, 9), t[0] = mask(8);
+	tj_seed(c, 9), small = tj_slice(mask(WIDE), 0, 0, 8, 1); /* element i is the same whatever the size */
+	assert_false(differ(t[0], small));
+	tj_release(t[1]);
+	tj_release(t[2]);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- fork ---- */
+EXPR(some_work, tj_sum(tj_exp(tj_mul(A, A)), TJ_ALL, false))
+EXPR(other_work, tj_amax(tj_sin(tj_add(A, A)), TJ_ALL, false))
+
+/* In a child: an old function, a new signature, a new function. */
+static int in_child(tj_ctx *c, tj_fn *old)
+{
+	call k = { other_work };
+	alarm(60);
+	tj_fn *f = kit_fn(c, "child", body, &k, 1, 1);
+	bool ok = tj_item(tj_call1(old, TJ_LIST(F32(c, 0, 0)))) == 2;
+	ok &= tj_item(tj_call1(old, TJ_LIST(F32(c, 0, 0, 0)))) == 3;
+	ok &= tj_item(tj_call1(f, TJ_LIST(F32(c, 0, 0, 0)))) == 0;
+	return ok && tj_check(c) == TJ_OK ? 0 : 1;
+}
+
+static void child(tj_ctx *c, tj_fn *f)
+{
+	int status = -1;
+	pid_t pid = fork();
+	if (!pid) _exit(in_child(c, f));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void fork_after(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	call k = { some_work };
+	tj_fn *f = kit_fn(c, "parent", body, &k, 1, 1);
+	assert_true(tj_item(tj_call1(f, TJ_LIST(F32(c, 0, 0)))) == 2);
+	child(c, f);
+	child(c, f);
+	assert_true(tj_item(tj_call1(f, TJ_LIST(F32(c, 0, 0, 0, 0)))) == 4); /* and the parent goes on */
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- depth ---- */
+enum { CHAIN = 10000 };
+static void chain(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0];
+	(void)self;
+	for (int i = 0; i < CHAIN; i++) x = tj_add(i % 16 ? tj_mul(x, in[1]) : tj_flip(x, TJ_ALL), in[0]);
+	out[0] = x;
+}
+
+static void *small_stack(void *p)
+{
+	tj_ctx *c = tj_ctx_clone(p);
+	tj_fn *f = kit_fn(c, "chain", chain, NULL, 2, 1);
+	tj_tensor *x = F32(c, 1, 2, 3, 4, 5), *half = F32(c, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f), *a, *b[1];
+	a = tj_call1(f, TJ_LIST(x, half));
+	tj_call(f, b, TJ_LIST(x, half));
+	bool ok = tj_check(c) == TJ_OK && !differ(a, b[0]) && kit_stats(f).hits == 1;
+	tj_close(c);
+	return ok ? p : NULL;
+}
+
+static void depth(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	pthread_attr_t attr;
+	pthread_t t;
+	void *r = NULL;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 << 10);
+	assert_int_equal(pthread_create(&t, &attr, small_stack, c), 0);
+	pthread_join(t, &r);
+	pthread_attr_destroy(&attr);
+	assert_non_null(r);
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots),
+		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
+		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
+		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(fork_after),
+		cmocka_unit_test(depth),
+	};
+	KIT_RUN(tests);
+}

@@ -16,6 +16,8 @@ LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
+TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp)
+LINKTEST = $(CC) $(OPT) -fopenmp $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 
@@ -34,9 +36,8 @@ $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedi
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
-$(BUILD)/test/unit/%: test/unit/%.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
+$(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	$(LINKTEST) $< $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
@@ -61,14 +62,11 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 .PHONY: golden golden-check
 
 # ---- the op matrix and the fuzzer ----
-$(BUILD)/test/matrix: test/matrix.c test/gen.c
-$(BUILD)/test/fuzz: test/fuzz.c test/fuzz_api.c test/gen.c
-$(BUILD)/test/matrix $(BUILD)/test/fuzz: test/gen.h test/fuzz.h $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -o $@ $(filter %.c,$^) $(BUILD)/libtj.a -rdynamic $(LDLIBS)
-$(BUILD)/test/ulp: test/ulp.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -o $@ $< $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
+$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o
+$(BUILD)/test/ulp: $(BUILD)/test/ulp.o
+$(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
 	$< -j $$(nproc) $(ULP) $(T)
 matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
@@ -108,7 +106,7 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
+         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
          'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
          'fuzz $(BUILD)/test/fuzz -n 500 -w all' 'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w all' \
@@ -131,6 +129,17 @@ examples-out: $(EXAMPLES)  ## rewrite what the examples are expected to print
 san-build:
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
 san-tests: $(TESTS)
+
+# ---- seeded bugs: each must be found by make check ----
+# Cheap programs first; lint would find that the patch does not apply twice.
+FINDERS := goldens test_ir test_trace test_classes test_guards test_errors test_lower test_threads test_alloc fuzz_few fuzz_api_few ulp_few examples test_math test_codegen
+FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
+mutants: test-build  ## sow each bug of test/mutants into a copy and see it found: make mutants [T=regex] (half an hour)
+	@test/mutants.sh $(BUILD) '$(T)'
+find-bug: test-build
+	@TJ_THREADS=1 test/run.sh -x -t 180 -o '$(FINDERS)' $(CHECKS)
+.PHONY: mutants find-bug
+
 .PHONY: deps demo test check test-build san-build san-tests examples-out
 
 clean:  ## remove what was built
@@ -138,4 +147,5 @@ clean:  ## remove what was built
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/' | sort
 .PHONY: all lib clean help
--include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTS:=.d)
+.SECONDARY: $(TESTOBJ)
+-include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTOBJ:.o=.d)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs test programs, two at a time, and adds their counts up:  test/run.sh [-t seconds] 'name command...' ...
+# Runs test programs, two at a time, and adds their counts up:  test/run.sh [-x] [-t seconds] [-o names] 'name command...' ...
+# -x stops at the first that fails; -o runs those named, in that order.
 # A program's counts are cmocka's closing lines, or a line "N passed, N failed, N skipped" of its own.
 # The last line is "N passed, N failed, N skipped"; a skip says why.
 set -u
-limit=900
+limit=900 stop=0 order=
 
 # "passed failed skipped" out of a log
 counts() {
@@ -38,17 +39,33 @@ one() { # folder limit 'name command'
 		fi
 	} >"$dir/$name.out"
 	cat "$dir/$name.out"
+	[ $verdict = ok ] || return "$stop"
 }
 
 if [ "${1:-}" = --one ]; then
-	one "$2" "$3" "$4"
-	exit 0
+	stop=$4
+	one "$2" "$3" "$5"
+	exit $?
 fi
-[ "${1:-}" = -t ] && limit=$2 && shift 2
+while :; do
+	case ${1:-} in
+	-x) stop=255 && shift ;; # xargs starts nothing more then
+	-t) limit=$2 && shift 2 ;;
+	-o) order=$2 && shift 2 ;;
+	*) break ;;
+	esac
+done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-echo $# >"$dir/total"
-printf '%s\0' "$@" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit"
+# The programs, each ended by a NUL.
+programs() {
+	[ -n "$order" ] || printf '%s\0' "$@"
+	for n in $order; do
+		for p in "$@"; do [ "${p%% *}" != "$n" ] || printf '%s\0' "$p"; done
+	done
+}
+programs "$@" | tr -cd '\0' | wc -c >"$dir/total"
+programs "$@" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit" "$stop" 2>/dev/null
 set -- $(cat "$dir"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 echo "$1 passed, $2 failed, $3 skipped"
 [ "$2" -eq 0 ] && [ "$1" -gt 0 ]

@@ -117,6 +117,8 @@ TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: messa
 
 typedef const int64_t *tj_dims;          /* sizes or axes, up to TJ_END_DIM */
 typedef tj_tensor *const *tj_list;       /* tensors, up to TJ_END */
+#define TJ_END_VAR ((tj_tensor **)(uintptr_t)8)
+typedef tj_tensor **const *tj_vars;      /* addresses of variables that hold tensors, up to TJ_END_VAR; NULL: none */
 TJ_API extern const int64_t tj_no_dims[1];
 TJ_API extern tj_tensor *const tj_no_tensors[1];
 #define TJ_0D tj_no_dims                 /* the shape of a 0-d tensor */
@@ -127,6 +129,7 @@ TJ_API extern tj_tensor *const tj_no_tensors[1];
 #define TJ_SHAPE(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
 #define TJ_AXES(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
 #define TJ_LIST(...) ((tj_tensor *const[]){ __VA_ARGS__, TJ_END })
+#define TJ_VARS(...) ((tj_tensor **const[]){ __VA_ARGS__, TJ_END_VAR })
 #define TJ_SCALARS(...) ((const tj_scalar[]){ __VA_ARGS__, tj_scalar_end() })
 #define TJ_OPTS(type, ...) (&(const type){ .size = sizeof(type), __VA_ARGS__ })
 #endif
@@ -142,6 +145,7 @@ typedef struct tj_open_opts {
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
 	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
+	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; 0: never */
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* NULL when out of memory; the thread's current context */
@@ -213,14 +217,20 @@ TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data
 /* A body sees nin placeholders in `in` and sets each of out[0..nout-1]. It runs once per call. */
 typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
 
-typedef enum tj_mode { TJ_VERIFY } tj_mode; /* the body runs on every call and is matched: sound for any C function */
+/* TJ_VERIFY: the body runs on every call and is matched: sound for any C function.
+ * TJ_DIRECT: the body is skipped once it was followed under exactly these layouts, declared state and declared ints. It is
+ * your declaration that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). Tensors that
+ * were not declared and host reads are found, told once, and keep the function in verify; a C variable that changes cannot
+ * be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
+typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 typedef enum tj_numerics { TJ_STRICT } tj_numerics; /* compiled = evaluator, bit for bit */
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is */
 
 /* Why a call was traced anew; handed to .on_recompile. Strings live for the callback. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
-	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ... */
+	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ...;
+	                       * "direct": the function stays in verify, "impure": it went back to it, "eviction" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* what the nearest trace has */
@@ -240,6 +250,8 @@ typedef struct tj_compile_opts {
 	int max_entries;       /* argument signatures kept; 0: 64. The least recently used goes first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
+	tj_vars state;         /* DIRECT: variables whose tensors the body uses; read anew on every call. The list is copied */
+	tj_vars freeze;        /* DIRECT: as .state, and writing to one of them is rare: it is a new trace */
 } tj_compile_opts;
 
 /* Scalars of a call, declared rather than captured; read in the body by tj_arg_f/tj_arg_i. */
@@ -276,6 +288,7 @@ typedef struct tj_stats {
 	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
 	uint64_t code_bytes;
 	double trace_ms, lower_ms, codegen_ms; /* spent in all */
+	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 } tj_stats;
 
 typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE } tj_dump_what;
@@ -775,17 +788,23 @@ template <unsigned N> struct list {
 	tj_tensor *v[N + 1];
 	operator tj_list() const { return v; }
 };
+template <unsigned N> struct vars {
+	tj_tensor **v[N + 1];
+	operator tj_vars() const { return v; }
+};
 template <unsigned N> struct scalars {
 	tj_scalar v[N + 1];
 	operator const tj_scalar *() const { return v; }
 };
 template <class... T> dims<sizeof...(T)> make_dims(T... t) { return {{ static_cast<int64_t>(t)..., TJ_END_DIM }}; }
 template <class... T> list<sizeof...(T)> make_list(T... t) { return {{ static_cast<tj_tensor *>(t)..., TJ_END }}; }
+template <class... T> vars<sizeof...(T)> make_vars(T... t) { return {{ t..., TJ_END_VAR }}; }
 template <class... T> scalars<sizeof...(T)> make_scalars(T... t) { return {{ t..., tj_scalar_end() }}; }
 } // namespace tj
 #define TJ_SHAPE(...) (tj::make_dims(__VA_ARGS__))
 #define TJ_AXES(...) (tj::make_dims(__VA_ARGS__))
 #define TJ_LIST(...) (tj::make_list(__VA_ARGS__))
+#define TJ_VARS(...) (tj::make_vars(__VA_ARGS__))
 #define TJ_SCALARS(...) (tj::make_scalars(__VA_ARGS__))
 #endif
 

@@ -31,30 +31,17 @@ static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list
 
 static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
 
-static bool make_sig(jit_act *a, tj_tensor *const *in, gd_sig *s)
+/* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. Direct
+ * mode marks whose placeholder it is; constants keep their own mark. */
+static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 {
-	uint32_t nscalar = 0;
-	for (const tj_scalar *p = a->scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
-	*s = (gd_sig){ .narg = (uint32_t)a->fn->opts.nin };
-	s->arg = rt_arena_alloc(&a->mem, (s->narg + 1) * sizeof *s->arg);
-	s->ints = rt_arena_alloc(&a->mem, (nscalar + 1) * sizeof *s->ints);
-	if (!s->arg || !s->ints) return false;
-	for (uint32_t i = 0; i < nscalar; i++) {
-		if (a->scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = a->scalars[i].i;
-		else s->nfloat = s->nfloat * 31 + i + 1; /* which of them are floats */
-	}
-	for (uint32_t i = 0; i < s->narg; i++) {
-		const tj_tensor *t = in[i];
-		if (rt_is_number(t)) s->arg[i].kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT;
-		else s->arg[i] = (gd_arg){ t->layout, t->flags & RT_CONSTANT ? t->seg : 0, t->kind == RT_CELL ? GD_CELL : GD_VALUE };
-	}
-	return true;
-}
-
-/* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. */
-static tj_tensor *placeholder(jit_act *a, tj_tensor *t)
-{
-	return rt_is_number(t) || t->kind == RT_CELL ? t : jit_share(a->ctx, a->scope, t);
+	if (rt_is_number(t)) return a->learn ? jit_late(a, JIT_FROM(JIT_ARG, i), t) : t;
+	if (t->kind == RT_CELL) return t;
+	tj_tensor *h = jit_share(a->ctx, a->scope, t);
+	if (!h || !a->learn || h->flags & RT_CONSTANT) return h;
+	h->seg = a->serial;
+	h->seq = i + 1;
+	return h;
 }
 
 /* ---- the activation ---- */
@@ -75,13 +62,11 @@ static void end(tj_ctx *c)
 	a->hold.n = a->retained.n = a->released.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
-	tj_fn *f = a->fn;
-	if (a->entry) {
-		if (!atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
-		jit_entry_unref(a->entry);
-		a->entry = NULL;
-	}
-	atomic_fetch_sub(&f->running, 1);
+	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
+	a->entry = NULL;
+	a->learn = NULL;
+	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
+	a->slot = NULL;
 }
 
 void jit_abandon(tj_ctx *c)
@@ -103,11 +88,28 @@ jit_act *jit_active(tj_ctx *c)
 	return &c->act;
 }
 
-static tj_status begin(tj_ctx *c, tj_fn *f, const char *site, tj_tensor *const *in, const tj_scalar *scalars)
+/* Direct mode learns from a call that follows, unless the function was found unfit. */
+static void start_learning(jit_act *a, tj_tensor *const *in)
+{
+	tj_fn *f = a->fn;
+	jit_learn *l = &a->ctx->learn;
+	a->learn = NULL;
+	if (f->opts.mode != TJ_DIRECT || a->hit->deep || atomic_load_explicit(&f->follow, memory_order_relaxed)) return;
+	l->state = rt_arena_alloc(&a->mem, (f->nstate + 1) * sizeof *l->state);
+	if (!l->state) return;
+	for (uint32_t j = 0; j < f->nstate; j++) l->state[j] = *f->state[j];
+	l->in = in;
+	l->expr.n = l->from.n = l->src.n = 0;
+	l->ordinal = a->ctx->rt.ordinal;
+	a->learn = l;
+}
+
+static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
 	a->ctx = c;
-	a->fn = f;
+	a->fn = slot->fn;
+	a->slot = slot;
 	a->serial = c->rt.serial + 1;
 	a->failed = a->recorded = false;
 	a->depth = 0;
@@ -115,18 +117,20 @@ static tj_status begin(tj_ctx *c, tj_fn *f, const char *site, tj_tensor *const *
 	a->truth = NULL;
 	a->fresh = NULL;
 	a->entry = NULL;
+	a->learn = NULL;
 	a->ext.n = 0;
-	gd_sig sig;
-	atomic_fetch_add(&f->running, 1);
 	c->active = true;
+	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
-	if (a->scope && rt_push(&a->sites, site) && make_sig(a, in, &sig)) a->entry = jit_find_entry(a, &sig, site);
-	if (!a->entry) {
+	if (!a->scope) {
 		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		return TJ_ERR_NOMEM;
 	}
-	a->sites.n = 0; /* the outermost site is the reader's own */
+	a->hit = hit;
+	a->entry = hit->entry;
+	start_learning(a, in);
 	jit_start_segment(a);
+	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
 	return TJ_OK;
 }
 
@@ -228,25 +232,27 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 		return err.code;
 	}
 	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
+	if (a->learn) jit_learn_end(a, res);
 	if (!a->recorded) {
-		JIT_COUNT(a->fn, hits);
+		JIT_TICK(a->slot, hits);
 		atomic_fetch_add_explicit(&a->entry->hits, 1, memory_order_relaxed);
 	}
 	return TJ_OK;
 }
 
 /* ---- outermost call ---- */
-static tj_status call_top(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, const char *frame)
+static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit, const char *frame)
 {
 	jit_act *a = &c->act;
+	tj_fn *f = slot->fn;
 	tj_scope *to = c->rt.scope;
-	tj_status s = begin(c, f, site, in, scalars);
+	tj_status s = begin(c, slot, site, in, scalars, hit);
 	a->frame = frame;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
 		tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);
 		bool ok = made && args;
-		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, in[i])) != NULL;
+		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
 		if (ok) {
 			args[f->opts.nin] = TJ_END;
 			run_body(f, made, args);
@@ -263,7 +269,7 @@ static tj_status call_top(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out
 /* Values of the inner body live on in the caller's scope. */
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
-	return rt_is_number(t) || t->kind == RT_CELL || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
+	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
 }
 
 /* Versions of cells go back to what they were before a nested call that failed. Each is an event, so that the trace
@@ -325,24 +331,89 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 }
 
 /* ---- the ways in ---- */
+
+/* The declared variables hold tensors that may be used here. */
+static tj_status check_state(tj_ctx *c, const char *site, const tj_fn *f)
+{
+	for (uint32_t j = 0; j < f->nstate; j++) {
+		tj_tensor *in[1];
+		if (!*f->state[j]) return refuse(c, site, TJ_ERR_ARG, "set the variable before the call", "%s: state variable %u holds NULL", f->name, j);
+		if (jit_admit_all(c, site, "call", 1, f->state[j], in) == JIT_POISON) return error_of(c);
+	}
+	return TJ_OK;
+}
+
+/* Every n-th call that could skip the body is followed. */
+static bool due(tj_ctx *c, jit_slot *s)
+{
+	if (RT_LIKELY(!c->engine->audit)) return false;
+	if (s->until_audit++ + 1 < c->engine->audit) return false;
+	s->until_audit = 0;
+	JIT_TICK(s, audits);
+	return true;
+}
+
+/* Under a key that the context has met: without the body where that is allowed. */
+static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
+{
+	tj_status s;
+	if (hit->path && !atomic_load_explicit(&slot->fn->follow, memory_order_relaxed) && !due(c, slot) &&
+	    jit_direct(c, slot, hit, site, in, scalars, out, &s)) return s;
+	return call_top(c, slot, site, out, in, scalars, hit, frame);
+}
+
+static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
+{
+	tj_tensor *few[FEW_ARGS + 1], **args = few;
+	jit_slot *slot = jit_slot_make(c, f);
+	jit_hit *hit;
+	tj_status s = slot ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
+	if (s != TJ_OK) return s;
+	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	JIT_TICK(slot, calls);
+	args[f->opts.nin] = TJ_END;
+	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
+	else if (!(hit = jit_meet(c, slot, args, scalars, site))) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	else s = call_hit(c, slot, hit, site, out, args, scalars, frame);
+	if (args != few) rt_free(args);
+	return s;
+}
+
+static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+{
+	tj_ctx *c = a->ctx;
+	tj_tensor *few[FEW_ARGS + 1], **args = few;
+	tj_status s = check_list(c, site, f, in);
+	if (s != TJ_OK) return s;
+	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	args[f->opts.nin] = TJ_END;
+	JIT_COUNT(f, calls);
+	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
+	else {
+		for (int i = 0; i < f->opts.nin; i++)
+			if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */
+		s = call_nested(a, site, f, out, args, scalars);
+	}
+	if (args != few) rt_free(args);
+	return s;
+}
+
 tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_ctx *c = jit_current();
-	if (!c) return TJ_ERR_STATE;
+	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
-	if (!f) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
-	if (f->engine != c->engine) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
-	if (!out && f->opts.nout) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
-	tj_status s = check_list(c, site, f, in);
-	if (s != TJ_OK) return s;
-	tj_tensor *few[FEW_ARGS + 1], **args = few;
-	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	JIT_COUNT(f, calls);
-	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
-	else if (a) s = call_nested(a, site, f, out, in, scalars);
-	else s = call_top(c, site, f, out, args, scalars, (const char *)__builtin_frame_address(0) - BODY_PAD / 2);
-	if (args != few) rt_free(args);
-	return s;
+	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
+	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
+	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
+	if (a) return call_inner(a, site, f, out, in, scalars);
+	const char *frame = (const char *)__builtin_frame_address(0) - BODY_PAD / 2;
+	jit_slot *slot = jit_slot_of(c, f);
+	jit_hit *hit = slot ? jit_same_as_last(c, slot, in, scalars) : NULL;
+	if (!hit) return call_outermost(c, site, f, out, in, scalars, frame);
+	JIT_TICK(slot, calls);
+	return call_hit(c, slot, hit, site, out, in, scalars, frame);
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
@@ -377,7 +448,9 @@ tj_tensor *tj_arg_f_at(const char *site, int k)
 	tj_ctx *c = jit_current();
 	if (!c) return jit_no_context();
 	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
-	return s ? rt_number_f(s->f) : &c->rt.poison;
+	if (!s) return &c->rt.poison;
+	jit_act *a = &c->act;
+	return a->learn && !a->depth ? jit_late(a, JIT_FROM(JIT_SCALAR, k), rt_number_f(s->f)) : rt_number_f(s->f);
 }
 
 int64_t tj_arg_i_at(const char *site, int k)

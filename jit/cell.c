@@ -7,12 +7,19 @@ static void lock(rt_held *h)
 }
 static void unlock(rt_held *h) { atomic_flag_clear_explicit(&h->lock, memory_order_release); }
 
-void jit_take_cell(rt_held *h, rt_buffer **buf, void **data)
+void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version)
 {
 	lock(h);
 	*buf = rt_buffer_ref(h->t.buf);
 	*data = h->t.data;
+	*version = h->version;
 	unlock(h);
+}
+
+void jit_take_cell(rt_held *h, rt_buffer **buf, void **data)
+{
+	uint64_t version;
+	jit_take_version(h, buf, data, &version);
 }
 
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
@@ -35,7 +42,7 @@ static bool broadcasts(const tj_tensor *v, const tj_tensor *cell)
 /* value as the cell wants it: cast, then broadcast. */
 static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_tensor *v)
 {
-	bool number = rt_is_number(v);
+	bool number = rt_is_number(v) || v->kind == RT_LATE;
 	if (number || v->dtype != cell->dtype) {
 		int64_t dtype = cell->dtype;
 		v = jit_event(site, IR_cast, 1, &v, 1, &dtype);
@@ -109,7 +116,7 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 	if (rt_is_number(cell) || cell->kind != RT_CELL)
 		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
 	rt_held *h = rt_held_of(cell);
-	tj_tensor *v = fit(c, site, cell, in[0]);
+	tj_tensor *v = fit(c, site, cell, rt_is_number(in[0]) ? value : in[0]);
 	if (v->kind == RT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (!a) return assign_now(c, site, h, v);
 	src[0] = v;
@@ -150,7 +157,15 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 
 /* ---- commit: all or nothing ---- */
 
-/* The buffer that becomes the cell's: row-major from its start; a reference. */
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data)
+{
+	if (l->contiguous && data == b->data) return rt_buffer_ref(b);
+	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	if (copy) jit_copy_row_major(l, data, copy->data);
+	return copy;
+}
+
+/* What the cell becomes; a reference. */
 static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
 {
 	const tj_tensor *v = s->version;
@@ -164,49 +179,67 @@ static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
 	if (v->kind == RT_PENDING && !jit_find_value(a, v, &l, &b, &data)) {
 		if (!jit_recover(a, v) || !jit_find_value(a, v, &l, &b, &data)) return NULL;
 	}
-	if (l->contiguous && data == b->data) return rt_buffer_ref(b);
-	rt_buffer *copy = rt_buffer_new(a->ctx->rt.cache, (size_t)l->bytes);
-	if (copy) jit_copy_row_major(l, data, copy->data);
-	return copy;
+	return jit_content(a->ctx, l, b, data);
 }
 
-static bool anyone_else(jit_act *a)
+static bool anyone_else(const jit_write *w, uint32_t n)
 {
 	bool other = false;
-	for (uint32_t i = 0; i < a->assigned.n; i++) {
-		rt_held *h = a->assigned.v[i].cell;
-		lock(h);
-		other |= h->version != a->assigned.v[i].was;
-		unlock(h);
+	for (uint32_t i = 0; i < n; i++) {
+		lock(w[i].cell);
+		other |= w[i].cell->version != w[i].was;
+		unlock(w[i].cell);
 	}
 	return other;
 }
 
+static void swap_in(jit_write *w)
+{
+	rt_held *h = w->cell;
+	rt_buffer *old = h->t.buf;
+	h->t.buf = w->buf;
+	h->t.data = w->buf->data;
+	h->version++;
+	w->buf = old;
+}
+
+/* Other contexts may read and commit: each cell has its lock, and commits come one after the other. */
+static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
+{
+	pthread_mutex_lock(&c->engine->rt.lock);
+	bool other = anyone_else(w, n);
+	for (uint32_t i = 0; i < n && !other; i++) {
+		lock(w[i].cell);
+		swap_in(&w[i]);
+		unlock(w[i].cell);
+	}
+	pthread_mutex_unlock(&c->engine->rt.lock);
+	if (!other) return TJ_OK;
+	rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
+	rt_hint(err, "let one thread at a time run functions that assign the same cells");
+	return TJ_ERR_STATE;
+}
+
+tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
+{
+	tj_status s = TJ_OK;
+	if (atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) > 1) s = write_shared(c, w, n, err);
+	else
+		for (uint32_t i = 0; i < n; i++) swap_in(&w[i]);
+	for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
+	return s;
+}
+
 tj_status jit_commit(jit_act *a, rt_err *err)
 {
-	uint32_t n = a->assigned.n, i;
+	uint32_t n = a->assigned.n, i = 0;
 	if (!n) return TJ_OK;
-	rt_buffer **b = rt_arena_alloc(&a->mem, n * sizeof *b);
-	for (i = 0; b && i < n; i++)
-		if (!(b[i] = new_content(a, &a->assigned.v[i]))) break;
-	tj_status s = TJ_OK;
-	if (i < n) s = rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
-	pthread_mutex_lock(&a->ctx->engine->rt.lock);
-	if (s == TJ_OK && anyone_else(a)) {
-		s = rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
-		rt_hint(err, "let one thread at a time run functions that assign the same cells");
+	jit_write *w = rt_arena_alloc(&a->mem, n * sizeof *w);
+	for (; w && i < n; i++) {
+		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i]), a->assigned.v[i].was };
+		if (!w[i].buf) break;
 	}
-	for (uint32_t k = 0; k < i && s == TJ_OK; k++) {
-		rt_held *h = a->assigned.v[k].cell;
-		lock(h);
-		rt_buffer *old = h->t.buf;
-		h->t.buf = b[k];
-		h->t.data = b[k]->data;
-		h->version++;
-		b[k] = old;
-		unlock(h);
-	}
-	pthread_mutex_unlock(&a->ctx->engine->rt.lock);
-	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(b[k], a->ctx->rt.cache);
-	return s;
+	if (w && i == n) return jit_write_cells(a->ctx, w, n, err);
+	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(w[k].buf, a->ctx->rt.cache);
+	return rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
 }

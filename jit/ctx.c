@@ -1,6 +1,7 @@
 /* Contexts and the engine: open, clone, use, close; the thread's current context; errors. */
 #include "jit/jit.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 static _Thread_local tj_ctx *current __attribute__((tls_model("initial-exec")));
@@ -23,14 +24,14 @@ static bool env_set(const char *name)
 }
 
 /* A variable that says nothing we know is ignored, aloud: a program does not fail by its environment. */
-static int env_threads(const rt_log_to *log)
+static int env_count(const rt_log_to *log, const char *name)
 {
-	const char *v = getenv("TJ_THREADS");
+	const char *v = getenv(name);
 	char *end = NULL;
 	long n = v && *v ? strtol(v, &end, 10) : 0;
 	if (!v || !*v) return 0;
-	if (!*end && n > 0 && n <= INT16_MAX) return (int)n;
-	rt_warn(log, "TJ_THREADS=%s is no number of threads; it is ignored", v);
+	if (!*end && n >= 0 && n <= INT_MAX) return (int)n;
+	rt_warn(log, "%s=%s is no count; it is ignored", name, v);
 	return 0;
 }
 
@@ -55,6 +56,7 @@ static void close_engine(jit_engine *e)
 	pthread_mutex_destroy(&e->rt.lock);
 	pthread_mutex_destroy(&e->backend_lock);
 	rt_free(e->backend_name);
+	rt_free(e->used);
 	rt_free(e);
 }
 
@@ -69,7 +71,8 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	atomic_init(&e->rt.serial, 1);
 	e->rt.check = o->check || env_set("TJ_CHECK");
 	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
-	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_threads(&e->rt.log));
+	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
+	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
@@ -158,7 +161,12 @@ void tj_close(tj_ctx *c)
 	if (!c) return;
 	if (c->active) jit_abandon(c);
 	jit_engine *e = c->engine;
-	jit_forget_last(c);
+	jit_slots_free(c);
+	rt_vec_free(&c->learn.src);
+	rt_vec_free(&c->learn.from);
+	rt_vec_free(&c->learn.expr);
+	rt_vec_free(&c->late);
+	rt_vec_free(&c->taken);
 	free_act(&c->act);
 	rt_ctx_free(&c->rt);
 	if (current == c) current = NULL;

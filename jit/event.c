@@ -95,8 +95,16 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
 }
 
-static bool match_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
+/* The k-th operand of an event is a number. */
+bool jit_bind_number(jit_act *a, int k, tj_tensor *h)
 {
+	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0));
+	return rt_push(&a->num, rt_number_bits(h));
+}
+
+static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
+{
+	jit_ref r = n->src[k];
 	uint32_t i = JIT_IDX(r);
 	switch (JIT_KIND(r)) {
 	case JIT_EV: return !rt_is_number(h) && h->kind == RT_PENDING && h->seg == a->seg && h->seq == i;
@@ -105,11 +113,11 @@ static bool match_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h
 		return i < a->ext.n ? a->ext.v[i].h == h : meet(a, &n->met[i - n->next], h);
 	case JIT_FLOAT: case JIT_INT:
 		if (!rt_is_number(h) || rt_is_int_number(h) != (JIT_KIND(r) == JIT_INT)) return false;
-		return rt_push(&a->num, rt_number_bits(h));
+		return jit_bind_number(a, k, h);
 	default: /* JIT_CELL: the target of an assign */
 		if (i < a->cell.n) return a->cell.v[i] == rt_held_of(h);
-		for (uint32_t k = 0; k < a->cell.n; k++)
-			if (a->cell.v[k] == rt_held_of(h)) return false;
+		for (uint32_t j = 0; j < a->cell.n; j++)
+			if (a->cell.v[j] == rt_held_of(h)) return false;
 		return h->layout == n->met[n->nmet - 1].layout && rt_push(&a->cell, rt_held_of(h));
 	}
 }
@@ -121,7 +129,7 @@ static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *co
 		if (n->attr[k] != attr[k]) return false;
 	uint32_t ext = a->ext.n, num = a->num.n, cell = a->cell.n;
 	for (int k = 0; k < nsrc; k++)
-		if (!match_operand(a, n, n->src[k], src[k])) {
+		if (!match_operand(a, n, k, src[k])) {
 			jit_unbind_ext(a, ext);
 			a->num.n = num;
 			a->cell.n = cell;
@@ -135,6 +143,8 @@ static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *co
 static bool draw(jit_act *a, int op)
 {
 	if (op >= IR_OPS || !(ir_ops[op].flags & IR_RNG)) return true;
+	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, JIT_FROM(JIT_KEY, 0));
+	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n + 1, JIT_FROM(JIT_ORDINAL, a->ctx->rt.ordinal - a->learn->ordinal));
 	return rt_push(&a->num, a->ctx->rt.key) && rt_push(&a->num, a->ctx->rt.ordinal++);
 }
 
@@ -171,6 +181,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 {
 	if (numbers_only(nsrc, src) && ir_ops[op].math) {
 		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src);
+		if (r && c->active && c->act.learn && rt_is_number(r)) return jit_late_op(&c->act, op, nsrc, src, r);
 		if (r) return r;
 	}
 	jit_act *a = c->active ? &c->act : NULL;

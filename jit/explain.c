@@ -6,17 +6,22 @@ static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
 	size_t size = out->size ? out->size : sizeof *out;
+	pthread_mutex_lock(&f->compile);
+	pthread_mutex_lock(&f->table_lock);
 	jit_counters *c = &f->count;
 	tj_stats s = {
-		.size = size, .calls = count_of(&c->calls), .hits = count_of(&c->hits), .recordings = count_of(&c->recordings),
-		.side_exits = count_of(&c->side_exits), .boundaries = count_of(&c->boundaries), .recomputed = count_of(&c->recomputed),
+		.size = size, .recordings = count_of(&c->recordings),
+		.side_exits = count_of(&c->side_exits), .recomputed = count_of(&c->recomputed),
 		.failures = count_of(&c->failures), .plans = count_of(&c->plans), .kernels = count_of(&c->kernels),
 		.library_calls = count_of(&c->library_calls), .eval_steps = count_of(&c->eval_steps), .evictions = count_of(&c->evictions),
 		.code_bytes = count_of(&c->code_bytes), .trace_ms = atomic_load(&c->trace_ms), .lower_ms = atomic_load(&c->lower_ms),
 		.codegen_ms = atomic_load(&c->codegen_ms),
 	};
-	pthread_mutex_lock(&f->compile);
-	pthread_mutex_lock(&f->table_lock);
+#define X(what)                  \
+	s.what = count_of(&c->what); \
+	for (const jit_slot *k = f->slots; k; k = k->next) s.what += count_of(&k->what);
+	JIT_SLOT_COUNTERS(X)
+#undef X
 	s.entries = f->entry.n;
 	for (uint32_t i = 0; i < f->entry.n; i++) s.segments += f->entry.v[i]->sealed.n;
 	pthread_mutex_unlock(&f->table_lock);

@@ -4,26 +4,70 @@
 enum { DEFAULT_ENTRIES = 64, MAX_SEGMENTS = 256 };
 
 /* ---- functions ---- */
+
+/* Functions are numbered densely, so that a context finds what it knows of one by its number. Under the engine's lock. */
+static bool take_index(jit_engine *e, uint32_t *index)
+{
+	uint32_t w = 0;
+	while (w < e->nused && !~e->used[w]) w++;
+	if (w == e->nused) {
+		uint64_t *more = rt_realloc(e->used, (w + 1) * sizeof *more);
+		if (!more) return false;
+		e->used = more;
+		e->used[e->nused++] = 0;
+	}
+	uint32_t bit = (uint32_t)__builtin_ctzll(~e->used[w]);
+	e->used[w] |= UINT64_C(1) << bit;
+	*index = w * 64 + bit;
+	return true;
+}
+
+static void give_index(jit_engine *e, uint32_t index) { e->used[index / 64] &= ~(UINT64_C(1) << index % 64); }
+
+/* The addresses in .state and .freeze; false: out of memory. */
+static bool copy_vars(tj_fn *f, const tj_compile_opts *o)
+{
+	const tj_vars list[2] = { o->state, o->freeze };
+	uint32_t n[2] = { 0, 0 };
+	for (int k = 0; k < 2; k++)
+		while (list[k] && list[k][n[k]] != TJ_END_VAR) n[k]++;
+	f->state = rt_calloc((n[0] + n[1] + 1) * sizeof *f->state);
+	if (!f->state) return false;
+	for (int k = 0; k < 2; k++)
+		for (uint32_t i = 0; i < n[k]; i++) f->state[f->nstate++] = list[k][i];
+	f->nfreeze = n[1];
+	return true;
+}
+
+static void free_fn(tj_fn *f)
+{
+	if (!f) return;
+	rt_free(f->state);
+	rt_free(f->name);
+	rt_free(f);
+}
+
 static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, const tj_compile_opts *o)
 {
 	tj_fn *f = rt_calloc(sizeof *f);
-	char *name = rt_strdup(o->name ? o->name : "fn");
-	if (!f || !name) {
-		rt_free(f);
-		rt_free(name);
+	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o)) {
+		free_fn(f);
 		return NULL;
 	}
 	f->engine = c->engine;
 	f->body = body;
 	f->self = self;
 	f->opts = *o;
-	f->name = name;
 	f->site = site;
-	f->serial = atomic_fetch_add(&c->engine->rt.serial, 1);
 	if (f->opts.max_entries <= 0) f->opts.max_entries = DEFAULT_ENTRIES;
+	pthread_mutex_lock(&c->engine->rt.lock);
+	if (!take_index(c->engine, &f->index)) {
+		pthread_mutex_unlock(&c->engine->rt.lock);
+		free_fn(f);
+		return NULL;
+	}
 	pthread_mutex_init(&f->table_lock, NULL);
 	pthread_mutex_init(&f->compile, NULL);
-	pthread_mutex_lock(&c->engine->rt.lock);
 	f->next = c->engine->fns;
 	if (f->next) f->next->prev = f;
 	c->engine->fns = f;
@@ -45,12 +89,21 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	return f;
 }
 
+static bool is_running(tj_fn *f)
+{
+	bool busy = false;
+	pthread_mutex_lock(&f->table_lock);
+	for (jit_slot *s = f->slots; s; s = s->next) busy |= atomic_load(&s->busy);
+	pthread_mutex_unlock(&f->table_lock);
+	return busy;
+}
+
 void tj_fn_free_at(const char *site, tj_fn *f)
 {
 	if (!f) return;
 	jit_engine *e = f->engine;
 	tj_ctx *c = jit_current();
-	if (atomic_load(&f->running)) {
+	if (is_running(f)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
 		return;
 	}
@@ -58,6 +111,8 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;
 	if (f->next) f->next->prev = f->prev;
+	jit_slots_drop(f);
+	give_index(e, f->index);
 	pthread_mutex_unlock(&e->rt.lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		atomic_store(&f->entry.v[i]->dead, true);
@@ -68,8 +123,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	for (int i = 0; i < JIT_REASONS; i++) rt_free(f->reason[i]);
 	pthread_mutex_destroy(&f->table_lock);
 	pthread_mutex_destroy(&f->compile);
-	rt_free(f->name);
-	rt_free(f);
+	free_fn(f);
 }
 
 /* ---- entries ---- */
@@ -184,38 +238,6 @@ static void evict_oldest(tj_fn *f)
 	jit_entry_unref(e);
 }
 
-static void forget(jit_last *l)
-{
-	jit_entry_unref(l->entry);
-	rt_free(l->word);
-	*l = (jit_last){ 0 };
-}
-
-void jit_forget_last(tj_ctx *c)
-{
-	for (int i = 0; i < JIT_LAST; i++) forget(&c->last[i]);
-}
-
-static jit_last *last_of(tj_ctx *c, const tj_fn *f) { return &c->last[f->serial % JIT_LAST]; }
-
-static jit_entry *last_hit(tj_ctx *c, tj_fn *f, const uint32_t *word, uint32_t n)
-{
-	jit_last *l = last_of(c, f);
-	if (l->fn != f || l->serial != f->serial || l->nword != n || memcmp(l->word, word, n * sizeof *word)) return NULL;
-	return atomic_load_explicit(&l->entry->dead, memory_order_relaxed) ? NULL : l->entry;
-}
-
-static void remember(tj_ctx *c, tj_fn *f, const uint32_t *word, uint32_t n, jit_entry *e)
-{
-	jit_last *l = last_of(c, f);
-	forget(l);
-	uint32_t *copy = rt_alloc(n * sizeof *copy);
-	if (!copy) return;
-	memcpy(copy, word, n * sizeof *word);
-	atomic_fetch_add(&e->refs, 1);
-	*l = (jit_last){ f, f->serial, e, n, copy };
-}
-
 /* A new entry for a key that no guards admit. Under table_lock. */
 static jit_entry *add_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, uint32_t n)
 {
@@ -229,35 +251,26 @@ static jit_entry *add_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, u
 	return e;
 }
 
-/* (0) the context's last hit, (1) the exact-key table, (3) a new entry; a reference. */
-jit_entry *jit_find_entry(jit_act *a, const gd_sig *sig, const char *site)
+/* The entry of a key that this context has not met: by the exact-key table, else a new one; a reference. */
+jit_entry *jit_find_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site)
 {
-	tj_fn *f = a->fn;
 	uint32_t n = gd_key_words(sig), nearest = 0;
-	uint32_t *word = rt_arena_alloc(&a->mem, n * sizeof *word);
-	if (!word) return NULL;
-	gd_key(sig, word);
-	jit_entry *e = last_hit(a->ctx, f, word, n);
+	gd_why why;
+	bool fresh = false, explain = false;
+	unsigned long long evicted = atomic_load(&f->count.evictions);
+	pthread_mutex_lock(&f->table_lock);
+	jit_entry *e = gd_find(&f->table, word, n);
 	if (!e) {
-		gd_why why;
-		bool fresh = false, explain = false;
-		unsigned long long evicted = atomic_load(&f->count.evictions);
-		pthread_mutex_lock(&f->table_lock);
-		e = gd_find(&f->table, word, n);
-		if (!e) {
-			explain = nearest_entry(f, sig, &why, &nearest);
-			e = add_entry(f, sig, word, n);
-			fresh = e != NULL;
-		}
-		if (e) atomic_fetch_add(&e->refs, 1);
-		pthread_mutex_unlock(&f->table_lock);
-		if (!e) return NULL;
-		if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
-		if (fresh && explain) explain_new_entry(f, &why, nearest, site);
-		if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new signature, %u arguments", f->name, e->number, sig->narg);
-		remember(a->ctx, f, word, n, e);
-	} else atomic_fetch_add(&e->refs, 1);
-	atomic_store_explicit(&e->stamp, atomic_fetch_add_explicit(&f->engine->rt.serial, 1, memory_order_relaxed), memory_order_relaxed);
+		explain = nearest_entry(f, sig, &why, &nearest);
+		e = add_entry(f, sig, word, n);
+		fresh = e != NULL;
+	}
+	if (e) atomic_fetch_add(&e->refs, 1);
+	pthread_mutex_unlock(&f->table_lock);
+	if (!e) return NULL;
+	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
+	if (fresh && explain) explain_new_entry(f, &why, nearest, site);
+	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new signature, %u arguments", f->name, e->number, sig->narg);
 	return e;
 }
 

@@ -16,6 +16,10 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;
+	if (t->kind == RT_LATE) { /* from here on a number as others; where it comes from is noted */
+		if (a && a->learn) a->learn->src.v[k] = t->seq;
+		return (tj_tensor *)(uintptr_t)t->seg;
+	}
 	if (t->kind == RT_DEAD) return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
 	if (t->engine != &c->engine->rt) return bad(c, site, op, k, TJ_ERR_FOREIGN, "copy it with tj_data() and tj_from_data()", "belongs to another engine");
 	if (t->ctx && t->ctx != c)
@@ -28,6 +32,7 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in)
 {
 	jit_admit r = JIT_OK;
+	if (RT_UNLIKELY(c->active && c->act.learn)) jit_learn_operands(&c->act, nsrc);
 	for (int k = 0; k < nsrc; k++) {
 		in[k] = admit(c, site, op, k, src[k]);
 		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
@@ -167,11 +172,12 @@ tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shap
 }
 
 /* ---- questions ---- */
+static bool is_number(const tj_tensor *t) { return rt_is_number(t) || (t && t != TJ_END && t->kind == RT_LATE); }
 static bool is_tensor(const tj_tensor *t) { return t && t != TJ_END && !rt_is_number(t) && t->layout; }
 
 int tj_rank(const tj_tensor *t)
 {
-	if (rt_is_number(t)) return 0;
+	if (is_number(t)) return 0;
 	return is_tensor(t) ? t->rank : -1;
 }
 
@@ -184,13 +190,13 @@ int64_t tj_dim(const tj_tensor *t, int axis)
 
 int64_t tj_numel(const tj_tensor *t)
 {
-	if (rt_is_number(t)) return 1;
+	if (is_number(t)) return 1;
 	return is_tensor(t) ? t->layout->numel : -1;
 }
 
 tj_dtype tj_dtype_of(const tj_tensor *t)
 {
-	if (rt_is_number(t)) return rt_is_int_number(t) ? TJ_I64 : TJ_F64;
+	if (rt_is_number(t)) return rt_is_int_number(t) ? TJ_I64 : TJ_F64; /* a late one has its dtype */
 	return t && t != TJ_END ? (tj_dtype)t->dtype : TJ_F32;
 }
 
@@ -218,12 +224,21 @@ bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst)
 	return true;
 }
 
+/* Direct mode: what C reads cannot be seen, but for the bit of a truth; that one is a boundary whatever it is asked of. */
+static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const *in)
+{
+	if (event != JIT_TRUTH) jit_learn_stop(a, site ? site : "?", "%s at %s gives a value to C", jit_event_name(event), site ? site : "?");
+	else if (in[0]->kind != RT_PENDING || in[0]->seg != a->seg) return !a->failed && jit_boundary(a, site, event, 1, in);
+	return true;
+}
+
 /* A value with its data, whatever it takes: in a body, a boundary. */
 static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, const rt_layout **layout, rt_buffer **buf, void **data)
 {
 	jit_act *a = jit_active(c);
 	tj_tensor *in[1];
 	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
+	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
 	if (in[0]->kind != RT_PENDING) {
 		*layout = in[0]->layout;
 		*buf = in[0]->buf;
@@ -269,7 +284,7 @@ const void *tj_data_at(const char *site, tj_tensor *t)
 	static const double zeros[2];
 	tj_ctx *c = jit_current();
 	if (!c) return zeros;
-	if (rt_is_number(t)) {
+	if (is_number(t)) {
 		jit_error(c, site, TJ_ERR_ARG, "data", "tj_item() gives its value", "a number has no memory");
 		return zeros;
 	}
@@ -281,7 +296,7 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 {
 	tj_ctx *c = jit_current();
 	if (!c) return TJ_ERR_STATE;
-	if (rt_is_number(t) || !dst) {
+	if (is_number(t) || !dst) {
 		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
 		return TJ_ERR_ARG;
 	}
@@ -314,11 +329,20 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 	return true;
 }
 
+/* A number that may differ the next time is read by C: direct mode cannot see what it does with it. */
+static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
+{
+	if (rt_is_number(t) || !t || t == TJ_END || t->kind != RT_LATE) return t;
+	if (c->active && c->act.learn) jit_learn_stop(&c->act, site ? site : "?", "%s at %s gives a number of the call to C", jit_event_name(event), site ? site : "?");
+	return (tj_tensor *)(uintptr_t)t->seg;
+}
+
 static bool element_as(const char *site, int event, tj_tensor *t, tj_dtype to, ir_scalar *out)
 {
 	tj_ctx *c = jit_current();
 	tj_dtype from;
 	if (!c) return false;
+	t = unbox(c, site, event, t);
 	if (rt_is_number(t)) {
 		ir_scalar s;
 		if (rt_is_int_number(t)) s.i = rt_int_of(t);
@@ -359,5 +383,6 @@ bool tj_truth_at(const char *site, tj_tensor *t)
 	if (!c) return false;
 	if (!element_as(site, JIT_TRUTH, t, TJ_BOOL, &s)) return any_bit(c);
 	jit_follow(c, t, s.i != 0);
+	if (c->active && c->act.learn && c->act.done.n) c->act.done.v[c->act.done.n - 1].bit = s.i != 0;
 	return s.i != 0;
 }

@@ -86,8 +86,13 @@ typedef struct jit_entry {
 	atomic_ullong hits, stamp;
 } jit_entry;
 
+/* Counted by each context for itself, without contention; and by the function for contexts that are gone. */
+#define JIT_SLOT_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits)
 typedef struct jit_counters {
-	atomic_ullong calls, hits, recordings, side_exits, boundaries, recomputed, failures, evictions;
+#define X(what) atomic_ullong what;
+	JIT_SLOT_COUNTERS(X)
+#undef X
+	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
 	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;
@@ -100,7 +105,10 @@ struct tj_fn {
 	char *name;
 	const char *site;
 	tj_compile_opts opts;
-	uint64_t serial;
+	tj_tensor ***state;      /* addresses of declared variables: .state, then .freeze */
+	uint32_t nstate, nfreeze;
+	uint32_t index;          /* place in the contexts' slots; one that is free again may be used again */
+	atomic_bool follow;      /* DIRECT: back to verify for good */
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
 	rt_vec(jit_entry *) entry;
@@ -108,9 +116,40 @@ struct tj_fn {
 	char *reason[JIT_REASONS]; /* the last ones; under table_lock */
 	uint32_t nreason;
 	jit_counters count;
-	atomic_int running;
+	struct jit_slot *slots;  /* of the contexts that call it; under table_lock */
 	tj_fn *prev, *next;
 };
+
+/* ---- slots: what a context knows of a function ------------------------------------------------- */
+typedef struct jit_seen { /* an argument, or state, of the last call */
+	const rt_layout *layout;
+	uint64_t content;
+	const tj_tensor *self;   /* where identity counts, else NULL */
+	uint8_t kind;
+} jit_seen;
+
+typedef struct jit_hit { /* a key that the context has met */
+	jit_entry *entry;        /* reference held */
+	struct jit_path *path;   /* DIRECT: what runs instead of the body; NULL: not followed yet */
+	bool deep;               /* too many segments for direct mode */
+	uint32_t nlayout;
+	const rt_layout *layout[]; /* of the state; references held */
+} jit_hit;
+
+typedef struct jit_slot {
+	tj_fn *fn;               /* NULL: it is gone */
+	atomic_bool busy;        /* a call runs */
+	jit_hit *last;           /* what `seen` was */
+	jit_seen *seen;          /* arguments, then state */
+	rt_vec(tj_scalar) scalar;
+	gd_table table;          /* key -> hit */
+	rt_vec(jit_hit *) known;
+	uint32_t until_audit;
+#define X(what) atomic_ullong what;
+	JIT_SLOT_COUNTERS(X)
+#undef X
+	struct jit_slot *prev, *next; /* of the function */
+} jit_slot;
 
 /* ---- an activation: one running top-level call in one context ---------------------------------- */
 typedef struct jit_bound { /* an external of the running segment */
@@ -124,6 +163,20 @@ typedef struct jit_bound { /* an external of the running segment */
 	bool owned;              /* a reference on buf is held */
 } jit_bound;
 
+typedef enum jit_from_kind { JIT_FROM_ARG, JIT_FROM_STATE, JIT_FROM_VALUE, JIT_FROM_NUMBER } jit_from_kind;
+typedef struct jit_from { /* DIRECT: where a tensor comes from */
+	uint8_t kind;
+	bool last;               /* VALUE: nobody uses it afterwards */
+	uint16_t seg;            /* VALUE: of the call's segments */
+	uint32_t index;          /* argument, state variable, value of the segment's plan */
+} jit_from;
+
+/* DIRECT: where a number comes from: kind in the top 4 bits. */
+enum { JIT_CONST, JIT_ARG, JIT_STATE, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
+#define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
+typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: what it was; in a segment, its bits */
+typedef struct jit_late_expr { uint16_t op, nsrc; jit_operand src[3]; } jit_late_expr;
+
 typedef struct jit_done {  /* an executed segment */
 	uint64_t serial;
 	jit_node *boundary;
@@ -133,6 +186,11 @@ typedef struct jit_done {  /* an executed segment */
 	jit_bound *ext;          /* what it ran with, for recomputing; each owned. None after the return */
 	uint32_t next, nnum;
 	uint64_t *num;
+	jit_from *ext_from;      /* DIRECT: where externals and numbers came from */
+	jit_operand *num_from;
+	uint32_t next_from, nnum_from;
+	uint32_t nexpr;          /* numbers computed from numbers up to here */
+	bool bit;                /* TRUTH: the way it went */
 } jit_done;
 
 typedef struct jit_assigned { /* a cell and its current version */
@@ -144,7 +202,10 @@ typedef struct jit_assigned { /* a cell and its current version */
 typedef struct jit_act {
 	tj_ctx *ctx;
 	tj_fn *fn;
-	jit_entry *entry;
+	jit_slot *slot;
+	jit_hit *hit;
+	jit_entry *entry;        /* the hit's */
+	struct jit_learn *learn; /* DIRECT: what is learned on the way; NULL: nothing */
 	uint64_t serial;         /* first segment's; unique in the context */
 	const char *frame;       /* frames above this one are outside the call */
 	tj_scope *scope;         /* the call's own */
@@ -174,16 +235,57 @@ typedef struct jit_act {
 	rt_arena mem;            /* freed at the end of the call */
 } jit_act;
 
-/* ---- contexts and engine ----------------------------------------------------------------------- */
-enum { JIT_LAST = 16 };
-typedef struct jit_last { tj_fn *fn; uint64_t serial; jit_entry *entry; uint32_t nword; uint32_t *word; } jit_last;
+/* ---- direct mode: the path of a call without its body ------------------------------------------ */
+enum { JIT_MAX_LEVELS = 16 };
+typedef struct jit_assign { jit_from cell, value; } jit_assign;
+typedef struct jit_path { /* a segment; what needs room in a call has it here: a path is its context's own */
+	rt_arena mem;            /* everything below, and this */
+	jit_plan *plan;          /* reference held */
+	const jit_node *boundary;
+	const char *site;
+	uint32_t next, nnum, expr0, nexpr;
+	jit_from *ext;
+	jit_operand *num;
+	jit_late_expr *expr;
+	bool late;               /* some number is not constant */
+	bool branches;           /* ends in TRUTH: the bit of `truth` chooses the way; else in RETURN */
+	jit_from truth;
+	struct jit_path *way[2]; /* NULL: not followed yet */
+	uint32_t nout, nassign;
+	jit_from *out;
+	jit_operand *out_num;
+	jit_assign *assign;
+	uint32_t *into;          /* value -> 1 + assign whose cell it may overwrite */
+	rt_buffer **over;        /* scratch: that cell's buffer */
+	uint64_t draws;          /* random events of the whole call */
+	jit_bound *bound;        /* scratch: externals, numbers, values */
+	const void **ptr;
+	uint64_t *bits;
+	rt_buffer **buf;
+	void **data;
+} jit_path;
 
+typedef struct jit_learn { /* DIRECT: what a call that follows the body learns */
+	tj_tensor *const *in;    /* the arguments */
+	tj_tensor **state;       /* the declared variables' tensors */
+	rt_vec(uint32_t) src;    /* JIT_FROM of the running event's operands */
+	rt_vec(uint32_t) from;   /* of the running segment's numbers, by slot */
+	rt_vec(jit_late_expr) expr;
+	uint64_t ordinal;        /* random numbers drawn before the call */
+} jit_learn;
+
+typedef struct jit_taken { rt_buffer *buf; void *data; uint64_t version; } jit_taken; /* a cell as a direct call found it */
+
+/* ---- contexts and engine ----------------------------------------------------------------------- */
 struct tj_ctx {
 	rt_ctx rt;               /* first: a tj_ctx is one */
 	struct jit_engine *engine;
 	jit_act act;             /* kept between calls: its arrays */
 	bool active;
-	jit_last last[JIT_LAST]; /* last hit, by function */
+	jit_learn learn;
+	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
+	rt_vec(jit_taken) taken; /* while other contexts may commit: by argument, then state */
+	rt_vec(jit_slot *) slot; /* by index of the function */
 	uint32_t ordinal;        /* among the engine's contexts */
 };
 
@@ -194,6 +296,9 @@ typedef struct jit_engine {
 	bool backend_found;
 	pthread_mutex_t backend_lock;
 	tj_fn *fns;              /* under rt.lock */
+	uint64_t *used;          /* bits: indices of functions; under rt.lock */
+	uint32_t nused;          /* words */
+	uint32_t audit;
 	uint64_t seed;
 	atomic_uint clones;
 	struct jit_eager *eager;
@@ -222,6 +327,7 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
 int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext; met, when not NULL, is filled, holding no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);
@@ -240,6 +346,29 @@ void jit_start_segment(jit_act *a);
 void jit_hold(void *act, rt_buffer *b); /* keeps a buffer to the end of the call: it may be an operand of what is pending */
 void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes which way a TRUTH went */
 
+int jit_find_in_plan(const jit_plan *p, uint32_t seq);
+typedef struct jit_inputs { /* of a plan */
+	const jit_bound *ext;
+	uint32_t next;
+	const uint64_t *num;
+	rt_buffer *const *over;  /* by value: a cell's buffer that it may overwrite when `owners` references are all there are; NULL: none */
+	int owners;
+} jit_inputs;
+bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data); /* ptr, buf, data: room */
+
+/* learn.c */
+tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number);
+tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_tensor *result);
+bool jit_learn_operands(jit_act *a, int n);
+void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
+void jit_learn_segment(jit_act *a, jit_done *d);
+void jit_learn_end(jit_act *a, tj_tensor *const *res);
+void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
+void jit_path_free(jit_path *p);
+
+/* direct.c */
+bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status); /* false: the body must be followed */
+
 /* build.c */
 jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err);
 void jit_plan_unref(jit_plan *p);
@@ -248,14 +377,24 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 /* cell.c */
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the handle that stands for it now */
 void jit_take_cell(rt_held *h, rt_buffer **buf, void **data); /* a reference on what is committed */
+void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version);
+typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference; what the cell was when the call met it */
+tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err); /* all or none; takes the references over */
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data); /* row-major from its start: b itself, or a copy; a reference */
 tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
-jit_entry *jit_find_entry(jit_act *a, const gd_sig *sig, const char *site);
+jit_entry *jit_find_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site); /* a reference */
 void jit_entry_unref(jit_entry *e);
 void jit_drop_empty(jit_entry *e);
 void jit_reason(tj_fn *f, const tj_reason *r);
-void jit_forget_last(tj_ctx *c);
+
+/* slot.c */
+jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f); /* NULL: out of memory */
+void jit_slots_free(tj_ctx *c);
+void jit_slots_drop(tj_fn *f);
+jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the last hit when it holds, else NULL */
+jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: out of memory */
 
 /* call.c */
 void jit_abandon(tj_ctx *c); /* ends a call whose body was left without returning */
@@ -265,5 +404,13 @@ tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor 
 void jit_eager_free(struct jit_eager *t);
 
 #define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
+/* By the slot's context alone. */
+#define JIT_TICK(s, what) atomic_store_explicit(&(s)->what, atomic_load_explicit(&(s)->what, memory_order_relaxed) + 1, memory_order_relaxed)
+
+static inline jit_slot *jit_slot_of(const tj_ctx *c, const tj_fn *f)
+{
+	jit_slot *s = f->index < c->slot.n ? c->slot.v[f->index] : NULL;
+	return s && s->fn == f ? s : NULL;
+}
 
 #endif

@@ -54,8 +54,9 @@ void jit_free_trie(jit_node *first)
 /* Operands as references. New externals and cells are appended to the activation; what they are goes to met. */
 typedef struct operands { jit_ref *src; jit_ext *met; int nmet; } operands;
 
-static bool cell_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
+static bool cell_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 {
+	(void)k;
 	for (uint32_t i = 0; i < a->cell.n; i++)
 		if (a->cell.v[i] == rt_held_of(h)) {
 			*out = JIT_REF(JIT_CELL, i);
@@ -66,11 +67,11 @@ static bool cell_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
 	return rt_push(&a->cell, rt_held_of(h));
 }
 
-static bool operand_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
+static bool operand_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 {
 	if (rt_is_number(h)) {
 		*out = JIT_REF(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT, a->num.n);
-		return rt_push(&a->num, rt_number_bits(h));
+		return jit_bind_number(a, k, h);
 	}
 	if (h->kind == RT_PENDING && h->seg == a->seg) {
 		*out = JIT_REF(JIT_EV, h->seq);
@@ -92,7 +93,7 @@ static bool operand_ref(jit_act *a, tj_tensor *h, operands *o, jit_ref *out)
 static bool make_refs(jit_act *a, int op, int nsrc, tj_tensor *const *src, operands *o)
 {
 	for (int k = 0; k < nsrc; k++)
-		if (!(op == JIT_ASSIGN && k == 1 ? cell_ref : operand_ref)(a, src[k], o, &o->src[k])) return false;
+		if (!(op == JIT_ASSIGN && k == 1 ? cell_ref : operand_ref)(a, k, src[k], o, &o->src[k])) return false;
 	return true;
 }
 

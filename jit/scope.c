@@ -29,6 +29,12 @@ void tj_pop_at(const char *site, tj_scope *s)
 	}
 }
 
+/* What is left beyond the call is not there when the body is skipped. */
+static void leaves_trace(jit_act *a, const char *what, const char *site)
+{
+	if (a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s leaves something beyond the call", what, site ? site : "?");
+}
+
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 {
 	tj_ctx *c = jit_current();
@@ -36,7 +42,9 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (!c) return jit_no_context();
 	if (rt_is_number(t)) return t;
 	jit_act *a = jit_active(c);
+	if (t && t != TJ_END && t->kind == RT_LATE) return t; /* lives as long as the call */
 	if (jit_admit_all(c, site, "escape", 1, &t, in) == JIT_POISON) return &c->rt.poison;
+	if (a && a->learn && c->rt.scope == a->scope) leaves_trace(a, "escape", site);
 	tj_scope *to = c->rt.scope->parent;
 	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
 	if (t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
@@ -75,6 +83,8 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	tj_tensor *arg[1] = { t };
 	bool heap = t && t != TJ_END && (t->flags & RT_HEAP) && t->engine == &c->engine->rt;
 	if (jit_admit_all(c, site, "retain", 1, arg, in) == JIT_POISON) return &c->rt.poison;
+	if (a) leaves_trace(a, "retain", site);
+	if (rt_is_number(in[0])) return in[0];
 	if (heap) {
 		atomic_fetch_add(&rt_held_of(t)->refs, 1);
 		return t;
@@ -96,7 +106,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 void tj_release_at(const char *site, tj_tensor *t)
 {
 	tj_ctx *c = jit_current();
-	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON) return;
+	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
 		return;
@@ -106,6 +116,7 @@ void tj_release_at(const char *site, tj_tensor *t)
 		return;
 	}
 	jit_act *a = c ? jit_active(c) : NULL;
+	if (a) leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* it may be an operand of what is pending */
 	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
 }

@@ -29,7 +29,7 @@ static jit_done *find_done(jit_act *a, uint64_t serial)
 	return lo < a->done.n && a->done.v[lo].serial == serial ? &a->done.v[lo] : NULL;
 }
 
-static int find_in_plan(const jit_plan *p, uint32_t seq)
+int jit_find_in_plan(const jit_plan *p, uint32_t seq)
 {
 	uint32_t lo = 0, hi = p->n;
 	while (lo < hi) {
@@ -43,7 +43,7 @@ static int find_in_plan(const jit_plan *p, uint32_t seq)
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data)
 {
 	jit_done *d = find_done(a, h->seg);
-	int i = d ? find_in_plan(d->plan, h->seq) : -1;
+	int i = d ? jit_find_in_plan(d->plan, h->seq) : -1;
 	if (i < 0) return false;
 	*layout = d->plan->value[i].layout;
 	*buf = d->buf[i];
@@ -77,19 +77,26 @@ void jit_end_segments(jit_act *a)
 
 /* ---- running a plan ---- */
 
-/* In place: the value goes to the cell whose committed buffer it may overwrite, and nobody else holds that buffer. */
-static rt_buffer *in_place(jit_act *a, const jit_node *boundary, const jit_plan *p, uint32_t i)
+/* The cell that value i of the return is assigned to, when the plan may write it over what it read of that cell. */
+static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 {
 	int slot = p->exec->out[i].alias_ext;
-	if (slot < 0 || boundary->op != JIT_RETURN || atomic_load(&a->ctx->engine->rt.contexts) > 1) return NULL;
+	if (slot < 0) return NULL;
 	const jit_bound *b = &a->ext.v[slot];
-	if (b->h->kind != RT_CELL || !b->owned || atomic_load(&b->buf->refs) != 2) return NULL;
+	if (b->h->kind != RT_CELL || !b->owned) return NULL;
 	for (uint32_t k = 0; k < a->assigned.n; k++) {
 		const jit_assigned *s = &a->assigned.v[k];
-		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq)
-			return rt_buffer_ref(b->buf);
+		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return b->buf;
 	}
 	return NULL;
+}
+
+static rt_buffer *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
+{
+	if (!a->assigned.n || atomic_load(&a->ctx->engine->rt.contexts) > 1) return NULL;
+	rt_buffer **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
+	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
+	return over;
 }
 
 static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, rt_buffer **buf, void **data)
@@ -101,33 +108,49 @@ static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, 
 
 /* Destinations of the plan's values. Those that are views of an external share its buffer; they come first, so that
  * nothing is written in place under them. */
-static bool place_values(jit_act *a, const jit_node *boundary, jit_plan *p, const jit_bound *ext, rt_buffer **buf, void **data)
+static bool place_values(rt_cache *cache, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
 {
-	for (uint32_t i = 0; i < p->n; i++)
-		if (p->exec->out[i].same_ext >= 0) share_external(p, i, ext, &buf[i], &data[i]);
+	for (uint32_t i = 0; i < p->n; i++) {
+		buf[i] = NULL;
+		if (p->exec->out[i].same_ext >= 0) share_external(p, i, in->ext, &buf[i], &data[i]);
+	}
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (buf[i]) continue;
-		buf[i] = boundary ? in_place(a, boundary, p, i) : NULL;
-		if (!buf[i]) buf[i] = rt_buffer_new(a->ctx->rt.cache, (size_t)p->value[i].layout->bytes);
+		rt_buffer *over = in->over ? in->over[i] : NULL;
+		if (over && atomic_load_explicit(&over->refs, memory_order_acquire) == in->owners) buf[i] = rt_buffer_ref(over);
+		else buf[i] = rt_buffer_new(cache, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;
 		data[i] = buf[i]->data;
 	}
 	return true;
 }
 
-static bool run_plan(jit_act *a, const char *site, const jit_node *boundary, jit_plan *p, const jit_bound *ext, uint32_t next, const uint64_t *num,
-                     rt_buffer ***buf, void ***data)
+bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data)
 {
-	rt_err err = { 0 };
-	const void **ptr = rt_arena_alloc(&a->mem, (next + 1) * sizeof *ptr);
+	rt_err err;
+	if (!p->exec) return true; /* nothing to compute */
+	if (!place_values(c->rt.cache, p, in, buf, data)) {
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
+		return false;
+	}
+	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data;
+	rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
+	err.code = TJ_OK;
+	err.site = NULL;
+	err.hint[0] = 0;
+	if (RT_LIKELY(p->exec->run(p->exec, &r) == TJ_OK)) return true;
+	jit_report(c, site, &err);
+	return false;
+}
+
+static bool run_plan(jit_act *a, const char *site, const jit_plan *p, const jit_inputs *in, rt_buffer ***buf, void ***data)
+{
+	const void **ptr = rt_arena_alloc(&a->mem, (in->next + 1) * sizeof *ptr);
 	*buf = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof **buf);
 	*data = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof **data);
-	if (!ptr || !*buf || !*data || !place_values(a, boundary, p, ext, *buf, *data))
-		return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results"), false;
-	for (uint32_t i = 0; i < next; i++) ptr[i] = ext[i].data;
-	rt_run r = { .team = a->ctx->engine->rt.team, .pool = a->ctx->rt.pool, .ext = ptr, .num = num, .out = *data, .err = &err };
-	if (p->exec && p->exec->run(p->exec, &r) != TJ_OK) return jit_report(a->ctx, site, &err), false;
-	return true;
+	if (ptr && *buf && *data) return jit_run_plan(a->ctx, site, p, in, ptr, *buf, *data);
+	jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
+	return false;
 }
 
 /* ---- recomputing what was not kept ---- */
@@ -157,7 +180,7 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 	jit_segment *s = d->boundary->segment;
 	pthread_mutex_lock(&a->fn->compile);
 	jit_plan *p = NULL;
-	if (find_in_plan(atomic_load(&s->plan), seq) >= 0) p = take_plan(s);
+	if (jit_find_in_plan(atomic_load(&s->plan), seq) >= 0) p = take_plan(s);
 	else if (rt_push(&s->keep, seq) && keep_held(a, d->serial, s)) {
 		p = jit_build(a->fn, a->entry, d->boundary, s->keep.v, s->keep.n, err);
 		if (p) {
@@ -180,7 +203,8 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	if (!p) return jit_report(a->ctx, d->boundary->site, &err), false;
 	rt_buffer **buf = NULL;
 	void **data;
-	if (!rt_reserve(&a->hold, d->plan->n) || !run_plan(a, d->boundary->site, NULL, p, d->ext, d->next, d->num, &buf, &data)) {
+	const jit_inputs in = { .ext = d->ext, .next = d->next, .num = d->num };
+	if (!rt_reserve(&a->hold, d->plan->n) || !run_plan(a, d->boundary->site, p, &in, &buf, &data)) {
 		drop_values(a, p, buf);
 		return false;
 	}
@@ -405,14 +429,16 @@ bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 {
 	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
 	if (!n || a->failed) return false;
-	JIT_COUNT(a->fn, boundaries);
+	JIT_TICK(a->slot, boundaries);
 	if (a->fresh && !(n = seal(a, n))) return false;
 	a->cursor = n;
 	note_way(a, n->segment);
 	atomic_fetch_add_explicit(&n->segment->hits, 1, memory_order_relaxed);
 	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
-	bool ok = run_plan(a, site, n, d.plan, a->ext.v, a->ext.n, a->num.v, &d.buf, &d.data) && (op == JIT_RETURN || record_inputs(a, &d));
+	const jit_inputs in = { a->ext.v, a->ext.n, a->num.v, op == JIT_RETURN ? cells_to_overwrite(a, d.plan) : NULL, 2 };
+	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
+	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (op == JIT_RETURN || record_inputs(a, &d));
 	a->done.v[a->done.n++] = d;
 	if (!ok) return false;
 	if (op != JIT_RETURN) {

@@ -59,6 +59,7 @@ typedef enum rt_kind {
 	RT_VALUE,   /* data is there */
 	RT_PENDING, /* event seq of segment seg: computed at the segment's boundary */
 	RT_CELL,    /* mutable; data is the last committed version */
+	RT_LATE,    /* a number of a call in direct mode whose value may differ the next time: seg is its handle, seq where it comes from */
 	RT_POISON
 } rt_kind;
 enum { RT_CONSTANT = 1 /* content may be folded */, RT_HEAP = 2 /* an rt_held: cells and retained tensors */ };

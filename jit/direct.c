@@ -1,0 +1,246 @@
+/* Direct mode: a call whose key was followed before runs the plans of its path; the body is skipped.
+ *
+ *   key as last time (slot.c) -> path: run the plan -> a TRUTH: read the bit, take its way -> ... -> the return:
+ *   outputs, commit. A bit that was not seen yet undoes the call, which is legal: nothing was committed. */
+#include "jit/jit.h"
+
+typedef struct direct {
+	tj_ctx *c;
+	jit_slot *slot;
+	const tj_fn *fn;
+	const char *site;
+	tj_list in;
+	const tj_scalar *scalars;
+	jit_path *level[JIT_MAX_LEVELS];
+	uint32_t n;              /* levels whose plan ran */
+	uint64_t ordinal;
+	bool alone;              /* no other context that may commit */
+} direct;
+
+/* ---- where things come from ---- */
+static tj_tensor *number_of(const direct *d, jit_operand o)
+{
+	uint32_t i = o.from & 0xFFFFFFF;
+	switch (o.from >> 28) {
+	case JIT_ARG: return d->in[i];
+	case JIT_STATE: return *d->fn->state[i];
+	case JIT_SCALAR: return rt_number_f(d->scalars[i].f);
+	case JIT_EXPR: return d->c->late.v[i];
+	default: return o.number;
+	}
+}
+
+static uint64_t bits_of(const direct *d, jit_operand o)
+{
+	switch (o.from >> 28) {
+	case JIT_KEY: return d->c->rt.key;
+	case JIT_ORDINAL: return d->ordinal + (o.from & 0xFFFFFFF);
+	default: return rt_number_bits(number_of(d, o));
+	}
+}
+
+/* Numbers computed from numbers; an error of one (division by zero) is the call's. */
+static bool compute_late(direct *d, const jit_path *p)
+{
+	tj_ctx *c = d->c;
+	if (p->expr0 + p->nexpr > c->late.n && !rt_reserve(&c->late, p->expr0 + p->nexpr - c->late.n)) return false;
+	for (uint32_t i = 0; i < p->nexpr; i++) {
+		const jit_late_expr *e = &p->expr[i];
+		tj_tensor *src[3];
+		for (int k = 0; k < e->nsrc; k++) src[k] = number_of(d, e->src[k]);
+		tj_tensor *r = jit_number_op(c, p->site, (ir_op)e->op, e->nsrc, src);
+		if (!r || !rt_is_number(r)) return false;
+		c->late.v[p->expr0 + i] = r;
+	}
+	if (c->late.n < p->expr0 + p->nexpr) c->late.n = p->expr0 + p->nexpr;
+	return true;
+}
+
+/* A cell keeps what it was when the call first met it, whoever commits meanwhile. */
+static void take_cell(const direct *d, uint32_t place, tj_tensor *t, rt_buffer **buf, void **data)
+{
+	if (RT_LIKELY(d->alone)) {
+		*buf = t->buf;
+		*data = t->data;
+		return;
+	}
+	jit_taken *k = &d->c->taken.v[place];
+	if (!k->buf) jit_take_version(rt_held_of(t), &k->buf, &k->data, &k->version);
+	*buf = k->buf;
+	*data = k->data;
+}
+
+static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l, rt_buffer **buf, void **data)
+{
+	if (f->kind == JIT_FROM_VALUE) {
+		const jit_path *p = d->level[f->seg];
+		*l = p->plan->value[f->index].layout;
+		*buf = p->buf[f->index];
+		*data = p->data[f->index];
+		return;
+	}
+	bool state = f->kind == JIT_FROM_STATE;
+	tj_tensor *t = state ? *d->fn->state[f->index] : d->in[f->index];
+	*l = t->layout;
+	*buf = t->buf;
+	*data = t->data;
+	if (t->kind == RT_CELL) take_cell(d, state ? (uint32_t)d->fn->opts.nin + f->index : f->index, t, buf, data);
+}
+
+/* ---- running ---- */
+
+/* The buffers of the cells that values may overwrite. */
+static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
+{
+	if (!p->nassign || !d->alone) return NULL;
+	for (uint32_t i = 0; i < p->plan->n; i++) {
+		const rt_layout *l;
+		void *data;
+		p->over[i] = NULL;
+		if (p->into[i]) fetch(d, &p->assign[p->into[i] - 1].cell, &l, &p->over[i], &data);
+	}
+	return p->over;
+}
+
+static bool run_level(direct *d, jit_path *p)
+{
+	const rt_layout *l;
+	void *data;
+	if (p->nexpr && !compute_late(d, p)) return false;
+	for (uint32_t i = 0; i < p->next; i++) {
+		fetch(d, &p->ext[i], &l, &p->bound[i].buf, &data);
+		p->bound[i].data = data;
+	}
+	if (p->late)
+		for (uint32_t i = 0; i < p->nnum; i++)
+			if (p->num[i].from != JIT_FROM(JIT_CONST, 0)) p->bits[i] = bits_of(d, p->num[i]);
+	d->level[d->n++] = p;
+	const jit_inputs in = { p->bound, p->next, p->bits, cells_to_overwrite(d, p), 1 };
+	return jit_run_plan(d->c, d->site, p->plan, &in, p->ptr, p->buf, p->data);
+}
+
+/* ---- the return ---- */
+static tj_tensor *make_output(direct *d, const jit_path *p, uint32_t i)
+{
+	const jit_from *f = &p->out[i];
+	const rt_layout *l;
+	rt_buffer *b;
+	void *data;
+	if (f->kind == JIT_FROM_NUMBER) return number_of(d, p->out_num[i]);
+	fetch(d, f, &l, &b, &data);
+	if (f->last) d->level[f->seg]->buf[f->index] = NULL;
+	else rt_buffer_ref(b);
+	tj_tensor *h = jit_new_value(d->c, d->c->rt.scope, rt_layout_ref(l), b, data);
+	const tj_tensor *t = f->kind == JIT_FROM_ARG ? d->in[f->index] : f->kind == JIT_FROM_STATE ? *d->fn->state[f->index] : NULL;
+	if (h && t && t->flags & RT_CONSTANT) {
+		h->flags |= RT_CONSTANT;
+		h->seg = t->seg;
+	}
+	return h;
+}
+
+/* The cell of an assign and its version when the call met it. */
+static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
+{
+	bool state = f->kind == JIT_FROM_STATE;
+	uint32_t place = state ? (uint32_t)d->fn->opts.nin + f->index : f->index;
+	tj_tensor *t = state ? *d->fn->state[f->index] : d->in[f->index];
+	rt_buffer *b;
+	void *data;
+	take_cell(d, place, t, &b, &data);
+	*was = d->alone ? rt_held_of(t)->version : d->c->taken.v[place].version;
+	return rt_held_of(t);
+}
+
+static bool commit(direct *d, const jit_path *p)
+{
+	tj_ctx *c = d->c;
+	rt_err err = { 0 };
+	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
+	uint32_t n = 0;
+	for (; w && n < p->nassign; n++) {
+		const rt_layout *l;
+		rt_buffer *b;
+		void *data;
+		fetch(d, &p->assign[n].value, &l, &b, &data);
+		w[n].cell = written_cell(d, &p->assign[n].cell, &w[n].was);
+		if (!(w[n].buf = jit_content(c, l, b, data))) break;
+	}
+	if (!w || n < p->nassign) {
+		for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
+		rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+	} else jit_write_cells(c, w, n, &err);
+	if (err.code != TJ_OK) jit_report(c, d->site, &err);
+	return err.code == TJ_OK;
+}
+
+static bool give(direct *d, const jit_path *p, tj_tensor **out)
+{
+	tj_tensor *few[4], **made = p->nout <= RT_COUNT(few) ? few : rt_arena_alloc(&d->c->act.mem, p->nout * sizeof *made);
+	for (uint32_t i = 0; made && i < p->nout; i++)
+		if (!(made[i] = make_output(d, p, i))) made = NULL;
+	if (!made) jit_error(d->c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
+	if (!made || (p->nassign && !commit(d, p))) return false;
+	for (uint32_t i = 0; i < p->nout; i++) out[i] = made[i];
+	return true;
+}
+
+static void drop_values(const direct *d)
+{
+	for (uint32_t k = 0; k < d->n; k++) {
+		const jit_path *p = d->level[k];
+		for (uint32_t i = 0; i < p->plan->n; i++)
+			if (p->buf[i]) rt_buffer_unref(p->buf[i], d->c->rt.cache);
+	}
+	for (uint32_t i = 0; !d->alone && i < d->c->taken.n; i++)
+		if (d->c->taken.v[i].buf) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.cache);
+}
+
+static bool begin(direct *d)
+{
+	if (d->alone) return true;
+	uint32_t n = (uint32_t)d->fn->opts.nin + d->fn->nstate;
+	d->c->taken.n = 0;
+	if (!rt_reserve(&d->c->taken, n)) return false;
+	d->c->taken.n = n;
+	if (n) memset(d->c->taken.v, 0, n * sizeof *d->c->taken.v);
+	return true;
+}
+
+/* Follows the tree of paths; the last one, NULL after an error, or at a bit that was not seen yet, with *unseen set. */
+static jit_path *run_path(direct *d, jit_path *p, bool *unseen)
+{
+	while (run_level(d, p)) {
+		if (!p->branches) return p;
+		const rt_layout *l;
+		rt_buffer *b;
+		void *data;
+		fetch(d, &p->truth, &l, &b, &data);
+		bool bit = ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
+		p = p->way[bit];
+		if ((*unseen = !p)) return NULL;
+	}
+	return NULL;
+}
+
+bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
+{
+	direct d = { .c = c, .slot = s, .fn = s->fn, .site = site, .in = in, .scalars = scalars, .ordinal = c->rt.ordinal,
+	             .alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1 };
+	bool unseen = false;
+	if (!begin(&d)) return false;
+	atomic_store_explicit(&s->busy, true, memory_order_relaxed);
+	jit_path *end = run_path(&d, h->path, &unseen);
+	bool ok = end && give(&d, end, out);
+	if (ok) c->rt.ordinal = d.ordinal + end->draws;
+	drop_values(&d);
+	if (c->act.mem.used) rt_arena_reset(&c->act.mem);
+	atomic_store_explicit(&s->busy, false, memory_order_relaxed);
+	if (unseen) return false;
+	JIT_TICK(s, direct);
+	if (ok) JIT_TICK(s, hits);
+	else JIT_COUNT(s->fn, failures);
+	*status = ok ? TJ_OK : c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	atomic_store_explicit(&h->entry->stamp, ++c->rt.serial, memory_order_relaxed);
+	return true;
+}

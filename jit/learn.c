@@ -1,0 +1,439 @@
+/* Direct mode, learning: a call that follows the body notes where every external and every number comes from. What the
+ * return leaves is a path: all that a later call under the same key needs to run the plans without the body. */
+#include "jit/jit.h"
+
+/* ---- numbers that may differ the next time ---- */
+
+/* A number and where it comes from, as a handle that lives as long as the call. */
+tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number)
+{
+	tj_tensor *t = rt_handle(&a->ctx->rt, a->scope);
+	if (!t) {
+		jit_learn_stop(a, NULL, "out of memory");
+		return number;
+	}
+	t->kind = RT_LATE;
+	t->dtype = rt_is_int_number(number) ? TJ_I64 : TJ_F64;
+	t->seq = from;
+	t->seg = (uint64_t)(uintptr_t)number;
+	return t;
+}
+
+/* A number computed from numbers: computed again by every direct call when one of them may differ. */
+tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_tensor *result)
+{
+	jit_learn *l = a->learn;
+	jit_late_expr e = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc };
+	bool late = false;
+	for (int k = 0; k < nsrc; k++) {
+		e.src[k] = (jit_operand){ l->src.v[k], src[k] };
+		late |= l->src.v[k] != JIT_FROM(JIT_CONST, 0);
+	}
+	if (!late) return result;
+	if (!rt_push(&l->expr, e)) {
+		jit_learn_stop(a, NULL, "out of memory");
+		return result;
+	}
+	return jit_late(a, JIT_FROM(JIT_EXPR, l->expr.n - 1), result);
+}
+
+bool jit_learn_operands(jit_act *a, int n)
+{
+	jit_learn *l = a->learn;
+	l->src.n = 0;
+	if (!rt_reserve(&l->src, (uint32_t)n)) {
+		jit_learn_stop(a, NULL, "out of memory");
+		return false;
+	}
+	memset(l->src.v, 0, (size_t)n * sizeof *l->src.v);
+	l->src.n = (uint32_t)n;
+	return true;
+}
+
+/* Number slot `slot` of the running segment comes from there. */
+void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from)
+{
+	jit_learn *l = a->learn;
+	l->from.n = slot < l->from.n ? slot : l->from.n;
+	if (!rt_push(&l->from, from)) jit_learn_stop(a, NULL, "out of memory");
+}
+
+/* ---- giving up ---- */
+static void tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint, const char *what)
+{
+	char text[640];
+	snprintf(text, sizeof text, "%s: %s; the body runs on every call; %s", a->fn->name, what, hint);
+	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = kind, .arg = -1, .dim = -1, .event = -1, .expected = expected, .found = found,
+	                                .site = site, .hint = hint, .text = text });
+}
+
+/* The function does what direct mode cannot skip. Told once; an empty site is ours, and tried again. */
+void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...)
+{
+	char what[384];
+	va_list ap;
+	a->learn = NULL;
+	if (!site || atomic_exchange(&a->fn->follow, true)) return;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	tell(a, "direct", site, "", "", "declare tensors in .state, return values in out[], or use TJ_VERIFY", what);
+}
+
+/* Another follow under the same key found something else. */
+static void demote(jit_act *a, const char *site, const char *expected, const char *found, const char *what)
+{
+	a->learn = NULL;
+	if (atomic_exchange(&a->fn->follow, true)) return;
+	tell(a, "impure", site ? site : "?", expected, found,
+	     "the body depends on something undeclared: pass it by tj_call_ex() and read it with tj_arg_f() or tj_arg_i(), or use TJ_VERIFY", what);
+}
+
+/* ---- where a tensor comes from ---- */
+static bool at(jit_from *out, jit_from_kind kind, uint32_t index)
+{
+	*out = (jit_from){ .kind = kind, .index = index };
+	return true;
+}
+
+static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *out)
+{
+	for (uint32_t i = 0; i < a->done.n; i++)
+		if (a->done.v[i].serial == serial) {
+			int v = jit_find_in_plan(a->done.v[i].plan, seq);
+			*out = (jit_from){ .kind = JIT_FROM_VALUE, .seg = (uint16_t)i, .index = (uint32_t)v };
+			return v >= 0;
+		}
+	return false;
+}
+
+static bool same_value(const tj_tensor *t, const jit_bound *b) { return !rt_is_number(t) && t->buf == b->buf && t->data == b->data && t->layout == b->layout; }
+
+/* By the mark on the placeholders of the call, by identity, at last by what it shows. */
+static bool from_outside(jit_act *a, const jit_bound *b, jit_from *out)
+{
+	const jit_learn *l = a->learn;
+	const tj_fn *f = a->fn;
+	uint32_t nin = (uint32_t)f->opts.nin;
+	if (b->h->kind != RT_CELL && b->h->seg == a->serial && b->h->seq && b->h->seq <= nin) return at(out, JIT_FROM_ARG, b->h->seq - 1);
+	for (uint32_t j = 0; j < f->nstate; j++)
+		if (l->state[j] == b->h) return at(out, JIT_FROM_STATE, j);
+	for (uint32_t i = 0; i < nin; i++)
+		if (l->in[i] == b->h || (b->h->kind != RT_CELL && same_value(l->in[i], b))) return at(out, JIT_FROM_ARG, i);
+	for (uint32_t j = 0; j < f->nstate && b->h->kind != RT_CELL; j++)
+		if (same_value(l->state[j], b)) return at(out, JIT_FROM_STATE, j);
+	return false;
+}
+
+static const char *site_of_ext(const jit_node *boundary, uint32_t slot, const char **op)
+{
+	for (const jit_node *n = boundary; n->parent; n = n->parent)
+		for (int k = 0; k < n->nsrc; k++)
+			if (n->src[k] == JIT_REF(JIT_EXT, slot)) {
+				*op = jit_event_name(n->op);
+				return n->site;
+			}
+	*op = jit_event_name(boundary->op);
+	return boundary->site;
+}
+
+static bool learn_externals(jit_act *a, jit_done *d, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const jit_bound *b = &a->ext.v[i];
+		if (b->pending ? from_segment(a, b->seg, b->seq, &d->ext_from[i]) : from_outside(a, b, &d->ext_from[i])) continue;
+		const char *op, *site = site_of_ext(d->boundary, i, &op);
+		if (!b->pending) jit_learn_stop(a, site ? site : "?", "%s at %s uses a tensor that is neither an argument nor declared state", op, site ? site : "?");
+		a->learn = NULL;
+		return false;
+	}
+	return true;
+}
+
+/* Before the externals of a segment are let go. */
+void jit_learn_segment(jit_act *a, jit_done *d)
+{
+	const jit_learn *l = a->learn;
+	uint32_t next = a->ext.n, nnum = a->num.n;
+	d->ext_from = rt_arena_alloc(&a->mem, (next + 1) * sizeof *d->ext_from);
+	d->num_from = rt_arena_alloc(&a->mem, (nnum + 1) * sizeof *d->num_from);
+	if (!d->ext_from || !d->num_from || l->from.n < nnum) {
+		a->learn = NULL;
+		return;
+	}
+	for (uint32_t i = 0; i < nnum; i++) d->num_from[i] = (jit_operand){ l->from.v[i], (tj_tensor *)(uintptr_t)a->num.v[i] };
+	d->next_from = next;
+	d->nnum_from = nnum;
+	d->nexpr = l->expr.n;
+	learn_externals(a, d, next);
+}
+
+/* ---- comparing with what was learned before ---- */
+static const jit_node *node_at(const jit_node *n, uint32_t seq)
+{
+	while (n->seq > seq) n = n->parent;
+	return n;
+}
+
+static bool same_events(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	if (p->boundary == d->boundary) return true;
+	uint32_t last = p->boundary->seq < d->boundary->seq ? p->boundary->seq : d->boundary->seq, i = 0;
+	while (i < last && node_at(p->boundary, i) == node_at(d->boundary, i)) i++;
+	const jit_node *was = node_at(p->boundary, i), *is = node_at(d->boundary, i);
+	char expected[96], found[96], what[256];
+	snprintf(expected, sizeof expected, "%s at %s", jit_event_name(was->op), was->site ? was->site : "?");
+	snprintf(found, sizeof found, "%s at %s", jit_event_name(is->op), is->site ? is->site : "?");
+	snprintf(what, sizeof what, "with equal arguments and state event %u was %s, is %s", i, expected, found);
+	demote(a, is->site, expected, found, what);
+	return false;
+}
+
+static const jit_node *user_of_number(const jit_node *n, uint32_t slot)
+{
+	for (; n->parent; n = n->parent)
+		for (int k = 0; k < n->nsrc; k++)
+			if (n->src[k] == JIT_REF(JIT_FLOAT, slot) || n->src[k] == JIT_REF(JIT_INT, slot)) return n;
+	return NULL;
+}
+
+static void put_number(char *out, size_t room, const jit_node *n, uint32_t slot, uint64_t bits)
+{
+	bool is_float = false;
+	for (int k = 0; n && k < n->nsrc; k++) is_float |= n->src[k] == JIT_REF(JIT_FLOAT, slot);
+	if (is_float) snprintf(out, room, "%.9g", rt_double(bits));
+	else snprintf(out, room, "%lld", (long long)bits);
+}
+
+static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	for (uint32_t i = 0; i < d->nnum_from; i++) {
+		const jit_operand *was = &p->num[i], *is = &d->num_from[i];
+		if (was->from == is->from && (is->from != JIT_FROM(JIT_CONST, 0) || was->number == is->number)) continue;
+		const jit_node *n = user_of_number(d->boundary, i);
+		const char *site = n && n->site ? n->site : "?";
+		char expected[64], found[64], what[320];
+		put_number(expected, sizeof expected, n, i, (uint64_t)(uintptr_t)was->number);
+		put_number(found, sizeof found, n, i, (uint64_t)(uintptr_t)is->number);
+		snprintf(what, sizeof what, "with equal arguments and state a number of %s at %s was %s, is %s", n ? jit_event_name(n->op) : "?", site, expected, found);
+		demote(a, site, expected, found, what);
+		return false;
+	}
+	return true;
+}
+
+static bool same_expressions(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	for (uint32_t i = 0; i < p->nexpr && p->expr0 + i < d->nexpr; i++) {
+		const jit_late_expr *was = &p->expr[i], *is = &a->learn->expr.v[p->expr0 + i];
+		bool same = was->op == is->op;
+		for (int k = 0; same && k < is->nsrc; k++)
+			same = was->src[k].from == is->src[k].from && (is->src[k].from != JIT_FROM(JIT_CONST, 0) || was->src[k].number == is->src[k].number);
+		if (same) continue;
+		char what[256];
+		snprintf(what, sizeof what, "with equal arguments and state a number computed from scalars before %s is computed otherwise", p->site ? p->site : "?");
+		demote(a, p->site, jit_event_name(was->op), jit_event_name(is->op), what);
+		return false;
+	}
+	return true;
+}
+
+static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	for (uint32_t i = 0; i < d->next_from; i++) {
+		const jit_from *was = &p->ext[i], *is = &d->ext_from[i];
+		if (was->kind == is->kind && was->seg == is->seg && was->index == is->index) continue;
+		const char *op, *site = site_of_ext(d->boundary, i, &op);
+		char what[256];
+		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than before", op, site ? site : "?");
+		demote(a, site, "", "", what);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the path of a call ---- */
+static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
+{
+	rt_arena mem = { 0 };
+	jit_path *p = rt_arena_alloc(&mem, sizeof *p);
+	uint32_t first = depth ? a->done.v[depth - 1].nexpr : 0;
+	if (!p) return NULL;
+	p->boundary = d->boundary;
+	p->site = d->boundary->site;
+	p->next = d->next_from;
+	p->nnum = d->nnum_from;
+	p->expr0 = first;
+	p->nexpr = d->nexpr - first;
+	uint32_t n = d->plan->n;
+	p->ext = rt_arena_alloc(&mem, (p->next + 1) * sizeof *p->ext);
+	p->bound = rt_arena_alloc(&mem, (p->next + 1) * sizeof *p->bound);
+	p->ptr = rt_arena_alloc(&mem, (p->next + 1) * sizeof *p->ptr);
+	p->num = rt_arena_alloc(&mem, (p->nnum + 1) * sizeof *p->num);
+	p->bits = rt_arena_alloc(&mem, (p->nnum + 1) * sizeof *p->bits);
+	p->expr = rt_arena_alloc(&mem, (p->nexpr + 1) * sizeof *p->expr);
+	p->buf = rt_arena_alloc(&mem, (n + 1) * sizeof *p->buf);
+	p->data = rt_arena_alloc(&mem, (n + 1) * sizeof *p->data);
+	p->into = rt_arena_alloc(&mem, (n + 1) * sizeof *p->into);
+	p->over = rt_arena_alloc(&mem, (n + 1) * sizeof *p->over);
+	if (!p->over || !p->ext || !p->bound || !p->ptr || !p->num || !p->bits || !p->expr || !p->buf || !p->data || !p->into) {
+		rt_arena_free(&mem);
+		return NULL;
+	}
+	if (p->next) memcpy(p->ext, d->ext_from, p->next * sizeof *p->ext);
+	if (p->nnum) memcpy(p->num, d->num_from, p->nnum * sizeof *p->num);
+	if (p->nexpr) memcpy(p->expr, a->learn->expr.v + first, p->nexpr * sizeof *p->expr);
+	for (uint32_t i = 0; i < p->nnum; i++)
+		if (p->num[i].from == JIT_FROM(JIT_CONST, 0)) p->bits[i] = (uint64_t)(uintptr_t)p->num[i].number;
+		else p->late = true;
+	p->plan = d->plan;
+	atomic_fetch_add(&p->plan->refs, 1);
+	p->mem = mem;
+	return p;
+}
+
+void jit_path_free(jit_path *p)
+{
+	if (!p) return;
+	jit_path_free(p->way[0]);
+	jit_path_free(p->way[1]);
+	jit_plan_unref(p->plan);
+	rt_arena mem = p->mem; /* holds p itself */
+	rt_arena_free(&mem);
+}
+
+/* A tensor that is returned, assigned or asked for its truth. */
+static bool from_handle(jit_act *a, const tj_tensor *t, jit_from *out)
+{
+	if (t->kind == RT_PENDING) return from_segment(a, t->seg, t->seq, out);
+	jit_bound b = { .h = (tj_tensor *)(uintptr_t)t, .layout = t->layout, .data = t->data, .buf = t->buf };
+	return from_outside(a, &b, out);
+}
+
+static bool learn_outputs(jit_act *a, jit_path *p, tj_tensor *const *res)
+{
+	const jit_learn *l = a->learn;
+	p->nout = (uint32_t)a->fn->opts.nout;
+	p->out = rt_arena_alloc(&p->mem, (p->nout + 1) * sizeof *p->out);
+	p->out_num = rt_arena_alloc(&p->mem, (p->nout + 1) * sizeof *p->out_num);
+	if (!p->out || !p->out_num) return false;
+	for (uint32_t i = 0; i < p->nout; i++) {
+		if (rt_is_number(res[i])) {
+			p->out[i].kind = JIT_FROM_NUMBER;
+			p->out_num[i] = (jit_operand){ l->src.v[i], res[i] };
+		} else if (!from_handle(a, res[i], &p->out[i])) {
+			jit_learn_stop(a, p->site ? p->site : "?", "out[%u] is a tensor that is neither computed nor an argument nor declared state", i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool learn_assigns(jit_act *a, jit_path *p)
+{
+	p->nassign = a->assigned.n;
+	p->assign = rt_arena_alloc(&p->mem, (p->nassign + 1) * sizeof *p->assign);
+	for (uint32_t i = 0; p->assign && i < p->nassign; i++) {
+		const jit_assigned *s = &a->assigned.v[i];
+		if (from_handle(a, &s->cell->t, &p->assign[i].cell) && from_handle(a, s->version, &p->assign[i].value)) continue;
+		jit_learn_stop(a, p->site ? p->site : "?", "a cell is assigned that is neither an argument nor declared state");
+		return false;
+	}
+	return p->assign != NULL;
+}
+
+/* Which values may be written over the cell that they are assigned to. */
+static void learn_in_place(jit_path *p, uint32_t level)
+{
+	for (uint32_t i = 0; i < p->plan->n; i++) {
+		int slot = p->plan->exec ? p->plan->exec->out[i].alias_ext : -1;
+		for (uint32_t k = 0; slot >= 0 && k < p->nassign; k++) {
+			const jit_from *c = &p->assign[k].cell, *v = &p->assign[k].value, *x = &p->ext[slot];
+			if (v->kind == JIT_FROM_VALUE && v->seg == level && v->index == i && c->kind == x->kind && c->index == x->index) p->into[i] = k + 1;
+		}
+	}
+}
+
+/* The last use of a value hands its buffer on. */
+static void mark_last(jit_path *p)
+{
+	for (uint32_t i = 0; i < p->nout; i++) {
+		jit_from *u = &p->out[i];
+		u->last = u->kind == JIT_FROM_VALUE;
+		for (uint32_t k = i + 1; k < p->nout; k++)
+			if (p->out[k].kind == JIT_FROM_VALUE && p->out[k].seg == u->seg && p->out[k].index == u->index) u->last = false;
+	}
+}
+
+static bool learn_return(jit_act *a, jit_path *p, tj_tensor *const *res)
+{
+	if (!learn_outputs(a, p, res) || !learn_assigns(a, p)) return false;
+	p->draws = a->ctx->rt.ordinal - a->learn->ordinal;
+	learn_in_place(p, a->done.n - 1);
+	mark_last(p);
+	return true;
+}
+
+static bool learn_truth(jit_act *a, jit_path *p, uint32_t level)
+{
+	const jit_done *d = &a->done.v[level];
+	jit_ref r = d->boundary->src[0];
+	p->branches = true;
+	if (JIT_KIND(r) == JIT_EXT) {
+		p->truth = p->ext[JIT_IDX(r)];
+		return true;
+	}
+	int v = jit_find_in_plan(d->plan, JIT_IDX(r));
+	p->truth = (jit_from){ .kind = JIT_FROM_VALUE, .seg = (uint16_t)level, .index = (uint32_t)v };
+	return v >= 0;
+}
+
+static jit_path *learn_level(jit_act *a, uint32_t i, tj_tensor *const *res)
+{
+	const jit_done *d = &a->done.v[i];
+	jit_path *p = new_path(a, d, i);
+	bool ok = p != NULL;
+	if (ok && i + 1 < a->done.n) ok = d->boundary->op == JIT_TRUTH && learn_truth(a, p, i);
+	else if (ok) ok = learn_return(a, p, res);
+	if (ok) return p;
+	jit_path_free(p);
+	return NULL;
+}
+
+/* Agrees with what was learned; false: not, or the plan was widened since, so that all is learned anew. */
+static bool known(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	if (p->boundary == d->boundary && p->plan != d->plan) {
+		jit_path_free(a->hit->path);
+		a->hit->path = NULL;
+		return false;
+	}
+	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d);
+}
+
+/* After the return: what is new of the path joins the tree when it is whole; what is known is compared. */
+void jit_learn_end(jit_act *a, tj_tensor *const *res)
+{
+	jit_path **to = &a->hit->path, *fresh = NULL, **join = NULL;
+	if (a->done.n > JIT_MAX_LEVELS) {
+		a->hit->deep = true;
+		rt_log(&a->ctx->engine->rt.log, RT_LOG_GUARDS, "[%s] more than %d segments: the body runs on every call of this key", a->fn->name, JIT_MAX_LEVELS);
+		return;
+	}
+	for (uint32_t i = 0; i < a->done.n; i++) {
+		const jit_done *d = &a->done.v[i];
+		jit_path *p = *to;
+		if (p && !known(a, p, d)) return;
+		if (!p && !(p = learn_level(a, i, res))) {
+			jit_path_free(fresh);
+			return;
+		}
+		if (!*to && fresh) *to = p;
+		else if (!*to) {
+			fresh = p;
+			join = to;
+		}
+		to = &p->way[d->bit];
+	}
+	if (fresh) *join = fresh;
+}

@@ -1,0 +1,264 @@
+/* What a context knows of a function: the keys it has met, found without a lock, and its share of the counters. */
+#include "jit/jit.h"
+
+/* ---- one for each context and function that meet ---- */
+static jit_slot *new_slot(tj_fn *f)
+{
+	jit_slot *s = rt_calloc(sizeof *s);
+	uint32_t n = (uint32_t)f->opts.nin + f->nstate;
+	if (!s || !(s->seen = rt_calloc((n + 1) * sizeof *s->seen))) {
+		rt_free(s);
+		return NULL;
+	}
+	s->fn = f;
+	pthread_mutex_lock(&f->table_lock);
+	s->next = f->slots;
+	if (s->next) s->next->prev = s;
+	f->slots = s;
+	pthread_mutex_unlock(&f->table_lock);
+	return s;
+}
+
+static void free_hit(jit_hit *h)
+{
+	jit_path_free(h->path);
+	jit_entry_unref(h->entry);
+	for (uint32_t i = 0; i < h->nlayout; i++) rt_layout_unref(h->layout[i]);
+	rt_free(h);
+}
+
+static void forget_all(jit_slot *s)
+{
+	for (uint32_t i = 0; i < s->known.n; i++) free_hit(s->known.v[i]);
+	s->known.n = 0;
+	gd_table_free(&s->table);
+	s->last = NULL;
+}
+
+static void free_slot(jit_slot *s)
+{
+	forget_all(s);
+	rt_vec_free(&s->known);
+	rt_vec_free(&s->scalar);
+	rt_free(s->seen);
+	rt_free(s);
+}
+
+jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f)
+{
+	uint32_t i = f->index;
+	if (i >= c->slot.n && !rt_reserve(&c->slot, i + 1 - c->slot.n)) return NULL;
+	while (c->slot.n <= i) c->slot.v[c->slot.n++] = NULL;
+	jit_slot *s = c->slot.v[i];
+	if (s && s->fn == f) return s;
+	if (s) free_slot(s); /* of a function that is gone */
+	return c->slot.v[i] = new_slot(f);
+}
+
+/* The context goes: its counts go to the functions. */
+void jit_slots_free(tj_ctx *c)
+{
+	pthread_mutex_lock(&c->engine->rt.lock); /* no function goes meanwhile */
+	for (uint32_t i = 0; i < c->slot.n; i++) {
+		jit_slot *s = c->slot.v[i];
+		tj_fn *f = s ? s->fn : NULL;
+		if (f) {
+			pthread_mutex_lock(&f->table_lock);
+			if (s->prev) s->prev->next = s->next;
+			else f->slots = s->next;
+			if (s->next) s->next->prev = s->prev;
+#define X(what) atomic_fetch_add(&f->count.what, atomic_load(&s->what));
+			JIT_SLOT_COUNTERS(X)
+#undef X
+			pthread_mutex_unlock(&f->table_lock);
+		}
+		if (s) free_slot(s);
+	}
+	pthread_mutex_unlock(&c->engine->rt.lock);
+	rt_vec_free(&c->slot);
+}
+
+/* The function goes, while no call of it runs. Its slots stay where the contexts keep them, empty. Under the engine's lock. */
+void jit_slots_drop(tj_fn *f)
+{
+	for (jit_slot *s = f->slots, *next; s; s = next) {
+		next = s->next;
+		forget_all(s);
+		s->fn = NULL;
+		s->prev = s->next = NULL;
+	}
+	f->slots = NULL;
+}
+
+/* ---- what was met last, compared tensor by tensor ---- */
+enum { SEEN_NUMBER = 64 }; /* beyond every rt_kind */
+
+static uint64_t content_of(const tj_tensor *t) { return t->flags & RT_CONSTANT ? t->seg : 0; }
+
+/* Layouts are interned by engine: an equal one is of this engine. */
+static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, const tj_tensor *t)
+{
+	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
+	if ((uintptr_t)t <= (uintptr_t)TJ_END) return false;
+	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && content_of(t) == m->content && (!m->self || m->self == t);
+}
+
+static bool same_scalars(const jit_slot *s, const tj_scalar *p)
+{
+	for (uint32_t i = 0; i < s->scalar.n; i++)
+		if (s->scalar.v[i].kind != p[i].kind || (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i)) return false;
+	return p[s->scalar.n].kind == TJ_SCALAR_END;
+}
+
+jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
+{
+	jit_hit *h = s->last;
+	const tj_fn *f = s->fn;
+	if (!h || !in || atomic_load_explicit(&h->entry->dead, memory_order_relaxed)) return NULL;
+	int nin = f->opts.nin;
+	for (int i = 0; i < nin; i++)
+		if (!same_tensor(&s->seen[i], c, in[i])) return NULL;
+	if (in[nin] != TJ_END) return NULL;
+	for (uint32_t j = 0; j < f->nstate; j++)
+		if (!same_tensor(&s->seen[nin + (int)j], c, *f->state[j]) || s->seen[nin + (int)j].self != *f->state[j]) return NULL;
+	if (scalars ? !same_scalars(s, scalars) : s->scalar.n != 0) return NULL;
+	return h;
+}
+
+/* In direct mode cells and state are known by who they are, since two that are one are another trace. */
+static jit_seen see(const tj_tensor *t, bool by_self)
+{
+	if (rt_is_number(t)) return (jit_seen){ .kind = (uint8_t)(SEEN_NUMBER + rt_is_int_number(t)), .self = by_self ? t : NULL };
+	return (jit_seen){ t->layout, content_of(t), by_self ? t : NULL, t->kind };
+}
+
+static void remember(jit_slot *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
+{
+	const tj_fn *f = s->fn;
+	bool direct = f->opts.mode == TJ_DIRECT;
+	s->last = NULL;
+	s->scalar.n = 0;
+	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++)
+		if (!rt_push(&s->scalar, *p)) return;
+	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(in[i], direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
+	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(*f->state[j], true);
+	s->last = h;
+}
+
+/* ---- keys ---- */
+static gd_arg arg_of(const tj_tensor *t)
+{
+	if (rt_is_number(t)) return (gd_arg){ .kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT };
+	return (gd_arg){ t->layout, content_of(t), t->kind == RT_CELL ? GD_CELL : GD_VALUE };
+}
+
+static bool make_sig(rt_arena *mem, const tj_fn *f, tj_list in, const tj_scalar *scalars, gd_sig *s)
+{
+	uint32_t nscalar = 0;
+	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
+	*s = (gd_sig){ .narg = (uint32_t)f->opts.nin };
+	s->arg = rt_arena_alloc(mem, (s->narg + 1) * sizeof *s->arg);
+	s->ints = rt_arena_alloc(mem, (nscalar + 1) * sizeof *s->ints);
+	if (!s->arg || !s->ints) return false;
+	for (uint32_t i = 0; i < nscalar; i++) {
+		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = scalars[i].i;
+		else s->nfloat = s->nfloat * 31 + i + 1; /* which of them are floats */
+	}
+	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(in[i]);
+	return true;
+}
+
+/* The first of the cells among the arguments and the state that is this one, by a hash of addresses. */
+typedef struct same_set { const tj_tensor **v; uint32_t *first, mask; } same_set;
+static uint32_t first_same(same_set *s, const tj_tensor *t, uint32_t at)
+{
+	for (uint32_t i = (uint32_t)((uintptr_t)t >> 6);; i++) {
+		uint32_t k = i & s->mask;
+		if (s->v[k] == t) return s->first[k];
+		if (s->v[k]) continue;
+		s->v[k] = t;
+		return s->first[k] = at;
+	}
+}
+
+/* Behind the words of the arguments: what the state is, and which cells are the same. */
+static bool put_state(rt_arena *mem, const tj_fn *f, tj_list in, uint32_t *word)
+{
+	uint32_t nin = (uint32_t)f->opts.nin, n = nin + f->nstate, cap = 16;
+	while (cap < 2 * n) cap *= 2;
+	same_set set = { rt_arena_alloc(mem, cap * sizeof *set.v), rt_arena_alloc(mem, cap * sizeof *set.first), cap - 1 };
+	gd_sig s = { .narg = f->nstate, .arg = rt_arena_alloc(mem, (f->nstate + 1) * sizeof *s.arg) };
+	if (!set.v || !set.first || !s.arg) return false;
+	for (uint32_t j = 0; j < f->nstate; j++) s.arg[j] = arg_of(*f->state[j]);
+	gd_key(&s, word);
+	word += gd_key_words(&s);
+	for (uint32_t i = 0; i < n; i++) {
+		const tj_tensor *t = i < nin ? in[i] : *f->state[i - nin];
+		bool counts = !rt_is_number(t) && (i >= nin || t->kind == RT_CELL);
+		*word++ = counts ? first_same(&set, t, i) : i;
+	}
+	return true;
+}
+
+/* The whole key; what it is of the arguments alone comes first. */
+static uint32_t *make_key(rt_arena *mem, const tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
+{
+	bool direct = f->opts.mode == TJ_DIRECT;
+	uint32_t own = gd_key_words(sig), more = direct ? 4 * f->nstate + 1 + (uint32_t)f->opts.nin + f->nstate : 0;
+	uint32_t *word = rt_arena_alloc(mem, (own + more) * sizeof *word);
+	if (!word) return NULL;
+	gd_key(sig, word);
+	*n = own + more;
+	return !direct || put_state(mem, f, in, word + own) ? word : NULL;
+}
+
+/* ---- meeting a key ---- */
+static void drop_hit(jit_slot *s, uint32_t i)
+{
+	gd_remove(&s->table, s->known.v[i]);
+	if (s->last == s->known.v[i]) s->last = NULL;
+	free_hit(s->known.v[i]);
+	s->known.v[i] = s->known.v[--s->known.n];
+}
+
+/* Hits of entries that were evicted; all of them when there are too many. */
+static void sweep(jit_slot *s)
+{
+	for (uint32_t i = s->known.n; i-- > 0;)
+		if (atomic_load_explicit(&s->known.v[i]->entry->dead, memory_order_relaxed)) drop_hit(s, i);
+	if (s->known.n > 4 * (uint32_t)s->fn->opts.max_entries) forget_all(s);
+}
+
+/* Takes over the reference on e. The hit keeps the state's layouts, so that their addresses stand for them. */
+static jit_hit *new_hit(jit_slot *s, jit_entry *e, const uint32_t *word, uint32_t n)
+{
+	const tj_fn *f = s->fn;
+	jit_hit *h = rt_calloc(sizeof *h + f->nstate * sizeof *h->layout);
+	if (!h || !rt_reserve(&s->known, 1) || !gd_insert(&s->table, word, n, h)) {
+		rt_free(h);
+		jit_entry_unref(e);
+		return NULL;
+	}
+	h->entry = e;
+	for (uint32_t j = 0; j < f->nstate; j++)
+		if (!rt_is_number(*f->state[j])) h->layout[h->nlayout++] = rt_layout_ref((*f->state[j])->layout);
+	s->known.v[s->known.n++] = h;
+	return h;
+}
+
+jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site)
+{
+	gd_sig sig;
+	tj_fn *f = s->fn;
+	rt_arena *mem = &c->act.mem;
+	uint32_t n = 0, *word = make_sig(mem, f, in, scalars, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
+	jit_hit *h = NULL;
+	sweep(s);
+	if (word && !(h = gd_find(&s->table, word, n))) {
+		jit_entry *e = jit_find_entry(f, &sig, word, site);
+		h = e ? new_hit(s, e, word, n) : NULL;
+	}
+	if (h) remember(s, h, in, scalars);
+	rt_arena_reset(mem);
+	return h;
+}

@@ -1,0 +1,496 @@
+/* Direct mode: the body is skipped where that is sound, kept where it is not, and audit finds what cannot be seen. */
+#include "test/kit.h"
+
+static int runs; /* of the body */
+static char reason[1024];
+static void keep_reason(void *self, const tj_reason *r)
+{
+	(void)self;
+	snprintf(reason, sizeof reason, "%s: %s: %s", r->kind, r->site, r->text);
+}
+
+#define DIRECT(c, body, self, nin, nout, ...)                                                                                          \
+	(runs = 0, reason[0] = 0, tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, #body, nin, nout, .mode = TJ_DIRECT, .on_recompile = keep_reason, \
+	                                     .state = TJ_VARS(__VA_ARGS__))))
+#define NO_STATE TJ_END_VAR
+
+static uint64_t skipped(tj_fn *f) { return kit_stats(f).direct; }
+static tj_ctx *open_audit(int n) { return tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = n)); }
+
+/* ---- pure bodies ---- */
+static void plus_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	out[0] = tj_add(in[0], tj_f(1));
+}
+
+static void skips(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = DIRECT(c, plus_one, NULL, 1, 1, NO_STATE);
+	for (int i = 0; i < 5; i++) {
+		tj_scope *sc = tj_push(c);
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, (float)i, 2))), (float)i + 1, 3);
+		tj_pop(sc);
+	}
+	assert_int_equal(runs, 1);
+	assert_int_equal(skipped(f), 4);
+	assert_int_equal(kit_stats(f).calls, 5);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* A new size, dtype or rank is followed once under exactly that key; the old key stays known. */
+static void each_key_once(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = DIRECT(c, plus_one, NULL, 1, 1, NO_STATE);
+	for (int i = 0; i < 3; i++) {
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 2, 3);
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2, 3))), 2, 3, 4);
+		assert_f32(tj_call1(f, TJ_LIST(tj_transpose(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 })), 0, 1))), 2, 4, 3, 5);
+		assert_true(tj_item(tj_call1(f, TJ_LIST(tj_f(1)))) == 2);
+	}
+	assert_int_equal(runs, 4);
+	kit_ok(c);
+	tj_close(c);
+}
+
+typedef struct model { tj_tensor *w, *b; } model;
+static void linear(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	runs++;
+	out[0] = tj_add(tj_mul(in[0], m->w), m->b);
+}
+
+static void state_is_read_anew(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	model m = { kit_param(c, 2), kit_param(c, 3) };
+	tj_fn *f = DIRECT(c, linear, &m, 1, 1, &m.w, &m.b);
+	tj_tensor *x = F32(c, 1, 2);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 5, 7);
+	tj_write(m.w, (float[]){ 4 }, 4);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 7, 11);
+	tj_tensor *other = kit_param(c, 10); /* a swapped weight: seen, and compiles nothing */
+	m.w = other;
+	assert_f32(tj_call1(f, TJ_LIST(x)), 13, 23);
+	assert_int_equal(runs, 1);
+	m.b = m.w; /* now one cell is both: another key */
+	assert_f32(tj_call1(f, TJ_LIST(x)), 20, 30);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 20, 30);
+	assert_int_equal(runs, 2);
+	m.b = kit_param(c, 1);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 11, 21);
+	assert_int_equal(runs, 2);
+	m.w = tj_retain(F32(c, 5, 6)); /* a value of another shape instead of a cell */
+	assert_f32(tj_call1(f, TJ_LIST(x)), 6, 13);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 6, 13);
+	assert_int_equal(runs, 3);
+	m.w = NULL;
+	tj_call1(f, TJ_LIST(x));
+	kit_error(c, TJ_ERR_ARG, "state variable 0 holds NULL");
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void same_tensor_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	out[0] = tj_sub(tj_mul(in[0], tj_f(2)), in[1]);
+	out[1] = in[0];
+}
+static void arguments_do_not_alias(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = DIRECT(c, same_tensor_twice, NULL, 2, 2, NO_STATE);
+	tj_tensor *x = F32(c, 1, 2), *y = F32(c, 10, 20), *out[2];
+	assert_int_equal(tj_call(f, out, TJ_LIST(x, x)), TJ_OK);
+	assert_f32(out[0], 1, 2);
+	assert_int_equal(tj_call(f, out, TJ_LIST(x, y)), TJ_OK);
+	assert_f32(out[0], -8, -16);
+	assert_f32(out[1], 1, 2);
+	assert_int_equal(tj_call(f, out, TJ_LIST(out[0], out[1])), TJ_OK); /* outputs fed back */
+	assert_f32(out[0], -17, -34);
+	assert_int_equal(runs, 1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void step(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	runs++;
+	tj_tensor *g = tj_mul(in[0], tj_arg_f(0));
+	tj_assign(m->w, tj_sub(m->w, g));
+	tj_assign(m->b, m->w);
+	out[0] = tj_sum(m->w, TJ_ALL, false);
+}
+static void cells_commit(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	model m = { tj_param(c, TJ_F32, TJ_SHAPE(2)), tj_param(c, TJ_F32, TJ_SHAPE(2)) };
+	tj_fn *f = DIRECT(c, step, &m, 1, 1, &m.w, &m.b);
+	tj_tensor *g = F32(c, 1, 2), *out, *old;
+	float lr[] = { 1, 0.5f, 2, 1 }, sum = 0;
+	for (int i = 0; i < 4; i++) {
+		old = tj_mul(m.w, tj_f(1));
+		assert_int_equal(tj_call_ex(f, &out, TJ_LIST(g), TJ_SCALARS(TJ_F((double)lr[i]))), TJ_OK);
+		sum += lr[i];
+		assert_f32(m.w, -sum, -2 * sum);
+		assert_f32(m.b, -sum, -2 * sum);
+		assert_f32(out, -3 * sum);
+		assert_f32(old, -(sum - lr[i]), -2 * (sum - lr[i])); /* what was read before stays */
+	}
+	assert_int_equal(runs, 1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- numbers ---- */
+static void scale(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	tj_tensor *k = tj_add(tj_mul(tj_arg_f(0), in[1]), tj_f(1)); /* numbers computed from numbers */
+	out[0] = tj_mul(in[0], k);
+	out[1] = k;
+	out[2] = tj_add(in[0], tj_f((double)tj_arg_i(1)));
+}
+static void numbers_are_run_time_arguments(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = DIRECT(c, scale, NULL, 2, 3, NO_STATE);
+	tj_tensor *x = F32(c, 1, 2), *out[3];
+	for (int i = 0; i < 6; i++) {
+		double lr = 0.25 * i;
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x, tj_f(i)), TJ_SCALARS(TJ_F(lr), TJ_I(i / 3))), TJ_OK);
+		float k = (float)(lr * i + 1);
+		assert_f32(out[0], k, 2 * k);
+		assert_true(tj_item(out[1]) == lr * i + 1);
+		assert_f32(out[2], 1 + (float)(i / 3), 2 + (float)(i / 3));
+	}
+	assert_int_equal(runs, 2); /* once for each declared int */
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void draw(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	tj_tensor *a = tj_uniform(TJ_F32, TJ_SHAPE(4));
+	out[0] = tj_add(a, in[0]);
+	out[1] = tj_normal(TJ_F32, TJ_SHAPE(4));
+}
+static void random_numbers_go_on(void **s)
+{
+	(void)s;
+	float seen[2][5][2][4];
+	for (int direct = 0; direct < 2; direct++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = direct ? DIRECT(c, draw, NULL, 1, 2, NO_STATE) : kit_fn(c, "draw", draw, NULL, 1, 2);
+		tj_tensor *x = F32(c, 0, 0, 0, 0), *out[2];
+		for (int i = 0; i < 5; i++) {
+			assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_OK);
+			for (int k = 0; k < 2; k++) memcpy(seen[direct][i][k], tj_data(out[k]), sizeof seen[direct][i][k]);
+		}
+		if (direct) assert_int_equal(runs, 1);
+		kit_ok(c);
+		tj_close(c);
+	}
+	assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+}
+
+/* ---- branches ---- */
+static void branchy(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	tj_tensor *h = tj_mul(in[0], tj_f(2)), *r = tj_uniform(TJ_F32, TJ_SHAPE(2));
+	if (tj_truth(tj_gt(tj_sum(h, TJ_ALL, false), tj_f(0)))) h = tj_add(h, tj_f(100));
+	if (tj_truth(in[1])) h = tj_neg(h); /* of an argument */
+	out[0] = h;
+	out[1] = r;
+}
+static void truth_is_a_tree(void **s)
+{
+	(void)s;
+	float seen[2][12][4];
+	for (int direct = 0; direct < 2; direct++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = direct ? DIRECT(c, branchy, NULL, 2, 2, NO_STATE) : kit_fn(c, "branchy", branchy, NULL, 2, 2);
+		runs = 0;
+		for (int i = 0; i < 12; i++) {
+			tj_tensor *x = F32(c, i & 1 ? 1 : -1, 3 * (i & 1)), *flag = F32(c, (float)(i >> 1 & 1)), *out[2];
+			assert_int_equal(tj_call(f, out, TJ_LIST(x, flag)), TJ_OK);
+			memcpy(seen[direct][i], tj_data(out[0]), 8);
+			memcpy(seen[direct][i] + 2, tj_data(out[1]), 8);
+		}
+		if (direct) assert_int_equal(runs, 4); /* each way once */
+		kit_ok(c);
+		tj_close(c);
+	}
+	assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+}
+
+static void newton(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	runs++;
+	tj_tensor *x = in[0];
+	while (tj_truth(tj_gt(x, tj_f(1)))) x = tj_mul(x, tj_f(0.5));
+	out[0] = x;
+}
+static void deep_loops_stay_in_verify(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = DIRECT(c, newton, NULL, 1, 1, NO_STATE);
+	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1 << 20))), 1); /* 20 turns */
+	assert_int_equal(runs, 3);
+	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 8))), 1); /* the same key */
+	kit_ok(c);
+	tj_close(c);
+	c = kit_open();
+	f = DIRECT(c, newton, NULL, 1, 1, NO_STATE);
+	for (int i = 0; i < 4; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 8))), 1);
+	assert_int_equal(runs, 1);
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 16))), 1); /* a bit that was not seen yet */
+	assert_int_equal(runs, 2);
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 16))), 1);
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 4))), 1);
+	assert_int_equal(runs, 3);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static tj_fn *inner_fn;
+static void outer(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *h = NULL;
+	if (tj_call(inner_fn, &h, TJ_LIST(in[0])) != TJ_OK) return;
+	out[0] = tj_mul(h, in[1]);
+}
+static void nested_calls(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	inner_fn = kit_fn(c, "inner", plus_one, NULL, 1, 1);
+	tj_fn *f = DIRECT(c, outer, NULL, 2, 1, NO_STATE);
+	tj_tensor *x = F32(c, 1, 2);
+	for (int i = 0; i < 4; i++) assert_f32(tj_call1(f, TJ_LIST(x, tj_f(i))), 2 * (float)i, 3 * (float)i);
+	for (int i = 0; i < 4; i++) assert_true(tj_item(tj_call1(f, TJ_LIST(tj_f(i), tj_f(2)))) == 2.0 * (i + 1));
+	assert_int_equal(runs, 2);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- faults and bad input ---- */
+static void pick(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	runs++;
+	tj_assign(m->b, tj_add(m->b, tj_f(1)));
+	out[0] = tj_index_select(m->w, 0, in[0]);
+}
+static void faults_change_nothing(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	model m = { tj_param(c, TJ_F32, TJ_SHAPE(3)), kit_param(c, 0) };
+	tj_fn *f = DIRECT(c, pick, &m, 1, 1, &m.w, &m.b);
+	int32_t good[] = { 0, 2 }, bad[] = { 0, 3 };
+	tj_tensor *g = tj_from_data(c, TJ_I32, TJ_SHAPE(2), good), *b = tj_from_data(c, TJ_I32, TJ_SHAPE(2), bad), *out = g;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(tj_call(f, &out, TJ_LIST(g)), TJ_OK);
+		tj_tensor *was = out;
+		assert_int_equal(tj_call(f, &out, TJ_LIST(b)), TJ_ERR_INDEX);
+		assert_ptr_equal(out, was);
+		kit_error(c, TJ_ERR_INDEX, "out of range for an axis of size 3");
+		assert_f32(m.b, (float)i + 1);
+	}
+	assert_int_equal(runs, 1);
+	tj_scope *sc = tj_push(c);
+	tj_tensor *dead = tj_add(g, tj_i(1));
+	tj_pop(sc);
+	assert_int_equal(tj_call(f, &out, TJ_LIST(dead)), TJ_ERR_DEAD);
+	kit_error(c, TJ_ERR_DEAD, "");
+	tj_call(f, &out, TJ_LIST(NULL));
+	kit_error(c, TJ_ERR_ARG, "NULL");
+	tj_call(f, &out, TJ_NONE);
+	kit_error(c, TJ_ERR_ARG, "fewer");
+	tj_call(f, &out, TJ_LIST(g, g));
+	kit_error(c, TJ_ERR_ARG, "more");
+	tj_close(c);
+}
+
+/* ---- what direct mode does not skip, and says so ---- */
+static tj_tensor *kept;
+static void captures(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, out[0] = tj_add(in[0], *(tj_tensor **)self); }
+static void items(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false)))); }
+static void reads(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_mul(in[0], tj_f((double)((const float *)tj_data(in[0]))[0])); }
+static void makes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_ctx *c = self;
+	runs++;
+	out[0] = tj_add(in[0], F32(c, 1, 1));
+}
+static void retains(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_add(in[0], in[0]), kept = tj_retain(out[0]); }
+static void escapes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, kept = tj_escape(in[0]), out[0] = tj_neg(in[0]); }
+static void assigns(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, tj_assign(*(tj_tensor **)self, in[0]), out[0] = in[0]; }
+static void asks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_item(tj_arg_f(0)) > 1 ? tj_neg(in[0]) : in[0]; }
+
+static void unfit(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *loose = tj_retain(F32(c, 1, 1)), *cell = tj_param(c, TJ_F32, TJ_SHAPE(2));
+	const struct { const char *name; tj_body *body; void *self; const char *why; } cases[] = {
+		{ "captures", captures, &loose, "add at" },  { "items", items, NULL, "item at" },       { "reads", reads, NULL, "data at" },
+		{ "makes", makes, c, "add at" },             { "retains", retains, NULL, "retain at" }, { "escapes", escapes, NULL, "escape at" },
+		{ "assigns", assigns, &cell, "a cell is assigned" }, { "asks", asks, NULL, "item at" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		runs = 0;
+		reason[0] = 0;
+		tj_fn *f = tj_compile(c, cases[i].body, cases[i].self, TJ_OPTS(tj_compile_opts, cases[i].name, 1, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason));
+		for (int k = 0; k < 4; k++) {
+			tj_tensor *out;
+			assert_int_equal(tj_call_ex(f, &out, TJ_LIST(F32(c, 2, 3)), TJ_SCALARS(TJ_F(k))), TJ_OK);
+			if (k == 0 && !strstr(reason, cases[i].why)) fail_msg("%s: \"%s\" is not in \"%s\"", cases[i].name, cases[i].why, reason);
+			if (k == 0 && strncmp(reason, "direct: ", 8)) fail_msg("%s", reason);
+			if (k == 0 && !strstr(reason, "test_direct.c:")) fail_msg("no file:line in \"%s\"", reason);
+			if (k > 0 && !strncmp(reason, "direct: ", 8)) fail_msg("told twice: %s", reason);
+			reason[0] = 0;
+		}
+		assert_int_equal(runs, 4);
+		assert_int_equal(skipped(f), 0);
+		if (kept) tj_release(kept);
+		kept = NULL;
+		(void)tj_check(c);
+	}
+	tj_close(c);
+}
+
+/* ---- impure bodies, which audit must find ---- */
+static int counter, flag;
+static struct { double k; } config;
+static int64_t axis;
+static tj_tensor *either[2];
+static void counts(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_f(counter++)); }
+static void scales(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(config.k)); }
+static void flags(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = flag ? tj_neg(in[0]) : tj_exp(in[0]); }
+static void axes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(in[0], TJ_AXES(axis), false); }
+static void loops(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = in[0];
+	for (int i = 0; i < 1 + flag; i++) out[0] = tj_add(out[0], in[0]);
+}
+static void swaps(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sub(in[flag], in[1 - flag]); }
+static void chooses(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], either[flag]); }
+static void derives(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_mul(tj_arg_f(0), tj_f(config.k))); }
+
+static void audit_finds_impure_bodies(void **s)
+{
+	(void)s;
+	static const struct { const char *name; tj_body *body; const char *why; } cases[] = {
+		{ "counts", counts, "was 0, is" }, { "scales", scales, "was 2, is 3" }, { "flags", flags, "was exp" }, { "axes", axes, "sum" }, { "loops", loops, "event" },
+		{ "swaps", swaps, "sub" }, { "chooses", chooses, "add" }, { "derives", derives, "computed" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = open_audit(3);
+		reason[0] = 0;
+		counter = flag = 0;
+		config.k = 2;
+		axis = 0;
+		either[0] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2)), either[1] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2));
+		tj_fn *f = tj_compile(c, cases[i].body, NULL, TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+		                                                      .state = TJ_VARS(&either[0], &either[1])));
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 })), *y = tj_mul(x, tj_f(3)), *out;
+		for (int k = 0; k < 8; k++) {
+			if (k == 2) flag = 1, config.k = 3, axis = 1;
+			assert_int_equal(tj_call_ex(f, &out, TJ_LIST(x, y), TJ_SCALARS(TJ_F(1))), TJ_OK);
+		}
+		kit_ok(c);
+		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:")) fail_msg("%s: \"%s\"", cases[i].name, reason);
+		uint64_t before = skipped(f);
+		tj_call_ex(f, &out, TJ_LIST(x, y), TJ_SCALARS(TJ_F(1)));
+		assert_int_equal(skipped(f), before); /* back to verify for good, and right again */
+		if (cases[i].body == scales) assert_f32(out, 3, 6, 9, 12);
+		tj_close(c);
+	}
+}
+
+static void audit_leaves_pure_ones_alone(void **s)
+{
+	(void)s;
+	static const struct { const char *name; tj_body *body; int nin, nout; } cases[] = {
+		{ "plus_one", plus_one, 1, 1 }, { "scale", scale, 2, 3 }, { "draw", draw, 1, 2 }, { "branchy", branchy, 2, 2 }, { "linear", linear, 1, 1 }, { "step", step, 1, 1 },
+	};
+	tj_ctx *c = open_audit(2);
+	model m = { tj_param(c, TJ_F32, TJ_SHAPE(4)), tj_param(c, TJ_F32, TJ_SHAPE(4)) };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		reason[0] = 0;
+		tj_fn *f = tj_compile(c, cases[i].body, &m, TJ_OPTS(tj_compile_opts, cases[i].name, cases[i].nin, cases[i].nout, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+		                                                    .state = TJ_VARS(&m.w, &m.b)));
+		for (int k = 0; k < 12; k++) {
+			tj_tensor *out[3], *x = F32(c, 1, 2, 3, (float)-k), *y = cases[i].body == branchy ? F32(c, (float)(k & 1)) : tj_f(k);
+			tj_list in = cases[i].nin == 2 ? TJ_LIST(x, y) : TJ_LIST(x);
+			if (cases[i].body == branchy) x = F32(c, 1, 2);
+			assert_int_equal(tj_call_ex(f, out, in, TJ_SCALARS(TJ_F(0.1 * k), TJ_I(1))), TJ_OK);
+		}
+		kit_ok(c);
+		if (!strncmp(reason, "impure", 6) || !strncmp(reason, "direct", 6)) fail_msg("%s: %s", cases[i].name, reason);
+		assert_true(kit_stats(f).audits > 2);
+		assert_true(skipped(f) > 2);
+	}
+	tj_close(c);
+}
+
+static void clones(void **s)
+{
+	(void)s;
+	tj_ctx *a = kit_open();
+	model m = { tj_param(a, TJ_F32, TJ_SHAPE(2)), tj_param(a, TJ_F32, TJ_SHAPE(2)) };
+	tj_fn *f = DIRECT(a, step, &m, 1, 1, &m.w, &m.b);
+	tj_ctx *b = tj_ctx_clone(a);
+	tj_tensor *out;
+	for (int i = 1; i <= 6; i++) {
+		tj_ctx_use(i % 2 ? a : b);
+		tj_ctx *c = i % 2 ? a : b;
+		assert_int_equal(tj_call_ex(f, &out, TJ_LIST(F32(c, 1, 2)), TJ_SCALARS(TJ_F(1))), TJ_OK);
+		assert_f32(m.w, (float)-i, -2 * (float)i);
+		kit_ok(c);
+	}
+	assert_int_equal(runs, 2); /* each context follows for itself */
+	assert_int_equal(kit_stats(f).plans, 1);
+	tj_ctx_use(b);
+	tj_close(b);
+	assert_int_equal(kit_stats(f).calls, 6); /* the counts of a closed context stay */
+	tj_ctx_use(a);
+	tj_close(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
+		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
+		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls),
+		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(unfit), cmocka_unit_test(audit_finds_impure_bodies),
+		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(clones),
+	};
+	KIT_RUN(tests);
+}

@@ -17,6 +17,7 @@ typedef struct bench_shape {
 	tj_dtype dtype;            /* of the result */
 	double bytes, flops;
 	int64_t limit[3];          /* COPY, ADD, READ: elements; SGEMM: m, n, k */
+	int weights;               /* SGEMM: the operand that is [k,n] */
 } bench_shape;
 
 typedef struct bench_args {

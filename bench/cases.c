@@ -43,8 +43,9 @@ static void two(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0] * p[1],
 static void norm(bench_shape *s, const int64_t *p) { rows(s, p), operand(s, p[1], 0), operand(s, p[1], 0); }
 static void norm_res(bench_shape *s, const int64_t *p) { two(s, p), operand(s, p[1], 0); }
 
-static void as_sgemm(bench_shape *s, int64_t m, int64_t n, int64_t k)
+static void as_sgemm(bench_shape *s, int weights, int64_t m, int64_t n, int64_t k)
 {
+	s->weights = weights;
 	s->limit[0] = m, s->limit[1] = n, s->limit[2] = k;
 }
 
@@ -54,7 +55,7 @@ static void linear(bench_shape *s, const int64_t *p)
 	operand(s, p[0], p[1]), operand(s, p[1], p[2]), operand(s, p[2], 0);
 	s->out = p[0] * p[2];
 	s->flops = 2.0 * (double)p[0] * (double)p[1] * (double)p[2];
-	as_sgemm(s, p[0], p[2], p[1]);
+	as_sgemm(s, 1, p[0], p[2], p[1]);
 }
 
 static void mlp(bench_shape *s, const int64_t *p)
@@ -74,7 +75,7 @@ static void attention(bench_shape *s, const int64_t *p)
 	s->out = p[0] * p[1];
 	s->tmp = 4 * p[0] * p[1] + p[2] * p[0] * p[0];
 	s->flops = 8 * T * C * C + 4 * T * T * C;
-	as_sgemm(s, p[0], p[1], p[1]);
+	as_sgemm(s, 1, p[0], p[1], p[1]);
 }
 
 static void block(bench_shape *s, const int64_t *p)
@@ -88,7 +89,7 @@ static void block(bench_shape *s, const int64_t *p)
 	operand(s, C, 4 * C), operand(s, 4 * C, 0), operand(s, 4 * C, C), operand(s, C, 0);
 	s->tmp += 6 * p[0] * C;
 	s->flops += 16 * (double)p[0] * (double)C * (double)C;
-	as_sgemm(s, p[0], 4 * C, C);
+	as_sgemm(s, 9, p[0], 4 * C, C);
 }
 
 /* ---- bodies ---- */

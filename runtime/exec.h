@@ -130,6 +130,6 @@ typedef struct rt_matmul_desc {
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
 void rt_matmul_free(rt_matmul *m);
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r);
-const char *rt_matmul_name(const rt_matmul *m); /* "dnnl_sgemm", "own gemv", ... */
+const char *rt_matmul_name(const rt_matmul *m); /* "dnnl_sgemm", "own tiles", ... */
 
 #endif

@@ -1,19 +1,23 @@
-/* onednn: matmul. f32 goes to oneDNN's dnnl_sgemm, opened at run time by name (2.x and 3.x have the same symbol, row-
- * major, which needs no primitive and no scratchpad); f64 and integers run loops of ours that add in the order of k, as
- * the evaluator does; f32 does so too where the library is missing.
+/* onednn: matmul. f32 of few rows or small sizes runs tiles of ours (gemm.c); other f32 goes to oneDNN's dnnl_sgemm, opened
+ * by name when the first such product is planned (2.x and 3.x have the same symbol, row-major, which needs no primitive and
+ * no scratchpad); without it the tiles take all they can. f64 and integers run loops of ours that add in the order of k,
+ * as the evaluator does.
  *
  * Deterministic for one shape and team size: how a product is cut into parts follows from these alone; who computes a
  * part does not matter. */
-#include "runtime/exec.h"
+#include "runtime/gemm.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#define PARALLEL_FLOPS 2e6   /* below it one part */
-#define GEMM_GFLOPS 100.0    /* of a thread in the library, for estimates */
+#define PARALLEL_NS 15e3     /* below it one part */
+#define GEMM_GFLOPS 100.0    /* of a thread in the library and in the tiles, for estimates */
+#define GEMM_GBYTES 50.0     /* of a thread that reads B */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
+#define COLUMNS 128          /* of a part of few rows, at least */
 
 typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
@@ -34,10 +38,13 @@ static void open_library(void)
 	}
 }
 
+typedef enum way { LOOPS, TILES, LIBRARY } way;
+
 struct rt_matmul {
 	rt_matmul_desc d;
-	bool library;
-	double flops;
+	rt_gemm gemm;    /* d again, for the tiles */
+	way way;
+	double ns;       /* estimate of a product, on one thread */
 	int64_t offsets[]; /* a, b, c of each batch */
 };
 
@@ -67,14 +74,21 @@ static bool fits_library(const rt_matmul_desc *d)
 {
 	char t;
 	int64_t ld;
-	return d->dtype == TJ_F32 && sgemm && d->m && d->n && d->k &&
-	       gemm_side(d->m, d->k, d->a_row, d->a_col, &t, &ld) &&
+	return d->m && d->n && d->k && gemm_side(d->m, d->k, d->a_row, d->a_col, &t, &ld) &&
 	       gemm_side(d->k, d->n, d->b_row, d->b_col, &t, &ld) && (d->c_row >= d->n || d->m == 1);
+}
+
+static way choose(const rt_matmul_desc *d, const rt_gemm *g)
+{
+	if (rt_dtype_class(d->dtype) != RT_F) return LOOPS;
+	if (rt_gemm_wants(g, d->b_col)) return TILES;
+	pthread_once(&opened, open_library);
+	if (sgemm && fits_library(d)) return LIBRARY;
+	return rt_gemm_takes(g, d->b_col) ? TILES : LOOPS;
 }
 
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 {
-	pthread_once(&opened, open_library);
 	int64_t nb = d->batch > 1 || d->a_batch ? d->batch : 0;
 	rt_matmul *m = rt_alloc(sizeof *m + 3 * (size_t)nb * sizeof(int64_t));
 	if (!m) {
@@ -82,8 +96,10 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 		return NULL;
 	}
 	m->d = *d;
-	m->library = fits_library(d);
-	m->flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
+	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0 };
+	m->way = choose(d, &m->gemm);
+	double bytes = 4.0 * (double)d->n * (double)d->k, flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
+	m->ns = fmax(flops / (m->way == LOOPS ? OWN_GFLOPS : GEMM_GFLOPS), bytes / GEMM_GBYTES);
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
 	const int64_t **to[3] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
 	for (int k = 0; k < 3; k++) {
@@ -101,12 +117,12 @@ void rt_matmul_free(rt_matmul *m)
 
 const char *rt_matmul_name(const rt_matmul *m)
 {
-	if (m->library) return "dnnl_sgemm";
-	if (m->d.dtype == TJ_F32) return sgemm ? "own loops (strides)" : "own loops (oneDNN is missing)";
-	return "own loops";
+	if (m->way == LIBRARY) return "dnnl_sgemm";
+	if (m->way == TILES) return "own tiles";
+	return m->d.dtype == TJ_F32 && !sgemm ? "own loops (oneDNN is missing)" : "own loops";
 }
 
-/* ---- the library: each call on one thread; the team shares out whole products, or parts of large ones ---- */
+/* ---- tiles and the library: each call on one thread; the team shares out whole products, or parts of large ones ---- */
 typedef struct job {
 	const rt_matmul *m;
 	const void *a, *b;
@@ -124,10 +140,16 @@ static void gemm_part(const job *j, int64_t batch, int64_t part)
 	int64_t lda = 1, ldb = 1, all = j->rows ? d->m : d->n, step = ((all + j->parts - 1) / j->parts + 15) & ~(int64_t)15;
 	int64_t from = part * step, n = all - from < step ? all - from : step;
 	if (n <= 0) return;
-	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
-	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
 	if (j->rows) a += from * d->a_row, c += from * d->c_row;
 	else b += from * d->b_col, c += from;
+	if (j->m->way == TILES) {
+		rt_gemm g = j->m->gemm;
+		*(j->rows ? &g.m : &g.n) = n;
+		rt_gemm_run(&g, a, b, c);
+		return;
+	}
+	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
+	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
 	sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, a, lda, b, ldb, 0.0f, c, d->m == 1 ? d->n : d->c_row);
 }
 
@@ -136,17 +158,27 @@ static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 	const job *j = env;
 	int before = omp_get_max_threads(); /* the library asks OpenMP how many threads it may use */
 	(void)thread;
-	if (before != 1) omp_set_num_threads(1);
+	bool set = before != 1 && j->m->way == LIBRARY;
+	if (set) omp_set_num_threads(1);
 	for (int64_t i = begin; i < end; i++) gemm_part(j, i / j->parts, i % j->parts);
-	if (before != 1) omp_set_num_threads(before);
+	if (set) omp_set_num_threads(before);
+}
+
+/* Few rows are cut by columns, each part with its own columns of B: then more parts than threads cost nothing. */
+static int64_t parts_of(const rt_matmul *m, bool rows, int64_t size)
+{
+	if (m->d.batch >= 2 * size || m->ns < PARALLEL_NS) return 1;
+	if (m->way == LIBRARY || rows) return size;
+	int64_t most = m->d.n / COLUMNS;
+	return most < size ? size : most < 4 * size ? most : 4 * size;
 }
 
 static void gemm(const rt_matmul *m, job *j, rt_team *t)
 {
 	int size = rt_team_size(t);
-	j->parts = m->d.batch < 2 * size && m->flops >= PARALLEL_FLOPS ? size : 1;
 	j->rows = m->d.m >= 32 * size || m->d.m >= m->d.n;
-	rt_team_run(t, m->d.batch * j->parts, m->flops * (double)m->d.batch / GEMM_GFLOPS, gemm_parts, j);
+	j->parts = parts_of(m, j->rows, size);
+	rt_team_run(t, m->d.batch * j->parts, m->ns * (double)m->d.batch, gemm_parts, j);
 }
 
 /* ---- our own ---- */
@@ -187,14 +219,13 @@ static loops *loops_of(tj_dtype t)
 
 static void own(const rt_matmul *m, job *j, rt_team *t)
 {
-	double ns = m->flops * (double)m->d.batch / OWN_GFLOPS;
-	rt_team_run(t, m->d.batch * m->d.m, ns, loops_of(m->d.dtype), j);
+	rt_team_run(t, m->d.batch * m->d.m, m->ns * (double)m->d.batch, loops_of(m->d.dtype), j);
 }
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)
 {
 	job j = { .m = m, .a = a, .b = b, .c = c };
-	if (m->library) gemm(m, &j, r->team);
+	if (m->way != LOOPS) gemm(m, &j, r->team);
 	else own(m, &j, r->team);
 	return TJ_OK;
 }

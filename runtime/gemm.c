@@ -1,0 +1,107 @@
+/* gemm: why it exists, by measurements on one core (Zen 4, oneDNN 2.6): of [m,768] x [768,3072] oneDNN's sgemm reaches 37
+ * GF/s at m = 1 and 2, 60 at 3, 85 at 4, and the tiles here 41, 76, 71 and 114; from m = 8 on both are at the limit of
+ * the multipliers, 112. Below 64^3 oneDNN spends up to a third of the time before it multiplies.
+ *
+ * B is read in place: who reads it once has nothing to gain by packing, and a small one stays in cache. */
+#include "runtime/gemm.h"
+
+#include <immintrin.h>
+
+#define FEW_ROWS 8     /* of any size */
+#define SMALL 1e6      /* m * n * k */
+#define TINY 1000.0
+
+/* ---- 512 bits: 32 registers ---- */
+#define W 16
+#define TARGET "avx512f"
+#define VEC __m512
+#define MASK __mmask16
+#define ZERO _mm512_setzero_ps
+#define LOAD _mm512_loadu_ps
+#define STORE _mm512_storeu_ps
+#define SPREAD _mm512_set1_ps
+#define FMA _mm512_fmadd_ps
+#define FIRST(n) ((__mmask16)((1u << (n)) - 1))
+#define LOAD_SOME(m, p) _mm512_maskz_loadu_ps(m, p)
+#define STORE_SOME(m, p, v) _mm512_mask_storeu_ps(p, m, v)
+#define ROWS(X) X(1, 8, 4) X(2, 8, 4) X(3, 4, 2) X(4, 4, 2) X(5, 4, 2) X(6, 4, 2) X(7, 3, 2) X(8, 3, 2)
+#include "runtime/gemm.inc"
+#undef W
+#undef TARGET
+#undef VEC
+#undef MASK
+#undef ZERO
+#undef LOAD
+#undef STORE
+#undef SPREAD
+#undef FMA
+#undef FIRST
+#undef LOAD_SOME
+#undef STORE_SOME
+#undef ROWS
+
+/* ---- 256 bits: 16 registers ---- */
+#define W 8
+#define TARGET "avx2,fma"
+#define VEC __m256
+#define MASK __m256i
+#define ZERO _mm256_setzero_ps
+#define LOAD _mm256_loadu_ps
+#define STORE _mm256_storeu_ps
+#define SPREAD _mm256_set1_ps
+#define FMA _mm256_fmadd_ps
+#define FIRST(n) _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define LOAD_SOME(m, p) _mm256_maskload_ps(p, m)
+#define STORE_SOME(m, p, v) _mm256_maskstore_ps(p, m, v)
+#define ROWS(X) X(1, 12, 4) X(2, 4, 2) X(3, 3, 2) X(4, 3, 2) X(5, 2, 1) X(6, 2, 1)
+#include "runtime/gemm.inc"
+#undef W
+#undef TARGET
+#undef VEC
+#undef MASK
+#undef ZERO
+#undef LOAD
+#undef STORE
+#undef SPREAD
+#undef FMA
+#undef FIRST
+#undef LOAD_SOME
+#undef STORE_SOME
+#undef ROWS
+
+/* ---- which ---- */
+typedef struct kernel {
+	void (*block)(const rt_gemm *g, int64_t rows, const float *a, const float *b, float *c, int64_t n);
+	int64_t rows, rows_of_many; /* the most of a block: when one is all, and when there are several */
+} kernel;
+
+static const kernel *kernel_of(const rt_gemm *g)
+{
+	static const kernel wide = { block16, 8, 6 }, narrow = { block8, 6, 6 };
+	if (__builtin_cpu_supports("avx512f") && (!g->most_bits || g->most_bits >= 512)) return &wide;
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &narrow : NULL;
+}
+
+bool rt_gemm_takes(const rt_gemm *g, int64_t b_col)
+{
+	return (b_col == 1 || g->n == 1) && kernel_of(g);
+}
+
+/* Of few columns most of a vector is wasted. */
+bool rt_gemm_wants(const rt_gemm *g, int64_t b_col)
+{
+	if (!rt_gemm_takes(g, b_col)) return false;
+	double muls = (double)g->m * (double)g->n * (double)g->k;
+	if (g->n < 4) return muls <= TINY;
+	return muls <= SMALL || (g->m <= FEW_ROWS && g->n >= 16);
+}
+
+void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c)
+{
+	const kernel *f = kernel_of(g);
+	int64_t most = g->m <= f->rows ? f->rows : f->rows_of_many, blocks = (g->m + most - 1) / most;
+	for (int64_t i = 0; i < blocks; i++) {
+		int64_t from = i * g->m / blocks, rows = (i + 1) * g->m / blocks - from;
+		f->block(g, rows, a + from * g->a_row, b, c + from * g->c_row, g->n);
+	}
+}

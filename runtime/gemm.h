@@ -1,0 +1,19 @@
+/* gemm: f32 products by kernels of ours, for few rows and for small sizes, where a library call does not pay. */
+#ifndef TJ_RUNTIME_GEMM_H
+#define TJ_RUNTIME_GEMM_H
+
+#include "runtime/exec.h"
+
+/* C[m,n] = A[m,k] B[k,n]: any strides of A, adjacent columns of B and C. Each element is one chain of fused multiply-adds
+ * in the order of k, so its bits depend neither on the tiles nor on how columns are shared out. */
+typedef struct rt_gemm {
+	int64_t m, n, k;
+	int64_t a_row, a_col, b_row, c_row;
+	int most_bits; /* of a vector; 0: what the CPU has */
+} rt_gemm;
+
+bool rt_gemm_takes(const rt_gemm *g, int64_t b_col); /* the strides fit and this CPU has the instructions */
+bool rt_gemm_wants(const rt_gemm *g, int64_t b_col); /* and we are faster than oneDNN */
+void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c); /* on this thread */
+
+#endif

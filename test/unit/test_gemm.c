@@ -1,0 +1,165 @@
+/* Matrix products: the tiles bit for bit against a chain of fused multiply-adds in the order of k, on every way to cut them;
+ * what the library computes within the bound of its sums; the same bits however busy the team is. */
+#include "runtime/gemm.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { EDGE = 7 }; /* floats around C that must stay as they were */
+
+typedef struct product {
+	int64_t m, n, k, batch;
+	bool a_turned, b_turned; /* stored as their transposes */
+} product;
+
+typedef struct operands {
+	float *a, *b, *c;
+	int64_t *offset; /* of a, b, c by batch */
+	rt_matmul_desc d;
+} operands;
+
+static float number(uint64_t i)
+{
+	i = (i + 1) * 0x9e3779b97f4a7c15u;
+	return (float)((int64_t)(i >> 40) - (1 << 23)) * 0x1p-22f;
+}
+
+static float *numbers(int64_t n, uint64_t from)
+{
+	float *p = malloc(((size_t)n + 1) * sizeof *p);
+	assert_non_null(p);
+	for (int64_t i = 0; i < n; i++) p[i] = number(from + (uint64_t)i);
+	return p;
+}
+
+static operands operands_of(const product *p)
+{
+	int64_t na = p->m * p->k, nb = p->k * p->n, row = p->n + EDGE, nc = p->m * row;
+	operands o = { numbers(na * p->batch, 1), numbers(nb * p->batch, 7777), numbers(nc * p->batch + EDGE, 99),
+	               malloc(3 * (size_t)p->batch * sizeof(int64_t)), { .dtype = TJ_F32, .m = p->m, .n = p->n, .k = p->k } };
+	o.d.batch = p->batch;
+	o.d.a_row = p->a_turned ? 1 : p->k, o.d.a_col = p->a_turned ? p->m : 1;
+	o.d.b_row = p->b_turned ? 1 : p->n, o.d.b_col = p->b_turned ? p->k : 1;
+	o.d.c_row = row;
+	assert_non_null(o.offset);
+	for (int64_t i = 0; i < p->batch; i++)
+		o.offset[i] = i * na, o.offset[p->batch + i] = i * nb, o.offset[2 * p->batch + i] = i * nc;
+	if (p->batch > 1) o.d.a_batch = o.offset, o.d.b_batch = o.offset + p->batch, o.d.c_batch = o.offset + 2 * p->batch;
+	return o;
+}
+
+static void drop(operands *o) { free(o->a), free(o->b), free(o->c), free(o->offset); }
+
+/* One element: as the tiles compute it, and how far off any order of adding may be. */
+static float chain(const operands *o, int64_t batch, int64_t i, int64_t j, float *bound)
+{
+	const rt_matmul_desc *d = &o->d;
+	const float *a = o->a + o->offset[batch] + i * d->a_row, *b = o->b + o->offset[d->batch + batch] + j * d->b_col;
+	float s = 0, size = 0;
+	for (int64_t k = 0; k < d->k; k++) {
+		s = fmaf(a[k * d->a_col], b[k * d->b_row], s);
+		size += fabsf(a[k * d->a_col] * b[k * d->b_row]);
+	}
+	*bound = size * (float)(d->k + 2) * 0x1p-23f;
+	return s;
+}
+
+/* Every element, and nothing between the rows. */
+static void compare(const product *p, const operands *o, bool exact)
+{
+	for (int64_t q = 0; q < p->batch; q++)
+		for (int64_t i = 0; i < p->m; i++) {
+			const float *c = o->c + q * p->m * o->d.c_row + i * o->d.c_row;
+			for (int64_t j = 0; j < p->n; j++) {
+				float bound, want = chain(o, q, i, j, &bound);
+				if (exact ? c[j] != want : !(fabsf(c[j] - want) <= bound))
+					fail_msg("[%lld,%lld]x[%lld,%lld], element %lld,%lld: %a, not %a", (long long)p->m, (long long)p->k, (long long)p->k,
+					         (long long)p->n, (long long)i, (long long)j, (double)c[j], (double)want);
+			}
+			for (int64_t j = p->n; j < p->n + EDGE; j++) assert_true(c[j] == number(99 + (uint64_t)(c + j - o->c)));
+		}
+}
+
+static rt_gemm gemm_of(const operands *o)
+{
+	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0 };
+}
+
+/* All heights of a tile, at both widths, with all remainders of columns; A as it is and turned. */
+static void test_tiles(void **state)
+{
+	(void)state;
+	static const int64_t ns[] = { 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 96, 100, 127, 128, 131, 200 }, ks[] = { 0, 1, 2, 3, 40 };
+	for (size_t in = 0; in < RT_COUNT(ns); in++)
+		for (size_t ik = 0; ik < RT_COUNT(ks); ik++)
+			for (int64_t m = 0; m <= 20; m++) {
+				product p = { m, ns[in], ks[ik], 1, m % 2, false };
+				for (int bits = 256; bits <= 512; bits *= 2) {
+					operands o = operands_of(&p);
+					rt_gemm g = gemm_of(&o);
+					g.most_bits = bits;
+					if (!rt_gemm_takes(&g, 1)) skip();
+					rt_gemm_run(&g, o.a, o.b, o.c);
+					compare(&p, &o, true);
+					drop(&o);
+				}
+			}
+}
+
+static const product products[] = {
+	{ 1, 768, 900, 1, false, false }, { 1, 3000, 300, 1, false, false }, { 2, 777, 400, 1, false, false }, { 8, 1000, 300, 1, true, false },
+	{ 5, 4, 100, 1, false, false },   { 100, 1, 300, 1, false, false },  { 1, 100, 300, 1, false, true },  { 64, 64, 64, 1, false, false },
+	{ 64, 64, 64, 7, false, false },  { 30, 20, 10, 9, true, true },     { 130, 120, 110, 1, false, false }, { 130, 120, 110, 3, true, false },
+	{ 120, 200, 90, 1, false, true }, { 33, 500, 100, 1, true, true },   { 3, 3, 3, 1, false, false },     { 6, 2000, 200, 2, false, false },
+};
+
+/* Whatever way is taken; twice, alone and with a team: the same bits where the team has the same size. */
+static void test_ways(void **state)
+{
+	(void)state;
+	rt_team *team = rt_team_get(2);
+	for (size_t i = 0; i < RT_COUNT(products); i++) {
+		const product *p = &products[i];
+		operands o = operands_of(p);
+		rt_err err = { 0 };
+		rt_matmul *m = rt_matmul_new(&o.d, &err);
+		rt_run run = { .team = team, .err = &err };
+		assert_non_null(m);
+		size_t bytes = (size_t)(p->m * o.d.c_row * p->batch) * sizeof(float);
+		float *first = malloc(bytes);
+		assert_non_null(first);
+		assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
+		compare(p, &o, !strcmp(rt_matmul_name(m), "own tiles"));
+		memcpy(first, o.c, bytes);
+		for (int k = 0; k < 5; k++) {
+			assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
+			assert_memory_equal(first, o.c, bytes);
+		}
+		free(first);
+		rt_matmul_free(m);
+		drop(&o);
+	}
+}
+
+/* Few rows and small sizes are ours; large ones, and B that is turned, the library's where there is one. */
+static void test_choice(void **state)
+{
+	(void)state;
+	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0 }, large = { 512, 512, 512, 512, 1, 512, 512, 0 };
+	if (!rt_gemm_takes(&one, 1)) skip();
+	assert_true(rt_gemm_wants(&one, 1));
+	assert_true(rt_gemm_wants(&small, 1));
+	assert_false(rt_gemm_wants(&large, 1));
+	assert_false(rt_gemm_wants(&small, 64));
+	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0 };
+	assert_false(rt_gemm_wants(&column, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tiles), cmocka_unit_test(test_ways), cmocka_unit_test(test_choice) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

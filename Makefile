@@ -71,8 +71,10 @@ ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: mak
 	$< -j $$(nproc) $(ULP) $(T)
 matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
 	$< -w all $(T)
-fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator: make fuzz [N=graphs]
+fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left out in turn, and random programs: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
+	$< -w rotate -off each -s 100000 -n $(or $(N),500)
+	$< -w rotate -api -n $(or $(N),500)
 .PHONY: matrix fuzz ulp
 
 # ---- benchmarks: never a timed test; --quick compares every case with the hand-written code ----
@@ -109,7 +111,8 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
          'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
-         'fuzz $(BUILD)/test/fuzz -n 500 -w all' 'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w all' \
+         'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 120 -s 5000 -w rotate -off each' \
+         'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)

@@ -94,6 +94,7 @@ static void unstage(ir_graph *g, const ir_node *n)
 static ir_ref append(ir_graph *g, const ir_node *n)
 {
 	if (g->raw) return rt_push(&g->node, *n) ? g->node.n - 1 : nomem(g, n->site);
+	if (g->off & IR_OFF_CSE) return rt_push(&g->node, *n) ? g->node.n - 1 : nomem(g, n->site);
 	if (!grow_cse(g)) return nomem(g, n->site);
 	uint32_t *slot = find(g, n);
 	if (*slot) {

@@ -29,7 +29,7 @@
  * is respelled once; the same op on an operand of its operand (views of views, casts of casts), and operand
  * numbers cannot fall for ever. The cast and the expand of like() are the last that happens to a node.
  *
- * TURNING IT OFF. Graphs with g->raw set are appended as written. Rules count how often they fired, over the
+ * TURNING IT OFF. Graphs with g->raw set are appended as written; with IR_OFF_FOLD only spellings are chosen. Rules count how often they fired, over the
  * process, for the test that fails when a rule was never used. */
 #include "ir/ir.h"
 
@@ -374,9 +374,16 @@ static ir_ref (*const rules[])(ir_graph *g, const ir_node *n) = {
 };
 static uint64_t fired[RT_COUNT(rules)]; /* atomic */
 
+/* Later passes know one spelling only. */
+static bool spelling(size_t rule)
+{
+	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape;
+}
+
 ir_ref ir_fold(ir_graph *g, const ir_node *n)
 {
 	for (size_t i = 0; i < RT_COUNT(rules); i++) {
+		if (g->off & IR_OFF_FOLD && !spelling(i)) continue;
 		ir_ref r = rules[i](g, n);
 		if (r != IR_NONE) {
 			__atomic_fetch_add(&fired[i], 1, __ATOMIC_RELAXED);

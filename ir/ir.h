@@ -97,6 +97,7 @@ typedef struct ir_node {
 
 typedef struct ir_blob { void *bytes; int64_t nbytes; uint64_t hash; } ir_blob;
 
+enum { IR_OFF_FOLD = 1, IR_OFF_CSE = 2 }; /* rules but those that choose a spelling; merging of equal nodes */
 typedef struct ir_graph {
 	rt_vec(ir_node) node;
 	rt_vec(ir_ref) refs;
@@ -108,6 +109,7 @@ typedef struct ir_graph {
 	rt_err err;           /* first error of emit; code TJ_OK while all is well */
 	uint32_t nfold, ncsehit; /* simplifications done */
 	bool raw;             /* append as told: no fold, no CSE (text parser only) */
+	uint8_t off;          /* passes that are left out, for tests: IR_OFF_*, and those of lower/lower.h */
 } ir_graph;
 
 static inline const ir_node *ir_at(const ir_graph *g, ir_ref r) { return &g->node.v[r]; }

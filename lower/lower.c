@@ -187,15 +187,17 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
 	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
 	if (L->o->keep_text) keep_texts(L, p);
-	lo_find_aliases(L);
+	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
 	return generate(L, p);
 }
 
 /* Decomposed and with plain reductions only, in `to`. */
-static tj_status prepare(const ir_graph *g, ir_graph *to, rt_err *err)
+_Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
+static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *err)
 {
 	ir_graph plain;
 	ir_graph_init(&plain);
+	plain.off = to->off = off;
 	tj_status st = ir_pass_decomp(g, &plain, NULL, err);
 	if (st == TJ_OK) st = lo_plain(&plain, to, err);
 	ir_graph_free(&plain);
@@ -210,8 +212,9 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n);
-	tj_status st = p ? prepare(g, &flat, err) : nomem(err);
+	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
 	lo_opts less = *o;
+	less.no_fuse |= (o->off & LO_OFF(FUSE)) != 0;
 	for (bool again = st == TJ_OK; again;) {
 		lo_low L = { .g = &flat, .o = &less, .err = err, .out = p->exec.out };
 		st = lower(&L, p);
@@ -271,7 +274,7 @@ static tj_status print(const ir_graph *g, bool steps, put_fn *put, rt_text *t, r
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_out *out = rt_alloc(sizeof *out * ((size_t)g->out.n + 1));
-	tj_status st = out ? prepare(g, &flat, err) : nomem(err);
+	tj_status st = out ? prepare(g, &flat, 0, err) : nomem(err);
 	if (st == TJ_OK) {
 		lo_low L = { .g = &flat, .o = &o, .err = err, .out = out };
 		st = dry_run(&L, steps);

@@ -150,12 +150,25 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
 
 /* ---- plan building: fuse.c groups, kernel building, memory.c lays out, plan.c puts together ---- */
+/* Passes that may be left out, by name, for tests: no result depends on them.
+ *  fold   simplification     sink   gathers before arithmetic   merge  of groups that read one value   reuse  of temporaries' memory
+ *  cse    equal nodes        fuse   more than one op a kernel   alias  outputs written over externals */
+#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse")
+enum {
+#define X(name, text) LO_PASS_##name,
+	LO_PASSES(X)
+#undef X
+	LO_PASS_COUNT
+};
+#define LO_OFF(name) (1u << LO_PASS_##name)
+
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text;
-	bool no_fuse;                 /* a kernel per op (TJ_OPT=-fuse) */
+	bool no_fuse;                 /* a kernel per op */
+	uint8_t off;                  /* passes left out: LO_OFF() */
 	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
 	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
 } lo_opts;

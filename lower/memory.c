@@ -87,7 +87,7 @@ bool lo_layout(lo_low *L)
 			uint32_t n = w ? s->writes.n : s->reads.n;
 			for (uint32_t k = 0; ok && k < n; k++) {
 				lo_buffer *b = &L->buf.v[w ? s->writes.v[k] : s->reads.v[k]];
-				if (b->place != RT_AT_ARENA || b->last != (int)i || b->first < 0) continue;
+				if (b->place != RT_AT_ARENA || b->last != (int)i || b->first < 0 || L->o->off & LO_OFF(REUSE)) continue;
 				ok = give(&p, b->offset, room(b));
 				b->last = -2 - b->last; /* given back: seen once only */
 			}

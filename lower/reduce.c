@@ -129,7 +129,7 @@ static ir_ref gather(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref 
 	const ir_node *n = ir_at(from, r);
 	sink s = { to, src[1], (int)ir_attr(from, n)[0], n->site };
 	int rank = n->rank;
-	bool sinks = cheap(ir_at(to, src[0])) && rank && ir_numel(to, src[1]) * SINK_RATIO <= ir_numel(to, src[0]);
+	bool sinks = !(to->off & LO_OFF(SINK)) && cheap(ir_at(to, src[0])) && rank && ir_numel(to, src[1]) * SINK_RATIO <= ir_numel(to, src[0]);
 	if (!sinks || !alike(&s, src[0]) || !reads_axis(&s, src[0], rank, 0)) return ir_copy(to, from, r, src);
 	return pick(&s, src[0], rank, 0);
 }

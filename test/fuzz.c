@@ -1,13 +1,14 @@
 /* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all] [-api] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
- * graphs share one compile. Executors: the evaluator's plan; LLVM at each width, in one thread, and by the team with
- * outputs written over externals; LLVM without
- * fusion. -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
+ * graphs share one compile. Executors: the evaluator's plan; LLVM at each width (or at another one for each compile), in one
+ * thread, and by the team with outputs written over externals; LLVM without fusion. -off: LLVM with a pass left out, or
+ * with each of them in turn. -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
  *
- * A failure is cut down to few nodes and written to test/found/ as IR text. `fuzz -n 1 -s SEED` runs its graph again. */
+ * The mix of what was run is printed; a long run fails when it is not what it should be. A failure is cut down to a few
+ * nodes of small sizes and written to a folder as a golden without its expectations. `fuzz -n 1 -s SEED` runs it again. */
 #include "test/fuzz.h"
 
 #include <errno.h>
@@ -19,9 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000 };
+enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000, HELD_FROM = 1500 };
 
-fuzz_options fuzz_opt = { .n = 500, .seed = 1 };
+fuzz_options fuzz_opt = { .n = 500, .seed = 1, .found = "test/fuzz-found" };
+
+static const char *const pass_name[LO_PASS_COUNT] = {
+#define X(name, text) text,
+	LO_PASSES(X)
+#undef X
+};
 
 /* ---- a random graph ---- */
 static int64_t any_size(gen *G)
@@ -138,19 +145,34 @@ void fuzz_graph(gen *G, uint64_t seed)
 /* ---- executors ---- */
 typedef struct executor { char name[48]; gen_how how; int width; } executor;
 
-static int executors(void) { return fuzz_opt.llvm ? 2 + 2 * fuzz_opt.nwidth : 1; }
+static int widths_run(void) { return fuzz_opt.rotate ? 1 : fuzz_opt.nwidth; }
 
-/* 0: the evaluator's plan; then LLVM without fusion; then each width, in one thread and by the team. */
+/* Without passes: each that was asked for. */
+static int executors(void) { return fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
+
+static int nth_pass(int n)
+{
+	for (int i = 0; i < LO_PASS_COUNT; i++)
+		if (fuzz_opt.off >> i & 1 && n-- == 0) return i;
+	return 0;
+}
+
+static int width_of(uint64_t seed) { return fuzz_opt.width[seed / BATCH % (uint64_t)fuzz_opt.nwidth]; }
+
+/* 0: the evaluator's plan; then LLVM without fusion; then each width, in one thread and by the team; then without passes. */
 static executor executor_at(int i, uint64_t seed)
 {
 	executor e = { .name = "eval" };
+	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
 	e.how.backend = fuzz_opt.llvm;
-	e.width = i == 1 ? fuzz_opt.width[seed % (uint64_t)fuzz_opt.nwidth] : fuzz_opt.width[(i - 2) / 2];
-	e.how.no_fuse = i == 1;
-	e.how.team = i > 1 && i % 2;
-	e.how.in_place = e.how.team;
-	snprintf(e.name, sizeof e.name, "llvm%d%s%s", e.width, e.how.no_fuse ? " unfused" : "", e.how.team ? " team, in place" : "");
+	e.width = i == 1 || pass >= 0 || fuzz_opt.rotate ? width_of(seed) : fuzz_opt.width[(i - 2) / 2];
+	if (i == 1) e.how.off = LO_OFF(FUSE);
+	if (pass >= 0) e.how.off = (uint8_t)(1u << nth_pass(pass));
+	e.how.team = i > 1 && pass < 0 && i % 2;
+	e.how.in_place = e.how.team || pass >= 0;
+	snprintf(e.name, sizeof e.name, "llvm%d%s%s%s", e.width, i == 1 ? " unfused" : "", pass >= 0 ? " without " : "",
+	         pass >= 0 ? pass_name[nth_pass(pass)] : e.how.team ? " team, in place" : "");
 	return e;
 }
 
@@ -206,7 +228,7 @@ static void check_in_place(uint64_t seed, rt_text *why)
 {
 	gen G;
 	ir_graph g;
-	executor e = executor_at(executors() - 1, seed);
+	executor e = executor_at(1 + 2 * widths_run(), seed);
 	gen_init(&G, &g, seed);
 	G.most = MOST;
 	for (int i = 0; i < 6; i++) beside_itself(&G);
@@ -261,13 +283,22 @@ static void check_subject(void *env, rt_text *why)
 	check_all(s->G, s->seed, why);
 }
 
+/* Two values that differ, or the same report: cutting must not lead to another failure. */
+static bool same_kind(const char *a, const char *b)
+{
+	bool x = strstr(a, ", element "), y = strstr(b, ", element ");
+	return x == y && (x || !strncmp(a, b, strcspn(a, "0123456789")));
+}
+
+/* Still fails as `why` says, which is empty at first. */
 static bool fails(gen *G, uint64_t seed, char *why, size_t size)
 {
 	uint32_t nout = G->g->out.n;
 	fuzz_verdict v = fuzz_in_child(check_subject, &(subject){ G, seed });
 	G->g->out.n = nout;
-	if (!v.ok) snprintf(why, size, "%s", v.why);
-	return !v.ok;
+	if (v.ok || (*why && !same_kind(why, v.why))) return false;
+	snprintf(why, size, "%s", v.why);
+	return true;
 }
 
 /* The least prefix of nodes whose last one, alone as output, fails. */
@@ -366,23 +397,89 @@ static void cut_operands(gen *G, uint64_t seed, char *why, size_t size)
 	}
 }
 
+/* ---- smaller sizes ---- */
+/* The live graph with sizes of `from` as `to`, inputs filled anew; false when the ops do not take that. */
+static bool resized(gen *G, int64_t from, int64_t to, ir_graph *out)
+{
+	ir_graph *g = G->g;
+	ir_ref *map = calloc(g->node.n + 1, sizeof *map), src[64];
+	bool *live = calloc(g->node.n + 1, sizeof *live), ok = map && live;
+	int layout = G->layout;
+	if (ok) ir_live(g, live);
+	ir_graph_init(out);
+	G->g = out;
+	for (ir_ref r = 0; ok && r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		int64_t attr[3 * TJ_MAX_RANK];
+		ir_meta m = ir_meta_of(g, r);
+		if (!live[r]) continue;
+		for (int i = 0; i < m.rank; i++)
+			if (m.dim[i] == from) m.dim[i] = to;
+		if (n->op == IR_input) {
+			const gen_slot *s = &G->slot.v[ir_attr(g, n)[0]];
+			G->layout = GEN_ROW;
+			map[r] = gen_input(G, (tj_dtype)m.dtype, m.rank, m.dim, s->content, s->lo, s->hi < to ? s->hi : to - 1);
+			continue;
+		}
+		ok = n->nsrc < RT_COUNT(src) && n->op != IR_data && n->op != IR_const;
+		for (int k = 0; ok && k < n->nsrc; k++) src[k] = map[ir_src(g, n, k)];
+		for (int k = 0; k < n->nattr; k++) attr[k] = ir_attr(g, n)[k] == from ? to : ir_attr(g, n)[k];
+		if (ok) map[r] = n->op < IR_OPS ? ir_emit(out, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site) : ir_copy(out, g, r, NULL);
+		ok = ok && map[r] != IR_NONE;
+	}
+	for (uint32_t i = 0; ok && i < g->out.n; i++) ok = ir_ret(out, map[g->out.v[i]]);
+	G->g = g;
+	G->layout = layout;
+	free(map);
+	free(live);
+	return ok;
+}
+
+static bool shrink(gen *G, int64_t from, int64_t to, uint64_t seed, char *why, size_t size)
+{
+	ir_graph small, *was = G->g;
+	bool still = resized(G, from, to, &small);
+	G->g = &small;
+	still = still && fails(G, seed, why, size);
+	G->g = was;
+	if (!still) return ir_graph_free(&small), false;
+	ir_graph_free(was);
+	*was = small;
+	return true;
+}
+
+/* Each size as small as the failure allows: 1, 2, 3, half of it, one less. */
+static void shrink_sizes(gen *G, uint64_t seed, char *why, size_t size)
+{
+	for (int64_t d = 6000; d > 1; d--) {
+		bool used = false;
+		for (ir_ref r = 0; r < G->g->node.n; r++)
+			for (int i = 0; i < ir_at(G->g, r)->rank; i++) used |= ir_dims(G->g, ir_at(G->g, r))[i] == d;
+		const int64_t to[] = { 1, 2, 3, d / 2, d - 1 };
+		for (size_t k = 0; used && k < RT_COUNT(to); k++)
+			if (to[k] < d && shrink(G, d, to[k], seed, why, size)) break;
+	}
+}
+
 static void write_found(const gen *G, const char *name, uint64_t seed, const char *why)
 {
 	rt_text t = { 0 };
-	char path[128];
-	rt_putf(&t, "# fuzz %s-n 1 -s %llu\n# ", fuzz_opt.api ? "-api " : "", (unsigned long long)seed);
+	char path[512];
+	rt_putf(&t, "# run: decomp,kernels\n# fuzz -n 1 -s %llu\n# ", (unsigned long long)seed);
 	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
 	rt_puts(&t, "\n");
 	ir_print(G->g, &t);
 	for (ir_ref r = 0; r < G->g->node.n; r++) {
 		const ir_node *n = ir_at(G->g, r);
-		if (n->op != IR_input || ir_numel(G->g, r) > 16) continue;
+		if (n->op != IR_input || ir_numel(G->g, r) > 64) continue;
 		const gen_slot *s = &G->slot.v[ir_attr(G->g, n)[0]];
+		void *values = gen_flat(s);
 		rt_putf(&t, "# slot %lld:", (long long)ir_attr(G->g, n)[0]);
-		for (int64_t i = 0; s->meta.rank < 2 && i < ir_numel(G->g, r); i++) {
+		for (int64_t i = 0; values && i < ir_numel(G->g, r); i++) {
 			rt_puts(&t, " ");
-			gen_put_element(&t, (tj_dtype)s->meta.dtype, s->data, s->meta.rank ? i * s->stride[0] : 0);
+			gen_put_element(&t, (tj_dtype)s->meta.dtype, values, i);
 		}
+		free(values);
 		rt_puts(&t, "\n");
 	}
 	for (uint32_t i = 0; i < G->num.n; i++) {
@@ -390,8 +487,8 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 		memcpy(&d, &G->num.v[i], sizeof d);
 		rt_putf(&t, "# num %u: %a or %lld\n", i, d, (long long)G->num.v[i]);
 	}
-	mkdir("test/found", 0777);
-	snprintf(path, sizeof path, "test/found/%s.tj", name);
+	mkdir(fuzz_opt.found, 0777);
+	snprintf(path, sizeof path, "%s/%s.tj", fuzz_opt.found, name);
 	FILE *f = fopen(path, "w");
 	if (f) {
 		fputs(rt_str(&t), f);
@@ -417,6 +514,7 @@ static bool alone(uint64_t seed)
 		if (strncmp(why, "simplified", 10)) G.step.n = 0; /* not the folds' fault: they are not asked again */
 		if (!G.step.n && !one_output(&G, seed, why, sizeof why)) fewer_outputs(&G, seed, why, sizeof why);
 		if (!G.step.n) cut_operands(&G, seed, why, sizeof why);
+		if (!G.step.n) shrink_sizes(&G, seed, why, sizeof why);
 		G.step.n = 0;
 		ir_graph_init(&dce);
 		snprintf(name, sizeof name, "seed%llu", (unsigned long long)seed);
@@ -427,7 +525,7 @@ static bool alone(uint64_t seed)
 			G.g = was;
 		}
 		ir_graph_free(&dce);
-		printf("     test/found/%s.tj: %s\n", name, why);
+		printf("     %s/%s.tj: %s\n", fuzz_opt.found, name, why);
 	}
 	gen_free(&G);
 	return !bad;
@@ -560,6 +658,26 @@ static void put_count(int *col, const char *name, uint64_t n)
 	*col += printf("%s%s %llu", sep, name, (unsigned long long)n);
 }
 
+/* What a long run must have met; the number of what it has not. */
+static int check_mix(const fuzz_mix *m)
+{
+	const char *const *names;
+	const uint64_t *fired;
+	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
+	int n = ir_fold_rules(&names, &fired), bad = 0;
+	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api) return 0;
+#define HOLD(ok, ...) \
+	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
+	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= 100, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
+	for (int i = 0; i < n && i < FUZZ_RULES; i++) HOLD(m->rule[i], "the rule %s never fired", names[i]);
+	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= 100, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
+	HOLD((double)m->steps / g >= 8, "%.1f ops a graph", (double)m->steps / g);
+	HOLD((double)m->odd / in > 0.25, "few odd layouts");
+	HOLD((double)m->special / in > 0.2, "few special values");
+#undef HOLD
+	return bad;
+}
+
 static void print_mix(const fuzz_mix *m)
 {
 	static const char *const kinds[FUZZ_GROUPS] = { "one op", "fused ops", "row reduction", "row reduction fused", "column reduction",
@@ -571,8 +689,8 @@ static void print_mix(const fuzz_mix *m)
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
 	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
 	if (m->branches)
-		printf("     %llu branches, %llu cells assigned, %llu calls\n", (unsigned long long)m->branches, (unsigned long long)m->assigns,
-		       (unsigned long long)m->calls);
+		printf("     %llu branches, %llu cells assigned, %llu calls, %llu programs changed between calls\n", (unsigned long long)m->branches,
+		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied);
 	for (int i = 0; i < IR_OPS; i++)
 		if (usable((ir_op)i) && m->op[i] < m->op[least]) least = i;
 	printf("ops, the rarest is %s with %llu:\n", ir_ops[least].name, (unsigned long long)m->op[least]);
@@ -589,17 +707,28 @@ static void print_mix(const fuzz_mix *m)
 static void widths(const char *s)
 {
 	static const int all[] = { 512, 256, 128 };
-	if (s && strcmp(s, "all")) fuzz_opt.width[fuzz_opt.nwidth++] = atoi(s);
+	fuzz_opt.rotate = s && !strcmp(s, "rotate");
+	if (s && strcmp(s, "all") && !fuzz_opt.rotate) fuzz_opt.width[fuzz_opt.nwidth++] = atoi(s);
 	else if (s) {
 		memcpy(fuzz_opt.width, all, sizeof all);
 		fuzz_opt.nwidth = 3;
 	} else fuzz_opt.width[fuzz_opt.nwidth++] = all[time(NULL) / 86400 % 3];
 }
 
+/* False: there is no such pass. */
+static bool leave_out(const char *s)
+{
+	for (int i = 0; i < LO_PASS_COUNT; i++)
+		if (!strcmp(s, "each") || !strcmp(s, pass_name[i])) fuzz_opt.off |= 1u << i;
+	return fuzz_opt.off != 0;
+}
+
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all] [-api] [-e] [-v]\n"
-	                "  -e  only the evaluator's plans     -v  prints failures whole\n");
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-o folder] [-e] [-v]\n"
+	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
+	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
+	fprintf(stderr, "\n");
 	return 2;
 }
 
@@ -614,6 +743,8 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "-n") && more) fuzz_opt.n = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "-s") && more) fuzz_opt.seed = strtoull(argv[++i], NULL, 0);
 		else if (!strcmp(argv[i], "-w") && more) w = argv[++i];
+		else if (!strcmp(argv[i], "-o") && more) fuzz_opt.found = argv[++i];
+		else if (!strcmp(argv[i], "-off") && more && leave_out(argv[i + 1])) i++;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
@@ -630,6 +761,7 @@ int main(int argc, char **argv)
 		while (pool[i].pid) finish_one(pool, &t);
 	if (isatty(1)) printf("\r%60s\r", "");
 	print_mix(&t.mix);
+	t.failed += check_mix(&t.mix);
 	printf("%d passed, %d failed, 0 skipped\n", t.passed, t.failed);
 	return t.failed != 0;
 }

@@ -1,12 +1,13 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
  * branches on values, values read by the host. Three machines run it: a model in the evaluator, ops outside of compiled
- * functions, and a compiled function, called several times with other data. They agree bit for bit, cells included. */
+ * functions, and a compiled function, called several times with other data; between calls a step may change its op, an
+ * attribute or an operand, as a captured variable would have it. They agree bit for bit, cells included. */
 #include "test/fuzz.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 4, MOST = 600 };
+enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 5, MOST = 600 };
 
 /* ---- programs ---- */
 typedef enum kind { ASSIGN, READ, BRANCH, DATA, KINDS } kind;
@@ -26,6 +27,8 @@ typedef struct program {
 	int nevent, ncell, nout;
 	ir_meta cell[MAX_CELLS];
 	ir_ref out[MAX_OUT];
+	gen_step was;   /* the step that was changed, as it had been */
+	int varied;     /* its number, or -1 */
 } program;
 
 /* A value that some step before `at` computed. */
@@ -84,7 +87,7 @@ static void add_update(program *p)
 static void make(program *p, uint64_t seed)
 {
 	gen *G = &p->G;
-	*p = (program){ .ncell = 0 };
+	*p = (program){ .varied = -1 };
 	gen_init(G, &p->g, seed);
 	G->most = MOST;
 	G->lib_f32 = false;
@@ -93,6 +96,69 @@ static void make(program *p, uint64_t seed)
 	for (uint32_t at = 1; at <= G->step.n; at++)
 		if (gen_chance(G, 25)) add_event(p, at);
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
+}
+
+/* ---- what a captured variable changes between calls ---- */
+static bool result_of(const program *p, const gen_step *s, ir_meta *m)
+{
+	ir_meta src[8];
+	rt_err err = { 0 };
+	for (int k = 0; k < s->nsrc; k++) src[k] = ir_meta_of(&p->g, s->src[k]);
+	return ir_infer(s->op, s->nsrc, src, s->nattr, s->attr, m, NULL, NULL, NULL, &err) == TJ_OK;
+}
+
+static ir_op another(gen *G, ir_op op)
+{
+	static const ir_op alike[][5] = { { IR_add, IR_sub, IR_mul, IR_minimum, IR_maximum }, { IR_neg, IR_abs, IR_square, IR_relu, IR_sign },
+		                              { IR_exp, IR_tanh, IR_sqrt, IR_sin, IR_erf }, { IR_eq, IR_lt, IR_gt, IR_ne, IR_le },
+		                              { IR_sum, IR_prod, IR_sum, IR_prod, IR_sum }, { IR_amax, IR_amin, IR_amax, IR_amin, IR_amax } };
+	for (size_t i = 0; i < RT_COUNT(alike); i++)
+		for (size_t k = 0; k < RT_COUNT(alike[0]); k++)
+			if (alike[i][k] == op) return alike[i][gen_below(G, RT_COUNT(alike[0]))];
+	return op;
+}
+
+/* Another op, attribute, order of operands, or operand. */
+static void change(program *p, gen_step *s, uint32_t at)
+{
+	gen *G = &p->G;
+	int k = s->nsrc ? (int)gen_below(G, s->nsrc) : 0;
+	ir_ref r;
+	switch (gen_below(G, 4)) {
+	case 0: s->op = another(G, s->op); break;
+	case 1:
+		if (s->nattr) s->attr[gen_below(G, s->nattr)] += gen_chance(G, 50) ? 1 : -1;
+		break;
+	case 2:
+		if (s->nsrc < 2 || ir_ops[s->op].opclass != IR_BINARY) break;
+		r = s->src[0];
+		s->src[0] = s->src[1];
+		s->src[1] = r;
+		break;
+	default:
+		r = value_before(p, at);
+		if (r != IR_NONE && s->nsrc && !ir_at(&p->g, s->src[k])->weak && !ir_at(&p->g, r)->weak) s->src[k] = r;
+	}
+}
+
+/* The result must have the same type: what follows takes it. */
+static bool vary(program *p)
+{
+	gen *G = &p->G;
+	for (int tries = 0; G->step.n && tries < 12; tries++) {
+		uint32_t at = (uint32_t)gen_below(G, G->step.n);
+		gen_step *s = &G->step.v[at], was = *s;
+		ir_meta a, b;
+		change(p, s, at);
+		bool other = s->op != was.op || memcmp(s->src, was.src, sizeof was.src) || memcmp(s->attr, was.attr, sizeof was.attr);
+		if (other && result_of(p, &was, &a) && result_of(p, s, &b) && same_type(&a, &b) && a.weak == b.weak) {
+			p->was = was;
+			p->varied = (int)at;
+			return true;
+		}
+		*s = was;
+	}
+	return false;
 }
 
 /* ---- machines: a value is a handle of theirs ---- */
@@ -492,9 +558,11 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 	if (!agrees(p, o, x, out, why)) rt_putf(why, " (%s, call %d)", who, nth);
 }
 
-/* Other data for the next call; every other time the same. */
-static void next_data(program *p, int nth)
+/* Other data for the next call; every other time the same. A step changes once, and changes back. */
+static void next_data(program *p, int nth, fuzz_mix *mix)
 {
+	if (nth == 2 && gen_chance(&p->G, 60) && vary(p) && mix) mix->varied++;
+	if (nth > 2 && nth % 2 && p->varied >= 0) p->G.step.v[p->varied] = p->was;
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
 }
@@ -516,7 +584,7 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		tj_tensor *out[MAX_OUT] = { 0 };
 		mval *before[MAX_CELLS];
 		tj_scope *s = tj_push(c);
-		next_data(p, nth);
+		next_data(p, nth, mix);
 		init_model(&o, p);
 		memcpy(before, o.cell, sizeof before);
 		run_program(&o.m);
@@ -624,7 +692,7 @@ bool fuzz_api_alone(uint64_t seed)
 	if (!v.ok) {
 		reduce(&p, &v);
 		printf("FAIL -api seed %llu: %s\n", (unsigned long long)seed, v.why);
-		if (fuzz_opt.verbose) print_program(&p);
+		print_program(&p);
 	}
 	gen_free(&p.G);
 	return v.ok;

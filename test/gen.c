@@ -231,8 +231,7 @@ ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim)
 	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
 }
 
-/* Row-major bytes of an external. */
-static void *flat(const gen_slot *s)
+void *gen_flat(const gen_slot *s)
 {
 	int64_t at[TJ_MAX_RANK] = { 0 }, n = 0, o = 0;
 	size_t size = tj_dtype_size((tj_dtype)s->meta.dtype);
@@ -254,7 +253,7 @@ ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim)
 {
 	gen_input_any(G, t, rank, dim);
 	const gen_slot *s = &G->slot.v[G->slot.n - 1];
-	void *bytes = flat(s);
+	void *bytes = gen_flat(s);
 	if (!bytes) abort();
 	ir_ref raw = ir_data_(&G->raw, &s->meta, bytes, NULL), r = ir_data_(G->g, &s->meta, bytes, "gen.c:3");
 	free(bytes);
@@ -751,7 +750,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 {
 	places p = { 0 };
 	rt_exec *x = NULL;
-	lo_opts opts = { .name = "t", .backend = how->backend, .no_fuse = how->no_fuse, .int_div_zero = how->int_div_zero };
+	lo_opts opts = { .name = "t", .backend = how->backend, .off = how->off, .int_div_zero = how->int_div_zero };
 	tj_status st = lo_build(G->g, &opts, &x, err);
 	if (st != TJ_OK) return st;
 	const void **ext = externals(G);

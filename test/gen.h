@@ -58,6 +58,7 @@ void gen_free(gen *G);
 /* A new external. lo..hi: of GEN_INDEX. */
 ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi);
 ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim); /* a constant, content as G says */
+void *gen_flat(const gen_slot *s);    /* its elements, row-major; to be freed */
 void gen_refill(gen *G, gen_slot *s); /* other values of the same kind */
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
@@ -78,7 +79,8 @@ bool gen_margins_ok(const gen_out *o, uint32_t *which);
 
 typedef struct gen_how {
 	const lo_backend *backend; /* NULL: the evaluator's plan */
-	bool no_fuse, int_div_zero, team;
+	bool int_div_zero, team;
+	uint8_t off;               /* passes left out: LO_OFF() */
 	bool in_place;             /* outputs that may overwrite an external do */
 } gen_how;
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);

@@ -149,7 +149,7 @@ static void assign_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const captured *k = self;
 	tj_assign(k->t[0], tj_add(k->t[0], in[0]));
-	tj_assign(k->t[k->k], tj_mul(k->t[k->k], tj_f(10)));
+	tj_assign(k->t[k->k], tj_mul(in[0], tj_f(10)));
 	out[0] = k->t[0];
 }
 
@@ -160,13 +160,13 @@ static void other_cell(void **s)
 	tj_ctx *c = kit_open();
 	captured k = { 0, { kit_param(c, 1), kit_param(c, 2) } };
 	tj_fn *f = kit_fn(c, "cells", assign_body, &k, 1, 1);
-	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 20);
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 10);
 	k.k = 1;
-	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 21);
-	assert_f32(k.t[1], 20);
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 11);
+	assert_f32(k.t[1], 10);
 	k.k = 0;
-	assert_f32(tj_call1(f, TJ_LIST(tj_f(1))), 220);
-	assert_f32(k.t[1], 20);
+	assert_f32(tj_call1(f, TJ_LIST(tj_f(2))), 20);
+	assert_f32(k.t[1], 10);
 	kit_ok(c);
 	tj_close(c);
 }

@@ -362,6 +362,8 @@ static void mark_last(jit_path *p)
 		u->last = u->kind == JIT_FROM_VALUE;
 		for (uint32_t k = i + 1; k < p->nout; k++)
 			if (p->out[k].kind == JIT_FROM_VALUE && p->out[k].seg == u->seg && p->out[k].index == u->index) u->last = false;
+		for (uint32_t k = 0; k < p->nassign && u->last; k++) /* they are read once more, by the commit */
+			if (p->assign[k].value.kind == JIT_FROM_VALUE && p->assign[k].value.seg == u->seg && p->assign[k].value.index == u->index) u->last = false;
 	}
 }
 

@@ -689,8 +689,8 @@ static void print_mix(const fuzz_mix *m)
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
 	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
 	if (m->branches)
-		printf("     %llu branches, %llu cells assigned, %llu calls, %llu programs changed between calls\n", (unsigned long long)m->branches,
-		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied);
+		printf("     %llu branches, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches,
+		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied, (unsigned long long)m->direct);
 	for (int i = 0; i < IR_OPS; i++)
 		if (usable((ir_op)i) && m->op[i] < m->op[least]) least = i;
 	printf("ops, the rarest is %s with %llu:\n", ir_ops[least].name, (unsigned long long)m->op[least]);

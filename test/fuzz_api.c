@@ -1,7 +1,8 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
- * branches on values, values read by the host. Three machines run it: a model in the evaluator, ops outside of compiled
- * functions, and a compiled function, called several times with other data; between calls a step may change its op, an
- * attribute or an operand, as a captured variable would have it. They agree bit for bit, cells included. */
+ * branches on values, values read by the host. Machines run it several times, with other data: a model in the evaluator, ops
+ * outside of compiled functions, a compiled function, and either a compiled function in direct mode, where half of the
+ * inputs, the cells and the constants are its declared state, or changes of the program between the calls: a step gets
+ * another op, attribute or operand, as a captured variable would have it. They agree bit for bit, cells included. */
 #include "test/fuzz.h"
 
 #include <stdlib.h>
@@ -29,6 +30,7 @@ typedef struct program {
 	ir_ref out[MAX_OUT];
 	gen_step was;   /* the step that was changed, as it had been */
 	int varied;     /* its number, or -1 */
+	bool direct;    /* it never changes */
 } program;
 
 /* A value that some step before `at` computed. */
@@ -95,6 +97,7 @@ static void make(program *p, uint64_t seed)
 	for (int k = 0; G->step.n && k < 3; k++) add_update(p);
 	for (uint32_t at = 1; at <= G->step.n; at++)
 		if (gen_chance(G, 25)) add_event(p, at);
+	p->direct = gen_chance(G, 50);
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
 }
 
@@ -561,57 +564,101 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 /* Other data for the next call; every other time the same. A step changes once, and changes back. */
 static void next_data(program *p, int nth, fuzz_mix *mix)
 {
-	if (nth == 2 && gen_chance(&p->G, 60) && vary(p) && mix) mix->varied++;
+	if (nth == 2 && !p->direct && vary(p) && mix) mix->varied++;
 	if (nth > 2 && nth % 2 && p->varied >= 0) p->G.step.v[p->varied] = p->was;
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
 }
 
+/* All that a body uses and is no argument. */
+static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
+{
+	int n = 0;
+	for (uint32_t i = 1; i < p->G.slot.n; i += 2) var[n++] = &x->arg[i];
+	for (int k = 0; k < p->ncell; k++) var[n++] = &x->cell[k];
+	for (ir_ref r = 0; r < p->g.node.n; r++)
+		if (x->konst[r]) var[n++] = &x->konst[r];
+	var[n] = TJ_END_VAR;
+	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = ((int)p->G.slot.n + 1) / 2, .nout = p->nout, .mode = TJ_DIRECT, .state = var));
+}
+
+typedef struct fixture {
+	model o;
+	api eager, fn, direct;
+	tj_ctx *c;
+	tj_fn *f, *d; /* d: NULL when the program changes */
+	tj_tensor **in, ***var;
+} fixture;
+
+static void open_all(fixture *x, program *p, rt_text *why)
+{
+	int nin = ((int)p->G.slot.n + 1) / 2;
+	*x = (fixture){ .c = tj_open(TJ_OPTS(tj_open_opts, .backend = fuzz_opt.llvm ? "llvm" : "eval")) };
+	init_model(&x->o, p);
+	for (int k = 0; k < p->ncell; k++) x->o.cell[k] = new_mval(&x->o, &p->cell[k]); /* zeros */
+	init_api(&x->eager, p, x->c, &x->o, why);
+	init_api(&x->fn, p, x->c, &x->o, why);
+	init_api(&x->direct, p, x->c, &x->o, why);
+	x->in = calloc((size_t)nin + 1, sizeof *x->in);
+	x->var = calloc(p->G.slot.n + p->g.node.n + MAX_CELLS + 1, sizeof *x->var);
+	x->f = tj_compile(x->c, body, &x->fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout));
+	if (x->var && p->direct) x->d = direct_fn(&x->direct, p, x->var);
+	if (!x->c || !x->f || !x->in || !x->var || (p->direct && !x->d)) abort();
+}
+
+static void close_all(fixture *x)
+{
+	tj_close(x->c);
+	free(x->in);
+	free(x->var);
+	free_api(&x->eager);
+	free_api(&x->fn);
+	free_api(&x->direct);
+	rt_vec_free(&x->o.seen);
+	rt_arena_free(&x->o.mem);
+}
+
+static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const char *who, rt_text *why)
+{
+	tj_tensor *out[MAX_OUT] = { 0 };
+	int nin = ((int)p->G.slot.n + 1) / 2;
+	if (why->n || !f) return;
+	for (int i = 0; i < nin; i++) x->in[i] = a->arg[2 * i];
+	x->in[nin] = TJ_END;
+	tj_call(f, out, x->in);
+	compare(p, &x->o, a, out, nth, who, why);
+}
+
 static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 {
-	model o = { 0 };
-	api eager, fn;
-	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = fuzz_opt.llvm ? "llvm" : "eval"));
-	int nin = ((int)p->G.slot.n + 1) / 2;
-	init_model(&o, p);
-	for (int k = 0; k < p->ncell; k++) o.cell[k] = new_mval(&o, &p->cell[k]); /* zeros */
-	init_api(&eager, p, c, &o, why);
-	init_api(&fn, p, c, &o, why);
-	tj_fn *f = tj_compile(c, body, &fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout));
-	tj_tensor **in = calloc((size_t)nin + 1, sizeof *in);
-	if (!c || !f || !in) abort();
+	fixture x;
+	open_all(&x, p, why);
 	for (int nth = 0; nth < CALLS && !why->n; nth++) {
 		tj_tensor *out[MAX_OUT] = { 0 };
 		mval *before[MAX_CELLS];
-		tj_scope *s = tj_push(c);
+		tj_scope *s = tj_push(x.c);
 		next_data(p, nth, mix);
-		init_model(&o, p);
-		memcpy(before, o.cell, sizeof before);
-		run_program(&o.m);
+		init_model(&x.o, p);
+		memcpy(before, x.o.cell, sizeof before);
+		run_program(&x.o.m);
 		for (uint32_t i = 0; i < p->G.slot.n; i++) {
-			const gen_slot *x = &p->G.slot.v[i];
-			fn.arg[i] = eager.arg[i] = tensor_of(&eager, x, x->stride[0] == 1 ? 0 : (int)(i % 5));
+			const gen_slot *slot = &p->G.slot.v[i];
+			x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
 		}
-		if (!o.m.failed) {
-			body(out, NULL, &eager);
-			compare(p, &o, &eager, out, nth, "op by op", why);
-		} else memcpy(o.cell, before, sizeof before); /* a call that fails commits nothing */
-		for (int i = 0; i < nin; i++) in[i] = fn.arg[2 * i];
-		in[nin] = TJ_END;
-		if (!why->n) {
-			tj_call(f, out, in);
-			compare(p, &o, &fn, out, nth, "compiled", why);
-		}
+		if (!x.o.m.failed) {
+			body(out, NULL, &x.eager);
+			compare(p, &x.o, &x.eager, out, nth, "op by op", why);
+		} else memcpy(x.o.cell, before, sizeof before); /* a call that fails commits nothing */
+		call_fn(&x, p, x.f, &x.fn, nth, "compiled", why);
+		call_fn(&x, p, x.d, &x.direct, nth, "direct", why);
 		if (mix) mix->calls++;
 		tj_pop(s);
-		if (o.m.failed) break; /* the two sets of cells differ from here on */
+		if (x.o.m.failed) break; /* the sets of cells differ from here on */
 	}
-	tj_close(c);
-	free(in);
-	free_api(&eager);
-	free_api(&fn);
-	rt_vec_free(&o.seen);
-	rt_arena_free(&o.mem);
+	tj_stats st = { .size = sizeof st };
+	if (x.d) tj_fn_stats(x.d, &st);
+	if (mix) mix->direct += st.direct;
+	close_all(&x);
 }
 
 /* ---- runs ---- */

@@ -37,8 +37,13 @@ static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 {
 	if (rt_is_number(t)) return a->learn ? jit_late(a, JIT_FROM(JIT_ARG, i), t) : t;
 	if (t->kind == RT_CELL) return t;
-	tj_tensor *h = jit_share(a->ctx, a->scope, t);
-	if (!h || !a->learn || h->flags & RT_CONSTANT) return h;
+	tj_tensor *h = rt_raw_handle(&a->ctx->rt, a->scope);
+	if (!h) return NULL;
+	*h = *t; /* which outlives the call, and with it the references */
+	h->ctx = a->ctx;
+	h->row_major = NULL;
+	h->flags = (t->flags & RT_CONSTANT) | RT_BORROWED;
+	if (!a->learn || h->flags & RT_CONSTANT) return h;
 	h->seg = a->serial;
 	h->seq = i + 1;
 	return h;
@@ -129,6 +134,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->hit = hit;
 	a->entry = hit->entry;
 	start_learning(a, in);
+	a->hints = !a->learn;
 	jit_start_segment(a);
 	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
 	return TJ_OK;
@@ -217,7 +223,8 @@ static bool deliver(jit_act *a, tj_scope *to, tj_tensor *const *res, tj_tensor *
 static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_tensor **user, tj_scope *to)
 {
 	tj_ctx *c = a->ctx;
-	rt_err err = { 0 };
+	rt_err err;
+	rt_no_err(&err);
 	tj_tensor **res = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *res);
 	if (!res) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (a->failed || check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);

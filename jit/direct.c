@@ -155,7 +155,8 @@ static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
 static bool commit(direct *d, const jit_path *p)
 {
 	tj_ctx *c = d->c;
-	rt_err err = { 0 };
+	rt_err err;
+	rt_no_err(&err);
 	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
 	uint32_t n = 0;
 	for (; w && n < p->nassign; n++) {

@@ -8,8 +8,11 @@ static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)
 
 /* Slot of an external met in this segment; -1 when it was not. Few are searched in order, many through a table. */
 enum { FEW = 8 };
+static bool hinted(const jit_act *a, const tj_tensor *h) { return h->kind == RT_VALUE && !(h->flags & RT_HEAP) && a->hints; }
+
 int jit_find_ext(const jit_act *a, const tj_tensor *h)
 {
+	if (hinted(a, h)) return h->seq < a->ext.n && a->ext.v[h->seq].h == h ? (int)h->seq : -1;
 	if (a->ext.n <= FEW || !a->index.cap) {
 		for (uint32_t i = 0; i < a->ext.n; i++)
 			if (a->ext.v[i].h == h) return (int)i;
@@ -48,29 +51,40 @@ void jit_index_ext(jit_act *a, uint32_t from)
 		memset(a->index.v, 0, a->index.cap * sizeof *a->index.v);
 		from = 0;
 	}
-	for (uint32_t i = from; i < a->ext.n; i++) enter(a, i);
+	for (uint32_t i = from; i < a->ext.n; i++)
+		if (!hinted(a, a->ext.v[i].h)) enter(a, i);
 }
 
+/* Written field by field in its place: copying a struct that was just filled in parts would wait for its stores. */
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 {
-	jit_bound b = { .h = h, .layout = h->layout, .buf = h->buf };
-	uint64_t content = 0;
-	void *data = h->data;
 	if (!rt_reserve(&a->ext, 1)) return false;
+	jit_bound *b = &a->ext.v[a->ext.n];
+	uint64_t content = 0;
+	b->h = h;
+	b->layout = h->layout;
+	b->data = h->data;
+	b->buf = h->buf;
+	b->pending = b->owned = false;
 	if (h->kind == RT_PENDING) {
-		b.pending = true;
-		b.seg = h->seg;
-		b.seq = h->seq;
-		if (!jit_find_value(a, h, &b.layout, &b.buf, &data)) data = NULL;
+		void *data;
+		b->pending = true;
+		b->seg = h->seg;
+		b->seq = h->seq;
+		b->data = jit_find_value(a, h, &b->layout, &b->buf, &data) ? data : NULL;
 	} else if (h->kind == RT_CELL) {
-		jit_take_cell(rt_held_of(h), &b.buf, &data);
-		b.owned = true;
+		void *data = h->data;
+		if (atomic_load_explicit(&a->ctx->engine->rt.contexts, memory_order_relaxed) > 1) jit_take_cell(rt_held_of(h), &b->buf, &data);
+		else rt_buffer_ref(b->buf); /* nobody else commits */
+		b->data = data;
+		b->owned = true;
 	} else if (h->flags & RT_CONSTANT) {
 		content = h->seg;
 	}
-	b.data = data;
-	if (met) *met = (jit_ext){ b.layout, content, h->kind == RT_CELL };
-	return rt_push(&a->ext, b);
+	if (hinted(a, h)) h->seq = a->ext.n;
+	if (met) *met = (jit_ext){ b->layout, content, h->kind == RT_CELL };
+	a->ext.n++;
+	return true;
 }
 
 /* Back to the first n externals. */
@@ -177,6 +191,55 @@ static bool numbers_only(int nsrc, tj_tensor *const *src)
 	return nsrc > 0;
 }
 
+/* ---- the hit: the next event is the recorded one. Sound, but for odd operands not complete: those go the long way. ---- */
+static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
+{
+	uint32_t i = JIT_IDX(r);
+	if (rt_is_number(h)) return JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) && rt_push(&a->num, rt_number_bits(h));
+	if ((uintptr_t)h <= (uintptr_t)TJ_END) return false;
+	if (JIT_KIND(r) == JIT_EV) return h->seg == a->seg && h->seq == i && h->kind == RT_PENDING && h->ctx == a->ctx;
+	if (JIT_KIND(r) != JIT_EXT || (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE)) return false;
+	if (i < a->ext.n) return a->ext.v[i].h == h;
+	return (!h->ctx || h->ctx == a->ctx) && h->layout == n->met[i - n->next].layout && meet(a, &n->met[i - n->next], h);
+}
+
+static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
+	if (!n || n->op != op || n->nsrc != nsrc || n->nattr != nattr) return NULL;
+	for (int k = 0; k < nattr; k++)
+		if (n->attr[k] != attr[k]) return NULL;
+	uint32_t ext = a->ext.n, num = a->num.n;
+	for (int k = 0; k < nsrc; k++)
+		if (!same_operand(a, n, n->src[k], src[k])) {
+			jit_unbind_ext(a, ext);
+			a->num.n = num;
+			return NULL;
+		}
+	if (a->ext.n > ext) jit_index_ext(a, ext);
+	return draw(a, op) ? n : NULL;
+}
+
+static tj_tensor *result_of(jit_act *a, const jit_node *n)
+{
+	tj_ctx *c = a->ctx;
+	tj_tensor *t = rt_raw_handle(&c->rt, c->rt.scope);
+	if (!t) return NULL;
+	t->kind = RT_PENDING;
+	t->dtype = n->layout->dtype;
+	t->rank = n->layout->rank;
+	t->flags = 0;
+	t->seq = n->seq;
+	t->seg = a->seg;
+	t->layout = n->layout;
+	t->buf = NULL;
+	t->data = NULL;
+	t->ctx = c;
+	t->engine = &c->engine->rt;
+	t->row_major = NULL;
+	return t;
+}
+
 static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	if (numbers_only(nsrc, src) && ir_ops[op].math) {
@@ -187,14 +250,8 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 	jit_act *a = c->active ? &c->act : NULL;
 	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
-	tj_tensor *t = n ? rt_handle(&c->rt, c->rt.scope) : NULL;
+	tj_tensor *t = n ? result_of(a, n) : NULL;
 	if (!t) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;
-	t->kind = RT_PENDING;
-	t->dtype = n->layout->dtype;
-	t->rank = n->layout->rank;
-	t->seq = n->seq;
-	t->seg = a->seg;
-	t->layout = n->layout;
 	return t;
 }
 
@@ -203,7 +260,14 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 	tj_ctx *c = jit_current();
 	tj_tensor *few[INLINE_SRC], **in = few;
 	if (RT_UNLIKELY(!c)) return jit_no_context();
-	jit_active(c);
+	jit_act *a = jit_active(c);
+	jit_node *n = RT_LIKELY(a && a->hints) ? next_is(a, op, nsrc, src, nattr, attr) : NULL;
+	if (RT_LIKELY(n != NULL)) {
+		a->cursor = n;
+		a->seq = n->seq + 1;
+		tj_tensor *t = result_of(a, n);
+		return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	}
 	if (RT_UNLIKELY(nsrc > INLINE_SRC) && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
 		return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	tj_tensor *r = &c->rt.poison;

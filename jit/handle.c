@@ -79,7 +79,7 @@ tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
 	*h = *t;
 	h->ctx = c;
 	h->row_major = NULL;
-	h->flags &= (uint8_t)~RT_HEAP;
+	h->flags &= (uint8_t)~(RT_HEAP | RT_BORROWED);
 	if (t->kind == RT_PENDING) return h;
 	rt_layout_ref(h->layout);
 	if (h->buf) rt_buffer_ref(h->buf);

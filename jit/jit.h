@@ -211,6 +211,7 @@ typedef struct jit_act {
 	tj_scope *scope;         /* the call's own */
 	bool failed;
 	bool recorded;           /* something of this call did not match */
+	bool hints;              /* values know their external slot: not while direct mode marks placeholders */
 	int depth;               /* nested calls */
 	const tj_scalar *scalars;
 	rt_vec(const char *) sites; /* of nested calls, outermost first */

@@ -27,8 +27,9 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	ir_meta meta[3], out;
 	uint8_t want[3];
 	ir_scalar in[3];
-	rt_err err = { 0 };
+	rt_err err;
 	if (nsrc > 3 || !ir_ops[op].math) return NULL;
+	rt_no_err(&err);
 	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);
 	if (ir_infer(op, nsrc, meta, 0, NULL, &out, NULL, NULL, want, &err) != TJ_OK) return jit_report(c, site, &err);
 	/* A float that promotion would make f32 stays the C double it is. */

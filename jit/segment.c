@@ -135,9 +135,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data;
 	rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
-	err.code = TJ_OK;
-	err.site = NULL;
-	err.hint[0] = 0;
+	rt_no_err(&err);
 	if (RT_LIKELY(p->exec->run(p->exec, &r) == TJ_OK)) return true;
 	jit_report(c, site, &err);
 	return false;

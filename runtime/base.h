@@ -95,6 +95,13 @@ typedef struct rt_err {
 	char message[512];
 	char hint[256];
 } rt_err;
+/* None yet. On hot paths, where clearing the texts would cost more than the work. */
+static inline void rt_no_err(rt_err *e)
+{
+	e->code = TJ_OK;
+	e->op = e->site = NULL;
+	e->message[0] = e->hint[0] = 0;
+}
 tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...) RT_PRINTF(4, 5);
 void rt_hint(rt_err *e, const char *fmt, ...) RT_PRINTF(2, 3);
 

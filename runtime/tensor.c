@@ -11,24 +11,29 @@ static rt_handles *take_chunk(rt_ctx *r)
 	return k;
 }
 
+tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s)
+{
+	rt_handles *k = take_chunk(r);
+	if (!k) return NULL;
+	k->next = s->chunk;
+	s->chunk = k;
+	s->used = 1;
+	return &k->h[0];
+}
+
 tj_tensor *rt_handle(rt_ctx *r, tj_scope *s)
 {
-	if (!s->chunk || s->used == RT_CHUNK) {
-		rt_handles *k = take_chunk(r);
-		if (!k) return NULL;
-		k->next = s->chunk;
-		s->chunk = k;
-		s->used = 0;
-	}
-	tj_tensor *t = &s->chunk->h[s->used++];
-	*t = (tj_tensor){ .ctx = s->ctx, .engine = r->engine };
+	tj_tensor *t = rt_raw_handle(r, s);
+	if (t) *t = (tj_tensor){ .ctx = s->ctx, .engine = r->engine };
 	return t;
 }
 
 void rt_drop_handle(rt_ctx *r, tj_tensor *t)
 {
-	if (t->kind != RT_PENDING) rt_layout_unref(t->layout);
-	if (t->buf) rt_buffer_unref(t->buf, r->cache);
+	if (t->kind != RT_PENDING && !(t->flags & RT_BORROWED)) {
+		rt_layout_unref(t->layout);
+		if (t->buf) rt_buffer_unref(t->buf, r->cache);
+	}
 	if (t->row_major) rt_buffer_unref(t->row_major, r->cache);
 	t->kind = RT_DEAD;
 	t->buf = NULL;
@@ -53,7 +58,12 @@ static void drop_all(rt_ctx *r, tj_scope *s, void (*keep)(void *, rt_buffer *), 
 	for (rt_handles *k = s->chunk, *next; k; k = next, n = RT_CHUNK) {
 		for (uint32_t i = 0; i < n; i++) {
 			tj_tensor *t = &k->h[i];
-			if (keep && t->buf) {
+			if (RT_LIKELY(t->kind == RT_PENDING && !t->row_major)) { /* owns nothing */
+				t->kind = RT_DEAD;
+				t->layout = NULL;
+				continue;
+			}
+			if (keep && t->buf && !(t->flags & RT_BORROWED)) {
 				keep(self, t->buf);
 				t->buf = NULL;
 			}

@@ -62,11 +62,15 @@ typedef enum rt_kind {
 	RT_LATE,    /* a number of a call in direct mode whose value may differ the next time: seg is its handle, seq where it comes from */
 	RT_POISON
 } rt_kind;
-enum { RT_CONSTANT = 1 /* content may be folded */, RT_HEAP = 2 /* an rt_held: cells and retained tensors */ };
+enum {
+	RT_CONSTANT = 1,         /* content may be folded */
+	RT_HEAP = 2,             /* an rt_held: cells and retained tensors */
+	RT_BORROWED = 4          /* layout and buffer are kept by another handle that outlives this one */
+};
 
 struct tj_tensor {
 	uint8_t kind, dtype, rank, flags;
-	uint32_t seq;            /* PENDING */
+	uint32_t seq;            /* PENDING; VALUE: external slot where a running call met it last, a hint */
 	uint64_t seg;            /* PENDING: serial of the segment, unique in the context; CONSTANT: serial of the content */
 	const rt_layout *layout; /* PENDING: owned by the trace; else a reference is held */
 	rt_buffer *buf;          /* a reference is held; NULL while PENDING */
@@ -136,6 +140,11 @@ typedef struct rt_ctx {
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
 void rt_ctx_free(rt_ctx *r);
 
+tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, unset */
+static inline tj_tensor *rt_raw_handle(rt_ctx *r, tj_scope *s) /* unset: the caller writes every field */
+{
+	return RT_LIKELY(s->chunk && s->used < RT_CHUNK) ? &s->chunk->h[s->used++] : rt_more_handles(r, s);
+}
 tj_tensor *rt_handle(rt_ctx *r, tj_scope *s); /* a new handle of the scope; NULL when out of memory; only ctx and engine are set */
 tj_scope *rt_scope_push(rt_ctx *r, tj_ctx *self, uint64_t act);
 /* Closes the innermost scope. Handles die; with keep set, their buffers are handed to keep() first. */

@@ -166,6 +166,18 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, rt_err
 	return fill_plan(p, f, &b->g, seq);
 }
 
+bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
+{
+	builder b = { 0 };
+	rt_arena mem = { 0 };
+	ir_graph_init(&b.g);
+	bool ok = build_graph(&b, boundary, &mem);
+	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, b.event[p->value[i].seq]);
+	*g = b.g;
+	rt_arena_free(&mem);
+	return ok;
+}
+
 jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err)
 {
 	builder b = { 0 };

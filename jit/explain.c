@@ -92,6 +92,9 @@ void tj_explain(tj_fn *f, FILE *out)
 	fprintf(out, "  %llu plans, %llu kernels, %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
 	        (unsigned long long)s.plans, (unsigned long long)s.kernels, (unsigned long long)s.library_calls, (unsigned long long)s.eval_steps,
 	        (unsigned long long)s.code_bytes, s.trace_ms, s.lower_ms, s.codegen_ms);
+	if (f->opts.mode == TJ_DIRECT)
+		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",
+		        (unsigned long long)s.direct, (unsigned long long)s.audits, f->nstate);
 	pthread_mutex_lock(&f->compile);
 	pthread_mutex_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {

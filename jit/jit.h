@@ -63,6 +63,7 @@ typedef struct jit_plan {
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
 	char *graph, *table;     /* text for dumps */
+	atomic_bool audited;     /* its values were compared with the evaluator's */
 } jit_plan;
 
 typedef struct jit_segment {
@@ -367,12 +368,16 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
 
+/* audit.c */
+bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* the plan's values are the evaluator's; else an error, and false */
+
 /* direct.c */
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status); /* false: the body must be followed */
 
 /* build.c */
 jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err);
 void jit_plan_unref(jit_plan *p);
+bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 
 /* cell.c */

@@ -21,6 +21,14 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_matmul(y, tj_transpose(in[0], 0, 1));
 }
 
+static void step(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	tj_assign(m->w, tj_add(m->w, tj_arg_f(0)));
+	out[0] = tj_mul(in[0], tj_mul(tj_arg_f(0), tj_f(2)));
+	out[1] = tj_truth(tj_gt(m->w, tj_f(2))) ? in[0] : out[0];
+}
+
 /* Everything once, from open to close. */
 static bool scenario(void)
 {
@@ -30,10 +38,13 @@ static bool scenario(void)
 	model m = { .w = tj_param(c, TJ_F32, TJ_0D) };
 	m.inner = kit_fn(c, "inner", inner, &m, 1, 1);
 	tj_fn *f = kit_fn(c, "body", body, &m, 1, 1);
+	tj_fn *d = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w)));
 	bool ok = true;
 	for (int i = 0; i < 3 && f; i++) {
 		tj_scope *s = tj_push(c);
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2 - i % 2, 2 + i % 2 * 2), v), *y = tj_call1(f, TJ_LIST(x));
+		tj_tensor *out[2] = { x, x };
+		for (int k = 0; k < 3 && d; k++) tj_call_ex(d, out, TJ_LIST(x), TJ_SCALARS(TJ_F(k)));
 		tj_tensor *kept = tj_retain(tj_mul(y, x));
 		tj_data(tj_transpose(x, 0, 1));
 		if (kept && !tj_is_poison(kept)) tj_release(kept);

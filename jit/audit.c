@@ -1,0 +1,96 @@
+/* Audit: a plan's values against the evaluator's, bit for bit. What a library computed is taken as it is, and all that
+ * follows from it compared. */
+#include "jit/jit.h"
+
+typedef struct audit {
+	tj_ctx *c;
+	ir_graph g;
+	rt_arena mem;
+	const void **ptr;
+	uint32_t nout;           /* of the plan; behind them the library nodes */
+	void **out;
+	rt_err err;
+} audit;
+
+static bool is_library(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op < IR_OPS && ir_ops[ir_at(g, r)->op].flags & IR_LIB; }
+
+static void *room(audit *a, ir_ref r)
+{
+	return rt_arena_alloc(&a->mem, (size_t)ir_numel(&a->g, r) * tj_dtype_size((tj_dtype)ir_at(&a->g, r)->dtype) + 64);
+}
+
+/* The library nodes become outputs, too; what the compiled plan makes of them is given to the evaluator. */
+static bool add_library_outputs(audit *a)
+{
+	bool *live = rt_arena_alloc(&a->mem, a->g.node.n * sizeof *live + 1);
+	if (!live || !ir_live(&a->g, live)) return false;
+	for (ir_ref r = 0; r < a->g.node.n; r++)
+		if (live[r] && is_library(&a->g, r) && !ir_ret(&a->g, r)) return false;
+	a->out = rt_arena_alloc(&a->mem, (a->g.out.n + 1) * sizeof *a->out);
+	for (uint32_t i = 0; a->out && i < a->g.out.n; i++)
+		if (!(a->out[i] = room(a, a->g.out.v[i]))) return false;
+	return a->out != NULL;
+}
+
+static bool run_library(audit *a, tj_fn *f, const uint64_t *num, const void **given)
+{
+	lo_opts o;
+	rt_exec *x = NULL;
+	if (a->nout == a->g.out.n) return true;
+	if (lo_build(&a->g, jit_lower_opts(f, a->c->engine, &o), &x, &a->err) != TJ_OK) return false;
+	rt_run r = { .team = a->c->engine->rt.team, .pool = a->c->rt.pool, .ext = a->ptr, .num = num, .out = a->out, .err = &a->err };
+	bool ok = x->run(x, &r) == TJ_OK;
+	rt_exec_unref(x);
+	for (uint32_t i = a->nout; i < a->g.out.n; i++) given[a->g.out.v[i]] = a->out[i];
+	return ok;
+}
+
+static bool same_element(tj_dtype t, const char *x, const char *y)
+{
+	if (!memcmp(x, y, tj_dtype_size(t))) return true;
+	ir_scalar a = ir_cast_scalar(ir_load(t, x), t, TJ_F64), b = ir_cast_scalar(ir_load(t, y), t, TJ_F64);
+	return rt_is_float(t) && a.d != a.d && b.d != b.d;
+}
+
+static bool compare(audit *a, const jit_done *d, uint32_t i, const void *data)
+{
+	const rt_layout *l = d->plan->value[i].layout;
+	tj_dtype t = (tj_dtype)l->dtype;
+	size_t size = tj_dtype_size(t);
+	char *got = rt_arena_alloc(&a->mem, (size_t)l->bytes + 1), *want = a->out[i];
+	if (!got) return false;
+	jit_copy_row_major(l, data, got);
+	for (int64_t k = 0; k < l->numel; k++) {
+		const char *x = got + (size_t)k * size, *y = want + (size_t)k * size;
+		if (same_element(t, x, y)) continue;
+		double is = ir_cast_scalar(ir_load(t, x), t, TJ_F64).d, was = ir_cast_scalar(ir_load(t, y), t, TJ_F64).d;
+		rt_fail(&a->err, TJ_ERR_COMPILE, "audit", "element %lld of event %u is %.17g compiled and %.17g in the evaluator", (long long)k,
+		        d->plan->value[i].seq, is, was);
+		rt_hint(&a->err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
+		return false;
+	}
+	return true;
+}
+
+bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data)
+{
+	if (!d->plan->n) return true;
+	audit a = { .c = c, .nout = d->plan->n };
+	tj_fn *f = c->act.fn;
+	const ir_eval_opts o = { .int_div_zero = f->opts.int_div_zero == TJ_ZERO };
+	bool ok = jit_graph(&a.g, d->boundary, d->plan);
+	const void **given = rt_arena_alloc(&a.mem, (a.g.node.n + 1) * sizeof *given);
+	a.ptr = rt_arena_alloc(&a.mem, (in->next + 1) * sizeof *a.ptr);
+	for (uint32_t i = 0; a.ptr && i < in->next; i++) a.ptr[i] = in->ext[i].data;
+	ok = ok && given && a.ptr && add_library_outputs(&a) && run_library(&a, f, in->num, given) &&
+	     ir_eval(&a.g, a.ptr, in->num, given, a.out, &o, &a.err) == TJ_OK;
+	for (uint32_t i = 0; ok && i < a.nout; i++) ok = compare(&a, d, i, data[i]);
+	if (ok) atomic_store(&d->plan->audited, true);
+	else {
+		rt_fail(&a.err, TJ_ERR_NOMEM, "audit", "out of memory");
+		jit_report(c, d->boundary->site, &a.err);
+	}
+	ir_graph_free(&a.g);
+	rt_arena_free(&a.mem);
+	return ok;
+}

@@ -251,7 +251,7 @@ typedef struct tj_compile_opts {
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
 	tj_vars state;         /* DIRECT: variables whose tensors the body uses; read anew on every call. The list is copied */
-	tj_vars freeze;        /* DIRECT: as .state, and writing to one of them is rare: it is a new trace */
+	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
 } tj_compile_opts;
 
 /* Scalars of a call, declared rather than captured; read in the body by tj_arg_f/tj_arg_i. */

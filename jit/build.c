@@ -8,12 +8,28 @@ typedef struct builder {
 	ir_graph g;
 	jit_node **path;         /* by event number */
 	ir_ref *event;           /* the value of each event */
-	ir_ref *ext, *num;       /* by slot; IR_NONE until met */
+	ir_ref *ext;             /* by slot; IR_NONE until met */
+	const jit_bound *bound;  /* by slot: the call that is compiled for; NULL: nothing is folded */
+	rt_arena *mem;
 } builder;
+
+enum { FOLD_BYTES = 4096 };  /* larger constants stay operands */
+
 
 static void collect(builder *b, jit_node *boundary)
 {
 	for (jit_node *n = boundary; n->parent; n = n->parent) b->path[n->seq] = n;
+}
+
+/* A guard holds a constant to its content, so it may be folded. */
+static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_meta *m)
+{
+	const rt_layout *l = n->met[slot - n->next].layout;
+	if (!b->bound || !n->met[slot - n->next].content || l->bytes > FOLD_BYTES) return IR_NONE;
+	void *bytes = rt_arena_alloc(b->mem, (size_t)l->bytes + 1);
+	if (!bytes || !b->bound[slot].data) return IR_NONE;
+	jit_copy_row_major(l, b->bound[slot].data, bytes);
+	return ir_data_(&b->g, m, bytes, n->site);
 }
 
 static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
@@ -22,6 +38,8 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	const rt_layout *l = n->met[slot - n->next].layout;
 	ir_meta m = { .dtype = l->dtype, .rank = l->rank };
 	memcpy(m.dim, l->dim, l->rank * sizeof *m.dim);
+	b->ext[slot] = constant(b, n, slot, &m);
+	if (b->ext[slot] != IR_NONE) return b->ext[slot];
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
 
@@ -61,6 +79,7 @@ static void meet_externals(builder *b, const jit_node *n)
 static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	uint32_t n = boundary->seq + 1, next = boundary->next + boundary->nmet;
+	b->mem = mem;
 	b->path = rt_arena_alloc(mem, n * sizeof *b->path);
 	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
 	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);
@@ -178,9 +197,9 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	return ok;
 }
 
-jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err)
+jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
 {
-	builder b = { 0 };
+	builder b = { .bound = ext };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);

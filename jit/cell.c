@@ -22,6 +22,28 @@ void jit_take_cell(rt_held *h, rt_buffer **buf, void **data)
 	jit_take_version(h, buf, data, &version);
 }
 
+static bool is_frozen(const tj_fn *f, const tj_tensor *t)
+{
+	for (uint32_t j = f->nstate - f->nfreeze; j < f->nstate; j++)
+		if (*f->state[j] == t) return true;
+	return false;
+}
+
+uint64_t jit_content_id(tj_fn *f, const tj_tensor *t)
+{
+	if (t->flags & RT_CONSTANT) return t->seg;
+	if (!f->nfreeze || !(t->flags & RT_HEAP) || !is_frozen(f, t)) return 0;
+	rt_held *h = rt_held_of((tj_tensor *)(uintptr_t)t);
+	lock(h);
+	if (!h->content || h->content_version != h->version) {
+		h->content = atomic_fetch_add(&f->engine->rt.serial, 1);
+		h->content_version = h->version;
+	}
+	uint64_t id = h->content;
+	unlock(h);
+	return id;
+}
+
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
 {
 	for (uint32_t i = a->assigned.n; i-- > 0;)
@@ -140,6 +162,9 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	rt_held *h = rt_held_of(cell);
 	if (rt_buffer_unique(h->t.buf)) {
 		memcpy(h->t.buf->data, data, bytes);
+		lock(h);
+		h->version++;
+		unlock(h);
 		return TJ_OK;
 	}
 	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);

@@ -60,7 +60,6 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 {
 	if (!rt_reserve(&a->ext, 1)) return false;
 	jit_bound *b = &a->ext.v[a->ext.n];
-	uint64_t content = 0;
 	b->h = h;
 	b->layout = h->layout;
 	b->data = h->data;
@@ -78,11 +77,9 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 		else rt_buffer_ref(b->buf); /* nobody else commits */
 		b->data = data;
 		b->owned = true;
-	} else if (h->flags & RT_CONSTANT) {
-		content = h->seg;
 	}
 	if (hinted(a, h)) h->seq = a->ext.n;
-	if (met) *met = (jit_ext){ b->layout, content, h->kind == RT_CELL };
+	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL };
 	a->ext.n++;
 	return true;
 }
@@ -103,7 +100,7 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
 	if (want->cell != (h->kind == RT_CELL)) return false;
-	if (want->content ? !(h->flags & RT_CONSTANT) || h->seg != want->content : (h->flags & RT_CONSTANT) != 0) return false;
+	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->fn, h)) return false;
 	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
 	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */

@@ -375,12 +375,13 @@ bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status); /* false: the body must be followed */
 
 /* build.c */
-jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, rt_err *err);
+jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err); /* ext: whose constants are folded */
 void jit_plan_unref(jit_plan *p);
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 
 /* cell.c */
+uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant, or of a tensor in .freeze; 0: content may differ */
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the handle that stands for it now */
 void jit_take_cell(rt_held *h, rt_buffer **buf, void **data); /* a reference on what is committed */
 void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version);

@@ -186,7 +186,7 @@ static void put_operand(char *out, size_t room, const jit_act *a, const tj_tenso
 	else if (h->kind == RT_PENDING && h->seg == a->seg) snprintf(out, room, "the result of event %u", h->seq);
 	else {
 		rt_text t = { 0 };
-		gd_put_arg(&t, &(gd_arg){ h->layout, h->flags & RT_CONSTANT ? h->seg : 0, h->kind == RT_CELL ? GD_CELL : GD_VALUE });
+		gd_put_arg(&t, &(gd_arg){ h->layout, jit_content_id(a->fn, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE });
 		snprintf(out, room, "external %s", rt_str(&t));
 		rt_text_free(&t);
 	}
@@ -208,19 +208,19 @@ static void put_recorded(char *out, size_t room, const jit_node *n, jit_ref r)
 }
 
 /* Why a capture does not fit what was recorded, when both are first met here. */
-static bool compare_capture(const jit_node *n, jit_ref r, const tj_tensor *h, gd_why *w)
+static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_tensor *h, gd_why *w)
 {
 	if (JIT_KIND(r) != JIT_EXT || JIT_IDX(r) < n->next || rt_is_number(h) || h->kind == RT_PENDING) return false;
 	const jit_ext *m = &n->met[JIT_IDX(r) - n->next];
 	gd_arg e = { m->layout, m->content, m->cell ? GD_CELL : GD_VALUE };
-	gd_arg f = { h->layout, h->flags & RT_CONSTANT ? h->seg : 0, h->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	gd_arg f = { h->layout, jit_content_id(a->fn, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE };
 	gd_compare_arg(&e, &f, w);
 	return w->cause != GD_SAME;
 }
 
 static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
-	if (compare_capture(n, n->src[k], h, w)) {
+	if (compare_capture(a, n, n->src[k], h, w)) {
 		gd_cause c = w->cause;
 		w->in = c;
 		if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
@@ -246,7 +246,7 @@ static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *
 		else {
 			gd_why w;
 			int slot = jit_find_ext(a, h);
-			ok = slot >= 0 ? r == JIT_REF(JIT_EXT, (uint32_t)slot) : JIT_KIND(r) == JIT_EXT && JIT_IDX(r) >= n->next && !compare_capture(n, r, h, &w);
+			ok = slot >= 0 ? r == JIT_REF(JIT_EXT, (uint32_t)slot) : JIT_KIND(r) == JIT_EXT && JIT_IDX(r) >= n->next && !compare_capture(a, n, r, h, &w);
 		}
 		if (!ok) return k;
 	}

@@ -93,14 +93,12 @@ void jit_slots_drop(tj_fn *f)
 /* ---- what was met last, compared tensor by tensor ---- */
 enum { SEEN_NUMBER = 64 }; /* beyond every rt_kind */
 
-static uint64_t content_of(const tj_tensor *t) { return t->flags & RT_CONSTANT ? t->seg : 0; }
-
 /* Layouts are interned by engine: an equal one is of this engine. */
-static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, const tj_tensor *t)
+static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, tj_fn *f, const tj_tensor *t)
 {
 	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
 	if ((uintptr_t)t <= (uintptr_t)TJ_END) return false;
-	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && content_of(t) == m->content && (!m->self || m->self == t);
+	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !f->nfreeze) || jit_content_id(f, t) == m->content) && (!m->self || m->self == t);
 }
 
 static bool same_scalars(const jit_slot *s, const tj_scalar *p)
@@ -113,46 +111,46 @@ static bool same_scalars(const jit_slot *s, const tj_scalar *p)
 jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
 {
 	jit_hit *h = s->last;
-	const tj_fn *f = s->fn;
+	tj_fn *f = s->fn;
 	if (!h || !in || atomic_load_explicit(&h->entry->dead, memory_order_relaxed)) return NULL;
 	int nin = f->opts.nin;
 	for (int i = 0; i < nin; i++)
-		if (!same_tensor(&s->seen[i], c, in[i])) return NULL;
+		if (!same_tensor(&s->seen[i], c, f, in[i])) return NULL;
 	if (in[nin] != TJ_END) return NULL;
 	for (uint32_t j = 0; j < f->nstate; j++)
-		if (!same_tensor(&s->seen[nin + (int)j], c, *f->state[j]) || s->seen[nin + (int)j].self != *f->state[j]) return NULL;
+		if (!same_tensor(&s->seen[nin + (int)j], c, f, *f->state[j]) || s->seen[nin + (int)j].self != *f->state[j]) return NULL;
 	if (scalars ? !same_scalars(s, scalars) : s->scalar.n != 0) return NULL;
 	return h;
 }
 
 /* In direct mode cells and state are known by who they are, since two that are one are another trace. */
-static jit_seen see(const tj_tensor *t, bool by_self)
+static jit_seen see(tj_fn *f, const tj_tensor *t, bool by_self)
 {
 	if (rt_is_number(t)) return (jit_seen){ .kind = (uint8_t)(SEEN_NUMBER + rt_is_int_number(t)), .self = by_self ? t : NULL };
-	return (jit_seen){ t->layout, content_of(t), by_self ? t : NULL, t->kind };
+	return (jit_seen){ t->layout, jit_content_id(f, t), by_self ? t : NULL, t->kind };
 }
 
 static void remember(jit_slot *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
 {
-	const tj_fn *f = s->fn;
+	tj_fn *f = s->fn;
 	bool direct = f->opts.mode == TJ_DIRECT;
 	s->last = NULL;
 	s->scalar.n = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++)
 		if (!rt_push(&s->scalar, *p)) return;
-	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(in[i], direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
-	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(*f->state[j], true);
+	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(f, in[i], direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
+	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(f, *f->state[j], true);
 	s->last = h;
 }
 
 /* ---- keys ---- */
-static gd_arg arg_of(const tj_tensor *t)
+static gd_arg arg_of(tj_fn *f, const tj_tensor *t)
 {
 	if (rt_is_number(t)) return (gd_arg){ .kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT };
-	return (gd_arg){ t->layout, content_of(t), t->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	return (gd_arg){ t->layout, jit_content_id(f, t), t->kind == RT_CELL ? GD_CELL : GD_VALUE };
 }
 
-static bool make_sig(rt_arena *mem, const tj_fn *f, tj_list in, const tj_scalar *scalars, gd_sig *s)
+static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scalars, gd_sig *s)
 {
 	uint32_t nscalar = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
@@ -164,7 +162,7 @@ static bool make_sig(rt_arena *mem, const tj_fn *f, tj_list in, const tj_scalar 
 		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = scalars[i].i;
 		else s->nfloat = s->nfloat * 31 + i + 1; /* which of them are floats */
 	}
-	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(in[i]);
+	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(f, in[i]);
 	return true;
 }
 
@@ -182,14 +180,14 @@ static uint32_t first_same(same_set *s, const tj_tensor *t, uint32_t at)
 }
 
 /* Behind the words of the arguments: what the state is, and which cells are the same. */
-static bool put_state(rt_arena *mem, const tj_fn *f, tj_list in, uint32_t *word)
+static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 {
 	uint32_t nin = (uint32_t)f->opts.nin, n = nin + f->nstate, cap = 16;
 	while (cap < 2 * n) cap *= 2;
 	same_set set = { rt_arena_alloc(mem, cap * sizeof *set.v), rt_arena_alloc(mem, cap * sizeof *set.first), cap - 1 };
 	gd_sig s = { .narg = f->nstate, .arg = rt_arena_alloc(mem, (f->nstate + 1) * sizeof *s.arg) };
 	if (!set.v || !set.first || !s.arg) return false;
-	for (uint32_t j = 0; j < f->nstate; j++) s.arg[j] = arg_of(*f->state[j]);
+	for (uint32_t j = 0; j < f->nstate; j++) s.arg[j] = arg_of(f, *f->state[j]);
 	gd_key(&s, word);
 	word += gd_key_words(&s);
 	for (uint32_t i = 0; i < n; i++) {
@@ -201,7 +199,7 @@ static bool put_state(rt_arena *mem, const tj_fn *f, tj_list in, uint32_t *word)
 }
 
 /* The whole key; what it is of the arguments alone comes first. */
-static uint32_t *make_key(rt_arena *mem, const tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
+static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
 {
 	bool direct = f->opts.mode == TJ_DIRECT;
 	uint32_t own = gd_key_words(sig), more = direct ? 4 * f->nstate + 1 + (uint32_t)f->opts.nin + f->nstate : 0;

@@ -87,6 +87,7 @@ typedef struct rt_held {
 	atomic_int refs;
 	atomic_flag lock;        /* CELL: guards buf, data, version */
 	uint64_t version;        /* CELL: commits so far */
+	uint64_t content, content_version; /* a number for what it holds, given when somebody may fold it; of that version */
 	struct rt_held *prev, *next;
 } rt_held;
 static inline rt_held *rt_held_of(tj_tensor *t) { return (rt_held *)t; }

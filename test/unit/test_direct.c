@@ -296,6 +296,54 @@ static void nested_calls(void **s)
 	tj_close(c);
 }
 
+/* ---- constants ---- */
+static void frozen_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	runs++;
+	out[0] = tj_add(tj_mul(in[0], m->w), tj_mul(m->b, tj_constant(tj_ctx_current(), TJ_F32, TJ_0D, (float[]){ 1 })));
+}
+static bool mentions(tj_fn *f, const char *what)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *t = open_memstream(&text, &n);
+	tj_dump(f, TJ_DUMP_GRAPH, t);
+	fclose(t);
+	bool yes = strstr(text, what) != NULL;
+	free(text);
+	return yes;
+}
+static void frozen_content_is_folded(void **s)
+{
+	(void)s;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		tj_ctx *c = kit_open();
+		model m = { kit_param(c, 1), kit_param(c, 3) };
+		runs = 0;
+		reason[0] = 0;
+		tj_fn *f = tj_compile(c, linear, &m, TJ_OPTS(tj_compile_opts, "linear", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&m.b), .freeze = TJ_VARS(&m.w)));
+		tj_tensor *x = F32(c, 1, 2);
+		for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(x)), 4, 5);
+		assert_false(mentions(f, "mul")); /* by one */
+		tj_write(m.w, (float[]){ 2 }, 4);
+		for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(x)), 5, 7);
+		assert_true(mentions(f, "mul"));
+		assert_int_equal(kit_stats(f).plans, 2);
+		tj_assign(m.w, tj_f(3));
+		assert_f32(tj_call1(f, TJ_LIST(x)), 6, 9);
+		tj_write(m.b, (float[]){ 1 }, 4); /* state: no trace of its own */
+		assert_f32(tj_call1(f, TJ_LIST(x)), 4, 7);
+		assert_int_equal(kit_stats(f).plans, 3);
+		if (mode == TJ_DIRECT) assert_int_equal(runs, 3);
+		kit_ok(c);
+		f = tj_compile(c, frozen_body, &m, TJ_OPTS(tj_compile_opts, "frozen", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&m.b, &m.w)));
+		assert_f32(tj_call1(f, TJ_LIST(x)), 4, 7); /* a new constant each time: in verify a new trace, and direct mode keeps off */
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 /* ---- faults and bad input ---- */
 static void pick(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -512,7 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
 		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
-		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls),
+		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
 		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(unfit), cmocka_unit_test(audit_finds_impure_bodies),
 		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(clones),
 	};

@@ -6,7 +6,6 @@
 
 typedef struct direct {
 	tj_ctx *c;
-	jit_slot *slot;
 	const tj_fn *fn;
 	const char *site;
 	tj_list in;
@@ -226,9 +225,16 @@ static jit_path *run_path(direct *d, jit_path *p, bool *unseen)
 
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
 {
-	direct d = { .c = c, .slot = s, .fn = s->fn, .site = site, .in = in, .scalars = scalars, .ordinal = c->rt.ordinal,
-	             .alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1 };
+	direct d; /* field by field: clearing the levels would take as long as a small kernel */
 	bool unseen = false;
+	d.c = c;
+	d.fn = s->fn;
+	d.site = site;
+	d.in = in;
+	d.scalars = scalars;
+	d.n = 0;
+	d.ordinal = c->rt.ordinal;
+	d.alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1;
 	if (!begin(&d)) return false;
 	atomic_store_explicit(&s->busy, true, memory_order_relaxed);
 	jit_path *end = run_path(&d, h->path, &unseen);

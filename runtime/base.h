@@ -70,14 +70,20 @@ static inline int64_t rt_wrap(tj_dtype t, uint64_t v)
 	return rt_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
 }
 int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
-/* The caller's rounding and flush modes set aside: what rt_fp_enter() returned puts them back. */
+/* The caller's rounding and flush modes set aside: what rt_fp_enter() returned puts them back. Modes that are the
+ * default already cost a load and a compare; the sticky exception flags then are as after any arithmetic. */
+enum { RT_MXCSR = 0x1f80 /* to nearest, nothing flushed, exceptions masked */, RT_MXCSR_FLAGS = 0x3f };
+static inline bool rt_fp_default(unsigned csr) { return (csr | RT_MXCSR_FLAGS) == (RT_MXCSR | RT_MXCSR_FLAGS); }
 static inline unsigned rt_fp_enter(void)
 {
-	unsigned was = __builtin_ia32_stmxcsr(), flags = 0x3f;
-	if ((was | flags) != (0x1f80 | flags)) __builtin_ia32_ldmxcsr(0x1f80); /* to nearest, nothing flushed, exceptions masked */
+	unsigned was = __builtin_ia32_stmxcsr();
+	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(RT_MXCSR);
 	return was;
 }
-static inline void rt_fp_leave(unsigned was) { __builtin_ia32_ldmxcsr(was); }
+static inline void rt_fp_leave(unsigned was)
+{
+	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(was);
+}
 
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 

@@ -114,7 +114,8 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
 int rt_team_size(const rt_team *t);
-/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below 10 us. MXCSR is set inside. */
+/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below 10 us. The caller has set MXCSR; other threads
+ * set it for themselves. */
 void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */

@@ -103,13 +103,12 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
                  void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
-	region r = { f, env, n, n, 0 };
 	if (n < 2 || total_ns < SERIAL_NS || resting(t) || !take(t)) {
-		work(&r, 0);
+		f(env, 0, 0, n); /* the caller has set MXCSR */
 		return;
 	}
 	int size = n < t->threads ? (int)n : t->threads;
-	r.piece = (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES);
+	region r = { f, env, n, (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES), 0 };
 	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)
 	work(&r, omp_get_thread_num());

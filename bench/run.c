@@ -19,7 +19,7 @@ struct bench_job {
 	bench_shape s;
 	tj_ctx *ctx;
 	tj_scope *scope;         /* holds the operands */
-	tj_fn *f;
+	tj_fn *f, *verify;       /* in direct mode; and, of tiny cases, in verify mode */
 	tj_tensor *list[BENCH_IN + 1];
 	const float *in[BENCH_IN];
 	void *hand_out;          /* of the hand-written code, and of the limit */
@@ -68,6 +68,15 @@ static void call_ours(void *env)
 	tj_pop(s);
 }
 
+static void call_verify(void *env)
+{
+	bench_job *u = env;
+	tj_scope *s = tj_push(u->ctx);
+	tj_tensor *out;
+	tj_call(u->verify, &out, u->list);
+	tj_pop(s);
+}
+
 static void call_hand(void *env)
 {
 	bench_job *u = env;
@@ -99,6 +108,7 @@ static void call_packed(void *env)
 void bench_close(bench_job *u)
 {
 	tj_fn_free(u->f);
+	if (u->verify) tj_fn_free(u->verify);
 	if (u->scope) tj_pop(u->scope);
 	free(u->hand_out), free(u->tmp), free(u->limit_to);
 	bench_packed_free(u->packed);
@@ -122,10 +132,13 @@ bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small)
 	const int64_t *l = u->s.limit;
 	u->limit_to = floats(c->limit == SGEMM ? l[0] * l[1] : l[0]);
 	if (c->hand == hand_linear_gelu && !small) u->packed = bench_pack(u->p[0], u->p[2], u->p[1], u->in[1], u->in[2]);
-	u->f = tj_compile(ctx, c->body, u->p, TJ_OPTS(tj_compile_opts, .name = "bench", .nin = u->s.nin, .nout = 1));
+	tj_compile_opts opts = { .size = sizeof opts, .name = "bench", .nin = u->s.nin, .nout = 1, .mode = TJ_DIRECT };
+	u->f = tj_compile(ctx, c->body, u->p, &opts);
 	double start = bench_now();
 	call_ours(u);
 	u->first_ms = (bench_now() - start) * 1e3;
+	opts.mode = TJ_VERIFY;
+	if (!c->limit) u->verify = tj_compile(ctx, c->body, u->p, &opts);
 	return u;
 }
 
@@ -193,9 +206,10 @@ static void measure(variant *v, int count, double seconds)
 bench_report bench_time(bench_job *u, double seconds)
 {
 	variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
-	int n = 2, limit = 0, packed = 0;
+	int n = 2, limit = 0, packed = 0, verify = 0;
 	double error = bench_error(u), scale = 1;
 	if (u->c->limit) v[limit = n++] = (variant){ .run = call_limit, .env = u };
+	if (u->verify) v[verify = n++] = (variant){ .run = call_verify, .env = u };
 	if (u->packed) v[packed = n++] = (variant){ .run = call_packed, .env = u };
 	measure(v, n, seconds);
 	const int64_t *l = u->s.limit;
@@ -206,6 +220,7 @@ bench_report bench_time(bench_job *u, double seconds)
 		r.rate = (r.flops ? u->s.flops : u->s.bytes) / v[0].quick * 1e-3;
 		r.limit = scale * v[limit].quick / v[0].quick;
 	}
+	if (verify) r.verify_us = v[verify].quick;
 	if (packed) r.packed_us = v[packed].quick, r.vs_packed = v[packed].quick / v[0].quick;
 	return r;
 }

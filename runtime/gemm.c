@@ -1,15 +1,18 @@
-/* gemm: why it exists, by measurements on one core (Zen 4, oneDNN 2.6): of [m,768] x [768,3072] oneDNN's sgemm reaches 37
- * GF/s at m = 1 and 2, 60 at 3, 85 at 4, and the tiles here 41, 76, 71 and 114; from m = 8 on both are at the limit of
- * the multipliers, 112. Below 64^3 oneDNN spends up to a third of the time before it multiplies.
+/* gemm: why it exists, by measurements on one core (Zen 4, oneDNN 2.6, GF/s of sgemm and of the tiles here):
  *
- * B is read in place: who reads it once has nothing to gain by packing, and a small one stays in cache. */
+ *   [m,768] x [768,3072], m = 1, 2, 4, 9, 12      37 38 86 83 105     42 77 114 114 113
+ *   16^3  64^3  256^3                             23 99 114           98 113 118
+ *   [384,384] x [384,64], [1024,64] x [64,64]     107 104             118 115
+ *
+ * B is read in place: who reads it once or twice has nothing to gain by packing, and a small one stays in the second cache.
+ * Of a large B with many rows oneDNN's packing pays. */
 #include "runtime/gemm.h"
 
 #include <immintrin.h>
 
-#define FEW_ROWS 8     /* of any size */
-#define SMALL 1e6      /* m * n * k */
-#define TINY 1000.0
+#define FEW_ROWS 12         /* with any B */
+#define SMALL_B (1 << 20)   /* bytes; with any A */
+#define TINY 1000.0         /* m * n * k */
 
 /* ---- 512 bits: 32 registers ---- */
 #define W 16
@@ -91,9 +94,8 @@ bool rt_gemm_takes(const rt_gemm *g, int64_t b_col)
 bool rt_gemm_wants(const rt_gemm *g, int64_t b_col)
 {
 	if (!rt_gemm_takes(g, b_col)) return false;
-	double muls = (double)g->m * (double)g->n * (double)g->k;
-	if (g->n < 4) return muls <= TINY;
-	return muls <= SMALL || (g->m <= FEW_ROWS && g->n >= 16);
+	if (g->n < 4) return (double)g->m * (double)g->n * (double)g->k <= TINY;
+	return (g->m <= FEW_ROWS && g->n >= 16) || 4.0 * (double)g->n * (double)g->k <= SMALL_B;
 }
 
 void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c)

@@ -1,4 +1,4 @@
-/* onednn: matmul. f32 of few rows or small sizes runs tiles of ours (gemm.c); other f32 goes to oneDNN's dnnl_sgemm, opened
+/* onednn: matmul. f32 of few rows or with a small B runs tiles of ours (gemm.c); other f32 goes to oneDNN's dnnl_sgemm, opened
  * by name when the first such product is planned (2.x and 3.x have the same symbol, row-major, which needs no primitive and
  * no scratchpad); without it the tiles take all they can. f64 and integers run loops of ours that add in the order of k,
  * as the evaluator does.
@@ -17,7 +17,8 @@
 #define GEMM_GFLOPS 100.0    /* of a thread in the library and in the tiles, for estimates */
 #define GEMM_GBYTES 50.0     /* of a thread that reads B */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
-#define COLUMNS 128          /* of a part of few rows, at least */
+#define COLUMNS 128          /* of a part for the tiles, at least; or */
+#define ROWS 24
 
 typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
@@ -129,6 +130,7 @@ typedef struct job {
 	void *c;
 	int64_t parts;  /* of a product: rows of C when there are enough, else columns */
 	bool rows;
+	int64_t round;  /* a part's rows or columns are a multiple of it */
 } job;
 
 static void gemm_part(const job *j, int64_t batch, int64_t part)
@@ -137,7 +139,8 @@ static void gemm_part(const job *j, int64_t batch, int64_t part)
 	const float *a = (const float *)j->a + at(d->a_batch, batch), *b = (const float *)j->b + at(d->b_batch, batch);
 	float *c = (float *)j->c + at(d->c_batch, batch);
 	char ta = 'N', tb = 'N';
-	int64_t lda = 1, ldb = 1, all = j->rows ? d->m : d->n, step = ((all + j->parts - 1) / j->parts + 15) & ~(int64_t)15;
+	int64_t lda = 1, ldb = 1, all = j->rows ? d->m : d->n, step = (all + j->parts - 1) / j->parts;
+	step = (step + j->round - 1) / j->round * j->round;
 	int64_t from = part * step, n = all - from < step ? all - from : step;
 	if (n <= 0) return;
 	if (j->rows) a += from * d->a_row, c += from * d->c_row;
@@ -164,13 +167,14 @@ static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 	if (set) omp_set_num_threads(before);
 }
 
-/* Few rows are cut by columns, each part with its own columns of B: then more parts than threads cost nothing. */
+/* The library packs for every part: as many as there are threads. The tiles do not: more, so that a thread that lost its
+ * core does not hold up the rest. */
 static int64_t parts_of(const rt_matmul *m, bool rows, int64_t size)
 {
 	if (m->d.batch >= 2 * size || m->ns < PARALLEL_NS) return 1;
-	if (m->way == LIBRARY || rows) return size;
-	int64_t most = m->d.n / COLUMNS;
-	return most < size ? size : most < 4 * size ? most : 4 * size;
+	int64_t most = rows ? m->d.m / ROWS : m->d.n / COLUMNS;
+	int64_t least = size, more = 4 * size;
+	return m->way == LIBRARY || most < least ? least : most < more ? most : more;
 }
 
 static void gemm(const rt_matmul *m, job *j, rt_team *t)
@@ -178,6 +182,7 @@ static void gemm(const rt_matmul *m, job *j, rt_team *t)
 	int size = rt_team_size(t);
 	j->rows = m->d.m >= 32 * size || m->d.m >= m->d.n;
 	j->parts = parts_of(m, j->rows, size);
+	j->round = m->way == LIBRARY ? 16 : j->rows ? 6 : 64;
 	rt_team_run(t, m->d.batch * j->parts, m->ns * (double)m->d.batch, gemm_parts, j);
 }
 

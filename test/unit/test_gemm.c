@@ -144,11 +144,11 @@ static void test_ways(void **state)
 	}
 }
 
-/* Few rows and small sizes are ours; large ones, and B that is turned, the library's where there is one. */
+/* Few rows and a small B are ours; large ones, and B that is turned, the library's where there is one. */
 static void test_choice(void **state)
 {
 	(void)state;
-	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0 }, large = { 512, 512, 512, 512, 1, 512, 512, 0 };
+	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0 }, large = { 512, 768, 512, 512, 1, 768, 768, 0 };
 	if (!rt_gemm_takes(&one, 1)) skip();
 	assert_true(rt_gemm_wants(&one, 1));
 	assert_true(rt_gemm_wants(&small, 1));

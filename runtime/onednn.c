@@ -167,8 +167,9 @@ static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 	if (set) omp_set_num_threads(before);
 }
 
-/* The library packs for every part: as many as there are threads. The tiles do not: more, so that a thread that lost its
- * core does not hold up the rest. */
+/* The library packs the operand that is not cut anew for every part: so the larger is cut, into as many parts as there are
+ * threads (two halves of [64,768] x [768,3072] one after the other take 1.20 of the time of the whole when cut by rows,
+ * 1.00 by columns). The tiles do not pack: more parts, so that a thread that lost its core does not hold up the rest. */
 static int64_t parts_of(const rt_matmul *m, bool rows, int64_t size)
 {
 	if (m->d.batch >= 2 * size || m->ns < PARALLEL_NS) return 1;
@@ -180,7 +181,7 @@ static int64_t parts_of(const rt_matmul *m, bool rows, int64_t size)
 static void gemm(const rt_matmul *m, job *j, rt_team *t)
 {
 	int size = rt_team_size(t);
-	j->rows = m->d.m >= 32 * size || m->d.m >= m->d.n;
+	j->rows = m->d.m >= m->d.n || (m->way == TILES && m->d.m >= 32 * size);
 	j->parts = parts_of(m, j->rows, size);
 	j->round = m->way == LIBRARY ? 16 : j->rows ? 6 : 64;
 	rt_team_run(t, m->d.batch * j->parts, m->ns * (double)m->d.batch, gemm_parts, j);

@@ -4,15 +4,14 @@
 #include <limits.h>
 #include <stdlib.h>
 
-static _Thread_local tj_ctx *current __attribute__((tls_model("initial-exec")));
+_Thread_local tj_ctx *jit_thread_ctx;
 
-tj_ctx *jit_current(void) { return current; }
-tj_ctx *tj_ctx_current(void) { return current; }
+tj_ctx *tj_ctx_current(void) { return jit_thread_ctx; }
 
 tj_ctx *tj_ctx_use(tj_ctx *c)
 {
-	tj_ctx *was = current;
-	current = c;
+	tj_ctx *was = jit_thread_ctx;
+	jit_thread_ctx = c;
 	return was;
 }
 
@@ -119,7 +118,7 @@ static tj_ctx *open_on(jit_engine *e)
 	c->engine = e;
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
-	current = c;
+	jit_thread_ctx = c;
 	return c;
 }
 
@@ -169,7 +168,7 @@ void tj_close(tj_ctx *c)
 	rt_vec_free(&c->taken);
 	free_act(&c->act);
 	rt_ctx_free(&c->rt);
-	if (current == c) current = NULL;
+	if (jit_thread_ctx == c) jit_thread_ctx = NULL;
 	rt_free(c);
 	if (atomic_fetch_sub(&e->rt.contexts, 1) == 1) close_engine(e);
 }

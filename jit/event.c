@@ -217,7 +217,7 @@ static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *
 	return draw(a, op) ? n : NULL;
 }
 
-static tj_tensor *result_of(jit_act *a, const jit_node *n)
+static inline tj_tensor *result_of(jit_act *a, const jit_node *n)
 {
 	tj_ctx *c = a->ctx;
 	tj_tensor *t = rt_raw_handle(&c->rt, c->rt.scope);
@@ -252,23 +252,31 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 	return t;
 }
 
-tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+/* The long way: operands that need a look, numbers alone, a mismatch, no running call. */
+static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	tj_ctx *c = jit_current();
 	tj_tensor *few[INLINE_SRC], **in = few;
-	if (RT_UNLIKELY(!c)) return jit_no_context();
-	jit_act *a = jit_active(c);
-	jit_node *n = RT_LIKELY(a && a->hints) ? next_is(a, op, nsrc, src, nattr, attr) : NULL;
-	if (RT_LIKELY(n != NULL)) {
-		a->cursor = n;
-		a->seq = n->seq + 1;
-		tj_tensor *t = result_of(a, n);
-		return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
-	}
-	if (RT_UNLIKELY(nsrc > INLINE_SRC) && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
+	if (!c) return jit_no_context();
+	jit_active(c);
+	if (nsrc > INLINE_SRC && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
 		return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	tj_tensor *r = &c->rt.poison;
 	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) r = run_event(c, site, op, nsrc, in, nattr, attr);
 	if (in != few) rt_free(in);
 	return r;
+}
+
+tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	tj_ctx *c = jit_current();
+	if (RT_UNLIKELY(!c || !c->active || !c->act.hints || (const char *)__builtin_frame_address(0) > c->act.frame))
+		return slow_event(site, op, nsrc, src, nattr, attr);
+	jit_act *a = &c->act;
+	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);
+	if (RT_UNLIKELY(!n)) return slow_event(site, op, nsrc, src, nattr, attr);
+	a->cursor = n;
+	a->seq = n->seq + 1;
+	tj_tensor *t = result_of(a, n);
+	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 }

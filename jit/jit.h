@@ -307,7 +307,8 @@ typedef struct jit_engine {
 } jit_engine;
 
 /* ctx.c */
-tj_ctx *jit_current(void);
+extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
+static inline tj_ctx *jit_current(void) { return jit_thread_ctx; }
 const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */

@@ -240,6 +240,52 @@ typedef struct tj_reason {
 	const char *text;     /* all of it in a line */
 } tj_reason;
 
+/* ---- your own passes and back ends --------------------------------------------------------------- */
+
+/* The graph of a segment, in order: operands stand before their users. It lives for the callback, which may change it;
+ * what comes back is simplified and verified. The first mistake of a callback is kept and ends the compile with an error. */
+typedef struct tj_graph tj_graph;
+typedef struct tj_node tj_node;
+TJ_API tj_node *tj_graph_first(const tj_graph *g);          /* NULL: the graph is empty */
+TJ_API tj_node *tj_node_next(const tj_node *n);             /* NULL behind the last one */
+TJ_API int tj_graph_outputs(const tj_graph *g);
+TJ_API tj_node *tj_graph_output(const tj_graph *g, int i);
+TJ_API const char *tj_node_op(const tj_node *n);            /* an op of docs/OPS.md, or "input", "number", "constant" */
+TJ_API int tj_node_inputs(const tj_node *n);
+TJ_API tj_node *tj_node_input(const tj_node *n, int k);
+TJ_API int tj_node_uses(const tj_node *n);                  /* by nodes and outputs */
+TJ_API int tj_node_attrs(const tj_node *n);                 /* axes, sizes, dtypes: in the order of docs/OPS.md, made positive */
+TJ_API int64_t tj_node_attr(const tj_node *n, int k);
+TJ_API tj_dtype tj_node_dtype(const tj_node *n);
+TJ_API int tj_node_rank(const tj_node *n);
+TJ_API int64_t tj_node_dim(const tj_node *n, int axis);     /* -1 out of range */
+TJ_API const char *tj_node_site(const tj_node *n);          /* the user's file:line */
+TJ_API int tj_node_slot(const tj_node *n);                  /* of an input in tj_run.in, of a number in tj_run.number; -1 */
+TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; NULL */
+TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; NULL */
+TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr); /* NULL on error */
+TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies */
+TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* every use of old, of equal dtype and shape */
+TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* which has no uses */
+
+/* A pass: TJ_OK, or the error that ends the compile. Runs once for each plan, in the thread that compiles it. */
+typedef tj_status tj_pass_fn(tj_graph *g, void *self);
+typedef struct tj_pass { const char *name; tj_pass_fn *run; void *self; } tj_pass;
+TJ_API tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass); /* for every function of the engine, before its own passes */
+
+/* A back end of yours: fills out->run, or leaves it NULL to hand the graph, changed or not, to the one of the context. */
+typedef struct tj_run {
+	const void *const *in;    /* by slot: element 0 of each input */
+	const uint64_t *number;   /* by slot: the bits of a double, of an int64_t when the number's dtype is i64 */
+	void *const *out;         /* by output: row-major, to be filled; never one of the inputs */
+} tj_run;
+typedef struct tj_compiled {
+	tj_status (*run)(void *env, const tj_run *r); /* may run in several threads at once */
+	void (*free)(void *env);  /* with the plan; may be NULL */
+	void *env;
+} tj_compiled;
+typedef tj_status tj_backend_fn(void *self, tj_graph *g, tj_compiled *out);
+
 typedef struct tj_compile_opts {
 	size_t size;
 	const char *name;      /* in dumps, logs and kernels */
@@ -250,6 +296,9 @@ typedef struct tj_compile_opts {
 	int max_entries;       /* argument signatures kept; 0: 64. The least recently used goes first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
+	const tj_pass *passes; /* of this function, up to one without .run; NULL: none. The list is copied */
+	tj_backend_fn *backend; /* asked for each plan, behind the passes; NULL: the context's back end */
+	void *backend_self;
 	tj_vars state;         /* DIRECT: variables whose tensors the body uses; read anew on every call. The list is copied */
 	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
 } tj_compile_opts;
@@ -291,8 +340,10 @@ typedef struct tj_stats {
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 } tj_stats;
 
-typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE } tj_dump_what;
+/* TJ_DUMP_DOT: the graph for Graphviz. */
+typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT } tj_dump_what;
 
+TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */
 TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and why */
 TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller */

@@ -174,6 +174,7 @@ tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const
 
 /* ---- text.c ---- */
 void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
+void ir_dot(const ir_graph *g, rt_text *t);    /* dot.c: for Graphviz */
 void ir_table(const ir_graph *g, rt_text *t);  /* as people read it: opcode, name, target, args, shape, site */
 tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */
 void ir_dump(const ir_graph *g);               /* to stderr, for gdb */

@@ -132,6 +132,7 @@ static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *
 	}
 	p->graph = text_of(ir_print, g);
 	p->table = text_of(ir_table, g);
+	p->dot = text_of(ir_dot, g);
 	return true;
 }
 
@@ -180,7 +181,8 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, rt_err
 	lo_opts o;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
-	if (lo_build(&b->g, jit_lower_opts(f, f->engine, &o), &p->exec, err) != TJ_OK) return false;
+	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
+	if (!p->exec && lo_build(&b->g, jit_lower_opts(f, f->engine, &o), &p->exec, err) != TJ_OK) return false;
 	log_fusion(f, &b->g);
 	return fill_plan(p, f, &b->g, seq);
 }
@@ -236,5 +238,6 @@ void jit_plan_unref(jit_plan *p)
 	rt_free(p->value);
 	rt_free(p->graph);
 	rt_free(p->table);
+	rt_free(p->dot);
 	rt_free(p);
 }

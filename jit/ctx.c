@@ -54,6 +54,7 @@ static void close_engine(jit_engine *e)
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);
 	pthread_mutex_destroy(&e->backend_lock);
+	rt_vec_free(&e->pass);
 	rt_free(e->backend_name);
 	rt_free(e->used);
 	rt_free(e);

@@ -39,9 +39,18 @@ static bool copy_vars(tj_fn *f, const tj_compile_opts *o)
 	return true;
 }
 
+static bool copy_passes(tj_fn *f, const tj_compile_opts *o)
+{
+	while (o->passes && o->passes[f->npass].run) f->npass++;
+	f->pass = rt_calloc((f->npass + 1) * sizeof *f->pass);
+	if (f->pass && f->npass) memcpy(f->pass, o->passes, f->npass * sizeof *f->pass);
+	return f->pass != NULL;
+}
+
 static void free_fn(tj_fn *f)
 {
 	if (!f) return;
+	rt_free(f->pass);
 	rt_free(f->state);
 	rt_free(f->name);
 	rt_free(f);
@@ -50,7 +59,7 @@ static void free_fn(tj_fn *f)
 static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, const tj_compile_opts *o)
 {
 	tj_fn *f = rt_calloc(sizeof *f);
-	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o)) {
+	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o) || !copy_passes(f, o)) {
 		free_fn(f);
 		return NULL;
 	}

@@ -62,7 +62,7 @@ typedef struct jit_plan {
 	rt_exec *exec;
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
-	char *graph, *table;     /* text for dumps */
+	char *graph, *table, *dot; /* text for dumps */
 	atomic_bool audited;     /* its values were compared with the evaluator's */
 } jit_plan;
 
@@ -108,6 +108,8 @@ struct tj_fn {
 	tj_compile_opts opts;
 	tj_tensor ***state;      /* addresses of declared variables: .state, then .freeze */
 	uint32_t nstate, nfreeze;
+	tj_pass *pass;
+	uint32_t npass;
 	uint32_t index;          /* place in the contexts' slots; one that is free again may be used again */
 	atomic_bool follow;      /* DIRECT: back to verify for good */
 	pthread_mutex_t table_lock, compile;
@@ -301,6 +303,7 @@ typedef struct jit_engine {
 	uint64_t *used;          /* bits: indices of functions; under rt.lock */
 	uint32_t nused;          /* words */
 	uint32_t audit;
+	rt_vec(tj_pass) pass;    /* of every function; under rt.lock */
 	uint64_t seed;
 	atomic_uint clones;
 	struct jit_eager *eager;
@@ -368,6 +371,10 @@ void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_end(jit_act *a, tj_tensor *const *res);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
+
+/* passes.c */
+bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
+bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: the graph goes on to the context's back end */
 
 /* audit.c */
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* the plan's values are the evaluator's; else an error, and false */

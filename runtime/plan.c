@@ -139,7 +139,7 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	case TJ_DUMP_KERNELS: s = p->kernel_text; break;
 	case TJ_DUMP_CODE: s = p->code_text; break;
 	case TJ_DUMP_PLAN: put_plan(p, t); return;
-	case TJ_DUMP_TRACE: return; /* the tracer's to print */
+	case TJ_DUMP_TRACE: case TJ_DUMP_DOT: return; /* the tracer's to print */
 	}
 	if (s) rt_puts(t, s);
 }

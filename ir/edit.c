@@ -1,0 +1,261 @@
+/* edit: the graph as a list of nodes that passes of users change. What comes back is emitted anew, so it is simplified,
+ * and verified.
+ *
+ *   ir_graph -> tj_graph: a list in order, uses counted -> insert, replace, erase -> ir_graph
+ *
+ * The first mistake of a pass is kept in the graph and ends the compile. */
+#include "ir/edit.h"
+
+/* ---- making it ---- */
+static tj_node *new_node(tj_graph *g, int nsrc, int nattr)
+{
+	tj_node *n = rt_arena_alloc(&g->mem, sizeof *n);
+	if (n) n->src = rt_arena_alloc(&g->mem, ((size_t)nsrc + 1) * sizeof *n->src);
+	if (n) n->attr = rt_arena_alloc(&g->mem, ((size_t)nattr + 1) * sizeof *n->attr);
+	if (!n || !n->src || !n->attr) {
+		rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory");
+		return NULL;
+	}
+	n->g = g;
+	n->nsrc = nsrc;
+	n->nattr = nattr;
+	n->from = IR_NONE;
+	return n;
+}
+
+/* In front of `before`; NULL: at the end. */
+static void link_node(tj_graph *g, tj_node *n, tj_node *before)
+{
+	n->next = before;
+	n->prev = before ? before->prev : g->last;
+	*(n->prev ? &n->prev->next : &g->first) = n;
+	*(before ? &before->prev : &g->last) = n;
+}
+
+static tj_node *import(tj_graph *g, const ir_graph *from, ir_ref r, tj_node *const *map)
+{
+	const ir_node *x = ir_at(from, r);
+	tj_node *n = new_node(g, x->nsrc, x->nattr);
+	if (!n) return NULL;
+	n->op = x->op;
+	n->from = r;
+	n->meta = ir_meta_of(from, r);
+	n->site = x->site;
+	for (int k = 0; k < x->nsrc; k++) {
+		n->src[k] = map[ir_src(from, x, k)];
+		n->src[k]->uses++;
+	}
+	if (x->nattr) memcpy(n->attr, ir_attr(from, x), x->nattr * sizeof *n->attr);
+	link_node(g, n, NULL);
+	return n;
+}
+
+bool ir_edit_begin(tj_graph *g, const ir_graph *from)
+{
+	*g = (tj_graph){ .from = from };
+	tj_node **map = rt_arena_alloc(&g->mem, (from->node.n + 1) * sizeof *map);
+	bool *live = rt_arena_alloc(&g->mem, from->node.n + 1);
+	g->nout = (int)from->out.n;
+	g->out = rt_arena_alloc(&g->mem, (from->out.n + 1) * sizeof *g->out);
+	if (!map || !live || !g->out || !ir_live(from, live)) return false;
+	for (ir_ref r = 0; r < from->node.n; r++)
+		if (live[r] && !(map[r] = import(g, from, r, map))) return false;
+	for (int i = 0; i < g->nout; i++) {
+		g->out[i] = map[from->out.v[i]];
+		g->out[i]->uses++;
+	}
+	return true;
+}
+
+void ir_edit_free(tj_graph *g) { rt_arena_free(&g->mem); }
+
+/* ---- giving it back ---- */
+static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src)
+{
+	if (n->bytes) return ir_data_(to, &n->meta, n->bytes, n->site);
+	if (n->op >= IR_OPS) return ir_copy(to, g->from, n->from, NULL);
+	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->ref;
+	return ir_emit(to, (ir_op)n->op, n->nsrc, src, n->nattr, n->attr, n->site);
+}
+
+/* Operands stand before their users. */
+static bool in_order(tj_graph *g, const tj_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++) {
+		if (n->src[k]->ref != IR_NONE) continue;
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "operand %d of %s comes behind it: insert it before", k, ir_ops[n->op].name);
+		return false;
+	}
+	return true;
+}
+
+/* What the outputs need; the most operands of one. */
+static int mark_live(tj_graph *g)
+{
+	int most = 0;
+	for (tj_node *n = g->first; n; n = n->next) {
+		n->ref = IR_NONE;
+		n->live = false;
+	}
+	for (int i = 0; i < g->nout; i++) g->out[i]->live = true;
+	for (tj_node *n = g->last; n; n = n->prev) {
+		most = n->nsrc > most ? n->nsrc : most;
+		for (int k = 0; k < n->nsrc; k++) n->src[k]->live |= n->live;
+	}
+	return most;
+}
+
+bool ir_edit_end(tj_graph *g, ir_graph *to)
+{
+	int most = mark_live(g);
+	ir_ref *src = rt_arena_alloc(&g->mem, ((size_t)most + 1) * sizeof *src);
+	for (tj_node *n = g->first; n && src && g->err.code == TJ_OK; n = n->next) {
+		if (!n->live) continue;
+		if (!in_order(g, n)) break;
+		n->ref = emit_node(g, to, n, src);
+		if (n->ref == IR_NONE) g->err = to->err;
+	}
+	for (int i = 0; i < g->nout && g->err.code == TJ_OK; i++)
+		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref)) rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
+	if (!src) rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory");
+	return g->err.code == TJ_OK && ir_verify(to, &g->err) == TJ_OK;
+}
+
+/* ---- looking at it ---- */
+tj_node *tj_graph_first(const tj_graph *g) { return g->first; }
+tj_node *tj_node_next(const tj_node *n) { return n->next; }
+int tj_graph_outputs(const tj_graph *g) { return g->nout; }
+tj_node *tj_graph_output(const tj_graph *g, int i) { return i >= 0 && i < g->nout ? g->out[i] : NULL; }
+int tj_node_inputs(const tj_node *n) { return n->nsrc; }
+tj_node *tj_node_input(const tj_node *n, int k) { return k >= 0 && k < n->nsrc ? n->src[k] : NULL; }
+int tj_node_uses(const tj_node *n) { return n->uses; }
+int tj_node_attrs(const tj_node *n) { return n->op < IR_OPS ? n->nattr : 0; }
+int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
+tj_dtype tj_node_dtype(const tj_node *n) { return (tj_dtype)n->meta.dtype; }
+int tj_node_rank(const tj_node *n) { return n->meta.rank; }
+const char *tj_node_site(const tj_node *n) { return n->site ? n->site : "?"; }
+
+int64_t tj_node_dim(const tj_node *n, int axis)
+{
+	if (axis < 0) axis += n->meta.rank;
+	return axis >= 0 && axis < n->meta.rank ? n->meta.dim[axis] : -1;
+}
+
+const char *tj_node_op(const tj_node *n)
+{
+	if (n->bytes || n->op == IR_data || n->op == IR_const) return "constant";
+	if (n->op == IR_num) return "number";
+	return ir_ops[n->op].name;
+}
+
+int tj_node_slot(const tj_node *n) { return n->op == IR_input || n->op == IR_num ? (int)n->attr[0] : -1; }
+
+/* An input's attributes are slot, offset, strides. */
+const int64_t *tj_node_strides(const tj_node *n) { return n->op == IR_input ? n->attr + 2 : NULL; }
+
+static void *fill(tj_node *n)
+{
+	int64_t numel = 1;
+	size_t size = tj_dtype_size(tj_node_dtype(n));
+	rt_numel(n->meta.rank, n->meta.dim, &numel);
+	char *p = rt_arena_alloc(&n->g->mem, (size_t)numel * size + 1);
+	const ir_scalar s = ir_const_value(n->g->from, ir_at(n->g->from, n->from));
+	for (int64_t i = 0; p && i < numel; i++) ir_store(tj_node_dtype(n), p + (size_t)i * size, s);
+	return p;
+}
+
+const void *tj_node_data(tj_node *n)
+{
+	if (n->bytes) return n->bytes;
+	if (n->op == IR_data) return n->g->from->data.v[n->attr[0]].bytes;
+	return n->op == IR_const ? fill(n) : NULL;
+}
+
+void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
+{
+	ir_graph flat;
+	rt_text t = { 0 };
+	rt_err was = g->err;
+	ir_graph_init(&flat);
+	flat.off = IR_OFF_FOLD | IR_OFF_CSE;
+	if (ir_edit_end(g, &flat)) (what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
+	else rt_putf(&t, "%s\n", g->err.message);
+	g->err = was;
+	fputs(rt_str(&t), out);
+	rt_text_free(&t);
+	ir_graph_free(&flat);
+}
+
+/* ---- changing it ---- */
+static int op_named(const char *name)
+{
+	for (int op = 0; op < IR_OPS; op++)
+		if (!strcmp(ir_ops[op].name, name)) return op;
+	return -1;
+}
+
+tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr)
+{
+	int o = op_named(op);
+	if (o < 0 || n < 0 || nattr < 0) {
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: no op is called \"%s\"", op);
+		return NULL;
+	}
+	tj_node *x = new_node(g, n, nattr);
+	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
+	if (!x || !meta) return NULL;
+	for (int k = 0; k < n; k++) {
+		if (!inputs[k]) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: operand %d of %s is NULL", k, op), NULL;
+		meta[k] = inputs[k]->meta;
+		x->src[k] = inputs[k];
+	}
+	if (ir_infer((ir_op)o, n, meta, nattr, attrs, &x->meta, NULL, NULL, NULL, &g->err) != TJ_OK) return NULL;
+	for (int k = 0; k < n; k++) inputs[k]->uses++;
+	if (nattr) memcpy(x->attr, attrs, (size_t)nattr * sizeof *attrs);
+	x->op = (uint16_t)o;
+	x->site = before ? before->site : NULL;
+	link_node(g, x, before);
+	return x;
+}
+
+tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data)
+{
+	tj_node *x = new_node(g, 0, 0);
+	int64_t numel = 0;
+	if (!x) return NULL;
+	x->meta.dtype = (uint8_t)dtype;
+	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !shape || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert_constant: a dtype, a shape and data are needed"), NULL;
+	x->bytes = rt_arena_alloc(&g->mem, (size_t)numel * tj_dtype_size(dtype) + 1);
+	if (!x->bytes) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), NULL;
+	memcpy(x->bytes, data, (size_t)numel * tj_dtype_size(dtype));
+	x->op = IR_data;
+	x->site = before ? before->site : NULL;
+	link_node(g, x, before);
+	return x;
+}
+
+bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
+{
+	if (!old || !with || old->meta.dtype != with->meta.dtype || old->meta.rank != with->meta.rank ||
+	    memcmp(old->meta.dim, with->meta.dim, old->meta.rank * sizeof *old->meta.dim)) {
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype or shape", old ? tj_node_op(old) : "NULL", with ? tj_node_op(with) : "NULL");
+		return false;
+	}
+	for (tj_node *n = g->first; n; n = n->next)
+		for (int k = 0; k < n->nsrc; k++)
+			if (n->src[k] == old && n != with) n->src[k] = with, old->uses--, with->uses++;
+	for (int i = 0; i < g->nout; i++)
+		if (g->out[i] == old) g->out[i] = with, old->uses--, with->uses++;
+	return true;
+}
+
+bool tj_graph_erase(tj_graph *g, tj_node *n)
+{
+	if (!n || n->uses) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "erase: %s still has %d uses", n ? tj_node_op(n) : "NULL", n ? n->uses : 0), false;
+	for (int k = 0; k < n->nsrc; k++) n->src[k]->uses--;
+	*(n->prev ? &n->prev->next : &g->first) = n->next;
+	*(n->next ? &n->next->prev : &g->last) = n->prev;
+	return true;
+}

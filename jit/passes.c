@@ -1,0 +1,122 @@
+/* What users put between trace and back end: passes over the graph, and back ends of their own. */
+#include "ir/edit.h"
+#include "jit/jit.h"
+
+tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass)
+{
+	if (!c) return TJ_ERR_STATE;
+	if (!pass || !pass->run) {
+		jit_error(c, NULL, TJ_ERR_ARG, "add_pass", NULL, "the pass has no function");
+		return TJ_ERR_ARG;
+	}
+	pthread_mutex_lock(&c->engine->rt.lock);
+	bool ok = rt_push(&c->engine->pass, *pass);
+	pthread_mutex_unlock(&c->engine->rt.lock);
+	return ok ? TJ_OK : TJ_ERR_NOMEM;
+}
+
+/* ---- one callback: the graph becomes a list, is changed, and becomes a graph ---- */
+typedef struct user { /* a pass, or a back end */
+	const char *name;
+	tj_pass_fn *pass;
+	tj_backend_fn *backend;
+	void *self;
+	tj_compiled *compiled;
+} user;
+
+static tj_status run_user(const user *u, const ir_graph *from, ir_graph *to, rt_err *err)
+{
+	tj_graph g;
+	tj_status s = ir_edit_begin(&g, from) ? TJ_OK : TJ_ERR_NOMEM;
+	if (s == TJ_OK) s = u->pass ? u->pass(&g, u->self) : u->backend(u->self, &g, u->compiled);
+	if (s != TJ_OK && g.err.code == TJ_OK) rt_fail(&g.err, s, "pass", "it returned: %s", tj_strerror(s));
+	if (g.err.code == TJ_OK && !(u->compiled && u->compiled->run)) ir_edit_end(&g, to);
+	s = g.err.code;
+	if (s != TJ_OK) {
+		rt_fail(err, TJ_ERR_COMPILE, "compile", "%s %s: %s: %s", u->pass ? "pass" : "back end", u->name, g.err.op ? g.err.op : "", g.err.message);
+		rt_hint(err, "%s", g.err.hint);
+	}
+	ir_edit_free(&g);
+	return s;
+}
+
+/* *g is replaced by what the callback makes of it. */
+static bool apply(const user *u, ir_graph *g, rt_err *err)
+{
+	ir_graph to;
+	ir_graph_init(&to);
+	bool ok = run_user(u, g, &to, err) == TJ_OK;
+	if (ok && !(u->compiled && u->compiled->run)) {
+		ir_graph_free(g);
+		*g = to;
+	} else ir_graph_free(&to);
+	return ok;
+}
+
+bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err)
+{
+	jit_engine *e = f->engine;
+	pthread_mutex_lock(&e->rt.lock);
+	uint32_t n = e->pass.n;
+	pthread_mutex_unlock(&e->rt.lock);
+	for (uint32_t i = 0; i < n + f->npass; i++) {
+		pthread_mutex_lock(&e->rt.lock);
+		const tj_pass p = i < n ? e->pass.v[i] : f->pass[i - n];
+		pthread_mutex_unlock(&e->rt.lock);
+		if (!apply(&(user){ .name = p.name ? p.name : "?", .pass = p.run, .self = p.self }, g, err)) return false;
+	}
+	return true;
+}
+
+/* ---- a back end of the user ---- */
+typedef struct hooked { rt_exec exec; tj_compiled user; char name[64]; } hooked;
+
+static tj_status run_hooked(const rt_exec *x, rt_run *r)
+{
+	const hooked *h = (const hooked *)x;
+	const tj_run run = { r->ext, r->num, r->out };
+	tj_status s = h->user.run(h->user.env, &run);
+	return s == TJ_OK ? s : rt_fail(r->err, s, "call", "the back end of %s failed: %s", h->name, tj_strerror(s));
+}
+
+static void print_hooked(const rt_exec *x, rt_text *t, tj_dump_what what)
+{
+	if (what == TJ_DUMP_PLAN) rt_putf(t, "plan: a back end of the program, given to %s\n", ((const hooked *)x)->name);
+}
+
+static void free_hooked(rt_exec *x)
+{
+	hooked *h = (hooked *)x;
+	if (h->user.free) h->user.free(h->user.env);
+	rt_free(x->out);
+	rt_free(h);
+}
+
+static rt_exec *wrap(tj_fn *f, const tj_compiled *c, uint32_t nout)
+{
+	hooked *h = rt_calloc(sizeof *h);
+	rt_out *out = rt_calloc((nout + 1) * sizeof *out);
+	if (!h || !out) {
+		rt_free(h);
+		rt_free(out);
+		if (c->free) c->free(c->env);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < nout; i++) out[i].alias_ext = out[i].same_ext = -1;
+	h->exec = (rt_exec){ .refs = 1, .nout = (int)nout, .out = out, .run = run_hooked, .print = print_hooked, .destroy = free_hooked };
+	h->user = *c;
+	snprintf(h->name, sizeof h->name, "%s", f->name);
+	return &h->exec;
+}
+
+bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err)
+{
+	tj_compiled c = { 0 };
+	*x = NULL;
+	if (!f->opts.backend) return true;
+	if (!apply(&(user){ .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
+	if (!c.run) return true; /* handed on */
+	*x = wrap(f, &c, g->out.n);
+	if (!*x) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
+	return *x != NULL;
+}

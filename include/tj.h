@@ -139,12 +139,13 @@ TJ_API extern tj_tensor *const tj_no_tensors[1];
 typedef struct tj_open_opts {
 	size_t size;
 	uint64_t seed;         /* of the random numbers; 0 is a seed like another */
-	const char *log;       /* like TJ_LOG, which it overrides: "graph,guards,recompiles" */
+	const char *log;       /* like TJ_LOG, which it overrides: "graph,guards,recompiles"; "@name": only of that function */
 	void (*log_to)(void *self, const char *line); /* default: stderr */
 	void *log_self;
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
 	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
+	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; 0: never */
 } tj_open_opts;
 

@@ -163,6 +163,7 @@ static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 		rt_log_text(l, parts[i].topic, where, rt_str(&t));
 		rt_text_free(&t);
 	}
+	jit_dump_plan(f, where, p);
 	rt_log(l, RT_LOG_PERF, "[%s] lowering %.2f ms, code generation %.2f ms, %u kernels, %u library calls, %u evaluator steps", where,
 	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }

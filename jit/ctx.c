@@ -55,6 +55,7 @@ static void close_engine(jit_engine *e)
 	pthread_mutex_destroy(&e->rt.lock);
 	pthread_mutex_destroy(&e->backend_lock);
 	rt_vec_free(&e->pass);
+	rt_free(e->dump);
 	rt_free(e->backend_name);
 	rt_free(e->used);
 	rt_free(e);
@@ -76,7 +77,9 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->seed = o->seed;
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
-	if (!e->backend_name) {
+	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");
+	e->dump = dump && *dump ? rt_strdup(dump) : NULL;
+	if (!e->backend_name || (dump && *dump && !e->dump)) {
 		close_engine(e);
 		return NULL;
 	}

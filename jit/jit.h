@@ -303,6 +303,8 @@ typedef struct jit_engine {
 	uint64_t *used;          /* bits: indices of functions; under rt.lock */
 	uint32_t nused;          /* words */
 	uint32_t audit;
+	char *dump;              /* TJ_DUMP: a folder; NULL: none */
+	atomic_uint dumped;
 	rt_vec(tj_pass) pass;    /* of every function; under rt.lock */
 	uint64_t seed;
 	atomic_uint clones;
@@ -371,6 +373,9 @@ void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_end(jit_act *a, tj_tensor *const *res);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
+
+/* dump.c */
+void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p);
 
 /* passes.c */
 bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */

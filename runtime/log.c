@@ -20,6 +20,7 @@ static void help(const rt_log_to *l)
 		snprintf(line, sizeof line, "TJ_LOG %-11s %s", topics[i].name, topics[i].doc);
 		emit(l, line);
 	}
+	emit(l, "TJ_LOG @name       only the lines of that function");
 }
 
 static int topic_of(const char *s, size_t n)
@@ -32,12 +33,14 @@ static int topic_of(const char *s, size_t n)
 bool rt_log_parse(rt_log_to *l, const char *s, rt_err *err)
 {
 	uint32_t bits = 0;
+	char only[sizeof l->only] = "";
 	for (size_t n; s && *s; s += n + (s[n] == ',')) {
 		n = strcspn(s, ",");
 		int t = topic_of(s, n);
 		if (t >= 0) bits |= 1u << t;
 		else if (n == 3 && !memcmp(s, "all", 3)) bits = (1u << RT_LOG_COUNT) - 1;
 		else if (n == 4 && !memcmp(s, "help", 4)) help(l);
+		else if (*s == '@' && n < sizeof only) snprintf(only, sizeof only, "%.*s", (int)n - 1, s + 1);
 		else if (n) {
 			rt_fail(err, TJ_ERR_ARG, "log", "no topic is called \"%.*s\"", (int)n, s);
 			rt_hint(err, "TJ_LOG=help lists the topics");
@@ -45,7 +48,15 @@ bool rt_log_parse(rt_log_to *l, const char *s, rt_err *err)
 		}
 	}
 	l->topics = bits;
+	memcpy(l->only, only, sizeof only);
 	return true;
+}
+
+/* A line begins with [function/entry/segment], as much of it as there is. */
+static bool wanted(const rt_log_to *l, const char *line)
+{
+	size_t n = strlen(l->only);
+	return !n || (*line == '[' && !strncmp(line + 1, l->only, n) && (line[1 + n] == ']' || line[1 + n] == '/'));
 }
 
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...)
@@ -57,7 +68,7 @@ void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
 	va_end(ap);
-	emit(l, line);
+	if (wanted(l, line + n)) emit(l, line);
 }
 
 void rt_warn(const rt_log_to *l, const char *fmt, ...)

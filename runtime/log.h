@@ -25,11 +25,12 @@ typedef enum rt_topic {
 
 typedef struct rt_log_to {
 	uint32_t topics; /* bit per rt_topic */
+	char only[64];   /* lines of this function alone; "": of all */
 	void (*to)(void *self, const char *line);
 	void *self;
 } rt_log_to;
 
-bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "help" prints the list */
+bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "@name": of one function; "help" prints the list */
 static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
 void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* whatever the topics: something was ignored or replaced */

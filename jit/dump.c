@@ -1,0 +1,42 @@
+/* TJ_DUMP=folder: each compile leaves a numbered folder of what it made, to be read and to be diffed with the next. */
+#include "jit/jit.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static void write_file(jit_engine *e, const char *folder, const char *name, const char *text)
+{
+	char path[768];
+	if (!text || !*text) return;
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	bool ok = f && fputs(text, f) >= 0;
+	if ((f && fclose(f)) || !ok) rt_warn(&e->rt.log, "TJ_DUMP: %s: %s", path, strerror(errno));
+}
+
+void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
+{
+	static const struct { const char *file; tj_dump_what what; } parts[] = {
+		{ "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE }, { "plan.txt", TJ_DUMP_PLAN },
+	};
+	jit_engine *e = f->engine;
+	char folder[640];
+	if (!e->dump) return;
+	int n = snprintf(folder, sizeof folder, "%s/%04u-", e->dump, atomic_fetch_add(&e->dumped, 1));
+	for (; *where && n < (int)sizeof folder - 1; where++) folder[n++] = *where == '/' ? '-' : *where;
+	folder[n] = 0;
+	if (mkdir(e->dump, 0777) && errno != EEXIST) rt_warn(&e->rt.log, "TJ_DUMP: %s: %s", e->dump, strerror(errno));
+	if (mkdir(folder, 0777) && errno != EEXIST) {
+		rt_warn(&e->rt.log, "TJ_DUMP: %s: %s", folder, strerror(errno));
+		return;
+	}
+	write_file(e, folder, "graph.tj", p->graph);
+	write_file(e, folder, "graph.txt", p->table);
+	write_file(e, folder, "graph.dot", p->dot);
+	for (size_t i = 0; i < RT_COUNT(parts); i++) {
+		rt_text t = { 0 };
+		p->exec->print(p->exec, &t, parts[i].what);
+		write_file(e, folder, parts[i].file, t.s);
+		rt_text_free(&t);
+	}
+}

@@ -1,0 +1,93 @@
+/* What can be seen: dumps on disk, the log and its filter. */
+#include "test/kit.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+static void body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_softmax(tj_mul(in[0], tj_f(2)), -1);
+}
+
+static char *read_file(const char *folder, const char *sub, const char *name)
+{
+	char path[1024];
+	static char text[1 << 16];
+	snprintf(path, sizeof path, "%s/%s/%s", folder, sub, name);
+	FILE *f = fopen(path, "r");
+	if (!f) return NULL;
+	text[fread(text, 1, sizeof text - 1, f)] = 0;
+	fclose(f);
+	return text;
+}
+
+static void remove_all(const char *folder)
+{
+	char path[1024];
+	DIR *d = opendir(folder);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.') continue;
+		snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+		if (unlink(path)) remove_all(path);
+	}
+	if (d) closedir(d);
+	rmdir(folder);
+}
+
+static void dumps_to_a_folder(void **s)
+{
+	(void)s;
+	char folder[] = "/tmp/tjit-dump-XXXXXX";
+	assert_non_null(mkdtemp(folder));
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .dump = folder));
+	tj_fn *f = kit_fn(c, "soft/max", body, NULL, 1, 1);
+	for (int i = 0; i < 2; i++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));
+	tj_call1(f, TJ_LIST(F32(c, 1, 2, 3)));
+	kit_ok(c);
+	const char *graph = read_file(folder, "0000-soft-max-0-0", "graph.tj");
+	assert_non_null(graph);
+	assert_non_null(strstr(graph, "softmax f32[2]"));
+	assert_non_null(strstr(read_file(folder, "0001-soft-max-1-0", "graph.txt"), "call_function"));
+	assert_non_null(strstr(read_file(folder, "0001-soft-max-1-0", "graph.dot"), "digraph"));
+	assert_non_null(strstr(read_file(folder, "0001-soft-max-1-0", "plan.txt"), "plan:"));
+	if (!strcmp(kit_backend, "llvm")) {
+		assert_non_null(strstr(read_file(folder, "0000-soft-max-0-0", "kernels.txt"), "kernel"));
+		assert_non_null(strstr(read_file(folder, "0000-soft-max-0-0", "code.ll"), "define"));
+	}
+	assert_null(read_file(folder, "0002-soft-max-2-0", "graph.tj"));
+	tj_close(c);
+	remove_all(folder);
+}
+
+static int lines, theirs;
+static void count_lines(void *self, const char *line)
+{
+	(void)self;
+	lines++;
+	theirs += strstr(line, "[wanted") != NULL;
+}
+
+static void log_of_one_function(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .log = "graph,guards,perf,@wanted", .log_to = count_lines));
+	lines = theirs = 0;
+	tj_call1(kit_fn(c, "other", body, NULL, 1, 1), TJ_LIST(F32(c, 1, 2)));
+	tj_call1(kit_fn(c, "wanted_too", body, NULL, 1, 1), TJ_LIST(F32(c, 1, 2)));
+	assert_int_equal(lines, 0);
+	tj_call1(kit_fn(c, "wanted", body, NULL, 1, 1), TJ_LIST(F32(c, 1, 2)));
+	assert_true(lines >= 3);
+	assert_int_equal(lines, theirs);
+	assert_int_equal(tj_log_topics(c, "graph"), TJ_OK);
+	tj_call1(kit_fn(c, "other", body, NULL, 1, 1), TJ_LIST(F32(c, 1, 2)));
+	assert_true(lines > theirs);
+	kit_ok(c);
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function) };
+	KIT_RUN(tests);
+}

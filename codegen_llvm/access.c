@@ -182,7 +182,9 @@ void cg_store(cg *c, uint32_t i)
 		return;
 	}
 	cg_str p = address(c, i);
-	if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
+	if (!c->masked && cg_streaming(c, i))
+		rt_putf(c->out, "  store %s %s, ptr %s, align 64, !nontemporal !0\n", type.s, v.s, p.s);
+	else if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
 	else
 		rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n",
 				mangle.s, type.s, v.s, p.s, size, n, c->mask.s);

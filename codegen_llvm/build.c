@@ -33,7 +33,7 @@ void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t,
 
 void cg_put_foot(rt_text *out, int bits)
 {
-	rt_putf(out, "attributes #0 = { nounwind \"prefer-vector-width\"=\"%d\" }\n", bits);
+	rt_putf(out, "attributes #0 = { nounwind \"prefer-vector-width\"=\"%d\" }\n!0 = !{ i32 1 }\n", bits);
 }
 
 /* ---- one part ---- */

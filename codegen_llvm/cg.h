@@ -63,6 +63,8 @@ typedef struct cg {
 	uint8_t *tile;      /* by instruction: number of the tile that the load is served from; 0: none */
 	int tile_dim;       /* the outer dimension along which tiled loads are contiguous */
 	cg_str tile_row, tile_lo; /* of the element in the tile: offset of its row; first column */
+	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
+	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
 	const char *next_unit; /* where the loop over units goes on */
 	bool oom;
 	rt_err *err;
@@ -73,6 +75,11 @@ tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err); /*
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* %d(from)..%d(to-1) out of their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* what a range needs; guard: it may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for the vectors of lo..hi */
+
+/* ---- stream.c: stores that pass the caches by ---- */
+void cg_find_streams(cg *c);
+bool cg_streams_in(const cg *c, const lo_section *s);
+bool cg_streaming(const cg *c, uint32_t store); /* this copy of it does */
 
 /* ---- tile.c: element-wise kernels that read across rows ---- */
 enum { CG_TILE_ROWS = 128, CG_TILE_COLS = 64 };

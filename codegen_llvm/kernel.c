@@ -68,22 +68,35 @@ static void sections(cg *c)
 	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
 }
 
+/* copy: suffix of its names. */
+static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy)
+{
+	cg_label(c, cg_fmt("vector%s", copy));
+	rt_putf(c->out, "  %%v%s = phi i64 [ %s, %%%s ], [ %%v.next%s, %%step%s ]\n", copy, lo.s, from.s, copy, copy);
+	c->at = cg_fmt("%%v%s", copy);
+	c->copy = copy;
+	sections(c);
+	cg_jump(c, cg_fmt("step%s", copy));
+	rt_putf(c->out, "  %%v.next%s = add i64 %%v%s, %d\n  %%v.more%s = icmp slt i64 %%v.next%s, %s\n", copy, copy, c->lanes,
+			copy, copy, stop.s);
+	rt_putf(c->out, "  br i1 %%v.more%s, label %%vector%s, label %%vectors\n", copy, copy);
+}
+
 static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 {
-	cg_str from = c->block_label;
+	const char *first = c->streams ? "pick" : "vector";
 	if (guard)
-		rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%vector, label %%vectors\n",
-				lo.s, stop.s);
-	else rt_puts(c->out, "  br label %vector\n");
-	cg_label(c, cg_fmt("vector"));
-	rt_putf(c->out, "  %%v = phi i64 [ %s, %%%s ], [ %%v.next, %%step ]\n", lo.s, from.s);
-	c->at = cg_fmt("%%v");
-	c->copy = "";
-	sections(c);
-	cg_jump(c, cg_fmt("step"));
-	rt_putf(c->out, "  %%v.next = add i64 %%v, %d\n  %%v.more = icmp slt i64 %%v.next, %s\n", c->lanes,
-			stop.s);
-	rt_puts(c->out, "  br i1 %v.more, label %vector, label %vectors\n");
+		rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%%s, label %%vectors\n", lo.s, stop.s, first);
+	else rt_putf(c->out, "  br label %%%s\n", first);
+	if (c->streams) {
+		cg_label(c, cg_fmt("pick"));
+		rt_puts(c->out, "  br i1 %nt, label %vector.s, label %vector\n");
+	}
+	cg_str from = c->block_label;
+	c->stream_copy = true;
+	if (c->streams) loop_copy(c, lo, stop, from, ".s");
+	c->stream_copy = false;
+	loop_copy(c, lo, stop, from, "");
 	cg_label(c, cg_fmt("vectors"));
 }
 
@@ -192,7 +205,9 @@ static void assemble(const cg *c, rt_text *out)
 	rt_puts(out, rt_str(&c->body));
 	rt_putf(out, "  br label %%next\n\nnext:\n  %%u.next = add i64 %s\n", c->next_unit);
 	rt_puts(out, "  %u.more = icmp slt i64 %u.next, %end\n");
-	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n  ret void\n}\n\n");
+	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n");
+	if (c->streams) rt_puts(out, "  call void @llvm.x86.sse.sfence()\n"); /* streamed stores keep no order by themselves */
+	rt_puts(out, "  ret void\n}\n\n");
 }
 
 static bool prepare(cg *c)
@@ -202,12 +217,13 @@ static bool prepare(cg *c)
 	c->place = rt_calloc(n);
 	c->varies = rt_calloc(n);
 	c->tile = rt_calloc(n);
+	c->stream = rt_calloc(n);
 	c->copy = "";
 	c->next_unit = "%u, 1";
 	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies && c->tile;
+	return c->val && c->place && c->varies && c->tile && c->stream;
 }
 
 static void drop(cg *c)
@@ -216,6 +232,7 @@ static void drop(cg *c)
 	rt_free(c->place);
 	rt_free(c->varies);
 	rt_free(c->tile);
+	rt_free(c->stream);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
@@ -230,6 +247,7 @@ static tj_status function(cg *c, rt_text *out)
 	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_place_all(c);
 	cg_entry_bufs(c);
+	cg_find_streams(c);
 	c->key = 1;
 	if (!c->rows) c->lanes = cg_base_lanes(c);
 	if (c->rows) along_r(c);

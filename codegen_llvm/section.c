@@ -153,12 +153,33 @@ static void tail(cg *c, const lo_section *s, int64_t main, int64_t n)
 	c->copy = copy;
 }
 
+/* The loop twice: with stores that pass the caches by, and without. */
+static void two_loops(cg *c, const lo_section *s, cg_str main, int64_t step)
+{
+	unsigned id = ++c->tmp;
+	const char *copy = c->copy;
+	cg_str streamed = cg_fmt("stream%u", id), plain = cg_fmt("plain%u", id), both = cg_fmt("both%u", id);
+	rt_putf(c->out, "  br i1 %%nt, label %%%s, label %%%s\n", streamed.s, plain.s);
+	cg_label(c, streamed);
+	c->stream_copy = true;
+	c->copy = ".s";
+	loop(c, s, cg_fmt("0"), main, step, false);
+	c->stream_copy = false;
+	c->copy = copy;
+	rt_putf(c->out, "  br label %%%s\n", both.s);
+	cg_label(c, plain);
+	loop(c, s, cg_fmt("0"), main, step, false);
+	cg_jump(c, both);
+}
+
 static void one_chunk(cg *c, const lo_section *s, int64_t step, int64_t main)
 {
+	cg_str stop = cg_fmt("%lld", (long long)main);
 	if (main == step) {
 		set_r(c, cg_fmt("0"));
 		straight(c, s);
-	} else if (main) loop(c, s, cg_fmt("0"), cg_fmt("%lld", (long long)main), step, false);
+	} else if (main && c->rows && !c->acc.n && cg_streams_in(c, s)) two_loops(c, s, stop, step);
+	else if (main) loop(c, s, cg_fmt("0"), stop, step, false);
 	if (main < c->k->red) tail(c, s, main, c->k->red - main);
 }
 

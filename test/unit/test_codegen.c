@@ -501,6 +501,30 @@ static void long_rows(void **state)
 	for (size_t i = 0; i < RT_COUNT(big); i++) long_row(big[i], i % 2 ? "f64" : "f32", 3);
 }
 
+/* Kernels that touch more than the caches hold, with buffers that begin at a cache line and with ones that do not: fenced
+ * ones end at a page. */
+static void streams(void **state)
+{
+	(void)state;
+	for (int off = 0; off <= 8; off += 8) {
+		int n = (2 << 20) + 48, rows = 2056;
+		check_some(textf("kernel k vec=d block=4096\n buf b0 f32 in\n buf b1 f32 out\n buf b2 u8 out\n dim %d\n point\n"
+		                 "  %%0 = load f32 b0 [0 + 1*d0]\n  %%1 = neg f32 %%0\n  store b1 [0 + 1*d0] %%1\n  %%3 = const u8 3\n"
+		                 "  store b2 [0 + 1*d0] %%3\n", n),
+		           false, off ? 1 : 3, (const int64_t[]){ n + off, n + off, n + off });
+		check_some(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim %d\n red 1024\n loop\n"
+		                 "  %%0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n loop\n"
+		                 "  %%2 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %%3 = sub f32 %%2 %%1\n  store b1 [0 + 1024*d0 + 1*r] %%3\n"
+		                 "  %%5 = reduce f32 add row %%3\n point\n  store b2 [0 + 1*d0] %%5\n loop\n"
+		                 "  %%7 = load f32 b1 [0 + 1024*d0 + 1*r]\n  %%8 = mul f32 %%7 %%5\n  store b1 [0 + 1024*d0 + 1*r] %%8\n",
+		                 rows),
+		           true, off ? 1 : 3, (const int64_t[]){ 1024 * rows + off, 1024 * rows + off, rows });
+		check_some(textf("kernel k vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim 1024\n dim %d\n point\n"
+		                 "  %%0 = load f32 b0 [0 + 1*d0 + 1024*d1]\n  store b1 [0 + %d*d0 + 1*d1] %%0\n", rows, rows),
+		           false, off ? 1 : 3, (const int64_t[]){ 1024 * rows + off, 1024 * rows + off });
+	}
+}
+
 /* Rows in parts of which a unit each, and what is left of the parts put together. */
 static void parts(void **state)
 {
@@ -818,8 +842,8 @@ int main(void)
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
-		cmocka_unit_test(parts),          cmocka_unit_test(columns),
-		cmocka_unit_test(integer_reductions),
+		cmocka_unit_test(streams),        cmocka_unit_test(parts),
+		cmocka_unit_test(columns),        cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
 		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),
 		cmocka_unit_test(many_kernels),   cmocka_unit_test(threads),

@@ -1,0 +1,87 @@
+/* stream: stores that pass the caches by.
+ *
+ * What a kernel writes is no longer in a cache when it is read next, if the kernel touches more than the caches hold. Then
+ * a store that first fetches its line wastes a third to a half of the memory's bandwidth. Such a loop is written twice:
+ * with non-temporal stores for buffers that begin at a cache line, and plainly. The index does the rest of the alignment. */
+#include "codegen_llvm/cg.h"
+
+/* Measured on a part of a 32 MiB cache: the sum of two arrays takes 1.15 times as long at 6 MiB in all, 0.70 from 24 MiB on. */
+enum { LINE = 64, TOUCHED = 16 << 20, STORED = 2 << 20 };
+
+static int64_t bytes_of(const cg *c, const lo_ins *in)
+{
+	const lo_kernel *k = c->k;
+	const lo_index *x = &k->index.v[in->index];
+	int64_t n = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+	for (int d = 0; d < k->ndim; d++)
+		if (x->coef[d]) n *= k->dim[d];
+	return x->rcoef ? n * k->red : n;
+}
+
+/* Of what lies in memory: each place once, however often it is read. */
+static int64_t touched(const cg *c)
+{
+	int64_t n = 0;
+	for (uint32_t i = 0; i < c->k->ins.n; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->k->buf.v[in->buf].role == LO_SCRATCH) continue;
+		bool again = false;
+		for (uint32_t j = 0; j < i; j++) {
+			const lo_ins *b = &c->k->ins.v[j];
+			again |= (b->op == LO_LOAD || b->op == LO_STORE) && b->buf == in->buf &&
+			         !memcmp(&c->k->index.v[b->index], &c->k->index.v[in->index], sizeof(lo_index));
+		}
+		if (!again) n += bytes_of(c, in);
+	}
+	return n;
+}
+
+/* Every vector of it begins at a line when its buffer does. */
+static bool in_lines(const cg *c, const lo_ins *in)
+{
+	const lo_kernel *k = c->k;
+	const lo_index *x = &k->index.v[in->index];
+	int64_t size = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+	int lanes_dim = c->rows ? -1 : k->ndim - 1;
+	if (x->offset * size % LINE || (c->rows ? x->rcoef : x->coef[lanes_dim]) != 1) return false;
+	if (!c->rows && c->block < k->dim[lanes_dim] && c->block * size % LINE) return false;
+	if (!c->rows && x->rcoef * size % LINE) return false;
+	for (int d = 0; d < k->ndim; d++)
+		if (d != lanes_dim && k->dim[d] > 1 && x->coef[d] * size % LINE) return false;
+	return true;
+}
+
+void cg_find_streams(cg *c)
+{
+	const lo_kernel *k = c->k;
+	if (touched(c) < TOUCHED) return;
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_STORE || k->buf.v[in->buf].role != LO_OUT || in->dyn != LO_NOREF) continue;
+		c->stream[i] = bytes_of(c, in) >= STORED && in_lines(c, in);
+		c->streams |= c->stream[i];
+	}
+	if (!c->streams) return;
+	rt_puts(&c->entry, "  %nt.0 = add i64 0, 0\n");
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		if (!c->stream[i]) continue;
+		rt_putf(&c->entry, "  %%nt.p%u = ptrtoint ptr %%b%u to i64\n  %%nt.%u = or i64 %%nt.%u, %%nt.p%u\n", n, k->ins.v[i].buf,
+		        n + 1, n, n);
+		n++;
+	}
+	rt_putf(&c->entry, "  %%nt.low = and i64 %%nt.%u, %d\n  %%nt = icmp eq i64 %%nt.low, 0\n", n, LINE - 1);
+}
+
+bool cg_streams_in(const cg *c, const lo_section *s)
+{
+	for (uint32_t i = s->first; i < s->first + s->count; i++)
+		if (c->stream[i]) return true;
+	return false;
+}
+
+bool cg_streaming(const cg *c, uint32_t i)
+{
+	int64_t bytes = c->lanes * (int64_t)tj_dtype_size((tj_dtype)c->k->ins.v[i].dtype);
+	return c->stream_copy && c->stream[i] && bytes % (c->bits / 8) == 0;
+}

@@ -78,12 +78,12 @@ static cg_str simple(cg *c, const char *op, cg_str type, cg_str a, cg_str b)
 	return r;
 }
 
-/* a > b || a != a ? a : b, as the vector units do it: the NaN last. */
+/* a > b || a != a ? a : b, as the vector units do it: the NaN last, under a mask. */
 static cg_str extreme(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 {
 	cg_str r = pick(c, acc->dtype, n, beyond(c, acc, n, a, b), a, b);
 	if (!rt_is_float(acc->dtype)) return r;
-	return pick(c, acc->dtype, n, simple(c, "fcmp uno", cg_type(acc->dtype, n), a, a), a, r);
+	return pick(c, acc->dtype, n, simple(c, "fcmp ord", cg_type(acc->dtype, n), a, a), r, a);
 }
 
 static cg_str combine(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)

@@ -37,6 +37,8 @@ typedef struct cg_acc {
 	int64_t chunk, nchunk, last; /* ordered: values of r to a chunk; how many chunks, and how many the last part has */
 	bool part;          /* what is left are lanes, stored */
 	cg_str state, istate, stack; /* arrays: the accumulator (and its indices) across chunks, the counter's blocks */
+	cg_str at, stack_at; /* wide: where those of this vector are; else the same */
+	int64_t step;       /* elements from block to block */
 	cg_str now, inow;   /* the accumulator's value at this point of the text */
 } cg_acc;
 
@@ -63,6 +65,10 @@ typedef struct cg {
 	uint8_t *tile;      /* by instruction: number of the tile that the load is served from; 0: none */
 	int tile_dim;       /* the outer dimension along which tiled loads are contiguous */
 	cg_str tile_row, tile_lo; /* of the element in the tile: offset of its row; first column */
+	bool wide;          /* columns: r outside, vectors inside ... */
+	bool wide_now;      /* ... at this point of the text; for columns behind the last vector as usual */
+	unsigned wide_id;
+	cg_str wide_lo, wide_stop, wide_off; /* its columns; of the vector at hand, from the first one on */
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
 	const char *next_unit; /* where the loop over units goes on */
@@ -75,6 +81,11 @@ tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err); /*
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* %d(from)..%d(to-1) out of their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* what a range needs; guard: it may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for the vectors of lo..hi */
+
+/* ---- wide.c: reductions of columns, many to a unit ---- */
+void cg_find_wide(cg *c);
+void cg_wide_open(cg *c);  /* a loop over the vectors of the unit */
+void cg_wide_close(cg *c);
 
 /* ---- stream.c: stores that pass the caches by ---- */
 void cg_find_streams(cg *c);
@@ -122,6 +133,8 @@ void cg_fault(cg *c, uint32_t ins);
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: they take several chunks */
 cg_str cg_identity(const cg_acc *a, int lanes);
 void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this step of r */
+void cg_acc_place(cg *c, cg_acc *a);                  /* wide: finds the arrays of this vector */
+void cg_acc_reset(cg *c, cg_acc *a);                  /* stores the neutral element */
 void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where the last step stopped */
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep); /* ends a step; width: values of r in it */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */

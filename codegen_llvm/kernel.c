@@ -82,6 +82,21 @@ static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *co
 	rt_putf(c->out, "  br i1 %%v.more%s, label %%vector%s, label %%vectors\n", copy, copy);
 }
 
+static void wide_loop(cg *c, cg_str lo, cg_str stop, bool guard)
+{
+	if (guard) rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%wide, label %%vectors\n", lo.s, stop.s);
+	else rt_puts(c->out, "  br label %wide\n");
+	cg_label(c, cg_fmt("wide"));
+	c->wide_lo = lo;
+	c->wide_stop = stop;
+	c->copy = "";
+	c->wide_now = true;
+	sections(c);
+	cg_wide_close(c);
+	c->wide_now = false;
+	cg_jump(c, cg_fmt("vectors"));
+}
+
 static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 {
 	const char *first = c->streams ? "pick" : "vector";
@@ -132,7 +147,8 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 				hi.s, lo.s, -(long long)c->lanes, lo.s);
 		stop = cg_fmt("%%stop");
 	}
-	if (s.main) main_loop(c, lo, stop, s.guard_main);
+	if (s.main && c->wide) wide_loop(c, lo, stop, s.guard_main);
+	else if (s.main) main_loop(c, lo, stop, s.guard_main);
 	if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 
@@ -250,6 +266,7 @@ static tj_status function(cg *c, rt_text *out)
 	cg_find_streams(c);
 	c->key = 1;
 	if (!c->rows) c->lanes = cg_base_lanes(c);
+	cg_find_wide(c);
 	if (c->rows) along_r(c);
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else along_d(c);

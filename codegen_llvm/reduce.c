@@ -131,7 +131,8 @@ static void store(cg *c, tj_dtype t, int n, cg_str v, cg_str p)
 static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, int blocks)
 {
 	cg_str name = cg_fmt("%%%s%u%s", what, ins, c->copy);
-	rt_putf(&c->entry, "  %s = alloca [%d x %s], align 64\n", name.s, blocks, cg_type(t, n).s);
+	if (c->wide_now) rt_putf(&c->entry, "  %s = alloca [%lld x %s], align 64\n", name.s, (long long)(blocks * c->block), cg_type(t, 1).s);
+	else rt_putf(&c->entry, "  %s = alloca [%d x %s], align 64\n", name.s, blocks, cg_type(t, n).s);
 	return name;
 }
 
@@ -165,13 +166,26 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 	a->now = cg_identity(a, a->lanes);
 	a->inow = cg_literal(TJ_I64, 0, a->lanes);
 	if (!chunked && !a->memory) return;
-	a->state = array(c, "state", a->ins, a->dtype, a->lanes, 1);
-	store(c, a->dtype, a->lanes, a->now, a->state);
-	if (a->arg) {
-		a->istate = array(c, "where", a->ins, TJ_I64, a->lanes, 1);
-		store(c, TJ_I64, a->lanes, a->inow, a->istate);
-	}
-	if (a->ordered && chunked) a->stack = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk));
+	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, 1);
+	if (a->arg) a->istate = array(c, "where", a->ins, TJ_I64, a->lanes, 1);
+	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk));
+	a->step = c->wide_now ? c->block : a->lanes;
+	if (!c->wide_now) cg_acc_reset(c, a);
+}
+
+void cg_acc_reset(cg *c, cg_acc *a)
+{
+	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
+	if (a->arg) store(c, TJ_I64, a->lanes, cg_literal(TJ_I64, 0, a->lanes), a->istate);
+}
+
+void cg_acc_place(cg *c, cg_acc *a)
+{
+	const char *type = cg_type(a->dtype, 1).s[0] == 'd' ? "double" : "float";
+	a->at = cg_tmp(c);
+	a->stack_at = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", a->at.s, type, a->state.s, c->wide_off.s);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", a->stack_at.s, type, a->stack.s, c->wide_off.s);
 }
 
 bool cg_acc_begin(cg *c, const lo_section *s)
@@ -207,8 +221,7 @@ static void update_memory(cg *c, cg_acc *a, cg_str x)
 {
 	cg_str slot = cg_tmp(c), p = cg_tmp(c);
 	rt_putf(c->out, "  %s = and i64 %s, %d\n", slot.s, c->at.s, a->lanes - 1);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->state.s,
-			slot.s);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->at.s, slot.s);
 	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
 }
 
@@ -227,15 +240,15 @@ void cg_acc_update(cg *c, cg_acc *a)
 /* ---- chunks ---- */
 void cg_acc_load(cg *c, cg_acc *a)
 {
-	if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->state);
+	if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
 }
 
 static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 {
-	cg_str p = cg_tmp(c);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, a->lanes).s,
-			a->stack.s, level.s);
+	cg_str p = cg_tmp(c), at = cg_tmp(c);
+	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", at.s, level.s, (long long)a->step);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->stack_at.s, at.s);
 	return p;
 }
 
@@ -271,8 +284,8 @@ static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 /* Chunks of this accumulator may be several steps long. */
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 {
-	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->state);
-	if (!a->memory) store(c, a->dtype, a->lanes, a->now, a->state);
+	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
+	if (!a->memory) store(c, a->dtype, a->lanes, a->now, a->at);
 	if (a->arg) store(c, TJ_I64, a->lanes, a->inow, a->istate);
 	if (!a->ordered) return;
 	int64_t every = a->chunk / width;
@@ -289,7 +302,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 		cg_label(c, cg_fmt("flush%u", id));
 	}
 	carry(c, a, number, a->now);
-	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->state);
+	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
 	if (every > 1) cg_jump(c, cg_fmt("keep%u", id));
 }
 
@@ -367,7 +380,7 @@ void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 {
 	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
-		a->now = load(c, a->dtype, a->lanes, a->state);
+		a->now = load(c, a->dtype, a->lanes, a->at);
 		if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
 	}
 	if (a->part) {

@@ -195,6 +195,7 @@ static chunks chunks_of(const cg *c)
 	int64_t red = c->k->red, part = c->k->part ? c->k->part : red, behind = (lo_parts(c->k) - 1) * part;
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
+	if (c->wide_now) k.width = 16;
 	if (k.width > part) k.width = part;
 	k.n = (part - 1) / k.width + 1;
 	k.last = (red - behind - 1) / k.width + 1;
@@ -257,11 +258,25 @@ static void many_chunks(cg *c, const lo_section *s, int64_t step, int64_t main)
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	put_phi(text, number, cg_fmt("i64"), cg_fmt("0"), from, next, latch);
+	if (c->wide_now) cg_wide_open(c);
+	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
 	chunk(c, s, step, main, &k, number);
+	if (c->wide_now) cg_wide_close(c);
 	cg_jump(c, latch);
 	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %s\n", next.s, number.s, more.s, next.s, n.s);
 	rt_putf(text, "  br i1 %s, label %%%s, label %%done%u\n", more.s, head.s, id);
 	cg_label(c, cg_fmt("done%u", id));
+}
+
+/* Wide: what f does with each accumulator, for every vector of the unit. */
+static void each_vector(cg *c, void (*f)(cg *c, cg_acc *a))
+{
+	cg_wide_open(c);
+	for (uint32_t i = 0; i < c->acc.n; i++) {
+		cg_acc_place(c, &c->acc.v[i]);
+		f(c, &c->acc.v[i]);
+	}
+	cg_wide_close(c);
 }
 
 static void over_r(cg *c, const lo_section *s)
@@ -270,8 +285,11 @@ static void over_r(cg *c, const lo_section *s)
 	int64_t step = c->rows ? c->lanes : 1, main = c->k->red - c->k->red % step;
 	c->out = &inner;
 	bool chunked = cg_acc_begin(c, s);
+	if (c->wide_now) each_vector(c, cg_acc_reset);
 	if (chunked) many_chunks(c, s, step, main);
 	else one_chunk(c, s, step, main);
+	if (c->wide_now) cg_wide_open(c); /* what follows the loop is in this one, too */
+	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end(c, &c->acc.v[i], chunked);
 	c->out = text;
 	rt_puts(text, rt_str(&c->pre));

@@ -559,6 +559,23 @@ static void columns(void **state)
 	for (int w = 1; w < 300; w += 23) column(40, w, "max", "f32", false, 3);
 }
 
+/* Many columns to a unit: whole blocks, one that ends early, some behind the last vector. */
+static void wide_columns(void **state)
+{
+	static const int widths_[] = { 512, 1024, 1030, 1536 + 31, 2048 };
+	(void)state;
+	for (size_t i = 0; i < 2 * RT_COUNT(widths_); i++) {
+		int w = widths_[i / 2], n = 64 + 37 * (int)i;
+		const char *t = i % 2 ? "f64" : "f32";
+		check(textf("kernel k vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim 2\n dim %d\n red %d\n point\n"
+		            "  %%0 = load %s b1 [0 + 1*d0]\n loop\n  %%1 = load %s b0 [0 + %d*d0 + 1*d1 + %d*r]\n"
+		            "  %%2 = mul %s %%1 %%0\n  %%3 = reduce %s add column %%2\n  %%4 = reduce %s %s column %%1\n point\n"
+		            "  %%5 = load %s b1 [2 + 1*d1]\n  %%6 = add %s %%3 %%5\n  %%7 = sub %s %%6 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%7\n",
+		            i % 3 ? 512 : 1024, t, t, t, w, n, t, t, w * n, w, t, t, t, i % 4 ? "max" : "mul", t, t, t, w),
+		      true, 2 * (int64_t)w * n, w + 2, 2 * w);
+	}
+}
+
 static void integer_reductions(void **state)
 {
 	static const char *const types[] = { "u8", "i32", "i64" };
@@ -843,7 +860,8 @@ int main(void)
 		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
 		cmocka_unit_test(streams),        cmocka_unit_test(parts),
-		cmocka_unit_test(columns),        cmocka_unit_test(integer_reductions),
+		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
+		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
 		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),
 		cmocka_unit_test(many_kernels),   cmocka_unit_test(threads),

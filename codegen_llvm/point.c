@@ -86,6 +86,79 @@ static void select_(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src
 			type.s, src[1].s, type.s, src[2].s);
 }
 
+/* ---- a 2^b ---- */
+/* In two steps: 2^h with h = b / 2, exact, and what is left. b + 1.5 2^23 has b in its low bits; of a NaN anything will do. */
+static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
+{
+	bool f = t == TJ_F32;
+	tj_dtype it = f ? TJ_I32 : TJ_I64;
+	double magic = f ? 0x1.8p23 : 0x1.8p52;
+	float low = (float)magic;
+	int64_t bits = 0;
+	memcpy(&bits, f ? (void *)&low : (void *)&magic, tj_dtype_size(t));
+	cg_str ft = cg_type(t, lanes), st = cg_type(it, lanes), at = cg_literal(it, f ? 23 : 52, lanes),
+		   bias = cg_literal(it, (f ? 127 : 1023) * ((int64_t)1 << (f ? 23 : 52)), lanes);
+	cg_str n = cg_tmp(c), e = cg_tmp(c), h[2], part[2], x = src[0];
+	rt_putf(c->out, "  %s.f = fadd %s %s, %s\n  %s = bitcast %s %s.f to %s\n", n.s, ft.s, src[1].s,
+			cg_literal(t, bits, lanes).s, n.s, ft.s, n.s, st.s);
+	rt_putf(c->out, "  %s = shl %s %s, %s\n", e.s, st.s, n.s, at.s);
+	for (int i = 0; i < 2; i++) h[i] = cg_tmp(c), part[i] = cg_tmp(c);
+	rt_putf(c->out, "  %s.s = ashr %s %s, %s\n  %s = and %s %s.s, %s\n", h[0].s, st.s, e.s, cg_literal(it, 1, lanes).s, h[0].s,
+			st.s, h[0].s, cg_literal(it, -((int64_t)1 << (f ? 23 : 52)), lanes).s);
+	rt_putf(c->out, "  %s = sub %s %s, %s\n", h[1].s, st.s, e.s, h[0].s);
+	for (int i = 0; i < 2; i++) {
+		cg_str y = i ? name : cg_tmp(c);
+		rt_putf(c->out, "  %s.b = add %s %s, %s\n  %s = bitcast %s %s.b to %s\n", part[i].s, st.s, h[i].s, bias.s, part[i].s, st.s,
+				part[i].s, ft.s);
+		rt_putf(c->out, "  %s = fmul %s %s, %s\n", y.s, ft.s, x.s, part[i].s);
+		x = y;
+	}
+}
+
+/* Lanes from..from+n-1 of two vectors of `of` side by side. */
+static void lanes_of(cg *c, cg_str name, tj_dtype t, int of, cg_str a, cg_str b, int from, int n)
+{
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", name.s, cg_type(t, of).s, a.s, cg_type(t, of).s, b.s, n);
+	rt_puts(c->out, "<");
+	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", from + i);
+	rt_puts(c->out, ">\n");
+}
+
+static void scale_register(cg *c, cg_str name, tj_dtype t, int n, cg_str a, cg_str b)
+{
+	int bits = n * (int)(8 * tj_dtype_size(t)), mask = n > 8 ? 16 : 8;
+	cg_str type = cg_type(t, n);
+	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.scalef.p%c.%d(%s %s, %s %s, %s zeroinitializer, i%d -1%s)\n", name.s,
+			type.s, t == TJ_F32 ? 's' : 'd', bits, type.s, a.s, type.s, b.s, type.s, mask, bits == 512 ? ", i32 4" : "");
+}
+
+static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
+{
+	int size = (int)tj_dtype_size(t), most = c->bits / 8 / size;
+	if (c->bits < 512 || lanes * size < 16) {
+		scale_in_steps(c, name, t, lanes, src);
+		return;
+	}
+	if (lanes <= most) {
+		scale_register(c, name, t, lanes, src[0], src[1]);
+		return;
+	}
+	cg_str part[16];
+	int n = lanes / most;
+	for (int i = 0; i < n; i++) {
+		cg_str a = cg_tmp(c), b = cg_tmp(c);
+		lanes_of(c, a, t, lanes, src[0], cg_fmt("poison"), i * most, most);
+		lanes_of(c, b, t, lanes, src[1], cg_fmt("poison"), i * most, most);
+		scale_register(c, part[i] = cg_tmp(c), t, most, a, b);
+	}
+	for (int wide = most; n > 1; n /= 2, wide *= 2)
+		for (int i = 0; i < n / 2; i++) {
+			cg_str both = n == 2 ? name : cg_tmp(c);
+			lanes_of(c, both, t, wide, part[2 * i], part[2 * i + 1], 0, 2 * wide);
+			part[i] = both;
+		}
+}
+
 static void prim(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -101,6 +174,7 @@ static void prim(cg *c, uint32_t i)
 		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
 				cg_type(t, lanes).s);
 		break;
+	case LO_SCALE: scale(c, name, t, lanes, src); break;
 	default:
 		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
 		rt_putf(c->out, "  %s = ", name.s);

@@ -56,7 +56,7 @@ static inline I K_i(I like, int64_t c) { return constant(like.k, like.t, c); }
 	static inline I name##_##x(T a, T b) { return (I){ a.k, append(a.k, LO_##name, TJ_BOOL, 2, a.id, b.id, 0), TJ_BOOL }; }
 #define COMPARES(T, x) COMPARE(EQ, T, x) COMPARE(NE, T, x) COMPARE(LT, T, x) COMPARE(LE, T, x) COMPARE(GT, T, x) COMPARE(GE, T, x)
 #define FLOATS(T, x, dtype)                                                                       \
-	TWO(ADD, T, x, dtype) TWO(SUB, T, x, dtype) TWO(MUL, T, x, dtype) TWO(DIV, T, x, dtype) ONE(NEG, T, x, dtype) \
+	TWO(ADD, T, x, dtype) TWO(SUB, T, x, dtype) TWO(MUL, T, x, dtype) TWO(DIV, T, x, dtype) TWO(SCALE, T, x, dtype) ONE(NEG, T, x, dtype) \
 	ONE(ABS, T, x, dtype) ONE(SQRT, T, x, dtype) ONE(FLOOR, T, x, dtype) ONE(CEIL, T, x, dtype) ONE(RINT, T, x, dtype) \
 	ONE(TRUNC, T, x, dtype) COMPARES(T, x)                                                         \
 	static inline T FMA_##x(T a, T b, T c) { return (T){ a.k, append(a.k, LO_FMA, dtype, 3, a.id, b.id, c.id) }; } \

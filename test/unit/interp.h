@@ -90,6 +90,7 @@ static ir_scalar interp_int(const lo_ins *i, tj_dtype t, int64_t a, int64_t b)
 		case LO_CEIL: r = f5(a); break;                                                    \
 		case LO_RINT: r = f6(a); break;                                                    \
 		case LO_TRUNC: r = (T)trunc((double)a); break;                                     \
+		case LO_SCALE: r = (T)ldexp((double)a, b == b ? (int)b : 0); break;                \
 		case LO_EQ: return (ir_scalar){ .i = a == b };                                     \
 		case LO_NE: return (ir_scalar){ .i = a != b };                                     \
 		case LO_LT: return (ir_scalar){ .i = a < b };                                      \

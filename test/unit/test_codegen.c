@@ -249,26 +249,28 @@ static void each_primitive(void **state)
 			const prim *o = &prims[p];
 			const char *dt = tj_dtype_name((tj_dtype)t), *res = o->result[0] == 'B' ? "bool" : dt;
 			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"),
-				 div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM");
+				 div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM"), scale = !strcmp(o->name, "SCALE");
 			if (o->result[0] == 'O' || o->result[0] == 'L' || !(f ? o->floats : o->ints)) continue;
 			int n = sizes[(p + (size_t)t) % RT_COUNT(sizes)];
-			char second[96] = "";
+			char second[160] = "";
 			if (shift)
 				snprintf(second, sizeof second, "  %%3 = const %s %d\n      %%4 = and %s %%1 %%3\n", dt,
 						 8 * (int)tj_dtype_size((tj_dtype)t) - 1, dt);
+			else if (scale)
+				snprintf(second, sizeof second, "  %%3 = const %s 60\n      %%4 = mul %s %%1 %%3\n      %%5 = rint %s %%4\n", dt, dt, dt);
 			else
 				snprintf(second, sizeof second, "  %%3 = const %s 3\n      %%4 = %s %s %%1 %s\n", dt,
 						 f ? "add" : "or", dt, "%3");
 			char operands[32];
-			const char *two = shift || (div && !f) ? "%4" : "%1";
+			const char *two = scale ? "%5" : shift || (div && !f) ? "%4" : "%1";
 			snprintf(operands, sizeof operands, "%%0 %s %s", o->nsrc > 1 ? two : "", o->nsrc > 2 ? "%2" : "");
 			check(
 				textf(
 					"kernel k vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
 					"  %%0 = load %s b0 [0 + 1*d0]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b2 [0 + 1*d0]\n%s"
-					"  %%5 = %s %s %s\n  store b3 [0 + 1*d0] %%5\n",
-					dt, dt, dt, res, n, dt, dt, dt, second, o->name, res, operands),
-				div && !f, n, n, n, n);
+					"  %%%d = %s %s %s\n  store b3 [0 + 1*d0] %%%d\n",
+					dt, dt, dt, res, n, dt, dt, dt, second, 5 + scale, o->name, res, operands, 5 + scale),
+				scale || (div && !f), n, n, n, n);
 		}
 }
 

@@ -69,6 +69,7 @@ typedef struct cg {
 	bool wide_now;      /* ... at this point of the text; for columns behind the last vector as usual */
 	unsigned wide_id;
 	cg_str wide_lo, wide_stop, wide_off; /* its columns; of the vector at hand, from the first one on */
+	uint32_t *rare;     /* by instruction: the select that alone needs it, and seldom; or 0 */
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
 	const char *next_unit; /* where the loop over units goes on */
@@ -86,6 +87,11 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for th
 void cg_find_wide(cg *c);
 void cg_wide_open(cg *c);  /* a loop over the vectors of the unit */
 void cg_wide_close(cg *c);
+
+/* ---- rare.c: what a select seldom needs ---- */
+void cg_find_rare(cg *c);
+bool cg_has_rare(const cg *c, uint32_t select); /* at this point of the text it is written with a branch */
+void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
 
 /* ---- stream.c: stores that pass the caches by ---- */
 void cg_find_streams(cg *c);

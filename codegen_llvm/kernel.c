@@ -234,12 +234,13 @@ static bool prepare(cg *c)
 	c->varies = rt_calloc(n);
 	c->tile = rt_calloc(n);
 	c->stream = rt_calloc(n);
+	c->rare = rt_calloc(n * sizeof *c->rare);
 	c->copy = "";
 	c->next_unit = "%u, 1";
 	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies && c->tile && c->stream;
+	return c->val && c->place && c->varies && c->tile && c->stream && c->rare;
 }
 
 static void drop(cg *c)
@@ -249,6 +250,7 @@ static void drop(cg *c)
 	rt_free(c->varies);
 	rt_free(c->tile);
 	rt_free(c->stream);
+	rt_free(c->rare);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
@@ -264,6 +266,7 @@ static tj_status function(cg *c, rt_text *out)
 	cg_place_all(c);
 	cg_entry_bufs(c);
 	cg_find_streams(c);
+	cg_find_rare(c);
 	c->key = 1;
 	if (!c->rows) c->lanes = cg_base_lanes(c);
 	cg_find_wide(c);

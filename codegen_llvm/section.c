@@ -44,11 +44,18 @@ static void outer(cg *c, uint32_t i)
 	c->masked = masked;
 }
 
+static void either(cg *c, uint32_t i)
+{
+	if (c->place[i] == CG_BODY || c->k->ins.v[i].op == LO_REDUCE) instruction(c, i);
+	else outer(c, i);
+}
+
 static void straight(cg *c, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		if (c->place[i] == CG_BODY || c->k->ins.v[i].op == LO_REDUCE) instruction(c, i);
-		else outer(c, i);
+		if (c->rare[i] && cg_has_rare(c, c->rare[i])) continue;
+		if (cg_has_rare(c, i)) cg_rare(c, i, either);
+		else either(c, i);
 	}
 }
 

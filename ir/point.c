@@ -66,6 +66,7 @@ static inline double SCALE_d(double a, double b)
 	static inline I GT_##x(T a, T b) { return truth_value(a > b); }                                \
 	static inline I GE_##x(T a, T b) { return truth_value(a >= b); }                               \
 	static inline T SELECT_##x(I c, T a, T b) { return c.v ? a : b; }                              \
+	static inline T MOSTLY_##x(I c, T a, T b) { return c.v ? a : b; }                              \
 	static inline F TO_F_##x(T a) { return (F)a; }                                                 \
 	static inline D TO_D_##x(T a) { return (D)a; }                                                 \
 	static inline I TO_I_##x(T a, tj_dtype t) { return wrap(t, integer_##x(a)); }

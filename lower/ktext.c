@@ -13,6 +13,7 @@
  *     loop
  *       %3 = load f32 b0 [0 + 1024*d0 + 1*r] + %2*64  the dynamic part: value * dyn_stride
  *       %4 = reduce f32 max row %3
+ *       %5 = select f32 %0 %3 %4 mostly               the condition is nearly always true
  *       store b1 [0 + 1*r] %3
  *       part add row b2 [0 + 8*d0] %3                  in a kernel with parts
  *       fault 0 %5                                    when %5 is true
@@ -89,6 +90,7 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 	else if (in->op == LO_INDEX) rt_putf(t, " d%lld", (long long)in->imm);
 	else if (in->op == LO_REDUCE) rt_putf(t, " %s %s", red_name[in->imm], tree_name[in->tree]);
 	for (int s = 0; s < in->nsrc; s++) rt_putf(t, " %%%u", in->src[s]);
+	if (in->op == LO_SELECT && in->imm) rt_puts(t, " mostly");
 	rt_puts(t, "\n");
 }
 
@@ -390,6 +392,7 @@ static bool parse_ins(parser *p)
 	}
 	for (int s = 0; s < in.nsrc; s++)
 		if (!ref(p, &in.src[s])) return false;
+	if (in.op == LO_SELECT) in.imm = accept(p, "mostly");
 	return (rt_push(&p->k->ins, in) || nomem(p)) && end_line(p);
 }
 

@@ -64,7 +64,7 @@ typedef struct lo_ins {
 	uint8_t tree;           /* REDUCE */
 	uint8_t nsrc;
 	uint32_t src[3];        /* instructions below this one */
-	int64_t imm;
+	int64_t imm;            /* SELECT: 1 when the condition is nearly always true, so that src[2] had best be computed when it is not */
 	uint32_t buf;           /* LOAD, STORE */
 	uint32_t index;         /* LOAD, STORE: k->index[] */
 	uint32_t dyn;           /* LOAD, STORE: i64 value added to the index, times dyn_stride; or LO_NOREF */

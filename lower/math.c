@@ -49,6 +49,11 @@ static inline D K_d(D like, double c)
 
 static inline I K_i(I like, int64_t c) { return constant(like.k, like.t, c); }
 
+static inline void mostly(lo_kernel *k, uint32_t select)
+{
+	if (select != LO_NOREF && select < k->ins.n) k->ins.v[select].imm = 1;
+}
+
 #define ONE(name, T, x, dtype) static inline T name##_##x(T a) { return (T){ a.k, append(a.k, LO_##name, dtype, 1, a.id, 0, 0) }; }
 #define TWO(name, T, x, dtype)                                                                    \
 	static inline T name##_##x(T a, T b) { return (T){ a.k, append(a.k, LO_##name, dtype, 2, a.id, b.id, 0) }; }
@@ -61,6 +66,7 @@ static inline I K_i(I like, int64_t c) { return constant(like.k, like.t, c); }
 	ONE(TRUNC, T, x, dtype) COMPARES(T, x)                                                         \
 	static inline T FMA_##x(T a, T b, T c) { return (T){ a.k, append(a.k, LO_FMA, dtype, 3, a.id, b.id, c.id) }; } \
 	static inline T SELECT_##x(I c, T a, T b) { return (T){ a.k, append(a.k, LO_SELECT, dtype, 3, c.id, a.id, b.id) }; } \
+	static inline T MOSTLY_##x(I c, T a, T b) { T r = SELECT_##x(c, a, b); return mostly(a.k, r.id), r; } \
 	static inline I TO_I_##x(T a, tj_dtype t) { return (I){ a.k, append(a.k, LO_CONVERT, t, 1, a.id, 0, 0), t }; }
 FLOATS(F, f, TJ_F32)
 FLOATS(D, d, TJ_F64)

@@ -503,6 +503,32 @@ static void long_rows(void **state)
 	for (size_t i = 0; i < RT_COUNT(big); i++) long_row(big[i], i % 2 ? "f64" : "f32", 3);
 }
 
+/* What a select seldom needs is behind a branch: columns with a scalar of the loop on both sides of it, rows with a tail,
+ * element by element, one select inside what another seldom needs. */
+static void seldom(void **state)
+{
+	(void)state;
+	for (int n = 1; n < 200; n = 3 * n + 2) {
+		check(textf("kernel k vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n red 9\n loop\n"
+		            "  %%0 = load f32 b0 [0 + 1*d0 + %d*r]\n  %%1 = load f32 b1 [0 + 1*r]\n  %%2 = const f32 0x0p+0\n"
+		            "  %%3 = lt bool %%0 %%2\n  %%4 = mul f32 %%0 %%1\n  %%5 = add f32 %%4 %%0\n  %%6 = select f32 %%3 %%0 %%5 mostly\n"
+		            "  %%7 = mul f32 %%6 %%1\n  %%8 = reduce f32 add column %%7\n point\n  store b2 [0 + 1*d0] %%8\n",
+		            n, n),
+		      true, 9 * n, 9, n);
+		check(textf("kernel k vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n"
+		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = const f32 0x1p+0\n  %%2 = lt bool %%0 %%1\n"
+		            "  %%3 = sqrt f32 %%0\n  %%4 = eq bool %%2 %%2\n  %%5 = mul f32 %%3 %%3\n  %%6 = lt bool %%5 %%0\n"
+		            "  %%7 = add f32 %%5 %%1\n  %%8 = select f32 %%6 %%3 %%7 mostly\n  %%9 = select f32 %%2 %%0 %%8 mostly\n"
+		            "  store b1 [0 + %d*d0 + 1*r] %%9\n  %%11 = reduce f32 add row %%9\n point\n  store b2 [0 + 1*d0] %%11\n",
+		            n, n, n),
+		      n % 2, 2 * n, 2 * n, 2);
+		check(textf("kernel k vec=d block=128\n buf b0 f64 in\n buf b1 f64 out\n dim %d\n point\n  %%0 = load f64 b0 [0 + 1*d0]\n"
+		            "  %%1 = eq bool %%0 %%0\n  %%2 = abs f64 %%0\n  %%3 = select f64 %%1 %%0 %%2 mostly\n  store b1 [0 + 1*d0] %%3\n",
+		            n),
+		      false, n, n);
+	}
+}
+
 /* Kernels that touch more than the caches hold, with buffers that begin at a cache line and with ones that do not: fenced
  * ones end at a page. */
 static void streams(void **state)
@@ -861,7 +887,8 @@ int main(void)
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
-		cmocka_unit_test(streams),        cmocka_unit_test(parts),
+		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
+		cmocka_unit_test(parts),
 		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
 		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),

@@ -45,7 +45,7 @@ bool jit_learn_operands(jit_act *a, int n)
 		jit_learn_stop(a, NULL, "out of memory");
 		return false;
 	}
-	memset(l->src.v, 0, (size_t)n * sizeof *l->src.v);
+	for (int k = 0; k < n; k++) l->src.v[k] = JIT_FROM(JIT_CONST, 0);
 	l->src.n = (uint32_t)n;
 	return true;
 }

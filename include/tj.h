@@ -300,7 +300,8 @@ typedef struct tj_compile_opts {
 	const tj_pass *passes; /* of this function, up to one without .run; NULL: none. The list is copied */
 	tj_backend_fn *backend; /* asked for each plan, behind the passes; NULL: the context's back end */
 	void *backend_self;
-	tj_vars state;         /* DIRECT: variables whose tensors the body uses; read anew on every call. The list is copied */
+	tj_vars state;         /* DIRECT: variables whose tensors the body uses, read anew on every call; the value of a number
+	                        * is part of the key: pass those that change often by tj_call_ex(). The list is copied */
 	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
 } tj_compile_opts;
 

@@ -187,7 +187,10 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 	same_set set = { rt_arena_alloc(mem, cap * sizeof *set.v), rt_arena_alloc(mem, cap * sizeof *set.first), cap - 1 };
 	gd_sig s = { .narg = f->nstate, .arg = rt_arena_alloc(mem, (f->nstate + 1) * sizeof *s.arg) };
 	if (!set.v || !set.first || !s.arg) return false;
-	for (uint32_t j = 0; j < f->nstate; j++) s.arg[j] = arg_of(f, *f->state[j]);
+	for (uint32_t j = 0; j < f->nstate; j++) {
+		s.arg[j] = arg_of(f, *f->state[j]);
+		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body reads it where nobody sees */
+	}
 	gd_key(&s, word);
 	word += gd_key_words(&s);
 	for (uint32_t i = 0; i < n; i++) {

@@ -92,6 +92,16 @@ static void state_is_read_anew(void **s)
 	assert_f32(tj_call1(f, TJ_LIST(x)), 6, 13);
 	assert_f32(tj_call1(f, TJ_LIST(x)), 6, 13);
 	assert_int_equal(runs, 3);
+	m.w = tj_f(2); /* a number: known by its value */
+	assert_f32(tj_call1(f, TJ_LIST(x)), 3, 5);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 3, 5);
+	m.w = tj_f(3);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 4, 7);
+	m.w = tj_i(3);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 4, 7);
+	m.w = tj_f(2);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 3, 5);
+	assert_int_equal(runs, 6);
 	m.w = NULL;
 	tj_call1(f, TJ_LIST(x));
 	kit_error(c, TJ_ERR_ARG, "state variable 0 holds NULL");

@@ -107,9 +107,13 @@ static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *ou
 	return false;
 }
 
-static bool same_value(const tj_tensor *t, const jit_bound *b) { return !rt_is_number(t) && t->buf == b->buf && t->data == b->data && t->layout == b->layout; }
+static bool same_constant(const tj_tensor *t, const jit_bound *b)
+{
+	return !rt_is_number(t) && t->flags & RT_CONSTANT && t->buf == b->buf && t->data == b->data && t->layout == b->layout;
+}
 
-/* By the mark on the placeholders of the call, by identity, at last by what it shows. */
+/* By the mark on the placeholders of the call, or by identity. A value that the body holds itself is no argument, even if
+ * it is passed as one this time; a constant is, since its content is in the key. */
 static bool from_outside(jit_act *a, const jit_bound *b, jit_from *out)
 {
 	const jit_learn *l = a->learn;
@@ -119,9 +123,7 @@ static bool from_outside(jit_act *a, const jit_bound *b, jit_from *out)
 	for (uint32_t j = 0; j < f->nstate; j++)
 		if (l->state[j] == b->h) return at(out, JIT_FROM_STATE, j);
 	for (uint32_t i = 0; i < nin; i++)
-		if (l->in[i] == b->h || (b->h->kind != RT_CELL && same_value(l->in[i], b))) return at(out, JIT_FROM_ARG, i);
-	for (uint32_t j = 0; j < f->nstate && b->h->kind != RT_CELL; j++)
-		if (same_value(l->state[j], b)) return at(out, JIT_FROM_STATE, j);
+		if (b->h->kind == RT_CELL ? l->in[i] == b->h : same_constant(l->in[i], b)) return at(out, JIT_FROM_ARG, i);
 	return false;
 }
 

@@ -409,6 +409,21 @@ static void escapes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)s
 static void assigns(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, tj_assign(*(tj_tensor **)self, in[0]), out[0] = in[0]; }
 static void asks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_item(tj_arg_f(0)) > 1 ? tj_neg(in[0]) : in[0]; }
 
+/* What the body holds itself is a capture, also while it happens to be the argument. */
+static void capture_is_no_argument(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *held = tj_retain(F32(c, 1, 2)), *x = F32(c, 5, 6);
+	tj_fn *f = DIRECT(c, captures, &held, 1, 1, NO_STATE);
+	assert_f32(tj_call1(f, TJ_LIST(held)), 2, 4);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 6, 8);
+	assert_int_equal(skipped(f), 0);
+	assert_int_equal(strncmp(reason, "direct: ", 8), 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void unfit(void **s)
 {
 	(void)s;
@@ -571,7 +586,7 @@ int main(void)
 		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
 		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
 		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
-		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(unfit), cmocka_unit_test(audit_finds_impure_bodies),
+		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(audit_finds_impure_bodies),
 		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(clones),
 	};
 	KIT_RUN(tests);

@@ -137,6 +137,13 @@ san-build:
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
 san-tests: $(TESTS)
 
+# gcc's OpenMP is not instrumented: a team of one, and threads of the test's own.
+tsan:  ## the thread sanitizer over the tests with threads
+	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' EXTRA='-fsanitize=thread' tsan-tests
+	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_threads
+tsan-tests: lib $(BUILD)/test/unit/test_threads
+.PHONY: tsan tsan-tests
+
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs first; lint would find that the patch does not apply twice.
 FINDERS := goldens test_ir test_trace test_classes test_guards test_errors test_lower test_threads test_alloc fuzz_few fuzz_api_few ulp_few examples test_math test_codegen

@@ -82,6 +82,20 @@ static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_ten
 	return v;
 }
 
+/* The version of a cell when the call first met it: what its new value may have been computed from. */
+static uint64_t version_met(const jit_act *a, rt_held *cell)
+{
+	for (uint32_t i = 0; i < a->done.n; i++)
+		for (uint32_t k = 0; k < a->done.v[i].next; k++)
+			if (a->done.v[i].ext[k].h == &cell->t) return a->done.v[i].ext[k].seg;
+	int slot = jit_find_ext(a, &cell->t);
+	if (slot >= 0) return a->ext.v[slot].seg;
+	lock(cell);
+	uint64_t now = cell->version;
+	unlock(cell);
+	return now;
+}
+
 static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 {
 	tj_tensor *version = v->kind == RT_CELL ? v : jit_share(a->ctx, a->scope, v); /* lives as long as the call */
@@ -91,10 +105,7 @@ static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 			a->assigned.v[i].version = version;
 			return true;
 		}
-	lock(cell);
-	uint64_t was = cell->version;
-	unlock(cell);
-	return rt_push(&a->assigned, ((jit_assigned){ cell, version, was }));
+	return rt_push(&a->assigned, ((jit_assigned){ cell, version, version_met(a, cell) }));
 }
 
 static tj_status fail_as(tj_ctx *c, const char *op, const char *site, tj_status code, const char *hint, const char *what)

@@ -62,9 +62,11 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	jit_bound *b = &a->ext.v[a->ext.n];
 	b->h = h;
 	b->layout = h->layout;
-	b->data = h->data;
-	b->buf = h->buf;
 	b->pending = b->owned = false;
+	if (h->kind != RT_CELL) { /* others may commit to a cell meanwhile */
+		b->data = h->data;
+		b->buf = h->buf;
+	}
 	if (h->kind == RT_PENDING) {
 		void *data;
 		b->pending = true;
@@ -72,9 +74,14 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 		b->seq = h->seq;
 		b->data = jit_find_value(a, h, &b->layout, &b->buf, &data) ? data : NULL;
 	} else if (h->kind == RT_CELL) {
-		void *data = h->data;
-		if (atomic_load_explicit(&a->ctx->engine->rt.contexts, memory_order_relaxed) > 1) jit_take_cell(rt_held_of(h), &b->buf, &data);
-		else rt_buffer_ref(b->buf); /* nobody else commits */
+		void *data = NULL;
+		if (atomic_load_explicit(&a->ctx->engine->rt.contexts, memory_order_relaxed) > 1) {
+			jit_take_version(rt_held_of(h), &b->buf, &data, &b->seg);
+		} else { /* nobody else commits */
+			b->buf = rt_buffer_ref(h->buf);
+			data = h->data;
+			b->seg = rt_held_of(h)->version;
+		}
 		b->data = data;
 		b->owned = true;
 	}

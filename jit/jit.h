@@ -160,7 +160,7 @@ typedef struct jit_bound { /* an external of the running segment */
 	const rt_layout *layout;
 	const void *data;        /* NULL: a value that its segment's plan did not keep */
 	rt_buffer *buf;
-	uint64_t seg;            /* PENDING: which value, for when h is popped before the boundary */
+	uint64_t seg;            /* PENDING: which value, for when h is popped before the boundary; CELL: its version then */
 	uint32_t seq;
 	bool pending;
 	bool owned;              /* a reference on buf is held */

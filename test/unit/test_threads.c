@@ -1,11 +1,16 @@
-/* Clones of one engine on many threads: one function, one compile for a new signature, the same bits. */
+/* Clones of one engine on many threads: one compile for a new signature, the same bits; evictions, frees and other compiles
+ * meanwhile; forks. Clean under the thread sanitizer (make tsan). */
 #include "test/kit.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { THREADS = 16, CALLS = 40 };
+enum { THREADS = 32, CALLS = 40 };
 
-typedef struct job { tj_ctx *parent; tj_fn *f; tj_tensor *shared; int id; int bad; pthread_barrier_t *start; int sizes; } job;
+/* ---- many threads, one function ---- */
+typedef struct job { tj_ctx *parent; tj_fn *f; int id, bad, sizes; pthread_barrier_t *start; } job;
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -36,36 +41,42 @@ static void *work(void *p)
 	return NULL;
 }
 
-static void run(int sizes, int max_entries, tj_stats *out)
+static void run_all(tj_ctx *c, tj_fn *f, int sizes)
 {
-	tj_ctx *c = kit_open();
-	tj_tensor *w = kit_param(c, 3);
-	tj_fn *f = tj_compile(c, body, &w, TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = 1, .max_entries = max_entries));
 	pthread_t t[THREADS];
 	job j[THREADS];
 	pthread_barrier_t start;
+	int bad = 0;
 	pthread_barrier_init(&start, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++) {
 		j[i] = (job){ .parent = c, .f = f, .id = i, .start = &start, .sizes = sizes };
 		assert_int_equal(pthread_create(&t[i], NULL, work, &j[i]), 0);
 	}
-	int bad = 0;
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(t[i], NULL);
 		bad += j[i].bad;
 	}
 	pthread_barrier_destroy(&start);
 	assert_int_equal(bad, 0);
-	*out = kit_stats(f);
+}
+
+static tj_stats run(int sizes, int max_entries, tj_mode mode)
+{
+	tj_ctx *c = kit_open();
+	tj_tensor *w = kit_param(c, 3);
+	tj_fn *f = tj_compile(c, body, &w, TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = 1, .max_entries = max_entries, .mode = mode,
+	                                           .state = TJ_VARS(&w)));
+	run_all(c, f, sizes);
+	tj_stats n = kit_stats(f);
 	tj_ctx_use(c);
 	tj_close(c);
+	return n;
 }
 
 static void one_signature(void **s)
 {
 	(void)s;
-	tj_stats n;
-	run(1, 0, &n);
+	tj_stats n = run(1, 0, TJ_VERIFY);
 	assert_int_equal(n.calls, THREADS * CALLS);
 	assert_int_equal(n.plans, 2); /* up to the branch, and once more for y, which is read after it */
 	assert_int_equal(n.entries, 1);
@@ -74,8 +85,7 @@ static void one_signature(void **s)
 static void many_signatures(void **s)
 {
 	(void)s;
-	tj_stats n;
-	run(6, 0, &n);
+	tj_stats n = run(6, 0, TJ_VERIFY);
 	assert_int_equal(n.entries, 6);
 	assert_true(n.plans <= 6 * 3);
 }
@@ -83,11 +93,177 @@ static void many_signatures(void **s)
 static void evictions(void **s)
 {
 	(void)s;
-	tj_stats n;
-	run(6, 3, &n);
+	tj_stats n = run(6, 3, TJ_VERIFY);
 	assert_true(n.evictions > 0 && n.entries <= 3);
 }
 
+static void direct(void **s)
+{
+	(void)s;
+	tj_stats n = run(1, 0, TJ_DIRECT);
+	assert_int_equal(n.plans, 2);
+	assert_true(n.direct >= THREADS * (CALLS - 5));
+	n = run(6, 3, TJ_DIRECT);
+	assert_true(n.evictions > 0 && n.entries <= 3);
+}
+
+/* ---- compiles beside calls ---- */
+typedef struct compiler { tj_ctx *parent; atomic_bool stop; atomic_int made; bool bad; } compiler;
+
+static void other_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = in[0];
+	for (int i = 0; i < *(int *)self; i++) out[0] = tj_add(tj_mul(out[0], in[0]), tj_f(1));
+}
+
+/* New functions, called and freed, until told to stop. */
+static void *compile_on(void *p)
+{
+	compiler *k = p;
+	tj_ctx *c = tj_ctx_clone(k->parent);
+	for (int n = 1; !atomic_load(&k->stop); n = n % 20 + 1) {
+		tj_scope *s = tj_push(c);
+		tj_fn *f = kit_fn(c, "other", other_body, &n, 1, 1);
+		const float *y = tj_data(tj_call1(f, TJ_LIST(F32(c, 1, 1, 0))));
+		k->bad |= y[0] != (float)(n + 1) || y[2] != 1;
+		tj_pop(s);
+		tj_fn_free(f);
+		atomic_fetch_add(&k->made, 1);
+	}
+	k->bad |= tj_check(c) != TJ_OK;
+	tj_close(c);
+	return NULL;
+}
+
+static void start_compiler(compiler *k, tj_ctx *c, pthread_t *t)
+{
+	memset(k, 0, sizeof *k);
+	k->parent = c;
+	assert_int_equal(pthread_create(t, NULL, compile_on, k), 0);
+}
+
+static void stop_compiler(compiler *k, pthread_t t)
+{
+	atomic_store(&k->stop, true);
+	pthread_join(t, NULL);
+	assert_false(k->bad);
+	assert_true(atomic_load(&k->made) > 0);
+}
+
+static void compile_meanwhile(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *w = kit_param(c, 3);
+	tj_fn *f = kit_fn(c, "shared", body, &w, 1, 1);
+	compiler k;
+	pthread_t t;
+	start_compiler(&k, c, &t);
+	while (!atomic_load(&k.made)) usleep(1000);
+	run_all(c, f, 2);
+	stop_compiler(&k, t);
+	assert_int_equal(kit_stats(f).entries, 2);
+	tj_close(c);
+}
+
+/* ---- free while a call runs ---- */
+static pthread_barrier_t inside, leave;
+
+static void waiting_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_neg(in[0]);
+	pthread_barrier_wait(&inside);
+	pthread_barrier_wait(&leave);
+}
+
+static void *call_it(void *p)
+{
+	job *j = p;
+	tj_ctx *c = tj_ctx_clone(j->parent);
+	j->bad = *(const float *)tj_data(tj_call1(j->f, TJ_LIST(F32(c, 4)))) != -4 || tj_check(c) != TJ_OK;
+	tj_close(c);
+	return NULL;
+}
+
+static void free_while_running(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, waiting_body, NULL, TJ_OPTS(tj_compile_opts, .name = "busy", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+		job j = { .parent = c, .f = f };
+		pthread_t t;
+		pthread_barrier_init(&inside, NULL, 2);
+		pthread_barrier_init(&leave, NULL, 2);
+		assert_int_equal(pthread_create(&t, NULL, call_it, &j), 0);
+		pthread_barrier_wait(&inside);
+		tj_fn_free(f);
+		kit_error(c, TJ_ERR_STATE, "a call of busy is running");
+		pthread_barrier_wait(&leave);
+		pthread_join(t, NULL);
+		assert_int_equal(j.bad, 0);
+		tj_fn_free(f);
+		kit_ok(c);
+		tj_close(c);
+		pthread_barrier_destroy(&inside);
+		pthread_barrier_destroy(&leave);
+	}
+}
+
+/* ---- cells ---- */
+enum { ADDS = 50 };
+static void count_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	tj_tensor *cell = *(tj_tensor **)self;
+	tj_assign(cell, tj_add(cell, tj_f(1)));
+	out[0] = cell;
+}
+
+typedef struct counter { tj_ctx *parent; tj_fn *f; int done; bool bad; } counter;
+static void *count(void *p)
+{
+	counter *k = p;
+	tj_ctx *c = tj_ctx_clone(k->parent);
+	for (int tries = 0; k->done < ADDS && tries < 100000; tries++) {
+		tj_scope *s = tj_push(c);
+		tj_tensor *y;
+		tj_status st = tj_call(k->f, &y, TJ_NONE);
+		k->done += st == TJ_OK;
+		k->bad |= st != TJ_OK && st != TJ_ERR_STATE; /* another context wrote it meanwhile: nothing is committed */
+		tj_check(c);
+		tj_pop(s);
+	}
+	tj_close(c);
+	return NULL;
+}
+
+/* No commit is lost, none happens twice. */
+static void commits(void **s)
+{
+	(void)s;
+	enum { N = 4 };
+	tj_ctx *c = kit_open();
+	tj_tensor *cell = kit_param(c, 0);
+	counter k[N];
+	pthread_t t[N];
+	tj_fn *f = kit_fn(c, "count", count_body, &cell, 0, 1);
+	for (int i = 0; i < N; i++) {
+		k[i] = (counter){ .parent = c, .f = f };
+		assert_int_equal(pthread_create(&t[i], NULL, count, &k[i]), 0);
+	}
+	for (int i = 0; i < N; i++) {
+		pthread_join(t[i], NULL);
+		assert_false(k[i].bad);
+		assert_int_equal(k[i].done, ADDS);
+	}
+	assert_f32(cell, N * ADDS);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- lifetimes ---- */
 static void *make_and_free(void *p)
 {
 	tj_ctx *c = tj_ctx_clone(p);
@@ -111,10 +287,42 @@ static void handed_back(void **s)
 	tj_close(c);
 }
 
+/* ---- fork while another thread compiles: what is compiled runs in the child, which has no thread to wait for ---- */
+static void fork_while_compiling(void **s)
+{
+	(void)s;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it stops children of processes with threads */
+#endif
+	tj_ctx *c = kit_open();
+	tj_tensor *w = kit_param(c, 3);
+	tj_fn *f = kit_fn(c, "before", body, &w, 1, 1);
+	compiler k;
+	pthread_t t;
+	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 2))), 7);
+	start_compiler(&k, c, &t);
+	for (int i = 0; i < 10; i++) {
+		int status = -1;
+		usleep(3000);
+		pid_t pid = fork();
+		if (!pid) {
+			alarm(30);
+			const float *y = tj_data(tj_call1(f, TJ_LIST(F32(c, 5))));
+			_exit(!(y && y[0] == 28 && tj_check(c) == TJ_OK));
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	stop_compiler(&k, t);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(handed_back),
+		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(direct),
+		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(handed_back),
+		cmocka_unit_test(fork_while_compiling),
 	};
 	KIT_RUN(tests);
 }

@@ -171,7 +171,8 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);
-	if (rt_buffer_unique(h->t.buf)) {
+	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1; /* else others may begin to read it */
+	if (alone && rt_buffer_unique(h->t.buf)) {
 		memcpy(h->t.buf->data, data, bytes);
 		lock(h);
 		h->version++;

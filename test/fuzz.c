@@ -534,9 +534,6 @@ static bool alone(uint64_t seed)
 /* ---- batches ---- */
 void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 {
-	const char *const *names;
-	const uint64_t *fired;
-	int n = ir_fold_rules(&names, &fired);
 	m->graphs += (uint64_t)graphs;
 	m->steps += G->step.n;
 	m->inputs += G->slot.n;
@@ -549,7 +546,15 @@ void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 		m->odd += s->meta.rank && memcmp(want, s->stride, sizeof *want * s->meta.rank) != 0;
 		m->special += s->content > GEN_PLAIN && s->content < GEN_INTS;
 	}
-	for (int i = 0; i < n && i < FUZZ_RULES; i++) m->rule[i] += fired[i];
+}
+
+/* Of this process, once. */
+void fuzz_count_rules(fuzz_mix *m)
+{
+	const char *const *names;
+	const uint64_t *fired;
+	int n = ir_fold_rules(&names, &fired);
+	for (int i = 0; i < n && i < FUZZ_RULES; i++) m->rule[i] = fired[i];
 }
 
 /* "group outer=8 red=64 row: amax sub exp" and the like: what kinds of kernels there were. */
@@ -577,6 +582,7 @@ static void run_batch(uint64_t seed, int n, int fd)
 	gen_init(&G, &g, seed);
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
 	fuzz_count(&G, &r.mix, n);
+	fuzz_count_rules(&r.mix);
 	count_groups(&G, &r.mix);
 	check_all(&G, seed, &why);
 	if (!why.n && fuzz_opt.llvm) check_in_place(seed, &why);
@@ -698,8 +704,8 @@ static void print_mix(const fuzz_mix *m)
 	printf("\nfold rules:\n");
 	col = 0;
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) put_count(&col, names[i], m->rule[i]);
-	printf("\nkernels:");
-	for (int i = 0; i < FUZZ_GROUPS; i++) printf("%s %s %llu", i ? "," : "", kinds[i], (unsigned long long)m->group[i]);
+	if (!fuzz_opt.api) printf("\nkernels:");
+	for (int i = 0; i < FUZZ_GROUPS && !fuzz_opt.api; i++) printf("%s %s %llu", i ? "," : "", kinds[i], (unsigned long long)m->group[i]);
 	printf("\n");
 }
 

@@ -28,6 +28,7 @@ extern fuzz_options fuzz_opt;
 /* Emits a random graph into G->g; its steps and values are left in G. */
 void fuzz_graph(gen *G, uint64_t seed);
 void fuzz_count(const gen *G, fuzz_mix *m, int graphs);
+void fuzz_count_rules(fuzz_mix *m);
 /* Runs f in a child; what it wrote to why, or how it died. */
 fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env);
 /* Programs at the level of the API. The batch ends the process, its result written to fd. */

@@ -263,6 +263,52 @@ static void commits(void **s)
 	tj_close(c);
 }
 
+/* A cell is written while others read it: they see one content or the other. */
+enum { LONG = 4096 };
+static void sum_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	tj_tensor *cell = *(tj_tensor **)self;
+	out[0] = tj_sub(tj_amax(cell, TJ_ALL, false), tj_amin(cell, TJ_ALL, false));
+}
+
+static void *read_on(void *p)
+{
+	counter *k = p;
+	tj_ctx *c = tj_ctx_clone(k->parent);
+	for (int i = 0; i < 200; i++) {
+		tj_scope *s = tj_push(c);
+		k->bad |= *(const float *)tj_data(tj_call1(k->f, TJ_NONE)) != 0;
+		tj_pop(s);
+	}
+	k->bad |= tj_check(c) != TJ_OK;
+	tj_close(c);
+	return NULL;
+}
+
+static void write_while_read(void **s)
+{
+	(void)s;
+	static float v[2][LONG];
+	tj_ctx *c = kit_open();
+	tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(LONG));
+	counter k[2];
+	pthread_t t[2];
+	tj_fn *f = kit_fn(c, "sum", sum_body, &cell, 0, 1);
+	for (int i = 0; i < LONG; i++) v[1][i] = 1;
+	for (int i = 0; i < 2; i++) {
+		k[i] = (counter){ .parent = c, .f = f };
+		assert_int_equal(pthread_create(&t[i], NULL, read_on, &k[i]), 0);
+	}
+	for (int i = 0; i < 400; i++) assert_int_equal(tj_write(cell, v[i % 2], sizeof v[0]), TJ_OK);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(t[i], NULL);
+		assert_false(k[i].bad);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- lifetimes ---- */
 static void *make_and_free(void *p)
 {
@@ -321,7 +367,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(direct),
-		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(handed_back),
+		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read),
+		cmocka_unit_test(handed_back),
 		cmocka_unit_test(fork_while_compiling),
 	};
 	KIT_RUN(tests);

@@ -117,6 +117,14 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	return ps;
 }
 
+/* Tiles take a short piece of each of many rows: too short for the hardware to see where the next one is. */
+static void ask_ahead(cg *c, cg_str p, int size)
+{
+	cg_str ahead = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", ahead.s, p.s, CG_TILE_COLS * size);
+	rt_putf(c->out, "  call void @llvm.prefetch.p0(ptr %s, i32 0, i32 2, i32 1)\n", ahead.s);
+}
+
 static void load_vector(cg *c, uint32_t i, cg_str to)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -132,6 +140,7 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 		return;
 	}
 	cg_str p = address(c, i);
+	if (c->tile_row.s[0] && !c->tile[i]) ask_ahead(c, p, size);
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else
 		rt_putf(c->out,

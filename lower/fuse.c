@@ -588,6 +588,54 @@ static void cat(lo_low *L, ir_ref r)
 	}
 }
 
+/* ---- rows that lie across memory ---- */
+/* A group walks its rows in steps of FAR elements and more, while another of its indices walks adjacent ones. Row-major
+ * they would be adjacent themselves. */
+static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *a)
+{
+	lo_expr e = lo_linear(G, m, a->stride), own = contiguous(L, G, r, m);
+	bool far = false, near = false, fits = true;
+	for (int i = 0; i < G->natom; i++) {
+		int64_t step = e.c[i] < 0 ? -e.c[i] : e.c[i];
+		if (G->ext[i] <= 1) continue;
+		if (G->isr[i]) far |= step >= FAR * G->rstride[i], fits &= own.c[i] == G->rstride[i];
+		else near |= step == 1 && G->ext[i] >= FAR;
+	}
+	return far && near && fits;
+}
+
+/* It pays to transpose it first, tile by tile, rather than to gather each row; whoever reads it can read the copy. */
+static bool read_across(lo_low *L, ir_ref r)
+{
+	lo_access a;
+	if (ir_numel(L->g, r) < LEAST_COPY) return false;
+	lo_peek(L, r, &a);
+	if (L->val[a.base].how != LO_LEAF) return false;
+	bool any = false;
+	for (const lo_use *u = L->val[r].use; u; u = u->next) {
+		uint32_t id = u->group;
+		const lo_group *G = lo_group_at(L, &id);
+		lo_expr own = contiguous(L, G, r, u->map);
+		if (!lo_fits_r(G, &own)) return false;
+		any |= G->reduces && G->classed && !G->column && across(L, G, r, u->map, &a);
+	}
+	return any;
+}
+
+static bool copy_view(lo_low *L, ir_ref r)
+{
+	L->val[r].own = true;
+	if (start(L, r)) return true;
+	L->val[r].own = false;
+	return false;
+}
+
+static void copy_leaf(lo_low *L, ir_ref r)
+{
+	L->val[r].own = L->val[r].copied = true;
+	start_copy(L, r);
+}
+
 /* A step that is no kernel: its operands must lie in buffers, in a layout that it takes. */
 static void touch_operands(lo_low *L, ir_ref r)
 {
@@ -632,11 +680,12 @@ static void decide(lo_low *L, ir_ref r)
 	case LO_LEAF:
 		if (L->o->backend && stored) start_copy(L, r);
 		else if (v->use && ir_numel(L->g, r) > 1) merge_readers(L, r);
+		if (L->o->backend && !stored && read_across(L, r)) copy_leaf(L, r);
 		return;
 	case LO_VIEW:
 		if (!L->o->backend) view_without_kernels(L, r);
 		else if (stored) place(L, r);
-		else pass_on(L, r);
+		else if (!read_across(L, r) || !copy_view(L, r)) pass_on(L, r);
 		return;
 	case LO_FUSE:
 		if (!v->light || stored) place(L, r);

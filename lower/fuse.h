@@ -11,6 +11,8 @@ enum {
 	MAX_WANTS = 8,       /* groups that read one value, looked at for merging */
 	FEW_ROWS = 8,        /* so few rows ... */
 	LONG_ROW = 1 << 16,  /* ... of such a length: what reads their sum keeps its threads */
+	FAR = 8,             /* elements from one of a row to the next: a gather */
+	LEAST_COPY = 1 << 14, /* elements that are worth a kernel to transpose them */
 	SPLIT_ROW = 1 << 18  /* ... and of this one: threads share a reduction of them */
 };
 

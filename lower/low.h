@@ -49,6 +49,7 @@ typedef struct lo_val {
 	uint8_t how;
 	bool own;            /* it needs a buffer of its own */
 	bool light;          /* recomputed wherever it is read: numbers, indices, a little arithmetic */
+	bool copied;         /* a leaf that is read from a row-major copy */
 	bool solid;          /* a view that a group reads out of its operand's buffer */
 	uint32_t buf;        /* its own buffer */
 	uint32_t leaf;       /* the buffer of an input or of constant data */

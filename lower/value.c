@@ -36,12 +36,20 @@ static lo_expr row_major(const lo_builder *B, ir_ref r, const lo_map *m)
 	return lo_linear(B->G, m, stride);
 }
 
+static bool makes_copy(const lo_builder *B, ir_ref r)
+{
+	for (uint32_t i = 0; i < B->G->save.n; i++)
+		if (B->G->save.v[i].value == r && B->G->save.v[i].dest->node == r) return true;
+	return false;
+}
+
 static bool from_leaf(lo_builder *B, lo_source *s, ir_ref r, const lo_map *m)
 {
 	lo_low *L = B->L;
 	const ir_node *n = lo_node(L, r);
 	lo_expr at = n->op == IR_input ? lo_linear(B->G, m, ir_attr(L->g, n) + 2) : row_major(B, r, m);
-	if (lo_fits_r(B->G, &at) || !L->val[r].own) return from_buffer(B, s, lo_leaf_buf(L, r), at);
+	bool direct = !L->val[r].copied || makes_copy(B, r);
+	if ((lo_fits_r(B->G, &at) && direct) || !L->val[r].own) return from_buffer(B, s, lo_leaf_buf(L, r), at);
 	return from_buffer(B, s, lo_buf_of(L, r), row_major(B, r, m));
 }
 

@@ -2,6 +2,8 @@
 #include "runtime/alloc.h"
 #include "runtime/exec.h"
 
+#include <sys/mman.h>
+
 #define LINE 64
 #define HUGE_PAGE ((size_t)2 << 20) /* larger blocks are aligned so that the kernel can use huge pages */
 
@@ -36,6 +38,7 @@ static void *need(block *b, size_t bytes)
 	want = (want + align - 1) / align * align;
 	void *p = rt_alloc_aligned(align, want ? want : LINE);
 	if (!p) return NULL;
+	if (want >= HUGE_PAGE) madvise(p, want, MADV_HUGEPAGE);
 	rt_free(b->p);
 	b->p = p;
 	b->bytes = want;

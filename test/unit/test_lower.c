@@ -220,6 +220,11 @@ static const plan_case cases[] = {
 	{ "matmul of doubles", 0, 1, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
 	{ "matmul of integers", 0, 1, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "softmax of many rows that lie across memory", 2, 0, 0,
+	  "%0 = input f32[130,140] slot=0\n%1 = transpose f32[140,130] %0 a=0 b=1\n%2 = softmax f32[140,130] %1 axis=1\nret %2\n" },
+	{ "a long way round: rows of an argument with strides, and its columns", 3, 0, 0,
+	  "%0 = input f32[2,130,90] slot=0 strides=11700,1,130\n%1 = sum f32[2,130] %0 keepdim=0 axes=2\n"
+	  "%2 = amax f32[2,90] %0 keepdim=0 axes=1\n%3 = exp f32[2,130,90] %0\nret %1 %2 %3\n" },
 	{ "a long mean is shared", 2, 0, 0, "%0 = input f32[262149] slot=0\n%1 = mean f32[] %0 keepdim=0\n%2 = exp f32[] %1\nret %2\n" },
 	{ "long rows, few of them, strided", 2, 0, 0,
 	  "%0 = input f32[2,524291] slot=0\n%1 = slice f32[2,262146] %0 axis=1 start=0 stop=end step=2\n"

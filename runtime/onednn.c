@@ -168,7 +168,7 @@ static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 /* How a product is cut, by what was measured (Zen 4, two threads, oneDNN 2.6):
  *
  * The library packs the operand that is not cut anew for every part, so the larger is cut, into a part for each thread; but
- * up to 64 rows it does not pack, so of not too many rows each part has as many: [128,768] x [768,3072] with gelu takes 2.77 ms
+ * up to 64 rows it seems not to pack, so of not too many rows each part has as many: [128,768] x [768,3072] with gelu takes 2.77 ms
  * in parts of 64 rows, 2.95 in halves by columns; [1024,768] 22.9 and 22.5.
  * The tiles do not pack. By rows more parts than threads, so that a thread that lost its core does not hold up the rest;
  * by columns one each, so that a thread finds in its cache what it read of B the last time: 63 us instead of 69 at m = 1. */

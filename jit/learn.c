@@ -107,6 +107,12 @@ static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *ou
 	return false;
 }
 
+/* The plan may show a view where this call, which recomputed the value, had it row-major: the next one is recorded anew. */
+static bool as_bound(const jit_act *a, const jit_bound *b, const jit_from *f)
+{
+	return a->done.v[f->seg].plan->value[f->index].layout == b->layout;
+}
+
 static bool same_constant(const tj_tensor *t, const jit_bound *b)
 {
 	return !rt_is_number(t) && t->flags & RT_CONSTANT && t->buf == b->buf && t->data == b->data && t->layout == b->layout;
@@ -143,7 +149,7 @@ static bool learn_externals(jit_act *a, jit_done *d, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_bound *b = &a->ext.v[i];
-		if (b->pending ? from_segment(a, b->seg, b->seq, &d->ext_from[i]) : from_outside(a, b, &d->ext_from[i])) continue;
+		if (b->pending ? from_segment(a, b->seg, b->seq, &d->ext_from[i]) && as_bound(a, b, &d->ext_from[i]) : from_outside(a, b, &d->ext_from[i])) continue;
 		const char *op, *site = site_of_ext(d->boundary, i, &op);
 		if (!b->pending) jit_learn_stop(a, site ? site : "?", "%s at %s uses a tensor that is neither an argument nor declared state", op, site ? site : "?");
 		a->learn = NULL;

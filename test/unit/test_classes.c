@@ -223,6 +223,31 @@ static void snapshots(void **s)
 	tj_close(c);
 }
 
+static void view_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *v = tj_permute(in[0], TJ_AXES(1, 0));
+	out[0] = tj_truth(tj_any(tj_gt(v, tj_f(3)), TJ_ALL, false)) ? tj_mul(v, v) : tj_neg(v);
+}
+
+/* A value that is only a view is not kept for the branch at first, and has another layout when it is. */
+static void views_behind_branches(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, view_body, NULL, TJ_OPTS(tj_compile_opts, .name = "view", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+		for (int i = 0; i < 6; i++) {
+			float k = i % 3 ? 1 : -1;
+			tj_tensor *y = tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), ROW(float, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k))));
+			if (k > 0) assert_f32(y, 1, 16, 4, 25, 9, 36);
+			else assert_f32(y, 1, 4, 2, 5, 3, 6);
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 /* A tensor that is gone before what reads it has run; its memory is asked for again. */
 static void short_lived(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -738,7 +763,7 @@ static void depth(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots),
+		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
 		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
 		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(fork_after),

@@ -18,6 +18,7 @@ struct rt_team {
 	atomic_bool forked; /* this process is a child of the one that made the team */
 	pthread_mutex_t lock;
 	atomic_int late, rest;
+	struct { _Alignas(64) atomic_int taken; } share[1024]; /* of the running region: pieces taken of each thread's */
 };
 
 static rt_team team;
@@ -66,16 +67,22 @@ typedef struct region {
 	void (*f)(void *env, int thread, int64_t begin, int64_t end);
 	void *env;
 	int64_t n, piece;
-	_Atomic int64_t next;
+	int size;
 } region;
 
+/* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then those of
+ * whoever is late. */
 static void work(region *r, int thread)
 {
 	unsigned modes = rt_fp_enter();
-	for (;;) {
-		int64_t b = atomic_fetch_add_explicit(&r->next, r->piece, memory_order_relaxed);
-		if (b >= r->n) break;
-		r->f(r->env, thread, b, b + r->piece < r->n ? b + r->piece : r->n);
+	for (int k = 0; k < r->size; k++) {
+		int owner = (thread + k) % r->size;
+		for (;;) {
+			int64_t i = atomic_fetch_add_explicit(&team.share[owner].taken, 1, memory_order_relaxed);
+			int64_t b = (owner * (int64_t)PIECES + i) * r->piece;
+			if (i >= PIECES || b >= r->n) break;
+			r->f(r->env, thread, b, b + r->piece < r->n ? b + r->piece : r->n);
+		}
 	}
 	rt_fp_leave(modes);
 }
@@ -108,7 +115,8 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
 		return;
 	}
 	int size = n < t->threads ? (int)n : t->threads;
-	region r = { f, env, n, (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES), 0 };
+	region r = { f, env, n, (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES), size };
+	for (int i = 0; i < size; i++) atomic_store_explicit(&t->share[i].taken, 0, memory_order_relaxed);
 	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)
 	work(&r, omp_get_thread_num());

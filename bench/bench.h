@@ -68,6 +68,7 @@ typedef struct bench_report {
 	const char *name;
 	double us, median_us;         /* of a call in direct mode: the quickest tenth of the batches, and all */
 	double verify_us;             /* in verify mode, of tiny cases; else 0 */
+	double fast_us;               /* with TJ_FAST, of chains; else 0 */
 	double first_ms;              /* the first call: trace and compile */
 	double rate;                  /* GB/s or, with flops, GF/s */
 	double hand_us, vs_hand, packed_us, vs_packed; /* vs: how many times faster we are; 0: not there */

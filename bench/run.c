@@ -19,7 +19,7 @@ struct bench_job {
 	bench_shape s;
 	tj_ctx *ctx;
 	tj_scope *scope;         /* holds the operands */
-	tj_fn *f, *verify;       /* in direct mode; and, of tiny cases, in verify mode */
+	tj_fn *f, *verify, *fast; /* in direct mode; of tiny cases, in verify mode; of chains, with TJ_FAST as well */
 	tj_tensor *list[BENCH_IN + 1];
 	const float *in[BENCH_IN];
 	void *hand_out;          /* of the hand-written code, and of the limit */
@@ -77,6 +77,15 @@ static void call_verify(void *env)
 	tj_pop(s);
 }
 
+static void call_fast(void *env)
+{
+	bench_job *u = env;
+	tj_scope *s = tj_push(u->ctx);
+	tj_tensor *out;
+	tj_call(u->fast, &out, u->list);
+	tj_pop(s);
+}
+
 static void call_hand(void *env)
 {
 	bench_job *u = env;
@@ -109,6 +118,7 @@ void bench_close(bench_job *u)
 {
 	tj_fn_free(u->f);
 	if (u->verify) tj_fn_free(u->verify);
+	if (u->fast) tj_fn_free(u->fast);
 	if (u->scope) tj_pop(u->scope);
 	free(u->hand_out), free(u->tmp), free(u->limit_to);
 	bench_packed_free(u->packed);
@@ -137,6 +147,9 @@ bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small)
 	double start = bench_now();
 	call_ours(u);
 	u->first_ms = (bench_now() - start) * 1e3;
+	opts.numerics = TJ_FAST;
+	if (c->hand == hand_chain) u->fast = tj_compile(ctx, c->body, u->p, &opts);
+	opts.numerics = TJ_STRICT;
 	opts.mode = TJ_VERIFY;
 	if (!c->limit) u->verify = tj_compile(ctx, c->body, u->p, &opts);
 	return u;
@@ -206,10 +219,11 @@ static void measure(variant *v, int count, double seconds)
 bench_report bench_time(bench_job *u, double seconds)
 {
 	variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
-	int n = 2, limit = 0, packed = 0, verify = 0;
+	int n = 2, limit = 0, packed = 0, verify = 0, fast = 0;
 	double error = bench_error(u), scale = 1;
 	if (u->c->limit) v[limit = n++] = (variant){ .run = call_limit, .env = u };
 	if (u->verify) v[verify = n++] = (variant){ .run = call_verify, .env = u };
+	if (u->fast) v[fast = n++] = (variant){ .run = call_fast, .env = u };
 	if (u->packed) v[packed = n++] = (variant){ .run = call_packed, .env = u };
 	measure(v, n, seconds);
 	const int64_t *l = u->s.limit;
@@ -221,6 +235,7 @@ bench_report bench_time(bench_job *u, double seconds)
 		r.limit = scale * v[limit].quick / v[0].quick;
 	}
 	if (verify) r.verify_us = v[verify].quick;
+	if (fast) r.fast_us = v[fast].quick;
 	if (packed) r.packed_us = v[packed].quick, r.vs_packed = v[packed].quick / v[0].quick;
 	return r;
 }

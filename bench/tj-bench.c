@@ -15,6 +15,7 @@ static void put_json(const bench_report *r)
 	printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.4g, \"median_us\": %.4g, \"first_ms\": %.3g", r->name, r->us,
 	       r->median_us, r->first_ms);
 	if (r->verify_us > 0) printf(", \"verify_us\": %.4g", r->verify_us);
+	if (r->fast_us > 0) printf(", \"fast_us\": %.4g", r->fast_us);
 	if (r->rate > 0) printf(", \"%s\": %.1f", r->flops ? "GF/s" : "GB/s", r->rate);
 	if (r->limit > 0) printf(", \"limit_%%\": %.0f", 100 * r->limit);
 	printf(", \"hand_us\": %.4g, \"vs_hand\": %.3g", r->hand_us, r->vs_hand);
@@ -30,6 +31,7 @@ static void put_text(const bench_report *r)
 	if (r->limit > 0) snprintf(limit, sizeof limit, "%.0f %%", 100 * r->limit);
 	printf("%-27s %11.3f %12s %7s %9.1f %11.3f %7.2fx", r->name, r->us, rate, limit, r->first_ms, r->hand_us, r->vs_hand);
 	if (r->verify_us > 0) printf("  %.0f ns, in verify mode %.0f", r->us * 1e3, r->verify_us * 1e3);
+	if (r->fast_us > 0) printf("  TJ_FAST %.3f us, %.2fx", r->fast_us, r->hand_us / r->fast_us);
 	if (r->packed_us > 0) printf("  packed %.1f us, %.2fx", r->packed_us, r->vs_packed);
 	printf("\n");
 	fflush(stdout);

@@ -224,7 +224,9 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
  * were not declared and host reads are found, told once, and keep the function in verify; a C variable that changes cannot
  * be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
-typedef enum tj_numerics { TJ_STRICT } tj_numerics; /* compiled = evaluator, bit for bit */
+/* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
+ * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */
+typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is */
 
 /* Why a call was traced anew; handed to .on_recompile. Strings live for the callback. */

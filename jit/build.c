@@ -103,7 +103,7 @@ static int by_seq(const void *x, const void *y)
 
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .keep_text = f != NULL };
+	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST, .keep_text = f != NULL };
 	return o;
 }
 

@@ -166,6 +166,7 @@ typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
 	bool int_div_zero;            /* see tj_int_div_zero */
+	bool fast;                    /* TJ_FAST */
 	bool keep_text;
 	bool no_fuse;                 /* a kernel per op */
 	uint8_t off;                  /* passes left out: LO_OFF() */

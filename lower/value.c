@@ -238,7 +238,8 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	if (n->op == IR_cast || n->op == IR_full) return lo_cast(B->k, src[0], (tj_dtype)n->dtype);
 	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
 	if (divides(n, compute)) return divide(B, n, compute, src);
-	return lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
+	uint32_t fast = B->L->o->fast ? lo_fast_point(B, n, compute, src) : LO_NOREF;
+	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }
 
 /* An index operand as i64 that is in [0, size); else the run faults and 0 stands in. */

@@ -35,6 +35,7 @@ typedef struct cg_acc {
 	int lanes;          /* of the accumulator */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
 	int64_t chunk, nchunk, last; /* ordered: values of r to a chunk; how many chunks, and how many the last part has */
+	bool fresh;         /* each step is a chunk: the accumulator starts anew, and stays in registers */
 	bool part;          /* what is left are lanes, stored */
 	cg_str state, istate, stack; /* arrays: the accumulator (and its indices) across chunks, the counter's blocks */
 	cg_str at, stack_at; /* wide: where those of this vector are; else the same */

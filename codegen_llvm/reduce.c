@@ -240,7 +240,8 @@ void cg_acc_update(cg *c, cg_acc *a)
 /* ---- chunks ---- */
 void cg_acc_load(cg *c, cg_acc *a)
 {
-	if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
+	if (a->fresh) a->now = cg_identity(a, a->lanes);
+	else if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
 }
 
@@ -285,7 +286,7 @@ static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 {
 	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
-	if (!a->memory) store(c, a->dtype, a->lanes, a->now, a->at);
+	if (!a->memory && !a->fresh) store(c, a->dtype, a->lanes, a->now, a->at);
 	if (a->arg) store(c, TJ_I64, a->lanes, a->inow, a->istate);
 	if (!a->ordered) return;
 	int64_t every = a->chunk / width;
@@ -302,7 +303,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 		cg_label(c, cg_fmt("flush%u", id));
 	}
 	carry(c, a, number, a->now);
-	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
+	if (!a->fresh) store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
 	if (every > 1) cg_jump(c, cg_fmt("keep%u", id));
 }
 

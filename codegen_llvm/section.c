@@ -254,6 +254,8 @@ static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, const 
 static void many_chunks(cg *c, const lo_section *s, int64_t step, int64_t main)
 {
 	chunks k = chunks_of(c);
+	for (uint32_t i = 0; i < c->acc.n; i++)
+		c->acc.v[i].fresh = c->acc.v[i].ordered && !c->acc.v[i].memory && c->acc.v[i].chunk == k.width;
 	unsigned id = ++c->tmp;
 	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
 		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = cg_fmt("%lld", (long long)k.n);

@@ -102,7 +102,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 }
 
 static const lo_backend backend = {
-	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width
+	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI
 };
 
 TJ_API const lo_backend *tj_llvm_backend(void);

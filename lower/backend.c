@@ -53,6 +53,7 @@ static void open_llvm(void)
 	entry *get = NULL;
 	memcpy(&get, &f, sizeof f);
 	const lo_backend *b = get ? get() : NULL;
+	if (b && b->abi != LO_ABI) b = NULL;
 	const char *missing = b && b->missing ? b->missing() : NULL;
 	if (b && !missing) llvm = b;
 	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");

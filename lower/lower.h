@@ -140,11 +140,13 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text;                   /* rt_alloc'ed; the .ll or .cu, or NULL */
 	double codegen_ms;
 } lo_compile;
+#define LO_ABI ((sizeof(lo_kernel) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT)
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL when it works here, else why not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
+	size_t abi;                   /* LO_ABI of who compiled it: another kernel IR cannot be read */
 } lo_backend;
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */

@@ -32,6 +32,7 @@ typedef struct cg_acc {
 	lo_red red;
 	tj_dtype dtype;     /* of the values reduced */
 	bool ordered, arg;
+	tj_dtype index;     /* arg: of the indices while they are compared */
 	int lanes;          /* of the accumulator */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
 	int64_t chunk, nchunk, last; /* ordered: values of r to a chunk; how many chunks, and how many the last part has */

@@ -61,7 +61,8 @@ int cg_section_lanes(const cg *c, const lo_section *s)
 	int64_t tree = 0, r = round_pow2(c->k->red);
 	int n = reductions(c, s, &tree);
 	if (r <= base) return (int)r;
-	if (!tree || n > 2 || cost(c, s) > 8) return base;
+	if (n > 2 || cost(c, s) > 8) return base;
+	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* in no order: several that do not wait for each other */
 	int wide = smaller(smaller(tree, r), 8 * base);
 	return wide > base ? wide : base;
 }

@@ -149,6 +149,7 @@ static void shape(const cg *c, const lo_ins *in, cg_acc *a)
 	while (r < c->k->red) r *= 2;
 	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
 	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
+	a->index = c->k->red <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;
 	a->nchunk = 1;
 	if (!a->ordered) return;
@@ -164,10 +165,10 @@ static void shape(const cg *c, const lo_ins *in, cg_acc *a)
 static void make_arrays(cg *c, cg_acc *a, bool chunked)
 {
 	a->now = cg_identity(a, a->lanes);
-	a->inow = cg_literal(TJ_I64, 0, a->lanes);
+	a->inow = cg_literal(a->index, 0, a->lanes);
 	if (!chunked && !a->memory) return;
 	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, 1);
-	if (a->arg) a->istate = array(c, "where", a->ins, TJ_I64, a->lanes, 1);
+	if (a->arg) a->istate = array(c, "where", a->ins, a->index, a->lanes, 1);
 	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk));
 	a->step = c->wide_now ? c->block : a->lanes;
 	if (!c->wide_now) cg_acc_reset(c, a);
@@ -176,7 +177,7 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 void cg_acc_reset(cg *c, cg_acc *a)
 {
 	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
-	if (a->arg) store(c, TJ_I64, a->lanes, cg_literal(TJ_I64, 0, a->lanes), a->istate);
+	if (a->arg) store(c, a->index, a->lanes, cg_literal(a->index, 0, a->lanes), a->istate);
 }
 
 void cg_acc_place(cg *c, cg_acc *a)
@@ -214,7 +215,13 @@ static void update_arg(cg *c, cg_acc *a, cg_str x)
 		take = simple(c, "or", mask, take, simple(c, "and", mask, nan, sound));
 	}
 	a->now = pick(c, a->dtype, n, take, x, a->now);
-	a->inow = pick(c, TJ_I64, n, take, cg_splat(c, "i64", c->rows ? c->at : c->r, n), a->inow);
+	cg_str at = c->rows ? c->at : c->r;
+	if (a->index == TJ_I32) {
+		cg_str low = cg_tmp(c);
+		rt_putf(c->out, "  %s = trunc i64 %s to i32\n", low.s, at.s);
+		at = low;
+	}
+	a->inow = pick(c, a->index, n, take, cg_splat(c, cg_type(a->index, 1).s, at, n), a->inow);
 }
 
 static void update_memory(cg *c, cg_acc *a, cg_str x)
@@ -242,7 +249,7 @@ void cg_acc_load(cg *c, cg_acc *a)
 {
 	if (a->fresh) a->now = cg_identity(a, a->lanes);
 	else if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
-	if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
+	if (a->arg) a->inow = load(c, a->index, a->lanes, a->istate);
 }
 
 static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
@@ -287,7 +294,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 {
 	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (!a->memory && !a->fresh) store(c, a->dtype, a->lanes, a->now, a->at);
-	if (a->arg) store(c, TJ_I64, a->lanes, a->inow, a->istate);
+	if (a->arg) store(c, a->index, a->lanes, a->inow, a->istate);
 	if (!a->ordered) return;
 	int64_t every = a->chunk / width;
 	cg_str number = cg_tmp(c);
@@ -334,14 +341,14 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 {
 	cg_str v = a->now, at = cg_tmp(c);
 	if (a->lanes == 1) return a->inow;
-	rt_putf(c->out, "  %s = add %s %s, ", at.s, cg_type(TJ_I64, a->lanes).s, a->inow.s);
-	cg_iota(c->out, "i64", 1, a->lanes);
+	rt_putf(c->out, "  %s = add %s %s, ", at.s, cg_type(a->index, a->lanes).s, a->inow.s);
+	cg_iota(c->out, cg_type(a->index, 1).s, 1, a->lanes);
 	rt_puts(c->out, "\n");
 	for (int n = a->lanes / 2; n >= 1; n /= 2) {
 		cg_str type = cg_type(a->dtype, n), mask = cg_type(TJ_BOOL, n);
 		cg_str x = part(c, a->dtype, 2 * n, 0, n, v), y = part(c, a->dtype, 2 * n, n, n, v);
-		cg_str i = part(c, TJ_I64, 2 * n, 0, n, at), j = part(c, TJ_I64, 2 * n, n, n, at);
-		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(TJ_I64, n), j, i);
+		cg_str i = part(c, a->index, 2 * n, 0, n, at), j = part(c, a->index, 2 * n, n, n, at);
+		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(a->index, n), j, i);
 		if (rt_is_float(a->dtype)) {
 			cg_str xn = simple(c, "fcmp uno", type, x, x), yn = simple(c, "fcmp uno", type, y, y);
 			better =
@@ -350,7 +357,7 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 		} else same = simple(c, "icmp eq", type, x, y);
 		better = simple(c, "or", mask, better, simple(c, "and", mask, same, lower));
 		v = pick(c, a->dtype, n, better, y, x);
-		at = pick(c, TJ_I64, n, better, j, i);
+		at = pick(c, a->index, n, better, j, i);
 	}
 	return at;
 }
@@ -382,7 +389,7 @@ void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
 		a->now = load(c, a->dtype, a->lanes, a->at);
-		if (a->arg) a->inow = load(c, TJ_I64, a->lanes, a->istate);
+		if (a->arg) a->inow = load(c, a->index, a->lanes, a->istate);
 	}
 	if (a->part) {
 		store_part(c, a, a->ordered ? a->now : halve(c, a, a->now), lo_part_lanes(&c->k->ins.v[a->ins]));
@@ -390,5 +397,11 @@ void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 	}
 	cg_str v = a->arg ? a->inow : a->now;
 	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
+	if (a->arg && a->index == TJ_I32) {
+		cg_str wide = cg_tmp(c);
+		int n = c->rows ? 1 : c->lanes;
+		rt_putf(c->out, "  %s = sext %s %s to %s\n", wide.s, cg_type(TJ_I32, n).s, v.s, cg_type(TJ_I64, n).s);
+		v = wide;
+	}
 	cg_def(c, a->ins, v, !c->rows);
 }

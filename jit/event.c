@@ -113,11 +113,20 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
 }
 
+static uint32_t number_from(const jit_act *a, int k) { return (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0); }
+
 /* The k-th operand of an event is a number. */
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h)
 {
-	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0));
+	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, number_from(a, k));
 	return rt_push(&a->num, rt_number_bits(h));
+}
+
+/* The number of slot i again: a guard, where the trace computes with one what was equal when it was recorded. */
+bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h)
+{
+	if (a->num.v[i] != rt_number_bits(h)) return false;
+	return RT_LIKELY(!a->learn) || a->learn->from.v[i] == number_from(a, k);
 }
 
 static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
@@ -131,7 +140,7 @@ static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
 		return i < a->ext.n ? a->ext.v[i].h == h : meet(a, &n->met[i - n->next], h);
 	case JIT_FLOAT: case JIT_INT:
 		if (!rt_is_number(h) || rt_is_int_number(h) != (JIT_KIND(r) == JIT_INT)) return false;
-		return jit_bind_number(a, k, h);
+		return i < n->nnum ? jit_same_number(a, i, k, h) : jit_bind_number(a, k, h);
 	default: /* JIT_CELL: the target of an assign */
 		if (i < a->cell.n) return a->cell.v[i] == rt_held_of(h);
 		for (uint32_t j = 0; j < a->cell.n; j++)
@@ -199,7 +208,10 @@ static bool numbers_only(int nsrc, tj_tensor *const *src)
 static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
 {
 	uint32_t i = JIT_IDX(r);
-	if (rt_is_number(h)) return JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) && rt_push(&a->num, rt_number_bits(h));
+	if (rt_is_number(h)) {
+		if (JIT_KIND(r) != (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT)) return false;
+		return i < n->nnum ? a->num.v[i] == rt_number_bits(h) : rt_push(&a->num, rt_number_bits(h));
+	}
 	if ((uintptr_t)h <= (uintptr_t)TJ_END) return false;
 	if (JIT_KIND(r) == JIT_EV) return h->seg == a->seg && h->seq == i && h->kind == RT_PENDING && h->ctx == a->ctx;
 	if (JIT_KIND(r) != JIT_EXT || (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE)) return false;

@@ -112,6 +112,7 @@ struct tj_fn {
 	uint32_t npass;
 	uint32_t index;          /* place in the contexts' slots; one that is free again may be used again */
 	atomic_bool follow;      /* DIRECT: back to verify for good */
+	atomic_uint parted;      /* how often numbers of one line that had been equal were not */
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
 	rt_vec(jit_entry *) entry;
@@ -336,6 +337,7 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
+bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
 int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext; met, when not NULL, is filled, holding no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);

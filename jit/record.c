@@ -52,7 +52,23 @@ void jit_free_trie(jit_node *first)
 /* ---- operands ---- */
 
 /* Operands as references. New externals and cells are appended to the activation; what they are goes to met. */
-typedef struct operands { jit_ref *src; jit_ext *met; int nmet; } operands;
+typedef struct operands { jit_ref *src; jit_ext *met; int nmet; int op; const char *site; } operands;
+
+/* A constant in a loop: the same line gave the same op the same number before. It is one number of the kernel, so that
+ * what is computed from it is computed once; a guard at this event says that they are equal. Numbers that part now and
+ * then are left apart. */
+enum { LOOK_BACK = 256, PARTED_MOST = 4 };
+static int equal_number(const jit_act *a, const operands *o, int k, const tj_tensor *h)
+{
+	int left = LOOK_BACK;
+	if (!o->site || o->op >= IR_OPS || atomic_load_explicit(&a->fn->parted, memory_order_relaxed) >= PARTED_MOST) return -1;
+	for (const jit_node *n = a->cursor; n->parent && left--; n = n->parent) {
+		if (n->op != o->op || n->site != o->site || k >= n->nsrc) continue;
+		jit_ref r = n->src[k];
+		if (JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) && jit_same_number(a, JIT_IDX(r), k, h)) return (int)JIT_IDX(r);
+	}
+	return -1;
+}
 
 static bool cell_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 {
@@ -70,8 +86,9 @@ static bool cell_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 static bool operand_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 {
 	if (rt_is_number(h)) {
-		*out = JIT_REF(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT, a->num.n);
-		return jit_bind_number(a, k, h);
+		int same = equal_number(a, o, k, h);
+		*out = JIT_REF(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT, same >= 0 ? (uint32_t)same : a->num.n);
+		return same >= 0 || jit_bind_number(a, k, h);
 	}
 	if (h->kind == RT_PENDING && h->seg == a->seg) {
 		*out = JIT_REF(JIT_EV, h->seq);
@@ -127,7 +144,7 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	const rt_layout *layout = NULL;
 	if (op < IR_OPS && !infer(a, site, op, nsrc, src, nattr, attr, &layout)) return NULL;
 	uint32_t next = a->ext.n, nnum = a->num.n, ncell = a->cell.n;
-	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src), rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0 };
+	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src), rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0, op, site };
 	jit_node *n = NULL;
 	if (nsrc <= UINT16_MAX && o.src && o.met && make_refs(a, op, nsrc, src, &o)) n = new_node(nsrc, nattr, o.nmet);
 	if (!n) {
@@ -218,8 +235,30 @@ static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_t
 	return w->cause != GD_SAME;
 }
 
+static void put_number(char *out, size_t room, bool is_int, uint64_t bits)
+{
+	if (is_int) snprintf(out, room, "%lld", (long long)bits);
+	else snprintf(out, room, "%.9g", rt_double(bits));
+}
+
+/* Numbers that had been equal. */
+static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
+{
+	jit_ref r = n->src[k];
+	if (!rt_is_number(h) || JIT_KIND(r) != (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) || JIT_IDX(r) >= n->nnum) return false;
+	w->cause = GD_PARTED;
+	put_number(w->expected, sizeof w->expected, rt_is_int_number(h), a->num.v[JIT_IDX(r)]);
+	put_number(w->found, sizeof w->found, rt_is_int_number(h), rt_number_bits(h));
+	atomic_fetch_add(&a->fn->parted, 1);
+	return true;
+}
+
 static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
+	if (explain_parted(a, n, k, h, w)) {
+		w->arg = k;
+		return;
+	}
 	if (compare_capture(a, n, n->src[k], h, w)) {
 		gd_cause c = w->cause;
 		w->in = c;
@@ -240,7 +279,7 @@ static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *
 		jit_ref r = n->src[k];
 		tj_tensor *h = src[k];
 		bool number = rt_is_number(h), ok;
-		if (number) ok = JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT);
+		if (number) ok = JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) && (JIT_IDX(r) >= n->nnum || jit_same_number(a, JIT_IDX(r), k, h));
 		else if (JIT_KIND(r) == JIT_CELL) ok = JIT_IDX(r) >= a->cell.n || a->cell.v[JIT_IDX(r)] == rt_held_of(h);
 		else if (h->kind == RT_PENDING && h->seg == a->seg) ok = r == JIT_REF(JIT_EV, h->seq);
 		else {

@@ -13,7 +13,7 @@ static bool hinted(const jit_act *a, const tj_tensor *h) { return h->kind == RT_
 int jit_find_ext(const jit_act *a, const tj_tensor *h)
 {
 	if (hinted(a, h)) return h->seq < a->ext.n && a->ext.v[h->seq].h == h ? (int)h->seq : -1;
-	if (a->ext.n <= FEW || !a->index.cap) {
+	if (a->ext.n <= FEW || !a->indexed) {
 		for (uint32_t i = 0; i < a->ext.n; i++)
 			if (a->ext.v[i].h == h) return (int)i;
 		return -1;
@@ -35,20 +35,21 @@ static void enter(jit_act *a, uint32_t slot)
 
 void jit_index_ext(jit_act *a, uint32_t from)
 {
-	if (a->ext.n <= FEW) return;
-	if (from <= FEW || 2 * a->ext.n > a->index.cap) {
+	if (a->ext.n <= FEW || !a->loose) return;
+	if (!a->indexed || 2 * a->ext.n > a->index.cap) {
 		uint32_t cap = 32;
 		while (cap < 4 * a->ext.n) cap *= 2;
 		if (cap > a->index.cap) {
 			uint32_t *v = rt_realloc(a->index.v, cap * sizeof *v);
 			if (!v) {
-				rt_vec_free(&a->index); /* searched in order from now on */
+				a->indexed = false; /* searched in order from now on */
 				return;
 			}
 			a->index.v = v;
 			a->index.cap = cap;
 		}
 		memset(a->index.v, 0, a->index.cap * sizeof *a->index.v);
+		a->indexed = true;
 		from = 0;
 	}
 	for (uint32_t i = from; i < a->ext.n; i++)
@@ -86,6 +87,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 		b->owned = true;
 	}
 	if (hinted(a, h)) h->seq = a->ext.n;
+	else a->loose++;
 	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL };
 	a->ext.n++;
 	return true;
@@ -96,6 +98,7 @@ void jit_unbind_ext(jit_act *a, uint32_t n)
 {
 	while (a->ext.n > n) {
 		jit_bound *b = &a->ext.v[--a->ext.n];
+		a->loose -= !hinted(a, b->h);
 		if (b->owned) rt_buffer_unref(b->buf, a->ctx->rt.cache);
 	}
 }
@@ -205,6 +208,23 @@ static bool numbers_only(int nsrc, tj_tensor *const *src)
 }
 
 /* ---- the hit: the next event is the recorded one. Sound, but for odd operands not complete: those go the long way. ---- */
+
+/* meet(), for what most externals are: a temporary of this context that is new to the segment. */
+static inline bool meet_value(jit_act *a, const jit_ext *want, tj_tensor *h)
+{
+	uint32_t n = a->ext.n;
+	if (want->cell || want->content || n == a->ext.cap || (h->seq < n && a->ext.v[h->seq].h == h)) return false;
+	jit_bound *b = &a->ext.v[n];
+	b->h = h;
+	b->layout = h->layout;
+	b->data = h->data;
+	b->buf = h->buf;
+	b->pending = b->owned = false;
+	h->seq = n;
+	a->ext.n = n + 1;
+	return true;
+}
+
 static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
 {
 	uint32_t i = JIT_IDX(r);
@@ -216,7 +236,9 @@ static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_ten
 	if (JIT_KIND(r) == JIT_EV) return h->seg == a->seg && h->seq == i && h->kind == RT_PENDING && h->ctx == a->ctx;
 	if (JIT_KIND(r) != JIT_EXT || (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE)) return false;
 	if (i < a->ext.n) return a->ext.v[i].h == h;
-	return (!h->ctx || h->ctx == a->ctx) && h->layout == n->met[i - n->next].layout && meet(a, &n->met[i - n->next], h);
+	if ((h->ctx && h->ctx != a->ctx) || h->layout != n->met[i - n->next].layout) return false;
+	if (RT_LIKELY(h->kind == RT_VALUE && !(h->flags & (RT_HEAP | RT_CONSTANT)))) return meet_value(a, &n->met[i - n->next], h);
+	return meet(a, &n->met[i - n->next], h);
 }
 
 static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)

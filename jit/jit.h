@@ -227,7 +227,9 @@ typedef struct jit_act {
 	rt_vec(jit_bound) ext;
 	rt_vec(uint64_t) num;
 	rt_vec(rt_held *) cell;
-	rt_vec(uint32_t) index;  /* hash of ext by handle: cap a power of two; slot + 1 */
+	rt_vec(uint32_t) index;  /* hash of those externals by handle that keep no hint: cap a power of two; slot + 1 */
+	uint32_t loose;          /* how many those are */
+	bool indexed;            /* index holds them */
 
 	rt_vec(jit_assigned) assigned;
 	rt_vec(jit_done) done;

@@ -7,7 +7,8 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = 0;
+	a->ext.n = a->num.n = a->cell.n = a->loose = 0;
+	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
 

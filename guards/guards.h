@@ -13,11 +13,12 @@ typedef struct gd_arg {
 	uint8_t kind;
 } gd_arg;
 
+enum { GD_MAX_SCALARS = 32 };
 typedef struct gd_sig {
 	uint32_t narg, nint;
 	gd_arg *arg;
 	int64_t *ints;           /* the declared integer scalars, in order */
-	uint32_t nfloat;         /* declared float scalars: only their count and order matter */
+	uint32_t nfloat;         /* declared scalars that are floats: a bit each; GD_MAX_SCALARS at most */
 } gd_sig;
 
 /* ---- exact keys: table.c. The caller locks. ---- */

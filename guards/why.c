@@ -91,7 +91,7 @@ void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
 static void compare_ints(const gd_sig *e, const gd_sig *f, gd_why *w)
 {
 	if (e->nint != f->nint || e->nfloat != f->nfloat) {
-		set_int(w, GD_SCALAR, -1, e->nint + e->nfloat, f->nint + f->nfloat);
+		set_int(w, GD_SCALAR, -1, e->nint + (uint32_t)__builtin_popcount(e->nfloat), f->nint + (uint32_t)__builtin_popcount(f->nfloat));
 		return;
 	}
 	for (uint32_t i = 0; i < e->nint; i++)

@@ -222,8 +222,8 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
 /* TJ_VERIFY: the body runs on every call and is matched: sound for any C function.
  * TJ_DIRECT: the body is skipped once it was followed under exactly these layouts, declared state and declared ints. It is
  * your declaration that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). Tensors that
- * were not declared and host reads are found, told once, and keep the function in verify; a C variable that changes cannot
- * be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
+ * were not declared and host reads are found, told once, and keep the function in verify, and a call of more than 16 segments
+ * runs its body. A C variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
  * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */
@@ -308,7 +308,7 @@ typedef struct tj_compile_opts {
 	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
 } tj_compile_opts;
 
-/* Scalars of a call, declared rather than captured; read in the body by tj_arg_f/tj_arg_i. */
+/* Scalars of a call, declared rather than captured, 32 at most; read in the body by tj_arg_f/tj_arg_i. */
 typedef enum tj_scalar_kind { TJ_SCALAR_END, TJ_SCALAR_F, TJ_SCALAR_I } tj_scalar_kind;
 typedef struct tj_scalar {
 	tj_scalar_kind kind;

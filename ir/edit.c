@@ -19,7 +19,7 @@ static tj_node *new_node(tj_graph *g, int nsrc, int nattr)
 	n->g = g;
 	n->nsrc = nsrc;
 	n->nattr = nattr;
-	n->from = IR_NONE;
+	n->from = n->ref = IR_NONE;
 	return n;
 }
 
@@ -187,6 +187,15 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 }
 
 /* ---- changing it ---- */
+
+/* Still in the list; NULL is nowhere. */
+static bool stands(tj_graph *g, const tj_node *n, const char *what)
+{
+	if (n && !n->erased) return true;
+	rt_fail(&g->err, TJ_ERR_ARG, "pass", "%s: %s", what, n ? "the node was erased" : "the node is NULL");
+	return false;
+}
+
 static int op_named(const char *name)
 {
 	for (int op = 0; op < IR_OPS; op++)
@@ -197,6 +206,7 @@ static int op_named(const char *name)
 tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr)
 {
 	int o = op_named(op);
+	if (before && !stands(g, before, "insert")) return NULL;
 	if (o < 0 || n < 0 || nattr < 0) {
 		rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: no op is called \"%s\"", op);
 		return NULL;
@@ -205,7 +215,7 @@ tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!x || !meta) return NULL;
 	for (int k = 0; k < n; k++) {
-		if (!inputs[k]) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: operand %d of %s is NULL", k, op), NULL;
+		if (!stands(g, inputs[k], "insert, an operand")) return NULL;
 		meta[k] = inputs[k]->meta;
 		x->src[k] = inputs[k];
 	}
@@ -222,7 +232,7 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 {
 	tj_node *x = new_node(g, 0, 0);
 	int64_t numel = 0;
-	if (!x) return NULL;
+	if (!x || (before && !stands(g, before, "insert_constant"))) return NULL;
 	x->meta.dtype = (uint8_t)dtype;
 	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !shape || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
@@ -238,9 +248,10 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 
 bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
-	if (!old || !with || old->meta.dtype != with->meta.dtype || old->meta.rank != with->meta.rank ||
+	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
+	if (old->meta.dtype != with->meta.dtype || old->meta.rank != with->meta.rank ||
 	    memcmp(old->meta.dim, with->meta.dim, old->meta.rank * sizeof *old->meta.dim)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype or shape", old ? tj_node_op(old) : "NULL", with ? tj_node_op(with) : "NULL");
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype or shape", tj_node_op(old), tj_node_op(with));
 		return false;
 	}
 	for (tj_node *n = g->first; n; n = n->next)
@@ -253,7 +264,9 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 
 bool tj_graph_erase(tj_graph *g, tj_node *n)
 {
-	if (!n || n->uses) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "erase: %s still has %d uses", n ? tj_node_op(n) : "NULL", n ? n->uses : 0), false;
+	if (!stands(g, n, "erase")) return false;
+	if (n->uses) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "erase: %s still has %d uses", tj_node_op(n), n->uses), false;
+	n->erased = true;
 	for (int k = 0; k < n->nsrc; k++) n->src[k]->uses--;
 	*(n->prev ? &n->prev->next : &g->first) = n->next;
 	*(n->next ? &n->next->prev : &g->last) = n->prev;

@@ -8,6 +8,7 @@ struct tj_node {
 	tj_graph *g;
 	tj_node *prev, *next;
 	uint16_t op;
+	bool erased;
 	bool live;            /* the outputs need it; found when the list is given back */
 	int nsrc, nattr, uses;
 	tj_node **src;

@@ -116,7 +116,9 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->fn = slot->fn;
 	a->slot = slot;
 	a->serial = c->rt.serial + 1;
-	a->failed = a->recorded = false;
+	a->failed = a->recorded = a->broken = false;
+	a->levels = 0;
+	a->ordinal = c->rt.ordinal;
 	a->depth = 0;
 	a->scalars = scalars;
 	a->truth = NULL;
@@ -266,7 +268,10 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 			s = finish(a, site, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	}
-	if (s != TJ_OK) JIT_COUNT(f, failures);
+	if (s != TJ_OK) {
+		JIT_COUNT(f, failures);
+		c->rt.ordinal = a->ordinal; /* it drew nothing */
+	}
 	end(c);
 	return s;
 }
@@ -277,6 +282,15 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
 	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
+}
+
+/* What a nested call returns is what it is now: of a cell, the current version, whatever is assigned later. */
+static tj_tensor *snapshot(tj_ctx *c, const char *site, tj_scope *to, tj_tensor *made, tj_tensor *now)
+{
+	if (rt_is_number(made) || made->kind != RT_CELL) return move_out(c, to, made);
+	if (now->kind != RT_CELL) return jit_share(c, to, now);
+	tj_tensor *same = jit_event(site, IR_reshape, 1, &now, now->rank, now->layout->dim);
+	return same->kind == RT_POISON ? NULL : move_out(c, to, same);
 }
 
 /* Versions of cells go back to what they were before a nested call that failed. Each is an event, so that the trace
@@ -305,7 +319,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	}
 	if (s == TJ_OK && jit_admit_all(c, site, "return", f->opts.nout, made, res) == JIT_POISON) s = error_of(c);
 	for (int i = 0; s == TJ_OK && i < f->opts.nout; i++) {
-		tj_tensor *h = move_out(c, to, made[i]);
+		tj_tensor *h = snapshot(c, site, to, made[i], res[i]);
 		if (!h) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		else res[i] = h;
 	}
@@ -330,7 +344,7 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	a->scalars = outer;
 	a->depth--;
 	if (s != TJ_OK) {
-		a->failed = failed; /* the caller learns of it by the status, and may go on */
+		a->failed = failed || a->broken; /* the caller learns of it by the status, and may go on */
 		restore_versions(a, was, nassigned);
 	}
 	a->sites.n--;
@@ -369,12 +383,20 @@ static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *s
 	return call_top(c, slot, site, out, in, scalars, hit, frame);
 }
 
+static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
+{
+	int n = 0;
+	while (p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS) n++;
+	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
+}
+
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args = few;
 	jit_slot *slot = jit_slot_make(c, f);
 	jit_hit *hit;
 	tj_status s = slot ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
 	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
 	if (s != TJ_OK) return s;
 	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");

@@ -22,7 +22,6 @@ static tj_tensor *number_of(const direct *d, jit_operand o)
 	uint32_t i = o.from & 0xFFFFFFF;
 	switch (o.from >> 28) {
 	case JIT_ARG: return d->in[i];
-	case JIT_STATE: return *d->fn->state[i];
 	case JIT_SCALAR: return rt_number_f(d->scalars[i].f);
 	case JIT_EXPR: return d->c->late.v[i];
 	default: return o.number;

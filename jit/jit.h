@@ -23,7 +23,6 @@ typedef enum jit_event_kind {
 	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_RETURN, /* boundaries: the values the host must see */
 	JIT_EVENTS
 } jit_event_kind;
-static inline bool jit_is_boundary(int op) { return op >= JIT_TRUTH; }
 const char *jit_event_name(int op);
 
 /* An operand of an event: kind in the top 3 bits. */
@@ -176,7 +175,7 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 } jit_from;
 
 /* DIRECT: where a number comes from: kind in the top 4 bits. */
-enum { JIT_CONST, JIT_ARG, JIT_STATE, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
+enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
 #define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
 typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: what it was; in a segment, its bits */
 typedef struct jit_late_expr { uint16_t op, nsrc; jit_operand src[3]; } jit_late_expr;
@@ -214,10 +213,13 @@ typedef struct jit_act {
 	const char *frame;       /* frames above this one are outside the call */
 	tj_scope *scope;         /* the call's own */
 	bool failed;
+	bool broken;             /* a plan failed in mid-body: what was pending is lost, so that nobody may go on */
+	uint32_t levels;         /* segments that learned */
 	bool recorded;           /* something of this call did not match */
 	bool hints;              /* values know their external slot: not while direct mode marks placeholders */
 	int depth;               /* nested calls */
 	const tj_scalar *scalars;
+	uint64_t ordinal;        /* random numbers drawn before the call */
 	rt_vec(const char *) sites; /* of nested calls, outermost first */
 
 	/* the running segment */

@@ -96,15 +96,23 @@ static bool at(jit_from *out, jit_from_kind kind, uint32_t index)
 	return true;
 }
 
+/* By event number: its place in the plan is known at the end, since a plan may be widened until then. */
 static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *out)
 {
 	for (uint32_t i = 0; i < a->done.n; i++)
 		if (a->done.v[i].serial == serial) {
-			int v = jit_find_in_plan(a->done.v[i].plan, seq);
-			*out = (jit_from){ .kind = JIT_FROM_VALUE, .seg = (uint16_t)i, .index = (uint32_t)v };
-			return v >= 0;
+			*out = (jit_from){ .kind = JIT_FROM_VALUE, .seg = (uint16_t)i, .index = seq };
+			return true;
 		}
 	return false;
+}
+
+/* From the event's number to the value's. */
+static bool place_value(const jit_act *a, jit_from *f)
+{
+	int v = f->kind == JIT_FROM_VALUE ? jit_find_in_plan(a->done.v[f->seg].plan, f->index) : 0;
+	if (f->kind == JIT_FROM_VALUE) f->index = (uint32_t)v;
+	return v >= 0;
 }
 
 /* The plan may show a view where this call, which recomputed the value, had it row-major: the next one is recorded anew. */
@@ -125,9 +133,10 @@ static bool from_outside(jit_act *a, const jit_bound *b, jit_from *out)
 	const jit_learn *l = a->learn;
 	const tj_fn *f = a->fn;
 	uint32_t nin = (uint32_t)f->opts.nin;
-	if (b->h->kind != RT_CELL && b->h->seg == a->serial && b->h->seq && b->h->seq <= nin) return at(out, JIT_FROM_ARG, b->h->seq - 1);
 	for (uint32_t j = 0; j < f->nstate; j++)
 		if (l->state[j] == b->h) return at(out, JIT_FROM_STATE, j);
+	bool temporary = b->h->kind != RT_CELL && !(b->h->flags & (RT_HEAP | RT_CONSTANT));
+	if (temporary && b->h->seg == a->serial && b->h->seq && b->h->seq <= nin) return at(out, JIT_FROM_ARG, b->h->seq - 1);
 	for (uint32_t i = 0; i < nin; i++)
 		if (b->h->kind == RT_CELL ? l->in[i] == b->h : same_constant(l->in[i], b)) return at(out, JIT_FROM_ARG, i);
 	return false;
@@ -313,7 +322,7 @@ void jit_path_free(jit_path *p)
 /* A tensor that is returned, assigned or asked for its truth. */
 static bool from_handle(jit_act *a, const tj_tensor *t, jit_from *out)
 {
-	if (t->kind == RT_PENDING) return from_segment(a, t->seg, t->seq, out);
+	if (t->kind == RT_PENDING) return from_segment(a, t->seg, t->seq, out) && place_value(a, out);
 	jit_bound b = { .h = (tj_tensor *)(uintptr_t)t, .layout = t->layout, .data = t->data, .buf = t->buf };
 	return from_outside(a, &b, out);
 }
@@ -350,11 +359,20 @@ static bool learn_assigns(jit_act *a, jit_path *p)
 	return p->assign != NULL;
 }
 
+/* Another cell gets what this one holds now. */
+static bool is_assigned_elsewhere(const jit_path *p, const jit_from *cell)
+{
+	for (uint32_t k = 0; k < p->nassign; k++)
+		if (p->assign[k].value.kind == cell->kind && p->assign[k].value.index == cell->index) return true;
+	return false;
+}
+
 /* Which values may be written over the cell that they are assigned to. */
 static void learn_in_place(jit_path *p, uint32_t level)
 {
 	for (uint32_t i = 0; i < p->plan->n; i++) {
 		int slot = p->plan->exec ? p->plan->exec->out[i].alias_ext : -1;
+		if (slot >= 0 && is_assigned_elsewhere(p, &p->ext[slot])) continue;
 		for (uint32_t k = 0; slot >= 0 && k < p->nassign; k++) {
 			const jit_from *c = &p->assign[k].cell, *v = &p->assign[k].value, *x = &p->ext[slot];
 			if (v->kind == JIT_FROM_VALUE && v->seg == level && v->index == i && c->kind == x->kind && c->index == x->index) p->into[i] = k + 1;
@@ -425,11 +443,9 @@ static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 void jit_learn_end(jit_act *a, tj_tensor *const *res)
 {
 	jit_path **to = &a->hit->path, *fresh = NULL, **join = NULL;
-	if (a->done.n > JIT_MAX_LEVELS) {
-		a->hit->deep = true;
-		rt_log(&a->ctx->engine->rt.log, RT_LOG_GUARDS, "[%s] more than %d segments: the body runs on every call of this key", a->fn->name, JIT_MAX_LEVELS);
-		return;
-	}
+	for (uint32_t i = 0; i < a->done.n; i++)
+		for (uint32_t k = 0; k < a->done.v[i].next_from; k++)
+			if (!place_value(a, &a->done.v[i].ext_from[k])) return;
 	for (uint32_t i = 0; i < a->done.n; i++) {
 		const jit_done *d = &a->done.v[i];
 		jit_path *p = *to;

@@ -85,6 +85,8 @@ static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 	if (slot < 0) return NULL;
 	const jit_bound *b = &a->ext.v[slot];
 	if (b->h->kind != RT_CELL || !b->owned) return NULL;
+	for (uint32_t k = 0; k < a->assigned.n; k++)
+		if (a->assigned.v[k].version == b->h) return NULL; /* another cell gets what it holds now */
 	for (uint32_t k = 0; k < a->assigned.n; k++) {
 		const jit_assigned *s = &a->assigned.v[k];
 		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return b->buf;
@@ -441,7 +443,15 @@ bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));
 	a->done.v[a->done.n++] = d;
-	if (!ok) return false;
+	if (!ok) {
+		a->broken = true;
+		return false;
+	}
+	if (a->learn && ++a->levels > JIT_MAX_LEVELS) {
+		a->hit->deep = true;
+		a->learn = NULL;
+		rt_log(&a->ctx->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] more than %d segments: the body runs on every call of this key", a->fn->name, a->entry->number, JIT_MAX_LEVELS);
+	}
 	if (op != JIT_RETURN) {
 		prune(a);
 		jit_start_segment(a);

@@ -160,7 +160,7 @@ static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scala
 	if (!s->arg || !s->ints) return false;
 	for (uint32_t i = 0; i < nscalar; i++) {
 		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = scalars[i].i;
-		else s->nfloat = s->nfloat * 31 + i + 1; /* which of them are floats */
+		else s->nfloat |= 1u << i;
 	}
 	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(f, in[i]);
 	return true;

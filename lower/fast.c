@@ -1,9 +1,9 @@
 /* fast: what TJ_FAST allows a kernel to compute otherwise than the evaluator.
  *
  *   a * b + c, a * b - c, c - a * b      one rounding instead of two
- *   minimum, maximum, relu, clamp        NaN is not looked for
+ *   minimum, maximum, clamp              NaN is not looked for
  *
- * Only ops of the user's: the maths of exp and its kind relies on each rounding. */
+ * Only sums of the user's: those within the maths of exp and its kind rely on each rounding. */
 #include "lower/build.h"
 
 static uint32_t prim2(lo_builder *B, lo_op op, tj_dtype t, uint32_t a, uint32_t b)

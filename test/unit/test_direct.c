@@ -456,6 +456,172 @@ static void unfit(void **s)
 	tj_close(c);
 }
 
+/* ---- what once went wrong: each body in both modes ---- */
+typedef struct both { const char *name; tj_body *body; int nout; } both;
+static tj_tensor *cell_a, *cell_b;
+
+/* The old value goes to one cell, a new one to the cell it came from. */
+static void keeps_the_old(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *next = tj_mul(cell_a, in[0]);
+	tj_assign(cell_b, cell_a);
+	tj_assign(cell_a, next);
+	out[0] = tj_add(cell_a, cell_b);
+	out[1] = cell_b;
+}
+/* A value that a boundary did not keep is read behind the next one. */
+static void reads_late(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *b = tj_mul(in[0], tj_f(2)), *u = tj_neg(b), *v = tj_add(in[0], tj_f(100)), *r = tj_f(0);
+	if (tj_truth(tj_gt(tj_sum(u, TJ_ALL, false), tj_f(1e9)))) r = tj_f(1);
+	tj_tensor *w = tj_add(v, tj_f(1000));
+	if (tj_truth(tj_gt(tj_sum(w, TJ_ALL, false), tj_f(1e9)))) r = tj_f(2);
+	out[0] = tj_add(w, r);
+	out[1] = tj_add(b, r);
+}
+/* More boundaries than a call remembers. */
+static void asks_often(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_ctx *c = self;
+	int count = 0;
+	for (int n = 0; n < 70; n++) {
+		tj_scope *s = tj_push(c);
+		if (tj_truth(tj_gt(in[0], tj_f(n)))) count++;
+		tj_pop(s);
+	}
+	out[0] = tj_add(in[0], tj_f(1000.0 * count));
+	out[1] = in[0];
+}
+/* What a nested call returns of a cell is its value then. */
+static void gives_a(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, (void)in, out[0] = cell_a; }
+static void returns_cell(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *was = NULL;
+	if (tj_call(inner_fn, &was, TJ_LIST(in[0])) != TJ_OK) return;
+	tj_assign(cell_a, tj_add(cell_a, in[0]));
+	out[0] = was;
+	out[1] = cell_a;
+}
+static void both_modes_agree(void **s)
+{
+	(void)s;
+	static const both cases[] = { { "keeps_the_old", keeps_the_old, 2 }, { "reads_late", reads_late, 2 }, { "asks_often", asks_often, 2 }, { "returns_cell", returns_cell, 2 } };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		float got[2][6][2];
+		for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+			tj_ctx *c = kit_open();
+			cell_a = kit_param(c, 1), cell_b = kit_param(c, 0);
+			inner_fn = kit_fn(c, "inner", gives_a, NULL, 1, 1);
+			tj_fn *f = tj_compile(c, cases[i].body, c, TJ_OPTS(tj_compile_opts, cases[i].name, 1, cases[i].nout, .mode = (tj_mode)mode, .state = TJ_VARS(&cell_a, &cell_b)));
+			for (int k = 0; k < 6; k++) {
+				tj_tensor *out[2];
+				const float x = (float)(2 + 10 * k);
+				assert_int_equal(tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_0D, &x))), TJ_OK);
+				for (int o = 0; o < 2; o++) got[mode][k][o] = (float)tj_item(out[o]);
+			}
+			kit_ok(c);
+			tj_close(c);
+		}
+		assert_memory_equal(got[0], got[1], sizeof got[0]);
+		if (cases[i].body == keeps_the_old) assert_true(got[0][0][0] == 3 && got[0][0][1] == 1 && got[0][1][1] == 2);
+		if (cases[i].body == reads_late) assert_true(got[0][1][0] == 1112 && got[0][1][1] == 24);
+		if (cases[i].body == asks_often) assert_true(got[0][2][0] == 22022);
+		if (cases[i].body == returns_cell) assert_true(got[0][0][0] == 1 && got[0][0][1] == 3 && got[0][1][0] == 3);
+	}
+}
+
+/* A nested call that fails while it runs fails the outer one, which goes on: nothing crashes, and the next call is right. */
+static void inner_faults(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_truth(tj_gt(tj_sum(tj_gather(in[0], 0, in[1]), TJ_ALL, false), tj_f(0))) ? tj_neg(in[0]) : in[0];
+}
+static void outer_goes_on(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *h = NULL, *before = tj_add(in[0], tj_f(7));
+	out[0] = tj_call(inner_fn, &h, TJ_LIST(in[0], in[1])) == TJ_OK ? tj_add(h, before) : before;
+}
+static void nested_faults(void **s)
+{
+	(void)s;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		tj_ctx *c = kit_open();
+		inner_fn = kit_fn(c, "inner", inner_faults, NULL, 2, 1);
+		tj_fn *f = tj_compile(c, outer_goes_on, NULL, TJ_OPTS(tj_compile_opts, "outer", 2, 1, .mode = (tj_mode)mode));
+		const int64_t good[] = { 0, 1 }, bad[] = { 0, 2 };
+		for (int k = 0; k < 6; k++) {
+			tj_tensor *out = NULL, *at = tj_from_data(c, TJ_I64, TJ_SHAPE(2), k % 3 == 1 ? bad : good);
+			tj_status st = tj_call(f, &out, TJ_LIST(F32(c, 1, 2), at));
+			assert_int_equal(st, k % 3 == 1 ? TJ_ERR_INDEX : TJ_OK);
+			if (st == TJ_OK) assert_f32(out, 7, 7);
+			else kit_error(c, TJ_ERR_INDEX, "out of range");
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+/* A tensor that was retained in a body of another context is state, whatever numbers it carries. */
+static void keeps(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_mul(in[0], tj_f(10));
+	kept = tj_retain(out[0]);
+}
+static void subtracts(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_sub(in[0], kept); }
+static void retained_elsewhere(void **s)
+{
+	(void)s;
+	tj_ctx *a = kit_open();
+	tj_call1(kit_fn(a, "keeps", keeps, NULL, 1, 1), TJ_LIST(F32(a, 2, 3)));
+	tj_ctx *b = tj_ctx_clone(a);
+	tj_fn *f = DIRECT(b, subtracts, NULL, 1, 1, &kept);
+	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(b, 1, 2))), -19, -28);
+	assert_int_equal(runs, 1);
+	tj_release(kept);
+	kept = NULL;
+	kit_ok(b);
+	tj_close(b);
+	tj_close(a);
+}
+
+/* A failed call drew no random numbers, in either mode. */
+static void draws(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_uniform(TJ_F32, TJ_SHAPE(2)), tj_gather(in[0], 0, in[1]));
+}
+static void failed_calls_draw_nothing(void **s)
+{
+	(void)s;
+	float got[2][6][2];
+	const int64_t good[] = { 0, 1 }, bad[] = { 0, 2 };
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, draws, NULL, TJ_OPTS(tj_compile_opts, "draws", 2, 1, .mode = (tj_mode)mode));
+		for (int k = 0; k < 6; k++) {
+			tj_tensor *y = tj_call1(f, TJ_LIST(F32(c, 0, 0), tj_from_data(c, TJ_I64, TJ_SHAPE(2), k % 3 == 1 ? bad : good)));
+			assert_int_equal(tj_check(c), k % 3 == 1 ? TJ_ERR_INDEX : TJ_OK);
+			memset(got[mode][k], 0, sizeof got[mode][k]);
+			if (!tj_is_poison(y)) memcpy(got[mode][k], tj_data(y), sizeof got[mode][k]);
+		}
+		tj_close(c);
+	}
+	assert_memory_equal(got[0], got[1], sizeof got[0]);
+	tj_ctx *c = kit_open();
+	tj_scalar many[34];
+	for (int i = 0; i < 33; i++) many[i] = TJ_F(i);
+	many[33] = tj_scalar_end();
+	tj_tensor *out;
+	assert_int_equal(tj_call_ex(kit_fn(c, "plus_one", plus_one, NULL, 1, 1), &out, TJ_LIST(F32(c, 1)), many), TJ_ERR_LIMIT);
+	kit_error(c, TJ_ERR_LIMIT, "scalars");
+	tj_close(c);
+}
+
 /* ---- impure bodies, which audit must find ---- */
 static int counter, flag;
 static struct { double k; } config;
@@ -586,7 +752,8 @@ int main(void)
 		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
 		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
 		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
-		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(audit_finds_impure_bodies),
+		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(both_modes_agree), cmocka_unit_test(nested_faults),
+		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies),
 		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(clones),
 	};
 	KIT_RUN(tests);

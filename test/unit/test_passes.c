@@ -117,6 +117,24 @@ static tj_status bad_operands(tj_graph *g, void *self)
 	tj_node *two[2] = { find(g, "input"), find(g, "input") };
 	return (void)self, tj_graph_insert(g, NULL, "exp", two, 2, NULL, 0), TJ_OK;
 }
+static tj_status uses_erased(tj_graph *g, void *self)
+{
+	tj_node *e = find(g, "exp"), *x = tj_node_input(e, 0);
+	(void)self;
+	tj_graph_replace(g, e, tj_graph_insert(g, e, "neg", &x, 1, NULL, 0));
+	tj_graph_erase(g, e);
+	tj_graph_insert(g, NULL, "tanh", &e, 1, NULL, 0);
+	return TJ_OK;
+}
+static tj_status erases_twice(tj_graph *g, void *self)
+{
+	tj_node *e = find(g, "exp"), *x = tj_node_input(e, 0);
+	(void)self;
+	tj_graph_replace(g, e, tj_graph_insert(g, e, "neg", &x, 1, NULL, 0));
+	tj_graph_erase(g, e);
+	tj_graph_erase(g, e);
+	return TJ_OK;
+}
 static tj_status out_of_order(tj_graph *g, void *self)
 {
 	tj_node *e = find(g, "exp"), *x = tj_node_input(e, 0), *n;
@@ -132,6 +150,7 @@ static void wrong_passes_are_errors(void **s)
 	static const struct { const char *name; tj_pass_fn *pass; const char *why; } cases[] = {
 		{ "unknown_op", unknown_op, "frobnicate" }, { "other_shape", other_shape, "differ" }, { "still_used", still_used, "still has" },
 		{ "gives_up", gives_up, "limit" }, { "bad_operands", bad_operands, "operands" }, { "out_of_order", out_of_order, "comes behind" },
+		{ "uses_erased", uses_erased, "erased" }, { "erases_twice", erases_twice, "erased" },
 	};
 	tj_ctx *c = kit_open();
 	tj_tensor *x = F32(c, 0, 0);

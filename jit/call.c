@@ -179,7 +179,8 @@ static tj_tensor *output(jit_act *a, tj_scope *to, tj_tensor *t)
 	rt_buffer *b = l ? t->buf : NULL;
 	void *data = l ? t->data : NULL;
 	if (!l) return t;
-	if (t->kind == RT_CELL) jit_take_cell(rt_held_of(t), &b, &data);
+	uint64_t version;
+	if (t->kind == RT_CELL) jit_met_cell(a, t, &b, &data, &version);
 	else {
 		if (t->kind == RT_PENDING && !jit_find_value(a, t, &l, &b, &data))
 			if (!jit_recover(a, t) || !jit_find_value(a, t, &l, &b, &data)) return NULL;

@@ -44,6 +44,25 @@ uint64_t jit_content_id(tj_fn *f, const tj_tensor *t)
 	return id;
 }
 
+static bool bound_cell(const jit_bound *b, uint32_t n, const tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (b[i].h == cell && b[i].owned) {
+			*buf = rt_buffer_ref(b[i].buf);
+			*data = (void *)(uintptr_t)b[i].data;
+			*version = b[i].seg;
+			return true;
+		}
+	return false;
+}
+
+void jit_met_cell(jit_act *a, tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version)
+{
+	for (uint32_t i = 0; i < a->done.n; i++)
+		if (bound_cell(a->done.v[i].ext, a->done.v[i].next, cell, buf, data, version)) return;
+	if (!bound_cell(a->ext.v, a->ext.n, cell, buf, data, version)) jit_take_version(rt_held_of(cell), buf, data, version);
+}
+
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
 {
 	for (uint32_t i = a->assigned.n; i-- > 0;)
@@ -210,7 +229,8 @@ static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
 	rt_buffer *b = v->buf;
 	void *data = v->data;
 	if (v->kind == RT_CELL) {
-		jit_take_cell(rt_held_of(s->version), &b, &data);
+		uint64_t version;
+		jit_met_cell(a, s->version, &b, &data, &version);
 		return b;
 	}
 	if (v->kind == RT_PENDING && !jit_find_value(a, v, &l, &b, &data)) {

@@ -77,7 +77,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	} else if (h->kind == RT_CELL) {
 		void *data = NULL;
 		if (atomic_load_explicit(&a->ctx->engine->rt.contexts, memory_order_relaxed) > 1) {
-			jit_take_version(rt_held_of(h), &b->buf, &data, &b->seg);
+			jit_met_cell(a, h, &b->buf, &data, &b->seg);
 		} else { /* nobody else commits */
 			b->buf = rt_buffer_ref(h->buf);
 			data = h->data;

@@ -403,6 +403,8 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant, or of a tensor in .freeze; 0: content may differ */
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the handle that stands for it now */
 void jit_take_cell(rt_held *h, rt_buffer **buf, void **data); /* a reference on what is committed */
+/* A reference on what the call met first, whoever commits meanwhile. */
+void jit_met_cell(jit_act *a, tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version);
 void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version);
 typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference; what the cell was when the call met it */
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err); /* all or none; takes the references over */

@@ -593,6 +593,39 @@ static void declared_scalars(void **s)
 	tj_close(c);
 }
 
+/* A call sees one version of a cell, whoever commits while it runs. */
+static tj_ctx *reader, *writer;
+static void reads_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	bool positive = tj_truth(tj_gt(self, tj_f(0)));
+	tj_ctx_use(writer);
+	tj_assign(self, tj_f(-5));
+	tj_ctx_use(reader);
+	out[0] = tj_add(self, tj_f(positive ? 100 : 200));
+	out[1] = self;
+}
+static void one_version_a_call(void **s)
+{
+	(void)s;
+	reader = kit_open();
+	writer = tj_ctx_clone(reader);
+	tj_ctx_use(reader);
+	tj_tensor *cell = kit_param(reader, 1), *out[2];
+	tj_fn *f = kit_fn(reader, "reads_twice", reads_twice, cell, 0, 2);
+	for (int i = 0; i < 3; i++) {
+		tj_write(cell, (float[]){ 3 }, 4);
+		assert_int_equal(tj_call(f, out, TJ_NONE), TJ_OK);
+		assert_f32(out[0], 103);
+		assert_f32(out[1], 3);
+		assert_f32(cell, -5);
+	}
+	kit_ok(reader);
+	tj_close(writer);
+	tj_ctx_use(reader);
+	tj_close(reader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -601,7 +634,7 @@ int main(void)
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
 		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
-		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars),
+		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars), cmocka_unit_test(one_version_a_call),
 	};
 	KIT_RUN(tests);
 }

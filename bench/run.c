@@ -59,32 +59,17 @@ static tj_tensor *operand(bench_job *u, int k)
 	return t;
 }
 
-static void call_ours(void *env)
+static void call(const bench_job *u, tj_fn *f)
 {
-	bench_job *u = env;
 	tj_scope *s = tj_push(u->ctx);
 	tj_tensor *out;
-	tj_call(u->f, &out, u->list);
+	tj_call(f, &out, u->list);
 	tj_pop(s);
 }
 
-static void call_verify(void *env)
-{
-	bench_job *u = env;
-	tj_scope *s = tj_push(u->ctx);
-	tj_tensor *out;
-	tj_call(u->verify, &out, u->list);
-	tj_pop(s);
-}
-
-static void call_fast(void *env)
-{
-	bench_job *u = env;
-	tj_scope *s = tj_push(u->ctx);
-	tj_tensor *out;
-	tj_call(u->fast, &out, u->list);
-	tj_pop(s);
-}
+static void call_ours(void *env) { call(env, ((const bench_job *)env)->f); }
+static void call_verify(void *env) { call(env, ((const bench_job *)env)->verify); }
+static void call_fast(void *env) { call(env, ((const bench_job *)env)->fast); }
 
 static void call_hand(void *env)
 {

@@ -25,25 +25,19 @@ static I truth_value(bool b) { return (I){ b, TJ_BOOL }; }
 static inline uint64_t integer_f(F a) { return a >= -0x1p63f && a < 0x1p63f ? (uint64_t)(int64_t)a : 0; }
 static inline uint64_t integer_d(D a) { return a >= -0x1p63 && a < 0x1p63 ? (uint64_t)(int64_t)a : 0; }
 
-/* a 2^b in two steps, of which the first is exact. */
-static inline float SCALE_f(float a, float b)
-{
-	int n = b == b ? (int)b : 0, h = n >> 1;
-	uint32_t u = (uint32_t)(h + 127) << 23, v = (uint32_t)(n - h + 127) << 23;
-	float x, y;
-	memcpy(&x, &u, sizeof x);
-	memcpy(&y, &v, sizeof y);
-	return a * x * y;
-}
-static inline double SCALE_d(double a, double b)
-{
-	int n = b == b ? (int)b : 0, h = n >> 1;
-	uint64_t u = (uint64_t)(h + 1023) << 52, v = (uint64_t)(n - h + 1023) << 52;
-	double x, y;
-	memcpy(&x, &u, sizeof x);
-	memcpy(&y, &v, sizeof y);
-	return a * x * y;
-}
+/* a 2^b in two steps, of which the first is exact. U: the bits of T, its exponent's bias and place. */
+#define SCALE_AS(T, x, U, bias, place)                                                         \
+	static inline T SCALE_##x(T a, T b)                                                        \
+	{                                                                                          \
+		int n = b == b ? (int)b : 0, h = n >> 1;                                               \
+		U u = (U)(h + bias) << place, v = (U)(n - h + bias) << place;                          \
+		T p, q;                                                                                \
+		memcpy(&p, &u, sizeof p);                                                              \
+		memcpy(&q, &v, sizeof q);                                                              \
+		return a * p * q;                                                                      \
+	}
+SCALE_AS(float, f, uint32_t, 127, 23)
+SCALE_AS(double, d, uint64_t, 1023, 52)
 
 #define FLOATS(T, x, L)                                                                       \
 	static inline T K_##x(T like, double c) { (void)like; return (T)c; }                           \

@@ -115,13 +115,6 @@ static const rt_layout *out_layout(rt_layouts *t, const ir_graph *g, const rt_ex
 	return rt_layout_get(t, (tj_dtype)m.dtype, m.rank, m.dim, o->same_ext >= 0 ? o->stride : NULL);
 }
 
-static char *text_of(void (*print)(const ir_graph *, rt_text *), const ir_graph *g)
-{
-	rt_text t = { 0 };
-	print(g, &t);
-	return t.s;
-}
-
 static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *seq)
 {
 	p->value = rt_calloc((p->n + 1) * sizeof *p->value);
@@ -130,9 +123,6 @@ static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *
 		p->value[i].seq = seq[i];
 		if (!(p->value[i].layout = out_layout(&f->engine->rt.layouts, g, p->exec, i))) return false;
 	}
-	p->graph = text_of(ir_print, g);
-	p->table = text_of(ir_table, g);
-	p->dot = text_of(ir_dot, g);
 	return true;
 }
 
@@ -147,19 +137,30 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
 }
 
+void jit_put_plan(const jit_plan *p, tj_dump_what what, rt_text *t)
+{
+	static const ir_graph none;
+	const ir_graph *g = p->n ? &p->graph : &none;
+	switch (what) {
+	case TJ_DUMP_GRAPH: ir_print(g, t); break;
+	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
+	case TJ_DUMP_DOT: ir_dot(g, t); break;
+	default: if (p->exec) p->exec->print(p->exec, t, what);
+	}
+}
+
 static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 {
 	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
-		{ RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
+		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
 	};
 	const rt_log_to *l = &f->engine->rt.log;
 	char where[96];
 	snprintf(where, sizeof where, "%s/%u/%u", f->name, e->number, e->sealed.n);
-	rt_log_text(l, RT_LOG_GRAPH, where, p->graph);
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		if (!rt_logs(l, parts[i].topic)) continue;
 		rt_text t = { 0 };
-		p->exec->print(p->exec, &t, parts[i].what);
+		jit_put_plan(p, parts[i].what, &t);
 		rt_log_text(l, parts[i].topic, where, rt_str(&t));
 		rt_text_free(&t);
 	}
@@ -216,7 +217,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
 		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
-		ir_graph_free(&b.g);
+		p->graph = b.g;
 	}
 	if (ok && p->exec) {
 		count(f, p->exec);
@@ -237,8 +238,6 @@ void jit_plan_unref(jit_plan *p)
 	for (uint32_t i = 0; p->value && i < p->n; i++) rt_layout_unref(p->value[i].layout);
 	if (p->exec) rt_exec_unref(p->exec);
 	rt_free(p->value);
-	rt_free(p->graph);
-	rt_free(p->table);
-	rt_free(p->dot);
+	if (p->n) ir_graph_free(&p->graph);
 	rt_free(p);
 }

@@ -391,41 +391,50 @@ static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, cons
 	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
+/* The arguments as they stand for now, in `few` when they fit there; free_args() in any case. */
+static tj_status admit_args(tj_ctx *c, const char *site, const tj_fn *f, tj_list in, tj_tensor **few, tj_tensor ***args)
+{
+	int n = f->opts.nin;
+	*args = n > FEW_ARGS ? rt_alloc(((size_t)n + 1) * sizeof **args) : few;
+	if (!*args) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	(*args)[n] = TJ_END;
+	return jit_admit_all(c, site, "call", n, in, *args) == JIT_POISON ? error_of(c) : TJ_OK;
+}
+
+static void free_args(tj_tensor **few, tj_tensor **args)
+{
+	if (args != few) rt_free(args);
+}
+
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
 {
-	tj_tensor *few[FEW_ARGS + 1], **args = few;
+	tj_tensor *few[FEW_ARGS + 1], **args;
 	jit_slot *slot = jit_slot_make(c, f);
 	jit_hit *hit;
 	tj_status s = slot ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
 	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
 	if (s != TJ_OK) return s;
-	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	JIT_TICK(slot, calls);
-	args[f->opts.nin] = TJ_END;
-	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
-	else if (!(hit = jit_meet(c, slot, args, scalars, site))) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	else s = call_hit(c, slot, hit, site, out, args, scalars, frame);
-	if (args != few) rt_free(args);
+	s = admit_args(c, site, f, in, few, &args);
+	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	else if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars, frame);
+	free_args(few, args);
 	return s;
 }
 
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_ctx *c = a->ctx;
-	tj_tensor *few[FEW_ARGS + 1], **args = few;
+	tj_tensor *few[FEW_ARGS + 1], **args;
 	tj_status s = check_list(c, site, f, in);
 	if (s != TJ_OK) return s;
-	if (f->opts.nin > FEW_ARGS && !(args = rt_alloc(((size_t)f->opts.nin + 1) * sizeof *args))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	args[f->opts.nin] = TJ_END;
 	JIT_COUNT(f, calls);
-	if (jit_admit_all(c, site, "call", f->opts.nin, in, args) == JIT_POISON) s = error_of(c);
-	else {
-		for (int i = 0; i < f->opts.nin; i++)
-			if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */
-		s = call_nested(a, site, f, out, args, scalars);
-	}
-	if (args != few) rt_free(args);
+	s = admit_args(c, site, f, in, few, &args);
+	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
+		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */
+	if (s == TJ_OK) s = call_nested(a, site, f, out, args, scalars);
+	free_args(few, args);
 	return s;
 }
 

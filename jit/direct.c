@@ -68,6 +68,14 @@ static void take_cell(const direct *d, uint32_t place, tj_tensor *t, rt_buffer *
 	*data = k->data;
 }
 
+/* The argument or the state variable's tensor, and its place among both. */
+static inline tj_tensor *tensor_of(const direct *d, const jit_from *f, uint32_t *place)
+{
+	bool state = f->kind == JIT_FROM_STATE;
+	*place = state ? (uint32_t)d->fn->opts.nin + f->index : f->index;
+	return state ? *d->fn->state[f->index] : d->in[f->index];
+}
+
 static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l, rt_buffer **buf, void **data)
 {
 	if (f->kind == JIT_FROM_VALUE) {
@@ -77,12 +85,12 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 		*data = p->data[f->index];
 		return;
 	}
-	bool state = f->kind == JIT_FROM_STATE;
-	tj_tensor *t = state ? *d->fn->state[f->index] : d->in[f->index];
+	uint32_t place;
+	tj_tensor *t = tensor_of(d, f, &place);
 	*l = t->layout;
 	*buf = t->buf;
 	*data = t->data;
-	if (t->kind == RT_CELL) take_cell(d, state ? (uint32_t)d->fn->opts.nin + f->index : f->index, t, buf, data);
+	if (t->kind == RT_CELL) take_cell(d, place, t, buf, data);
 }
 
 /* ---- running ---- */
@@ -129,7 +137,8 @@ static tj_tensor *make_output(direct *d, const jit_path *p, uint32_t i)
 	if (f->last) d->level[f->seg]->buf[f->index] = NULL;
 	else rt_buffer_ref(b);
 	tj_tensor *h = jit_new_value(d->c, d->c->rt.scope, rt_layout_ref(l), b, data);
-	const tj_tensor *t = f->kind == JIT_FROM_ARG ? d->in[f->index] : f->kind == JIT_FROM_STATE ? *d->fn->state[f->index] : NULL;
+	uint32_t place;
+	const tj_tensor *t = f->kind == JIT_FROM_VALUE ? NULL : tensor_of(d, f, &place);
 	if (h && t && t->flags & RT_CONSTANT) {
 		h->flags |= RT_CONSTANT;
 		h->seg = t->seg;
@@ -140,9 +149,8 @@ static tj_tensor *make_output(direct *d, const jit_path *p, uint32_t i)
 /* The cell of an assign and its version when the call met it. */
 static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
 {
-	bool state = f->kind == JIT_FROM_STATE;
-	uint32_t place = state ? (uint32_t)d->fn->opts.nin + f->index : f->index;
-	tj_tensor *t = state ? *d->fn->state[f->index] : d->in[f->index];
+	uint32_t place;
+	tj_tensor *t = tensor_of(d, f, &place);
 	rt_buffer *b;
 	void *data;
 	take_cell(d, place, t, &b, &data);

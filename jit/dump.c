@@ -17,6 +17,7 @@ static void write_file(jit_engine *e, const char *folder, const char *name, cons
 void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 {
 	static const struct { const char *file; tj_dump_what what; } parts[] = {
+		{ "graph.tj", TJ_DUMP_GRAPH }, { "graph.txt", TJ_DUMP_TABLE }, { "graph.dot", TJ_DUMP_DOT },
 		{ "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE }, { "plan.txt", TJ_DUMP_PLAN },
 	};
 	jit_engine *e = f->engine;
@@ -30,12 +31,9 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 		rt_warn(&e->rt.log, "TJ_DUMP: %s: %s", folder, strerror(errno));
 		return;
 	}
-	write_file(e, folder, "graph.tj", p->graph);
-	write_file(e, folder, "graph.txt", p->table);
-	write_file(e, folder, "graph.dot", p->dot);
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		rt_text t = { 0 };
-		p->exec->print(p->exec, &t, parts[i].what);
+		jit_put_plan(p, parts[i].what, &t);
 		write_file(e, folder, parts[i].file, t.s);
 		rt_text_free(&t);
 	}

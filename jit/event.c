@@ -152,11 +152,17 @@ static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
 	}
 }
 
-static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+static inline bool same_op(const jit_node *n, int op, int nsrc, int nattr, const int64_t *attr)
 {
 	if (n->op != op || n->nsrc != nsrc || n->nattr != nattr) return false;
 	for (int k = 0; k < nattr; k++)
 		if (n->attr[k] != attr[k]) return false;
+	return true;
+}
+
+static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	if (!same_op(n, op, nsrc, nattr, attr)) return false;
 	uint32_t ext = a->ext.n, num = a->num.n, cell = a->cell.n;
 	for (int k = 0; k < nsrc; k++)
 		if (!match_operand(a, n, k, src[k])) {
@@ -244,9 +250,7 @@ static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_ten
 static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
-	if (!n || n->op != op || n->nsrc != nsrc || n->nattr != nattr) return NULL;
-	for (int k = 0; k < nattr; k++)
-		if (n->attr[k] != attr[k]) return NULL;
+	if (!n || !same_op(n, op, nsrc, nattr, attr)) return NULL;
 	uint32_t ext = a->ext.n, num = a->num.n;
 	for (int k = 0; k < nsrc; k++)
 		if (!same_operand(a, n, n->src[k], src[k])) {

@@ -136,12 +136,9 @@ static void dump_segment(const tj_fn *f, const jit_entry *e, const jit_node *b, 
 	const jit_plan *p = atomic_load(&b->segment->plan);
 	fprintf(out, what == TJ_DUMP_DOT ? "// %s, trace %u, segment %u: up to %s at %s\n" : "# %s, trace %u, segment %u: up to %s at %s\n", f->name, e->number, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
 	if (what == TJ_DUMP_TRACE) dump_trace(b, out);
-	else if (what == TJ_DUMP_GRAPH) fputs(p->graph ? p->graph : "ret\n", out);
-	else if (what == TJ_DUMP_TABLE) fputs(p->table ? p->table : "", out);
-	else if (what == TJ_DUMP_DOT) fputs(p->dot ? p->dot : "digraph {}\n", out);
-	else if (p->exec) {
+	else {
 		rt_text t = { 0 };
-		p->exec->print(p->exec, &t, what);
+		jit_put_plan(p, what, &t);
 		fputs(rt_str(&t), out);
 		rt_text_free(&t);
 	}

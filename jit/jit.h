@@ -61,7 +61,7 @@ typedef struct jit_plan {
 	rt_exec *exec;
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
-	char *graph, *table, *dot; /* text for dumps */
+	ir_graph graph;          /* what was lowered, for dumps; set up when n > 0 */
 	atomic_bool audited;     /* its values were compared with the evaluator's */
 } jit_plan;
 
@@ -346,6 +346,7 @@ int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext; met, when not NULL, is filled, holding no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);
 void jit_index_ext(jit_act *a, uint32_t from); /* enters a->ext[from..] into the index */
+void jit_put_number(char *out, size_t room, bool is_int, uint64_t bits);
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 bool jit_same_node(const jit_node *a, const jit_node *b);
 void jit_free_node(jit_node *n);
@@ -373,7 +374,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 /* learn.c */
 tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number);
 tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_tensor *result);
-bool jit_learn_operands(jit_act *a, int n);
+void jit_learn_operands(jit_act *a, int n);
 void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
 void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_end(jit_act *a, tj_tensor *const *res);
@@ -388,6 +389,7 @@ bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
 bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: the graph goes on to the context's back end */
 
 /* audit.c */
+bool jit_audit_due(const jit_act *a, const jit_plan *p);
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* the plan's values are the evaluator's; else an error, and false */
 
 /* direct.c */
@@ -396,6 +398,7 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 /* build.c */
 jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err); /* ext: whose constants are folded */
 void jit_plan_unref(jit_plan *p);
+void jit_put_plan(const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 

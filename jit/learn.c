@@ -37,17 +37,16 @@ tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_t
 	return jit_late(a, JIT_FROM(JIT_EXPR, l->expr.n - 1), result);
 }
 
-bool jit_learn_operands(jit_act *a, int n)
+void jit_learn_operands(jit_act *a, int n)
 {
 	jit_learn *l = a->learn;
 	l->src.n = 0;
 	if (!rt_reserve(&l->src, (uint32_t)n)) {
 		jit_learn_stop(a, NULL, "out of memory");
-		return false;
+		return;
 	}
 	for (int k = 0; k < n; k++) l->src.v[k] = JIT_FROM(JIT_CONST, 0);
 	l->src.n = (uint32_t)n;
-	return true;
 }
 
 /* Number slot `slot` of the running segment comes from there. */
@@ -214,12 +213,11 @@ static const jit_node *user_of_number(const jit_node *n, uint32_t slot)
 	return NULL;
 }
 
-static void put_number(char *out, size_t room, const jit_node *n, uint32_t slot, uint64_t bits)
+static bool is_int_slot(const jit_node *n, uint32_t slot)
 {
-	bool is_float = false;
-	for (int k = 0; n && k < n->nsrc; k++) is_float |= n->src[k] == JIT_REF(JIT_FLOAT, slot);
-	if (is_float) snprintf(out, room, "%.9g", rt_double(bits));
-	else snprintf(out, room, "%lld", (long long)bits);
+	for (int k = 0; n && k < n->nsrc; k++)
+		if (n->src[k] == JIT_REF(JIT_FLOAT, slot)) return false;
+	return true;
 }
 
 static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
@@ -230,8 +228,8 @@ static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
 		const jit_node *n = user_of_number(d->boundary, i);
 		const char *site = n && n->site ? n->site : "?";
 		char expected[64], found[64], what[320];
-		put_number(expected, sizeof expected, n, i, (uint64_t)(uintptr_t)was->number);
-		put_number(found, sizeof found, n, i, (uint64_t)(uintptr_t)is->number);
+		jit_put_number(expected, sizeof expected, is_int_slot(n, i), (uint64_t)(uintptr_t)was->number);
+		jit_put_number(found, sizeof found, is_int_slot(n, i), (uint64_t)(uintptr_t)is->number);
 		snprintf(what, sizeof what, "with equal arguments and state a number of %s at %s was %s, is %s", n ? jit_event_name(n->op) : "?", site, expected, found);
 		demote(a, site, expected, found, what);
 		return false;

@@ -197,6 +197,12 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const gd_why *
 	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
 }
 
+void jit_put_number(char *out, size_t room, bool is_int, uint64_t bits)
+{
+	if (is_int) snprintf(out, room, "%lld", (long long)bits);
+	else snprintf(out, room, "%.9g", rt_double(bits));
+}
+
 static void put_operand(char *out, size_t room, const jit_act *a, const tj_tensor *h)
 {
 	if (rt_is_number(h)) snprintf(out, room, rt_is_int_number(h) ? "an int number" : "a float number");
@@ -235,20 +241,14 @@ static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_t
 	return w->cause != GD_SAME;
 }
 
-static void put_number(char *out, size_t room, bool is_int, uint64_t bits)
-{
-	if (is_int) snprintf(out, room, "%lld", (long long)bits);
-	else snprintf(out, room, "%.9g", rt_double(bits));
-}
-
 /* Numbers that had been equal. */
 static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
 	jit_ref r = n->src[k];
 	if (!rt_is_number(h) || JIT_KIND(r) != (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) || JIT_IDX(r) >= n->nnum) return false;
 	w->cause = GD_PARTED;
-	put_number(w->expected, sizeof w->expected, rt_is_int_number(h), a->num.v[JIT_IDX(r)]);
-	put_number(w->found, sizeof w->found, rt_is_int_number(h), rt_number_bits(h));
+	jit_put_number(w->expected, sizeof w->expected, rt_is_int_number(h), a->num.v[JIT_IDX(r)]);
+	jit_put_number(w->found, sizeof w->found, rt_is_int_number(h), rt_number_bits(h));
 	atomic_fetch_add(&a->fn->parted, 1);
 	return true;
 }

@@ -438,7 +438,7 @@ bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
 	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, op == JIT_RETURN ? cells_to_overwrite(a, d.plan) : NULL, 2 };
-	const bool audit = a->learn && a->ctx->engine->audit && a->fn->opts.numerics == TJ_STRICT && !a->fn->npass && !a->fn->opts.backend && !a->ctx->engine->pass.n && !atomic_load(&d.plan->audited);
+	const bool audit = a->learn && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));

@@ -29,19 +29,6 @@
 #define STORE_SOME(m, p, v) _mm512_mask_storeu_ps(p, m, v)
 #define ROWS(X) X(1, 8, 4) X(2, 8, 4) X(3, 4, 2) X(4, 4, 2) X(5, 4, 2) X(6, 4, 2) X(7, 3, 2) X(8, 3, 2)
 #include "runtime/gemm.inc"
-#undef W
-#undef TARGET
-#undef VEC
-#undef MASK
-#undef ZERO
-#undef LOAD
-#undef STORE
-#undef SPREAD
-#undef FMA
-#undef FIRST
-#undef LOAD_SOME
-#undef STORE_SOME
-#undef ROWS
 
 /* ---- 256 bits: 16 registers ---- */
 #define W 8
@@ -58,19 +45,6 @@
 #define STORE_SOME(m, p, v) _mm256_maskstore_ps(p, m, v)
 #define ROWS(X) X(1, 12, 4) X(2, 4, 2) X(3, 3, 2) X(4, 3, 2) X(5, 2, 1) X(6, 2, 1)
 #include "runtime/gemm.inc"
-#undef W
-#undef TARGET
-#undef VEC
-#undef MASK
-#undef ZERO
-#undef LOAD
-#undef STORE
-#undef SPREAD
-#undef FMA
-#undef FIRST
-#undef LOAD_SOME
-#undef STORE_SOME
-#undef ROWS
 
 /* ---- which ---- */
 typedef struct kernel {

@@ -16,8 +16,7 @@ void cg_entry_bufs(cg *c)
 	for (uint32_t i = 0; i < c->k->buf.n; i++) {
 		const lo_buf *b = &c->k->buf.v[i];
 		if (b->role == LO_SCRATCH) {
-			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %lld\n", i,
-					(long long)b->scratch_offset);
+			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %s\n", i, cg_int(b->scratch_offset).s);
 			continue;
 		}
 		rt_putf(&c->entry, "  %%ab%u = getelementptr ptr, ptr %%bufs, i64 %u\n", i, i);
@@ -34,11 +33,11 @@ void cg_unit_bases(cg *c)
 		const lo_ins *in = &c->k->ins.v[i];
 		if ((in->op != LO_LOAD && in->op != LO_STORE && in->op != LO_PART) || c->tile[i]) continue;
 		const lo_index *x = &c->k->index.v[in->index];
-		cg_str at = cg_fmt("%lld", (long long)x->offset);
+		cg_str at = cg_int(x->offset);
 		for (int d = 0; d < fixed_dims(c); d++) {
 			if (!x->coef[d] || c->k->dim[d] == 1) continue;
 			cg_str term = cg_tmp(c), sum = cg_tmp(c);
-			rt_putf(&c->unit, "  %s = mul i64 %%d%d, %lld\n", term.s, d, (long long)x->coef[d]);
+			rt_putf(&c->unit, "  %s = mul i64 %%d%d, %s\n", term.s, d, cg_int(x->coef[d]).s);
 			rt_putf(&c->unit, "  %s = add i64 %s, %s\n", sum.s, at.s, term.s);
 			at = sum;
 		}
@@ -54,7 +53,7 @@ static cg_str step_ptr(cg *c, cg_str p, tj_dtype t, cg_str index, int64_t coef)
 	if (!coef) return p;
 	if (coef != 1) {
 		at = cg_tmp(c);
-		rt_putf(c->out, "  %s = mul i64 %s, %lld\n", at.s, index.s, (long long)coef);
+		rt_putf(c->out, "  %s = mul i64 %s, %s\n", at.s, index.s, cg_int(coef).s);
 	}
 	q = cg_tmp(c);
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", q.s, cg_mem_type(t, 1).s, p.s, at.s);
@@ -89,24 +88,40 @@ static bool dyn_varies(const cg *c, const lo_ins *in)
 	return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1;
 }
 
+/* "<l * coef ...>" of type it: a literal, or the name of what is computed in the entry. */
+static cg_str lane_steps(cg *c, const char *it, int64_t coef)
+{
+	rt_text t = { 0 };
+	cg_str name = cg_tmp(c);
+	cg_iota(&t, it, lo_is_sym(coef) ? 1 : coef, c->lanes);
+	if (lo_is_sym(coef)) {
+		rt_text *now = c->out;
+		c->out = &c->entry;
+		cg_str all = cg_splat(c, it, cg_int(coef), c->lanes);
+		c->out = now;
+		rt_putf(&c->entry, "  %s = mul <%d x %s> %s, %s\n", name.s, c->lanes, it, all.s, rt_str(&t));
+	} else rt_putf(c->out, "  %s = add <%d x %s> zeroinitializer, %s\n", name.s, c->lanes, it, rt_str(&t));
+	c->oom |= t.oom;
+	rt_text_free(&t);
+	return name;
+}
+
 /* Vector of addresses: lane l at p + l * coef + dyn[l] * dyn_stride. */
 static cg_str addresses(cg *c, uint32_t i, bool store)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	int64_t coef = cg_lane_coef(c, in);
 	int n = c->lanes;
-	cg_str p = address(c, i), off = cg_tmp(c), ps = cg_tmp(c);
-	bool small = coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
+	cg_str p = address(c, i), ps = cg_tmp(c);
+	bool small = !lo_is_sym(coef) && coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
 	const char *it = small ? "i32" : "i64";
+	cg_str off = lane_steps(c, it, coef);
 	if (dyn_varies(c, in)) {
-		rt_putf(c->out, "  %s = mul <%d x i64> %s, splat (i64 %lld)\n", off.s, n, cg_use(c, in->dyn, true).s,
-				(long long)in->dyn_stride);
-		cg_str sum = cg_tmp(c);
-		rt_putf(c->out, "  %s = add <%d x i64> %s, ", sum.s, n, off.s);
+		cg_str dyn = cg_tmp(c), sum = cg_tmp(c), stride = cg_splat(c, it, cg_int(in->dyn_stride), n);
+		rt_putf(c->out, "  %s = mul <%d x i64> %s, %s\n", dyn.s, n, cg_use(c, in->dyn, true).s, stride.s);
+		rt_putf(c->out, "  %s = add <%d x i64> %s, %s\n", sum.s, n, dyn.s, off.s);
 		off = sum;
-	} else rt_putf(c->out, "  %s = add <%d x %s> zeroinitializer, ", off.s, n, it);
-	cg_iota(c->out, it, coef, n);
-	rt_puts(c->out, "\n");
+	}
 	if (c->masked && !store) {
 		cg_str first = cg_tmp(c);
 		rt_putf(c->out, "  %s = extractelement <%d x %s> %s, i64 0\n", first.s, n, it, off.s);

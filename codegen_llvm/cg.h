@@ -18,6 +18,12 @@ typedef enum cg_place { CG_ENTRY, CG_UNIT, CG_PRE, CG_BODY } cg_place;
 
 typedef struct cg_str { char s[48]; } cg_str;
 
+typedef struct cg_num { /* an i64 that is the same for all units */
+	bool known;
+	int64_t v;          /* known */
+	cg_str s;           /* a literal, or its name */
+} cg_num;
+
 typedef struct cg_val {
 	cg_str name;        /* "%v3", or a literal */
 	bool vec, literal;
@@ -35,12 +41,13 @@ typedef struct cg_acc {
 	tj_dtype index;     /* arg: of the indices while they are compared */
 	int lanes;          /* of the accumulator */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
-	int64_t chunk, nchunk, last; /* ordered: values of r to a chunk; how many chunks, and how many the last part has */
+	int64_t chunk;      /* ordered: values of r to a chunk */
+	cg_num nchunk, last; /* how many chunks, and how many the last part has */
 	bool fresh;         /* each step is a chunk: the accumulator starts anew, and stays in registers */
 	bool part;          /* what is left are lanes, stored */
 	cg_str state, istate, stack; /* arrays: the accumulator (and its indices) across chunks, the counter's blocks */
 	cg_str at, stack_at; /* wide: where those of this vector are; else the same */
-	int64_t step;       /* elements from block to block */
+	cg_num step;        /* elements from block to block */
 	cg_str now, inow;   /* the accumulator's value at this point of the text */
 } cg_acc;
 
@@ -49,7 +56,7 @@ typedef struct cg {
 	int bits;           /* of a vector register */
 	int lanes;          /* of a vector at this point */
 	bool rows;          /* lanes along r; else along the last outer dimension */
-	int64_t block;      /* positions of the last dimension to a unit */
+	cg_num block;       /* positions of the last dimension to a unit */
 	cg_val *val;        /* by instruction */
 	uint8_t *place;     /* by instruction: cg_place */
 	uint8_t *varies;    /* by instruction: differs between lanes */
@@ -73,8 +80,10 @@ typedef struct cg {
 	cg_str wide_lo, wide_stop, wide_off; /* its columns; of the vector at hand, from the first one on */
 	uint32_t *rare;     /* by instruction: the select that alone needs it, and seldom; or 0 */
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
+	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
 	const char *next_unit; /* where the loop over units goes on */
+	rt_text phi, step;  /* what units hand on to one another: their indices, when division by extents would cost */
 	bool oom;
 	rt_err *err;
 } cg;
@@ -109,7 +118,18 @@ void cg_along_tiles(cg *c);
 void cg_place_all(cg *c);
 int cg_base_lanes(const cg *c);
 int cg_section_lanes(const cg *c, const lo_section *s);
-int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* of LOAD and STORE: elements from lane to lane, without dyn */
+int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* of LOAD and STORE: elements from lane to lane, without dyn; a size */
+
+/* ---- size.c: sizes, and what follows from them; unknown ones are computed in the entry ---- */
+void cg_entry_sizes(cg *c);
+cg_num cg_lit(int64_t v);
+cg_num cg_size(int64_t size);                         /* a literal or a symbol of the kernel */
+cg_str cg_int(int64_t size);                          /* its text */
+cg_num cg_add(cg *c, cg_num a, cg_num b);
+cg_num cg_sub(cg *c, cg_num a, cg_num b);
+cg_num cg_mul(cg *c, cg_num a, cg_num b);
+cg_num cg_div_up(cg *c, cg_num a, cg_num b);          /* ceil(a / b) */
+cg_num cg_round_down(cg *c, cg_num a, int64_t pow2);  /* to a multiple */
 
 /* ---- value.c: names, types, broadcasts ---- */
 cg_str cg_fmt(const char *fmt, ...) RT_PRINTF(1, 2);
@@ -144,7 +164,7 @@ void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this
 void cg_acc_place(cg *c, cg_acc *a);                  /* wide: finds the arrays of this vector */
 void cg_acc_reset(cg *c, cg_acc *a);                  /* stores the neutral element */
 void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where the last step stopped */
-void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep); /* ends a step; width: values of r in it */
+void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /* ends a step; width: values of r in it */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */
 
 /* ---- section.c ---- */

@@ -22,7 +22,7 @@ static tj_status choose(cg *c)
 	if (row && column)
 		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
 	c->rows = k->reduces && (row || (k->vec_r && !column));
-	c->block = k->vec_r ? 1 : k->block;
+	c->block = k->vec_r ? cg_lit(1) : cg_size(k->block);
 	return TJ_OK;
 }
 
@@ -30,35 +30,70 @@ static tj_status choose(cg *c)
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number)
 {
 	for (int d = to - 1; d > from; d--) {
-		cg_str rest = cg_fmt("%%n%d", d);
-		rt_putf(t, "  %%d%d = urem i64 %s, %lld\n", d, number.s, (long long)c->k->dim[d]);
-		rt_putf(t, "  %s = udiv i64 %s, %lld\n", rest.s, number.s, (long long)c->k->dim[d]);
+		cg_str rest = cg_fmt("%%n%d", d), ext = cg_int(c->k->dim[d]);
+		rt_putf(t, "  %%d%d = urem i64 %s, %s\n", d, number.s, ext.s);
+		rt_putf(t, "  %s = udiv i64 %s, %s\n", rest.s, number.s, ext.s);
 		number = rest;
 	}
 	if (to > from) rt_putf(t, "  %%d%d = add i64 %s, 0\n", from, number.s);
 }
 
-/* lo..hi: the unit's part of the last dimension. */
-static void put_block(const cg *c, rt_text *t, cg_str *lo, cg_str *hi)
+/* One digit of a unit's number: out of the first unit's by division, then counted, and carried into the digit above. */
+static void count_digit(cg *c, cg_str name, cg_num ext, cg_str *rest, cg_str *carry, bool top)
 {
-	int64_t last = c->k->dim[c->k->ndim - 1], blocks = last ? (last - 1) / c->block + 1 : 1;
+	cg_str first = cg_tmp(c), above = cg_tmp(c), up = cg_tmp(c), full = cg_tmp(c), next = cg_tmp(c), over = cg_tmp(c);
+	if (top) first = *rest, next = up;
+	else
+		rt_putf(&c->entry, "  %s = urem i64 %s, %s\n  %s = udiv i64 %s, %s\n", first.s, rest->s, ext.s.s, above.s, rest->s, ext.s.s);
+	rt_putf(&c->phi, "  %s = phi i64 [ %s, %%entry ], [ %s, %%next ]\n", name.s, first.s, next.s);
+	rt_putf(&c->step, "  %s = add i64 %s, %s\n", up.s, name.s, carry->s);
+	if (top) return;
+	rt_putf(&c->step, "  %s = icmp eq i64 %s, %s\n  %s = select i1 %s, i64 0, i64 %s\n  %s = zext i1 %s to i64\n", full.s, up.s,
+	        ext.s.s, next.s, full.s, up.s, over.s, full.s);
+	*rest = above;
+	*carry = over;
+}
+
+/* Extents that only run time knows divide slowly: units count their indices instead. */
+static void count_dims(cg *c, int to, cg_num blocks)
+{
+	cg_str rest = cg_fmt("%%begin"), carry = cg_fmt("1");
+	bool many = !blocks.known || blocks.v != 1;
+	if (many) count_digit(c, cg_fmt("%%part"), blocks, &rest, &carry, to == 0);
+	for (int d = to - 1; d >= 0; d--) count_digit(c, cg_fmt("%%d%d", d), cg_size(c->k->dim[d]), &rest, &carry, d == 0);
+}
+
+static bool counts(const cg *c, int to, cg_num blocks)
+{
+	bool unknown = !blocks.known && to > 0;
+	for (int d = 1; d < to; d++) unknown |= lo_is_sym(c->k->dim[d]);
+	return unknown && !c->k->part;
+}
+
+static cg_num last_dim(const cg *c) { return cg_size(c->k->dim[c->k->ndim - 1]); }
+
+/* lo..hi: the unit's part of the last dimension. */
+static void put_block(cg *c, rt_text *t, cg_str *lo, cg_str *hi)
+{
+	cg_num last = last_dim(c), blocks = last.known && !last.v ? cg_lit(1) : cg_div_up(c, last, c->block);
+	int to = c->k->ndim - 1;
+	bool count = counts(c, to, blocks), one = blocks.known && blocks.v == 1;
 	*lo = cg_fmt("0");
-	*hi = cg_fmt("%lld", (long long)last);
-	if (blocks == 1) {
-		cg_put_dims(c, t, 0, c->k->ndim - 1, c->unit_index);
+	*hi = last.s;
+	if (count) count_dims(c, to, blocks);
+	if (one) {
+		if (!count) cg_put_dims(c, t, 0, to, c->unit_index);
 		return;
 	}
-	rt_putf(t, "  %%part = urem i64 %s, %lld\n  %%above = udiv i64 %s, %lld\n", c->unit_index.s, (long long)blocks,
-			c->unit_index.s, (long long)blocks);
-	cg_put_dims(c, t, 0, c->k->ndim - 1, cg_fmt("%%above"));
-	rt_putf(t, "  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n", (long long)c->block,
-			(long long)c->block);
+	if (!count) {
+		rt_putf(t, "  %%part = urem i64 %s, %s\n  %%above = udiv i64 %s, %s\n", c->unit_index.s, blocks.s.s, c->unit_index.s, blocks.s.s);
+		cg_put_dims(c, t, 0, to, cg_fmt("%%above"));
+	}
+	rt_putf(t, "  %%lo = mul i64 %%part, %s\n  %%reach = add i64 %%lo, %s\n", c->block.s.s, c->block.s.s);
 	*lo = cg_fmt("%%lo");
 	*hi = cg_fmt("%%reach");
-	if (last % c->block == 0) return;
-	rt_putf(t,
-			"  %%inside = icmp slt i64 %%reach, %lld\n  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n",
-			(long long)last, (long long)last);
+	if (last.known && c->block.known && last.v % c->block.v == 0) return;
+	rt_putf(t, "  %%inside = icmp slt i64 %%reach, %s\n  %%hi = select i1 %%inside, i64 %%reach, i64 %s\n", last.s.s, last.s.s);
 	*hi = cg_fmt("%%hi");
 }
 
@@ -152,18 +187,29 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 	if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 
+/* Which loops a range of the last dimension needs; what is not known may be there, or not. */
+static cg_span span_of(const cg *c)
+{
+	cg_num last = last_dim(c), block = c->block;
+	int64_t n = c->lanes;
+	cg_span s = { true, true, true, true };
+	if (!last.known || !block.known) {
+		s.tail = n > 1;
+		return s;
+	}
+	int64_t rest = last.v % block.v;
+	s = (cg_span){ .main = block.v >= n && last.v >= n, .tail = block.v % n || last.v % n, .guard_main = rest && rest < n };
+	s.guard_tail = s.main && (block.v < last.v || last.v % n == 0);
+	return s;
+}
+
 static void along_d(cg *c)
 {
-	int64_t last = c->k->dim[c->k->ndim - 1], n = c->lanes, rest = last % c->block;
 	rt_text head = { 0 };
 	cg_str lo, hi;
 	put_block(c, &head, &lo, &hi);
-	cg_span s = { .main = c->block >= n && last >= n,
-				  .tail = c->block % n || last % n,
-				  .guard_main = rest && rest < n };
-	s.guard_tail = s.main && (c->block < last || last % n == 0);
 	cg_unit_bases(c);
-	cg_vectors(c, lo, hi, s);
+	cg_vectors(c, lo, hi, span_of(c));
 	rt_puts(&head, rt_str(&c->unit));
 	rt_text_free(&c->unit);
 	c->oom |= head.oom;
@@ -174,11 +220,10 @@ static void along_d(cg *c)
 /* Parts of r are the innermost units: number, first r, and whether it is the last one. */
 static void put_part(cg *c, rt_text *t)
 {
-	long long parts = (long long)lo_parts(c->k);
 	if (!c->k->part) return;
-	rt_putf(t, "  %%p.at = urem i64 %%u, %lld\n  %%p.outer = udiv i64 %%u, %lld\n", parts, parts);
-	rt_putf(t, "  %%p.first = mul i64 %%p.at, %lld\n  %%p.last = icmp eq i64 %%p.at, %lld\n", (long long)c->k->part,
-			parts - 1);
+	cg_num parts = cg_div_up(c, cg_size(c->k->red), cg_lit(c->k->part)), last = cg_sub(c, parts, cg_lit(1));
+	rt_putf(t, "  %%p.at = urem i64 %%u, %s\n  %%p.outer = udiv i64 %%u, %s\n", parts.s.s, parts.s.s);
+	rt_putf(t, "  %%p.first = mul i64 %%p.at, %lld\n  %%p.last = icmp eq i64 %%p.at, %s\n", (long long)c->k->part, last.s.s);
 	c->unit_index = cg_fmt("%%p.outer");
 }
 
@@ -187,18 +232,19 @@ static void along_r(cg *c)
 	rt_text head = { 0 };
 	cg_str lo, hi, from = c->block_label;
 	int last = c->k->ndim - 1;
+	bool one = c->block.known && c->block.v == 1;
 	put_part(c, &head);
 	put_block(c, &head, &lo, &hi);
 	cg_unit_bases(c);
 	c->copy = "";
-	if (c->block == 1) rt_putf(&head, "  %%d%d = add i64 %s, 0\n", last, lo.s);
+	if (one) rt_putf(&head, "  %%d%d = add i64 %s, 0\n", last, lo.s);
 	else {
 		rt_puts(&head, "  br label %position\nposition:\n");
 		rt_putf(&head, "  %%d%d = phi i64 [ %s, %%%s ], [ %%d.next, %%step ]\n", last, lo.s, from.s);
 		c->block_label = cg_fmt("position");
 	}
 	sections(c);
-	if (c->block > 1) {
+	if (!one) {
 		cg_jump(c, cg_fmt("step"));
 		rt_putf(c->out, "  %%d.next = add i64 %%d%d, 1\n  %%d.more = icmp slt i64 %%d.next, %s\n", last,
 				hi.s);
@@ -217,9 +263,12 @@ static void assemble(const cg *c, rt_text *out)
 	rt_puts(out, rt_str(&c->entry));
 	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %done\n\nunit:\n");
 	rt_puts(out, "  %u = phi i64 [ %begin, %entry ], [ %u.next, %next ]\n");
+	rt_puts(out, rt_str(&c->phi));
 	rt_puts(out, rt_str(&c->unit));
 	rt_puts(out, rt_str(&c->body));
-	rt_putf(out, "  br label %%next\n\nnext:\n  %%u.next = add i64 %s\n", c->next_unit);
+	rt_puts(out, "  br label %next\n\nnext:\n");
+	rt_puts(out, rt_str(&c->step));
+	rt_putf(out, "  %%u.next = add i64 %s\n", c->next_unit);
 	rt_puts(out, "  %u.more = icmp slt i64 %u.next, %end\n");
 	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n");
 	if (c->streams) rt_puts(out, "  call void @llvm.x86.sse.sfence()\n"); /* streamed stores keep no order by themselves */
@@ -255,6 +304,8 @@ static void drop(cg *c)
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
 	rt_text_free(&c->body);
+	rt_text_free(&c->phi);
+	rt_text_free(&c->step);
 	rt_vec_free(&c->acc);
 }
 
@@ -264,6 +315,7 @@ static tj_status function(cg *c, rt_text *out)
 	if (st != TJ_OK) return st;
 	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_place_all(c);
+	cg_entry_sizes(c);
 	cg_entry_bufs(c);
 	cg_find_streams(c);
 	cg_find_rare(c);
@@ -274,7 +326,7 @@ static tj_status function(cg *c, rt_text *out)
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else along_d(c);
 	assemble(c, out);
-	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || out->oom)
+	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }

@@ -58,9 +58,10 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 int cg_section_lanes(const cg *c, const lo_section *s)
 {
 	int base = register_lanes(c);
-	int64_t tree = 0, r = round_pow2(c->k->red);
+	bool known = !lo_is_sym(c->k->red);
+	int64_t tree = 0, r = round_pow2(known ? c->k->red : 128);
 	int n = reductions(c, s, &tree);
-	if (r <= base) return (int)r;
+	if (known && r <= base) return (int)r;
 	if (n > 2 || cost(c, s) > 8) return base;
 	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* in no order: several that do not wait for each other */
 	int wide = smaller(smaller(tree, r), 8 * base);
@@ -101,7 +102,7 @@ static chain measure(const cg *c, int *depth, uint32_t *last)
 static int64_t elements(const lo_kernel *k)
 {
 	int64_t n = 1;
-	for (int d = 0; d < k->ndim; d++) n *= k->dim[d];
+	for (int d = 0; d < k->ndim; d++) n *= lo_size(k, k->dim[d]);
 	return n;
 }
 
@@ -128,7 +129,7 @@ static int side_by_side(const cg *c)
 /* Lanes along d: short bodies of column sums take a strip of several registers. */
 int cg_base_lanes(const cg *c)
 {
-	int64_t size = c->k->dim[c->k->ndim - 1], tree = 0;
+	int64_t last = c->k->dim[c->k->ndim - 1], size = lo_size(c->k, last), block = lo_size(c->k, c->k->block), tree = 0;
 	int base = register_lanes(c), work = 0, lanes;
 	bool any = false;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
@@ -137,7 +138,8 @@ int cg_base_lanes(const cg *c)
 		work += cost(c, &c->k->section.v[s]);
 	}
 	if (any) lanes = work <= 8 ? 8 * base : work <= 16 ? 2 * base : base;
-	else lanes = size >= 64 * base && c->block >= 8 * base ? base * side_by_side(c) : base;
-	lanes = smaller(smaller(lanes, round_pow2(c->block)), 128);
-	return smaller(lanes, round_pow2(size));
+	else lanes = size >= 64 * base && block >= 8 * base ? base * side_by_side(c) : base;
+	if (!lo_is_sym(c->k->block)) lanes = smaller(lanes, round_pow2(block));
+	lanes = smaller(lanes, 128);
+	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));
 }

@@ -212,6 +212,25 @@ static void index_(cg *c, uint32_t i)
 	cg_def(c, i, name, true);
 }
 
+/* A constant's bits out of a symbol. */
+static void size(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	tj_dtype t = (tj_dtype)in->dtype;
+	int bits = rt_is_float(t) ? 8 * (int)tj_dtype_size(t) : rt_dtype_bits(t);
+	cg_str bare = cg_size(LO_SYM(in->imm)).s, v = bare;
+	if (bits < 64) {
+		v = cg_tmp(c);
+		rt_putf(c->out, "  %s = trunc i64 %s to i%d\n", v.s, bare.s, bits);
+	}
+	if (rt_is_float(t)) {
+		cg_str name = cg_tmp(c);
+		rt_putf(c->out, "  %s = bitcast i%d %s to %s\n", name.s, bits, v.s, cg_type(t, 1).s);
+		v = name;
+	}
+	cg_def(c, i, v, false);
+}
+
 void cg_point(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -221,6 +240,7 @@ void cg_point(cg *c, uint32_t i)
 		c->val[i].literal = true;
 		break;
 	case LO_NUM: number(c, i); break;
+	case LO_SIZE: size(c, i); break;
 	case LO_INDEX: index_(c, i); break;
 	default: prim(c, i);
 	}

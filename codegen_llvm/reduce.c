@@ -131,33 +131,37 @@ static void store(cg *c, tj_dtype t, int n, cg_str v, cg_str p)
 static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, int blocks)
 {
 	cg_str name = cg_fmt("%%%s%u%s", what, ins, c->copy);
-	if (c->wide_now) rt_putf(&c->entry, "  %s = alloca [%lld x %s], align 64\n", name.s, (long long)(blocks * c->block), cg_type(t, 1).s);
-	else rt_putf(&c->entry, "  %s = alloca [%d x %s], align 64\n", name.s, blocks, cg_type(t, n).s);
+	cg_num all = c->wide_now ? cg_mul(c, c->block, cg_lit(blocks)) : cg_lit((int64_t)n * blocks);
+	if (all.known) rt_putf(&c->entry, "  %s = alloca [%lld x %s], align 64\n", name.s, (long long)all.v, cg_type(t, 1).s);
+	else rt_putf(&c->entry, "  %s = alloca %s, i64 %s, align 64\n", name.s, cg_type(t, 1).s, all.s.s);
 	return name;
 }
 
-static int levels(int64_t chunks)
+/* Of the stack: one for each bit of the number of chunks. A size that is a symbol fits 31 bits. */
+static int levels(cg_num chunks, int64_t width)
 {
 	int n = 0;
-	for (; chunks; chunks >>= 1) n++;
+	for (int64_t most = chunks.known ? chunks.v : INT32_MAX / width + 1; most; most >>= 1) n++;
 	return n;
 }
 
-static void shape(const cg *c, const lo_ins *in, cg_acc *a)
+static void shape(cg *c, const lo_ins *in, cg_acc *a)
 {
 	int64_t wide = TREE_BYTES / (int64_t)tj_dtype_size(a->dtype), r = 1;
-	while (r < c->k->red) r *= 2;
+	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red;
+	while (r < (red.known ? red.v : wide)) r *= 2;
 	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
 	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
-	a->index = c->k->red <= INT32_MAX ? TJ_I32 : TJ_I64;
+	a->index = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;
-	a->nchunk = 1;
+	a->nchunk = cg_lit(1);
 	if (!a->ordered) return;
 	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
 	a->chunk = !c->rows ? COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * ROWS;
-	int64_t part = c->k->part ? c->k->part : c->k->red, behind = (lo_parts(c->k) - 1) * part;
-	a->nchunk = (part - 1) / a->chunk + 1;
-	a->last = (c->k->red - behind - 1) / a->chunk + 1;
+	cg_num chunk = cg_lit(a->chunk), behind = cg_lit(0);
+	if (c->k->part) behind = cg_mul(c, cg_sub(c, cg_div_up(c, red, part), cg_lit(1)), part);
+	a->nchunk = cg_div_up(c, part, chunk);
+	a->last = c->k->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
 	a->memory = a->lanes > c->lanes;
 }
 
@@ -169,8 +173,8 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 	if (!chunked && !a->memory) return;
 	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, 1);
 	if (a->arg) a->istate = array(c, "where", a->ins, a->index, a->lanes, 1);
-	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk));
-	a->step = c->wide_now ? c->block : a->lanes;
+	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk, a->chunk));
+	a->step = c->wide_now ? c->block : cg_lit(a->lanes);
 	if (!c->wide_now) cg_acc_reset(c, a);
 }
 
@@ -198,7 +202,7 @@ bool cg_acc_begin(cg *c, const lo_section *s)
 		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
 		cg_acc a = { .ins = i, .part = in->op == LO_PART, .red = (lo_red)in->imm, .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype };
 		shape(c, in, &a);
-		chunked |= a.nchunk > 1;
+		chunked |= !a.nchunk.known || a.nchunk.v > 1;
 		if (!rt_push(&c->acc, a)) c->oom = true;
 	}
 	for (uint32_t i = 0; i < c->acc.n; i++) make_arrays(c, &c->acc.v[i], chunked);
@@ -255,7 +259,7 @@ void cg_acc_load(cg *c, cg_acc *a)
 static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 {
 	cg_str p = cg_tmp(c), at = cg_tmp(c);
-	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", at.s, level.s, (long long)a->step);
+	rt_putf(c->out, "  %s = mul i64 %s, %s\n", at.s, level.s, a->step.s.s);
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->stack_at.s, at.s);
 	return p;
 }
@@ -290,7 +294,7 @@ static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 }
 
 /* Chunks of this accumulator may be several steps long. */
-void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
+void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 {
 	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (!a->memory && !a->fresh) store(c, a->dtype, a->lanes, a->now, a->at);
@@ -301,10 +305,10 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 	unsigned id = ++c->tmp;
 	rt_putf(c->out, "  %s = udiv i64 %s, %lld\n", number.s, step.s, (long long)every);
 	if (every > 1) {
-		cg_str rem = cg_tmp(c), full = cg_tmp(c), last = cg_tmp(c), flush = cg_tmp(c);
+		cg_str rem = cg_tmp(c), full = cg_tmp(c), last = cg_tmp(c), flush = cg_tmp(c), end = cg_sub(c, nstep, cg_lit(1)).s;
 		rt_putf(c->out, "  %s = urem i64 %s, %lld\n", rem.s, step.s, (long long)every);
 		rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n", full.s, rem.s, (long long)every - 1);
-		rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n", last.s, step.s, (long long)nstep - 1);
+		rt_putf(c->out, "  %s = icmp eq i64 %s, %s\n", last.s, step.s, end.s);
 		rt_putf(c->out, "  %s = or i1 %s, %s\n", flush.s, full.s, last.s);
 		rt_putf(c->out, "  br i1 %s, label %%flush%u, label %%keep%u\n", flush.s, id, id);
 		cg_label(c, cg_fmt("flush%u", id));
@@ -319,11 +323,39 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, int64_t nstep)
 static cg_str fold_stack(cg *c, const cg_acc *a, int64_t nchunk)
 {
 	cg_str v = { "" };
-	for (int level = 0; level < levels(nchunk); level++) {
+	for (int level = 0; nchunk >> level; level++) {
 		if (!(nchunk >> level & 1)) continue;
 		cg_str block = load(c, a->dtype, a->lanes, block_ptr(c, a, cg_fmt("%d", level)));
 		v = v.s[0] ? combine(c, a, a->lanes, block, v) : block;
 	}
+	return v;
+}
+
+/* The same for a number that run time knows: the lowest bit's block, then a loop over the bits above it. */
+static cg_str fold_bits(cg *c, const cg_acc *a, cg_str nchunk)
+{
+	unsigned id = ++c->tmp;
+	cg_str type = cg_type(a->dtype, a->lanes), low = cg_tmp(c), rest = cg_tmp(c), bits = cg_tmp(c), next = cg_tmp(c), v = cg_tmp(c),
+	       more = cg_tmp(c), level = cg_tmp(c);
+	rt_putf(c->out, "  %s = call i64 @llvm.cttz.i64(i64 %s, i1 false)\n  %s = sub i64 %s, 1\n", low.s, nchunk.s, rest.s, nchunk.s);
+	cg_str first = load(c, a->dtype, a->lanes, block_ptr(c, a, low)), left = cg_tmp(c);
+	rt_putf(c->out, "  %s = and i64 %s, %s\n  br label %%fold%u\n", left.s, nchunk.s, rest.s, id);
+	cg_str from = c->block_label;
+	cg_label(c, cg_fmt("fold%u", id));
+	rt_text *text = c->out, inner = { 0 };
+	c->out = &inner;
+	rt_putf(&inner, "  %s = icmp ne i64 %s, 0\n  br i1 %s, label %%higher%u, label %%folded%u\n", more.s, bits.s, more.s, id, id);
+	cg_label(c, cg_fmt("higher%u", id));
+	rt_putf(&inner, "  %s = call i64 @llvm.cttz.i64(i64 %s, i1 false)\n", level.s, bits.s);
+	cg_str sum = combine(c, a, a->lanes, load(c, a->dtype, a->lanes, block_ptr(c, a, level)), v), less = cg_tmp(c);
+	rt_putf(&inner, "  %s = sub i64 %s, 1\n  %s = and i64 %s, %s\n  br label %%fold%u\n", less.s, bits.s, next.s, bits.s, less.s, id);
+	c->out = text;
+	rt_putf(text, "  %s = phi i64 [ %s, %%%s ], [ %s, %%higher%u ]\n", bits.s, left.s, from.s, next.s, id);
+	rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%higher%u ]\n", v.s, type.s, first.s, from.s, sum.s, id);
+	rt_puts(text, rt_str(&inner));
+	c->oom |= inner.oom;
+	rt_text_free(&inner);
+	cg_label(c, cg_fmt("folded%u", id));
 	return v;
 }
 
@@ -365,9 +397,18 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 /* The last part may have fewer chunks; what was never stored is not picked. */
 static void fold(cg *c, cg_acc *a)
 {
-	a->now = fold_stack(c, a, a->nchunk);
-	if (a->part && a->last != a->nchunk)
-		a->now = pick_whole(c, a, cg_fmt("%%p.last"), fold_stack(c, a, a->last), a->now);
+	bool same = !a->part || (a->last.known && a->nchunk.known && a->last.v == a->nchunk.v);
+	if (a->nchunk.known && a->last.known) {
+		a->now = fold_stack(c, a, a->nchunk.v);
+		if (!same) a->now = pick_whole(c, a, cg_fmt("%%p.last"), fold_stack(c, a, a->last.v), a->now);
+		return;
+	}
+	cg_str n = a->nchunk.s;
+	if (!same) {
+		n = cg_tmp(c);
+		rt_putf(c->out, "  %s = select i1 %%p.last, i64 %s, i64 %s\n", n.s, a->last.s.s, a->nchunk.s.s);
+	}
+	a->now = fold_bits(c, a, n);
 }
 
 static void store_part(cg *c, const cg_acc *a, cg_str v, int64_t lanes)

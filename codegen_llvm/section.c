@@ -142,26 +142,59 @@ static void loop(cg *c, const lo_section *s, cg_str start, cg_str stop, int64_t 
 	rt_free(v);
 }
 
-/* The lanes behind `main` that are there. */
-static void tail(cg *c, const lo_section *s, int64_t main, int64_t n)
+/* ---- what is behind the last whole step ---- */
+static cg_str mask_of(cg *c, cg_num n)
 {
-	const char *copy = c->copy;
 	const char *type = c->lanes <= 16 ? "i32" : "i16";
-	cg_str mask = cg_tmp(c);
+	cg_str mask = cg_tmp(c), few = cg_tmp(c);
+	if (n.known) {
+		rt_putf(c->out, "  %s = icmp ult <%d x %s> ", mask.s, c->lanes, type);
+		cg_iota(c->out, type, 1, c->lanes);
+		rt_putf(c->out, ", splat (%s %lld)\n", type, (long long)n.v);
+		return mask;
+	}
+	rt_putf(c->out, "  %s = trunc i64 %s to %s\n", few.s, n.s.s, type);
+	cg_str all = cg_splat(c, type, few, c->lanes);
 	rt_putf(c->out, "  %s = icmp ult <%d x %s> ", mask.s, c->lanes, type);
 	cg_iota(c->out, type, 1, c->lanes);
-	rt_putf(c->out, ", splat (%s %lld)\n", type, (long long)n);
+	rt_putf(c->out, ", %s\n", all.s);
+	return mask;
+}
+
+/* The lanes behind `main` that are there. */
+static void tail(cg *c, const lo_section *s, cg_num main, cg_num n)
+{
+	const char *copy = c->copy;
+	c->mask = mask_of(c, n);
 	c->masked = true;
-	c->mask = mask;
 	c->copy = ".t";
-	set_r(c, cg_fmt("%lld", (long long)main));
+	set_r(c, main.s);
 	straight(c, s);
 	c->masked = false;
 	c->copy = copy;
 }
 
+/* ... when cond holds. */
+static void tail_if(cg *c, const lo_section *s, cg_num main, cg_num n, cg_str cond)
+{
+	carried *v = rt_calloc((2 * c->acc.n + 1) * sizeof *v);
+	if (!v) { c->oom = true; return; }
+	unsigned id = ++c->tmp;
+	cg_str from = c->block_label;
+	int count = collect(c, v);
+	for (int i = 0; i < count; i++) *v[i].at = v[i].first;
+	rt_putf(c->out, "  br i1 %s, label %%tail%u, label %%whole%u\n", cond.s, id, id);
+	cg_label(c, cg_fmt("tail%u", id));
+	tail(c, s, main, n);
+	cg_str end = c->block_label;
+	for (int i = 0; i < count; i++) v[i].next = *v[i].at;
+	cg_jump(c, cg_fmt("whole%u", id));
+	merge(c, v, count, from, end);
+	rt_free(v);
+}
+
 /* The loop twice: with stores that pass the caches by, and without. */
-static void two_loops(cg *c, const lo_section *s, cg_str main, int64_t step)
+static void two_loops(cg *c, const lo_section *s, cg_num main, int64_t step)
 {
 	unsigned id = ++c->tmp;
 	const char *copy = c->copy;
@@ -170,68 +203,76 @@ static void two_loops(cg *c, const lo_section *s, cg_str main, int64_t step)
 	cg_label(c, streamed);
 	c->stream_copy = true;
 	c->copy = ".s";
-	loop(c, s, cg_fmt("0"), main, step, false);
+	loop(c, s, cg_fmt("0"), main.s, step, !main.known);
 	c->stream_copy = false;
 	c->copy = copy;
 	rt_putf(c->out, "  br label %%%s\n", both.s);
 	cg_label(c, plain);
-	loop(c, s, cg_fmt("0"), main, step, false);
+	loop(c, s, cg_fmt("0"), main.s, step, !main.known);
 	cg_jump(c, both);
 }
 
-static void one_chunk(cg *c, const lo_section *s, int64_t step, int64_t main)
+/* Steps of the section's loop, and what they leave. */
+typedef struct extent {
+	int64_t step;
+	cg_num red, main, rest;
+} extent;
+
+static cg_str positive(cg *c, cg_num n)
 {
-	cg_str stop = cg_fmt("%lld", (long long)main);
-	if (main == step) {
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n", r.s, n.s.s);
+	return r;
+}
+
+static void one_chunk(cg *c, const lo_section *s, const extent *x)
+{
+	if (x->main.known && x->main.v == x->step) {
 		set_r(c, cg_fmt("0"));
 		straight(c, s);
-	} else if (main && c->rows && !c->acc.n && cg_streams_in(c, s)) two_loops(c, s, stop, step);
-	else if (main) loop(c, s, cg_fmt("0"), stop, step, false);
-	if (main < c->k->red) tail(c, s, main, c->k->red - main);
+	} else if ((!x->main.known || x->main.v) && c->rows && !c->acc.n && cg_streams_in(c, s)) two_loops(c, s, x->main, x->step);
+	else if (!x->main.known || x->main.v) loop(c, s, cg_fmt("0"), x->main.s, x->step, !x->main.known);
+	if (!x->rest.known) tail_if(c, s, x->main, x->rest, positive(c, x->rest));
+	else if (x->rest.v) tail(c, s, x->main, x->rest);
 }
 
 /* The chunks of r, of `width` values; with parts, of each but the last one, and of that. */
 typedef struct chunks {
-	int64_t width, n, last; /* n: to a part; last: to the last part */
-	int64_t start;          /* of the very last chunk */
+	int64_t width;
+	cg_num n, last;         /* n: to a part; last: to the last part */
+	cg_num start;           /* of the very last chunk */
 } chunks;
 
-static chunks chunks_of(const cg *c)
+static chunks chunks_of(cg *c)
 {
 	chunks k = { .width = INT64_MAX };
-	int64_t red = c->k->red, part = c->k->part ? c->k->part : red, behind = (lo_parts(c->k) - 1) * part;
+	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red, behind = cg_lit(0);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
 	if (c->wide_now) k.width = 16;
-	if (k.width > part) k.width = part;
-	k.n = (part - 1) / k.width + 1;
-	k.last = (red - behind - 1) / k.width + 1;
-	k.start = behind + (k.last - 1) * k.width;
+	if (part.known && k.width > part.v) k.width = part.v;
+	if (c->k->part) behind = cg_mul(c, cg_sub(c, cg_div_up(c, red, part), cg_lit(1)), part);
+	k.n = cg_div_up(c, part, cg_lit(k.width));
+	k.last = cg_div_up(c, cg_sub(c, red, behind), cg_lit(k.width));
+	k.start = cg_add(c, behind, cg_mul(c, cg_sub(c, k.last, cg_lit(1)), cg_lit(k.width)));
 	return k;
 }
 
-static void last_tail(cg *c, const lo_section *s, cg_str start, const chunks *k, int64_t main)
+static void last_tail(cg *c, const lo_section *s, cg_str start, const chunks *k, const extent *x)
 {
-	carried *v = rt_calloc((2 * c->acc.n + 1) * sizeof *v);
-	if (!v) { c->oom = true; return; }
-	unsigned id = ++c->tmp;
-	cg_str from = c->block_label, last = cg_tmp(c);
-	int n = collect(c, v);
-	for (int i = 0; i < n; i++) *v[i].at = v[i].first;
-	rt_putf(c->out, "  %s = icmp eq i64 %s, %lld\n  br i1 %s, label %%tail%u, label %%whole%u\n", last.s,
-			start.s, (long long)k->start, last.s, id, id);
-	cg_label(c, cg_fmt("tail%u", id));
-	tail(c, s, main, c->k->red - main);
-	cg_str end = c->block_label;
-	for (int i = 0; i < n; i++) v[i].next = *v[i].at;
-	cg_jump(c, cg_fmt("whole%u", id));
-	merge(c, v, n, from, end);
-	rt_free(v);
+	cg_str last = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp eq i64 %s, %s\n", last.s, start.s, k->start.s.s);
+	if (!x->rest.known) {
+		cg_str some = positive(c, x->rest), both = cg_tmp(c);
+		rt_putf(c->out, "  %s = and i1 %s, %s\n", both.s, last.s, some.s);
+		last = both;
+	}
+	tail_if(c, s, x->main, x->rest, last);
 }
 
-static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, const chunks *k, cg_str number)
+static void chunk(cg *c, const lo_section *s, const extent *x, const chunks *k, cg_str number)
 {
-	cg_str start = cg_tmp(c), stop = cg_fmt("%lld", (long long)main);
+	cg_str start = cg_tmp(c), stop = x->main.s;
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_load(c, &c->acc.v[i]);
 	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", start.s, number.s, (long long)k->width);
 	if (c->k->part) {
@@ -239,37 +280,38 @@ static void chunk(cg *c, const lo_section *s, int64_t step, int64_t main, const 
 		start = cg_tmp(c);
 		rt_putf(c->out, "  %s = add i64 %s, %%p.first\n", start.s, in.s);
 	}
-	if (k->start > 0) {
+	bool known = k->start.known && x->main.known;
+	if (!known || k->start.v > 0) {
 		cg_str end = cg_tmp(c), less = cg_tmp(c), min = cg_tmp(c);
 		rt_putf(c->out, "  %s = add i64 %s, %lld\n", end.s, start.s, (long long)k->width);
-		rt_putf(c->out, "  %s = icmp slt i64 %s, %lld\n", less.s, end.s, (long long)main);
-		rt_putf(c->out, "  %s = select i1 %s, i64 %s, i64 %lld\n", min.s, less.s, end.s, (long long)main);
+		rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n", less.s, end.s, x->main.s.s);
+		rt_putf(c->out, "  %s = select i1 %s, i64 %s, i64 %s\n", min.s, less.s, end.s, x->main.s.s);
 		stop = min;
 	}
-	loop(c, s, start, stop, step, k->start >= main);
-	if (main < c->k->red) last_tail(c, s, start, k, main);
+	loop(c, s, start, stop, x->step, !known || k->start.v >= x->main.v);
+	if (!x->rest.known || x->rest.v) last_tail(c, s, start, k, x);
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_flush(c, &c->acc.v[i], number, k->width, k->n);
 }
 
-static void many_chunks(cg *c, const lo_section *s, int64_t step, int64_t main)
+static void many_chunks(cg *c, const lo_section *s, const extent *x)
 {
 	chunks k = chunks_of(c);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		c->acc.v[i].fresh = c->acc.v[i].ordered && !c->acc.v[i].memory && c->acc.v[i].chunk == k.width;
 	unsigned id = ++c->tmp;
 	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
-		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = cg_fmt("%lld", (long long)k.n);
+		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = k.n.s;
 	rt_text *text = c->out;
-	if (c->k->part && k.n != k.last) {
+	if (c->k->part && !(k.n.known && k.last.known && k.n.v == k.last.v)) {
 		n = cg_tmp(c);
-		rt_putf(text, "  %s = select i1 %%p.last, i64 %lld, i64 %lld\n", n.s, (long long)k.last, (long long)k.n);
+		rt_putf(text, "  %s = select i1 %%p.last, i64 %s, i64 %s\n", n.s, k.last.s.s, k.n.s.s);
 	}
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	put_phi(text, number, cg_fmt("i64"), cg_fmt("0"), from, next, latch);
 	if (c->wide_now) cg_wide_open(c);
 	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
-	chunk(c, s, step, main, &k, number);
+	chunk(c, s, x, &k, number);
 	if (c->wide_now) cg_wide_close(c);
 	cg_jump(c, latch);
 	rt_putf(text, "  %s = add i64 %s, 1\n  %s = icmp slt i64 %s, %s\n", next.s, number.s, more.s, next.s, n.s);
@@ -291,12 +333,14 @@ static void each_vector(cg *c, void (*f)(cg *c, cg_acc *a))
 static void over_r(cg *c, const lo_section *s)
 {
 	rt_text *text = c->out, inner = { 0 };
-	int64_t step = c->rows ? c->lanes : 1, main = c->k->red - c->k->red % step;
+	extent x = { .step = c->rows ? c->lanes : 1, .red = cg_size(c->k->red) };
+	x.main = cg_round_down(c, x.red, x.step);
+	x.rest = x.step == 1 ? cg_lit(0) : cg_sub(c, x.red, x.main);
 	c->out = &inner;
 	bool chunked = cg_acc_begin(c, s);
 	if (c->wide_now) each_vector(c, cg_acc_reset);
-	if (chunked) many_chunks(c, s, step, main);
-	else one_chunk(c, s, step, main);
+	if (chunked) many_chunks(c, s, &x);
+	else one_chunk(c, s, &x);
 	if (c->wide_now) cg_wide_open(c); /* what follows the loop is in this one, too */
 	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end(c, &c->acc.v[i], chunked);

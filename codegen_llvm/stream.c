@@ -14,8 +14,8 @@ static int64_t bytes_of(const cg *c, const lo_ins *in)
 	const lo_index *x = &k->index.v[in->index];
 	int64_t n = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	for (int d = 0; d < k->ndim; d++)
-		if (x->coef[d]) n *= k->dim[d];
-	return x->rcoef ? n * k->red : n;
+		if (x->coef[d]) n *= lo_size(k, k->dim[d]);
+	return x->rcoef ? n * lo_size(k, k->red) : n;
 }
 
 /* Of what lies in memory: each place once, however often it is read. */
@@ -36,18 +36,30 @@ static int64_t touched(const cg *c)
 	return n;
 }
 
+/* What a size in elements adds to addresses: a literal one must keep to lines, of a symbol it is asked at run time. */
+static bool by_lines(cg *c, int64_t elems, int64_t size)
+{
+	if (!lo_is_sym(elems)) return elems * size % LINE == 0;
+	cg_num bytes = cg_mul(c, cg_size(elems), cg_lit(size));
+	cg_str sum = cg_tmp(c);
+	rt_putf(&c->entry, "  %s = or i64 %s, %s\n", sum.s, c->stray.s, bytes.s.s);
+	c->stray = sum;
+	return true;
+}
+
 /* Every vector of it begins at a line when its buffer does. */
-static bool in_lines(const cg *c, const lo_ins *in)
+static bool in_lines(cg *c, const lo_ins *in)
 {
 	const lo_kernel *k = c->k;
 	const lo_index *x = &k->index.v[in->index];
 	int64_t size = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	int lanes_dim = c->rows ? -1 : k->ndim - 1;
-	if (x->offset * size % LINE || (c->rows ? x->rcoef : x->coef[lanes_dim]) != 1) return false;
-	if (!c->rows && c->block < k->dim[lanes_dim] && c->block * size % LINE) return false;
-	if (!c->rows && x->rcoef * size % LINE) return false;
+	if (!by_lines(c, x->offset, size) || (c->rows ? x->rcoef : x->coef[lanes_dim]) != 1) return false;
+	bool cut = !c->rows && (lo_is_sym(k->block) || lo_is_sym(k->dim[lanes_dim]) || k->block < k->dim[lanes_dim]);
+	if (cut && !by_lines(c, k->block, size)) return false;
+	if (!c->rows && !by_lines(c, x->rcoef, size)) return false;
 	for (int d = 0; d < k->ndim; d++)
-		if (d != lanes_dim && k->dim[d] > 1 && x->coef[d] * size % LINE) return false;
+		if (d != lanes_dim && k->dim[d] != 1 && !by_lines(c, x->coef[d], size)) return false;
 	return true;
 }
 
@@ -55,6 +67,7 @@ void cg_find_streams(cg *c)
 {
 	const lo_kernel *k = c->k;
 	if (touched(c) < TOUCHED) return;
+	c->stray = cg_fmt("0");
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
 		if (in->op != LO_STORE || k->buf.v[in->buf].role != LO_OUT || in->dyn != LO_NOREF) continue;
@@ -62,7 +75,7 @@ void cg_find_streams(cg *c)
 		c->streams |= c->stream[i];
 	}
 	if (!c->streams) return;
-	rt_puts(&c->entry, "  %nt.0 = add i64 0, 0\n");
+	rt_putf(&c->entry, "  %%nt.0 = add i64 0, %s\n", c->stray.s);
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		if (!c->stream[i]) continue;

@@ -18,7 +18,7 @@ enum {
 static bool tiled_by(const cg *c, const lo_ins *in, int dim)
 {
 	const lo_index *x = &c->k->index.v[in->index];
-	int64_t step = x->coef[c->k->ndim - 1];
+	int64_t step = lo_size(c->k, x->coef[c->k->ndim - 1]);
 	size_t size = tj_dtype_size((tj_dtype)in->dtype);
 	return in->op == LO_LOAD && in->dyn == LO_NOREF && c->k->buf.v[in->buf].role == LO_IN &&
 		   (size == 4 || size == 8) && x->coef[dim] == 1 && (step >= FAR || step <= -FAR);
@@ -38,9 +38,9 @@ bool cg_tiles(cg *c)
 {
 	const lo_kernel *k = c->k;
 	int most = 0, number = 0;
-	if (k->reduces || c->lanes < c->bits / 32 || k->dim[k->ndim - 1] < FAR) return false;
+	if (k->reduces || c->lanes < c->bits / 32 || lo_size(k, k->dim[k->ndim - 1]) < FAR) return false;
 	for (int d = 0; d < k->ndim - 1; d++) {
-		int n = k->dim[d] >= FAR ? count(c, d) : 0;
+		int n = lo_size(k, k->dim[d]) >= FAR ? count(c, d) : 0;
 		if (n <= most) continue;
 		most = n;
 		c->tile_dim = d;
@@ -100,7 +100,7 @@ static cg_str column_ptr(cg *c, const char *elem, cg_str base, cg_str column, in
 				in.s, at.s, min.s, in.s, at.s);
 		at = min;
 	}
-	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", off.s, at.s, (long long)step);
+	rt_putf(c->out, "  %s = mul i64 %s, %s\n", off.s, at.s, cg_int(step).s);
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, elem, base.s, off.s);
 	return p;
 }
@@ -142,8 +142,8 @@ static void fill(cg *c, uint32_t i)
 	tj_dtype t = (tj_dtype)in->dtype;
 	int n = c->bits / (int)(8 * tj_dtype_size(t));
 	unsigned id = ++c->tmp;
-	int64_t last = c->k->dim[c->k->ndim - 1];
-	bool whole = last % n == 0 && (c->block % n == 0 || c->block >= last);
+	cg_num last = cg_size(c->k->dim[c->k->ndim - 1]), block = c->block;
+	bool whole = last.known && block.known && last.v % n == 0 && (block.v % n == 0 || block.v >= last.v);
 	cg_str column = cg_fmt("%%c%u", id), rows = cg_fmt("%%k%u", id), from = c->block_label;
 	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], CG_TILE_ROWS * CG_TILE_COLS,
 			cg_type(t, 1).s);
@@ -171,12 +171,12 @@ static void put_base(cg *c, uint32_t i)
 	const lo_ins *in = &c->k->ins.v[i];
 	const lo_index *x = &c->k->index.v[in->index];
 	cg_str at = cg_tmp(c);
-	rt_putf(c->out, "  %s = add i64 %%row.group, %lld\n", at.s, (long long)x->offset);
+	rt_putf(c->out, "  %s = add i64 %%row.group, %s\n", at.s, cg_int(x->offset).s);
 	for (int d = 0; d < c->k->ndim - 1; d++) {
 		if (d == c->tile_dim || !x->coef[d]) continue;
 		cg_str term = cg_tmp(c), sum = cg_tmp(c);
-		rt_putf(c->out, "  %s = mul i64 %%d%d, %lld\n  %s = add i64 %s, %s\n", term.s, d,
-				(long long)x->coef[d], sum.s, at.s, term.s);
+		rt_putf(c->out, "  %s = mul i64 %%d%d, %s\n  %s = add i64 %s, %s\n", term.s, d, cg_int(x->coef[d]).s, sum.s, at.s,
+		        term.s);
 		at = sum;
 	}
 	rt_putf(c->out, "  %%base%u = getelementptr %s, ptr %%b%u, i64 %s\n", i,
@@ -185,55 +185,40 @@ static void put_base(cg *c, uint32_t i)
 
 /* ---- the loops ---- */
 /* From a unit to its group and the part of the group that is in begin..end; q counts what lies inside the rows' dimension. */
-static void put_group(cg *c, int64_t inside)
+static void put_group(cg *c, cg_num inside)
 {
-	long long rows = (long long)c->k->dim[c->tile_dim], in = (long long)inside;
-	rt_putf(
-		c->out,
-		"  %%line = udiv i64 %%u, %lld\n  %%outer = udiv i64 %%line, %lld\n  %%row = urem i64 %%line, %lld\n",
-		in, rows, rows);
+	cg_str rows = cg_int(c->k->dim[c->tile_dim]), in = inside.s, less = cg_sub(c, inside, cg_lit(1)).s;
+	rt_putf(c->out, "  %%line = udiv i64 %%u, %s\n  %%outer = udiv i64 %%line, %s\n  %%row = urem i64 %%line, %s\n", in.s, rows.s, rows.s);
 	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -CG_TILE_ROWS,
 			CG_TILE_ROWS - 1);
-	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %lld\n",
-			in);
-	rt_putf(c->out,
-			"  %%rows.left = sub i64 %lld, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows,
-			CG_TILE_ROWS);
-	rt_putf(c->out,
-			"  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %lld\n",
-			CG_TILE_ROWS, in);
+	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %s\n", in.s);
+	rt_putf(c->out, "  %%rows.left = sub i64 %s, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows.s, CG_TILE_ROWS);
+	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %s\n", CG_TILE_ROWS, in.s);
 	rt_puts(
 		c->out,
 		"  %group.end = add i64 %group, %units\n  %e.less = icmp slt i64 %group.end, %end\n  %e = select i1 %e.less, i64 %group.end, i64 %end\n");
-	rt_putf(
-		c->out,
-		"  %%u.in = sub i64 %%u, %%group\n  %%e.in = sub i64 %%e, %%group\n  %%u.up = add i64 %%u.in, %lld\n  %%e.up = add i64 %%e.in, %lld\n",
-		in - 1, in - 1);
+	rt_putf(c->out, "  %%u.in = sub i64 %%u, %%group\n  %%e.in = sub i64 %%e, %%group\n  %%u.up = add i64 %%u.in, %s\n", less.s);
+	rt_putf(c->out, "  %%e.up = add i64 %%e.in, %s\n", less.s);
 }
 
-static void put_rows(cg *c, int64_t inside)
+static void put_rows(cg *c, cg_num inside)
 {
 	rt_puts(c->out, "  br label %rest\nrest:\n  %q = phi i64 [ 0, %unit ], [ %q.next, %rested ]\n");
-	rt_putf(
-		c->out,
-		"  %%u.q = sub i64 %%u.up, %%q\n  %%e.q = sub i64 %%e.up, %%q\n  %%row0 = udiv i64 %%u.q, %lld\n  %%row1 = udiv i64 %%e.q, %lld\n",
-		(long long)inside, (long long)inside);
+	rt_puts(c->out, "  %u.q = sub i64 %u.up, %q\n  %e.q = sub i64 %e.up, %q\n");
+	rt_putf(c->out, "  %%row0 = udiv i64 %%u.q, %s\n  %%row1 = udiv i64 %%e.q, %s\n", inside.s.s, inside.s.s);
 	rt_puts(c->out,
 			"  %q.some = icmp slt i64 %row0, %row1\n  br i1 %q.some, label %strip, label %rested\nstrip:\n");
 }
 
-static void put_strip(cg *c, int64_t blocks)
+static void put_strip(cg *c, cg_num blocks)
 {
-	long long last = (long long)c->k->dim[c->k->ndim - 1], block = (long long)c->block;
+	cg_str last = cg_int(c->k->dim[c->k->ndim - 1]), block = c->block.s;
 	cg_put_dims(c, c->out, 0, c->tile_dim, cg_fmt("%%outer"));
-	rt_putf(c->out, "  %%part = urem i64 %%q, %lld\n  %%above = udiv i64 %%q, %lld\n", (long long)blocks,
-			(long long)blocks);
+	rt_putf(c->out, "  %%part = urem i64 %%q, %s\n  %%above = udiv i64 %%q, %s\n", blocks.s.s, blocks.s.s);
 	cg_put_dims(c, c->out, c->tile_dim + 1, c->k->ndim - 1, cg_fmt("%%above"));
-	rt_putf(
-		c->out,
-		"  %%lo = mul i64 %%part, %lld\n  %%reach = add i64 %%lo, %lld\n  %%inside = icmp slt i64 %%reach, %lld\n",
-		block, block, last);
-	rt_putf(c->out, "  %%hi = select i1 %%inside, i64 %%reach, i64 %lld\n", last);
+	rt_putf(c->out, "  %%lo = mul i64 %%part, %s\n  %%reach = add i64 %%lo, %s\n  %%inside = icmp slt i64 %%reach, %s\n", block.s, block.s,
+	        last.s);
+	rt_putf(c->out, "  %%hi = select i1 %%inside, i64 %%reach, i64 %s\n", last.s);
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
 		if (c->tile[i]) put_base(c, i);
 	rt_puts(c->out, "  br label %tile\ntile:\n  %first = phi i64 [ %lo, %strip ], [ %first.next, %tiled ]\n");
@@ -258,29 +243,33 @@ static void put_row(cg *c)
 	c->tile_lo = cg_fmt("%%first");
 }
 
-static void end_loops(cg *c, int64_t inside)
+static void end_loops(cg *c, cg_num inside)
 {
 	cg_jump(c, cg_fmt("lined"));
 	rt_puts(
 		c->out,
 		"  %row.next = add i64 %row.at, 1\n  %row.more = icmp slt i64 %row.next, %row1\n  br i1 %row.more, label %line., label %tiled\n");
 	rt_puts(c->out, "tiled:\n  br i1 %whole.tile, label %tile, label %rested\n");
-	rt_putf(c->out, "rested:\n  %%q.next = add i64 %%q, 1\n  %%q.more = icmp slt i64 %%q.next, %lld\n",
-			(long long)inside);
+	rt_putf(c->out, "rested:\n  %%q.next = add i64 %%q, 1\n  %%q.more = icmp slt i64 %%q.next, %s\n", inside.s.s);
 	rt_puts(c->out, "  br i1 %q.more, label %rest, label %rows.done\nrows.done:\n");
 	c->block_label = cg_fmt("rows.done");
+}
+
+static cg_span span_of(const cg *c, cg_num last)
+{
+	int64_t n = c->lanes, block = c->block.v;
+	if (!last.known || !c->block.known) return (cg_span){ true, true, true, true };
+	cg_span s = { .main = last.v >= n && block >= n, .tail = last.v % n || (block < last.v && block % n), .guard_main = true };
+	s.guard_tail = s.main;
+	return s;
 }
 
 void cg_along_tiles(cg *c)
 {
 	const lo_kernel *k = c->k;
-	int64_t last = k->dim[k->ndim - 1], n = c->lanes, blocks = (last - 1) / c->block + 1, inside = blocks;
+	cg_num last = cg_size(k->dim[k->ndim - 1]), blocks = cg_div_up(c, last, c->block), inside = blocks;
 	rt_text row = { 0 }, *text = c->out;
-	cg_span s = { .main = last >= n && c->block >= n,
-				  .tail = last % n || (c->block < last && c->block % n),
-				  .guard_main = true,
-				  .guard_tail = true };
-	for (int d = c->tile_dim + 1; d < k->ndim - 1; d++) inside *= k->dim[d];
+	for (int d = c->tile_dim + 1; d < k->ndim - 1; d++) inside = cg_mul(c, inside, cg_size(k->dim[d]));
 	c->next_unit = "%e, 0";
 	put_group(c, inside);
 	put_rows(c, inside);
@@ -291,8 +280,7 @@ void cg_along_tiles(cg *c)
 	cg_unit_bases(c);
 	c->out =
 		&row; /* what is computed once for a row is known when the vectors are written, and comes before them */
-	s.guard_tail = s.main;
-	cg_vectors(c, cg_fmt("%%first"), cg_fmt("%%columns"), s);
+	cg_vectors(c, cg_fmt("%%first"), cg_fmt("%%columns"), span_of(c, last));
 	c->out = text;
 	rt_puts(text, rt_str(&c->unit));
 	rt_puts(text, rt_str(&row));

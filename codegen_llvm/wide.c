@@ -22,8 +22,8 @@ static bool simple(const cg *c, const lo_section *s, bool *loop, int64_t *bytes)
 		if (in->op != LO_REDUCE) continue;
 		if (in->tree != LO_TREE_COLUMN || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) return false;
 		int levels = 1;
-		for (int64_t n = c->k->red / 32; n; n >>= 1) levels++;
-		*bytes += (levels + 1) * c->block * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		for (int64_t n = (lo_is_sym(c->k->red) ? INT32_MAX : c->k->red) / 32; n; n >>= 1) levels++;
+		*bytes += (levels + 1) * lo_size(c->k, c->k->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return !s->loop || !*loop;
 }
@@ -32,13 +32,14 @@ void cg_find_wide(cg *c)
 {
 	bool loop = false;
 	int64_t bytes = 0;
-	if (c->rows || !c->k->reduces || c->block < LEAST_BLOCK || c->k->red < LEAST_RED) return;
+	int64_t block = lo_size(c->k, c->k->block);
+	if (c->rows || !c->k->reduces || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		if (!simple(c, &c->k->section.v[s], &loop, &bytes)) return;
 		loop |= c->k->section.v[s].loop;
 	}
 	int lanes = 2 * c->bits / 32;
-	c->wide = loop && bytes <= WIDEST && c->block % lanes == 0;
+	c->wide = loop && bytes <= WIDEST && block % lanes == 0;
 	if (c->wide) c->lanes = lanes;
 }
 

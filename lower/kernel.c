@@ -9,20 +9,22 @@ void lo_kernel_free(lo_kernel *k)
 	rt_vec_free(&k->index);
 	rt_vec_free(&k->fault_site);
 	rt_vec_free(&k->fault_code);
+	rt_vec_free(&k->size);
 }
 
 int64_t lo_units(const lo_kernel *k)
 {
 	int64_t units = 1;
-	for (int i = 0; i < k->ndim - 1; i++) units *= k->dim[i];
-	int64_t last = k->dim[k->ndim - 1];
+	for (int i = 0; i < k->ndim - 1; i++) units *= lo_size(k, k->dim[i]);
+	int64_t last = lo_size(k, k->dim[k->ndim - 1]), block = lo_size(k, k->block);
 	if (k->vec_r) return units * last * lo_parts(k);
-	return last && k->block > 0 ? units * ((last - 1) / k->block + 1) : 0;
+	return last && block > 0 ? units * ((last - 1) / block + 1) : 0;
 }
 
 int64_t lo_parts(const lo_kernel *k)
 {
-	return k->part && k->red ? (k->red - 1) / k->part + 1 : 1;
+	int64_t red = lo_size(k, k->red);
+	return k->part && red ? (red - 1) / k->part + 1 : 1;
 }
 
 int64_t lo_part_lanes(const lo_ins *in)

@@ -1,6 +1,7 @@
 /* ktext: a kernel as text and back.
  *
  *   kernel tj_f_k0 vec=d block=1024 ns=0x1p+5        scratch=BYTES when a thread needs some; vec=r has no block
+ *     size s0 784                                    a symbol, and its value here; s0 then stands for a size anywhere
  *     buf b0 f32 in aligned
  *     buf b1 f32 scratch elems=1024 at=0
  *     dim 4096
@@ -8,7 +9,7 @@
  *     fault 3 train.c:41                             status, then the site to the end of the line
  *     point
  *       %0 = const f32 0x1p-1
- *       %1 = num f64 2
+ *       %1 = num f64 2                                a slot; `size f32 s0`: the bits that s0 has
  *       %2 = index i64 d0
  *     loop
  *       %3 = load f32 b0 [0 + 1024*d0 + 1*r] + %2*64  the dynamic part: value * dyn_stride
@@ -30,7 +31,7 @@ static const char *const op_name[LO_OP_COUNT] = {
 #define PRIM(name, ...) [LO_##name] = #name,
 #include "ir/prims.def"
 #undef PRIM
-	[LO_CONST] = "const", [LO_NUM] = "num", [LO_INDEX] = "index", [LO_LOAD] = "load",
+	[LO_CONST] = "const", [LO_NUM] = "num", [LO_SIZE] = "size", [LO_INDEX] = "index", [LO_LOAD] = "load",
 	[LO_STORE] = "store", [LO_REDUCE] = "reduce", [LO_PART] = "part", [LO_FAULT] = "fault",
 };
 static const uint8_t prim_nsrc[LO_PRIMS] = {
@@ -43,15 +44,36 @@ static const char *const tree_name[] = { "row", "column", "none", "parts" };
 static const char *const role_name[] = { "in", "out", "scratch" };
 
 /* ---- printing ---- */
+static void put_size(rt_text *t, int64_t size)
+{
+	if (lo_is_sym(size)) rt_putf(t, "s%lld", (long long)(size - LO_SYM(0)));
+	else rt_putf(t, "%lld", (long long)size);
+}
+
+static void put_named(rt_text *t, const char *name, int64_t size)
+{
+	rt_puts(t, name);
+	put_size(t, size);
+}
+
 static void put_index(const lo_kernel *k, const lo_ins *in, rt_text *t)
 {
 	const lo_index *x = &k->index.v[in->index];
-	rt_putf(t, " b%u [%lld", in->buf, (long long)x->offset);
-	for (int i = 0; i < k->ndim; i++)
-		if (x->coef[i]) rt_putf(t, " + %lld*d%d", (long long)x->coef[i], i);
-	if (x->rcoef) rt_putf(t, " + %lld*r", (long long)x->rcoef);
+	rt_putf(t, " b%u", in->buf);
+	put_named(t, " [", x->offset);
+	for (int i = 0; i < k->ndim; i++) {
+		if (!x->coef[i]) continue;
+		put_named(t, " + ", x->coef[i]);
+		rt_putf(t, "*d%d", i);
+	}
+	if (x->rcoef) {
+		put_named(t, " + ", x->rcoef);
+		rt_puts(t, "*r");
+	}
 	rt_puts(t, "]");
-	if (in->dyn != LO_NOREF) rt_putf(t, " + %%%u*%lld", in->dyn, (long long)in->dyn_stride);
+	if (in->dyn == LO_NOREF) return;
+	rt_putf(t, " + %%%u", in->dyn);
+	put_named(t, "*", in->dyn_stride);
 }
 
 /* Floats in hex; a NaN other than the plain one as its bits. */
@@ -86,6 +108,7 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 	if (in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART) put_index(k, in, t);
 	else if (in->op == LO_CONST) put_const(in, t);
 	else if (in->op == LO_NUM) rt_putf(t, " %lld", (long long)in->imm);
+	else if (in->op == LO_SIZE) rt_putf(t, " s%lld", (long long)in->imm);
 	else if (in->op == LO_INDEX && in->imm == LO_R) rt_puts(t, " r");
 	else if (in->op == LO_INDEX) rt_putf(t, " d%lld", (long long)in->imm);
 	else if (in->op == LO_REDUCE) rt_putf(t, " %s %s", red_name[in->imm], tree_name[in->tree]);
@@ -97,22 +120,28 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 static void put_head(const lo_kernel *k, rt_text *t)
 {
 	rt_putf(t, "kernel %s vec=%s", k->name, k->vec_r ? "r" : "d");
-	if (k->block != 1 || !k->vec_r) rt_putf(t, " block=%lld", (long long)k->block);
+	if (k->block != 1 || !k->vec_r) put_named(t, " block=", k->block);
 	if (k->unit_ns != 0) {
 		rt_puts(t, " ns=");
 		rt_put_float(t, k->unit_ns);
 	}
 	if (k->scratch) rt_putf(t, " scratch=%zu", k->scratch);
 	rt_puts(t, "\n");
+	for (uint32_t i = 0; i < k->size.n; i++) rt_putf(t, "  size s%u %lld\n", i, (long long)k->size.v[i]);
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		const lo_buf *b = &k->buf.v[i];
 		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
-		if (b->role == LO_SCRATCH)
-			rt_putf(t, " elems=%lld at=%lld", (long long)b->elems, (long long)b->scratch_offset);
+		if (b->role == LO_SCRATCH) {
+			put_named(t, " elems=", b->elems);
+			put_named(t, " at=", b->scratch_offset);
+		}
 		rt_puts(t, b->aligned ? " aligned\n" : "\n");
 	}
-	for (int i = 0; i < k->ndim; i++) rt_putf(t, "  dim %lld\n", (long long)k->dim[i]);
-	if (k->reduces) rt_putf(t, "  red %lld", (long long)k->red);
+	for (int i = 0; i < k->ndim; i++) {
+		put_named(t, "  dim ", k->dim[i]);
+		rt_puts(t, "\n");
+	}
+	if (k->reduces) put_named(t, "  red ", k->red);
 	if (k->part) rt_putf(t, " part=%lld", (long long)k->part);
 	if (k->reduces) rt_puts(t, "\n");
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
@@ -181,6 +210,21 @@ static bool integer(parser *p, int64_t *v)
 	*v = strtoll(p->at, &end, 10);
 	if (end == p->at || errno) return fail(p, "a number is missing");
 	p->at = end;
+	return true;
+}
+
+static bool symbol(parser *p, int64_t *i)
+{
+	return expect(p, "s") && integer(p, i) && (*i >= 0 && *i < UINT16_MAX ? true : fail(p, "no such size"));
+}
+
+/* A literal or a symbol. */
+static bool size(parser *p, int64_t *v)
+{
+	blanks(p);
+	if (*p->at != 's') return integer(p, v);
+	if (!symbol(p, v)) return false;
+	*v = LO_SYM(*v);
 	return true;
 }
 
@@ -266,7 +310,7 @@ static bool parse_head(parser *p)
 	k->vec_r = accept(p, "r");
 	k->block = 1;
 	if (!k->vec_r && !expect(p, "d")) return false;
-	if (accept(p, "block=") && !integer(p, &k->block)) return false;
+	if (accept(p, "block=") && !size(p, &k->block)) return false;
 	if (accept(p, "ns=") && !real(p, &k->unit_ns)) return false;
 	if (accept(p, "scratch=")) {
 		if (!integer(p, &v)) return false;
@@ -284,8 +328,7 @@ static bool parse_buf(parser *p)
 		return false;
 	if (n != p->k->buf.n) return fail(p, "buffers out of order");
 	b.role = (uint8_t)role;
-	if (role == LO_SCRATCH && (!expect(p, "elems=") || !integer(p, &b.elems) || !expect(p, "at=") ||
-							   !integer(p, &b.scratch_offset)))
+	if (role == LO_SCRATCH && (!expect(p, "elems=") || !size(p, &b.elems) || !expect(p, "at=") || !size(p, &b.scratch_offset)))
 		return false;
 	b.aligned = accept(p, "aligned");
 	return (rt_push(&p->k->buf, b) || nomem(p)) && end_line(p);
@@ -306,10 +349,10 @@ static bool parse_index(parser *p, lo_ins *in)
 {
 	int64_t v, d;
 	lo_index x = { 0 };
-	if (!expect(p, "b") || !integer(p, &v) || !expect(p, "[") || !integer(p, &x.offset)) return false;
+	if (!expect(p, "b") || !integer(p, &v) || !expect(p, "[") || !size(p, &x.offset)) return false;
 	in->buf = (uint32_t)v;
 	while (accept(p, "+")) {
-		if (!integer(p, &v) || !expect(p, "*")) return false;
+		if (!size(p, &v) || !expect(p, "*")) return false;
 		if (accept(p, "r")) x.rcoef = v;
 		else {
 			if (!expect(p, "d") || !integer(p, &d)) return false;
@@ -318,7 +361,7 @@ static bool parse_index(parser *p, lo_ins *in)
 		}
 	}
 	if (!expect(p, "]")) return false;
-	if (accept(p, "+") && (!ref(p, &in->dyn) || !expect(p, "*") || !integer(p, &in->dyn_stride)))
+	if (accept(p, "+") && (!ref(p, &in->dyn) || !expect(p, "*") || !size(p, &in->dyn_stride)))
 		return false;
 	in->index = p->k->index.n;
 	return rt_push(&p->k->index, x) || nomem(p);
@@ -352,6 +395,7 @@ static bool parse_detail(parser *p, lo_ins *in)
 	switch (in->op) {
 	case LO_CONST: return parse_const(p, in);
 	case LO_NUM: return integer(p, &in->imm);
+	case LO_SIZE: return symbol(p, &in->imm);
 	case LO_INDEX:
 		in->imm = LO_R;
 		return accept(p, "r") || (expect(p, "d") && integer(p, &in->imm));
@@ -411,18 +455,29 @@ static bool parse_section(parser *p, bool loop)
 	return rt_push(&p->k->section, s) || nomem(p);
 }
 
+/* Values of symbols: in front of all that names them. */
+static bool parse_size(parser *p)
+{
+	int64_t i, v;
+	if (!expect(p, "s") || !integer(p, &i) || !integer(p, &v)) return false;
+	if (i != p->k->size.n) return fail(p, "sizes out of order");
+	return (rt_push(&p->k->size, v) || nomem(p)) && end_line(p);
+}
+
 static bool parse(parser *p)
 {
 	lo_kernel *k = p->k;
 	if (!parse_head(p)) return false;
+	while (accept(p, "size"))
+		if (!parse_size(p)) return false;
 	while (accept(p, "buf"))
 		if (!parse_buf(p)) return false;
 	while (accept(p, "dim")) {
 		if (k->ndim == LO_MAXDIM) return fail(p, "too many dimensions");
-		if (!integer(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
+		if (!size(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
 	}
 	if ((k->reduces = accept(p, "red"))) {
-		if (!integer(p, &k->red) || (accept(p, "part=") && !integer(p, &k->part)) || !end_line(p)) return false;
+		if (!size(p, &k->red) || (accept(p, "part=") && !integer(p, &k->part)) || !end_line(p)) return false;
 	}
 	while (accept(p, "fault"))
 		if (!parse_fault(p)) return false;

@@ -1,5 +1,5 @@
 /* kverify: what code generation relies on, checked for one kernel. */
-#include "lower/lower.h"
+#include "lower/symbol.h"
 
 typedef struct prim_rule { uint8_t nsrc; const char *types, *result; } prim_rule;
 static const prim_rule rules[LO_PRIMS] = {
@@ -11,7 +11,7 @@ static const char *const names[LO_OP_COUNT] = {
 #define PRIM(name, ...) [LO_##name] = #name,
 #include "ir/prims.def"
 #undef PRIM
-	[LO_CONST] = "CONST", [LO_NUM] = "NUM", [LO_INDEX] = "INDEX", [LO_LOAD] = "LOAD", [LO_STORE] = "STORE",
+	[LO_CONST] = "CONST", [LO_NUM] = "NUM", [LO_SIZE] = "SIZE", [LO_INDEX] = "INDEX", [LO_LOAD] = "LOAD", [LO_STORE] = "STORE",
 	[LO_REDUCE] = "REDUCE", [LO_PART] = "PART", [LO_FAULT] = "FAULT",
 };
 
@@ -143,6 +143,7 @@ static bool check_ins(const verifier *v)
 	if (in->op < LO_PRIMS) return check_prim(v, in);
 	switch (in->op) {
 	case LO_CONST: return true;
+	case LO_SIZE: return in->imm >= 0 && in->imm < k->size.n && in->dtype != TJ_BOOL ? true : bad(v, "no such size");
 	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v,
 		"a number is f64 or i64");
 	case LO_INDEX:
@@ -176,16 +177,28 @@ static const char *bad_shape(const lo_kernel *k)
 	if (!k->name || !*k->name) return "no name";
 	if (k->ndim < 1 || k->ndim > LO_MAXDIM) return "wrong number of dimensions";
 	for (int i = 0; i < k->ndim; i++)
-		if (k->dim[i] < 0) return "a dimension is negative";
-	if (k->reduces && k->red < 0) return "r has a negative extent";
+		if (lo_size(k, k->dim[i]) < 0) return "a dimension is negative";
+	if (k->reduces && lo_size(k, k->red) < 0) return "r has a negative extent";
 	if (k->vec_r && !k->reduces) return "lanes along r, but no r";
 	if (k->part < 0 || (k->part && (!k->vec_r || k->part & (k->part - 1) || k->part < 8192))) return "not a part of r";
-	return k->block < 1 ? "no elements to a unit" : NULL;
+	return lo_size(k, k->block) < 1 ? "no elements to a unit" : NULL;
+}
+
+static bool sizes_exist(const lo_kernel *k)
+{
+	lo_kernel *same = (lo_kernel *)(uintptr_t)k; /* nothing is written */
+	uint32_t n = lo_places(same, NULL);
+	lo_place *at = rt_alloc((n + 1) * sizeof *at);
+	bool ok = at != NULL;
+	if (ok) lo_places(same, at);
+	for (uint32_t i = 0; ok && i < n; i++) ok = at[i].ins || !lo_is_sym(*at[i].size) || *at[i].size - LO_SYM(0) < k->size.n;
+	rt_free(at);
+	return ok;
 }
 
 tj_status lo_verify(const lo_kernel *k, rt_err *err)
 {
-	const char *what = bad_shape(k);
+	const char *what = sizes_exist(k) ? bad_shape(k) : "a size is missing";
 	if (what) return rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: %s", k->name ? k->name : "?", what);
 	uint32_t *section = rt_calloc((k->ins.n + 1) * sizeof *section);
 	if (!section) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");

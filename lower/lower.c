@@ -119,26 +119,80 @@ static void keep_texts(lo_low *L, rt_plan *p)
 	p->kernel_text = take_text(&kernels, &p->mem);
 }
 
-static tj_status generate(lo_low *L, rt_plan *p)
+/* Kernels that must be compiled: not those that a family has, nor those with nothing to do. */
+typedef struct work {
+	const lo_kernel **kernel;
+	rt_step **step;
+	rt_kernel_fn **fn;
+	lo_kin **kin;
+	int n;
+} work;
+
+static bool set_sizes(lo_low *L, rt_plan *p, const lo_kernel *k, rt_step *t)
 {
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text };
-	if (!p->exec.kernels) return TJ_OK;
-	const lo_kernel **k = lo_mem(L, sizeof *k * p->exec.kernels);
-	job.fn = lo_mem(L, sizeof *job.fn * p->exec.kernels);
-	if (L->oom) return nomem(L->err);
-	for (uint32_t i = 0; i < L->step.n; i++)
-		if (L->step.v[i].built) k[job.nkernel++] = &L->step.v[i].built->k;
-	job.kernel = k;
+	int64_t *size = rt_arena_alloc(&p->mem, (k->size.n + 1) * sizeof *size);
+	if (!size) return L->oom = true, false;
+	if (k->size.n) memcpy(size, k->size.v, k->size.n * sizeof *size);
+	t->size = size;
+	return true;
+}
+
+/* Which kernels to compile, with the symbols that their code takes. */
+static bool choose_work(lo_low *L, rt_plan *p, work *w)
+{
+	lo_family *f = L->o->family;
+	uint32_t round = f ? lo_family_round(f) : 0;
+	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
+		if (!L->step.v[i].built) continue;
+		lo_kernel *k = &L->step.v[i].built->k;
+		while (p->step[j].kind != RT_STEP_KERNEL) j++;
+		rt_step *t = &p->step[j++];
+		if (!t->units) continue;
+		if (f && !lo_family_meet(f, round, k, &L->o->moving, &w->kin[w->n], &t->fn)) return false;
+		if (!set_sizes(L, p, k, t)) return false;
+		if (t->fn) continue;
+		w->kernel[w->n] = k;
+		w->step[w->n++] = t;
+	}
+	return true;
+}
+
+static tj_status compile(lo_low *L, rt_plan *p, work *w)
+{
+	lo_family *f = L->o->family;
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .fn = w->fn, .kernel = w->kernel, .nkernel = w->n };
 	tj_status st = L->o->backend->compile(&job, L->err);
 	if (st != TJ_OK) return st;
-	p->code = job.code;
 	p->exec.code_bytes = job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms = job.codegen_ms;
+	p->exec.compiled = (uint32_t)w->n;
 	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
 	rt_free(job.text);
-	for (uint32_t i = 0, j = 0; i < p->nstep; i++)
-		if (p->step[i].kind == RT_STEP_KERNEL) p->step[i].fn = job.fn[j++];
+	for (int i = 0; i < w->n; i++) w->step[i]->fn = job.fn[i];
+	if (!f) {
+		p->code = job.code;
+		return TJ_OK;
+	}
+	if (!lo_family_hold(f, job.code)) return rt_code_unref(job.code), nomem(L->err);
+	for (int i = 0; i < w->n; i++) {
+		lo_family_add(f, w->kin[i], job.fn[i]);
+		w->kin[i] = NULL;
+	}
 	return TJ_OK;
+}
+
+static tj_status generate(lo_low *L, rt_plan *p)
+{
+	size_t n = p->exec.kernels;
+	if (!n) return TJ_OK;
+	work w = { lo_mem(L, sizeof *w.kernel * n), lo_mem(L, sizeof *w.step * n), lo_mem(L, sizeof *w.fn * n), lo_mem(L, sizeof *w.kin * n), 0 };
+	if (L->oom) return nomem(L->err);
+	if (L->o->family) p->code = lo_family_code(L->o->family);
+	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
+	if (L->o->keep_text) keep_texts(L, p);
+	if (st == TJ_OK && w.n) st = compile(L, p, &w);
+	for (int i = 0; i <= w.n && i < (int)n; i++) lo_kin_free(w.kin[i]);
+	return st;
 }
 
 /* ---- the whole ---- */
@@ -186,7 +240,7 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	}
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
 	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
-	if (L->o->keep_text) keep_texts(L, p);
+	if (L->o->keep_text && !p->exec.kernels) keep_texts(L, p);
 	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
 	return generate(L, p);
 }

@@ -36,6 +36,7 @@ typedef enum lo_op {
 	LO_PRIMS,
 	LO_CONST = LO_PRIMS, /* bits in imm, by dtype: f32 as float bits, f64 as double bits, ints sign-extended */
 	LO_NUM,              /* run-time number: imm is the slot of rt_kargs.num; dtype f64 or i64 */
+	LO_SIZE,             /* a constant that changes with sizes: imm is a symbol, whose value has bits as those of CONST */
 	LO_INDEX,            /* i64: the index along dimension imm (LO_R for r) */
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
@@ -58,6 +59,11 @@ typedef enum lo_tree { /* semantics.md, "The reduction tree" */
 #define LO_MAXDIM TJ_MAX_RANK
 #define LO_R (-1)
 #define LO_NOREF UINT32_MAX
+
+/* A size in a kernel (an extent, a coefficient, an offset ...) is a literal or a symbol: s0, s1, .... A symbol's value is an argument of
+ * the code, rt_kargs.size, so that kernels which differ in it share code. lo_kernel.size holds the values at hand. */
+#define LO_SYM(i) (INT64_MIN + (int64_t)(i))
+static inline bool lo_is_sym(int64_t size) { return size < INT64_MIN + (1 << 20); }
 
 typedef struct lo_ins {
 	uint8_t op, dtype;      /* dtype: of the result; STORE: of the element */
@@ -107,9 +113,11 @@ typedef struct lo_kernel {
 	rt_vec(uint8_t) fault_code;      /* tj_status, beside fault_site */
 	double unit_ns;
 	size_t scratch;         /* bytes for each thread */
+	rt_vec(int64_t) size;   /* of its symbols, here and now */
 } lo_kernel;
 
 void lo_kernel_free(lo_kernel *k);
+static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
 int64_t lo_units(const lo_kernel *k);
 int64_t lo_parts(const lo_kernel *k);         /* of r; 1 when it is whole */
 int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */
@@ -127,6 +135,32 @@ uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to); /* with the semantics
 /* uniform or normal: element `index` of the draw `ordinal` under `key`, all three i64. */
 uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_t ordinal, uint32_t index);
 bool lo_random_has(ir_op op, tj_dtype dtype);
+
+/* ---- symbol.c: kernels that differ in sizes alone ---- */
+bool lo_all_symbols(lo_kernel *k); /* every size that may be one; false: out of memory */
+void lo_no_symbols(lo_kernel *k);  /* each becomes its value */
+
+/* ---- family.c: ... share code ---- */
+typedef struct lo_family lo_family; /* of a function; thread-safe, counted */
+typedef struct lo_family_count { uint32_t compiled, shared, widened; } lo_family_count; /* kernels; widened: compiled with further symbols */
+typedef struct lo_moving {        /* what is known of the sizes of a call, by their values */
+	const int64_t *moving, *fixed;/* sizes that change from call to call; those that do not */
+	int nmoving, nfixed;
+	bool always;                  /* symbols from the start, not from the second size on */
+	bool all;                     /* every size that may be one is a symbol */
+} lo_moving;
+lo_family *lo_family_new(void);
+void lo_family_unref(lo_family *f);
+lo_family_count lo_family_counts(lo_family *f);
+/* Private to lower/: */
+typedef struct lo_kin lo_kin;
+rt_code *lo_family_code(lo_family *f);     /* a reference that keeps all its code */
+uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
+/* Gives k the symbols that its code is to have. *fn: code that exists, or NULL: then *kin is to be added once it does. */
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn);
+void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn); /* takes kin over */
+void lo_kin_free(lo_kin *kin);
+bool lo_family_hold(lo_family *f, rt_code *code); /* takes the reference over */
 
 /* ---- backend.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
@@ -172,6 +206,8 @@ typedef struct lo_opts {
 	bool keep_text;
 	bool no_fuse;                 /* a kernel per op */
 	uint8_t off;                  /* passes left out: LO_OFF() */
+	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
+	lo_moving moving;
 	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
 	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
 } lo_opts;

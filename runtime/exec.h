@@ -13,6 +13,7 @@ typedef struct rt_kargs {
 	const uint64_t *num; /* run-time numbers: the bits of an f64 or of an i64 */
 	int32_t *fault;      /* 0, or the first fault: 1 + index of the fault site; written with an atomic-free store */
 	void *scratch;       /* scratch bytes of this thread, 64-byte aligned, or NULL when the kernel asks for none */
+	const int64_t *size; /* of the kernel's symbols */
 } rt_kargs;
 /* Runs units begin..end-1; units are independent of each other. */
 typedef void rt_kernel_fn(const rt_kargs *a, int64_t begin, int64_t end);
@@ -53,6 +54,7 @@ typedef struct rt_exec {
 	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
 	void (*destroy)(struct rt_exec *x);
 	uint32_t kernels, library_calls, eval_steps;
+	uint32_t compiled;       /* kernels whose code was made for it; that of the others existed */
 	size_t code_bytes, arena_bytes;
 	double lower_ms, codegen_ms;
 } rt_exec;
@@ -80,6 +82,7 @@ typedef struct rt_step {
 	int64_t units;           /* 0: nothing to do */
 	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team */
 	size_t scratch;          /* bytes for each thread */
+	const int64_t *size;     /* of the kernel's symbols */
 	const rt_fault *fault; /* by what the kernel wrote - 1 */
 	uint32_t nfault;
 	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */

@@ -48,7 +48,7 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 {
 	if (s->units <= 0) return TJ_OK;
 	int32_t fault = 0;
-	kernel_run k = { s, { buf, r->num, &fault, NULL }, NULL, (s->scratch + 63) / 64 * 64 };
+	kernel_run k = { s, { buf, r->num, &fault, NULL, s->size }, NULL, (s->scratch + 63) / 64 * 64 };
 	if (s->scratch) {
 		k.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch);
 		if (!k.scratch) return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");

@@ -174,26 +174,30 @@ static void run_pieces(env *e, rt_kernel_fn *fn, const rt_kargs *a)
 	fn(a, first, second);
 }
 
-static void compare(env *e, const char *text, int bits)
+static void compare(env *e, const char *text, int bits, bool symbols)
 {
 	rt_code *code;
 	rt_kargs a;
 	void *bufs[8] = { 0 };
 	int32_t fault = 0;
 	set_width(bits);
+	rt_err err = { 0 };
+	if (symbols && (!lo_all_symbols(&e->k) || lo_verify(&e->k, &err) != TJ_OK)) fail_msg("%s", err.message);
 	rt_kernel_fn *fn = compile(&e->k, &code);
 	for (uint32_t i = 0; i < e->k.buf.n; i++)
 		if (unaliased(&e->k.buf.v[i])) memcpy(e->got[i].data, e->init[i].data, e->got[i].bytes);
 	args(e, e->got, &a, bufs, &fault);
+	a.size = e->k.size.v;
 	run_pieces(e, fn, &a);
 	bool ok = (fault != 0) == (e->fault != 0);
 	for (uint32_t i = 0; i < e->k.buf.n; i++)
 		if (unaliased(&e->k.buf.v[i]))
 			ok &= same((tj_dtype)e->k.buf.v[i].dtype, e->want[i].data, e->got[i].data, e->elems[i]);
 	if (!ok) {
-		print_message("%d bits differ:\n%s\n", bits, text);
+		print_message("%d bits%s differ:\n%s\n", bits, symbols ? " and symbols" : "", text);
 		fail();
 	}
+	if (symbols) lo_no_symbols(&e->k);
 	rt_code_unref(code);
 }
 
@@ -208,7 +212,8 @@ static void check_some(const char *text, bool mild, int nwidth, const int64_t *e
 	make_buffers(&e);
 	args(&e, e.want, &a, bufs, &e.fault);
 	interp_units(&e.k, &a, 0, lo_units(&e.k));
-	for (int w = 0; w < nwidth; w++) compare(&e, text, widths[w]);
+	for (int w = 0; w < nwidth; w++) compare(&e, text, widths[w], false);
+	compare(&e, text, widths[compiled % 3], true);
 	for (uint32_t i = 0; i < e.k.buf.n; i++) {
 		if (!unaliased(&e.k.buf.v[i])) continue;
 		unfence(e.init[i]);

@@ -1,0 +1,238 @@
+/* family: kernels of one form share code.
+ *
+ * A function compiled for one size keeps its code as it is. When another size brings a kernel of the same form, the sizes
+ * that differ become symbols, and code is made that takes them as arguments; every further size then finds it. What a
+ * size is wrong about costs a compilation, never a result: what is no symbol is a part of the code's key.
+ *
+ *   member   form   sizes          symbols         code
+ *     0       #a    784 1024       -               for 784 x 1024 alone
+ *     1       #a    500 1024       s0 = first      for any x 1024 */
+#include "lower/symbol.h"
+
+#include <pthread.h>
+
+enum { MOST = 1024 }; /* members; code beyond them is not shared */
+
+struct lo_kin {           /* a kernel of the family: its form, its sizes, and which of them are symbols */
+	uint64_t hash;
+	lo_words form;
+	uint32_t n;
+	int64_t *size;          /* by place */
+	bool *symbol;
+	uint32_t round;         /* of the lowering that brought it */
+	rt_kernel_fn *fn;
+};
+
+struct lo_family {
+	rt_code code;           /* first: plans hold the family by it */
+	pthread_mutex_t lock;
+	rt_vec(lo_kin *) member;
+	rt_vec(rt_code *) held;
+	uint32_t round;
+	lo_family_count count;
+};
+
+void lo_kin_free(lo_kin *m)
+{
+	if (!m) return;
+	rt_vec_free(&m->form);
+	rt_free(m->size);
+	rt_free(m->symbol);
+	rt_free(m);
+}
+
+static void destroy(rt_code *c)
+{
+	lo_family *f = (lo_family *)c;
+	for (uint32_t i = 0; i < f->member.n; i++) lo_kin_free(f->member.v[i]);
+	for (uint32_t i = 0; i < f->held.n; i++) rt_code_unref(f->held.v[i]);
+	rt_vec_free(&f->member);
+	rt_vec_free(&f->held);
+	pthread_mutex_destroy(&f->lock);
+	rt_free(f);
+}
+
+lo_family *lo_family_new(void)
+{
+	lo_family *f = rt_calloc(sizeof *f);
+	if (!f) return NULL;
+	f->code = (rt_code){ .refs = 1, .destroy = destroy };
+	pthread_mutex_init(&f->lock, NULL);
+	return f;
+}
+
+void lo_family_unref(lo_family *f)
+{
+	if (f) rt_code_unref(&f->code);
+}
+
+rt_code *lo_family_code(lo_family *f)
+{
+	__atomic_add_fetch(&f->code.refs, 1, __ATOMIC_RELAXED);
+	return &f->code;
+}
+
+lo_family_count lo_family_counts(lo_family *f)
+{
+	pthread_mutex_lock(&f->lock);
+	lo_family_count c = f->count;
+	pthread_mutex_unlock(&f->lock);
+	return c;
+}
+
+uint32_t lo_family_round(lo_family *f)
+{
+	pthread_mutex_lock(&f->lock);
+	uint32_t r = ++f->round;
+	pthread_mutex_unlock(&f->lock);
+	return r;
+}
+
+/* ---- a kernel that looks for its like ---- */
+static lo_kin *describe(lo_kernel *k, lo_place **at)
+{
+	lo_kin *s = rt_calloc(sizeof *s);
+	if (!s) return NULL;
+	s->n = lo_places(k, NULL);
+	*at = rt_calloc((s->n + 1) * sizeof **at);
+	s->size = rt_calloc((s->n + 1) * sizeof *s->size);
+	s->symbol = rt_calloc(s->n + 1);
+	if (!*at || !s->size || !s->symbol) return lo_kin_free(s), NULL;
+	lo_places(k, *at);
+	for (uint32_t i = 0; i < s->n; i++) s->size[i] = *(*at)[i].size;
+	if (!lo_form(k, *at, s->n, &s->form)) return lo_kin_free(s), NULL;
+	s->hash = rt_hash(s->form.v, s->form.n * sizeof *s->form.v, s->n);
+	return s;
+}
+
+/* Sizes in which they differ that are no symbols of the member yet; -1: another form. */
+static int differ(const lo_kin *m, const lo_kin *s)
+{
+	int n = 0;
+	if (m->hash != s->hash || m->n != s->n || m->form.n != s->form.n || memcmp(m->form.v, s->form.v, m->form.n * sizeof *m->form.v)) return -1;
+	for (uint32_t i = 0; i < s->n; i++) n += !m->symbol[i] && m->size[i] != s->size[i];
+	return n;
+}
+
+/* ---- sizes that move, by their values ---- */
+static bool in_products(int64_t v, const int64_t *dim, int n, int depth)
+{
+	if (v == 1) return true;
+	for (int i = 0; depth && i < n; i++)
+		if (dim[i] > 1 && v % dim[i] == 0 && in_products(v / dim[i], dim, n, depth - 1)) return true;
+	return false;
+}
+
+/* A multiple of a size that moves, which the sizes that stay do not make up. */
+static bool moves(const lo_moving *m, int64_t v)
+{
+	bool multiple = false;
+	for (int i = 0; i < m->nmoving; i++) multiple |= m->moving[i] > 1 && v && v % m->moving[i] == 0;
+	return multiple && !in_products(v, m->fixed, m->nfixed, 3);
+}
+
+static double real_of(const lo_ins *in)
+{
+	float f;
+	double d;
+	uint32_t low = (uint32_t)in->imm;
+	memcpy(&f, &low, sizeof f);
+	memcpy(&d, &in->imm, sizeof d);
+	return in->dtype == TJ_F32 ? (double)f : d;
+}
+
+/* Constants that sizes become: n, and 1/n of a mean. */
+static bool const_moves(const lo_moving *m, const lo_ins *in)
+{
+	if (!rt_is_float((tj_dtype)in->dtype)) return in->imm > 1 && in->imm < INT32_MAX && moves(m, in->imm);
+	double d = real_of(in), inverse = d != 0 ? 1 / d : 0, n = d >= 2 ? d : inverse >= 2 ? (double)(int64_t)(inverse + 0.5) : 0;
+	bool same = d >= 2 ? d == (double)(int64_t)d : n >= 2 && (in->dtype == TJ_F32 ? (float)(1 / n) == (float)d : 1 / n == d);
+	return n >= 2 && n < INT32_MAX && same && moves(m, (int64_t)n);
+}
+
+static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		int64_t v = s->size[i];
+		if (at[i].kind == LO_AT_CONST) s->symbol[i] |= const_moves(m, at[i].ins);
+		else s->symbol[i] |= (v > 1 || v < -1) && v <= INT32_MAX && v >= -INT32_MAX && moves(m, v);
+	}
+}
+
+/* A block is as long as extents are, or shorter; scratch follows r. */
+static void mark_followers(lo_kin *s, const lo_place *at, const lo_kernel *k)
+{
+	bool last = false, red = false;
+	for (uint32_t i = 0; i < s->n; i++) {
+		last |= s->symbol[i] && at[i].size == &k->dim[k->ndim - 1];
+		red |= s->symbol[i] && at[i].size == &k->red;
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		s->symbol[i] |= ((last || red) && at[i].size == &k->block) || (red && at[i].kind == LO_AT_SCRATCH);
+}
+
+/* ---- finding and adding ---- */
+/* The member that needs fewest further symbols; none of this round, since one plan's kernels are no sizes of each other. */
+static const lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
+{
+	const lo_kin *best = NULL;
+	for (uint32_t i = 0; i < f->member.n; i++) {
+		int n = differ(f->member.v[i], s);
+		if (n < 0 || (n > 0 && f->member.v[i]->round == s->round) || (best && n >= *least)) continue;
+		best = f->member.v[i];
+		*least = n;
+		if (!n) break;
+	}
+	return best;
+}
+
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn)
+{
+	lo_place *at = NULL;
+	lo_kin *s = *kin = describe(k, &at);
+	int least = 0;
+	*fn = NULL;
+	if (s) {
+		s->round = round;
+		pthread_mutex_lock(&f->lock);
+		const lo_kin *m = nearest(f, s, &least);
+		if (m && !least) *fn = m->fn;
+		for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] = m->symbol[i] || m->size[i] != s->size[i];
+		if (*fn) memcpy(s->symbol, m->symbol, s->n);
+		f->count.shared += *fn != NULL;
+		f->count.widened += m && !*fn;
+		pthread_mutex_unlock(&f->lock);
+		for (uint32_t i = 0; !*fn && moving->all && i < s->n; i++) s->symbol[i] |= lo_may_be_symbol(&at[i]);
+		if (!*fn && (m || moving->always)) {
+			mark_moving(s, at, moving);
+			mark_followers(s, at, k);
+		}
+		for (uint32_t i = 0; s && i < s->n; i++)
+			if (s->symbol[i] && !lo_make_symbol(k, &at[i])) s = NULL;
+	}
+	rt_free(at);
+	if (!s || *fn) {
+		lo_kin_free(*kin);
+		*kin = NULL;
+	}
+	return s != NULL;
+}
+
+void lo_family_add(lo_family *f, lo_kin *m, rt_kernel_fn *fn)
+{
+	int least = 1;
+	m->fn = fn;
+	pthread_mutex_lock(&f->lock);
+	f->count.compiled++;
+	bool kept = (!nearest(f, m, &least) || least) && f->member.n < MOST && rt_push(&f->member, m);
+	pthread_mutex_unlock(&f->lock);
+	if (!kept) lo_kin_free(m);
+}
+
+bool lo_family_hold(lo_family *f, rt_code *code)
+{
+	pthread_mutex_lock(&f->lock);
+	bool ok = rt_push(&f->held, code);
+	pthread_mutex_unlock(&f->lock);
+	return ok;
+}

@@ -1,0 +1,131 @@
+/* symbol: the sizes of a kernel, in one list, and what of a kernel does not depend on them.
+ *
+ *   dim 784                            dim s0
+ *   load f32 b0 [0 + 1024*d0]    =>    load f32 b0 [0 + s1*d0]          size 784 1024
+ *
+ * Two kernels of one form differ in sizes alone. The form holds what code is written for: zero, one and more are told
+ * apart in extents and coefficients, and sizes beyond 31 bits are not sizes. */
+#include "lower/symbol.h"
+
+static bool is_const(const lo_ins *in)
+{
+	return (in->op == LO_CONST || in->op == LO_SIZE) && in->dtype != TJ_BOOL;
+}
+
+/* ---- the list ---- */
+typedef struct list { lo_place *at; uint32_t n; } list;
+
+static void add(list *l, int64_t *size, lo_place_kind kind, lo_ins *ins)
+{
+	if (l->at) l->at[l->n] = (lo_place){ size, ins, kind };
+	l->n++;
+}
+
+uint32_t lo_places(lo_kernel *k, lo_place *at)
+{
+	list l = { at, 0 };
+	for (int i = 0; i < k->ndim; i++) add(&l, &k->dim[i], LO_AT_EXTENT, NULL);
+	if (k->reduces) add(&l, &k->red, LO_AT_EXTENT, NULL);
+	if (!k->vec_r) add(&l, &k->block, LO_AT_ANY, NULL);
+	for (uint32_t i = 0; i < k->buf.n; i++) {
+		if (k->buf.v[i].role != LO_SCRATCH) continue;
+		add(&l, &k->buf.v[i].elems, LO_AT_SCRATCH, NULL);
+		add(&l, &k->buf.v[i].scratch_offset, LO_AT_SCRATCH, NULL);
+	}
+	for (uint32_t i = 0; i < k->index.n; i++) {
+		lo_index *x = &k->index.v[i];
+		add(&l, &x->offset, LO_AT_ANY, NULL);
+		for (int d = 0; d < k->ndim; d++) add(&l, &x->coef[d], LO_AT_EXTENT, NULL);
+		add(&l, &x->rcoef, LO_AT_EXTENT, NULL);
+	}
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		lo_ins *in = &k->ins.v[i];
+		if (in->dyn != LO_NOREF) add(&l, &in->dyn_stride, LO_AT_EXTENT, NULL);
+		if (is_const(in)) add(&l, &in->imm, LO_AT_CONST, in);
+	}
+	return l.n;
+}
+
+/* ---- the form ---- */
+static bool put(lo_words *w, uint64_t x) { return rt_push(w, x); }
+
+/* What of a size is of the form. */
+static uint64_t class_of(const lo_place *p)
+{
+	int64_t v = *p->size;
+	if (p->kind == LO_AT_CONST) return 0;
+	if (v > INT32_MAX || v < -INT32_MAX) return (uint64_t)v;
+	return p->kind != LO_AT_EXTENT ? 3 : v == 0 || v == 1 ? (uint64_t)v : 2;
+}
+
+static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
+
+/* Few classes of how much there is to do: code for much is written otherwise. */
+static uint64_t amount(const lo_kernel *k)
+{
+	int64_t n = k->reduces && k->red ? k->red : 1;
+	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
+	return n >= 4 << 20 ? 2 : n >= 256 << 10;
+}
+
+bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w)
+{
+	bool ok = put(w, pack((uint64_t)k->ndim, k->reduces, k->vec_r, amount(k))) && put(w, (uint64_t)k->part) && put(w, k->fault_site.n);
+	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
+	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, 0));
+	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));
+	for (uint32_t i = 0; ok && i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		bool access = in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART;
+		ok = put(w, pack(in->op, in->dtype, in->tree, in->nsrc)) && put(w, is_const(in) ? 0 : (uint64_t)in->imm);
+		for (int s = 0; ok && s < in->nsrc; s++) ok = put(w, in->src[s]);
+		if (access) ok = ok && put(w, (uint64_t)in->buf << 32 | in->index) && put(w, in->dyn);
+	}
+	for (uint32_t i = 0; ok && i < n; i++) ok = put(w, class_of(&at[i]));
+	return ok;
+}
+
+/* ---- to symbols and back ---- */
+bool lo_make_symbol(lo_kernel *k, const lo_place *p)
+{
+	int64_t s = k->size.n;
+	if (!rt_push(&k->size, *p->size)) return false;
+	if (p->ins) p->ins->op = LO_SIZE;
+	*p->size = p->ins ? s : LO_SYM(s);
+	return true;
+}
+
+bool lo_may_be_symbol(const lo_place *p)
+{
+	uint64_t c = class_of(p);
+	return c == 2 || c == 3 || p->kind == LO_AT_CONST;
+}
+
+bool lo_all_symbols(lo_kernel *k)
+{
+	uint32_t n = lo_places(k, NULL);
+	lo_place *at = rt_alloc((n + 1) * sizeof *at);
+	bool ok = at != NULL;
+	if (ok) lo_places(k, at);
+	for (uint32_t i = 0; ok && i < n; i++) ok = !lo_may_be_symbol(&at[i]) || lo_make_symbol(k, &at[i]);
+	rt_free(at);
+	return ok;
+}
+
+void lo_no_symbols(lo_kernel *k)
+{
+	uint32_t n = lo_places(k, NULL);
+	lo_place *at = rt_alloc((n + 1) * sizeof *at);
+	if (!at) return;
+	lo_places(k, at);
+	for (uint32_t i = 0; i < n; i++)
+		if (at[i].kind != LO_AT_CONST) *at[i].size = lo_size(k, *at[i].size);
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_SIZE) continue;
+		in->op = LO_CONST;
+		in->imm = k->size.v[in->imm];
+	}
+	k->size.n = 0;
+	rt_free(at);
+}

@@ -52,4 +52,31 @@ const char *gd_cause_name(gd_cause c);  /* "size" */
 const char *gd_cause_hint(gd_cause c);
 void gd_put_arg(rt_text *t, const gd_arg *a);
 
+/* ---- spec.c: what the user says of sizes ---- */
+enum { GD_NAME = 32, GD_SYMBOLS = 32 };
+typedef enum gd_dim_kind { GD_DIM_ANY, GD_DIM_SIZE, GD_DIM_NAME } gd_dim_kind;
+typedef struct gd_dim { uint8_t kind; int64_t v; } gd_dim;    /* v: the size; the number of the symbol */
+typedef struct gd_symbol { char name[GD_NAME]; int64_t least, most, mod, rest; } gd_symbol; /* least..most, and v % mod == rest */
+typedef struct gd_arg_spec {
+	char name[GD_NAME];      /* "" when it has none */
+	int dtype;               /* -1: any */
+	bool ranked;             /* dim says what it must be */
+	bool fixed;              /* its sizes are no symbols: each is a signature of its own */
+	int rank;
+	gd_dim dim[TJ_MAX_RANK];
+} gd_arg_spec;
+typedef struct gd_spec {
+	const char *text;
+	uint32_t nsymbol, narg, room;
+	gd_symbol symbol[GD_SYMBOLS];
+	gd_arg_spec arg[];
+} gd_spec;
+gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err); /* rt_free() ends it; NULL on error */
+bool gd_spec_check(const gd_spec *s, const gd_sig *sig, rt_err *err);
+
+/* ---- general.c: signatures that differ in sizes alone ---- */
+bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec); /* spec may be NULL */
+uint32_t gd_moved(const gd_arg *a, const gd_arg *b);          /* of two such: the dimensions that differ, a bit each */
+void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec); /* "x: f32[B,256]"; moved by argument */
+
 #endif

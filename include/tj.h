@@ -230,6 +230,12 @@ typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is */
 
+/* How sizes of arguments are taken. AUTO: code is made for the sizes of the first call; when a size changes, once more with that
+ * size as an argument of the code, for all sizes to come. ON: sizes are arguments of the code from the start. OFF: code for each
+ * size. A new size is traced (the body runs and is recorded, some 10 us for an op), but compiles nothing; sizes 0 and 1, which
+ * broadcast, have code of their own. */
+typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
+
 /* Why a call was traced anew; handed to .on_recompile. Strings live for the callback. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
@@ -297,7 +303,11 @@ typedef struct tj_compile_opts {
 	tj_mode mode;
 	tj_numerics numerics;
 	tj_int_div_zero int_div_zero;
-	int max_entries;       /* argument signatures kept; 0: 64. The least recently used goes first */
+	tj_dynamic dynamic;
+	const char *shapes;    /* what sizes are: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0", arguments in order. Equal names
+	                        * are equal sizes; a named size is a symbol from the start; `_` is any size or argument, `w: static` one
+	                        * whose sizes are no symbols. A call that does not fit fails and says where. NULL: nothing is said */
+	int max_entries;       /* argument signatures kept; 0: 64. Of dynamic ones, 16 times as many sizes. The least recently used goes first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
 	const tj_pass *passes; /* of this function, up to one without .run; NULL: none. The list is copied */
@@ -343,6 +353,8 @@ typedef struct tj_stats {
 	uint64_t code_bytes;
 	double trace_ms, lower_ms, codegen_ms; /* spent in all */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
+	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
+	uint64_t compiles, compiled, shared; /* times that code was made; kernels for which it was; kernels that found it made */
 } tj_stats;
 
 /* TJ_DUMP_DOT: the graph for Graphviz. */

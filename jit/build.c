@@ -130,6 +130,9 @@ static void count(tj_fn *f, const rt_exec *x)
 {
 	JIT_COUNT(f, plans);
 	atomic_fetch_add(&f->count.kernels, x->kernels);
+	atomic_fetch_add(&f->count.compiles, x->compiled != 0);
+	atomic_fetch_add(&f->count.compiled, x->compiled);
+	atomic_fetch_add(&f->count.shared, x->kernels - x->compiled);
 	atomic_fetch_add(&f->count.library_calls, x->library_calls);
 	atomic_fetch_add(&f->count.eval_steps, x->eval_steps);
 	atomic_fetch_add(&f->count.code_bytes, x->code_bytes);
@@ -156,7 +159,8 @@ static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 	};
 	const rt_log_to *l = &f->engine->rt.log;
 	char where[96];
-	snprintf(where, sizeof where, "%s/%u/%u", f->name, e->number, e->sealed.n);
+	if (e->nth) snprintf(where, sizeof where, "%s/%u.%u/%u", f->name, e->number, e->nth, e->sealed.n);
+	else snprintf(where, sizeof where, "%s/%u/%u", f->name, e->number, e->sealed.n);
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		if (!rt_logs(l, parts[i].topic)) continue;
 		rt_text t = { 0 };
@@ -178,13 +182,16 @@ static void log_fusion(tj_fn *f, const ir_graph *g)
 	rt_text_free(&t);
 }
 
-static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, rt_err *err)
+static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
+	jit_lower_opts(f, f->engine, &o);
+	o.family = f->family;
+	o.moving = *moving;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
-	if (!p->exec && lo_build(&b->g, jit_lower_opts(f, f->engine, &o), &p->exec, err) != TJ_OK) return false;
+	if (!p->exec && lo_build(&b->g, &o, &p->exec, err) != TJ_OK) return false;
 	log_fusion(f, &b->g);
 	return fill_plan(p, f, &b->g, seq);
 }
@@ -215,7 +222,8 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 		qsort(seq, nwant, sizeof *seq, by_seq);
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
-		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, err);
+		lo_moving moving = jit_moving(f, e, ext, boundary->next + boundary->nmet, &mem);
+		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
 	}

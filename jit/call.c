@@ -417,7 +417,7 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	if (s != TJ_OK) return s;
 	JIT_TICK(slot, calls);
 	s = admit_args(c, site, f, in, few, &args);
-	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = error_of(c);
 	else if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars, frame);
 	free_args(few, args);
 	return s;

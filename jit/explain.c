@@ -15,14 +15,15 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 		.failures = count_of(&c->failures), .plans = count_of(&c->plans), .kernels = count_of(&c->kernels),
 		.library_calls = count_of(&c->library_calls), .eval_steps = count_of(&c->eval_steps), .evictions = count_of(&c->evictions),
 		.code_bytes = count_of(&c->code_bytes), .trace_ms = atomic_load(&c->trace_ms), .lower_ms = atomic_load(&c->lower_ms),
-		.codegen_ms = atomic_load(&c->codegen_ms),
+		.codegen_ms = atomic_load(&c->codegen_ms), .compiles = count_of(&c->compiles), .compiled = count_of(&c->compiled), .shared = count_of(&c->shared),
 	};
 #define X(what)                  \
 	s.what = count_of(&c->what); \
 	for (const jit_slot *k = f->slots; k; k = k->next) s.what += count_of(&k->what);
 	JIT_SLOT_COUNTERS(X)
 #undef X
-	s.entries = f->entry.n;
+	s.entries = f->general.n;
+	s.sizes = f->entry.n;
 	for (uint32_t i = 0; i < f->entry.n; i++) s.segments += f->entry.v[i]->sealed.n;
 	pthread_mutex_unlock(&f->table_lock);
 	pthread_mutex_unlock(&f->compile);

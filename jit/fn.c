@@ -1,7 +1,7 @@
 /* Compiled functions: made and freed; which entry a call meets; the budget of entries; reasons. */
 #include "jit/jit.h"
 
-enum { DEFAULT_ENTRIES = 64, MAX_SEGMENTS = 256 };
+enum { DEFAULT_ENTRIES = 64, SIZES = 16, MAX_SEGMENTS = 256 };
 
 /* ---- functions ---- */
 
@@ -47,9 +47,40 @@ static bool copy_passes(tj_fn *f, const tj_compile_opts *o)
 	return f->pass != NULL;
 }
 
+static void free_sig(gd_sig *s)
+{
+	for (uint32_t i = 0; s->arg && i < s->narg; i++) rt_layout_unref(s->arg[i].layout);
+	rt_free(s->arg);
+	rt_free(s->ints);
+}
+
+static bool copy_sig(gd_sig *to, const gd_sig *s)
+{
+	*to = *s;
+	to->arg = rt_calloc((s->narg + 1) * sizeof *to->arg);
+	to->ints = rt_calloc((s->nint + 1) * sizeof *to->ints);
+	if (!to->arg || !to->ints) return false;
+	if (s->nint) memcpy(to->ints, s->ints, s->nint * sizeof *s->ints);
+	for (uint32_t i = 0; i < s->narg; i++) {
+		to->arg[i] = s->arg[i];
+		if (s->arg[i].layout) rt_layout_ref(s->arg[i].layout);
+	}
+	return true;
+}
+
+static void unref_general(jit_general *g)
+{
+	if (atomic_fetch_sub(&g->refs, 1) != 1) return;
+	free_sig(&g->sig);
+	rt_free(g->moved);
+	rt_free(g);
+}
+
 static void free_fn(tj_fn *f)
 {
 	if (!f) return;
+	lo_family_unref(f->family);
+	rt_free(f->spec);
 	rt_free(f->pass);
 	rt_free(f->state);
 	rt_free(f->name);
@@ -59,7 +90,8 @@ static void free_fn(tj_fn *f)
 static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, const tj_compile_opts *o)
 {
 	tj_fn *f = rt_calloc(sizeof *f);
-	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o) || !copy_passes(f, o)) {
+	bool shares = o->dynamic != TJ_DYNAMIC_OFF;
+	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new()))) {
 		free_fn(f);
 		return NULL;
 	}
@@ -93,8 +125,15 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 		jit_error(c, site, TJ_ERR_ARG, "compile", body ? "set .nin and .nout" : "pass the function to compile", body ? ".nin and .nout are between 0 and 65535" : "body is NULL");
 		return NULL;
 	}
+	rt_err err = { 0 };
+	gd_spec *spec = o.shapes ? gd_spec_parse(o.shapes, (uint32_t)o.nin, &err) : NULL;
+	if (o.shapes && !spec) return jit_report(c, site, &err), NULL;
 	tj_fn *f = new_fn(c, site, body, self, &o);
-	if (!f) jit_error(c, site, TJ_ERR_NOMEM, "compile", NULL, "out of memory");
+	if (f) f->spec = spec;
+	else {
+		rt_free(spec);
+		jit_error(c, site, TJ_ERR_NOMEM, "compile", NULL, "out of memory");
+	}
 	return f;
 }
 
@@ -127,6 +166,8 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 		atomic_store(&f->entry.v[i]->dead, true);
 		jit_entry_unref(f->entry.v[i]);
 	}
+	for (uint32_t i = 0; i < f->general.n; i++) unref_general(f->general.v[i]);
+	rt_vec_free(&f->general);
 	rt_vec_free(&f->entry);
 	gd_table_free(&f->table);
 	for (int i = 0; i < JIT_REASONS; i++) rt_free(f->reason[i]);
@@ -136,13 +177,6 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 }
 
 /* ---- entries ---- */
-static void free_sig(gd_sig *s)
-{
-	for (uint32_t i = 0; s->arg && i < s->narg; i++) rt_layout_unref(s->arg[i].layout);
-	rt_free(s->arg);
-	rt_free(s->ints);
-}
-
 void jit_entry_unref(jit_entry *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
@@ -150,30 +184,24 @@ void jit_entry_unref(jit_entry *e)
 	if (first) jit_free_trie(first);
 	rt_vec_free(&e->sealed);
 	free_sig(&e->sig);
+	unref_general(e->general);
 	rt_free(e);
 }
 
-static jit_entry *new_entry(tj_fn *f, const gd_sig *sig)
+static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
 {
 	jit_entry *e = rt_calloc(sizeof *e);
 	if (!e) return NULL;
 	atomic_init(&e->refs, 1);
 	e->fn = f;
-	e->number = f->next_entry++;
-	e->sig = *sig;
-	e->sig.arg = rt_calloc((sig->narg + 1) * sizeof *e->sig.arg);
-	e->sig.ints = rt_calloc((sig->nint + 1) * sizeof *e->sig.ints);
-	if (!e->sig.arg || !e->sig.ints) {
-		rt_free(e->sig.arg);
-		rt_free(e->sig.ints);
+	e->number = g->number;
+	if (!copy_sig(&e->sig, sig)) {
+		free_sig(&e->sig);
 		rt_free(e);
 		return NULL;
 	}
-	if (sig->nint) memcpy(e->sig.ints, sig->ints, sig->nint * sizeof *sig->ints);
-	for (uint32_t i = 0; i < sig->narg; i++) {
-		e->sig.arg[i] = sig->arg[i];
-		if (sig->arg[i].layout) rt_layout_ref(sig->arg[i].layout);
-	}
+	atomic_fetch_add(&g->refs, 1);
+	e->general = g;
 	return e;
 }
 
@@ -211,8 +239,9 @@ static void explain_eviction(tj_fn *f, const char *site)
 {
 	char text[256];
 	if ((atomic_load(&f->count.evictions) - 1) % EVICTIONS_TOLD) return;
-	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures: the least recently used trace is dropped and will be compiled again; "
-	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries);
+	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
+	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "",
+	         f->family ? "traced" : "compiled");
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "eviction", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site,
 	                            .hint = "raise .max_entries", .text = text });
 }
@@ -221,65 +250,192 @@ static void explain_eviction(tj_fn *f, const char *site)
 static bool nearest_entry(tj_fn *f, const gd_sig *sig, gd_why *why, uint32_t *number)
 {
 	int best = -1;
-	for (uint32_t i = 0; i < f->entry.n; i++) {
+	for (uint32_t i = 0; i < f->general.n; i++) {
 		gd_why w;
-		int differ = gd_compare(&f->entry.v[i]->sig, sig, &w);
+		int differ = gd_compare(&f->general.v[i]->sig, sig, &w);
 		if (best >= 0 && differ >= best) continue;
 		best = differ;
 		*why = w;
-		*number = f->entry.v[i]->number;
+		*number = f->general.v[i]->number;
 	}
 	return best >= 0;
 }
 
+/* ---- general entries ---- */
+/* The sizes that the user called symbols. */
+static void mark_named(const tj_fn *f, jit_general *g)
+{
+	for (uint32_t i = 0; i < g->sig.narg; i++) {
+		const rt_layout *l = g->sig.arg[i].layout;
+		const gd_arg_spec *a = f->spec && i < f->spec->narg ? &f->spec->arg[i] : NULL;
+		for (int d = 0; l && d < l->rank; d++) {
+			bool named = a && a->ranked && a->dim[d].kind == GD_DIM_NAME, said = a && (a->fixed || a->ranked);
+			if (named || (f->opts.dynamic == TJ_DYNAMIC_ON && !said)) g->moved[i] |= 1u << d;
+		}
+	}
+}
+
+static jit_general *new_general(tj_fn *f, const gd_sig *sig)
+{
+	jit_general *g = rt_reserve(&f->general, 1) ? rt_calloc(sizeof *g) : NULL;
+	if (!g) return NULL;
+	atomic_init(&g->refs, 1);
+	g->number = f->next_entry;
+	g->moved = rt_calloc((sig->narg + 1) * sizeof *g->moved);
+	if (!copy_sig(&g->sig, sig) || !g->moved) return unref_general(g), NULL;
+	f->next_entry++;
+	mark_named(f, g);
+	return f->general.v[f->general.n++] = g;
+}
+
+static void drop_general(tj_fn *f, jit_general *g)
+{
+	for (uint32_t i = 0; i < f->entry.n; i++)
+		if (f->entry.v[i]->general == g) return;
+	for (uint32_t i = 0; i < f->general.n; i++)
+		if (f->general.v[i] == g) f->general.v[i] = f->general.v[--f->general.n];
+	unref_general(g);
+}
+
+/* The general entry that takes the signature, or NULL; moves: a size that was always the same is another now. */
+static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
+{
+	*moves = false;
+	for (uint32_t i = 0; f->family && i < f->general.n; i++) {
+		jit_general *g = f->general.v[i];
+		if (!gd_same_but_sizes(&g->sig, sig, f->spec)) continue;
+		for (uint32_t k = 0; k < sig->narg; k++) {
+			uint32_t bits = gd_moved(&g->sig.arg[k], &sig->arg[k]);
+			*moves |= (bits & ~g->moved[k]) != 0;
+			g->moved[k] |= bits;
+		}
+		return g;
+	}
+	return NULL;
+}
+
+lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_t next, rt_arena *mem)
+{
+	lo_moving m = { .always = f->opts.dynamic == TJ_DYNAMIC_ON || f->spec || e->nth > 0 };
+	int64_t *moving = rt_arena_alloc(mem, (e->sig.narg + 1) * TJ_MAX_RANK * sizeof *moving);
+	int64_t *fixed = rt_arena_alloc(mem, (e->sig.narg + next + 1) * TJ_MAX_RANK * sizeof *fixed);
+	if (!f->family || !moving || !fixed) return m;
+	pthread_mutex_lock(&f->table_lock);
+	for (uint32_t i = 0; i < e->sig.narg; i++) {
+		const rt_layout *l = e->sig.arg[i].layout;
+		for (int d = 0; l && d < l->rank; d++)
+			if (e->general->moved[i] >> d & 1) moving[m.nmoving++] = l->dim[d];
+			else fixed[m.nfixed++] = l->dim[d];
+	}
+	pthread_mutex_unlock(&f->table_lock);
+	for (uint32_t i = 0; ext && i < next; i++) /* what the body captures */
+		for (int d = 0; ext[i].h && ext[i].h->kind == RT_CELL && d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
+	m.moving = moving;
+	m.fixed = fixed;
+	return m;
+}
+
+uint32_t jit_max_sizes(const tj_fn *f) { return (uint32_t)f->opts.max_entries * (f->family ? SIZES : 1); }
+
 /* ---- the table ---- */
+static void take_out(tj_fn *f, uint32_t i)
+{
+	jit_entry *e = f->entry.v[i];
+	gd_remove(&f->table, e);
+	f->entry.v[i] = f->entry.v[--f->entry.n];
+	atomic_store(&e->dead, true);
+	drop_general(f, e->general);
+	jit_entry_unref(e);
+}
+
 static void evict_oldest(tj_fn *f)
 {
 	uint32_t oldest = 0;
 	for (uint32_t i = 1; i < f->entry.n; i++)
 		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
-	jit_entry *e = f->entry.v[oldest];
-	gd_remove(&f->table, e);
-	f->entry.v[oldest] = f->entry.v[--f->entry.n];
-	atomic_store(&e->dead, true);
 	JIT_COUNT(f, evictions);
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u evicted: more than .max_entries = %d signatures", f->name, e->number, f->opts.max_entries);
-	jit_entry_unref(e);
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u evicted: more than .max_entries = %d signatures", f->name, f->entry.v[oldest]->number, f->opts.max_entries);
+	take_out(f, oldest);
+}
+
+/* All sizes of the signature that was used least recently. */
+static void evict_general(tj_fn *f)
+{
+	jit_general *oldest = NULL;
+	unsigned long long least = 0;
+	for (uint32_t i = 0; i < f->general.n; i++) {
+		unsigned long long last = 0;
+		for (uint32_t k = 0; k < f->entry.n; k++)
+			if (f->entry.v[k]->general == f->general.v[i] && atomic_load(&f->entry.v[k]->stamp) > last) last = atomic_load(&f->entry.v[k]->stamp);
+		if (oldest && last >= least) continue;
+		oldest = f->general.v[i];
+		least = last;
+	}
+	JIT_COUNT(f, evictions);
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
+	for (uint32_t k = f->entry.n; k-- > 0;)
+		if (f->entry.v[k]->general == oldest) take_out(f, k);
 }
 
 /* A new entry for a key that no guards admit. Under table_lock. */
-static jit_entry *add_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, uint32_t n)
+static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n)
 {
-	if (f->entry.n >= (uint32_t)f->opts.max_entries) evict_oldest(f);
-	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, sig) : NULL;
+	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f);
+	if (g && f->entry.n >= jit_max_sizes(f)) evict_oldest(f);
+	if (!g && !(g = new_general(f, sig))) return NULL;
+	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, g, sig) : NULL;
 	if (e && !gd_insert(&f->table, word, n, e)) {
 		jit_entry_unref(e);
 		e = NULL;
 	}
-	if (e) f->entry.v[f->entry.n++] = e;
+	if (e) {
+		e->nth = g->met++;
+		f->entry.v[f->entry.n++] = e;
+	} else drop_general(f, g);
 	return e;
 }
 
+/* A size that changes for the first time is a reason to compile; the sizes after it are none. */
+static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
+{
+	rt_text t = { 0 };
+	pthread_mutex_lock(&f->table_lock);
+	gd_put_general(&t, &g->sig, g->moved, f->spec);
+	pthread_mutex_unlock(&f->table_lock);
+	char text[640];
+	static const char hint[] = "the size is an argument of the code from now on; .shapes says so from the start";
+	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
+	rt_text_free(&t);
+	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(GD_SIZE), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
+	                            .found = w->found, .site = site, .hint = hint, .text = text });
+}
+
 /* The entry of a key that this context has not met: by the exact-key table, else a new one; a reference. */
-jit_entry *jit_find_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site)
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site)
 {
 	uint32_t n = gd_key_words(sig), nearest = 0;
-	gd_why why;
-	bool fresh = false, explain = false;
+	gd_why why = { .cause = GD_SAME };
+	rt_err err = { 0 };
+	bool fresh = false, explain = false, moves = false;
+	jit_general *g = NULL;
+	if (f->spec && !gd_spec_check(f->spec, sig, &err)) return jit_report(c, site, &err), NULL;
 	unsigned long long evicted = atomic_load(&f->count.evictions);
 	pthread_mutex_lock(&f->table_lock);
 	jit_entry *e = gd_find(&f->table, word, n);
 	if (!e) {
-		explain = nearest_entry(f, sig, &why, &nearest);
-		e = add_entry(f, sig, word, n);
+		g = find_general(f, sig, &moves);
+		if (g) gd_compare(&g->sig, sig, &why);
+		else explain = nearest_entry(f, sig, &why, &nearest);
+		e = add_entry(f, g, sig, word, n);
 		fresh = e != NULL;
 	}
 	if (e) atomic_fetch_add(&e->refs, 1);
 	pthread_mutex_unlock(&f->table_lock);
-	if (!e) return NULL;
+	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
 	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
 	if (fresh && explain) explain_new_entry(f, &why, nearest, site);
-	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new signature, %u arguments", f->name, e->number, sig->narg);
+	if (fresh && g && moves) explain_size(f, g, &why, site);
+	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new %s, %u arguments", f->name, e->number, g ? "size" : "signature", sig->narg);
 	return e;
 }
 
@@ -292,14 +448,11 @@ void jit_drop_empty(jit_entry *e)
 	pthread_mutex_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
-		gd_remove(&f->table, e);
-		f->entry.v[i] = f->entry.v[--f->entry.n];
-		atomic_store(&e->dead, true);
 		if (full) {
 			JIT_COUNT(f, evictions);
 			rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
 		}
-		jit_entry_unref(e);
+		take_out(f, i);
 		break;
 	}
 	pthread_mutex_unlock(&f->table_lock);

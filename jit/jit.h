@@ -75,12 +75,23 @@ typedef struct jit_segment {
 } jit_segment;
 
 /* ---- entries, functions ------------------------------------------------------------------------ */
-typedef struct jit_entry {
+/* Signatures that differ in sizes alone: an entry with symbols. Each of its sizes has a trace of its own, and all share code. */
+typedef struct jit_general {
+	atomic_int refs;         /* the function's, its sizes' */
+	uint32_t number;
+	gd_sig sig;              /* the first one's */
+	uint32_t *moved;         /* by argument: the dimensions whose sizes are symbols, a bit each */
+	uint32_t met;            /* sizes, ever */
+} jit_general;
+
+typedef struct jit_entry {   /* at one size */
 	atomic_int refs;         /* the table's, activations', last hits' */
 	atomic_bool dead;        /* evicted */
 	struct tj_fn *fn;
 	gd_sig sig;
-	uint32_t number;
+	uint32_t number;         /* of the general entry */
+	uint32_t nth;            /* of its sizes */
+	jit_general *general;
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* boundaries in the order of compilation; under fn->compile */
 	atomic_ullong hits, stamp;
@@ -93,7 +104,7 @@ typedef struct jit_counters {
 	JIT_SLOT_COUNTERS(X)
 #undef X
 	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
-	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes;
+	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;
 
@@ -115,7 +126,10 @@ struct tj_fn {
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
 	rt_vec(jit_entry *) entry;
+	rt_vec(jit_general *) general;
 	uint32_t next_entry;
+	gd_spec *spec;           /* of .shapes; NULL: none */
+	lo_family *family;       /* code shared over sizes; NULL: .dynamic is OFF */
 	char *reason[JIT_REASONS]; /* the last ones; under table_lock */
 	uint32_t nreason;
 	jit_counters count;
@@ -415,7 +429,9 @@ rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data);
 tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
-jit_entry *jit_find_entry(tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site); /* a reference */
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site); /* a reference; NULL: the error is told */
+lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
+uint32_t jit_max_sizes(const tj_fn *f);
 void jit_entry_unref(jit_entry *e);
 void jit_drop_empty(jit_entry *e);
 void jit_reason(tj_fn *f, const tj_reason *r);
@@ -425,7 +441,7 @@ jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f); /* NULL: out of memory */
 void jit_slots_free(tj_ctx *c);
 void jit_slots_drop(tj_fn *f);
 jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the last hit when it holds, else NULL */
-jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: out of memory */
+jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: the error is told */
 
 /* call.c */
 void jit_abandon(tj_ctx *c); /* ends a call whose body was left without returning */

@@ -227,17 +227,18 @@ static void sweep(jit_slot *s)
 {
 	for (uint32_t i = s->known.n; i-- > 0;)
 		if (atomic_load_explicit(&s->known.v[i]->entry->dead, memory_order_relaxed)) drop_hit(s, i);
-	if (s->known.n > 4 * (uint32_t)s->fn->opts.max_entries) forget_all(s);
+	if (s->known.n > 4 * jit_max_sizes(s->fn)) forget_all(s);
 }
 
 /* Takes over the reference on e. The hit keeps the state's layouts, so that their addresses stand for them. */
-static jit_hit *new_hit(jit_slot *s, jit_entry *e, const uint32_t *word, uint32_t n)
+static jit_hit *new_hit(tj_ctx *c, jit_slot *s, jit_entry *e, const uint32_t *word, uint32_t n)
 {
 	const tj_fn *f = s->fn;
 	jit_hit *h = rt_calloc(sizeof *h + f->nstate * sizeof *h->layout);
 	if (!h || !rt_reserve(&s->known, 1) || !gd_insert(&s->table, word, n, h)) {
 		rt_free(h);
 		jit_entry_unref(e);
+		jit_error(c, s->fn->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
 		return NULL;
 	}
 	h->entry = e;
@@ -256,9 +257,10 @@ jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, 
 	jit_hit *h = NULL;
 	sweep(s);
 	if (word && !(h = gd_find(&s->table, word, n))) {
-		jit_entry *e = jit_find_entry(f, &sig, word, site);
-		h = e ? new_hit(s, e, word, n) : NULL;
+		jit_entry *e = jit_find_entry(c, f, &sig, word, site);
+		h = e ? new_hit(c, s, e, word, n) : NULL;
 	}
+	if (!word) jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
 	if (h) remember(s, h, in, scalars);
 	rt_arena_reset(mem);
 	return h;

@@ -191,6 +191,7 @@ static tj_status generate(lo_low *L, rt_plan *p)
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
 	if (st == TJ_OK && w.n) st = compile(L, p, &w);
+	else if (L->o->keep_text) p->code_text = rt_arena_strdup(&p->mem, "; nothing was compiled: the code of all kernels exists\n");
 	for (int i = 0; i <= w.n && i < (int)n; i++) lo_kin_free(w.kin[i]);
 	return st;
 }

@@ -284,7 +284,7 @@ static void least_recent(void **s)
 	const float x[4] = { 0 };
 	tj_ctx *c = kit_open();
 	captured k = { 0, { F32(c, 1) } };
-	tj_fn *f = tj_compile(c, constant_body, &k, TJ_OPTS(tj_compile_opts, .name = "lru", .nin = 1, .nout = 1, .max_entries = 2));
+	tj_fn *f = tj_compile(c, constant_body, &k, TJ_OPTS(tj_compile_opts, .name = "lru", .nin = 1, .nout = 1, .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF));
 	for (int i = 0; i < 8; i++) {
 		tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(sizes[i]), x)));
 		assert_int_equal(kit_stats(f).recordings, recordings[i]);

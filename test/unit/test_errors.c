@@ -326,7 +326,7 @@ static void churn(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	int i = 0;
-	tj_fn *f = tj_compile(c, churn_body, &i, TJ_OPTS(tj_compile_opts, .name = "churn", .nin = 1, .nout = 1, .max_entries = 4));
+	tj_fn *f = tj_compile(c, churn_body, &i, TJ_OPTS(tj_compile_opts, .name = "churn", .nin = 1, .nout = 1, .max_entries = 4, .dynamic = TJ_DYNAMIC_OFF));
 #ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory */
 	long before = 0;
 #endif

@@ -464,6 +464,9 @@ static void nearest(void **s)
 	(void)s;
 	fixture x;
 	open_with(&x, sum_of_two, NULL, 2);
+	tj_fn_free(x.f);
+	x.f = tj_compile(x.c, sum_of_two, NULL, TJ_OPTS(tj_compile_opts, .nin = 2, .nout = 1, .on_recompile = tell, .on_recompile_self = &x.told,
+	                                                .dynamic = TJ_DYNAMIC_OFF));
 	tj_call1(x.f, TJ_LIST(F32(x.c, 1, 2), F32(x.c, 1, 2)));
 	tj_call1(x.f, TJ_LIST(F32(x.c, 1, 2, 3), F32(x.c, 1, 2, 3)));
 	x.told.n = 0;

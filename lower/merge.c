@@ -133,6 +133,15 @@ static bool all_used(const lo_group *G, const lo_expr *e, bool with_r)
 	return true;
 }
 
+/* B walks all of r or nothing of it: what depends on a part of r is no value of the row. */
+static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
+{
+	int all = 0, some = 0;
+	for (int a = 0; a < A->natom; a++) all += A->isr[a] && A->ext[a] > 1;
+	for (int b = 0; b < B->natom; b++) some += B->ext[b] > 1 && A->isr[to[b]];
+	return !some || some == all;
+}
+
 /* Atoms of B take the part in r that their partners have in A. */
 static bool take_r(lo_low *L, const lo_group *A, lo_group *B, const int *to)
 {
@@ -199,7 +208,7 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	if (A->classed && B->classed && A->column != B->column) return false;
 	lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);
 	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || path_between(L, a, b)) return false;
-	if (!pair_atoms(L, r, A, ma, B, mb, to) || !take_r(L, A, B, to)) return false;
+	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, B, to)) return false;
 	rewrite(A, B, to);
 	return move(L, a, b);
 }

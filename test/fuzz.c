@@ -1,11 +1,12 @@
 /* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api|-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the evaluator's plan; LLVM at each width (or at another one for each compile), in one
  * thread, and by the team with outputs written over externals; LLVM without fusion. -off: LLVM with a pass left out, or
- * with each of them in turn. -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
+ * with each of them in turn. -sizes: each graph, then itself at other sizes, with the code that the sizes before left.
+ * -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
  *
  * The mix of what was run is printed; a long run fails when it is not what it should be. A failure is cut down to a few
  * nodes of small sizes and written to a folder as a golden without its expectations. `fuzz -n 1 -s SEED` runs it again. */
@@ -212,10 +213,106 @@ static void check_on(gen *G, const executor *e, rt_text *why)
 	gen_out_free(&want);
 }
 
+/* ---- other sizes ---- */
+/* The live graph with sizes of `from` as `to`, inputs filled anew; false when the ops do not take that. */
+static bool resized(gen *G, int64_t from, int64_t to, ir_graph *out)
+{
+	ir_graph *g = G->g;
+	ir_ref *map = calloc(g->node.n + 1, sizeof *map), src[64];
+	bool *live = calloc(g->node.n + 1, sizeof *live), ok = map && live;
+	int layout = G->layout;
+	if (ok) ir_live(g, live);
+	ir_graph_init(out);
+	G->g = out;
+	for (ir_ref r = 0; ok && r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		int64_t attr[3 * TJ_MAX_RANK];
+		ir_meta m = ir_meta_of(g, r);
+		if (!live[r]) continue;
+		for (int i = 0; i < m.rank; i++)
+			if (m.dim[i] == from) m.dim[i] = to;
+		if (n->op == IR_input) {
+			const gen_slot *s = &G->slot.v[ir_attr(g, n)[0]];
+			G->layout = GEN_ROW;
+			map[r] = gen_input(G, (tj_dtype)m.dtype, m.rank, m.dim, s->content, s->lo, s->hi < to ? s->hi : to - 1);
+			continue;
+		}
+		bool same = m.rank == n->rank && !memcmp(m.dim, ir_dims(g, n), m.rank * sizeof *m.dim);
+		ok = n->nsrc < RT_COUNT(src) && (same || (n->op != IR_data && n->op != IR_const));
+		for (int k = 0; ok && k < n->nsrc; k++) src[k] = map[ir_src(g, n, k)];
+		for (int k = 0; k < n->nattr; k++) attr[k] = ir_attr(g, n)[k] == from ? to : ir_attr(g, n)[k];
+		if (ok) map[r] = n->op < IR_OPS ? ir_emit(out, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site) : ir_copy(out, g, r, NULL);
+		ok = ok && map[r] != IR_NONE;
+	}
+	for (uint32_t i = 0; ok && i < g->out.n; i++) ok = ir_ret(out, map[g->out.v[i]]);
+	G->g = g;
+	G->layout = layout;
+	free(map);
+	free(live);
+	return ok;
+}
+
+/* A size of the graph's inputs; 0: there is none to change. */
+static int64_t some_size(gen *G)
+{
+	for (int tries = 0; tries < 20; tries++) {
+		const ir_node *n = ir_at(G->g, (ir_ref)gen_below(G, G->g->node.n));
+		int64_t d = n->rank ? ir_dims(G->g, n)[gen_below(G, n->rank)] : 0;
+		if (n->op == IR_input && d > 1) return d;
+	}
+	return 0;
+}
+
+/* False: an index that was in range is not, at this size. */
+static bool valid(gen *G)
+{
+	gen_out o;
+	rt_err err = { 0 };
+	if (!gen_out_new(&o, G->g)) abort();
+	bool ok = gen_oracle(G, G->zeros, NULL, &o, &err) == TJ_OK;
+	gen_out_free(&o);
+	return ok;
+}
+
+/* The graph, then itself at other sizes, by the code of one family; the last time with every size a symbol. */
+static void check_sizes(gen *G, uint64_t seed, fuzz_mix *mix, rt_text *why)
+{
+	enum { ROUNDS = 6 };
+	executor e = executor_at(2, seed);
+	for (int all = 0; all < 2 && !why->n; all++) {
+		e.how.family = lo_family_new();
+		e.how.symbols = all;
+		if (!e.how.family) abort();
+		check_on(G, &e, why);
+		for (int k = 0; k < (all ? 1 : ROUNDS) && !why->n; k++) {
+			ir_graph other, *was = G->g;
+			int64_t from = some_size(G), to = gen_chance(G, 10) ? gen_below(G, 2) : 2 + gen_below(G, 70);
+			if (!from) break;
+			bool made = resized(G, from, to, &other);
+			G->g = &other;
+			if (made && valid(G)) {
+				check_on(G, &e, why);
+				if (why->n) rt_putf(why, " (size %lld as %lld)", (long long)from, (long long)to);
+				mix->resized++;
+			}
+			G->g = was;
+			ir_graph_free(&other);
+		}
+		lo_family_count n = lo_family_counts(e.how.family);
+		mix->compiled += n.compiled;
+		mix->shared += n.shared;
+		lo_family_unref(e.how.family);
+	}
+}
+
 static void check_all(gen *G, uint64_t seed, rt_text *why)
 {
 	if (G->step.n && !gen_folds_ok(G, why)) return;
 	gen_keep_lib(G);
+	if (fuzz_opt.sizes) {
+		check_sizes(G, seed, &(fuzz_mix){ 0 }, why);
+		return;
+	}
 	for (int e = 0; e < executors() && !why->n; e++) {
 		executor x = executor_at(e, seed);
 		if (!skipped(&x, seed)) check_on(G, &x, why);
@@ -398,43 +495,6 @@ static void cut_operands(gen *G, uint64_t seed, char *why, size_t size)
 }
 
 /* ---- smaller sizes ---- */
-/* The live graph with sizes of `from` as `to`, inputs filled anew; false when the ops do not take that. */
-static bool resized(gen *G, int64_t from, int64_t to, ir_graph *out)
-{
-	ir_graph *g = G->g;
-	ir_ref *map = calloc(g->node.n + 1, sizeof *map), src[64];
-	bool *live = calloc(g->node.n + 1, sizeof *live), ok = map && live;
-	int layout = G->layout;
-	if (ok) ir_live(g, live);
-	ir_graph_init(out);
-	G->g = out;
-	for (ir_ref r = 0; ok && r < g->node.n; r++) {
-		const ir_node *n = ir_at(g, r);
-		int64_t attr[3 * TJ_MAX_RANK];
-		ir_meta m = ir_meta_of(g, r);
-		if (!live[r]) continue;
-		for (int i = 0; i < m.rank; i++)
-			if (m.dim[i] == from) m.dim[i] = to;
-		if (n->op == IR_input) {
-			const gen_slot *s = &G->slot.v[ir_attr(g, n)[0]];
-			G->layout = GEN_ROW;
-			map[r] = gen_input(G, (tj_dtype)m.dtype, m.rank, m.dim, s->content, s->lo, s->hi < to ? s->hi : to - 1);
-			continue;
-		}
-		ok = n->nsrc < RT_COUNT(src) && n->op != IR_data && n->op != IR_const;
-		for (int k = 0; ok && k < n->nsrc; k++) src[k] = map[ir_src(g, n, k)];
-		for (int k = 0; k < n->nattr; k++) attr[k] = ir_attr(g, n)[k] == from ? to : ir_attr(g, n)[k];
-		if (ok) map[r] = n->op < IR_OPS ? ir_emit(out, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site) : ir_copy(out, g, r, NULL);
-		ok = ok && map[r] != IR_NONE;
-	}
-	for (uint32_t i = 0; ok && i < g->out.n; i++) ok = ir_ret(out, map[g->out.v[i]]);
-	G->g = g;
-	G->layout = layout;
-	free(map);
-	free(live);
-	return ok;
-}
-
 static bool shrink(gen *G, int64_t from, int64_t to, uint64_t seed, char *why, size_t size)
 {
 	ir_graph small, *was = G->g;
@@ -572,6 +632,27 @@ static void count_groups(const gen *G, fuzz_mix *m)
 	rt_text_free(&t);
 }
 
+/* Each by itself: ops that take no other size would stop all of them. */
+static void run_sizes(uint64_t seed, int n, int fd)
+{
+	rt_text why = { 0 };
+	fuzz_result r = { 0 };
+	alarm(PATIENCE_S);
+	for (int i = 0; i < n && !why.n; i++) {
+		gen G;
+		ir_graph g;
+		gen_init(&G, &g, seed + (uint64_t)i);
+		fuzz_graph(&G, seed + (uint64_t)i);
+		fuzz_count(&G, &r.mix, 1);
+		gen_keep_lib(&G);
+		check_sizes(&G, seed + (uint64_t)i, &r.mix, &why);
+		gen_free(&G);
+	}
+	fuzz_count_rules(&r.mix);
+	r.ok = !why.n;
+	_exit(write(fd, &r, sizeof r) != (ssize_t)sizeof r);
+}
+
 static void run_batch(uint64_t seed, int n, int fd)
 {
 	gen G;
@@ -646,7 +727,7 @@ static void start(fuzz_child *pool, uint64_t seed, int n, totals *t)
 			if (pool[i].pid) continue;
 			pool[i] = (fuzz_child){ .fd = open_result(), .seed = seed, .n = n };
 			fflush(stdout);
-			if (!(pool[i].pid = fork())) fuzz_opt.api ? fuzz_api_batch(seed, n, pool[i].fd) : run_batch(seed, n, pool[i].fd);
+			if (!(pool[i].pid = fork())) (fuzz_opt.api ? fuzz_api_batch : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
 			return;
 		}
 		finish_one(pool, t);
@@ -671,7 +752,7 @@ static int check_mix(const fuzz_mix *m)
 	const uint64_t *fired;
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	int n = ir_fold_rules(&names, &fired), bad = 0;
-	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api) return 0;
+	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
 	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= 100, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
@@ -697,6 +778,9 @@ static void print_mix(const fuzz_mix *m)
 	if (m->branches)
 		printf("     %llu branches, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches,
 		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied, (unsigned long long)m->direct);
+	if (m->resized)
+		printf("     %llu runs at other sizes; %llu kernels compiled, %llu shared\n", (unsigned long long)m->resized, (unsigned long long)m->compiled,
+		       (unsigned long long)m->shared);
 	for (int i = 0; i < IR_OPS; i++)
 		if (usable((ir_op)i) && m->op[i] < m->op[least]) least = i;
 	printf("ops, the rarest is %s with %llu:\n", ir_ops[least].name, (unsigned long long)m->op[least]);
@@ -731,7 +815,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api|-sizes] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -752,6 +836,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-o") && more) fuzz_opt.found = argv[++i];
 		else if (!strcmp(argv[i], "-off") && more && leave_out(argv[i + 1])) i++;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
+		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();

@@ -82,6 +82,8 @@ typedef struct gen_how {
 	bool int_div_zero, team;
 	uint8_t off;               /* passes left out: LO_OFF() */
 	bool in_place;             /* outputs that may overwrite an external do */
+	lo_family *family;         /* whose code is shared, and takes what is compiled; NULL: none */
+	bool symbols;              /* every size is an argument of the code */
 } gen_how;
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);
 /* The evaluator. With lib, library nodes that are outputs are taken from there. */

@@ -69,6 +69,7 @@ typedef struct bench_report {
 	double us, median_us;         /* of a call in direct mode: the quickest tenth of the batches, and all */
 	double verify_us;             /* in verify mode, of tiny cases; else 0 */
 	double fast_us;               /* with TJ_FAST, of chains; else 0 */
+	double sizes_us;              /* with sizes as arguments of the code; 0: not asked for */
 	double first_ms;              /* the first call: trace and compile */
 	double rate;                  /* GB/s or, with flops, GF/s */
 	double hand_us, vs_hand, packed_us, vs_packed; /* vs: how many times faster we are; 0: not there */
@@ -76,7 +77,7 @@ typedef struct bench_report {
 	double error;
 	bool flops;
 } bench_report;
-bench_job *bench_open(tj_ctx *c, const bench_case *b, bool small);
+bench_job *bench_open(tj_ctx *c, const bench_case *b, bool small, bool sizes); /* sizes: also with TJ_DYNAMIC_ON */
 double bench_error(bench_job *u); /* the largest |ours - hand| / (1 + |hand|) */
 bench_report bench_time(bench_job *u, double seconds);
 void bench_close(bench_job *u);

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 5 }; /* rounds; what a round times */
+enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 6 }; /* rounds; what a round times */
 #define BATCH_US 1000.0
 
 /* ---- a case, set up ---- */
@@ -20,6 +20,7 @@ struct bench_job {
 	tj_ctx *ctx;
 	tj_scope *scope;         /* holds the operands */
 	tj_fn *f, *verify, *fast; /* in direct mode; of tiny cases, in verify mode; of chains, with TJ_FAST as well */
+	tj_fn *sizes;            /* with sizes as arguments of the code, when asked for */
 	tj_tensor *list[BENCH_IN + 1];
 	const float *in[BENCH_IN];
 	void *hand_out;          /* of the hand-written code, and of the limit */
@@ -69,6 +70,7 @@ static void call(const bench_job *u, tj_fn *f)
 
 static void call_ours(void *env) { call(env, ((const bench_job *)env)->f); }
 static void call_verify(void *env) { call(env, ((const bench_job *)env)->verify); }
+static void call_sizes(void *env) { call(env, ((const bench_job *)env)->sizes); }
 static void call_fast(void *env) { call(env, ((const bench_job *)env)->fast); }
 
 static void call_hand(void *env)
@@ -104,13 +106,14 @@ void bench_close(bench_job *u)
 	tj_fn_free(u->f);
 	if (u->verify) tj_fn_free(u->verify);
 	if (u->fast) tj_fn_free(u->fast);
+	if (u->sizes) tj_fn_free(u->sizes);
 	if (u->scope) tj_pop(u->scope);
 	free(u->hand_out), free(u->tmp), free(u->limit_to);
 	bench_packed_free(u->packed);
 	free(u);
 }
 
-bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small)
+bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small, bool sizes)
 {
 	bench_job *u = calloc(1, sizeof *u);
 	if (!u) exit(2);
@@ -132,6 +135,9 @@ bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small)
 	double start = bench_now();
 	call_ours(u);
 	u->first_ms = (bench_now() - start) * 1e3;
+	opts.dynamic = TJ_DYNAMIC_ON;
+	if (sizes) u->sizes = tj_compile(ctx, c->body, u->p, &opts);
+	opts.dynamic = TJ_DYNAMIC_AUTO;
 	opts.numerics = TJ_FAST;
 	if (c->hand == hand_chain) u->fast = tj_compile(ctx, c->body, u->p, &opts);
 	opts.numerics = TJ_STRICT;
@@ -204,11 +210,12 @@ static void measure(variant *v, int count, double seconds)
 bench_report bench_time(bench_job *u, double seconds)
 {
 	variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
-	int n = 2, limit = 0, packed = 0, verify = 0, fast = 0;
+	int n = 2, limit = 0, packed = 0, verify = 0, fast = 0, sizes = 0;
 	double error = bench_error(u), scale = 1;
 	if (u->c->limit) v[limit = n++] = (variant){ .run = call_limit, .env = u };
 	if (u->verify) v[verify = n++] = (variant){ .run = call_verify, .env = u };
 	if (u->fast) v[fast = n++] = (variant){ .run = call_fast, .env = u };
+	if (u->sizes) v[sizes = n++] = (variant){ .run = call_sizes, .env = u };
 	if (u->packed) v[packed = n++] = (variant){ .run = call_packed, .env = u };
 	measure(v, n, seconds);
 	const int64_t *l = u->s.limit;
@@ -221,6 +228,7 @@ bench_report bench_time(bench_job *u, double seconds)
 	}
 	if (verify) r.verify_us = v[verify].quick;
 	if (fast) r.fast_us = v[fast].quick;
+	if (sizes) r.sizes_us = v[sizes].quick;
 	if (packed) r.packed_us = v[packed].quick, r.vs_packed = v[packed].quick / v[0].quick;
 	return r;
 }

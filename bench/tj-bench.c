@@ -1,8 +1,9 @@
 /* tj-bench: times the cases against hand-written code and the machine's limits, all in turns in one process.
  *
- *   tj-bench [--json] [--quick] [--seconds s] [--state] [REGEX]    one line a case; `start` and `compile` are cases too
+ *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line a case; `start` and `compile` are cases too
  *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
  *
+ * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
  * --quick times nothing: it compares every case with the hand-written code at a small size and fails when they differ. */
 #include "bench/bench.h"
 
@@ -19,6 +20,7 @@ static void put_json(const bench_report *r)
 	if (r->rate > 0) printf(", \"%s\": %.1f", r->flops ? "GF/s" : "GB/s", r->rate);
 	if (r->limit > 0) printf(", \"limit_%%\": %.0f", 100 * r->limit);
 	printf(", \"hand_us\": %.4g, \"vs_hand\": %.3g", r->hand_us, r->vs_hand);
+	if (r->sizes_us > 0) printf(", \"dynamic_us\": %.4g, \"vs_dynamic\": %.3g", r->sizes_us, r->us / r->sizes_us);
 	if (r->packed_us > 0) printf(", \"packed_us\": %.4g, \"vs_packed\": %.3g", r->packed_us, r->vs_packed);
 	printf(", \"error\": %.1e}\n", r->error);
 	fflush(stdout);
@@ -32,6 +34,7 @@ static void put_text(const bench_report *r)
 	printf("%-27s %11.3f %12s %7s %9.1f %11.3f %7.2fx", r->name, r->us, rate, limit, r->first_ms, r->hand_us, r->vs_hand);
 	if (r->verify_us > 0) printf("  %.0f ns, in verify mode %.0f", r->us * 1e3, r->verify_us * 1e3);
 	if (r->fast_us > 0) printf("  TJ_FAST %.3f us, %.2fx", r->fast_us, r->hand_us / r->fast_us);
+	if (r->sizes_us > 0) printf("  dynamic %.3f us, %.2fx", r->sizes_us, r->us / r->sizes_us);
 	if (r->packed_us > 0) printf("  packed %.1f us, %.2fx", r->packed_us, r->vs_packed);
 	printf("\n");
 	fflush(stdout);
@@ -44,7 +47,7 @@ static void put_header(void)
 
 
 typedef struct options {
-	bool json, quick, serve, state;
+	bool json, quick, serve, state, sizes;
 	double seconds;      /* of a case */
 	const char *pattern;
 	char start[4096];    /* the program beside this one */
@@ -131,7 +134,7 @@ static int quick(tj_ctx *c, const regex_t *want)
 	for (int i = 0; i < bench_ncases; i++) {
 		const bench_case *b = &bench_cases[i];
 		if (regexec(want, b->name, 0, NULL, 0)) continue;
-		bench_job *u = bench_open(c, b, true);
+		bench_job *u = bench_open(c, b, true, true);
 		double e = bench_error(u);
 		bool good = e <= b->tolerance;
 		if (!good) printf("FAIL %s: differs from the hand-written code by %g, allowed %g\n", b->name, e, b->tolerance);
@@ -144,7 +147,7 @@ static int quick(tj_ctx *c, const regex_t *want)
 
 static bool run_case(tj_ctx *c, const bench_case *b, const options *o)
 {
-	bench_job *u = bench_open(c, b, false);
+	bench_job *u = bench_open(c, b, false, o->sizes);
 	bench_report r = bench_time(u, o->seconds);
 	(o->json ? put_json : put_text)(&r);
 	bench_close(u);
@@ -185,7 +188,7 @@ static int serve(tj_ctx *c, const options *o)
 			continue;
 		}
 		if (b != open && u) bench_close(u), u = NULL;
-		if (!u) u = bench_open(c, b, false);
+		if (!u) u = bench_open(c, b, false, false);
 		open = b;
 		bench_report r = bench_time(u, seconds);
 		put_json(&r);
@@ -204,6 +207,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--quick")) o->quick = true;
 		else if (!strcmp(argv[i], "--serve")) o->serve = true;
 		else if (!strcmp(argv[i], "--state")) o->state = true;
+		else if (!strcmp(argv[i], "--sizes")) o->sizes = true;
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
@@ -216,7 +220,7 @@ int main(int argc, char **argv)
 	options o;
 	regex_t want;
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
-		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--seconds s] [REGEX]\n");
+		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [REGEX]\n");
 		return 2;
 	}
 	hand_wake();

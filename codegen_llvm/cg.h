@@ -49,6 +49,7 @@ typedef struct cg_acc {
 	cg_str at, stack_at; /* wide: where those of this vector are; else the same */
 	cg_num step;        /* elements from block to block */
 	cg_str now, inow;   /* the accumulator's value at this point of the text */
+	cg_str first;       /* the section's value when r is one chunk */
 } cg_acc;
 
 typedef struct cg {
@@ -166,6 +167,9 @@ void cg_acc_reset(cg *c, cg_acc *a);                  /* stores the neutral elem
 void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where the last step stopped */
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /* ends a step; width: values of r in it */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */
+void cg_acc_end_short(cg *c, cg_acc *a);              /* r was one chunk; what comes next is the text for several */
+void cg_acc_end_either(cg *c, cg_acc *a, cg_str *value); /* ... which ends here */
+void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* value came from there, or the short one from brief */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);

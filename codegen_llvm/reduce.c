@@ -128,21 +128,27 @@ static void store(cg *c, tj_dtype t, int n, cg_str v, cg_str p)
 }
 
 /* ---- begin ---- */
-static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, int blocks)
+static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, cg_num blocks)
 {
 	cg_str name = cg_fmt("%%%s%u%s", what, ins, c->copy);
-	cg_num all = c->wide_now ? cg_mul(c, c->block, cg_lit(blocks)) : cg_lit((int64_t)n * blocks);
+	cg_num all = cg_mul(c, c->wide_now ? c->block : cg_lit(n), blocks);
 	if (all.known) rt_putf(&c->entry, "  %s = alloca [%lld x %s], align 64\n", name.s, (long long)all.v, cg_type(t, 1).s);
 	else rt_putf(&c->entry, "  %s = alloca %s, i64 %s, align 64\n", name.s, cg_type(t, 1).s, all.s.s);
 	return name;
 }
 
-/* Of the stack: one for each bit of the number of chunks. A size that is a symbol fits 31 bits. */
-static int levels(cg_num chunks, int64_t width)
+/* Of the stack: one for each bit of the number of chunks. A size that is a symbol fits 31 bits; columns are many, so that
+ * they take as many levels as they need. */
+static cg_num levels(cg *c, cg_num chunks, int64_t width)
 {
 	int n = 0;
+	if (!chunks.known && c->wide_now) {
+		cg_num zeros = { .s = cg_tmp(c) };
+		rt_putf(&c->entry, "  %s = call i64 @llvm.ctlz.i64(i64 %s, i1 false)\n", zeros.s.s, chunks.s.s);
+		return cg_sub(c, cg_lit(64), zeros);
+	}
 	for (int64_t most = chunks.known ? chunks.v : INT32_MAX / width + 1; most; most >>= 1) n++;
-	return n;
+	return cg_lit(n);
 }
 
 static void shape(cg *c, const lo_ins *in, cg_acc *a)
@@ -171,9 +177,9 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 	a->now = cg_identity(a, a->lanes);
 	a->inow = cg_literal(a->index, 0, a->lanes);
 	if (!chunked && !a->memory) return;
-	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, 1);
-	if (a->arg) a->istate = array(c, "where", a->ins, a->index, a->lanes, 1);
-	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(a->nchunk, a->chunk));
+	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, cg_lit(1));
+	if (a->arg) a->istate = array(c, "where", a->ins, a->index, a->lanes, cg_lit(1));
+	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(c, a->nchunk, a->chunk));
 	a->step = c->wide_now ? c->block : cg_lit(a->lanes);
 	if (!c->wide_now) cg_acc_reset(c, a);
 }
@@ -425,7 +431,8 @@ static void store_part(cg *c, const cg_acc *a, cg_str v, int64_t lanes)
 			(int)tj_dtype_size(a->dtype));
 }
 
-void cg_acc_end(cg *c, cg_acc *a, bool chunked)
+/* The lanes put together; a part's are stored. */
+static cg_str value_of(cg *c, cg_acc *a, bool chunked)
 {
 	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
@@ -434,7 +441,7 @@ void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 	}
 	if (a->part) {
 		store_part(c, a, a->ordered ? a->now : halve(c, a, a->now), lo_part_lanes(&c->k->ins.v[a->ins]));
-		return;
+		return a->now;
 	}
 	cg_str v = a->arg ? a->inow : a->now;
 	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
@@ -444,5 +451,27 @@ void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 		rt_putf(c->out, "  %s = sext %s %s to %s\n", wide.s, cg_type(TJ_I32, n).s, v.s, cg_type(TJ_I64, n).s);
 		v = wide;
 	}
-	cg_def(c, a->ins, v, !c->rows);
+	return v;
+}
+
+void cg_acc_end(cg *c, cg_acc *a, bool chunked)
+{
+	cg_str v = value_of(c, a, chunked);
+	if (!a->part) cg_def(c, a->ins, v, !c->rows);
+}
+
+void cg_acc_end_short(cg *c, cg_acc *a)
+{
+	a->first = value_of(c, a, false);
+	a->now = cg_identity(a, a->lanes);
+	a->inow = cg_literal(a->index, 0, a->lanes);
+}
+
+void cg_acc_end_either(cg *c, cg_acc *a, cg_str *value) { *value = value_of(c, a, true); }
+
+void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from)
+{
+	cg_str v = cg_tmp(c);
+	rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", v.s, cg_type(a->arg ? TJ_I64 : a->dtype, 1).s, a->first.s, brief.s, value.s, from.s);
+	cg_def(c, a->ins, v, false);
 }

@@ -167,7 +167,7 @@ static void tail(cg *c, const lo_section *s, cg_num main, cg_num n)
 	const char *copy = c->copy;
 	c->mask = mask_of(c, n);
 	c->masked = true;
-	c->copy = ".t";
+	c->copy = *copy ? ".bt" : ".t";
 	set_r(c, main.s);
 	straight(c, s);
 	c->masked = false;
@@ -330,6 +330,40 @@ static void each_vector(cg *c, void (*f)(cg *c, cg_acc *a))
 	cg_wide_close(c);
 }
 
+/* Whether there is one chunk is known at run time alone: the text for that, which needs no stack, and the text for many. */
+static void either_way(cg *c, const lo_section *s, const extent *x)
+{
+	unsigned id = ++c->tmp;
+	const char *copy = c->copy;
+	cg_str few = cg_tmp(c), brief, *value = rt_calloc((c->acc.n + 1) * sizeof *value);
+	int64_t least = INT64_MAX;
+	if (!value) { c->oom = true; return; }
+	for (uint32_t i = 0; i < c->acc.n; i++)
+		if (c->acc.v[i].ordered && c->acc.v[i].chunk < least) least = c->acc.v[i].chunk;
+	rt_putf(c->out, "  %s = icmp sle i64 %s, %lld\n  br i1 %s, label %%brief%u, label %%long%u\n", few.s, x->red.s.s, (long long)least, few.s, id, id);
+	cg_label(c, cg_fmt("brief%u", id));
+	c->copy = ".b";
+	one_chunk(c, s, x);
+	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end_short(c, &c->acc.v[i]);
+	c->copy = copy;
+	brief = c->block_label;
+	rt_putf(c->out, "  br label %%joined%u\n", id);
+	cg_label(c, cg_fmt("long%u", id));
+	many_chunks(c, s, x);
+	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end_either(c, &c->acc.v[i], &value[i]);
+	cg_str from = c->block_label;
+	cg_jump(c, cg_fmt("joined%u", id));
+	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_join(c, &c->acc.v[i], brief, value[i], from);
+	rt_free(value);
+}
+
+static bool unknown_chunks(const cg *c)
+{
+	for (uint32_t i = 0; i < c->acc.n; i++)
+		if (c->acc.v[i].ordered && !c->acc.v[i].nchunk.known) return c->rows && !c->k->part;
+	return false;
+}
+
 static void over_r(cg *c, const lo_section *s)
 {
 	rt_text *text = c->out, inner = { 0 };
@@ -339,11 +373,13 @@ static void over_r(cg *c, const lo_section *s)
 	c->out = &inner;
 	bool chunked = cg_acc_begin(c, s);
 	if (c->wide_now) each_vector(c, cg_acc_reset);
-	if (chunked) many_chunks(c, s, &x);
+	bool either = chunked && unknown_chunks(c);
+	if (either) either_way(c, s, &x);
+	else if (chunked) many_chunks(c, s, &x);
 	else one_chunk(c, s, &x);
 	if (c->wide_now) cg_wide_open(c); /* what follows the loop is in this one, too */
 	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
-	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end(c, &c->acc.v[i], chunked);
+	for (uint32_t i = 0; !either && i < c->acc.n; i++) cg_acc_end(c, &c->acc.v[i], chunked);
 	c->out = text;
 	rt_puts(text, rt_str(&c->pre));
 	rt_puts(text, rt_str(&inner));

@@ -22,7 +22,7 @@ static bool simple(const cg *c, const lo_section *s, bool *loop, int64_t *bytes)
 		if (in->op != LO_REDUCE) continue;
 		if (in->tree != LO_TREE_COLUMN || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) return false;
 		int levels = 1;
-		for (int64_t n = (lo_is_sym(c->k->red) ? INT32_MAX : c->k->red) / 32; n; n >>= 1) levels++;
+		for (int64_t n = lo_size(c->k, c->k->red) / 32; n; n >>= 1) levels++;
 		*bytes += (levels + 1) * lo_size(c->k, c->k->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return !s->loop || !*loop;

@@ -16,6 +16,25 @@ void ir_graph_free(ir_graph *g)
 	*g = (ir_graph){ 0 };
 }
 
+static void fit(void **v, uint32_t *cap, uint32_t n, size_t elem)
+{
+	void *p = n < *cap && n ? rt_realloc(*v, n * elem) : NULL;
+	if (!p) return; /* as large as before */
+	*v = p;
+	*cap = n;
+}
+
+void ir_graph_seal(ir_graph *g)
+{
+	rt_free(g->cse);
+	g->cse = NULL;
+	g->ncse = 0;
+	fit((void **)&g->node.v, &g->node.cap, g->node.n, sizeof *g->node.v);
+	fit((void **)&g->refs.v, &g->refs.cap, g->refs.n, sizeof *g->refs.v);
+	fit((void **)&g->ints.v, &g->ints.cap, g->ints.n, sizeof *g->ints.v);
+	fit((void **)&g->out.v, &g->out.cap, g->out.n, sizeof *g->out.v);
+}
+
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);

@@ -133,6 +133,7 @@ uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank);
 /* ---- graph.c ---- */
 void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
+void ir_graph_seal(ir_graph *g); /* nothing is emitted into it any more: gives back what that needs */
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */

@@ -103,7 +103,7 @@ static int by_seq(const void *x, const void *y)
 
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST, .keep_text = f != NULL };
+	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST };
 	return o;
 }
 
@@ -140,7 +140,21 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
 }
 
-void jit_put_plan(const jit_plan *p, tj_dump_what what, rt_text *t)
+/* Nobody keeps these texts: the graph is lowered once more. The plan holds its kernels, so nothing is compiled again. */
+static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
+{
+	lo_opts o;
+	rt_exec *x = NULL;
+	rt_err err = { 0 };
+	if (p->exec->run != rt_plan_run || !p->n) return; /* the program's own back end */
+	jit_lower_opts(f, f->engine, &o);
+	o.keep_text = true;
+	if (lo_build(&p->graph, &o, &x, &err) != TJ_OK) return;
+	x->print(x, t, what);
+	rt_exec_unref(x);
+}
+
+void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 {
 	static const ir_graph none;
 	const ir_graph *g = p->n ? &p->graph : &none;
@@ -148,6 +162,7 @@ void jit_put_plan(const jit_plan *p, tj_dump_what what, rt_text *t)
 	case TJ_DUMP_GRAPH: ir_print(g, t); break;
 	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
 	case TJ_DUMP_DOT: ir_dot(g, t); break;
+	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: if (p->exec) put_lowered(f, p, what, t); break;
 	default: if (p->exec) p->exec->print(p->exec, t, what);
 	}
 }
@@ -164,7 +179,7 @@ static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		if (!rt_logs(l, parts[i].topic)) continue;
 		rt_text t = { 0 };
-		jit_put_plan(p, parts[i].what, &t);
+		jit_put_plan(f, p, parts[i].what, &t);
 		rt_log_text(l, parts[i].topic, where, rt_str(&t));
 		rt_text_free(&t);
 	}
@@ -226,6 +241,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
+		ir_graph_seal(&p->graph);
 	}
 	if (ok && p->exec) {
 		count(f, p->exec);

@@ -33,7 +33,7 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	}
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		rt_text t = { 0 };
-		jit_put_plan(p, parts[i].what, &t);
+		jit_put_plan(f, p, parts[i].what, &t);
 		write_file(e, folder, parts[i].file, t.s);
 		rt_text_free(&t);
 	}

@@ -61,7 +61,7 @@ typedef struct jit_plan {
 	rt_exec *exec;
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
-	ir_graph graph;          /* what was lowered, for dumps; set up when n > 0 */
+	ir_graph graph;          /* what was lowered, for dumps: the texts of all that came of it are made when asked for; set up when n > 0 */
 	atomic_bool audited;     /* its values were compared with the evaluator's */
 } jit_plan;
 
@@ -412,7 +412,7 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 /* build.c */
 jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err); /* ext: whose constants are folded */
 void jit_plan_unref(jit_plan *p);
-void jit_put_plan(const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
+void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 

@@ -109,13 +109,9 @@ static char *take_text(rt_text *t, rt_arena *mem)
 
 static void keep_texts(lo_low *L, rt_plan *p)
 {
-	rt_text graph = { 0 }, table = { 0 }, kernels = { 0 };
-	ir_print(L->g, &graph);
-	ir_table(L->g, &table);
+	rt_text kernels = { 0 };
 	for (uint32_t i = 0; i < L->step.n; i++)
 		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &kernels);
-	p->graph_text = take_text(&graph, &p->mem);
-	p->table_text = take_text(&table, &p->mem);
 	p->kernel_text = take_text(&kernels, &p->mem);
 }
 

@@ -203,7 +203,7 @@ typedef struct lo_opts {
 	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool fast;                    /* TJ_FAST */
-	bool keep_text;
+	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering */
 	bool no_fuse;                 /* a kernel per op */
 	uint8_t off;                  /* passes left out: LO_OFF() */
 	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */

@@ -99,7 +99,7 @@ typedef struct rt_plan {
 	rt_pbuf *buf;
 	rt_step *step;
 	rt_code *code;
-	char *graph_text, *table_text, *kernel_text, *code_text; /* for dumps; NULL when not kept */
+	char *kernel_text, *code_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees what steps hold beyond mem; may be NULL */
 } rt_plan;
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */

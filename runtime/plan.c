@@ -134,12 +134,10 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	const rt_plan *p = (const rt_plan *)x;
 	const char *s = NULL;
 	switch (what) {
-	case TJ_DUMP_GRAPH: s = p->graph_text; break;
-	case TJ_DUMP_TABLE: s = p->table_text; break;
 	case TJ_DUMP_KERNELS: s = p->kernel_text; break;
 	case TJ_DUMP_CODE: s = p->code_text; break;
 	case TJ_DUMP_PLAN: put_plan(p, t); return;
-	case TJ_DUMP_TRACE: case TJ_DUMP_DOT: return; /* the tracer's to print */
+	default: return; /* the tracer's to print */
 	}
 	if (s) rt_puts(t, s);
 }

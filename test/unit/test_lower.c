@@ -458,14 +458,14 @@ static void test_want_of_memory(void **state)
 static void test_text(void **state)
 {
 	(void)state;
-	static const tj_dump_what what[] = { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_PLAN };
-	static const char *const part[] = { "%1 = amax", "softmax", "reduce f32 max row", "1 kernels" };
+	static const tj_dump_what what[] = { TJ_DUMP_KERNELS, TJ_DUMP_PLAN };
+	static const char *const part[] = { "reduce f32 max row", "1 kernels" };
 	ir_graph g = parsed(cases[0].text);
 	rt_exec *x = built(&g, &interp_backend, false);
 	for (size_t i = 0; i < RT_COUNT(what); i++) {
 		rt_text t = { 0 };
 		x->print(x, &t, what[i]);
-		if (i != 1 && !strstr(rt_str(&t), part[i])) fail_msg("\"%s\" is not in:\n%s", part[i], rt_str(&t));
+		if (!strstr(rt_str(&t), part[i])) fail_msg("\"%s\" is not in:\n%s", part[i], rt_str(&t));
 		assert_true(t.n > 0);
 		rt_text_free(&t);
 	}

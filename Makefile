@@ -135,7 +135,7 @@ examples-out: $(EXAMPLES)  ## rewrite what the examples are expected to print
 # ---- address and undefined-behaviour sanitizers over the unit tests ----
 san-build:
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
-san-tests: $(TESTS)
+san-tests: $(TESTS) $(BUILD)/tjc
 
 # gcc's OpenMP is not instrumented: a team of one, and threads of the test's own.
 tsan:  ## the thread sanitizer over the tests with threads

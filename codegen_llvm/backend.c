@@ -69,6 +69,7 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, int bits, plan_code 
 	tj_status st = print(job, u, bits, err);
 	if (st != TJ_OK) return st;
 	if (job->keep_text) job->text = dump(job, u, t, bits);
+	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
 	for (int k = 0; k < job->nkernel; k++) {
 		cg_object *o = u[k].same < 0 ? cg_find(u[k].key, &job->fn[k]) : NULL;
 		u[k].there = o != NULL;
@@ -89,7 +90,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	cg_unit *u = rt_calloc(n * sizeof *u);
 	plan_code *p = rt_calloc(sizeof *p + (n + CG_PARTS) * sizeof *p->object);
 	job->code = NULL;
-	job->text = NULL;
+	job->text = job->assembly = NULL;
 	tj_status st = u && p ? compile_units(job, u, cg_width(), p, err)
 						  : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);

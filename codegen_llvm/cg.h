@@ -181,6 +181,7 @@ int cg_width(void); /* bits of a vector: the CPU's, or TJ_CPU, read at each call
 struct cg_target *cg_target_get(int bits, rt_err *err); /* of this thread; NULL on error */
 /* An LLVMMemoryBufferRef, and its size. */
 tj_status cg_object_of(struct cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err);
+char *cg_assembly_of(struct cg_target *t, const char *text, size_t n, rt_err *err); /* rt_alloc'ed; NULL on error */
 const char *cg_layout(const struct cg_target *t);
 
 /* ---- elf.c, link.c: objects to code ---- */

@@ -118,16 +118,16 @@ cg_target *cg_target_get(int bits, rt_err *err)
 const char *cg_layout(const cg_target *t) { return t->layout; }
 
 /* ---- text to object ---- */
-static tj_status emit(cg_target *t, LLVMModuleRef m, LLVMMemoryBufferRef *object, rt_err *err)
+static tj_status emit(cg_target *t, LLVMModuleRef m, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, rt_err *err)
 {
 	char *message = NULL;
-	if (!LLVMTargetMachineEmitToMemoryBuffer(t->machine, m, LLVMObjectFile, &message, object)) return TJ_OK;
+	if (!LLVMTargetMachineEmitToMemoryBuffer(t->machine, m, type, &message, out)) return TJ_OK;
 	rt_fail(err, TJ_ERR_COMPILE, "codegen", "LLVM: %s", message);
 	LLVMDisposeMessage(message);
 	return TJ_ERR_COMPILE;
 }
 
-tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err)
+static tj_status compile(cg_target *t, const char *text, size_t n, LLVMCodeGenFileType type, LLVMMemoryBufferRef *to, rt_err *err)
 {
 	LLVMContextRef context = LLVMContextCreate();
 	LLVMMemoryBufferRef in = LLVMCreateMemoryBufferWithMemoryRange(text, n, "kernels", true), out = NULL;
@@ -138,11 +138,30 @@ tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, 
 		rt_fail(err, TJ_ERR_COMPILE, "codegen", "LLVM: %s", message);
 		LLVMDisposeMessage(message);
 	} else {
-		st = emit(t, m, &out, err);
+		st = emit(t, m, type, &out, err);
 		LLVMDisposeModule(m);
 	}
 	LLVMContextDispose(context);
+	*to = out;
+	return st;
+}
+
+tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err)
+{
+	LLVMMemoryBufferRef out;
+	tj_status st = compile(t, text, n, LLVMObjectFile, &out, err);
 	*object = out;
 	*bytes = st == TJ_OK ? LLVMGetBufferSize(out) : 0;
 	return st;
+}
+
+char *cg_assembly_of(cg_target *t, const char *text, size_t n, rt_err *err)
+{
+	LLVMMemoryBufferRef out;
+	rt_text s = { 0 };
+	if (compile(t, text, n, LLVMAssemblyFile, &out, err) != TJ_OK) return NULL;
+	rt_putn(&s, LLVMGetBufferStart(out), LLVMGetBufferSize(out));
+	LLVMDisposeMemoryBuffer(out);
+	if (s.oom) rt_text_free(&s);
+	return s.s;
 }

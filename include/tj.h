@@ -146,7 +146,7 @@ typedef struct tj_open_opts {
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
 	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
-	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, kernels, code, plan */
+	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; 0: never */
 } tj_open_opts;
 
@@ -357,8 +357,11 @@ typedef struct tj_stats {
 	uint64_t compiles, compiled, shared; /* times that code was made; kernels for which it was; kernels that found it made */
 } tj_stats;
 
-/* TJ_DUMP_DOT: the graph for Graphviz. */
-typedef enum tj_dump_what { TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT } tj_dump_what;
+/* GRAPH and TABLE: what was traced; DOT: for Graphviz. FUSION: which ops became one kernel, and FUSION_DOT. KERNELS: loops;
+ * CODE: LLVM text; ASSEMBLY. PLAN: the steps. TRACE: the events that are matched. */
+typedef enum tj_dump_what {
+	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY
+} tj_dump_what;
 
 TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */
 TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and why */

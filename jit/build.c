@@ -148,7 +148,9 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	rt_err err = { 0 };
 	if (p->exec->run != rt_plan_run || !p->n) return; /* the program's own back end */
 	jit_lower_opts(f, f->engine, &o);
+	o.family = f->family; /* tells which sizes are symbols of the code */
 	o.keep_text = true;
+	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
 	if (lo_build(&p->graph, &o, &x, &err) != TJ_OK) return;
 	x->print(x, t, what);
 	rt_exec_unref(x);
@@ -158,11 +160,14 @@ void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 {
 	static const ir_graph none;
 	const ir_graph *g = p->n ? &p->graph : &none;
+	rt_err err = { 0 };
 	switch (what) {
 	case TJ_DUMP_GRAPH: ir_print(g, t); break;
 	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
 	case TJ_DUMP_DOT: ir_dot(g, t); break;
-	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: if (p->exec) put_lowered(f, p, what, t); break;
+	case TJ_DUMP_FUSION: if (p->n) lo_print_groups(g, t, &err); break;
+	case TJ_DUMP_FUSION_DOT: if (p->n) lo_dot_groups(g, t, &err); break;
+	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: case TJ_DUMP_ASSEMBLY: if (p->exec) put_lowered(f, p, what, t); break;
 	default: if (p->exec) p->exec->print(p->exec, t, what);
 	}
 }

@@ -18,7 +18,8 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 {
 	static const struct { const char *file; tj_dump_what what; } parts[] = {
 		{ "graph.tj", TJ_DUMP_GRAPH }, { "graph.txt", TJ_DUMP_TABLE }, { "graph.dot", TJ_DUMP_DOT },
-		{ "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE }, { "plan.txt", TJ_DUMP_PLAN },
+		{ "fusion.txt", TJ_DUMP_FUSION }, { "fusion.dot", TJ_DUMP_FUSION_DOT }, { "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE },
+		{ "code.s", TJ_DUMP_ASSEMBLY }, { "plan.txt", TJ_DUMP_PLAN },
 	};
 	jit_engine *e = f->engine;
 	char folder[640];

@@ -135,7 +135,8 @@ static void dump_trace(const jit_node *b, FILE *out)
 static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dump_what what, FILE *out)
 {
 	const jit_plan *p = atomic_load(&b->segment->plan);
-	fprintf(out, what == TJ_DUMP_DOT ? "// %s, trace %u, segment %u: up to %s at %s\n" : "# %s, trace %u, segment %u: up to %s at %s\n", f->name, e->number, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
+	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//" : what == TJ_DUMP_CODE ? ";" : "#";
+	fprintf(out, "%s %s, trace %u, segment %u: up to %s at %s\n", comment, f->name, e->number, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
 	if (what == TJ_DUMP_TRACE) dump_trace(b, out);
 	else {
 		rt_text t = { 0 };

@@ -131,6 +131,12 @@ lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m)
 }
 
 /* ---- joining ---- */
+static bool refuse(lo_low *L, const char *why)
+{
+	L->why = why;
+	return false;
+}
+
 static int weight_of(const ir_node *n)
 {
 	const ir_opinfo *i = &ir_ops[n->op];
@@ -328,11 +334,12 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	bool keep, used[LO_ATOMS] = { 0 }, had = G->reduces, made = false;
 	lo_reduced_axes(L, r, &lo, &hi, &keep);
 	bool column = hi < lo_node(L, src)->rank;
-	if (lo_map_in_r(G, m) || (G->classed && G->column != column)) return false;
-	if (had && lo_outer(G) < FEW_ROWS && G->red >= SPLIT_ROW) return false; /* share.c takes kernels of one loop */
+	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
+	if (G->classed && G->column != column) return refuse(L, "the kernel reduces rows, this reduces columns, or the other way round");
+	if (had && lo_outer(G) < FEW_ROWS && G->red >= SPLIT_ROW) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
-		return false;
-	if (!had && !make_r(L, G, r, r, m, &made)) return false;
+		return refuse(L, "the kernel reduces over another extent");
+	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space leaves no room for what is reduced: it would be computed for each element again");
 	lo_map *o = lo_operand_map(L, G, r, 0, m);
 	if (o && lo_reach(L, G, src, o) && !elsewhere(L, G, src, o)) {
 		G->classed = true;
@@ -340,10 +347,12 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 		return true;
 	}
 	if (!had) forget_r(G, made);
-	return false;
+	return refuse(L, "what it reduces is read at another index in the kernel, or not at an affine one");
 }
 
 /* ---- values element by element ---- */
+static const char AGAIN[] = "each of its elements would be computed several times";
+
 /* The reduction that r follows row by row. */
 static ir_ref reduction_below(const lo_low *L, ir_ref r)
 {
@@ -369,12 +378,14 @@ static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool s
 	if (!G->reduces && ((heavy && often(L, G, r, m)) || (store && !lo_covers(L, G, r, m)))) {
 		ir_ref q = reduction_below(L, r); /* once for each row will do, if its rows are what the group walks */
 		bool used[LO_ATOMS] = { 0 };
-		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made)) return false;
+		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made))
+			return refuse(L, heavy && often(L, G, r, m) ? AGAIN : "it must be stored as well, and the kernel does not visit each of its elements once");
 	}
 	bool repeated = often(L, G, r, m);
-	if (repeated && (heavy || G->redundant >= MAX_REDUNDANT)) return false;
-	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return false;
-	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return false;
+	if (repeated && (heavy || G->redundant >= MAX_REDUNDANT)) return refuse(L, AGAIN);
+	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m)))
+		return refuse(L, "it must be stored as well, and the kernel does not visit each of its elements once");
+	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return refuse(L, "what it reads cannot be reached by affine indices of the kernel");
 	G->redundant += repeated;
 	return true;
 }
@@ -436,9 +447,10 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	lo_group *G = L->group.v[id];
 	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
 	L->force.n = 0;
-	if (L->o->no_fuse || G->weight + weight_of(lo_node(L, r)) > MAX_WEIGHT || G->member.n >= MAX_MEMBERS)
-		return false;
-	if (lo_path_back(L, r, id)) return false;
+	if (L->o->no_fuse) return refuse(L, "fusion is off for this graph: what it grouped could not be built");
+	if (G->weight + weight_of(lo_node(L, r)) > MAX_WEIGHT || G->member.n >= MAX_MEMBERS)
+		return refuse(L, "the kernel computes enough already: more would leave no registers");
+	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
 	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m))
 	              : !join_point(L, G, r, m, store))
 		return false;
@@ -551,7 +563,13 @@ static void place(lo_low *L, ir_ref r)
 		bool others = n > 1;
 		bool own = v->own;
 		if (others) v->own = true;
-		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) return;
+		L->why = "the kernel reads it at several indices: it is stored and loaded";
+		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) {
+			v->refused = NULL;
+			return;
+		}
+		v->refused = L->why;
+		v->refused_by = w[best].group;
 		v->own = own;
 	}
 	v->own = v->own || n > 0 || !v->dest;

@@ -57,6 +57,8 @@ typedef struct lo_val {
 	lo_map *map;         /* ... at this index */
 	lo_use *use;
 	lo_dest *dest;
+	const char *refused; /* why no group that reads it would compute it; NULL: none was asked, or one did */
+	uint32_t refused_by;
 } lo_val;
 
 typedef struct lo_buffer {
@@ -110,6 +112,7 @@ typedef struct lo_low {
 	uint32_t *stamp, now;    /* visited marks of searches */
 	rt_vec(lo_group *) group;
 	rt_vec(ir_ref) force;    /* values that a group under trial would have to own buffers */
+	const char *why;         /* the last refusal of a group */
 	bool stuck;              /* a kernel could not be built as grouped: lower again with less fusion */
 	rt_vec(lo_buffer) buf;
 	rt_vec(lo_step) step;
@@ -183,6 +186,13 @@ bool lo_is_gather(ir_op op);
 lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a,
                        int64_t *dyn_stride);
 void lo_put_groups(lo_low *L, rt_text *t);
+
+/* ---- lower.c ---- */
+/* Lowers up to the groups, or the steps, and shows what is there. */
+tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
+
+/* ---- notes.c ---- */
+void lo_put_dot(lo_low *L, rt_text *t);
 
 /* ---- order.c ---- */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */

@@ -133,7 +133,7 @@ static bool set_sizes(lo_low *L, rt_plan *p, const lo_kernel *k, rt_step *t)
 	return true;
 }
 
-/* Which kernels to compile, with the symbols that their code takes. */
+/* Which kernels to compile, with the symbols that their code takes; for texts all of them, which adds nothing to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
 	lo_family *f = L->o->family;
@@ -146,7 +146,7 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 		if (!t->units) continue;
 		if (f && !lo_family_meet(f, round, k, &L->o->moving, &w->kin[w->n], &t->fn)) return false;
 		if (!set_sizes(L, p, k, t)) return false;
-		if (t->fn) continue;
+		if (t->fn && !L->o->keep_text) continue;
 		w->kernel[w->n] = k;
 		w->step[w->n++] = t;
 	}
@@ -155,15 +155,17 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 
 static tj_status compile(lo_low *L, rt_plan *p, work *w)
 {
-	lo_family *f = L->o->family;
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .fn = w->fn, .kernel = w->kernel, .nkernel = w->n };
+	lo_family *f = L->o->keep_text ? NULL : L->o->family;
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn, .kernel = w->kernel, .nkernel = w->n };
 	tj_status st = L->o->backend->compile(&job, L->err);
 	if (st != TJ_OK) return st;
 	p->exec.code_bytes = job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms = job.codegen_ms;
 	p->exec.compiled = (uint32_t)w->n;
 	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
+	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
 	rt_free(job.text);
+	rt_free(job.assembly);
 	for (int i = 0; i < w->n; i++) w->step[i]->fn = job.fn[i];
 	if (!f) {
 		p->code = job.code;
@@ -183,11 +185,10 @@ static tj_status generate(lo_low *L, rt_plan *p)
 	if (!n) return TJ_OK;
 	work w = { lo_mem(L, sizeof *w.kernel * n), lo_mem(L, sizeof *w.step * n), lo_mem(L, sizeof *w.fn * n), lo_mem(L, sizeof *w.kin * n), 0 };
 	if (L->oom) return nomem(L->err);
-	if (L->o->family) p->code = lo_family_code(L->o->family);
+	if (L->o->family && !L->o->keep_text) p->code = lo_family_code(L->o->family);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
 	if (st == TJ_OK && w.n) st = compile(L, p, &w);
-	else if (L->o->keep_text) p->code_text = rt_arena_strdup(&p->mem, "; nothing was compiled: the code of all kernels exists\n");
 	for (int i = 0; i <= w.n && i < (int)n; i++) lo_kin_free(w.kin[i]);
 	return st;
 }
@@ -290,10 +291,36 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 	return TJ_OK;
 }
 
-/* ---- as text, without compiling ---- */
-typedef void put_fn(lo_low *L, rt_text *t);
+/* ---- up to the steps, without compiling ---- */
+static tj_status dry_run(lo_low *L, bool steps)
+{
+	if (!open_low(L)) return nomem(L->err);
+	lo_classify(L);
+	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
+	if (ok) return steps ? finish_kernels(L) : TJ_OK;
+	if (L->stuck && !L->oom)
+		return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
+	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
+}
 
-static void put_kernels(lo_low *L, rt_text *t)
+tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err)
+{
+	ir_graph flat;
+	ir_graph_init(&flat);
+	rt_out *out = rt_alloc(sizeof *out * ((size_t)g->out.n + 1));
+	tj_status st = out ? prepare(g, &flat, o->off, err) : nomem(err);
+	if (st == TJ_OK) {
+		lo_low L = { .g = &flat, .o = o, .err = err, .out = out };
+		st = dry_run(&L, steps);
+		if (st == TJ_OK) visit(&L, env);
+		close_low(&L);
+	}
+	rt_free(out);
+	ir_graph_free(&flat);
+	return st;
+}
+
+static void put_kernels(lo_low *L, void *t)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
@@ -307,42 +334,11 @@ static void put_kernels(lo_low *L, rt_text *t)
 	}
 }
 
-static tj_status dry_run(lo_low *L, bool steps)
-{
-	if (!open_low(L)) return nomem(L->err);
-	lo_classify(L);
-	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
-	if (ok) return steps ? finish_kernels(L) : TJ_OK;
-	if (L->stuck && !L->oom)
-		return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
-	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
-}
+static void put_groups(lo_low *L, void *t) { lo_put_groups(L, t); }
+static void put_dot(lo_low *L, void *t) { lo_put_dot(L, t); }
 
-static tj_status print(const ir_graph *g, bool steps, put_fn *put, rt_text *t, rt_err *err)
-{
-	static const lo_backend any = { .name = "any" };
-	lo_opts o = { .name = "f", .backend = &any };
-	ir_graph flat;
-	ir_graph_init(&flat);
-	rt_out *out = rt_alloc(sizeof *out * ((size_t)g->out.n + 1));
-	tj_status st = out ? prepare(g, &flat, 0, err) : nomem(err);
-	if (st == TJ_OK) {
-		lo_low L = { .g = &flat, .o = &o, .err = err, .out = out };
-		st = dry_run(&L, steps);
-		if (st == TJ_OK) put(&L, t);
-		close_low(&L);
-	}
-	rt_free(out);
-	ir_graph_free(&flat);
-	return st;
-}
-
-tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err)
-{
-	return print(g, false, lo_put_groups, t, err);
-}
-
-tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err)
-{
-	return print(g, true, put_kernels, t, err);
-}
+static const lo_backend any = { .name = "any" };
+static const lo_opts plain = { .name = "f", .backend = &any };
+tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_groups, t, err); }
+tj_status lo_dot_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_dot, t, err); }
+tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, true, put_kernels, t, err); }

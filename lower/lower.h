@@ -168,10 +168,11 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	int nkernel;
 	const char *name;
 	bool keep_text;               /* fill text, for dumps */
+	bool keep_assembly;           /* and assembly: one more run of the code generator */
 	/* results */
 	rt_kernel_fn **fn;            /* nkernel of them, room given by the caller */
 	rt_code *code;
-	char *text;                   /* rt_alloc'ed; the .ll or .cu, or NULL */
+	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
 	double codegen_ms;
 } lo_compile;
 #define LO_ABI ((sizeof(lo_kernel) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT)
@@ -203,7 +204,8 @@ typedef struct lo_opts {
 	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool fast;                    /* TJ_FAST */
-	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering */
+	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering; the family is looked at only */
+	bool keep_assembly;           /* with keep_text */
 	bool no_fuse;                 /* a kernel per op */
 	uint8_t off;                  /* passes left out: LO_OFF() */
 	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
@@ -213,6 +215,23 @@ typedef struct lo_opts {
 } lo_opts;
 /* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
+
+/* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
+typedef enum lo_note_kind {
+	LO_NOTE_FUSION,    /* a value is stored although one kernel reads it: it was refused there */
+	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
+	LO_NOTE_LIBRARY    /* a routine was chosen among several */
+} lo_note_kind;
+typedef struct lo_note {
+	lo_note_kind kind;
+	const char *op, *site;          /* the node */
+	const char *other, *other_site; /* FUSION: an op of the kernel that refused; LIBRARY: the routine */
+	const char *why, *hint;
+} lo_note;
+typedef void lo_tell(void *self, const lo_note *n);
+/* x: what the graph became, for the routines that were chosen. */
+tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
+tj_status lo_dot_groups(const ir_graph *g, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
 
 /* Fusion as text, for tests and tjc: one line a group. */
 tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err);

@@ -99,7 +99,7 @@ typedef struct rt_plan {
 	rt_pbuf *buf;
 	rt_step *step;
 	rt_code *code;
-	char *kernel_text, *code_text; /* for dumps; NULL when not kept */
+	char *kernel_text, *code_text, *assembly_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees what steps hold beyond mem; may be NULL */
 } rt_plan;
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
@@ -135,5 +135,6 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
 void rt_matmul_free(rt_matmul *m);
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r);
 const char *rt_matmul_name(const rt_matmul *m); /* "dnnl_sgemm", "own tiles", ... */
+const char *rt_matmul_why(const rt_matmul *m, const char **hint); /* why that one and not another */
 
 #endif

@@ -121,6 +121,20 @@ const char *rt_matmul_name(const rt_matmul *m)
 	return m->d.dtype == TJ_F32 && !sgemm ? "own loops (oneDNN is missing)" : "own loops";
 }
 
+const char *rt_matmul_why(const rt_matmul *m, const char **hint)
+{
+	*hint = "";
+	if (rt_dtype_class(m->d.dtype) != RT_F) {
+		*hint = "cast the operands to f32 where that is exact enough";
+		return "oneDNN and the own tiles take f32 only; the loops add in the order of k, as the evaluator does";
+	}
+	if (m->way == LIBRARY) return "the right operand is large and has many rows against it, so that the packing of oneDNN pays; own tiles take few rows or a small right operand";
+	if (m->way == TILES && rt_gemm_wants(&m->gemm, m->d.b_col)) return "few rows, or a right operand of up to 1 MiB: the packing of oneDNN would not pay";
+	*hint = sgemm ? "pass row-major operands, or transposes of such" : "install oneDNN (libdnnl), and leave TJ_ONEDNN unset";
+	if (m->way == TILES) return sgemm ? "oneDNN does not take these strides" : "oneDNN is missing or switched off";
+	return sgemm ? "neither oneDNN nor the own tiles take these strides" : "oneDNN is missing or switched off, and the own tiles do not take these strides on this CPU";
+}
+
 /* ---- tiles and the library: each call on one thread; the team shares out whole products, or parts of large ones ---- */
 typedef struct job {
 	const rt_matmul *m;

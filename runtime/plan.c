@@ -136,6 +136,7 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	switch (what) {
 	case TJ_DUMP_KERNELS: s = p->kernel_text; break;
 	case TJ_DUMP_CODE: s = p->code_text; break;
+	case TJ_DUMP_ASSEMBLY: s = p->assembly_text; break;
 	case TJ_DUMP_PLAN: put_plan(p, t); return;
 	default: return; /* the tracer's to print */
 	}

@@ -2,6 +2,7 @@
  *
  *   tjc -p dce,decomp file.tj      the graph after the passes
  *   tjc -t file.tj                 as a table
+ *   tjc -k kernels.txt             kernels, parsed and verified
  *   tjc -g file.tj...              checks golden files; -w rewrites their expected blocks
  *
  * A golden file holds input and what is expected, in one:
@@ -209,24 +210,50 @@ static int show(const char *path, const char *list)
 	return !ok;
 }
 
+/* Kernels one behind the other, each from a line `kernel ...` on. What is between them is left out. */
+static int show_kernels(const char *path)
+{
+	char *text = slurp(path), *next;
+	rt_text out = { 0 };
+	rt_err err = { 0 };
+	rt_arena names = { 0 };
+	bool ok = true;
+	for (char *at = !strncmp(text, "kernel ", 7) ? text : strstr(text, "\nkernel "); ok && at; at = next) {
+		lo_kernel k;
+		at += *at == '\n';
+		next = strstr(at, "\nkernel ");
+		if (next) *next++ = 0;
+		ok = lo_parse(&k, at, &names, &err) == TJ_OK && lo_verify(&k, &err) == TJ_OK;
+		if (ok) lo_print(&k, &out);
+		lo_kernel_free(&k);
+	}
+	if (!ok) put_error(&out, &err);
+	fputs(rt_str(&out), stdout);
+	rt_text_free(&out);
+	rt_arena_free(&names);
+	free(text);
+	return !ok;
+}
+
 int main(int argc, char **argv)
 {
 	const char *list = "fold";
-	bool check = false, rewrite = false;
+	bool check = false, rewrite = false, kernels = false;
 	int i = 1, bad = 0;
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "-g")) check = true;
 		else if (!strcmp(argv[i], "-w")) check = rewrite = true;
 		else if (!strcmp(argv[i], "-t")) list = "table";
+		else if (!strcmp(argv[i], "-k")) kernels = true;
 		else if (!strcmp(argv[i], "-p") && i + 1 < argc) list = argv[++i];
 		else i = argc;
 	}
 	if (i >= argc) {
-		fprintf(stderr, "usage: tjc [-t] [-p pass,pass] file.tj | tjc -g|-w file.tj...\npasses:");
+		fprintf(stderr, "usage: tjc [-t] [-p pass,pass] file.tj | tjc -k kernels.txt | tjc -g|-w file.tj...\npasses:");
 		for (size_t k = 0; k < RT_COUNT(passes); k++) fprintf(stderr, " %s", passes[k].name);
 		fprintf(stderr, "\n");
 		return 2;
 	}
-	for (; i < argc; i++) bad |= check ? golden(argv[i], rewrite) : show(argv[i], list);
+	for (; i < argc; i++) bad |= kernels ? show_kernels(argv[i]) : check ? golden(argv[i], rewrite) : show(argv[i], list);
 	return bad;
 }

@@ -22,6 +22,23 @@ static char *read_file(const char *folder, const char *sub, const char *name)
 	return text;
 }
 
+/* What build/tjc makes of a dump. */
+static const char *parsed_by_tjc(const char *flag, const char *folder, const char *sub, const char *name)
+{
+	static char text[1 << 16];
+	char command[2048], self[1024];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[n > 0 ? n : 0] = 0; /* build/test/unit/test_explain */
+	for (int up = 0; up < 3; up++)
+		if (strrchr(self, '/')) *strrchr(self, '/') = 0;
+	snprintf(command, sizeof command, "%s/tjc %s %s/%s/%s", self, flag, folder, sub, name);
+	FILE *p = popen(command, "r");
+	assert_non_null(p);
+	text[fread(text, 1, sizeof text - 1, p)] = 0;
+	assert_int_equal(pclose(p), 0);
+	return text;
+}
+
 static void remove_all(const char *folder)
 {
 	char path[1024];
@@ -45,8 +62,8 @@ static void dumps_to_a_folder(void **s)
 	for (int i = 0; i < 2; i++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));
 	tj_call1(f, TJ_LIST(F32(c, 1, 2, 3)));
 	kit_ok(c);
-	const char *graph = read_file(folder, "0000-soft-max-0-0", "graph.tj");
-	assert_non_null(graph);
+	static char graph[1 << 14];
+	snprintf(graph, sizeof graph, "%s", read_file(folder, "0000-soft-max-0-0", "graph.tj"));
 	assert_non_null(strstr(graph, "softmax f32[2]"));
 	assert_non_null(strstr(read_file(folder, "0001-soft-max-0.1-0", "graph.txt"), "call_function"));
 	assert_non_null(strstr(read_file(folder, "0001-soft-max-0.1-0", "graph.dot"), "digraph"));
@@ -54,7 +71,14 @@ static void dumps_to_a_folder(void **s)
 	if (!strcmp(kit_backend, "llvm")) {
 		assert_non_null(strstr(read_file(folder, "0000-soft-max-0-0", "kernels.txt"), "kernel"));
 		assert_non_null(strstr(read_file(folder, "0000-soft-max-0-0", "code.ll"), "define"));
+		assert_non_null(strstr(read_file(folder, "0000-soft-max-0-0", "code.s"), "tj_soft/max_k0"));
+		static char kernels[1 << 14];
+		snprintf(kernels, sizeof kernels, "%s", read_file(folder, "0000-soft-max-0-0", "kernels.txt"));
+		assert_string_equal(parsed_by_tjc("-k", folder, "0000-soft-max-0-0", "kernels.txt"), kernels);
 	}
+	assert_non_null(strstr(read_file(folder, "0001-soft-max-0.1-0", "fusion.txt"), "group"));
+	assert_non_null(strstr(read_file(folder, "0001-soft-max-0.1-0", "fusion.dot"), "subgraph cluster0"));
+	assert_non_null(strstr(parsed_by_tjc("-p parse", folder, "0000-soft-max-0-0", "graph.tj"), graph));
 	assert_null(read_file(folder, "0002-soft-max-0.2-0", "graph.tj"));
 	tj_close(c);
 	remove_all(folder);

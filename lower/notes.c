@@ -1,0 +1,139 @@
+/* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen.
+ * Fusion as a picture. Nothing of this is kept: who asks has the graph lowered once more, up to the steps. */
+#include "lower/low.h"
+
+typedef struct notes {
+	const rt_plan *plan; /* NULL: not made of steps */
+	lo_tell *tell;
+	void *self;
+	uint32_t matmul;     /* steps of the plan looked at */
+} notes;
+
+static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	return (lo_note){ .kind = kind, .op = ir_ops[n->op].name, .site = n->site, .other = "", .why = "", .hint = "" };
+}
+
+/* ---- fusion ---- */
+/* Joined no group that reads it, for the reason that the last one gave. */
+static void tell_refused(lo_low *L, const notes *t, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	lo_note n = of_node(L, LO_NOTE_FUSION, r);
+	uint32_t by = v->refused_by;
+	const lo_group *G = lo_group_at(L, &by);
+	if (by == v->group || !G->member.n) return; /* merged since */
+	const ir_node *o = lo_node(L, G->member.v[0]);
+	n.other = ir_ops[o->op].name;
+	n.other_site = o->site;
+	n.why = v->refused;
+	n.hint = "its values go through memory between two kernels";
+	t->tell(t->self, &n);
+}
+
+/* ---- evaluator ---- */
+static const char *without_kernel(const lo_low *L, const ir_node *n)
+{
+	const ir_opinfo *info = &ir_ops[n->op];
+	if (!L->o->backend) return "the evaluator was asked for, or no back end is there";
+	if (info->flags & IR_POINT) return "no kernel computes it on this dtype";
+	if (info->flags & IR_RNG) return "kernels draw f32 and f64 only";
+	if (lo_is_gather((ir_op)n->op)) return "it reads out of a tensor without elements";
+	return "no kernel can index what it reads";
+}
+
+static void tell_call(lo_low *L, const notes *t, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	bool own = n->op == IR_scatter_add && L->o->backend;
+	lo_note note = of_node(L, own ? LO_NOTE_LIBRARY : LO_NOTE_EVALUATOR, r);
+	note.other = own ? "own loops" : "evaluator";
+	note.why = own ? "it adds in the order of the index, so that the result is always the same" : without_kernel(L, n);
+	note.hint = own ? "" : "it runs on one thread, element by element; cast its operands to f32, or compute it from other ops";
+	t->tell(t->self, &note);
+}
+
+/* ---- library ---- */
+/* The plan's products come in the order of the steps. */
+static const rt_step *next_matmul(notes *t)
+{
+	while (t->plan && t->matmul < t->plan->nstep) {
+		const rt_step *s = &t->plan->step[t->matmul++];
+		if (s->kind == RT_STEP_MATMUL) return s;
+	}
+	return NULL;
+}
+
+static void tell_library(lo_low *L, notes *t, ir_ref r)
+{
+	const rt_step *s = next_matmul(t);
+	lo_note n = of_node(L, LO_NOTE_LIBRARY, r);
+	if (!s) return;
+	n.other = rt_matmul_name(s->matmul);
+	n.why = rt_matmul_why(s->matmul, &n.hint);
+	t->tell(t->self, &n);
+}
+
+static void visit(lo_low *L, void *env)
+{
+	notes *t = env;
+	for (ir_ref r = 0; r < L->g->node.n; r++)
+		if (L->val[r].refused) tell_refused(L, t, r);
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
+		if (s->kind == LO_STEP_MATMUL) tell_library(L, t, s->ref);
+	}
+}
+
+tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err)
+{
+	notes t = { .tell = tell, .self = self };
+	lo_opts less = *o;
+	if (x->run != rt_plan_run) return TJ_OK; /* the program's own back end decided */
+	t.plan = (const rt_plan *)x;
+	for (;;) { /* as lo_build: what fusion could not build is lowered more plainly */
+		rt_err own = { 0 };
+		tj_status st = lo_dry_run(g, &less, true, visit, &t, &own);
+		if (st != TJ_ERR_COMPILE || !less.backend) return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
+		if (less.no_fuse) less.backend = NULL;
+		less.no_fuse = true;
+	}
+}
+
+/* ---- for Graphviz ---- */
+static void put_node(const lo_low *L, ir_ref r, rt_text *t)
+{
+	const ir_node *n = lo_node(L, r);
+	const ir_meta m = ir_meta_of(L->g, r);
+	rt_putf(t, "n%u [label=\"%s\\n", r, ir_ops[n->op].name);
+	ir_put_meta(t, &m);
+	rt_puts(t, n->op >= IR_OPS ? "\", shape=ellipse]\n" : "\"]\n");
+}
+
+void lo_put_dot(lo_low *L, rt_text *t)
+{
+	const ir_graph *g = L->g;
+	rt_puts(t, "digraph {\n\tnode [shape=box, fontname=\"monospace\", fontsize=10]\n");
+	for (uint32_t i = L->group.n, k = 0; i-- > 0;) {
+		const lo_group *G = L->group.v[i];
+		if (G->merged != LO_NOGROUP || !G->member.n) continue;
+		rt_putf(t, "\tsubgraph cluster%u { label=\"kernel\" style=filled color=lightgrey\n", k++);
+		for (uint32_t j = 0; j < G->member.n; j++) {
+			rt_puts(t, "\t\t");
+			put_node(L, G->member.v[j], t);
+		}
+		rt_puts(t, "\t}\n");
+	}
+	for (ir_ref r = 0; r < g->node.n; r++) {
+		const ir_node *n = lo_node(L, r);
+		if (L->val[r].group == LO_NOGROUP) {
+			rt_puts(t, "\t");
+			put_node(L, r, t);
+		}
+		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u%s\n", ir_src(g, n, k), r, L->val[r].how == LO_LIB ? " [style=bold]" : "");
+	}
+	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
+	rt_puts(t, "}\n");
+}

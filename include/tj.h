@@ -148,6 +148,7 @@ typedef struct tj_open_opts {
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
 	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; 0: never */
+	bool time_guards;      /* like TJ_TIME_GUARDS=1: what guards take is measured, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* NULL when out of memory; the thread's current context */
@@ -236,11 +237,14 @@ typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an i
  * broadcast, have code of their own. */
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
-/* Why a call was traced anew; handed to .on_recompile. Strings live for the callback. */
+/* Why a call was traced anew, handed to .on_recompile; and what else was decided, handed to .on_note. Strings live for the
+ * callback, which may ask for tj_explain() and tj_fn_stats(), and may be called by any thread that calls the function. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ...;
-	                       * "direct": the function stays in verify, "impure": it went back to it, "eviction" */
+	                       * "direct": the function, or a key of it, stays in verify; "impure": it went back to it; "eviction" and
+	                       * "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
+	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* what the nearest trace has */
@@ -248,7 +252,21 @@ typedef struct tj_reason {
 	const char *site;     /* the user's file:line */
 	const char *hint;     /* what would avoid it */
 	const char *text;     /* all of it in a line */
+	int state;            /* declared variable that the operand is, or -1 */
+	int trace, segment;   /* the nearest trace and its segment, or -1 */
 } tj_reason;
+
+/* A guard as it is installed; handed to .guard_filter. Strings live for the callback. */
+typedef struct tj_guard {
+	const char *fn;
+	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "attribute", "numbers": at an event */
+	int arg;              /* argument, scalar, or operand of the event; an argument beyond .nin is a declared variable; -1 */
+	int dim;              /* number of the attribute, or -1 */
+	int event;            /* number of the event in its segment; -1: checked before the body */
+	const char *site;     /* the user's file:line of the call, of the event */
+	const char *text;     /* "slice at a.c:7: attribute 1 is 0" */
+	bool droppable;       /* else it is kept whatever the filter says */
+} tj_guard;
 
 /* ---- your own passes and back ends --------------------------------------------------------------- */
 
@@ -316,6 +334,19 @@ typedef struct tj_compile_opts {
 	tj_vars state;         /* DIRECT: variables whose tensors the body uses, read anew on every call; the value of a number
 	                        * is part of the key: pass those that change often by tj_call_ex(). The list is copied */
 	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
+	void (*on_note)(void *self, const tj_reason *note); /* what was compiled and why so: boundaries, refused fusions, the evaluator, libraries */
+	void *on_note_self;
+	/* Asked for each guard, once: true keeps it. One that is dropped is not checked, and what was compiled serves whatever is
+	 * found. Memory stays safe: the op, its operands, dtypes, sizes and strides are always checked. That the result is right is
+	 * then your declaration. May be dropped:
+	 *   "constant"   the content of a tj_constant() or of a tensor in .freeze: what was folded stays. There is one on the argument
+	 *                or variable, which alone counts in direct mode, and one on the event that reads the tensor first
+	 *   "scalar"     the value of an int of tj_call_ex(): the trace of the first one serves. The body, where it runs, gets the real one
+	 *   "attribute"  an int of an op (axis, start of a slice, ...): the recorded one is used, and gives the result its shape
+	 *   "numbers"    that numbers of one line are equal, as they were when recorded: the first is used for all
+	 * Under TJ_AUDIT each call that runs the body looks at them too, and the first that fails is told: "unguarded". */
+	bool (*guard_filter)(void *self, const tj_guard *guard);
+	void *guard_filter_self;
 } tj_compile_opts;
 
 /* Scalars of a call, declared rather than captured, 32 at most; read in the body by tj_arg_f/tj_arg_i. */
@@ -355,6 +386,15 @@ typedef struct tj_stats {
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
 	uint64_t compiles, compiled, shared; /* times that code was made; kernels for which it was; kernels that found it made */
+	/* How calls found their trace; with those that were refused for their arguments these make up .calls. */
+	uint64_t hits_last;      /* all as in the context's call before */
+	uint64_t hits_key;       /* by a key that the context had met */
+	uint64_t hits_table;     /* by a key that another context had met */
+	uint64_t signatures;     /* by none: a new signature */
+	uint64_t nested;         /* calls in a body, traced through */
+	/* Measured under TJ_TIME_GUARDS=1, else 0. */
+	uint64_t checks, events; /* keys compared with the last one; events followed in a body */
+	double check_ns, event_ns; /* of each; an event with what the body's own code takes */
 } tj_stats;
 
 /* GRAPH and TABLE: what was traced; DOT: for Graphviz. FUSION: which ops became one kernel, and FUSION_DOT. KERNELS: loops;

@@ -172,15 +172,14 @@ void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 	}
 }
 
-static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
+static void log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p)
 {
 	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
-		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
+		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_FUSION, TJ_DUMP_FUSION }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
 	};
 	const rt_log_to *l = &f->engine->rt.log;
-	char where[96];
-	if (e->nth) snprintf(where, sizeof where, "%s/%u.%u/%u", f->name, e->number, e->nth, e->sealed.n);
-	else snprintf(where, sizeof where, "%s/%u/%u", f->name, e->number, e->sealed.n);
+	char where[JIT_WHERE];
+	jit_where(where, f, e, (int)boundary->segment->number);
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		if (!rt_logs(l, parts[i].topic)) continue;
 		rt_text t = { 0 };
@@ -193,15 +192,6 @@ static void log_plan(tj_fn *f, jit_entry *e, const jit_plan *p)
 	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }
 
-static void log_fusion(tj_fn *f, const ir_graph *g)
-{
-	rt_text t = { 0 };
-	rt_err err = { 0 };
-	if (!rt_logs(&f->engine->rt.log, RT_LOG_FUSION)) return;
-	if (lo_print_groups(g, &t, &err) == TJ_OK) rt_log_text(&f->engine->rt.log, RT_LOG_FUSION, f->name, rt_str(&t));
-	rt_text_free(&t);
-}
-
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
@@ -212,7 +202,6 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const 
 		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && lo_build(&b->g, &o, &p->exec, err) != TJ_OK) return false;
-	log_fusion(f, &b->g);
 	return fill_plan(p, f, &b->g, seq);
 }
 
@@ -250,7 +239,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 	}
 	if (ok && p->exec) {
 		count(f, p->exec);
-		log_plan(f, e, p);
+		log_plan(f, e, boundary, p);
 	}
 	if (!ok) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");

@@ -122,6 +122,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->depth = 0;
 	a->scalars = scalars;
 	a->truth = NULL;
+	a->reader = NULL;
 	a->fresh = NULL;
 	a->entry = NULL;
 	a->learn = NULL;
@@ -245,17 +246,34 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	if (a->learn) jit_learn_end(a, res);
 	if (!a->recorded) {
 		JIT_TICK(a->slot, hits);
-		atomic_fetch_add_explicit(&a->entry->hits, 1, memory_order_relaxed);
+		JIT_TICK(a->hit, hits);
 	}
 	return TJ_OK;
 }
 
 /* ---- outermost call ---- */
+
+/* TJ_TIME_GUARDS: what following takes, the body's own code with it; boundaries left out. */
+static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
+{
+	jit_slot *s = a->slot;
+	a->away = 0;
+	a->followed = 0;
+	double start = rt_now_ms();
+	run_body(a->fn, out, in);
+	double ns = (rt_now_ms() - start) * 1e6 - a->away;
+	a->followed += a->seq; /* behind the last boundary */
+	if (a->recorded || a->failed) return;
+	atomic_fetch_add(&s->events, a->followed);
+	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
+}
+
 static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit, const char *frame)
 {
 	jit_act *a = &c->act;
 	tj_fn *f = slot->fn;
 	tj_scope *to = c->rt.scope;
+	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
 	tj_status s = begin(c, slot, site, in, scalars, hit);
 	a->frame = frame;
 	if (s == TJ_OK) {
@@ -265,7 +283,8 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
 		if (ok) {
 			args[f->opts.nin] = TJ_END;
-			run_body(f, made, args);
+			if (RT_LIKELY(!c->engine->timed)) run_body(f, made, args);
+			else run_timed(a, made, args);
 			s = finish(a, site, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	}
@@ -418,7 +437,8 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	JIT_TICK(slot, calls);
 	s = admit_args(c, site, f, in, few, &args);
 	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = error_of(c);
-	else if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars, frame);
+	if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars, frame);
+	else JIT_TICK(slot, refused);
 	free_args(few, args);
 	return s;
 }
@@ -430,6 +450,7 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	tj_status s = check_list(c, site, f, in);
 	if (s != TJ_OK) return s;
 	JIT_COUNT(f, calls);
+	JIT_COUNT(f, nested);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
 		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */
@@ -449,7 +470,7 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	const char *frame = (const char *)__builtin_frame_address(0) - BODY_PAD / 2;
 	jit_slot *slot = jit_slot_of(c, f);
-	jit_hit *hit = slot ? jit_same_as_last(c, slot, in, scalars) : NULL;
+	jit_hit *hit = !slot ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, slot, in, scalars) : jit_timed_check(c, slot, in, scalars);
 	if (!hit) return call_outermost(c, site, f, out, in, scalars, frame);
 	JIT_TICK(slot, calls);
 	return call_hit(c, slot, hit, site, out, in, scalars, frame);

@@ -73,6 +73,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->rt.check = o->check || env_set("TJ_CHECK");
 	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
+	e->timed = o->time_guards || env_set("TJ_TIME_GUARDS");
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");

@@ -252,8 +252,11 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 	atomic_store_explicit(&s->busy, false, memory_order_relaxed);
 	if (unseen) return false;
 	JIT_TICK(s, direct);
-	if (ok) JIT_TICK(s, hits);
-	else JIT_COUNT(s->fn, failures);
+	if (ok) JIT_TICK(h, hits);
+	else {
+		JIT_TICK(s, faults);
+		JIT_COUNT(s->fn, failures);
+	}
 	*status = ok ? TJ_OK : c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	atomic_store_explicit(&h->entry->stamp, ++c->rt.serial, memory_order_relaxed);
 	return true;

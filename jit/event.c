@@ -88,7 +88,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	}
 	if (hinted(a, h)) h->seq = a->ext.n;
 	else a->loose++;
-	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL };
+	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL, false };
 	a->ext.n++;
 	return true;
 }
@@ -110,7 +110,7 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
 	if (want->cell != (h->kind == RT_CELL)) return false;
-	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->fn, h)) return false;
+	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->fn, h) && !jit_loose_content(a, want, h)) return false;
 	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
 	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
@@ -143,7 +143,7 @@ static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
 		return i < a->ext.n ? a->ext.v[i].h == h : meet(a, &n->met[i - n->next], h);
 	case JIT_FLOAT: case JIT_INT:
 		if (!rt_is_number(h) || rt_is_int_number(h) != (JIT_KIND(r) == JIT_INT)) return false;
-		return i < n->nnum ? jit_same_number(a, i, k, h) : jit_bind_number(a, k, h);
+		return i < n->nnum ? jit_same_number(a, i, k, h) || jit_loose_number(a, n, i, h) : jit_bind_number(a, k, h);
 	default: /* JIT_CELL: the target of an assign */
 		if (i < a->cell.n) return a->cell.v[i] == rt_held_of(h);
 		for (uint32_t j = 0; j < a->cell.n; j++)
@@ -156,7 +156,7 @@ static inline bool same_op(const jit_node *n, int op, int nsrc, int nattr, const
 {
 	if (n->op != op || n->nsrc != nsrc || n->nattr != nattr) return false;
 	for (int k = 0; k < nattr; k++)
-		if (n->attr[k] != attr[k]) return false;
+		if (n->attr[k] != attr[k] && !jit_loose_attr(n, k, attr[k])) return false;
 	return true;
 }
 

@@ -3,6 +3,34 @@
 
 static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
 
+/* What was counted; levels that a call may be at are told apart where it costs nothing, off the path of a hit. */
+static void count_calls(tj_fn *f, tj_stats *s)
+{
+	unsigned long long sum[] = {
+#define X(what) count_of(&f->count.what),
+		JIT_SLOT_COUNTERS(X)
+#undef X
+	};
+	enum {
+#define X(what) AT_##what,
+		JIT_SLOT_COUNTERS(X)
+#undef X
+	};
+	for (const jit_slot *k = f->slots; k; k = k->next) {
+#define X(what) sum[AT_##what] += count_of(&k->what);
+		JIT_SLOT_COUNTERS(X)
+#undef X
+	}
+	s->calls = sum[AT_calls], s->boundaries = sum[AT_boundaries], s->direct = sum[AT_direct], s->audits = sum[AT_audits];
+	s->hits = sum[AT_hits] + sum[AT_direct] - sum[AT_faults];
+	s->hits_key = sum[AT_met], s->hits_table = sum[AT_keyed], s->signatures = sum[AT_fresh], s->nested = sum[AT_nested];
+	uint64_t others = sum[AT_met] + sum[AT_keyed] + sum[AT_fresh] + sum[AT_nested] + sum[AT_refused];
+	s->hits_last = s->calls > others ? s->calls - others : 0;
+	s->checks = sum[AT_checks], s->events = sum[AT_events];
+	if (s->checks) s->check_ns = (double)sum[AT_check_ps] / 1e3 / (double)s->checks;
+	if (s->events) s->event_ns = (double)sum[AT_event_ps] / 1e3 / (double)s->events;
+}
+
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
 	size_t size = out->size ? out->size : sizeof *out;
@@ -17,11 +45,7 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 		.code_bytes = count_of(&c->code_bytes), .trace_ms = atomic_load(&c->trace_ms), .lower_ms = atomic_load(&c->lower_ms),
 		.codegen_ms = atomic_load(&c->codegen_ms), .compiles = count_of(&c->compiles), .compiled = count_of(&c->compiled), .shared = count_of(&c->shared),
 	};
-#define X(what)                  \
-	s.what = count_of(&c->what); \
-	for (const jit_slot *k = f->slots; k; k = k->next) s.what += count_of(&k->what);
-	JIT_SLOT_COUNTERS(X)
-#undef X
+	count_calls(f, &s);
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
 	for (uint32_t i = 0; i < f->entry.n; i++) s.segments += f->entry.v[i]->sealed.n;
@@ -31,15 +55,40 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 }
 
 /* ---- explain ---- */
-static void print_guards(const jit_entry *e, FILE *out)
+typedef struct shown { FILE *out; int attrs; const char *indent; } shown; /* attrs: of the event at hand */
+
+static void print_guard(void *self, const tj_guard *g, bool dropped)
 {
-	for (uint32_t i = 0; i < e->sig.narg; i++) {
-		rt_text t = { 0 };
-		gd_put_arg(&t, &e->sig.arg[i]);
-		fprintf(out, "    guard: argument %u is %s\n", i, rt_str(&t));
-		rt_text_free(&t);
+	shown *s = self;
+	if (!strcmp(g->kind, "attribute") && !dropped) { /* an event's in one line: see print_attrs() */
+		s->attrs++;
+		return;
 	}
-	for (uint32_t i = 0; i < e->sig.nint; i++) fprintf(out, "    guard: int scalar %u is %lld\n", i, (long long)e->sig.ints[i]);
+	fprintf(s->out, "%s%s: %s\n", s->indent, dropped ? "guard dropped by .guard_filter" : "guard", g->text);
+}
+
+static void print_attrs(const jit_node *n, FILE *out)
+{
+	fprintf(out, "        guard: %s at %s has attributes", jit_event_name(n->op), n->site ? n->site : "?");
+	for (int k = 0; k < n->nattr; k++) {
+		if (k < JIT_LOOSE_ATTRS && n->loose >> k & 1) fputs(k ? ", any" : " any", out);
+		else if (n->attr[k] == TJ_END_DIM) fputs(k ? ", end" : " end", out);
+		else fprintf(out, k ? ", %lld" : " %lld", (long long)n->attr[k]);
+	}
+	fputc('\n', out);
+}
+
+static void print_node_guards(tj_fn *f, const jit_node *b, FILE *out)
+{
+	const jit_node **path = rt_alloc((b->seq + 1) * sizeof *path);
+	if (!path) return;
+	for (const jit_node *n = b; n->parent; n = n->parent) path[n->seq] = n;
+	for (uint32_t i = 0; i <= b->seq; i++) {
+		shown s = { out, 0, "        " };
+		jit_each_node_guard(f, path[i], print_guard, &s);
+		if (s.attrs) print_attrs(path[i], out);
+	}
+	rt_free(path);
 }
 
 static void print_way(const jit_segment *s, int bit, FILE *out)
@@ -50,36 +99,96 @@ static void print_way(const jit_segment *s, int bit, FILE *out)
 	fputc('\n', out);
 }
 
-static void print_segment(const jit_node *b, FILE *out)
+static void print_lines(const char *indent, const char *text, FILE *out)
+{
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		fprintf(out, "%s%.*s\n", indent, (int)n, text);
+	}
+}
+
+static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 {
 	const jit_segment *s = b->segment;
 	const jit_plan *p = atomic_load(&((jit_segment *)(uintptr_t)s)->plan);
 	const rt_exec *x = p->exec;
+	rt_text t = { 0 };
 	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
-	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->arena_bytes);
+	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes);
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);
+	if (b->op != JIT_RETURN) rt_putf(&t, "boundary at %s: ", b->site ? b->site : "?");
+	jit_put_boundary(b, p, &t);
+	if (b->op != JIT_RETURN) rt_puts(&t, "\n");
+	jit_put_decisions(f, p, &t);
+	print_lines("        ", rt_str(&t), out);
+	rt_text_free(&t);
+	print_node_guards(f, b, out);
 	if (b->op != JIT_TRUTH) return;
 	print_way(s, 1, out);
 	print_way(s, 0, out);
 }
 
-static void print_node_guards(const jit_node *b, FILE *out)
+static void print_ring(const jit_ring *r, const char *title, FILE *out)
 {
-	for (const jit_node *n = b; n->parent; n = n->parent)
-		for (int i = 0; i < n->nmet; i++) {
-			rt_text t = { 0 };
-			gd_put_arg(&t, &(gd_arg){ n->met[i].layout, n->met[i].content, n->met[i].cell ? GD_CELL : GD_VALUE });
-			fprintf(out, "        guard: %s at %s meets %s\n", jit_event_name(n->op), n->site ? n->site : "?", rt_str(&t));
-			rt_text_free(&t);
-		}
+	uint32_t first = r->n > JIT_REASONS ? r->n - JIT_REASONS : 0;
+	if (r->n) fprintf(out, "  %s %u times%s:\n", title, r->n, first ? ", the last ones" : "");
+	for (uint32_t i = first; i < r->n; i++) fprintf(out, "    %s\n", r->line[i % JIT_REASONS] ? r->line[i % JIT_REASONS] : "?");
 }
 
-static void print_reasons(const tj_fn *f, FILE *out)
+static unsigned long long hits_of(const jit_entry *e)
 {
-	uint32_t first = f->nreason > JIT_REASONS ? f->nreason - JIT_REASONS : 0;
-	if (f->nreason) fprintf(out, "  traced anew %u times%s:\n", f->nreason, first ? ", the last ones" : "");
-	for (uint32_t i = first; i < f->nreason; i++) fprintf(out, "    %s\n", f->reason[i % JIT_REASONS] ? f->reason[i % JIT_REASONS] : "?");
+	unsigned long long hits = count_of(&e->hits);
+	for (const jit_hit *h = e->met; h; h = h->next) hits += count_of(&h->hits);
+	return hits;
+}
+
+static void print_entry(tj_fn *f, const jit_entry *e, FILE *out)
+{
+	char nth[16] = "";
+	if (e->nth) snprintf(nth, sizeof nth, ".%u", e->nth);
+	fprintf(out, "  trace %u%s: %llu calls hit it\n", e->number, nth, hits_of(e));
+	jit_each_entry_guard(f, e, print_guard, &(shown){ out, 0, "    " });
+	for (uint32_t k = 0; k < e->sealed.n; k++) print_segment(f, e->sealed.v[k], out);
+}
+
+/* The sizes of a signature have a trace each, and are alike: the first ones are shown. */
+static void print_general(tj_fn *f, const jit_general *g, FILE *out)
+{
+	enum { SHOWN = 3 };
+	uint32_t n = 0;
+	unsigned long long hits = 0;
+	rt_text t = { 0 };
+	gd_put_general(&t, &g->sig, g->moved, f->spec);
+	if (g->met > 1) fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number, rt_str(&t), g->met);
+	rt_text_free(&t);
+	for (uint32_t i = 0; i < f->entry.n; i++) {
+		const jit_entry *e = f->entry.v[i];
+		if (e->general != g) continue;
+		if (n++ < SHOWN) print_entry(f, e, out);
+		else hits += hits_of(e);
+	}
+	if (n > SHOWN) fprintf(out, "  and %u more sizes: %llu calls hit them\n", n - SHOWN, hits);
+}
+
+static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
+{
+	const lo_backend *b = f->engine->backend;
+	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
+	        (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings, (unsigned long long)s->side_exits,
+	        (unsigned long long)s->failures, (unsigned long long)s->evictions);
+	fprintf(out, "  calls found their trace: %llu as the one before, %llu by a key of their context, %llu by a key of another, %llu with a new signature, %llu nested\n",
+	        (unsigned long long)s->hits_last, (unsigned long long)s->hits_key, (unsigned long long)s->hits_table, (unsigned long long)s->signatures,
+	        (unsigned long long)s->nested);
+	fprintf(out, "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
+	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled, (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
+	        (unsigned long long)s->code_bytes, s->trace_ms, s->lower_ms, s->codegen_ms);
+	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team));
+	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "it was asked for");
+	if (f->engine->timed) fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns, s->event_ns);
+	if (f->opts.mode == TJ_DIRECT)
+		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",
+		        (unsigned long long)s->direct, (unsigned long long)s->audits, f->nstate);
 }
 
 void tj_explain(tj_fn *f, FILE *out)
@@ -87,27 +196,13 @@ void tj_explain(tj_fn *f, FILE *out)
 	if (!f || !out) return;
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(f, &s);
-	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
-	        (unsigned long long)s.calls, (unsigned long long)s.hits, (unsigned long long)s.recordings, (unsigned long long)s.side_exits,
-	        (unsigned long long)s.failures, (unsigned long long)s.evictions);
-	fprintf(out, "  %llu plans, %llu kernels, %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
-	        (unsigned long long)s.plans, (unsigned long long)s.kernels, (unsigned long long)s.library_calls, (unsigned long long)s.eval_steps,
-	        (unsigned long long)s.code_bytes, s.trace_ms, s.lower_ms, s.codegen_ms);
-	if (f->opts.mode == TJ_DIRECT)
-		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",
-		        (unsigned long long)s.direct, (unsigned long long)s.audits, f->nstate);
 	pthread_mutex_lock(&f->compile);
+	jit_backend(f->engine);
+	print_totals(f, &s, out);
 	pthread_mutex_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->entry.n; i++) {
-		const jit_entry *e = f->entry.v[i];
-		fprintf(out, "  trace %u: %llu calls hit it\n", e->number, count_of(&e->hits));
-		print_guards(e, out);
-		for (uint32_t k = 0; k < e->sealed.n; k++) {
-			print_segment(e->sealed.v[k], out);
-			print_node_guards(e->sealed.v[k], out);
-		}
-	}
-	print_reasons(f, out);
+	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
+	print_ring(&f->reasons, "traced anew", out);
+	print_ring(&f->notes, "noted", out);
 	pthread_mutex_unlock(&f->table_lock);
 	pthread_mutex_unlock(&f->compile);
 }
@@ -135,8 +230,10 @@ static void dump_trace(const jit_node *b, FILE *out)
 static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dump_what what, FILE *out)
 {
 	const jit_plan *p = atomic_load(&b->segment->plan);
+	char nth[16] = "";
 	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//" : what == TJ_DUMP_CODE ? ";" : "#";
-	fprintf(out, "%s %s, trace %u, segment %u: up to %s at %s\n", comment, f->name, e->number, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
+	if (e->nth) snprintf(nth, sizeof nth, ".%u", e->nth);
+	fprintf(out, "%s %s, trace %u%s, segment %u: up to %s at %s\n", comment, f->name, e->number, nth, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
 	if (what == TJ_DUMP_TRACE) dump_trace(b, out);
 	else {
 		rt_text t = { 0 };

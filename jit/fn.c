@@ -1,4 +1,4 @@
-/* Compiled functions: made and freed; which entry a call meets; the budget of entries; reasons. */
+/* Compiled functions: made and freed; which entry a call meets, and why none did; the budget of entries. */
 #include "jit/jit.h"
 
 enum { DEFAULT_ENTRIES = 64, SIZES = 16, MAX_SEGMENTS = 256 };
@@ -82,6 +82,7 @@ static void free_fn(tj_fn *f)
 	lo_family_unref(f->family);
 	rt_free(f->spec);
 	rt_free(f->pass);
+	rt_free(f->asked);
 	rt_free(f->state);
 	rt_free(f->name);
 	rt_free(f);
@@ -100,6 +101,10 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 	f->self = self;
 	f->opts = *o;
 	f->site = site;
+	if (!jit_make_asked(f)) {
+		free_fn(f);
+		return NULL;
+	}
 	if (f->opts.max_entries <= 0) f->opts.max_entries = DEFAULT_ENTRIES;
 	pthread_mutex_lock(&c->engine->rt.lock);
 	if (!take_index(c->engine, &f->index)) {
@@ -170,7 +175,10 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	rt_vec_free(&f->general);
 	rt_vec_free(&f->entry);
 	gd_table_free(&f->table);
-	for (int i = 0; i < JIT_REASONS; i++) rt_free(f->reason[i]);
+	for (int i = 0; i < JIT_REASONS; i++) {
+		rt_free(f->reasons.line[i]);
+		rt_free(f->notes.line[i]);
+	}
 	pthread_mutex_destroy(&f->table_lock);
 	pthread_mutex_destroy(&f->compile);
 	free_fn(f);
@@ -206,22 +214,7 @@ static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
 }
 
 /* ---- reasons ---- */
-void jit_reason(tj_fn *f, const tj_reason *r)
-{
-	rt_log(&f->engine->rt.log, RT_LOG_RECOMPILES, "[%s] %s: %s", f->name, r->site ? r->site : "?", r->text);
-	char line[640];
-	snprintf(line, sizeof line, "%s: %s", r->site ? r->site : "?", r->text);
-	char *copy = rt_strdup(line);
-	pthread_mutex_lock(&f->table_lock);
-	char **slot = &f->reason[f->nreason % JIT_REASONS];
-	rt_free(*slot);
-	*slot = copy;
-	f->nreason++;
-	pthread_mutex_unlock(&f->table_lock);
-	if (f->opts.on_recompile) f->opts.on_recompile(f->opts.on_recompile_self, r);
-}
-
-static void explain_new_entry(tj_fn *f, const gd_why *w, uint32_t nearest, const char *site)
+static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_t nearest, const char *site)
 {
 	char text[512];
 	int n = snprintf(text, sizeof text, "%s: ", f->name);
@@ -230,7 +223,7 @@ static void explain_new_entry(tj_fn *f, const gd_why *w, uint32_t nearest, const
 	else if (w->dim >= 0) snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	else snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
+	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text, .state = -1, .trace = (int)trace, .segment = -1 });
 }
 
 /* Dropping traces makes calls slow: said for the first one, and now and then. */
@@ -243,7 +236,7 @@ static void explain_eviction(tj_fn *f, const char *site)
 	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "",
 	         f->family ? "traced" : "compiled");
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "eviction", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site,
-	                            .hint = "raise .max_entries", .text = text });
+	                            .hint = "raise .max_entries", .text = text, .state = -1, .trace = -1, .segment = -1 });
 }
 
 /* The entry whose guards fail on the fewest arguments, and its first failure. */
@@ -354,7 +347,8 @@ static void evict_oldest(tj_fn *f)
 	for (uint32_t i = 1; i < f->entry.n; i++)
 		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
 	JIT_COUNT(f, evictions);
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u evicted: more than .max_entries = %d signatures", f->name, f->entry.v[oldest]->number, f->opts.max_entries);
+	char where[JIT_WHERE];
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] evicted: more sizes than %d times .max_entries = %d", jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
 	take_out(f, oldest);
 }
 
@@ -372,7 +366,7 @@ static void evict_general(tj_fn *f)
 		least = last;
 	}
 	JIT_COUNT(f, evictions);
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
 	for (uint32_t k = f->entry.n; k-- > 0;)
 		if (f->entry.v[k]->general == oldest) take_out(f, k);
 }
@@ -407,11 +401,11 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
 	rt_text_free(&t);
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(GD_SIZE), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = hint, .text = text });
+	                            .found = w->found, .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)g->number, .segment = -1 });
 }
 
 /* The entry of a key that this context has not met: by the exact-key table, else a new one; a reference. */
-jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site)
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *made)
 {
 	uint32_t n = gd_key_words(sig), nearest = 0;
 	gd_why why = { .cause = GD_SAME };
@@ -433,27 +427,45 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	pthread_mutex_unlock(&f->table_lock);
 	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
 	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
-	if (fresh && explain) explain_new_entry(f, &why, nearest, site);
+	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
 	if (fresh && g && moves) explain_size(f, g, &why, site);
-	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] new %s, %u arguments", f->name, e->number, g ? "size" : "signature", sig->narg);
+	char where[JIT_WHERE];
+	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), g ? "size" : "signature", sig->narg);
+	if (fresh) jit_log_guards(f, e, NULL);
+	*made = fresh;
 	return e;
 }
 
 /* After a call that failed: an entry that holds nothing goes. After a call that recorded: one that holds too much. */
+static void explain_budget(tj_fn *f, const jit_entry *e)
+{
+	char text[320];
+	pthread_mutex_lock(&f->compile);
+	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;
+	pthread_mutex_unlock(&f->compile);
+	static const char hint[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
+	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be compiled again; %s", f->name, e->number, MAX_SEGMENTS, hint);
+	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "budget", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
+	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
+}
+
 void jit_drop_empty(jit_entry *e)
 {
 	tj_fn *f = e->fn;
 	bool empty = !atomic_load(&e->root.child), full = e->sealed.n > MAX_SEGMENTS;
 	if (!empty && !full) return;
+	bool dropped = false;
 	pthread_mutex_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
 		if (full) {
 			JIT_COUNT(f, evictions);
-			rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] trace %u dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
+			rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
+			dropped = true;
 		}
 		take_out(f, i);
 		break;
 	}
 	pthread_mutex_unlock(&f->table_lock);
+	if (dropped) explain_budget(f, e); /* the call that runs holds a reference */
 }

@@ -37,6 +37,7 @@ typedef struct jit_ext {
 	const rt_layout *layout; /* reference held */
 	uint64_t content;        /* of a constant, else 0 */
 	bool cell;
+	bool loose;              /* the guard on its content was dropped */
 } jit_ext;
 
 typedef struct jit_node {
@@ -44,6 +45,7 @@ typedef struct jit_node {
 	uint16_t nmet;           /* externals first met here */
 	uint32_t seq;            /* number in the segment */
 	uint32_t next, nnum, ncell; /* externals, numbers, cells before this event */
+	uint32_t loose;          /* guards that were dropped: a bit for each attribute, and JIT_LOOSE_NUMBERS */
 	const rt_layout *layout; /* of the result; reference held; NULL when there is none */
 	const char *site;
 	struct jit_node *parent, *sibling;
@@ -53,6 +55,10 @@ typedef struct jit_node {
 	const jit_ext *met;
 	const jit_ref *src;
 } jit_node;
+
+enum { JIT_LOOSE_ATTRS = 30 }; /* of an event, that may be dropped */
+#define JIT_LOOSE_NUMBERS (1u << 30)
+#define JIT_LOOSE_TOLD (1u << 31) /* audit told of this event */
 
 /* What a segment's plan yields: values by event number. */
 typedef struct jit_value { uint32_t seq; const rt_layout *layout; } jit_value;
@@ -94,11 +100,12 @@ typedef struct jit_entry {   /* at one size */
 	jit_general *general;
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* boundaries in the order of compilation; under fn->compile */
-	atomic_ullong hits, stamp;
+	struct jit_hit *met;     /* the contexts' keys that lead here; under fn->table_lock */
+	atomic_ullong hits, stamp; /* hits: of keys that are gone */
 } jit_entry;
 
 /* Counted by each context for itself, without contention; and by the function for contexts that are gone. */
-#define JIT_SLOT_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits)
+#define JIT_SLOT_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) X(event_ps)
 typedef struct jit_counters {
 #define X(what) atomic_ullong what;
 	JIT_SLOT_COUNTERS(X)
@@ -109,6 +116,7 @@ typedef struct jit_counters {
 } jit_counters;
 
 enum { JIT_REASONS = 32 };
+typedef struct jit_ring { char *line[JIT_REASONS]; uint32_t n; } jit_ring; /* the last ones; under the function's table_lock */
 struct tj_fn {
 	struct jit_engine *engine;
 	tj_body *body;
@@ -130,8 +138,8 @@ struct tj_fn {
 	uint32_t next_entry;
 	gd_spec *spec;           /* of .shapes; NULL: none */
 	lo_family *family;       /* code shared over sizes; NULL: .dynamic is OFF */
-	char *reason[JIT_REASONS]; /* the last ones; under table_lock */
-	uint32_t nreason;
+	jit_ring reasons, notes;
+	struct jit_asked *asked; /* .guard_filter about guards of the key: by argument, state, scalar; NULL: there is no filter */
 	jit_counters count;
 	struct jit_slot *slots;  /* of the contexts that call it; under table_lock */
 	tj_fn *prev, *next;
@@ -147,6 +155,8 @@ typedef struct jit_seen { /* an argument, or state, of the last call */
 
 typedef struct jit_hit { /* a key that the context has met */
 	jit_entry *entry;        /* reference held */
+	struct jit_hit *prev, *next; /* of the entry */
+	atomic_ullong hits;      /* by its context alone */
 	struct jit_path *path;   /* DIRECT: what runs instead of the body; NULL: not followed yet */
 	bool deep;               /* too many segments for direct mode */
 	uint32_t nlayout;
@@ -230,6 +240,9 @@ typedef struct jit_act {
 	bool broken;             /* a plan failed in mid-body: what was pending is lost, so that nobody may go on */
 	uint32_t levels;         /* segments that learned */
 	bool recorded;           /* something of this call did not match */
+	const char *reader;      /* what needs a value that was not kept; NULL: the return */
+	double away;             /* TJ_TIME_GUARDS: nanoseconds at boundaries, events up to them */
+	uint64_t followed;
 	bool hints;              /* values know their external slot: not while direct mode marks placeholders */
 	int depth;               /* nested calls */
 	const tj_scalar *scalars;
@@ -322,6 +335,7 @@ typedef struct jit_engine {
 	uint64_t *used;          /* bits: indices of functions; under rt.lock */
 	uint32_t nused;          /* words */
 	uint32_t audit;
+	bool timed;              /* TJ_TIME_GUARDS */
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
 	atomic_uint dumped;
 	rt_vec(tj_pass) pass;    /* of every function; under rt.lock */
@@ -429,17 +443,41 @@ rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data);
 tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
-jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site); /* a reference; NULL: the error is told */
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh); /* a reference; NULL: the error is told */
 lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
 uint32_t jit_max_sizes(const tj_fn *f);
 void jit_entry_unref(jit_entry *e);
 void jit_drop_empty(jit_entry *e);
-void jit_reason(tj_fn *f, const tj_reason *r);
+
+/* note.c: what is told, in words: to the log, to callbacks, to tj_explain() */
+enum { JIT_WHERE = 160 };
+char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment); /* "f/0.2/1", with room for JIT_WHERE; segment -1: none */
+void jit_reason(tj_fn *f, const tj_reason *r);               /* .on_recompile */
+void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n); /* .on_note */
+void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p); /* what was compiled; not under a lock */
+void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t); /* a line each */
+void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what it cost; nothing at a return */
+
+/* guard.c: guards one by one; those that were dropped */
+typedef void jit_see_guard(void *self, const tj_guard *g, bool dropped);
+void jit_each_entry_guard(tj_fn *f, const jit_entry *e, jit_see_guard *see, void *self);
+void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *self);
+void jit_log_guards(tj_fn *f, const jit_entry *e, const jit_node *boundary); /* NULL: those of the entry */
+bool jit_make_asked(tj_fn *f);
+void jit_filter_node(tj_fn *f, jit_node *n); /* which is private yet */
+bool jit_drops_content(tj_fn *f, uint32_t place, uint64_t content, const char *site); /* of an argument, or of state behind them */
+bool jit_drops_scalar(tj_fn *f, uint32_t k, int64_t value);
+void jit_audit_key(tj_ctx *c, tj_fn *f, const char *site, tj_list in, const tj_scalar *scalars); /* what the key leaves out */
+/* An event does not match by this alone; true: that guard was dropped. */
+bool jit_loose_attr(const jit_node *n, int k, int64_t found);
+bool jit_loose_content(const jit_act *a, const jit_ext *want, const tj_tensor *h);
+bool jit_loose_number(const jit_act *a, const jit_node *n, uint32_t slot, const tj_tensor *h);
 
 /* slot.c */
 jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f); /* NULL: out of memory */
 void jit_slots_free(tj_ctx *c);
 void jit_slots_drop(tj_fn *f);
+jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the same, measured */
 jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the last hit when it holds, else NULL */
 jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: the error is told */
 

@@ -63,7 +63,7 @@ static void tell(jit_act *a, const char *kind, const char *site, const char *exp
 	char text[640];
 	snprintf(text, sizeof text, "%s: %s; the body runs on every call; %s", a->fn->name, what, hint);
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = kind, .arg = -1, .dim = -1, .event = -1, .expected = expected, .found = found,
-	                                .site = site, .hint = hint, .text = text });
+	                                .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
 /* The function does what direct mode cannot skip. Told once; an empty site is ours, and tried again. */

@@ -79,7 +79,7 @@ static bool cell_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 			return true;
 		}
 	*out = JIT_REF(JIT_CELL, a->cell.n);
-	o->met[o->nmet++] = (jit_ext){ h->layout, 0, true };
+	o->met[o->nmet++] = (jit_ext){ h->layout, 0, true, false };
 	return rt_push(&a->cell, rt_held_of(h));
 }
 
@@ -164,6 +164,7 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	n->layout = layout;
 	n->site = site;
 	n->parent = a->cursor;
+	jit_filter_node(a->fn, n);
 	if (a->fresh) atomic_store_explicit(&a->cursor->child, n, memory_order_relaxed); /* both are private */
 	else {
 		start_recording(a);
@@ -184,17 +185,34 @@ bool jit_same_node(const jit_node *x, const jit_node *y)
 
 /* ---- why the trace was left ---- */
 
-static void tell(jit_act *a, const jit_node *n, const char *site, const gd_why *w)
+/* The segment that the recorded event leads to. */
+static int segment_of(const jit_node *n)
+{
+	while (n && !n->segment) n = atomic_load(&n->child);
+	return n ? (int)n->segment->number : -1;
+}
+
+/* The declared variable that holds the operand. */
+static int state_of(const tj_fn *f, const tj_tensor *h)
+{
+	for (uint32_t j = 0; h && j < f->nstate; j++)
+		if (*f->state[j] == h) return (int)j;
+	return -1;
+}
+
+static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tensor *h, const gd_why *w)
 {
 	char text[512];
-	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq);
+	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq), state = state_of(a->fn, h);
 	if (w->arg >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", operand %d", w->arg);
+	if (state >= 0) at += snprintf(text + at, sizeof text - (size_t)at, " (state variable %d)", state);
 	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
 	bool captured = w->cause == GD_CAPTURE;
 	snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause), captured ? " in " : "",
 	         captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = (int)n->seq,
-	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text });
+	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text,
+	                                .state = state, .trace = (int)a->entry->number, .segment = segment_of(n) });
 }
 
 void jit_put_number(char *out, size_t room, bool is_int, uint64_t bits)
@@ -320,5 +338,5 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		int k = first_difference(a, n, nsrc, src);
 		explain_operand(a, n, k, src[k], &w);
 	}
-	tell(a, n, site, &w);
+	tell(a, n, site, w.arg >= 0 ? src[w.arg] : NULL, &w);
 }

@@ -193,6 +193,20 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 	return p;
 }
 
+/* What was not kept, and who reads it. */
+static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
+{
+	const jit_node *n = d->boundary;
+	const char *name = a->fn->name, *reader = a->reader ? a->reader : "the return";
+	char text[512];
+	while (n->seq > seq) n = n->parent;
+	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s and is read after it: computed once more; from now on it is kept",
+	         name, jit_event_name(n->op), n->site ? n->site : "?", d->boundary->site ? d->boundary->site : "?");
+	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = name, .kind = "recompute", .arg = -1, .dim = -1, .event = (int)seq, .expected = "", .found = "", .site = reader,
+	                                           .hint = "one run was lost; nothing is to be done", .text = text, .state = -1,
+	                                           .trace = (int)a->entry->number, .segment = (int)d->boundary->segment->number });
+}
+
 bool jit_recover(jit_act *a, const tj_tensor *h)
 {
 	jit_done *d = find_done(a, h->seg);
@@ -200,6 +214,7 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	if (!d) return false;
 	JIT_COUNT(a->fn, recomputed);
 	atomic_fetch_add(&d->boundary->segment->misses, 1);
+	tell_recomputed(a, d, h->seq);
 	jit_plan *p = widen(a, d, h->seq, &err);
 	if (!p) return jit_report(a->ctx, d->boundary->site, &err), false;
 	rt_buffer **buf = NULL;
@@ -218,6 +233,16 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	return true;
 }
 
+/* Who reads an external of the running segment first. */
+static const char *reader_of(const jit_act *a, uint32_t slot)
+{
+	const char *site = NULL;
+	for (const jit_node *n = a->cursor; n->parent; n = n->parent)
+		for (int k = 0; k < n->nsrc; k++)
+			if (n->src[k] == JIT_REF(JIT_EXT, slot)) site = n->site;
+	return site;
+}
+
 /* Every external has its data, recomputed where a plan did not keep it. */
 static bool complete_externals(jit_act *a)
 {
@@ -227,6 +252,7 @@ static bool complete_externals(jit_act *a)
 		void *data;
 		if (b->data || !b->pending) continue;
 		const tj_tensor h = { .kind = RT_PENDING, .seg = b->seg, .seq = b->seq };
+		a->reader = reader_of(a, i);
 		if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
 		if (l != b->layout) { /* a view of an external: the trace was recorded row-major */
 			rt_buffer *copy = rt_buffer_new(a->ctx->rt.cache, (size_t)l->bytes);
@@ -347,6 +373,11 @@ static jit_node *seal(jit_act *a, jit_node *n)
 	pthread_mutex_unlock(&a->fn->compile);
 	if (n) a->fresh = NULL;
 	else jit_report(a->ctx, a->cursor->site, &err);
+	if (n && n != twin) {
+		jit_plan *p = take_plan(n->segment);
+		jit_tell_segment(a->fn, a->entry, n, p);
+		jit_plan_unref(p);
+	}
 	return n;
 }
 
@@ -426,7 +457,16 @@ void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit)
 	atomic_fetch_add_explicit(&b->segment->taken[bit], 1, memory_order_relaxed);
 }
 
-bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
+static void tell_deep(jit_act *a, const char *site)
+{
+	static const char hint[] = "each tj_truth() is a segment: take fewer turns in a call, or choose with tj_where()";
+	char text[384];
+	snprintf(text, sizeof text, "%s: a call of this key has more than %d segments; its body runs on every call; %s", a->fn->name, JIT_MAX_LEVELS, hint);
+	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = "direct", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
+	                                .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+}
+
+static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
 {
 	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
 	if (!n || a->failed) return false;
@@ -450,11 +490,21 @@ bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	if (a->learn && ++a->levels > JIT_MAX_LEVELS) {
 		a->hit->deep = true;
 		a->learn = NULL;
-		rt_log(&a->ctx->engine->rt.log, RT_LOG_GUARDS, "[%s/%u] more than %d segments: the body runs on every call of this key", a->fn->name, a->entry->number, JIT_MAX_LEVELS);
+		tell_deep(a, site);
 	}
 	if (op != JIT_RETURN) {
 		prune(a);
 		jit_start_segment(a);
 	}
 	return true;
+}
+
+bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
+{
+	if (RT_LIKELY(!a->ctx->engine->timed)) return boundary(a, site, op, nsrc, src);
+	double start = rt_now_ms();
+	a->followed += a->seq + 1;
+	bool ok = boundary(a, site, op, nsrc, src);
+	if (op != JIT_RETURN) a->away += (rt_now_ms() - start) * 1e6;
+	return ok;
 }

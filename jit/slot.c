@@ -19,8 +19,31 @@ static jit_slot *new_slot(tj_fn *f)
 	return s;
 }
 
+static void link_hit(jit_hit *h)
+{
+	jit_entry *e = h->entry;
+	pthread_mutex_lock(&e->fn->table_lock);
+	h->next = e->met;
+	if (h->next) h->next->prev = h;
+	e->met = h;
+	pthread_mutex_unlock(&e->fn->table_lock);
+}
+
+/* Its counts stay with the entry. */
+static void unlink_hit(jit_hit *h)
+{
+	jit_entry *e = h->entry;
+	pthread_mutex_lock(&e->fn->table_lock);
+	if (h->prev) h->prev->next = h->next;
+	else e->met = h->next;
+	if (h->next) h->next->prev = h->prev;
+	atomic_fetch_add(&e->hits, atomic_load(&h->hits));
+	pthread_mutex_unlock(&e->fn->table_lock);
+}
+
 static void free_hit(jit_hit *h)
 {
+	unlink_hit(h);
 	jit_path_free(h->path);
 	jit_entry_unref(h->entry);
 	for (uint32_t i = 0; i < h->nlayout; i++) rt_layout_unref(h->layout[i]);
@@ -92,19 +115,20 @@ void jit_slots_drop(tj_fn *f)
 
 /* ---- what was met last, compared tensor by tensor ---- */
 enum { SEEN_NUMBER = 64 }; /* beyond every rt_kind */
+#define ANY_CONTENT UINT64_MAX /* the guard on it was dropped */
 
 /* Layouts are interned by engine: an equal one is of this engine. */
 static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, tj_fn *f, const tj_tensor *t)
 {
 	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
 	if ((uintptr_t)t <= (uintptr_t)TJ_END) return false;
-	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !f->nfreeze) || jit_content_id(f, t) == m->content) && (!m->self || m->self == t);
+	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !f->nfreeze) || jit_content_id(f, t) == m->content || m->content == ANY_CONTENT) && (!m->self || m->self == t);
 }
 
 static bool same_scalars(const jit_slot *s, const tj_scalar *p)
 {
 	for (uint32_t i = 0; i < s->scalar.n; i++)
-		if (s->scalar.v[i].kind != p[i].kind || (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i)) return false;
+		if (s->scalar.v[i].kind != p[i].kind || (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i && !jit_drops_scalar(s->fn, i, p[i].i))) return false;
 	return p[s->scalar.n].kind == TJ_SCALAR_END;
 }
 
@@ -123,11 +147,25 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *s
 	return h;
 }
 
+/* Looks at nothing but what is there, so that it may be done again and again. */
+jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
+{
+	enum { TIMES = 64 };
+	jit_hit *h = NULL;
+	double start = rt_now_ms();
+	for (int i = 0; i < TIMES; i++) h = jit_same_as_last(c, s, in, scalars);
+	double ns = (rt_now_ms() - start) * 1e6 / TIMES;
+	JIT_TICK(s, checks);
+	atomic_fetch_add(&s->check_ps, (unsigned long long)(ns * 1e3));
+	return h;
+}
+
 /* In direct mode cells and state are known by who they are, since two that are one are another trace. */
-static jit_seen see(tj_fn *f, const tj_tensor *t, bool by_self)
+static jit_seen see(tj_fn *f, const tj_tensor *t, uint32_t place, bool by_self)
 {
 	if (rt_is_number(t)) return (jit_seen){ .kind = (uint8_t)(SEEN_NUMBER + rt_is_int_number(t)), .self = by_self ? t : NULL };
-	return (jit_seen){ t->layout, jit_content_id(f, t), by_self ? t : NULL, t->kind };
+	uint64_t content = jit_content_id(f, t);
+	return (jit_seen){ t->layout, jit_drops_content(f, place, content, NULL) ? ANY_CONTENT : content, by_self ? t : NULL, t->kind };
 }
 
 static void remember(jit_slot *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
@@ -138,19 +176,20 @@ static void remember(jit_slot *s, jit_hit *h, tj_list in, const tj_scalar *scala
 	s->scalar.n = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++)
 		if (!rt_push(&s->scalar, *p)) return;
-	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(f, in[i], direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
-	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(f, *f->state[j], true);
+	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(f, in[i], (uint32_t)i, direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
+	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(f, *f->state[j], (uint32_t)f->opts.nin + j, true);
 	s->last = h;
 }
 
 /* ---- keys ---- */
-static gd_arg arg_of(tj_fn *f, const tj_tensor *t)
+static gd_arg arg_of(tj_fn *f, const tj_tensor *t, uint32_t place, const char *site)
 {
 	if (rt_is_number(t)) return (gd_arg){ .kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT };
-	return (gd_arg){ t->layout, jit_content_id(f, t), t->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	uint64_t content = jit_content_id(f, t);
+	return (gd_arg){ t->layout, jit_drops_content(f, place, content, site) ? 0 : content, t->kind == RT_CELL ? GD_CELL : GD_VALUE };
 }
 
-static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scalars, gd_sig *s)
+static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scalars, const char *site, gd_sig *s)
 {
 	uint32_t nscalar = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
@@ -159,10 +198,10 @@ static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scala
 	s->ints = rt_arena_alloc(mem, (nscalar + 1) * sizeof *s->ints);
 	if (!s->arg || !s->ints) return false;
 	for (uint32_t i = 0; i < nscalar; i++) {
-		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = scalars[i].i;
+		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = jit_drops_scalar(f, i, scalars[i].i) ? 0 : scalars[i].i;
 		else s->nfloat |= 1u << i;
 	}
-	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(f, in[i]);
+	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(f, in[i], i, site);
 	return true;
 }
 
@@ -188,7 +227,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 	gd_sig s = { .narg = f->nstate, .arg = rt_arena_alloc(mem, (f->nstate + 1) * sizeof *s.arg) };
 	if (!set.v || !set.first || !s.arg) return false;
 	for (uint32_t j = 0; j < f->nstate; j++) {
-		s.arg[j] = arg_of(f, *f->state[j]);
+		s.arg[j] = arg_of(f, *f->state[j], (uint32_t)f->opts.nin + j, NULL);
 		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body reads it where nobody sees */
 	}
 	gd_key(&s, word);
@@ -245,6 +284,7 @@ static jit_hit *new_hit(tj_ctx *c, jit_slot *s, jit_entry *e, const uint32_t *wo
 	for (uint32_t j = 0; j < f->nstate; j++)
 		if (!rt_is_number(*f->state[j])) h->layout[h->nlayout++] = rt_layout_ref((*f->state[j])->layout);
 	s->known.v[s->known.n++] = h;
+	link_hit(h);
 	return h;
 }
 
@@ -253,12 +293,16 @@ jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, 
 	gd_sig sig;
 	tj_fn *f = s->fn;
 	rt_arena *mem = &c->act.mem;
-	uint32_t n = 0, *word = make_sig(mem, f, in, scalars, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
+	uint32_t n = 0, *word = make_sig(mem, f, in, scalars, site, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
 	jit_hit *h = NULL;
 	sweep(s);
-	if (word && !(h = gd_find(&s->table, word, n))) {
-		jit_entry *e = jit_find_entry(c, f, &sig, word, site);
+	if (word && (h = gd_find(&s->table, word, n))) JIT_TICK(s, met);
+	else if (word) {
+		bool fresh = false;
+		jit_entry *e = jit_find_entry(c, f, &sig, word, site, &fresh);
 		h = e ? new_hit(c, s, e, word, n) : NULL;
+		if (fresh) JIT_TICK(s, fresh);
+		else if (h) JIT_TICK(s, keyed);
 	}
 	if (!word) jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
 	if (h) remember(s, h, in, scalars);

@@ -33,10 +33,9 @@ static void tell_refused(lo_low *L, const notes *t, ir_ref r)
 }
 
 /* ---- evaluator ---- */
-static const char *without_kernel(const lo_low *L, const ir_node *n)
+static const char *without_kernel(const ir_node *n)
 {
 	const ir_opinfo *info = &ir_ops[n->op];
-	if (!L->o->backend) return "the evaluator was asked for, or no back end is there";
 	if (info->flags & IR_POINT) return "no kernel computes it on this dtype";
 	if (info->flags & IR_RNG) return "kernels draw f32 and f64 only";
 	if (lo_is_gather((ir_op)n->op)) return "it reads out of a tensor without elements";
@@ -49,7 +48,7 @@ static void tell_call(lo_low *L, const notes *t, ir_ref r)
 	bool own = n->op == IR_scatter_add && L->o->backend;
 	lo_note note = of_node(L, own ? LO_NOTE_LIBRARY : LO_NOTE_EVALUATOR, r);
 	note.other = own ? "own loops" : "evaluator";
-	note.why = own ? "it adds in the order of the index, so that the result is always the same" : without_kernel(L, n);
+	note.why = own ? "it adds in the order of the index, so that the result is always the same" : without_kernel(n);
 	note.hint = own ? "" : "it runs on one thread, element by element; cast its operands to f32, or compute it from other ops";
 	t->tell(t->self, &note);
 }
@@ -82,6 +81,11 @@ static void visit(lo_low *L, void *env)
 		if (L->val[r].refused) tell_refused(L, t, r);
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
+		if (!L->o->backend) {
+			t->tell(t->self, &(lo_note){ LO_NOTE_EVALUATOR, "every op", lo_node(L, s->ref)->site, "evaluator", NULL,
+			                             "it was asked for, or no back end is there: tj_backends() says why", "" });
+			return;
+		}
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
 		if (s->kind == LO_STEP_MATMUL) tell_library(L, t, s->ref);
 	}

@@ -117,7 +117,9 @@ static bool place_value(const jit_act *a, jit_from *f)
 /* The plan may show a view where this call, which recomputed the value, had it row-major: the next one is recorded anew. */
 static bool as_bound(const jit_act *a, const jit_bound *b, const jit_from *f)
 {
-	return a->done.v[f->seg].plan->value[f->index].layout == b->layout;
+	const jit_plan *p = a->done.v[f->seg].plan;
+	int v = jit_find_in_plan(p, f->index);
+	return v >= 0 && p->value[v].layout == b->layout;
 }
 
 static bool same_constant(const tj_tensor *t, const jit_bound *b)

@@ -672,6 +672,136 @@ static void audit_finds_impure_bodies(void **s)
 	}
 }
 
+/* ---- the same behind branches: audit covers the tree of a call's plans ---- */
+static bool positive(tj_tensor *x) { return tj_truth(tj_gt(tj_sum(x, TJ_ALL, false), tj_f(0))); }
+static void late_number(tj_tensor **out, tj_tensor *const *in, void *self) /* what a clock would give */
+{
+	(void)self;
+	out[0] = positive(in[0]) ? tj_add(in[0], tj_f(counter++)) : tj_neg(in[0]);
+}
+static void late_size(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = positive(in[0]) ? tj_sum(tj_slice(in[0], 0, 0, 1 + flag, 1), TJ_ALL, false) : tj_sum(in[0], TJ_ALL, false);
+}
+static void flag_in_loop(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = in[0];
+	for (int i = 0; positive(tj_sub(x, tj_f(1))); i++) {
+		x = tj_mul(x, tj_f(0.5));
+		if (flag && i == 1) x = tj_abs(x);
+	}
+	out[0] = x;
+}
+static void late_swap(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *w = either[0];
+	if (positive(in[0])) w = either[flag];
+	out[0] = tj_add(in[0], w);
+}
+static void asks_of_another(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_truth(tj_gt(tj_sum(flag ? in[1] : in[0], TJ_ALL, false), tj_f(0))) ? tj_neg(in[0]) : tj_abs(in[0]);
+}
+static void one_turn_more(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = in[0];
+	for (int i = 0; i < 2 + flag; i++)
+		if (positive(x)) x = tj_add(x, tj_f(1));
+	out[0] = x;
+}
+
+static void audit_finds_them_behind_branches(void **s)
+{
+	(void)s;
+	static const struct { const char *name; tj_body *body; const char *why; } cases[] = {
+		{ "late_number", late_number, "was 0, is" }, { "late_size", late_size, "slice" }, { "flag_in_loop", flag_in_loop, "abs" },
+		{ "late_swap", late_swap, "another tensor" }, { "asks_of_another", asks_of_another, "sum" }, { "one_turn_more", one_turn_more, "event" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = open_audit(3);
+		reason[0] = 0;
+		counter = flag = 0;
+		either[0] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2)), either[1] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2));
+		tj_fn *f = tj_compile(c, cases[i].body, NULL, TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+		                                                      .state = TJ_VARS(&either[0], &either[1])));
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 })), *y = tj_mul(x, tj_f(3)), *out;
+		for (int k = 0; k < 8; k++) {
+			if (k == 2) flag = 1;
+			assert_int_equal(tj_call(f, &out, TJ_LIST(x, y)), TJ_OK);
+		}
+		kit_ok(c);
+		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:")) fail_msg("%s: \"%s\"", cases[i].name, reason);
+		uint64_t before = skipped(f);
+		tj_call(f, &out, TJ_LIST(x, y));
+		assert_int_equal(skipped(f), before); /* back to verify for good */
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+/* Pure, with trees of plans: each way is followed when it is new, and audited afterwards. */
+static void halves_until(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = in[0];
+	while (positive(tj_sub(x, tj_f(8)))) x = tj_mul(x, tj_f(0.5));
+	out[0] = x;
+}
+static void draws_on_one_way(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = positive(in[0]) ? tj_add(in[0], tj_uniform(TJ_F32, TJ_SHAPE(2))) : in[0];
+}
+static void assigns_on_one_way(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	model *m = self;
+	if (positive(in[0])) tj_assign(m->w, tj_add(m->w, in[0]));
+	else tj_assign(m->b, tj_sub(m->b, in[0]));
+	out[0] = tj_add(m->w, m->b);
+}
+static void asks_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *p = tj_gt(tj_sum(in[0], TJ_ALL, false), tj_f(0)), *x = in[0];
+	if (tj_truth(p)) x = tj_mul(x, tj_arg_f(0));
+	if (tj_truth(p)) x = tj_add(x, tj_f(1));
+	out[0] = x;
+}
+
+static void audit_leaves_pure_trees_alone(void **s)
+{
+	(void)s;
+	static const struct { const char *name; tj_body *body; } cases[] = {
+		{ "halves_until", halves_until }, { "draws_on_one_way", draws_on_one_way }, { "assigns_on_one_way", assigns_on_one_way }, { "asks_twice", asks_twice },
+	};
+	float got[2][4][24][2];
+	for (int audit = 0; audit < 2; audit++) {
+		tj_ctx *c = open_audit(audit * 2);
+		for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+			model m = { tj_param(c, TJ_F32, TJ_SHAPE(2)), tj_param(c, TJ_F32, TJ_SHAPE(2)) };
+			reason[0] = 0;
+			tj_fn *f = tj_compile(c, cases[i].body, &m, TJ_OPTS(tj_compile_opts, cases[i].name, 1, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+			                                                    .state = TJ_VARS(&m.w, &m.b)));
+			for (int k = 0; k < 24; k++) {
+				tj_tensor *out;
+				assert_int_equal(tj_call_ex(f, &out, TJ_LIST(F32(c, (float)(k % 3 * 40 - 20), 3)), TJ_SCALARS(TJ_F(0.25 * (k % 12)))), TJ_OK);
+				memcpy(got[audit][i][k], tj_data(out), sizeof got[audit][i][k]);
+			}
+			kit_ok(c);
+			if (!strncmp(reason, "impure", 6) || !strncmp(reason, "direct", 6)) fail_msg("%s: %s", cases[i].name, reason);
+			if (skipped(f) <= 3) fail_msg("%s: %llu skipped; %s", cases[i].name, (unsigned long long)skipped(f), reason);
+			assert_true(!audit || kit_stats(f).audits > 3);
+		}
+		tj_close(c);
+	}
+	assert_memory_equal(got[0], got[1], sizeof got[0]); /* audit changes nothing */
+}
+
 static void audit_leaves_pure_ones_alone(void **s)
 {
 	(void)s;
@@ -753,7 +883,7 @@ int main(void)
 		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
 		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
 		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(both_modes_agree), cmocka_unit_test(nested_faults),
-		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies),
+		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies), cmocka_unit_test(audit_finds_them_behind_branches), cmocka_unit_test(audit_leaves_pure_trees_alone),
 		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(clones),
 	};
 	KIT_RUN(tests);

@@ -112,11 +112,11 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
+         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
          'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
          'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 200 -s 5000 -w rotate -off each' \
-         'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' \
+         'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 300 -w rotate' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
@@ -146,7 +146,7 @@ tsan-tests: lib $(BUILD)/test/unit/test_threads
 
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs first; lint would find that the patch does not apply twice.
-FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower test_threads test_alloc fuzz_few fuzz_api_few ulp_few examples test_math test_codegen
+FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
 mutants: test-build  ## sow each bug of test/mutants into a copy and see it found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'

@@ -127,6 +127,55 @@ static bool run_compile(tj_ctx *c, const options *o)
 	return tj_check(c) == TJ_OK;
 }
 
+/* ---- a batch that changes: the network of mlp_32x784x256x10 over batches of 1 to 64 ---- */
+enum { BATCHES = 64, SWEEPS = 50 };
+
+static void network(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *h = tj_relu(tj_add(tj_matmul(in[0], in[1]), in[2]));
+	out[0] = tj_add(tj_matmul(h, in[3]), in[4]);
+}
+
+/* The time of all first calls, and of a call when all sizes were seen. */
+static void sweep(tj_ctx *c, tj_fn *f, tj_tensor *const *x, tj_tensor *const *w, double *first_ms, double *us)
+{
+	for (int turn = 0; turn <= SWEEPS + 1; turn++) {
+		double begin = bench_now();
+		for (int b = 0; b < BATCHES; b++) {
+			tj_scope *s = tj_push(c);
+			tj_call1(f, TJ_LIST(x[b], w[0], w[1], w[2], w[3]));
+			tj_pop(s);
+		}
+		double took = bench_now() - begin;
+		if (!turn) *first_ms = took * 1e3;
+		else if (turn == 1 || took * 1e6 / BATCHES < *us) *us = took * 1e6 / BATCHES;
+	}
+}
+
+static bool run_sweep(tj_ctx *c, const options *o)
+{
+	static float v[784 * 256];
+	double first[2], us[2];
+	tj_stats n = { .size = sizeof n };
+	tj_scope *s = tj_push(c);
+	tj_tensor *x[BATCHES], *w[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(784, 256), v), tj_from_data(c, TJ_F32, TJ_SHAPE(256), v),
+		                            tj_from_data(c, TJ_F32, TJ_SHAPE(256, 10), v), tj_from_data(c, TJ_F32, TJ_SHAPE(10), v) };
+	for (int b = 0; b < BATCHES; b++) x[b] = tj_from_data(c, TJ_F32, TJ_SHAPE(b + 1, 784), v);
+	for (int fixed = 0; fixed < 2; fixed++) {
+		tj_fn *f = tj_compile(c, network, NULL, TJ_OPTS(tj_compile_opts, .name = "network", .nin = 5, .nout = 1, .mode = TJ_DIRECT,
+		                                               .dynamic = fixed ? TJ_DYNAMIC_OFF : TJ_DYNAMIC_AUTO));
+		sweep(c, f, x, w, &first[fixed], &us[fixed]);
+		if (!fixed) tj_fn_stats(f, &n);
+		tj_fn_free(f);
+	}
+	tj_pop(s);
+	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"batch_sweep_1_64\", \"us\": %.2f, \"first_ms\": %.1f, \"compiles\": %d, \"static_us\": %.2f, \"static_first_ms\": %.1f}\n"
+	               : "batch_sweep_1_64: %.2f us a call, all first calls %.1f ms, %d compiles; with code for each size %.2f us and %.1f ms\n",
+	       us[0], first[0], (int)n.compiles, us[1], first[1]);
+	return tj_check(c) == TJ_OK;
+}
+
 /* ---- the three ways to run ---- */
 static int quick(tj_ctx *c, const regex_t *want)
 {
@@ -162,6 +211,7 @@ static int all(tj_ctx *c, const regex_t *want, const options *o)
 	if (o->state || !*o->pattern) bench_state(stdout, o->json);
 	if (!regexec(want, "start", 0, NULL, 0)) good &= run_start(o, "start", 1) && run_start(o, "start15", 15);
 	if (!regexec(want, "compile", 0, NULL, 0)) good &= run_compile(c, o);
+	if (!regexec(want, "batch_sweep_1_64", 0, NULL, 0)) good &= run_sweep(c, o);
 	for (int i = 0; i < bench_ncases; i++) {
 		if (regexec(want, bench_cases[i].name, 0, NULL, 0)) continue;
 		if (!header) put_header(), header = true;

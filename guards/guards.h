@@ -72,7 +72,7 @@ typedef struct gd_spec {
 	gd_arg_spec arg[];
 } gd_spec;
 gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err); /* rt_free() ends it; NULL on error */
-bool gd_spec_check(const gd_spec *s, const gd_sig *sig, rt_err *err);
+bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err *err); /* site: where the spec was given */
 
 /* ---- general.c: signatures that differ in sizes alone ---- */
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec); /* spec may be NULL */

@@ -152,9 +152,11 @@ static bool parse(parser *p)
 
 gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err)
 {
-	gd_spec *s = rt_calloc(sizeof *s + nin * sizeof *s->arg);
+	size_t n = strlen(text) + 1;
+	gd_spec *s = rt_calloc(sizeof *s + nin * sizeof *s->arg + n);
 	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), NULL;
 	s->room = nin;
+	s->text = memcpy(s->arg + nin, text, n);
 	parser p = { text, text, s, err };
 	if (parse(&p)) return s;
 	rt_free(s);
@@ -205,12 +207,12 @@ static bool check_arg(const gd_spec *s, uint32_t i, const gd_arg *a, bound *b, r
 	return true;
 }
 
-bool gd_spec_check(const gd_spec *s, const gd_sig *sig, rt_err *err)
+bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err *err)
 {
 	bound b[GD_SYMBOLS] = { 0 };
 	for (uint32_t i = 0; i < s->narg && i < sig->narg; i++)
 		if (!check_arg(s, i, &sig->arg[i], b, err)) {
-			rt_hint(err, "the function was compiled for .shapes = \"%s\"", s->text ? s->text : "");
+			rt_hint(err, "compiled at %s for .shapes = \"%s\"", site ? site : "?", s->text);
 			return false;
 		}
 	return true;

@@ -1,13 +1,12 @@
 /* Ops outside compiled functions: a one-op segment each, through the same lowering. The first runs of an op go to the
- * evaluator; one that comes again is compiled. */
+ * evaluator; one that comes again is compiled, with its sizes as arguments of the code: other sizes find it. */
 #include "jit/jit.h"
 
 enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 
 typedef struct unit { /* an op on given layouts */
-	atomic_int refs;
-	atomic_uint uses;
-	rt_exec *exec;
+	uint32_t uses;
+	rt_exec *exec;          /* the evaluator's, then the compiled one: who runs it has a reference of his own */
 	bool compiled;
 	const rt_layout *layout;
 	uint64_t stamp;
@@ -18,20 +17,25 @@ struct jit_eager {
 	gd_table table;
 	rt_vec(unit *) unit;
 	uint64_t clock, sweep;
+	lo_family *family;
 };
+
+typedef struct taken { rt_exec *exec; const rt_layout *layout; } taken; /* references */
 
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
 {
 	pthread_mutex_lock(&e->rt.lock);
-	if (!e->eager && (e->eager = rt_calloc(sizeof *e->eager))) pthread_mutex_init(&e->eager->lock, NULL);
+	if (!e->eager && (e->eager = rt_calloc(sizeof *e->eager))) {
+		pthread_mutex_init(&e->eager->lock, NULL);
+		e->eager->family = lo_family_new(); /* without it each size has code of its own */
+	}
 	pthread_mutex_unlock(&e->rt.lock);
 	return e->eager;
 }
 
 static void drop(unit *u)
 {
-	if (atomic_fetch_sub(&u->refs, 1) != 1) return;
 	if (u->exec) rt_exec_unref(u->exec);
 	rt_layout_unref(u->layout);
 	rt_free(u);
@@ -43,6 +47,7 @@ void jit_eager_free(struct jit_eager *t)
 	for (uint32_t i = 0; i < t->unit.n; i++) drop(t->unit.v[i]);
 	rt_vec_free(&t->unit);
 	gd_table_free(&t->table);
+	lo_family_unref(t->family);
 	pthread_mutex_destroy(&t->lock);
 	rt_free(t);
 }
@@ -107,6 +112,8 @@ static rt_exec *build(tj_ctx *c, const char *site, bool compile, ir_op op, int n
 	ir_graph_init(&g);
 	jit_lower_opts(NULL, c->engine, &o);
 	o.name = ir_ops[op].name;
+	o.family = c->engine->eager->family;
+	o.moving.all = true;
 	if (!compile && !(ir_ops[op].flags & IR_LIB)) o.backend = NULL;
 	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && lo_build(&g, &o, &x, err) == TJ_OK) {
 		ir_meta m = ir_meta_of(&g, g.out.v[0]);
@@ -126,14 +133,46 @@ static unit *add(struct jit_eager *t, const uint32_t *key, uint32_t n)
 {
 	unit *u = rt_calloc(sizeof *u);
 	if (!u) return NULL;
-	atomic_init(&u->refs, 1);
 	if (rt_reserve(&t->unit, 1) && gd_insert(&t->table, key, n, u)) return t->unit.v[t->unit.n++] = u;
 	rt_free(u);
 	return NULL;
 }
 
-/* The unit of a key, made or compiled when due; a reference. */
-static unit *find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, rt_err *err)
+/* Makes the unit's executable, or compiles it. False: it has none. */
+static bool make(tj_ctx *c, const char *site, unit *u, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, rt_err *err)
+{
+	const rt_layout *l = NULL;
+	bool compile = u->exec != NULL;
+	rt_exec *x = build(c, site, compile, op, nsrc, src, nattr, attr, &l, err);
+	if (!x && !compile) return false;
+	u->compiled = compile;
+	if (!x) {
+		err->code = TJ_OK; /* it stays with the evaluator */
+		return true;
+	}
+	if (u->exec) rt_exec_unref(u->exec);
+	rt_layout_unref(u->layout);
+	u->exec = x;
+	u->layout = l;
+	return true;
+}
+
+static unit *look_up(tj_ctx *c, struct jit_eager *t, const char *site, const uint32_t *key, uint32_t n, ir_op op, int nsrc, tj_tensor *const *src,
+                     int nattr, const int64_t *attr, rt_err *err)
+{
+	sweep(t);
+	unit *u = gd_find(&t->table, key, n);
+	if (!u && !(u = add(t, key, n))) return NULL;
+	bool due = !u->exec || (!u->compiled && u->uses + 1 >= COMPILE_AT);
+	if (!due || make(c, site, u, op, nsrc, src, nattr, attr, err)) return u;
+	gd_remove(&t->table, u);
+	t->unit.n--;
+	drop(u);
+	return NULL;
+}
+
+/* What runs an op, made or compiled when due. */
+static bool find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, taken *k, rt_err *err)
 {
 	struct jit_eager *t = table_of(c->engine);
 	rt_arena mem = { 0 };
@@ -141,39 +180,16 @@ static unit *find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *co
 	unit *u = NULL;
 	if (n) {
 		pthread_mutex_lock(&t->lock);
-		sweep(t);
-		if (!(u = gd_find(&t->table, key, n))) u = add(t, key, n);
-		bool due = u && (!u->exec || (!u->compiled && atomic_load(&u->uses) + 1 >= COMPILE_AT));
-		if (due) {
-			const rt_layout *l = NULL;
-			bool compile = u->exec != NULL;
-			rt_exec *x = build(c, site, compile, op, nsrc, src, nattr, attr, &l, err);
-			if (x && u->exec) rt_exec_unref(u->exec);
-			if (x) {
-				rt_layout_unref(u->layout);
-				u->exec = x;
-				u->layout = l;
-				u->compiled = compile;
-			} else if (!u->exec) {
-				gd_remove(&t->table, u);
-				t->unit.n--;
-				drop(u);
-				u = NULL;
-			} else {
-				err->code = TJ_OK;
-				u->compiled = true; /* it stays with the evaluator */
-			}
-		}
-		if (u) {
+		if ((u = look_up(c, t, site, key, n, op, nsrc, src, nattr, attr, err)) != NULL) {
 			u->stamp = ++t->clock;
-			atomic_fetch_add(&u->uses, 1);
-			atomic_fetch_add(&u->refs, 1);
+			u->uses++;
+			*k = (taken){ rt_exec_ref(u->exec), rt_layout_ref(u->layout) };
 		}
 		pthread_mutex_unlock(&t->lock);
 	}
 	if (!u) rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
 	rt_arena_free(&mem);
-	return u;
+	return u != NULL;
 }
 
 /* ---- running it ---- */
@@ -206,7 +222,7 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 	return true;
 }
 
-static tj_tensor *run(tj_ctx *c, const char *site, const unit *u, const args *a)
+static tj_tensor *run(tj_ctx *c, const char *site, const taken *u, const args *a)
 {
 	const rt_out *o = &u->exec->out[0];
 	rt_err err = { 0 };
@@ -235,15 +251,16 @@ tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor 
 	rt_err err = { 0 };
 	rt_arena mem = { 0 };
 	args a = { 0 };
-	unit *u = find(c, site, op, nsrc, src, nattr, attr, &err);
-	if (!u) {
+	taken u;
+	if (!find(c, site, op, nsrc, src, nattr, attr, &u, &err)) {
 		err.site = NULL;
 		return jit_report(c, site, &err);
 	}
-	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	for (int k = 0; a.buf && k < nsrc; k++)
 		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.cache);
-	drop(u);
+	rt_exec_unref(u.exec);
+	rt_layout_unref(u.layout);
 	rt_arena_free(&mem);
 	return r;
 }

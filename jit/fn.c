@@ -412,7 +412,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	rt_err err = { 0 };
 	bool fresh = false, explain = false, moves = false;
 	jit_general *g = NULL;
-	if (f->spec && !gd_spec_check(f->spec, sig, &err)) return jit_report(c, site, &err), NULL;
+	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
 	unsigned long long evicted = atomic_load(&f->count.evictions);
 	pthread_mutex_lock(&f->table_lock);
 	jit_entry *e = gd_find(&f->table, word, n);

@@ -58,6 +58,7 @@ typedef struct rt_exec {
 	size_t code_bytes, arena_bytes;
 	double lower_ms, codegen_ms;
 } rt_exec;
+rt_exec *rt_exec_ref(rt_exec *x);
 void rt_exec_unref(rt_exec *x);
 
 /* ---- plan.c: a plan is steps over buffers ---- */

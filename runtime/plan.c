@@ -10,6 +10,12 @@ void rt_code_unref(rt_code *code)
 	if (code && __atomic_sub_fetch(&code->refs, 1, __ATOMIC_ACQ_REL) == 0) code->destroy(code);
 }
 
+rt_exec *rt_exec_ref(rt_exec *x)
+{
+	__atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
+	return x;
+}
+
 void rt_exec_unref(rt_exec *x)
 {
 	if (x && __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL) == 0) x->destroy(x);

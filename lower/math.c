@@ -54,6 +54,38 @@ static inline void mostly(lo_kernel *k, uint32_t select)
 	if (select != LO_NOREF && select < k->ins.n) k->ins.v[select].imm = 1;
 }
 
+/* ---- a maximum with b asks whether b is NaN; needless where the other operand has come from b, so is NaN then, too ---- */
+/* v is NaN wherever b is. Sees `steps` values at most. */
+static bool nan_with(const lo_kernel *k, uint32_t v, uint32_t b, int *steps)
+{
+	if (v == b) return true;
+	if (v < b || --*steps < 0) return false; /* an earlier value does not come from b */
+	const lo_ins *in = &k->ins.v[v], *c = &k->ins.v[in->src[0]];
+	switch (in->op) {
+	case LO_ADD: case LO_SUB: case LO_MUL: case LO_DIV:
+		return nan_with(k, in->src[0], b, steps) || nan_with(k, in->src[1], b, steps);
+	case LO_SELECT: /* a comparison with NaN is false */
+		if (c->op != LO_EQ && c->op != LO_LT && c->op != LO_GT) return false;
+		return nan_with(k, in->src[2], b, steps) &&
+		       (nan_with(k, c->src[0], b, steps) || nan_with(k, c->src[1], b, steps) || nan_with(k, in->src[1], b, steps));
+	default: return false;
+	}
+}
+
+static uint32_t append_select(lo_kernel *k, tj_dtype t, uint32_t c, uint32_t a, uint32_t b)
+{
+	enum { SEEN = 32 };
+	int steps = SEEN;
+	if (c != LO_NOREF && a != LO_NOREF && b != LO_NOREF) {
+		const lo_ins *is = &k->ins.v[c];
+		if (is->op == LO_EQ && is->src[0] == b && is->src[1] == b && nan_with(k, a, b, &steps)) {
+			if (c == k->ins.n - 1) k->ins.n--; /* nobody else has seen the question */
+			return a;
+		}
+	}
+	return append(k, LO_SELECT, t, 3, c, a, b);
+}
+
 #define ONE(name, T, x, dtype) static inline T name##_##x(T a) { return (T){ a.k, append(a.k, LO_##name, dtype, 1, a.id, 0, 0) }; }
 #define TWO(name, T, x, dtype)                                                                    \
 	static inline T name##_##x(T a, T b) { return (T){ a.k, append(a.k, LO_##name, dtype, 2, a.id, b.id, 0) }; }
@@ -65,7 +97,7 @@ static inline void mostly(lo_kernel *k, uint32_t select)
 	ONE(ABS, T, x, dtype) ONE(SQRT, T, x, dtype) ONE(FLOOR, T, x, dtype) ONE(CEIL, T, x, dtype) ONE(RINT, T, x, dtype) \
 	ONE(TRUNC, T, x, dtype) COMPARES(T, x)                                                         \
 	static inline T FMA_##x(T a, T b, T c) { return (T){ a.k, append(a.k, LO_FMA, dtype, 3, a.id, b.id, c.id) }; } \
-	static inline T SELECT_##x(I c, T a, T b) { return (T){ a.k, append(a.k, LO_SELECT, dtype, 3, c.id, a.id, b.id) }; } \
+	static inline T SELECT_##x(I c, T a, T b) { return (T){ a.k, append_select(a.k, dtype, c.id, a.id, b.id) }; } \
 	static inline T MOSTLY_##x(I c, T a, T b) { T r = SELECT_##x(c, a, b); return mostly(a.k, r.id), r; } \
 	static inline I TO_I_##x(T a, tj_dtype t) { return (I){ a.k, append(a.k, LO_CONVERT, t, 1, a.id, 0, 0), t }; }
 FLOATS(F, f, TJ_F32)

@@ -236,6 +236,12 @@ static const plan_case cases[] = {
 	  "%0 = input i32[262147] slot=0\n%1 = cast i64[262147] %0 dtype=i64\n%2 = sum i64[] %1 keepdim=0\n"
 	  "%3 = cast bool[262147] %0 dtype=bool\n%4 = any bool[] %3 keepdim=0\n%5 = amin i32[] %0 keepdim=0\nret %2 %4 %5\n" },
 	{ "a softmax of one long row", 5, 0, 0, "%0 = input f32[1,262145] slot=0\n%1 = softmax f32[1,262145] %0 axis=1\nret %1\n" },
+	{ "extremes that ask for NaN", 1, 0, 0, /* the value that may be NaN is there before the other */
+	  "%0 = input f32[3000] slot=0\n%1 = input f32[3000] slot=1\n%2 = isnan bool[3000] %0\n%3 = neg f32[3000] %1\n"
+	  "%4 = maximum f32[3000] %3 %0\n%5 = where f32[3000] %2 %4 %1\nret %5\n" },
+	{ "extremes that need not ask for NaN again", 1, 0, 0,
+	  "%0 = input f32[3000] slot=0\n%1 = input f32[3000] slot=1\n%2 = maximum f32[3000] %0 %1\n%3 = mul f32[3000] %2 %0\n"
+	  "%4 = minimum f32[3000] %3 %1\n%5 = sub f32[3000] %0 %4\n%6 = maximum f32[3000] %5 %1\nret %6\n" },
 	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
 };
 

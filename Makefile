@@ -16,7 +16,7 @@ LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp)
+TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress)
 LINKTEST = $(CC) $(OPT) -fopenmp $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -69,7 +69,8 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o
 $(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
-$(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+$(BUILD)/test/stress: $(BUILD)/test/stress.o
+$(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
 	$< -j $$(nproc) $(ULP) $(T)
@@ -79,7 +80,10 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
-.PHONY: matrix fuzz ulp
+stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]
+	TJ_THREADS=1 $< -t 32 -f 50 -n $(or $(N),1000000)
+	TJ_THREADS=1 $< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
+.PHONY: matrix fuzz ulp stress
 
 # ---- benchmarks: never a timed test; --quick compares every case with the hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
@@ -113,16 +117,18 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
          'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
+         'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
          'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
          'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 200 -s 5000 -w rotate -off each' \
          'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 300 -w rotate' \
+         'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
 THREADED = test/unit/test_threads test/unit/test_codegen
-test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/tj-bench
+test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
@@ -141,7 +147,8 @@ san-tests: $(TESTS) $(BUILD)/tjc
 tsan:  ## the thread sanitizer over the tests with threads
 	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' EXTRA='-fsanitize=thread' tsan-tests
 	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_threads
-tsan-tests: lib $(BUILD)/test/unit/test_threads
+	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/stress -t 8 -n 4000
+tsan-tests: lib $(BUILD)/test/unit/test_threads $(BUILD)/test/stress
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make check ----

@@ -8,10 +8,21 @@ typedef struct plan_code {
 	cg_object *object[];
 } plan_code;
 
+/* LLVM's locks and ours are held only between these. */
+static void nothing(void) {}
+static void (*enter)(void) = nothing, (*leave)(void) = nothing;
+static void use_gate(void (*in)(void), void (*out)(void))
+{
+	enter = in;
+	leave = out;
+}
+
 static void destroy(rt_code *code)
 {
 	plan_code *p = (plan_code *)code;
+	enter();
 	for (uint32_t i = 0; i < p->n; i++) cg_drop(p->object[i]);
+	leave();
 	rt_free(p);
 }
 
@@ -91,6 +102,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	plan_code *p = rt_calloc(sizeof *p + (n + CG_PARTS) * sizeof *p->object);
 	job->code = NULL;
 	job->text = job->assembly = NULL;
+	enter();
 	tj_status st = u && p ? compile_units(job, u, cg_width(), p, err)
 						  : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
@@ -98,12 +110,13 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	if (p) p->code = (rt_code){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
 	if (st == TJ_OK) job->code = &p->code;
 	else if (p) destroy(&p->code);
+	leave();
 	job->codegen_ms = rt_now_ms() - start;
 	return st;
 }
 
 static const lo_backend backend = {
-	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI
+	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI, .use_gate = use_gate
 };
 
 TJ_API const lo_backend *tj_llvm_backend(void);

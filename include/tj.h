@@ -11,8 +11,8 @@
  * Errors.  Nothing aborts. An op that fails returns a poison tensor, ops on poison return poison, and the
  *   context keeps the first error until tj_check().
  * Threads.  A context serves one thread at a time; tj_ctx_clone() makes one for another thread over the
- *   same engine. Functions, cells and retained tensors may be used from every clone. After fork() the child runs on one
- *   thread; if another thread was in a tj_ call meanwhile, the child may only make calls of functions whose keys it has met.
+ *   same engine. Functions, cells and retained tensors may be used from every clone. A fork() waits while
+ *   other threads compile; its child may do all that the thread which forked could do, on one thread, with that thread's contexts.
  * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it,
  *   the ordinals of random ops do: give two random ops of one expression a statement each.
  */

@@ -138,6 +138,20 @@ static tj_status fail(tj_ctx *c, const char *site, tj_status code, const char *h
 	return fail_as(c, "assign", site, code, hint, what);
 }
 
+/* A fork() meanwhile would leave its child a half of it. */
+static rt_buffer *replace(rt_held *cell, rt_buffer *b)
+{
+	rt_fork_enter();
+	lock(cell);
+	rt_buffer *old = cell->t.buf;
+	cell->t.buf = b;
+	cell->t.data = b->data;
+	cell->version++;
+	unlock(cell);
+	rt_fork_leave();
+	return old;
+}
+
 /* Outside a call: the value is computed already; a cell shares its buffer when it is row-major. */
 static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj_tensor *v)
 {
@@ -148,12 +162,7 @@ static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj
 		if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		jit_copy_row_major(v->layout, v->data, b->data);
 	}
-	lock(cell);
-	old = cell->t.buf;
-	cell->t.buf = b;
-	cell->t.data = b->data;
-	cell->version++;
-	unlock(cell);
+	old = replace(cell, b);
 	rt_buffer_unref(old, c->rt.cache);
 	return TJ_OK;
 }
@@ -201,12 +210,7 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
 	if (!b) return fail_as(c, "write", site, TJ_ERR_NOMEM, NULL, "out of memory");
 	memcpy(b->data, data, bytes);
-	lock(h);
-	rt_buffer *old = h->t.buf;
-	h->t.buf = b;
-	h->t.data = b->data;
-	h->version++;
-	unlock(h);
+	rt_buffer *old = replace(h, b);
 	rt_buffer_unref(old, c->rt.cache);
 	return TJ_OK;
 }
@@ -263,14 +267,14 @@ static void swap_in(jit_write *w)
 /* Other contexts may read and commit: each cell has its lock, and commits come one after the other. */
 static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
 {
-	pthread_mutex_lock(&c->engine->rt.lock);
+	rt_lock(&c->engine->rt.lock);
 	bool other = anyone_else(w, n);
 	for (uint32_t i = 0; i < n && !other; i++) {
 		lock(w[i].cell);
 		swap_in(&w[i]);
 		unlock(w[i].cell);
 	}
-	pthread_mutex_unlock(&c->engine->rt.lock);
+	rt_unlock(&c->engine->rt.lock);
 	if (!other) return TJ_OK;
 	rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
 	rt_hint(err, "let one thread at a time run functions that assign the same cells");

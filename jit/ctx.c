@@ -16,6 +16,35 @@ tj_ctx *tj_ctx_use(tj_ctx *c)
 }
 
 /* ---- engine ---- */
+
+/* A child of fork() finds our locks free; a cell that another thread was reading is locked by its flag. */
+static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
+static jit_engine *engines;
+
+static void forked_child(void)
+{
+	for (jit_engine *e = engines; e; e = e->next)
+		for (rt_held *h = e->rt.held; h; h = h->next) atomic_flag_clear(&h->lock);
+}
+
+static void enlist(jit_engine *e)
+{
+	rt_lock(&engines_lock);
+	rt_fork_child(forked_child);
+	if ((e->next = engines)) e->next->prev = e;
+	engines = e;
+	rt_unlock(&engines_lock);
+}
+
+static void delist(jit_engine *e)
+{
+	rt_lock(&engines_lock);
+	if (e->prev) e->prev->next = e->next;
+	else if (engines == e) engines = e->next;
+	if (e->next) e->next->prev = e->prev;
+	rt_unlock(&engines_lock);
+}
+
 static bool env_set(const char *name)
 {
 	const char *v = getenv(name);
@@ -48,6 +77,7 @@ static void read_env_log(rt_log_to *log)
 
 static void close_engine(jit_engine *e)
 {
+	delist(e);
 	while (e->fns) tj_fn_free(e->fns);
 	jit_eager_free(e->eager);
 	rt_held_free_all(&e->rt);
@@ -68,6 +98,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	rt_layouts_init(&e->rt.layouts);
 	pthread_mutex_init(&e->rt.lock, NULL);
 	pthread_mutex_init(&e->backend_lock, NULL);
+	enlist(e);
 	atomic_init(&e->rt.contexts, 0);
 	atomic_init(&e->rt.serial, 1);
 	e->rt.check = o->check || env_set("TJ_CHECK");
@@ -92,14 +123,14 @@ static jit_engine *open_engine(const tj_open_opts *o)
 /* The back end is opened at the first compile: loading LLVM costs 8 ms and 48 MiB. */
 const lo_backend *jit_backend(jit_engine *e)
 {
-	pthread_mutex_lock(&e->backend_lock);
+	rt_lock(&e->backend_lock);
 	if (!e->backend_found) {
 		const char *why = NULL;
 		if (strcmp(e->backend_name, "eval")) e->backend = lo_backend_find(e->backend_name, &why);
 		if (why) rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
 		e->backend_found = true;
 	}
-	pthread_mutex_unlock(&e->backend_lock);
+	rt_unlock(&e->backend_lock);
 	return e->backend;
 }
 
@@ -270,7 +301,7 @@ const char *const *tj_backends(void)
 	static char text[2][160];
 	static const char *list[3];
 	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-	pthread_mutex_lock(&once);
+	rt_lock(&once);
 	if (!list[0]) {
 		const char *why = NULL;
 		if (lo_backend_find("llvm", &why)) snprintf(text[0], sizeof text[0], "llvm");
@@ -279,6 +310,6 @@ const char *const *tj_backends(void)
 		list[1] = text[1];
 		list[0] = text[0];
 	}
-	pthread_mutex_unlock(&once);
+	rt_unlock(&once);
 	return list;
 }

@@ -25,12 +25,12 @@ typedef struct taken { rt_exec *exec; const rt_layout *layout; } taken; /* refer
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
 {
-	pthread_mutex_lock(&e->rt.lock);
+	rt_lock(&e->rt.lock);
 	if (!e->eager && (e->eager = rt_calloc(sizeof *e->eager))) {
 		pthread_mutex_init(&e->eager->lock, NULL);
 		e->eager->family = lo_family_new(); /* without it each size has code of its own */
 	}
-	pthread_mutex_unlock(&e->rt.lock);
+	rt_unlock(&e->rt.lock);
 	return e->eager;
 }
 
@@ -179,13 +179,13 @@ static bool find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *con
 	uint32_t *key, n = t ? make_key(&mem, op, nsrc, src, nattr, attr, &key) : 0;
 	unit *u = NULL;
 	if (n) {
-		pthread_mutex_lock(&t->lock);
+		rt_lock(&t->lock);
 		if ((u = look_up(c, t, site, key, n, op, nsrc, src, nattr, attr, err)) != NULL) {
 			u->stamp = ++t->clock;
 			u->uses++;
 			*k = (taken){ rt_exec_ref(u->exec), rt_layout_ref(u->layout) };
 		}
-		pthread_mutex_unlock(&t->lock);
+		rt_unlock(&t->lock);
 	}
 	if (!u) rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
 	rt_arena_free(&mem);

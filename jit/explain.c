@@ -34,8 +34,8 @@ static void count_calls(tj_fn *f, tj_stats *s)
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
 	size_t size = out->size ? out->size : sizeof *out;
-	pthread_mutex_lock(&f->compile);
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->compile);
+	rt_lock(&f->table_lock);
 	jit_counters *c = &f->count;
 	tj_stats s = {
 		.size = size, .recordings = count_of(&c->recordings),
@@ -49,8 +49,8 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
 	for (uint32_t i = 0; i < f->entry.n; i++) s.segments += f->entry.v[i]->sealed.n;
-	pthread_mutex_unlock(&f->table_lock);
-	pthread_mutex_unlock(&f->compile);
+	rt_unlock(&f->table_lock);
+	rt_unlock(&f->compile);
 	memcpy(out, &s, size < sizeof s ? size : sizeof s);
 }
 
@@ -196,15 +196,15 @@ void tj_explain(tj_fn *f, FILE *out)
 	if (!f || !out) return;
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(f, &s);
-	pthread_mutex_lock(&f->compile);
+	rt_lock(&f->compile);
 	jit_backend(f->engine);
 	print_totals(f, &s, out);
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
 	print_ring(&f->reasons, "traced anew", out);
 	print_ring(&f->notes, "noted", out);
-	pthread_mutex_unlock(&f->table_lock);
-	pthread_mutex_unlock(&f->compile);
+	rt_unlock(&f->table_lock);
+	rt_unlock(&f->compile);
 }
 
 /* ---- dumps ---- */
@@ -251,10 +251,10 @@ static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dum
 void tj_dump(tj_fn *f, tj_dump_what what, FILE *out)
 {
 	if (!f || !out) return;
-	pthread_mutex_lock(&f->compile);
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->compile);
+	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->entry.n; i++)
 		for (uint32_t k = 0; k < f->entry.v[i]->sealed.n; k++) dump_segment(f, f->entry.v[i], f->entry.v[i]->sealed.v[k], what, out);
-	pthread_mutex_unlock(&f->table_lock);
-	pthread_mutex_unlock(&f->compile);
+	rt_unlock(&f->table_lock);
+	rt_unlock(&f->compile);
 }

@@ -106,9 +106,9 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 		return NULL;
 	}
 	if (f->opts.max_entries <= 0) f->opts.max_entries = DEFAULT_ENTRIES;
-	pthread_mutex_lock(&c->engine->rt.lock);
+	rt_lock(&c->engine->rt.lock);
 	if (!take_index(c->engine, &f->index)) {
-		pthread_mutex_unlock(&c->engine->rt.lock);
+		rt_unlock(&c->engine->rt.lock);
 		free_fn(f);
 		return NULL;
 	}
@@ -117,7 +117,7 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 	f->next = c->engine->fns;
 	if (f->next) f->next->prev = f;
 	c->engine->fns = f;
-	pthread_mutex_unlock(&c->engine->rt.lock);
+	rt_unlock(&c->engine->rt.lock);
 	return f;
 }
 
@@ -145,9 +145,9 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 static bool is_running(tj_fn *f)
 {
 	bool busy = false;
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	for (jit_slot *s = f->slots; s; s = s->next) busy |= atomic_load(&s->busy);
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	return busy;
 }
 
@@ -160,13 +160,13 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
 		return;
 	}
-	pthread_mutex_lock(&e->rt.lock);
+	rt_lock(&e->rt.lock);
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;
 	if (f->next) f->next->prev = f->prev;
 	jit_slots_drop(f);
 	give_index(e, f->index);
-	pthread_mutex_unlock(&e->rt.lock);
+	rt_unlock(&e->rt.lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		atomic_store(&f->entry.v[i]->dead, true);
 		jit_entry_unref(f->entry.v[i]);
@@ -313,14 +313,14 @@ lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_
 	int64_t *moving = rt_arena_alloc(mem, (e->sig.narg + 1) * TJ_MAX_RANK * sizeof *moving);
 	int64_t *fixed = rt_arena_alloc(mem, (e->sig.narg + next + 1) * TJ_MAX_RANK * sizeof *fixed);
 	if (!f->family || !moving || !fixed) return m;
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < e->sig.narg; i++) {
 		const rt_layout *l = e->sig.arg[i].layout;
 		for (int d = 0; l && d < l->rank; d++)
 			if (e->general->moved[i] >> d & 1) moving[m.nmoving++] = l->dim[d];
 			else fixed[m.nfixed++] = l->dim[d];
 	}
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	for (uint32_t i = 0; ext && i < next; i++) /* what the body captures */
 		for (int d = 0; ext[i].h && ext[i].h->kind == RT_CELL && d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
 	m.moving = moving;
@@ -393,9 +393,9 @@ static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const u
 static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 {
 	rt_text t = { 0 };
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	gd_put_general(&t, &g->sig, g->moved, f->spec);
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	char text[640];
 	static const char hint[] = "the size is an argument of the code from now on; .shapes says so from the start";
 	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
@@ -414,7 +414,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	jit_general *g = NULL;
 	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
 	unsigned long long evicted = atomic_load(&f->count.evictions);
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	jit_entry *e = gd_find(&f->table, word, n);
 	if (!e) {
 		g = find_general(f, sig, &moves);
@@ -424,7 +424,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 		fresh = e != NULL;
 	}
 	if (e) atomic_fetch_add(&e->refs, 1);
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
 	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
 	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
@@ -440,9 +440,9 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
 	char text[320];
-	pthread_mutex_lock(&f->compile);
+	rt_lock(&f->compile);
 	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;
-	pthread_mutex_unlock(&f->compile);
+	rt_unlock(&f->compile);
 	static const char hint[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
 	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be compiled again; %s", f->name, e->number, MAX_SEGMENTS, hint);
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "budget", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
@@ -455,7 +455,7 @@ void jit_drop_empty(jit_entry *e)
 	bool empty = !atomic_load(&e->root.child), full = e->sealed.n > MAX_SEGMENTS;
 	if (!empty && !full) return;
 	bool dropped = false;
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
 		if (full) {
@@ -466,6 +466,6 @@ void jit_drop_empty(jit_entry *e)
 		take_out(f, i);
 		break;
 	}
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	if (dropped) explain_budget(f, e); /* the call that runs holds a reference */
 }

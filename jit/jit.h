@@ -342,6 +342,7 @@ typedef struct jit_engine {
 	uint64_t seed;
 	atomic_uint clones;
 	struct jit_eager *eager;
+	struct jit_engine *prev, *next; /* of the process */
 } jit_engine;
 
 /* ctx.c */

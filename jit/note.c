@@ -16,12 +16,12 @@ static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 	char line[700];
 	snprintf(line, sizeof line, "%s: %s", r->site ? r->site : "?", r->text);
 	char *copy = rt_strdup(line);
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	char **slot = &ring->line[ring->n % JIT_REASONS];
 	rt_free(*slot);
 	*slot = copy;
 	ring->n++;
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 }
 
 static void log_it(tj_fn *f, rt_topic topic, const tj_reason *r)

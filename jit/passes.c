@@ -9,9 +9,9 @@ tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass)
 		jit_error(c, NULL, TJ_ERR_ARG, "add_pass", NULL, "the pass has no function");
 		return TJ_ERR_ARG;
 	}
-	pthread_mutex_lock(&c->engine->rt.lock);
+	rt_lock(&c->engine->rt.lock);
 	bool ok = rt_push(&c->engine->pass, *pass);
-	pthread_mutex_unlock(&c->engine->rt.lock);
+	rt_unlock(&c->engine->rt.lock);
 	return ok ? TJ_OK : TJ_ERR_NOMEM;
 }
 
@@ -56,13 +56,13 @@ static bool apply(const user *u, ir_graph *g, rt_err *err)
 bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err)
 {
 	jit_engine *e = f->engine;
-	pthread_mutex_lock(&e->rt.lock);
+	rt_lock(&e->rt.lock);
 	uint32_t n = e->pass.n;
-	pthread_mutex_unlock(&e->rt.lock);
+	rt_unlock(&e->rt.lock);
 	for (uint32_t i = 0; i < n + f->npass; i++) {
-		pthread_mutex_lock(&e->rt.lock);
+		rt_lock(&e->rt.lock);
 		const tj_pass p = i < n ? e->pass.v[i] : f->pass[i - n];
-		pthread_mutex_unlock(&e->rt.lock);
+		rt_unlock(&e->rt.lock);
 		if (!apply(&(user){ .name = p.name ? p.name : "?", .pass = p.run, .self = p.self }, g, err)) return false;
 	}
 	return true;

@@ -179,7 +179,7 @@ static jit_plan *take_plan(jit_segment *s)
 static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 {
 	jit_segment *s = d->boundary->segment;
-	pthread_mutex_lock(&a->fn->compile);
+	rt_lock(&a->fn->compile);
 	jit_plan *p = NULL;
 	if (jit_find_in_plan(atomic_load(&s->plan), seq) >= 0) p = take_plan(s);
 	else if (rt_push(&s->keep, seq) && keep_held(a, d->serial, s)) {
@@ -189,7 +189,7 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 			jit_plan_unref(atomic_exchange(&s->plan, p));
 		}
 	} else rt_fail(err, TJ_ERR_NOMEM, "recompute", "out of memory");
-	pthread_mutex_unlock(&a->fn->compile);
+	rt_unlock(&a->fn->compile);
 	return p;
 }
 
@@ -362,7 +362,7 @@ static jit_node *seal(jit_act *a, jit_node *n)
 	rt_err err = { 0 };
 	jit_node *from = a->fresh->parent;
 	atomic_store(&a->fn->count.trace_ms, atomic_load(&a->fn->count.trace_ms) + rt_now_ms() - a->started);
-	pthread_mutex_lock(&a->fn->compile);
+	rt_lock(&a->fn->compile);
 	jit_node *twin = find_twin(from, a->fresh);
 	if (twin) {
 		jit_free_trie(a->fresh);
@@ -370,7 +370,7 @@ static jit_node *seal(jit_act *a, jit_node *n)
 	} else if (compile_segment(a, n, &err)) {
 		publish(from, a->fresh);
 	} else n = NULL;
-	pthread_mutex_unlock(&a->fn->compile);
+	rt_unlock(&a->fn->compile);
 	if (n) a->fresh = NULL;
 	else jit_report(a->ctx, a->cursor->site, &err);
 	if (n && n != twin) {

@@ -11,34 +11,34 @@ static jit_slot *new_slot(tj_fn *f)
 		return NULL;
 	}
 	s->fn = f;
-	pthread_mutex_lock(&f->table_lock);
+	rt_lock(&f->table_lock);
 	s->next = f->slots;
 	if (s->next) s->next->prev = s;
 	f->slots = s;
-	pthread_mutex_unlock(&f->table_lock);
+	rt_unlock(&f->table_lock);
 	return s;
 }
 
 static void link_hit(jit_hit *h)
 {
 	jit_entry *e = h->entry;
-	pthread_mutex_lock(&e->fn->table_lock);
+	rt_lock(&e->fn->table_lock);
 	h->next = e->met;
 	if (h->next) h->next->prev = h;
 	e->met = h;
-	pthread_mutex_unlock(&e->fn->table_lock);
+	rt_unlock(&e->fn->table_lock);
 }
 
 /* Its counts stay with the entry. */
 static void unlink_hit(jit_hit *h)
 {
 	jit_entry *e = h->entry;
-	pthread_mutex_lock(&e->fn->table_lock);
+	rt_lock(&e->fn->table_lock);
 	if (h->prev) h->prev->next = h->next;
 	else e->met = h->next;
 	if (h->next) h->next->prev = h->prev;
 	atomic_fetch_add(&e->hits, atomic_load(&h->hits));
-	pthread_mutex_unlock(&e->fn->table_lock);
+	rt_unlock(&e->fn->table_lock);
 }
 
 static void free_hit(jit_hit *h)
@@ -81,23 +81,23 @@ jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f)
 /* The context goes: its counts go to the functions. */
 void jit_slots_free(tj_ctx *c)
 {
-	pthread_mutex_lock(&c->engine->rt.lock); /* no function goes meanwhile */
+	rt_lock(&c->engine->rt.lock); /* no function goes meanwhile */
 	for (uint32_t i = 0; i < c->slot.n; i++) {
 		jit_slot *s = c->slot.v[i];
 		tj_fn *f = s ? s->fn : NULL;
 		if (f) {
-			pthread_mutex_lock(&f->table_lock);
+			rt_lock(&f->table_lock);
 			if (s->prev) s->prev->next = s->next;
 			else f->slots = s->next;
 			if (s->next) s->next->prev = s->prev;
 #define X(what) atomic_fetch_add(&f->count.what, atomic_load(&s->what));
 			JIT_SLOT_COUNTERS(X)
 #undef X
-			pthread_mutex_unlock(&f->table_lock);
+			rt_unlock(&f->table_lock);
 		}
 		if (s) free_slot(s);
 	}
-	pthread_mutex_unlock(&c->engine->rt.lock);
+	rt_unlock(&c->engine->rt.lock);
 	rt_vec_free(&c->slot);
 }
 

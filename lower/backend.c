@@ -54,6 +54,7 @@ static void open_llvm(void)
 	memcpy(&get, &f, sizeof f);
 	const lo_backend *b = get ? get() : NULL;
 	if (b && b->abi != LO_ABI) b = NULL;
+	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* its own copy of the run time has another */
 	const char *missing = b && b->missing ? b->missing() : NULL;
 	if (b && !missing) llvm = b;
 	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");

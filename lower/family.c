@@ -74,17 +74,17 @@ rt_code *lo_family_code(lo_family *f)
 
 lo_family_count lo_family_counts(lo_family *f)
 {
-	pthread_mutex_lock(&f->lock);
+	rt_lock(&f->lock);
 	lo_family_count c = f->count;
-	pthread_mutex_unlock(&f->lock);
+	rt_unlock(&f->lock);
 	return c;
 }
 
 uint32_t lo_family_round(lo_family *f)
 {
-	pthread_mutex_lock(&f->lock);
+	rt_lock(&f->lock);
 	uint32_t r = ++f->round;
-	pthread_mutex_unlock(&f->lock);
+	rt_unlock(&f->lock);
 	return r;
 }
 
@@ -194,14 +194,14 @@ bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving 
 	*fn = NULL;
 	if (s) {
 		s->round = round;
-		pthread_mutex_lock(&f->lock);
+		rt_lock(&f->lock);
 		const lo_kin *m = nearest(f, s, &least);
 		if (m && !least) *fn = m->fn;
 		for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] = m->symbol[i] || m->size[i] != s->size[i];
 		if (*fn) memcpy(s->symbol, m->symbol, s->n);
 		f->count.shared += *fn != NULL;
 		f->count.widened += m && !*fn;
-		pthread_mutex_unlock(&f->lock);
+		rt_unlock(&f->lock);
 		for (uint32_t i = 0; !*fn && moving->all && i < s->n; i++) s->symbol[i] |= lo_may_be_symbol(&at[i]);
 		if (!*fn && (m || moving->always)) {
 			mark_moving(s, at, moving);
@@ -222,17 +222,17 @@ void lo_family_add(lo_family *f, lo_kin *m, rt_kernel_fn *fn)
 {
 	int least = 1;
 	m->fn = fn;
-	pthread_mutex_lock(&f->lock);
+	rt_lock(&f->lock);
 	f->count.compiled++;
 	bool kept = (!nearest(f, m, &least) || least) && f->member.n < MOST && rt_push(&f->member, m);
-	pthread_mutex_unlock(&f->lock);
+	rt_unlock(&f->lock);
 	if (!kept) lo_kin_free(m);
 }
 
 bool lo_family_hold(lo_family *f, rt_code *code)
 {
-	pthread_mutex_lock(&f->lock);
+	rt_lock(&f->lock);
 	bool ok = rt_push(&f->held, code);
-	pthread_mutex_unlock(&f->lock);
+	rt_unlock(&f->lock);
 	return ok;
 }

@@ -175,13 +175,15 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
 	double codegen_ms;
 } lo_compile;
-#define LO_ABI ((sizeof(lo_kernel) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT)
+#define LO_ABI (((sizeof(lo_kernel) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL when it works here, else why not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
 	size_t abi;                   /* LO_ABI of who compiled it: another kernel IR cannot be read */
+	/* May be NULL. Told once, before all else: enter and leave stand around whatever a fork() must wait for. */
+	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 } lo_backend;
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */

@@ -2,6 +2,7 @@
 #ifndef TJ_RUNTIME_BASE_H
 #define TJ_RUNTIME_BASE_H
 
+#include "runtime/fork.h"
 #include "tj.h"
 
 #include <stdarg.h>

@@ -103,11 +103,11 @@ const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int rank, const in
 	else default_strides(rank, dim, body + rank);
 	uint64_t hash = rt_hash(body, 2 * (size_t)rank * sizeof *body, (uint64_t)dtype << 8 | (uint64_t)rank);
 
-	pthread_mutex_lock(&t->lock);
+	rt_lock(&t->lock);
 	rt_layout *l = find(t, dtype, rank, body, hash);
 	if (!l && make_room(t)) l = make(t, dtype, rank, body, hash, numel);
 	if (l) rt_layout_ref(l);
-	pthread_mutex_unlock(&t->lock);
+	rt_unlock(&t->lock);
 	return l;
 }
 

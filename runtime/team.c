@@ -39,9 +39,9 @@ rt_team *rt_team_get(int threads)
 {
 	pthread_once(&once, start);
 	static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
-	pthread_mutex_lock(&first);
+	rt_lock(&first);
 	if (!team.threads) team.threads = threads < 1 ? omp_get_max_threads() : threads > 1024 ? 1024 : threads;
-	pthread_mutex_unlock(&first);
+	rt_unlock(&first);
 	return &team;
 }
 

@@ -130,10 +130,10 @@ void rt_ctx_free(rt_ctx *r)
 /* ---- engine-owned tensors ---- */
 static rt_held *take_held(rt_engine *e)
 {
-	pthread_mutex_lock(&e->lock);
+	rt_lock(&e->lock);
 	rt_held *h = e->check ? NULL : e->free_held;
 	if (h) e->free_held = h->next;
-	pthread_mutex_unlock(&e->lock);
+	rt_unlock(&e->lock);
 	return h ? h : rt_alloc_aligned(64, sizeof *h);
 }
 
@@ -146,11 +146,11 @@ rt_held *rt_held_new(rt_engine *e)
 	h->t.engine = e;
 	atomic_init(&h->refs, 1);
 	atomic_flag_clear(&h->lock);
-	pthread_mutex_lock(&e->lock);
+	rt_lock(&e->lock);
 	h->next = e->held;
 	if (h->next) h->next->prev = h;
 	e->held = h;
-	pthread_mutex_unlock(&e->lock);
+	rt_unlock(&e->lock);
 	return h;
 }
 
@@ -163,14 +163,14 @@ void rt_held_unref(rt_held *h, rt_cache *here)
 	h->t.kind = RT_DEAD;
 	h->t.layout = NULL;
 	h->t.buf = NULL;
-	pthread_mutex_lock(&e->lock);
+	rt_lock(&e->lock);
 	if (h->prev) h->prev->next = h->next;
 	else e->held = h->next;
 	if (h->next) h->next->prev = h->prev;
 	h->prev = NULL;
 	h->next = e->free_held;
 	e->free_held = h;
-	pthread_mutex_unlock(&e->lock);
+	rt_unlock(&e->lock);
 }
 
 void rt_held_free_all(rt_engine *e)

@@ -30,6 +30,8 @@ rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h
 rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit codegen_llvm examples test/unit 2>/dev/null | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
 	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm 2>/dev/null | grep -vE 'ir/gen\.c|_Static_assert' | head -5)"
+rule 'locks are taken by rt_lock(), which a fork waits for' \
+	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | grep -vE '^runtime/team.c' | head -5)"
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }

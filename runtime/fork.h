@@ -1,0 +1,23 @@
+/* fork: a fork() waits until no other thread holds a lock of ours or compiles, so that its child finds all of it in order. */
+#ifndef TJ_RUNTIME_FORK_H
+#define TJ_RUNTIME_FORK_H
+
+#include <pthread.h>
+
+void rt_fork_enter(void); /* a fork() of another thread waits until rt_fork_leave(); may be nested */
+void rt_fork_leave(void);
+void rt_fork_child(void (*f)(void)); /* what a child does first; for the life of the process, once */
+
+/* Every lock is taken and given so. */
+static inline void rt_lock(pthread_mutex_t *m)
+{
+	rt_fork_enter();
+	pthread_mutex_lock(m);
+}
+static inline void rt_unlock(pthread_mutex_t *m)
+{
+	pthread_mutex_unlock(m);
+	rt_fork_leave();
+}
+
+#endif

@@ -68,6 +68,7 @@ typedef struct jit_plan {
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
 	ir_graph graph;          /* what was lowered, for dumps: the texts of all that came of it are made when asked for; set up when n > 0 */
+	struct jit_plan *older;  /* that this one took the place of: lives as long as the segment, for whoever is about to take it */
 	atomic_bool audited;     /* its values were compared with the evaluator's */
 } jit_plan;
 

@@ -26,8 +26,10 @@ void jit_free_node(jit_node *n)
 	for (int i = 0; i < n->nmet; i++) rt_layout_unref(n->met[i].layout);
 	rt_layout_unref(n->layout);
 	if (n->segment) {
-		jit_plan *p = atomic_load(&n->segment->plan);
-		if (p) jit_plan_unref(p);
+		for (jit_plan *p = atomic_load(&n->segment->plan), *older; p; p = older) {
+			older = p->older;
+			jit_plan_unref(p);
+		}
 		rt_vec_free(&n->segment->keep);
 		rt_free(n->segment);
 	}

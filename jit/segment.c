@@ -186,7 +186,8 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 		p = jit_build(a->fn, a->entry, d->boundary, s->keep.v, s->keep.n, d->ext, err);
 		if (p) {
 			atomic_fetch_add(&p->refs, 1);
-			jit_plan_unref(atomic_exchange(&s->plan, p));
+			p->older = atomic_load(&s->plan); /* others may have read it, and hold no reference yet */
+			atomic_store(&s->plan, p);
 		}
 	} else rt_fail(err, TJ_ERR_NOMEM, "recompute", "out of memory");
 	rt_unlock(&a->fn->compile);

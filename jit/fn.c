@@ -399,6 +399,7 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	char text[640];
 	static const char hint[] = "the size is an argument of the code from now on; .shapes says so from the start";
 	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
+	rt_log(&f->engine->rt.log, RT_LOG_DYNAMIC, "[%s/%u] %s: %s", f->name, g->number, site ? site : "?", rt_str(&t));
 	rt_text_free(&t);
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(GD_SIZE), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
 	                            .found = w->found, .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)g->number, .segment = -1 });

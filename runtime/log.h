@@ -14,6 +14,7 @@
 	X(CODE,       "code",       "LLVM text")                              \
 	X(PLAN,       "plan",       "steps and memory of each plan")          \
 	X(CACHE,      "cache",      "entries made and evicted")               \
+	X(DYNAMIC,    "dynamic",    "sizes that became arguments of code")     \
 	X(PERF,       "perf",       "time of each phase of a compile")
 
 typedef enum rt_topic {

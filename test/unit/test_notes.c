@@ -132,7 +132,7 @@ static void argument(void **s)
 static void sizes(void **s)
 {
 	(void)s;
-	tj_ctx *c = open_logged("recompiles,guards,cache", 0);
+	tj_ctx *c = open_logged("recompiles,guards,cache,dynamic", 0);
 	model m = { kit_param(c, 2), 0 };
 	tj_fn *f = FN(c, scaled, &m, 1, 1, .mode = TJ_VERIFY);
 	for (int i = 2; i < 12; i++) tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(i), tj_f(1))));
@@ -140,6 +140,8 @@ static void sizes(void **s)
 	everywhere(f, find(&reasons, "size"), "argument 0: dim 0 was 2, is 3 (trace 0); the size is an argument of the code from now on");
 	contains(explained(f), "signature 0: f32[s0_0]; 10 sizes, which share code");
 	contains(explained(f), "and 7 more sizes: 0 calls hit them");
+	contains(log_text, "dynamic: [scaled/0] test/unit/test_notes.c:");
+	contains(log_text, ": f32[s0_0]\n");
 	contains(log_text, "cache: [scaled/0.3] new size, 1 arguments");
 	contains(log_text, "guards: [scaled/0.3] argument 0 is f32[5]");
 	kit_ok(c);
@@ -535,7 +537,7 @@ static void topics(void **s)
 {
 	(void)s;
 	tj_ctx *c = open_logged("help", 0);
-	static const char *const all[] = { "graph", "guards", "recompiles", "fusion", "kernels", "code", "plan", "cache", "perf", "@name" };
+	static const char *const all[] = { "graph", "guards", "recompiles", "fusion", "kernels", "code", "plan", "cache", "dynamic", "perf", "@name" };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) contains(log_text, all[i]);
 	tj_close(c);
 	/* every line says of which function, trace and segment it is */

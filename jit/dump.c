@@ -19,7 +19,7 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	static const struct { const char *file; tj_dump_what what; } parts[] = {
 		{ "graph.tj", TJ_DUMP_GRAPH }, { "graph.txt", TJ_DUMP_TABLE }, { "graph.dot", TJ_DUMP_DOT },
 		{ "fusion.txt", TJ_DUMP_FUSION }, { "fusion.dot", TJ_DUMP_FUSION_DOT }, { "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE },
-		{ "code.s", TJ_DUMP_ASSEMBLY }, { "plan.txt", TJ_DUMP_PLAN },
+		{ "code.s", TJ_DUMP_ASSEMBLY }, { "plan.txt", TJ_DUMP_PLAN }, /* and notes.txt: who computes what, and why */
 	};
 	jit_engine *e = f->engine;
 	char folder[640];
@@ -38,4 +38,8 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 		write_file(e, folder, parts[i].file, t.s);
 		rt_text_free(&t);
 	}
+	rt_text t = { 0 };
+	jit_put_decisions(f, p, &t);
+	write_file(e, folder, "notes.txt", t.s);
+	rt_text_free(&t);
 }

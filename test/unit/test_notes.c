@@ -148,6 +148,30 @@ static void sizes(void **s)
 	tj_close(c);
 }
 
+/* An event that does not match leaves the trace where it stands: what matched so far is shared. */
+static void chooses(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y = tj_abs(in[0]);
+	out[0] = ((model *)self)->n ? tj_neg(y) : tj_square(y);
+}
+static void side_exit(void **s)
+{
+	(void)s;
+	tj_ctx *c = open_logged("recompiles", 0);
+	model m = { 0 };
+	tj_fn *f = FN(c, chooses, &m, 1, 1, .mode = TJ_VERIFY);
+	for (m.n = 0; m.n < 2; m.n++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));
+	const note *n = find(&reasons, "op");
+	assert_int_equal(n->event, 1);
+	assert_int_equal(n->segment, 0);
+	everywhere(f, n, "event 1: op differs: expected square at test/unit/test_notes.c:");
+	contains(n->hint, "tj_where()");
+	contains(explained(f), "1 side exits");
+	assert_int_equal(kit_stats(f).side_exits, 1);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- boundaries, and what they cost ---- */
 static void late(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -554,7 +578,7 @@ static void topics(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(state), cmocka_unit_test(argument), cmocka_unit_test(sizes), cmocka_unit_test(boundaries), cmocka_unit_test(other_boundaries),
+		cmocka_unit_test(state), cmocka_unit_test(argument), cmocka_unit_test(sizes), cmocka_unit_test(side_exit), cmocka_unit_test(boundaries), cmocka_unit_test(other_boundaries),
 		cmocka_unit_test(fusion_refused), cmocka_unit_test(evaluator), cmocka_unit_test(op_without_kernel), cmocka_unit_test(library),
 		cmocka_unit_test(key_refused), cmocka_unit_test(budget), cmocka_unit_test(counts), cmocka_unit_test(guard_times),
 		cmocka_unit_test(drop_attribute), cmocka_unit_test(drop_nothing), cmocka_unit_test(drop_constant), cmocka_unit_test(drop_constant_argument),

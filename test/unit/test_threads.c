@@ -375,19 +375,19 @@ static void fork_meanwhile(int forks, int compilers)
 	pthread_t t[MOST];
 	tj_tensor *x = F32(c, 5);
 	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(x)), 28);
+	int status = 0;
 	for (int i = 0; i < compilers; i++) start_compiler(&k[i], c, &t[i]);
-	for (int i = 0; i < forks; i++) {
-		int status = -1;
+	for (int i = 0; i < forks && !status; i++) {
 		usleep(1500);
 		pid_t pid = fork();
 		if (!pid) {
 			alarm(60);
 			_exit(!child_works(c, f, w, x));
 		}
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
+		if (waitpid(pid, &status, 0) != pid) status = -1;
 	}
-	for (int i = 0; i < compilers; i++) stop_compiler(&k[i], t[i]);
+	for (int i = 0; i < compilers; i++) stop_compiler(&k[i], t[i]); /* they use what is on this stack */
+	assert_int_equal(status, 0);
 	assert_f32(tj_call1(f, TJ_LIST(x)), 28); /* the children's cells were their own */
 	kit_ok(c);
 	tj_close(c);
@@ -398,6 +398,9 @@ static void fork_while_compiling(void **s)
 	(void)s;
 #ifdef __SANITIZE_THREAD__
 	skip(); /* it stops children of processes with threads */
+#endif
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* a child of gcc 12's may find the lock of its allocator taken */
 #endif
 	fork_meanwhile(10, 3);
 }

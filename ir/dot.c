@@ -18,7 +18,7 @@ void ir_dot(const ir_graph *g, rt_text *t)
 		const ir_node *n = ir_at(g, r);
 		rt_putf(t, "\tn%u [label=\"", r);
 		put_label(g, r, t);
-		rt_puts(t, n->op >= IR_OPS ? "\", shape=ellipse]\n" : "\"]\n");
+		rt_puts(t, ir_is_leaf(n->op) ? "\", shape=ellipse]\n" : "\"]\n");
 		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u\n", ir_src(g, n, k), r);
 	}
 	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);

@@ -73,8 +73,8 @@ void ir_edit_free(tj_graph *g) { rt_arena_free(&g->mem); }
 static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src)
 {
 	if (n->bytes) return ir_data_(to, &n->meta, n->bytes, n->site);
-	if (n->op >= IR_OPS) return ir_copy(to, g->from, n->from, NULL);
 	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->ref;
+	if (n->op >= IR_OPS) return ir_copy(to, g->from, n->from, src);
 	return ir_emit(to, (ir_op)n->op, n->nsrc, src, n->nattr, n->attr, n->site);
 }
 

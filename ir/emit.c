@@ -107,12 +107,17 @@ static ir_ref append(ir_graph *g, const ir_node *n)
 	return g->node.n - 1;
 }
 
+ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site)
+{
+	ir_node n = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .site = site };
+	if (g->err.code != TJ_OK) return IR_NONE;
+	if (!stage(g, &n, src, attr, m)) return nomem(g, site);
+	return append(g, &n);
+}
+
 static ir_ref leaf(ir_graph *g, ir_op op, const ir_meta *m, int nattr, const int64_t *attr, const char *site)
 {
-	ir_node n = { .op = (uint16_t)op, .nattr = (uint16_t)nattr, .site = site };
-	if (g->err.code != TJ_OK) return IR_NONE;
-	if (!stage(g, &n, NULL, attr, m)) return nomem(g, site);
-	return append(g, &n);
+	return ir_append(g, op, m, 0, NULL, nattr, attr, site);
 }
 
 /* ---- ops ---- */
@@ -320,6 +325,7 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
 	const ir_node *n = ir_at(from, r);
 	ir_meta m = ir_meta_of(from, r);
-	if (n->op >= IR_OPS) return copy_leaf(g, from, n, &m);
+	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
+	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
 	return ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
 }

@@ -584,6 +584,52 @@ static tj_status compute(state *s, ir_ref r)
 	return st;
 }
 
+/* The results of control flow in one block: where each lies, then all of them. */
+static tj_status compute_flow(state *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	int results = ir_flow_results(s->g, n);
+	int64_t total = (int64_t)sizeof(void *) * results, numel = 0;
+	for (int i = 0; i < results; i++) {
+		const ir_meta m = ir_flow_result(s->g, n, i);
+		rt_numel(m.rank, m.dim, &numel);
+		total += numel * (int64_t)tj_dtype_size((tj_dtype)m.dtype) + 8;
+	}
+	void **block = rt_alloc((size_t)total);
+	ir_value *src = rt_alloc(sizeof *src * (n->nsrc + 1u));
+	tj_status st = TJ_ERR_NOMEM;
+	if (!block || !src) {
+		rt_free(block);
+		rt_fail(s->err, st, ir_ops[n->op].name, "out of memory");
+	} else {
+		char *at = (char *)(block + results);
+		s->value[r].data = block;
+		s->owned[r] = true;
+		for (int i = 0; i < results; i++) {
+			const ir_meta m = ir_flow_result(s->g, n, i);
+			rt_numel(m.rank, m.dim, &numel);
+			block[i] = at;
+			at += (numel * (int64_t)tj_dtype_size((tj_dtype)m.dtype) + 7) / 8 * 8;
+		}
+		for (int k = 0; k < n->nsrc; k++) src[k] = s->value[ir_src(s->g, n, k)];
+		st = ir_eval_flow(s->g, r, src, s->num, block, s->o, s->err);
+	}
+	rt_free(src);
+	return st;
+}
+
+/* A copy: the block goes with its last reader. */
+static tj_status compute_get(state *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	void *const *block = s->value[ir_src(s->g, n, 0)].data;
+	size_t bytes = (size_t)ir_numel(s->g, r) * tj_dtype_size((tj_dtype)n->dtype);
+	if (!(s->value[r].data = rt_alloc(bytes))) return rt_fail(s->err, TJ_ERR_NOMEM, "get", "out of memory");
+	s->owned[r] = true;
+	memcpy(s->value[r].data, block[ir_attr(s->g, n)[0]], bytes);
+	return TJ_OK;
+}
+
 static tj_status visit(state *s, ir_ref r)
 {
 	const ir_node *n = ir_at(s->g, r);
@@ -611,6 +657,8 @@ static tj_status visit(state *s, ir_ref r)
 	case IR_data:
 		v->data = s->g->data.v[attr[0]].bytes;
 		return TJ_OK;
+	case IR_cond: case IR_while: case IR_scan: return compute_flow(s, r);
+	case IR_get: return compute_get(s, r);
 	default: return compute(s, r);
 	}
 }

@@ -6,11 +6,13 @@ void ir_graph_init(ir_graph *g) { *g = (ir_graph){ 0 }; }
 void ir_graph_free(ir_graph *g)
 {
 	for (uint32_t i = 0; i < g->data.n; i++) rt_free(g->data.v[i].bytes);
+	for (uint32_t i = 0; i < g->region.n; i++) ir_region_unref(g->region.v[i]);
 	rt_vec_free(&g->node);
 	rt_vec_free(&g->refs);
 	rt_vec_free(&g->ints);
 	rt_vec_free(&g->out);
 	rt_vec_free(&g->data);
+	rt_vec_free(&g->region);
 	rt_free(g->cse);
 	rt_arena_free(&g->mem);
 	*g = (ir_graph){ 0 };

@@ -22,8 +22,14 @@ typedef enum ir_op {
 	IR_num,            /* run-time number, 0-d f64 or i64.  attr: slot */
 	IR_const,          /* one value, any shape.  attr: the bits (int64_t, or of the double it is exact in) */
 	IR_data,           /* constant data, row-major.  attr: index into g->data */
+	IR_cond,           /* control flow, see flow.c: a node that holds regions, and has no value but by get */
+	IR_while,
+	IR_scan,
+	IR_get,            /* one result of a control-flow node.  attr: which */
 	IR_OP_COUNT
 } ir_op;
+static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; }
+static inline bool ir_is_flow(int op) { return op >= IR_cond && op <= IR_scan; }
 
 enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128
@@ -57,7 +63,7 @@ enum { /* flags of ops.def */
  */
 typedef enum ir_opclass {
 	IR_UNARY, IR_BINARY, IR_TERNARY, IR_CAST, IR_SHAPE, IR_AXES, IR_AXIS, IR_AXIS2, IR_SLICE, IR_LIST, IR_REDUCE_, IR_ARG,
-	IR_VAR, IR_INDEX, IR_SCATTER, IR_COUNT, IR_FULL, IR_ARANGE, IR_EYE, IR_RANDOM, IR_NORM3, IR_NORM2, IR_LEAF
+	IR_VAR, IR_INDEX, IR_SCATTER, IR_COUNT, IR_FULL, IR_ARANGE, IR_EYE, IR_RANDOM, IR_NORM3, IR_NORM2, IR_LEAF, IR_FLOW, IR_GET
 } ir_opclass;
 
 typedef struct ir_opinfo {
@@ -104,6 +110,8 @@ typedef struct ir_graph {
 	rt_vec(int64_t) ints;
 	rt_vec(ir_ref) out;   /* what the graph returns, in order; a ref may repeat */
 	rt_vec(ir_blob) data;
+	rt_vec(struct ir_graph *) region; /* of its control-flow nodes: references held; never changed once they are here */
+	int owners;           /* as a region; atomic */
 	rt_arena mem;
 	uint32_t *cse, ncse;  /* open-addressed table of node indices + 1 */
 	rt_err err;           /* first error of emit; code TJ_OK while all is well */
@@ -143,6 +151,8 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
 /* ---- emit.c: infer, insert the casts that promotion asks for, fold, CSE, append ---- */
 ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
+/* A node as told, after CSE: nothing is checked or folded. */
+ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
 ir_ref ir_input(ir_graph *g, int slot, const ir_meta *m, const int64_t *stride /* NULL: contiguous */, const char *site);
 ir_ref ir_num_(ir_graph *g, tj_dtype dtype /* F64 or I64 */, int slot, const char *site);
 ir_ref ir_const_f(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, double value);
@@ -165,6 +175,30 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* ---- decomp.c ---- */
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
+
+/* ---- flow.c: control flow. A region is a graph whose input slot k is operand k of its node (cond: k + 1, behind the
+ * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
+/*   op      attributes                             operands                    regions
+ *   cond    {then, else}                           bool[], then any            then, else: the same outputs
+ *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the carries anew
+ *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the carries anew, then a slice of each ys
+ * A region's attribute is its index in g->region. */
+enum { IR_MAX_NEST = 64 };
+typedef struct ir_flowinfo { uint8_t nregion, nattr; const char *region[2], *attr[4]; } ir_flowinfo; /* nattr: without the regions */
+const ir_flowinfo *ir_flow_info(int op);
+ir_graph *ir_region_new(void); /* one reference; NULL: out of memory */
+ir_graph *ir_region_ref(ir_graph *r);
+void ir_region_unref(ir_graph *r);
+/* The node; attr without the regions. Takes references of its own. */
+ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site);
+ir_ref ir_get(ir_graph *g, ir_ref flow, int i, const char *site);
+ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src); /* of a control-flow node or a get */
+ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k);
+int ir_flow_results(const ir_graph *g, const ir_node *n);
+ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
+bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node or a get, regions included */
+bool ir_flow_has(const ir_graph *g, const ir_node *n, uint16_t flag); /* an op with this flag is in its regions */
+bool ir_same_graph(const ir_graph *a, const ir_graph *b); /* but for sites */
 
 /* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified. Sites are borrowed: literals,
  * or strings of the graph that was parsed, which then must stay. ---- */
@@ -201,6 +235,10 @@ tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const i
  * oracle takes over a library node's output. out: row-major destinations, one per g->out, allocated by the caller. */
 tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
                   void *const *out, const ir_eval_opts *o, rt_err *err);
+
+/* A control-flow node; out: a row-major destination for each result. */
+tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const uint64_t *num, void *const *out,
+                       const ir_eval_opts *o, rt_err *err);
 
 /* ---- tree.c: the fixed order of reductions, as plain loops over doubles/floats; the oracle's ---- */
 float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, float), float init, bool column);

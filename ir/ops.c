@@ -1,4 +1,4 @@
-/* The table of ops, from ops.def, and the leaves of a graph behind them. */
+/* The table of ops, from ops.def; behind them the leaves of a graph and control flow. */
 #include "ir/ir.h"
 #include "ir/rules.h"
 
@@ -15,7 +15,7 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 	X(AXES, IR_AXES, 1) X(AXIS, IR_AXIS, 1) X(AXIS2, IR_AXIS2, 1) X(SLICE, IR_SLICE, 1) X(LIST, IR_LIST, 255)        \
 	X(REDUCE, IR_REDUCE_, 1) X(ARG, IR_ARG, 1) X(VAR, IR_VAR, 1) X(INDEX, IR_INDEX, 2) X(SCATTER, IR_SCATTER, 3)     \
 	X(COUNT, IR_COUNT, 1) X(FULL, IR_FULL, 1) X(ARANGE, IR_ARANGE, 0) X(EYE, IR_EYE, 0) X(RANDOM, IR_RANDOM, 2)      \
-	X(NORM3, IR_NORM3, 4) X(NORM2, IR_NORM2, 3) X(LEAF, IR_LEAF, 0)
+	X(NORM3, IR_NORM3, 4) X(NORM2, IR_NORM2, 3) X(LEAF, IR_LEAF, 0) X(FLOW, IR_FLOW, 255) X(GET, IR_GET, 1)
 enum {
 #define X(name, value, nsrc) CLASS_##name = value, NSRC_##name = nsrc,
 	CLASSES(X)
@@ -30,5 +30,9 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 	OP(num, LEAF, 0, NONE, LEAF, LEAF, "a number bound at run time, by slot")
 	OP(const, LEAF, 0, NONE, LEAF, LEAF, "one value, in any shape")
 	OP(data, LEAF, 0, NONE, LEAF, LEAF, "constant data, row-major")
+	OP(cond, FLOW, FAULT, NONE, LEAF, LEAF, "one of two regions, by a bool")
+	OP(while, FLOW, FAULT, NONE, LEAF, LEAF, "a region as long as another one gives true")
+	OP(scan, FLOW, FAULT, NONE, LEAF, LEAF, "a region for each slice along axis 0")
+	OP(get, GET, 0, NONE, LEAF, LEAF, "a result of control flow")
 #undef OP
 };

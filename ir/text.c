@@ -6,6 +6,7 @@
  *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
  *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (ir.h); `end`: TJ_END_DIM; the site
  *   ret %4
+ *   %5 = cond %6 %0                              control flow has no type; its regions follow (flow.c), each up to its ret
  *
  * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back
  * exactly. Lines that start with # are comments. */
@@ -109,6 +110,9 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 	else if (n->op == IR_num) put_list(t, "slot", 1, attr);
 	else if (n->op == IR_const) put_const(g, n, t);
 	else if (n->op == IR_data) put_data(g, n, t);
+	else if (n->op == IR_get) put_list(t, "i", 1, attr);
+	else if (ir_is_flow(n->op))
+		for (int k = 0, skip = ir_flow_info(n->op)->nregion; k < ir_flow_info(n->op)->nattr; k++) put_list(t, ir_flow_info(n->op)->attr[k], 1, attr + skip + k);
 	else if (cls < RT_COUNT(attr_texts))
 		for (int k = 0; k < 4 && attr_texts[cls][k].name; k++) {
 			const attr_text *a = &attr_texts[cls][k];
@@ -128,22 +132,38 @@ static void put_ret(const ir_graph *g, rt_text *t)
 	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, " %%%u", g->out.v[i]);
 }
 
-void ir_print(const ir_graph *g, rt_text *t)
+static void print(const ir_graph *g, rt_text *t, int indent);
+
+static void put_regions(const ir_graph *g, const ir_node *n, rt_text *t, int indent)
+{
+	for (int k = 0; ir_is_flow(n->op) && k < ir_flow_info(n->op)->nregion; k++) {
+		rt_putf(t, "%*s%s:\n", indent + 2, "", ir_flow_info(n->op)->region[k]);
+		print(ir_flow_region(g, n, k), t, indent + 4);
+	}
+}
+
+static void print(const ir_graph *g, rt_text *t, int indent)
 {
 	for (ir_ref r = 0; r < g->node.n; r++) {
 		const ir_node *n = ir_at(g, r);
 		ir_meta m = ir_meta_of(g, r);
-		rt_putf(t, "%%%u = %s ", r, ir_ops[n->op].name);
-		ir_put_meta(t, &m);
+		rt_putf(t, "%*s%%%u = %s", indent, "", r, ir_ops[n->op].name);
+		if (!ir_is_flow(n->op)) {
+			rt_puts(t, " ");
+			ir_put_meta(t, &m);
+		}
 		put_args(g, n, t);
 		if (n->site) rt_putf(t, "  # %s", n->site);
 		rt_puts(t, "\n");
+		put_regions(g, n, t, indent);
 	}
 	if (!g->out.n) return;
-	rt_puts(t, "ret");
+	rt_putf(t, "%*sret", indent, "");
 	put_ret(g, t);
 	rt_puts(t, "\n");
 }
+
+void ir_print(const ir_graph *g, rt_text *t) { print(g, t, 0); }
 
 void ir_dump(const ir_graph *g)
 {
@@ -173,7 +193,7 @@ static void put_row(rt_text *t, int *width, const char *const *cell)
 static const char *opcode(const ir_node *n)
 {
 	if (n->op == IR_input || n->op == IR_num) return "placeholder";
-	return n->op >= IR_OPS ? "get_attr" : "call_function";
+	return ir_is_leaf(n->op) ? "get_attr" : "call_function";
 }
 
 static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
@@ -184,7 +204,7 @@ static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
 	char name[16];
 	snprintf(name, sizeof name, "%%%u", r);
 	put_args(g, n, &args);
-	ir_put_meta(&shape, &m);
+	if (!ir_is_flow(n->op)) ir_put_meta(&shape, &m);
 	const char *a = rt_str(&args);
 	put_row(t, width,
 	        (const char *[]){ opcode(n), name, ir_ops[n->op].name, a + (*a == ' '), rt_str(&shape),
@@ -193,7 +213,7 @@ static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
 	rt_text_free(&shape);
 }
 
-void ir_table(const ir_graph *g, rt_text *t)
+static void table(const ir_graph *g, rt_text *t)
 {
 	int width[CELLS] = { 0 };
 	rt_text out = { 0 };
@@ -207,6 +227,19 @@ void ir_table(const ir_graph *g, rt_text *t)
 	rt_text_free(&out);
 }
 
+/* The regions of control flow follow the table, each as one of its own. */
+void ir_table(const ir_graph *g, rt_text *t)
+{
+	table(g, t);
+	for (ir_ref r = 0; r < g->node.n; r++) {
+		const ir_node *n = ir_at(g, r);
+		for (int k = 0; ir_is_flow(n->op) && k < ir_flow_info(n->op)->nregion; k++) {
+			rt_putf(t, "\n%s of %s %%%u:\n", ir_flow_info(n->op)->region[k], ir_ops[n->op].name, r);
+			ir_table(ir_flow_region(g, n, k), t);
+		}
+	}
+}
+
 /* ---- parsing ---- */
 typedef struct parser {
 	const char *at, *line; /* where it reads; where the line begins */
@@ -214,6 +247,9 @@ typedef struct parser {
 	ir_graph *g;
 	rt_err *err;
 	rt_vec(ir_ref) names; /* by the number behind % */
+	int depth;            /* of regions */
+	const struct parser *outer;
+	bool ended;           /* a ret was read */
 } parser;
 
 RT_PRINTF(2, 3)
@@ -421,12 +457,13 @@ static bool element(parser *p, tj_dtype t, unsigned char *to)
 static bool find_hash(parser *p, const ir_meta *m, int64_t nbytes, ir_ref *r)
 {
 	unsigned long long hash = strtoull(p->at, NULL, 16);
-	for (uint32_t i = 0; i < p->g->data.n; i++)
-		if (p->g->data.v[i].hash == hash && p->g->data.v[i].nbytes == nbytes) {
-			while (isxdigit((unsigned char)*p->at)) p->at++;
-			*r = ir_data_(p->g, m, p->g->data.v[i].bytes, NULL);
-			return true;
-		}
+	for (const parser *q = p; q; q = q->outer)
+		for (uint32_t i = 0; i < q->g->data.n; i++)
+			if (q->g->data.v[i].hash == hash && q->g->data.v[i].nbytes == nbytes) {
+				while (isxdigit((unsigned char)*p->at)) p->at++;
+				*r = ir_data_(p->g, m, q->g->data.v[i].bytes, NULL);
+				return true;
+			}
 	return fail(p, "no data of this hash and size at hand");
 }
 
@@ -456,6 +493,18 @@ static bool parse_op(parser *p, ir_op op, ir_ref *r)
 	if (ok) *r = ir_emit(p->g, op, (int)src.n, src.v, nattr, attr, NULL);
 	rt_vec_free(&src);
 	return ok;
+}
+
+static bool parse_get(parser *p, ir_ref *r)
+{
+	ir_ref src;
+	int64_t i;
+	blanks(p);
+	if (!reference(p, &src)) return false;
+	if (!key(p, "i")) return fail(p, "`i=` expected");
+	if (!integer(p, &i)) return false;
+	*r = ir_get(p->g, src, i >= 0 && i < UINT16_MAX ? (int)i : -1, NULL);
+	return true;
 }
 
 static bool op_name(parser *p, ir_op *op)
@@ -506,6 +555,71 @@ static bool bind(parser *p, int64_t number, ir_ref r)
 	return true;
 }
 
+/* ---- control flow ---- */
+static bool parse_line(parser *p);
+static bool site_text(parser *p, const char **site);
+
+static bool flow_attributes(parser *p, ir_op op, int64_t *attr)
+{
+	const ir_flowinfo *info = ir_flow_info(op);
+	for (int k = 0; k < info->nattr; k++) {
+		if (!key(p, info->attr[k])) return fail(p, "`%s=` expected", info->attr[k]);
+		if (!integer(p, &attr[k])) return false;
+	}
+	return true;
+}
+
+static bool next_line(parser *p)
+{
+	if (*p->at) p->at++;
+	p->line = p->at;
+	p->lineno++;
+	return true;
+}
+
+/* The lines behind `name:` up to a ret. */
+static bool parse_region(parser *p, const char *name, ir_graph *g)
+{
+	parser in = *p;
+	in.names.v = NULL;
+	in.names.n = in.names.cap = 0;
+	in.g = g;
+	in.outer = p;
+	in.ended = false;
+	g->raw = true;
+	if (++in.depth > IR_MAX_NEST) return fail(p, "more than %d regions in one another", IR_MAX_NEST);
+	blanks(&in);
+	bool ok = expect(&in, name) && expect(&in, ":");
+	blanks(&in);
+	ok = ok && (*in.at == '\n' || fail(&in, "end of line expected")) && next_line(&in);
+	while (ok && !in.ended) ok = *in.at ? parse_line(&in) : fail(&in, "`ret` of the region expected");
+	g->raw = false;
+	rt_vec_free(&in.names);
+	p->at = in.at;
+	p->line = in.line;
+	p->lineno = in.lineno;
+	return ok;
+}
+
+/* op operands attributes  # site, then the regions */
+static bool parse_flow(parser *p, ir_op op, ir_ref *r)
+{
+	const ir_flowinfo *info = ir_flow_info(op);
+	ir_graph *region[2] = { ir_region_new(), ir_region_new() };
+	int64_t attr[4];
+	const char *site = NULL;
+	ref_list src = { 0 };
+	bool ok = (region[0] && region[1]) || nomem(p);
+	ok = ok && operands(p, &src) && flow_attributes(p, op, attr) && site_text(p, &site) && next_line(p);
+	for (int k = 0; ok && k < info->nregion; k++) ok = parse_region(p, info->region[k], region[k]);
+	if (ok) *r = ir_flow(p->g, op, (int)src.n, src.v, region, attr, site);
+	if (ok && *r != IR_NONE && !ir_flow_check(p->g, *r, p->err)) ok = false;
+	ir_region_unref(region[0]);
+	ir_region_unref(region[1]);
+	rt_vec_free(&src);
+	return ok;
+}
+
 /* %N = op type operands attributes  # site */
 static bool parse_node(parser *p)
 {
@@ -522,11 +636,13 @@ static bool parse_node(parser *p)
 	blanks(p);
 	const char *start = p->at;
 	if (!op_name(p, &op)) return false;
+	if (ir_is_flow(op)) return parse_flow(p, op, &r) && (r != IR_NONE || op_failed(p)) && bind(p, number, r);
 	blanks(p);
 	const char *type_at = p->at;
 	if (!type(p, &m)) return false;
 	blanks(p);
 	bool ok = op == IR_input   ? parse_input(p, &m, &r)
+	          : op == IR_get   ? parse_get(p, &r)
 	          : op == IR_num   ? parse_num(p, &m, &r)
 	          : op == IR_const ? parse_const(p, &m, &r)
 	          : op == IR_data  ? parse_data(p, &m, &r)
@@ -543,6 +659,7 @@ static bool parse_node(parser *p)
 
 static bool parse_ret(parser *p)
 {
+	p->ended = true;
 	for (blanks(p); *p->at == '%'; blanks(p)) {
 		ir_ref r;
 		if (!reference(p, &r)) return false;
@@ -551,33 +668,46 @@ static bool parse_ret(parser *p)
 	return true;
 }
 
-/* What follows # on the line of a node is its site. */
-static bool parse_site(parser *p, bool node)
+/* What follows # on a line, or NULL. */
+static bool site_text(parser *p, const char **site)
 {
 	blanks(p);
+	*site = NULL;
 	if (*p->at != '#') return *p->at == '\n' || !*p->at || fail(p, "end of line expected");
 	const char *end = p->at + strcspn(p->at, "\n");
 	for (p->at++; *p->at == ' '; p->at++) {}
 	size_t n = end > p->at ? (size_t)(end - p->at) : 0;
 	while (n && isspace((unsigned char)p->at[n - 1])) n--;
-	if (node && n) {
-		char *site = rt_arena_alloc(&p->g->mem, n + 1);
-		if (!site) return nomem(p);
-		memcpy(site, p->at, n);
-		p->g->node.v[p->g->node.n - 1].site = site;
+	if (n) {
+		char *s = rt_arena_alloc(&p->g->mem, n + 1);
+		if (!s) return nomem(p);
+		memcpy(s, p->at, n);
+		*site = s;
 	}
 	p->at = end;
 	return true;
 }
 
+/* What follows # on the line of a node is its site. */
+static bool parse_site(parser *p, bool node)
+{
+	const char *site;
+	if (!site_text(p, &site)) return false;
+	if (node && site) p->g->node.v[p->g->node.n - 1].site = site;
+	return true;
+}
+
+/* Control flow takes its site and the lines of its regions itself. */
 static bool parse_line(parser *p)
 {
 	bool node = false;
 	p->line = p->at;
 	blanks(p);
 	if (*p->at == '%') {
+		const char *was = p->line;
 		node = true;
 		if (!parse_node(p)) return false;
+		if (p->line != was) return true;
 	} else if (accept(p, "ret")) {
 		if (!parse_ret(p)) return false;
 	} else if (*p->at != '#' && *p->at != '\n' && *p->at) {

@@ -3,6 +3,7 @@
  *   operands lie below their user and are as many as the op takes
  *   dtype, shape and attributes are what ir_infer gives; operands have the dtypes that it wants
  *   leaves have their attributes, data its bytes; outputs exist
+ *   regions are graphs of their own, with the types that their node says
  */
 #include "ir/ir.h"
 
@@ -76,6 +77,14 @@ static bool op_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_e
 	return same_as_inferred(g, r, &m, norm, nnorm, err);
 }
 
+static bool flow_ok(const ir_graph *g, ir_ref r, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	for (int k = 0; k < n->nsrc; k++)
+		if (ir_src(g, n, k) >= r) return fail(g, r, err, "operand %d is not defined above", k);
+	return ir_flow_check(g, r, err);
+}
+
 /* Where nothing lies, the start may be anywhere. */
 static bool inside(uint32_t start, uint32_t n, uint32_t end) { return !n || (uint64_t)start + n <= end; }
 
@@ -87,7 +96,8 @@ static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt
 	if (!inside(n->src, n->nsrc, g->refs.n) || !inside(n->attr, n->nattr, g->ints.n) ||
 	    !inside(n->shape, n->rank, g->ints.n))
 		return fail(g, r, err, "operands, attributes or sizes lie outside the graph");
-	return n->op >= IR_OPS ? leaf_ok(g, r, err) : op_ok(g, r, src, want, err);
+	if (n->op < IR_OPS) return op_ok(g, r, src, want, err);
+	return ir_is_leaf(n->op) ? leaf_ok(g, r, err) : flow_ok(g, r, err);
 }
 
 tj_status ir_verify(const ir_graph *g, rt_err *err)

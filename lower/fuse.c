@@ -664,6 +664,7 @@ static void touch_operands(lo_low *L, ir_ref r)
 		ir_ref src = ir_src(L->g, n, k);
 		lo_peek(L, src, &a);
 		if (L->val[r].how == LO_LIB && !lo_matmul_takes(L, src, &a, k == 0)) L->val[src].own = true;
+		if (ir_is_flow(n->op) && !lo_flow_takes(L, src, &a)) L->val[src].own = true;
 		lo_access_of(L, src, &a);
 	}
 }

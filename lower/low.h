@@ -90,11 +90,11 @@ typedef struct lo_group {
 	uint32_t merged;             /* into this group, or LO_NOGROUP */
 } lo_group;
 
-typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY } lo_kind;
+typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW } lo_kind;
 typedef struct lo_step {
 	uint8_t kind;
 	uint32_t group;          /* KERNEL */
-	ir_ref ref;              /* MATMUL, CALL: the node; COPY: the value */
+	ir_ref ref;              /* MATMUL, CALL, FLOW: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
 	const char *name;
 	struct lo_built *built;  /* KERNEL */
@@ -116,6 +116,7 @@ typedef struct lo_low {
 	bool stuck;              /* a kernel could not be built as grouped: lower again with less fusion */
 	rt_vec(lo_buffer) buf;
 	rt_vec(lo_step) step;
+	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flow.c; NULL: not made */
 	rt_out *out;             /* in the plan's memory */
 	int64_t arena_bytes;
 } lo_low;
@@ -211,6 +212,15 @@ bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may shar
 
 /* ---- share.c ---- */
 void lo_share(lo_low *L, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
+
+/* ---- flow.c: control flow ---- */
+/* Plans of the regions that the outputs need; by node, NULL when there are none. In any case lo_free_regions(). */
+tj_status lo_lower_regions(const ir_graph *g, const lo_opts *o, rt_exec *(**region)[2], rt_err *err);
+void lo_free_regions(const ir_graph *g, rt_exec *(*region)[2]);
+bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* as an operand; else it must own a buffer */
+void lo_add_flow(lo_low *L, ir_ref r);
+bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
+void lo_count_regions(rt_plan *p); /* their kernels and times are the plan's, too */
 
 /* ---- memory.c ---- */
 bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */

@@ -3,7 +3,8 @@
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> groups            fuse.c     who computes what, where
- *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c
+ *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c;
+ *                                         regions of control flow are plans of their own (flow.c)
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              the back end, all kernels in one job */
@@ -68,6 +69,13 @@ static void close_low(lo_low *L)
 }
 
 /* ---- outputs ---- */
+/* A carry that a region hands on as it is. */
+static bool stays(const lo_low *L, uint32_t i)
+{
+	const ir_node *n = lo_node(L, L->g->out.v[i]);
+	return i < L->o->carries && n->op == IR_input && ir_attr(L->g, n)[0] == (int64_t)i;
+}
+
 /* What a graph returns: an external seen through strides, a value in its own buffer, or a value stored once
  * more. */
 static bool place_outputs(lo_low *L)
@@ -78,7 +86,7 @@ static bool place_outputs(lo_low *L)
 		rt_out *o = &L->out[i];
 		lo_access a;
 		*o = (rt_out){ .alias_ext = -1, .same_ext = -1 };
-		if (lo_seen_input(L, r, &a)) {
+		if ((!L->o->store_all || stays(L, i)) && lo_seen_input(L, r, &a)) {
 			o->same_ext = (int)ir_attr(L->g, lo_node(L, a.base))[0];
 			o->offset = a.offset;
 			o->rank = n->rank;
@@ -260,15 +268,17 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 {
 	double t0 = rt_now_ms();
 	rt_err own = { 0 };
+	rt_exec *(*region)[2] = NULL;
 	if (!err) err = &own;
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n);
 	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
+	if (st == TJ_OK) st = lo_lower_regions(&flat, o, &region, err);
 	lo_opts less = *o;
 	less.no_fuse |= (o->off & LO_OFF(FUSE)) != 0;
 	for (bool again = st == TJ_OK; again;) {
-		lo_low L = { .g = &flat, .o = &less, .err = err, .out = p->exec.out };
+		lo_low L = { .g = &flat, .o = &less, .err = err, .region = region, .out = p->exec.out };
 		st = lower(&L, p);
 		again =
 		    st != TJ_OK && L.stuck && less.backend; /* what fusion could not build is lowered more plainly */
@@ -281,11 +291,13 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 		p = new_plan((int)g->out.n);
 		if (!p) st = nomem(err), again = false;
 	}
+	lo_free_regions(&flat, region);
 	ir_graph_free(&flat);
 	if (st != TJ_OK) {
 		if (p) rt_exec_unref(&p->exec);
 		return st;
 	}
+	lo_count_regions(p);
 	p->exec.lower_ms = rt_now_ms() - t0 - p->exec.codegen_ms;
 	*out = &p->exec;
 	return TJ_OK;
@@ -320,11 +332,26 @@ tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*vis
 	return st;
 }
 
+static const lo_backend any = { .name = "any" };
+static const lo_opts plain = { .name = "f", .backend = &any }, as_region = { .name = "f", .backend = &any, .store_all = true };
+static void put_kernels(lo_low *L, void *t);
+
+static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
+{
+	rt_putf(t, "flow %s\n", ir_ops[n->op].name);
+	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
+		rt_putf(t, "region %s\n", ir_flow_info(n->op)->region[k]);
+		lo_dry_run(ir_flow_region(L->g, n, k), &as_region, true, put_kernels, t, L->err);
+	}
+	rt_puts(t, "end\n");
+}
+
 static void put_kernels(lo_low *L, void *t)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
 		if (s->built) lo_print(&s->built->k, t);
+		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
 		else
 			rt_putf(t, "%s %s\n",
 			        s->kind == LO_STEP_MATMUL ? "library"
@@ -337,8 +364,6 @@ static void put_kernels(lo_low *L, void *t)
 static void put_groups(lo_low *L, void *t) { lo_put_groups(L, t); }
 static void put_dot(lo_low *L, void *t) { lo_put_dot(L, t); }
 
-static const lo_backend any = { .name = "any" };
-static const lo_opts plain = { .name = "f", .backend = &any };
 tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_groups, t, err); }
 tj_status lo_dot_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_dot, t, err); }
 tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, true, put_kernels, t, err); }

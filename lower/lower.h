@@ -212,6 +212,8 @@ typedef struct lo_opts {
 	uint8_t off;                  /* passes left out: LO_OFF() */
 	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
 	lo_moving moving;
+	bool store_all;               /* a region: outputs are stored even where they are an input seen through strides, */
+	uint32_t carries;             /* ... but for those among the first so many that are the input of their own slot */
 	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
 	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
 } lo_opts;

@@ -68,8 +68,9 @@ static void make(lo_low *L)
 {
 	for (ir_ref r = 0; r < L->g->node.n && !L->oom; r++) {
 		const lo_val *v = &L->val[r];
-		bool node = (v->how == LO_LIB || v->how == LO_CALL) && (v->own || v->dest);
-		if (node && worth(L, r)) add_node_step(L, r);
+		bool node = (v->how == LO_LIB || v->how == LO_CALL) && (v->own || v->dest) && lo_node(L, r)->op != IR_get;
+		if (node && ir_is_flow(lo_node(L, r)->op)) lo_add_flow(L, r);
+		else if (node && worth(L, r)) add_node_step(L, r);
 		if (L->o->backend) continue;
 		for (const lo_dest *d = v->dest; d; d = d->next)
 			if (ir_numel(L->g, r) > 0) add_copy_step(L, r, d);

@@ -332,6 +332,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 		case LO_STEP_MATMUL: ok = put_matmul(L, p, &L->step.v[i], t); break;
 		case LO_STEP_CALL: ok = put_call(L, p, &L->step.v[i], t); break;
 		case LO_STEP_COPY: ok = put_copy(L, p, &L->step.v[i], t); break;
+		case LO_STEP_FLOW: ok = lo_put_flow(L, p, &L->step.v[i], t); break;
 		}
 	}
 	p->exec.arena_bytes = (size_t)L->arena_bytes;

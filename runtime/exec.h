@@ -35,6 +35,7 @@ typedef struct rt_run {
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
 	rt_err *err;
+	char *arena;              /* of arena_bytes; NULL: the pool's. A region runs in a part of its plan's */
 } rt_run;
 
 /* An output of an executable. */
@@ -71,7 +72,7 @@ typedef struct rt_pbuf { /* a buffer of the plan */
 	int64_t bytes;
 } rt_pbuf;
 
-typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL } rt_step_kind;
+typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW } rt_step_kind;
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
@@ -91,6 +92,8 @@ typedef struct rt_step {
 	/* CALL: a C function over host buffers */
 	tj_status (*call)(void *env, void *const *buf, const uint64_t *num, rt_err *err);
 	void *env;
+	/* FLOW */
+	struct rt_flow *flow;
 } rt_step;
 
 typedef struct rt_plan {
@@ -106,6 +109,28 @@ typedef struct rt_plan {
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
+
+/* ---- flow.c: control flow is a step whose regions are plans of their own. Its buffers: the predicate (COND), the operands
+ * by slot of the regions, the results, then workspace: a second buffer for each carry, and one byte, of a condition, and the
+ * regions' arena. Regions read and write only these, and take the step's numbers. ---- */
+typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
+typedef struct rt_pack { /* an operand that is not row-major is copied */
+	int rank;
+	size_t size;             /* of an element */
+	int64_t dim[TJ_MAX_RANK], stride[TJ_MAX_RANK];
+} rt_pack;
+typedef struct rt_flow {
+	uint8_t kind;
+	bool reverse;
+	uint32_t nslot, ncarry, nxs, nresult;
+	int64_t turns;           /* SCAN: all of them; WHILE: the most, 0 for any number */
+	int64_t *bytes;          /* of each result; SCAN: of a slice of ys; then of each slice of xs */
+	rt_pack **pack;          /* by slot, NULL: as it is; the copies are workspace behind the arena, in order */
+	rt_exec *region[2];      /* references held. Outputs are stored, but for a carry that is the input of its own slot */
+	const char *site;
+} rt_flow;
+tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r);
+tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err); /* the error of a while that does not end */
 
 /* ---- pool.c: what a context lends to runs: one arena, scratch per thread. Grows, never shrinks by itself. */
 typedef struct rt_pool rt_pool;

@@ -67,7 +67,7 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 
 static tj_status run_step(const rt_step *s, void *const *base, rt_run *r)
 {
-	void *small[16], **buf = small;
+	void *small[32], **buf = small;
 	if (s->nbuf > RT_COUNT(small) && !(buf = rt_alloc(s->nbuf * sizeof *buf)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory");
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)base[s->buf[i]] + s->offset[i];
@@ -76,6 +76,7 @@ static tj_status run_step(const rt_step *s, void *const *base, rt_run *r)
 	case RT_STEP_KERNEL: st = run_kernel(s, buf, r); break;
 	case RT_STEP_MATMUL: st = rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r); break;
 	case RT_STEP_CALL: st = s->call(s->env, buf, r->num, r->err); break;
+	case RT_STEP_FLOW: st = rt_flow_run(s->flow, buf, r); break;
 	}
 	if (buf != small) rt_free(buf);
 	return st;
@@ -84,8 +85,8 @@ static tj_status run_step(const rt_step *s, void *const *base, rt_run *r)
 tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 {
 	const rt_plan *p = (const rt_plan *)x;
-	char *arena = NULL;
-	if (x->arena_bytes && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
+	char *arena = r->arena;
+	if (x->arena_bytes && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries",
 		               x->arena_bytes);
 	void *few[INLINE_BUFS], **base = few;
@@ -115,6 +116,18 @@ static void put_buf(const rt_plan *p, uint32_t b, int64_t offset, rt_text *t)
 	}
 }
 
+/* The plans of control flow, each behind its name. */
+static void put_regions(const rt_plan *p, rt_text *t, tj_dump_what what)
+{
+	for (uint32_t i = 0; i < p->nstep; i++)
+		for (int k = 0; p->step[i].flow && k < 2; k++) {
+			const rt_exec *x = p->step[i].flow->region[k];
+			if (!x) continue;
+			if (what == TJ_DUMP_PLAN) rt_putf(t, "  %s, region %d: ", p->step[i].name, k);
+			x->print(x, t, what);
+		}
+}
+
 static void put_plan(const rt_plan *p, rt_text *t)
 {
 	rt_putf(t, "plan: %u steps, %u kernels, %u library calls, %u evaluator steps, arena %zu bytes\n", p->nstep,
@@ -128,6 +141,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		for (uint32_t k = 0; k < s->nbuf; k++) put_buf(p, s->buf[k], s->offset[k], t);
 		rt_puts(t, "\n");
 	}
+	put_regions(p, t, TJ_DUMP_PLAN);
 	for (int o = 0; o < p->exec.nout; o++) {
 		const rt_out *u = &p->exec.out[o];
 		if (u->same_ext >= 0) rt_putf(t, "  out%d is ext%d seen through strides\n", o, u->same_ext);
@@ -147,12 +161,16 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	default: return; /* the tracer's to print */
 	}
 	if (s) rt_puts(t, s);
+	if (what == TJ_DUMP_KERNELS || what == TJ_DUMP_CODE) put_regions(p, t, what);
 }
 
 void rt_plan_destroy(rt_exec *x)
 {
 	rt_plan *p = (rt_plan *)x;
-	for (uint32_t i = 0; i < p->nstep; i++) rt_matmul_free(p->step[i].matmul);
+	for (uint32_t i = 0; i < p->nstep; i++) {
+		rt_matmul_free(p->step[i].matmul);
+		for (int k = 0; p->step[i].flow && k < 2; k++) rt_exec_unref(p->step[i].flow->region[k]);
+	}
 	if (p->drop) p->drop(p);
 	rt_code_unref(p->code);
 	rt_arena mem = p->mem; /* holds p itself */

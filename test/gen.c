@@ -606,7 +606,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 		if (!norm_operands(G, c, &m)) return false;
 		if (ir_ops[op].nsrc == 4) add_src(c, of_shape(G, (tj_dtype)m.dtype, 1, &m.dim[m.rank - 1]));
 		return add_src(c, last_number(G)), true;
-	case IR_LEAF: return false;
+	case IR_LEAF: case IR_FLOW: case IR_GET: return false;
 	}
 	return false;
 }

@@ -1,0 +1,384 @@
+/* flow: control flow in the graph: cond, while, scan. A node holds its regions, graphs that never change once they are
+ * attached, and shares them with its copies; its results are picked by get.
+ *
+ *   %2 = while %0 %1 max_turns=0
+ *     cond:
+ *       %0 = input f32[] slot=0                slot k: operand k of the node, carries first
+ *       %1 = num f64 slot=0                    numbers are those of the graph around
+ *       ...
+ *       ret %3
+ *     body:
+ *       ...
+ *       ret %2
+ *   %3 = get f32[] %2 i=0
+ *
+ * The node itself counts as bool[0], so that nothing is ever kept of it. Other passes look at its operands only; a
+ * region is simplified when it is made and lowered as a graph of its own. */
+#include "ir/ir.h"
+#include "runtime/exec.h"
+
+static const ir_flowinfo infos[] = {
+	[IR_cond - IR_cond] = { 2, 0, { "then", "else" }, { NULL } },
+	[IR_while - IR_cond] = { 2, 1, { "cond", "body" }, { "max_turns" } },
+	[IR_scan - IR_cond] = { 1, 4, { "body" }, { "carries", "xs", "length", "reverse" } },
+};
+const ir_flowinfo *ir_flow_info(int op) { return &infos[op - IR_cond]; }
+
+/* ---- regions ---- */
+ir_graph *ir_region_new(void)
+{
+	ir_graph *r = rt_calloc(sizeof *r);
+	if (r) r->owners = 1;
+	return r;
+}
+
+ir_graph *ir_region_ref(ir_graph *r)
+{
+	__atomic_add_fetch(&r->owners, 1, __ATOMIC_RELAXED);
+	return r;
+}
+
+void ir_region_unref(ir_graph *r)
+{
+	if (!r || __atomic_sub_fetch(&r->owners, 1, __ATOMIC_ACQ_REL)) return;
+	ir_graph_free(r);
+	rt_free(r);
+}
+
+ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k) { return g->region.v[ir_attr(g, n)[k]]; }
+
+/* ---- equality ---- */
+static bool same_attr(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y)
+{
+	const int64_t *p = ir_attr(a, x), *q = ir_attr(b, y);
+	if (x->op == IR_data) {
+		const ir_blob *s = &a->data.v[p[0]], *t = &b->data.v[q[0]];
+		return s->nbytes == t->nbytes && s->hash == t->hash && !memcmp(s->bytes, t->bytes, (size_t)s->nbytes);
+	}
+	int regions = ir_is_flow(x->op) ? ir_flow_info(x->op)->nregion : 0;
+	for (int k = 0; k < regions; k++)
+		if (!ir_same_graph(a->region.v[p[k]], b->region.v[q[k]])) return false;
+	for (int k = regions; k < x->nattr; k++)
+		if (p[k] != q[k]) return false;
+	return true;
+}
+
+static bool same_node(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y)
+{
+	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->weak != y->weak || x->nsrc != y->nsrc || x->nattr != y->nattr) return false;
+	for (int k = 0; k < x->nsrc; k++)
+		if (ir_src(a, x, k) != ir_src(b, y, k)) return false;
+	for (int k = 0; k < x->rank; k++)
+		if (ir_dims(a, x)[k] != ir_dims(b, y)[k]) return false;
+	return same_attr(a, x, b, y);
+}
+
+bool ir_same_graph(const ir_graph *a, const ir_graph *b)
+{
+	if (a == b) return true;
+	if (a->node.n != b->node.n || a->out.n != b->out.n) return false;
+	for (ir_ref r = 0; r < a->node.n; r++)
+		if (!same_node(a, ir_at(a, r), b, ir_at(b, r))) return false;
+	for (uint32_t i = 0; i < a->out.n; i++)
+		if (a->out.v[i] != b->out.v[i]) return false;
+	return true;
+}
+
+/* Equal regions are one, so that equal nodes have equal attributes. UINT32_MAX: out of memory. */
+static uint32_t intern(ir_graph *g, ir_graph *r)
+{
+	for (uint32_t i = 0; i < g->region.n; i++)
+		if (ir_same_graph(g->region.v[i], r)) return i;
+	if (!rt_push(&g->region, r)) return UINT32_MAX;
+	ir_region_ref(r);
+	return g->region.n - 1;
+}
+
+/* ---- results ---- */
+int ir_flow_results(const ir_graph *g, const ir_node *n)
+{
+	return (int)ir_flow_region(g, n, ir_flow_info(n->op)->nregion - 1)->out.n;
+}
+
+ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i)
+{
+	const ir_graph *body = ir_flow_region(g, n, ir_flow_info(n->op)->nregion - 1);
+	ir_meta m = ir_meta_of(body, body->out.v[i]);
+	m.weak = false;
+	if (n->op != IR_scan || i < ir_attr(g, n)[1] || m.rank == TJ_MAX_RANK) return m;
+	memmove(m.dim + 1, m.dim, sizeof *m.dim * m.rank++);
+	m.dim[0] = ir_attr(g, n)[3];
+	return m;
+}
+
+bool ir_flow_has(const ir_graph *g, const ir_node *n, uint16_t flag)
+{
+	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
+		const ir_graph *r = ir_flow_region(g, n, k);
+		for (ir_ref i = 0; i < r->node.n; i++) {
+			const ir_node *x = ir_at(r, i);
+			if (ir_is_flow(x->op) ? ir_flow_has(r, x, flag) : ir_ops[x->op].flags & flag) return true;
+		}
+	}
+	return false;
+}
+
+/* ---- what a node must be ---- */
+static bool same_type(const ir_meta *a, const ir_meta *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
+}
+
+RT_PRINTF(3, 4)
+static bool bad(const ir_node *n, rt_err *err, const char *fmt, ...)
+{
+	char what[200];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	rt_fail(err, TJ_ERR_STATE, ir_ops[n->op].name, "%s", what);
+	return false;
+}
+
+/* The value that slot k of a region stands for. */
+static bool slot_type(const ir_graph *g, const ir_node *n, int64_t k, ir_meta *m)
+{
+	int64_t at = k + (n->op == IR_cond), carries = n->op == IR_scan ? ir_attr(g, n)[1] : 0;
+	if (k < 0 || at >= n->nsrc) return false;
+	*m = ir_meta_of(g, ir_src(g, n, (int)at));
+	if (n->op != IR_scan || k < carries || k >= carries + ir_attr(g, n)[2]) return true;
+	if (!m->rank || m->dim[0] != ir_attr(g, n)[3]) return false;
+	memmove(m->dim, m->dim + 1, sizeof *m->dim * --m->rank);
+	return true;
+}
+
+static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
+{
+	const ir_graph *r = ir_flow_region(g, n, k);
+	for (ir_ref i = 0; i < r->node.n; i++) {
+		ir_meta want, have;
+		if (ir_at(r, i)->op != IR_input) continue;
+		have = ir_meta_of(r, i);
+		if (!slot_type(g, n, ir_attr(r, ir_at(r, i))[0], &want) || !same_type(&want, &have))
+			return bad(n, err, "%s: input %%%u is not of its operand's type", ir_flow_info(n->op)->region[k], i);
+	}
+	return true;
+}
+
+/* What a region gives is what the carries, or the other region's outputs, are. */
+static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
+{
+	const ir_graph *a = ir_flow_region(g, n, 0), *b = n->op == IR_scan ? a : ir_flow_region(g, n, 1);
+	int64_t carries = n->op == IR_scan ? ir_attr(g, n)[1] : n->op == IR_while ? (int64_t)b->out.n : 0;
+	static const ir_meta truth = { .dtype = TJ_BOOL };
+	if (carries < 0 || carries > b->out.n || carries > n->nsrc || !b->out.n) return bad(n, err, "wrong number of results");
+	for (int64_t i = 0; i < carries; i++) {
+		ir_meta x = ir_meta_of(g, ir_src(g, n, (int)i)), y = ir_meta_of(b, b->out.v[i]);
+		if (!same_type(&x, &y)) return bad(n, err, "carry %lld changes its type", (long long)i);
+	}
+	if (n->op == IR_scan) return true;
+	ir_meta p = n->op == IR_cond ? ir_meta_of(g, ir_src(g, n, 0)) : a->out.n == 1 ? ir_meta_of(a, a->out.v[0]) : (ir_meta){ 0 };
+	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is no bool[]");
+	for (uint32_t i = 0; n->op == IR_cond && i < a->out.n; i++) {
+		ir_meta x = ir_meta_of(a, a->out.v[i]), y = i < b->out.n ? ir_meta_of(b, b->out.v[i]) : (ir_meta){ .rank = 1 };
+		if (!same_type(&x, &y)) return bad(n, err, "output %u differs", i);
+	}
+	return n->op != IR_cond || a->out.n == b->out.n || bad(n, err, "wrong number of results");
+}
+
+static bool get_ok(const ir_graph *g, ir_ref r, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r), *f = n->nsrc == 1 ? ir_at(g, ir_src(g, n, 0)) : NULL;
+	if (!f || !ir_is_flow(f->op) || n->nattr != 1) return bad(n, err, "takes control flow");
+	int64_t i = ir_attr(g, n)[0];
+	if (i < 0 || i >= ir_flow_results(g, f)) return bad(n, err, "%s has no result %lld", ir_ops[f->op].name, (long long)i);
+	ir_meta want = ir_flow_result(g, f, (int)i), have = ir_meta_of(g, r);
+	return same_type(&want, &have) || bad(n, err, "is not of the result's type");
+}
+
+bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	if (n->op == IR_get) return get_ok(g, r, err);
+	const ir_flowinfo *info = ir_flow_info(n->op);
+	if (n->nattr != info->nregion + info->nattr || (n->op == IR_cond && !n->nsrc)) return bad(n, err, "wrong number of attributes or operands");
+	for (int k = 0; k < info->nattr; k++)
+		if (ir_attr(g, n)[info->nregion + k] < 0) return bad(n, err, "%s is negative", info->attr[k]);
+	for (int k = 0; k < info->nregion; k++) {
+		int64_t at = ir_attr(g, n)[k];
+		if (at < 0 || at >= g->region.n) return bad(n, err, "no such region");
+		if (ir_verify(g->region.v[at], err) != TJ_OK || !inputs_ok(g, n, k, err)) return false;
+	}
+	for (int k = 0; k < n->nsrc; k++)
+		if (ir_at(g, ir_src(g, n, k))->weak) return bad(n, err, "operand %d is a number", k);
+	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] > n->nsrc) return bad(n, err, "too few operands");
+	for (int i = 0; n->op == IR_scan && i < ir_attr(g, n)[2]; i++) {
+		ir_meta m;
+		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length", i);
+	}
+	return outputs_ok(g, n, err);
+}
+
+/* ---- making them ---- */
+static ir_ref nomem(ir_graph *g)
+{
+	rt_fail(&g->err, TJ_ERR_NOMEM, "graph", "out of memory");
+	return IR_NONE;
+}
+
+ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site)
+{
+	const ir_flowinfo *info = ir_flow_info(op);
+	int64_t all[6];
+	const ir_meta none = { .dtype = TJ_BOOL, .rank = 1 };
+	for (int k = 0; k < nsrc; k++)
+		if (src[k] == IR_NONE) return IR_NONE;
+	for (int k = 0; k < info->nregion; k++) {
+		uint32_t at = intern(g, region[k]);
+		if (at == UINT32_MAX) return nomem(g);
+		all[k] = at;
+	}
+	if (info->nattr) memcpy(all + info->nregion, attr, sizeof *attr * info->nattr);
+	return ir_append(g, op, &none, nsrc, src, info->nregion + info->nattr, all, site);
+}
+
+ir_ref ir_get(ir_graph *g, ir_ref flow, int i, const char *site)
+{
+	if (flow == IR_NONE) return IR_NONE;
+	const ir_node *n = ir_at(g, flow);
+	if (!ir_is_flow(n->op) || i < 0 || i >= ir_flow_results(g, n)) {
+		rt_fail(&g->err, TJ_ERR_ARG, "get", "no such result (%d)", i);
+		return IR_NONE;
+	}
+	for (ir_ref r = flow + 1; g->off & IR_OFF_CSE && r < g->node.n; r++) { /* a result has one place, whatever passes are off */
+		const ir_node *x = ir_at(g, r);
+		if (x->op == IR_get && ir_src(g, x, 0) == flow && ir_attr(g, x)[0] == i) return r;
+	}
+	const ir_meta m = ir_flow_result(g, n, i);
+	return ir_append(g, IR_get, &m, 1, &flow, 1, (int64_t[]){ i }, site);
+}
+
+ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src)
+{
+	if (n->op == IR_get) return ir_get(g, src[0], (int)ir_attr(from, n)[0], n->site);
+	ir_graph *region[2] = { NULL, NULL };
+	int count = ir_flow_info(n->op)->nregion;
+	for (int k = 0; k < count; k++) region[k] = ir_flow_region(from, n, k);
+	return ir_flow(g, (ir_op)n->op, n->nsrc, src, region, ir_attr(from, n) + count, n->site);
+}
+
+/* ---- the evaluator: obvious, and all in buffers of its own ---- */
+typedef struct job {
+	const ir_graph *g;
+	const ir_node *n;
+	rt_arena mem;
+	const void **ext;       /* by slot of the regions, row-major */
+	void *const *out;
+	const uint64_t *num;
+	const ir_eval_opts *o;
+	rt_err *err;
+} job;
+
+static int64_t bytes_of(const ir_meta *m)
+{
+	int64_t n = 0;
+	rt_numel(m->rank, m->dim, &n);
+	return n * (int64_t)tj_dtype_size((tj_dtype)m->dtype);
+}
+
+static tj_status run_region(const job *j, int k, void *const *out)
+{
+	return ir_eval(ir_flow_region(j->g, j->n, k), j->ext, j->num, NULL, out, j->o, j->err);
+}
+
+/* A destination for each of the first n results. */
+static void **fresh(job *j, int n)
+{
+	void **p = rt_arena_alloc(&j->mem, sizeof *p * ((size_t)n + 1));
+	for (int i = 0; p && i < n; i++) {
+		const ir_meta m = ir_flow_result(j->g, j->n, i);
+		if (!(p[i] = rt_arena_alloc(&j->mem, (size_t)bytes_of(&m) + 1))) return NULL;
+	}
+	return p;
+}
+
+/* The carries move on. */
+static void carry(const job *j, int n, void *const *next)
+{
+	for (int i = 0; i < n; i++) {
+		const ir_meta m = ir_flow_result(j->g, j->n, i);
+		memcpy(j->out[i], next[i], (size_t)bytes_of(&m));
+		j->ext[i] = j->out[i];
+	}
+}
+
+static tj_status eval_while(job *j)
+{
+	int n = ir_flow_results(j->g, j->n);
+	int64_t most = ir_attr(j->g, j->n)[2];
+	void **next = fresh(j, n);
+	if (!next) return rt_fail(j->err, TJ_ERR_NOMEM, "while", "out of memory");
+	carry(j, n, (void *const *)(uintptr_t)j->ext);
+	for (int64_t turn = 0;; turn++) {
+		uint8_t go = 0;
+		void *to = &go;
+		tj_status st = run_region(j, 0, &to);
+		if (st != TJ_OK || !go) return st;
+		if (most && turn == most) return rt_flow_limit(most, j->n->site, j->err);
+		if ((st = run_region(j, 1, next)) != TJ_OK) return st;
+		carry(j, n, next);
+	}
+}
+
+static tj_status eval_scan(job *j)
+{
+	const int64_t *attr = ir_attr(j->g, j->n);
+	int n = ir_flow_results(j->g, j->n), carries = (int)attr[1];
+	const void **xs = rt_arena_alloc(&j->mem, sizeof *xs * (size_t)(attr[2] + 1));
+	void **next = fresh(j, n);
+	if (!next || !xs) return rt_fail(j->err, TJ_ERR_NOMEM, "scan", "out of memory");
+	for (int i = 0; i < attr[2]; i++) xs[i] = j->ext[carries + i];
+	carry(j, carries, (void *const *)(uintptr_t)j->ext);
+	for (int64_t turn = 0; turn < attr[3]; turn++) {
+		int64_t t = attr[4] ? attr[3] - 1 - turn : turn;
+		for (int i = 0; i < attr[2]; i++) {
+			const ir_meta m = ir_meta_of(j->g, ir_src(j->g, j->n, carries + i));
+			j->ext[carries + i] = (const char *)xs[i] + t * (bytes_of(&m) / attr[3]);
+		}
+		tj_status st = run_region(j, 0, next);
+		if (st != TJ_OK) return st;
+		carry(j, carries, next);
+		for (int i = carries; i < n; i++) {
+			const ir_meta m = ir_flow_result(j->g, j->n, i);
+			int64_t slice = bytes_of(&m) / attr[3];
+			memcpy((char *)j->out[i] + t * slice, next[i], (size_t)slice);
+		}
+	}
+	return TJ_OK;
+}
+
+static bool bind(job *j, const ir_value *src)
+{
+	int first = j->n->op == IR_cond;
+	j->ext = rt_arena_alloc(&j->mem, sizeof *j->ext * (j->n->nsrc + 1u));
+	for (int k = first; j->ext && k < j->n->nsrc; k++) {
+		ir_value row = { .data = rt_arena_alloc(&j->mem, (size_t)bytes_of(&src[k].meta) + 1) };
+		if (!row.data) return false;
+		if (ir_eval_op(IR_reshape, src[k].meta.dim, src[k].meta.rank, 1, &src[k], &row, j->o, j->n->site, j->err) != TJ_OK) return false;
+		j->ext[k - first] = row.data;
+	}
+	return j->ext != NULL;
+}
+
+tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const uint64_t *num, void *const *out,
+                       const ir_eval_opts *o, rt_err *err)
+{
+	job j = { .g = g, .n = ir_at(g, r), .out = out, .num = num, .o = o, .err = err };
+	tj_status st;
+	if (!bind(&j, src)) st = rt_fail(err, TJ_ERR_NOMEM, ir_ops[j.n->op].name, "out of memory");
+	else if (j.n->op == IR_cond) st = run_region(&j, !ir_load(TJ_BOOL, src[0].data).i, out);
+	else st = j.n->op == IR_while ? eval_while(&j) : eval_scan(&j);
+	rt_arena_free(&j.mem);
+	return st;
+}

@@ -1,0 +1,259 @@
+/* flow: control flow becomes a step (runtime/flow.c); its regions are lowered first, as graphs of their own.
+ *
+ * requires every value decided (fuse.c)
+ *
+ * The node has no value; its buffer is the step's workspace: results that nobody reads, the second buffers of carries,
+ * the byte of a condition, the regions' arena, row-major copies of operands. It lives as long as the step. */
+#include "lower/low.h"
+
+#define LINE 64
+
+/* ---- regions ---- */
+static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
+	rt_text name = { 0 };
+	lo_opts inner = *o;
+	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
+	inner.name = rt_str(&name);
+	inner.into = NULL;
+	inner.store_all = true;
+	inner.off |= LO_OFF(ALIAS); /* what a region writes is never what it reads: turns go to and fro */
+	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
+	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
+	rt_text_free(&name);
+	return st;
+}
+
+tj_status lo_lower_regions(const ir_graph *g, const lo_opts *o, rt_exec *(**region)[2], rt_err *err)
+{
+	bool any = false;
+	for (ir_ref r = 0; r < g->node.n; r++) any |= ir_is_flow(ir_at(g, r)->op);
+	if (!any) return TJ_OK;
+	bool *live = rt_alloc(g->node.n + 1u);
+	*region = rt_calloc(sizeof **region * (g->node.n + 1u));
+	tj_status st = TJ_OK;
+	if (!live || !*region) st = rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+	else ir_live(g, live);
+	for (ir_ref r = 0; st == TJ_OK && r < g->node.n; r++)
+		for (int k = 0; st == TJ_OK && live[r] && ir_is_flow(ir_at(g, r)->op) && k < ir_flow_info(ir_at(g, r)->op)->nregion; k++)
+			st = lower_region(g, r, k, o, &(*region)[r][k], err);
+	rt_free(live);
+	return st;
+}
+
+void lo_free_regions(const ir_graph *g, rt_exec *(*region)[2])
+{
+	for (ir_ref r = 0; region && r < g->node.n; r++)
+		for (int k = 0; k < 2; k++) rt_exec_unref(region[r][k]);
+	rt_free(region);
+}
+
+void lo_count_regions(rt_plan *p)
+{
+	for (uint32_t i = 0; i < p->nstep; i++)
+		for (int k = 0; p->step[i].flow && k < 2; k++) {
+			const rt_exec *x = p->step[i].flow->region[k];
+			if (!x) continue;
+			p->exec.kernels += x->kernels;
+			p->exec.compiled += x->compiled;
+			p->exec.library_calls += x->library_calls;
+			p->exec.eval_steps += x->eval_steps;
+			p->exec.code_bytes += x->code_bytes;
+			p->exec.codegen_ms += x->codegen_ms;
+		}
+}
+
+/* ---- operands ---- */
+static bool row_major(const lo_low *L, ir_ref r, const lo_access *a)
+{
+	int64_t plain[TJ_MAX_RANK];
+	const ir_node *n = lo_node(L, r);
+	ir_contiguous(n->rank, lo_dim(L, r), plain);
+	for (int i = 0; i < n->rank; i++)
+		if (lo_dim(L, r)[i] > 1 && a->stride[i] != plain[i]) return false;
+	return true;
+}
+
+/* Without kernels, what is not row-major is copied by the step. */
+bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a)
+{
+	if (lo_node(L, a->base)->op == IR_num) return false;
+	return !L->o->backend || row_major(L, r, a);
+}
+
+/* ---- workspace ---- */
+typedef struct layout {
+	const ir_node *n;
+	ir_ref ref;
+	uint32_t first, nslot, ncarry, nxs, nresult;
+	ir_ref *get;             /* by result: who reads it, or IR_NONE */
+	int64_t end;             /* of the workspace */
+} layout;
+
+static int64_t take(layout *y, int64_t bytes)
+{
+	int64_t at = y->end;
+	y->end += ((bytes ? bytes : 1) + LINE - 1) / LINE * LINE;
+	return at;
+}
+
+static int64_t bytes_of(const ir_meta *m)
+{
+	int64_t n = 0;
+	rt_numel(m->rank, m->dim, &n);
+	return n * (int64_t)tj_dtype_size((tj_dtype)m->dtype);
+}
+
+static int64_t result_bytes(const lo_low *L, const layout *y, uint32_t i)
+{
+	const ir_meta m = ir_flow_result(L->g, y->n, (int)i);
+	return bytes_of(&m);
+}
+
+static bool open_layout(lo_low *L, ir_ref r, layout *y)
+{
+	const ir_node *n = lo_node(L, r);
+	*y = (layout){ .n = n, .ref = r, .first = n->op == IR_cond, .nresult = (uint32_t)ir_flow_results(L->g, n) };
+	y->nslot = n->nsrc - y->first;
+	y->ncarry = n->op == IR_cond ? 0 : n->op == IR_while ? y->nresult : (uint32_t)ir_attr(L->g, n)[1];
+	y->nxs = n->op == IR_scan ? (uint32_t)ir_attr(L->g, n)[2] : 0;
+	y->get = lo_mem(L, sizeof *y->get * (y->nresult + 1));
+	if (!y->get) return false;
+	for (uint32_t i = 0; i < y->nresult; i++) y->get[i] = IR_NONE;
+	for (uint32_t u = L->nuser[r]; u < L->nuser[r + 1]; u++) {
+		ir_ref get = L->user[u];
+		if (L->val[get].own && ir_numel(L->g, get)) y->get[ir_attr(L->g, lo_node(L, get))[0]] = get;
+	}
+	return true;
+}
+
+static size_t region_arena(const lo_low *L, ir_ref r)
+{
+	size_t most = 0;
+	for (int k = 0; L->region && k < 2; k++) {
+		const rt_exec *x = L->region[r][k];
+		if (x && x->arena_bytes > most) most = x->arena_bytes;
+	}
+	return most;
+}
+
+/* Buffers of the step in the order of runtime/flow.c; each as a buffer of ours and an offset. With buf NULL only counted. */
+static uint32_t buffers(lo_low *L, layout *y, uint32_t *buf, int64_t *offset)
+{
+	uint32_t n = 0, work = lo_buf_of(L, y->ref);
+#define PUT(b, at) (buf ? (void)(buf[n] = (b), offset[n] = (at)) : (void)(at), n++)
+	for (int k = 0; k < y->n->nsrc; k++) {
+		lo_access a;
+		ir_ref src = ir_src(L->g, y->n, k);
+		lo_access_of(L, src, &a);
+		PUT(lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, src)->dtype));
+	}
+	for (uint32_t i = 0; i < y->nresult; i++) {
+		if (y->get[i] != IR_NONE) PUT(lo_buf_of(L, y->get[i]), (int64_t)0);
+		else PUT(work, take(y, result_bytes(L, y, i)));
+	}
+	for (uint32_t i = 0; i < y->ncarry; i++) PUT(work, take(y, result_bytes(L, y, i)));
+	PUT(work, take(y, 1));
+	PUT(work, take(y, (int64_t)region_arena(L, y->ref)));
+	for (uint32_t k = 0; k < y->nslot; k++) {
+		lo_access a;
+		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
+		lo_access_of(L, src, &a);
+		const ir_meta m = ir_meta_of(L->g, src);
+		if (!row_major(L, src, &a)) PUT(work, take(y, bytes_of(&m)));
+	}
+#undef PUT
+	return n;
+}
+
+void lo_add_flow(lo_low *L, ir_ref r)
+{
+	layout y;
+	lo_step s = { .kind = LO_STEP_FLOW, .ref = r, .group = LO_NOGROUP };
+	if (!open_layout(L, r, &y) || !rt_push(&L->step, s)) {
+		L->oom = true;
+		return;
+	}
+	buffers(L, &y, NULL, NULL);
+	if (L->oom) return;
+	lo_step *t = &L->step.v[L->step.n - 1];
+	for (int k = 0; k < y.n->nsrc; k++) {
+		lo_access a;
+		lo_access_of(L, ir_src(L->g, y.n, k), &a);
+		lo_touch(L, t, lo_buf_of(L, a.base), false);
+	}
+	for (uint32_t i = 0; i < y.nresult; i++)
+		if (y.get[i] != IR_NONE) lo_touch(L, t, lo_buf_of(L, y.get[i]), true);
+	uint32_t work = lo_buf_of(L, r);
+	if (L->oom) return;
+	L->buf.v[work].bytes = y.end;
+	lo_touch(L, t, work, true);
+}
+
+/* ---- the plan ---- */
+static bool put_packs(lo_low *L, rt_plan *p, const layout *y, rt_flow *f)
+{
+	for (uint32_t k = 0; k < y->nslot; k++) {
+		lo_access a;
+		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
+		lo_access_of(L, src, &a);
+		if (row_major(L, src, &a)) continue;
+		rt_pack *q = f->pack[k] = rt_arena_alloc(&p->mem, sizeof *q);
+		if (!q) return false;
+		q->rank = lo_node(L, src)->rank;
+		q->size = tj_dtype_size((tj_dtype)lo_node(L, src)->dtype);
+		memcpy(q->dim, lo_dim(L, src), sizeof *q->dim * (size_t)q->rank);
+		memcpy(q->stride, a.stride, sizeof *q->stride * (size_t)q->rank);
+	}
+	return true;
+}
+
+static rt_flow *new_flow(lo_low *L, rt_plan *p, const layout *y)
+{
+	const int64_t *attr = ir_attr(L->g, y->n);
+	rt_flow *f = rt_arena_alloc(&p->mem, sizeof *f);
+	if (!f) return NULL;
+	*f = (rt_flow){ .kind = (uint8_t)(y->n->op - IR_cond), .nslot = y->nslot, .ncarry = y->ncarry, .nxs = y->nxs, .nresult = y->nresult };
+	if (y->n->op == IR_while) f->turns = attr[2];
+	if (y->n->op == IR_scan) {
+		f->turns = attr[3];
+		f->reverse = attr[4] != 0;
+	}
+	f->bytes = rt_arena_alloc(&p->mem, sizeof *f->bytes * (y->nresult + y->nxs + 1u));
+	f->pack = rt_arena_alloc(&p->mem, sizeof *f->pack * (y->nslot + 1u));
+	f->site = y->n->site ? rt_arena_strdup(&p->mem, y->n->site) : NULL;
+	if (!f->bytes || !f->pack || (y->n->site && !f->site)) return NULL;
+	bool slices = y->n->op == IR_scan && f->turns;
+	for (uint32_t i = 0; i < y->nresult; i++) f->bytes[i] = result_bytes(L, y, i) / (slices && i >= y->ncarry ? f->turns : 1);
+	for (uint32_t i = 0; i < y->nxs; i++) {
+		const ir_meta m = ir_meta_of(L->g, ir_src(L->g, y->n, (int)(y->ncarry + i)));
+		f->bytes[y->nresult + i] = slices ? bytes_of(&m) / f->turns : 0;
+	}
+	return f;
+}
+
+_Static_assert((int)RT_COND == IR_cond - IR_cond && (int)RT_WHILE == IR_while - IR_cond && (int)RT_SCAN == IR_scan - IR_cond, "one order of kinds");
+bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	layout y;
+	if (!open_layout(L, s->ref, &y)) return false;
+	rt_flow *f = new_flow(L, p, &y);
+	uint32_t n = buffers(L, &y, NULL, NULL);
+	uint32_t *buf = rt_arena_alloc(&p->mem, sizeof *buf * (n + 1));
+	int64_t *offset = rt_arena_alloc(&p->mem, sizeof *offset * (n + 1));
+	if (!f || !buf || !offset || n > UINT16_MAX || !put_packs(L, p, &y, f)) return false;
+	y.end = 0;
+	t->nbuf = (uint16_t)buffers(L, &y, buf, offset);
+	t->buf = buf;
+	t->offset = offset;
+	t->kind = RT_STEP_FLOW;
+	t->name = ir_ops[y.n->op].name;
+	for (int k = 0; L->region && k < ir_flow_info(y.n->op)->nregion; k++) {
+		f->region[k] = L->region[s->ref][k];
+		__atomic_add_fetch(&f->region[k]->refs, 1, __ATOMIC_RELAXED);
+	}
+	t->flow = f; /* last: from here on the plan holds the references */
+	return !L->oom;
+}

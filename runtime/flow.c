@@ -1,0 +1,147 @@
+/* flow: runs control flow: one of two plans, a plan as long as another one gives true, a plan for each slice.
+ *
+ * Carries go to and fro between the result's buffer and a second one; a turn allocates nothing, and never writes what it
+ * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
+#include "runtime/exec.h"
+
+enum { FEW = 48 };
+
+typedef struct run {
+	const rt_flow *f;
+	rt_run *r;
+	const void **ext;        /* by slot */
+	void *const *result;
+	void **out;              /* where a turn writes */
+	void *const *second;     /* of each carry */
+	uint8_t *truth;
+	char *arena;
+} run;
+
+tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err)
+{
+	tj_status s = rt_fail(err, TJ_ERR_LIMIT, "while", "the condition still holds after %lld turns", (long long)turns);
+	rt_hint(err, "raise .max_turns, or let the body make the condition false");
+	if (err && !err->site) err->site = site;
+	return s;
+}
+
+static tj_status run_region(const run *w, int k, void *const *out)
+{
+	rt_run r = { .team = w->r->team, .pool = w->r->pool, .ext = w->ext, .num = w->r->num, .out = out, .err = w->r->err, .arena = w->arena };
+	const rt_exec *x = w->f->region[k];
+	return x->run(x, &r);
+}
+
+/* ---- operands ---- */
+static void copy_row_major(const rt_pack *p, const char *from, char *to)
+{
+	int64_t at[TJ_MAX_RANK] = { 0 };
+	for (int i = 0; i < p->rank; i++)
+		if (!p->dim[i]) return;
+	for (int i = p->rank;; i = p->rank) {
+		memcpy(to, from, p->size);
+		to += p->size;
+		while (i-- > 0) {
+			from += p->stride[i] * (int64_t)p->size;
+			if (++at[i] < p->dim[i]) break;
+			from -= at[i] * p->stride[i] * (int64_t)p->size;
+			at[i] = 0;
+		}
+		if (i < 0) return;
+	}
+}
+
+static void bind(run *w, void *const *operand, void *const *copies)
+{
+	for (uint32_t k = 0; k < w->f->nslot; k++) {
+		w->ext[k] = operand[k];
+		if (!w->f->pack[k]) continue;
+		copy_row_major(w->f->pack[k], operand[k], *copies);
+		w->ext[k] = *copies++;
+	}
+}
+
+/* ---- carries ---- */
+static bool stays(const run *w, int k, uint32_t i) { return w->f->region[k]->out[i].same_ext == (int)i; }
+
+static void aim(run *w, int k)
+{
+	for (uint32_t i = 0; i < w->f->ncarry; i++)
+		w->out[i] = stays(w, k, i) || w->ext[i] == w->result[i] ? w->second[i] : w->result[i];
+}
+
+static void move_on(run *w, int k)
+{
+	for (uint32_t i = 0; i < w->f->ncarry; i++)
+		if (!stays(w, k, i)) w->ext[i] = w->out[i];
+}
+
+static void deliver(run *w)
+{
+	for (uint32_t i = 0; i < w->f->ncarry; i++)
+		if (w->ext[i] != w->result[i] && w->f->bytes[i]) memcpy(w->result[i], w->ext[i], (size_t)w->f->bytes[i]);
+}
+
+/* ---- the three ---- */
+static tj_status run_while(run *w)
+{
+	void *truth = w->truth;
+	for (int64_t turn = 0;; turn++) {
+		tj_status st = run_region(w, 0, &truth);
+		if (st != TJ_OK) return st;
+		if (!*w->truth) break;
+		if (w->f->turns && turn == w->f->turns) return rt_flow_limit(turn, w->f->site, w->r->err);
+		aim(w, 1);
+		if ((st = run_region(w, 1, w->out)) != TJ_OK) return st;
+		move_on(w, 1);
+	}
+	deliver(w);
+	return TJ_OK;
+}
+
+static tj_status run_scan(run *w)
+{
+	const rt_flow *f = w->f;
+	const int64_t *slice = f->bytes + f->nresult;
+	const void **xs = w->ext + f->ncarry;
+	int64_t last = f->turns - 1;
+	for (uint32_t i = 0; i < f->nxs && f->reverse && f->turns; i++) xs[i] = (const char *)xs[i] + last * slice[i];
+	for (int64_t turn = 0; turn < f->turns; turn++) {
+		int64_t t = f->reverse ? last - turn : turn;
+		aim(w, 0);
+		for (uint32_t i = f->ncarry; i < f->nresult; i++) w->out[i] = (char *)w->result[i] + t * f->bytes[i];
+		tj_status st = run_region(w, 0, w->out);
+		if (st != TJ_OK) return st;
+		move_on(w, 0);
+		for (uint32_t i = 0; i < f->nxs; i++) xs[i] = (const char *)xs[i] + (f->reverse ? -slice[i] : slice[i]);
+	}
+	deliver(w);
+	return TJ_OK;
+}
+
+tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)
+{
+	const void *few[FEW];
+	void *few_out[FEW];
+	bool heap = f->nslot > FEW || f->nresult > FEW;
+	run w = { .f = f, .r = r, .ext = few, .out = few_out };
+	if (heap) {
+		w.ext = rt_alloc((size_t)(f->nslot + f->nresult + 1) * sizeof *w.ext);
+		if (!w.ext) return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
+		w.out = (void **)(uintptr_t)(w.ext + f->nslot);
+	}
+	void *const *operand = buf + (f->kind == RT_COND);
+	w.result = operand + f->nslot;
+	w.second = w.result + f->nresult;
+	w.truth = w.second[f->ncarry];
+	w.arena = w.second[f->ncarry + 1];
+	bind(&w, operand, w.second + f->ncarry + 2);
+	tj_status st;
+	switch ((rt_flow_kind)f->kind) {
+	case RT_COND: st = run_region(&w, !*(const uint8_t *)buf[0], w.result); break;
+	case RT_WHILE: st = run_while(&w); break;
+	default: st = run_scan(&w);
+	}
+	if (heap) rt_free((void *)(uintptr_t)w.ext);
+	return st;
+}

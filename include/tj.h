@@ -375,6 +375,38 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: p
 #define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
 #define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)
 
+/* ---- control flow in the graph ------------------------------------------------------------------- */
+
+/* A C `if` or loop on a value (tj_truth) runs what comes before it, then goes on; these stay in one plan instead. Their
+ * callbacks are bodies: they see placeholders in `in`, set `out`, and run once per call of the op, whatever the number of
+ * turns: what they ask for is traced and guarded like the rest. They may use any tensor and nest; a value cannot be read
+ * (tj_truth, tj_item, tj_data), a cell not assigned, nothing retained and no random number drawn in them. Outside of compiled
+ * functions they work, too. A failure is an error of the context, its status is returned, and the results are poison. */
+
+/* out[] is what then_ gives when pred is true, else what else_ gives; only that one is computed. pred: one element of any
+ * dtype. Both callbacks get `in` and give nout tensors of equal dtypes and shapes. A number given is f32 or i64. */
+TJ_API tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self);
+
+/* while (cond(carry)) carry = body(carry): out[] is the last carry, `init` the first. cond sets out[0], one element; body sets
+ * as many as init has, each of its carry's dtype and shape. A number in init is f32 or i64, 0-d; tj_cast() makes another. */
+typedef struct tj_while_opts {
+	size_t size;
+	int64_t max_turns;     /* an error when cond is still true after so many; 0: no limit */
+} tj_while_opts;
+TJ_API tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond, tj_body *body, tj_list init, void *self, const tj_while_opts *opts);
+
+/* For each slice of xs along axis 0: body gets the carries and the slices, sets the carries anew, then a slice of each of ys.
+ * carry[] is the last carry, ys[0..nys-1] are the slices stacked along a new axis 0. No turn at all works, too. */
+typedef struct tj_scan_opts {
+	size_t size;
+	int64_t length;        /* turns, when xs is TJ_NONE; else it may repeat what xs says */
+	bool reverse;          /* from the last slice to the first; ys stay in the order of xs */
+} tj_scan_opts;
+TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts);
+#define tj_cond(out, nout, pred, then_, else_, in, self) tj_cond_at(TJ_SITE, out, nout, pred, then_, else_, in, self)
+#define tj_while(out, cond, body, init, self, opts) tj_while_at(TJ_SITE, out, cond, body, init, self, opts)
+#define tj_scan(carry, ys, nys, body, init, xs, self, opts) tj_scan_at(TJ_SITE, carry, ys, nys, body, init, xs, self, opts)
+
 /* ---- looking inside ------------------------------------------------------------------------------ */
 
 typedef struct tj_stats {

@@ -12,7 +12,12 @@ typedef struct audit {
 	rt_err err;
 } audit;
 
-static bool is_library(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op < IR_OPS && ir_ops[ir_at(g, r)->op].flags & IR_LIB; }
+/* A library computes it; also what comes out of control flow that asks one. */
+static bool is_library(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	return n->op == IR_get ? ir_flow_has(g, ir_at(g, ir_src(g, n, 0)), IR_LIB) : ir_ops[n->op].flags & IR_LIB;
+}
 
 static void *room(audit *a, ir_ref r)
 {

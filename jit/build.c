@@ -1,17 +1,10 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
-#include "jit/jit.h"
+#include "jit/build.h"
 
 #include <stdlib.h>
 
 /* ---- the graph of a path ---- */
-typedef struct builder {
-	ir_graph g;
-	jit_node **path;         /* by event number */
-	ir_ref *event;           /* the value of each event */
-	ir_ref *ext;             /* by slot; IR_NONE until met */
-	const jit_bound *bound;  /* by slot: the call that is compiled for; NULL: nothing is folded */
-	rt_arena *mem;
-} builder;
+typedef jit_builder builder;
 
 enum { FOLD_BYTES = 4096 };  /* larger constants stay operands */
 
@@ -43,14 +36,14 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
 
-static ir_ref operand(builder *b, const jit_node *n, jit_ref r)
+ir_ref jit_operand_of(builder *b, const jit_node *n, jit_ref r)
 {
 	uint32_t i = JIT_IDX(r);
 	switch (JIT_KIND(r)) {
-	case JIT_EV: return b->event[i];
-	case JIT_EXT: return input(b, n, i);
-	case JIT_FLOAT: return ir_num_(&b->g, TJ_F64, (int)i, n->site);
-	default: return ir_num_(&b->g, TJ_I64, (int)i, n->site);
+	case JIT_EV: return jit_bring(b, b->at, b->home[i], b->event[i]);
+	case JIT_EXT: return jit_bring(b, b->at, &b->top, input(b, n, i));
+	case JIT_FLOAT: return ir_num_(b->at->g, TJ_F64, (int)i, n->site);
+	default: return ir_num_(b->at->g, TJ_I64, (int)i, n->site);
 	}
 }
 
@@ -59,12 +52,12 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 	int nsrc = n->nsrc;
 	ir_ref *src = rt_arena_alloc(mem, ((size_t)nsrc + 2) * sizeof *src);
 	if (!src) return false;
-	for (int k = 0; k < nsrc; k++) src[k] = operand(b, n, n->src[k]);
+	for (int k = 0; k < nsrc; k++) src[k] = jit_operand_of(b, n, n->src[k]);
 	if (ir_ops[n->op].flags & IR_RNG) {
-		src[nsrc++] = ir_num_(&b->g, TJ_I64, (int)n->nnum, n->site);
-		src[nsrc++] = ir_num_(&b->g, TJ_I64, (int)n->nnum + 1, n->site);
+		src[nsrc++] = ir_num_(b->at->g, TJ_I64, (int)n->nnum, n->site);
+		src[nsrc++] = ir_num_(b->at->g, TJ_I64, (int)n->nnum + 1, n->site);
 	}
-	b->event[n->seq] = ir_emit(&b->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
+	b->event[n->seq] = ir_emit(b->at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
 	return b->event[n->seq] != IR_NONE;
 }
 
@@ -76,22 +69,36 @@ static void meet_externals(builder *b, const jit_node *n)
 	b->event[n->seq] = IR_NONE;
 }
 
-static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
+static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	uint32_t n = boundary->seq + 1, next = boundary->next + boundary->nmet;
 	b->mem = mem;
 	b->path = rt_arena_alloc(mem, n * sizeof *b->path);
 	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
 	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);
-	if (!b->path || !b->event || !b->ext) return false;
+	b->home = rt_arena_alloc(mem, n * sizeof *b->home);
+	b->top.g = &b->g;
+	b->at = &b->top;
+	if (!b->path || !b->event || !b->ext || !b->home) return false;
 	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
 	collect(b, boundary);
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
-		if (x->op >= IR_OPS) meet_externals(b, x);
+		b->home[i] = b->at;
+		if (jit_is_flow_event(x->op)) {
+			if (!jit_flow_event(b, x)) return false;
+		} else if (x->op >= IR_OPS) meet_externals(b, x);
 		else if (!emit_event(b, x, mem)) return false;
 	}
 	return true;
+}
+
+static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
+{
+	bool ok = build_path(b, boundary, mem);
+	if (!ok && b->at && b->g.err.code == TJ_OK) b->g.err = b->at->g->err;
+	jit_flow_end(b);
+	return ok;
 }
 
 /* ---- the plan ---- */

@@ -126,7 +126,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->fresh = NULL;
 	a->entry = NULL;
 	a->learn = NULL;
-	a->ext.n = 0;
+	a->ext.n = a->callback.n = 0;
 	c->active = true;
 	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);

@@ -174,6 +174,7 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (jit_admit_all(c, site, "assign", 2, src, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (a && a->callback.n && jit_in_callback(c, site, "assign", "return the value in out[], and assign the result")) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (rt_is_number(cell) || cell->kind != RT_CELL)
 		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
 	rt_held *h = rt_held_of(cell);

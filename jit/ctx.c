@@ -183,6 +183,8 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);
 	rt_vec_free(&a->index);
+	rt_vec_free(&a->callback);
+	rt_vec_free(&a->closed);
 	rt_vec_free(&a->assigned);
 	rt_vec_free(&a->done);
 	rt_vec_free(&a->hold);
@@ -196,6 +198,7 @@ void tj_close(tj_ctx *c)
 	if (!c) return;
 	if (c->active) jit_abandon(c);
 	jit_engine *e = c->engine;
+	jit_outside_free(c);
 	jit_slots_free(c);
 	rt_vec_free(&c->learn.src);
 	rt_vec_free(&c->learn.from);

@@ -282,6 +282,8 @@ static inline tj_tensor *result_of(jit_act *a, const jit_node *n)
 	return t;
 }
 
+tj_tensor *jit_result(jit_act *a, const jit_node *n) { return result_of(a, n); }
+
 static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	if (numbers_only(nsrc, src) && ir_ops[op].math) {
@@ -291,6 +293,8 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 	}
 	jit_act *a = c->active ? &c->act : NULL;
 	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
+	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw before, and pass the numbers in: every turn would draw the same"))
+		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
 	tj_tensor *t = n ? result_of(a, n) : NULL;
 	if (!t) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;

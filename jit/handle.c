@@ -26,6 +26,8 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		return bad(c, site, op, k, TJ_ERR_FOREIGN, "keep it with tj_retain(): retained tensors belong to the engine", "is a temporary of another context");
 	if (t->kind == RT_PENDING && (!a || t->seg < a->serial))
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[], or keep it with tj_retain()", "is a temporary of a call that has ended");
+	if (t->kind == RT_PENDING && a->closed.n && t->seg == a->seg && jit_closed(a, t->seq))
+		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[] of the callback", "is a value of a callback that has returned");
 	return t->kind == RT_CELL && a && a->assigned.n ? jit_version(a, t) : t;
 }
 
@@ -238,6 +240,7 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, const rt
 	jit_act *a = jit_active(c);
 	tj_tensor *in[1];
 	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
+	if (RT_UNLIKELY(a && a->callback.n) && jit_in_callback(c, site, jit_event_name(event), "branch with tj_cond() or tj_where(), loop with tj_while(); or read it before")) return false;
 	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
 	if (in[0]->kind != RT_PENDING) {
 		*layout = in[0]->layout;

@@ -16,10 +16,12 @@
 
 /* ---- trace ------------------------------------------------------------------------------------- */
 
-/* Events that are no ops. */
+/* Events that are no ops. Control flow is IR_cond, IR_while or IR_scan, its callbacks in order, each CALLBACK, PARAMs, what
+ * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, size...}. */
 typedef enum jit_event_kind {
 	JIT_ASSIGN = IR_OP_COUNT, /* cell, value */
 	JIT_RETAIN,               /* value: kept beyond the call */
+	JIT_CALLBACK, JIT_PARAM, JIT_YIELD,
 	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_RETURN, /* boundaries: the values the host must see */
 	JIT_EVENTS
 } jit_event_kind;
@@ -227,6 +229,13 @@ typedef struct jit_assigned { /* a cell and its current version */
 	uint64_t was;            /* the cell's version number when it was first met */
 } jit_assigned;
 
+typedef struct jit_callback { /* a callback of control flow that is being traced */
+	tj_scope *scope;         /* its own */
+	const char *op, *site;
+	uint32_t first;          /* its first event */
+} jit_callback;
+typedef struct jit_span { uint32_t first, end; } jit_span;
+
 typedef struct jit_act {
 	tj_ctx *ctx;
 	tj_fn *fn;
@@ -260,6 +269,8 @@ typedef struct jit_act {
 	rt_vec(uint32_t) index;  /* hash of those externals by handle that keep no hint: cap a power of two; slot + 1 */
 	uint32_t loose;          /* how many those are */
 	bool indexed;            /* index holds them */
+	rt_vec(jit_callback) callback; /* that run now, outermost first */
+	rt_vec(jit_span) closed; /* events of callbacks that have returned: values nobody else may use */
 
 	rt_vec(jit_assigned) assigned;
 	rt_vec(jit_done) done;
@@ -323,6 +334,7 @@ struct tj_ctx {
 	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
 	rt_vec(jit_taken) taken; /* while other contexts may commit: by argument, then state */
 	rt_vec(jit_slot *) slot; /* by index of the function */
+	rt_vec(struct jit_outside *) outside; /* control flow outside of compiled functions */
 	uint32_t ordinal;        /* among the engine's contexts */
 };
 
@@ -381,6 +393,14 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 bool jit_same_node(const jit_node *a, const jit_node *b);
 void jit_free_node(jit_node *n);
 void jit_free_trie(jit_node *first);
+
+tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a handle of the event's value; NULL: out of memory */
+
+/* flow.c */
+bool jit_closed(const jit_act *a, uint32_t seq); /* a value of a callback that has returned */
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* an error, and true: op may not stand in a callback */
+bool jit_callback_pops(const jit_act *a, const tj_scope *s); /* s is older than the running callback */
+void jit_outside_free(tj_ctx *c);
 
 /* segment.c */
 void jit_end_segments(jit_act *a); /* gives up every value and reference of the activation's segments */

@@ -1,7 +1,7 @@
 /* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
 #include "jit/jit.h"
 
-static const char *const event_names[] = { "assign", "retain", "truth", "item", "data", "return" };
+static const char *const event_names[] = { "assign", "retain", "callback", "argument of a callback", "return of a callback", "truth", "item", "data", "return" };
 const char *jit_event_name(int op) { return op < JIT_ASSIGN ? ir_ops[op].name : event_names[op - JIT_ASSIGN]; }
 
 /* ---- nodes ---- */
@@ -133,6 +133,15 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	return *out != NULL;
 }
 
+/* What control flow yields says its type itself. */
+static bool declared(jit_act *a, const char *site, int op, int nattr, const int64_t *attr, const rt_layout **out)
+{
+	if (op != JIT_PARAM && op != IR_get) return true;
+	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)attr[1], nattr - 2, attr + 2, NULL);
+	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, jit_event_name(op), NULL, "the result's size does not fit");
+	return *out != NULL;
+}
+
 static void start_recording(jit_act *a)
 {
 	a->started = rt_now_ms();
@@ -144,7 +153,7 @@ static void start_recording(jit_act *a)
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	const rt_layout *layout = NULL;
-	if (op < IR_OPS && !infer(a, site, op, nsrc, src, nattr, attr, &layout)) return NULL;
+	if (op < IR_OPS ? !infer(a, site, op, nsrc, src, nattr, attr, &layout) : !declared(a, site, op, nattr, attr, &layout)) return NULL;
 	uint32_t next = a->ext.n, nnum = a->num.n, ncell = a->cell.n;
 	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src), rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0, op, site };
 	jit_node *n = NULL;

@@ -23,6 +23,10 @@ void tj_pop_at(const char *site, tj_scope *s)
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
 		return;
 	}
+	if (a && a->callback.n && jit_callback_pops(a, s)) {
+		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a callback", "a callback closes only its own scopes");
+		return;
+	}
 	for (bool last = false; !last;) {
 		last = c->rt.scope == s;
 		rt_scope_pop(&c->rt, a ? jit_hold : NULL, a);
@@ -44,6 +48,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	jit_act *a = jit_active(c);
 	if (t && t != TJ_END && t->kind == RT_LATE) return t; /* lives as long as the call */
 	if (jit_admit_all(c, site, "escape", 1, &t, in) == JIT_POISON) return &c->rt.poison;
+	if (a && a->callback.n && c->rt.scope == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]")) return &c->rt.poison;
 	if (a && a->learn && c->rt.scope == a->scope) leaves_trace(a, "escape", site);
 	tj_scope *to = c->rt.scope->parent;
 	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
@@ -83,6 +88,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	tj_tensor *arg[1] = { t };
 	bool heap = t && t != TJ_END && (t->flags & RT_HEAP) && t->engine == &c->engine->rt;
 	if (jit_admit_all(c, site, "retain", 1, arg, in) == JIT_POISON) return &c->rt.poison;
+	if (a && a->callback.n && jit_in_callback(c, site, "retain", "return it in out[], and retain the result")) return &c->rt.poison;
 	if (a) leaves_trace(a, "retain", site);
 	if (rt_is_number(in[0])) return in[0];
 	if (heap) {

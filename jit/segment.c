@@ -7,7 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = a->loose = 0;
+	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
@@ -286,8 +286,11 @@ static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 	uint32_t n = boundary->seq + 1;
 	uint8_t *used = rt_arena_alloc(&a->mem, n);
 	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* cells assigned later in the segment */
+	uint32_t inside = 0; /* callbacks: what is computed there stays there */
 	if (!used || !again) return false;
 	for (jit_node *x = boundary; x->parent; x = x->parent) {
+		inside += x->op == JIT_YIELD;
+		inside -= x->op == JIT_CALLBACK;
 		for (int k = 0; k < x->nsrc; k++)
 			if (JIT_KIND(x->src[k]) == JIT_EV) used[JIT_IDX(x->src[k])] = 1;
 		if (x == boundary || x->op == JIT_RETAIN) {
@@ -297,7 +300,7 @@ static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 			uint32_t cell = JIT_IDX(x->src[1]);
 			if (!again[cell] && !want_ref(s, x->src[0])) return false;
 			again[cell] = 1;
-		} else if (boundary->op != JIT_RETURN && x->op < IR_OPS && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
+		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && !inside && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
 			return false;
 	}
 	return true;

@@ -1,0 +1,583 @@
+/* Control flow: tj_cond, tj_while, tj_scan. The callbacks are traced like the body itself: each runs once per call of the
+ * op, on placeholders, and its events stand in the trace, so all that it captures is guarded.
+ *
+ *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
+ *
+ * Outside of compiled functions the op is the body of a function of its own, one for each set of callbacks. */
+#include "jit/jit.h"
+
+enum { MARGIN = 8, MAX_NEST = 32, MAX_OUTSIDE = 64 };
+
+typedef struct flow { /* one call of an op */
+	tj_ctx *c;
+	jit_act *a;
+	const char *site;
+	int op;
+	void *self;
+} flow;
+
+static const char *public_name(int op) { return op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
+
+/* ---- errors ---- */
+static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
+
+static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
+static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...)
+{
+	char what[400];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	jit_error(w->c, w->site, code, ir_ops[w->op].name, hint, "%s", what);
+	return false;
+}
+
+static bool nomem(const flow *w) { return fail(w, TJ_ERR_NOMEM, NULL, "out of memory"); }
+
+static tj_status spoil(tj_ctx *c, tj_tensor **out, int n)
+{
+	for (int i = 0; out && i < n; i++) out[i] = &c->rt.poison;
+	return error_of(c);
+}
+
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
+{
+	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
+	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: it is traced once, its values are not there yet", op, k->op, k->site ? k->site : "?");
+	return true;
+}
+
+static void put_type(char *out, size_t room, const ir_meta *m)
+{
+	rt_text t = { 0 };
+	ir_put_meta(&t, m);
+	snprintf(out, room, "%s", rt_str(&t));
+	rt_text_free(&t);
+}
+
+/* Where a value was computed. */
+static const char *site_of(const flow *w, const tj_tensor *t)
+{
+	for (const jit_node *n = w->a->cursor; t->kind == RT_PENDING && t->seg == w->a->seg && n->parent; n = n->parent)
+		if (n->seq == t->seq) return n->site ? n->site : "?";
+	return w->site ? w->site : "?";
+}
+
+/* ---- lists ---- */
+static bool is_number(const tj_tensor *t) { return rt_is_number(t) || t->kind == RT_LATE; }
+
+static int length(tj_list list)
+{
+	int n = 0;
+	while (list && list[n] != TJ_END && n < UINT16_MAX / 2) n++;
+	return n;
+}
+
+/* The list as it stands now; numbers that know where they come from stay as they are. */
+static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
+{
+	*out = rt_arena_alloc(&w->a->mem, ((size_t)n + 1) * sizeof **out);
+	if (!*out) return nomem(w);
+	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, n, list, *out) == JIT_POISON) return false;
+	for (int i = 0; i < n; i++)
+		if (!rt_is_number(list[i]) && list[i]->kind == RT_LATE) (*out)[i] = list[i];
+	return true;
+}
+
+static bool same_type(const ir_meta *x, const ir_meta *y)
+{
+	return x->dtype == y->dtype && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
+}
+
+/* ---- events ---- */
+static bool step(const flow *w, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	return jit_step(w->a, w->site, op, nsrc, src, nattr, attr) != NULL;
+}
+
+/* A value that control flow yields: an argument of a callback, a result. */
+static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m)
+{
+	int64_t attr[TJ_MAX_RANK + 2] = { which, m->dtype };
+	memcpy(attr + 2, m->dim, m->rank * sizeof *attr);
+	jit_node *n = jit_step(w->a, w->site, op, 0, NULL, m->rank + 2, attr);
+	tj_tensor *t = n ? jit_result(w->a, n) : NULL;
+	if (n && !t) nomem(w);
+	return t;
+}
+
+static tj_tensor *cast(const flow *w, tj_tensor *t, tj_dtype dtype)
+{
+	int64_t attr = dtype;
+	return jit_event(w->site, IR_cast, 1, &t, 1, &attr);
+}
+
+/* A number becomes a 0-d tensor: f32 or i64, or what is asked for when that is not narrower in kind. */
+static tj_tensor *box(const flow *w, tj_tensor *t, const ir_meta *like)
+{
+	const tj_tensor *n = rt_is_number(t) ? t : (tj_tensor *)(uintptr_t)t->seg;
+	tj_dtype own = rt_is_int_number(n) ? TJ_I64 : TJ_F32;
+	bool fits = like && !like->rank && rt_dtype_cat((tj_dtype)like->dtype) >= rt_dtype_cat(own);
+	return cast(w, t, fits ? (tj_dtype)like->dtype : own);
+}
+
+/* What tj_truth() would take, as bool[]. */
+static tj_tensor *truth(const flow *w, tj_tensor *t)
+{
+	if (!is_number(t) && t->layout->numel != 1) {
+		char type[160];
+		const ir_meta m = jit_meta(t);
+		put_type(type, sizeof type, &m);
+		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition has one element, this one is %s (%s)", type, site_of(w, t));
+		return NULL;
+	}
+	if (is_number(t) || t->dtype != TJ_BOOL) t = cast(w, t, TJ_BOOL);
+	if (t->kind != RT_POISON && t->rank) t = jit_event(w->site, IR_reshape, 1, &t, 0, NULL);
+	return t->kind == RT_POISON ? NULL : t;
+}
+
+/* ---- callbacks ---- */
+bool jit_closed(const jit_act *a, uint32_t seq)
+{
+	for (uint32_t i = 0; i < a->closed.n; i++)
+		if (seq >= a->closed.v[i].first && seq < a->closed.v[i].end) return true;
+	return false;
+}
+
+bool jit_callback_pops(const jit_act *a, const tj_scope *s)
+{
+	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
+	while (at && at != own && at != s) at = at->parent;
+	return at != s || s == own;
+}
+
+static bool enter(const flow *w)
+{
+	jit_act *a = w->a;
+	if (a->callback.n == MAX_NEST) return fail(w, TJ_ERR_LIMIT, "recursion in callbacks must end", "callbacks are nested more than %d deep", MAX_NEST);
+	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return nomem(w);
+	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
+	if (!s) return nomem(w);
+	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq };
+	return true;
+}
+
+/* What the callback leaves open goes, and its values may not be used from here on. */
+static void leave(const flow *w)
+{
+	jit_act *a = w->a;
+	const jit_callback k = a->callback.v[--a->callback.n];
+	for (bool last = false; !last;) {
+		last = w->c->rt.scope == k.scope;
+		rt_scope_pop(&w->c->rt, jit_hold, a);
+	}
+	while (a->closed.n && a->closed.v[a->closed.n - 1].first >= k.first) a->closed.n--;
+	if (!rt_push(&a->closed, ((jit_span){ k.first, a->seq }))) a->failed = a->broken = true;
+}
+
+typedef struct callback {
+	int which;
+	tj_body *f;
+	int nin, nplain;         /* arguments; those from nplain on are slices along axis 0 */
+	tj_tensor *const *like;  /* what they are, or what they are slices of */
+	int nout;
+	const ir_meta *want;     /* types of the results, as far as they are known */
+	int nwant;
+	tj_tensor **out;         /* results; in the callback's scope */
+} callback;
+
+static bool arguments(const flow *w, const callback *k, tj_tensor **in)
+{
+	int64_t slot = 0;
+	for (int i = 0; i < k->nin; i++) {
+		in[i] = k->like[i];
+		if (is_number(in[i])) continue; /* as it is: it is in no slot */
+		ir_meta m = jit_meta(in[i]);
+		if (i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
+		if (!(in[i] = typed(w, JIT_PARAM, slot++, &m))) return false;
+	}
+	in[k->nin] = TJ_END;
+	return true;
+}
+
+static const char *callback_name(const flow *w, int which) { return ir_flow_info(w->op)->region[which]; }
+
+static bool results(const flow *w, const callback *k, tj_tensor **made)
+{
+	for (int i = k->nout; i < k->nout + MARGIN; i++)
+		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "it has as many results as are asked for", "the callback `%s` set out[%d], it has %d results", callback_name(w, k->which), i, k->nout);
+	for (int i = 0; i < k->nout; i++)
+		if (!made[i]) return fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]", callback_name(w, k->which), i);
+	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, k->nout, made, k->out) == JIT_POISON) return false;
+	for (int i = 0; i < k->nout; i++) {
+		if (is_number(made[i])) k->out[i] = box(w, made[i], i < k->nwant ? &k->want[i] : NULL);
+		if (k->out[i]->kind == RT_POISON) return false;
+	}
+	return true;
+}
+
+static __attribute__((noinline)) bool run_callback(const flow *w, callback *k, bool (*check)(const flow *w, callback *k, void *env), void *env)
+{
+	jit_act *a = w->a;
+	tj_tensor **in = rt_arena_alloc(&a->mem, ((size_t)k->nin + 1) * sizeof *in);
+	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)k->nout + MARGIN) * sizeof *made);
+	k->out = rt_arena_alloc(&a->mem, ((size_t)k->nout + 1) * sizeof *k->out);
+	if (!in || !made || !k->out) return nomem(w);
+	for (int i = k->nout; i < k->nout + MARGIN; i++) made[i] = TJ_END;
+	if (!arguments(w, k, in)) return false;
+	k->f(made, in, w->self);
+	return !a->failed && results(w, k, made) && check(w, k, env) && step(w, JIT_YIELD, k->nout, k->out, 0, NULL);
+}
+
+/* One callback, from CALLBACK to YIELD. check compares what it gives, and may replace it. */
+static bool trace(const flow *w, callback *k, bool (*check)(const flow *w, callback *k, void *env), void *env)
+{
+	jit_act *a = w->a;
+	if (!enter(w)) return false;
+	bool ok = rt_push(&a->sites, w->site) || nomem(w);
+	if (ok) {
+		ok = step(w, JIT_CALLBACK, 0, NULL, 1, (int64_t[]){ k->which }) && run_callback(w, k, check, env);
+		a->sites.n--;
+	}
+	leave(w);
+	if (!ok) a->failed = a->broken = true; /* what was begun in the trace has no end */
+	return ok;
+}
+
+/* The tensors of a list: numbers are no operands. */
+static int tensors(tj_tensor *const *list, int n, tj_tensor **out)
+{
+	int count = 0;
+	for (int i = 0; i < n; i++)
+		if (!is_number(list[i])) out[count++] = list[i];
+	return count;
+}
+
+static bool give(const flow *w, int first, int n, const ir_meta *type, tj_tensor **out)
+{
+	for (int i = 0; i < n; i++)
+		if (!(out[i] = typed(w, IR_get, first + i, &type[first + i]))) return false;
+	return true;
+}
+
+/* ---- cond ---- */
+typedef struct both { ir_meta *type; const char **site; } both; /* of what `then` gives */
+
+static bool note_then(const flow *w, callback *k, void *env)
+{
+	both *b = env;
+	for (int i = 0; i < k->nout; i++) {
+		b->type[i] = jit_meta(k->out[i]);
+		b->site[i] = site_of(w, k->out[i]);
+	}
+	return true;
+}
+
+static bool compare_else(const flow *w, callback *k, void *env)
+{
+	const both *b = env;
+	for (int i = 0; i < k->nout; i++) {
+		char x[160], y[160];
+		const ir_meta m = jit_meta(k->out[i]);
+		if (same_type(&m, &b->type[i])) continue;
+		put_type(x, sizeof x, &b->type[i]);
+		put_type(y, sizeof y, &m);
+		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks give the same dtypes and shapes: see tj_cast(), tj_expand()",
+		            "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y, site_of(w, k->out[i]));
+	}
+	return true;
+}
+
+static bool cond(const flow *w, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list list)
+{
+	int n = length(list);
+	rt_arena *mem = &w->a->mem;
+	tj_tensor **in, **p, **src = rt_arena_alloc(mem, ((size_t)n + 1) * sizeof *src);
+	both b = { rt_arena_alloc(mem, ((size_t)nout + 1) * sizeof *b.type), rt_arena_alloc(mem, ((size_t)nout + 1) * sizeof *b.site) };
+	if (!src || !b.type || !b.site) return nomem(w);
+	if (!admit(w, &pred, 1, &p) || !(src[0] = truth(w, p[0])) || !admit(w, list, n, &in)) return false;
+	if (!step(w, IR_cond, 1 + tensors(in, n, src + 1), src, 0, NULL)) return false;
+	callback yes = { .which = 0, .f = then_, .nin = n, .nplain = n, .like = in, .nout = nout };
+	callback no = { .which = 1, .f = else_, .nin = n, .nplain = n, .like = in, .nout = nout, .want = b.type, .nwant = nout };
+	return trace(w, &yes, note_then, &b) && trace(w, &no, compare_else, &b) && give(w, 0, nout, b.type, out);
+}
+
+/* ---- carries ---- */
+
+/* Initial values: tensors, each of a type that stays. */
+static bool carries(const flow *w, tj_list list, int n, tj_tensor ***init, ir_meta *type)
+{
+	if (!admit(w, list, n, init)) return false;
+	for (int i = 0; i < n; i++) {
+		tj_tensor **t = &(*init)[i];
+		if (is_number(*t)) *t = box(w, *t, NULL);
+		if ((*t)->kind == RT_POISON) return false;
+		type[i] = jit_meta(*t);
+	}
+	return true;
+}
+
+static bool compare_carries(const flow *w, callback *k, void *env)
+{
+	(void)env;
+	for (int i = 0; i < k->nwant; i++) {
+		char x[160], y[160], hint[240];
+		const ir_meta m = jit_meta(k->out[i]);
+		if (same_type(&m, &k->want[i])) continue;
+		put_type(x, sizeof x, &k->want[i]);
+		put_type(y, sizeof y, &m);
+		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry keeps its dtype: tj_cast() the initial value, or what the body gives");
+		else snprintf(hint, sizeof hint, "a carry keeps its shape: tj_expand() the initial value");
+		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
+	}
+	return true;
+}
+
+/* ---- while ---- */
+static bool to_truth(const flow *w, callback *k, void *env)
+{
+	(void)env;
+	return (k->out[0] = truth(w, k->out[0])) != NULL;
+}
+
+static bool while_(const flow *w, tj_tensor **out, tj_body *cond_, tj_body *body, tj_list init, int64_t most)
+{
+	int n = length(init);
+	tj_tensor **in;
+	ir_meta *type = rt_arena_alloc(&w->a->mem, ((size_t)n + 1) * sizeof *type);
+	if (!type) return nomem(w);
+	if (!carries(w, init, n, &in, type) || !step(w, IR_while, n, in, 1, &most)) return false;
+	static const ir_meta one = { .dtype = TJ_BOOL };
+	callback go = { .which = 0, .f = cond_, .nin = n, .nplain = n, .like = in, .nout = 1, .want = &one, .nwant = 1 };
+	callback turn = { .which = 1, .f = body, .nin = n, .nplain = n, .like = in, .nout = n, .want = type, .nwant = n };
+	return trace(w, &go, to_truth, NULL) && trace(w, &turn, compare_carries, NULL) && give(w, 0, n, type, out);
+}
+
+/* ---- scan ---- */
+typedef struct slices { ir_meta *type; int ncarry; } slices; /* of all results */
+
+/* Carries stay what they are, slices become what is stacked. */
+static bool note_ys(const flow *w, callback *k, void *env)
+{
+	const slices *s = env;
+	if (!compare_carries(w, k, NULL)) return false;
+	for (int i = s->ncarry; i < k->nout; i++) {
+		s->type[i] = jit_meta(k->out[i]);
+		if (s->type[i].rank == TJ_MAX_RANK) return fail(w, TJ_ERR_LIMIT, NULL, "a slice of ys has %d axes: there is no room for one more", TJ_MAX_RANK);
+	}
+	return true;
+}
+
+static bool same_length(const flow *w, tj_tensor *const *xs, int n, int64_t *turns)
+{
+	for (int i = 0; i < n; i++) {
+		char type[160];
+		if (is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "a number may be captured", "xs %d is a number: it has no slices", i);
+		const ir_meta m = jit_meta(xs[i]);
+		put_type(type, sizeof type, &m);
+		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "a 0-d tensor may be captured", "xs %d is %s: it has no axis 0", i, type);
+		if (!i && !*turns) *turns = m.dim[0];
+		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs have one length along axis 0, which .length repeats or leaves 0", "xs %d is %s, the length is %lld", i, type, (long long)*turns);
+	}
+	return true;
+}
+
+static bool scan(const flow *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list list, const tj_scan_opts *o)
+{
+	int n = length(init), m = length(list), nout = n + nys;
+	int64_t attr[4] = { n, m, o->length, o->reverse };
+	tj_tensor **in, **xs, **all = rt_arena_alloc(&w->a->mem, ((size_t)n + (size_t)m + 1) * sizeof *all);
+	ir_meta *type = rt_arena_alloc(&w->a->mem, ((size_t)nout + 1) * sizeof *type);
+	if (!type || !all) return nomem(w);
+	if (!admit(w, list, m, &xs) || !same_length(w, xs, m, &attr[2]) || !carries(w, init, n, &in, type)) return false;
+	if (n) memcpy(all, in, (size_t)n * sizeof *all);
+	if (m) memcpy(all + n, xs, (size_t)m * sizeof *all);
+	if (!step(w, IR_scan, n + m, all, 4, attr)) return false;
+	callback turn = { .which = 0, .f = body, .nin = n + m, .nplain = n, .like = all, .nout = nout, .want = type, .nwant = n };
+	if (!trace(w, &turn, note_ys, &(slices){ type, n })) return false;
+	for (int i = n; i < nout; i++) {
+		memmove(type[i].dim + 1, type[i].dim, sizeof *type[i].dim * type[i].rank++);
+		type[i].dim[0] = attr[2];
+	}
+	return give(w, 0, n, type, carry) && give(w, n, nys, type, ys);
+}
+
+/* ---- one call, wherever it stands ---- */
+typedef struct request {
+	int op;
+	tj_body *f[2];
+	void *self;
+	tj_list in, xs;          /* COND: in behind the predicate */
+	int nin, nxs, nout, nys; /* nout: without ys */
+	int64_t turns;
+	bool reverse;
+	tj_tensor **out, **ys;
+} request;
+
+static tj_status perform(tj_ctx *c, const char *site, const request *q)
+{
+	flow w = { c, &c->act, site, q->op, q->self };
+	bool ok = !c->act.failed;
+	if (ok && q->op == IR_cond) ok = cond(&w, q->out, q->nout, q->in[0], q->f[0], q->f[1], q->in + 1);
+	else if (ok && q->op == IR_while) ok = while_(&w, q->out, q->f[0], q->f[1], q->in, q->turns);
+	else if (ok) ok = scan(&w, q->out, q->ys, q->nys, q->f[0], q->in, q->xs, &(tj_scan_opts){ .length = q->turns, .reverse = q->reverse });
+	if (ok) return TJ_OK;
+	spoil(c, q->out, q->nout);
+	return spoil(c, q->ys, q->nys);
+}
+
+/* ---- outside of compiled functions ---- */
+typedef struct jit_outside {
+	request key, now;        /* by what it is found; what the running call asks for */
+	const char *site;
+	tj_fn *fn;
+	uint64_t used;
+} jit_outside;
+
+/* The arguments are the operands, the results one list. */
+static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	jit_outside *o = self;
+	request q = o->now;
+	tj_ctx *c = jit_current();
+	tj_tensor **list = rt_arena_alloc(&c->act.mem, ((size_t)q.nin + 1) * sizeof *list);
+	if (!list) {
+		spoil(c, out, q.nout + q.nys);
+		return;
+	}
+	memcpy(list, in, (size_t)q.nin * sizeof *list);
+	list[q.nin] = TJ_END;
+	q.in = list;
+	q.xs = in + q.nin;
+	q.out = out;
+	q.ys = out + q.nout;
+	perform(c, o->site, &q);
+}
+
+static bool same_key(const request *x, const request *y)
+{
+	return x->op == y->op && x->f[0] == y->f[0] && x->f[1] == y->f[1] && x->nin == y->nin && x->nxs == y->nxs && x->nout == y->nout && x->nys == y->nys;
+}
+
+static void drop_outside(jit_outside *o)
+{
+	tj_fn_free_at(o->site, o->fn);
+	rt_free(o);
+}
+
+void jit_outside_free(tj_ctx *c)
+{
+	for (uint32_t i = 0; i < c->outside.n; i++) drop_outside(c->outside.v[i]);
+	rt_vec_free(&c->outside);
+}
+
+static void make_room(tj_ctx *c)
+{
+	uint32_t oldest = 0;
+	if (c->outside.n < MAX_OUTSIDE) return;
+	for (uint32_t i = 1; i < c->outside.n; i++)
+		if (c->outside.v[i]->used < c->outside.v[oldest]->used) oldest = i;
+	drop_outside(c->outside.v[oldest]);
+	c->outside.v[oldest] = c->outside.v[--c->outside.n];
+}
+
+static jit_outside *find_outside(tj_ctx *c, const char *site, const request *q)
+{
+	for (uint32_t i = 0; i < c->outside.n; i++)
+		if (same_key(&c->outside.v[i]->key, q)) return c->outside.v[i];
+	make_room(c);
+	jit_outside *o = rt_calloc(sizeof *o);
+	if (!o || !rt_reserve(&c->outside, 1)) {
+		rt_free(o);
+		return NULL;
+	}
+	o->key = *q;
+	o->fn = tj_compile_at(site, c, outside_body, o, TJ_OPTS(tj_compile_opts, .name = ir_ops[q->op].name, .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
+	if (!o->fn) {
+		rt_free(o);
+		return NULL;
+	}
+	return c->outside.v[c->outside.n++] = o;
+}
+
+static tj_status run_outside(tj_ctx *c, const char *site, const request *q)
+{
+	rt_arena mem = { 0 };
+	size_t nin = (size_t)(q->nin + q->nxs), nout = (size_t)(q->nout + q->nys);
+	jit_outside *o = find_outside(c, site, q);
+	tj_tensor **in = rt_arena_alloc(&mem, (nin + 1) * sizeof *in), **out = rt_arena_alloc(&mem, (nout + 1) * sizeof *out);
+	tj_status s = TJ_ERR_NOMEM;
+	if (!o || !in || !out) jit_error(c, site, s, ir_ops[q->op].name, NULL, "out of memory");
+	else {
+		if (q->nin) memcpy(in, q->in, (size_t)q->nin * sizeof *in);
+		if (q->nxs) memcpy(in + q->nin, q->xs, (size_t)q->nxs * sizeof *in);
+		in[nin] = TJ_END;
+		o->now = *q;
+		o->site = site;
+		o->used = ++c->rt.serial;
+		s = tj_call_at(site, o->fn, out, in);
+	}
+	if (s == TJ_OK) {
+		if (q->nout) memcpy(q->out, out, (size_t)q->nout * sizeof *out);
+		if (q->nys) memcpy(q->ys, out + q->nout, (size_t)q->nys * sizeof *out);
+	} else {
+		spoil(c, q->out, q->nout);
+		spoil(c, q->ys, q->nys);
+	}
+	rt_arena_free(&mem);
+	return s;
+}
+
+/* ---- the ways in ---- */
+static tj_status refuse(tj_ctx *c, const char *site, const request *q, const char *hint, const char *what)
+{
+	jit_error(c, site, TJ_ERR_ARG, ir_ops[q->op].name, hint, "%s", what);
+	spoil(c, q->out, q->nout > 0 ? q->nout : 0);
+	return spoil(c, q->ys, q->nys > 0 ? q->nys : 0);
+}
+
+static tj_status go(const char *site, request *q)
+{
+	tj_ctx *c = jit_current();
+	if (!c) return TJ_ERR_STATE;
+	jit_act *a = jit_active(c);
+	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, NULL, "a callback is NULL");
+	if (!q->in || !q->xs) return refuse(c, site, q, "TJ_NONE is the empty list", "a list is NULL");
+	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "it needs a carry or an output", "it has no results");
+	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
+	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, NULL, "the array for the results is NULL");
+	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
+	return a ? perform(c, site, q) : run_outside(c, site, q);
+}
+
+tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self)
+{
+	int n = length(in);
+	tj_tensor *few[17], **list = n < 16 ? few : rt_alloc(((size_t)n + 2) * sizeof *list);
+	tj_ctx *c = jit_current();
+	if (!list) return c ? (jit_error(c, site, TJ_ERR_NOMEM, "cond", NULL, "out of memory"), spoil(c, out, nout)) : TJ_ERR_NOMEM;
+	list[0] = pred;
+	if (n) memcpy(list + 1, in, (size_t)n * sizeof *list);
+	list[n + 1] = TJ_END;
+	tj_status s = go(site, &(request){ .op = IR_cond, .f = { then_, else_ }, .self = self, .in = in ? list : NULL, .xs = TJ_NONE, .nin = n + 1, .nout = nout, .out = out });
+	if (list != few) rt_free(list);
+	return s;
+}
+
+tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond_, tj_body *body, tj_list init, void *self, const tj_while_opts *opts)
+{
+	tj_while_opts o = { 0 };
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	int n = length(init);
+	return go(site, &(request){ .op = IR_while, .f = { cond_, body }, .self = self, .in = init, .xs = TJ_NONE, .nin = n, .nout = n, .turns = o.max_turns, .out = out });
+}
+
+tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts)
+{
+	tj_scan_opts o = { 0 };
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	int n = length(init);
+	return go(site, &(request){ .op = IR_scan, .f = { body, NULL }, .self = self, .in = init, .xs = xs, .nin = n, .nxs = length(xs), .nout = n, .nys = nys,
+	                            .turns = o.length, .reverse = o.reverse, .out = carry, .ys = ys });
+}

@@ -93,6 +93,9 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	return true;
 }
 
+/* A value of the segment, not of a callback. */
+static ir_ref value_of(builder *b, uint32_t seq) { return jit_bring(b, &b->top, b->home[seq], b->event[seq]); }
+
 static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	bool ok = build_path(b, boundary, mem);
@@ -206,7 +209,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const 
 	o.family = f->family;
 	o.moving = *moving;
 	for (uint32_t i = 0; i < p->n; i++)
-		if (!ir_ret(&b->g, b->event[seq[i]])) return false;
+		if (!ir_ret(&b->g, value_of(b, seq[i]))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && lo_build(&b->g, &o, &p->exec, err) != TJ_OK) return false;
 	return fill_plan(p, f, &b->g, seq);
@@ -218,7 +221,7 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	rt_arena mem = { 0 };
 	ir_graph_init(&b.g);
 	bool ok = build_graph(&b, boundary, &mem);
-	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, b.event[p->value[i].seq]);
+	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq));
 	*g = b.g;
 	rt_arena_free(&mem);
 	return ok;

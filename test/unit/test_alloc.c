@@ -60,30 +60,72 @@ static bool scenario(void)
 	return ok && f;
 }
 
-static void each_allocation(void **s)
+/* Control flow, in a function and outside. */
+static void more(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(in[0], tj_i(2)); }
+static void half(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(0.5)); }
+static void less(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_sub(in[0], *(tj_tensor **)self); }
+static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	(void)s;
+	out[0] = tj_add(in[0], tj_i(1));
+	tj_cond(out + 1, 1, tj_gt(tj_sum(in[1], TJ_ALL, false), tj_f(1)), half, less, TJ_LIST(in[1]), self);
+}
+static void slice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *r[2];
+	tj_while(r, more, turn, TJ_LIST(tj_i(0), tj_add(in[0], in[1])), self, NULL);
+	out[0] = out[1] = r[1];
+}
+static void flow(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *w = tj_neg(in[0]);
+	tj_scan(out, out + 1, 1, slice, TJ_LIST(in[0]), TJ_LIST(tj_transpose(in[1], 0, 1)), &w, NULL);
+}
+
+static bool flow_scenario(void)
+{
+	tj_ctx *c = kit_open();
+	if (!c) return false;
+	float v[] = { 1, 2, 3, 4, 5, 6 };
+	tj_fn *f = kit_fn(c, "flow", flow, NULL, 2, 2);
+	bool ok = f != NULL;
+	for (int i = 0; i < 3; i++) {
+		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), v), TJ_END }, *out[2] = { NULL, NULL };
+		if (i == 2) flow(out, in, NULL);
+		else if (!f || tj_call(f, out, in) != TJ_OK) out[0] = NULL;
+		ok &= out[0] && !tj_is_poison(out[0]) && tj_dim(out[1], 0) == 3;
+		ok &= tj_check(c) == TJ_OK;
+	}
+	tj_close(c);
+	return ok;
+}
+
+static void fail_each(bool (*run)(void), long long stride)
+{
 	rt_alloc_fail_at(-1);
-	scenario(); /* opens what is opened once */
+	run(); /* opens what is opened once */
 	rt_alloc_fail_at(-1);
-	assert_true(scenario());
+	assert_true(run());
 	long long n = rt_alloc_count();
 	assert_true(n > 100);
 	int clear = 0;
-	/* Each run compiles with LLVM, which takes its own memory: a part of the allocations is enough there. */
-	long long stride = strcmp(kit_backend, "llvm") ? 1 : 17;
+	if (!strcmp(kit_backend, "eval")) stride = 1;
 	for (long long k = 0; k < n; k += stride) {
 		rt_alloc_fail_at(k);
-		clear += !scenario();
+		clear += !run();
 	}
 	rt_alloc_fail_at(-1);
-	assert_true(scenario());
+	assert_true(run());
 	assert_true(clear > 0);
 	print_message("%lld allocations failed in turn, %d of them ended in an error\n", (n + stride - 1) / stride, clear);
 }
 
+/* Each run compiles with LLVM, which takes its own memory: a part of the allocations is enough there. */
+static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
+static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow) };
 	KIT_RUN(tests);
 }

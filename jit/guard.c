@@ -81,10 +81,12 @@ void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *
 {
 	rt_text t = { 0 };
 	each_met(f, n, &t, see, self);
-	for (int k = 0; k < n->nattr; k++) {
+	/* Of control flow they make the shape of the trace; of what it yields they follow from what was guarded before. */
+	const bool op = n->op < IR_OPS;
+	for (int k = 0; k < n->nattr && (op || ir_is_flow(n->op)); k++) {
 		put_event(n, &t);
 		rt_putf(&t, ": attribute %d is %lld", k, (long long)n->attr[k]);
-		show(f, (tj_guard){ .kind = "attribute", .arg = -1, .dim = k, .event = (int)n->seq, .site = n->site, .droppable = k < JIT_LOOSE_ATTRS && !is_dtype(n, k) }, &t,
+		show(f, (tj_guard){ .kind = "attribute", .arg = -1, .dim = k, .event = (int)n->seq, .site = n->site, .droppable = op && k < JIT_LOOSE_ATTRS && !is_dtype(n, k) }, &t,
 		     k < JIT_LOOSE_ATTRS && n->loose >> k & 1, see, self);
 	}
 	for (int k = 0; k < n->nsrc; k++) {

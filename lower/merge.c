@@ -218,8 +218,8 @@ void lo_put_groups(lo_low *L, rt_text *t)
 {
 	for (ir_ref r = 0; r < L->g->node.n; r++) {
 		const lo_val *v = &L->val[r];
-		if ((v->how == LO_LIB || v->how == LO_CALL) && v->own)
-			rt_putf(t, "%s %s\n", v->how == LO_LIB ? "library" : "call", ir_ops[lo_node(L, r)->op].name);
+		if ((v->how == LO_LIB || v->how == LO_CALL) && v->own && lo_node(L, r)->op != IR_get)
+			rt_putf(t, "%s %s\n", ir_is_flow(lo_node(L, r)->op) ? "flow" : v->how == LO_LIB ? "library" : "call", ir_ops[lo_node(L, r)->op].name);
 	}
 	for (uint32_t i = L->group.n; i-- > 0;) {
 		const lo_group *G = L->group.v[i];

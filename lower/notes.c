@@ -6,7 +6,7 @@ typedef struct notes {
 	const rt_plan *plan; /* NULL: not made of steps */
 	lo_tell *tell;
 	void *self;
-	uint32_t matmul;     /* steps of the plan looked at */
+	uint32_t matmul, flow; /* steps of the plan looked at */
 } notes;
 
 static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
@@ -54,24 +54,33 @@ static void tell_call(lo_low *L, const notes *t, ir_ref r)
 }
 
 /* ---- library ---- */
-/* The plan's products come in the order of the steps. */
-static const rt_step *next_matmul(notes *t)
+/* The plan's products, and its control flow, come in the order of the steps. */
+static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
 {
-	while (t->plan && t->matmul < t->plan->nstep) {
-		const rt_step *s = &t->plan->step[t->matmul++];
-		if (s->kind == RT_STEP_MATMUL) return s;
+	while (t->plan && *at < t->plan->nstep) {
+		const rt_step *s = &t->plan->step[(*at)++];
+		if (s->kind == kind) return s;
 	}
 	return NULL;
 }
 
 static void tell_library(lo_low *L, notes *t, ir_ref r)
 {
-	const rt_step *s = next_matmul(t);
+	const rt_step *s = next_step(t, RT_STEP_MATMUL, &t->matmul);
 	lo_note n = of_node(L, LO_NOTE_LIBRARY, r);
 	if (!s) return;
 	n.other = rt_matmul_name(s->matmul);
 	n.why = rt_matmul_why(s->matmul, &n.hint);
 	t->tell(t->self, &n);
+}
+
+static void tell_regions(lo_low *L, notes *t, ir_ref r)
+{
+	const rt_step *s = next_step(t, RT_STEP_FLOW, &t->flow);
+	lo_opts o = *L->o;
+	o.store_all = true;
+	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++)
+		lo_notes(ir_flow_region(L->g, lo_node(L, r), k), &o, s->flow->region[k], t->tell, t->self, L->err);
 }
 
 static void visit(lo_low *L, void *env)
@@ -88,6 +97,7 @@ static void visit(lo_low *L, void *env)
 		}
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
 		if (s->kind == LO_STEP_MATMUL) tell_library(L, t, s->ref);
+		if (s->kind == LO_STEP_FLOW) tell_regions(L, t, s->ref);
 	}
 }
 
@@ -113,7 +123,7 @@ static void put_node(const lo_low *L, ir_ref r, rt_text *t)
 	const ir_meta m = ir_meta_of(L->g, r);
 	rt_putf(t, "n%u [label=\"%s\\n", r, ir_ops[n->op].name);
 	ir_put_meta(t, &m);
-	rt_puts(t, n->op >= IR_OPS ? "\", shape=ellipse]\n" : "\"]\n");
+	rt_puts(t, ir_is_leaf(n->op) ? "\", shape=ellipse]\n" : "\"]\n");
 }
 
 void lo_put_dot(lo_low *L, rt_text *t)

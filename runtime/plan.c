@@ -161,7 +161,7 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	default: return; /* the tracer's to print */
 	}
 	if (s) rt_puts(t, s);
-	if (what == TJ_DUMP_KERNELS || what == TJ_DUMP_CODE) put_regions(p, t, what);
+	if (what != TJ_DUMP_PLAN) put_regions(p, t, what);
 }
 
 void rt_plan_destroy(rt_exec *x)

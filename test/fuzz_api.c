@@ -1,5 +1,5 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
- * branches on values, values read by the host. Machines run it several times, with other data: a model in the evaluator, ops
+ * branches on values, control flow in the graph, values read by the host. Machines run it several times, with other data: a model in the evaluator, ops
  * outside of compiled functions, a compiled function, and either a compiled function in direct mode, where half of the
  * inputs, the cells and the constants are its declared state, or changes of the program between the calls: a step gets
  * another op, attribute or operand, as a captured variable would have it. They agree bit for bit, cells included. */
@@ -11,13 +11,17 @@
 enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 5, MOST = 600 };
 
 /* ---- programs ---- */
-typedef enum kind { ASSIGN, READ, BRANCH, DATA, KINDS } kind;
+typedef enum kind { ASSIGN, READ, BRANCH, DATA, COND, WHILE, SCAN, KINDS } kind;
 typedef struct event { /* before step `at` */
 	kind kind;
 	uint32_t at;
 	ir_ref value;   /* what is assigned, replaced, asked, read */
 	int cell;
-	double limit;   /* BRANCH: any element above it? */
+	double limit;   /* BRANCH, and inside of control flow: any element above it? */
+	ir_ref other;   /* COND, WHILE, SCAN: captured, of the type that is carried; or IR_NONE */
+	ir_op op[2];    /* what a turn does with the carry and what is captured; the second above the limit when it is nested */
+	int turns;
+	bool nest, reverse;
 	bool off;
 } event;
 
@@ -53,6 +57,25 @@ static int cell_like(program *p, const ir_meta *m)
 	return p->ncell++;
 }
 
+/* What a turn does; any op that keeps the type of two equal ones. */
+static void make_flow(program *p, event *e, const ir_meta *m)
+{
+	static const ir_op keeps[] = { IR_add, IR_mul, IR_minimum, IR_maximum };
+	gen *G = &p->G;
+	ir_meta carried = *m;
+	if (e->kind == SCAN) memmove(carried.dim, carried.dim + 1, sizeof *carried.dim * --carried.rank);
+	e->other = IR_NONE;
+	for (int tries = 0; tries < 6 && e->other == IR_NONE; tries++) {
+		ir_ref r = value_before(p, e->at);
+		const ir_meta o = ir_meta_of(&p->g, r);
+		if (!o.weak && same_type(&o, &carried)) e->other = r;
+	}
+	for (int k = 0; k < 2; k++) e->op[k] = keeps[gen_below(G, RT_COUNT(keeps))];
+	e->turns = (int)gen_below(G, 4);
+	e->nest = gen_chance(G, 40);
+	e->reverse = gen_chance(G, 50);
+}
+
 static void add_event(program *p, uint32_t at)
 {
 	gen *G = &p->G;
@@ -64,6 +87,8 @@ static void add_event(program *p, uint32_t at)
 		e.cell = cell_like(p, &m);
 		if (e.cell < 0) return;
 	}
+	if (e.kind == SCAN && (!m.rank || !m.dim[0])) e.kind = WHILE;
+	if (e.kind >= COND) make_flow(p, &e, &m);
 	p->event[p->nevent++] = e;
 }
 
@@ -175,6 +200,7 @@ typedef struct machine {
 	void *(*cell)(struct machine *m, int k);
 	void (*assign)(struct machine *m, int k, void *v);
 	void (*data)(struct machine *m, void *v);
+	void *(*flow)(struct machine *m, const event *e, void *v, void *other); /* other: NULL when nothing is captured */
 } machine;
 
 static void run_event(machine *m, const event *e)
@@ -188,6 +214,7 @@ static void run_event(machine *m, const event *e)
 		else *v = m->pair(m, IR_mul, *v, *v);
 		break;
 	case DATA: m->data(m, *v); break;
+	case COND: case WHILE: case SCAN: *v = m->flow(m, e, *v, e->other == IR_NONE ? NULL : m->val[e->other]); break;
 	case KINDS: break;
 	}
 }
@@ -287,6 +314,46 @@ static bool model_above(machine *m, void *v, double limit)
 	void *gt = model_emit(o, IR_gt, 2, (void *[]){ v, l }, 0, NULL);
 	const mval *any = model_emit(o, IR_any, 1, &gt, 1, (int64_t[]){ 0 });
 	return !m->failed && *(const uint8_t *)any->data;
+}
+
+/* Control flow as C has it. */
+static void *model_turn(machine *m, const event *e, void *x, void *other)
+{
+	bool second = e->nest && model_above(m, x, e->limit);
+	return model_pair(m, e->op[second], x, other ? other : x);
+}
+
+static void *model_scan(machine *m, const event *e, void *v, void *other)
+{
+	model *o = (model *)m;
+	const mval *x = now(o, v);
+	mval *ys = new_mval(o, &x->meta);
+	int64_t n = x->meta.dim[0], all = 0;
+	void *carry = NULL;
+	rt_numel(x->meta.rank, x->meta.dim, &all);
+	size_t slice = (size_t)(all / n) * tj_dtype_size((tj_dtype)x->meta.dtype);
+	for (int64_t turn = 0; turn < n && !m->failed; turn++) {
+		int64_t t = e->reverse ? n - 1 - turn : turn;
+		ir_meta row = x->meta;
+		memmove(row.dim, row.dim + 1, sizeof *row.dim * --row.rank);
+		mval *in = new_mval(o, &row), *first = new_mval(o, &row);
+		if (slice) memcpy(in->data, (char *)x->data + (size_t)t * slice, slice), memcpy(first->data, x->data, slice);
+		carry = model_pair(m, IR_maximum, model_turn(m, e, carry ? carry : first, other), in);
+		if (slice && !m->failed) memcpy((char *)ys->data + (size_t)t * slice, now(o, carry)->data, slice);
+	}
+	return ys;
+}
+
+static void *model_flow(machine *m, const event *e, void *v, void *other)
+{
+	if (e->kind == SCAN) return model_scan(m, e, v, other);
+	if (e->kind == COND) return model_above(m, v, e->limit) ? model_turn(m, e, v, other) : model_pair(m, e->op[1], v, v);
+	const mval *x = now((model *)m, v); /* what a cell holds here, whatever is assigned later */
+	mval *r = new_mval((model *)m, &x->meta);
+	r->data = x->data;
+	v = r;
+	for (int i = 0; i < e->turns && !m->failed; i++) v = model_turn(m, e, v, other);
+	return v;
 }
 
 static void model_data(machine *m, void *v)
@@ -405,6 +472,51 @@ static void api_data(machine *m, void *v)
 	x->next++;
 }
 
+/* Control flow in the graph. */
+typedef struct inside { const event *e; tj_tensor *other; } inside;
+static tj_tensor *op_of(ir_op op, tj_tensor *a, tj_tensor *b)
+{
+	return op == IR_add ? tj_add(a, b) : op == IR_mul ? tj_mul(a, b) : op == IR_minimum ? tj_minimum(a, b) : tj_maximum(a, b);
+}
+static tj_tensor *is_above(tj_tensor *x, double limit) { return tj_any(tj_gt(x, tj_f(limit)), TJ_ALL, false); }
+static void do_op(int k, tj_tensor **out, tj_tensor *x, const inside *w) { *out = op_of(w->e->op[k], x, w->other ? w->other : x); }
+static void in_second(tj_tensor **out, tj_tensor *const *in, void *self) { do_op(1, out, in[0], self); }
+static void in_first(tj_tensor **out, tj_tensor *const *in, void *self) { do_op(0, out, in[0], self); }
+static void in_turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const inside *w = self;
+	if (w->e->nest) tj_cond(out, 1, is_above(in[0], w->e->limit), in_second, in_first, TJ_LIST(in[0]), self);
+	else in_first(out, in, self);
+}
+static void in_else(tj_tensor **out, tj_tensor *const *in, void *self) { *out = op_of(((inside *)self)->e->op[1], in[0], in[0]); }
+static void in_while(tj_tensor **out, tj_tensor *const *in, void *self) { *out = tj_lt(in[1], tj_i(((inside *)self)->e->turns)); }
+static void in_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	in_turn(out, in, self);
+	out[1] = tj_add(in[1], tj_i(1));
+}
+static void in_scan(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x;
+	in_turn(&x, in, self);
+	out[0] = out[1] = tj_maximum(x, in[1]);
+}
+
+static void *api_flow(machine *m, const event *e, void *v, void *other)
+{
+	inside w = { e, other };
+	tj_tensor *x = v, *out[2] = { x, x }, *carry;
+	(void)m;
+	if (e->kind == COND) tj_cond(out, 1, is_above(x, e->limit), in_turn, in_else, TJ_LIST(x), &w);
+	else if (e->kind == WHILE) tj_while(out, in_while, in_body, TJ_LIST(x, tj_i(0)), &w, NULL);
+	else {
+		int64_t shape[TJ_MAX_RANK + 1];
+		for (int i = 1; i <= tj_rank(x); i++) shape[i - 1] = i < tj_rank(x) ? tj_dim(x, i) : TJ_END_DIM;
+		tj_scan(&carry, out, 1, in_scan, TJ_LIST(tj_reshape(tj_slice(x, 0, 0, 1, 1), shape)), TJ_LIST(x), &w, TJ_OPTS(tj_scan_opts, .reverse = e->reverse));
+	}
+	return out[0];
+}
+
 /* The external of a slot as a tensor: row-major, or the same values by way of a view. */
 static tj_tensor *tensor_of(api *x, const gen_slot *s, int way)
 {
@@ -477,7 +589,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 /* ---- one program, through all machines ---- */
 static void init_model(model *o, program *p)
 {
-	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data };
+	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data, .flow = model_flow };
 	void **val = o->m.val ? o->m.val : rt_arena_alloc(&o->mem, sizeof *val * (p->g.node.n + 1));
 	o->m = ops;
 	o->m.p = p;
@@ -507,7 +619,7 @@ static void init_model(model *o, program *p)
 
 static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *why)
 {
-	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data };
+	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data, .flow = api_flow };
 	*x = (api){ .m = ops, .c = c, .want = want, .why = why };
 	x->m.p = p;
 	x->m.val = calloc(p->g.node.n + 1, sizeof *x->m.val);
@@ -684,6 +796,7 @@ void fuzz_api_batch(uint64_t seed, int n, int fd)
 		for (int k = 0; k < p.nevent; k++) {
 			r.mix.branches += p.event[k].kind == BRANCH;
 			r.mix.assigns += p.event[k].kind == ASSIGN;
+			r.mix.flows += p.event[k].kind >= COND;
 		}
 		check_program(&p, &why, &r.mix);
 		r.ok &= !why.n;
@@ -698,7 +811,7 @@ static void check_child(void *env, rt_text *why) { check_program(env, why, NULL)
 
 static void print_program(const program *p)
 {
-	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host" };
+	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host", "cond", "while", "scan" };
 	rt_text t = { 0 };
 	ir_print(&p->g, &t);
 	printf("%s", rt_str(&t));

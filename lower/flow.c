@@ -139,33 +139,43 @@ static size_t region_arena(const lo_low *L, ir_ref r)
 	return most;
 }
 
-/* Buffers of the step in the order of runtime/flow.c; each as a buffer of ours and an offset. With buf NULL only counted. */
-static uint32_t buffers(lo_low *L, layout *y, uint32_t *buf, int64_t *offset)
+/* Buffers of the step in the order of runtime/flow.c; each as a buffer of ours and an offset. Without room only counted. */
+typedef struct places { uint32_t n, *buf; int64_t *offset; } places;
+
+static void put(places *p, uint32_t buf, int64_t offset)
 {
-	uint32_t n = 0, work = lo_buf_of(L, y->ref);
-#define PUT(b, at) (buf ? (void)(buf[n] = (b), offset[n] = (at)) : (void)(at), n++)
-	for (int k = 0; k < y->n->nsrc; k++) {
-		lo_access a;
-		ir_ref src = ir_src(L->g, y->n, k);
-		lo_access_of(L, src, &a);
-		PUT(lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, src)->dtype));
+	if (p->buf) {
+		p->buf[p->n] = buf;
+		p->offset[p->n] = offset;
 	}
+	p->n++;
+}
+
+static void put_operand(lo_low *L, ir_ref r, places *p)
+{
+	lo_access a;
+	lo_access_of(L, r, &a);
+	put(p, lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype));
+}
+
+static void put_buffers(lo_low *L, layout *y, places *p)
+{
+	uint32_t work = lo_buf_of(L, y->ref);
+	for (int k = 0; k < y->n->nsrc; k++) put_operand(L, ir_src(L->g, y->n, k), p);
 	for (uint32_t i = 0; i < y->nresult; i++) {
-		if (y->get[i] != IR_NONE) PUT(lo_buf_of(L, y->get[i]), (int64_t)0);
-		else PUT(work, take(y, result_bytes(L, y, i)));
+		if (y->get[i] != IR_NONE) put(p, lo_buf_of(L, y->get[i]), 0);
+		else put(p, work, take(y, result_bytes(L, y, i)));
 	}
-	for (uint32_t i = 0; i < y->ncarry; i++) PUT(work, take(y, result_bytes(L, y, i)));
-	PUT(work, take(y, 1));
-	PUT(work, take(y, (int64_t)region_arena(L, y->ref)));
+	for (uint32_t i = 0; i < y->ncarry; i++) put(p, work, take(y, result_bytes(L, y, i)));
+	put(p, work, take(y, 1));
+	put(p, work, take(y, (int64_t)region_arena(L, y->ref)));
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
 		lo_access_of(L, src, &a);
 		const ir_meta m = ir_meta_of(L->g, src);
-		if (!row_major(L, src, &a)) PUT(work, take(y, bytes_of(&m)));
+		if (!row_major(L, src, &a)) put(p, work, take(y, bytes_of(&m)));
 	}
-#undef PUT
-	return n;
 }
 
 void lo_add_flow(lo_low *L, ir_ref r)
@@ -176,7 +186,7 @@ void lo_add_flow(lo_low *L, ir_ref r)
 		L->oom = true;
 		return;
 	}
-	buffers(L, &y, NULL, NULL);
+	put_buffers(L, &y, &(places){ 0 });
 	if (L->oom) return;
 	lo_step *t = &L->step.v[L->step.n - 1];
 	for (int k = 0; k < y.n->nsrc; k++) {
@@ -240,14 +250,16 @@ bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	layout y;
 	if (!open_layout(L, s->ref, &y)) return false;
 	rt_flow *f = new_flow(L, p, &y);
-	uint32_t n = buffers(L, &y, NULL, NULL);
-	uint32_t *buf = rt_arena_alloc(&p->mem, sizeof *buf * (n + 1));
-	int64_t *offset = rt_arena_alloc(&p->mem, sizeof *offset * (n + 1));
-	if (!f || !buf || !offset || n > UINT16_MAX || !put_packs(L, p, &y, f)) return false;
-	y.end = 0;
-	t->nbuf = (uint16_t)buffers(L, &y, buf, offset);
-	t->buf = buf;
-	t->offset = offset;
+	places at = { 0 };
+	put_buffers(L, &y, &at);
+	at.buf = rt_arena_alloc(&p->mem, sizeof *at.buf * (at.n + 1));
+	at.offset = rt_arena_alloc(&p->mem, sizeof *at.offset * (at.n + 1));
+	if (!f || !at.buf || !at.offset || at.n > UINT16_MAX || !put_packs(L, p, &y, f)) return false;
+	y.end = at.n = 0;
+	put_buffers(L, &y, &at);
+	t->nbuf = (uint16_t)at.n;
+	t->buf = at.buf;
+	t->offset = at.offset;
 	t->kind = RT_STEP_FLOW;
 	t->name = ir_ops[y.n->op].name;
 	for (int k = 0; L->region && k < ir_flow_info(y.n->op)->nregion; k++) {

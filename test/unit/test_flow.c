@@ -739,7 +739,7 @@ static void text(void **s)
 	rt_text_free(&t);
 	rt_text_free(&again);
 	FILE *null = fopen("/dev/null", "w");
-	for (int what = TJ_DUMP_GRAPH; what <= TJ_DUMP_DOT; what++) tj_dump(w.f, (tj_dump_what)what, null);
+	for (int what = TJ_DUMP_GRAPH; what <= TJ_DUMP_ASSEMBLY; what++) tj_dump(w.f, (tj_dump_what)what, null);
 	tj_explain(w.f, null);
 	fclose(null);
 	tj_close(c);

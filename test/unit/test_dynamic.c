@@ -217,6 +217,51 @@ static void branch_on_a_size(void **s)
 	tj_close(c);
 }
 
+/* ---- control flow in the graph ---- */
+static void cell_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_tanh(tj_add(in[1], tj_mul(in[0], tj_f(0.5))));
+	out[1] = tj_sum(out[0], TJ_AXES(-1), false);
+}
+
+static void small(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_lt(tj_amax(in[0], TJ_ALL, false), tj_f(50));
+}
+
+static void grow(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_mul(in[0], tj_f(1.5)), tj_f(1));
+}
+
+static void flow_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h, *ys, *w, *k;
+	tj_scan(&h, &ys, 1, cell_body, TJ_LIST(in[1]), TJ_LIST(in[0]), self, NULL);
+	tj_while(&w, small, grow, TJ_LIST(h), self, NULL);
+	tj_cond(&k, 1, tj_gt(tj_sum(h, TJ_ALL, false), tj_f(0)), grow, grow, TJ_LIST(w), self);
+	out[0] = tj_add(k, tj_mean(ys, TJ_AXES(0, 1), false));
+}
+
+static void control_flow_of_any_size(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "flow", flow_body, NULL, 2, 1);
+	for (int n = 0; n < (llvm() ? 40 : 6); n++)
+		for (int b = 1; b < 12; b += 3) {
+			tj_scope *sc = tj_push(c);
+			same_as_eager(c, f, flow_body, NULL, TJ_LIST(FILLED(c, 3, n, b, 7), FILLED(c, 4, b, 7)));
+			tj_pop(sc);
+		}
+	assert_int_equal(kit_stats(f).entries, 1);
+	if (llvm()) assert_true(kit_stats(f).compiles <= 8);
+	tj_close(c);
+}
+
 /* ---- ON, .shapes ---- */
 static void from_the_start(void **s)
 {
@@ -444,7 +489,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
-		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
+		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(control_flow_of_any_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
 		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
 		cmocka_unit_test(threads_share_sizes), cmocka_unit_test(sizes_are_evicted),
 	};

@@ -1,7 +1,7 @@
 /* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
 #include "jit/jit.h"
 
-static const char *const event_names[] = { "assign", "retain", "callback", "argument of a callback", "return of a callback", "truth", "item", "data", "return" };
+static const char *const event_names[] = { "assign", "retain", "callback", "parameter", "yield", "truth", "item", "data", "return" };
 const char *jit_event_name(int op) { return op < JIT_ASSIGN ? ir_ops[op].name : event_names[op - JIT_ASSIGN]; }
 
 /* ---- nodes ---- */

@@ -29,6 +29,7 @@ one() { # patch
 	'') found=$((found + 1)) && by=$(finder) ;;
 	*) missed=$((missed + 1)) && tail -20 "$log" ;;
 	esac
+	rm -rf "$tree/test/fuzz-found" # or the goldens would find the next one
 	printf '%-22s %-20s %4s s  %s\n' "$name" "$by" $(($(date +%s) - start)) "$(head -1 "$1")"
 	case $by in *apply) ;; *) patch -d "$tree" -p1 -R -s -f -F0 <"$1" || exit 2 ;; esac
 }

@@ -38,6 +38,7 @@ int main(void)
 	for (int i = 2; i < 64; i += 5) tj_call1(g, TJ_LIST(ones(i, 4 * i), ones(1, 4 * i)));
 	tj_fn_stats(g, &n);
 	printf("named: %d sizes, %d compile\n", (int)n.sizes, (int)n.compiles);
+	tj_dump(g, TJ_DUMP_SYMBOLS, stdout);
 	tj_call1(g, TJ_LIST(ones(8, 30), ones(1, 30)));
 	if (tj_check(c) != TJ_OK) tj_perror(c, stdout);
 	tj_close(c);

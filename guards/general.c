@@ -28,7 +28,7 @@ uint32_t gd_moved(const gd_arg *a, const gd_arg *b)
 }
 
 /* The name that the spec gives, else s and a number that says which argument and dimension. */
-static void put_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim)
+void gd_put_size_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim)
 {
 	const gd_dim *d = spec && arg < spec->narg && dim < spec->arg[arg].rank ? &spec->arg[arg].dim[dim] : NULL;
 	if (d && d->kind == GD_DIM_NAME) rt_puts(t, spec->symbol[d->v].name);
@@ -48,7 +48,7 @@ void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd
 		rt_putf(t, "%s%s[", s->arg[i].kind == GD_CELL ? "cell " : "", tj_dtype_name((tj_dtype)l->dtype));
 		for (int d = 0; d < l->rank; d++) {
 			if (d) rt_puts(t, ",");
-			if (moved[i] >> d & 1) put_name(t, spec, i, d);
+			if (moved[i] >> d & 1) gd_put_size_name(t, spec, i, d);
 			else rt_putf(t, "%lld", (long long)l->dim[d]);
 		}
 		rt_puts(t, l->contiguous ? "]" : "] with strides");

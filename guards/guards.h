@@ -77,6 +77,7 @@ bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err
 /* ---- general.c: signatures that differ in sizes alone ---- */
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec); /* spec may be NULL */
 uint32_t gd_moved(const gd_arg *a, const gd_arg *b);          /* of two such: the dimensions that differ, a bit each */
+void gd_put_size_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim);
 void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec); /* "x: f32[B,256]"; moved by argument */
 
 #endif

@@ -430,9 +430,11 @@ typedef struct tj_stats {
 } tj_stats;
 
 /* GRAPH and TABLE: what was traced; DOT: for Graphviz. FUSION: which ops became one kernel, and FUSION_DOT. KERNELS: loops;
- * CODE: LLVM text; ASSEMBLY. PLAN: the steps. TRACE: the events that are matched. */
+ * CODE: LLVM text; ASSEMBLY. PLAN: the steps. TRACE: the events that are matched.
+ * SYMBOLS: the graph of each signature, its sizes as expressions that hold for the sizes met; tj_dump() alone has it. */
 typedef enum tj_dump_what {
-	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY
+	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY,
+	TJ_DUMP_SYMBOLS
 } tj_dump_what;
 
 TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */

@@ -253,7 +253,13 @@ void tj_dump(tj_fn *f, tj_dump_what what, FILE *out)
 	if (!f || !out) return;
 	rt_lock(&f->compile);
 	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->entry.n; i++)
+	for (uint32_t i = 0; what == TJ_DUMP_SYMBOLS && i < f->general.n; i++) {
+		rt_text t = { 0 };
+		jit_put_general(f, f->general.v[i], &t);
+		fputs(rt_str(&t), out);
+		rt_text_free(&t);
+	}
+	for (uint32_t i = 0; what != TJ_DUMP_SYMBOLS && i < f->entry.n; i++)
 		for (uint32_t k = 0; k < f->entry.v[i]->sealed.n; k++) dump_segment(f, f->entry.v[i], f->entry.v[i]->sealed.v[k], what, out);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);

@@ -431,6 +431,9 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
 
+/* symbols.c */
+void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t);
+
 /* dump.c */
 void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p);
 

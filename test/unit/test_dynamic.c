@@ -379,6 +379,40 @@ static void one_reason_for_a_size(void **s)
 	tj_close(c);
 }
 
+static char *dumped(tj_fn *f)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *m = open_memstream(&text, &n);
+	tj_dump(f, TJ_DUMP_SYMBOLS, m);
+	fclose(m);
+	return text;
+}
+
+static void shapes_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	int64_t b = tj_dim(in[0], 0), s = tj_dim(in[0], 1);
+	tj_tensor *x = tj_reshape(in[0], TJ_SHAPE(b * s, 4));
+	x = tj_cat(TJ_LIST(x, x, tj_slice(x, 0, 0, 1, 1)), 0);
+	out[0] = tj_mul(tj_mean(tj_slice(x, 0, 0, 2 * b * s, 2), TJ_AXES(0), false), tj_sum(in[0], TJ_ALL, false));
+}
+
+static void symbols_are_shown(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = tj_compile(c, shapes_body, NULL, TJ_OPTS(tj_compile_opts, .name = "shown", .nin = 1, .nout = 1, .shapes = "x: f32[B,S,4]"));
+	for (int n = 1; n < 9; n++) tj_call1(f, TJ_LIST(FILLED(c, 1, n, 2 * n + 3, 4)));
+	kit_ok(c);
+	char *text = dumped(f);
+	static const char *const want[] = { "x: f32[B,S,4]", "input f32[B,S,4]", "reshape f32[B*S,4]", "shape=B*S,4", "mean f32[4]" };
+	for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+		if (!strstr(text, want[i])) fail_msg("no \"%s\" in\n%s", want[i], text);
+	free(text);
+	tj_close(c);
+}
+
 /* An argument whose sizes are no symbols: each is a signature of its own. */
 static void static_argument(void **s)
 {
@@ -490,7 +524,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
 		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(control_flow_of_any_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
-		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
+		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(symbols_are_shown), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
 		cmocka_unit_test(threads_share_sizes), cmocka_unit_test(sizes_are_evicted),
 	};
 	KIT_RUN(tests);

@@ -65,7 +65,8 @@ static void compare_layout(const rt_layout *e, const rt_layout *f, gd_why *w)
 		set(w, GD_DTYPE, -1, tj_dtype_name((tj_dtype)e->dtype), tj_dtype_name((tj_dtype)f->dtype));
 		return;
 	}
-	for (int i = 0; i < e->rank; i++)
+	/* Sizes are told of first among tensors of one kind of layout: between kinds they may well vary, too. */
+	for (int i = 0; i < e->rank && e->contiguous == f->contiguous; i++)
 		if (e->dim[i] != f->dim[i]) {
 			set_int(w, GD_SIZE, i, e->dim[i], f->dim[i]);
 			return;

@@ -344,13 +344,37 @@ static void publish(jit_node *from, jit_node *fresh)
 	}
 }
 
+static bool same_ops(const jit_node *a, const jit_node *b)
+{
+	for (; a->parent && b->parent; a = a->parent, b = b->parent)
+		if (a->op != b->op || a->seq != b->seq) return false;
+	return !a->parent && !b->parent;
+}
+
+/* What the same segment was found to be read of at another size: the first call of this one need not find it again. */
+static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, jit_segment *s)
+{
+	const tj_fn *f = a->fn;
+	bool ok = true, found = false;
+	rt_lock(&a->fn->table_lock);
+	for (uint32_t i = f->entry.n; ok && !found && i-- > 0;) {
+		const jit_entry *e = f->entry.v[i];
+		if (e == a->entry || e->general != a->entry->general || e->sealed.n <= s->number) continue;
+		const jit_node *other = e->sealed.v[s->number];
+		if (!(found = same_ops(boundary, other))) continue;
+		for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) ok = want_ref(s, JIT_REF(JIT_EV, other->segment->keep.v[k]));
+	}
+	rt_unlock(&a->fn->table_lock);
+	return ok;
+}
+
 static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
 {
 	jit_segment *s = rt_calloc(sizeof *s);
 	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), NULL;
 	n->segment = s;
 	s->number = a->entry->sealed.n;
-	jit_plan *p = want(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a->fn, a->entry, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
+	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a->fn, a->entry, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
 	if (!p) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 		return NULL;

@@ -19,6 +19,7 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_ALIAS] = { "alias", "the body used one tensor where it used two before, or two where it used one" },
 	[GD_END] = { "end", "the body asked for more or for less than before" },
 	[GD_BRANCH] = { "branch", "tj_truth() went the other way; both ways are kept" },
+	[GD_DATA_SIZE] = { "data size", "what follows is traced once for each such size, with the code shared; tj_where() keeps the size" },
 };
 
 const char *gd_cause_name(gd_cause c) { return causes[c].name; }

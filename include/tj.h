@@ -206,6 +206,19 @@ TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t by
 #define tj_truth(t) tj_truth_at(TJ_SITE, t)
 #define tj_read(t, dst, bytes) tj_read_at(TJ_SITE, t, dst, bytes)
 
+/* Ops whose result's size depends on data; in a body each is a boundary, too, and runs on the host. What follows is
+ * traced once for each size and shares its code over sizes. A function in direct mode that uses one runs its body. */
+TJ_API tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x);                         /* i64 [count, rank]: where x is not 0, in row-major order */
+TJ_API tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask);  /* 1-d: x where the bool mask is true, in row-major order of the shape that both broadcast to */
+TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);                          /* 1-d: x's values, sorted; each NaN is one, last; of 0.0 and -0.0, which are equal, the first met */
+/* The same, and where asked for (else NULL), i64: the first place of each value in x flattened; for each element of x the place of
+ * its value; how often each value is there. */
+TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts);
+#define tj_nonzero(x) tj_nonzero_at(TJ_SITE, x)
+#define tj_masked_select(x, mask) tj_masked_select_at(TJ_SITE, x, mask)
+#define tj_unique(x) tj_unique_at(TJ_SITE, x)
+#define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts)
+
 /* Cells: the only mutable tensors. Inside a compiled function an assign is seen by what follows it, and all
  * assigns commit together at the end of the outermost call; a call that fails commits nothing. */
 TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */

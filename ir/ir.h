@@ -240,6 +240,22 @@ tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num
 tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const uint64_t *num, void *const *out,
                        const ir_eval_opts *o, rt_err *err);
 
+/* ---- sized.c: ops whose result's size depends on data: first how much, then into row-major room for it ---- */
+int64_t ir_count_nonzero(const ir_value *x);
+void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
+void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* of one shape: broadcast by stride 0 */
+typedef struct ir_unique { /* sorted; NaNs last, each a value of its own; of 0.0 and -0.0, which are equal, the first */
+	int64_t n, count;       /* elements, values */
+	tj_dtype dtype;
+	bool minus_zero;
+	uint64_t *keys, *key;   /* room for twice n; the sorted half */
+	int64_t *indices, *index; /* the same of their places; NULL: not asked for */
+} ir_unique;
+bool ir_unique_sort(ir_unique *u, const ir_value *x, bool indexed); /* false: out of memory */
+/* first: where each value is met first; inverse: for each element its value; counts. NULL: not wanted; only when indexed. */
+void ir_unique_write(const ir_unique *u, void *value, int64_t *first, int64_t *inverse, int64_t *counts);
+void ir_unique_free(ir_unique *u);
+
 /* ---- tree.c: the fixed order of reductions, as plain loops over doubles/floats; the oracle's ---- */
 float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, float), float init, bool column);
 double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double, double), double init, bool column);

@@ -227,8 +227,9 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	return ok;
 }
 
-jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
+jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
 {
+	tj_fn *f = a->fn;
 	builder b = { .bound = ext };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
@@ -241,7 +242,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 		qsort(seq, nwant, sizeof *seq, by_seq);
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
-		lo_moving moving = jit_moving(f, e, ext, boundary->next + boundary->nmet, &mem);
+		lo_moving moving = jit_moving(a, ext, boundary->next + boundary->nmet, &mem);
 		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
@@ -249,7 +250,7 @@ jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *
 	}
 	if (ok && p->exec) {
 		count(f, p->exec);
-		log_plan(f, e, boundary, p);
+		log_plan(f, a->entry, boundary, p);
 	}
 	if (!ok) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");

@@ -64,7 +64,7 @@ static void end(tj_ctx *c)
 			a->retained.v[i]->t.layout = NULL;
 		}
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
-	a->hold.n = a->retained.n = a->released.n = a->assigned.n = a->sites.n = 0;
+	a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
 	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);

@@ -185,6 +185,7 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->index);
 	rt_vec_free(&a->callback);
 	rt_vec_free(&a->closed);
+	rt_vec_free(&a->sized);
 	rt_vec_free(&a->assigned);
 	rt_vec_free(&a->done);
 	rt_vec_free(&a->hold);

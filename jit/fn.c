@@ -83,6 +83,7 @@ static void free_fn(tj_fn *f)
 	rt_free(f->spec);
 	rt_free(f->pass);
 	rt_free(f->asked);
+	rt_vec_free(&f->sized);
 	rt_free(f->state);
 	rt_free(f->name);
 	rt_free(f);
@@ -307,12 +308,28 @@ static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
 	return NULL;
 }
 
-lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_t next, rt_arena *mem)
+/* Sizes that depend on data, in what the call has met so far: the last ones, without repeats. */
+enum { SIZED_MOST = 32 };
+static int sized_moving(const jit_act *a, int64_t *moving)
 {
-	lo_moving m = { .always = f->opts.dynamic == TJ_DYNAMIC_ON || f->spec || e->nth > 0 };
-	int64_t *moving = rt_arena_alloc(mem, (e->sig.narg + 1) * TJ_MAX_RANK * sizeof *moving);
+	int n = 0;
+	for (uint32_t i = a->sized.n; i-- > 0 && n < SIZED_MOST;) {
+		bool new = true;
+		for (int k = 0; k < n; k++) new &= moving[k] != a->sized.v[i].size;
+		if (new) moving[n++] = a->sized.v[i].size;
+	}
+	return n;
+}
+
+lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem)
+{
+	tj_fn *f = a->fn;
+	const jit_entry *e = a->entry;
+	lo_moving m = { .always = f->opts.dynamic == TJ_DYNAMIC_ON || f->spec || e->nth > 0 || a->sized.n };
+	int64_t *moving = rt_arena_alloc(mem, ((e->sig.narg + 1) * TJ_MAX_RANK + SIZED_MOST) * sizeof *moving);
 	int64_t *fixed = rt_arena_alloc(mem, (e->sig.narg + next + 1) * TJ_MAX_RANK * sizeof *fixed);
 	if (!f->family || !moving || !fixed) return m;
+	m.nmoving = sized_moving(a, moving);
 	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < e->sig.narg; i++) {
 		const rt_layout *l = e->sig.arg[i].layout;
@@ -440,12 +457,16 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 /* After a call that failed: an entry that holds nothing goes. After a call that recorded: one that holds too much. */
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
+	static const char turns[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
+	static const char sizes[] = "each size that depends on data records a segment, and finds its code made: nothing is to be done, or tj_where() keeps the size";
 	char text[320];
 	rt_lock(&f->compile);
 	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;
 	rt_unlock(&f->compile);
-	static const char hint[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
-	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be compiled again; %s", f->name, e->number, MAX_SEGMENTS, hint);
+	rt_lock(&f->table_lock);
+	const char *hint = f->sized.n ? sizes : turns;
+	rt_unlock(&f->table_lock);
+	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be %s again; %s", f->name, e->number, MAX_SEGMENTS, f->family ? "traced" : "compiled", hint);
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "budget", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
 	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
 }

@@ -22,7 +22,7 @@ typedef enum jit_event_kind {
 	JIT_ASSIGN = IR_OP_COUNT, /* cell, value */
 	JIT_RETAIN,               /* value: kept beyond the call */
 	JIT_CALLBACK, JIT_PARAM, JIT_YIELD,
-	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_RETURN, /* boundaries: the values the host must see */
+	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_NONZERO, JIT_MASKED_SELECT, JIT_UNIQUE, JIT_RETURN, /* boundaries: the values the host must see */
 	JIT_EVENTS
 } jit_event_kind;
 const char *jit_event_name(int op);
@@ -143,6 +143,7 @@ struct tj_fn {
 	lo_family *family;       /* code shared over sizes; NULL: .dynamic is OFF */
 	jit_ring reasons, notes;
 	struct jit_asked *asked; /* .guard_filter about guards of the key: by argument, state, scalar; NULL: there is no filter */
+	rt_vec(const char *) sized; /* lines that gave tensors of sizes which depend on data, and were told of; under table_lock */
 	jit_counters count;
 	struct jit_slot *slots;  /* of the contexts that call it; under table_lock */
 	tj_fn *prev, *next;
@@ -234,6 +235,11 @@ typedef struct jit_callback { /* a callback of control flow that is being traced
 	const char *op, *site;
 	uint32_t first;          /* its first event */
 } jit_callback;
+typedef struct jit_sized { /* what nonzero, masked_select, unique gave to the running call */
+	const rt_buffer *buf;
+	const char *op, *site;
+	int64_t size;            /* of axis 0: it depends on data */
+} jit_sized;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 
 typedef struct jit_act {
@@ -272,6 +278,7 @@ typedef struct jit_act {
 	rt_vec(jit_callback) callback; /* that run now, outermost first */
 	rt_vec(jit_span) closed; /* events of callbacks that have returned: values nobody else may use */
 
+	rt_vec(jit_sized) sized;
 	rt_vec(jit_assigned) assigned;
 	rt_vec(jit_done) done;
 	rt_vec(rt_buffer *) hold; /* released at the end of the call */
@@ -402,6 +409,12 @@ bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hi
 bool jit_callback_pops(const jit_act *a, const tj_scope *s); /* s is older than the running callback */
 void jit_outside_free(tj_ctx *c);
 
+/* sized.c */
+enum { JIT_SIZED_LINES = 64 }; /* of a function, that are remembered */
+const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b); /* NULL: its size is none that depends on data */
+const jit_sized *jit_find_size(const jit_act *a, int64_t size);
+bool jit_sized_news(tj_fn *f, const char *site); /* it was not told yet */
+
 /* segment.c */
 void jit_end_segments(jit_act *a); /* gives up every value and reference of the activation's segments */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs what is pending */
@@ -449,7 +462,7 @@ bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status); /* false: the body must be followed */
 
 /* build.c */
-jit_plan *jit_build(tj_fn *f, jit_entry *e, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err); /* ext: whose constants are folded */
+jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err); /* ext: whose constants are folded */
 void jit_plan_unref(jit_plan *p);
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
@@ -469,7 +482,7 @@ tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh); /* a reference; NULL: the error is told */
-lo_moving jit_moving(tj_fn *f, const jit_entry *e, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
+lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
 uint32_t jit_max_sizes(const tj_fn *f);
 void jit_entry_unref(jit_entry *e);
 void jit_drop_empty(jit_entry *e);

@@ -102,6 +102,7 @@ static const char *way_around(int op)
 	switch (op) {
 	case JIT_TRUTH: return "tj_where() chooses without one";
 	case JIT_ITEM: return "keep the value as a 0-d tensor, or read it after the call";
+	case JIT_NONZERO: case JIT_MASKED_SELECT: case JIT_UNIQUE: return "tj_where() keeps the size, and needs none";
 	default: return "return the tensor in out[] and read it after the call";
 	}
 }

@@ -1,7 +1,7 @@
 /* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
 #include "jit/jit.h"
 
-static const char *const event_names[] = { "assign", "retain", "callback", "parameter", "yield", "truth", "item", "data", "return" };
+static const char *const event_names[] = { "assign", "retain", "callback", "parameter", "yield", "truth", "item", "data", "nonzero", "masked_select", "unique", "return" };
 const char *jit_event_name(int op) { return op < JIT_ASSIGN ? ir_ops[op].name : event_names[op - JIT_ASSIGN]; }
 
 /* ---- nodes ---- */
@@ -211,7 +211,7 @@ static int state_of(const tj_fn *f, const tj_tensor *h)
 	return -1;
 }
 
-static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tensor *h, const gd_why *w)
+static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tensor *h, const gd_why *w, const jit_sized *s)
 {
 	char text[512];
 	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq), state = state_of(a->fn, h);
@@ -219,7 +219,8 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tenso
 	if (state >= 0) at += snprintf(text + at, sizeof text - (size_t)at, " (state variable %d)", state);
 	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
 	bool captured = w->cause == GD_CAPTURE;
-	snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause), captured ? " in " : "",
+	if (s) snprintf(text + at, sizeof text - (size_t)at, ": the size of %s at %s, which depends on data, was %s, is %s; %s", s->op, s->site ? s->site : "?", w->expected, w->found, gd_cause_hint(w->cause));
+	else snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause), captured ? " in " : "",
 	         captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = (int)n->seq,
 	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text,
@@ -282,16 +283,19 @@ static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, g
 	return true;
 }
 
-static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
+/* Why operand k differs; the result that gave its size, when that depends on data. */
+static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
+	const jit_sized *s = NULL;
 	if (explain_parted(a, n, k, h, w)) {
 		w->arg = k;
-		return;
+		return NULL;
 	}
 	if (compare_capture(a, n, n->src[k], h, w)) {
 		gd_cause c = w->cause;
 		w->in = c;
-		if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
+		if (c == GD_SIZE && (s = jit_find_sized(a, h->buf))) w->cause = GD_DATA_SIZE;
+		else if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
 	} else {
 		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);
 		w->cause = ext ? GD_ALIAS : GD_OPERAND;
@@ -299,6 +303,7 @@ static void explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, 
 		put_operand(w->found, sizeof w->found, a, h);
 	}
 	w->arg = k;
+	return s;
 }
 
 /* The operand that does not match; binds nothing. */
@@ -333,6 +338,7 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		}
 	n = best;
 	gd_why w = { .cause = GD_OP, .arg = -1, .dim = -1 };
+	const jit_sized *s = NULL;
 	if (n->op != op || n->nsrc != nsrc) {
 		if (a->truth && a->cursor == &a->entry->root) w.cause = GD_BRANCH;
 		else if (n->op == JIT_RETURN || op == JIT_RETURN) w.cause = GD_END;
@@ -341,13 +347,15 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 	} else if (n->nattr != nattr || (nattr && memcmp(n->attr, attr, (size_t)nattr * sizeof *attr))) {
 		int k = 0;
 		while (k < nattr && k < n->nattr && n->attr[k] == attr[k]) k++;
-		w.cause = GD_ATTR;
 		w.dim = k;
+		s = k < nattr && k < n->nattr ? jit_find_size(a, attr[k]) : NULL;
+		w.cause = s ? GD_DATA_SIZE : GD_ATTR;
 		snprintf(w.expected, sizeof w.expected, k < n->nattr ? "%lld" : "none", (long long)(k < n->nattr ? n->attr[k] : 0));
 		snprintf(w.found, sizeof w.found, k < nattr ? "%lld" : "none", (long long)(k < nattr ? attr[k] : 0));
 	} else if (nsrc) {
 		int k = first_difference(a, n, nsrc, src);
-		explain_operand(a, n, k, src[k], &w);
+		s = explain_operand(a, n, k, src[k], &w);
 	}
-	tell(a, n, site, w.arg >= 0 ? src[w.arg] : NULL, &w);
+	if (s && !jit_sized_news(a->fn, s->site)) return; /* like other sizes: the first change is told */
+	tell(a, n, site, w.arg >= 0 ? src[w.arg] : NULL, &w, s);
 }

@@ -183,7 +183,7 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 	jit_plan *p = NULL;
 	if (jit_find_in_plan(atomic_load(&s->plan), seq) >= 0) p = take_plan(s);
 	else if (rt_push(&s->keep, seq) && keep_held(a, d->serial, s)) {
-		p = jit_build(a->fn, a->entry, d->boundary, s->keep.v, s->keep.n, d->ext, err);
+		p = jit_build(a, d->boundary, s->keep.v, s->keep.n, d->ext, err);
 		if (p) {
 			atomic_fetch_add(&p->refs, 1);
 			p->older = atomic_load(&s->plan); /* others may have read it, and hold no reference yet */
@@ -374,7 +374,7 @@ static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
 	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), NULL;
 	n->segment = s;
 	s->number = a->entry->sealed.n;
-	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a->fn, a->entry, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
+	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
 	if (!p) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 		return NULL;

@@ -1,0 +1,240 @@
+/* nonzero, masked_select, unique: ops whose result's size depends on data. In a body each is a boundary: what is pending
+ * runs, the host computes the op, and what follows meets the result as a tensor of the size that it turned out to have. */
+#include "jit/jit.h"
+
+/* ---- operands: their values, whatever it takes ---- */
+typedef struct operand {
+	ir_value v;             /* v.data: element 0 */
+	uint64_t number;        /* of a number: what v.data points to */
+	rt_buffer *cell;        /* of a cell: a reference */
+} operand;
+
+static bool is_cell(const tj_tensor *t) { return !rt_is_number(t) && t->kind == RT_CELL; }
+
+/* In the middle of a segment the op ends it, also when nothing pending is needed: so that a new size repeats only what
+ * follows. A cell becomes an external, whose version the commit looks at. */
+static bool run_pending(jit_act *a, const char *site, int event, int n, tj_tensor *const *in)
+{
+	tj_tensor *src[2];
+	int k = 0;
+	bool ends = a->seq > 0;
+	for (int i = 0; i < n; i++) {
+		if (!rt_is_number(in[i])) src[k++] = in[i];
+		ends |= is_cell(in[i]);
+	}
+	return !a->failed && (!ends || jit_boundary(a, site, event, k, src));
+}
+
+/* A number is a tensor of f32 or i64, as for other ops that compute with elements. */
+static void take_number(const tj_tensor *t, operand *o)
+{
+	const bool is_int = rt_is_int_number(t);
+	const float f = is_int ? 0 : (float)rt_float_of(t);
+	const int64_t i = is_int ? rt_int_of(t) : 0;
+	o->v.meta = (ir_meta){ .dtype = is_int ? TJ_I64 : TJ_F32 };
+	if (is_int) memcpy(&o->number, &i, sizeof i);
+	else memcpy(&o->number, &f, sizeof f);
+	o->v.data = &o->number;
+}
+
+static bool take(jit_act *a, tj_tensor *t, operand *o)
+{
+	const rt_layout *l;
+	rt_buffer *buf;
+	uint64_t version;
+	if (rt_is_number(t)) return take_number(t, o), true;
+	l = t->layout;
+	o->v.data = t->data;
+	if (is_cell(t) && a) jit_met_cell(a, t, &o->cell, &o->v.data, &version);
+	else if (is_cell(t)) jit_take_cell(rt_held_of(t), &o->cell, &o->v.data);
+	else if (t->kind == RT_PENDING) {
+		bool there = jit_find_value(a, t, &l, &buf, &o->v.data) && o->v.data;
+		if (!there && (!jit_recover(a, t) || !jit_find_value(a, t, &l, &buf, &o->v.data))) return false;
+	}
+	o->v.meta = (ir_meta){ .dtype = l->dtype, .rank = l->rank };
+	memcpy(o->v.meta.dim, l->dim, l->rank * sizeof *l->dim);
+	memcpy(o->v.stride, rt_strides(l), l->rank * sizeof *l->dim);
+	return true;
+}
+
+static void give_back(tj_ctx *c, operand *o, int n)
+{
+	for (int k = 0; k < n; k++)
+		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.cache);
+}
+
+static bool admit(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *src, tj_tensor **in)
+{
+	const char *op = jit_event_name(event);
+	jit_act *a = jit_active(c);
+	if (jit_admit_all(c, site, op, n, src, in) == JIT_POISON) return false;
+	if (a && a->callback.n && jit_in_callback(c, site, op, "keep the size: choose with tj_where(), or do it before and pass the result in")) return false;
+	if (a && a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s gives a tensor whose size depends on data", op, site ? site : "?");
+	return true;
+}
+
+/* The operands' values; all that is pending has run. False: the error is told. */
+static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *in, operand *o)
+{
+	jit_act *a = jit_active(c);
+	memset(o, 0, (size_t)n * sizeof *o);
+	if (a && !run_pending(a, site, event, n, in)) return false;
+	for (int k = 0; k < n; k++)
+		if (!take(a, in[k], &o[k])) return give_back(c, o, n), false;
+	return true;
+}
+
+/* ---- results ---- */
+
+/* A tensor of the innermost scope, to be written through *data. */
+static tj_tensor *new_result(tj_ctx *c, const char *site, int event, tj_dtype dtype, int rank, const int64_t *dim, void **data)
+{
+	const char *op = jit_event_name(event);
+	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, rank, dim, NULL);
+	if (!l) return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for a result of %lld elements", (long long)dim[0]);
+	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	if (!b) {
+		rt_layout_unref(l);
+		return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for %lld bytes", (long long)l->bytes);
+	}
+	*data = b->data;
+	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);
+	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "out of memory");
+}
+
+/* The same; the running call notes that the first size depends on data. */
+static tj_tensor *new_sized(tj_ctx *c, const char *site, int event, tj_dtype dtype, int rank, const int64_t *dim, void **data)
+{
+	jit_act *a = jit_active(c);
+	tj_tensor *t = new_result(c, site, event, dtype, rank, dim, data);
+	if (t->kind == RT_POISON || !a || rt_push(&a->sized, ((jit_sized){ t->buf, jit_event_name(event), site, dim[0] }))) return t;
+	return jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "out of memory");
+}
+
+/* By its buffer, which lives as long as the call: so views and second handles of a result are found, too. */
+const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b)
+{
+	for (uint32_t i = a->sized.n; b && i-- > 0;)
+		if (a->sized.v[i].buf == b) return &a->sized.v[i];
+	return NULL;
+}
+
+/* By the size, which C may have read and passed on as an attribute. */
+const jit_sized *jit_find_size(const jit_act *a, int64_t size)
+{
+	for (uint32_t i = a->sized.n; i-- > 0;)
+		if (a->sized.v[i].size == size) return &a->sized.v[i];
+	return NULL;
+}
+
+/* Told once for each line that gives such a tensor: from the second size on it is an argument of the code. */
+bool jit_sized_news(tj_fn *f, const char *site)
+{
+	bool news = true;
+	rt_lock(&f->table_lock);
+	for (uint32_t i = 0; i < f->sized.n; i++) news &= f->sized.v[i] != site;
+	if (news && f->sized.n < JIT_SIZED_LINES) rt_push(&f->sized, site);
+	rt_unlock(&f->table_lock);
+	return news;
+}
+
+/* ---- the ops ---- */
+tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *in[1];
+	operand o;
+	void *to;
+	if (!c) return jit_no_context();
+	if (!admit(c, site, JIT_NONZERO, 1, &x, in) || !reach(c, site, JIT_NONZERO, 1, in, &o)) return &c->rt.poison;
+	const int64_t dim[2] = { ir_count_nonzero(&o.v), o.v.meta.rank };
+	tj_tensor *t = new_sized(c, site, JIT_NONZERO, TJ_I64, 2, dim, &to);
+	if (t->kind != RT_POISON) ir_nonzero(&o.v, dim[0], to);
+	give_back(c, &o, 1);
+	return t;
+}
+
+/* What x and its mask have in common; false: the error is told. */
+static bool fit(tj_ctx *c, const char *site, tj_tensor *const *in, ir_meta *out)
+{
+	const char *op = jit_event_name(JIT_MASKED_SELECT);
+	const ir_meta m[2] = { jit_meta(in[0]), jit_meta(in[1]) };
+	rt_err err = { 0 };
+	if (m[1].dtype != TJ_BOOL || m[1].weak) {
+		rt_text x = { 0 }, mask = { 0 };
+		ir_put_meta(&x, &m[0]);
+		ir_put_meta(&mask, &m[1]);
+		jit_error(c, site, TJ_ERR_DTYPE, op, "compare first, tj_gt(x, tj_f(0)), or cast the mask with tj_cast(mask, TJ_BOOL)", "the mask must be bool: x %s, mask %s", rt_str(&x), rt_str(&mask));
+		rt_text_free(&x);
+		rt_text_free(&mask);
+		return false;
+	}
+	if (ir_infer(IR_logical_and, 2, m, 0, NULL, out, NULL, NULL, NULL, &err) == TJ_OK) return true;
+	err.op = op;
+	jit_report(c, site, &err);
+	return false;
+}
+
+/* The value as one of the common shape: repeated by stride 0. */
+static void stretch(ir_value *v, const ir_meta *to)
+{
+	const int lead = to->rank - v->meta.rank;
+	for (int d = to->rank; d-- > 0;) v->stride[d] = d >= lead && v->meta.dim[d - lead] == to->dim[d] ? v->stride[d - lead] : 0;
+	v->meta.rank = to->rank;
+	memcpy(v->meta.dim, to->dim, sizeof to->dim);
+}
+
+tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *src[2] = { x, mask }, *in[2];
+	operand o[2];
+	ir_meta common;
+	void *to;
+	if (!c) return jit_no_context();
+	if (!admit(c, site, JIT_MASKED_SELECT, 2, src, in) || !fit(c, site, in, &common) || !reach(c, site, JIT_MASKED_SELECT, 2, in, o)) return &c->rt.poison;
+	stretch(&o[0].v, &common);
+	stretch(&o[1].v, &common);
+	const int64_t n = ir_count_nonzero(&o[1].v);
+	tj_tensor *t = new_sized(c, site, JIT_MASKED_SELECT, (tj_dtype)o[0].v.meta.dtype, 1, &n, &to);
+	if (t->kind != RT_POISON) ir_masked_select(&o[0].v, &o[1].v, n, to);
+	give_back(c, o, 2);
+	return t;
+}
+
+/* The results beside the values, as far as they are asked for: 1 first places, 2 inverse, 3 counts. */
+static bool unique_results(tj_ctx *c, const char *site, const ir_unique *u, const ir_meta *x, tj_tensor **const *out, tj_tensor **t, void **to)
+{
+	for (int k = 0; k < 4; k++) {
+		if (k && !out[k]) continue;
+		t[k] = k == 2 ? new_result(c, site, JIT_UNIQUE, TJ_I64, x->rank, x->dim, &to[k]) : new_sized(c, site, JIT_UNIQUE, k ? TJ_I64 : u->dtype, 1, &u->count, &to[k]);
+		if (t[k]->kind == RT_POISON) return false;
+	}
+	return true;
+}
+
+tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts)
+{
+	tj_ctx *c = jit_current();
+	tj_tensor *in[1], *t[4] = { NULL, NULL, NULL, NULL }, **const out[4] = { NULL, indices, inverse, counts };
+	void *to[4] = { NULL, NULL, NULL, NULL };
+	operand o;
+	ir_unique u;
+	bool ok = false;
+	for (int k = 1; k < 4; k++)
+		if (out[k]) *out[k] = c ? &c->rt.poison : jit_no_context();
+	if (!c) return jit_no_context();
+	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, &o)) return &c->rt.poison;
+	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts)) jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");
+	else {
+		ok = unique_results(c, site, &u, &o.v.meta, out, t, to);
+		if (ok) ir_unique_write(&u, to[0], to[1], to[2], to[3]);
+		ir_unique_free(&u);
+	}
+	give_back(c, &o, 1);
+	for (int k = 1; k < 4; k++)
+		if (ok && out[k]) *out[k] = t[k];
+	return ok ? t[0] : &c->rt.poison;
+}
+
+tj_tensor *tj_unique_at(const char *site, tj_tensor *x) { return tj_unique_all_at(site, x, NULL, NULL, NULL); }

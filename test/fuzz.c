@@ -776,7 +776,7 @@ static void print_mix(const fuzz_mix *m)
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
 	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
 	if (m->branches)
-		printf("     %llu branches, %llu times control flow in the graph, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches, (unsigned long long)m->flows,
+		printf("     %llu branches, %llu times control flow in the graph, %llu sizes that depend on data, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->sized,
 		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied, (unsigned long long)m->direct);
 	if (m->resized)
 		printf("     %llu runs at other sizes; %llu kernels compiled, %llu shared\n", (unsigned long long)m->resized, (unsigned long long)m->compiled,

@@ -1,5 +1,5 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
- * branches on values, control flow in the graph, values read by the host. Machines run it several times, with other data: a model in the evaluator, ops
+ * branches on values, control flow in the graph, values read by the host, ops whose result's size depends on data. Machines run it several times, with other data: a model in the evaluator, ops
  * outside of compiled functions, a compiled function, and either a compiled function in direct mode, where half of the
  * inputs, the cells and the constants are its declared state, or changes of the program between the calls: a step gets
  * another op, attribute or operand, as a captured variable would have it. They agree bit for bit, cells included. */
@@ -11,7 +11,7 @@
 enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 5, MOST = 600 };
 
 /* ---- programs ---- */
-typedef enum kind { ASSIGN, READ, BRANCH, DATA, COND, WHILE, SCAN, KINDS } kind;
+typedef enum kind { ASSIGN, READ, BRANCH, DATA, SIZED, COND, WHILE, SCAN, KINDS } kind;
 typedef struct event { /* before step `at` */
 	kind kind;
 	uint32_t at;
@@ -20,7 +20,7 @@ typedef struct event { /* before step `at` */
 	double limit;   /* BRANCH, and inside of control flow: any element above it? */
 	ir_ref other;   /* COND, WHILE, SCAN: captured, of the type that is carried; or IR_NONE */
 	ir_op op[2];    /* what a turn does with the carry and what is captured; the second above the limit when it is nested */
-	int turns;
+	int turns;      /* SIZED: which of the ops */
 	bool nest, reverse;
 	bool off;
 } event;
@@ -88,6 +88,7 @@ static void add_event(program *p, uint32_t at)
 		if (e.cell < 0) return;
 	}
 	if (e.kind == SCAN && (!m.rank || !m.dim[0])) e.kind = WHILE;
+	if (e.kind == SIZED) e.turns = (int)gen_below(G, 3);
 	if (e.kind >= COND) make_flow(p, &e, &m);
 	p->event[p->nevent++] = e;
 }
@@ -123,6 +124,8 @@ static void make(program *p, uint64_t seed)
 	for (uint32_t at = 1; at <= G->step.n; at++)
 		if (gen_chance(G, 25)) add_event(p, at);
 	p->direct = gen_chance(G, 50);
+	for (int k = 0; p->direct && k < p->nevent; k++) /* they keep the body running */
+		if (p->event[k].kind == SIZED && gen_chance(G, 75)) p->event[k].off = true;
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
 }
 
@@ -200,6 +203,7 @@ typedef struct machine {
 	void *(*cell)(struct machine *m, int k);
 	void (*assign)(struct machine *m, int k, void *v);
 	void (*data)(struct machine *m, void *v);
+	void *(*sized)(struct machine *m, const event *e, void *v); /* the sum of what it gives */
 	void *(*flow)(struct machine *m, const event *e, void *v, void *other); /* other: NULL when nothing is captured */
 } machine;
 
@@ -214,6 +218,7 @@ static void run_event(machine *m, const event *e)
 		else *v = m->pair(m, IR_mul, *v, *v);
 		break;
 	case DATA: m->data(m, *v); break;
+	case SIZED: *v = m->pair(m, IR_add, *v, m->sized(m, e, *v)); break;
 	case COND: case WHILE: case SCAN: *v = m->flow(m, e, *v, e->other == IR_NONE ? NULL : m->val[e->other]); break;
 	case KINDS: break;
 	}
@@ -314,6 +319,36 @@ static bool model_above(machine *m, void *v, double limit)
 	void *gt = model_emit(o, IR_gt, 2, (void *[]){ v, l }, 0, NULL);
 	const mval *any = model_emit(o, IR_any, 1, &gt, 1, (int64_t[]){ 0 });
 	return !m->failed && *(const uint8_t *)any->data;
+}
+
+/* What has a size is a value like others from here on. */
+static void *model_sized(machine *m, const event *e, void *v)
+{
+	model *o = (model *)m;
+	const mval *x = now(o, v);
+	mval *r, *limit = new_mval(o, &(ir_meta){ .dtype = TJ_F64, .weak = true });
+	ir_value xv = { .meta = x->meta, .data = x->data };
+	ir_unique u;
+	ir_contiguous(x->meta.rank, x->meta.dim, xv.stride);
+	memcpy(limit->data, &e->limit, sizeof e->limit);
+	const mval *mask = model_emit(o, IR_gt, 2, (void *[]){ v, limit }, 0, NULL);
+	if (o->m.failed) return v;
+	ir_value mv = { .meta = mask->meta, .data = mask->data };
+	memcpy(mv.stride, xv.stride, sizeof mv.stride);
+	if (e->turns == 0) {
+		r = new_mval(o, &(ir_meta){ .dtype = x->meta.dtype, .rank = 1, .dim = { ir_count_nonzero(&mv) } });
+		ir_masked_select(&xv, &mv, r->meta.dim[0], r->data);
+	} else if (e->turns == 1) {
+		r = new_mval(o, &(ir_meta){ .dtype = TJ_I64, .rank = 2, .dim = { ir_count_nonzero(&mv), x->meta.rank } });
+		ir_nonzero(&mv, r->meta.dim[0], r->data);
+	} else {
+		if (!ir_unique_sort(&u, &xv, false)) abort();
+		r = new_mval(o, &(ir_meta){ .dtype = x->meta.dtype, .rank = 1, .dim = { u.count } });
+		ir_unique_write(&u, r->data, NULL, NULL, NULL);
+		ir_unique_free(&u);
+	}
+	void *sum = model_emit(o, IR_sum, 1, (void *[]){ r }, 1, (int64_t[]){ 0 });
+	return model_emit(o, IR_cast, 1, &sum, 1, (int64_t[]){ x->meta.dtype });
 }
 
 /* Control flow as C has it. */
@@ -472,6 +507,18 @@ static void api_data(machine *m, void *v)
 	x->next++;
 }
 
+static void *api_sized(machine *m, const event *e, void *v)
+{
+	tj_tensor *x = v, *r;
+	(void)m;
+	if (e->turns == 2) r = tj_unique(x);
+	else {
+		tj_tensor *mask = tj_gt(x, tj_f(e->limit));
+		r = e->turns ? tj_nonzero(mask) : tj_masked_select(x, mask);
+	}
+	return tj_cast(tj_sum(r, TJ_ALL, false), tj_dtype_of(x));
+}
+
 /* Control flow in the graph. */
 typedef struct inside { const event *e; tj_tensor *other; } inside;
 static tj_tensor *op_of(ir_op op, tj_tensor *a, tj_tensor *b)
@@ -589,7 +636,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 /* ---- one program, through all machines ---- */
 static void init_model(model *o, program *p)
 {
-	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data, .flow = model_flow };
+	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data, .sized = model_sized, .flow = model_flow };
 	void **val = o->m.val ? o->m.val : rt_arena_alloc(&o->mem, sizeof *val * (p->g.node.n + 1));
 	o->m = ops;
 	o->m.p = p;
@@ -619,7 +666,7 @@ static void init_model(model *o, program *p)
 
 static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *why)
 {
-	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data, .flow = api_flow };
+	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data, .sized = api_sized, .flow = api_flow };
 	*x = (api){ .m = ops, .c = c, .want = want, .why = why };
 	x->m.p = p;
 	x->m.val = calloc(p->g.node.n + 1, sizeof *x->m.val);
@@ -796,6 +843,7 @@ void fuzz_api_batch(uint64_t seed, int n, int fd)
 		for (int k = 0; k < p.nevent; k++) {
 			r.mix.branches += p.event[k].kind == BRANCH;
 			r.mix.assigns += p.event[k].kind == ASSIGN;
+			r.mix.sized += p.event[k].kind == SIZED && !p.event[k].off;
 			r.mix.flows += p.event[k].kind >= COND;
 		}
 		check_program(&p, &why, &r.mix);
@@ -811,7 +859,7 @@ static void check_child(void *env, rt_text *why) { check_program(env, why, NULL)
 
 static void print_program(const program *p)
 {
-	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host", "cond", "while", "scan" };
+	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host", "adds what it selects,", "cond", "while", "scan" };
 	rt_text t = { 0 };
 	ir_print(&p->g, &t);
 	printf("%s", rt_str(&t));

@@ -4,7 +4,8 @@
  *
  * The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
  * evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists what is known to
- * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. */
+ * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. nonzero,
+ * masked_select and unique are no rows of the table: test/unit/test_sized.c and fuzz -api have them. */
 #include "test/gen.h"
 
 #include <errno.h>

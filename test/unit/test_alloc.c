@@ -100,6 +100,34 @@ static bool flow_scenario(void)
 	return ok;
 }
 
+/* Sizes that depend on data, in a function and outside. */
+static void chosen(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *y = tj_mul(in[0], tj_f(2)), *kept = tj_masked_select(y, tj_gt(in[0], tj_f(2)));
+	out[0] = tj_unique_all(tj_exp(kept), NULL, NULL, &out[1]);
+	out[2] = tj_nonzero(tj_transpose(y, 0, 1));
+}
+
+static bool sized_scenario(void)
+{
+	tj_ctx *c = kit_open();
+	if (!c) return false;
+	float v[] = { 1, 2, 3, 4, 0, 6 };
+	tj_fn *f = kit_fn(c, "chosen", chosen, NULL, 1, 3);
+	bool ok = f != NULL;
+	for (int i = 0; i < 4; i++) {
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), v), *out[3] = { NULL, NULL, NULL };
+		v[i] = 5; /* another count */
+		if (i == 3) chosen(out, &x, NULL);
+		else if (!f || tj_call(f, out, TJ_LIST(x)) != TJ_OK) out[0] = NULL;
+		ok &= out[0] && !tj_is_poison(out[0]) && tj_numel(out[1]) == tj_numel(out[0]) && tj_dim(out[2], 0) == 5;
+		ok &= tj_check(c) == TJ_OK;
+	}
+	tj_close(c);
+	return ok;
+}
+
 static void fail_each(bool (*run)(void), long long stride)
 {
 	rt_alloc_fail_at(-1);
@@ -123,9 +151,10 @@ static void fail_each(bool (*run)(void), long long stride)
 /* Each run compiles with LLVM, which takes its own memory: a part of the allocations is enough there. */
 static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
 static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
+static void each_of_sized(void **s) { (void)s, fail_each(sized_scenario, 19); }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized) };
 	KIT_RUN(tests);
 }

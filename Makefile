@@ -109,7 +109,7 @@ test: deps  ## install what is missing, build, run every test
 check: test-build  ## the tests of under a minute
 	@TJ_THREADS=1 test/run.sh $(CHECKS)
 
-EXNAMES := hello toy fusion recompile sizes branch newton decode rnn weights direct passes backend errors
+EXNAMES := hello toy fusion recompile sizes branch newton decode rnn weights direct select passes backend errors
 # Each is 'name command'. Two run at a time, so each has a team of one, but for the test of threads.
 CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'goldens test/golden.sh $(abspath $(BUILD)/tjc)' \

@@ -47,7 +47,7 @@ void jit_eager_free(struct jit_eager *t)
 	for (uint32_t i = 0; i < t->unit.n; i++) drop(t->unit.v[i]);
 	rt_vec_free(&t->unit);
 	gd_table_free(&t->table);
-	lo_family_unref(t->family);
+	lo_family_free(t->family);
 	pthread_mutex_destroy(&t->lock);
 	rt_free(t);
 }

@@ -79,7 +79,7 @@ static void unref_general(jit_general *g)
 static void free_fn(tj_fn *f)
 {
 	if (!f) return;
-	lo_family_unref(f->family);
+	lo_family_free(f->family);
 	rt_free(f->spec);
 	rt_free(f->pass);
 	rt_free(f->asked);

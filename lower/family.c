@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { MOST = 1024 }; /* members; code beyond them is not shared */
+enum { MOST = 1024 }; /* members; then the one that was met least recently goes, and its code with the last plan that runs it */
 
 struct lo_kin {           /* a kernel of the family: its form, its sizes, and which of them are symbols */
 	uint64_t hash;
@@ -20,34 +20,34 @@ struct lo_kin {           /* a kernel of the family: its form, its sizes, and wh
 	int64_t *size;          /* by place */
 	bool *symbol;
 	uint32_t round;         /* of the lowering that brought it */
+	uint64_t met;           /* when, by the family's clock */
 	rt_kernel_fn *fn;
+	rt_code *code;          /* that holds fn: a reference */
 };
 
 struct lo_family {
-	rt_code code;           /* first: plans hold the family by it */
 	pthread_mutex_t lock;
 	rt_vec(lo_kin *) member;
-	rt_vec(rt_code *) held;
 	uint32_t round;
+	uint64_t clock;
 	lo_family_count count;
 };
 
 void lo_kin_free(lo_kin *m)
 {
 	if (!m) return;
+	rt_code_unref(m->code);
 	rt_vec_free(&m->form);
 	rt_free(m->size);
 	rt_free(m->symbol);
 	rt_free(m);
 }
 
-static void destroy(rt_code *c)
+void lo_family_free(lo_family *f)
 {
-	lo_family *f = (lo_family *)c;
+	if (!f) return;
 	for (uint32_t i = 0; i < f->member.n; i++) lo_kin_free(f->member.v[i]);
-	for (uint32_t i = 0; i < f->held.n; i++) rt_code_unref(f->held.v[i]);
 	rt_vec_free(&f->member);
-	rt_vec_free(&f->held);
 	pthread_mutex_destroy(&f->lock);
 	rt_free(f);
 }
@@ -55,21 +55,8 @@ static void destroy(rt_code *c)
 lo_family *lo_family_new(void)
 {
 	lo_family *f = rt_calloc(sizeof *f);
-	if (!f) return NULL;
-	f->code = (rt_code){ .refs = 1, .destroy = destroy };
-	pthread_mutex_init(&f->lock, NULL);
+	if (f) pthread_mutex_init(&f->lock, NULL);
 	return f;
-}
-
-void lo_family_unref(lo_family *f)
-{
-	if (f) rt_code_unref(&f->code);
-}
-
-rt_code *lo_family_code(lo_family *f)
-{
-	__atomic_add_fetch(&f->code.refs, 1, __ATOMIC_RELAXED);
-	return &f->code;
 }
 
 lo_family_count lo_family_counts(lo_family *f)
@@ -173,9 +160,9 @@ static void mark_followers(lo_kin *s, const lo_place *at, const lo_kernel *k)
 
 /* ---- finding and adding ---- */
 /* The member that needs fewest further symbols; none of this round, since one plan's kernels are no sizes of each other. */
-static const lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
+static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 {
-	const lo_kin *best = NULL;
+	lo_kin *best = NULL;
 	for (uint32_t i = 0; i < f->member.n; i++) {
 		int n = differ(f->member.v[i], s);
 		if (n < 0 || (n > 0 && f->member.v[i]->round == s->round) || (best && n >= *least)) continue;
@@ -186,17 +173,19 @@ static const lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn, rt_code **code)
 {
 	lo_place *at = NULL;
 	lo_kin *s = *kin = describe(k, &at);
 	int least = 0;
 	*fn = NULL;
+	*code = NULL;
 	if (s) {
 		s->round = round;
 		rt_lock(&f->lock);
-		const lo_kin *m = nearest(f, s, &least);
-		if (m && !least) *fn = m->fn;
+		lo_kin *m = nearest(f, s, &least);
+		if (m) m->met = ++f->clock;
+		if (m && !least) *fn = m->fn, *code = rt_code_ref(m->code);
 		for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] = m->symbol[i] || m->size[i] != s->size[i];
 		if (*fn) memcpy(s->symbol, m->symbol, s->n);
 		f->count.shared += *fn != NULL;
@@ -215,24 +204,34 @@ bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving 
 		lo_kin_free(*kin);
 		*kin = NULL;
 	}
+	if (!s) rt_code_unref(*code);
 	return s != NULL;
 }
 
-void lo_family_add(lo_family *f, lo_kin *m, rt_kernel_fn *fn)
+static uint32_t oldest(const lo_family *f)
 {
-	int least = 1;
-	m->fn = fn;
-	rt_lock(&f->lock);
-	f->count.compiled++;
-	bool kept = (!nearest(f, m, &least) || least) && f->member.n < MOST && rt_push(&f->member, m);
-	rt_unlock(&f->lock);
-	if (!kept) lo_kin_free(m);
+	uint32_t k = 0;
+	for (uint32_t i = 1; i < f->member.n; i++)
+		if (f->member.v[i]->met < f->member.v[k]->met) k = i;
+	return k;
 }
 
-bool lo_family_hold(lo_family *f, rt_code *code)
+void lo_family_add(lo_family *f, lo_kin *m, rt_kernel_fn *fn, rt_code *code)
 {
+	int least = 1;
+	lo_kin *leaves = m;
+	m->fn = fn;
+	m->code = rt_code_ref(code);
 	rt_lock(&f->lock);
-	bool ok = rt_push(&f->held, code);
+	f->count.compiled++;
+	m->met = ++f->clock;
+	bool there = nearest(f, m, &least) && !least;
+	if (!there && f->member.n < MOST) leaves = rt_push(&f->member, m) ? NULL : m;
+	else if (!there) {
+		uint32_t i = oldest(f);
+		leaves = f->member.v[i];
+		f->member.v[i] = m;
+	}
 	rt_unlock(&f->lock);
-	return ok;
+	lo_kin_free(leaves);
 }

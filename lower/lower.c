@@ -141,6 +141,13 @@ static bool set_sizes(lo_low *L, rt_plan *p, const lo_kernel *k, rt_step *t)
 	return true;
 }
 
+/* The reference becomes the plan's. Kernels side by side come from one object, mostly. */
+static void hold(rt_plan *p, rt_code *code)
+{
+	if (p->ncode && p->code[p->ncode - 1] == code) rt_code_unref(code);
+	else if (code) p->code[p->ncode++] = code;
+}
+
 /* Which kernels to compile, with the symbols that their code takes; for texts all of them, which adds nothing to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
@@ -152,7 +159,9 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 		while (p->step[j].kind != RT_STEP_KERNEL) j++;
 		rt_step *t = &p->step[j++];
 		if (!t->units) continue;
-		if (f && !lo_family_meet(f, round, k, &L->o->moving, &w->kin[w->n], &t->fn)) return false;
+		rt_code *code = NULL;
+		if (f && !lo_family_meet(f, round, k, &L->o->moving, &w->kin[w->n], &t->fn, &code)) return false;
+		hold(p, code);
 		if (!set_sizes(L, p, k, t)) return false;
 		if (t->fn && !L->o->keep_text) continue;
 		w->kernel[w->n] = k;
@@ -174,14 +183,11 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w)
 	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
-	for (int i = 0; i < w->n; i++) w->step[i]->fn = job.fn[i];
-	if (!f) {
-		p->code = job.code;
-		return TJ_OK;
-	}
-	if (!lo_family_hold(f, job.code)) return rt_code_unref(job.code), nomem(L->err);
+	hold(p, job.code);
 	for (int i = 0; i < w->n; i++) {
-		lo_family_add(f, w->kin[i], job.fn[i]);
+		w->step[i]->fn = job.fn[i];
+		if (!f) continue;
+		lo_family_add(f, w->kin[i], job.fn[i], job.code);
 		w->kin[i] = NULL;
 	}
 	return TJ_OK;
@@ -192,8 +198,8 @@ static tj_status generate(lo_low *L, rt_plan *p)
 	size_t n = p->exec.kernels;
 	if (!n) return TJ_OK;
 	work w = { lo_mem(L, sizeof *w.kernel * n), lo_mem(L, sizeof *w.step * n), lo_mem(L, sizeof *w.fn * n), lo_mem(L, sizeof *w.kin * n), 0 };
-	if (L->oom) return nomem(L->err);
-	if (L->o->family && !L->o->keep_text) p->code = lo_family_code(L->o->family);
+	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (n + 1)); /* as many kernels may be shared, and one object is new */
+	if (L->oom || !p->code) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
 	if (st == TJ_OK && w.n) st = compile(L, p, &w);

@@ -141,7 +141,7 @@ bool lo_all_symbols(lo_kernel *k); /* every size that may be one; false: out of 
 void lo_no_symbols(lo_kernel *k);  /* each becomes its value */
 
 /* ---- family.c: ... share code ---- */
-typedef struct lo_family lo_family; /* of a function; thread-safe, counted */
+typedef struct lo_family lo_family; /* of a function; thread-safe */
 typedef struct lo_family_count { uint32_t compiled, shared, widened; } lo_family_count; /* kernels; widened: compiled with further symbols */
 typedef struct lo_moving {        /* what is known of the sizes of a call, by their values */
 	const int64_t *moving, *fixed;/* sizes that change from call to call; those that do not */
@@ -150,17 +150,16 @@ typedef struct lo_moving {        /* what is known of the sizes of a call, by th
 	bool all;                     /* every size that may be one is a symbol */
 } lo_moving;
 lo_family *lo_family_new(void);
-void lo_family_unref(lo_family *f);
+void lo_family_free(lo_family *f);         /* plans keep the code that they run */
 lo_family_count lo_family_counts(lo_family *f);
 /* Private to lower/: */
 typedef struct lo_kin lo_kin;
-rt_code *lo_family_code(lo_family *f);     /* a reference that keeps all its code */
 uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
-/* Gives k the symbols that its code is to have. *fn: code that exists, or NULL: then *kin is to be added once it does. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn);
-void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn); /* takes kin over */
+/* Gives k the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then *kin is to be
+ * added once it does. */
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn, rt_code **code);
+void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn, rt_code *code); /* takes kin over */
 void lo_kin_free(lo_kin *kin);
-bool lo_family_hold(lo_family *f, rt_code *code); /* takes the reference over */
 
 /* ---- backend.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */

@@ -18,12 +18,13 @@ typedef struct rt_kargs {
 /* Runs units begin..end-1; units are independent of each other. */
 typedef void rt_kernel_fn(const rt_kargs *a, int64_t begin, int64_t end);
 
-/* ---- code: executable memory that holds the kernels of a plan; freed when the last plan drops it. ---- */
+/* ---- code: executable memory that holds kernels; freed when the last plan, and whoever shares it, drops it. ---- */
 typedef struct rt_code {
 	int refs;
 	size_t bytes;
 	void (*destroy)(struct rt_code *code);
 } rt_code;
+rt_code *rt_code_ref(rt_code *code);
 void rt_code_unref(rt_code *code);
 
 /* ---- one run ---- */
@@ -102,7 +103,8 @@ typedef struct rt_plan {
 	uint32_t nbuf, nstep;
 	rt_pbuf *buf;
 	rt_step *step;
-	rt_code *code;
+	uint32_t ncode;
+	rt_code **code;          /* references to what its kernels are in */
 	char *kernel_text, *code_text, *assembly_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees what steps hold beyond mem; may be NULL */
 } rt_plan;

@@ -5,6 +5,12 @@
 
 #define INLINE_BUFS 256 /* pointers kept on the stack; a plan with more asks the heap */
 
+rt_code *rt_code_ref(rt_code *code)
+{
+	if (code) __atomic_add_fetch(&code->refs, 1, __ATOMIC_RELAXED);
+	return code;
+}
+
 void rt_code_unref(rt_code *code)
 {
 	if (code && __atomic_sub_fetch(&code->refs, 1, __ATOMIC_ACQ_REL) == 0) code->destroy(code);
@@ -172,7 +178,7 @@ void rt_plan_destroy(rt_exec *x)
 		for (int k = 0; p->step[i].flow && k < 2; k++) rt_exec_unref(p->step[i].flow->region[k]);
 	}
 	if (p->drop) p->drop(p);
-	rt_code_unref(p->code);
+	for (uint32_t i = 0; i < p->ncode; i++) rt_code_unref(p->code[i]);
 	rt_arena mem = p->mem; /* holds p itself */
 	rt_arena_free(&mem);
 }

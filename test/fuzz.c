@@ -301,7 +301,7 @@ static void check_sizes(gen *G, uint64_t seed, fuzz_mix *mix, rt_text *why)
 		lo_family_count n = lo_family_counts(e.how.family);
 		mix->compiled += n.compiled;
 		mix->shared += n.shared;
-		lo_family_unref(e.how.family);
+		lo_family_free(e.how.family);
 	}
 }
 

@@ -479,12 +479,75 @@ static void test_text(void **state)
 	ir_graph_free(&g);
 }
 
+/* ---- code that kernels share ---- */
+static int codes; /* that there are */
+static void drop_code(rt_code *c)
+{
+	codes--;
+	free(c);
+}
+
+static void no_kernel(const rt_kargs *a, int64_t begin, int64_t end) { (void)a, (void)begin, (void)end; }
+
+static tj_status counting_compile(lo_compile *job, rt_err *err)
+{
+	(void)err;
+	rt_code *c = malloc(sizeof *c);
+	*c = (rt_code){ .refs = 1, .destroy = drop_code };
+	codes++;
+	for (int i = 0; i < job->nkernel; i++) job->fn[i] = no_kernel;
+	job->code = c;
+	return TJ_OK;
+}
+
+static rt_exec *kernel_of_form(lo_family *f, unsigned form, int64_t size)
+{
+	static const lo_backend counting = { .name = "counting", .compile = counting_compile, .width = interp_width, .abi = LO_ABI };
+	rt_text t = { 0 };
+	rt_exec *x = NULL;
+	rt_err err = { 0 };
+	rt_putf(&t, "%%0 = input f32[%lld] slot=0\n", (long long)size);
+	for (int i = 0; i < 12; i++) rt_putf(&t, "%%%d = %s f32[%lld] %%%d\n", i + 1, form >> i & 1 ? "sin" : "exp", (long long)size, i);
+	rt_puts(&t, "ret %12\n");
+	ir_graph g = parsed(rt_str(&t));
+	lo_opts o = { .name = "t", .backend = &counting, .family = f };
+	assert_int_equal(lo_build(&g, &o, &x, &err), TJ_OK);
+	ir_graph_free(&g);
+	rt_text_free(&t);
+	return x;
+}
+
+/* A function whose kernels never come again keeps some of their code, and what plans run. */
+static void test_code_goes(void **state)
+{
+	(void)state;
+	enum { FORMS = 2100, MOST = 1024 };
+	lo_family *f = lo_family_new();
+	rt_exec *first = kernel_of_form(f, 0, 40), *often = NULL;
+	for (unsigned form = 1; form < FORMS; form++) {
+		rt_exec_unref(kernel_of_form(f, form, 40));
+		assert_true(codes <= MOST + 1);
+		if (form % 500 == 0) rt_exec_unref(kernel_of_form(f, 1, 40)); /* met again: it stays */
+	}
+	assert_int_equal(codes, MOST + 1); /* that of `first` is out of the family */
+	uint32_t before = lo_family_counts(f).compiled;
+	often = kernel_of_form(f, 1, 40);
+	assert_int_equal(lo_family_counts(f).compiled, before);
+	rt_exec_unref(first);
+	assert_int_equal(codes, MOST);
+	lo_family_free(f);
+	assert_int_equal(codes, 1);
+	rt_exec_unref(often);
+	assert_int_equal(codes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_same_ext),
 		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
+		cmocka_unit_test(test_code_goes),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	interp_free();

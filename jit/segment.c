@@ -351,18 +351,35 @@ static bool same_ops(const jit_node *a, const jit_node *b)
 	return !a->parent && !b->parent;
 }
 
+static bool keep_as(jit_segment *s, const jit_node *other)
+{
+	bool ok = true;
+	for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) ok = want_ref(s, JIT_REF(JIT_EV, other->segment->keep.v[k]));
+	return ok;
+}
+
+/* The same segment of the same entry, where sizes depend on data; else its namesake in an entry at another size. */
+static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
+{
+	for (uint32_t i = a->sized.n ? a->entry->sealed.n : 0; i-- > 0;)
+		if (same_ops(boundary, a->entry->sealed.v[i])) return a->entry->sealed.v[i];
+	return NULL;
+}
+
 /* What the same segment was found to be read of at another size: the first call of this one need not find it again. */
 static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, jit_segment *s)
 {
 	const tj_fn *f = a->fn;
+	const jit_node *alike = find_alike(a, boundary);
 	bool ok = true, found = false;
+	if (alike) return keep_as(s, alike);
 	rt_lock(&a->fn->table_lock);
 	for (uint32_t i = f->entry.n; ok && !found && i-- > 0;) {
 		const jit_entry *e = f->entry.v[i];
 		if (e == a->entry || e->general != a->entry->general || e->sealed.n <= s->number) continue;
 		const jit_node *other = e->sealed.v[s->number];
 		if (!(found = same_ops(boundary, other))) continue;
-		for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) ok = want_ref(s, JIT_REF(JIT_EV, other->segment->keep.v[k]));
+		ok = keep_as(s, other);
 	}
 	rt_unlock(&a->fn->table_lock);
 	return ok;

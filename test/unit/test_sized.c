@@ -410,6 +410,25 @@ static void prefix_is_sealed_once(void **s)
 	tj_close(c);
 }
 
+/* A value read behind a boundary is computed once more for the first count, and kept for all others. */
+static void read_behind(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *e = tj_exp(tj_masked_select(in[0], tj_gt(in[0], tj_f(0))));
+	out[0] = tj_truth(tj_gt(tj_sum(e, TJ_ALL, false), tj_f(10))) ? tj_mul(e, tj_f(2)) : e;
+}
+
+static void kept_over_counts(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "read_behind", read_behind, NULL, 1, 1);
+	for (int i = 0; i < 50; i++) same_as_op_by_op(c, read_behind, f, part(c, 300, 2), 1);
+	const tj_stats st = kit_stats(f);
+	assert_true(st.recomputed <= 1 && st.compiles <= 5);
+	tj_close(c);
+}
+
 static void gives_mask(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_masked_select(in[0], in[1]); }
 static void in_branch(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(tj_unique(in[0]), TJ_ALL, false); }
 static void conditional(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -496,7 +515,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values), cmocka_unit_test(numbers), cmocka_unit_test(large), cmocka_unit_test(followed_by_arithmetic), cmocka_unit_test(bounded),
-		cmocka_unit_test(loops), cmocka_unit_test(several_in_one_call), cmocka_unit_test(prefix_is_sealed_once), cmocka_unit_test(errors),
+		cmocka_unit_test(loops), cmocka_unit_test(several_in_one_call), cmocka_unit_test(prefix_is_sealed_once), cmocka_unit_test(kept_over_counts), cmocka_unit_test(errors),
 		cmocka_unit_test(direct_mode), cmocka_unit_test(two_contexts),
 	};
 	KIT_RUN(tests);

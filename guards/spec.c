@@ -9,6 +9,7 @@
 #include "guards/guards.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 
 typedef struct parser {
@@ -40,7 +41,9 @@ static bool integer(parser *p, int64_t *v)
 	char *end;
 	blanks(p);
 	if (!isdigit((unsigned char)*p->at)) return fail(p, "a number is missing");
+	errno = 0;
 	*v = strtoll(p->at, &end, 10);
+	if (errno) return fail(p, "too large a number");
 	p->at = end;
 	return true;
 }
@@ -125,16 +128,42 @@ static bool argument(parser *p)
 	return accept(p, "[") ? dimensions(p, a) : fail(p, "[ is missing");
 }
 
+/* Of a name there is one divisor. */
+static bool divisor(parser *p, gd_symbol *s)
+{
+	if (s->mod != 1) return fail(p, "a second % of one name");
+	if (!integer(p, &s->mod)) return false;
+	if (s->mod < 1) return fail(p, "a divisor is positive");
+	if (!accept(p, "==")) return fail(p, "== is missing");
+	const char *at = p->at;
+	if (!integer(p, &s->rest)) return false;
+	if (s->rest < s->mod) return true;
+	p->at = at;
+	return fail(p, "a rest is less than its divisor");
+}
+
+/* Several ranges of a name hold together. */
+static bool range(parser *p, gd_symbol *s)
+{
+	int64_t least, most = INT64_MAX;
+	const char *at = p->at;
+	if (!integer(p, &least)) return false;
+	if (!accept(p, "..")) return fail(p, ".. is missing");
+	blanks(p);
+	if (isdigit((unsigned char)*p->at) && !integer(p, &most)) return false;
+	if (least > s->least) s->least = least;
+	if (most < s->most) s->most = most;
+	if (s->least <= s->most) return true;
+	p->at = at;
+	return fail(p, "no size is in the range");
+}
+
 static bool condition(parser *p)
 {
 	int i = symbol(p, false);
 	if (i < 0) return false;
-	gd_symbol *s = &p->s->symbol[i];
-	if (accept(p, "%")) return integer(p, &s->mod) && (s->mod > 0 || fail(p, "a divisor is positive")) && (accept(p, "==") || fail(p, "== is missing")) && integer(p, &s->rest);
-	if (!accept(p, "in")) return fail(p, "`in` or % is missing");
-	if (!integer(p, &s->least) || !accept(p, "..")) return fail(p, ".. is missing");
-	blanks(p);
-	return !isdigit((unsigned char)*p->at) || integer(p, &s->most);
+	if (accept(p, "%")) return divisor(p, &p->s->symbol[i]);
+	return accept(p, "in") ? range(p, &p->s->symbol[i]) : fail(p, "`in` or % is missing");
 }
 
 static bool parse(parser *p)

@@ -315,6 +315,10 @@ static void shapes_are_checked(void **s)
 	refused(c, f, tj_f(1), FILLED(c, 1, 4, 16), TJ_ERR_SHAPE, "argument 0 (x) is a number, not a tensor");
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 4, 16), FILLED(c, 1, 4, 16)));
 	kit_ok(c);
+	f = tj_compile(c, sum_body, NULL, TJ_OPTS(tj_compile_opts, .name = "both", .nin = 2, .nout = 1, .shapes = "x: f32[B,S], y: _; B in 1..8; S%16==0; B in 3..9"));
+	assert_non_null(f);
+	refused(c, f, FILLED(c, 1, 2, 16), FILLED(c, 1, 2, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 2, not in 3..8");
+	refused(c, f, FILLED(c, 1, 9, 16), FILLED(c, 1, 9, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 9, not in 3..8");
 	tj_close(c);
 }
 
@@ -324,13 +328,16 @@ static void bad_shapes(void **s)
 	static const char *const bad[][2] = {
 		{ "", "no arguments" }, { "x: f32[B", "] is missing" }, { "x: f33[B]", "not a dtype" }, { "x: f32[B], y: f32[B], z: _", "more arguments than .nin" },
 		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument has" }, { "x: f32[B]; B % 0 == 0", "a divisor is positive" },
-		{ "x: f32[B]; B 3", "`in` or %% is missing" }, { "x: f32[B] y", "not understood" }, { "x: f32[,]", "a name is missing" },
+		{ "x: f32[B]; B 3", "in` or % is missing" }, { "x: f32[B] y", "not understood" }, { "x: f32[,]", "a name is missing" },
 		{ "x: f32[B]; B in 1", ".. is missing" }, { "x: f32[B]; B % 2", "== is missing" }, { "x: f32", "[ is missing" },
+		{ "x: f32[99999999999999999999]", "too large a number at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % of one name at ` 3 == 0" },
+		{ "x: f32[B]; B % 8 == 8", "a rest is less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "no size is in the range at ` 5..4" },
+		{ "x: f32[B]; B in 1..4; B in 5..8", "no size is in the range at ` 5..8" },
 	};
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_null(tj_compile(c, sum_body, NULL, TJ_OPTS(tj_compile_opts, .name = "bad", .nin = 2, .nout = 1, .shapes = bad[i][0])));
-		kit_error(c, TJ_ERR_ARG, i == 6 ? "in` or % is missing" : bad[i][1]);
+		kit_error(c, TJ_ERR_ARG, bad[i][1]);
 	}
 	tj_close(c);
 }

@@ -222,7 +222,7 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 	return true;
 }
 
-static tj_tensor *run(tj_ctx *c, const char *site, const taken *u, const args *a)
+static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, const taken *u, const args *a)
 {
 	const rt_out *o = &u->exec->out[0];
 	rt_err err = { 0 };
@@ -233,7 +233,7 @@ static tj_tensor *run(tj_ctx *c, const char *site, const taken *u, const args *a
 		data = (char *)(uintptr_t)a->ext[o->same_ext] + o->offset * (int64_t)tj_dtype_size((tj_dtype)u->layout->dtype);
 	} else {
 		b = rt_buffer_new(c->rt.cache, (size_t)u->layout->bytes);
-		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, "op", NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
+		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
 		data = b->data;
 		rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &data, .err = &err };
 		if (u->exec->run(u->exec, &r) != TJ_OK) {
@@ -243,7 +243,7 @@ static tj_tensor *run(tj_ctx *c, const char *site, const taken *u, const args *a
 		}
 	}
 	tj_tensor *t = jit_new_value(c, c->rt.scope, rt_layout_ref(u->layout), b, data);
-	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, "op", NULL, "out of memory");
+	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 }
 
 tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
@@ -256,7 +256,7 @@ tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor 
 		err.site = NULL;
 		return jit_report(c, site, &err);
 	}
-	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, op, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	for (int k = 0; a.buf && k < nsrc; k++)
 		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.cache);
 	rt_exec_unref(u.exec);

@@ -153,8 +153,28 @@ static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
 static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
 static void each_of_sized(void **s) { (void)s, fail_each(sized_scenario, 19); }
 
+/* An op that finds no memory for its result says which op it is. */
+static void op_is_named(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(1 << 20), tj_f(1));
+	for (int i = 0; i < 4; i++) tj_neg(x); /* nothing is left to make but the result */
+	int named = 0;
+	for (int k = 0; k < 8; k++) {
+		rt_alloc_fail_at(k);
+		tj_neg(x);
+		rt_alloc_fail_at(-1);
+		if (tj_check(c) == TJ_OK) continue;
+		assert_string_equal(tj_last_error(c)->op, "neg");
+		named += strstr(tj_last_error(c)->message, "no memory for 4194304 bytes") != NULL;
+	}
+	assert_true(named > 0);
+	tj_close(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized), cmocka_unit_test(op_is_named) };
 	KIT_RUN(tests);
 }

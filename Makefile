@@ -120,6 +120,7 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
          'bench $(BUILD)/tj-bench --quick'
 LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
+         'matrix_sizes $(BUILD)/test/matrix -q -z -w 512' \
          'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 200 -s 5000 -w rotate -off each' \
          'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 300 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \

@@ -1,8 +1,8 @@
 /* matrix: every op of ir/ops.def x dtype x shape x layout x executor, against the evaluator, bit for bit.
  *
- *   matrix [-w 512|256|128|all] [-f] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
+ *   matrix [-w 512|256|128|all] [-f] [-z] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
  *
- * The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
+ * -z: with every size an argument of the code, which the shapes of an op share. The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
  * evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists what is known to
  * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. nonzero,
  * masked_select and unique are no rows of the table: test/unit/test_sized.c and fuzz -api have them. */
@@ -51,7 +51,7 @@ typedef rt_vec(kase) kases;
 
 static struct {
 	int width[3], nwidth;
-	bool quiet, full;
+	bool quiet, full, sizes;
 	uint64_t seed;
 	regex_t re;
 	bool filtered;
@@ -172,6 +172,8 @@ static void verdict(report *rep, const kase *k, const char *where, bool ok, cons
 /* ---- one graph of cases on one executor ---- */
 typedef struct executor { char name[24]; gen_how how; int width; } executor;
 
+static lo_family *family;
+
 static executor executor_at(int i)
 {
 	executor e = { .name = "eval" };
@@ -179,6 +181,9 @@ static executor executor_at(int i)
 	e.width = opt.width[i - 1];
 	snprintf(e.name, sizeof e.name, "llvm%d", e.width);
 	e.how.backend = opt.llvm;
+	if (opt.sizes && !family) family = lo_family_new(); /* of this op's process */
+	e.how.family = family;
+	e.how.symbols = opt.sizes;
 	return e;
 }
 
@@ -477,8 +482,8 @@ static void widths(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: matrix [-w 512|256|128|all] [-f] [-q] [-s seed] [REGEX]\n"
-	                "  -f  every layout for every shape     -e  only the evaluator's plans\n");
+	fprintf(stderr, "usage: matrix [-w 512|256|128|all] [-f] [-z] [-q] [-s seed] [REGEX]\n"
+	                "  -f  every layout for every shape     -z  sizes as arguments of the code     -e  only the evaluator's plans\n");
 	return 2;
 }
 
@@ -487,10 +492,11 @@ int main(int argc, char **argv)
 	const char *w = NULL, *why = "not asked for";
 	bool only_eval = false;
 	int o;
-	while ((o = getopt(argc, argv, "w:s:fqe")) != -1) {
+	while ((o = getopt(argc, argv, "w:s:fqez")) != -1) {
 		if (o == 'w') w = optarg;
 		else if (o == 's') opt.seed = strtoull(optarg, NULL, 0);
 		else if (o == 'f') opt.full = true;
+		else if (o == 'z') opt.sizes = true;
 		else if (o == 'q') opt.quiet = true;
 		else if (o == 'e') only_eval = true;
 		else return usage();

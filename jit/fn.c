@@ -474,7 +474,7 @@ static void explain_budget(tj_fn *f, const jit_entry *e)
 void jit_drop_empty(jit_entry *e)
 {
 	tj_fn *f = e->fn;
-	bool empty = !atomic_load(&e->root.child), full = e->sealed.n > MAX_SEGMENTS;
+	bool empty = !atomic_load(&e->root.child), full = __atomic_load_n(&e->sealed.n, __ATOMIC_RELAXED) > MAX_SEGMENTS;
 	if (!empty && !full) return;
 	bool dropped = false;
 	rt_lock(&f->table_lock);

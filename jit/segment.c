@@ -397,7 +397,8 @@ static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
 		return NULL;
 	}
 	atomic_store(&s->plan, p);
-	a->entry->sealed.v[a->entry->sealed.n++] = n;
+	a->entry->sealed.v[s->number] = n;
+	__atomic_store_n(&a->entry->sealed.n, s->number + 1, __ATOMIC_RELAXED); /* jit_drop_empty() looks without the lock */
 	return s;
 }
 

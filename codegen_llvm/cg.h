@@ -130,6 +130,7 @@ cg_num cg_add(cg *c, cg_num a, cg_num b);
 cg_num cg_sub(cg *c, cg_num a, cg_num b);
 cg_num cg_mul(cg *c, cg_num a, cg_num b);
 cg_num cg_div_up(cg *c, cg_num a, cg_num b);          /* ceil(a / b) */
+cg_num cg_last_part(cg *c);                           /* where the last part of r begins; 0 without parts */
 cg_num cg_round_down(cg *c, cg_num a, int64_t pow2);  /* to a multiple */
 
 /* ---- value.c: names, types, broadcasts ---- */
@@ -168,7 +169,7 @@ void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where t
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /* ends a step; width: values of r in it */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */
 void cg_acc_end_short(cg *c, cg_acc *a);              /* r was one chunk; what comes next is the text for several */
-void cg_acc_end_either(cg *c, cg_acc *a, cg_str *value); /* ... which ends here */
+cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);  /* its lanes put together; a part's are stored */
 void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* value came from there, or the short one from brief */
 
 /* ---- section.c ---- */

@@ -164,8 +164,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	if (!a->ordered) return;
 	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
 	a->chunk = !c->rows ? COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * ROWS;
-	cg_num chunk = cg_lit(a->chunk), behind = cg_lit(0);
-	if (c->k->part) behind = cg_mul(c, cg_sub(c, cg_div_up(c, red, part), cg_lit(1)), part);
+	cg_num chunk = cg_lit(a->chunk), behind = cg_last_part(c);
 	a->nchunk = cg_div_up(c, part, chunk);
 	a->last = c->k->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
 	a->memory = a->lanes > c->lanes;
@@ -431,8 +430,7 @@ static void store_part(cg *c, const cg_acc *a, cg_str v, int64_t lanes)
 			(int)tj_dtype_size(a->dtype));
 }
 
-/* The lanes put together; a part's are stored. */
-static cg_str value_of(cg *c, cg_acc *a, bool chunked)
+cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 {
 	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
@@ -456,18 +454,16 @@ static cg_str value_of(cg *c, cg_acc *a, bool chunked)
 
 void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 {
-	cg_str v = value_of(c, a, chunked);
+	cg_str v = cg_acc_value(c, a, chunked);
 	if (!a->part) cg_def(c, a->ins, v, !c->rows);
 }
 
 void cg_acc_end_short(cg *c, cg_acc *a)
 {
-	a->first = value_of(c, a, false);
+	a->first = cg_acc_value(c, a, false);
 	a->now = cg_identity(a, a->lanes);
 	a->inow = cg_literal(a->index, 0, a->lanes);
 }
-
-void cg_acc_end_either(cg *c, cg_acc *a, cg_str *value) { *value = value_of(c, a, true); }
 
 void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from)
 {

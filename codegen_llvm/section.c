@@ -246,12 +246,11 @@ typedef struct chunks {
 static chunks chunks_of(cg *c)
 {
 	chunks k = { .width = INT64_MAX };
-	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red, behind = cg_lit(0);
+	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red, behind = cg_last_part(c);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
 	if (c->wide_now) k.width = 16;
 	if (part.known && k.width > part.v) k.width = part.v;
-	if (c->k->part) behind = cg_mul(c, cg_sub(c, cg_div_up(c, red, part), cg_lit(1)), part);
 	k.n = cg_div_up(c, part, cg_lit(k.width));
 	k.last = cg_div_up(c, cg_sub(c, red, behind), cg_lit(k.width));
 	k.start = cg_add(c, behind, cg_mul(c, cg_sub(c, k.last, cg_lit(1)), cg_lit(k.width)));
@@ -350,7 +349,7 @@ static void either_way(cg *c, const lo_section *s, const extent *x)
 	rt_putf(c->out, "  br label %%joined%u\n", id);
 	cg_label(c, cg_fmt("long%u", id));
 	many_chunks(c, s, x);
-	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_end_either(c, &c->acc.v[i], &value[i]);
+	for (uint32_t i = 0; i < c->acc.n; i++) value[i] = cg_acc_value(c, &c->acc.v[i], true);
 	cg_str from = c->block_label;
 	cg_jump(c, cg_fmt("joined%u", id));
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_join(c, &c->acc.v[i], brief, value[i], from);

@@ -51,6 +51,13 @@ cg_num cg_div_up(cg *c, cg_num a, cg_num b)
 	return entry(c, "udiv", cg_add(c, a, cg_sub(c, b, cg_lit(1))), b);
 }
 
+cg_num cg_last_part(cg *c)
+{
+	cg_num part = cg_lit(c->k->part);
+	if (!c->k->part) return cg_lit(0);
+	return cg_mul(c, cg_sub(c, cg_div_up(c, cg_size(c->k->red), part), cg_lit(1)), part);
+}
+
 cg_num cg_round_down(cg *c, cg_num a, int64_t pow2)
 {
 	if (a.known) return cg_lit(a.v & -pow2);

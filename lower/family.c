@@ -1,8 +1,8 @@
 /* family: kernels of one form share code.
  *
  * A function compiled for one size keeps its code as it is. When another size brings a kernel of the same form, the sizes
- * that differ become symbols, and code is made that takes them as arguments; every further size then finds it. What a
- * size is wrong about costs a compilation, never a result: what is no symbol is a part of the code's key.
+ * that differ become symbols, and code is made that takes them as arguments; every further size then finds it. A
+ * wrong guess about sizes costs a compilation, never a result: what is no symbol is a part of the code's key.
  *
  *   member   form   sizes          symbols         code
  *     0       #a    784 1024       -               for 784 x 1024 alone

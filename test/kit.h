@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,21 @@ static inline tj_stats kit_stats(tj_fn *f)
 	tj_fn_stats(f, &s);
 	return s;
 }
+
+/* tj_explain() and tj_dump() as strings, to be freed. */
+static __attribute__((noinline, unused)) char *kit_print(tj_fn *f, bool dump, tj_dump_what what)
+{
+	char *s = NULL;
+	size_t n = 0;
+	FILE *m = open_memstream(&s, &n);
+	assert_non_null(m);
+	if (dump) tj_dump(f, what, m);
+	else tj_explain(f, m);
+	fclose(m);
+	return s;
+}
+static inline char *kit_explain(tj_fn *f) { return kit_print(f, false, TJ_DUMP_GRAPH); }
+static inline char *kit_dump(tj_fn *f, tj_dump_what what) { return kit_print(f, true, what); }
 
 #define assert_f32(t, ...) kit_equal(t, sizeof((float[]){ __VA_ARGS__ }) / sizeof(float), (float[]){ __VA_ARGS__ })
 static inline void kit_equal(tj_tensor *t, size_t n, const float *want)

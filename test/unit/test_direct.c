@@ -315,11 +315,7 @@ static void frozen_body(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 static bool mentions(tj_fn *f, const char *what)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *t = open_memstream(&text, &n);
-	tj_dump(f, TJ_DUMP_GRAPH, t);
-	fclose(t);
+	char *text = kit_dump(f, TJ_DUMP_GRAPH);
 	bool yes = strstr(text, what) != NULL;
 	free(text);
 	return yes;

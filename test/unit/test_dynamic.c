@@ -355,16 +355,6 @@ static void tell(void *self, const tj_reason *r)
 	snprintf(t->site, sizeof t->site, "%s", r->site);
 }
 
-static char *explained(tj_fn *f)
-{
-	char *text = NULL;
-	size_t n;
-	FILE *m = open_memstream(&text, &n);
-	tj_explain(f, m);
-	fclose(m);
-	return text;
-}
-
 static void one_reason_for_a_size(void **s)
 {
 	(void)s;
@@ -380,20 +370,10 @@ static void one_reason_for_a_size(void **s)
 	assert_non_null(strstr(t.text, "told: argument 0: dim 1 was 4, is 5 (trace 0)"));
 	assert_non_null(strstr(t.text, "f32[3,s0_1]"));
 	assert_non_null(strstr(t.site, "test_dynamic.c:"));
-	char *text = explained(f);
+	char *text = kit_explain(f);
 	assert_non_null(strstr(text, "f32[3,s0_1]; 8 sizes"));
 	free(text);
 	tj_close(c);
-}
-
-static char *dumped(tj_fn *f)
-{
-	char *text = NULL;
-	size_t n;
-	FILE *m = open_memstream(&text, &n);
-	tj_dump(f, TJ_DUMP_SYMBOLS, m);
-	fclose(m);
-	return text;
 }
 
 static void shapes_body(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -412,7 +392,7 @@ static void symbols_are_shown(void **s)
 	tj_fn *f = tj_compile(c, shapes_body, NULL, TJ_OPTS(tj_compile_opts, .name = "shown", .nin = 1, .nout = 1, .shapes = "x: f32[B,S,4]"));
 	for (int n = 1; n < 9; n++) tj_call1(f, TJ_LIST(FILLED(c, 1, n, 2 * n + 3, 4)));
 	kit_ok(c);
-	char *text = dumped(f);
+	char *text = kit_dump(f, TJ_DUMP_SYMBOLS);
 	static const char *const want[] = { "x: f32[B,S,4]", "input f32[B,S,4]", "reshape f32[B*S,4]", "shape=B*S,4", "mean f32[4]" };
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++)
 		if (!strstr(text, want[i])) fail_msg("no \"%s\" in\n%s", want[i], text);

@@ -711,11 +711,7 @@ static void audits(void **s)
 /* ---- the graph as text ---- */
 static void dump_graph(tj_fn *f, rt_text *t)
 {
-	char *s = NULL;
-	size_t n = 0;
-	FILE *m = open_memstream(&s, &n);
-	tj_dump(f, TJ_DUMP_GRAPH, m);
-	fclose(m);
+	char *s = kit_dump(f, TJ_DUMP_GRAPH);
 	rt_puts(t, strchr(s, '\n') + 1); /* behind the title */
 	free(s);
 }

@@ -43,18 +43,6 @@ static void close_it(fixture *x)
 	tj_close(x->c);
 }
 
-/* tj_explain() as a string, to be freed. */
-static char *explained(tj_fn *f)
-{
-	char *s = NULL;
-	size_t n = 0;
-	FILE *m = open_memstream(&s, &n);
-	assert_non_null(m);
-	tj_explain(f, m);
-	fclose(m);
-	return s;
-}
-
 static void contains(const char *text, const char *part)
 {
 	if (!strstr(text, part)) fail_msg("\"%s\" is not in \"%s\"", part, text);
@@ -72,7 +60,7 @@ static void fired(fixture *x, const char *kind, int arg, int dim, const char *ex
 	contains(x->told.site, "test_guards.c:");
 	contains(x->told.text, "guarded");
 	assert_true(x->told.hint[0]);
-	char *all = explained(x->f);
+	char *all = kit_explain(x->f);
 	contains(all, "traced anew 1 times");
 	contains(all, expected);
 	contains(all, found);

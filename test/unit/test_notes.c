@@ -44,12 +44,8 @@ static tj_ctx *open_logged(const char *topics, int audit)
 static char *explained(tj_fn *f)
 {
 	static char *s;
-	size_t n = 0;
 	free(s);
-	FILE *m = open_memstream(&s, &n);
-	tj_explain(f, m);
-	fclose(m);
-	return s;
+	return s = kit_explain(f);
 }
 
 static void contains(const char *text, const char *part)

@@ -83,6 +83,8 @@ typedef struct cg {
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
+	int halves;         /* of each sum that the multipliers compute: 0, 1, 2 */
+	cg_str one[2];      /* 1 for them, of f32 and f64 */
 	const char *next_unit; /* where the loop over units goes on */
 	rt_text phi, step;  /* what units hand on to one another: their indices, when division by extents would cost */
 	bool oom;
@@ -145,12 +147,21 @@ void cg_label(cg *c, cg_str name);
 void cg_jump(cg *c, cg_str to);                       /* and goes on there */
 cg_str cg_use(cg *c, uint32_t ins, bool vec);         /* the operand, in all lanes when vec */
 cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes); /* at the current place */
+/* name = put of the operands, n lanes at a time; n divides lanes. first: the part's first lane. */
+typedef void cg_part_fn(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first);
+void cg_by_parts(cg *c, cg_str name, tj_dtype t, int lanes, int n, int nsrc, const cg_str *src, cg_part_fn *put);
 void cg_iota(rt_text *t, const char *type, int64_t step, int lanes); /* "<i64 0, i64 1, ...>" */
 void cg_def(cg *c, uint32_t ins, cg_str name, bool vec);
 
 /* ---- point.c: primitives ---- */
 void cg_point(cg *c, uint32_t ins);
+bool cg_nan_test(const cg *c, const lo_ins *in);      /* x == x, for which a select has an instruction */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* absent lanes become other */
+
+/* ---- ports.c: sums that the multipliers compute ---- */
+void cg_find_ports(cg *c);
+bool cg_balances(const cg *c, const lo_ins *in);      /* a sum that is written that way */
+void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src);
 
 /* ---- access.c: loads, stores, faults ---- */
 void cg_entry_bufs(cg *c);

@@ -322,6 +322,7 @@ static tj_status function(cg *c, rt_text *out)
 	c->key = 1;
 	if (!c->rows) c->lanes = cg_base_lanes(c);
 	cg_find_wide(c);
+	cg_find_ports(c);
 	if (c->rows) along_r(c);
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else along_d(c);

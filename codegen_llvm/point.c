@@ -115,48 +115,47 @@ static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_s
 	}
 }
 
-/* Lanes from..from+n-1 of two vectors of `of` side by side. */
-static void lanes_of(cg *c, cg_str name, tj_dtype t, int of, cg_str a, cg_str b, int from, int n)
-{
-	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", name.s, cg_type(t, of).s, a.s, cg_type(t, of).s, b.s, n);
-	rt_puts(c->out, "<");
-	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", from + i);
-	rt_puts(c->out, ">\n");
-}
-
-static void scale_register(cg *c, cg_str name, tj_dtype t, int n, cg_str a, cg_str b)
+static void scale_register(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
 {
 	int bits = n * (int)(8 * tj_dtype_size(t)), mask = n > 8 ? 16 : 8;
 	cg_str type = cg_type(t, n);
+	(void)first;
 	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.scalef.p%c.%d(%s %s, %s %s, %s zeroinitializer, i%d -1%s)\n", name.s,
-			type.s, t == TJ_F32 ? 's' : 'd', bits, type.s, a.s, type.s, b.s, type.s, mask, bits == 512 ? ", i32 4" : "");
+			type.s, t == TJ_F32 ? 's' : 'd', bits, type.s, src[0].s, type.s, src[1].s, type.s, mask, bits == 512 ? ", i32 4" : "");
+}
+
+static int register_lanes(const cg *c, tj_dtype t, int lanes)
+{
+	int most = c->bits / (8 * (int)tj_dtype_size(t));
+	return lanes < most ? lanes : most;
 }
 
 static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 {
-	int size = (int)tj_dtype_size(t), most = c->bits / 8 / size;
-	if (c->bits < 512 || lanes * size < 16) {
-		scale_in_steps(c, name, t, lanes, src);
-		return;
-	}
-	if (lanes <= most) {
-		scale_register(c, name, t, lanes, src[0], src[1]);
-		return;
-	}
-	cg_str part[16];
-	int n = lanes / most;
-	for (int i = 0; i < n; i++) {
-		cg_str a = cg_tmp(c), b = cg_tmp(c);
-		lanes_of(c, a, t, lanes, src[0], cg_fmt("poison"), i * most, most);
-		lanes_of(c, b, t, lanes, src[1], cg_fmt("poison"), i * most, most);
-		scale_register(c, part[i] = cg_tmp(c), t, most, a, b);
-	}
-	for (int wide = most; n > 1; n /= 2, wide *= 2)
-		for (int i = 0; i < n / 2; i++) {
-			cg_str both = n == 2 ? name : cg_tmp(c);
-			lanes_of(c, both, t, wide, part[2 * i], part[2 * i + 1], 0, 2 * wide);
-			part[i] = both;
-		}
+	if (c->bits < 512 || lanes * (int)tj_dtype_size(t) < 16) scale_in_steps(c, name, t, lanes, src);
+	else cg_by_parts(c, name, t, lanes, register_lanes(c, t, lanes), 2, src, scale_register);
+}
+
+/* ---- x != x ? x : m ---- */
+/* What a maximum does about NaN: one instruction with AVX-512, of the multipliers. The two classes of NaN take the value of x. */
+bool cg_nan_test(const cg *c, const lo_ins *in)
+{
+	return c->bits == 512 && in->op == LO_EQ && in->src[0] == in->src[1] && rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype);
+}
+
+static bool takes_nan(const cg *c, const lo_ins *in, int lanes)
+{
+	const lo_ins *cond = &c->k->ins.v[in->src[0]];
+	return lanes * (int)tj_dtype_size((tj_dtype)in->dtype) >= 64 && cg_nan_test(c, cond) && cond->src[0] == in->src[2];
+}
+
+static void fix_nan(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
+{
+	cg_str type = cg_type(t, n);
+	tj_dtype it = t == TJ_F32 ? TJ_I32 : TJ_I64;
+	(void)first;
+	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.fixupimm.p%c.512(%s %s, %s %s, %s %s, i32 0, i%d -1, i32 4)\n", name.s,
+	        type.s, t == TJ_F32 ? 's' : 'd', type.s, src[0].s, type.s, src[1].s, cg_type(it, n).s, cg_literal(it, 0x11, n).s, n);
 }
 
 static void prim(cg *c, uint32_t i)
@@ -168,7 +167,10 @@ static void prim(cg *c, uint32_t i)
 	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), src[3];
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
 	switch (in->op) {
-	case LO_SELECT: select_(c, name, t, lanes, src); break;
+	case LO_SELECT:
+		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, register_lanes(c, t, lanes), 2, src + 1, fix_nan);
+		else select_(c, name, t, lanes, src);
+		break;
 	case LO_CONVERT: convert(c, name, from, t, lanes, src[0]); break;
 	case LO_BITCAST:
 		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
@@ -176,6 +178,10 @@ static void prim(cg *c, uint32_t i)
 		break;
 	case LO_SCALE: scale(c, name, t, lanes, src); break;
 	default:
+		if (vec && cg_balances(c, in)) {
+			cg_balanced(c, name, in, src);
+			break;
+		}
 		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
 		rt_putf(c->out, "  %s = ", name.s);
 		expand(c, rt_is_float(from) ? prims[in->op].floats : prims[in->op].ints, from, lanes, src);

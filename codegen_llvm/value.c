@@ -90,6 +90,30 @@ cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes)
 	return all;
 }
 
+/* ---- vectors in parts ---- */
+static cg_str extract(cg *c, tj_dtype t, cg_str v, int lanes, int first, int n)
+{
+	cg_str part = cg_tmp(c);
+	if (n == lanes) return v;
+	rt_putf(c->out, "  %s = call %s @llvm.vector.extract.%s.%s(%s %s, i64 %d)\n", part.s, cg_type(t, n).s, cg_mangle(t, n).s,
+	        cg_mangle(t, lanes).s, cg_type(t, lanes).s, v.s, first);
+	return part;
+}
+
+void cg_by_parts(cg *c, cg_str name, tj_dtype t, int lanes, int n, int nsrc, const cg_str *src, cg_part_fn *put)
+{
+	cg_str all = cg_fmt("poison"), type = cg_type(t, lanes);
+	for (int first = 0; first < lanes; first += n) {
+		cg_str in[3], out = n == lanes ? name : cg_tmp(c), next = first + n == lanes ? name : cg_tmp(c);
+		for (int k = 0; k < nsrc; k++) in[k] = extract(c, t, src[k], lanes, first, n);
+		put(c, out, t, n, in, first);
+		if (n == lanes) return;
+		rt_putf(c->out, "  %s = call %s @llvm.vector.insert.%s.%s(%s %s, %s %s, i64 %d)\n", next.s, type.s, cg_mangle(t, lanes).s,
+		        cg_mangle(t, n).s, type.s, all.s, cg_type(t, n).s, out.s, first);
+		all = next;
+	}
+}
+
 static rt_text *text_of(cg *c, uint8_t place)
 {
 	switch (place) {

@@ -410,6 +410,33 @@ static void chains(void **state)
 	}
 }
 
+/* Sums, maxima and few products, side by side: halves of the sums, all or none are products with one, which has the same bits
+ * for zeros of both signs, infinities, NaN and subnormals. */
+static void balanced(void **state)
+{
+	static const char *const types[] = { "f32", "f64" };
+	(void)state;
+	for (int products = 0; products <= 12; products += 4)
+		for (size_t t = 0; t < RT_COUNT(types); t++)
+			for (int n = 8192; n < 8400; n += 101) {
+				char ops[4096];
+				size_t at = 0;
+				int v = 1;
+				for (int i = 0; i < 12; i++, v++) {
+					at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = %s %s %%%d %%%d\n", v + 1, i % 3 == 1 ? "sub" : "add", types[t], v, i % 2);
+					if (i < products) at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = mul %s %%%d %%0\n", v + 2, types[t], v + 1), v++;
+					if (!products || i % 4 == 3)
+						at += (size_t)snprintf(ops + at, sizeof ops - at,
+						                       "  %%%d = gt bool %%0 %%%d\n  %%%d = select %s %%%d %%0 %%%d\n  %%%d = eq bool %%0 %%0\n  %%%d = select %s %%%d %%%d %%0\n",
+						                       v + 2, v + 1, v + 3, types[t], v + 2, v + 1, v + 4, v + 5, types[t], v + 4, v + 3), v += 4;
+				}
+				check(textf("kernel k vec=d block=4096\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+				            "  %%1 = load %s b1 [0 + 1*d0]\n%s  store b2 [0 + 1*d0] %%%d\n",
+				            types[t], types[t], types[t], n, types[t], types[t], ops, v),
+				      false, n, n, n);
+			}
+}
+
 /* Loads across rows are served from tiles: rows and columns of all remainders, two tiled loads, outer and middle dimensions,
  * several units to a row. */
 static void tiles(void **state)
@@ -890,7 +917,7 @@ int main(void)
 		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
 		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
-		cmocka_unit_test(chains),         cmocka_unit_test(tiles),
+		cmocka_unit_test(chains), cmocka_unit_test(balanced),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
 		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
 		cmocka_unit_test(parts),

@@ -1,0 +1,80 @@
+/* ports: sums that the multipliers compute.
+ *
+ *   one pair of units: a * b, a * b + c        another: a + b, max(a, b), a < b        (Zen 4 and 5)
+ *
+ * A body with more of the latter leaves the multipliers idle, so a part of its sums becomes a * 1 + b, which has the bits
+ * of a + b. The 1 passes an empty asm, or LLVM would know better. Halves of all sums move: neighbours should differ
+ * in vectors, not in operations. Only where several vectors go side by side, since a chain that waits for itself gains nothing: ten times x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4. */
+#include "codegen_llvm/cg.h"
+
+void cg_find_ports(cg *c)
+{
+	int sums = 0, adders = 0, multipliers = 0; /* vector instructions of the body; sums are the adders' too */
+	if (c->k->reduces || 32 * c->lanes < 2 * c->bits) return;
+	for (uint32_t i = 0; i < c->k->ins.n; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if (c->place[i] != CG_BODY || !c->varies[i] || !in->nsrc || !rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype)) continue;
+		switch (in->op) {
+		case LO_ADD: case LO_SUB: sums++, adders++; break;
+		case LO_EQ: *(cg_nan_test(c, in) ? &multipliers : &adders) += 1; break;
+		case LO_NE: case LO_LT: case LO_LE: case LO_GT: case LO_GE: adders++; break;
+		case LO_MUL: case LO_FMA: case LO_DIV: case LO_SQRT: multipliers++; break;
+		default: break;
+		}
+	}
+	int halves = sums && adders > multipliers ? (2 * (adders - multipliers) + sums) / (2 * sums) : 0; /* rounded */
+	c->halves = halves > 2 ? 2 : halves;
+}
+
+/* In all lanes, by way of one register. */
+static cg_str one(cg *c, tj_dtype t)
+{
+	int n = c->bits / (8 * (int)tj_dtype_size(t));
+	cg_str *known = &c->one[t == TJ_F64], type = cg_type(t, n), hidden = cg_tmp(c);
+	if (known->s[0]) return *known;
+	*known = cg_tmp(c);
+	rt_putf(&c->entry, "  %s = call %s asm \"\", \"=v,0\"(%s %s)\n", hidden.s, type.s, type.s,
+	        cg_literal(t, t == TJ_F64 ? 0x3FF0000000000000 : 0x3F800000, n).s);
+	rt_putf(&c->entry, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", known->s, type.s, hidden.s, type.s, c->lanes);
+	for (int i = 0; i < c->lanes; i++) rt_putf(&c->entry, "%si32 %d", i ? ", " : "", i % n);
+	rt_puts(&c->entry, ">\n");
+	return *known;
+}
+
+/* src: the operands, and one. */
+static void put(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, bool minus, bool moved)
+{
+	cg_str type = cg_type(t, n), b = src[1];
+	if (!moved) {
+		rt_putf(c->out, "  %s = %s %s %s, %s\n", name.s, minus ? "fsub" : "fadd", type.s, src[0].s, b.s);
+		return;
+	}
+	if (minus) {
+		b = cg_tmp(c);
+		rt_putf(c->out, "  %s = fneg %s %s\n", b.s, type.s, src[1].s);
+	}
+	rt_putf(c->out, "  %s = call %s @llvm.fma.%s(%s %s, %s %s, %s %s)\n", name.s, type.s, cg_mangle(t, n).s, type.s, src[0].s, type.s,
+	        src[2].s, type.s, b.s);
+}
+
+static void sum(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
+{
+	put(c, name, t, n, src, false, !first || c->halves == 2);
+}
+
+static void difference(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
+{
+	put(c, name, t, n, src, true, !first || c->halves == 2);
+}
+
+bool cg_balances(const cg *c, const lo_ins *in)
+{
+	return c->halves && (in->op == LO_ADD || in->op == LO_SUB) && rt_is_float((tj_dtype)in->dtype);
+}
+
+void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src)
+{
+	tj_dtype t = (tj_dtype)in->dtype;
+	cg_str with[3] = { src[0], src[1], one(c, t) };
+	cg_by_parts(c, name, t, c->lanes, c->lanes / 2, 3, with, in->op == LO_ADD ? sum : difference);
+}

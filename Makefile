@@ -80,6 +80,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
+	$< -w rotate -api -sizes -n $(or $(N),500)
 stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]
 	TJ_THREADS=1 $< -t 32 -f 50 -n $(or $(N),1000000)
 	TJ_THREADS=1 $< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
@@ -123,6 +124,7 @@ LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/m
          'matrix_sizes $(BUILD)/test/matrix -q -z -w 512' \
          'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 200 -s 5000 -w rotate -off each' \
          'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 300 -w rotate' \
+         'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 600 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'

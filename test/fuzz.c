@@ -1,12 +1,13 @@
 /* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api|-sizes] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the evaluator's plan; LLVM at each width (or at another one for each compile), in one
  * thread, and by the team with outputs written over externals; LLVM without fusion. -off: LLVM with a pass left out, or
  * with each of them in turn. -sizes: each graph, then itself at other sizes, with the code that the sizes before left.
- * -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c).
+ * -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, programs whose
+ * calls differ in size.
  *
  * The mix of what was run is printed; a long run fails when it is not what it should be. A failure is cut down to a few
  * nodes of small sizes and written to a folder as a golden without its expectations. `fuzz -n 1 -s SEED` runs it again. */
@@ -105,7 +106,8 @@ static ir_ref any_op(gen *G)
 
 static int how_many(gen *G)
 {
-	return gen_chance(G, 5) ? 20 + (int)gen_below(G, 21) : 1 + (int)gen_below(G, 17);
+	int most = fuzz_opt.api && fuzz_opt.sizes ? 7 : 17; /* several signatures of each: rather more programs */
+	return gen_chance(G, 5) ? 20 + (int)gen_below(G, 21) : 1 + (int)gen_below(G, most);
 }
 
 /* A row-major input that is read at two places for each element of an output of its size: not to be overwritten. */
@@ -775,12 +777,12 @@ static void print_mix(const fuzz_mix *m)
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
 	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
-	if (m->branches)
+	if (fuzz_opt.api)
 		printf("     %llu branches, %llu times control flow in the graph, %llu sizes that depend on data, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->sized,
 		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied, (unsigned long long)m->direct);
 	if (m->resized)
-		printf("     %llu runs at other sizes; %llu kernels compiled, %llu shared\n", (unsigned long long)m->resized, (unsigned long long)m->compiled,
-		       (unsigned long long)m->shared);
+		printf("     %llu runs at other sizes; %llu kernels compiled, %llu shared; %llu calls audited\n", (unsigned long long)m->resized,
+		       (unsigned long long)m->compiled, (unsigned long long)m->shared, (unsigned long long)m->audits);
 	for (int i = 0; i < IR_OPS; i++)
 		if (usable((ir_op)i) && m->op[i] < m->op[least]) least = i;
 	printf("ops, the rarest is %s with %llu:\n", ir_ops[least].name, (unsigned long long)m->op[least]);
@@ -815,7 +817,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api|-sizes] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-sizes] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -841,6 +843,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();
 	}
+	if (fuzz_opt.api && fuzz_opt.sizes) setenv("TJ_AUDIT", "3", 0);
 	widths(w);
 	if (!only_eval && !(fuzz_opt.llvm = lo_backend_find("llvm", &why))) {
 		printf("FAIL no back end: %s\n0 passed, 1 failed, 0 skipped\n", why);

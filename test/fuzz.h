@@ -8,7 +8,7 @@ enum { FUZZ_RULES = 64 };
 typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED, FUZZ_COLUMN, FUZZ_COLUMN_FUSED, FUZZ_GROUPS } fuzz_group;
 
 typedef struct fuzz_mix { /* counters only: summed as an array of uint64_t */
-	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared;
+	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits;
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
 } fuzz_mix;
 
@@ -18,7 +18,7 @@ typedef struct fuzz_verdict { bool ok; char why[700]; } fuzz_verdict;
 typedef struct fuzz_options {
 	int n, width[3], nwidth;
 	uint64_t seed;
-	bool sizes;                /* graphs at several sizes, which share code */
+	bool sizes;                /* graphs, or programs, at several sizes, which share code */
 	bool api, verbose, rotate; /* rotate: one width for each compile */
 	unsigned off;              /* passes to leave out in turn: bits by LO_PASS_* */
 	const char *found;         /* folder of failures */

@@ -1,14 +1,18 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
- * branches on values, control flow in the graph, values read by the host, ops whose result's size depends on data. Machines run it several times, with other data: a model in the evaluator, ops
- * outside of compiled functions, a compiled function, and either a compiled function in direct mode, where half of the
- * inputs, the cells and the constants are its declared state, or changes of the program between the calls: a step gets
- * another op, attribute or operand, as a captured variable would have it. They agree bit for bit, cells included. */
+ * branches on values, control flow in the graph, values read by the host, ops whose result's size depends on data. Machines
+ * run it several times, with other data: a model in the evaluator, ops outside of compiled functions, a compiled function,
+ * and either a compiled function in direct mode, where half of the inputs, the cells and the constants are its declared
+ * state, or changes of the program between the calls: a step gets another op, attribute or operand, as a captured variable
+ * would have it. They agree bit for bit, cells included.
+ *
+ * -sizes: no cells, and other sizes from call to call: the model, and compiled functions alone, every third call that could
+ * skip the body audited. */
 #include "test/fuzz.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 5, MOST = 600 };
+enum { MAX_OUT = 6, MAX_CELLS = 3, MAX_EVENTS = 8, CALLS = 5, SIZED_CALLS = 8, MOST = 600 };
 
 /* ---- programs ---- */
 typedef enum kind { ASSIGN, READ, BRANCH, DATA, SIZED, COND, WHILE, SCAN, KINDS } kind;
@@ -35,6 +39,8 @@ typedef struct program {
 	gen_step was;   /* the step that was changed, as it had been */
 	int varied;     /* its number, or -1 */
 	bool direct;    /* it never changes */
+	rt_vec(gen_step) base; /* -sizes: the steps as they were made, ... */
+	rt_vec(ir_meta) base_dims; /* ... and the inputs, by slot */
 } program;
 
 /* A value that some step before `at` computed. */
@@ -84,12 +90,14 @@ static void add_event(program *p, uint32_t at)
 	ir_meta m = ir_meta_of(&p->g, e.value);
 	if (m.weak) return;
 	if (e.kind == ASSIGN || e.kind == READ) {
+		if (fuzz_opt.sizes) return; /* a cell keeps its shape */
 		e.cell = cell_like(p, &m);
 		if (e.cell < 0) return;
 	}
 	if (e.kind == SCAN && (!m.rank || !m.dim[0])) e.kind = WHILE;
 	if (e.kind == SIZED) e.turns = (int)gen_below(G, 3);
 	if (e.kind >= COND) make_flow(p, &e, &m);
+	if (fuzz_opt.sizes) e.other = IR_NONE; /* it need not keep the size of what is carried */
 	p->event[p->nevent++] = e;
 }
 
@@ -120,9 +128,13 @@ static void make(program *p, uint64_t seed)
 	G->most = MOST;
 	G->lib_f32 = false;
 	fuzz_graph(G, seed);
-	for (int k = 0; G->step.n && k < 3; k++) add_update(p);
+	for (int k = 0; G->step.n && k < 3 && !fuzz_opt.sizes; k++) add_update(p);
+	for (uint32_t i = 0; i < G->step.n && fuzz_opt.sizes; i++)
+		if (!rt_push(&p->base, G->step.v[i])) abort();
+	for (uint32_t i = 0; i < G->slot.n && fuzz_opt.sizes; i++)
+		if (!rt_push(&p->base_dims, G->slot.v[i].meta)) abort();
 	for (uint32_t at = 1; at <= G->step.n; at++)
-		if (gen_chance(G, 25)) add_event(p, at);
+		if (gen_chance(G, fuzz_opt.sizes ? 12 : 25)) add_event(p, at);
 	p->direct = gen_chance(G, 50);
 	for (int k = 0; p->direct && k < p->nevent; k++) /* they keep the body running */
 		if (p->event[k].kind == SIZED && gen_chance(G, 75)) p->event[k].off = true;
@@ -634,6 +646,13 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 
 /* ---- one program, through all machines ---- */
+static void close_program(program *p)
+{
+	rt_vec_free(&p->base);
+	rt_vec_free(&p->base_dims);
+	gen_free(&p->G);
+}
+
 static void init_model(model *o, program *p)
 {
 	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data, .sized = model_sized, .flow = model_flow };
@@ -647,16 +666,17 @@ static void init_model(model *o, program *p)
 	for (ir_ref r = 0; r < p->g.node.n; r++) {
 		const ir_node *n = ir_at(&p->g, r);
 		const int64_t *a = ir_attr(&p->g, n);
-		ir_meta m = ir_meta_of(&p->g, r);
+		const gen_slot *slot = n->op == IR_input ? &p->G.slot.v[a[0]] : NULL;
+		ir_meta m = slot ? slot->meta : ir_meta_of(&p->g, r);
 		if (n->op < IR_OPS) continue;
 		mval *v = o->m.val[r] = new_mval(o, &m);
 		if (n->op == IR_num) memcpy(v->data, &p->G.num.v[a[0]], 8);
 		else { /* an input or a constant, row-major */
 			ir_graph one;
 			rt_err err = { 0 };
-			const void *ext = n->op == IR_input ? p->G.slot.v[a[0]].data : NULL;
+			const void *ext = slot ? slot->data : NULL;
 			ir_graph_init(&one);
-			if (n->op == IR_input) ir_ret(&one, ir_input(&one, 0, &m, a + 2, NULL));
+			if (slot) ir_ret(&one, ir_input(&one, 0, &m, slot->stride, NULL));
 			else ir_ret(&one, ir_copy(&one, &p->g, r, NULL));
 			if (ir_eval(&one, &ext, NULL, NULL, &v->data, NULL, &err) != TJ_OK) abort();
 			ir_graph_free(&one);
@@ -731,6 +751,68 @@ static void next_data(program *p, int nth, fuzz_mix *mix)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
 }
 
+/* ---- other sizes ---- */
+/* Sizes of `from` as `to`, in the inputs as they were made and in attributes; from 0: all as they were. */
+static void set_size(program *p, int64_t from, int64_t to)
+{
+	gen *G = &p->G;
+	for (uint32_t k = 0; k < G->slot.n; k++) {
+		ir_meta m = p->base_dims.v[k];
+		for (int i = 0; i < m.rank; i++)
+			if (from && m.dim[i] == from) m.dim[i] = to;
+		gen_resize(G, &G->slot.v[k], m.dim);
+	}
+	for (uint32_t i = 0; i < G->step.n; i++) {
+		gen_step *s = &G->step.v[i];
+		*s = p->base.v[i];
+		for (int k = 0; k < s->nattr && from; k++)
+			if (s->attr[k] == from) s->attr[k] = to;
+	}
+}
+
+static int64_t some_size(program *p)
+{
+	for (int tries = 0; tries < 20 && p->base_dims.n; tries++) {
+		const ir_meta *m = &p->base_dims.v[gen_below(&p->G, p->base_dims.n)];
+		int64_t d = m->rank ? m->dim[gen_below(&p->G, m->rank)] : 0;
+		if (d > 1) return d;
+	}
+	return 0;
+}
+
+/* No input becomes large by it. */
+static bool small(const program *p, int64_t from, int64_t to)
+{
+	for (uint32_t k = 0; k < p->base_dims.n; k++) {
+		int64_t n = 1;
+		const ir_meta *m = &p->base_dims.v[k];
+		for (int i = 0; i < m->rank; i++) n *= m->dim[i] == from ? to : m->dim[i];
+		if (n > 2 * MOST) return false;
+	}
+	return true;
+}
+
+/* Every other call has other sizes, which the ops take: the model says so. */
+static void next_size(program *p, model *o, int nth, fuzz_mix *mix)
+{
+	gen *G = &p->G;
+	for (uint32_t i = 0; nth % 2 == 0 && i < G->slot.n; i++) gen_refill(G, &G->slot.v[i]);
+	for (int tries = 0; nth % 2 && nth != 5 && tries < 5; tries++) {
+		int64_t from = some_size(p), to = gen_chance(G, 10) ? 1 : 2 + gen_below(G, 40);
+		if (!from) return;
+		if (!small(p, from, to)) continue;
+		set_size(p, from, to);
+		init_model(o, p);
+		run_program(&o->m);
+		if (o->m.failed) continue;
+		if (mix) mix->resized++;
+		return;
+	}
+	if (nth % 2) set_size(p, 0, 0);
+}
+
+static tj_dynamic dynamic_of(const program *p) { return fuzz_opt.sizes && p->G.step.n % 3 == 0 ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO; }
+
 /* All that a body uses and is no argument. */
 static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 {
@@ -740,7 +822,8 @@ static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 	for (ir_ref r = 0; r < p->g.node.n; r++)
 		if (x->konst[r]) var[n++] = &x->konst[r];
 	var[n] = TJ_END_VAR;
-	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = ((int)p->G.slot.n + 1) / 2, .nout = p->nout, .mode = TJ_DIRECT, .state = var));
+	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = ((int)p->G.slot.n + 1) / 2, .nout = p->nout, .mode = TJ_DIRECT, .state = var,
+	                                         .dynamic = dynamic_of(p)));
 }
 
 typedef struct fixture {
@@ -762,7 +845,7 @@ static void open_all(fixture *x, program *p, rt_text *why)
 	init_api(&x->direct, p, x->c, &x->o, why);
 	x->in = calloc((size_t)nin + 1, sizeof *x->in);
 	x->var = calloc(p->G.slot.n + p->g.node.n + MAX_CELLS + 1, sizeof *x->var);
-	x->f = tj_compile(x->c, body, &x->fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout));
+	x->f = tj_compile(x->c, body, &x->fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout, .dynamic = dynamic_of(p)));
 	if (x->var && p->direct) x->d = direct_fn(&x->direct, p, x->var);
 	if (!x->c || !x->f || !x->in || !x->var || (p->direct && !x->d)) abort();
 }
@@ -794,11 +877,12 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 {
 	fixture x;
 	open_all(&x, p, why);
-	for (int nth = 0; nth < CALLS && !why->n; nth++) {
+	for (int nth = 0; nth < (fuzz_opt.sizes ? SIZED_CALLS : CALLS) && !why->n; nth++) {
 		tj_tensor *out[MAX_OUT] = { 0 };
 		mval *before[MAX_CELLS];
 		tj_scope *s = tj_push(x.c);
-		next_data(p, nth, mix);
+		if (fuzz_opt.sizes) next_size(p, &x.o, nth, mix);
+		else next_data(p, nth, mix);
 		init_model(&x.o, p);
 		memcpy(before, x.o.cell, sizeof before);
 		run_program(&x.o.m);
@@ -806,10 +890,10 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 			const gen_slot *slot = &p->G.slot.v[i];
 			x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
 		}
-		if (!x.o.m.failed) {
+		if (!x.o.m.failed && !fuzz_opt.sizes) {
 			body(out, NULL, &x.eager);
 			compare(p, &x.o, &x.eager, out, nth, "op by op", why);
-		} else memcpy(x.o.cell, before, sizeof before); /* a call that fails commits nothing */
+		} else if (x.o.m.failed) memcpy(x.o.cell, before, sizeof before); /* a call that fails commits nothing */
 		call_fn(&x, p, x.f, &x.fn, nth, "compiled", why);
 		call_fn(&x, p, x.d, &x.direct, nth, "direct", why);
 		if (mix) mix->calls++;
@@ -817,8 +901,14 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		if (x.o.m.failed) break; /* the sets of cells differ from here on */
 	}
 	tj_stats st = { .size = sizeof st };
-	if (x.d) tj_fn_stats(x.d, &st);
-	if (mix) mix->direct += st.direct;
+	for (int i = 0; i < 2 && mix; i++) {
+		if (i ? !x.d : !x.f) continue;
+		tj_fn_stats(i ? x.d : x.f, &st);
+		mix->direct += st.direct;
+		mix->audits += st.audits;
+		mix->compiled += st.compiled;
+		mix->shared += st.shared;
+	}
 	close_all(&x);
 }
 
@@ -849,7 +939,7 @@ void fuzz_api_batch(uint64_t seed, int n, int fd)
 		check_program(&p, &why, &r.mix);
 		r.ok &= !why.n;
 		rt_text_free(&why);
-		gen_free(&p.G);
+		close_program(&p);
 	}
 	fuzz_count_rules(&r.mix);
 	_exit(write(fd, &r, sizeof r) != (ssize_t)sizeof r);
@@ -905,6 +995,6 @@ bool fuzz_api_alone(uint64_t seed)
 		printf("FAIL -api seed %llu: %s\n", (unsigned long long)seed, v.why);
 		print_program(&p);
 	}
-	gen_free(&p.G);
+	close_program(&p);
 	return v.ok;
 }

@@ -220,6 +220,16 @@ ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content c
 	return pair(G, ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1"), raw);
 }
 
+void gen_resize(gen *G, gen_slot *s, const int64_t *dim)
+{
+	munmap(s->map, s->mapped);
+	if (s->meta.rank) memcpy(s->meta.dim, dim, sizeof *dim * s->meta.rank);
+	strides_of(G, GEN_ROW, s->meta.rank, dim, s->stride);
+	if (!map_slot(G, s, GEN_ROW)) abort();
+	gen_refill(G, s);
+	mprotect((char *)s->map + s->mapped - PAGE, PAGE, PROT_NONE);
+}
+
 static gen_content any_content(gen *G)
 {
 	if (G->content >= 0) return (gen_content)G->content;

@@ -60,6 +60,7 @@ ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content c
 ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim); /* a constant, content as G says */
 void *gen_flat(const gen_slot *s);    /* its elements, row-major; to be freed */
 void gen_refill(gen *G, gen_slot *s); /* other values of the same kind */
+void gen_resize(gen *G, gen_slot *s, const int64_t *dim); /* the same, row-major, of other sizes */
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
 /* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */

@@ -1,6 +1,6 @@
 /* tj-bench: times the cases against hand-written code and the machine's limits, all in turns in one process.
  *
- *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line a case; `start` and `compile` are cases too
+ *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line a case; `start`, `compile` and `match_120` are cases too
  *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
  *
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
@@ -127,6 +127,43 @@ static bool run_compile(tj_ctx *c, const options *o)
 	return tj_check(c) == TJ_OK;
 }
 
+/* ---- verify mode: events of a long body, with views and captures ---- */
+enum { EVENTS = 120, CALLS = 20000 };
+
+static void eventful(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *const *weight = self;
+	for (int i = 0; i < EVENTS / 10; i++) {
+		x = tj_maximum(tj_mul(x, weight[i]), tj_f(0.5 + i));
+		x = tj_transpose(tj_neg(tj_transpose(x, 0, 1)), 0, 1);
+		tj_tensor *row = tj_reshape(tj_slice(x, 0, 0, 1, 1), TJ_SHAPE(4));
+		x = tj_abs(tj_sub(tj_add(x, row), in[1]));
+	}
+	out[0] = tj_tanh(x);
+}
+
+/* What an event takes with the body's own code, boundaries left out. */
+static bool run_match(const options *o)
+{
+	static const float v[16];
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .time_guards = true));
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4, 4), v), *weight[EVENTS / 10];
+	for (int i = 0; i < EVENTS / 10; i++) weight[i] = tj_from_data(c, TJ_F32, TJ_SHAPE(4, 4), v);
+	tj_fn *f = tj_compile(c, eventful, weight, TJ_OPTS(tj_compile_opts, .name = "eventful", .nin = 2, .nout = 1));
+	for (int i = 0; i < CALLS; i++) {
+		tj_scope *s = tj_push(c);
+		tj_call1(f, TJ_LIST(x, x));
+		tj_pop(s);
+	}
+	tj_stats n = { .size = sizeof n };
+	tj_fn_stats(f, &n);
+	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"match_120\", \"event_ns\": %.2f}\n"
+	               : "match_120: %.2f ns an event in verify mode, the body's own code with it\n", n.event_ns);
+	bool good = tj_check(c) == TJ_OK && n.events >= (uint64_t)EVENTS * (CALLS - 1);
+	tj_close(c);
+	return good;
+}
+
 /* ---- a batch that changes: the network of mlp_32x784x256x10 over batches of 1 to 64 ---- */
 enum { BATCHES = 64, SWEEPS = 50 };
 
@@ -211,6 +248,7 @@ static int all(tj_ctx *c, const regex_t *want, const options *o)
 	if (o->state || !*o->pattern) bench_state(stdout, o->json);
 	if (!regexec(want, "start", 0, NULL, 0)) good &= run_start(o, "start", 1) && run_start(o, "start15", 15);
 	if (!regexec(want, "compile", 0, NULL, 0)) good &= run_compile(c, o);
+	if (!regexec(want, "match_120", 0, NULL, 0)) good &= run_match(o);
 	if (!regexec(want, "batch_sweep_1_64", 0, NULL, 0)) good &= run_sweep(c, o);
 	for (int i = 0; i < bench_ncases; i++) {
 		if (regexec(want, bench_cases[i].name, 0, NULL, 0)) continue;

@@ -67,6 +67,7 @@ static void end(tj_ctx *c)
 	a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
+	a->near = NULL;
 	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
 	a->entry = NULL;
 	a->learn = NULL;
@@ -276,6 +277,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
 	tj_status s = begin(c, slot, site, in, scalars, hit);
 	a->frame = frame;
+	a->near = a->hints ? frame : NULL;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
 		tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);

@@ -231,6 +231,30 @@ static inline bool meet_value(jit_act *a, const jit_ext *want, tj_tensor *h)
 	return true;
 }
 
+static inline uint64_t word_of(const void *p)
+{
+	uint64_t w;
+	memcpy(&w, p, sizeof w);
+	return w;
+}
+
+/* Event i of the running segment: its kind and number in one compare. */
+static inline bool is_event(const jit_act *a, const tj_tensor *h, uint32_t i)
+{
+	static const rt_head kind = { .kind = 0xFF, .seq = UINT32_MAX };
+	const rt_head want = { .kind = RT_PENDING, .seq = i };
+	return (word_of(h) & word_of(&kind)) == word_of(&want) && h->seg == a->seg && h->ctx == a->ctx;
+}
+
+static inline bool same_external(jit_act *a, const jit_node *n, uint32_t i, tj_tensor *h)
+{
+	if (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE) return false;
+	if (i < a->ext.n) return a->ext.v[i].h == h;
+	if ((h->ctx && h->ctx != a->ctx) || h->layout != n->met[i - n->next].layout) return false;
+	if (RT_LIKELY(h->kind == RT_VALUE && !(h->flags & (RT_HEAP | RT_CONSTANT)))) return meet_value(a, &n->met[i - n->next], h);
+	return meet(a, &n->met[i - n->next], h);
+}
+
 static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
 {
 	uint32_t i = JIT_IDX(r);
@@ -239,46 +263,36 @@ static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_ten
 		return i < n->nnum ? a->num.v[i] == rt_number_bits(h) : rt_push(&a->num, rt_number_bits(h));
 	}
 	if ((uintptr_t)h <= (uintptr_t)TJ_END) return false;
-	if (JIT_KIND(r) == JIT_EV) return h->seg == a->seg && h->seq == i && h->kind == RT_PENDING && h->ctx == a->ctx;
-	if (JIT_KIND(r) != JIT_EXT || (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE)) return false;
-	if (i < a->ext.n) return a->ext.v[i].h == h;
-	if ((h->ctx && h->ctx != a->ctx) || h->layout != n->met[i - n->next].layout) return false;
-	if (RT_LIKELY(h->kind == RT_VALUE && !(h->flags & (RT_HEAP | RT_CONSTANT)))) return meet_value(a, &n->met[i - n->next], h);
-	return meet(a, &n->met[i - n->next], h);
+	return JIT_KIND(r) == JIT_EV ? is_event(a, h, i) : JIT_KIND(r) == JIT_EXT && same_external(a, n, i, h);
 }
 
 static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
-	if (!n || !same_op(n, op, nsrc, nattr, attr)) return NULL;
+	const uint16_t head[4] = { (uint16_t)op, (uint16_t)nsrc, (uint16_t)nattr, 0 };
+	if (!n || word_of(n) != word_of(head)) return NULL;
+	for (int k = 0; k < nattr; k++)
+		if (n->attr[k] != attr[k]) return NULL;
 	uint32_t ext = a->ext.n, num = a->num.n;
+	const jit_ref *want = n->src;
 	for (int k = 0; k < nsrc; k++)
-		if (!same_operand(a, n, n->src[k], src[k])) {
+		if (RT_UNLIKELY(!same_operand(a, n, want[k], src[k]))) {
 			jit_unbind_ext(a, ext);
 			a->num.n = num;
 			return NULL;
 		}
 	if (a->ext.n > ext) jit_index_ext(a, ext);
-	return draw(a, op) ? n : NULL;
+	return n;
 }
 
 static inline tj_tensor *result_of(jit_act *a, const jit_node *n)
 {
-	tj_ctx *c = a->ctx;
-	tj_tensor *t = rt_raw_handle(&c->rt, c->rt.scope);
+	tj_tensor *t = rt_raw_handle(&a->ctx->rt, a->ctx->rt.scope);
 	if (!t) return NULL;
-	t->kind = RT_PENDING;
-	t->dtype = n->layout->dtype;
-	t->rank = n->layout->rank;
-	t->flags = 0;
-	t->seq = n->seq;
+	memcpy(t, &n->value, sizeof n->value);
 	t->seg = a->seg;
 	t->layout = n->layout;
-	t->buf = NULL;
 	t->data = NULL;
-	t->ctx = c;
-	t->engine = &c->engine->rt;
-	t->row_major = NULL;
 	return t;
 }
 
@@ -319,7 +333,7 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	tj_ctx *c = jit_current();
-	if (RT_UNLIKELY(!c || !c->active || !c->act.hints || (const char *)__builtin_frame_address(0) > c->act.frame))
+	if (RT_UNLIKELY(!c || (const char *)__builtin_frame_address(0) > c->act.near || nsrc > INLINE_SRC))
 		return slow_event(site, op, nsrc, src, nattr, attr);
 	jit_act *a = &c->act;
 	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);

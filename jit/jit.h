@@ -44,8 +44,10 @@ typedef struct jit_ext {
 
 typedef struct jit_node {
 	uint16_t op, nsrc, nattr;
-	uint16_t nmet;           /* externals first met here */
+	uint16_t draws;          /* random numbers: 1. These four are matched as one word */
 	uint32_t seq;            /* number in the segment */
+	uint16_t nmet;           /* externals first met here */
+	rt_head value;           /* of a handle of the result */
 	uint32_t next, nnum, ncell; /* externals, numbers, cells before this event */
 	uint32_t loose;          /* guards that were dropped: a bit for each attribute, and JIT_LOOSE_NUMBERS */
 	const rt_layout *layout; /* of the result; reference held; NULL when there is none */
@@ -251,6 +253,7 @@ typedef struct jit_act {
 	struct jit_learn *learn; /* DIRECT: what is learned on the way; NULL: nothing */
 	uint64_t serial;         /* first segment's; unique in the context */
 	const char *frame;       /* frames above this one are outside the call */
+	const char *near;        /* frames up to this one are of a call with hints: the same, or NULL */
 	tj_scope *scope;         /* the call's own */
 	bool failed;
 	bool broken;             /* a plan failed in mid-body: what was pending is lost, so that nobody may go on */

@@ -168,7 +168,9 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	if (o.nmet) memcpy((jit_ext *)(uintptr_t)n->met, o.met, (size_t)o.nmet * sizeof *o.met);
 	for (int i = 0; i < o.nmet; i++) rt_layout_ref(n->met[i].layout);
 	n->op = (uint16_t)op;
+	n->draws = op < IR_OPS && ir_ops[op].flags & IR_RNG;
 	n->seq = a->seq;
+	if (layout) n->value = (rt_head){ RT_PENDING, layout->dtype, layout->rank, 0, a->seq };
 	n->next = next;
 	n->nnum = nnum;
 	n->ncell = ncell;

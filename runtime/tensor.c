@@ -3,17 +3,25 @@
 #include "runtime/alloc.h"
 
 /* ---- handles ---- */
-static rt_handles *take_chunk(rt_ctx *r)
+static rt_handles *take_chunk(rt_ctx *r, tj_ctx *self)
 {
 	rt_handles *k = r->free_chunks;
-	if (k) r->free_chunks = k->next;
-	else if ((k = rt_alloc_aligned(64, sizeof *k))) memset(k, 0, sizeof *k);
+	if (k) {
+		r->free_chunks = k->next;
+		return k;
+	}
+	if (!(k = rt_alloc_aligned(64, sizeof *k))) return NULL;
+	memset(k, 0, sizeof *k);
+	for (int i = 0; i < RT_CHUNK; i++) {
+		k->h[i].ctx = self;
+		k->h[i].engine = r->engine;
+	}
 	return k;
 }
 
 tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s)
 {
-	rt_handles *k = take_chunk(r);
+	rt_handles *k = take_chunk(r, s->ctx);
 	if (!k) return NULL;
 	k->next = s->chunk;
 	s->chunk = k;

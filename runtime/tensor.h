@@ -68,6 +68,11 @@ enum {
 	RT_BORROWED = 4          /* layout and buffer are kept by another handle that outlives this one */
 };
 
+typedef struct rt_head { /* a handle's first word */
+	uint8_t kind, dtype, rank, flags;
+	uint32_t seq;
+} rt_head;
+
 struct tj_tensor {
 	uint8_t kind, dtype, rank, flags;
 	uint32_t seq;            /* PENDING; VALUE: external slot where a running call met it last, a hint */
@@ -141,8 +146,9 @@ typedef struct rt_ctx {
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
 void rt_ctx_free(rt_ctx *r);
 
-tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, unset */
-static inline tj_tensor *rt_raw_handle(rt_ctx *r, tj_scope *s) /* unset: the caller writes every field */
+tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, raw */
+/* A handle as a dead one leaves it: ctx and engine are set, buf and row_major NULL; the caller writes the rest. */
+static inline tj_tensor *rt_raw_handle(rt_ctx *r, tj_scope *s)
 {
 	return RT_LIKELY(s->chunk && s->used < RT_CHUNK) ? &s->chunk->h[s->used++] : rt_more_handles(r, s);
 }

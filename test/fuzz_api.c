@@ -378,6 +378,11 @@ static void *model_scan(machine *m, const event *e, void *v, void *other)
 	int64_t n = x->meta.dim[0], all = 0;
 	void *carry = NULL;
 	rt_numel(x->meta.rank, x->meta.dim, &all);
+	if (!n) {
+		o->err = (rt_err){ .code = TJ_ERR_SHAPE };
+		m->failed = true; /* the first carry is a row of it */
+		return v;
+	}
 	size_t slice = (size_t)(all / n) * tj_dtype_size((tj_dtype)x->meta.dtype);
 	for (int64_t turn = 0; turn < n && !m->failed; turn++) {
 		int64_t t = e->reverse ? n - 1 - turn : turn;

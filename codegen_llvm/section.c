@@ -249,7 +249,7 @@ static chunks chunks_of(cg *c)
 	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red, behind = cg_last_part(c);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
-	if (c->wide_now) k.width = 16;
+	if (c->wide_now) k.width = 8;
 	if (part.known && k.width > part.v) k.width = part.v;
 	k.n = cg_div_up(c, part, cg_lit(k.width));
 	k.last = cg_div_up(c, cg_sub(c, red, behind), cg_lit(k.width));

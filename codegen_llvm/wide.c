@@ -1,12 +1,13 @@
 /* wide: reductions of columns, many columns to a unit.
  *
- *   for each 16 rows of r:                  instead of    for each vector of columns:
+ *   for each 8 rows of r:                   instead of    for each vector of columns:
  *     for each vector of columns:                           for each row of r
- *       the 16 rows, accumulators from and to memory          accumulators in registers
+ *       the 8 rows, accumulators from and to memory           accumulators in registers
  *   for each vector of columns: the rest
  *
- * Down one narrow strip each row is another page's line, which no prefetcher follows; 16 rows side by side it does, 32 it does
- * not. Sum of 4096 columns of 4096: 4.5 ms down strips of 128, 2.5 ms this way. */
+ * Down one narrow strip each row is another page's line, which no prefetcher follows; some rows side by side it does. Rows
+ * that are a multiple of a page apart share a set of the first cache, which has 8 ways. Sum of 4096 columns of 4096: 4.5 ms
+ * down strips of 128, 2.5 ms with 16 rows; in the speed of reading as much, 16 rows 67 %, 8 rows 86 %, 4 84 %, 2 64 %. */
 #include "codegen_llvm/cg.h"
 
 enum { WIDEST = 96 << 10, LEAST_RED = 64, LEAST_BLOCK = 512 };

@@ -219,6 +219,30 @@ static void numbers_compute(void **s)
 	tj_close(c);
 }
 
+/* Both are the first event of their segment, and nothing kept the first one. */
+static void older(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *before = tj_mul(in[0], tj_f(2));
+	if (!tj_truth(tj_any(tj_gt(in[0], tj_f(0)), TJ_ALL, false))) return;
+	tj_tensor *behind = tj_mul(in[0], tj_f(3));
+	out[0] = tj_neg(((knobs *)self)->causal ? before : behind);
+}
+static void value_of_earlier_segment(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	knobs k = { 0 };
+	tj_fn *f = kit_fn(c, "older", older, &k, 1, 1);
+	tj_tensor *x = F32(c, 1, 2);
+	for (int i = 0; i < 6; i++) {
+		k.causal = i / 2 % 2;
+		if (k.causal) assert_f32(tj_call1(f, TJ_LIST(x)), -2, -4);
+		else assert_f32(tj_call1(f, TJ_LIST(x)), -3, -6);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- 2. order of writes ---- */
 static void bump(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -629,7 +653,7 @@ static void one_version_a_call(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
+		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(value_of_earlier_segment), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
 		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
 		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),

@@ -59,15 +59,15 @@ ir_meta jit_meta(const tj_tensor *t)
 /* ---- making values ---- */
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data)
 {
-	tj_tensor *t = rt_handle(&c->rt, s);
+	tj_tensor *t = rt_raw_handle(&c->rt, s);
 	if (!t) {
 		rt_layout_unref(layout);
 		rt_buffer_unref(buf, c->rt.cache);
 		return NULL;
 	}
-	t->kind = RT_VALUE;
-	t->dtype = layout->dtype;
-	t->rank = layout->rank;
+	const rt_head head = { RT_VALUE, layout->dtype, layout->rank, 0, 0 };
+	memcpy(t, &head, sizeof head);
+	t->seg = 0;
 	t->layout = layout;
 	t->buf = buf;
 	t->data = data;

@@ -140,14 +140,11 @@ static size_t region_arena(const lo_low *L, ir_ref r)
 }
 
 /* Buffers of the step in the order of runtime/flow.c; each as a buffer of ours and an offset. Without room only counted. */
-typedef struct places { uint32_t n, *buf; int64_t *offset; } places;
+typedef struct places { uint32_t n; rt_at *at; } places;
 
 static void put(places *p, uint32_t buf, int64_t offset)
 {
-	if (p->buf) {
-		p->buf[p->n] = buf;
-		p->offset[p->n] = offset;
-	}
+	if (p->at) p->at[p->n] = (rt_at){ .buf = buf, .offset = offset };
 	p->n++;
 }
 
@@ -252,14 +249,10 @@ bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	rt_flow *f = new_flow(L, p, &y);
 	places at = { 0 };
 	put_buffers(L, &y, &at);
-	at.buf = rt_arena_alloc(&p->mem, sizeof *at.buf * (at.n + 1));
-	at.offset = rt_arena_alloc(&p->mem, sizeof *at.offset * (at.n + 1));
-	if (!f || !at.buf || !at.offset || at.n > UINT16_MAX || !put_packs(L, p, &y, f)) return false;
+	at.at = lo_step_operands(p, t, at.n);
+	if (!f || !at.at || !put_packs(L, p, &y, f)) return false;
 	y.end = at.n = 0;
 	put_buffers(L, &y, &at);
-	t->nbuf = (uint16_t)at.n;
-	t->buf = at.buf;
-	t->offset = at.offset;
 	t->kind = RT_STEP_FLOW;
 	t->name = ir_ops[y.n->op].name;
 	for (int k = 0; L->region && k < ir_flow_info(y.n->op)->nregion; k++) {

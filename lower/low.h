@@ -233,6 +233,7 @@ void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err);
 
 /* ---- plan.c ---- */
+rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* room for n, zero: to be given buffers and offsets */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
 
 #endif

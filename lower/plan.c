@@ -13,7 +13,7 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	if (!bytes) return false;
 	bytes += (LINE - (uintptr_t)bytes % LINE) % LINE;
 	if (b->bytes) memcpy(bytes, b->data, (size_t)b->bytes);
-	p->buf[i].data = bytes;
+	p->constant[p->buf[i].slot] = bytes;
 	return true;
 }
 
@@ -21,21 +21,34 @@ static bool put_bufs(lo_low *L, rt_plan *p)
 {
 	p->nbuf = L->buf.n;
 	p->buf = rt_arena_alloc(&p->mem, sizeof *p->buf * L->buf.n);
-	if (!p->buf) return false;
-	for (uint32_t i = 0; i < L->buf.n; i++) {
+	p->constant = rt_arena_alloc(&p->mem, sizeof *p->constant * (L->buf.n + 1));
+	if (!p->buf || !p->constant) return false;
+	for (uint32_t i = 0, nconst = 0; i < L->buf.n; i++) {
 		const lo_buffer *b = &L->buf.v[i];
-		p->buf[i] = (rt_pbuf){ .place = b->place, .slot = b->slot, .offset = b->offset, .bytes = b->bytes };
+		uint32_t slot = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? 0 : b->slot;
+		p->buf[i] = (rt_pbuf){ .place = b->place, .slot = slot, .offset = b->offset, .bytes = b->bytes };
 		if (!copy_consts(L, p, i)) return false;
 	}
 	return true;
 }
 
-static bool room_for_bufs(rt_plan *p, rt_step *t, uint32_t n, uint32_t **buf, int64_t **offset)
+/* Operands name buffers and offsets into them; now that these have their places, the operands have theirs. */
+static void place_operands(rt_plan *p)
+{
+	for (uint32_t s = 0; s < p->nstep; s++)
+		for (uint32_t i = 0; i < p->step[s].nbuf; i++) {
+			rt_at *a = &p->step[s].at[i];
+			const rt_pbuf *b = &p->buf[a->buf];
+			a->place = b->place;
+			a->slot = b->slot;
+			if (b->place == RT_AT_ARENA) a->offset += b->offset;
+		}
+}
+
+rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
 {
 	t->nbuf = (uint16_t)n;
-	t->buf = *buf = rt_arena_alloc(&p->mem, sizeof **buf * (n + 1));
-	t->offset = *offset = rt_arena_alloc(&p->mem, sizeof **offset * (n + 1));
-	return n <= UINT16_MAX && *buf && *offset;
+	return t->at = n <= UINT16_MAX ? rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1)) : NULL;
 }
 
 /* ---- calls into the evaluator ---- */
@@ -125,7 +138,7 @@ static call_env *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 }
 
 /* Operand k of the step is value r. */
-static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, uint32_t spare, uint32_t *buf, int64_t *offset)
+static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, uint32_t spare, rt_at *at)
 {
 	lo_access a;
 	lo_access_of(L, r, &a);
@@ -134,8 +147,8 @@ static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, uint32_t spare,
 	e->src[k].meta = ir_meta_of(L->g, r);
 	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
 	e->num[k] = num ? (int)ir_attr(L->g, b)[0] : -1;
-	buf[k] = num ? spare : lo_buf_of(L, a.base);
-	offset[k] = num ? 0 : a.offset * (int64_t)tj_dtype_size((tj_dtype)b->dtype);
+	at[k].buf = num ? spare : lo_buf_of(L, a.base);
+	at[k].offset = num ? 0 : a.offset * (int64_t)tj_dtype_size((tj_dtype)b->dtype);
 }
 
 static const char *eval_name(rt_plan *p, const char *op)
@@ -150,12 +163,11 @@ static const char *eval_name(rt_plan *p, const char *op)
 static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const ir_node *n = lo_node(L, s->ref);
-	uint32_t *buf;
-	int64_t *offset;
 	call_env *e = new_env(L, p, s->ref, n->nsrc);
-	if (!e || !room_for_bufs(p, t, n->nsrc + 1u, &buf, &offset)) return false;
-	buf[n->nsrc] = lo_buf_of(L, s->ref);
-	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), buf[n->nsrc], buf, offset);
+	rt_at *at = lo_step_operands(p, t, n->nsrc + 1u);
+	if (!e || !at) return false;
+	at[n->nsrc].buf = lo_buf_of(L, s->ref);
+	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at[n->nsrc].buf, at);
 	t->kind = RT_STEP_CALL;
 	t->env = e;
 	if (n->op == IR_scatter_add && L->o->backend) {
@@ -172,15 +184,13 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 
 static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
-	uint32_t *buf;
-	int64_t *offset;
 	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
 	call_env *e = new_env(L, p, s->ref, 1);
-	if (!e || !room_for_bufs(p, t, 2, &buf, &offset)) return false;
+	rt_at *at = lo_step_operands(p, t, 2);
+	if (!e || !at) return false;
 	memcpy(e->stride, s->dest->stride, sizeof e->stride);
-	put_operand(L, e, 0, s->ref, s->dest->buf, buf, offset);
-	buf[1] = s->dest->buf;
-	offset[1] = s->dest->offset * (int64_t)size;
+	put_operand(L, e, 0, s->ref, s->dest->buf, at);
+	at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)size };
 	t->kind = RT_STEP_CALL;
 	t->call = call_copy;
 	t->env = e;
@@ -243,22 +253,21 @@ bool lo_matmul_takes(const lo_low *L, ir_ref r, const lo_access *a, bool left)
 static bool put_matmul(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const ir_node *n = lo_node(L, s->ref);
-	uint32_t *buf;
-	int64_t *offset, batch = 1, bdim[TJ_MAX_RANK];
+	int64_t batch = 1, bdim[TJ_MAX_RANK];
 	lo_access acc[2];
 	side m[2];
 	size_t size = tj_dtype_size((tj_dtype)n->dtype);
-	if (!room_for_bufs(p, t, 3, &buf, &offset)) return false;
+	rt_at *at = lo_step_operands(p, t, 3);
+	if (!at) return false;
 	for (int k = 0; k < 2; k++) {
 		ir_ref r = ir_src(L->g, n, k);
 		lo_access_of(L, r, &acc[k]);
 		m[k] = as_matrix(L, r, &acc[k], k == 0);
-		buf[k] = lo_buf_of(L, acc[k].base);
-		offset[k] = acc[k].offset * (int64_t)size;
+		at[k] = (rt_at){ .buf = lo_buf_of(L, acc[k].base), .offset = acc[k].offset * (int64_t)size };
 	}
 	int nbatch = (m[0].rank > m[1].rank ? m[0].rank : m[1].rank) - 2;
 	for (int i = 0; i < nbatch; i++) batch *= bdim[i] = lo_dim(L, s->ref)[i];
-	buf[2] = lo_buf_of(L, s->ref);
+	at[2].buf = lo_buf_of(L, s->ref);
 	int ra = m[0].rank, rb = m[1].rank;
 	rt_matmul_desc d = {
 		.dtype = (tj_dtype)n->dtype,
@@ -306,11 +315,10 @@ static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)
 static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const lo_built *b = s->built;
-	uint32_t *buf;
-	int64_t *offset;
+	rt_at *at = lo_step_operands(p, t, b->nbuf);
 	(void)L;
-	if (!room_for_bufs(p, t, b->nbuf, &buf, &offset) || !put_faults(p, b, t)) return false;
-	memcpy(buf, b->buf, sizeof *buf * b->nbuf);
+	if (!at || !put_faults(p, b, t)) return false;
+	for (uint32_t i = 0; i < b->nbuf; i++) at[i].buf = b->buf[i];
 	t->kind = RT_STEP_KERNEL;
 	t->units = lo_units(&b->k);
 	t->unit_ns = b->k.unit_ns;
@@ -336,6 +344,9 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 		}
 	}
 	p->exec.arena_bytes = (size_t)L->arena_bytes;
-	if (ok && put_bufs(L, p) && !L->oom) return TJ_OK;
+	if (ok && put_bufs(L, p) && !L->oom) {
+		place_operands(p);
+		return TJ_OK;
+	}
 	return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 }

@@ -67,19 +67,22 @@ void rt_exec_unref(rt_exec *x);
 typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST } rt_place;
 typedef struct rt_pbuf { /* a buffer of the plan */
 	uint8_t place;
-	uint32_t slot;       /* external slot or output */
+	uint32_t slot;       /* external slot, output or constant */
 	int64_t offset;      /* bytes: into the arena */
-	const void *data;    /* RT_AT_CONST: bytes owned by the plan's arena */
 	int64_t bytes;
 } rt_pbuf;
+typedef struct rt_at {   /* an operand of a step: a part of a buffer, found at table[place][slot] + offset */
+	uint32_t buf;        /* of the plan */
+	uint32_t place, slot;
+	int64_t offset;      /* bytes */
+} rt_at;
 
 typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW } rt_step_kind;
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
 	uint16_t nbuf;
-	const uint32_t *buf;     /* plan buffers */
-	const int64_t *offset;   /* bytes added to each, nbuf of them */
+	rt_at *at;               /* nbuf of them */
 	/* KERNEL */
 	rt_kernel_fn *fn;
 	int64_t units;           /* 0: nothing to do */
@@ -102,6 +105,7 @@ typedef struct rt_plan {
 	rt_arena mem;            /* everything the plan points to */
 	uint32_t nbuf, nstep;
 	rt_pbuf *buf;
+	const void **constant;   /* bytes in mem */
 	rt_step *step;
 	uint32_t ncode;
 	rt_code **code;          /* references to what its kernels are in */
@@ -145,8 +149,9 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
 int rt_team_size(const rt_team *t);
-/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below 10 us. The caller has set MXCSR; other threads
- * set it for themselves. */
+#define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
+/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS. The caller has set MXCSR; other
+ * threads set it for themselves. */
 void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */

@@ -3,8 +3,6 @@
 
 #include <stdatomic.h>
 
-#define INLINE_BUFS 256 /* pointers kept on the stack; a plan with more asks the heap */
-
 rt_code *rt_code_ref(rt_code *code)
 {
 	if (code) __atomic_add_fetch(&code->refs, 1, __ATOMIC_RELAXED);
@@ -28,31 +26,17 @@ void rt_exec_unref(rt_exec *x)
 }
 
 /* ---- running ---- */
-static void place(const rt_plan *p, const rt_run *r, char *arena, void **base)
-{
-	for (uint32_t i = 0; i < p->nbuf; i++) {
-		const rt_pbuf *b = &p->buf[i];
-		switch ((rt_place)b->place) {
-		case RT_AT_EXT: base[i] = (void *)(uintptr_t)r->ext[b->slot]; break;
-		case RT_AT_OUT: base[i] = r->out[b->slot]; break;
-		case RT_AT_ARENA: base[i] = arena + b->offset; break;
-		case RT_AT_CONST: base[i] = (void *)(uintptr_t)b->data; break;
-		}
-	}
-}
-
 typedef struct kernel_run {
 	const rt_step *step;
-	rt_kargs args;
-	char *scratch;
+	const rt_kargs *args;    /* of the first thread */
 	size_t scratch_step;
 } kernel_run;
 
 static void run_units(void *env, int thread, int64_t begin, int64_t end)
 {
 	const kernel_run *k = env;
-	rt_kargs a = k->args;
-	a.scratch = k->scratch ? k->scratch + (size_t)thread * k->scratch_step : NULL;
+	rt_kargs a = *k->args;
+	if (a.scratch) a.scratch = (char *)a.scratch + (size_t)thread * k->scratch_step;
 	k->step->fn(&a, begin, end);
 }
 
@@ -60,23 +44,24 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 {
 	if (s->units <= 0) return TJ_OK;
 	int32_t fault = 0;
-	kernel_run k = { s, { buf, r->num, &fault, NULL, s->size }, NULL, (s->scratch + 63) / 64 * 64 };
-	if (s->scratch) {
-		k.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch);
-		if (!k.scratch) return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
-	}
-	rt_team_run(r->team, s->units, (double)s->units * s->unit_ns, run_units, &k);
+	rt_kargs a = { buf, r->num, &fault, NULL, s->size };
+	if (s->scratch && !(a.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch)))
+		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
+	double ns = (double)s->units * s->unit_ns;
+	if (ns < RT_SERIAL_NS) s->fn(&a, 0, s->units);
+	else rt_team_run(r->team, s->units, ns, run_units, &(kernel_run){ s, &a, (s->scratch + 63) / 64 * 64 });
 	if (RT_LIKELY(!fault)) return TJ_OK;
 	if ((uint32_t)fault > s->nfault) return rt_fail(r->err, TJ_ERR_COMPILE, s->name, "kernel reported an unknown fault");
 	return rt_fault_fail(&s->fault[fault - 1], r->err);
 }
 
-static tj_status run_step(const rt_step *s, void *const *base, rt_run *r)
+/* table: pointers by place and slot. */
+static tj_status run_step(const rt_step *s, const void *const *const *table, rt_run *r)
 {
 	void *small[32], **buf = small;
 	if (s->nbuf > RT_COUNT(small) && !(buf = rt_alloc(s->nbuf * sizeof *buf)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory");
-	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)base[s->buf[i]] + s->offset[i];
+	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].slot] + s->at[i].offset;
 	tj_status st = TJ_OK;
 	switch ((rt_step_kind)s->kind) {
 	case RT_STEP_KERNEL: st = run_kernel(s, buf, r); break;
@@ -95,30 +80,27 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	if (x->arena_bytes && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries",
 		               x->arena_bytes);
-	void *few[INLINE_BUFS], **base = few;
-	if (p->nbuf > INLINE_BUFS && !(base = rt_alloc(p->nbuf * sizeof *base)))
-		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
-	place(p, r, arena, base);
+	const void *temporaries = arena;
+	const void *const *const table[] = { [RT_AT_EXT] = r->ext, [RT_AT_OUT] = (const void *const *)r->out,
+	                                     [RT_AT_ARENA] = &temporaries, [RT_AT_CONST] = p->constant };
 	tj_status st = TJ_OK;
 	unsigned modes = rt_fp_enter();
-	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], base, r);
+	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, r);
 	rt_fp_leave(modes);
-	if (base != few) rt_free(base);
 	return st;
 }
 
 /* ---- looking inside ---- */
 static const char *const places[] = { "ext", "out", "arena", "const" };
 
-static void put_buf(const rt_plan *p, uint32_t b, int64_t offset, rt_text *t)
+static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 {
-	const rt_pbuf *q = &p->buf[b];
-	rt_putf(t, " %s", places[q->place]);
-	if (q->place == RT_AT_ARENA) rt_putf(t, "+%lld", (long long)(q->offset + offset));
-	else if (q->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)q->bytes);
+	rt_putf(t, " %s", places[a->place]);
+	if (a->place == RT_AT_ARENA) rt_putf(t, "+%lld", (long long)a->offset);
+	else if (a->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)p->buf[a->buf].bytes);
 	else {
-		rt_putf(t, "%u", q->slot);
-		if (offset) rt_putf(t, "+%lld", (long long)offset);
+		rt_putf(t, "%u", a->slot);
+		if (a->offset) rt_putf(t, "+%lld", (long long)a->offset);
 	}
 }
 
@@ -144,7 +126,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->kind == RT_STEP_MATMUL) rt_putf(t, " %s", rt_matmul_name(s->matmul));
-		for (uint32_t k = 0; k < s->nbuf; k++) put_buf(p, s->buf[k], s->offset[k], t);
+		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		rt_puts(t, "\n");
 	}
 	put_regions(p, t, TJ_DUMP_PLAN);

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SERIAL_NS 10e3        /* less work than this does not pay for a region */
 #define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
 #define LATE_NS 300e3         /* a short region this much later than expected waited for a core that was busy elsewhere */
 #define SHORT_NS 1e6
@@ -110,7 +109,7 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
                  void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
-	if (n < 2 || total_ns < SERIAL_NS || resting(t) || !take(t)) {
+	if (n < 2 || total_ns < RT_SERIAL_NS || resting(t) || !take(t)) {
 		f(env, 0, 0, n); /* the caller has set MXCSR */
 		return;
 	}

@@ -394,7 +394,7 @@ static void check_layout(const rt_plan *p)
 	for (uint32_t i = 0; i < n; i++) first[i] = -1;
 	for (uint32_t s = 0; s < p->nstep; s++)
 		for (uint32_t k = 0; k < p->step[s].nbuf; k++) {
-			uint32_t b = p->step[s].buf[k];
+			uint32_t b = p->step[s].at[k].buf;
 			if (first[b] < 0) first[b] = (int)s;
 			last[b] = (int)s;
 		}

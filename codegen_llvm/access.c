@@ -68,8 +68,7 @@ static cg_str tile_address(cg *c, uint32_t i)
 	return step_ptr(c, cg_fmt("%%tile%u", c->tile[i]), (tj_dtype)c->k->ins.v[i].dtype, at, 1);
 }
 
-/* The address of lane 0's element, without a dynamic part that differs between lanes. */
-static cg_str address(cg *c, uint32_t i)
+cg_str cg_address(cg *c, uint32_t i)
 {
 	if (c->tile[i]) return tile_address(c, i);
 	const lo_ins *in = &c->k->ins.v[i];
@@ -112,7 +111,7 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	const lo_ins *in = &c->k->ins.v[i];
 	int64_t coef = cg_lane_coef(c, in);
 	int n = c->lanes;
-	cg_str p = address(c, i), ps = cg_tmp(c);
+	cg_str p = cg_address(c, i), ps = cg_tmp(c);
 	bool small = !lo_is_sym(coef) && coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
 	const char *it = small ? "i32" : "i64";
 	cg_str off = lane_steps(c, it, coef);
@@ -132,12 +131,11 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	return ps;
 }
 
-/* Tiles take a short piece of each of many rows: too short for the hardware to see where the next one is. */
-static void ask_ahead(cg *c, cg_str p, int size)
+void cg_prefetch(cg *c, cg_str p, int bytes)
 {
-	cg_str ahead = cg_tmp(c);
-	rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", ahead.s, p.s, CG_TILE_COLS * size);
-	rt_putf(c->out, "  call void @llvm.prefetch.p0(ptr %s, i32 0, i32 2, i32 1)\n", ahead.s);
+	cg_str at = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", at.s, p.s, bytes);
+	rt_putf(c->out, "  call void @llvm.prefetch.p0(ptr %s, i32 0, i32 2, i32 1)\n", at.s);
 }
 
 static void load_vector(cg *c, uint32_t i, cg_str to)
@@ -154,8 +152,9 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 			to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);
 		return;
 	}
-	cg_str p = address(c, i);
-	if (c->tile_row.s[0] && !c->tile[i]) ask_ahead(c, p, size);
+	cg_str p = cg_address(c, i);
+	if (c->tile_row.s[0] && !c->tile[i])
+		cg_prefetch(c, p, CG_TILE_COLS * size); /* tiles take a short piece of each of many rows: the hardware does not see where the next one is */
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else
 		rt_putf(c->out,
@@ -173,7 +172,7 @@ void cg_load(cg *c, uint32_t i)
 		   raw = t == TJ_BOOL ? cg_tmp(c) : name;
 	if (vec) load_vector(c, i, raw);
 	else {
-		cg_str p = address(c, i);
+		cg_str p = cg_address(c, i);
 		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s,
 				(int)tj_dtype_size(t));
 	}
@@ -205,7 +204,7 @@ void cg_store(cg *c, uint32_t i)
 				mangle.s, n, type.s, v.s, n, ps.s, size, n, c->masked ? c->mask.s : "splat (i1 true)");
 		return;
 	}
-	cg_str p = address(c, i);
+	cg_str p = cg_address(c, i);
 	if (!c->masked && cg_streaming(c, i))
 		rt_putf(c->out, "  store %s %s, ptr %s, align 64, !nontemporal !0\n", type.s, v.s, p.s);
 	else if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);

@@ -83,6 +83,7 @@ typedef struct cg {
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
+	const lo_section *asked, *asks; /* loops over a row: what the former loads, the latter asks for of the next row; or NULL */
 	int halves;         /* of each sum that the multipliers compute: 0, 1, 2 */
 	cg_str one[2];      /* 1 for them, of f32 and f64 */
 	const char *next_unit; /* where the loop over units goes on */
@@ -108,9 +109,14 @@ bool cg_has_rare(const cg *c, uint32_t select); /* at this point of the text it 
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
 
 /* ---- stream.c: stores that pass the caches by ---- */
+bool cg_beyond_caches(const cg *c); /* the kernel touches more than they hold */
 void cg_find_streams(cg *c);
 bool cg_streams_in(const cg *c, const lo_section *s);
 bool cg_streaming(const cg *c, uint32_t store); /* this copy of it does */
+
+/* ---- ahead.c: the next row's memory ---- */
+void cg_find_ahead(cg *c);
+void cg_ask_ahead(cg *c, const lo_section *s); /* in a step of the section's loop */
 
 /* ---- tile.c: element-wise kernels that read across rows ---- */
 enum { CG_TILE_ROWS = 128, CG_TILE_COLS = 64 };
@@ -166,6 +172,8 @@ void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src);
 /* ---- access.c: loads, stores, faults ---- */
 void cg_entry_bufs(cg *c);
 void cg_unit_bases(cg *c);                            /* the address of each access, as far as the outer indices give it */
+cg_str cg_address(cg *c, uint32_t ins);               /* of lane 0's element, without a dynamic part that differs between lanes */
+void cg_prefetch(cg *c, cg_str p, int bytes);         /* the line at p + bytes, into the second cache */
 void cg_load(cg *c, uint32_t ins);
 void cg_store(cg *c, uint32_t ins);
 void cg_fault(cg *c, uint32_t ins);

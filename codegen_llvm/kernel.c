@@ -318,6 +318,7 @@ static tj_status function(cg *c, rt_text *out)
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);
 	cg_find_streams(c);
+	cg_find_ahead(c);
 	cg_find_rare(c);
 	c->key = 1;
 	if (!c->rows) c->lanes = cg_base_lanes(c);

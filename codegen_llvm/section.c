@@ -126,6 +126,7 @@ static void loop(cg *c, const lo_section *s, cg_str start, cg_str stop, int64_t 
 	c->out = &inner;
 	set_r(c, r);
 	straight(c, s);
+	cg_ask_ahead(c, s);
 	cg_jump(c, latch);
 	c->out = text;
 	for (int i = 0; i < n; i++) v[i].next = *v[i].at;

@@ -585,6 +585,49 @@ static void streams(void **state)
 	}
 }
 
+static int prefetches(const char *text)
+{
+	env e = { 0 };
+	rt_err err = { 0 };
+	rt_kernel_fn *fn = NULL;
+	parse(&e, text);
+	const lo_kernel *k = &e.k;
+	lo_compile job = { .kernel = &k, .nkernel = 1, .name = "test", .keep_text = true, .fn = &fn };
+	set_width(512);
+	assert_int_equal(llvm->compile(&job, &err), TJ_OK);
+	int n = 0;
+	for (const char *at = job.text; (at = strstr(at, "call void @llvm.prefetch")) != NULL; at++) n++;
+	rt_free(job.text);
+	rt_code_unref(job.code);
+	lo_kernel_free(&e.k);
+	rt_arena_free(&e.names);
+	return n;
+}
+
+/* loops over rows of n elements, step elements apart */
+static int asks(int loops, int rows, int n, int step)
+{
+	char text[2048];
+	size_t at = (size_t)snprintf(text, sizeof text, "kernel k vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n red %d\n", rows, n);
+	for (int i = 0; i < loops; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at, " loop\n  %%%d = load f32 b0 [0 + %d*d0 + 1*r]\n  %%%d = %s f32 %%%d %%%d\n  %%%d = reduce f32 add row %%%d\n",
+		                       3 * i, step, 3 * i + 1, i ? "sub" : "mul", 3 * i, i ? 3 * i - 1 : 0, 3 * i + 2, 3 * i + 1);
+	snprintf(text + at, sizeof text - at, " point\n  store b1 [0 + 1*d0] %%%d\n", 3 * loops - 1);
+	return prefetches(text);
+}
+
+/* The second loop asks for the next row: each line once, of rows that come from memory and fit the first cache. */
+static void next_rows(void **state)
+{
+	(void)state;
+	assert_int_equal(asks(2, 8192, 1024, 1024), 8); /* 128 elements a step */
+	assert_int_equal(asks(3, 8192, 1024, 1024), 8);
+	assert_int_equal(asks(2, 1024, 1024, 1024), 0);
+	assert_int_equal(asks(1, 8192, 1024, 1024), 0);
+	assert_int_equal(asks(2, 512, 16384, 16384), 0);
+	assert_int_equal(asks(2, 8192, 1024, 0), 0);
+}
+
 /* Rows in parts of which a unit each, and what is left of the parts put together. */
 static void parts(void **state)
 {
@@ -920,6 +963,7 @@ int main(void)
 		cmocka_unit_test(chains), cmocka_unit_test(balanced),         cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
 		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
+		cmocka_unit_test(next_rows),
 		cmocka_unit_test(parts),
 		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
 		cmocka_unit_test(integer_reductions),

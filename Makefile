@@ -86,7 +86,7 @@ stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with for
 	TJ_THREADS=1 $< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
 .PHONY: matrix fuzz ulp stress
 
-# ---- benchmarks: never a timed test; --quick compares every case with the hand-written code ----
+# ---- benchmarks: never a timed test; --quick compares every case with the hand-written code, after one run of what is no case ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -Ofast -march=native -Wno-shadow

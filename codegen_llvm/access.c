@@ -153,8 +153,8 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 		return;
 	}
 	cg_str p = cg_address(c, i);
-	if (c->tile_row.s[0] && !c->tile[i])
-		cg_prefetch(c, p, CG_TILE_COLS * size); /* tiles take a short piece of each of many rows: the hardware does not see where the next one is */
+	/* Tiles take a short piece of each of many rows: too short for the hardware to see where the next one is. */
+	if (c->tile_row.s[0] && !c->tile[i]) cg_prefetch(c, p, CG_TILE_COLS * size);
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else
 		rt_putf(c->out,

@@ -124,7 +124,7 @@ static void scale_register(cg *c, cg_str name, tj_dtype t, int n, const cg_str *
 			type.s, t == TJ_F32 ? 's' : 'd', bits, type.s, src[0].s, type.s, src[1].s, type.s, mask, bits == 512 ? ", i32 4" : "");
 }
 
-static int register_lanes(const cg *c, tj_dtype t, int lanes)
+static int native_lanes(const cg *c, tj_dtype t, int lanes)
 {
 	int most = c->bits / (8 * (int)tj_dtype_size(t));
 	return lanes < most ? lanes : most;
@@ -133,7 +133,7 @@ static int register_lanes(const cg *c, tj_dtype t, int lanes)
 static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 {
 	if (c->bits < 512 || lanes * (int)tj_dtype_size(t) < 16) scale_in_steps(c, name, t, lanes, src);
-	else cg_by_parts(c, name, t, lanes, register_lanes(c, t, lanes), 2, src, scale_register);
+	else cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src, scale_register);
 }
 
 /* ---- x != x ? x : m ---- */
@@ -168,7 +168,7 @@ static void prim(cg *c, uint32_t i)
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
 	switch (in->op) {
 	case LO_SELECT:
-		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, register_lanes(c, t, lanes), 2, src + 1, fix_nan);
+		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src + 1, fix_nan);
 		else select_(c, name, t, lanes, src);
 		break;
 	case LO_CONVERT: convert(c, name, from, t, lanes, src[0]); break;

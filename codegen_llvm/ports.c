@@ -2,9 +2,10 @@
  *
  *   one pair of units: a * b, a * b + c        another: a + b, max(a, b), a < b        (Zen 4 and 5)
  *
- * A body with more of the latter leaves the multipliers idle, so a part of its sums becomes a * 1 + b, which has the bits
- * of a + b. The 1 passes an empty asm, or LLVM would know better. Halves of all sums move: neighbours should differ
- * in vectors, not in operations. Only where several vectors go side by side, since a chain that waits for itself gains nothing: ten times x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4. */
+ * A body with more of the latter leaves the multipliers idle, so a part of its sums becomes a * 1 + b, which has the bits of
+ * a + b. The 1 passes an empty asm, or LLVM would know better. Halves of all sums move: neighbours should differ in vectors,
+ * not in operations. Only where several vectors go side by side, since a chain that waits for itself gains nothing: ten times
+ * x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4 (Zen 4; others were not at hand). */
 #include "codegen_llvm/cg.h"
 
 void cg_find_ports(cg *c)
@@ -30,8 +31,9 @@ void cg_find_ports(cg *c)
 static cg_str one(cg *c, tj_dtype t)
 {
 	int n = c->bits / (8 * (int)tj_dtype_size(t));
-	cg_str *known = &c->one[t == TJ_F64], type = cg_type(t, n), hidden = cg_tmp(c);
+	cg_str *known = &c->one[t == TJ_F64], type = cg_type(t, n);
 	if (known->s[0]) return *known;
+	cg_str hidden = cg_tmp(c);
 	*known = cg_tmp(c);
 	rt_putf(&c->entry, "  %s = call %s asm \"\", \"=v,0\"(%s %s)\n", hidden.s, type.s, type.s,
 	        cg_literal(t, t == TJ_F64 ? 0x3FF0000000000000 : 0x3F800000, n).s);

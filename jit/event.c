@@ -315,7 +315,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 	return t;
 }
 
-/* The long way: operands that need a look, numbers alone, a mismatch, no running call. */
+/* The long way: operands that need a look, numbers alone, a draw, a mismatch, no running call. */
 static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	tj_ctx *c = jit_current();
@@ -333,7 +333,7 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	tj_ctx *c = jit_current();
-	if (RT_UNLIKELY(!c || (const char *)__builtin_frame_address(0) > c->act.near || nsrc > INLINE_SRC))
+	if (RT_UNLIKELY(!c || (const char *)__builtin_frame_address(0) > c->act.near || nsrc > UINT16_MAX))
 		return slow_event(site, op, nsrc, src, nattr, attr);
 	jit_act *a = &c->act;
 	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);

@@ -59,6 +59,8 @@ typedef struct jit_node {
 	const jit_ext *met;
 	const jit_ref *src;
 } jit_node;
+_Static_assert(offsetof(jit_node, op) == 0 && offsetof(jit_node, nsrc) == 2 && offsetof(jit_node, nattr) == 4 && offsetof(jit_node, draws) == 6 &&
+               offsetof(jit_node, seq) == 8, "next_is() compares the first four as one word");
 
 enum { JIT_LOOSE_ATTRS = 30 }; /* of an event, that may be dropped */
 #define JIT_LOOSE_NUMBERS (1u << 30)

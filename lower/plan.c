@@ -47,8 +47,8 @@ static void place_operands(rt_plan *p)
 
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
 {
-	t->nbuf = (uint16_t)n;
-	return t->at = n <= UINT16_MAX ? rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1)) : NULL;
+	t->nbuf = n;
+	return t->at = rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1));
 }
 
 /* ---- calls into the evaluator ---- */

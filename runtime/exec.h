@@ -81,7 +81,7 @@ typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STE
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
-	uint16_t nbuf;
+	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
 	/* KERNEL */
 	rt_kernel_fn *fn;

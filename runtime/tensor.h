@@ -84,6 +84,8 @@ struct tj_tensor {
 	struct rt_engine *engine;
 	void *row_major;         /* rt_buffer of tj_data() when the layout is not row-major */
 };
+_Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_tensor, seq) && offsetof(rt_head, flags) == offsetof(tj_tensor, flags) &&
+               offsetof(tj_tensor, seg) == sizeof(rt_head), "an rt_head is the first word of a handle");
 _Static_assert(sizeof(tj_tensor) == 64, "a handle is a cache line");
 
 /* A tensor of the engine: a cell, or what tj_retain() gave. */

@@ -593,7 +593,6 @@ static int prefetches(const char *text)
 	parse(&e, text);
 	const lo_kernel *k = &e.k;
 	lo_compile job = { .kernel = &k, .nkernel = 1, .name = "test", .keep_text = true, .fn = &fn };
-	set_width(512);
 	assert_int_equal(llvm->compile(&job, &err), TJ_OK);
 	int n = 0;
 	for (const char *at = job.text; (at = strstr(at, "call void @llvm.prefetch")) != NULL; at++) n++;
@@ -619,9 +618,11 @@ static int asks(int loops, int rows, int n, int step)
 /* The second loop asks for the next row: each line once, of rows that come from memory and fit the first cache. */
 static void next_rows(void **state)
 {
+	set_width(512);
 	(void)state;
-	assert_int_equal(asks(2, 8192, 1024, 1024), 8); /* 128 elements a step */
-	assert_int_equal(asks(3, 8192, 1024, 1024), 8);
+	int lines = llvm->width() == 512 ? 8 : 4; /* 128 elements a step, or 64 */
+	assert_int_equal(asks(2, 8192, 1024, 1024), lines);
+	assert_int_equal(asks(3, 8192, 1024, 1024), lines);
 	assert_int_equal(asks(2, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(1, 8192, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
@@ -960,11 +961,11 @@ int main(void)
 		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
 		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
-		cmocka_unit_test(chains), cmocka_unit_test(balanced),         cmocka_unit_test(tiles),
+		cmocka_unit_test(chains),         cmocka_unit_test(balanced),
+		cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
 		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
-		cmocka_unit_test(next_rows),
-		cmocka_unit_test(parts),
+		cmocka_unit_test(next_rows),      cmocka_unit_test(parts),
 		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
 		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),

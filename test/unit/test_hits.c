@@ -38,11 +38,20 @@ static void reads(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false))));
 	out[1] = in[0];
 }
+static void many(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *list[41];
+	(void)self;
+	for (int i = 0; i < 40; i++) list[i] = tj_mul(in[0], tj_f(i));
+	list[40] = TJ_END;
+	out[0] = tj_cat(list, 1);
+	out[1] = in[0];
+}
 
 static void hits(void **s)
 {
 	(void)s;
-	static const struct { const char *name; tj_body *body; } cases[] = { { "layer", layer }, { "branch", branch }, { "reads", reads } };
+	static const struct { const char *name; tj_body *body; } cases[] = { { "layer", layer }, { "branch", branch }, { "reads", reads }, { "many", many } };
 	tj_ctx *c = kit_open();
 	model m = { tj_param(c, TJ_F32, TJ_SHAPE(8)), tj_param(c, TJ_F32, TJ_SHAPE(8)) };
 	float v[4 * 8] = { 1, 2, 3 };

@@ -328,6 +328,16 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return t->name != NULL;
 }
 
+/* Behind the temporaries, room for the pointers of the step that has the most. */
+static void place_many(rt_plan *p, size_t arena_bytes)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < p->nstep; i++)
+		if (p->step[i].nbuf > most) most = p->step[i].nbuf;
+	p->many = (arena_bytes + LINE - 1) / LINE * LINE;
+	p->exec.arena_bytes = most > RT_FEW_OPERANDS ? p->many + most * sizeof(void *) : arena_bytes;
+}
+
 tj_status lo_make_plan(lo_low *L, rt_plan *p)
 {
 	bool ok = true;
@@ -343,7 +353,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 		case LO_STEP_FLOW: ok = lo_put_flow(L, p, &L->step.v[i], t); break;
 		}
 	}
-	p->exec.arena_bytes = (size_t)L->arena_bytes;
+	place_many(p, (size_t)L->arena_bytes);
 	if (ok && put_bufs(L, p) && !L->oom) {
 		place_operands(p);
 		return TJ_OK;

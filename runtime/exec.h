@@ -77,6 +77,7 @@ typedef struct rt_at {   /* an operand of a step: a part of a buffer, found at t
 	int64_t offset;      /* bytes */
 } rt_at;
 
+enum { RT_FEW_OPERANDS = 32 }; /* fit the stack */
 typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW } rt_step_kind;
 typedef struct rt_step {
 	uint8_t kind;
@@ -106,6 +107,7 @@ typedef struct rt_plan {
 	uint32_t nbuf, nstep;
 	rt_pbuf *buf;
 	const void **constant;   /* bytes in mem */
+	size_t many;             /* where in the arena the pointers of a step of more than RT_FEW_OPERANDS are */
 	rt_step *step;
 	uint32_t ncode;
 	rt_code **code;          /* references to what its kernels are in */

@@ -56,21 +56,17 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 }
 
 /* table: pointers by place and slot. */
-static tj_status run_step(const rt_step *s, const void *const *const *table, rt_run *r)
+static tj_status run_step(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
 {
-	void *small[32], **buf = small;
-	if (s->nbuf > RT_COUNT(small) && !(buf = rt_alloc(s->nbuf * sizeof *buf)))
-		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory");
+	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].slot] + s->at[i].offset;
-	tj_status st = TJ_OK;
 	switch ((rt_step_kind)s->kind) {
-	case RT_STEP_KERNEL: st = run_kernel(s, buf, r); break;
-	case RT_STEP_MATMUL: st = rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r); break;
-	case RT_STEP_CALL: st = s->call(s->env, buf, r->num, r->err); break;
-	case RT_STEP_FLOW: st = rt_flow_run(s->flow, buf, r); break;
+	case RT_STEP_KERNEL: return run_kernel(s, buf, r);
+	case RT_STEP_MATMUL: return rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r);
+	case RT_STEP_CALL: return s->call(s->env, buf, r->num, r->err);
+	case RT_STEP_FLOW: return rt_flow_run(s->flow, buf, r);
 	}
-	if (buf != small) rt_free(buf);
-	return st;
+	return TJ_OK;
 }
 
 tj_status rt_plan_run(const rt_exec *x, rt_run *r)
@@ -83,9 +79,10 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	const void *temporaries = arena;
 	const void *const *const table[] = { [RT_AT_EXT] = r->ext, [RT_AT_OUT] = (const void *const *)r->out,
 	                                     [RT_AT_ARENA] = &temporaries, [RT_AT_CONST] = p->constant };
+	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
 	tj_status st = TJ_OK;
 	unsigned modes = rt_fp_enter();
-	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, r);
+	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
 	rt_fp_leave(modes);
 	return st;
 }

@@ -3,7 +3,7 @@
  * requires every value decided (fuse.c)
  *
  * The node has no value; its buffer is the step's workspace: results that nobody reads, the second buffers of carries,
- * the byte of a condition, the regions' arena, row-major copies of operands. It lives as long as the step. */
+ * the byte of a condition, the regions' arena, pointers, row-major copies of operands. It lives as long as the step. */
 #include "lower/low.h"
 
 #define LINE 64
@@ -166,6 +166,7 @@ static void put_buffers(lo_low *L, layout *y, places *p)
 	for (uint32_t i = 0; i < y->ncarry; i++) put(p, work, take(y, result_bytes(L, y, i)));
 	put(p, work, take(y, 1));
 	put(p, work, take(y, (int64_t)region_arena(L, y->ref)));
+	put(p, work, take(y, (int64_t)((y->nslot + y->nresult) * sizeof(void *))));
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));

@@ -119,8 +119,8 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
 
 /* ---- flow.c: control flow is a step whose regions are plans of their own. Its buffers: the predicate (COND), the operands
- * by slot of the regions, the results, then workspace: a second buffer for each carry, and one byte, of a condition, and the
- * regions' arena. Regions read and write only these, and take the step's numbers. ---- */
+ * by slot of the regions, the results, then workspace: a second buffer for each carry, one byte, of a condition, the regions' arena,
+ * pointers for their slots and results. Regions read and write only these, and take the step's numbers. ---- */
 typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
 typedef struct rt_pack { /* an operand that is not row-major is copied */
 	int rank;
@@ -133,7 +133,7 @@ typedef struct rt_flow {
 	uint32_t nslot, ncarry, nxs, nresult;
 	int64_t turns;           /* SCAN: all of them; WHILE: the most, 0 for any number */
 	int64_t *bytes;          /* of each result; SCAN: of a slice of ys; then of each slice of xs */
-	rt_pack **pack;          /* by slot, NULL: as it is; the copies are workspace behind the arena, in order */
+	rt_pack **pack;          /* by slot, NULL: as it is; the copies are workspace behind the pointers, in order */
 	rt_exec *region[2];      /* references held. Outputs are stored, but for a carry that is the input of its own slot */
 	const char *site;
 } rt_flow;

@@ -4,8 +4,6 @@
  * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
 #include "runtime/exec.h"
 
-enum { FEW = 48 };
-
 typedef struct run {
 	const rt_flow *f;
 	rt_run *r;
@@ -121,27 +119,15 @@ static tj_status run_scan(run *w)
 
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)
 {
-	const void *few[FEW];
-	void *few_out[FEW];
-	bool heap = f->nslot > FEW || f->nresult > FEW;
-	run w = { .f = f, .r = r, .ext = few, .out = few_out };
-	if (heap) {
-		w.ext = rt_alloc((size_t)(f->nslot + f->nresult + 1) * sizeof *w.ext);
-		if (!w.ext) return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
-		w.out = (void **)(uintptr_t)(w.ext + f->nslot);
-	}
-	void *const *operand = buf + (f->kind == RT_COND);
-	w.result = operand + f->nslot;
-	w.second = w.result + f->nresult;
-	w.truth = w.second[f->ncarry];
-	w.arena = w.second[f->ncarry + 1];
-	bind(&w, operand, w.second + f->ncarry + 2);
-	tj_status st;
+	void *const *operand = buf + (f->kind == RT_COND), *const *result = operand + f->nslot, *const *second = result + f->nresult,
+	     *const *rest = second + f->ncarry;
+	run w = { .f = f, .r = r, .result = result, .second = second, .truth = rest[0], .arena = rest[1], .ext = rest[2] };
+	w.out = (void **)rest[2] + f->nslot;
+	bind(&w, operand, rest + 3);
 	switch ((rt_flow_kind)f->kind) {
-	case RT_COND: st = run_region(&w, !*(const uint8_t *)buf[0], w.result); break;
-	case RT_WHILE: st = run_while(&w); break;
-	default: st = run_scan(&w);
+	case RT_COND: return run_region(&w, !*(const uint8_t *)buf[0], w.result);
+	case RT_WHILE: return run_while(&w);
+	case RT_SCAN: return run_scan(&w);
 	}
-	if (heap) rt_free((void *)(uintptr_t)w.ext);
-	return st;
+	return TJ_OK;
 }

@@ -15,7 +15,8 @@ int pthread_mutex_lock(pthread_mutex_t *m)
 	return real(m);
 }
 
-typedef struct model { tj_tensor *w, *b, *part[40]; } model;
+enum { PARTS = 60 };
+typedef struct model { tj_tensor *w, *b, *part[PARTS]; } model;
 static void layer(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	model *m = self;
@@ -38,14 +39,27 @@ static void reads(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false))));
 	out[1] = in[0];
 }
+static void below(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_lt(in[0], tj_i(3));
+}
+static void add_parts(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_add(in[0], tj_i(1));
+	out[1] = in[1];
+	for (int i = 0; i < PARTS; i++) out[1] = tj_add(tj_tanh(out[1]), ((model *)self)->part[i]);
+}
+/* Operands, buffers and slots beyond what fits the stack. */
 static void many(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	tj_tensor *list[41];
-	for (int i = 0; i < 40; i++) list[i] = tj_mul(in[0], tj_f(i));
-	list[40] = TJ_END;
+	tj_tensor *list[PARTS + 1], *end[2];
+	for (int i = 0; i < PARTS; i++) list[i] = tj_mul(in[0], tj_f(i));
+	list[PARTS] = TJ_END;
 	out[0] = tj_cat(list, 1);
 	out[1] = ((model *)self)->part[0];
-	for (int i = 1; i < 40; i++) out[1] = tj_add(out[1], ((model *)self)->part[i]);
+	for (int i = 1; i < PARTS; i++) out[1] = tj_add(out[1], ((model *)self)->part[i]);
+	if (tj_while(end, below, add_parts, TJ_LIST(tj_i(0), out[1]), self, NULL) == TJ_OK) out[1] = end[1];
 }
 
 static void hits(void **s)
@@ -55,7 +69,7 @@ static void hits(void **s)
 	tj_ctx *c = kit_open();
 	model m = { .w = tj_param(c, TJ_F32, TJ_SHAPE(8)), .b = tj_param(c, TJ_F32, TJ_SHAPE(8)) };
 	float v[4 * 8] = { 1, 2, 3 };
-	for (int i = 0; i < 40; i++) m.part[i] = tj_from_data(c, TJ_F32, TJ_SHAPE(8), v);
+	for (int i = 0; i < PARTS; i++) m.part[i] = tj_from_data(c, TJ_F32, TJ_SHAPE(8), v);
 	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4, 8), v), *y = tj_from_data(c, TJ_F32, TJ_SHAPE(3, 8), v), *out[2];
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {

@@ -18,6 +18,7 @@ finder() { awk '/^\[ *[0-9]+\/[0-9]+\] FAILED/ { print $(NF - 3); exit }' "$log"
 
 one() { # patch
 	name=$(basename "$1" .patch) start=$(date +%s) by=
+	tar -cf "$tmp/clean" -C "$tree" $(sed -n 's|^+++ b/||p' "$1") || exit 2
 	if ! patch -d "$tree" -p1 -s -f -F0 <"$1" >"$log" 2>&1; then
 		by='FAIL does not apply'
 	elif ! make -C "$tree" -s -j2 BUILD="$build" test-build >"$log" 2>&1; then
@@ -31,7 +32,7 @@ one() { # patch
 	esac
 	rm -rf "$tree/test/fuzz-found" # or the goldens would find the next one
 	printf '%-22s %-20s %4s s  %s\n' "$name" "$by" $(($(date +%s) - start)) "$(head -1 "$1")"
-	case $by in *apply) ;; *) patch -d "$tree" -p1 -R -s -f -F0 <"$1" || exit 2 ;; esac
+	tar -xmf "$tmp/clean" -C "$tree" # and not the patch backwards: without context it may put a line elsewhere
 }
 
 for p in "$tree"/test/mutants/*.patch; do # of the copy, so that one may go on working here

@@ -487,18 +487,28 @@ static void threads_share_sizes(void **s)
 	tj_close(c);
 }
 
-/* More sizes than are kept: the oldest go, their code stays. */
+static void call_size(tj_ctx *c, tj_fn *f, int n)
+{
+	tj_scope *sc = tj_push(c);
+	same_as_eager(c, f, mean_body, NULL, TJ_LIST(FILLED(c, 1, 3, n)));
+	tj_pop(sc);
+}
+
+/* More sizes than are kept: the oldest go, their code stays. One that is called again and again is never the oldest. */
 static void sizes_are_evicted(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
 	tj_fn *f = tj_compile(c, mean_body, NULL, TJ_OPTS(tj_compile_opts, .name = "many", .nin = 1, .nout = 1, .max_entries = 1));
 	for (int turn = 0; turn < 2; turn++)
-		for (int n = 2; n < 60; n++) {
-			tj_scope *sc = tj_push(c);
-			same_as_eager(c, f, mean_body, NULL, TJ_LIST(FILLED(c, 1, 3, n)));
-			tj_pop(sc);
-		}
+		for (int n = 2; n < 60; n++) call_size(c, f, n);
+	call_size(c, f, 2);
+	for (int n = 3; n < 60; n++) {
+		call_size(c, f, n);
+		uint64_t recordings = kit_stats(f).recordings;
+		call_size(c, f, 2);
+		assert_int_equal(kit_stats(f).recordings, recordings);
+	}
 	tj_stats k = kit_stats(f);
 	assert_true(k.evictions > 0 && k.sizes <= 16);
 	assert_int_equal(k.entries, 1);

@@ -31,7 +31,7 @@ static int64_t row_bytes(const cg *c, const lo_section *s)
 
 void cg_find_ahead(cg *c)
 {
-	if (!c->rows || !cg_beyond_caches(c)) return;
+	if (!c->rows || !c->far) return;
 	for (uint32_t i = 0; i < c->k->section.n && !c->asks; i++) {
 		const lo_section *s = &c->k->section.v[i];
 		if (!s->loop) continue;

@@ -80,6 +80,7 @@ typedef struct cg {
 	unsigned wide_id;
 	cg_str wide_lo, wide_stop, wide_off; /* its columns; of the vector at hand, from the first one on */
 	uint32_t *rare;     /* by instruction: the select that alone needs it, and seldom; or 0 */
+	bool far;           /* the kernel touches more than the caches hold */
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
@@ -109,8 +110,7 @@ bool cg_has_rare(const cg *c, uint32_t select); /* at this point of the text it 
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
 
 /* ---- stream.c: stores that pass the caches by ---- */
-bool cg_beyond_caches(const cg *c); /* the kernel touches more than they hold */
-void cg_find_streams(cg *c);
+void cg_find_streams(cg *c); /* and whether it is far */
 bool cg_streams_in(const cg *c, const lo_section *s);
 bool cg_streaming(const cg *c, uint32_t store); /* this copy of it does */
 

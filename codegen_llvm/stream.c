@@ -36,8 +36,6 @@ static int64_t touched(const cg *c)
 	return n;
 }
 
-bool cg_beyond_caches(const cg *c) { return touched(c) >= TOUCHED; }
-
 /* What a size in elements adds to addresses: a literal one must keep to lines, of a symbol it is asked at run time. */
 static bool by_lines(cg *c, int64_t elems, int64_t size)
 {
@@ -68,7 +66,8 @@ static bool in_lines(cg *c, const lo_ins *in)
 void cg_find_streams(cg *c)
 {
 	const lo_kernel *k = c->k;
-	if (!cg_beyond_caches(c)) return;
+	c->far = touched(c) >= TOUCHED;
+	if (!c->far) return;
 	c->stray = cg_fmt("0");
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];

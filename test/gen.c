@@ -207,15 +207,22 @@ void gen_refill(gen *G, gen_slot *s)
 	}
 }
 
+/* Room for the slot's values in that layout, filled, with the forbidden page behind. */
+static void make_slot(gen *G, gen_slot *s, gen_layout l)
+{
+	strides_of(G, l, s->meta.rank, s->meta.dim, s->stride);
+	if (!map_slot(G, s, l)) abort();
+	gen_refill(G, s);
+	mprotect((char *)s->map + s->mapped - PAGE, PAGE, PROT_NONE);
+}
+
 ir_ref gen_input(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_content content, int64_t lo, int64_t hi)
 {
 	gen_slot s = { .meta = { .dtype = (uint8_t)t, .rank = (uint8_t)rank }, .content = content, .lo = lo, .hi = hi };
 	gen_layout l = G->layout >= 0 ? (gen_layout)G->layout : gen_chance(G, 40) ? GEN_ROW : (gen_layout)gen_below(G, GEN_LAYOUTS);
 	if (rank) memcpy(s.meta.dim, dim, sizeof *dim * (size_t)rank);
-	strides_of(G, l, rank, dim, s.stride);
-	if (!map_slot(G, &s, l) || !rt_push(&G->slot, s)) abort();
-	gen_refill(G, &s);
-	mprotect((char *)s.map + s.mapped - PAGE, PAGE, PROT_NONE);
+	make_slot(G, &s, l);
+	if (!rt_push(&G->slot, s)) abort();
 	ir_ref raw = ir_input(&G->raw, (int)G->slot.n - 1, &s.meta, s.stride, NULL);
 	return pair(G, ir_input(G->g, (int)G->slot.n - 1, &s.meta, s.stride, "gen.c:1"), raw);
 }
@@ -224,10 +231,7 @@ void gen_resize(gen *G, gen_slot *s, const int64_t *dim)
 {
 	munmap(s->map, s->mapped);
 	if (s->meta.rank) memcpy(s->meta.dim, dim, sizeof *dim * s->meta.rank);
-	strides_of(G, GEN_ROW, s->meta.rank, dim, s->stride);
-	if (!map_slot(G, s, GEN_ROW)) abort();
-	gen_refill(G, s);
-	mprotect((char *)s->map + s->mapped - PAGE, PAGE, PROT_NONE);
+	make_slot(G, s, GEN_ROW);
 }
 
 static gen_content any_content(gen *G)

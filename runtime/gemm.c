@@ -14,6 +14,24 @@
 #define SMALL_B (1 << 20)   /* bytes; with any A */
 #define TINY 1000.0         /* m * n * k */
 
+#define SECOND_CACHE (1 << 20) /* bytes, of what one thread reads of B */
+#define THIRD_CACHE (16 << 20) /* of all of B: others use it too */
+#define NEAR_ROWS 4            /* from here on tiles hide the way to the third cache */
+#define FAR_ROWS 16            /* up to here ours beat the library over a B in memory */
+
+#define PAGE_BYTES 4096
+#define PAGE 1024           /* floats */
+#define STRIP_ROWS_MOST 6   /* of a group */
+#define STRIP_KS 12         /* steps of k of a block, before the next has its turn */
+#define AHEAD 256           /* columns */
+
+/* Where in space a strip of C starts: half a page from where B does. Were it just behind B, by addresses modulo a page, the
+ * CPU would take each load of B for one of what was just stored: half the speed. */
+static float *half_a_page_off(float *space, const float *b)
+{
+	return space + ((uintptr_t)b - (uintptr_t)space + PAGE_BYTES / 2) % PAGE_BYTES / 64 * 16;
+}
+
 /* ---- 512 bits: 32 registers ---- */
 #define W 16
 #define TARGET "avx512f"
@@ -28,6 +46,7 @@
 #define LOAD_SOME(m, p) _mm512_maskz_loadu_ps(m, p)
 #define STORE_SOME(m, p, v) _mm512_mask_storeu_ps(p, m, v)
 #define ROWS(X) X(1, 8, 4) X(2, 8, 4) X(3, 4, 2) X(4, 4, 2) X(5, 4, 2) X(6, 4, 2) X(7, 3, 2) X(8, 3, 2)
+#define STRIP_ROWS(X) X(1, 6) X(2, 6) X(3, 6) X(4, 6) X(5, 4) X(6, 4)
 #include "runtime/gemm.inc"
 
 /* ---- 256 bits: 16 registers ---- */
@@ -44,17 +63,20 @@
 #define LOAD_SOME(m, p) _mm256_maskload_ps(p, m)
 #define STORE_SOME(m, p, v) _mm256_maskstore_ps(p, m, v)
 #define ROWS(X) X(1, 12, 4) X(2, 4, 2) X(3, 3, 2) X(4, 3, 2) X(5, 2, 1) X(6, 2, 1)
+#define STRIP_ROWS(X) X(1, 6) X(2, 5) X(3, 3) X(4, 2) X(5, 2) X(6, 2)
 #include "runtime/gemm.inc"
 
 /* ---- which ---- */
 typedef struct kernel {
 	void (*block)(const rt_gemm *g, int64_t rows, const float *a, const float *b, float *c, int64_t n);
+	void (*strips)(const rt_gemm *g, const float *a, const float *b, float *c, int64_t n);
+	int64_t width;
 	int64_t rows, rows_of_many; /* the most of a block: when one is all, and when there are several */
 } kernel;
 
 static const kernel *kernel_of(const rt_gemm *g)
 {
-	static const kernel wide = { block16, 8, 6 }, narrow = { block8, 6, 6 };
+	static const kernel wide = { block16, strips16, 16, 8, 6 }, narrow = { block8, strips8, 8, 6, 6 };
 	if (__builtin_cpu_supports("avx512f") && (!g->most_bits || g->most_bits >= 512)) return &wide;
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &narrow : NULL;
 }
@@ -64,20 +86,49 @@ bool rt_gemm_takes(const rt_gemm *g, int64_t b_col)
 	return (b_col == 1 || g->n == 1) && kernel_of(g);
 }
 
+/* Is B read from so far that how it is walked matters more than what stays in registers? */
+static bool far(const rt_gemm *g)
+{
+	double column = 4.0 * (double)g->k, part = column * (double)g->n, all = column * (double)g->b_row;
+	if (g->m > FAR_ROWS) return false;
+	if (g->near_bytes) return part > (double)g->near_bytes;
+	return part > SECOND_CACHE && (g->m < NEAR_ROWS || all > THIRD_CACHE);
+}
+
 /* Of few columns most of a vector is wasted. */
 bool rt_gemm_wants(const rt_gemm *g, int64_t b_col)
 {
 	if (!rt_gemm_takes(g, b_col)) return false;
 	if (g->n < 4) return (double)g->m * (double)g->n * (double)g->k <= TINY;
-	return (g->m <= FEW_ROWS && g->n >= 16) || 4.0 * (double)g->n * (double)g->k <= SMALL_B;
+	return ((g->m <= FEW_ROWS || far(g)) && g->n >= 16) || 4.0 * (double)g->n * (double)g->k <= SMALL_B;
+}
+
+static void run_near(const kernel *f, const rt_gemm *g, const float *a, const float *b, float *c, int64_t n)
+{
+	int64_t most = g->m <= f->rows ? f->rows : f->rows_of_many, blocks = (g->m + most - 1) / most;
+	for (int64_t i = 0; i < blocks; i++) {
+		int64_t from = i * g->m / blocks, rows = (i + 1) * g->m / blocks - from;
+		f->block(g, rows, a + from * g->a_row, b, c + from * g->c_row, n);
+	}
+}
+
+/* Strip after strip. Where rows of B are whole pages a strip ends with a page, as prefetching does, and what is left of a page
+ * is for tiles. */
+static void run_far(const kernel *f, const rt_gemm *g, const float *a, const float *b, float *c)
+{
+	bool pages = g->b_row % PAGE == 0;
+	for (int64_t j = 0, n; j < g->n; j += n) {
+		n = pages ? PAGE - (int64_t)((uintptr_t)(b + j) / sizeof *b % PAGE) : g->m <= 2 ? 2 * PAGE : PAGE;
+		if (n > g->n - j) n = g->n - j;
+		if (n >= f->width) n -= n % f->width;
+		if (n < (pages ? PAGE : f->width)) run_near(f, g, a, b + j, c + j, n);
+		else f->strips(g, a, b + j, c + j, n);
+	}
 }
 
 void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c)
 {
 	const kernel *f = kernel_of(g);
-	int64_t most = g->m <= f->rows ? f->rows : f->rows_of_many, blocks = (g->m + most - 1) / most;
-	for (int64_t i = 0; i < blocks; i++) {
-		int64_t from = i * g->m / blocks, rows = (i + 1) * g->m / blocks - from;
-		f->block(g, rows, a + from * g->a_row, b, c + from * g->c_row, g->n);
-	}
+	if (far(g)) run_far(f, g, a, b, c);
+	else run_near(f, g, a, b, c, g->n);
 }

@@ -5,11 +5,12 @@
 #include "runtime/exec.h"
 
 /* C[m,n] = A[m,k] B[k,n]: any strides of A, adjacent columns of B and C. Each element is one chain of fused multiply-adds
- * in the order of k, so its bits depend neither on the tiles nor on how columns are shared out. */
+ * in the order of k, so its bits depend neither on tiles and strips nor on how columns are shared out. */
 typedef struct rt_gemm {
 	int64_t m, n, k;
 	int64_t a_row, a_col, b_row, c_row;
-	int most_bits; /* of a vector; 0: what the CPU has */
+	int most_bits;      /* of a vector; 0: what the CPU has */
+	int64_t near_bytes; /* of B, from where strips start; 0: as measured */
 } rt_gemm;
 
 bool rt_gemm_takes(const rt_gemm *g, int64_t b_col); /* the strides fit and this CPU has the instructions */

@@ -15,7 +15,9 @@
 
 #define PARALLEL_NS 15e3     /* below it one part */
 #define GEMM_GFLOPS 100.0    /* of a thread in the library and in the tiles, for estimates */
-#define GEMM_GBYTES 50.0     /* of a thread that reads B */
+#define GEMM_GBYTES 50.0     /* of a thread that reads B, from a cache */
+#define FAR_GBYTES 15.0      /* from memory when that is slow: who is later than his estimate is taken to wait for a core */
+#define FAR_BYTES 16e6
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 
 typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
@@ -95,10 +97,10 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 		return NULL;
 	}
 	m->d = *d;
-	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0 };
+	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0, 0 };
 	m->way = choose(d, &m->gemm);
 	double bytes = 4.0 * (double)d->n * (double)d->k, flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
-	m->ns = fmax(flops / (m->way == LOOPS ? OWN_GFLOPS : GEMM_GFLOPS), bytes / GEMM_GBYTES);
+	m->ns = fmax(flops / (m->way == LOOPS ? OWN_GFLOPS : GEMM_GFLOPS), bytes / (bytes > FAR_BYTES ? FAR_GBYTES : GEMM_GBYTES));
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
 	const int64_t **to[3] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
 	for (int k = 0; k < 3; k++) {

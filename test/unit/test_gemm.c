@@ -85,10 +85,28 @@ static void compare(const product *p, const operands *o, bool exact)
 
 static rt_gemm gemm_of(const operands *o)
 {
-	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0 };
+	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0, 0 };
 }
 
-/* All heights of a tile, at both widths, with all remainders of columns; A as it is and turned. */
+/* At both widths; near_bytes as in rt_gemm, b from an address of which all of B's pages start `late` floats late. */
+static void run_widths(const product *p, int64_t near_bytes, int64_t late)
+{
+	for (int bits = 256; bits <= 512; bits *= 2) {
+		operands o = operands_of(p);
+		rt_gemm g = gemm_of(&o);
+		float *space = aligned_alloc(4096, ((size_t)(p->k * p->n + late) * sizeof *space + 4096) / 4096 * 4096);
+		assert_non_null(space);
+		memcpy(space + late, o.b, (size_t)(p->k * p->n) * sizeof *space);
+		g.most_bits = bits, g.near_bytes = near_bytes;
+		if (!rt_gemm_takes(&g, 1)) skip();
+		rt_gemm_run(&g, o.a, space + late, o.c);
+		compare(p, &o, true);
+		free(space);
+		drop(&o);
+	}
+}
+
+/* All heights of a tile, with all remainders of columns; A as it is and turned. */
 static void test_tiles(void **state)
 {
 	(void)state;
@@ -97,15 +115,20 @@ static void test_tiles(void **state)
 		for (size_t ik = 0; ik < RT_COUNT(ks); ik++)
 			for (int64_t m = 0; m <= 20; m++) {
 				product p = { m, ns[in], ks[ik], 1, m % 2, false };
-				for (int bits = 256; bits <= 512; bits *= 2) {
-					operands o = operands_of(&p);
-					rt_gemm g = gemm_of(&o);
-					g.most_bits = bits;
-					if (!rt_gemm_takes(&g, 1)) skip();
-					rt_gemm_run(&g, o.a, o.b, o.c);
-					compare(&p, &o, true);
-					drop(&o);
-				}
+				run_widths(&p, 0, 0);
+			}
+}
+
+/* All heights of strips: rows of B that are whole pages or not, from the start of a page or not, blocks of k and what is left. */
+static void test_strips(void **state)
+{
+	(void)state;
+	static const int64_t ns[] = { 1, 15, 40, 1000, 1024, 2048, 2083, 3072 }, ks[] = { 0, 1, 5, 6, 12, 31 };
+	for (size_t in = 0; in < RT_COUNT(ns); in++)
+		for (size_t ik = 0; ik < RT_COUNT(ks); ik++)
+			for (int64_t m = 1; m <= 17; m++) {
+				product p = { m, ns[in], ks[ik], 1, m % 2, false };
+				run_widths(&p, 1, (int64_t)((in + ik) % 3) * 100);
 			}
 }
 
@@ -148,18 +171,18 @@ static void test_ways(void **state)
 static void test_choice(void **state)
 {
 	(void)state;
-	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0 }, large = { 512, 768, 512, 512, 1, 768, 768, 0 };
+	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0, 0 }, large = { 512, 768, 512, 512, 1, 768, 768, 0, 0 };
 	if (!rt_gemm_takes(&one, 1)) skip();
 	assert_true(rt_gemm_wants(&one, 1));
 	assert_true(rt_gemm_wants(&small, 1));
 	assert_false(rt_gemm_wants(&large, 1));
 	assert_false(rt_gemm_wants(&small, 64));
-	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0 };
+	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0, 0 };
 	assert_false(rt_gemm_wants(&column, 1));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tiles), cmocka_unit_test(test_ways), cmocka_unit_test(test_choice) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tiles), cmocka_unit_test(test_strips), cmocka_unit_test(test_ways), cmocka_unit_test(test_choice) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

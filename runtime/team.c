@@ -2,11 +2,14 @@
  * child is serial, because its copy of the team has no threads. */
 #include "runtime/exec.h"
 
+#include <math.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define PIECES 4              /* per thread, so that a thread that lost its core does not hold up the rest */
+#define PIECES 4              /* per thread, at least, so that one that lost its core does not hold up the rest ... */
+#define PIECES_MOST 32
+#define PIECE_NS 20e3         /* ... and more of long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
 #define LATE_NS 300e3         /* a short region this much later than expected waited for a core that was busy elsewhere */
 #define SHORT_NS 1e6
 #define LATE_RUN 3            /* after so many in a row ... */
@@ -65,9 +68,16 @@ static void give(rt_team *t)
 typedef struct region {
 	void (*f)(void *env, int thread, int64_t begin, int64_t end);
 	void *env;
-	int64_t n, piece;
+	int64_t n, share, piece; /* a thread's own units, and how many of them at a time */
 	int size;
 } region;
+
+static region cut(int64_t n, double total_ns, int size)
+{
+	double pieces = fmin(fmax(total_ns / size / PIECE_NS, PIECES), PIECES_MOST);
+	int64_t share = (n + size - 1) / size;
+	return (region){ .n = n, .share = share, .piece = (int64_t)ceil((double)share / pieces), .size = size };
+}
 
 /* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then those of
  * whoever is late. */
@@ -76,11 +86,11 @@ static void work(region *r, int thread)
 	unsigned modes = rt_fp_enter();
 	for (int k = 0; k < r->size; k++) {
 		int owner = (thread + k) % r->size;
+		int64_t b = owner * r->share, end = b + r->share < r->n ? b + r->share : r->n;
 		for (;;) {
-			int64_t i = atomic_fetch_add_explicit(&team.share[owner].taken, 1, memory_order_relaxed);
-			int64_t b = (owner * (int64_t)PIECES + i) * r->piece;
-			if (i >= PIECES || b >= r->n) break;
-			r->f(r->env, thread, b, b + r->piece < r->n ? b + r->piece : r->n);
+			int64_t i = b + atomic_fetch_add_explicit(&team.share[owner].taken, 1, memory_order_relaxed) * r->piece;
+			if (i >= end) break;
+			r->f(r->env, thread, i, i + r->piece < end ? i + r->piece : end);
 		}
 	}
 	rt_fp_leave(modes);
@@ -114,7 +124,8 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
 		return;
 	}
 	int size = n < t->threads ? (int)n : t->threads;
-	region r = { f, env, n, (n + (int64_t)size * PIECES - 1) / ((int64_t)size * PIECES), size };
+	region r = cut(n, total_ns, size);
+	r.f = f, r.env = env;
 	for (int i = 0; i < size; i++) atomic_store_explicit(&t->share[i].taken, 0, memory_order_relaxed);
 	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)

@@ -615,7 +615,8 @@ static int asks(int loops, int rows, int n, int step)
 	return prefetches(text);
 }
 
-/* The second loop asks for the next row: each line once, of rows that come from memory and fit the first cache. */
+/* The second loop asks for the next row, an only one for the next page: each line once, of rows that come from memory; the former
+ * of rows that fit the first cache. */
 static void next_rows(void **state)
 {
 	set_width(512);
@@ -624,7 +625,9 @@ static void next_rows(void **state)
 	assert_int_equal(asks(2, 8192, 1024, 1024), lines);
 	assert_int_equal(asks(3, 8192, 1024, 1024), lines);
 	assert_int_equal(asks(2, 1024, 1024, 1024), 0);
-	assert_int_equal(asks(1, 8192, 1024, 1024), 0);
+	assert_int_equal(asks(1, 8192, 1024, 1024), lines);
+	assert_int_equal(asks(1, 512, 16384, 16384), lines);
+	assert_int_equal(asks(1, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
 	assert_int_equal(asks(2, 8192, 1024, 0), 0);
 }

@@ -84,7 +84,7 @@ typedef struct cg {
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
-	const lo_section *asked, *asks; /* loops over a row: what the former loads, the latter asks for of the next row; or NULL */
+	const lo_section *asked, *asks; /* loops over a row: what the former loads, the latter asks for: of the next row, or as the only one of the next page; or NULL */
 	int halves;         /* of each sum that the multipliers compute: 0, 1, 2 */
 	cg_str one[2];      /* 1 for them, of f32 and f64 */
 	const char *next_unit; /* where the loop over units goes on */
@@ -114,7 +114,7 @@ void cg_find_streams(cg *c); /* and whether it is far */
 bool cg_streams_in(const cg *c, const lo_section *s);
 bool cg_streaming(const cg *c, uint32_t store); /* this copy of it does */
 
-/* ---- ahead.c: the next row's memory ---- */
+/* ---- ahead.c: asking for memory beforehand ---- */
 void cg_find_ahead(cg *c);
 void cg_ask_ahead(cg *c, const lo_section *s); /* in a step of the section's loop */
 

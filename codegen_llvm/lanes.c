@@ -99,6 +99,9 @@ static chain measure(const cg *c, int *depth, uint32_t *last)
 	return r;
 }
 
+/* Code that may run on many elements, whatever there are now. Of several dimensions the last may be short for ever. */
+static bool any_size(const lo_kernel *k) { return k->ndim == 1 && lo_is_sym(k->dim[0]); }
+
 static int64_t elements(const lo_kernel *k)
 {
 	int64_t n = 1;
@@ -108,8 +111,8 @@ static int64_t elements(const lo_kernel *k)
 
 /* A body whose operations mostly wait for one another leaves the units idle: several vectors side by side, as far as the
  * registers go, fill the gaps. Measured: four take 0.87 of the time of one for exp, gelu and tanh, 0.75 for 70 ops in a row;
- * eight 0.87 of that of four, where few values are alive; 1,024 elements of 43 ops 0.75. Shorter runs do not pay for the larger
- * code, but code for any size may run on all. */
+ * eight 0.87 of that of four, where few values are alive; for 1,024 elements of 43 ops 0.75. Shorter runs gain too little for the
+ * time that larger code takes to compile. */
 static int side_by_side(const cg *c)
 {
 	enum { LONG = 20, REGISTERS = 36, MOST = 8, MOST_WORK = 400, ENOUGH = 40000 };
@@ -118,8 +121,7 @@ static int side_by_side(const cg *c)
 	uint32_t *last = rt_calloc(n * sizeof *last);
 	if (depth && last) {
 		chain x = measure(c, depth, last);
-		bool any_size = lo_is_sym(c->k->dim[c->k->ndim - 1]);
-		bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size || elements(c->k) >= ENOUGH / x.work);
+		bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size(c->k) || elements(c->k) >= ENOUGH / x.work);
 		while (waits && factor < MOST && 2 * factor * x.live <= REGISTERS && 2 * factor * x.work <= MOST_WORK)
 			factor *= 2;
 	}
@@ -140,7 +142,7 @@ int cg_base_lanes(const cg *c)
 		work += cost(c, &c->k->section.v[s]);
 	}
 	if (any) lanes = work <= 8 ? 8 * base : work <= 16 ? 2 * base : base;
-	else lanes = (lo_is_sym(last) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;
+	else lanes = (any_size(c->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;
 	if (!lo_is_sym(c->k->block)) lanes = smaller(lanes, round_pow2(block));
 	lanes = smaller(lanes, 128);
 	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));

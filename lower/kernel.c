@@ -21,6 +21,23 @@ int64_t lo_units(const lo_kernel *k)
 	return last && block > 0 ? units * ((last - 1) / block + 1) : 0;
 }
 
+/* Where lanes step from row to row of a buffer, units that follow along its rows read the same cache lines. */
+int64_t lo_grain(const lo_kernel *k)
+{
+	enum { ROWS = 128 };
+	int64_t grain = 1, last = k->ndim - 1;
+	for (uint32_t i = 0; !k->vec_r && i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_LOAD || in->dyn != LO_NOREF) continue;
+		const int64_t *coef = k->index.v[in->index].coef;
+		if (coef[last] == 0 || coef[last] == 1) continue;
+		int64_t block = lo_size(k, k->block), units = block > 0 ? (lo_size(k, k->dim[last]) - 1) / block + 1 : 1;
+		for (int64_t d = last - 1; d >= 0; units *= lo_size(k, k->dim[d--]))
+			if (coef[d] == 1 && grain < ROWS * units) grain = ROWS * units;
+	}
+	return grain;
+}
+
 int64_t lo_parts(const lo_kernel *k)
 {
 	int64_t red = lo_size(k, k->red);

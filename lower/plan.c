@@ -322,6 +322,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->kind = RT_STEP_KERNEL;
 	t->units = lo_units(&b->k);
 	t->unit_ns = b->k.unit_ns;
+	t->grain = lo_grain(&b->k);
 	t->scratch = b->k.scratch;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;

@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HELD_MAX = 1 << 30 };
+enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MAX = 1 << 30 };
 
 struct rt_cache {
 	rt_buffer *bin[BINS];
@@ -84,12 +84,12 @@ void rt_cache_close(rt_cache *c)
 	drop_cache(c);
 }
 
-/* Long ones start at half pages: a load a little ahead of a store to another buffer should not have its address modulo a page,
- * by which the CPU takes the one for the other (3 to 6 % of a kernel over 16 KiB). On whole pages ten of them would share too few
- * places in the first cache. */
+/* Long ones start at multiples of half a page: a load a little ahead of a store to another buffer should not have its address
+ * modulo a page, by which the CPU takes the one for the other (2 to 5 % of a kernel over 16 KiB). Ten that all start with a page
+ * would share too few places in the first cache. */
 static size_t alignment(size_t bytes)
 {
-	return bytes >= HUGE ? HUGE : bytes >= LONG ? 2048 : 64;
+	return bytes >= HUGE ? HUGE : bytes >= LONG ? HALF_PAGE : 64;
 }
 
 static rt_buffer *fresh(rt_cache *c, uint32_t bin)

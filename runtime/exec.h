@@ -87,7 +87,8 @@ typedef struct rt_step {
 	/* KERNEL */
 	rt_kernel_fn *fn;
 	int64_t units;           /* 0: nothing to do */
-	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team */
+	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team and its pieces */
+	int64_t grain;           /* units that are better not parted: what they read shares cache lines */
 	size_t scratch;          /* bytes for each thread */
 	const int64_t *size;     /* of the kernel's symbols */
 	const rt_fault *fault; /* by what the kernel wrote - 1 */
@@ -151,10 +152,12 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
 int rt_team_size(const rt_team *t);
+#define RT_THIRD_CACHE (16 << 20) /* bytes that stay in a third cache of, say, 32 MiB that others use, too; what is more is in memory */
 #define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
-/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS. The caller has set MXCSR; other
- * threads set it for themselves. */
-void rt_team_run(rt_team *t, int64_t n, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
+/* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS; the longer it is, the more pieces,
+ * but of not fewer than grain units where that leaves each thread several. The caller has set MXCSR; other threads set it for
+ * themselves. */
+void rt_team_run(rt_team *t, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */
 typedef struct rt_matmul rt_matmul;

@@ -1,8 +1,13 @@
-/* gemm: why it exists, by measurements on one core (Zen 4, oneDNN 2.6, GF/s of sgemm and of the tiles here):
+/* gemm: why it exists, by measurements (Zen 4, oneDNN 2.6, GF/s of sgemm and of what is here).
  *
- *   [m,768] x [768,3072], m = 1, 2, 4, 9, 12      37 38 86 83 105     42 77 114 114 113
+ * Tiles, on one core:
+ *   [m,768] x [768,3072], m = 4, 9, 12            86 83 105           114 114 113
  *   16^3  64^3  256^3                             23 99 114           98 113 118
  *   [384,384] x [384,64], [1024,64] x [64,64]     107 104             118 115
+ *
+ * Strips, of a B that comes from the third cache or from memory, on two:
+ *   [m,768] x [768,3072], m = 1, 2                71 74               84 146
+ *   [m,4096] x [4096,4096], m = 1, 4, 12, 16      22 48 95 115        23 80 150 145
  *
  * B is read in place: who reads it once or twice has nothing to gain by packing, and a small one stays in the second cache.
  * Of a large B with many rows oneDNN's packing pays. */
@@ -15,13 +20,13 @@
 #define TINY 1000.0         /* m * n * k */
 
 #define SECOND_CACHE (1 << 20) /* bytes, of what one thread reads of B */
-#define THIRD_CACHE (16 << 20) /* of all of B: others use it too */
 #define NEAR_ROWS 4            /* from here on tiles hide the way to the third cache */
 #define FAR_ROWS 16            /* up to here ours beat the library over a B in memory */
 
 #define PAGE_BYTES 4096
-#define PAGE 1024           /* floats */
-#define STRIP_ROWS_MOST 6   /* of a group */
+#define PAGE (PAGE_BYTES / 4) /* floats */
+#define LINE_BYTES 64
+#define GROUP_ROWS 6        /* at most: the last of STRIP_ROWS */
 #define STRIP_KS 12         /* steps of k of a block, before the next has its turn */
 #define AHEAD 256           /* columns */
 
@@ -29,7 +34,14 @@
  * CPU would take each load of B for one of what was just stored: half the speed. */
 static float *half_a_page_off(float *space, const float *b)
 {
-	return space + ((uintptr_t)b - (uintptr_t)space + PAGE_BYTES / 2) % PAGE_BYTES / 64 * 16;
+	return space + ((uintptr_t)b - (uintptr_t)space + PAGE_BYTES / 2) % PAGE_BYTES / LINE_BYTES * (LINE_BYTES / 4);
+}
+
+/* Rows of block i of blocks, from `from` on. */
+static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
+{
+	*from = i * rows / blocks;
+	return (i + 1) * rows / blocks - *from;
 }
 
 /* ---- 512 bits: 32 registers ---- */
@@ -70,7 +82,7 @@ static float *half_a_page_off(float *space, const float *b)
 typedef struct kernel {
 	void (*block)(const rt_gemm *g, int64_t rows, const float *a, const float *b, float *c, int64_t n);
 	void (*strips)(const rt_gemm *g, const float *a, const float *b, float *c, int64_t n);
-	int64_t width;
+	int64_t width;              /* floats of a vector */
 	int64_t rows, rows_of_many; /* the most of a block: when one is all, and when there are several */
 } kernel;
 
@@ -86,13 +98,19 @@ bool rt_gemm_takes(const rt_gemm *g, int64_t b_col)
 	return (b_col == 1 || g->n == 1) && kernel_of(g);
 }
 
-/* Is B read from so far that how it is walked matters more than what stays in registers? */
+static bool in_memory(const rt_gemm *g)
+{
+	return 4.0 * (double)g->k * (double)g->b_row > RT_THIRD_CACHE;
+}
+
+/* Is B read from so far that how it is walked matters more than what stays in registers? Short rows a tile reads nearly in
+ * sequence, too. */
 static bool far(const rt_gemm *g)
 {
-	double column = 4.0 * (double)g->k, part = column * (double)g->n, all = column * (double)g->b_row;
+	double bytes = 4.0 * (double)g->k * (double)g->n;
 	if (g->m > FAR_ROWS) return false;
-	if (g->near_bytes) return part > (double)g->near_bytes;
-	return part > SECOND_CACHE && (g->m < NEAR_ROWS || all > THIRD_CACHE);
+	if (g->near_bytes) return bytes > (double)g->near_bytes;
+	return g->b_row >= AHEAD && ((g->m < NEAR_ROWS && bytes > SECOND_CACHE) || in_memory(g));
 }
 
 /* Of few columns most of a vector is wasted. */
@@ -107,16 +125,16 @@ static void run_near(const kernel *f, const rt_gemm *g, const float *a, const fl
 {
 	int64_t most = g->m <= f->rows ? f->rows : f->rows_of_many, blocks = (g->m + most - 1) / most;
 	for (int64_t i = 0; i < blocks; i++) {
-		int64_t from = i * g->m / blocks, rows = (i + 1) * g->m / blocks - from;
+		int64_t from, rows = rows_of(g->m, blocks, i, &from);
 		f->block(g, rows, a + from * g->a_row, b, c + from * g->c_row, n);
 	}
 }
 
-/* Strip after strip. Where rows of B are whole pages a strip ends with a page, as prefetching does, and what is left of a page
- * is for tiles. */
+/* Strip after strip. Where rows of B are whole pages, and in the third cache, a strip ends with a page, as prefetching does, and
+ * what is left of a page is for tiles: 54 us instead of 56 for [1,768] x [768,3072]. Up to two rows of sums fit two pages. */
 static void run_far(const kernel *f, const rt_gemm *g, const float *a, const float *b, float *c)
 {
-	bool pages = g->b_row % PAGE == 0;
+	bool pages = g->b_row % PAGE == 0 && !in_memory(g);
 	for (int64_t j = 0, n; j < g->n; j += n) {
 		n = pages ? PAGE - (int64_t)((uintptr_t)(b + j) / sizeof *b % PAGE) : g->m <= 2 ? 2 * PAGE : PAGE;
 		if (n > g->n - j) n = g->n - j;

@@ -5,7 +5,7 @@
 #include "runtime/exec.h"
 
 /* C[m,n] = A[m,k] B[k,n]: any strides of A, adjacent columns of B and C. Each element is one chain of fused multiply-adds
- * in the order of k, so its bits depend neither on tiles and strips nor on how columns are shared out. */
+ * in the order of k, so its bits (NaNs count as one) depend neither on tiles and strips nor on how columns are shared out. */
 typedef struct rt_gemm {
 	int64_t m, n, k;
 	int64_t a_row, a_col, b_row, c_row;

@@ -14,10 +14,9 @@
 #include <stdlib.h>
 
 #define PARALLEL_NS 15e3     /* below it one part */
-#define GEMM_GFLOPS 100.0    /* of a thread in the library and in the tiles, for estimates */
+#define GEMM_GFLOPS 100.0    /* of a thread in the library and in gemm.c, for estimates */
 #define GEMM_GBYTES 50.0     /* of a thread that reads B, from a cache */
 #define FAR_GBYTES 15.0      /* from memory when that is slow: who is later than his estimate is taken to wait for a core */
-#define FAR_BYTES 16e6
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 
 typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
@@ -88,6 +87,22 @@ static way choose(const rt_matmul_desc *d, const rt_gemm *g)
 	return rt_gemm_takes(g, d->b_col) ? TILES : LOOPS;
 }
 
+/* How many operands a batch has of those with these offsets. */
+static int64_t distinct(const int64_t *offset, int64_t batch)
+{
+	int64_t n = 1;
+	for (int64_t i = 1; offset && i < batch; i++) n += offset[i] != offset[i - 1];
+	return n;
+}
+
+/* Of a product, on one thread. */
+static double estimate(const rt_matmul_desc *d, bool loops)
+{
+	double size = (double)d->n * (double)d->k, flops = 2 * (double)d->m * size, bytes = (double)tj_dtype_size(d->dtype) * size;
+	bool in_memory = bytes * (double)distinct(d->b_batch, d->batch) > RT_THIRD_CACHE;
+	return fmax(flops / (loops ? OWN_GFLOPS : GEMM_GFLOPS), bytes / (in_memory ? FAR_GBYTES : GEMM_GBYTES));
+}
+
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 {
 	int64_t nb = d->batch > 1 || d->a_batch ? d->batch : 0;
@@ -99,8 +114,7 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 	m->d = *d;
 	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0, 0 };
 	m->way = choose(d, &m->gemm);
-	double bytes = 4.0 * (double)d->n * (double)d->k, flops = 2.0 * (double)d->m * (double)d->n * (double)d->k;
-	m->ns = fmax(flops / (m->way == LOOPS ? OWN_GFLOPS : GEMM_GFLOPS), bytes / (bytes > FAR_BYTES ? FAR_GBYTES : GEMM_GBYTES));
+	m->ns = estimate(d, m->way == LOOPS);
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
 	const int64_t **to[3] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
 	for (int k = 0; k < 3; k++) {
@@ -203,7 +217,7 @@ static void cut(const rt_matmul *m, int64_t size, job *j)
 static void gemm(const rt_matmul *m, job *j, rt_team *t)
 {
 	cut(m, rt_team_size(t), j);
-	rt_team_run(t, m->d.batch * j->parts, m->ns * (double)m->d.batch, gemm_parts, j);
+	rt_team_run(t, m->d.batch * j->parts, 1, m->ns * (double)m->d.batch, gemm_parts, j);
 }
 
 /* ---- our own ---- */
@@ -244,7 +258,7 @@ static loops *loops_of(tj_dtype t)
 
 static void own(const rt_matmul *m, job *j, rt_team *t)
 {
-	rt_team_run(t, m->d.batch * m->d.m, m->ns * (double)m->d.batch, loops_of(m->d.dtype), j);
+	rt_team_run(t, m->d.batch * m->d.m, 1, m->ns * (double)m->d.batch, loops_of(m->d.dtype), j);
 }
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)

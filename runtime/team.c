@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define THREADS_MOST 1024
 #define PIECES 4              /* per thread, at least, so that one that lost its core does not hold up the rest ... */
 #define PIECES_MOST 32
 #define PIECE_NS 20e3         /* ... and more of long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
@@ -20,7 +21,7 @@ struct rt_team {
 	atomic_bool forked; /* this process is a child of the one that made the team */
 	pthread_mutex_t lock;
 	atomic_int late, rest;
-	struct { _Alignas(64) atomic_int taken; } share[1024]; /* of the running region: pieces taken of each thread's */
+	struct { _Alignas(64) atomic_int taken; } share[THREADS_MOST]; /* of the running region: pieces taken of each thread's */
 };
 
 static rt_team team;
@@ -42,7 +43,8 @@ rt_team *rt_team_get(int threads)
 	pthread_once(&once, start);
 	static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 	rt_lock(&first);
-	if (!team.threads) team.threads = threads < 1 ? omp_get_max_threads() : threads > 1024 ? 1024 : threads;
+	if (threads < 1) threads = omp_get_max_threads();
+	if (!team.threads) team.threads = threads < THREADS_MOST ? threads : THREADS_MOST;
 	rt_unlock(&first);
 	return &team;
 }
@@ -72,11 +74,11 @@ typedef struct region {
 	int size;
 } region;
 
-static region cut(int64_t n, double total_ns, int size)
+static int64_t piece_of(int64_t share, int64_t grain, double ns)
 {
-	double pieces = fmin(fmax(total_ns / size / PIECE_NS, PIECES), PIECES_MOST);
-	int64_t share = (n + size - 1) / size;
-	return (region){ .n = n, .share = share, .piece = (int64_t)ceil((double)share / pieces), .size = size };
+	int64_t coarse = (share + PIECES - 1) / PIECES;
+	int64_t fine = (int64_t)ceil((double)share / fmin(fmax(ns / PIECE_NS, PIECES), PIECES_MOST));
+	return fine >= grain ? fine : grain < coarse ? grain : coarse;
 }
 
 /* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then those of
@@ -115,7 +117,7 @@ static void note_time(rt_team *t, double expected_ns, double ns)
 	atomic_store_explicit(&t->late, late, memory_order_relaxed);
 }
 
-void rt_team_run(rt_team *t, int64_t n, double total_ns,
+void rt_team_run(rt_team *t, int64_t n, int64_t grain, double total_ns,
                  void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env)
 {
 	if (n <= 0) return;
@@ -124,8 +126,8 @@ void rt_team_run(rt_team *t, int64_t n, double total_ns,
 		return;
 	}
 	int size = n < t->threads ? (int)n : t->threads;
-	region r = cut(n, total_ns, size);
-	r.f = f, r.env = env;
+	int64_t share = (n + size - 1) / size;
+	region r = { f, env, n, share, piece_of(share, grain, total_ns / size), size };
 	for (int i = 0; i < size; i++) atomic_store_explicit(&t->share[i].taken, 0, memory_order_relaxed);
 	double start = rt_now_ms();
 #pragma omp parallel num_threads(size)

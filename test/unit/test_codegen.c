@@ -627,9 +627,14 @@ static void next_rows(void **state)
 	assert_int_equal(asks(2, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(1, 8192, 1024, 1024), lines);
 	assert_int_equal(asks(1, 512, 16384, 16384), lines);
+	assert_int_equal(asks(1, 512, 16384, 20000), lines);
+	assert_int_equal(asks(1, 8192, 1024, 4096), 0);
 	assert_int_equal(asks(1, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
-	assert_int_equal(asks(2, 8192, 1024, 0), 0);
+	static const char weighted[] = "kernel k vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
+	                               "  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
+	                               "  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
+	assert_int_equal(prefetches(weighted), lines); /* what is the same for all rows is near */
 }
 
 /* Rows in parts of which a unit each, and what is left of the parts put together. */

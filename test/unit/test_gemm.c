@@ -88,18 +88,21 @@ static rt_gemm gemm_of(const operands *o)
 	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0, 0 };
 }
 
-/* At both widths; near_bytes as in rt_gemm, b from an address of which all of B's pages start `late` floats late. */
-static void run_widths(const product *p, int64_t near_bytes, int64_t late)
+/* At both widths; near_bytes as in rt_gemm. B starts `late` floats behind the start of a page, its rows have `more` floats than
+ * columns, and behind its last element there is nothing, as the address sanitizer sees. */
+static void run_widths(const product *p, int64_t near_bytes, int64_t late, int64_t more)
 {
 	for (int bits = 256; bits <= 512; bits *= 2) {
 		operands o = operands_of(p);
 		rt_gemm g = gemm_of(&o);
-		float *space = aligned_alloc(4096, ((size_t)(p->k * p->n + late) * sizeof *space + 4096) / 4096 * 4096);
-		assert_non_null(space);
-		memcpy(space + late, o.b, (size_t)(p->k * p->n) * sizeof *space);
+		void *space;
+		g.b_row = p->n + more;
+		assert_int_equal(posix_memalign(&space, 4096, (size_t)(late + (p->k ? (p->k - 1) * g.b_row + p->n : 0)) * sizeof *o.b), 0);
+		float *b = (float *)space + late;
+		for (int64_t k = 0; k < p->k; k++) memcpy(b + k * g.b_row, o.b + k * p->n, (size_t)p->n * sizeof *b);
 		g.most_bits = bits, g.near_bytes = near_bytes;
 		if (!rt_gemm_takes(&g, 1)) skip();
-		rt_gemm_run(&g, o.a, space + late, o.c);
+		rt_gemm_run(&g, o.a, b, o.c);
 		compare(p, &o, true);
 		free(space);
 		drop(&o);
@@ -115,20 +118,21 @@ static void test_tiles(void **state)
 		for (size_t ik = 0; ik < RT_COUNT(ks); ik++)
 			for (int64_t m = 0; m <= 20; m++) {
 				product p = { m, ns[in], ks[ik], 1, m % 2, false };
-				run_widths(&p, 0, 0);
+				run_widths(&p, 0, 0, 0);
 			}
 }
 
-/* All heights of strips: rows of B that are whole pages or not, from the start of a page or not, blocks of k and what is left. */
+/* All heights of strips: rows of B that are whole pages or not, whole or a part of longer ones, from the start of a page or not,
+ * blocks of k and what is left. */
 static void test_strips(void **state)
 {
 	(void)state;
-	static const int64_t ns[] = { 1, 15, 40, 1000, 1024, 2048, 2083, 3072 }, ks[] = { 0, 1, 5, 6, 12, 31 };
+	static const int64_t ns[] = { 1, 15, 40, 1000, 1024, 2048, 2083, 3072 }, ks[] = { 1, 5, 6, 12, 31 };
 	for (size_t in = 0; in < RT_COUNT(ns); in++)
 		for (size_t ik = 0; ik < RT_COUNT(ks); ik++)
 			for (int64_t m = 1; m <= 17; m++) {
 				product p = { m, ns[in], ks[ik], 1, m % 2, false };
-				run_widths(&p, 1, (int64_t)((in + ik) % 3) * 100);
+				run_widths(&p, 1, (int64_t)((in + ik) % 3) * 100, (in + ik) % 2 ? 0 : ik % 2 ? 1000 : 4096 - p.n);
 			}
 }
 
@@ -177,6 +181,11 @@ static void test_choice(void **state)
 	assert_true(rt_gemm_wants(&small, 1));
 	assert_false(rt_gemm_wants(&large, 1));
 	assert_false(rt_gemm_wants(&small, 64));
+	for (int64_t k = 2048; k <= 8192; k *= 4) /* of a B in memory more rows */
+		for (int64_t m = 12; m <= 17; m++) {
+			rt_gemm g = { m, 1024, k, k, 1, 1024, 1024, 0, 0 };
+			assert_int_equal(rt_gemm_wants(&g, 1), m == 12 || (m <= 16 && k == 8192));
+		}
 	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0, 0 };
 	assert_false(rt_gemm_wants(&column, 1));
 }

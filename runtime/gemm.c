@@ -59,6 +59,7 @@ static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
 #define STORE_SOME(m, p, v) _mm512_mask_storeu_ps(p, m, v)
 #define ROWS(X) X(1, 8, 4) X(2, 8, 4) X(3, 4, 2) X(4, 4, 2) X(5, 4, 2) X(6, 4, 2) X(7, 3, 2) X(8, 3, 2)
 #define STRIP_ROWS(X) X(1, 6) X(2, 6) X(3, 6) X(4, 6) X(5, 4) X(6, 4)
+#define STRIP_ROWS_APART(X) X(1, 12) X(2, 12)
 #include "runtime/gemm.inc"
 
 /* ---- 256 bits: 16 registers ---- */
@@ -76,6 +77,7 @@ static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
 #define STORE_SOME(m, p, v) _mm256_maskstore_ps(p, m, v)
 #define ROWS(X) X(1, 12, 4) X(2, 4, 2) X(3, 3, 2) X(4, 3, 2) X(5, 2, 1) X(6, 2, 1)
 #define STRIP_ROWS(X) X(1, 6) X(2, 5) X(3, 3) X(4, 2) X(5, 2) X(6, 2)
+#define STRIP_ROWS_APART(X) X(1, 12)
 #include "runtime/gemm.inc"
 
 /* ---- which ---- */

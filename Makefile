@@ -60,9 +60,9 @@ gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
 $(BUILD)/tjc: test/tjc.c $(BUILD)/libtj.a
 	$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libtj.a -rdynamic $(LDLIBS)
 golden-check: $(BUILD)/tjc  ## run test/*/*.tj
-	test/golden.sh $(abspath $(BUILD)/tjc) $(T)
+	test/golden.sh $(abspath $(BUILD)/tjc) $(if $(T),'$(T)')
 golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
-	test/golden.sh $(abspath $(BUILD)/tjc) -w $(T)
+	test/golden.sh $(abspath $(BUILD)/tjc) -w $(if $(T),'$(T)')
 .PHONY: golden golden-check
 
 # ---- the op matrix and the fuzzer ----
@@ -73,9 +73,9 @@ $(BUILD)/test/stress: $(BUILD)/test/stress.o
 $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
-	$< -j $$(nproc) $(ULP) $(T)
+	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
 matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
-	$< -w all $(T)
+	$< -w all $(if $(T),'$(T)')
 fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left out in turn, and random programs: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
@@ -95,7 +95,7 @@ $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN'
 bench: $(BUILD)/tj-bench  ## time the cases against hand-written C and the machine's limits: make bench [T=regex]
-	$< --state $(T)
+	$< --state $(if $(T),'$(T)')
 .PHONY: bench
 
 # ---- the two commands of the README ----

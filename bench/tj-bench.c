@@ -280,13 +280,15 @@ static int all(tj_ctx *c, const regex_t *want, const options *o)
 	bool header = o->json;
 	int failed = 0;
 	if (o->state || !*o->pattern) bench_state(stdout, o->json);
-	run_others(c, want, o, &failed);
+	int passed = run_others(c, want, o, &failed);
 	for (int i = 0; i < bench_ncases; i++) {
 		if (regexec(want, bench_cases[i].name, 0, NULL, 0)) continue;
 		if (!header) put_header(), header = true;
-		failed += !run_case(c, &bench_cases[i], o);
+		bool good = run_case(c, &bench_cases[i], o);
+		passed += good, failed += !good;
 	}
-	return failed != 0;
+	if (!passed && !failed) fprintf(stderr, "no case matches '%s'\n", o->pattern);
+	return failed || !passed;
 }
 
 /* The last case stays open, so that a driver can ask for it in turns with other programs. */

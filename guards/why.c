@@ -9,8 +9,9 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
 	[GD_CELLNESS] = { "cell", "pass a cell in this place always or never" },
 	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },
+	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
-	[GD_CONTENT] = { "constant", "the content of a tj_constant() may be folded; use tj_from_data() for data that changes" },
+	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
 	[GD_OP] = { "op", "the body took another way; make the choice with tj_where(), or accept a trace for each way" },
 	[GD_PARTED] = { "numbers", "numbers that one line gave were equal and were compiled as one; after a few such traces they are kept apart" },
 	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
@@ -90,10 +91,22 @@ void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
 	else if (e->content != f->content) set(w, GD_CONTENT, -1, "one constant", "another");
 }
 
-static void compare_ints(const gd_sig *e, const gd_sig *f, gd_why *w)
+/* "(int, float)": bit i of nfloat for a float at i. */
+static void put_kinds(char *out, size_t room, const gd_sig *s)
+{
+	uint32_t n = s->nint + (uint32_t)__builtin_popcount(s->nfloat);
+	size_t at = (size_t)snprintf(out, room, "(");
+	for (uint32_t i = 0; i < n && at < room; i++)
+		at += (size_t)snprintf(out + at, room - at, "%s%s", i ? ", " : "", s->nfloat >> i & 1 ? "float" : "int");
+	if (at < room) snprintf(out + at, room - at, ")");
+}
+
+static void compare_scalars(const gd_sig *e, const gd_sig *f, gd_why *w)
 {
 	if (e->nint != f->nint || e->nfloat != f->nfloat) {
-		set_int(w, GD_SCALAR, -1, e->nint + (uint32_t)__builtin_popcount(e->nfloat), f->nint + (uint32_t)__builtin_popcount(f->nfloat));
+		w->cause = GD_SCALARS;
+		put_kinds(w->expected, sizeof w->expected, e);
+		put_kinds(w->found, sizeof w->found, f);
 		return;
 	}
 	for (uint32_t i = 0; i < e->nint; i++)
@@ -115,6 +128,6 @@ int gd_compare(const gd_sig *e, const gd_sig *f, gd_why *why)
 		w.arg = (int)i;
 		if (differ++ == 0) *why = w;
 	}
-	if (!differ) compare_ints(e, f, why);
-	return differ + (why->cause == GD_SCALAR);
+	if (!differ) compare_scalars(e, f, why);
+	return differ + (why->cause == GD_SCALAR || why->cause == GD_SCALARS);
 }

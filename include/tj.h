@@ -156,7 +156,8 @@ TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);           /* a context for another threa
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current one; returns the former */
 TJ_API tj_ctx *tj_ctx_current(void);
 TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
-TJ_API void tj_seed(tj_ctx *c, uint64_t seed);    /* restarts the random numbers: key and ordinal */
+TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
+#define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
 
 /* ---- scopes and lifetimes ------------------------------------------------------------------------ */
 
@@ -195,7 +196,7 @@ TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
 TJ_API bool tj_is_poison(const tj_tensor *t);
 
 /* Values. In a body each of these is a boundary: all that is pending runs first. */
-TJ_API const void *tj_data_at(const char *site, tj_tensor *t); /* row-major, valid until the scope pops or the cell's next commit */
+TJ_API const void *tj_data_at(const char *site, tj_tensor *t); /* row-major, valid until the scope pops or the cell's next commit; 16 zero bytes on error: see tj_is_poison() */
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
 TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
 TJ_API bool tj_truth_at(const char *site, tj_tensor *t);       /* t != 0 */
@@ -431,7 +432,8 @@ typedef struct tj_stats {
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
 	uint64_t compiles, compiled, shared; /* times that code was made; kernels for which it was; kernels that found it made */
-	/* How calls found their trace; with those that were refused for their arguments these make up .calls. */
+	/* How calls found their trace; with those whose arguments .shapes does not allow these make up .calls. A list of arguments
+	 * that is wrong in itself (NULL, too few) is no call. */
 	uint64_t hits_last;      /* all as in the context's call before */
 	uint64_t hits_key;       /* by a key that the context had met */
 	uint64_t hits_table;     /* by a key that another context had met */

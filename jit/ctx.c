@@ -213,8 +213,11 @@ void tj_close(tj_ctx *c)
 	if (atomic_fetch_sub(&e->rt.contexts, 1) == 1) close_engine(e);
 }
 
-void tj_seed(tj_ctx *c, uint64_t seed)
+void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
+	if (!c) return;
+	jit_act *a = jit_active(c);
+	if (a) jit_leaves_trace(a, "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
 	c->rt.ordinal = 0;
@@ -223,6 +226,7 @@ void tj_seed(tj_ctx *c, uint64_t seed)
 tj_status tj_log_topics(tj_ctx *c, const char *topics)
 {
 	rt_err err = { 0 };
+	if (!c) return TJ_ERR_STATE;
 	if (rt_log_parse(&c->engine->rt.log, topics, &err)) return TJ_OK;
 	jit_report(c, "tj_log_topics", &err);
 	return err.code;
@@ -286,15 +290,15 @@ tj_status tj_check(tj_ctx *c)
 
 const tj_error *tj_last_error(tj_ctx *c)
 {
-	const rt_err *e = &c->rt.last;
-	if (e->code == TJ_OK) return NULL;
+	const rt_err *e = c ? &c->rt.last : NULL;
+	if (!e || e->code == TJ_OK) return NULL;
 	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
 	return &c->rt.shown;
 }
 
 void tj_perror(tj_ctx *c, FILE *f)
 {
-	const tj_error *e = c ? tj_last_error(c) : NULL;
+	const tj_error *e = tj_last_error(c);
 	if (!e) return;
 	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
 	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);

@@ -33,6 +33,7 @@ static void count_calls(tj_fn *f, tj_stats *s)
 
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
+	if (!f || !out) return;
 	size_t size = out->size ? out->size : sizeof *out;
 	rt_lock(&f->compile);
 	rt_lock(&f->table_lock);

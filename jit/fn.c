@@ -122,13 +122,39 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 	return f;
 }
 
+/* What is wrong with the options; NULL: nothing. */
+static const char *mistake(const tj_compile_opts *o, tj_body *body, const char **hint)
+{
+	const tj_vars vars[2] = { o->state, o->freeze };
+	*hint = "pass the function to compile";
+	if (!body) return "body is NULL";
+	*hint = "set .nin and .nout";
+	if (o->nin < 0 || o->nout < 0 || o->nin > 65535 || o->nout > 65535) return ".nin and .nout are between 0 and 65535";
+	*hint = "use the names of tj.h";
+	if ((unsigned)o->mode > TJ_DIRECT) return ".mode is no tj_mode";
+	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is no tj_numerics";
+	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is no tj_int_div_zero";
+	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is no tj_dynamic";
+	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
+	for (int k = 0; k < 2; k++)
+		for (uint32_t i = 0; vars[k] && vars[k][i] != TJ_END_VAR; i++)
+			if (!vars[k][i]) return k ? ".freeze lists NULL" : ".state lists NULL";
+	return NULL;
+}
+
 tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts)
 {
 	tj_compile_opts o = { 0 };
+	const char *hint;
 	if (!c) return NULL;
+	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
+		jit_error(c, site, TJ_ERR_ARG, "compile", "make options by TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, which does not reach .nout", opts->size);
+		return NULL;
+	}
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
-	if (!body || o.nin < 0 || o.nout < 0 || o.nin > 65535 || o.nout > 65535) {
-		jit_error(c, site, TJ_ERR_ARG, "compile", body ? "set .nin and .nout" : "pass the function to compile", body ? ".nin and .nout are between 0 and 65535" : "body is NULL");
+	const char *wrong = mistake(&o, body, &hint);
+	if (wrong) {
+		jit_error(c, site, TJ_ERR_ARG, "compile", hint, "%s", wrong);
 		return NULL;
 	}
 	rt_err err = { 0 };
@@ -220,7 +246,8 @@ static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_
 	char text[512];
 	int n = snprintf(text, sizeof text, "%s: ", f->name);
 	size_t room = sizeof text - (size_t)n;
-	if (w->cause == GD_SCALAR) snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest, gd_cause_hint(w->cause));
+	if (w->cause == GD_SCALARS) snprintf(text + n, room, "scalars were %s, are %s (trace %u); %s", w->expected, w->found, nearest, gd_cause_hint(w->cause));
+	else if (w->cause == GD_SCALAR) snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	else if (w->dim >= 0) snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	else snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,

@@ -446,6 +446,7 @@ void jit_learn_operands(jit_act *a, int n);
 void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
 void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_end(jit_act *a, tj_tensor *const *res);
+void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* in scope.c */
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
 

@@ -35,6 +35,7 @@ rule 'locks are taken by rt_lock(), which a fork waits for' \
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
+rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"
 rule 'every patch of test/mutants applies' "$(stale)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -420,6 +420,13 @@ static void capture_is_no_argument(void **s)
 	tj_close(c);
 }
 
+static void seeds(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	runs++;
+	tj_seed(self, 7);
+	out[0] = tj_add(in[0], tj_uniform(TJ_F32, TJ_0D));
+}
+
 static void unfit(void **s)
 {
 	(void)s;
@@ -428,7 +435,7 @@ static void unfit(void **s)
 	const struct { const char *name; tj_body *body; void *self; const char *why; } cases[] = {
 		{ "captures", captures, &loose, "add at" },  { "items", items, NULL, "item at" },       { "reads", reads, NULL, "data at" },
 		{ "makes", makes, c, "add at" },             { "retains", retains, NULL, "retain at" }, { "escapes", escapes, NULL, "escape at" },
-		{ "assigns", assigns, &cell, "a cell is assigned" }, { "asks", asks, NULL, "item at" },
+		{ "seeds", seeds, c, "seed at" }, { "assigns", assigns, &cell, "a cell is assigned" }, { "asks", asks, NULL, "item at" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		runs = 0;

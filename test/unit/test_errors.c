@@ -84,6 +84,45 @@ static void lists(void **s)
 	tj_close(c);
 }
 
+static void options(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 1, 2);
+	const struct { tj_compile_opts o; const char *why; } cases[] = {
+		{ { .size = sizeof(tj_compile_opts), .nin = -1 }, ".nin and .nout" },
+		{ { .size = 7 }, ".size is 7" },
+		{ { .size = sizeof(tj_compile_opts), .mode = (tj_mode)9 }, ".mode" },
+		{ { .size = sizeof(tj_compile_opts), .numerics = (tj_numerics)2 }, ".numerics" },
+		{ { .size = sizeof(tj_compile_opts), .int_div_zero = (tj_int_div_zero)2 }, ".int_div_zero" },
+		{ { .size = sizeof(tj_compile_opts), .dynamic = (tj_dynamic)3 }, ".dynamic" },
+		{ { .size = sizeof(tj_compile_opts), .state = TJ_VARS(&x, NULL) }, ".state lists NULL" },
+		{ { .size = sizeof(tj_compile_opts), .freeze = TJ_VARS(NULL) }, ".freeze lists NULL" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_null(tj_compile(c, pair, NULL, &cases[i].o));
+		kit_error(c, TJ_ERR_ARG, cases[i].why);
+	}
+	still_works(c);
+	tj_close(c);
+}
+
+/* Calls that have no context to report to do nothing. */
+static void null_handles(void **s)
+{
+	(void)s;
+	tj_stats stats = { .size = sizeof stats };
+	tj_seed(NULL, 1);
+	tj_fn_stats(NULL, &stats);
+	assert_int_equal(stats.calls, 0);
+	assert_null(tj_last_error(NULL));
+	assert_int_equal(tj_log_topics(NULL, "help"), TJ_ERR_STATE);
+	assert_int_equal(tj_add_pass(NULL, NULL), TJ_ERR_STATE);
+	tj_explain(NULL, stderr);
+	tj_dump(NULL, TJ_DUMP_PLAN, stderr);
+	tj_close(NULL);
+}
+
 static void limits(void **s)
 {
 	(void)s;
@@ -386,7 +425,7 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(limits),
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),

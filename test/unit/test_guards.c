@@ -221,6 +221,27 @@ static void scalar(void **s)
 	close_it(&x);
 }
 
+static void or_first(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_mul(in[0], tj_arg_f(0));
+}
+static void scalars(void **s)
+{
+	(void)s;
+	fixture x;
+	tj_tensor *y = NULL;
+	open_with(&x, or_first, NULL, 1);
+	tj_tensor *in = F32(x.c, 1, 2);
+	tj_call_ex(x.f, &y, TJ_LIST(in), TJ_SCALARS(TJ_F(3), TJ_I(1)));
+	assert_f32(y, 3, 6);
+	quiet(&x, 1);
+	tj_call_ex(x.f, &y, TJ_LIST(in), TJ_SCALARS(TJ_F(4)));
+	assert_f32(y, 4, 8);
+	fired(&x, "scalars", -1, -1, "(float, int)", "(float)");
+	close_it(&x);
+}
+
 static void constant(void **s)
 {
 	(void)s;
@@ -588,7 +609,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(size), cmocka_unit_test(second_size), cmocka_unit_test(dtype), cmocka_unit_test(rank), cmocka_unit_test(stride),
-		cmocka_unit_test(alignment), cmocka_unit_test(cell_or_not), cmocka_unit_test(number_argument), cmocka_unit_test(scalar),
+		cmocka_unit_test(alignment), cmocka_unit_test(cell_or_not), cmocka_unit_test(number_argument), cmocka_unit_test(scalar), cmocka_unit_test(scalars),
 		cmocka_unit_test(constant), cmocka_unit_test(capture), cmocka_unit_test(alias), cmocka_unit_test(arguments_may_alias),
 		cmocka_unit_test(op), cmocka_unit_test(number), cmocka_unit_test(attribute), cmocka_unit_test(operand), cmocka_unit_test(branch),
 		cmocka_unit_test(end), cmocka_unit_test(captured_cell), cmocka_unit_test(nearest), cmocka_unit_test(one_then_three),

@@ -84,7 +84,9 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left
 stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]
 	TJ_THREADS=1 $< -t 32 -f 50 -n $(or $(N),1000000)
 	TJ_THREADS=1 $< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
-.PHONY: matrix fuzz ulp stress
+allocs: $(BUILD)/test/unit/test_alloc  ## each allocation of ours fails in turn, with LLVM too (minutes)
+	TEST_EACH=1 $<
+.PHONY: matrix fuzz ulp stress allocs
 
 # ---- benchmarks: never a timed test; --quick compares every case with the hand-written code, after one run of what is no case ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))

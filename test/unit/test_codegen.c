@@ -876,7 +876,7 @@ static void many_kernels(void **state)
 	(void)state;
 	set_width(512);
 	for (int i = 0; i < N; i++) {
-		char name[8], factor[8];
+		char name[16], factor[16];
 		snprintf(name, sizeof name, "k%d", i);
 		snprintf(factor, sizeof factor, "%d", i % 7);
 		assert_int_equal(lo_parse(&k[i], scale(name, factor), &names, &err), TJ_OK);

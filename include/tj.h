@@ -237,8 +237,8 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
 /* TJ_VERIFY: the body runs on every call and is matched: sound for any C function.
  * TJ_DIRECT: the body is skipped once it was followed under exactly these layouts, declared state and declared ints. It is
  * your declaration that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). Tensors that
- * were not declared and host reads are found, told once, and keep the function in verify, and a call of more than 16 segments
- * runs its body. A C variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
+ * were not declared, host reads and what outlives the call (tj_retain, tj_escape, tj_seed) are found, told once, and keep the
+ * function in verify, and a call of more than 16 segments runs its body. Handles of numbers are not to be compared in a body. A C variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
  * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */

@@ -387,6 +387,9 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
 bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst);
 
+/* scope.c */
+void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call: what follows is not for direct mode */
+
 /* number.c */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src); /* numbers alone; NULL: not for this op */
 
@@ -446,7 +449,6 @@ void jit_learn_operands(jit_act *a, int n);
 void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
 void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_end(jit_act *a, tj_tensor *const *res);
-void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* in scope.c */
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 void jit_path_free(jit_path *p);
 

@@ -84,7 +84,7 @@ typedef struct cg {
 	uint8_t *stream;    /* by instruction: a store that had best pass the caches by */
 	cg_str stray;       /* all that moves those stores, in bytes, or-ed: below a line in no bit, or they do not stream */
 	bool streams, stream_copy; /* there are some; the text at hand is the copy in which they do */
-	const lo_section *asked, *asks; /* loops over a row: what the former loads, the latter asks for: of the next row, or as the only one of the next page; or NULL */
+	const lo_section *asked, *asks; /* loops over a row: what `asked` loads `asks` asks for beforehand; NULL, or one loop in both parts */
 	int halves;         /* of each sum that the multipliers compute: 0, 1, 2 */
 	cg_str one[2];      /* 1 for them, of f32 and f64 */
 	const char *next_unit; /* where the loop over units goes on */
@@ -119,7 +119,7 @@ void cg_find_ahead(cg *c);
 void cg_ask_ahead(cg *c, const lo_section *s); /* in a step of the section's loop */
 
 /* ---- tile.c: element-wise kernels that read across rows ---- */
-enum { CG_TILE_ROWS = 128, CG_TILE_COLS = 64 };
+enum { CG_TILE_COLS = 64 };
 bool cg_tiles(cg *c);     /* marks the loads that are better served from tiles */
 void cg_along_tiles(cg *c);
 

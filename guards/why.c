@@ -128,6 +128,7 @@ int gd_compare(const gd_sig *e, const gd_sig *f, gd_why *why)
 		w.arg = (int)i;
 		if (differ++ == 0) *why = w;
 	}
-	if (!differ) compare_scalars(e, f, why);
-	return differ + (why->cause == GD_SCALAR || why->cause == GD_SCALARS);
+	if (differ) return differ;
+	compare_scalars(e, f, why);
+	return why->cause != GD_SAME;
 }

@@ -196,7 +196,8 @@ TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
 TJ_API bool tj_is_poison(const tj_tensor *t);
 
 /* Values. In a body each of these is a boundary: all that is pending runs first. */
-TJ_API const void *tj_data_at(const char *site, tj_tensor *t); /* row-major, valid until the scope pops or the cell's next commit; 16 zero bytes on error: see tj_is_poison() */
+/* row-major, valid until the scope pops or the cell's next commit; 16 zero bytes on error: see tj_is_poison() */
+TJ_API const void *tj_data_at(const char *site, tj_tensor *t);
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
 TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
 TJ_API bool tj_truth_at(const char *site, tj_tensor *t);       /* t != 0 */
@@ -238,7 +239,8 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
  * TJ_DIRECT: the body is skipped once it was followed under exactly these layouts, declared state and declared ints. It is
  * your declaration that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). Tensors that
  * were not declared, host reads and what outlives the call (tj_retain, tj_escape, tj_seed) are found, told once, and keep the
- * function in verify, and a call of more than 16 segments runs its body. Handles of numbers are not to be compared in a body. A C variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
+ * function in verify, and a call of more than 16 segments runs its body. Handles of numbers are not to be compared in a body. A C
+ * variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
  * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */

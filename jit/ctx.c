@@ -216,8 +216,7 @@ void tj_close(tj_ctx *c)
 void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
 	if (!c) return;
-	jit_act *a = jit_active(c);
-	if (a) jit_leaves_trace(a, "seed", site);
+	jit_leaves_trace(jit_active(c), "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
 	c->rt.ordinal = 0;

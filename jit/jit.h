@@ -388,7 +388,7 @@ tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second ha
 bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst);
 
 /* scope.c */
-void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call: what follows is not for direct mode */
+void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call, which is not for direct mode then; a: or NULL */
 
 /* number.c */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src); /* numbers alone; NULL: not for this op */

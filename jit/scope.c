@@ -36,7 +36,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 /* What is left beyond the call is not there when the body is skipped. */
 void jit_leaves_trace(jit_act *a, const char *what, const char *site)
 {
-	if (a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s leaves something beyond the call", what, site ? site : "?");
+	if (a && a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s leaves something beyond the call", what, site ? site : "?");
 }
 
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
@@ -49,7 +49,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (t && t != TJ_END && t->kind == RT_LATE) return t; /* lives as long as the call */
 	if (jit_admit_all(c, site, "escape", 1, &t, in) == JIT_POISON) return &c->rt.poison;
 	if (a && a->callback.n && c->rt.scope == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]")) return &c->rt.poison;
-	if (a && a->learn && c->rt.scope == a->scope) jit_leaves_trace(a, "escape", site);
+	if (a && c->rt.scope == a->scope) jit_leaves_trace(a, "escape", site);
 	tj_scope *to = c->rt.scope->parent;
 	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
 	if (t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
@@ -89,7 +89,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	bool heap = t && t != TJ_END && (t->flags & RT_HEAP) && t->engine == &c->engine->rt;
 	if (jit_admit_all(c, site, "retain", 1, arg, in) == JIT_POISON) return &c->rt.poison;
 	if (a && a->callback.n && jit_in_callback(c, site, "retain", "return it in out[], and retain the result")) return &c->rt.poison;
-	if (a) jit_leaves_trace(a, "retain", site);
+	jit_leaves_trace(a, "retain", site);
 	if (rt_is_number(in[0])) return in[0];
 	if (heap) {
 		atomic_fetch_add(&rt_held_of(t)->refs, 1);
@@ -122,7 +122,7 @@ void tj_release_at(const char *site, tj_tensor *t)
 		return;
 	}
 	jit_act *a = c ? jit_active(c) : NULL;
-	if (a) jit_leaves_trace(a, "release", site);
+	jit_leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* it may be an operand of what is pending */
 	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
 }

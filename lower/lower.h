@@ -119,6 +119,7 @@ typedef struct lo_kernel {
 void lo_kernel_free(lo_kernel *k);
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
 int64_t lo_units(const lo_kernel *k);
+enum { LO_TILE_ROWS = 128 };          /* which a back end takes together where lanes step from row to row of a buffer */
 int64_t lo_grain(const lo_kernel *k); /* units that are better not parted */
 int64_t lo_parts(const lo_kernel *k);         /* of r; 1 when it is whole */
 int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */

@@ -148,11 +148,13 @@ void rt_pool_free(rt_pool *p);
 void *rt_pool_arena(rt_pool *p, size_t bytes);              /* 64-byte aligned; contents undefined; until the next call */
 void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round_up(bytes, 64) */
 
+/* ---- the machine ---- */
+#define RT_THIRD_CACHE (16 << 20) /* bytes that stay in a third cache of, say, 32 MiB that others use, too; what is more is in memory */
+
 /* ---- team.c: the one OpenMP team, one lock around it: who cannot take it runs serial, with the same bits. */
 typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
 int rt_team_size(const rt_team *t);
-#define RT_THIRD_CACHE (16 << 20) /* bytes that stay in a third cache of, say, 32 MiB that others use, too; what is more is in memory */
 #define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
 /* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS; the longer it is, the more pieces,
  * but of not fewer than grain units where that leaves each thread several. The caller has set MXCSR; other threads set it for

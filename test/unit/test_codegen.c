@@ -631,10 +631,33 @@ static void next_rows(void **state)
 	assert_int_equal(asks(1, 8192, 1024, 4096), 0);
 	assert_int_equal(asks(1, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
+	assert_int_equal(asks(2, 8192, 1024, 0), 0);
 	static const char weighted[] = "kernel k vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
 	                               "  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
 	                               "  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
 	assert_int_equal(prefetches(weighted), lines); /* what is the same for all rows is near */
+}
+
+static int64_t grain(const char *text)
+{
+	env e = { 0 };
+	parse(&e, text);
+	int64_t n = lo_grain(&e.k);
+	lo_kernel_free(&e.k);
+	rt_arena_free(&e.names);
+	return n;
+}
+
+/* Units that read the same lines of a buffer stay together: 128 rows of a transpose, with all units of a row. */
+static void grains(void **state)
+{
+	(void)state;
+#define COPY(dims, at) "kernel k vec=d block=256\n buf b0 f32 in\n buf b1 f32 out\n" dims " point\n  %0 = load f32 b0 [" at "]\n  store b1 [0 + 1*d0] %0\n"
+	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 256*d0 + 1*d1")), 1);
+	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 1*d0 + 512*d1")), 128);
+	assert_int_equal(grain(COPY(" dim 512\n dim 1000\n", "0 + 1*d0 + 512*d1")), 4 * 128);
+	assert_int_equal(grain(COPY(" dim 512\n dim 3\n dim 256\n", "0 + 1*d0 + 512*d1 + 1536*d2")), 3 * 128);
+#undef COPY
 }
 
 /* Rows in parts of which a unit each, and what is left of the parts put together. */
@@ -973,7 +996,7 @@ int main(void)
 		cmocka_unit_test(tiles),
 		cmocka_unit_test(rows),           cmocka_unit_test(long_rows),
 		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
-		cmocka_unit_test(next_rows),      cmocka_unit_test(parts),
+		cmocka_unit_test(next_rows), cmocka_unit_test(grains),      cmocka_unit_test(parts),
 		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
 		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),

@@ -221,7 +221,7 @@ static void scalar(void **s)
 	close_it(&x);
 }
 
-static void or_first(tj_tensor **out, tj_tensor *const *in, void *self)
+static void times_first(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
 	out[0] = tj_mul(in[0], tj_arg_f(0));
@@ -231,7 +231,7 @@ static void scalars(void **s)
 	(void)s;
 	fixture x;
 	tj_tensor *y = NULL;
-	open_with(&x, or_first, NULL, 1);
+	open_with(&x, times_first, NULL, 1);
 	tj_tensor *in = F32(x.c, 1, 2);
 	tj_call_ex(x.f, &y, TJ_LIST(in), TJ_SCALARS(TJ_F(3), TJ_I(1)));
 	assert_f32(y, 3, 6);

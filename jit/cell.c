@@ -200,14 +200,15 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);
-	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1; /* else others may begin to read it */
-	if (alone && rt_buffer_unique(h->t.buf)) {
+	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1; /* else others would wait */
+	lock(h); /* while it is copied: another thread may be cloning the context, to read it */
+	bool in_place = alone && rt_buffer_unique(h->t.buf);
+	if (in_place) {
 		memcpy(h->t.buf->data, data, bytes);
-		lock(h);
 		h->version++;
-		unlock(h);
-		return TJ_OK;
 	}
+	unlock(h);
+	if (in_place) return TJ_OK;
 	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
 	if (!b) return fail_as(c, "write", site, TJ_ERR_NOMEM, NULL, "out of memory");
 	memcpy(b->data, data, bytes);

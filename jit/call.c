@@ -1,7 +1,7 @@
 /* A call: find the entry, run the body, seal and run what is pending, commit, hand the outputs over. */
 #include "jit/jit.h"
 
-enum { MARGIN = 8, MAX_DEPTH = 128, BODY_PAD = 4096, FEW_ARGS = 16 };
+enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
 
 /* ---- arguments ---- */
 static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(5, 6);
@@ -68,30 +68,37 @@ static void end(tj_ctx *c)
 	rt_arena_reset(&a->mem);
 	c->active = false;
 	a->near = NULL;
+	a->left = 0;
+	if (a->alone) jit_alone_end(c);
+	a->alone = false;
 	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
 	a->entry = NULL;
 	a->learn = NULL;
 	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
 	a->slot = NULL;
+	jit_leave(c);
 }
 
-void jit_abandon(tj_ctx *c)
+/* A body was left without returning. The call's own: the call is over. An inner one: the call cannot succeed any more. */
+static jit_act *drop_left(tj_ctx *c)
 {
-	tj_fn *f = c->act.fn;
-	JIT_COUNT(f, failures);
-	jit_error(c, f->site, TJ_ERR_BODY, "call", "leave a body by returning from it", "a call of %s was left without returning (longjmp?)", f->name);
+	jit_act *a = &c->act;
+	uint32_t level = atomic_load(&a->left);
+	jit_error(c, a->fn->site, TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
+	          a->left_name);
+	atomic_store(&a->left, 0);
+	a->bodies = level - 1;
+	a->failed = a->broken = true;
+	if (level > 1) return a;
+	JIT_COUNT(a->fn, failures);
 	end(c);
+	return NULL;
 }
 
-/* Frames older than the call's own are outside its body. */
 jit_act *jit_active(tj_ctx *c)
 {
 	if (RT_LIKELY(!c->active)) return NULL;
-	if (RT_UNLIKELY((const char *)__builtin_frame_address(0) > c->act.frame)) {
-		jit_abandon(c);
-		return NULL;
-	}
-	return &c->act;
+	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? drop_left(c) : &c->act;
 }
 
 /* Direct mode learns from a call that follows, unless the function was found unfit. */
@@ -128,6 +135,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->entry = NULL;
 	a->learn = NULL;
 	a->ext.n = a->callback.n = 0;
+	a->bodies = 0;
 	c->active = true;
 	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
@@ -146,14 +154,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 
 /* ---- the body ---- */
 
-/* Runs the body well below the caller's frame, so that a frame tells whether it is inside. */
-static __attribute__((noinline)) void run_body(tj_fn *f, tj_tensor **out, tj_tensor *const *in)
-{
-	volatile char pad[BODY_PAD];
-	pad[0] = 0;
-	f->body(out, in, f->self);
-	pad[BODY_PAD - 1] = pad[0];
-}
+static void run_body(jit_act *a, tj_fn *f, tj_tensor **out, tj_tensor *const *in) { jit_run_body(a, f->name, f->body, out, in, f->self); }
 
 /* Room for the outputs with a margin behind it that shows writes beyond .nout. */
 static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
@@ -261,7 +262,7 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	a->away = 0;
 	a->followed = 0;
 	double start = rt_now_ms();
-	run_body(a->fn, out, in);
+	run_body(a, a->fn, out, in);
 	double ns = (rt_now_ms() - start) * 1e6 - a->away;
 	a->followed += a->seq; /* behind the last boundary */
 	if (a->recorded || a->failed) return;
@@ -269,15 +270,14 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
 }
 
-static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit, const char *frame)
+static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
 	tj_fn *f = slot->fn;
 	tj_scope *to = c->rt.scope;
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
 	tj_status s = begin(c, slot, site, in, scalars, hit);
-	a->frame = frame;
-	a->near = a->hints ? frame : NULL;
+	a->near = a->hints ? jit_thread() : NULL;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
 		tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);
@@ -285,7 +285,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
 		if (ok) {
 			args[f->opts.nin] = TJ_END;
-			if (RT_LIKELY(!c->engine->timed)) run_body(f, made, args);
+			if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
 			else run_timed(a, made, args);
 			s = finish(a, site, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -336,7 +336,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	tj_tensor **made = make_outputs(a, f), **res = rt_arena_alloc(&a->mem, ((size_t)f->opts.nout + 1) * sizeof *res);
 	tj_status s = own && made && res ? TJ_OK : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (s == TJ_OK) {
-		run_body(f, made, in);
+		run_body(a, f, made, in);
 		s = a->failed ? error_of(c) : check_outputs(c, site, f, made);
 	}
 	if (s == TJ_OK && jit_admit_all(c, site, "return", f->opts.nout, made, res) == JIT_POISON) s = error_of(c);
@@ -397,12 +397,12 @@ static bool due(tj_ctx *c, jit_slot *s)
 }
 
 /* Under a key that the context has met: without the body where that is allowed. */
-static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
+static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_status s;
 	if (hit->path && !atomic_load_explicit(&slot->fn->follow, memory_order_relaxed) && !due(c, slot) &&
 	    jit_direct(c, slot, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, slot, site, out, in, scalars, hit, frame);
+	return call_top(c, slot, site, out, in, scalars, hit);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
@@ -427,7 +427,7 @@ static void free_args(tj_tensor **few, tj_tensor **args)
 	if (args != few) rt_free(args);
 }
 
-static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const char *frame)
+static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args;
 	jit_slot *slot = jit_slot_make(c, f);
@@ -439,7 +439,7 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	JIT_TICK(slot, calls);
 	s = admit_args(c, site, f, in, few, &args);
 	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = error_of(c);
-	if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars, frame);
+	if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars);
 	else JIT_TICK(slot, refused);
 	free_args(few, args);
 	return s;
@@ -463,26 +463,27 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 
 tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
 	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
-	const char *frame = (const char *)__builtin_frame_address(0) - BODY_PAD / 2;
+	if (RT_UNLIKELY(!jit_enter(c, site))) return TJ_ERR_STATE;
 	jit_slot *slot = jit_slot_of(c, f);
 	jit_hit *hit = !slot ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, slot, in, scalars) : jit_timed_check(c, slot, in, scalars);
-	if (!hit) return call_outermost(c, site, f, out, in, scalars, frame);
-	JIT_TICK(slot, calls);
-	return call_hit(c, slot, hit, site, out, in, scalars, frame);
+	if (RT_LIKELY(hit != NULL)) JIT_TICK(slot, calls);
+	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, slot, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	jit_leave(c);
+	return s;
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
 
 tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	tj_tensor *out = NULL;
 	if (!c) return jit_no_context();
 	if (f && f->opts.nout != 1) {
@@ -507,7 +508,7 @@ static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kin
 
 tj_tensor *tj_arg_f_at(const char *site, int k)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return jit_no_context();
 	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
 	if (!s) return &c->rt.poison;
@@ -517,7 +518,7 @@ tj_tensor *tj_arg_f_at(const char *site, int k)
 
 int64_t tj_arg_i_at(const char *site, int k)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	const tj_scalar *s = c ? scalar(c, site, k, TJ_SCALAR_I) : NULL;
 	return s ? s->i : 0;
 }

@@ -103,6 +103,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	atomic_init(&e->rt.serial, 1);
 	e->rt.check = o->check || env_set("TJ_CHECK");
 	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
+	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
 	e->timed = o->time_guards || env_set("TJ_TIME_GUARDS");
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
@@ -154,7 +155,6 @@ static tj_ctx *open_on(jit_engine *e)
 	c->engine = e;
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
-	jit_thread_ctx = c;
 	return c;
 }
 
@@ -171,10 +171,19 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 	}
 	rt_err err = { 0 };
 	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
+	atomic_store(&c->owner, jit_thread());
+	jit_thread_ctx = c;
 	return c;
 }
 
-tj_ctx *tj_ctx_clone(tj_ctx *c) { return c ? open_on(c->engine) : NULL; }
+tj_ctx *tj_ctx_clone(tj_ctx *c)
+{
+	tj_ctx *clone = c ? open_on(c->engine) : NULL;
+	if (!clone || jit_alone_wait(c)) return clone;
+	tj_close(clone);
+	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() in a function that a running call called back");
+	return NULL;
+}
 
 static void free_act(jit_act *a)
 {
@@ -196,8 +205,12 @@ static void free_act(jit_act *a)
 
 void tj_close(tj_ctx *c)
 {
-	if (!c) return;
-	if (c->active) jit_abandon(c);
+	if (!jit_own(c, "tj_close")) return;
+	if (jit_active(c)) {
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
+		c->act.failed = true;
+		return;
+	}
 	jit_engine *e = c->engine;
 	jit_outside_free(c);
 	jit_slots_free(c);
@@ -215,7 +228,7 @@ void tj_close(tj_ctx *c)
 
 void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
-	if (!c) return;
+	if (!jit_own(c, site)) return;
 	jit_leaves_trace(jit_active(c), "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
@@ -280,11 +293,15 @@ tj_tensor *jit_no_context(void)
 tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
-	if (c->rt.err.code == TJ_OK) return TJ_OK;
+	if (atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) jit_active(c); /* a body that was left is an error now */
+	if (RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
+	rt_spin(&c->rt.err_lock);
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };
-	return c->rt.last.code;
+	tj_status code = c->rt.last.code;
+	rt_unspin(&c->rt.err_lock);
+	return code;
 }
 
 const tj_error *tj_last_error(tj_ctx *c)
@@ -298,7 +315,7 @@ const tj_error *tj_last_error(tj_ctx *c)
 void tj_perror(tj_ctx *c, FILE *f)
 {
 	const tj_error *e = tj_last_error(c);
-	if (!e) return;
+	if (!e || !f) return;
 	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
 	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);
 }

@@ -306,7 +306,12 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		if (r) return r;
 	}
 	jit_act *a = c->active ? &c->act : NULL;
-	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
+	if (!a) {
+		if (!jit_enter(c, site)) return jit_no_context();
+		tj_tensor *r = jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
+		jit_leave(c);
+		return r;
+	}
 	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw before, and pass the numbers in: every turn would draw the same"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
@@ -318,7 +323,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 /* The long way: operands that need a look, numbers alone, a draw, a mismatch, no running call. */
 static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	tj_tensor *few[INLINE_SRC], **in = few;
 	if (!c) return jit_no_context();
 	jit_active(c);
@@ -332,8 +337,8 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
-	tj_ctx *c = jit_current();
-	if (RT_UNLIKELY(!c || (const char *)__builtin_frame_address(0) > c->act.near || nsrc > UINT16_MAX))
+	tj_ctx *c = jit_thread_ctx;
+	if (RT_UNLIKELY(!c || c->act.near != jit_thread() || nsrc > UINT16_MAX))
 		return slow_event(site, op, nsrc, src, nattr, attr);
 	jit_act *a = &c->act;
 	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);

@@ -226,7 +226,7 @@ static __attribute__((noinline)) bool run_callback(const flow *w, callback *k, b
 	if (!in || !made || !k->out) return nomem(w);
 	for (int i = k->nout; i < k->nout + MARGIN; i++) made[i] = TJ_END;
 	if (!arguments(w, k, in)) return false;
-	k->f(made, in, w->self);
+	jit_run_body(a, ir_ops[w->op].name, k->f, made, in, w->self);
 	return !a->failed && results(w, k, made) && check(w, k, env) && step(w, JIT_YIELD, k->nout, k->out, 0, NULL);
 }
 
@@ -440,7 +440,7 @@ static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	jit_outside *o = self;
 	request q = o->now;
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_thread_ctx;
 	tj_tensor **list = rt_arena_alloc(&c->act.mem, ((size_t)q.nin + 1) * sizeof *list);
 	if (!list) {
 		spoil(c, out, q.nout + q.nys);
@@ -539,7 +539,7 @@ static tj_status refuse(tj_ctx *c, const char *site, const request *q, const cha
 
 static tj_status go(const char *site, request *q)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, NULL, "a callback is NULL");
@@ -555,7 +555,7 @@ tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pre
 {
 	int n = length(in);
 	tj_tensor *few[17], **list = n < 16 ? few : rt_alloc(((size_t)n + 2) * sizeof *list);
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!list) return c ? (jit_error(c, site, TJ_ERR_NOMEM, "cond", NULL, "out of memory"), spoil(c, out, nout)) : TJ_ERR_NOMEM;
 	list[0] = pred;
 	if (n) memcpy(list + 1, in, (size_t)n * sizeof *list);

@@ -222,11 +222,11 @@ bool jit_loose_attr(const jit_node *n, int k, int64_t found)
 	char was[32], is[32], what[32];
 	uint32_t loose = __atomic_load_n(&n->loose, __ATOMIC_RELAXED);
 	if (k >= JIT_LOOSE_ATTRS || !(loose >> k & 1)) return false;
-	if (!jit_current()->engine->audit) return true;
+	if (!jit_thread_ctx->engine->audit) return true;
 	snprintf(was, sizeof was, "%lld", (long long)n->attr[k]);
 	snprintf(is, sizeof is, "%lld", (long long)found);
 	snprintf(what, sizeof what, "attribute %d", k);
-	tell_node(&jit_current()->act, n, -1, k, what, was, is);
+	tell_node(&jit_thread_ctx->act, n, -1, k, what, was, is);
 	return true;
 }
 

@@ -119,7 +119,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 
 static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtype dtype, tj_dims shape, const void *data, uint8_t flags)
 {
-	if (!c) return jit_no_context();
+	if (!jit_own(c, site)) return jit_no_context();
 	jit_active(c);
 	const rt_layout *l = new_layout(c, site, op, dtype, shape);
 	if (!l) return &c->rt.poison;
@@ -152,7 +152,7 @@ tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims s
 
 tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape)
 {
-	if (!c) return jit_no_context();
+	if (!jit_own(c, site)) return jit_no_context();
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
 	const rt_layout *l = new_layout(c, site, "param", dtype, shape);
 	if (!l) return &c->rt.poison;
@@ -285,7 +285,7 @@ static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 const void *tj_data_at(const char *site, tj_tensor *t)
 {
 	static const double zeros[2];
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return zeros;
 	if (is_number(t)) {
 		jit_error(c, site, TJ_ERR_ARG, "data", "tj_item() gives its value", "a number has no memory");
@@ -297,7 +297,7 @@ const void *tj_data_at(const char *site, tj_tensor *t)
 
 tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return TJ_ERR_STATE;
 	if (is_number(t) || !dst) {
 		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
@@ -342,7 +342,7 @@ static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
 
 static bool element_as(const char *site, int event, tj_tensor *t, tj_dtype to, ir_scalar *out)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	tj_dtype from;
 	if (!c) return false;
 	t = unbox(c, site, event, t);
@@ -382,7 +382,7 @@ static bool any_bit(tj_ctx *c)
 bool tj_truth_at(const char *site, tj_tensor *t)
 {
 	ir_scalar s;
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return false;
 	if (!element_as(site, JIT_TRUTH, t, TJ_BOOL, &s)) return any_bit(c);
 	jit_follow(c, t, s.i != 0);

@@ -12,6 +12,7 @@
 #include "guards/guards.h"
 #include "ir/ir.h"
 #include "lower/lower.h"
+#include "runtime/barrier.h"
 #include "runtime/tensor.h"
 
 /* ---- trace ------------------------------------------------------------------------------------- */
@@ -254,11 +255,14 @@ typedef struct jit_act {
 	jit_entry *entry;        /* the hit's */
 	struct jit_learn *learn; /* DIRECT: what is learned on the way; NULL: nothing */
 	uint64_t serial;         /* first segment's; unique in the context */
-	const char *frame;       /* frames above this one are outside the call */
-	const char *near;        /* frames up to this one are of a call with hints: the same, or NULL */
+	const void *near;        /* the thread whose events may try the short way (jit_event()); NULL: none may */
+	uint32_t bodies;         /* running now: the call's own, nested ones, callbacks */
+	_Atomic uint32_t left;   /* level of the outermost body that was left without returning; 0: none was */
+	const char *left_name;
 	tj_scope *scope;         /* the call's own */
 	bool failed;
 	bool broken;             /* a plan failed in mid-body: what was pending is lost, so that nobody may go on */
+	bool alone;              /* from the plan of the return to the commit: no other context is there */
 	uint32_t levels;         /* segments that learned */
 	bool recorded;           /* something of this call did not match */
 	const char *reader;      /* what needs a value that was not kept; NULL: the return */
@@ -342,6 +346,10 @@ struct tj_ctx {
 	struct jit_engine *engine;
 	jit_act act;             /* kept between calls: its arrays */
 	bool active;
+	_Atomic(const void *) owner;  /* the thread that used the context last */
+	_Atomic(const void *) inside; /* the same, while a call or an op of it runs; NULL: none does */
+	_Atomic(const char *) last_call; /* its site */
+	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context; else 0 or less */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
 	rt_vec(jit_taken) taken; /* while other contexts may commit: by argument, then state */
@@ -372,12 +380,44 @@ typedef struct jit_engine {
 
 /* ctx.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
-static inline tj_ctx *jit_current(void) { return jit_thread_ctx; }
+static inline const void *jit_thread(void) { return &jit_thread_ctx; } /* names the calling thread */
+
+/* claim.c: one thread at a time. */
+tj_ctx *jit_claim(tj_ctx *c, const char *site); /* for the calling thread; NULL: c is NULL, or another thread is inside, which is told */
+static inline tj_ctx *jit_own(tj_ctx *c, const char *site)
+{
+	return RT_LIKELY(c && atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) ? c : jit_claim(c, site);
+}
+static inline tj_ctx *jit_current(const char *site) { return jit_own(jit_thread_ctx, site); }
+bool jit_enter_again(tj_ctx *c, const char *site);
+/* Around what changes the context for longer than an instruction: a call, an op outside of one. False: refused. */
+static inline bool jit_enter(tj_ctx *c, const char *site)
+{
+	atomic_store_explicit(&c->inside, jit_thread(), memory_order_relaxed);
+	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
+	rt_barrier_light();
+	return RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) || jit_enter_again(c, site);
+}
+static inline void jit_leave(tj_ctx *c) { atomic_store_explicit(&c->inside, NULL, memory_order_release); }
+/* Around what relies on this being the engine's only context; true: it is, until jit_alone_end(). */
+static inline void jit_alone_end(tj_ctx *c) { atomic_store_explicit(&c->alone, 0, memory_order_release); }
+static inline bool jit_alone_begin(tj_ctx *c)
+{
+	atomic_store_explicit(&c->alone, rt_fork_depth(), memory_order_relaxed);
+	rt_barrier_light();
+	if (RT_LIKELY(atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1)) return true;
+	jit_alone_end(c);
+	return false;
+}
+bool jit_alone_wait(tj_ctx *c); /* until nobody relies on it any more; false: the calling thread itself does */
+
+/* body.c: noticing when the body does not return. */
+void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self);
 const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */
 tj_tensor *jit_no_context(void);
-jit_act *jit_active(tj_ctx *c); /* the running activation; drops one that was left by longjmp */
+jit_act *jit_active(tj_ctx *c); /* in call.c: the running activation; drops one whose body was left without returning */
 
 /* handle.c */
 typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
@@ -526,9 +566,6 @@ void jit_slots_drop(tj_fn *f);
 jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the same, measured */
 jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars); /* the last hit when it holds, else NULL */
 jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: the error is told */
-
-/* call.c */
-void jit_abandon(tj_ctx *c); /* ends a call whose body was left without returning */
 
 /* eager.c */
 tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);

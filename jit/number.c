@@ -6,7 +6,7 @@ tj_tensor *tj_f(double value) { return rt_number_f(value); }
 tj_tensor *tj_i_at(const char *site, int64_t value)
 {
 	if (value <= RT_INT_MAX && value >= -RT_INT_MAX) return rt_number_i(value);
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!c) return jit_no_context();
 	return jit_error(c, site, TJ_ERR_LIMIT, "i", "make a tensor of it with tj_full() or tj_from_data()",
 	                 "%lld is beyond 2^51, the range of numbers in handles", (long long)value);

@@ -3,7 +3,7 @@
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
-	if (!c) return NULL;
+	if (!jit_own(c, site)) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
@@ -12,8 +12,8 @@ tj_scope *tj_push_at(const char *site, tj_ctx *c)
 
 void tj_pop_at(const char *site, tj_scope *s)
 {
-	if (!s || !s->ctx) return;
-	tj_ctx *c = s->ctx;
+	tj_ctx *c = s ? jit_own(s->ctx, site) : NULL;
+	if (!c) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
@@ -41,7 +41,7 @@ void jit_leaves_trace(jit_act *a, const char *what, const char *site)
 
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	tj_tensor *in[1];
 	if (!c) return jit_no_context();
 	if (rt_is_number(t)) return t;
@@ -80,7 +80,7 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 
 tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	tj_tensor *in[1];
 	if (!c) return jit_no_context();
 	if (rt_is_number(t)) return t;
@@ -111,7 +111,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 
 void tj_release_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current();
+	tj_ctx *c = jit_current(site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");

@@ -7,6 +7,7 @@
 void rt_fork_enter(void); /* a fork() of another thread waits until rt_fork_leave(); may be nested */
 void rt_fork_leave(void);
 void rt_fork_child(void (*f)(void)); /* what a child does first; for the life of the process, once */
+unsigned rt_fork_depth(void); /* 1, and one more in each child: what another thread noted with a lower number, it left in the parent */
 
 /* Every lock is taken and given so. */
 static inline void rt_lock(pthread_mutex_t *m)

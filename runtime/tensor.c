@@ -196,7 +196,10 @@ void rt_held_free_all(rt_engine *e)
 /* ---- errors ---- */
 void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site)
 {
-	if (r->err.code != TJ_OK) return;
-	r->err = *e;
-	snprintf(r->site, sizeof r->site, "%s", e->site ? e->site : site ? site : "");
+	rt_spin(&r->err_lock);
+	if (r->err.code == TJ_OK) {
+		r->err = *e;
+		snprintf(r->site, sizeof r->site, "%s", e->site ? e->site : site ? site : "");
+	}
+	rt_unspin(&r->err_lock);
 }

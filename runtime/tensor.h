@@ -88,6 +88,15 @@ _Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_ten
                offsetof(tj_tensor, seg) == sizeof(rt_head), "an rt_head is the first word of a handle");
 _Static_assert(sizeof(tj_tensor) == 64, "a handle is a cache line");
 
+/* A lock for a few instructions. */
+static inline void rt_spin(atomic_flag *f)
+{
+	for (int i = 0; atomic_flag_test_and_set_explicit(f, memory_order_acquire); i++)
+		if (i < 1000) __builtin_ia32_pause();
+		else sched_yield(); /* its holder may have lost the core */
+}
+static inline void rt_unspin(atomic_flag *f) { atomic_flag_clear_explicit(f, memory_order_release); }
+
 /* A tensor of the engine: a cell, or what tj_retain() gave. */
 typedef struct rt_held {
 	tj_tensor t;
@@ -109,6 +118,8 @@ typedef struct rt_engine {
 	rt_team *team;
 	atomic_ullong serial;    /* of contents, functions, ... */
 	bool check;              /* TJ_CHECK=1 */
+	char pad[64];            /* every call reads the counters below; what is written more often stays off their cache line */
+	atomic_ullong commits_begun, commits_ended; /* equal: no cell is being written (jit/cell.c) */
 } rt_engine;
 
 /* ---- scopes: a list of chunks of handles each; a handle never moves ---- */
@@ -140,6 +151,7 @@ typedef struct rt_ctx {
 	tj_tensor poison;
 	uint64_t serial;         /* of segments and activations */
 	uint64_t key, ordinal;   /* random numbers */
+	atomic_flag err_lock;    /* guards the five below: a second thread that is refused leaves its error here, too */
 	rt_err err, last;        /* first error since the last check; the one it returned */
 	char site[512], last_site[512];
 	tj_error shown;

@@ -17,6 +17,12 @@
 static const char *kit_backend;
 
 static inline tj_ctx *kit_open(void) { return tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend)); }
+static inline tj_ctx *kit_clone(tj_ctx *c) /* for the calling thread, which uses it from now on */
+{
+	tj_ctx *d = tj_ctx_clone(c);
+	if (d) tj_ctx_use(d);
+	return d;
+}
 static inline void kit_ok(tj_ctx *c)
 {
 	if (tj_check(c) == TJ_OK) return;

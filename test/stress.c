@@ -159,6 +159,7 @@ static void *work(void *p)
 {
 	worker *w = p;
 	tj_ctx *c = tj_ctx_clone(w->parent);
+	tj_ctx_use(c);
 	w->cell = tj_param(c, TJ_F32, TJ_0D);
 	w->own = tj_compile(c, adds, &w->cell, TJ_OPTS(tj_compile_opts, .name = "adds", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = TJ_VARS(&w->cell)));
 	for (long i = 0; i < w->calls && !w->bad; i++) {

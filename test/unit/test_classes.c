@@ -658,7 +658,7 @@ static void masks(void **s)
 
 static void *of_clone(void *p)
 {
-	tj_ctx *c = tj_ctx_clone(p);
+	tj_ctx *c = kit_clone(p);
 	tj_tensor *t = tj_retain(mask(WIDE));
 	tj_close(c);
 	return t;
@@ -738,7 +738,7 @@ static void chain(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static void *small_stack(void *p)
 {
-	tj_ctx *c = tj_ctx_clone(p);
+	tj_ctx *c = kit_clone(p);
 	tj_fn *f = kit_fn(c, "chain", chain, NULL, 2, 1);
 	tj_tensor *x = F32(c, 1, 2, 3, 4, 5), *half = F32(c, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f), *a, *b[1];
 	a = tj_call1(f, TJ_LIST(x, half));

@@ -581,7 +581,7 @@ static void retained_elsewhere(void **s)
 	(void)s;
 	tj_ctx *a = kit_open();
 	tj_call1(kit_fn(a, "keeps", keeps, NULL, 1, 1), TJ_LIST(F32(a, 2, 3)));
-	tj_ctx *b = tj_ctx_clone(a);
+	tj_ctx *b = kit_clone(a);
 	tj_fn *f = DIRECT(b, subtracts, NULL, 1, 1, &kept);
 	for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(b, 1, 2))), -19, -28);
 	assert_int_equal(runs, 1);
@@ -861,7 +861,7 @@ static void clones(void **s)
 	tj_ctx *a = kit_open();
 	model m = { tj_param(a, TJ_F32, TJ_SHAPE(2)), tj_param(a, TJ_F32, TJ_SHAPE(2)) };
 	tj_fn *f = DIRECT(a, step, &m, 1, 1, &m.w, &m.b);
-	tj_ctx *b = tj_ctx_clone(a);
+	tj_ctx *b = kit_clone(a);
 	tj_tensor *out;
 	for (int i = 1; i <= 6; i++) {
 		tj_ctx_use(i % 2 ? a : b);

@@ -453,7 +453,7 @@ typedef struct job { tj_ctx *parent; tj_fn *f; const net *n; uint32_t seed; bool
 static void *sweep(void *p)
 {
 	job *j = p;
-	tj_ctx *c = tj_ctx_clone(j->parent);
+	tj_ctx *c = kit_clone(j->parent);
 	for (int i = 0; i < 60; i++) {
 		tj_scope *sc = tj_push(c);
 		int64_t b = 1 + (j->seed = j->seed * 1664525 + 1013904223) % 48;

@@ -166,7 +166,7 @@ static void foreign_context(void **s)
 	(void)s;
 	tj_ctx *a = kit_open();
 	tj_tensor *x = F32(a, 1), *held = tj_retain(x);
-	tj_ctx *b = tj_ctx_clone(a);
+	tj_ctx *b = kit_clone(a);
 	tj_neg(x);
 	kit_error(b, TJ_ERR_FOREIGN, "another context");
 	assert_f32(tj_neg(held), -1); /* retained tensors belong to the engine */

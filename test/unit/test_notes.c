@@ -350,7 +350,7 @@ static void counts(void **s)
 		for (int i = 0; i < 6; i++) tj_call1(f, TJ_LIST(x)); /* 1 new, 5 as before */
 		for (int i = 0; i < 2; i++) tj_call1(f, TJ_LIST(y)); /* 1 new, 1 as before */
 		for (int i = 0; i < 3; i++) tj_call1(f, TJ_LIST(x)); /* 1 by key, 2 as before */
-		tj_ctx *d = tj_ctx_clone(c);
+		tj_ctx *d = kit_clone(c);
 		for (int i = 0; i < 3; i++) tj_call1(f, TJ_LIST(F32(d, 1, 2))); /* 1 by another's key, 2 as before */
 		tj_close(d);
 		tj_ctx_use(c);

@@ -496,7 +496,7 @@ static void direct_mode(void **s)
 static void two_contexts(void **s)
 {
 	(void)s;
-	tj_ctx *c = kit_open(), *d = tj_ctx_clone(c);
+	tj_ctx *c = kit_open(), *d = kit_clone(c);
 	tj_fn *f = kit_fn(c, "positive", positive, NULL, 1, 2);
 	for (int i = 0; i < 20; i++) {
 		tj_ctx *now = i & 1 ? d : c;

@@ -22,7 +22,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void *work(void *p)
 {
 	job *j = p;
-	tj_ctx *c = tj_ctx_clone(j->parent);
+	tj_ctx *c = kit_clone(j->parent);
 	float v[64];
 	pthread_barrier_wait(j->start);
 	for (int i = 0; i < CALLS; i++) {
@@ -123,7 +123,7 @@ static void other_body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void *compile_on(void *p)
 {
 	compiler *k = p;
-	tj_ctx *c = tj_ctx_clone(k->parent);
+	tj_ctx *c = kit_clone(k->parent);
 	for (int n = 1; !atomic_load(&k->stop); n = n % 20 + 1) {
 		tj_scope *s = tj_push(c);
 		tj_fn *f = kit_fn(c, "other", other_body, &n, 1, 1);
@@ -183,7 +183,7 @@ static void waiting_body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void *call_it(void *p)
 {
 	job *j = p;
-	tj_ctx *c = tj_ctx_clone(j->parent);
+	tj_ctx *c = kit_clone(j->parent);
 	j->bad = *(const float *)tj_data(tj_call1(j->f, TJ_LIST(F32(c, 4)))) != -4 || tj_check(c) != TJ_OK;
 	tj_close(c);
 	return NULL;
@@ -228,7 +228,7 @@ typedef struct counter { tj_ctx *parent; tj_fn *f; int done; bool bad; } counter
 static void *count(void *p)
 {
 	counter *k = p;
-	tj_ctx *c = tj_ctx_clone(k->parent);
+	tj_ctx *c = kit_clone(k->parent);
 	for (int tries = 0; k->done < ADDS && tries < 100000; tries++) {
 		tj_scope *s = tj_push(c);
 		tj_tensor *y;
@@ -278,7 +278,7 @@ static void sum_body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void *read_on(void *p)
 {
 	counter *k = p;
-	tj_ctx *c = tj_ctx_clone(k->parent);
+	tj_ctx *c = kit_clone(k->parent);
 	for (int i = 0; i < 200; i++) {
 		tj_scope *s = tj_push(c);
 		k->bad |= *(const float *)tj_data(tj_call1(k->f, TJ_NONE)) != 0;
@@ -315,7 +315,7 @@ static void write_while_read(void **s)
 /* ---- lifetimes ---- */
 static void *make_and_free(void *p)
 {
-	tj_ctx *c = tj_ctx_clone(p);
+	tj_ctx *c = kit_clone(p);
 	tj_tensor *t = tj_retain(F32(c, 1, 2, 3));
 	tj_close(c);
 	return t;
@@ -355,7 +355,7 @@ static bool child_works(tj_ctx *c, tj_fn *f, tj_tensor *w, tj_tensor *x)
 	ok &= tj_write(w, seven, sizeof *seven) == TJ_OK;
 	y = tj_data(tj_call1(f, TJ_LIST(x)));
 	ok &= y[0] == 32;
-	tj_ctx *d = tj_ctx_clone(c);
+	tj_ctx *d = kit_clone(c);
 	ok &= tj_item(tj_call1(f, TJ_LIST(F32(d, 2)))) == 11;
 	tj_close(d);
 	tj_ctx_use(c);

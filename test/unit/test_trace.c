@@ -633,7 +633,7 @@ static void one_version_a_call(void **s)
 {
 	(void)s;
 	reader = kit_open();
-	writer = tj_ctx_clone(reader);
+	writer = kit_clone(reader);
 	tj_ctx_use(reader);
 	tj_tensor *cell = kit_param(reader, 1), *out[2];
 	tj_fn *f = kit_fn(reader, "reads_twice", reads_twice, cell, 0, 2);

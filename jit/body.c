@@ -1,0 +1,46 @@
+/* Bodies: the user's functions, run so that one which is left without returning is noticed at once: by longjmp(), by an
+ * exception of C++, or because its thread ends.
+ *
+ * glibc's longjmp() and pthread_exit() run the handlers of _pthread_cleanup_push() of all frames that they unwind;
+ * unwinding for an exception runs the `cleanup` attribute (this file is compiled with -fexceptions). */
+#include "jit/jit.h"
+
+#include <pthread.h>
+
+extern void _pthread_cleanup_push(struct _pthread_cleanup_buffer *b, void (*f)(void *), void *arg);
+extern void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *b, int run);
+
+typedef struct frame {
+	struct _pthread_cleanup_buffer buffer;
+	jit_act *act;
+	const char *name;
+	uint32_t level; /* 1: the call's own body; more: of nested calls and callbacks */
+	bool returned;
+} frame;
+
+/* Runs inside of longjmp(), maybe in a signal handler: it only takes a note. jit_active() does the rest. Inner frames
+ * come first, so the outermost one that is left has the last word. */
+static void note_left(void *arg)
+{
+	frame *f = arg;
+	jit_act *a = f->act;
+	a->left = f->level;
+	a->left_name = f->name;
+	a->near = NULL; /* events go the long way, which looks */
+	if (f->level == 1) atomic_store(&a->ctx->inside, NULL);
+}
+
+static void unwind(frame *f)
+{
+	_pthread_cleanup_pop(&f->buffer, 0);
+	if (RT_UNLIKELY(!f->returned)) note_left(f);
+}
+
+void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	frame f __attribute__((cleanup(unwind))) = { .act = a, .name = name, .level = ++a->bodies };
+	_pthread_cleanup_push(&f.buffer, note_left, &f);
+	body(out, in, self);
+	f.returned = true;
+	a->bodies--;
+}

@@ -133,7 +133,7 @@ LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/m
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
-THREADED = test/unit/test_threads test/unit/test_codegen
+THREADED = test/unit/test_threads test/unit/test_contexts test/unit/test_codegen
 test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
@@ -153,8 +153,9 @@ san-tests: $(TESTS) $(BUILD)/tjc
 tsan:  ## the thread sanitizer over the tests with threads
 	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' EXTRA='-fsanitize=thread' tsan-tests
 	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_threads
+	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_contexts
 	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/stress -t 8 -n 4000
-tsan-tests: lib $(BUILD)/test/unit/test_threads $(BUILD)/test/stress
+tsan-tests: lib $(BUILD)/test/unit/test_threads $(BUILD)/test/unit/test_contexts $(BUILD)/test/stress
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make check ----

@@ -63,8 +63,9 @@ static void end(tj_ctx *c)
 			a->retained.v[i]->t.kind = RT_POISON;
 			a->retained.v[i]->t.layout = NULL;
 		}
+	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
-	a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
+	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
 	a->near = NULL;
@@ -84,7 +85,7 @@ static jit_act *drop_left(tj_ctx *c)
 {
 	jit_act *a = &c->act;
 	uint32_t level = atomic_load(&a->left);
-	jit_error(c, a->fn->site, TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
+	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
 	          a->left_name);
 	atomic_store(&a->left, 0);
 	a->bodies = level - 1;
@@ -182,9 +183,12 @@ static tj_tensor *output(jit_act *a, tj_scope *to, tj_tensor *t)
 	rt_buffer *b = l ? t->buf : NULL;
 	void *data = l ? t->data : NULL;
 	if (!l) return t;
-	uint64_t version;
-	if (t->kind == RT_CELL) jit_met_cell(a, t, &b, &data, &version);
-	else {
+	if (t->kind == RT_CELL) {
+		jit_taken k = { .cell = rt_held_of(t) };
+		jit_met_cell(a, &k);
+		b = k.buf;
+		data = k.data;
+	} else {
 		if (t->kind == RT_PENDING && !jit_find_value(a, t, &l, &b, &data))
 			if (!jit_recover(a, t) || !jit_find_value(a, t, &l, &b, &data)) return NULL;
 		rt_buffer_ref(b);

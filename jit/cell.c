@@ -1,25 +1,55 @@
 /* Cells: SSA variables inside a call, committed together at its end. */
 #include "jit/jit.h"
 
-static void lock(rt_held *h)
-{
-	while (atomic_flag_test_and_set_explicit(&h->lock, memory_order_acquire)) __builtin_ia32_pause();
-}
-static void unlock(rt_held *h) { atomic_flag_clear_explicit(&h->lock, memory_order_release); }
+static void lock(rt_held *h) { rt_spin(&h->lock); }
+static void unlock(rt_held *h) { rt_unspin(&h->lock); }
 
-void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version)
+/* ---- reading: several cells as of one commit ----
+ *
+ * Every commit counts itself when it begins and when it has ended. A reader that finds as many begun after it took its
+ * cells as had ended before took all of them between two commits. Else it takes them again. */
+static unsigned long long commits_ended(const tj_ctx *c) { return atomic_load_explicit(&c->engine->rt.commits_ended, memory_order_acquire); }
+static bool committed_since(const tj_ctx *c, unsigned long long ended)
 {
+	return atomic_load_explicit(&c->engine->rt.commits_begun, memory_order_acquire) != ended;
+}
+static void begin_commit(tj_ctx *c) { atomic_fetch_add(&c->engine->rt.commits_begun, 1); }
+static void end_commit(tj_ctx *c) { atomic_fetch_add(&c->engine->rt.commits_ended, 1); }
+
+void jit_take_cell(jit_taken *t)
+{
+	rt_held *h = t->cell;
 	lock(h);
-	*buf = rt_buffer_ref(h->t.buf);
-	*data = h->t.data;
-	*version = h->version;
+	t->buf = rt_buffer_ref(h->t.buf);
+	t->data = h->t.data;
+	t->version = h->version;
 	unlock(h);
 }
 
-void jit_take_cell(rt_held *h, rt_buffer **buf, void **data)
+static void take_all(jit_taken *t, uint32_t n)
 {
-	uint64_t version;
-	jit_take_version(h, buf, data, &version);
+	for (uint32_t i = 0; i < n; i++)
+		if (t[i].cell) jit_take_cell(&t[i]);
+}
+
+static void give_back(tj_ctx *c, jit_taken *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (t[i].cell) rt_buffer_unref(t[i].buf, c->rt.cache);
+}
+
+void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n)
+{
+	enum { TRIES = 64 };
+	for (int i = 0; i < TRIES; i++) {
+		unsigned long long ended = commits_ended(c);
+		take_all(t, n);
+		if (RT_LIKELY(!committed_since(c, ended))) return;
+		give_back(c, t, n);
+	}
+	rt_lock(&c->engine->rt.commit_lock); /* one commit followed the other all the time: they wait now */
+	take_all(t, n);
+	rt_unlock(&c->engine->rt.commit_lock);
 }
 
 static bool is_frozen(const tj_fn *f, const tj_tensor *t)
@@ -44,23 +74,95 @@ uint64_t jit_content_id(tj_fn *f, const tj_tensor *t)
 	return id;
 }
 
-static bool bound_cell(const jit_bound *b, uint32_t n, const tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version)
+static bool bound_cell(const jit_bound *b, uint32_t n, jit_taken *t)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (b[i].h == cell && b[i].owned) {
-			*buf = rt_buffer_ref(b[i].buf);
-			*data = (void *)(uintptr_t)b[i].data;
-			*version = b[i].seg;
+		if (b[i].h == &t->cell->t && b[i].owned) {
+			*t = (jit_taken){ t->cell, rt_buffer_ref(b[i].buf), (void *)(uintptr_t)b[i].data, b[i].seg };
 			return true;
 		}
 	return false;
 }
 
-void jit_met_cell(jit_act *a, tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version)
+static bool read_cell(const jit_act *a, jit_taken *t)
+{
+	for (uint32_t i = 0; i < a->read.n; i++)
+		if (a->read.v[i].cell == t->cell) {
+			*t = a->read.v[i];
+			rt_buffer_ref(t->buf);
+			return true;
+		}
+	return false;
+}
+
+bool jit_met_cell(jit_act *a, jit_taken *t)
 {
 	for (uint32_t i = 0; i < a->done.n; i++)
-		if (bound_cell(a->done.v[i].ext, a->done.v[i].next, cell, buf, data, version)) return;
-	if (!bound_cell(a->ext.v, a->ext.n, cell, buf, data, version)) jit_take_version(rt_held_of(cell), buf, data, version);
+		if (bound_cell(a->done.v[i].ext, a->done.v[i].next, t)) return true;
+	if (read_cell(a, t)) return true;
+	if (!bound_cell(a->ext.v, a->ext.n, t)) jit_take_cell(t);
+	return false;
+}
+
+/* An external that is a cell. What keeps the segment's cells of one commit is looked at when it ends. */
+void jit_bind_cell(jit_act *a, jit_bound *b)
+{
+	tj_ctx *c = a->ctx;
+	jit_taken t = { .cell = rt_held_of(b->h) };
+	if (!a->ntaken) a->since = commits_ended(c);
+	bool alone = jit_alone_begin(c);
+	if (alone && !a->done.n && !a->read.n) { /* nobody else commits, and no earlier segment met it */
+		t = (jit_taken){ t.cell, rt_buffer_ref(b->h->buf), b->h->data, t.cell->version };
+		b->taken = true;
+	} else b->taken = !jit_met_cell(a, &t);
+	if (alone) jit_alone_end(c);
+	a->ntaken += b->taken;
+	b->buf = t.buf;
+	b->data = t.data;
+	b->seg = t.version;
+	b->owned = true;
+}
+
+bool jit_read_cell(jit_act *a, jit_taken *t)
+{
+	bool earlier = jit_met_cell(a, t), kept = earlier ? rt_push(&a->hold, t->buf) : rt_push(&a->read, *t);
+	if (!kept) rt_buffer_unref(t->buf, a->ctx->rt.cache);
+	return kept;
+}
+
+/* The value that an assign commits was computed from this version now. */
+static void assigned_from(jit_act *a, const jit_taken *t)
+{
+	for (uint32_t i = 0; i < a->assigned.n; i++)
+		if (a->assigned.v[i].cell == t->cell) a->assigned.v[i].was = t->version;
+}
+
+/* C has seen its value, or it is folded into code. */
+static bool stays(const jit_act *a, const tj_tensor *cell)
+{
+	for (uint32_t i = 0; i < a->read.n; i++)
+		if (&a->read.v[i].cell->t == cell) return true;
+	return a->fn->nfreeze && is_frozen(a->fn, cell);
+}
+
+/* Nothing is computed yet of what the segment asked for, so its cells may still be taken anew. */
+bool jit_one_commit(jit_act *a)
+{
+	if (RT_LIKELY(a->ntaken < 2 || !committed_since(a->ctx, a->since))) return true;
+	jit_taken *t = rt_arena_alloc(&a->mem, a->ext.n * sizeof *t);
+	for (uint32_t i = 0; t && i < a->ext.n; i++)
+		if (a->ext.v[i].taken && !stays(a, a->ext.v[i].h)) t[i].cell = rt_held_of(a->ext.v[i].h);
+	if (t) jit_take_cells(a->ctx, t, a->ext.n);
+	for (uint32_t i = 0; t && i < a->ext.n; i++) {
+		jit_bound *b = &a->ext.v[i];
+		if (!t[i].cell) continue;
+		rt_buffer_unref(b->buf, a->ctx->rt.cache);
+		b->buf = t[i].buf;
+		b->data = t[i].data;
+		b->seg = t[i].version;
+		assigned_from(a, &t[i]);
+	}
+	return t != NULL;
 }
 
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
@@ -138,17 +240,25 @@ static tj_status fail(tj_ctx *c, const char *site, tj_status code, const char *h
 	return fail_as(c, "assign", site, code, hint, what);
 }
 
-/* A fork() meanwhile would leave its child a half of it. */
-static rt_buffer *replace(rt_held *cell, rt_buffer *b)
+static rt_buffer *swap(rt_held *cell, rt_buffer *b)
 {
-	rt_fork_enter();
-	lock(cell);
 	rt_buffer *old = cell->t.buf;
 	cell->t.buf = b;
 	cell->t.data = b->data;
 	cell->version++;
+	return old;
+}
+
+/* A commit of one cell. A fork() meanwhile would leave its child a half of it: rt_lock() holds it up. */
+static rt_buffer *replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
+{
+	rt_lock(&c->engine->rt.commit_lock);
+	begin_commit(c);
+	lock(cell);
+	rt_buffer *old = swap(cell, b);
 	unlock(cell);
-	rt_fork_leave();
+	end_commit(c);
+	rt_unlock(&c->engine->rt.commit_lock);
 	return old;
 }
 
@@ -162,7 +272,7 @@ static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj
 		if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		jit_copy_row_major(v->layout, v->data, b->data);
 	}
-	old = replace(cell, b);
+	old = replace(c, cell, b);
 	rt_buffer_unref(old, c->rt.cache);
 	return TJ_OK;
 }
@@ -200,19 +310,21 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);
-	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1; /* else others would wait */
+	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1; /* else others would wait */
 	lock(h); /* while it is copied: another thread may be cloning the context, to read it */
 	bool in_place = alone && rt_buffer_unique(h->t.buf);
 	if (in_place) {
+		begin_commit(c);
 		memcpy(h->t.buf->data, data, bytes);
 		h->version++;
+		end_commit(c);
 	}
 	unlock(h);
 	if (in_place) return TJ_OK;
 	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
 	if (!b) return fail_as(c, "write", site, TJ_ERR_NOMEM, NULL, "out of memory");
 	memcpy(b->data, data, bytes);
-	rt_buffer *old = replace(h, b);
+	rt_buffer *old = replace(c, h, b);
 	rt_buffer_unref(old, c->rt.cache);
 	return TJ_OK;
 }
@@ -235,9 +347,9 @@ static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
 	rt_buffer *b = v->buf;
 	void *data = v->data;
 	if (v->kind == RT_CELL) {
-		uint64_t version;
-		jit_met_cell(a, s->version, &b, &data, &version);
-		return b;
+		jit_taken t = { .cell = rt_held_of(s->version) };
+		jit_met_cell(a, &t);
+		return t.buf;
 	}
 	if (v->kind == RT_PENDING && !jit_find_value(a, v, &l, &b, &data)) {
 		if (!jit_recover(a, v) || !jit_find_value(a, v, &l, &b, &data)) return NULL;
@@ -256,37 +368,31 @@ static bool anyone_else(const jit_write *w, uint32_t n)
 	return other;
 }
 
-static void swap_in(jit_write *w)
-{
-	rt_held *h = w->cell;
-	rt_buffer *old = h->t.buf;
-	h->t.buf = w->buf;
-	h->t.data = w->buf->data;
-	h->version++;
-	w->buf = old;
-}
+static void swap_in(jit_write *w) { w->buf = swap(w->cell, w->buf); }
 
 /* Other contexts may read and commit: each cell has its lock, and commits come one after the other. */
 static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
 {
-	rt_lock(&c->engine->rt.lock);
+	rt_lock(&c->engine->rt.commit_lock);
 	bool other = anyone_else(w, n);
+	if (!other) begin_commit(c);
 	for (uint32_t i = 0; i < n && !other; i++) {
 		lock(w[i].cell);
 		swap_in(&w[i]);
 		unlock(w[i].cell);
 	}
-	rt_unlock(&c->engine->rt.lock);
+	if (!other) end_commit(c);
+	rt_unlock(&c->engine->rt.commit_lock);
 	if (!other) return TJ_OK;
 	rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
 	rt_hint(err, "let one thread at a time run functions that assign the same cells");
 	return TJ_ERR_STATE;
 }
 
-tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
+tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err)
 {
 	tj_status s = TJ_OK;
-	if (atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) > 1) s = write_shared(c, w, n, err);
+	if (!alone) s = write_shared(c, w, n, err);
 	else
 		for (uint32_t i = 0; i < n; i++) swap_in(&w[i]);
 	for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
@@ -302,7 +408,7 @@ tj_status jit_commit(jit_act *a, rt_err *err)
 		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i]), a->assigned.v[i].was };
 		if (!w[i].buf) break;
 	}
-	if (w && i == n) return jit_write_cells(a->ctx, w, n, err);
+	if (w && i == n) return jit_write_cells(a->ctx, w, n, a->alone, err);
 	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(w[k].buf, a->ctx->rt.cache);
 	return rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
 }

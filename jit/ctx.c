@@ -83,6 +83,7 @@ static void close_engine(jit_engine *e)
 	rt_held_free_all(&e->rt);
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);
+	pthread_mutex_destroy(&e->rt.commit_lock);
 	pthread_mutex_destroy(&e->backend_lock);
 	rt_vec_free(&e->pass);
 	rt_free(e->dump);
@@ -97,6 +98,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	if (!e) return NULL;
 	rt_layouts_init(&e->rt.layouts);
 	pthread_mutex_init(&e->rt.lock, NULL);
+	pthread_mutex_init(&e->rt.commit_lock, NULL);
 	pthread_mutex_init(&e->backend_lock, NULL);
 	enlist(e);
 	atomic_init(&e->rt.contexts, 0);
@@ -195,6 +197,7 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->callback);
 	rt_vec_free(&a->closed);
 	rt_vec_free(&a->sized);
+	rt_vec_free(&a->read);
 	rt_vec_free(&a->assigned);
 	rt_vec_free(&a->done);
 	rt_vec_free(&a->hold);

@@ -54,19 +54,6 @@ static bool compute_late(direct *d, const jit_path *p)
 	return true;
 }
 
-/* A cell keeps what it was when the call first met it, whoever commits meanwhile. */
-static void take_cell(const direct *d, uint32_t place, tj_tensor *t, rt_buffer **buf, void **data)
-{
-	if (RT_LIKELY(d->alone)) {
-		*buf = t->buf;
-		*data = t->data;
-		return;
-	}
-	jit_taken *k = &d->c->taken.v[place];
-	if (!k->buf) jit_take_version(rt_held_of(t), &k->buf, &k->data, &k->version);
-	*buf = k->buf;
-	*data = k->data;
-}
 
 /* The argument or the state variable's tensor, and its place among both. */
 static inline tj_tensor *tensor_of(const direct *d, const jit_from *f, uint32_t *place)
@@ -87,10 +74,10 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 	}
 	uint32_t place;
 	tj_tensor *t = tensor_of(d, f, &place);
+	const jit_taken *k = RT_LIKELY(t->kind != RT_CELL || d->alone) ? NULL : &d->c->taken.v[place]; /* whoever commits meanwhile */
 	*l = t->layout;
-	*buf = t->buf;
-	*data = t->data;
-	if (t->kind == RT_CELL) take_cell(d, place, t, buf, data);
+	*buf = k ? k->buf : t->buf;
+	*data = k ? k->data : t->data;
 }
 
 /* ---- running ---- */
@@ -151,9 +138,6 @@ static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
 {
 	uint32_t place;
 	tj_tensor *t = tensor_of(d, f, &place);
-	rt_buffer *b;
-	void *data;
-	take_cell(d, place, t, &b, &data);
 	*was = d->alone ? rt_held_of(t)->version : d->c->taken.v[place].version;
 	return rt_held_of(t);
 }
@@ -176,7 +160,7 @@ static bool commit(direct *d, const jit_path *p)
 	if (!w || n < p->nassign) {
 		for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
 		rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
-	} else jit_write_cells(c, w, n, &err);
+	} else jit_write_cells(c, w, n, d->alone, &err);
 	if (err.code != TJ_OK) jit_report(c, d->site, &err);
 	return err.code == TJ_OK;
 }
@@ -200,18 +184,32 @@ static void drop_values(const direct *d)
 			if (p->buf[i]) rt_buffer_unref(p->buf[i], d->c->rt.cache);
 	}
 	for (uint32_t i = 0; !d->alone && i < d->c->taken.n; i++)
-		if (d->c->taken.v[i].buf) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.cache);
+		if (d->c->taken.v[i].cell) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.cache);
 }
 
+/* Alone, the call uses cells where they are. Else it takes all of them as of one commit. */
 static bool begin(direct *d)
 {
-	if (d->alone) return true;
-	uint32_t n = (uint32_t)d->fn->opts.nin + d->fn->nstate;
-	d->c->taken.n = 0;
-	if (!rt_reserve(&d->c->taken, n)) return false;
-	d->c->taken.n = n;
-	if (n) memset(d->c->taken.v, 0, n * sizeof *d->c->taken.v);
+	tj_ctx *c = d->c;
+	uint32_t nin = (uint32_t)d->fn->opts.nin, n = nin + d->fn->nstate;
+	d->alone = jit_alone_begin(c);
+	if (RT_LIKELY(d->alone)) return true;
+	c->taken.n = 0;
+	if (!rt_reserve(&c->taken, n)) return false;
+	c->taken.n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		tj_tensor *t = i < nin ? d->in[i] : *d->fn->state[i - nin];
+		c->taken.v[i] = (jit_taken){ .cell = !rt_is_number(t) && t->kind == RT_CELL ? rt_held_of(t) : NULL };
+	}
+	jit_take_cells(c, c->taken.v, n);
 	return true;
+}
+
+static void end(direct *d)
+{
+	drop_values(d);
+	if (d->alone) jit_alone_end(d->c);
+	if (d->c->act.mem.used) rt_arena_reset(&d->c->act.mem);
 }
 
 /* Follows the tree of paths; the last one, NULL after an error, or at a bit that was not seen yet, with *unseen set. */
@@ -241,14 +239,12 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 	d.scalars = scalars;
 	d.n = 0;
 	d.ordinal = c->rt.ordinal;
-	d.alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1;
 	if (!begin(&d)) return false;
 	atomic_store_explicit(&s->busy, true, memory_order_relaxed);
-	jit_path *end = run_path(&d, h->path, &unseen);
-	bool ok = end && give(&d, end, out);
-	if (ok) c->rt.ordinal = d.ordinal + end->draws;
-	drop_values(&d);
-	if (c->act.mem.used) rt_arena_reset(&c->act.mem);
+	jit_path *last = run_path(&d, h->path, &unseen);
+	bool ok = last && give(&d, last, out);
+	if (ok) c->rt.ordinal = d.ordinal + last->draws;
+	end(&d);
 	atomic_store_explicit(&s->busy, false, memory_order_relaxed);
 	if (unseen) return false;
 	JIT_TICK(s, direct);

@@ -193,7 +193,7 @@ static bool find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *con
 }
 
 /* ---- running it ---- */
-typedef struct args { const void **ext; uint64_t *num; rt_buffer **buf; } args;
+typedef struct args { const void **ext; uint64_t *num; rt_buffer **buf; } args; /* buf: references */
 
 static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_op op, args *a)
 {
@@ -201,19 +201,16 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 	a->ext = rt_arena_alloc(mem, n * sizeof *a->ext);
 	a->num = rt_arena_alloc(mem, n * sizeof *a->num);
 	a->buf = rt_arena_alloc(mem, n * sizeof *a->buf);
-	if (!a->ext || !a->num || !a->buf) return false;
+	jit_taken *cell = rt_arena_alloc(mem, n * sizeof *cell);
+	if (!a->ext || !a->num || !a->buf || !cell) return false;
+	for (int k = 0; k < nsrc; k++)
+		if (!rt_is_number(src[k]) && src[k]->kind == RT_CELL) cell[k].cell = rt_held_of(src[k]);
+	jit_take_cells(c, cell, (uint32_t)nsrc);
 	for (int k = 0; k < nsrc; k++) {
-		void *data;
-		if (rt_is_number(src[k])) {
-			a->num[k] = rt_number_bits(src[k]);
-			continue;
-		}
-		if (src[k]->kind == RT_CELL) jit_take_cell(rt_held_of(src[k]), &a->buf[k], &data);
-		else {
-			a->buf[k] = rt_buffer_ref(src[k]->buf);
-			data = src[k]->data;
-		}
-		a->ext[k] = data;
+		bool number = rt_is_number(src[k]);
+		if (number) a->num[k] = rt_number_bits(src[k]);
+		else a->buf[k] = cell[k].cell ? cell[k].buf : rt_buffer_ref(src[k]->buf);
+		if (!number) a->ext[k] = cell[k].cell ? cell[k].data : src[k]->data;
 	}
 	if (ir_ops[op].flags & IR_RNG) {
 		a->num[nsrc] = c->rt.key;

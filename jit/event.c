@@ -63,7 +63,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	jit_bound *b = &a->ext.v[a->ext.n];
 	b->h = h;
 	b->layout = h->layout;
-	b->pending = b->owned = false;
+	b->pending = b->owned = b->taken = false;
 	if (h->kind != RT_CELL) { /* others may commit to a cell meanwhile */
 		b->data = h->data;
 		b->buf = h->buf;
@@ -74,18 +74,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 		b->seg = h->seg;
 		b->seq = h->seq;
 		b->data = jit_find_value(a, h, &b->layout, &b->buf, &data) ? data : NULL;
-	} else if (h->kind == RT_CELL) {
-		void *data = NULL;
-		if (atomic_load_explicit(&a->ctx->engine->rt.contexts, memory_order_relaxed) > 1) {
-			jit_met_cell(a, h, &b->buf, &data, &b->seg);
-		} else { /* nobody else commits */
-			b->buf = rt_buffer_ref(h->buf);
-			data = h->data;
-			b->seg = rt_held_of(h)->version;
-		}
-		b->data = data;
-		b->owned = true;
-	}
+	} else if (h->kind == RT_CELL) jit_bind_cell(a, b);
 	if (hinted(a, h)) h->seq = a->ext.n;
 	else a->loose++;
 	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL, false };
@@ -225,7 +214,7 @@ static inline bool meet_value(jit_act *a, const jit_ext *want, tj_tensor *h)
 	b->layout = h->layout;
 	b->data = h->data;
 	b->buf = h->buf;
-	b->pending = b->owned = false;
+	b->pending = b->owned = b->taken = false;
 	h->seq = n;
 	a->ext.n = n + 1;
 	return true;

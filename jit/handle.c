@@ -234,23 +234,42 @@ static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const
 	return true;
 }
 
-/* A value with its data, whatever it takes: in a body, a boundary. */
-static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, const rt_layout **layout, rt_buffer **buf, void **data)
+/* What C reads. `own` is a reference to give back after reading: another thread may commit to the cell meanwhile. */
+typedef struct reached { const rt_layout *layout; void *data; rt_buffer *own; } reached;
+
+static void read_end(tj_ctx *c, reached *r)
 {
+	if (r->own) rt_buffer_unref(r->own, c->rt.cache);
+	r->own = NULL;
+}
+
+static bool reach_cell(jit_act *a, tj_tensor *t, reached *r)
+{
+	jit_taken k = { .cell = rt_held_of(t) };
+	if (a && !jit_read_cell(a, &k)) return false;
+	if (!a) jit_take_cell(&k);
+	*r = (reached){ t->layout, k.data, a ? NULL : k.buf };
+	return true;
+}
+
+/* A value with its data, whatever it takes: in a body, a boundary. */
+static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached *r)
+{
+	rt_buffer *b;
+	*r = (reached){ 0 };
 	jit_act *a = jit_active(c);
 	tj_tensor *in[1];
 	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
 	if (RT_UNLIKELY(a && a->callback.n) && jit_in_callback(c, site, jit_event_name(event), "branch with tj_cond() or tj_where(), loop with tj_while(); or read it before")) return false;
 	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
+	if (in[0]->kind == RT_CELL) return reach_cell(a, in[0], r);
 	if (in[0]->kind != RT_PENDING) {
-		*layout = in[0]->layout;
-		*buf = in[0]->buf;
-		*data = in[0]->data;
+		*r = (reached){ in[0]->layout, in[0]->data, NULL };
 		return true;
 	}
 	if (a->failed) return false;
 	if (in[0]->seg == a->seg && !jit_boundary(a, site, event, 1, in)) return false;
-	return (jit_find_value(a, in[0], layout, buf, data) && *data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], layout, buf, data));
+	return (jit_find_value(a, in[0], &r->layout, &b, &r->data) && r->data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &b, &r->data));
 }
 
 /* A row-major copy lives as long as the scope: with a temporary's own handle; for a cell or a retained tensor, which
@@ -269,10 +288,11 @@ static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buf
 
 static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 {
-	const rt_layout *l;
-	rt_buffer *b;
-	void *data;
-	if (!reach(c, site, JIT_DATA, t, &l, &b, &data)) return NULL;
+	reached r;
+	if (!reach(c, site, JIT_DATA, t, &r)) return NULL;
+	const rt_layout *l = r.layout;
+	void *data = r.data;
+	read_end(c, &r); /* of a cell: valid until its next commit */
 	if (l->contiguous) return data;
 	if (t->row_major && !(t->flags & RT_HEAP)) return ((rt_buffer *)t->row_major)->data;
 	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
@@ -303,33 +323,28 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
 		return TJ_ERR_ARG;
 	}
-	const rt_layout *l;
-	rt_buffer *b;
-	void *data;
-	if (!reach(c, site, JIT_DATA, t, &l, &b, &data)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (bytes != (size_t)l->bytes) {
-		jit_error(c, site, TJ_ERR_SHAPE, "read", NULL, "dst has %zu bytes, the tensor %lld", bytes, (long long)l->bytes);
-		return TJ_ERR_SHAPE;
-	}
-	jit_copy_row_major(l, data, dst);
-	return TJ_OK;
+	reached r;
+	if (!reach(c, site, JIT_DATA, t, &r)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	bool fits = bytes == (size_t)r.layout->bytes;
+	if (fits) jit_copy_row_major(r.layout, r.data, dst);
+	else jit_error(c, site, TJ_ERR_SHAPE, "read", NULL, "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
+	read_end(c, &r);
+	return fits ? TJ_OK : TJ_ERR_SHAPE;
 }
 
 /* The one element of t; false on error. */
 static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir_scalar *s, tj_dtype *dtype)
 {
-	const rt_layout *l;
-	rt_buffer *b;
-	void *data;
-	if (!reach(c, site, event, t, &l, &b, &data)) return false;
-	if (l->numel != 1) {
+	reached r;
+	if (!reach(c, site, event, t, &r)) return false;
+	bool one = r.layout->numel == 1;
+	*dtype = (tj_dtype)r.layout->dtype;
+	if (one) *s = ir_load(*dtype, r.data);
+	else
 		jit_error(c, site, TJ_ERR_SHAPE, jit_event_name(event), "reduce it first, or read it with tj_data()",
-		          "one element is wanted, the tensor has %lld", (long long)l->numel);
-		return false;
-	}
-	*dtype = (tj_dtype)l->dtype;
-	*s = ir_load(*dtype, data);
-	return true;
+		          "one element is wanted, the tensor has %lld", (long long)r.layout->numel);
+	read_end(c, &r);
+	return one;
 }
 
 /* A number that may differ the next time is read by C: direct mode cannot see what it does with it. */

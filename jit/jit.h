@@ -28,6 +28,9 @@ typedef enum jit_event_kind {
 } jit_event_kind;
 const char *jit_event_name(int op);
 
+/* A cell's content as of one commit; buf is a reference. */
+typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version; } jit_taken;
+
 /* An operand of an event: kind in the top 3 bits. */
 typedef uint32_t jit_ref;
 enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL }; /* event number, external slot, number slot, number slot, cell slot */
@@ -197,6 +200,7 @@ typedef struct jit_bound { /* an external of the running segment */
 	uint32_t seq;
 	bool pending;
 	bool owned;              /* a reference on buf is held */
+	bool taken;              /* CELL: this segment is the first of the call that meets it */
 } jit_bound;
 
 typedef enum jit_from_kind { JIT_FROM_ARG, JIT_FROM_STATE, JIT_FROM_VALUE, JIT_FROM_NUMBER } jit_from_kind;
@@ -281,12 +285,15 @@ typedef struct jit_act {
 	rt_vec(jit_bound) ext;
 	rt_vec(uint64_t) num;
 	rt_vec(rt_held *) cell;
+	unsigned long long since; /* commits_ended before the segment took its first cell */
+	uint32_t ntaken;         /* cells taken since; no fewer than those that are bound */
 	rt_vec(uint32_t) index;  /* hash of those externals by handle that keep no hint: cap a power of two; slot + 1 */
 	uint32_t loose;          /* how many those are */
 	bool indexed;            /* index holds them */
 	rt_vec(jit_callback) callback; /* that run now, outermost first */
 	rt_vec(jit_span) closed; /* events of callbacks that have returned: values nobody else may use */
 
+	rt_vec(jit_taken) read;  /* cells that C read by tj_item() and its like */
 	rt_vec(jit_sized) sized;
 	rt_vec(jit_assigned) assigned;
 	rt_vec(jit_done) done;
@@ -338,7 +345,6 @@ typedef struct jit_learn { /* DIRECT: what a call that follows the body learns *
 	uint64_t ordinal;        /* random numbers drawn before the call */
 } jit_learn;
 
-typedef struct jit_taken { rt_buffer *buf; void *data; uint64_t version; } jit_taken; /* a cell as a direct call found it */
 
 /* ---- contexts and engine ----------------------------------------------------------------------- */
 struct tj_ctx {
@@ -405,7 +411,7 @@ static inline bool jit_alone_begin(tj_ctx *c)
 {
 	atomic_store_explicit(&c->alone, rt_fork_depth(), memory_order_relaxed);
 	rt_barrier_light();
-	if (RT_LIKELY(atomic_load_explicit(&c->engine->rt.contexts, memory_order_relaxed) == 1)) return true;
+	if (RT_LIKELY(atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1)) return true; /* and what the last one to go had written is seen */
 	jit_alone_end(c);
 	return false;
 }
@@ -519,12 +525,15 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 /* cell.c */
 uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant, or of a tensor in .freeze; 0: content may differ */
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the handle that stands for it now */
-void jit_take_cell(rt_held *h, rt_buffer **buf, void **data); /* a reference on what is committed */
-/* A reference on what the call met first, whoever commits meanwhile. */
-void jit_met_cell(jit_act *a, tj_tensor *cell, rt_buffer **buf, void **data, uint64_t *version);
-void jit_take_version(rt_held *h, rt_buffer **buf, void **data, uint64_t *version);
+void jit_take_cell(jit_taken *t); /* t->cell as it is committed now */
+void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n); /* the same for several, all as of one commit; elements without a cell stay empty */
+/* t->cell as the call met it first, whoever commits meanwhile; true: in an earlier segment than the running one. */
+bool jit_met_cell(jit_act *a, jit_taken *t);
+void jit_bind_cell(jit_act *a, jit_bound *b); /* of b->h */
+bool jit_read_cell(jit_act *a, jit_taken *t); /* jit_met_cell() for C, which sees the value: the call keeps to it, and holds the reference */
+bool jit_one_commit(jit_act *a); /* all cells that the segment met first become those of one commit; false: out of memory */
 typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference; what the cell was when the call met it */
-tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err); /* all or none; takes the references over */
+tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; takes the references over */
 rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data); /* row-major from its start: b itself, or a copy; a reference */
 tj_status jit_commit(jit_act *a, rt_err *err);
 

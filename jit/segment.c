@@ -7,7 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = 0;
+	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
@@ -96,7 +96,7 @@ static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 
 static rt_buffer *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
-	if (!a->assigned.n || atomic_load(&a->ctx->engine->rt.contexts) > 1) return NULL;
+	if (!a->alone) return NULL; /* what a cell holds is written over only where nobody else can read it */
 	rt_buffer **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
 	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
 	return over;
@@ -516,14 +516,16 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 {
 	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
 	if (!n || a->failed) return false;
+	if (!jit_one_commit(a)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	JIT_TICK(a->slot, boundaries);
 	if (a->fresh && !(n = seal(a, n))) return false;
 	a->cursor = n;
 	note_way(a, n->segment);
 	atomic_fetch_add_explicit(&n->segment->hits, 1, memory_order_relaxed);
 	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
+	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
-	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, op == JIT_RETURN ? cells_to_overwrite(a, d.plan) : NULL, 2 };
+	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2 };
 	const bool audit = a->learn && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */

@@ -41,13 +41,10 @@ static bool take(jit_act *a, tj_tensor *t, operand *o)
 {
 	const rt_layout *l;
 	rt_buffer *buf;
-	uint64_t version;
 	if (rt_is_number(t)) return take_number(t, o), true;
 	l = t->layout;
-	o->v.data = t->data;
-	if (is_cell(t) && a) jit_met_cell(a, t, &o->cell, &o->v.data, &version);
-	else if (is_cell(t)) jit_take_cell(rt_held_of(t), &o->cell, &o->v.data);
-	else if (t->kind == RT_PENDING) {
+	if (!is_cell(t)) o->v.data = t->data;
+	if (t->kind == RT_PENDING) {
 		bool there = jit_find_value(a, t, &l, &buf, &o->v.data) && o->v.data;
 		if (!there && (!jit_recover(a, t) || !jit_find_value(a, t, &l, &buf, &o->v.data))) return false;
 	}
@@ -55,6 +52,20 @@ static bool take(jit_act *a, tj_tensor *t, operand *o)
 	memcpy(o->v.meta.dim, l->dim, l->rank * sizeof *l->dim);
 	memcpy(o->v.stride, rt_strides(l), l->rank * sizeof *l->dim);
 	return true;
+}
+
+/* The operands that are cells, as of one commit. */
+static void take_cells(tj_ctx *c, jit_act *a, int n, tj_tensor *const *in, operand *o)
+{
+	jit_taken t[2] = { 0 };
+	for (int k = 0; k < n; k++) t[k].cell = is_cell(in[k]) ? rt_held_of(in[k]) : NULL;
+	if (!a) jit_take_cells(c, t, (uint32_t)n);
+	for (int k = 0; k < n; k++) {
+		if (!t[k].cell) continue;
+		if (a) jit_met_cell(a, &t[k]); /* an external of the segment that has just ended */
+		o[k].cell = t[k].buf;
+		o[k].v.data = t[k].data;
+	}
 }
 
 static void give_back(tj_ctx *c, operand *o, int n)
@@ -79,6 +90,7 @@ static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 	jit_act *a = jit_active(c);
 	memset(o, 0, (size_t)n * sizeof *o);
 	if (a && !run_pending(a, site, event, n, in)) return false;
+	take_cells(c, a, n, in, o);
 	for (int k = 0; k < n; k++)
 		if (!take(a, in[k], &o[k])) return give_back(c, o, n), false;
 	return true;

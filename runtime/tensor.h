@@ -113,6 +113,7 @@ typedef struct rt_engine {
 	atomic_int contexts;
 	rt_layouts layouts;
 	pthread_mutex_t lock;    /* held tensors, functions */
+	pthread_mutex_t commit_lock; /* commits of cells, one after the other */
 	rt_held *held, *free_held; /* free ones stay dead handles until they are used again: a second release is found */
 	rt_log_to log;
 	rt_team *team;

@@ -1,0 +1,477 @@
+/* Contexts: one thread at a time in each, told when two are; bodies that do not return; cells of one commit. */
+#include "test/kit.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+/* Two threads that wait for each other at numbered points. */
+typedef struct meeting { pthread_mutex_t lock; pthread_cond_t moved; int at; } meeting;
+#define MEETING { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 }
+static void reach(meeting *m, int point)
+{
+	pthread_mutex_lock(&m->lock);
+	m->at = point;
+	pthread_cond_broadcast(&m->moved);
+	pthread_mutex_unlock(&m->lock);
+}
+static void await(meeting *m, int point)
+{
+	pthread_mutex_lock(&m->lock);
+	while (m->at < point) pthread_cond_wait(&m->moved, &m->lock);
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- one thread at a time ---- */
+static void plus_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(in[0], tj_f(1));
+}
+
+static void a_clone_is_current_nowhere(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open(), *d = tj_ctx_clone(c);
+	assert_ptr_equal(tj_ctx_current(), c);
+	assert_ptr_equal(tj_ctx_use(d), c);
+	assert_f32(tj_neg(F32(d, 1)), -1);
+	tj_close(d);
+	assert_null(tj_ctx_current());
+	tj_ctx_use(c);
+	assert_f32(tj_neg(F32(c, 2)), -2);
+	kit_ok(c);
+	tj_close(c);
+}
+
+typedef struct intruder {
+	tj_ctx *c;
+	tj_fn *f;
+	tj_tensor *x;
+	meeting m;
+	bool refused;
+} intruder;
+
+static void waits_inside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	intruder *k = self;
+	tj_tensor *y = tj_mul(in[0], tj_f(2));
+	reach(&k->m, 1);
+	await(&k->m, 2);
+	out[0] = tj_add(y, tj_f(1));
+}
+
+/* Everything that a second thread may try while the first is in a body. */
+static void *intrude(void *p)
+{
+	intruder *k = p;
+	tj_tensor *out = NULL;
+	float v = 0;
+	await(&k->m, 1);
+	tj_ctx_use(k->c);
+	k->refused = tj_call(k->f, &out, TJ_LIST(k->x)) != TJ_OK && tj_is_poison(tj_add(k->x, tj_f(1))) && !tj_push(k->c) && tj_is_poison(F32(k->c, 1)) &&
+	             tj_is_poison(tj_param(k->c, TJ_F32, TJ_0D)) && tj_assign(k->x, tj_f(1)) != TJ_OK && tj_write(k->x, &v, sizeof v) != TJ_OK &&
+	             tj_read(k->x, &v, sizeof v) != TJ_OK && tj_is_poison(tj_retain(k->x));
+	tj_item(k->x);
+	tj_truth(k->x);
+	tj_seed(k->c, 1);
+	tj_close(k->c);
+	reach(&k->m, 2);
+	return NULL;
+}
+
+static void two_threads_are_told(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = kit_param(c, 3);
+	intruder k = { .c = c, .f = kit_fn(c, "plus_one", plus_one, NULL, 1, 1), .x = x, .m = MEETING };
+	tj_fn *f = kit_fn(c, "waits_inside", waits_inside, &k, 1, 1);
+	for (int i = 0; i < 2; i++) { /* recorded, then matched */
+		pthread_t t;
+		k.m.at = 0;
+		assert_int_equal(pthread_create(&t, NULL, intrude, &k), 0);
+		tj_tensor *y = tj_call1(f, TJ_LIST(x));
+		pthread_join(t, NULL);
+		assert_true(k.refused);
+		assert_f32(y, 7); /* whose context it is goes on undisturbed */
+		assert_int_equal(tj_check(c), TJ_ERR_STATE);
+		const tj_error *e = tj_last_error(c);
+		assert_non_null(strstr(e->message, "two threads use one context"));
+		const char *first = strstr(e->message, ".c:"); /* the calls of both */
+		assert_non_null(first && strstr(first + 1, ".c:") ? first : NULL);
+		assert_non_null(strstr(e->hint, "tj_ctx_clone()"));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+typedef struct relay { tj_ctx *c; tj_fn *f; tj_tensor *x; meeting m; int first, turns; bool bad; } relay;
+static void *take_turns(void *p)
+{
+	relay *r = p;
+	for (int i = r->first; i < r->turns; i += 2) {
+		await(&r->m, i);
+		tj_ctx_use(r->c);
+		tj_scope *s = tj_push(r->c);
+		r->bad |= tj_item(tj_call1(r->f, TJ_LIST(r->x))) != 4 || tj_item(tj_neg(r->x)) != -3;
+		tj_pop(s);
+		reach(&r->m, i + 1);
+	}
+	return NULL;
+}
+
+/* Handed over while no call runs, a context may serve any number of threads. */
+static void handed_over(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = tj_compile(c, plus_one, NULL, TJ_OPTS(tj_compile_opts, .name = "plus_one", .nin = 1, .nout = 1, .mode = TJ_DIRECT));
+	static relay r[2];
+	relay one = { .c = c, .f = f, .x = F32(c, 3), .m = MEETING, .turns = 400 };
+	pthread_t t;
+	r[0] = one; /* both use the meeting of the first */
+	assert_int_equal(pthread_create(&t, NULL, take_turns, &r[0]), 0);
+	for (int i = 1; i < one.turns; i += 2) {
+		await(&r[0].m, i);
+		tj_scope *sc = tj_push(c);
+		assert_f32(tj_call1(f, TJ_LIST(one.x)), 4);
+		tj_pop(sc);
+		reach(&r[0].m, i + 1);
+	}
+	pthread_join(t, NULL);
+	assert_false(r[0].bad);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- bodies that do not return ---- */
+static jmp_buf away, inner;
+
+static void jumps(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_add(in[0], tj_f(1));
+	if (self) longjmp(away, 1);
+}
+
+/* Its frame lies over those of the body that was left, and writes nothing there. */
+static __attribute__((noinline)) tj_status assign_in_a_large_frame(tj_tensor *cell, float v)
+{
+	volatile char big[1 << 17];
+	big[0] = 1;
+	tj_status s = tj_assign(cell, tj_f(v));
+	big[sizeof big - 1] = 1;
+	return s;
+}
+
+static void large_frame_after_longjmp(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *volatile f = kit_fn(c, "jumps", jumps, c, 1, 1);
+	tj_tensor *volatile x = F32(c, 1), *volatile cell = kit_param(c, 1);
+	for (volatile int i = 0; i < 3; i++) {
+		if (!setjmp(away)) tj_call1(f, TJ_LIST(x));
+		assert_int_equal(assign_in_a_large_frame(cell, (float)(i + 5)), TJ_OK); /* outside of any call */
+		kit_error(c, TJ_ERR_BODY, "a body of jumps was left without returning");
+		assert_int_equal((int)tj_item(cell), i + 5);
+	}
+	if (!setjmp(away)) tj_call1(f, TJ_LIST(x));
+	kit_error(c, TJ_ERR_BODY, "longjmp"); /* at once, also when nothing else was called since */
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void jumps_out_of_the_inner(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_neg(in[0]);
+	longjmp(inner, 1);
+}
+static void calls_inner(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *volatile x = in[0], *volatile y = in[0];
+	tj_fn *volatile f = self;
+	if (!setjmp(inner)) y = tj_call1((tj_fn *)f, TJ_LIST((tj_tensor *)x));
+	out[0] = tj_mul((tj_tensor *)y, tj_f(2));
+}
+static void inner_body_left(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "inner", jumps_out_of_the_inner, NULL, 1, 1), *g = kit_fn(c, "outer", calls_inner, f, 1, 1);
+	for (int i = 0; i < 3; i++) {
+		assert_true(tj_is_poison(tj_call1(g, TJ_LIST(F32(c, 1)))));
+		kit_error(c, TJ_ERR_BODY, "a body of inner was left");
+	}
+	assert_f32(tj_neg(F32(c, 1)), -1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void branch_jumps(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = in[0];
+	longjmp(away, 1);
+}
+static void callback_left(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *volatile x = F32(c, 1), *y = NULL;
+	if (!setjmp(away)) tj_cond(&y, 1, tj_full(TJ_BOOL, TJ_0D, tj_i(1)), branch_jumps, branch_jumps, TJ_LIST((tj_tensor *)x), NULL);
+	kit_error(c, TJ_ERR_BODY, "was left without returning");
+	assert_f32(tj_neg((tj_tensor *)x), -1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void ends_thread(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_neg(in[0]);
+	pthread_exit(NULL);
+}
+static void *call_and_end(void *p)
+{
+	intruder *k = p;
+	tj_ctx_use(k->c);
+	tj_call1(k->f, TJ_LIST(k->x));
+	return NULL;
+}
+static void thread_ended_inside(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	intruder k = { .c = c, .f = kit_fn(c, "ends_thread", ends_thread, NULL, 1, 1), .x = F32(c, 1) };
+	pthread_t t;
+	assert_int_equal(pthread_create(&t, NULL, call_and_end, &k), 0);
+	pthread_join(t, NULL);
+	assert_f32(tj_neg(k.x), -1);
+	kit_error(c, TJ_ERR_BODY, "a body of ends_thread was left");
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void closes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_close(self);
+	out[0] = tj_neg(in[0]);
+}
+static void close_in_a_body(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "closes", closes, c, 1, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_true(tj_is_poison(tj_call1(f, TJ_LIST(F32(c, 1)))));
+		assert_int_equal(tj_check(c), TJ_ERR_STATE);
+		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() in a body"));
+	}
+	assert_f32(tj_neg(F32(c, 1)), -1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- cells of one commit ---- */
+typedef struct pair {
+	tj_tensor *a, *b;
+	tj_ctx *parent, *other;
+	tj_fn *set;
+	meeting *m;
+	bool by_call, stop, bad;
+	int wrong;
+	tj_mode mode;
+} pair;
+
+static void set_both(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)out;
+	pair *p = self;
+	tj_assign(p->a, in[0]);
+	tj_assign(p->b, in[0]);
+}
+
+/* Another context commits between the two reads of the body. */
+static void write_both(pair *p, float v)
+{
+	tj_ctx *was = tj_ctx_use(p->other);
+	if (p->by_call) tj_call(p->set, NULL, TJ_LIST(tj_f(v)));
+	else {
+		tj_write(p->a, &v, sizeof v);
+		tj_write(p->b, &v, sizeof v);
+	}
+	tj_ctx_use(was);
+}
+
+static void difference_around(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	pair *p = self;
+	static float v = 1;
+	tj_tensor *x = tj_add(p->a, in[0]);
+	write_both(p, ++v);
+	out[0] = tj_sub(x, p->b);
+}
+
+static void one_commit_in_a_segment(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = tj_ctx_clone(c) };
+	p.set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
+	tj_fn *f = kit_fn(c, "difference", difference_around, &p, 1, 1);
+	for (int i = 0; i < 6; i++) {
+		p.by_call = i & 1;
+		assert_f32(tj_call1(f, TJ_LIST(F32(c, 0))), 0);
+	}
+	kit_ok(p.other);
+	kit_ok(c);
+	tj_close(p.other);
+	tj_close(c);
+}
+
+/* What C has seen stays as it was; a value computed from it does too. */
+static void reads_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	pair *p = self;
+	static float v = 100;
+	double seen = tj_item(p->a);
+	write_both(p, ++v);
+	p->bad |= tj_item(p->a) != seen;
+	out[0] = tj_sub(tj_add(p->a, in[0]), tj_f(seen));
+}
+static void what_c_reads_stays(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = tj_ctx_clone(c) };
+	tj_fn *f = kit_fn(c, "reads_twice", reads_twice, &p, 1, 1);
+	for (int i = 0; i < 4; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 0))), 0);
+	assert_false(p.bad);
+	kit_ok(c);
+	tj_close(p.other);
+	tj_close(c);
+}
+
+static void difference(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	pair *p = self;
+	out[0] = tj_sub(p->a, p->b);
+}
+
+static void *read_pairs(void *arg)
+{
+	pair *p = arg;
+	tj_ctx *c = kit_clone(p->parent);
+	tj_fn *f = tj_compile(c, difference, p, TJ_OPTS(tj_compile_opts, .name = "difference", .nout = 1, .mode = p->mode, .state = TJ_VARS(&p->a, &p->b)));
+	while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED)) {
+		tj_scope *s = tj_push(c);
+		p->wrong += tj_item(tj_call1(f, TJ_NONE)) != 0;
+		p->wrong += tj_item(tj_sub(p->a, p->b)) != 0; /* an op outside of functions */
+		tj_pop(s);
+	}
+	p->bad = tj_check(c) != TJ_OK;
+	tj_close(c);
+	return NULL;
+}
+
+/* A writer commits a = b = v all the time; whoever reads both sees equal ones. */
+static void readers_beside_a_writer(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	pair p[3];
+	pthread_t t[2];
+	p[0] = (pair){ .a = kit_param(c, 1), .b = kit_param(c, 1), .parent = c, .mode = TJ_VERIFY };
+	for (int i = 1; i < 3; i++) p[i] = p[0];
+	p[1].mode = TJ_DIRECT;
+	for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, read_pairs, &p[i]), 0);
+	tj_fn *set = tj_compile(c, set_both, &p[2], TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
+	for (int i = 0; i < 60000; i++) assert_int_equal(tj_call(set, NULL, TJ_LIST(tj_f(i))), TJ_OK);
+	for (int i = 0; i < 2; i++) {
+		__atomic_store_n(&p[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(t[i], NULL);
+		assert_false(p[i].bad);
+		assert_int_equal(p[i].wrong, 0);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- a context that comes while the only other one runs ---- */
+enum { MANY = 4096 };
+static void spread(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	tj_tensor *w = *(tj_tensor **)self;
+	out[0] = tj_sub(tj_amax(w, TJ_ALL, false), tj_amin(w, TJ_ALL, false));
+}
+static void *come_and_go(void *arg)
+{
+	pair *p = arg;
+	float v[MANY];
+	for (int k = 0; k < 300; k++) {
+		for (int i = 0; i < MANY; i++) v[i] = (float)k;
+		tj_ctx *c = kit_clone(p->parent);
+		tj_write(p->a, v, sizeof v);
+		tj_assign(p->a, tj_f(k + 0.5));
+		p->bad |= tj_check(c) != TJ_OK;
+		tj_close(c);
+	}
+	__atomic_store_n(&p->stop, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+static void clones_come_and_go(void **s)
+{
+	(void)s;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		tj_ctx *c = kit_open();
+		pair p = { .a = tj_param(c, TJ_F32, TJ_SHAPE(MANY)), .parent = c };
+		tj_fn *f = tj_compile(c, spread, &p.a, TJ_OPTS(tj_compile_opts, .name = "spread", .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.a)));
+		pthread_t t;
+		for (int i = 0; i < 4; i++) assert_f32(tj_call1(f, TJ_NONE), 0);
+		assert_int_equal(pthread_create(&t, NULL, come_and_go, &p), 0);
+		while (!__atomic_load_n(&p.stop, __ATOMIC_ACQUIRE)) {
+			tj_scope *sc = tj_push(c);
+			p.wrong += tj_item(tj_call1(f, TJ_NONE)) != 0;
+			tj_pop(sc);
+		}
+		pthread_join(t, NULL);
+		assert_false(p.bad);
+		assert_int_equal(p.wrong, 0);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+static void clones_inside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_ctx *d = tj_ctx_clone(tj_ctx_current()); /* no run of a plan: nothing to wait for */
+	*(bool *)self = d != NULL;
+	tj_close(d);
+	out[0] = tj_neg(in[0]);
+}
+static void clone_in_a_body(void **s)
+{
+	(void)s;
+	bool made = false;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "clones_inside", clones_inside, &made, 1, 1);
+	for (int i = 0; i < 2; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1))), -1);
+	assert_true(made);
+	kit_ok(c);
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_clone_is_current_nowhere), cmocka_unit_test(two_threads_are_told), cmocka_unit_test(handed_over),
+		cmocka_unit_test(large_frame_after_longjmp), cmocka_unit_test(inner_body_left), cmocka_unit_test(callback_left),
+		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body),
+		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(readers_beside_a_writer),
+		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
+	};
+	KIT_RUN(tests);
+}

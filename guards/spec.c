@@ -209,9 +209,11 @@ static bool check_symbol(const gd_spec *s, uint32_t i, int d, int64_t size, boun
 	if (b->set && b->v != size) {
 		put_arg(s, b->arg, there, sizeof there);
 		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d is %lld, but %s is %lld by %s, dim %d", here, d, (long long)size, y->name, (long long)b->v, there, b->dim);
-	} else if (size < y->least || size > y->most)
-		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, not in %lld..%.0lld", here, d, y->name, (long long)size, (long long)y->least, y->most == INT64_MAX ? 0 : (long long)y->most);
-	else if (size % y->mod != y->rest)
+	} else if (size < y->least || (size > y->most && y->most < INT64_MAX)) {
+		char most[24] = "";
+		if (y->most < INT64_MAX) snprintf(most, sizeof most, "%lld", (long long)y->most);
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, not in %lld..%s", here, d, y->name, (long long)size, (long long)y->least, most);
+	} else if (size % y->mod != y->rest)
 		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, and %lld %% %lld is %lld, not %lld", here, d, y->name, (long long)size, (long long)size, (long long)y->mod, (long long)(size % y->mod), (long long)y->rest);
 	else return *b = (bound){ size, i, d, true }, true;
 	return false;

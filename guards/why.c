@@ -9,6 +9,7 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
 	[GD_CELLNESS] = { "cell", "pass a cell in this place always or never" },
 	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },
+	[GD_NUMBER] = { "number", "pass a tensor in this place always, or a number always; tj_full() makes a tensor of a number" },
 	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
 	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
@@ -85,7 +86,7 @@ void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
 {
 	*w = (gd_why){ .cause = GD_SAME, .arg = -1, .dim = -1 };
 	bool number_e = e->kind >= GD_FLOAT, number_f = f->kind >= GD_FLOAT;
-	if (e->kind != f->kind && (number_e || number_f)) set(w, GD_CATEGORY, -1, kind_name(e->kind), kind_name(f->kind));
+	if (e->kind != f->kind && (number_e || number_f)) set(w, number_e && number_f ? GD_CATEGORY : GD_NUMBER, -1, kind_name(e->kind), kind_name(f->kind));
 	else if (!number_e && e->layout != f->layout) compare_layout(e->layout, f->layout, w);
 	else if (e->kind != f->kind) set(w, GD_CELLNESS, -1, kind_name(e->kind), kind_name(f->kind));
 	else if (e->content != f->content) set(w, GD_CONTENT, -1, "one constant", "another");

@@ -245,7 +245,7 @@ typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
  * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
-typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is */
+typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is; the outermost call's counts */
 
 /* How sizes of arguments are taken. AUTO: code is made for the sizes of the first call; when a size changes, once more with that
  * size as an argument of the code, for all sizes to come. ON: sizes are arguments of the code from the start. OFF: code for each
@@ -260,7 +260,7 @@ typedef struct tj_reason {
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ...;
 	                       * "direct": the function, or a key of it, stays in verify; "impure": it went back to it; "eviction" and
 	                       * "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
-	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library" */
+	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library", "nested" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* what the nearest trace has */

@@ -121,37 +121,39 @@ bool ir_edit_end(tj_graph *g, ir_graph *to)
 	return g->err.code == TJ_OK && ir_verify(to, &g->err) == TJ_OK;
 }
 
-/* ---- looking at it ---- */
-tj_node *tj_graph_first(const tj_graph *g) { return g->first; }
-tj_node *tj_node_next(const tj_node *n) { return n->next; }
-int tj_graph_outputs(const tj_graph *g) { return g->nout; }
-tj_node *tj_graph_output(const tj_graph *g, int i) { return i >= 0 && i < g->nout ? g->out[i] : NULL; }
-int tj_node_inputs(const tj_node *n) { return n->nsrc; }
-tj_node *tj_node_input(const tj_node *n, int k) { return k >= 0 && k < n->nsrc ? n->src[k] : NULL; }
-int tj_node_uses(const tj_node *n) { return n->uses; }
-int tj_node_attrs(const tj_node *n) { return n->op < IR_OPS ? n->nattr : 0; }
+/* ---- looking at it ---- NULL, which tj_graph_insert() gives after an error, has no inputs, no sizes and no data. */
+tj_node *tj_graph_first(const tj_graph *g) { return g ? g->first : NULL; }
+tj_node *tj_node_next(const tj_node *n) { return n ? n->next : NULL; }
+int tj_graph_outputs(const tj_graph *g) { return g ? g->nout : 0; }
+tj_node *tj_graph_output(const tj_graph *g, int i) { return i >= 0 && i < tj_graph_outputs(g) ? g->out[i] : NULL; }
+int tj_node_inputs(const tj_node *n) { return n ? n->nsrc : 0; }
+tj_node *tj_node_input(const tj_node *n, int k) { return k >= 0 && k < tj_node_inputs(n) ? n->src[k] : NULL; }
+int tj_node_uses(const tj_node *n) { return n ? n->uses : 0; }
+int tj_node_attrs(const tj_node *n) { return n && n->op < IR_OPS ? n->nattr : 0; }
 int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
-tj_dtype tj_node_dtype(const tj_node *n) { return (tj_dtype)n->meta.dtype; }
-int tj_node_rank(const tj_node *n) { return n->meta.rank; }
-const char *tj_node_site(const tj_node *n) { return n->site ? n->site : "?"; }
+tj_dtype tj_node_dtype(const tj_node *n) { return n ? (tj_dtype)n->meta.dtype : TJ_F32; }
+int tj_node_rank(const tj_node *n) { return n ? n->meta.rank : -1; }
+const char *tj_node_site(const tj_node *n) { return n && n->site ? n->site : "?"; }
 
 int64_t tj_node_dim(const tj_node *n, int axis)
 {
-	if (axis < 0) axis += n->meta.rank;
-	return axis >= 0 && axis < n->meta.rank ? n->meta.dim[axis] : -1;
+	int rank = tj_node_rank(n);
+	if (axis < 0) axis += rank;
+	return axis >= 0 && axis < rank ? n->meta.dim[axis] : -1;
 }
 
 const char *tj_node_op(const tj_node *n)
 {
+	if (!n) return "?";
 	if (n->bytes || n->op == IR_data || n->op == IR_const) return "constant";
 	if (n->op == IR_num) return "number";
 	return ir_ops[n->op].name;
 }
 
-int tj_node_slot(const tj_node *n) { return n->op == IR_input || n->op == IR_num ? (int)n->attr[0] : -1; }
+int tj_node_slot(const tj_node *n) { return n && (n->op == IR_input || n->op == IR_num) ? (int)n->attr[0] : -1; }
 
 /* An input's attributes are slot, offset, strides. */
-const int64_t *tj_node_strides(const tj_node *n) { return n->op == IR_input ? n->attr + 2 : NULL; }
+const int64_t *tj_node_strides(const tj_node *n) { return n && n->op == IR_input ? n->attr + 2 : NULL; }
 
 static void *fill(tj_node *n)
 {
@@ -166,6 +168,7 @@ static void *fill(tj_node *n)
 
 const void *tj_node_data(tj_node *n)
 {
+	if (!n) return NULL;
 	if (n->bytes) return n->bytes;
 	if (n->op == IR_data) return n->g->from->data.v[n->attr[0]].bytes;
 	return n->op == IR_const ? fill(n) : NULL;
@@ -175,6 +178,7 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 {
 	ir_graph flat;
 	rt_text t = { 0 };
+	if (!g || !out) return;
 	rt_err was = g->err;
 	ir_graph_init(&flat);
 	flat.off = IR_OFF_FOLD | IR_OFF_CSE;
@@ -191,6 +195,7 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 /* Still in the list; NULL is nowhere. */
 static bool stands(tj_graph *g, const tj_node *n, const char *what)
 {
+	if (!g) return false; /* nowhere to keep an error */
 	if (n && !n->erased) return true;
 	rt_fail(&g->err, TJ_ERR_ARG, "pass", "%s: %s", what, n ? "the node was erased" : "the node is NULL");
 	return false;
@@ -198,19 +203,27 @@ static bool stands(tj_graph *g, const tj_node *n, const char *what)
 
 static int op_named(const char *name)
 {
-	for (int op = 0; op < IR_OPS; op++)
+	for (int op = 0; name && op < IR_OPS; op++)
 		if (!strcmp(ir_ops[op].name, name)) return op;
 	return -1;
+}
+
+/* What is wrong with the lists of an insert; NULL: nothing. */
+static const char *bad_lists(tj_node *const *inputs, int n, const int64_t *attrs, int nattr)
+{
+	if (n < 0) return "the number of inputs is negative";
+	if (nattr < 0) return "the number of attributes is negative";
+	if (n && !inputs) return "the list of inputs is NULL";
+	return nattr && !attrs ? "the list of attributes is NULL" : NULL;
 }
 
 tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr)
 {
 	int o = op_named(op);
-	if (before && !stands(g, before, "insert")) return NULL;
-	if (o < 0 || n < 0 || nattr < 0) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: no op is called \"%s\"", op);
-		return NULL;
-	}
+	const char *wrong = bad_lists(inputs, n, attrs, nattr);
+	if (!g || (before && !stands(g, before, "insert"))) return NULL;
+	if (wrong) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert %s: %s", op ? op : "NULL", wrong), NULL;
+	if (o < 0) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: no op is called \"%s\"", op ? op : "NULL"), NULL;
 	tj_node *x = new_node(g, n, nattr);
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!x || !meta) return NULL;
@@ -230,12 +243,13 @@ tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *
 
 tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data)
 {
-	tj_node *x = new_node(g, 0, 0);
+	tj_node *x = g ? new_node(g, 0, 0) : NULL;
 	int64_t numel = 0;
 	if (!x || (before && !stands(g, before, "insert_constant"))) return NULL;
 	x->meta.dtype = (uint8_t)dtype;
 	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
-	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !shape || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
+	bool ends = shape && shape[x->meta.rank] == TJ_END_DIM;
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !ends || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
 		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert_constant: a dtype, a shape and data are needed"), NULL;
 	x->bytes = rt_arena_alloc(&g->mem, (size_t)numel * tj_dtype_size(dtype) + 1);
 	if (!x->bytes) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), NULL;

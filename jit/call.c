@@ -31,6 +31,15 @@ static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list
 
 static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
 
+/* An op of the body failed. When the body has taken the error away by tj_check(), it is told again. */
+static tj_status body_failed(tj_ctx *c, const char *site)
+{
+	const rt_err *e = &c->rt.last;
+	if (c->rt.err.code != TJ_OK || e->code == TJ_OK) return error_of(c);
+	return refuse(c, site, e->code, "call what may fail as a compiled function of its own: its status tells, and the body may go on",
+	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
+}
+
 /* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. Direct
  * mode marks whose placeholder it is; constants keep their own mark. */
 static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
@@ -237,7 +246,8 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	rt_no_err(&err);
 	tj_tensor **res = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *res);
 	if (!res) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	if (a->failed || check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
+	if (a->failed) return body_failed(c, site);
+	if (check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
 	if (jit_admit_all(c, site, "return", a->fn->opts.nout, out, res) == JIT_POISON) return error_of(c);
 	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
 	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
@@ -341,7 +351,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	tj_status s = own && made && res ? TJ_OK : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (s == TJ_OK) {
 		run_body(a, f, made, in);
-		s = a->failed ? error_of(c) : check_outputs(c, site, f, made);
+		s = a->failed ? body_failed(c, site) : check_outputs(c, site, f, made);
 	}
 	if (s == TJ_OK && jit_admit_all(c, site, "return", f->opts.nout, made, res) == JIT_POISON) s = error_of(c);
 	for (int i = 0; s == TJ_OK && i < f->opts.nout; i++) {
@@ -412,7 +422,9 @@ static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *s
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
 {
 	int n = 0;
-	while (p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS) n++;
+	for (; p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS; n++)
+		if (p[n].kind != TJ_SCALAR_F && p[n].kind != TJ_SCALAR_I)
+			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d is of no kind (%d)", f->name, n, (int)p[n].kind);
 	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
@@ -449,6 +461,20 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	return s;
 }
 
+/* What a nested call computes is part of the outermost call's plan, and computed as that one says. Told once. */
+static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
+{
+	static const char hint[] = "give both functions the same .int_div_zero and .numerics";
+	const tj_fn *outer = a->fn;
+	char text[512];
+	if (atomic_exchange(&f->told, true)) return;
+	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the %s%s%s of that function, not with its own; %s", f->name, outer->name,
+	         f->opts.int_div_zero != outer->opts.int_div_zero ? ".int_div_zero" : "", f->opts.int_div_zero != outer->opts.int_div_zero && f->opts.numerics != outer->opts.numerics ? " and " : "",
+	         f->opts.numerics != outer->opts.numerics ? ".numerics" : "", hint);
+	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
+	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+}
+
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_ctx *c = a->ctx;
@@ -457,6 +483,7 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	if (s != TJ_OK) return s;
 	JIT_COUNT(f, calls);
 	JIT_COUNT(f, nested);
+	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero || f->opts.numerics != a->fn->opts.numerics)) tell_ignored(a, site, f);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
 		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */

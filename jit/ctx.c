@@ -80,6 +80,7 @@ static void close_engine(jit_engine *e)
 	delist(e);
 	while (e->fns) tj_fn_free(e->fns);
 	jit_eager_free(e->eager);
+	jit_constants_free(e);
 	rt_held_free_all(&e->rt);
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);
@@ -193,6 +194,7 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->ext);
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);
+	rt_vec_free(&a->stray);
 	rt_vec_free(&a->index);
 	rt_vec_free(&a->callback);
 	rt_vec_free(&a->closed);

@@ -108,7 +108,7 @@ static bool run_level(direct *d, jit_path *p)
 		for (uint32_t i = 0; i < p->nnum; i++)
 			if (p->num[i].from != JIT_FROM(JIT_CONST, 0)) p->bits[i] = bits_of(d, p->num[i]);
 	d->level[d->n++] = p;
-	const jit_inputs in = { p->bound, p->next, p->bits, cells_to_overwrite(d, p), 1 };
+	const jit_inputs in = { p->bound, p->next, p->bits, cells_to_overwrite(d, p), 1, p->boundary, p->stray, p->nstray };
 	return jit_run_plan(d->c, d->site, p->plan, &in, p->ptr, p->buf, p->data);
 }
 

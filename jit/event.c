@@ -173,6 +173,12 @@ static bool draw(jit_act *a, int op)
 	return rt_push(&a->num, a->ctx->rt.key) && rt_push(&a->num, a->ctx->rt.ordinal++);
 }
 
+/* One line of C is one string, unless it stands in a header. */
+static void note_stray(jit_act *a, const jit_node *n, const char *site)
+{
+	if (n->op < IR_OPS && ir_ops[n->op].flags & IR_FAULT && site) (void)rt_push(&a->stray, ((jit_stray){ n->seq, site })); /* out of memory: the error names the recorded line */
+}
+
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	jit_node *first = atomic_load_explicit(&a->cursor->child, memory_order_acquire), *n;
@@ -187,6 +193,7 @@ jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *co
 		jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory");
 		return NULL;
 	}
+	if (RT_UNLIKELY(n->site != site)) note_stray(a, n, site);
 	a->cursor = n;
 	a->seq = n->seq + 1;
 	return n;
@@ -332,6 +339,7 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 	jit_act *a = &c->act;
 	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);
 	if (RT_UNLIKELY(!n)) return slow_event(site, op, nsrc, src, nattr, attr);
+	if (RT_UNLIKELY(n->site != site)) note_stray(a, n, site);
 	a->cursor = n;
 	a->seq = n->seq + 1;
 	tj_tensor *t = result_of(a, n);

@@ -133,8 +133,13 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 static void print_ring(const jit_ring *r, const char *title, FILE *out)
 {
 	uint32_t first = r->n > JIT_REASONS ? r->n - JIT_REASONS : 0;
-	if (r->n) fprintf(out, "  %s %u times%s:\n", title, r->n, first ? ", the last ones" : "");
-	for (uint32_t i = first; i < r->n; i++) fprintf(out, "    %s\n", r->line[i % JIT_REASONS] ? r->line[i % JIT_REASONS] : "?");
+	if (r->n) fprintf(out, "  %s %u times%s:\n", title, r->told, first ? ", the last reasons" : "");
+	for (uint32_t i = first; i < r->n; i++) {
+		const jit_line *l = &r->line[i % JIT_REASONS];
+		fprintf(out, "    %s", l->text ? l->text : "?");
+		if (l->times > 1) fprintf(out, " (%u times)", l->times);
+		fputc('\n', out);
+	}
 }
 
 static unsigned long long hits_of(const jit_entry *e)

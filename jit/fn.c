@@ -89,11 +89,20 @@ static void free_fn(tj_fn *f)
 	rt_free(f);
 }
 
+/* A name goes into lines of text. */
+static char *copy_name(const char *name)
+{
+	char *s = rt_strdup(name ? name : "fn");
+	for (char *p = s; p && *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 127) *p = '?';
+	return s;
+}
+
 static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, const tj_compile_opts *o)
 {
 	tj_fn *f = rt_calloc(sizeof *f);
 	bool shares = o->dynamic != TJ_DYNAMIC_OFF;
-	if (!f || !(f->name = rt_strdup(o->name ? o->name : "fn")) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new()))) {
+	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new()))) {
 		free_fn(f);
 		return NULL;
 	}
@@ -106,7 +115,7 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 		free_fn(f);
 		return NULL;
 	}
-	if (f->opts.max_entries <= 0) f->opts.max_entries = DEFAULT_ENTRIES;
+	if (!f->opts.max_entries) f->opts.max_entries = DEFAULT_ENTRIES;
 	rt_lock(&c->engine->rt.lock);
 	if (!take_index(c->engine, &f->index)) {
 		rt_unlock(&c->engine->rt.lock);
@@ -135,6 +144,8 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is no tj_numerics";
 	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is no tj_int_div_zero";
 	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is no tj_dynamic";
+	*hint = "0 stands for 64";
+	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
 	for (int k = 0; k < 2; k++)
 		for (uint32_t i = 0; vars[k] && vars[k][i] != TJ_END_VAR; i++)
@@ -204,8 +215,8 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	rt_vec_free(&f->entry);
 	gd_table_free(&f->table);
 	for (int i = 0; i < JIT_REASONS; i++) {
-		rt_free(f->reasons.line[i]);
-		rt_free(f->notes.line[i]);
+		rt_free(f->reasons.line[i].text);
+		rt_free(f->notes.line[i].text);
 	}
 	pthread_mutex_destroy(&f->table_lock);
 	pthread_mutex_destroy(&f->compile);

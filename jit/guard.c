@@ -249,8 +249,7 @@ bool jit_loose_number(const jit_act *a, const jit_node *n, uint32_t slot, const 
 	char was[48], is[48];
 	if (!(__atomic_load_n(&n->loose, __ATOMIC_RELAXED) & JIT_LOOSE_NUMBERS)) return false;
 	if (!a->ctx->engine->audit) return true;
-	jit_put_number(was, sizeof was, rt_is_int_number(h), a->num.v[slot]);
-	jit_put_number(is, sizeof is, rt_is_int_number(h), rt_number_bits(h));
+	jit_put_numbers(was, is, sizeof is, rt_is_int_number(h), a->num.v[slot], rt_number_bits(h));
 	tell_node(a, n, -1, -1, "a number", was, is);
 	return true;
 }

@@ -136,7 +136,7 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtyp
 	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);
 	if (!t) return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "out of memory");
 	t->flags = flags;
-	if (flags & RT_CONSTANT) t->seg = atomic_fetch_add(&c->engine->rt.serial, 1);
+	if (flags & RT_CONSTANT) t->seg = jit_constant_id(c->engine, l, b->data);
 	return t;
 }
 

@@ -41,7 +41,7 @@ enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL }; /* event number, externa
 /* What an external must be when it is first met. */
 typedef struct jit_ext {
 	const rt_layout *layout; /* reference held */
-	uint64_t content;        /* of a constant, else 0 */
+	uint64_t content;        /* serial of a constant's content, else 0 */
 	bool cell;
 	bool loose;              /* the guard on its content was dropped */
 } jit_ext;
@@ -127,7 +127,11 @@ typedef struct jit_counters {
 } jit_counters;
 
 enum { JIT_REASONS = 32 };
-typedef struct jit_ring { char *line[JIT_REASONS]; uint32_t n; } jit_ring; /* the last ones; under the function's table_lock */
+typedef struct jit_line { char *text; uint32_t times; } jit_line;
+typedef struct jit_ring { /* what was told last; under the function's table_lock */
+	jit_line line[JIT_REASONS];
+	uint32_t n, told;        /* different lines; with those that came again */
+} jit_ring;
 struct tj_fn {
 	struct jit_engine *engine;
 	tj_body *body;
@@ -141,6 +145,7 @@ struct tj_fn {
 	uint32_t npass;
 	uint32_t index;          /* place in the contexts' slots; one that is free again may be used again */
 	atomic_bool follow;      /* DIRECT: back to verify for good */
+	atomic_bool told;        /* that a nested call of it ignores its numerics */
 	atomic_uint parted;      /* how often numbers of one line that had been equal were not */
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
@@ -191,6 +196,9 @@ typedef struct jit_slot {
 } jit_slot;
 
 /* ---- an activation: one running top-level call in one context ---------------------------------- */
+/* An event that may fault, and that another line asked for than the one in the trace: errors name the line that ran. */
+typedef struct jit_stray { uint32_t seq; const char *site; } jit_stray;
+
 typedef struct jit_bound { /* an external of the running segment */
 	tj_tensor *h;
 	const rt_layout *layout;
@@ -230,6 +238,8 @@ typedef struct jit_done {  /* an executed segment */
 	jit_operand *num_from;
 	uint32_t next_from, nnum_from;
 	uint32_t nexpr;          /* numbers computed from numbers up to here */
+	jit_stray *stray;        /* DIRECT */
+	uint32_t nstray;
 	bool bit;                /* TRUTH: the way it went */
 } jit_done;
 
@@ -285,6 +295,7 @@ typedef struct jit_act {
 	rt_vec(jit_bound) ext;
 	rt_vec(uint64_t) num;
 	rt_vec(rt_held *) cell;
+	rt_vec(jit_stray) stray;
 	unsigned long long since; /* commits_ended before the segment took its first cell */
 	uint32_t ntaken;         /* cells taken since; no fewer than those that are bound */
 	rt_vec(uint32_t) index;  /* hash of those externals by handle that keep no hint: cap a power of two; slot + 1 */
@@ -318,6 +329,8 @@ typedef struct jit_path { /* a segment; what needs room in a call has it here: a
 	jit_from *ext;
 	jit_operand *num;
 	jit_late_expr *expr;
+	jit_stray *stray;
+	uint32_t nstray;
 	bool late;               /* some number is not constant */
 	bool branches;           /* ends in TRUTH: the bit of `truth` chooses the way; else in RETURN */
 	jit_from truth;
@@ -381,6 +394,7 @@ typedef struct jit_engine {
 	uint64_t seed;
 	atomic_uint clones;
 	struct jit_eager *eager;
+	gd_table constants;      /* content -> its serial; under rt.lock */
 	struct jit_engine *prev, *next; /* of the process */
 } jit_engine;
 
@@ -425,6 +439,10 @@ tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same
 tj_tensor *jit_no_context(void);
 jit_act *jit_active(tj_ctx *c); /* in call.c: the running activation; drops one whose body was left without returning */
 
+/* constant.c */
+uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data); /* equal <=> equal dtype, sizes and bytes; never 0 */
+void jit_constants_free(jit_engine *e);
+
 /* handle.c */
 typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
@@ -449,7 +467,7 @@ int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext; met, when not NULL, is filled, holding no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);
 void jit_index_ext(jit_act *a, uint32_t from); /* enters a->ext[from..] into the index */
-void jit_put_number(char *out, size_t room, bool is_int, uint64_t bits);
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now); /* so that they look different */
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 bool jit_same_node(const jit_node *a, const jit_node *b);
 void jit_free_node(jit_node *n);
@@ -485,6 +503,9 @@ typedef struct jit_inputs { /* of a plan */
 	const uint64_t *num;
 	rt_buffer *const *over;  /* by value: a cell's buffer that it may overwrite when `owners` references are all there are; NULL: none */
 	int owners;
+	const jit_node *boundary; /* for errors: the segment's last event, and its strays */
+	const jit_stray *stray;
+	uint32_t nstray;
 } jit_inputs;
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data); /* ptr, buf, data: room */
 

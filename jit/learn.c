@@ -180,6 +180,9 @@ void jit_learn_segment(jit_act *a, jit_done *d)
 		return;
 	}
 	for (uint32_t i = 0; i < nnum; i++) d->num_from[i] = (jit_operand){ l->from.v[i], (tj_tensor *)(uintptr_t)a->num.v[i] };
+	d->nstray = a->stray.n;
+	if (d->nstray && (d->stray = rt_arena_alloc(&a->mem, d->nstray * sizeof *d->stray))) memcpy(d->stray, a->stray.v, d->nstray * sizeof *d->stray);
+	else d->nstray = 0;
 	d->next_from = next;
 	d->nnum_from = nnum;
 	d->nexpr = l->expr.n;
@@ -193,16 +196,37 @@ static const jit_node *node_at(const jit_node *n, uint32_t seq)
 	return n;
 }
 
+/* The first thing that differs between two events of one number, as "attribute 1 of slice at a.c:11 was 0, is 2". */
+static void put_difference(char *what, size_t room, const jit_node *was, const jit_node *is, uint32_t i, char *expected, char *found, size_t few)
+{
+	static const char *const same = "with equal arguments and state";
+	const char *site = is->site ? is->site : "?", *op = jit_event_name(is->op);
+	int k = 0;
+	snprintf(expected, few, "%s at %s", jit_event_name(was->op), was->site ? was->site : "?");
+	snprintf(found, few, "%s at %s", op, site);
+	if (was->op != is->op || was->nsrc != is->nsrc || was->nattr != is->nattr) {
+		snprintf(what, room, "%s event %u was %s, is %s", same, i, expected, found);
+		return;
+	}
+	while (k < is->nattr && was->attr[k] == is->attr[k]) k++;
+	if (k < is->nattr) {
+		snprintf(expected, few, "%lld", (long long)was->attr[k]);
+		snprintf(found, few, "%lld", (long long)is->attr[k]);
+		snprintf(what, room, "%s attribute %d of %s at %s was %s, is %s", same, k, op, site, expected, found);
+		return;
+	}
+	for (k = 0; k + 1 < is->nsrc && was->src[k] == is->src[k];) k++;
+	snprintf(what, room, "%s operand %d of %s at %s is another than before", same, k, op, site);
+}
+
 static bool same_events(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	if (p->boundary == d->boundary) return true;
 	uint32_t last = p->boundary->seq < d->boundary->seq ? p->boundary->seq : d->boundary->seq, i = 0;
 	while (i < last && node_at(p->boundary, i) == node_at(d->boundary, i)) i++;
 	const jit_node *was = node_at(p->boundary, i), *is = node_at(d->boundary, i);
-	char expected[96], found[96], what[256];
-	snprintf(expected, sizeof expected, "%s at %s", jit_event_name(was->op), was->site ? was->site : "?");
-	snprintf(found, sizeof found, "%s at %s", jit_event_name(is->op), is->site ? is->site : "?");
-	snprintf(what, sizeof what, "with equal arguments and state event %u was %s, is %s", i, expected, found);
+	char expected[96], found[96], what[352];
+	put_difference(what, sizeof what, was, is, i, expected, found, sizeof found);
 	demote(a, is->site, expected, found, what);
 	return false;
 }
@@ -222,6 +246,24 @@ static bool is_int_slot(const jit_node *n, uint32_t slot)
 	return true;
 }
 
+/* "the constant 2", "scalar 0", ... */
+static void put_source(char *out, size_t room, uint32_t from, const char *number)
+{
+	static const char *const name[] = { [JIT_ARG] = "argument", [JIT_SCALAR] = "scalar" };
+	uint32_t kind = from >> 28;
+	if (kind == JIT_CONST) snprintf(out, room, "the constant %s", number);
+	else if (kind == JIT_ARG || kind == JIT_SCALAR) snprintf(out, room, "%s %u", name[kind], from & 0xFFFFFFF);
+	else snprintf(out, room, kind == JIT_EXPR ? "computed from arguments or scalars" : "a draw");
+}
+
+static void put_numbers(char *expected, char *found, size_t room, bool is_int, const jit_operand *was, const jit_operand *is)
+{
+	char before[32], now[32];
+	jit_put_numbers(before, now, sizeof now, is_int, (uint64_t)(uintptr_t)was->number, (uint64_t)(uintptr_t)is->number);
+	if (was->from == is->from) snprintf(expected, room, "%s", before), snprintf(found, room, "%s", now);
+	else put_source(expected, room, was->from, before), put_source(found, room, is->from, now);
+}
+
 static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	for (uint32_t i = 0; i < d->nnum_from; i++) {
@@ -230,8 +272,7 @@ static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
 		const jit_node *n = user_of_number(d->boundary, i);
 		const char *site = n && n->site ? n->site : "?";
 		char expected[64], found[64], what[320];
-		jit_put_number(expected, sizeof expected, is_int_slot(n, i), (uint64_t)(uintptr_t)was->number);
-		jit_put_number(found, sizeof found, is_int_slot(n, i), (uint64_t)(uintptr_t)is->number);
+		put_numbers(expected, found, sizeof found, is_int_slot(n, i), was, is);
 		snprintf(what, sizeof what, "with equal arguments and state a number of %s at %s was %s, is %s", n ? jit_event_name(n->op) : "?", site, expected, found);
 		demote(a, site, expected, found, what);
 		return false;
@@ -255,11 +296,13 @@ static bool same_expressions(jit_act *a, const jit_path *p, const jit_done *d)
 	return true;
 }
 
+static bool same_from(const jit_from *x, const jit_from *y) { return x->kind == y->kind && x->seg == y->seg && x->index == y->index; }
+
 static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	for (uint32_t i = 0; i < d->next_from; i++) {
 		const jit_from *was = &p->ext[i], *is = &d->ext_from[i];
-		if (was->kind == is->kind && was->seg == is->seg && was->index == is->index) continue;
+		if (same_from(was, is)) continue;
 		const char *op, *site = site_of_ext(d->boundary, i, &op);
 		char what[256];
 		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than before", op, site ? site : "?");
@@ -292,11 +335,14 @@ static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
 	p->buf = rt_arena_alloc(&mem, (n + 1) * sizeof *p->buf);
 	p->data = rt_arena_alloc(&mem, (n + 1) * sizeof *p->data);
 	p->into = rt_arena_alloc(&mem, (n + 1) * sizeof *p->into);
+	p->stray = rt_arena_alloc(&mem, (d->nstray + 1) * sizeof *p->stray);
 	p->over = rt_arena_alloc(&mem, (n + 1) * sizeof *p->over);
-	if (!p->over || !p->ext || !p->bound || !p->ptr || !p->num || !p->bits || !p->expr || !p->buf || !p->data || !p->into) {
+	if (!p->over || !p->ext || !p->bound || !p->ptr || !p->num || !p->bits || !p->expr || !p->buf || !p->data || !p->into || !p->stray) {
 		rt_arena_free(&mem);
 		return NULL;
 	}
+	p->nstray = d->nstray;
+	if (p->nstray) memcpy(p->stray, d->stray, p->nstray * sizeof *p->stray);
 	if (p->next) memcpy(p->ext, d->ext_from, p->next * sizeof *p->ext);
 	if (p->nnum) memcpy(p->num, d->num_from, p->nnum * sizeof *p->num);
 	if (p->nexpr) memcpy(p->expr, a->learn->expr.v + first, p->nexpr * sizeof *p->expr);
@@ -357,6 +403,31 @@ static bool learn_assigns(jit_act *a, jit_path *p)
 		return false;
 	}
 	return p->assign != NULL;
+}
+
+/* Where the i-th cell that the call assigns is assigned in its last segment. */
+static const char *site_of_assign(const jit_act *a, const jit_node *boundary, uint32_t i)
+{
+	for (const jit_node *n = boundary; n->parent; n = n->parent)
+		if (n->op == JIT_ASSIGN && i < a->assigned.n && a->cell.v[JIT_IDX(n->src[1])] == a->assigned.v[i].cell) return n->site ? n->site : "?";
+	return boundary->site ? boundary->site : "?";
+}
+
+/* The events of two assigns are equal also when they write to different cells of one layout. */
+static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
+{
+	uint32_t n = a->assigned.n > p->nassign ? a->assigned.n : p->nassign;
+	for (uint32_t i = 0; i < n; i++) {
+		jit_from cell, value;
+		bool both = i < a->assigned.n && i < p->nassign && from_handle(a, &a->assigned.v[i].cell->t, &cell) && from_handle(a, a->assigned.v[i].version, &value);
+		if (both && same_from(&cell, &p->assign[i].cell) && same_from(&value, &p->assign[i].value)) continue;
+		const char *site = site_of_assign(a, d->boundary, i);
+		char what[256];
+		snprintf(what, sizeof what, "with equal arguments and state the assign at %s writes another cell, or another value, than before", site);
+		demote(a, site, "", "", what);
+		return false;
+	}
+	return true;
 }
 
 /* Another cell gets what this one holds now. */
@@ -436,7 +507,7 @@ static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 		a->hit->path = NULL;
 		return false;
 	}
-	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d);
+	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d) && (p->branches || same_assigns(a, p, d));
 }
 
 /* After the return: what is new of the path joins the tree when it is whole; what is known is compared. */

@@ -11,16 +11,26 @@ char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment)
 	return to;
 }
 
+static jit_line *find_line(jit_ring *ring, const char *text)
+{
+	for (int i = 0; i < JIT_REASONS; i++)
+		if (ring->line[i].text && !strcmp(ring->line[i].text, text)) return &ring->line[i];
+	return NULL;
+}
+
 static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 {
 	char line[700];
 	snprintf(line, sizeof line, "%s: %s", r->site ? r->site : "?", r->text);
-	char *copy = rt_strdup(line);
 	rt_lock(&f->table_lock);
-	char **slot = &ring->line[ring->n % JIT_REASONS];
-	rt_free(*slot);
-	*slot = copy;
-	ring->n++;
+	jit_line *same = find_line(ring, line);
+	if (same) same->times++;
+	else {
+		jit_line *slot = &ring->line[ring->n++ % JIT_REASONS];
+		rt_free(slot->text);
+		*slot = (jit_line){ rt_strdup(line), 1 };
+	}
+	ring->told++;
 	rt_unlock(&f->table_lock);
 }
 

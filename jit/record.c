@@ -229,10 +229,16 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tenso
 	                                .state = state, .trace = (int)a->entry->number, .segment = segment_of(n) });
 }
 
-void jit_put_number(char *out, size_t room, bool is_int, uint64_t bits)
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now)
 {
-	if (is_int) snprintf(out, room, "%lld", (long long)bits);
-	else snprintf(out, room, "%.9g", rt_double(bits));
+	const uint64_t bits[2] = { before, now };
+	char *const to[2] = { was, is };
+	for (int digits = 9; digits <= 17; digits += 8) { /* as many as show that they differ */
+		for (int i = 0; i < 2; i++)
+			if (is_int) snprintf(to[i], room, "%lld", (long long)bits[i]);
+			else snprintf(to[i], room, "%.*g", digits, rt_double(bits[i]));
+		if (strcmp(was, is) != 0) return;
+	}
 }
 
 static void put_operand(char *out, size_t room, const jit_act *a, const tj_tensor *h)
@@ -279,8 +285,7 @@ static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, g
 	jit_ref r = n->src[k];
 	if (!rt_is_number(h) || JIT_KIND(r) != (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) || JIT_IDX(r) >= n->nnum) return false;
 	w->cause = GD_PARTED;
-	jit_put_number(w->expected, sizeof w->expected, rt_is_int_number(h), a->num.v[JIT_IDX(r)]);
-	jit_put_number(w->found, sizeof w->found, rt_is_int_number(h), rt_number_bits(h));
+	jit_put_numbers(w->expected, w->found, sizeof w->found, rt_is_int_number(h), a->num.v[JIT_IDX(r)], rt_number_bits(h));
 	atomic_fetch_add(&a->fn->parted, 1);
 	return true;
 }
@@ -300,7 +305,8 @@ static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj
 		else if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
 	} else {
 		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);
-		w->cause = ext ? GD_ALIAS : GD_OPERAND;
+		bool was_number = JIT_KIND(n->src[k]) == JIT_FLOAT || JIT_KIND(n->src[k]) == JIT_INT, is_number = rt_is_number(h);
+		w->cause = was_number && is_number ? GD_CATEGORY : was_number || is_number ? GD_NUMBER : ext ? GD_ALIAS : GD_OPERAND;
 		put_recorded(w->expected, sizeof w->expected, n, n->src[k]);
 		put_operand(w->found, sizeof w->found, a, h);
 	}

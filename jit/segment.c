@@ -7,7 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = 0;
+	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = a->stray.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
@@ -128,6 +128,15 @@ static bool place_values(rt_cache *cache, const jit_plan *p, const jit_inputs *i
 	return true;
 }
 
+/* The line that asked for what failed; `site` is that of the trace. */
+static const char *line_that_ran(const jit_inputs *in, const char *site)
+{
+	for (const jit_node *n = in->boundary; in->nstray && n && n->parent; n = n->parent)
+		for (uint32_t i = 0; i < in->nstray; i++)
+			if (in->stray[i].seq == n->seq && n->site && !strcmp(n->site, site)) return in->stray[i].site;
+	return site;
+}
+
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data)
 {
 	rt_err err;
@@ -140,6 +149,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
 	rt_no_err(&err);
 	if (RT_LIKELY(p->exec->run(p->exec, &r) == TJ_OK)) return true;
+	if (err.site) err.site = line_that_ran(in, err.site);
 	jit_report(c, site, &err);
 	return false;
 }
@@ -525,7 +535,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
-	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2 };
+	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2, n, a->stray.v, a->stray.n };
 	const bool audit = a->learn && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */

@@ -10,6 +10,8 @@
  *         -> code              the back end, all kernels in one job */
 #include "lower/low.h"
 
+#include <ctype.h>
+
 void *lo_mem(lo_low *L, size_t bytes)
 {
 	void *p = rt_arena_alloc(&L->mem, bytes ? bytes : 1);
@@ -227,6 +229,13 @@ static rt_plan *new_plan(int nout)
 	return p;
 }
 
+/* What no linker and no line of text minds. */
+static void make_symbol(rt_text *t)
+{
+	for (char *p = t->s; p && *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("_-./", *p)) *p = '_';
+}
+
 /* Kernels are numbered in the order in which they run. */
 static tj_status finish_kernels(lo_low *L)
 {
@@ -235,6 +244,7 @@ static tj_status finish_kernels(lo_low *L)
 		lo_kernel *k = &L->step.v[i].built->k;
 		rt_text t = { 0 };
 		rt_putf(&t, "tj_%s_k%u", L->o->name ? L->o->name : "f", n++);
+		make_symbol(&t);
 		k->name = take_text(&t, &L->mem);
 		if (!k->name) return nomem(L->err);
 		if (lo_verify(k, L->err) != TJ_OK) return L->err->code;

@@ -66,6 +66,13 @@ bool rt_numel(int rank, const int64_t *dim, int64_t *numel)
 
 uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed) { return XXH3_64bits_withSeed(p, bytes, seed); }
 
+void rt_hash128(const void *p, size_t bytes, uint64_t out[2])
+{
+	XXH128_hash_t h = XXH3_128bits(p, bytes);
+	out[0] = h.low64;
+	out[1] = h.high64;
+}
+
 double rt_now_ms(void)
 {
 	struct timespec t;

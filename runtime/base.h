@@ -92,6 +92,7 @@ static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT;
 bool rt_numel(int rank, const int64_t *dim, int64_t *numel);
 
 uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed); /* XXH3 */
+void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough to stand for what was hashed */
 double rt_now_ms(void);
 
 /* ---- an error on its way to the context; filled by whoever finds it. First error wins. ---- */

@@ -367,7 +367,7 @@ static void number(void **s)
 	quiet(&x, 1);
 	k.flag = 1;
 	assert_f32(tj_call1(x.f, TJ_LIST(F32(x.c, 3))), 3);
-	fired(&x, "operand", 1, -1, "a float number", "an int number");
+	fired(&x, "number", 1, -1, "a float number", "an int number");
 	close_it(&x);
 }
 

@@ -11,8 +11,16 @@
  * Errors.  Nothing aborts. An op that fails returns a poison tensor, ops on poison return poison, and the
  *   context keeps the first error until tj_check().
  * Threads.  A context serves one thread at a time; tj_ctx_clone() makes one for another thread over the
- *   same engine. Functions, cells and retained tensors may be used from every clone. A fork() waits while
- *   other threads compile; its child may do all that the thread which forked could do, on one thread, with that thread's contexts.
+ *   same engine. Functions, cells and retained tensors may be used from every clone. A context may be handed to
+ *   another thread while none of its calls runs; a thread that comes while another one is inside is refused, and the
+ *   error names the calls of both. A fork() waits while other threads compile; its child may do all that the thread
+ *   which forked could do, on one thread, with that thread's contexts.
+ * Cells and threads.  All cells that a segment of a call (what runs between two boundaries) meets first are as of one
+ *   commit; in direct mode, all cells of the call. So a reader of a and b never sees half of a call that assigns both.
+ *   A cell that C reads in a body (tj_item() and its like) keeps that value for the call. Tensors in .freeze are as of
+ *   the call's key.
+ * Leaving a body.  Return from it. One that is left by longjmp(), a C++ exception or the end of its thread is noticed
+ *   at the next use of the context: the call is dropped, and the error is TJ_ERR_BODY.
  * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it,
  *   the ordinals of random ops do: give two random ops of one expression a statement each.
  */
@@ -152,7 +160,9 @@ typedef struct tj_open_opts {
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* NULL when out of memory; the thread's current context */
-TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);           /* a context for another thread, same engine */
+/* A context for another thread, same engine; current nowhere until tj_ctx_use(). Waits for a direct call of c, or the
+ * commit of one, that runs in another thread. NULL: out of memory, or called from inside of such a run. */
+TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current one; returns the former */
 TJ_API tj_ctx *tj_ctx_current(void);
 TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
@@ -287,7 +297,8 @@ typedef struct tj_guard {
 /* ---- your own passes and back ends --------------------------------------------------------------- */
 
 /* The graph of a segment, in order: operands stand before their users. It lives for the callback, which may change it;
- * what comes back is simplified and verified. The first mistake of a callback is kept and ends the compile with an error. */
+ * what comes back is simplified and verified. The first mistake of a callback is kept and ends the compile with an error.
+ * A node that is NULL has no inputs, no uses, no attributes, no data, rank -1 and the op "?". */
 typedef struct tj_graph tj_graph;
 typedef struct tj_node tj_node;
 TJ_API tj_node *tj_graph_first(const tj_graph *g);          /* NULL: the graph is empty */

@@ -130,7 +130,7 @@ LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/m
          'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 600 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
-         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)'
+         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
 THREADED = test/unit/test_threads test/unit/test_contexts test/unit/test_codegen

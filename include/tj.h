@@ -155,7 +155,8 @@ typedef struct tj_open_opts {
 	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
 	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
-	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; 0: never */
+	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; also, the first values that each plan
+	                        * gives, of any function, and the first of each op outside of functions, with the evaluator's; 0: never */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: what guards take is measured, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 

@@ -12,11 +12,18 @@ typedef struct audit {
 	rt_err err;
 } audit;
 
-/* A library computes it; also what comes out of control flow that asks one. */
+/* A library computes it, in an order of its own. Products of other dtypes have the evaluator's bits. */
+static bool is_library_op(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	return n->op < IR_OPS && ir_ops[n->op].flags & IR_LIB && n->dtype == TJ_F32;
+}
+
+/* Also what comes out of control flow that asks one. */
 static bool is_library(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op == IR_get ? ir_flow_has(g, ir_at(g, ir_src(g, n, 0)), IR_LIB) : ir_ops[n->op].flags & IR_LIB;
+	return n->op == IR_get ? ir_flow_has(g, ir_at(g, ir_src(g, n, 0)), is_library_op) : is_library_op(g, r);
 }
 
 static void *room(audit *a, ir_ref r)
@@ -57,27 +64,31 @@ static bool same_element(tj_dtype t, const char *x, const char *y)
 	return rt_is_float(t) && a.d != a.d && b.d != b.d;
 }
 
-static bool compare(audit *a, const jit_done *d, uint32_t i, const void *data)
+bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err)
 {
-	const rt_layout *l = d->plan->value[i].layout;
-	tj_dtype t = (tj_dtype)l->dtype;
 	size_t size = tj_dtype_size(t);
-	char *got = rt_arena_alloc(&a->mem, (size_t)l->bytes + 1), *want = a->out[i];
-	if (!got) return false;
-	jit_copy_row_major(l, data, got);
-	for (int64_t k = 0; k < l->numel; k++) {
-		const char *x = got + (size_t)k * size, *y = want + (size_t)k * size;
+	for (int64_t k = 0; k < n; k++) {
+		const char *x = (const char *)got + (size_t)k * size, *y = (const char *)want + (size_t)k * size;
 		if (same_element(t, x, y)) continue;
 		double is = ir_cast_scalar(ir_load(t, x), t, TJ_F64).d, was = ir_cast_scalar(ir_load(t, y), t, TJ_F64).d;
-		rt_fail(&a->err, TJ_ERR_COMPILE, "audit", "element %lld of event %u is %.17g compiled and %.17g in the evaluator", (long long)k,
-		        d->plan->value[i].seq, is, was);
-		rt_hint(&a->err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
+		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g compiled and %.17g in the evaluator", (long long)k, what, is, was);
+		rt_hint(err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
 		return false;
 	}
 	return true;
 }
 
-/* Once a plan. What users compute otherwise on purpose is not the evaluator's to judge. */
+static bool compare(audit *a, const jit_done *d, uint32_t i, const void *data)
+{
+	const rt_layout *l = d->plan->value[i].layout;
+	char *got = rt_arena_alloc(&a->mem, (size_t)l->bytes + 1), what[32];
+	if (!got) return false;
+	jit_copy_row_major(l, data, got);
+	snprintf(what, sizeof what, "event %u", d->plan->value[i].seq);
+	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[i], what, &a->err);
+}
+
+/* Once a plan, when the body runs: on the first call, and in direct mode on those that are audited. What users compute otherwise on purpose is not the evaluator's to judge. */
 bool jit_audit_due(const jit_act *a, const jit_plan *p)
 {
 	const tj_fn *f = a->fn;

@@ -7,7 +7,7 @@ enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 typedef struct unit { /* an op on given layouts */
 	uint32_t uses;
 	rt_exec *exec;          /* the evaluator's, then the compiled one: who runs it has a reference of his own */
-	bool compiled;
+	bool compiled, audited;
 	const rt_layout *layout;
 	uint64_t stamp;
 } unit;
@@ -20,7 +20,7 @@ struct jit_eager {
 	lo_family *family;
 };
 
-typedef struct taken { rt_exec *exec; const rt_layout *layout; } taken; /* references */
+typedef struct taken { rt_exec *exec; const rt_layout *layout; bool audit; } taken; /* references; the result is to be compared */
 
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
@@ -101,8 +101,10 @@ static bool emit_op(ir_graph *g, const char *site, ir_op op, int nsrc, tj_tensor
 	return r != IR_NONE && ir_ret(g, r);
 }
 
-/* An executable of the op; by the evaluator, or by the back end. Library ops go to the library at once. */
-static rt_exec *build(tj_ctx *c, const char *site, bool compile, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr,
+/* FIRST: the evaluator's, but library ops go to the library at once. */
+typedef enum maker { EVALUATE, FIRST, COMPILE } maker;
+
+static rt_exec *build(tj_ctx *c, const char *site, maker by, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr,
                       const rt_layout **layout, rt_err *err)
 {
 	ir_graph g;
@@ -114,7 +116,7 @@ static rt_exec *build(tj_ctx *c, const char *site, bool compile, ir_op op, int n
 	o.name = ir_ops[op].name;
 	o.family = c->engine->eager->family;
 	o.moving.all = true;
-	if (!compile && !(ir_ops[op].flags & IR_LIB)) o.backend = NULL;
+	if (by == EVALUATE || (by == FIRST && !(ir_ops[op].flags & IR_LIB))) o.backend = NULL;
 	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && lo_build(&g, &o, &x, err) == TJ_OK) {
 		ir_meta m = ir_meta_of(&g, g.out.v[0]);
 		*layout = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.rank, m.dim, x->out[0].same_ext >= 0 ? x->out[0].stride : NULL);
@@ -143,7 +145,7 @@ static bool make(tj_ctx *c, const char *site, unit *u, ir_op op, int nsrc, tj_te
 {
 	const rt_layout *l = NULL;
 	bool compile = u->exec != NULL;
-	rt_exec *x = build(c, site, compile, op, nsrc, src, nattr, attr, &l, err);
+	rt_exec *x = build(c, site, compile ? COMPILE : FIRST, op, nsrc, src, nattr, attr, &l, err);
 	if (!x && !compile) return false;
 	u->compiled = compile;
 	if (!x) {
@@ -183,7 +185,8 @@ static bool find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *con
 		if ((u = look_up(c, t, site, key, n, op, nsrc, src, nattr, attr, err)) != NULL) {
 			u->stamp = ++t->clock;
 			u->uses++;
-			*k = (taken){ rt_exec_ref(u->exec), rt_layout_ref(u->layout) };
+			*k = (taken){ rt_exec_ref(u->exec), rt_layout_ref(u->layout), c->engine->audit && u->compiled && !u->audited };
+			u->audited |= k->audit;
 		}
 		rt_unlock(&t->lock);
 	}
@@ -219,7 +222,25 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 	return true;
 }
 
-static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, const taken *u, const args *a)
+/* TJ_AUDIT: the first result of an op's code against the evaluator's. */
+static bool audited(tj_ctx *c, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a, const void *got, rt_err *err)
+{
+	const rt_layout *l = NULL;
+	tj_dtype t = (tj_dtype)u->layout->dtype;
+	if (ir_ops[op].flags & IR_LIB && t == TJ_F32) return true;
+	rt_exec *x = build(c, NULL, EVALUATE, op, nsrc, src, nattr, attr, &l, err);
+	if (!x) return false;
+	void *want = rt_alloc((size_t)l->bytes + 1);
+	rt_run r = { .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &want, .err = err };
+	bool ok = want && x->run(x, &r) == TJ_OK && jit_audit_values(t, l->numel, got, want, ir_ops[op].name, err);
+	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
+	rt_free(want);
+	rt_exec_unref(x);
+	rt_layout_unref(l);
+	return ok;
+}
+
+static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a)
 {
 	const rt_out *o = &u->exec->out[0];
 	rt_err err = { 0 };
@@ -233,7 +254,7 @@ static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, const taken *u, con
 		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
 		data = b->data;
 		rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &data, .err = &err };
-		if (u->exec->run(u->exec, &r) != TJ_OK) {
+		if (u->exec->run(u->exec, &r) != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
 			rt_buffer_unref(b, c->rt.cache);
 			err.site = NULL; /* kernels are shared by every site */
 			return jit_report(c, site, &err);
@@ -253,7 +274,7 @@ tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor 
 		err.site = NULL;
 		return jit_report(c, site, &err);
 	}
-	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, op, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, op, nsrc, src, nattr, attr, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	for (int k = 0; a.buf && k < nsrc; k++)
 		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.cache);
 	rt_exec_unref(u.exec);

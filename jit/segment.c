@@ -536,7 +536,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
 	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2, n, a->stray.v, a->stray.n };
-	const bool audit = a->learn && jit_audit_due(a, d.plan);
+	const bool audit = jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));

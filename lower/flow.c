@@ -79,7 +79,6 @@ static bool row_major(const lo_low *L, ir_ref r, const lo_access *a)
 /* Without kernels, what is not row-major is copied by the step. */
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a)
 {
-	if (lo_node(L, a->base)->op == IR_num) return false;
 	return !L->o->backend || row_major(L, r, a);
 }
 

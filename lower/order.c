@@ -33,7 +33,7 @@ static void add_node_step(lo_low *L, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;
 		lo_access_of(L, ir_src(L->g, n, k), &a);
-		if (lo_node(L, a.base)->op != IR_num) lo_touch(L, s, lo_buf_of(L, a.base), false);
+		lo_touch(L, s, lo_buf_of(L, a.base), false);
 	}
 	lo_touch(L, s, lo_buf_of(L, r), true);
 }
@@ -45,7 +45,7 @@ static void add_copy_step(lo_low *L, ir_ref r, const lo_dest *d)
 	if (!s) return;
 	s->dest = d;
 	lo_access_of(L, r, &a);
-	if (lo_node(L, a.base)->op != IR_num) lo_touch(L, s, lo_buf_of(L, a.base), false);
+	lo_touch(L, s, lo_buf_of(L, a.base), false);
 	lo_touch(L, s, d->buf, true);
 }
 

@@ -40,8 +40,9 @@ static void place_operands(rt_plan *p)
 			rt_at *a = &p->step[s].at[i];
 			const rt_pbuf *b = &p->buf[a->buf];
 			a->place = b->place;
-			a->slot = b->slot;
+			a->slot = b->place == RT_AT_NUM ? 0 : b->slot; /* the numbers are one array */
 			if (b->place == RT_AT_ARENA) a->offset += b->offset;
+			if (b->place == RT_AT_NUM) a->offset += (int64_t)(b->slot * sizeof(uint64_t));
 		}
 }
 
@@ -57,49 +58,48 @@ typedef struct call_env {
 	int nattr, nsrc;
 	int64_t *attr;
 	ir_value *src;      /* without data */
-	int *num;           /* slot of a number, or -1: the step's next buffer */
 	ir_eval_opts opts;
 	const char *site;
 	int rank;           /* COPY: of the value, and strides of its destination */
 	int64_t stride[TJ_MAX_RANK];
 } call_env;
 
-static void bind(const call_env *e, void *const *buf, const uint64_t *num, ir_value *src)
+static void bind(const call_env *e, void *const *buf, ir_value *src)
 {
 	for (int k = 0; k < e->nsrc; k++) {
 		src[k] = e->src[k];
-		src[k].data = e->num[k] >= 0 ? (void *)(uintptr_t)&num[e->num[k]] : buf[k];
+		src[k].data = buf[k];
 	}
 }
 
-static tj_status call_op(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+static tj_status call_op(void *env, void *const *buf, rt_err *err)
 {
 	const call_env *e = env;
 	ir_value few[8], *src = few, out = { .data = buf[e->nsrc] };
 	if (e->nsrc > (int)RT_COUNT(few) && !(src = rt_alloc(sizeof *src * (size_t)e->nsrc)))
 		return rt_fail(err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
-	bind(e, buf, num, src);
+	bind(e, buf, src);
 	tj_status st = ir_eval_op(e->op, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, err);
 	if (src != few) rt_free(src);
 	return st;
 }
 
-static tj_status call_scatter_add(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+static tj_status call_scatter_add(void *env, void *const *buf, rt_err *err)
 {
 	const call_env *e = env;
 	ir_value src[3];
-	bind(e, buf, num, src);
+	bind(e, buf, src);
 	return lo_scatter_add(e->attr[0], src, buf[3], e->site, err);
 }
 
 /* A value into a place with strides, innermost axis in a loop. */
-static tj_status call_copy(void *env, void *const *buf, const uint64_t *num, rt_err *err)
+static tj_status call_copy(void *env, void *const *buf, rt_err *err)
 {
 	const call_env *e = env;
 	ir_value v;
 	int64_t at[TJ_MAX_RANK] = { 0 }, from = 0, to = 0;
 	(void)err;
-	bind(e, buf, num, &v);
+	bind(e, buf, &v);
 	size_t size = tj_dtype_size((tj_dtype)v.meta.dtype);
 	for (;;) {
 		memcpy((char *)buf[1] + to * (int64_t)size, (const char *)v.data + from * (int64_t)size, size);
@@ -130,25 +130,21 @@ static call_env *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 	e->opts.int_div_zero = L->o->int_div_zero;
 	e->attr = rt_arena_alloc(&p->mem, sizeof *e->attr * (n->nattr + 1u));
 	e->src = rt_arena_alloc(&p->mem, sizeof *e->src * ((size_t)nsrc + 1));
-	e->num = rt_arena_alloc(&p->mem, sizeof *e->num * ((size_t)nsrc + 1));
 	e->site = keep(p, n->site);
-	if (!e->attr || !e->src || !e->num || (n->site && !e->site)) return NULL;
+	if (!e->attr || !e->src || (n->site && !e->site)) return NULL;
 	if (n->nattr) memcpy(e->attr, ir_attr(L->g, n), sizeof *e->attr * n->nattr);
 	return e;
 }
 
 /* Operand k of the step is value r. */
-static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, uint32_t spare, rt_at *at)
+static void put_operand(lo_low *L, call_env *e, int k, ir_ref r, rt_at *at)
 {
 	lo_access a;
 	lo_access_of(L, r, &a);
-	const ir_node *b = lo_node(L, a.base);
-	bool num = b->op == IR_num;
 	e->src[k].meta = ir_meta_of(L->g, r);
 	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
-	e->num[k] = num ? (int)ir_attr(L->g, b)[0] : -1;
-	at[k].buf = num ? spare : lo_buf_of(L, a.base);
-	at[k].offset = num ? 0 : a.offset * (int64_t)tj_dtype_size((tj_dtype)b->dtype);
+	at[k].buf = lo_buf_of(L, a.base);
+	at[k].offset = a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a.base)->dtype);
 }
 
 static const char *eval_name(rt_plan *p, const char *op)
@@ -167,7 +163,7 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	rt_at *at = lo_step_operands(p, t, n->nsrc + 1u);
 	if (!e || !at) return false;
 	at[n->nsrc].buf = lo_buf_of(L, s->ref);
-	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at[n->nsrc].buf, at);
+	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at);
 	t->kind = RT_STEP_CALL;
 	t->env = e;
 	if (n->op == IR_scatter_add && L->o->backend) {
@@ -189,7 +185,7 @@ static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	rt_at *at = lo_step_operands(p, t, 2);
 	if (!e || !at) return false;
 	memcpy(e->stride, s->dest->stride, sizeof e->stride);
-	put_operand(L, e, 0, s->ref, s->dest->buf, at);
+	put_operand(L, e, 0, s->ref, at);
 	at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)size };
 	t->kind = RT_STEP_CALL;
 	t->call = call_copy;

@@ -163,6 +163,7 @@ static uint32_t leaf_buf(lo_low *L, ir_ref r)
 		const ir_blob *b = &L->g->data.v[attr[0]];
 		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .data = b->bytes, .bytes = b->nbytes });
 	}
+	if (n->op == IR_num) return lo_new_buf(L, (lo_buffer){ .place = RT_AT_NUM, .slot = (uint32_t)attr[0], .bytes = bytes });
 	int64_t *one = lo_mem(L, sizeof *one);
 	if (!one) return LO_NOBUF;
 	ir_scalar v = ir_const_value(L->g, n);

@@ -64,10 +64,10 @@ rt_exec *rt_exec_ref(rt_exec *x);
 void rt_exec_unref(rt_exec *x);
 
 /* ---- plan.c: a plan is steps over buffers ---- */
-typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST } rt_place;
+typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST, RT_AT_NUM } rt_place;
 typedef struct rt_pbuf { /* a buffer of the plan */
 	uint8_t place;
-	uint32_t slot;       /* external slot, output or constant */
+	uint32_t slot;       /* external slot, output, constant or number */
 	int64_t offset;      /* bytes: into the arena */
 	int64_t bytes;
 } rt_pbuf;
@@ -96,7 +96,7 @@ typedef struct rt_step {
 	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */
 	struct rt_matmul *matmul;
 	/* CALL: a C function over host buffers */
-	tj_status (*call)(void *env, void *const *buf, const uint64_t *num, rt_err *err);
+	tj_status (*call)(void *env, void *const *buf, rt_err *err);
 	void *env;
 	/* FLOW */
 	struct rt_flow *flow;

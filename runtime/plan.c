@@ -63,7 +63,7 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	switch ((rt_step_kind)s->kind) {
 	case RT_STEP_KERNEL: return run_kernel(s, buf, r);
 	case RT_STEP_MATMUL: return rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r);
-	case RT_STEP_CALL: return s->call(s->env, buf, r->num, r->err);
+	case RT_STEP_CALL: return s->call(s->env, buf, r->err);
 	case RT_STEP_FLOW: return rt_flow_run(s->flow, buf, r);
 	}
 	return TJ_OK;
@@ -76,9 +76,10 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	if (x->arena_bytes && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries",
 		               x->arena_bytes);
-	const void *temporaries = arena;
+	const void *temporaries = arena, *numbers = r->num;
 	const void *const *const table[] = { [RT_AT_EXT] = r->ext, [RT_AT_OUT] = (const void *const *)r->out,
-	                                     [RT_AT_ARENA] = &temporaries, [RT_AT_CONST] = p->constant };
+	                                     [RT_AT_ARENA] = &temporaries, [RT_AT_CONST] = p->constant,
+	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
 	tj_status st = TJ_OK;
 	unsigned modes = rt_fp_enter();
@@ -88,12 +89,13 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 }
 
 /* ---- looking inside ---- */
-static const char *const places[] = { "ext", "out", "arena", "const" };
+static const char *const places[] = { "ext", "out", "arena", "const", "num" };
 
 static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 {
 	rt_putf(t, " %s", places[a->place]);
 	if (a->place == RT_AT_ARENA) rt_putf(t, "+%lld", (long long)a->offset);
+	else if (a->place == RT_AT_NUM) rt_putf(t, "%u", p->buf[a->buf].slot);
 	else if (a->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)p->buf[a->buf].bytes);
 	else {
 		rt_putf(t, "%u", a->slot);

@@ -129,6 +129,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 	G->rng = seed * 0x2545F4914F6CDD1Du + 99;
 	G->value.n = 0;
 	if (!fuzz_opt.api) G->most = seed % 12 == 5 ? LARGE : MOST;
+	G->spread = seed % 3 ? 4 : 15;
 	if (!fuzz_opt.api && seed % 4 == 1) G->zeros = true; /* of all graphs of a batch from here on: harmless */
 	for (int k = 1 + (int)gen_below(G, 3); k > 0; k--) add_value(G, any_input(G, -1));
 	for (int k = how_many(G); k > 0; k--) {

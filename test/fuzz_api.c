@@ -626,18 +626,30 @@ static tj_tensor *tensor_of(api *x, const gen_slot *s, int way)
 }
 
 /* ---- a body ---- */
+/* Every other input, then every other number, is an argument. */
+static int args_of(const program *p) { return ((int)p->G.slot.n + 1) / 2 + ((int)p->G.num.n + 1) / 2; }
+
+static tj_tensor *number_of(const program *p, uint32_t slot)
+{
+	double d;
+	memcpy(&d, &p->G.num.v[slot], sizeof d);
+	for (ir_ref r = 0; r < p->g.node.n; r++) {
+		const ir_node *n = ir_at(&p->g, r);
+		if (n->op == IR_num && ir_attr(&p->g, n)[0] == slot) return n->dtype == TJ_F64 ? tj_f(d) : tj_i((int64_t)p->G.num.v[slot]);
+	}
+	return tj_f(d); /* nothing reads it */
+}
+
 static void leaves(api *x, tj_tensor *const *in)
 {
 	const program *p = x->m.p;
 	for (ir_ref r = 0; r < p->g.node.n; r++) {
 		const ir_node *n = ir_at(&p->g, r);
 		const int64_t *a = ir_attr(&p->g, n);
-		double d;
 		if (n->op == IR_input) x->m.val[r] = in && a[0] % 2 == 0 ? in[a[0] / 2] : x->arg[a[0]];
 		if (n->op == IR_const || n->op == IR_data) x->m.val[r] = x->konst[r];
 		if (n->op != IR_num) continue;
-		memcpy(&d, &p->G.num.v[a[0]], sizeof d);
-		x->m.val[r] = n->dtype == TJ_F64 ? tj_f(d) : tj_i((int64_t)p->G.num.v[a[0]]);
+		x->m.val[r] = in && a[0] % 2 == 0 ? in[((int)p->G.slot.n + 1) / 2 + a[0] / 2] : number_of(p, (uint32_t)a[0]);
 	}
 }
 
@@ -754,6 +766,7 @@ static void next_data(program *p, int nth, fuzz_mix *mix)
 	if (nth > 2 && nth % 2 && p->varied >= 0) p->G.step.v[p->varied] = p->was;
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
+	for (uint32_t i = 0; nth && i < p->G.num.n; i += 1 + p->direct) gen_redraw(&p->G, i); /* direct: the others are the body's constants */
 }
 
 /* ---- other sizes ---- */
@@ -827,7 +840,7 @@ static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 	for (ir_ref r = 0; r < p->g.node.n; r++)
 		if (x->konst[r]) var[n++] = &x->konst[r];
 	var[n] = TJ_END_VAR;
-	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = ((int)p->G.slot.n + 1) / 2, .nout = p->nout, .mode = TJ_DIRECT, .state = var,
+	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = args_of(p), .nout = p->nout, .mode = TJ_DIRECT, .state = var,
 	                                         .dynamic = dynamic_of(p)));
 }
 
@@ -841,7 +854,7 @@ typedef struct fixture {
 
 static void open_all(fixture *x, program *p, rt_text *why)
 {
-	int nin = ((int)p->G.slot.n + 1) / 2;
+	int nin = args_of(p);
 	*x = (fixture){ .c = tj_open(TJ_OPTS(tj_open_opts, .backend = fuzz_opt.llvm ? "llvm" : "eval")) };
 	init_model(&x->o, p);
 	for (int k = 0; k < p->ncell; k++) x->o.cell[k] = new_mval(&x->o, &p->cell[k]); /* zeros */
@@ -870,9 +883,9 @@ static void close_all(fixture *x)
 static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const char *who, rt_text *why)
 {
 	tj_tensor *out[MAX_OUT] = { 0 };
-	int nin = ((int)p->G.slot.n + 1) / 2;
+	int nin = args_of(p), inputs = ((int)p->G.slot.n + 1) / 2;
 	if (why->n || !f) return;
-	for (int i = 0; i < nin; i++) x->in[i] = a->arg[2 * i];
+	for (int i = 0; i < nin; i++) x->in[i] = i < inputs ? a->arg[2 * i] : number_of(p, 2 * (uint32_t)(i - inputs));
 	x->in[nin] = TJ_END;
 	tj_call(f, out, x->in);
 	compare(p, &x->o, a, out, nth, who, why);

@@ -37,6 +37,7 @@ void gen_free(gen *G)
 	for (uint32_t i = 0; i < G->slot.n; i++) munmap(G->slot.v[i].map, G->slot.v[i].mapped);
 	rt_vec_free(&G->slot);
 	rt_vec_free(&G->num);
+	rt_vec_free(&G->num_of);
 	rt_vec_free(&G->step);
 	rt_vec_free(&G->value);
 	rt_vec_free(&G->raw_of);
@@ -240,9 +241,56 @@ static gen_content any_content(gen *G)
 	return gen_chance(G, 55) ? GEN_PLAIN : (gen_content)gen_below(G, GEN_CONTENTS);
 }
 
+/* ---- numbers ---- */
+static uint64_t draw(gen *G, const gen_num *k)
+{
+	static const int64_t ints[] = { 0, 1, -1, 2, 3, -7, 31, 100, 1 << 20 };
+	uint64_t bits;
+	switch (k->kind) {
+	case GEN_INTEGER: return (uint64_t)ints[gen_below(G, RT_COUNT(ints))];
+	case GEN_DIVISOR: return (uint64_t)ints[1 + gen_below(G, RT_COUNT(ints) - 2)];
+	case GEN_PLACE: return (uint64_t)between(G, 0, k->hi);
+	default: break;
+	}
+	double f = gen_chance(G, 40) ? specials[gen_below(G, RT_COUNT(specials))] : plain_float(G);
+	memcpy(&bits, &f, sizeof bits);
+	return bits;
+}
+
+static uint32_t add_number(gen *G, gen_num kind, uint64_t bits)
+{
+	if (!rt_push(&G->num, bits) || !rt_push(&G->num_of, kind)) abort();
+	return G->num.n - 1;
+}
+
+static ir_ref new_number(gen *G, gen_num kind)
+{
+	return number(G, kind.kind == GEN_FLOAT ? TJ_F64 : TJ_I64, add_number(G, kind, draw(G, &kind)));
+}
+
+ir_ref gen_number(gen *G, bool integer, bool nonzero)
+{
+	return new_number(G, (gen_num){ !integer ? GEN_FLOAT : nonzero ? GEN_DIVISOR : GEN_INTEGER, 0 });
+}
+
+void gen_redraw(gen *G, uint32_t slot)
+{
+	const gen_num *k = &G->num_of.v[slot];
+	if (k->kind != GEN_FIXED) G->num.v[slot] = draw(G, k);
+}
+
+/* One number as a tensor of this shape, instead of an input; IR_NONE: not this time, or the dtype has no numbers. */
+static ir_ref spread(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_num_kind kind, int64_t hi)
+{
+	if (!G->numbers || (t != TJ_I64 && t != TJ_F32) || !gen_chance(G, G->spread)) return IR_NONE;
+	ir_ref x = new_number(G, (gen_num){ t == TJ_F32 ? GEN_FLOAT : kind, hi });
+	return emit(G, IR_expand, 1, &x, rank, dim);
+}
+
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim)
 {
-	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
+	ir_ref r = spread(G, t, rank, dim, GEN_INTEGER, 0);
+	return r != IR_NONE ? r : gen_input(G, t, rank, dim, any_content(G), 0, 0);
 }
 
 void *gen_flat(const gen_slot *s)
@@ -265,24 +313,13 @@ void *gen_flat(const gen_slot *s)
 
 ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim)
 {
-	gen_input_any(G, t, rank, dim);
+	gen_input(G, t, rank, dim, any_content(G), 0, 0);
 	const gen_slot *s = &G->slot.v[G->slot.n - 1];
 	void *bytes = gen_flat(s);
 	if (!bytes) abort();
 	ir_ref raw = ir_data_(&G->raw, &s->meta, bytes, NULL), r = ir_data_(G->g, &s->meta, bytes, "gen.c:3");
 	free(bytes);
 	return pair(G, r, raw);
-}
-
-ir_ref gen_number(gen *G, bool integer, bool nonzero)
-{
-	static const int64_t ints[] = { 0, 1, -1, 2, 3, -7, 31, 100, 1 << 20 };
-	int64_t i = ints[gen_below(G, RT_COUNT(ints) - nonzero * 2) + (nonzero ? 1 : 0)];
-	double f = gen_chance(G, 40) ? specials[gen_below(G, RT_COUNT(specials))] : plain_float(G);
-	uint64_t bits = (uint64_t)i;
-	if (!integer) memcpy(&bits, &f, sizeof bits);
-	if (!rt_push(&G->num, bits)) abort();
-	return number(G, integer ? TJ_I64 : TJ_F64, G->num.n - 1);
 }
 
 /* ---- operands ---- */
@@ -361,7 +398,8 @@ static ir_ref index_of(gen *G, int rank, const int64_t *dim, int64_t size)
 		ir_ref src[] = { gen_input(G, t, rank, dim, GEN_PLAIN, 0, 0), constant(G, t, (double)size) };
 		return emit(G, IR_remainder, 2, src, 0, NULL);
 	}
-	ir_ref r = gen_input(G, t, rank, dim, GEN_INDEX, 0, size - 1);
+	ir_ref r = spread(G, t, rank, dim, GEN_PLACE, size - 1);
+	if (r == IR_NONE) r = gen_input(G, t, rank, dim, GEN_INDEX, 0, size - 1);
 	G->layout = layout;
 	return r;
 }
@@ -584,7 +622,7 @@ static bool norm_operands(gen *G, call *c, const ir_meta *m)
 	if (!m->rank) return false;
 	add_src(c, of_shape(G, (tj_dtype)m->dtype, 1, &m->dim[m->rank - 1]));
 	memcpy(&bits, &eps, sizeof bits);
-	if (!rt_push(&G->num, bits)) abort();
+	add_number(G, (gen_num){ GEN_FIXED, 0 }, bits);
 	return true;
 }
 
@@ -633,6 +671,17 @@ bool gen_creates(ir_op op)
 	}
 }
 
+/* Numbers that were expanded to a 0-d tensor go in as they are: ops that are not point by point take them by memory. */
+static void bare(gen *G, call *c)
+{
+	for (uint32_t i = 0; G->spread && i < G->step.n; i++) {
+		const gen_step *s = &G->step.v[i];
+		if (s->op != IR_expand || s->nattr || !ir_at(G->g, s->src[0])->weak) continue;
+		for (int k = 0; k < c->nsrc; k++)
+			if (c->src[k] == s->result && gen_chance(G, 70)) c->src[k] = s->src[0];
+	}
+}
+
 ir_ref gen_op(gen *G, ir_op op, ir_ref x)
 {
 	call c = { .nsrc = 1, .src = { x } };
@@ -640,6 +689,7 @@ ir_ref gen_op(gen *G, ir_op op, ir_ref x)
 	int64_t n;
 	rt_err err = { 0 };
 	if (!complete(G, op, &c, x)) return IR_NONE;
+	if (!(ir_ops[op].flags & IR_POINT)) bare(G, &c);
 	for (int k = 0; k < c.nsrc; k++) src[k] = ir_meta_of(G->g, c.src[k]);
 	if (ir_infer(op, c.nsrc, src, c.nattr, c.attr, &out, NULL, NULL, NULL, &err) != TJ_OK) return IR_NONE;
 	if (!rt_numel(out.rank, out.dim, &n) || (G->most && n > G->most)) return IR_NONE;
@@ -779,6 +829,10 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 	}
 	if (st == TJ_OK) st = x->run(x, &r);
 	if (p.out) take_back(G, o, &p);
+	if (err->site) {
+		snprintf(G->site, sizeof G->site, "%s", err->site);
+		err->site = G->site;
+	}
 	for (uint32_t i = 0; st == TJ_OK && i < o->n; i++)
 		if (x->out[i].same_ext >= 0) copy_seen(G, &x->out[i], o->data[i]);
 	rt_exec_unref(x);

@@ -26,6 +26,12 @@ typedef struct gen_slot { /* an external */
 	int64_t lo, hi;       /* of GEN_INDEX */
 } gen_slot;
 
+typedef enum gen_num_kind { GEN_INTEGER, GEN_DIVISOR, GEN_PLACE, GEN_FLOAT, GEN_FIXED } gen_num_kind;
+typedef struct gen_num {  /* what a number may be: any; not 0; 0..hi; any float; what it is */
+	gen_num_kind kind;
+	int64_t hi;
+} gen_num;
+
 typedef struct gen_step { /* an op as it was asked for: what a body would call */
 	ir_op op;
 	int nsrc, nattr;
@@ -39,13 +45,16 @@ typedef struct gen {
 	rt_vec(ir_ref) raw_of; /* by node of g */
 	uint64_t rng;
 	rt_vec(gen_slot) slot;
-	rt_vec(uint64_t) num;
+	rt_vec(uint64_t) num; /* bits, by slot */
+	rt_vec(gen_num) num_of;
 	rt_vec(gen_step) step;
 	int layout, content;  /* of new operands; -1: any */
 	int64_t most;         /* elements of a result; 0: no limit */
 	bool lib_f32;         /* f32 matmul may be asked for */
 	bool numbers;         /* operands may be run-time numbers and constants */
+	int spread;           /* percent of new operands that are one number, expanded to their shape */
 	bool zeros;           /* integers may be divided by zero, which is 0 then */
+	char site[32];        /* of the last run's fault: the plan that held it is gone */
 	rt_vec(ir_ref) value; /* what operands may be chosen from; empty: always new ones */
 } gen;
 
@@ -63,6 +72,7 @@ void gen_refill(gen *G, gen_slot *s); /* other values of the same kind */
 void gen_resize(gen *G, gen_slot *s, const int64_t *dim); /* the same, row-major, of other sizes */
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
+void gen_redraw(gen *G, uint32_t slot); /* another value of the same kind for a number */
 /* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */
 ir_ref gen_op(gen *G, ir_op op, ir_ref x);
 ir_ref gen_join(gen *G, ir_op op, ir_ref a, ir_ref b); /* a BINARY op of these */

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_DIM = 6, CHUNK = 160, WORKERS = 2, PATIENCE_S = 180 };
+enum { SPREAD = GEN_LAYOUTS /* of one number */, MAX_DIM = 6, CHUNK = 160, WORKERS = 2, PATIENCE_S = 180 };
 
 /* ---- shapes ---- */
 typedef struct shape { int rank; int64_t dim[MAX_DIM]; bool reductions; } shape;
@@ -68,7 +68,7 @@ static void name_case(kase *k)
 	const shape *s = &shapes[k->shape];
 	rt_putf(&t, "%s %s [", ir_ops[k->op].name, tj_dtype_name(k->dtype));
 	for (int i = 0; i < s->rank; i++) rt_putf(&t, "%s%lld", i ? "," : "", (long long)s->dim[i]);
-	rt_putf(&t, "] %s %s", gen_layout_name[k->layout], content_name[k->content]);
+	rt_putf(&t, "] %s %s", k->layout == SPREAD ? "number" : gen_layout_name[k->layout], content_name[k->content]);
 	if (k->variant) rt_putf(&t, " %d", k->variant);
 	if (k->fault) rt_putf(&t, " fault%d", k->fault);
 	snprintf(k->name, sizeof k->name, "%s", rt_str(&t));
@@ -105,6 +105,17 @@ static void cases_of(ir_op op, kases *list)
 		}
 }
 
+/* Operands that are numbers, 0-d or expanded: a leaf that has no memory of its own. */
+static void numbers_of(ir_op op, kases *list)
+{
+	static const tj_dtype types[] = { TJ_I64, TJ_F32 };
+	if (gen_creates(op) && op != IR_full && op != IR_one_hot) return;
+	for (int t = 0; t < (int)RT_COUNT(types); t++)
+		for (int s = 0; s < (int)RT_COUNT(shapes); s++)
+			if (!shapes[s].reductions && (opt.full || s == 0 || (s + t + (int)op + (int)opt.seed) % 3 == 0))
+				add_case(list, (kase){ .op = op, .dtype = types[t], .shape = s, .layout = SPREAD, .content = GEN_PLAIN });
+}
+
 /* What must be refused: index out of range, integer division by zero. Each is a graph of its own. */
 static void faults_of(ir_op op, kases *list)
 {
@@ -129,11 +140,14 @@ static ir_ref apply(gen *G, const kase *k)
 	int64_t dim[MAX_DIM];
 	memcpy(dim, s->dim, sizeof dim);
 	G->rng = rt_hash(k->name, strlen(k->name), opt.seed);
-	G->layout = k->layout;
+	G->layout = k->layout == SPREAD ? -1 : k->layout;
 	G->content = k->content;
 	for (int tries = 0; tries < 8; tries++) {
 		if (tries >= 2 && k->op == IR_expand && s->rank) dim[gen_below(G, s->rank)] = 1; /* something to expand */
-		ir_ref x = gen_creates(k->op) ? IR_NONE : gen_input_any(G, k->dtype, s->rank, dim), r = gen_op(G, k->op, x);
+		G->spread = k->layout == SPREAD ? 100 : 0;
+		ir_ref x = gen_creates(k->op) ? IR_NONE : gen_input_any(G, k->dtype, s->rank, dim);
+		G->spread /= 2;
+		ir_ref r = gen_op(G, k->op, x);
 		if (r != IR_NONE) return r;
 	}
 	return IR_NONE;
@@ -431,6 +445,7 @@ static void run_all(tally *all)
 	memset(list, 0, sizeof list);
 	for (int op = 0; op < IR_OPS; op++) {
 		cases_of((ir_op)op, &list[0][op]);
+		numbers_of((ir_op)op, &list[0][op]);
 		faults_of((ir_op)op, &list[1][op]);
 		for (int f = 0; f < 2; f++)
 			for (uint32_t at = 0; at < list[f][op].n; at += CHUNK) {

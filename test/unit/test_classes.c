@@ -93,7 +93,7 @@ static void reduces(expression *e, tj_dtype t, const void *x, tj_dtype to, const
 	tj_close(c);
 }
 
-#define EXPR(name, ...) static tj_tensor *name(tj_tensor *const *in) { return __VA_ARGS__; }
+#define EXPR(name, ...) static tj_tensor *name(tj_tensor *const *in) { return (void)in, __VA_ARGS__; }
 #define A in[0]
 #define B in[1]
 #define ROW(type, ...) ((const type[]){ __VA_ARGS__ })
@@ -687,6 +687,60 @@ static void clones(void **s)
 	tj_close(c);
 }
 
+/* ---- numbers as operands that are read from memory: a number is no slot, no 0, and no value of an earlier call ---- */
+static int64_t three;
+#define THREE tj_i(three)
+EXPR(num_gather, tj_gather(THREE, 0, tj_reshape(A, TJ_0D)))
+EXPR(num_select, tj_index_select(tj_expand(THREE, TJ_SHAPE(5)), 0, A))
+EXPR(num_table, tj_embedding(tj_expand(THREE, TJ_SHAPE(4, 2)), A))
+EXPR(num_matmul, tj_matmul(tj_expand(THREE, TJ_SHAPE(2, 2)), tj_add(tj_expand(A, TJ_SHAPE(2, 2)), tj_i(1))))
+EXPR(num_dot, tj_matmul(tj_expand(THREE, TJ_SHAPE(3)), tj_expand(THREE, TJ_SHAPE(3))))
+EXPR(num_index, tj_gather(tj_arange(TJ_I64, 0, 9, 1), 0, tj_expand(THREE, TJ_SHAPE(2))))
+EXPR(num_scatter, tj_scatter_add(tj_expand(THREE, TJ_SHAPE(2)), 0, A, tj_expand(THREE, TJ_SHAPE(1))))
+EXPR(num_cat, tj_cat(TJ_LIST(tj_expand(THREE, TJ_SHAPE(1)), A), 0))
+EXPR(num_sum, tj_sum(tj_expand(THREE, TJ_SHAPE(7)), TJ_ALL, false))
+EXPR(num_view, tj_flip(tj_expand(THREE, TJ_SHAPE(3)), TJ_ALL))
+EXPR(num_float, tj_gather(tj_f((double)three), 0, tj_reshape(A, TJ_0D)))
+EXPR(num_arg, tj_gather(B, 0, tj_reshape(A, TJ_0D)))
+EXPR(num_args, tj_matmul(tj_expand(B, TJ_SHAPE(2, 3)), tj_expand(B, TJ_SHAPE(3, 1))))
+
+static void number_is(const char *name, tj_tensor *t, double each, double sum)
+{
+	double all = 0, first = tj_item(tj_reshape(tj_slice(tj_reshape(t, TJ_SHAPE(-1)), 0, 0, 1, 1), TJ_0D));
+	if (tj_is_poison(t) || first != each) fail_msg("%s: %g, not %g", name, first, each);
+	for (int64_t i = 0; i < tj_numel(t); i++)
+		all += tj_dtype_of(t) == TJ_F32 ? (double)((const float *)tj_data(t))[i] : (double)((const int64_t *)tj_data(t))[i];
+	if (all != sum) fail_msg("%s: %g in all, not %g", name, all, sum);
+}
+
+static void numbers(void **s)
+{
+	(void)s;
+	static const struct { const char *name; expression *e; double each, sum; } cases[] = { /* the first element, all of them */
+		{ "num_gather", num_gather, 3, 3 }, { "num_select", num_select, 3, 3 }, { "num_table", num_table, 3, 6 }, { "num_matmul", num_matmul, 6, 24 }, { "num_dot", num_dot, 27, 27 }, { "num_index", num_index, 3, 6 }, { "num_scatter", num_scatter, 6, 9 },
+		{ "num_cat", num_cat, 3, 3 }, { "num_sum", num_sum, 21, 21 }, { "num_view", num_view, 3, 9 }, { "num_float", num_float, 3, 3 }, { "num_arg", num_arg, 3, 3 }, { "num_args", num_args, 27, 54 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 1));
+		call k = { cases[i].e };
+		tj_tensor *zero = tj_from_data(c, TJ_I64, TJ_SHAPE(1), (int64_t[]){ 0 });
+		tj_fn *f[2];
+		for (int d = 0; d < 2; d++) /* direct: the number of the first call is a constant of the body */
+			f[d] = tj_compile(c, body, &k, TJ_OPTS(tj_compile_opts, .name = "number", .nin = 2, .nout = 1, .mode = d ? TJ_DIRECT : TJ_VERIFY));
+		for (int n = 0; n < 5; n++) {
+			three = 3;
+			tj_tensor *in[] = { zero, THREE, TJ_END };
+			number_is(cases[i].name, cases[i].e(in), cases[i].each, cases[i].sum); /* compiled from the third time on */
+			for (int d = 0; d < 2; d++) number_is(cases[i].name, tj_call1(f[d], in), cases[i].each, cases[i].sum);
+		}
+		three = 2;
+		tj_tensor *in[] = { zero, THREE, TJ_END }, *eager = cases[i].e(in), *other = tj_call1(f[0], in);
+		kit_ok(c);
+		compare("another number", other, tj_dtype_of(eager), (size_t)tj_numel(eager), (size_t)tj_numel(eager), tj_data(eager));
+		tj_close(c);
+	}
+}
+
 /* ---- fork ---- */
 EXPR(some_work, tj_sum(tj_exp(tj_mul(A, A)), TJ_ALL, false))
 EXPR(other_work, tj_amax(tj_sin(tj_add(A, A)), TJ_ALL, false))
@@ -770,7 +824,7 @@ int main(void)
 		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
 		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
-		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(fork_after),
+		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),
 	};
 	KIT_RUN(tests);

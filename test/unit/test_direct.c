@@ -1,6 +1,8 @@
 /* Direct mode: the body is skipped where that is sound, kept where it is not, and audit finds what cannot be seen. */
 #include "test/kit.h"
 
+#include "jit/jit.h"
+
 static int runs; /* of the body */
 static char reason[1024];
 static void keep_reason(void *self, const tj_reason *r)
@@ -855,6 +857,53 @@ static void audit_compares_values(void **s)
 	tj_close(c);
 }
 
+/* ---- wrong code: a back end that adds where it should multiply ---- */
+static const lo_backend *right;
+static tj_status compile_wrong(lo_compile *job, rt_err *err)
+{
+	lo_kernel *copy = calloc((size_t)job->nkernel, sizeof *copy);
+	const lo_kernel **list = calloc((size_t)job->nkernel, sizeof *list);
+	lo_compile wrong = *job;
+	assert_true(copy && list);
+	for (int i = 0; i < job->nkernel; i++) {
+		copy[i] = *job->kernel[i];
+		copy[i].ins.v = malloc(copy[i].ins.n * sizeof *copy[i].ins.v + 1);
+		assert_non_null(copy[i].ins.v);
+		memcpy(copy[i].ins.v, job->kernel[i]->ins.v, copy[i].ins.n * sizeof *copy[i].ins.v);
+		for (uint32_t k = 0; k < copy[i].ins.n; k++)
+			if (copy[i].ins.v[k].op == LO_MUL) copy[i].ins.v[k].op = LO_ADD;
+		list[i] = &copy[i];
+	}
+	wrong.kernel = list;
+	tj_status st = right->compile(&wrong, err);
+	wrong.kernel = job->kernel;
+	*job = wrong;
+	for (int i = 0; i < job->nkernel; i++) free(copy[i].ins.v);
+	free(copy);
+	free(list);
+	return st;
+}
+
+static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], in[0]); }
+static void audit_finds_wrong_code(void **s)
+{
+	(void)s;
+	if (strcmp(kit_backend, "llvm")) return;
+	for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
+		tj_ctx *c = open_audit(1);
+		right = jit_backend(c->engine);
+		lo_backend wrong = *right;
+		wrong.compile = compile_wrong;
+		c->engine->backend = &wrong;
+		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(7), ((float[]){ 2, 2, 2, 2, 3, 2, 2 })), *y = NULL;
+		for (int i = 0; i < 3 && (mode == 2 || i < 1); i++) y = mode == 2 ? tj_mul(x, x) : tj_call1(f, TJ_LIST(x));
+		assert_true(tj_is_poison(y));
+		kit_error(c, TJ_ERR_COMPILE, "element 4 of ");
+		tj_close(c);
+	}
+}
+
 static void clones(void **s)
 {
 	(void)s;
@@ -887,7 +936,7 @@ int main(void)
 		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
 		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(both_modes_agree), cmocka_unit_test(nested_faults),
 		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies), cmocka_unit_test(audit_finds_them_behind_branches), cmocka_unit_test(audit_leaves_pure_trees_alone),
-		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(clones),
+		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(audit_finds_wrong_code), cmocka_unit_test(clones),
 	};
 	KIT_RUN(tests);
 }

@@ -702,10 +702,8 @@ tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num
 	s.consts = rt_arena_alloc(&mem, sizeof *s.consts * n);
 	if (!s.value || !s.owned || !s.last || !s.live || !s.consts) rt_fail(err, st, "eval", "out of memory");
 	else {
-		unsigned modes = rt_fp_enter();
 		mark(&s);
 		st = eval_nodes(&s, out);
-		rt_fp_leave(modes);
 	}
 	rt_arena_free(&mem);
 	return st;

@@ -113,7 +113,6 @@ static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool spla
 	int64_t ones[3] = { 0 }, numel = 0, attr[2 * TJ_MAX_RANK];
 	rt_err err = { 0 };
 	ir_ref r = IR_NONE;
-	unsigned modes = rt_fp_enter();
 	for (int k = 0; k < n->nsrc; k++) {
 		src[k] = value_of(g, ir_src(g, n, k), &ones[k]);
 		if (splat) src[k].meta.rank = 0;
@@ -130,7 +129,6 @@ static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool spla
 		}
 	}
 	rt_free(out.data);
-	rt_fp_leave(modes);
 	return r;
 }
 

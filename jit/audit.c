@@ -92,7 +92,7 @@ static bool compare(audit *a, const jit_done *d, uint32_t i, const void *data)
 bool jit_audit_due(const jit_act *a, const jit_plan *p)
 {
 	const tj_fn *f = a->fn;
-	return f->engine->audit && f->opts.numerics == TJ_STRICT && !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
+	return f->opts.numerics == TJ_STRICT && !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
 }
 
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data)

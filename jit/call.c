@@ -277,6 +277,7 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	a->followed = 0;
 	double start = rt_now_ms();
 	run_body(a, a->fn, out, in);
+	RT_DEFAULT_MODES;
 	double ns = (rt_now_ms() - start) * 1e6 - a->away;
 	a->followed += a->seq; /* behind the last boundary */
 	if (a->recorded || a->failed) return;

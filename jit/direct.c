@@ -97,6 +97,7 @@ static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
 
 static bool run_level(direct *d, jit_path *p)
 {
+	RT_DEFAULT_MODES;
 	const rt_layout *l;
 	void *data;
 	if (p->nexpr && !compute_late(d, p)) return false;
@@ -212,17 +213,22 @@ static void end(direct *d)
 	if (d->c->act.mem.used) rt_arena_reset(&d->c->act.mem);
 }
 
+static bool bit_of(const direct *d, const jit_from *f)
+{
+	RT_DEFAULT_MODES;
+	const rt_layout *l;
+	rt_buffer *b;
+	void *data;
+	fetch(d, f, &l, &b, &data);
+	return ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
+}
+
 /* Follows the tree of paths; the last one, NULL after an error, or at a bit that was not seen yet, with *unseen set. */
 static jit_path *run_path(direct *d, jit_path *p, bool *unseen)
 {
 	while (run_level(d, p)) {
 		if (!p->branches) return p;
-		const rt_layout *l;
-		rt_buffer *b;
-		void *data;
-		fetch(d, &p->truth, &l, &b, &data);
-		bool bit = ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
-		p = p->way[bit];
+		p = p->way[bit_of(d, &p->truth)];
 		if ((*unseen = !p)) return NULL;
 	}
 	return NULL;

@@ -319,6 +319,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 /* The long way: operands that need a look, numbers alone, a draw, a mismatch, no running call. */
 static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
+	RT_DEFAULT_MODES;
 	tj_ctx *c = jit_current(site);
 	tj_tensor *few[INLINE_SRC], **in = few;
 	if (!c) return jit_no_context();

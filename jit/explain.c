@@ -33,6 +33,7 @@ static void count_calls(tj_fn *f, tj_stats *s)
 
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
+	RT_DEFAULT_MODES;
 	if (!f || !out) return;
 	size_t size = out->size ? out->size : sizeof *out;
 	rt_lock(&f->compile);
@@ -199,6 +200,7 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 
 void tj_explain(tj_fn *f, FILE *out)
 {
+	RT_DEFAULT_MODES;
 	if (!f || !out) return;
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(f, &s);
@@ -256,6 +258,7 @@ static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dum
 
 void tj_dump(tj_fn *f, tj_dump_what what, FILE *out)
 {
+	RT_DEFAULT_MODES;
 	if (!f || !out) return;
 	rt_lock(&f->compile);
 	rt_lock(&f->table_lock);

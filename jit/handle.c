@@ -357,6 +357,7 @@ static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
 
 static bool element_as(const char *site, int event, tj_tensor *t, tj_dtype to, ir_scalar *out)
 {
+	RT_DEFAULT_MODES;
 	tj_ctx *c = jit_current(site);
 	tj_dtype from;
 	if (!c) return false;

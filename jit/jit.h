@@ -531,7 +531,7 @@ bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: the 
 
 /* audit.c */
 bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err); /* bit for bit, NaNs as one; both row-major */
-bool jit_audit_due(const jit_act *a, const jit_plan *p);
+bool jit_audit_due(const jit_act *a, const jit_plan *p); /* under TJ_AUDIT */
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* the plan's values are the evaluator's; else an error, and false */
 
 /* direct.c */

@@ -40,8 +40,6 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 		return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, NULL, "integer division by zero");
 	ir_point_fn *f = ir_point_get(op, rt_dtype_class(compute));
 	if (!f) return NULL;
-	unsigned modes = rt_fp_enter();
 	ir_scalar r = f(in, compute);
-	rt_fp_leave(modes);
 	return result == TJ_F64 ? rt_number_f(r.d) : tj_i_at(site, r.i);
 }

@@ -220,6 +220,7 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 
 bool jit_recover(jit_act *a, const tj_tensor *h)
 {
+	RT_DEFAULT_MODES;
 	jit_done *d = find_done(a, h->seg);
 	rt_err err = { 0 };
 	if (!d) return false;
@@ -524,6 +525,7 @@ static void tell_deep(jit_act *a, const char *site)
 
 static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
 {
+	RT_DEFAULT_MODES;
 	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
 	if (!n || a->failed) return false;
 	if (!jit_one_commit(a)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
@@ -536,7 +538,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
 	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2, n, a->stray.v, a->stray.n };
-	const bool audit = jit_audit_due(a, d.plan);
+	const bool audit = RT_UNLIKELY(a->ctx->engine->audit) && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));
@@ -560,6 +562,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
 {
 	if (RT_LIKELY(!a->ctx->engine->timed)) return boundary(a, site, op, nsrc, src);
+	RT_DEFAULT_MODES;
 	double start = rt_now_ms();
 	a->followed += a->seq + 1;
 	bool ok = boundary(a, site, op, nsrc, src);

@@ -150,6 +150,7 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *s
 /* Looks at nothing but what is there, so that it may be done again and again. */
 jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
 {
+	RT_DEFAULT_MODES;
 	enum { TIMES = 64 };
 	jit_hit *h = NULL;
 	double start = rt_now_ms();

@@ -75,6 +75,7 @@ void rt_hash128(const void *p, size_t bytes, uint64_t out[2])
 
 double rt_now_ms(void)
 {
+	RT_DEFAULT_MODES; /* asked for outside of entry points, too */
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;

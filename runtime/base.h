@@ -79,12 +79,19 @@ static inline unsigned rt_fp_enter(void)
 {
 	unsigned was = __builtin_ia32_stmxcsr();
 	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(RT_MXCSR);
+	__asm__ volatile("" ::: "memory"); /* what is loaded and computed below stays below */
 	return was;
 }
 static inline void rt_fp_leave(unsigned was)
 {
+	__asm__ volatile("" ::: "memory");
 	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(was);
 }
+static inline void rt_fp_end(const unsigned *was) { rt_fp_leave(*was); }
+/* The default modes from here to the end of the block. The library computes nothing outside of them: an entry point sets
+ * them on its way to whatever traces, folds, compiles, runs or converts floats; what it calls takes them as given. Nothing
+ * uses the x87 unit. */
+#define RT_DEFAULT_MODES const unsigned rt_modes __attribute__((cleanup(rt_fp_end), unused)) = rt_fp_enter()
 
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 

@@ -52,7 +52,7 @@ typedef struct rt_exec {
 	int refs;                /* atomic */
 	int nout;
 	rt_out *out;             /* nout of them */
-	tj_status (*run)(const struct rt_exec *x, rt_run *r); /* fills every out whose same_ext < 0 */
+	tj_status (*run)(const struct rt_exec *x, rt_run *r); /* fills every out whose same_ext < 0; in default modes (RT_DEFAULT_MODES) */
 	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
 	void (*destroy)(struct rt_exec *x);
 	uint32_t kernels, library_calls, eval_steps;

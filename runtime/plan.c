@@ -82,9 +82,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
 	tj_status st = TJ_OK;
-	unsigned modes = rt_fp_enter();
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
-	rt_fp_leave(modes);
 	return st;
 }
 

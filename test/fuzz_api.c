@@ -5,10 +5,15 @@
  * state, or changes of the program between the calls: a step gets another op, attribute or operand, as a captured variable
  * would have it. They agree bit for bit, cells included.
  *
+ * In two of three programs the caller has modes of its own: another direction of rounding, subnormals flushed, exceptions
+ * that are not masked. Results do not depend on them, and they are left as they are.
+ *
  * -sizes: no cells, and other sizes from call to call: the model, and compiled functions alone, every third call that could
  * skip the body audited. */
 #include "test/fuzz.h"
 
+#include <fenv.h>
+#include <immintrin.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -39,6 +44,7 @@ typedef struct program {
 	gen_step was;   /* the step that was changed, as it had been */
 	int varied;     /* its number, or -1 */
 	bool direct;    /* it never changes */
+	unsigned modes; /* of the caller: MODE_* */
 	rt_vec(gen_step) base; /* -sizes: the steps as they were made, ... */
 	rt_vec(ir_meta) base_dims; /* ... and the inputs, by slot */
 } program;
@@ -136,6 +142,7 @@ static void make(program *p, uint64_t seed)
 	for (uint32_t at = 1; at <= G->step.n; at++)
 		if (gen_chance(G, fuzz_opt.sizes ? 12 : 25)) add_event(p, at);
 	p->direct = gen_chance(G, 50);
+	p->modes = seed % 3 ? (unsigned)gen_below(G, 16) : 0;
 	for (int k = 0; p->direct && k < p->nevent; k++) /* they keep the body running */
 		if (p->event[k].kind == SIZED && gen_chance(G, 75)) p->event[k].off = true;
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
@@ -880,6 +887,32 @@ static void close_all(fixture *x)
 	rt_arena_free(&x->o.mem);
 }
 
+/* ---- the caller's floating-point modes ---- */
+enum { MODE_ROUND = 3, MODE_FLUSH = 4, MODE_TRAPS = 8 };
+
+static unsigned control_bits(void)
+{
+	uint16_t x87;
+	__asm__ volatile("fnstcw %0" : "=m"(x87));
+	return (_mm_getcsr() & ~0x3Fu) | (unsigned)x87 << 16;
+}
+
+static unsigned set_modes(const program *p, fenv_t *was)
+{
+	static const int round[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+	fegetenv(was);
+	if (p->modes & MODE_TRAPS) feenableexcept(FE_ALL_EXCEPT);
+	fesetround(round[p->modes & MODE_ROUND]);
+	if (p->modes & MODE_FLUSH) _mm_setcsr(_mm_getcsr() | 0x8040);
+	return control_bits();
+}
+
+static void end_modes(const fenv_t *was, unsigned set, rt_text *why)
+{
+	if (control_bits() != set && !why->n) rt_puts(why, "the caller's floating-point modes were changed");
+	fesetenv(was);
+}
+
 static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const char *who, rt_text *why)
 {
 	tj_tensor *out[MAX_OUT] = { 0 };
@@ -887,7 +920,10 @@ static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const cha
 	if (why->n || !f) return;
 	for (int i = 0; i < nin; i++) x->in[i] = i < inputs ? a->arg[2 * i] : number_of(p, 2 * (uint32_t)(i - inputs));
 	x->in[nin] = TJ_END;
+	fenv_t was;
+	unsigned set = set_modes(p, &was);
 	tj_call(f, out, x->in);
+	end_modes(&was, set, why);
 	compare(p, &x->o, a, out, nth, who, why);
 }
 
@@ -909,7 +945,10 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 			x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
 		}
 		if (!x.o.m.failed && !fuzz_opt.sizes) {
+			fenv_t was;
+			unsigned set = set_modes(p, &was);
 			body(out, NULL, &x.eager);
+			end_modes(&was, set, why);
 			compare(p, &x.o, &x.eager, out, nth, "op by op", why);
 		} else if (x.o.m.failed) memcpy(x.o.cell, before, sizeof before); /* a call that fails commits nothing */
 		call_fn(&x, p, x.f, &x.fn, nth, "compiled", why);

@@ -3,6 +3,7 @@
  * whole vectors and a tail, and alone as the operand of a reduction. */
 #include "test/kit.h"
 
+#include <fenv.h>
 #include <immintrin.h>
 #include <math.h>
 #include <pthread.h>
@@ -347,6 +348,81 @@ static void subnormals(void **s)
 		assert_int_equal(after & 0xE040, flush ? 0xC040 : 0);
 	}
 	reduces(total, TJ_F32, x, TJ_F32, ROW(float, WIDE * 0x1p-149f));
+}
+
+/* ---- the caller's floating-point modes: what is computed while tracing, compiling and reading does not depend on them ---- */
+EXPR(act, tj_gelu(A))
+EXPR(act_tanh, tj_gelu_tanh(A))
+EXPR(third, tj_mul(A, tj_div(tj_f(1), tj_f(3))))
+EXPR(norm, tj_layer_norm(tj_reshape(A, TJ_SHAPE(1, -1)), tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.1)), tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.3)), 1e-5))
+EXPR(folded, tj_add(A, tj_exp(tj_full(TJ_F32, TJ_SHAPE(1), tj_f(0.1)))))
+EXPR(averages, tj_mean(A, TJ_ALL, true))
+EXPR(singles, tj_unique(A))
+EXPR(chosen, tj_nonzero(A))
+EXPR(item, tj_full(TJ_F64, TJ_SHAPE(1), tj_f(tj_item(tj_slice(A, 0, 0, 1, 1)))))
+EXPR(item_wide, tj_full(TJ_F64, TJ_SHAPE(1), tj_f(tj_item(tj_mul(tj_full(TJ_I64, TJ_SHAPE(1), tj_i((1ll << 50) + 1)), tj_i(9))))))
+EXPR(branch, tj_truth(tj_slice(A, 0, 0, 1, 1)) ? tj_add(A, A) : A)
+
+static unsigned control_bits(void)
+{
+	uint16_t x87;
+	__asm__ volatile("fnstcw %0" : "=m"(x87));
+	return (_mm_getcsr() & ~0x3Fu) | (unsigned)x87 << 16;
+}
+
+/* A context of its own: the first call compiles. All that an expression is worth, one behind the other. */
+static size_t under_modes(expression *e, int round, bool flush, bool traps, char *got)
+{
+	const float x[] = { 0x1p-149f, 0.3f, -1.7f, 0x1.8p-127f, 5 };
+	fenv_t was;
+	size_t n = 0;
+	fegetenv(&was);
+	if (traps) feenableexcept(FE_ALL_EXCEPT);
+	fesetround(round);
+	if (flush) _mm_setcsr(_mm_getcsr() | 0x8040);
+	unsigned set = control_bits();
+	tj_ctx *c = kit_open();
+	call k = { e };
+	tj_fn *f = kit_fn(c, "modes", body, &k, 1, 1);
+	tj_fn *d = tj_compile(c, body, &k, TJ_OPTS(tj_compile_opts, .name = "direct", .nin = 1, .nout = 1, .mode = TJ_DIRECT));
+	tj_tensor *a = kit_f32(c, 5, x);
+	for (int i = 0; i < 4; i++) {
+		tj_tensor *r[] = { e(&a), tj_call1(f, TJ_LIST(a)), tj_call1(d, TJ_LIST(a)) };
+		for (int j = 0; j < 3; j++) {
+			size_t bytes = (size_t)tj_numel(r[j]) * tj_dtype_size(tj_dtype_of(r[j]));
+			memcpy(got + n, tj_data(r[j]), bytes);
+			n += bytes;
+		}
+	}
+	free(kit_explain(f));
+	free(kit_dump(f, TJ_DUMP_CODE));
+	tj_stats st = kit_stats(d);
+	unsigned after = control_bits();
+	fesetenv(&was);
+	kit_ok(c);
+	assert_int_equal(st.calls, 4);
+	assert_int_equal(after, set);
+	tj_close(c);
+	return n;
+}
+
+static void modes(void **s)
+{
+	(void)s;
+	static const struct { const char *name; expression *e; } cases[] = {
+#define CASE(e) { #e, e }
+		CASE(act), CASE(act_tanh), CASE(third), CASE(norm), CASE(folded), CASE(averages), CASE(singles), CASE(chosen), CASE(item), CASE(item_wide), CASE(branch), CASE(wider),
+#undef CASE
+	};
+	static const int round[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char want[2048], got[2048];
+		size_t n = under_modes(cases[i].e, FE_TONEAREST, false, false, want);
+		for (int m = 1; m < 8; m++) { /* each direction with and without flushing; traps with half of them */
+			size_t k = under_modes(cases[i].e, round[m % 4], m >= 4, m % 3 == 0, got);
+			if (k != n || memcmp(got, want, n)) fail_msg("%s depends on the caller's modes: rounding %d%s", cases[i].name, m % 4, m >= 4 ? ", flushing" : "");
+		}
+	}
 }
 
 /* ---- integers ---- */
@@ -822,7 +898,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
-		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
+		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(modes), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
 		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),

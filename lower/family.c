@@ -13,18 +13,6 @@
 
 enum { MOST = 1024 }; /* members; then the one that was met least recently goes, and its code with the last plan that runs it */
 
-struct lo_kin {           /* a kernel of the family: its form, its sizes, and which of them are symbols */
-	uint64_t hash;
-	lo_words form;
-	uint32_t n;
-	int64_t *size;          /* by place */
-	bool *symbol;
-	uint32_t round;         /* of the lowering that brought it */
-	uint64_t met;           /* when, by the family's clock */
-	rt_kernel_fn *fn;
-	rt_code *code;          /* that holds fn: a reference */
-};
-
 struct lo_family {
 	pthread_mutex_t lock;
 	rt_vec(lo_kin *) member;
@@ -76,27 +64,57 @@ uint32_t lo_family_round(lo_family *f)
 }
 
 /* ---- a kernel that looks for its like ---- */
-static lo_kin *describe(lo_kernel *k, lo_place **at)
+static lo_place *places_of(lo_kernel *k, uint32_t n)
 {
+	lo_place *at = rt_alloc((n + 1) * sizeof *at);
+	if (at) lo_places(k, at);
+	return at;
+}
+
+lo_kin *lo_kin_new(lo_kernel *k)
+{
+	uint32_t n = lo_places(k, NULL);
 	lo_kin *s = rt_calloc(sizeof *s);
-	if (!s) return NULL;
-	s->n = lo_places(k, NULL);
-	*at = rt_calloc((s->n + 1) * sizeof **at);
-	s->size = rt_calloc((s->n + 1) * sizeof *s->size);
-	s->symbol = rt_calloc(s->n + 1);
-	if (!*at || !s->size || !s->symbol) return lo_kin_free(s), NULL;
-	lo_places(k, *at);
-	for (uint32_t i = 0; i < s->n; i++) s->size[i] = *(*at)[i].size;
-	if (!lo_form(k, *at, s->n, &s->form)) return lo_kin_free(s), NULL;
-	s->hash = rt_hash(s->form.v, s->form.n * sizeof *s->form.v, s->n);
-	return s;
+	lo_place *at = places_of(k, n);
+	if (s) {
+		s->n = n;
+		s->size = rt_calloc((n + 1) * sizeof *s->size);
+		s->symbol = rt_calloc(n + 1);
+	}
+	bool ok = s && at && s->size && s->symbol && lo_form(k, at, n, &s->form);
+	for (uint32_t i = 0; ok && i < n; i++) s->size[i] = *at[i].size;
+	if (ok) s->hash = rt_hash(s->form.v, s->form.n * sizeof *s->form.v, n);
+	else lo_kin_free(s);
+	rt_free(at);
+	return ok ? s : NULL;
+}
+
+bool lo_make_symbols(lo_kernel *k, const lo_kin *kin)
+{
+	lo_place *at = places_of(k, kin->n);
+	bool ok = at != NULL;
+	for (uint32_t i = 0; ok && i < kin->n; i++) ok = !kin->symbol[i] || lo_make_symbol(k, &at[i]);
+	rt_free(at);
+	return ok;
+}
+
+bool lo_same_form(const lo_kin *a, const lo_kin *b)
+{
+	return a->hash == b->hash && a->n == b->n && a->form.n == b->form.n && !memcmp(a->form.v, b->form.v, a->form.n * sizeof *a->form.v);
+}
+
+bool lo_code_fits(const lo_kin *code, const lo_kin *k)
+{
+	for (uint32_t i = 0; i < k->n; i++)
+		if (!code->symbol[i] && code->size[i] != k->size[i]) return false;
+	return true;
 }
 
 /* Sizes in which they differ that are no symbols of the member yet; -1: another form. */
 static int differ(const lo_kin *m, const lo_kin *s)
 {
 	int n = 0;
-	if (m->hash != s->hash || m->n != s->n || m->form.n != s->form.n || memcmp(m->form.v, s->form.v, m->form.n * sizeof *m->form.v)) return -1;
+	if (!lo_same_form(m, s)) return -1;
 	for (uint32_t i = 0; i < s->n; i++) n += !m->symbol[i] && m->size[i] != s->size[i];
 	return n;
 }
@@ -173,39 +191,33 @@ static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn, rt_code **code)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin *s, rt_kernel_fn **fn, rt_code **code)
 {
-	lo_place *at = NULL;
-	lo_kin *s = *kin = describe(k, &at);
+	lo_place *at = places_of(k, s->n);
 	int least = 0;
-	*fn = NULL;
-	*code = NULL;
-	if (s) {
-		s->round = round;
-		rt_lock(&f->lock);
-		lo_kin *m = nearest(f, s, &least);
-		if (m) m->met = ++f->clock;
-		if (m && !least) *fn = m->fn, *code = rt_code_ref(m->code);
-		for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] = m->symbol[i] || m->size[i] != s->size[i];
-		if (*fn) memcpy(s->symbol, m->symbol, s->n);
-		f->count.shared += *fn != NULL;
-		f->count.widened += m && !*fn;
-		rt_unlock(&f->lock);
-		for (uint32_t i = 0; !*fn && moving->all && i < s->n; i++) s->symbol[i] |= lo_may_be_symbol(&at[i]);
-		if (!*fn && (m || moving->always)) {
-			mark_moving(s, at, moving);
-			mark_followers(s, at, k);
-		}
-		for (uint32_t i = 0; s && i < s->n; i++)
-			if (s->symbol[i] && !lo_make_symbol(k, &at[i])) s = NULL;
-	}
+	if (!at) return false;
+	s->round = round;
+	rt_lock(&f->lock);
+	lo_kin *m = nearest(f, s, &least);
+	if (m) m->met = ++f->clock;
+	if (m && !least) *fn = m->fn, *code = rt_code_ref(m->code);
+	for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] |= m->symbol[i] || m->size[i] != s->size[i];
+	if (*fn) memcpy(s->symbol, m->symbol, s->n);
+	f->count.shared += *fn != NULL;
+	f->count.widened += m && !*fn;
+	rt_unlock(&f->lock);
+	for (uint32_t i = 0; !*fn && moving->all && i < s->n; i++) s->symbol[i] |= lo_may_be_symbol(&at[i]);
+	if (!*fn && (m || moving->always)) mark_moving(s, at, moving);
+	if (!*fn) mark_followers(s, at, k);
 	rt_free(at);
-	if (!s || *fn) {
-		lo_kin_free(*kin);
-		*kin = NULL;
-	}
-	if (!s) rt_code_unref(*code);
-	return s != NULL;
+	return true;
+}
+
+void lo_family_twins(lo_family *f, uint32_t n)
+{
+	rt_lock(&f->lock);
+	f->count.shared += n;
+	rt_unlock(&f->lock);
 }
 
 static uint32_t oldest(const lo_family *f)

@@ -8,7 +8,7 @@
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              the back end, all kernels in one job */
-#include "lower/low.h"
+#include "lower/twin.h"
 
 #include <ctype.h>
 
@@ -125,49 +125,31 @@ static void keep_texts(lo_low *L, rt_plan *p)
 	p->kernel_text = take_text(&kernels, &p->mem);
 }
 
-/* Kernels that must be compiled: not those that a family has, nor those with nothing to do. */
+/* Kernels that must be compiled: those whose code does not exist, once each, and not those with nothing to do. */
 typedef struct work {
+	lo_twin *twin;           /* every kernel with something to do */
+	uint32_t ntwin;
 	const lo_kernel **kernel;
-	rt_step **step;
+	lo_twin **from;          /* by kernel to compile */
 	rt_kernel_fn **fn;
-	lo_kin **kin;
 	int n;
 } work;
 
-static bool set_sizes(lo_low *L, rt_plan *p, const lo_kernel *k, rt_step *t)
-{
-	int64_t *size = rt_arena_alloc(&p->mem, (k->size.n + 1) * sizeof *size);
-	if (!size) return L->oom = true, false;
-	if (k->size.n) memcpy(size, k->size.v, k->size.n * sizeof *size);
-	t->size = size;
-	return true;
-}
-
-/* The reference becomes the plan's. Kernels side by side come from one object, mostly. */
-static void hold(rt_plan *p, rt_code *code)
-{
-	if (p->ncode && p->code[p->ncode - 1] == code) rt_code_unref(code);
-	else if (code) p->code[p->ncode++] = code;
-}
-
-/* Which kernels to compile, with the symbols that their code takes; for texts all of them, which adds nothing to the family. */
+/* For texts all are compiled, which adds nothing to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
-	lo_family *f = L->o->family;
-	uint32_t round = f ? lo_family_round(f) : 0;
 	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
 		if (!L->step.v[i].built) continue;
-		lo_kernel *k = &L->step.v[i].built->k;
 		while (p->step[j].kind != RT_STEP_KERNEL) j++;
 		rt_step *t = &p->step[j++];
-		if (!t->units) continue;
-		rt_code *code = NULL;
-		if (f && !lo_family_meet(f, round, k, &L->o->moving, &w->kin[w->n], &t->fn, &code)) return false;
-		hold(p, code);
-		if (!set_sizes(L, p, k, t)) return false;
-		if (t->fn && !L->o->keep_text) continue;
-		w->kernel[w->n] = k;
-		w->step[w->n++] = t;
+		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .t = t };
+	}
+	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
+	for (uint32_t i = 0; i < w->ntwin; i++) {
+		lo_twin *x = &w->twin[i];
+		if ((x->code != i || x->t->fn) && !L->o->keep_text) continue;
+		w->kernel[w->n] = x->k;
+		w->from[w->n++] = x;
 	}
 	return true;
 }
@@ -185,27 +167,40 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w)
 	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
-	hold(p, job.code);
+	lo_hold_code(p, job.code);
 	for (int i = 0; i < w->n; i++) {
-		w->step[i]->fn = job.fn[i];
+		w->from[i]->t->fn = job.fn[i];
 		if (!f) continue;
-		lo_family_add(f, w->kin[i], job.fn[i], job.code);
-		w->kin[i] = NULL;
+		lo_family_add(f, w->from[i]->kin, job.fn[i], job.code);
+		w->from[i]->kin = NULL;
 	}
 	return TJ_OK;
+}
+
+/* Twins run the code that one of them has by now. */
+static void hand_on(lo_low *L, work *w)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < w->ntwin; i++) {
+		if (w->twin[i].code == i) continue;
+		w->twin[i].t->fn = w->twin[w->twin[i].code].t->fn;
+		n++;
+	}
+	if (L->o->family) lo_family_twins(L->o->family, n);
 }
 
 static tj_status generate(lo_low *L, rt_plan *p)
 {
 	size_t n = p->exec.kernels;
 	if (!n) return TJ_OK;
-	work w = { lo_mem(L, sizeof *w.kernel * n), lo_mem(L, sizeof *w.step * n), lo_mem(L, sizeof *w.fn * n), lo_mem(L, sizeof *w.kin * n), 0 };
+	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
 	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (n + 1)); /* as many kernels may be shared, and one object is new */
 	if (L->oom || !p->code) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
 	if (st == TJ_OK && w.n) st = compile(L, p, &w);
-	for (int i = 0; i <= w.n && i < (int)n; i++) lo_kin_free(w.kin[i]);
+	if (st == TJ_OK) hand_on(L, &w);
+	for (uint32_t i = 0; i < w.ntwin; i++) lo_kin_free(w.twin[i].kin);
 	return st;
 }
 

@@ -157,9 +157,10 @@ lo_family_count lo_family_counts(lo_family *f);
 /* Private to lower/: */
 typedef struct lo_kin lo_kin;
 uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
-/* Gives k the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then *kin is to be
- * added once it does. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin **kin, rt_kernel_fn **fn, rt_code **code);
+/* Marks in kin, which is k's, the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then
+ * kin is to be added once it does. false: out of memory. */
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code);
+void lo_family_twins(lo_family *f, uint32_t n); /* so many kernels run the code of another one of their plan */
 void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn, rt_code *code); /* takes kin over */
 void lo_kin_free(lo_kin *kin);
 

@@ -1,4 +1,4 @@
-/* symbol: sizes as a list. Shared by symbol.c and family.c. */
+/* symbol: sizes as a list. Shared by symbol.c, family.c and twin.c. */
 #ifndef TJ_LOWER_SYMBOL_H
 #define TJ_LOWER_SYMBOL_H
 
@@ -21,5 +21,22 @@ uint32_t lo_places(lo_kernel *k, lo_place *at);  /* how many; into at, when it i
 bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w); /* equal words: they differ in sizes alone */
 bool lo_may_be_symbol(const lo_place *p);
 bool lo_make_symbol(lo_kernel *k, const lo_place *p); /* false: out of memory */
+
+struct lo_kin {           /* a kernel: its form, its sizes, and which of them are symbols */
+	uint64_t hash;
+	lo_words form;
+	uint32_t n;
+	int64_t *size;          /* by place */
+	bool *symbol;
+	/* of a member of a family: */
+	uint32_t round;         /* of the lowering that brought it */
+	uint64_t met;           /* when, by the family's clock */
+	rt_kernel_fn *fn;
+	rt_code *code;          /* that holds fn: a reference */
+};
+lo_kin *lo_kin_new(lo_kernel *k);                      /* without symbols; NULL: out of memory */
+bool lo_same_form(const lo_kin *a, const lo_kin *b);
+bool lo_code_fits(const lo_kin *code, const lo_kin *k);   /* of one form: they differ in symbols of `code` alone */
+bool lo_make_symbols(lo_kernel *k, const lo_kin *kin); /* of the sizes marked there */
 
 #endif

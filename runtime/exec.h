@@ -77,7 +77,7 @@ typedef struct rt_at {   /* an operand of a step: a part of a buffer, found at t
 	int64_t offset;      /* bytes */
 } rt_at;
 
-enum { RT_FEW_OPERANDS = 32 }; /* fit the stack */
+enum { RT_FEW_OPERANDS = 32, RT_FEW_NUMBERS = 64 }; /* fit the stack */
 typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW } rt_step_kind;
 typedef struct rt_step {
 	uint8_t kind;
@@ -91,6 +91,8 @@ typedef struct rt_step {
 	int64_t grain;           /* units that are better not parted: what they read shares cache lines */
 	size_t scratch;          /* bytes for each thread */
 	const int64_t *size;     /* of the kernel's symbols */
+	const uint32_t *number;  /* slots of the plan's numbers that are the kernel's 0, 1, ..., at most RT_FEW_NUMBERS of them */
+	uint32_t nnumber;        /* 0: the kernel takes those of the plan */
 	const rt_fault *fault; /* by what the kernel wrote - 1 */
 	uint32_t nfault;
 	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */

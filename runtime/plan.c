@@ -44,7 +44,9 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 {
 	if (s->units <= 0) return TJ_OK;
 	int32_t fault = 0;
-	rt_kargs a = { buf, r->num, &fault, NULL, s->size };
+	uint64_t few[RT_FEW_NUMBERS];
+	for (uint32_t i = 0; i < s->nnumber; i++) few[i] = r->num[s->number[i]];
+	rt_kargs a = { buf, s->nnumber ? few : r->num, &fault, NULL, s->size };
 	if (s->scratch && !(a.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
 	double ns = (double)s->units * s->unit_ns;
@@ -124,6 +126,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->kind == RT_STEP_MATMUL) rt_putf(t, " %s", rt_matmul_name(s->matmul));
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
+		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		rt_puts(t, "\n");
 	}
 	put_regions(p, t, TJ_DUMP_PLAN);

@@ -123,6 +123,20 @@ static void beside_itself(gen *G)
 	if (x != IR_NONE) gen_join(G, gen_chance(G, 50) ? IR_sub : IR_mul, x, was);
 }
 
+/* The same ops on many slices of an input, with numbers of their own: kernels that may share code. */
+static void many_alike(gen *G)
+{
+	static const ir_op ops[] = { IR_exp, IR_neg, IR_sum, IR_argmax, IR_softmax };
+	int64_t dim[2] = { 18 + gen_below(G, 20), 1 + gen_below(G, 9) };
+	ir_op op = ops[gen_below(G, RT_COUNT(ops))];
+	ir_ref x = gen_input(G, gen_chance(G, 80) ? TJ_F32 : TJ_I32, 2, dim, GEN_PLAIN, 0, 0);
+	for (int k = 18 + (int)gen_below(G, 10); k > 0; k--) {
+		ir_ref r = gen_op(G, IR_slice, x);
+		if (r != IR_NONE && gen_chance(G, 70)) r = gen_join(G, IR_add, r, gen_number(G, false, false));
+		if (r != IR_NONE) gen_op(G, op, r);
+	}
+}
+
 void fuzz_graph(gen *G, uint64_t seed)
 {
 	uint32_t first = G->step.n;
@@ -137,6 +151,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 		if (r != IR_NONE) add_value(G, r);
 	}
 	if (gen_chance(G, 20)) beside_itself(G);
+	if (!fuzz_opt.api && gen_chance(G, 3)) many_alike(G);
 	for (uint32_t i = first; i < G->step.n; i++) {
 		ir_ref r = G->step.v[i].result;
 		bool used = false;

@@ -516,10 +516,67 @@ static void sizes_are_evicted(void **s)
 	tj_close(c);
 }
 
+/* ---- kernels of one plan ---- */
+enum { PARTS = 40 };
+typedef struct parts { int axis, kind; } parts;
+enum { NUMBERS, SLICES, BACKWARDS, RAGGED, CONSTANTS, DROPOUT, ROWS, MANY_NUMBERS, KINDS };
+
+static tj_tensor *part(tj_tensor *x, int kind, int i)
+{
+	switch (kind) {
+	case NUMBERS: return tj_add(tj_slice(x, 0, i, i + 2, 1), tj_f(i % 7 * 0.5));
+	case SLICES: return tj_exp(tj_slice(x, 0, i, i + 4, 1));
+	case BACKWARDS: return tj_mul(tj_flip(tj_slice(x, 0, 3 * i % 50, 3 * i % 50 + 4, 1), TJ_AXES(0)), tj_f(i));
+	case RAGGED: return tj_mul(tj_slice(x, 0, 0, i + 1, 1), tj_f(i));
+	case CONSTANTS: return tj_mul(tj_slice(x, 1, i, i + 4, 1), tj_arange(TJ_F32, i + 1, i + 5, 1));
+	case DROPOUT: return tj_add(tj_slice(x, 0, i, i + 5, 1), tj_uniform(TJ_F32, TJ_SHAPE(5, 60)));
+	case ROWS: return tj_softmax(tj_mul(tj_slice(x, 0, i, i + 3, 1), tj_f(i)), -1);
+	default:
+		x = tj_slice(x, 0, i, i + 2, 1);
+		for (int k = 0; k < 20; k++) x = tj_add(tj_mul(x, tj_f(0.5 + i)), tj_f(k));
+		return x;
+	}
+}
+
+static void parts_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const parts *p = self;
+	tj_tensor *v[PARTS + 1];
+	for (int i = 0; i < PARTS; i++) v[i] = part(in[0], p->kind, i);
+	v[PARTS] = TJ_END;
+	out[0] = tj_cat(v, p->axis);
+}
+
+/* Operands of one cat that differ in where they lie, in their numbers or in sizes alone share code. */
+static void parts_share_code(void **s)
+{
+	(void)s;
+	for (int kind = 0; kind < KINDS; kind++)
+		for (int axis = 0; axis < 2; axis++) {
+			parts p = { kind == RAGGED ? 0 : kind == CONSTANTS ? 1 : axis, kind };
+			tj_ctx *c = kit_open();
+			tj_fn *f = kit_fn(c, "parts", parts_body, &p, 1, 1);
+			tj_tensor *x = FILLED(c, 5, 60, 60);
+			for (int call = 0; call < 3; call++) {
+				tj_seed(c, 1);
+				tj_tensor *want, *got = tj_call1(f, TJ_LIST(x));
+				float first = ((const float *)tj_data(got))[0];
+				tj_seed(c, 1);
+				parts_body(&want, TJ_LIST(x), &p);
+				kit_ok(c);
+				size_t bytes = (size_t)tj_numel(got) * sizeof(float);
+				if (memcmp(tj_data(got), tj_data(want), bytes)) fail_msg("kind %d, axis %d: differs, first %g", kind, axis, (double)first);
+			}
+			tj_stats n = kit_stats(f);
+			if (llvm() && (n.compiled > 4 || (kind != MANY_NUMBERS && n.kernels < PARTS))) fail_msg("kind %d, axis %d: %d kernels, code for %d", kind, axis, (int)n.kernels, (int)n.compiled);
+			tj_close(c);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
+		cmocka_unit_test(parts_share_code), cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
 		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(control_flow_of_any_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
 		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(symbols_are_shown), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
 		cmocka_unit_test(threads_share_sizes), cmocka_unit_test(sizes_are_evicted),

@@ -127,6 +127,7 @@ void cg_along_tiles(cg *c);
 void cg_place_all(cg *c);
 int cg_base_lanes(const cg *c);
 int cg_section_lanes(const cg *c, const lo_section *s);
+bool cg_lane_rows(const cg *c, const lo_ins *in);    /* of scratch where lanes go along d: element r of all lanes' rows, side by side */
 int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* of LOAD and STORE: elements from lane to lane, without dyn; a size */
 
 /* ---- size.c: sizes, and what follows from them; unknown ones are computed in the entry ---- */

@@ -7,9 +7,12 @@
  */
 #include "codegen_llvm/cg.h"
 
+bool cg_lane_rows(const cg *c, const lo_ins *in) { return !c->rows && c->k->buf.v[in->buf].role == LO_SCRATCH; }
+
 int64_t cg_lane_coef(const cg *c, const lo_ins *in)
 {
 	const lo_index *x = &c->k->index.v[in->index];
+	if (cg_lane_rows(c, in)) return 1;
 	return c->rows ? (c->in_loop ? x->rcoef : 0) : x->coef[c->k->ndim - 1];
 }
 
@@ -19,7 +22,7 @@ static bool own_lanes(const cg *c, const lo_ins *in, bool loop)
 	bool lanes_here = loop || !c->rows;
 	switch (in->op) {
 	case LO_INDEX: return lanes_here && in->imm == (c->rows ? LO_R : c->k->ndim - 1);
-	case LO_LOAD: return lanes_here && (c->rows ? x->rcoef : x->coef[c->k->ndim - 1]) != 0;
+	case LO_LOAD: return lanes_here && (cg_lane_rows(c, in) || (c->rows ? x->rcoef : x->coef[c->k->ndim - 1]) != 0);
 	case LO_REDUCE: return !c->rows;
 	default: return false;
 	}

@@ -34,7 +34,7 @@ void cg_find_wide(cg *c)
 	bool loop = false;
 	int64_t bytes = 0;
 	int64_t block = lo_size(c->k, c->k->block);
-	if (c->rows || !c->k->reduces || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
+	if (c->rows || !c->k->reduces || c->k->scratch || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		if (!simple(c, &c->k->section.v[s], &loop, &bytes)) return;
 		loop |= c->k->section.v[s].loop;

@@ -14,7 +14,7 @@
  * dimension, and the dimension along which stores are contiguous goes last. */
 #include "lower/build.h"
 
-enum { MAX_LOOPS = 60, SCRATCH_ROW = 512 << 10, UNIT_BYTES = 16 << 10, LANES = 64 };
+enum { MAX_LOOPS = 60, SCRATCH_ROWS = 512 << 10, UNIT_BYTES = 16 << 10, LANES = 64 };
 static const double UNIT_NS = 10e3;
 
 /* ---- phases and needs ---- */
@@ -98,9 +98,8 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 
 static bool worth_scratch(const lo_builder *B, const lo_mem_info *m)
 {
-	const ir_node *n = lo_node(B->L, m->ref);
-	return !B->G->column && m->need & (m->need - 1) && lo_heavy(B->L, m->ref) &&
-	       B->G->red * (int64_t)tj_dtype_size((tj_dtype)n->dtype) <= SCRATCH_ROW;
+	int64_t row = B->G->red * (int64_t)tj_dtype_size((tj_dtype)lo_node(B->L, m->ref)->dtype);
+	return m->need & (m->need - 1) && lo_heavy(B->L, m->ref) && row * (B->G->column ? LO_SCRATCH_LANES : 1) <= SCRATCH_ROWS;
 }
 
 static bool find_needs(lo_builder *B)
@@ -237,7 +236,7 @@ static void make_scratch(lo_builder *B)
 		b->elems = B->G->red;
 		b->aligned = true;
 		b->scratch_offset = (int64_t)B->k->scratch;
-		B->k->scratch += ((size_t)b->elems * tj_dtype_size(t) + 63) / 64 * 64 + 64;
+		B->k->scratch += ((size_t)b->elems * tj_dtype_size(t) * (B->k->vec_r ? 1 : LO_SCRATCH_LANES) + 63) / 64 * 64 + 64;
 	}
 }
 

@@ -82,7 +82,8 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 	int64_t coef[LO_MAXDIM];
 } lo_index;
 
-typedef enum lo_role { LO_IN, LO_OUT, LO_SCRATCH } lo_role; /* SCRATCH: a row of the thread, indexed by r only; `elems` long */
+typedef enum lo_role { LO_IN, LO_OUT, LO_SCRATCH } lo_role; /* SCRATCH: a row for each outer index, indexed by r only; `elems` long */
+enum { LO_SCRATCH_LANES = 32 };  /* rows that a thread has room for where lanes go along d; where they go along r it is 1 */
 typedef struct lo_buf {
 	uint8_t dtype, role;
 	int64_t elems;          /* SCRATCH */

@@ -795,6 +795,16 @@ static void whole_kernels(void **state)
 				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n",
 				n, n),
 			true, 2 * n, 2, 2);
+		for (int wide = 0; wide < 2 && n <= 1500; wide++) /* columns that keep their values between loops; wide: several registers side by side */
+			check(
+				textf(
+					"kernel k vec=d block=64 scratch=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f64 scratch elems=%d at=64\n buf b3 f32 scratch elems=%d at=%d\n dim 2\n dim %d\n red %d\n loop\n"
+					"  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + %d*r]\n  %%1 = convert f64 %%0\n  %%2 = mul f64 %%1 %%1\n  store b2 [0 + 1*r] %%2\n"
+					"  %%4 = mul f32 %%0 %%0\n  store b3 [0 + 1*r] %%4\n  %%6 = reduce f32 add column %%4\n"
+					" loop\n  %%7 = load f64 b2 [0 + 1*r]\n  %%8 = convert f32 %%7\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = add f32 %%8 %%9\n  %%11 = div f32 %%10 %%6\n"
+					"  store b1 [0 + %d*d0 + 1*d1 + %d*r] %%11\n",
+					12 * n * 32 + 128, n, n, 8 * n * 32 + 128, wide ? 135 : 7, n, (wide ? 135 : 7) * n, wide ? 135 : 7, (wide ? 135 : 7) * n, wide ? 135 : 7),
+				true, 2 * (wide ? 135 : 7) * n, 2 * (wide ? 135 : 7) * n, 0, 0);
 		/* columns, centred: two loops over r for each vector of columns */
 		check(
 			textf(

@@ -197,6 +197,13 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
 TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
 /* data may be written in place, (float[]){ 1, 2 }: commas and all. */
+/* A tensor over memory of yours, without a copy. data is its first element, aligned to its size; strides are in elements, of any
+ * sign, overlapping at will, one for each axis (NULL: row-major). tjit reads the memory and never writes it; it must not
+ * change or go until release(env) is called: once, by the thread that drops the last tensor which shows it, results that are views
+ * of it or cells that were assigned it included. Without a release function it stays until the last tj_close(). On error
+ * release is not called: the memory is yours. */
+TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
+#define tj_wrap(c, dtype, shape, strides, data, release, env) tj_wrap_at(TJ_SITE, c, dtype, shape, strides, data, release, env)
 #define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 #define tj_constant(c, dtype, shape, ...) tj_constant_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 

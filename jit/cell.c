@@ -312,7 +312,7 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	rt_held *h = rt_held_of(cell);
 	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1; /* else others would wait */
 	lock(h); /* while it is copied: another thread may be cloning the context, to read it */
-	bool in_place = alone && rt_buffer_unique(h->t.buf);
+	bool in_place = alone && rt_buffer_only(h->t.buf, 1);
 	if (in_place) {
 		begin_commit(c);
 		memcpy(h->t.buf->data, data, bytes);

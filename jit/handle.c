@@ -1,6 +1,8 @@
 /* Handles: which operands an op admits, new tensors, what can be asked of a tensor, values for the host. */
 #include "jit/jit.h"
 
+#include <stdlib.h>
+
 /* ---- admission: every operand of every event passes here ---- */
 
 static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_status code, const char *hint, const char *what)
@@ -57,14 +59,8 @@ ir_meta jit_meta(const tj_tensor *t)
 }
 
 /* ---- making values ---- */
-tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data)
+static tj_tensor *fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data)
 {
-	tj_tensor *t = rt_raw_handle(&c->rt, s);
-	if (!t) {
-		rt_layout_unref(layout);
-		rt_buffer_unref(buf, c->rt.cache);
-		return NULL;
-	}
 	const rt_head head = { RT_VALUE, layout->dtype, layout->rank, 0, 0 };
 	memcpy(t, &head, sizeof head);
 	t->seg = 0;
@@ -72,6 +68,15 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 	t->buf = buf;
 	t->data = data;
 	return t;
+}
+
+tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data)
+{
+	tj_tensor *t = rt_raw_handle(&c->rt, s);
+	if (RT_LIKELY(t != NULL)) return fill_value(t, layout, buf, data);
+	rt_layout_unref(layout);
+	rt_buffer_unref(buf, c->rt.cache);
+	return NULL;
 }
 
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
@@ -148,6 +153,42 @@ tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims 
 tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data)
 {
 	return from_data(site, c, "constant", dtype, shape, data, RT_CONSTANT);
+}
+
+/* What is wrong with memory to be wrapped; NULL: nothing. No element is further away than any object of C can be. */
+static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *data)
+{
+	int64_t span = 0, part;
+	if (!data && l->numel) return "data is NULL";
+	if ((uintptr_t)data % tj_dtype_size((tj_dtype)l->dtype)) return "the memory is not aligned to its elements";
+	for (int d = 0; strides && d < l->rank; d++) {
+		if (strides[d] == TJ_END_DIM) return "the strides are fewer than the sizes: one for each axis, in elements; NULL is row-major";
+		if (l->numel && (__builtin_mul_overflow(l->dim[d] - 1, llabs(strides[d]), &part) || __builtin_add_overflow(span, part, &span)))
+			return "the strides lead too far";
+	}
+	return span > INT64_MAX / 16 ? "the strides lead too far" : NULL;
+}
+
+tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
+{
+	if (!jit_own(c, site)) return jit_no_context();
+	jit_active(c);
+	const rt_layout *l = new_layout(c, site, "wrap", dtype, shape), *strided;
+	if (!l) return &c->rt.poison;
+	const char *wrong = bad_memory(l, strides, data);
+	if (wrong) {
+		rt_layout_unref(l);
+		return jit_error(c, site, TJ_ERR_ARG, "wrap", NULL, "%s", wrong);
+	}
+	strided = strides ? rt_layout_get(&c->engine->rt.layouts, dtype, l->rank, l->dim, strides) : rt_layout_ref(l);
+	rt_layout_unref(l);
+	rt_buffer *b = strided ? rt_buffer_borrow((void *)(uintptr_t)data, 0, release, env) : NULL;
+	tj_scope *s = c->rt.scope;
+	tj_tensor *t = b ? rt_raw_handle(&c->rt, s) : NULL;
+	if (t) return fill_value(t, strided, b, b->data);
+	rt_layout_unref(strided);
+	rt_free(b); /* and not release(): the memory stays the caller's */
+	return jit_error(c, site, TJ_ERR_NOMEM, "wrap", NULL, "out of memory");
 }
 
 tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape)

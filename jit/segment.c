@@ -120,7 +120,7 @@ static bool place_values(rt_cache *cache, const jit_plan *p, const jit_inputs *i
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (buf[i]) continue;
 		rt_buffer *over = in->over ? in->over[i] : NULL;
-		if (over && atomic_load_explicit(&over->refs, memory_order_acquire) == in->owners) buf[i] = rt_buffer_ref(over);
+		if (over && rt_buffer_only(over, in->owners)) buf[i] = rt_buffer_ref(over);
 		else buf[i] = rt_buffer_new(cache, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;
 		data[i] = buf[i]->data;

@@ -136,10 +136,24 @@ static void hand_back(rt_cache *home, rt_buffer *b)
 	} while (!atomic_compare_exchange_weak_explicit(&home->back, &top, b, memory_order_release, memory_order_acquire));
 }
 
+rt_buffer *rt_buffer_borrow(void *data, size_t bytes, void (*release)(void *env), void *env)
+{
+	rt_buffer *b = rt_alloc(sizeof *b);
+	if (b) *b = (rt_buffer){ .refs = 1, .bytes = bytes, .data = data, .borrowed = true, .release = release, .env = env };
+	return b;
+}
+
+static void give_back(rt_buffer *b)
+{
+	if (b->release) b->release(b->env);
+	rt_free(b);
+}
+
 void rt_buffer_unref(rt_buffer *b, rt_cache *here)
 {
 	if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
-	if (b->home == here) put(here, b);
+	if (RT_UNLIKELY(b->borrowed)) give_back(b);
+	else if (b->home == here) put(here, b);
 	else hand_back(b->home, b);
 }
 

@@ -18,13 +18,18 @@ typedef struct rt_buffer {
 	size_t bytes;             /* capacity */
 	rt_cache *home;
 	struct rt_buffer *next;   /* in a bin or on the hand-back stack */
-	void *data;               /* 64-byte aligned; 2 MiB aligned on huge pages when large */
+	void *data;               /* 64-byte aligned; 2 MiB aligned on huge pages when large. Borrowed memory: aligned to its elements */
+	bool borrowed;            /* memory of the user's: read, never written, given back by release() */
+	void (*release)(void *env); /* may be NULL */
+	void *env;
 } rt_buffer;
 
 rt_cache *rt_cache_new(void);
 /* No more buffers from it. Those still out free themselves; the cache goes with the last of them. */
 void rt_cache_close(rt_cache *c);
 rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
+/* Over memory of the user's; release(env) is called once, by the thread that drops the last reference. */
+rt_buffer *rt_buffer_borrow(void *data, size_t bytes, void (*release)(void *env), void *env);
 static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 {
 	atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
@@ -32,6 +37,7 @@ static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 }
 /* here: the cache of the running thread's context, or NULL. */
 void rt_buffer_unref(rt_buffer *b, rt_cache *here);
-static inline bool rt_buffer_unique(const rt_buffer *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) == 1; }
+/* The caller holds all `owners` references there are, and may write. */
+static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
 
 #endif

@@ -1,0 +1,188 @@
+/* Borrowed memory: tensors over the user's own bytes are read in place, never written, and given back once. */
+#include "test/kit.h"
+
+#include <pthread.h>
+
+static void count(void *env) { ++*(int *)env; }
+
+static void mixes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_mul(in[0], tj_f(2)), tj_sum(in[0], TJ_AXES(0), true));
+	out[1] = tj_matmul(in[0], tj_transpose(in[0], 0, 1));
+}
+
+/* The same values, copied row-major element by element. */
+static tj_tensor *copied(tj_ctx *c, const float *v, int64_t m, int64_t n, int64_t by_row, int64_t by_col)
+{
+	float *flat = malloc((size_t)(m * n) * sizeof *flat);
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t j = 0; j < n; j++) flat[i * n + j] = v[i * by_row + j * by_col];
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(m, n), flat);
+	free(flat);
+	return t;
+}
+
+static bool equal(tj_tensor *x, tj_tensor *y)
+{
+	int64_t n = tj_numel(x);
+	return n == tj_numel(y) && !memcmp(tj_data(x), tj_data(y), (size_t)n * sizeof(float));
+}
+
+static void any_strides(void **s)
+{
+	(void)s;
+	static const struct { int64_t m, n, row, col, first; } list[] = {
+		{ 5, 7, 7, 1, 0 }, { 5, 7, 1, 5, 0 }, { 5, 7, -7, 1, 28 }, { 5, 7, 7, -1, 6 }, { 5, 7, 0, 1, 3 }, { 5, 7, 1, 0, 3 }, { 5, 7, 1, 1, 1 }, /* windows that overlap */
+		{ 5, 7, 21, 3, 1 }, { 33, 17, 19, 1, 5 }, { 1, 9, 0, -2, 16 }, { 64, 32, 1, 64, 0 }, { 40, 40, -1, -1, 79 },
+	};
+	static float v[4096];
+	for (int i = 0; i < 4096; i++) v[i] = (float)(i * 37 % 101) / 4;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, mixes, NULL, TJ_OPTS(tj_compile_opts, .name = "mixes", .nin = 1, .nout = 2, .mode = (tj_mode)mode));
+		int given_back = 0, made = 0;
+		for (int round = 0; round < 3; round++)
+			for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+				const float *first = v + list[i].first;
+				tj_scope *sc = tj_push(c);
+				tj_tensor *x = tj_wrap(c, TJ_F32, TJ_SHAPE(list[i].m, list[i].n), TJ_SHAPE(list[i].row, list[i].col), first, count, &given_back);
+				tj_tensor *y = copied(c, first, list[i].m, list[i].n, list[i].row, list[i].col), *got[2], *want[2];
+				made++;
+				assert_int_equal(tj_call(f, got, TJ_LIST(x)), TJ_OK);
+				assert_int_equal(tj_call(f, want, TJ_LIST(y)), TJ_OK);
+				for (int k = 0; k < 2; k++)
+					if (!equal(got[k], want[k])) fail_msg("out[%d] of case %zu differs", k, i);
+				if (!equal(tj_exp(x), tj_exp(y))) fail_msg("case %zu differs outside of functions", i);
+				tj_pop(sc);
+				assert_int_equal(given_back, made);
+			}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+static void passes_on(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = in[0];
+	out[1] = tj_transpose(in[0], 0, 1);
+}
+static void views_hold_it(void **s)
+{
+	(void)s;
+	float v[6] = { 1, 2, 3, 4, 5, 6 };
+	int given_back = 0;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "passes_on", passes_on, NULL, 1, 2);
+	tj_scope *outer = tj_push(c), *sc = tj_push(c);
+	tj_tensor *x = tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, v, count, &given_back), *out[2];
+	assert_ptr_equal(tj_data(x), v); /* no copy */
+	tj_call(f, out, TJ_LIST(x));
+	assert_ptr_equal(tj_data(out[0]), v);
+	tj_tensor *kept = tj_escape(out[1]);
+	tj_pop(sc);
+	assert_int_equal(given_back, 0);
+	assert_f32(kept, 1, 4, 2, 5, 3, 6);
+	tj_pop(outer);
+	assert_int_equal(given_back, 1);
+	tj_wrap(c, TJ_F32, TJ_SHAPE(0, 3), NULL, NULL, count, &given_back); /* no elements, no memory */
+	tj_wrap(c, TJ_F32, TJ_SHAPE(6), NULL, v, NULL, NULL);
+	kit_ok(c);
+	tj_close(c);
+	assert_int_equal(given_back, 2);
+}
+
+static void adds_in_place(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = *(tj_tensor **)self;
+	(void)in;
+	(void)out;
+	tj_assign(w, tj_add(w, tj_f(1)));
+}
+
+/* A cell may hold borrowed memory; what it becomes next is elsewhere. */
+static void never_written(void **s)
+{
+	(void)s;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		float v[4] = { 1, 2, 3, 4 };
+		const float other[4] = { 5, 5, 5, 5 };
+		int given_back = 0;
+		tj_ctx *c = kit_open();
+		tj_tensor *w = tj_param(c, TJ_F32, TJ_SHAPE(4));
+		tj_fn *f = tj_compile(c, adds_in_place, &w, TJ_OPTS(tj_compile_opts, .name = "adds", .mode = (tj_mode)mode, .state = TJ_VARS(&w)));
+		for (int i = 0; i < 6; i++) {
+			tj_scope *sc = tj_push(c);
+			tj_assign(w, tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, v, count, &given_back));
+			tj_pop(sc);
+			assert_int_equal(given_back, i); /* the cell holds it */
+			if (i % 2) assert_int_equal(tj_write(w, other, sizeof other), TJ_OK);
+			else assert_int_equal(tj_call(f, NULL, TJ_NONE), TJ_OK);
+			assert_int_equal(given_back, i + 1);
+			assert_int_equal(v[0], 1);
+			assert_int_equal(v[3], 4);
+			assert_int_equal((int)tj_item(tj_sum(w, TJ_ALL, false)), i % 2 ? 20 : 14);
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+static void *drop(void *p)
+{
+	tj_tensor *t = p;
+	tj_release(t); /* the last reference, in a thread without a context */
+	return NULL;
+}
+static void dropped_by_another_thread(void **s)
+{
+	(void)s;
+	float v[2] = { 1, 2 };
+	int given_back = 0;
+	pthread_t t;
+	tj_ctx *c = kit_open();
+	tj_scope *sc = tj_push(c);
+	tj_tensor *kept = tj_retain(tj_wrap(c, TJ_F32, TJ_SHAPE(2), NULL, v, count, &given_back));
+	tj_pop(sc);
+	assert_f32(kept, 1, 2);
+	assert_int_equal(given_back, 0);
+	assert_int_equal(pthread_create(&t, NULL, drop, kept), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(given_back, 1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void mistakes(void **s)
+{
+	(void)s;
+	char bytes[16] = { 0 };
+	int given_back = 0;
+	tj_ctx *c = kit_open();
+	tj_wrap(c, TJ_F32, TJ_SHAPE(2), NULL, NULL, count, &given_back);
+	kit_error(c, TJ_ERR_ARG, "data is NULL");
+	tj_wrap(c, TJ_F32, TJ_SHAPE(2), NULL, bytes + 1, count, &given_back);
+	kit_error(c, TJ_ERR_ARG, "not aligned");
+	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(1), bytes, count, &given_back);
+	kit_error(c, TJ_ERR_ARG, "strides are fewer");
+	tj_wrap(c, TJ_F32, NULL, NULL, bytes, count, &given_back);
+	kit_error(c, TJ_ERR_SHAPE, "not a shape");
+	tj_wrap(c, (tj_dtype)99, TJ_SHAPE(2), NULL, bytes, count, &given_back);
+	kit_error(c, TJ_ERR_DTYPE, "no dtype");
+	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(INT64_MAX / 2, 1), bytes, count, &given_back);
+	kit_error(c, TJ_ERR_ARG, "too far");
+	assert_int_equal(given_back, 0);
+	assert_true(tj_is_poison(tj_wrap(NULL, TJ_F32, TJ_SHAPE(2), NULL, bytes, count, &given_back)));
+	tj_close(c);
+	assert_int_equal(given_back, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
+		cmocka_unit_test(dropped_by_another_thread), cmocka_unit_test(mistakes),
+	};
+	KIT_RUN(tests);
+}

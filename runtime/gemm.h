@@ -1,4 +1,4 @@
-/* gemm: f32 products by kernels of ours, for few rows and for small sizes, where a library call does not pay. */
+/* gemm: products by kernels of ours: f32 of few rows and of small sizes, where a library call does not pay, and all of f64. */
 #ifndef TJ_RUNTIME_GEMM_H
 #define TJ_RUNTIME_GEMM_H
 
@@ -11,10 +11,16 @@ typedef struct rt_gemm {
 	int64_t a_row, a_col, b_row, c_row;
 	int most_bits;      /* of a vector; 0: what the CPU has */
 	int64_t near_bytes; /* of B, from where strips start; 0: as measured */
+	int64_t b_col;      /* f64 */
+	bool more;          /* within gemm.c: C holds the sums of earlier steps of k */
 } rt_gemm;
 
 bool rt_gemm_takes(const rt_gemm *g, int64_t b_col); /* the strides fit and this CPU has the instructions */
 bool rt_gemm_wants(const rt_gemm *g, int64_t b_col); /* and we are faster than oneDNN */
 void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c); /* on this thread */
+
+/* f64, any strides of A and B. Each product is rounded, then added in the order of k: the evaluator's bits. */
+bool rt_gemm64_takes(const rt_gemm *g);
+void rt_gemm64_run(const rt_gemm *g, const double *a, const double *b, double *c); /* on this thread */
 
 #endif

@@ -1,7 +1,7 @@
 /* onednn: matmul. f32 of few rows or with a small B runs tiles of ours (gemm.c); other f32 goes to oneDNN's dnnl_sgemm, opened
  * by name when the first such product is planned (2.x and 3.x have the same symbol, row-major, which needs no primitive and
- * no scratchpad); without it the tiles take all they can. f64 and integers run loops of ours that add in the order of k,
- * as the evaluator does.
+ * no scratchpad); without it the tiles take all they can. f64 runs tiles and integers run loops that add in the order of k, as
+ * the evaluator does.
  *
  * Deterministic for one shape and team size: how a product is cut into parts follows from these alone; who computes a
  * part does not matter. */
@@ -17,6 +17,7 @@
 #define GEMM_GFLOPS 100.0    /* of a thread in the library and in gemm.c, for estimates */
 #define GEMM_GBYTES 50.0     /* of a thread that reads B, from a cache */
 #define FAR_GBYTES 15.0      /* from memory when that is slow: who is later than his estimate is taken to wait for a core */
+#define F64_GFLOPS 35.0      /* of a thread in the tiles of f64 */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 
 typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
@@ -80,6 +81,7 @@ static bool fits_library(const rt_matmul_desc *d)
 
 static way choose(const rt_matmul_desc *d, const rt_gemm *g)
 {
+	if (rt_dtype_class(d->dtype) == RT_D && rt_gemm64_takes(g)) return TILES;
 	if (rt_dtype_class(d->dtype) != RT_F) return LOOPS;
 	if (rt_gemm_wants(g, d->b_col)) return TILES;
 	pthread_once(&opened, open_library);
@@ -100,7 +102,7 @@ static double estimate(const rt_matmul_desc *d, bool loops)
 {
 	double size = (double)d->n * (double)d->k, flops = 2 * (double)d->m * size, bytes = (double)tj_dtype_size(d->dtype) * size;
 	bool in_memory = bytes * (double)distinct(d->b_batch, d->batch) > RT_THIRD_CACHE;
-	return fmax(flops / (loops ? OWN_GFLOPS : GEMM_GFLOPS), bytes / (in_memory ? FAR_GBYTES : GEMM_GBYTES));
+	return fmax(flops / (loops ? OWN_GFLOPS : d->dtype == TJ_F64 ? F64_GFLOPS : GEMM_GFLOPS), bytes / (in_memory ? FAR_GBYTES : GEMM_GBYTES));
 }
 
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
@@ -112,7 +114,7 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 		return NULL;
 	}
 	m->d = *d;
-	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0, 0 };
+	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0, 0, d->b_col, false };
 	m->way = choose(d, &m->gemm);
 	m->ns = estimate(d, m->way == LOOPS);
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
@@ -140,9 +142,10 @@ const char *rt_matmul_name(const rt_matmul *m)
 const char *rt_matmul_why(const rt_matmul *m, const char **hint)
 {
 	*hint = "";
+	if (m->d.dtype == TJ_F64 && m->way == TILES) return "tiles of f64 add in the order of k, as the evaluator does";
 	if (rt_dtype_class(m->d.dtype) != RT_F) {
 		*hint = "cast the operands to f32 where that is exact enough";
-		return "oneDNN and the own tiles take f32 only; the loops add in the order of k, as the evaluator does";
+		return "oneDNN takes f32, the own tiles f32 and f64 with AVX2; the loops add in the order of k, as the evaluator does";
 	}
 	if (m->way == LIBRARY) return "the right operand is large and has many rows against it, so that the packing of oneDNN pays; own tiles take few rows or a small right operand";
 	if (m->way == TILES && rt_gemm_wants(&m->gemm, m->d.b_col)) return "few rows, or a right operand of up to 1 MiB: the packing of oneDNN would not pay";
@@ -164,24 +167,27 @@ typedef struct job {
 static void gemm_part(const job *j, int64_t batch, int64_t part)
 {
 	const rt_matmul_desc *d = &j->m->d;
-	const float *a = (const float *)j->a + at(d->a_batch, batch), *b = (const float *)j->b + at(d->b_batch, batch);
-	float *c = (float *)j->c + at(d->c_batch, batch);
+	int64_t size = (int64_t)tj_dtype_size(d->dtype);
+	const char *a = (const char *)j->a + at(d->a_batch, batch) * size, *b = (const char *)j->b + at(d->b_batch, batch) * size;
+	char *c = (char *)j->c + at(d->c_batch, batch) * size;
 	char ta = 'N', tb = 'N';
 	int64_t lda = 1, ldb = 1, all = j->rows ? d->m : d->n, step = (all + j->parts - 1) / j->parts;
 	step = (step + j->round - 1) / j->round * j->round;
 	int64_t from = part * step, n = all - from < step ? all - from : step;
 	if (n <= 0) return;
-	if (j->rows) a += from * d->a_row, c += from * d->c_row;
-	else b += from * d->b_col, c += from;
+	if (j->rows) a += from * d->a_row * size, c += from * d->c_row * size;
+	else b += from * d->b_col * size, c += from * size;
 	if (j->m->way == TILES) {
 		rt_gemm g = j->m->gemm;
 		*(j->rows ? &g.m : &g.n) = n;
-		rt_gemm_run(&g, a, b, c);
+		if (d->dtype == TJ_F64) rt_gemm64_run(&g, (const double *)(const void *)a, (const double *)(const void *)b, (double *)(void *)c);
+		else rt_gemm_run(&g, (const float *)(const void *)a, (const float *)(const void *)b, (float *)(void *)c);
 		return;
 	}
 	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
 	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
-	sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, a, lda, b, ldb, 0.0f, c, d->m == 1 ? d->n : d->c_row);
+	sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, (const float *)(const void *)a, lda, (const float *)(const void *)b, ldb, 0.0f,
+	      (float *)(void *)c, d->m == 1 ? d->n : d->c_row);
 }
 
 static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
@@ -207,7 +213,7 @@ static void cut(const rt_matmul *m, int64_t size, job *j)
 	int64_t rows = m->d.m, panel = m->way == TILES ? 24 : 64;
 	bool panels = rows >= 32 * size && (m->way == TILES || rows <= 256 * size);
 	j->rows = panels || rows >= m->d.n;
-	j->round = m->way == LIBRARY ? 16 : j->rows ? 6 : 64;
+	j->round = m->way == LIBRARY ? 16 : !j->rows ? 64 : m->d.dtype == TJ_F64 ? 24 : 6; /* F64: whole tiles of either width */
 	j->parts = size;
 	if (panels && rows > panel * size) j->parts = (rows + panel * size - 1) / (panel * size) * size;
 	if (m->way == TILES && j->parts > 4 * size) j->parts = 4 * size;

@@ -1,5 +1,6 @@
 /* Matrix products: the tiles bit for bit against a chain of fused multiply-adds in the order of k, on every way to cut them;
  * what the library computes within the bound of its sums; the same bits however busy the team is. */
+#include "runtime/alloc.h"
 #include "runtime/gemm.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static void compare(const product *p, const operands *o, bool exact)
 
 static rt_gemm gemm_of(const operands *o)
 {
-	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0, 0 };
+	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0, 0, 1, false };
 }
 
 /* At both widths; near_bytes as in rt_gemm. B starts `late` floats behind the start of a page, its rows have `more` floats than
@@ -171,11 +172,86 @@ static void test_ways(void **state)
 	}
 }
 
+/* ---- f64 ---- */
+/* Where element (i, j) of a matrix of this layout lies: row-major, turned, backwards, with a step. */
+typedef struct layout64 { int64_t row, col, first; } layout64;
+static layout64 layout_of(int kind, int64_t rows, int64_t cols)
+{
+	switch (kind) {
+	case 0: return (layout64){ cols, 1, 0 };
+	case 1: return (layout64){ 1, rows, 0 };
+	case 2: return (layout64){ -cols, 1, rows ? (rows - 1) * cols : 0 };
+	default: return (layout64){ 2 * cols, 2, 1 };
+	}
+}
+
+static double wide_number(uint64_t i) { return (double)number(i) * 1.000000123 + (double)number(i * 3 + 1) * 0x1p-25; }
+
+/* Each product rounded, then added, in the order of k. */
+static void check64(int64_t m, int64_t n, int64_t k, int la, int lb, const double *a, const double *b, const double *c, int64_t c_row)
+{
+	layout64 x = layout_of(la, m, k), y = layout_of(lb, k, n);
+	for (int64_t i = 0; i < m; i++)
+		for (int64_t j = 0; j < c_row; j++) {
+			double want = 0;
+			for (int64_t q = 0; q < k; q++) {
+				double p = a[x.first + i * x.row + q * x.col] * b[y.first + q * y.row + j % (n + !n) * y.col];
+				want += p;
+			}
+			if (j >= n) want = 42;
+			if (c[i * c_row + j] != want)
+				fail_msg("f64 [%lld,%lld]x[%lld,%lld], layouts %d %d, element %lld,%lld: %a, not %a", (long long)m, (long long)k, (long long)k,
+				         (long long)n, la, lb, (long long)i, (long long)j, c[i * c_row + j], want);
+		}
+}
+
+/* bits: of vectors; 0: as a planned product, in a team. */
+static void run64(int64_t m, int64_t n, int64_t k, int la, int lb, int bits)
+{
+	int64_t na = 2 * m * k + 2, nb = 2 * k * n + 2, c_row = bits ? n + EDGE : n, nc = m * c_row + 1;
+	double *a = malloc((size_t)na * sizeof *a), *b = malloc((size_t)nb * sizeof *b), *c = malloc((size_t)nc * sizeof *c);
+	assert_true(a && b && c);
+	for (int64_t i = 0; i < na; i++) a[i] = wide_number((uint64_t)i);
+	for (int64_t i = 0; i < nb; i++) b[i] = wide_number((uint64_t)i + 555);
+	for (int64_t i = 0; i < nc; i++) c[i] = 42;
+	layout64 x = layout_of(la, m, k), y = layout_of(lb, k, n);
+	rt_gemm g = { .m = m, .n = n, .k = k, .a_row = x.row, .a_col = x.col, .b_row = y.row, .b_col = y.col, .c_row = c_row, .most_bits = bits };
+	rt_matmul_desc d = { .dtype = TJ_F64, .m = m, .n = n, .k = k, .batch = 1, .a_row = x.row, .a_col = x.col, .b_row = y.row, .b_col = y.col, .c_row = n };
+	rt_err err = { 0 };
+	rt_run run = { .team = rt_team_get(2), .err = &err };
+	rt_matmul *p = bits ? NULL : rt_matmul_new(&d, &err);
+	if (!bits) assert_int_equal(rt_matmul_run(p, a + x.first, b + y.first, c, &run), TJ_OK);
+	else if (rt_gemm64_takes(&g)) rt_gemm64_run(&g, a + x.first, b + y.first, c);
+	if (!bits || rt_gemm64_takes(&g)) check64(m, n, k, la, lb, a, b, c, c_row);
+	rt_matmul_free(p);
+	free(a), free(b), free(c);
+}
+
+/* Sizes around those of tiles and of the parts that are packed; all layouts; without memory to pack, too. */
+static void test_f64(void **state)
+{
+	(void)state;
+	static const int64_t sizes[][3] = { { 5, 7, 0 },    { 1, 1, 1 },     { 8, 24, 128 },  { 17, 25, 129 },  { 100, 33, 257 }, { 3, 800, 40 },
+		                                { 40, 777, 9 }, { 97, 769, 130 }, { 200, 130, 70 }, { 1, 300, 200 }, { 50, 1, 60 },    { 7, 50, 300 } };
+	for (size_t i = 0; i < RT_COUNT(sizes); i++)
+		for (int layouts = 0; layouts < 16; layouts++)
+			for (int bits = 0; bits <= 512; bits += 256) run64(sizes[i][0], sizes[i][1], sizes[i][2], layouts / 4, layouts % 4, bits);
+	for (int64_t m = 0; m < 20; m++)
+		for (int64_t n = 0; n < 40; n++)
+			for (int bits = 256; bits <= 512; bits += 256) run64(m, n, 3, 0, m % 2 ? 1 : 0, bits);
+	for (int bits = 256; bits <= 512; bits += 256) {
+		rt_alloc_fail_at(0);
+		run64(60, 70, 300, 1, 1, bits);
+		assert_true(rt_alloc_count() == 1); /* it asked, in vain */
+		rt_alloc_fail_at(-1);
+	}
+}
+
 /* Few rows and a small B are ours; large ones, and B that is turned, the library's where there is one. */
 static void test_choice(void **state)
 {
 	(void)state;
-	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0, 0 }, small = { 64, 64, 64, 64, 1, 64, 64, 0, 0 }, large = { 512, 768, 512, 512, 1, 768, 768, 0, 0 };
+	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0, 0, 1, false }, small = { 64, 64, 64, 64, 1, 64, 64, 0, 0, 1, false }, large = { 512, 768, 512, 512, 1, 768, 768, 0, 0, 1, false };
 	if (!rt_gemm_takes(&one, 1)) skip();
 	assert_true(rt_gemm_wants(&one, 1));
 	assert_true(rt_gemm_wants(&small, 1));
@@ -183,15 +259,15 @@ static void test_choice(void **state)
 	assert_false(rt_gemm_wants(&small, 64));
 	for (int64_t k = 2048; k <= 8192; k *= 4) /* of a B in memory more rows */
 		for (int64_t m = 12; m <= 17; m++) {
-			rt_gemm g = { m, 1024, k, k, 1, 1024, 1024, 0, 0 };
+			rt_gemm g = { m, 1024, k, k, 1, 1024, 1024, 0, 0, 1, false };
 			assert_int_equal(rt_gemm_wants(&g, 1), m == 12 || (m <= 16 && k == 8192));
 		}
-	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0, 0 };
+	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0, 0, 1, false };
 	assert_false(rt_gemm_wants(&column, 1));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tiles), cmocka_unit_test(test_strips), cmocka_unit_test(test_ways), cmocka_unit_test(test_choice) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_tiles), cmocka_unit_test(test_strips), cmocka_unit_test(test_ways), cmocka_unit_test(test_f64), cmocka_unit_test(test_choice) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -284,7 +284,9 @@ static void library(void **s)
 	assert_string_equal(n->found, "own tiles");
 	everywhere(f, n, "is computed by own tiles: few rows, or a right operand of up to 1 MiB");
 	tj_call1(f, TJ_LIST(tj_full(TJ_F64, TJ_SHAPE(4, 8), tj_f(1)), tj_full(TJ_F64, TJ_SHAPE(8, 16), tj_f(1))));
-	everywhere(f, find(&notes, "library"), "oneDNN and the own tiles take f32 only");
+	everywhere(f, find(&notes, "library"), "tiles of f64 add in the order of k");
+	tj_call1(f, TJ_LIST(tj_full(TJ_I32, TJ_SHAPE(4, 8), tj_f(1)), tj_full(TJ_I32, TJ_SHAPE(8, 16), tj_f(1))));
+	everywhere(f, find(&notes, "library"), "oneDNN takes f32, the own tiles f32 and f64");
 	contains(find(&notes, "library")->hint, "cast the operands to f32");
 	tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(64, 600), tj_f(1)), tj_full(TJ_F32, TJ_SHAPE(600, 600), tj_f(1))));
 	n = find(&notes, "library");

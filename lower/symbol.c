@@ -60,12 +60,12 @@ static uint64_t class_of(const lo_place *p)
 
 static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
 
-/* Few classes of how much there is to do: code for much is written otherwise. */
+/* Few classes of how much there is to do: code for much is written otherwise. Along rows only what exceeds the caches is. */
 static uint64_t amount(const lo_kernel *k)
 {
 	int64_t n = k->reduces && k->red ? k->red : 1;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
-	return n >= 4 << 20 ? 2 : n >= 256 << 10;
+	return n >= 4 << 20 ? 2 : !k->vec_r && n >= 256 << 10;
 }
 
 bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w)

@@ -493,7 +493,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	return e;
 }
 
-/* After a call that failed: an entry that holds nothing goes. After a call that recorded: one that holds too much. */
+/* An entry of more than MAX_SEGMENTS segments was dropped. */
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
 	static const char turns[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
@@ -510,6 +510,7 @@ static void explain_budget(tj_fn *f, const jit_entry *e)
 	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
 }
 
+/* After a call that failed: an entry that holds nothing goes. After a call that recorded: one that holds too much. */
 void jit_drop_empty(jit_entry *e)
 {
 	tj_fn *f = e->fn;

@@ -247,24 +247,10 @@ bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_numb
 
 /* ---- values for the host ---- */
 
-/* dst[] row-major from any strides: the last axis in a loop, the others by an odometer. */
-bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst)
+void jit_copy_row_major(const rt_layout *l, const void *data, void *dst)
 {
-	if (l->contiguous) {
-		memcpy(dst, data, (size_t)l->bytes);
-		return true;
-	}
-	size_t size = tj_dtype_size((tj_dtype)l->dtype);
-	int64_t at[TJ_MAX_RANK] = { 0 };
-	const int64_t *stride = rt_strides(l);
-	unsigned char *to = dst;
-	for (int64_t i = 0; i < l->numel; i++, to += size) {
-		int64_t off = 0;
-		for (int d = 0; d < l->rank; d++) off += at[d] * stride[d];
-		memcpy(to, (const unsigned char *)data + off * (int64_t)size, size);
-		for (int d = l->rank; d-- > 0 && ++at[d] == l->dim[d];) at[d] = 0;
-	}
-	return true;
+	if (l->contiguous) memcpy(dst, data, (size_t)l->bytes);
+	else rt_pack(l->rank, l->dim, tj_dtype_size((tj_dtype)l->dtype), data, rt_strides(l), dst);
 }
 
 /* Direct mode: what C reads cannot be seen, but for the bit of a truth; that one is a boundary whatever it is asked of. */

@@ -13,6 +13,7 @@
 #include "ir/ir.h"
 #include "lower/lower.h"
 #include "runtime/barrier.h"
+#include "runtime/strided.h"
 #include "runtime/tensor.h"
 
 /* ---- trace ------------------------------------------------------------------------------------- */
@@ -449,7 +450,7 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 ir_meta jit_meta(const tj_tensor *t);
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
-bool jit_copy_row_major(const rt_layout *l, const void *data, void *dst);
+void jit_copy_row_major(const rt_layout *l, const void *data, void *dst); /* dst: l->bytes, another place than data */
 
 /* scope.c */
 void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call, which is not for direct mode then; a: or NULL */

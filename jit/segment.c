@@ -369,7 +369,7 @@ static bool keep_as(jit_segment *s, const jit_node *other)
 	return ok;
 }
 
-/* The same segment of the same entry, where sizes depend on data; else its namesake in an entry at another size. */
+/* A segment of the same ops in the same entry; looked for where sizes depend on data, since each size is traced anew. */
 static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 {
 	for (uint32_t i = a->sized.n ? a->entry->sealed.n : 0; i-- > 0;)
@@ -377,7 +377,8 @@ static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 	return NULL;
 }
 
-/* What the same segment was found to be read of at another size: the first call of this one need not find it again. */
+/* Values that the segment of the same ops keeps, in this entry or at another size: later segments will read them here, too,
+ * so they are kept from the first call on instead of being recomputed once. */
 static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, jit_segment *s)
 {
 	const tj_fn *f = a->fn;

@@ -207,7 +207,7 @@ static bool put_packs(lo_low *L, rt_plan *p, const layout *y, rt_flow *f)
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
 		lo_access_of(L, src, &a);
 		if (row_major(L, src, &a)) continue;
-		rt_pack *q = f->pack[k] = rt_arena_alloc(&p->mem, sizeof *q);
+		rt_packed *q = f->pack[k] = rt_arena_alloc(&p->mem, sizeof *q);
 		if (!q) return false;
 		q->rank = lo_node(L, src)->rank;
 		q->size = tj_dtype_size((tj_dtype)lo_node(L, src)->dtype);

@@ -2,6 +2,7 @@
  *
  * requires lo_layout; the plan keeps nothing of the graph: everything is copied into its memory */
 #include "lower/fuse.h"
+#include "runtime/strided.h"
 
 #define LINE 64
 
@@ -92,28 +93,15 @@ static tj_status call_scatter_add(void *env, void *const *buf, rt_err *err)
 	return lo_scatter_add(e->attr[0], src, buf[3], e->site, err);
 }
 
-/* A value into a place with strides, innermost axis in a loop. */
+/* A value into a place with strides. */
 static tj_status call_copy(void *env, void *const *buf, rt_err *err)
 {
 	const call_env *e = env;
 	ir_value v;
-	int64_t at[TJ_MAX_RANK] = { 0 }, from = 0, to = 0;
 	(void)err;
 	bind(e, buf, &v);
-	size_t size = tj_dtype_size((tj_dtype)v.meta.dtype);
-	for (;;) {
-		memcpy((char *)buf[1] + to * (int64_t)size, (const char *)v.data + from * (int64_t)size, size);
-		int i = e->rank - 1;
-		for (; i >= 0; i--) {
-			from += v.stride[i];
-			to += e->stride[i];
-			if (++at[i] < v.meta.dim[i]) break;
-			from -= at[i] * v.stride[i];
-			to -= at[i] * e->stride[i];
-			at[i] = 0;
-		}
-		if (i < 0) return TJ_OK;
-	}
+	rt_copy_strided(e->rank, v.meta.dim, tj_dtype_size((tj_dtype)v.meta.dtype), v.data, v.stride, buf[1], e->stride);
+	return TJ_OK;
 }
 
 static const char *keep(rt_plan *p, const char *s)

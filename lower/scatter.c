@@ -1,6 +1,7 @@
 /* scatter_add: loops of ours, bit for bit the evaluator's. Additions into one element follow the order of the index,
  * so it runs on one thread; rows whose index does not change along the last axis add as vectors. */
 #include "lower/low.h"
+#include "runtime/strided.h"
 
 typedef struct walk { /* rows of the index: all axes but the last by an odometer, the last in a loop */
 	int rank, axis;
@@ -73,28 +74,12 @@ static row_fn *row_of(tj_dtype t)
 	}
 }
 
-/* out <- base, row-major. */
-static void copy_base(const ir_value *v, char *out)
-{
-	int64_t at[TJ_MAX_RANK] = { 0 }, from = 0, numel, size = (int64_t)tj_dtype_size((tj_dtype)v->meta.dtype);
-	if (!rt_numel(v->meta.rank, v->meta.dim, &numel)) return;
-	for (int64_t i = 0; i < numel; i++) {
-		memcpy(out + i * size, (const char *)v->data + from * size, (size_t)size);
-		for (int d = v->meta.rank - 1; d >= 0; d--) {
-			from += v->stride[d];
-			if (++at[d] < v->meta.dim[d]) break;
-			from -= v->stride[d] * at[d];
-			at[d] = 0;
-		}
-	}
-}
-
 tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
 {
 	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
 	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, numel;
 	walk w = { .rank = index->meta.rank, .istride = index->stride, .sstride = add->stride, .n = 1 };
-	copy_base(base, out);
+	rt_pack(base->meta.rank, base->meta.dim, tj_dtype_size((tj_dtype)base->meta.dtype), base->data, base->stride, out);
 	if (!rt_numel(w.rank, index->meta.dim, &numel) || !numel) return TJ_OK;
 	static const int64_t one[1] = { 0 };
 	ir_contiguous(base->meta.rank, base->meta.dim, stride);

@@ -125,18 +125,18 @@ void rt_plan_destroy(rt_exec *x);
  * by slot of the regions, the results, then workspace: a second buffer for each carry, one byte, of a condition, the regions' arena,
  * pointers for their slots and results. Regions read and write only these, and take the step's numbers. ---- */
 typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
-typedef struct rt_pack { /* an operand that is not row-major is copied */
+typedef struct rt_packed { /* an operand that is not row-major is copied */
 	int rank;
 	size_t size;             /* of an element */
 	int64_t dim[TJ_MAX_RANK], stride[TJ_MAX_RANK];
-} rt_pack;
+} rt_packed;
 typedef struct rt_flow {
 	uint8_t kind;
 	bool reverse;
 	uint32_t nslot, ncarry, nxs, nresult;
 	int64_t turns;           /* SCAN: all of them; WHILE: the most, 0 for any number */
 	int64_t *bytes;          /* of each result; SCAN: of a slice of ys; then of each slice of xs */
-	rt_pack **pack;          /* by slot, NULL: as it is; the copies are workspace behind the pointers, in order */
+	rt_packed **pack;         /* by slot, NULL: as it is; the copies are workspace behind the pointers, in order */
 	rt_exec *region[2];      /* references held. Outputs are stored, but for a carry that is the input of its own slot */
 	const char *site;
 } rt_flow;

@@ -3,6 +3,7 @@
  * Carries go to and fro between the result's buffer and a second one; a turn allocates nothing, and never writes what it
  * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
 #include "runtime/exec.h"
+#include "runtime/strided.h"
 
 typedef struct run {
 	const rt_flow *f;
@@ -31,30 +32,13 @@ static tj_status run_region(const run *w, int k, void *const *out)
 }
 
 /* ---- operands ---- */
-static void copy_row_major(const rt_pack *p, const char *from, char *to)
-{
-	int64_t at[TJ_MAX_RANK] = { 0 };
-	for (int i = 0; i < p->rank; i++)
-		if (!p->dim[i]) return;
-	for (int i = p->rank;; i = p->rank) {
-		memcpy(to, from, p->size);
-		to += p->size;
-		while (i-- > 0) {
-			from += p->stride[i] * (int64_t)p->size;
-			if (++at[i] < p->dim[i]) break;
-			from -= at[i] * p->stride[i] * (int64_t)p->size;
-			at[i] = 0;
-		}
-		if (i < 0) return;
-	}
-}
-
 static void bind(run *w, void *const *operand, void *const *copies)
 {
 	for (uint32_t k = 0; k < w->f->nslot; k++) {
 		w->ext[k] = operand[k];
 		if (!w->f->pack[k]) continue;
-		copy_row_major(w->f->pack[k], operand[k], *copies);
+		const rt_packed *p = w->f->pack[k];
+		rt_pack(p->rank, p->dim, p->size, operand[k], p->stride, *copies);
 		w->ext[k] = *copies++;
 	}
 }

@@ -485,7 +485,7 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. */
 /* >>> ops */
 
-/* a + b; or for bool */
+/* a + b; or for bool; a number takes the dtype: it wraps or rounds, as in all arithmetic */
 TJ_API tj_tensor *tj_add(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_add_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_add(a, b) tj_add_at(TJ_SITE, a, b)
@@ -530,12 +530,12 @@ TJ_API tj_tensor *tj_pow(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_pow_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b)
 
-/* the smaller; NaN if either is */
+/* the smaller; NaN if either is; a number beyond the dtype's range is the end of it */
 TJ_API tj_tensor *tj_minimum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_minimum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b)
 
-/* the larger; NaN if either is */
+/* the larger; NaN if either is; a number beyond the dtype's range is the end of it */
 TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
@@ -615,7 +615,7 @@ TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
 
-/* a == b */
+/* a == b; integers and an int number: at its exact value, as in all comparisons */
 TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_eq(a, b) tj_eq_at(TJ_SITE, a, b)
@@ -740,7 +740,7 @@ TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_where_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c)
 
-/* minimum(maximum(a, b), c) */
+/* minimum(maximum(a, b), c); numbers as there */
 TJ_API tj_tensor *tj_clamp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_clamp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c)
@@ -905,7 +905,7 @@ TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
 TJ_API tj_tensor *tj_one_hot_at(const char *site, tj_tensor *index, int64_t n);
 #define tj_one_hot(index, n) tj_one_hot_at(TJ_SITE, index, n)
 
-/* every element is a number or a 0-d tensor */
+/* every element is a number or a 0-d tensor; a number that the dtype cannot hold is an error */
 TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
 TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
 #define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)

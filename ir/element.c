@@ -36,3 +36,17 @@ void ir_store(tj_dtype t, void *p, ir_scalar s)
 	default: return;
 	}
 }
+
+bool ir_holds(tj_dtype t, ir_scalar number, bool is_int)
+{
+	static const double past_f32 = 0x1.ffffffp127; /* the least that rounds to infinity */
+	double d = is_int ? (double)number.i : number.d, size = d < 0 ? -d : d;
+	switch (rt_dtype_cat(t)) {
+	case RT_BOOL: return true;
+	case RT_FLOAT: return rt_dtype_class(t) == RT_D || !(size >= past_f32) || size == __builtin_inf();
+	case RT_INT: break;
+	}
+	if (is_int) return number.i >= rt_dtype_min(t) && number.i <= rt_dtype_max(t);
+	if (t == TJ_I64) return d >= -0x1p63 && d < 0x1p63;
+	return d > (double)rt_dtype_min(t) - 1 && d < (double)rt_dtype_max(t) + 1; /* not for NaN */
+}

@@ -144,6 +144,19 @@ static bool make_room(operands *o, int n)
 	return true;
 }
 
+/* An int number beside integers of a narrower range: where it bounds them it counts at its exact value, which is the end of
+ * the range for them; elsewhere it wraps. */
+ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site)
+{
+	const ir_node *n = ir_at(g, a);
+	bool bounds = op == IR_minimum || op == IR_maximum || op == IR_clamp;
+	if (bounds && n->weak && n->dtype == TJ_I64 && rt_dtype_cat(to) == RT_INT && to != TJ_I64) {
+		ir_ref least = ir_const_i(g, TJ_I64, 0, NULL, rt_dtype_min(to)), most = ir_const_i(g, TJ_I64, 0, NULL, rt_dtype_max(to));
+		a = ir_emit(g, IR_clamp, 3, (ir_ref[]){ a, least, most }, 0, NULL, site);
+	}
+	return ir_cast(g, a, to, site);
+}
+
 /* Operands get the dtypes that the op wants. As written (raw), they have them already. */
 static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
 {
@@ -154,7 +167,7 @@ static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char 
 			        tj_dtype_name((tj_dtype)o->meta[k].dtype), tj_dtype_name((tj_dtype)o->want[k]));
 			return false;
 		}
-		o->src[k] = ir_cast(g, o->src[k], (tj_dtype)o->want[k], site);
+		o->src[k] = ir_operand(g, op, o->src[k], (tj_dtype)o->want[k], site);
 		if (o->src[k] == IR_NONE) return false;
 	}
 	return true;

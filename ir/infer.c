@@ -184,9 +184,17 @@ static bool type_integer(ask *q)
 	return same_for_all(q, t);
 }
 
+/* An int number counts at its exact value in comparisons with integers, whatever range theirs has. */
+static tj_dtype exact(const ask *q, tj_dtype t)
+{
+	for (int k = 0; k < q->nsrc; k++)
+		if (rt_dtype_cat(t) == RT_INT && q->src[k].weak) return TJ_I64;
+	return t;
+}
+
 static bool type_compare(ask *q)
 {
-	want_all(q, promote(q, q->src, q->nsrc));
+	want_all(q, exact(q, promote(q, q->src, q->nsrc)));
 	return type_is(q, TJ_BOOL);
 }
 

@@ -162,6 +162,7 @@ bool ir_ret(ir_graph *g, ir_ref r);
 /* Shorthand for decompositions and passes. */
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
+ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site); /* a as an operand of op, which wants this dtype */
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site);
 ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes /* bits */, bool keepdim, const char *site);
 ir_ref ir_reshape(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);
@@ -262,6 +263,7 @@ double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double,
 
 /* ---- element.c: any non-zero byte of a bool is true; integers wrap to the width ---- */
 ir_scalar ir_load(tj_dtype t, const void *p);
+bool ir_holds(tj_dtype t, ir_scalar number, bool is_int); /* t has the number, rounded or its fraction cut off: nothing wraps, saturates, becomes infinite */
 void ir_store(tj_dtype t, void *p, ir_scalar s);
 
 /* ---- point.c: ir/math.inc on plain numbers ---- */

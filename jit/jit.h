@@ -456,6 +456,7 @@ void jit_copy_row_major(const rt_layout *l, const void *data, void *dst); /* dst
 void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call, which is not for direct mode then; a: or NULL */
 
 /* number.c */
+tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value); /* of tj_full(): a number that t cannot hold is an error, now and in direct mode */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src); /* numbers alone; NULL: not for this op */
 
 /* event.c, record.c */

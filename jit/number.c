@@ -22,12 +22,39 @@ static ir_scalar scalar_of(const tj_tensor *t, tj_dtype compute)
 
 static bool divides(ir_op op) { return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod; }
 
+/* src: a number, and a dtype that must hold it. */
+static tj_tensor *check_fit(tj_ctx *c, const char *site, tj_tensor *const *src)
+{
+	bool is_int = rt_is_int_number(src[0]);
+	tj_dtype t = (tj_dtype)rt_int_of(src[1]);
+	ir_scalar s;
+	if (is_int) s.i = rt_int_of(src[0]);
+	else s.d = rt_float_of(src[0]);
+	if (ir_holds(t, s, is_int)) return src[0];
+	const char *hint = rt_is_float(t) ? "ask for TJ_F64" : "bound the number first, with tj_clamp(), or ask for a wider dtype";
+	if (is_int) return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %lld", tj_dtype_name(t), (long long)s.i);
+	return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %.9g", tj_dtype_name(t), s.d);
+}
+
+tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value)
+{
+	tj_ctx *c = jit_current(site);
+	bool number = rt_is_number(value) || (value && value != TJ_END && value->kind == RT_LATE);
+	if (!c || !number || (unsigned)t >= TJ_DTYPE_COUNT || t == TJ_F64 || t == TJ_BOOL) return value;
+	RT_DEFAULT_MODES;
+	tj_tensor *src[2] = { value, rt_number_i(t) }, *in[2];
+	if (jit_admit_all(c, site, "full", 2, src, in) != JIT_OK) return &c->rt.poison;
+	tj_tensor *r = check_fit(c, site, in);
+	return c->active && c->act.learn && rt_is_number(r) ? jit_late_op(&c->act, IR_full, 2, in, r) : r;
+}
+
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src)
 {
 	ir_meta meta[3], out;
 	uint8_t want[3];
 	ir_scalar in[3];
 	rt_err err;
+	if (op == IR_full) return check_fit(c, site, src);
 	if (nsrc > 3 || !ir_ops[op].math) return NULL;
 	rt_no_err(&err);
 	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);

@@ -77,7 +77,7 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
 #define E_COUNT(n) ENTRY(n, (tj_tensor *index, int64_t count), (index, count), EV(n, 1, SRC(index), count))
 #define E_FULL(n)                                                                          \
 	ENTRY(n, (tj_dtype dtype, tj_dims shape, tj_tensor *value), (dtype, shape, value), \
-	      shape ? with_dims(site, IR_##n, 1, SRC(value), 1, INTS(dtype), shape) : no_dims(site, IR_##n))
+	      shape ? with_dims(site, IR_##n, 1, SRC(jit_fitting(site, dtype, value)), 1, INTS(dtype), shape) : no_dims(site, IR_##n))
 #define E_ARANGE(n) \
 	ENTRY(n, (tj_dtype dtype, int64_t start, int64_t stop, int64_t step), (dtype, start, stop, step), EV(n, 0, NULL, dtype, start, stop, step))
 #define E_EYE(n) ENTRY(n, (tj_dtype dtype, int64_t rows, int64_t cols), (dtype, rows, cols), EV(n, 0, NULL, dtype, rows, cols))

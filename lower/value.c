@@ -233,9 +233,38 @@ static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *sr
 	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
 }
 
+/* Integers of a dtype narrower than i64 against a run-time number. The comparison is one of i64; here it is made in their own
+ * dtype, with the nearest value that this has:
+ *
+ *   x < n   =>   x < near(n) or n > most        x == n   =>   x == near(n) and near(n) == n
+ *
+ * What depends on n alone is computed once, before the loop. LO_NOREF: the operands are others. */
+static uint32_t compare_narrow(lo_builder *B, const ir_node *n, const uint32_t *src)
+{
+	static const lo_op mirror[] = { LO_EQ, LO_NE, LO_GT, LO_GE, LO_LT, LO_LE }, flag[] = { LO_EQ, LO_NE, LO_GT, LO_GE, LO_LT, LO_LE };
+	if (n->op < IR_eq || n->op > IR_ge) return LO_NOREF;
+	int right = B->k->ins.v[src[1]].op == LO_NUM, which = n->op - IR_eq;
+	uint32_t num = src[right];
+	const lo_ins x = B->k->ins.v[src[!right]];
+	if (B->k->ins.v[num].op != LO_NUM || B->k->ins.v[num].dtype != TJ_I64 || x.op != LO_CONVERT) return LO_NOREF;
+	tj_dtype t = (tj_dtype)B->k->ins.v[x.src[0]].dtype;
+	if (rt_dtype_cat(t) != RT_INT || t == TJ_I64) return LO_NOREF;
+	if (!right) which = mirror[which] - LO_EQ;
+	uint32_t least = constant(B, TJ_I64, rt_dtype_min(t)), most = constant(B, TJ_I64, rt_dtype_max(t));
+	uint32_t low = prim(B, LO_LT, TJ_BOOL, 2, num, least, 0), high = prim(B, LO_GT, TJ_BOOL, 2, num, most, 0);
+	uint32_t near = prim(B, LO_SELECT, TJ_I64, 3, low, least, prim(B, LO_SELECT, TJ_I64, 3, high, most, num));
+	uint32_t edge = which < 2 ? near : which == 2 || which == 5 ? most : least; /* what n is compared with: the end that x may equal */
+	uint32_t alone = prim(B, flag[which], TJ_BOOL, 2, num, edge, 0);
+	uint32_t here = prim(B, (lo_op)(LO_EQ + which), TJ_BOOL, 2, x.src[0], lo_cast(B->k, near, t), 0);
+	bool either = which == 1 || which == 2 || which == 4; /* != < > hold for more than `here`; == <= >= for less */
+	return prim(B, either ? LO_OR : LO_AND, TJ_BOOL, 2, here, alone, 0);
+}
+
 static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 {
 	if (n->op == IR_cast || n->op == IR_full) return lo_cast(B->k, src[0], (tj_dtype)n->dtype);
+	uint32_t narrow = compare_narrow(B, n, src);
+	if (narrow != LO_NOREF) return narrow;
 	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
 	if (divides(n, compute)) return divide(B, n, compute, src);
 	uint32_t fast = B->L->o->fast ? lo_fast_point(B, n, compute, src) : LO_NOREF;

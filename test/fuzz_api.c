@@ -311,7 +311,18 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 	return out ? out : src[0];
 }
 
-static void *model_op(machine *m, const gen_step *s, void **src) { return model_emit((model *)m, s->op, s->nsrc, src, s->nattr, s->attr); }
+static void *model_op(machine *m, const gen_step *s, void **src)
+{
+	model *o = (model *)m;
+	const mval *v = s->op == IR_full && !m->failed ? now(o, src[0]) : NULL;
+	if (v && v->meta.weak && !ir_holds((tj_dtype)s->attr[0], ir_load((tj_dtype)v->meta.dtype, v->data), v->meta.dtype == TJ_I64)) {
+		o->err = (rt_err){ .code = TJ_ERR_ARG };
+		m->failed = true;
+		return src[0];
+	}
+	return model_emit(o, s->op, s->nsrc, src, s->nattr, s->attr);
+}
+
 static void *model_pair(machine *m, ir_op op, void *a, void *b) { return model_emit((model *)m, op, 2, (void *[]){ a, b }, 0, NULL); }
 
 static void *model_cell(machine *m, int k)

@@ -65,7 +65,7 @@ static ir_ref raw_emit(gen *G, ir_op op, int nsrc, const ir_ref *src, int nattr,
 	}
 	if (ir_infer(op, nsrc, m, nattr, attr, &out, NULL, NULL, want, &G->raw.err) != TJ_OK) abort();
 	for (int k = 0; k < nsrc; k++)
-		if (want[k] != m[k].dtype) in[k] = ir_cast(&G->raw, in[k], (tj_dtype)want[k], NULL);
+		if (want[k] != m[k].dtype) in[k] = ir_operand(&G->raw, op, in[k], (tj_dtype)want[k], NULL);
 	return ir_emit(&G->raw, op, nsrc, in, nattr, attr, NULL);
 }
 
@@ -608,8 +608,12 @@ static void creation(gen *G, ir_op op, call *c)
 		break;
 	default:
 		for (int i = (int)gen_below(G, 4); i > 0; i--) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 9));
-		if (op == IR_full && gen_chance(G, 50)) add_src(c, gen_number(G, gen_chance(G, 50), false));
-		else if (op == IR_full) add_src(c, gen_input_any(G, any_dtype(G), 0, NULL));
+		if (op == IR_full && gen_chance(G, 50)) {
+			bool integer = gen_chance(G, 50);
+			if (gen_chance(G, 80)) c->attr[0] = integer ? TJ_I64 : TJ_F64; /* elsewhere it may be more than the dtype holds */
+			add_src(c, gen_number(G, integer, false));
+		}
+		else if (op == IR_full) add_src(c, gen_input(G, any_dtype(G), 0, NULL, any_content(G), 0, 0));
 		else
 			for (int k = 0; k < 2; k++) add_src(c, gen_number(G, true, false));
 	}

@@ -817,6 +817,91 @@ static void numbers(void **s)
 	}
 }
 
+/* ---- numbers that a dtype cannot hold ---- */
+EXPR(eq_300, tj_eq(A, tj_i(300)))
+EXPR(eq_44, tj_eq(tj_i(44), A))
+EXPR(ne_300, tj_ne(A, tj_i(300)))
+EXPR(lt_300, tj_lt(A, tj_i(300)))
+EXPR(le_minus, tj_le(A, tj_i(-1)))
+EXPR(gt_minus, tj_gt(A, tj_i(-1000)))
+EXPR(ge_300, tj_ge(A, tj_i(300)))
+EXPR(minus_lt, tj_lt(tj_i(-1), A))
+EXPR(clamp_wide, tj_clamp(A, tj_i(-1000), tj_i(70000)))
+EXPR(clamp_above, tj_clamp(A, tj_i(300), tj_i(400)))
+EXPR(max_300, tj_maximum(A, tj_i(300)))
+EXPR(min_300, tj_minimum(tj_i(300), A))
+EXPR(min_minus, tj_minimum(A, tj_i(-1)))
+EXPR(plus_300, tj_add(A, tj_i(300)))
+EXPR(where_300, tj_where(tj_eq(A, tj_i(44)), tj_i(300), A))
+EXPR(eq_tenth, tj_eq(A, tj_f(0.1)))
+EXPR(eq_2_24, tj_eq(A, tj_i((1 << 24) + 1)))
+EXPR(eq_huge, tj_eq(A, tj_f(1e300)))
+EXPR(lt_2_63, tj_lt(A, tj_f(0x1p63)))
+
+static void out_of_range(void **s)
+{
+	(void)s;
+	const uint8_t u[] = { 0, 44, 60, 255 };
+	const int32_t w[] = { MIN32, -1, 44, MAX32 };
+	const uint8_t none[4] = { 0 }, all[] = { 1, 1, 1, 1 }, second[] = { 0, 1 };
+	gives(eq_300, TJ_U8, 4, u, NULL, TJ_BOOL, none);
+	gives(eq_44, TJ_U8, 4, u, NULL, TJ_BOOL, ROW(uint8_t, 0, 1, 0, 0));
+	gives(ne_300, TJ_U8, 4, u, NULL, TJ_BOOL, all);
+	gives(lt_300, TJ_U8, 4, u, NULL, TJ_BOOL, all);
+	gives(lt_300, TJ_I32, 4, w, NULL, TJ_BOOL, ROW(uint8_t, 1, 1, 1, 0));
+	gives(le_minus, TJ_U8, 4, u, NULL, TJ_BOOL, none);
+	gives(gt_minus, TJ_U8, 4, u, NULL, TJ_BOOL, all);
+	gives(ge_300, TJ_U8, 4, u, NULL, TJ_BOOL, none);
+	gives(minus_lt, TJ_U8, 4, u, NULL, TJ_BOOL, all);
+	gives(clamp_wide, TJ_U8, 4, u, NULL, TJ_U8, u);
+	gives(clamp_wide, TJ_I32, 4, w, NULL, TJ_I32, ROW(int32_t, -1000, -1, 44, 70000));
+	gives(clamp_above, TJ_U8, 4, u, NULL, TJ_U8, ROW(uint8_t, 255, 255, 255, 255));
+	gives(max_300, TJ_U8, 4, u, NULL, TJ_U8, ROW(uint8_t, 255, 255, 255, 255));
+	gives(min_300, TJ_U8, 4, u, NULL, TJ_U8, u);
+	gives(min_minus, TJ_U8, 4, u, NULL, TJ_U8, none);
+	gives(plus_300, TJ_U8, 4, u, NULL, TJ_U8, ROW(uint8_t, 44, 88, 104, 43)); /* arithmetic wraps */
+	gives(where_300, TJ_U8, 4, u, NULL, TJ_U8, ROW(uint8_t, 0, 44, 60, 255));
+	gives(eq_tenth, TJ_F32, 2, ROW(float, 0, 0.1f), NULL, TJ_BOOL, second); /* floats round, as in PyTorch */
+	gives(eq_2_24, TJ_F32, 2, ROW(float, 0, 0x1p24f), NULL, TJ_BOOL, second);
+	gives(eq_huge, TJ_F32, 2, ROW(float, 0, INF32), NULL, TJ_BOOL, second);
+	gives(lt_2_63, TJ_I64, 2, ROW(int64_t, INT64_MAX, 1), NULL, TJ_BOOL, second); /* in f32: 2^63 < 2^63 */
+}
+
+static tj_dtype of_dtype;
+static void fill(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_full(of_dtype, TJ_SHAPE(3), tj_add(in[0], in[1])); }
+
+static void full_that_fits(void **s)
+{
+	(void)s;
+	static const struct { tj_dtype t; double v; bool ok; const char *what; } cases[] = { /* a whole one: an int number, too */
+		{ TJ_U8, 255, true, "" }, { TJ_U8, 256, false, "u8 cannot hold 256" }, { TJ_U8, -1, false, "u8 cannot hold -1" }, { TJ_U8, 255.5, true, "" },
+		{ TJ_I32, 0x1p31, false, "i32 cannot hold" }, { TJ_I32, -0x1p31, true, "" }, { TJ_I64, 0x1p63, false, "i64 cannot hold" }, { TJ_I64, -0x1p63, true, "" },
+		{ TJ_I32, NAN, false, "i32 cannot hold nan" }, { TJ_F32, 1e300, false, "f32 cannot hold 1e+300" }, { TJ_F32, 0x1.fffffep127, true, "" }, { TJ_F32, INFINITY, true, "" },
+		{ TJ_F32, NAN, true, "" }, { TJ_F64, 1e300, true, "" }, { TJ_BOOL, 7, true, "" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (int whole = 0; whole < 2; whole++) {
+			double v = cases[i].v;
+			if (whole && !(v == trunc(v) && fabs(v) < 0x1p51)) continue;
+			tj_ctx *c = kit_open();
+			tj_tensor *n = whole ? tj_i((int64_t)v) : tj_f(v), *zero = whole ? tj_i(0) : tj_f(0), *two = whole ? tj_i(2) : tj_f(2);
+			of_dtype = cases[i].t;
+			for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
+				tj_fn *f = tj_compile(c, fill, NULL, TJ_OPTS(tj_compile_opts, .name = "fill", .nin = 2, .nout = 1, .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
+				for (int k = 0; k < 5; k++) { /* a small number, then this one: the value is no part of a trace */
+					tj_tensor *y, *in[] = { k < 3 ? two : n, zero, TJ_END };
+					if (mode == 2) fill(&y, in, NULL);
+					else y = tj_call1(f, in);
+					assert_int_equal(tj_is_poison(y), k >= 3 && !cases[i].ok);
+					if (k >= 3 && !cases[i].ok) kit_error(c, TJ_ERR_ARG, cases[i].what);
+				}
+				if (mode == 1) assert_true(kit_stats(f).direct >= 2); /* and direct mode holds */
+			}
+			kit_ok(c);
+			tj_close(c);
+		}
+}
+
 /* ---- fork ---- */
 EXPR(some_work, tj_sum(tj_exp(tj_mul(A, A)), TJ_ALL, false))
 EXPR(other_work, tj_amax(tj_sin(tj_add(A, A)), TJ_ALL, false))
@@ -900,7 +985,7 @@ int main(void)
 		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
 		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(modes), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
-		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(fork_after),
+		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),
 	};
 	KIT_RUN(tests);

@@ -5,7 +5,7 @@ CC      := gcc
 endif
 OPT     ?= -O2 -g
 CFLAGS  += -std=c11 $(OPT) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-           -fvisibility=hidden -fPIC -ffp-contract=off -fno-math-errno -MMD -MP -Iinclude -I. -D_GNU_SOURCE -fopenmp $(EXTRA)
+           -fvisibility=hidden -fPIC -ffp-contract=off -fno-math-errno -MMD -MP -Iinclude -I. -D_GNU_SOURCE $(EXTRA)
 LDLIBS   = -lxxhash -ldl -lm -lpthread
 LLVM_CONFIG ?= llvm-config-19
 
@@ -17,7 +17,7 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress)
-LINKTEST = $(CC) $(OPT) -fopenmp $(EXTRA) -o $@
+LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 
@@ -25,7 +25,7 @@ all: lib  ## build the library, the plug-in, tests and examples
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
 $(BUILD)/libtj.so: $(OBJ)
-	$(CC) -shared -Wl,-soname,libtj.so.0 -fopenmp -o $@ $^ $(EXTRA) $(LDLIBS)
+	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -o $@ $^ $(EXTRA) $(LDLIBS)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
@@ -83,8 +83,8 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
 stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]
-	TJ_THREADS=1 $< -t 32 -f 50 -n $(or $(N),1000000)
-	TJ_THREADS=1 $< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
+	$< -t 32 -f 50 -n $(or $(N),1000000)
+	$< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
 allocs: $(BUILD)/test/unit/test_alloc  ## each allocation of ours fails in turn, with LLVM too (minutes)
 	TEST_EACH=1 $<
 .PHONY: matrix fuzz ulp stress allocs
@@ -92,7 +92,7 @@ allocs: $(BUILD)/test/unit/test_alloc  ## each allocation of ours fails in turn,
 # ---- benchmarks: never a timed test; --quick compares every case with the hand-written code, after one run of what is no case ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
-$(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -Ofast -march=native -Wno-shadow
+$(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp -Ofast -march=native -Wno-shadow
 $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)/tj-start
 	$(CC) -fopenmp -o $@ $(BENCHOBJ) -L$(BUILD) -ltj -ldnnl -lm -lpthread -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
@@ -114,7 +114,7 @@ check: test-build  ## the tests of under a minute
 	@TJ_THREADS=1 test/run.sh $(CHECKS)
 
 EXNAMES := hello toy fusion recompile sizes branch newton decode rnn weights direct select passes backend errors
-# Each is 'name command'. Two run at a time, so each has a team of one, but for the test of threads.
+# Each is 'name command'. Two run at a time, so each has a team of one, but for those that ask for more.
 CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'goldens test/golden.sh $(abspath $(BUILD)/tjc)' \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
@@ -149,13 +149,13 @@ san-build:
 	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
 san-tests: $(TESTS) $(BUILD)/tjc
 
-# gcc's OpenMP is not instrumented: a team of one, and threads of the test's own.
 tsan:  ## the thread sanitizer over the tests with threads
 	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' EXTRA='-fsanitize=thread' tsan-tests
-	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_threads
-	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/unit/test_contexts
-	TJ_THREADS=1 TSAN_OPTIONS=halt_on_error=1 $(BUILD)-tsan/test/stress -t 8 -n 4000
-tsan-tests: lib $(BUILD)/test/unit/test_threads $(BUILD)/test/unit/test_contexts $(BUILD)/test/stress
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_team
+	TJ_THREADS=3 TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_threads
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_contexts
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/stress -t 8 -n 4000
+tsan-tests: lib $(BUILD)/test/unit/test_team $(BUILD)/test/unit/test_threads $(BUILD)/test/unit/test_contexts $(BUILD)/test/stress
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make check ----

@@ -55,6 +55,7 @@ void hand_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, const float *
                 float *c, int64_t ldc);
 void hand_gelu(float *o, int64_t n); /* in place */
 void hand_wake(void); /* starts the team of threads */
+void hand_rest(void); /* ends it, until the next loop */
 
 /* ---- packed.c: oneDNN's matmul primitive with the weights packed before; bias inside, gelu by hand ---- */
 typedef struct bench_packed bench_packed;

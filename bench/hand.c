@@ -17,6 +17,12 @@ void hand_wake(void)
 	(void)omp_get_thread_num();
 }
 
+/* Else its threads wait for the next loop busily, on cores that others' threads want. */
+void hand_rest(void)
+{
+	omp_pause_resource_all(omp_pause_soft);
+}
+
 /* ---- limits ---- */
 void hand_copy(const float *restrict x, float *restrict o, int64_t n) { LOOP o[i] = x[i]; }
 void hand_plus(const float *restrict x, const float *restrict y, float *restrict o, int64_t n) { LOOP o[i] = x[i] + y[i]; }

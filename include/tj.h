@@ -14,7 +14,7 @@
  *   same engine. Functions, cells and retained tensors may be used from every clone. A context may be handed to
  *   another thread while none of its calls runs; a thread that comes while another one is inside is refused, and the
  *   error names the calls of both. A fork() waits while other threads compile; its child may do all that the thread
- *   which forked could do, on one thread, with that thread's contexts.
+ *   which forked could do, with that thread's contexts.
  * Cells and threads.  All cells that a segment of a call (what runs between two boundaries) meets first are as of one
  *   commit; in direct mode, all cells of the call. So a reader of a and b never sees half of a call that assigns both.
  *   A cell that C reads in a body (tj_item() and its like) keeps that value for the call. Tensors in .freeze are as of
@@ -152,7 +152,7 @@ typedef struct tj_open_opts {
 	void (*log_to)(void *self, const char *line); /* default: stderr */
 	void *log_self;
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
-	int threads;           /* team size; 0: TJ_THREADS, else OMP_NUM_THREADS, else the cores */
+	int threads;           /* team size; 0: TJ_THREADS, else the cores that the process may use */
 	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
 	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; also, the first values that each plan

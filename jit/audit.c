@@ -50,7 +50,7 @@ static bool run_library(audit *a, tj_fn *f, const uint64_t *num, const void **gi
 	rt_exec *x = NULL;
 	if (a->nout == a->g.out.n) return true;
 	if (lo_build(&a->g, jit_lower_opts(f, a->c->engine, &o), &x, &a->err) != TJ_OK) return false;
-	rt_run r = { .team = a->c->engine->rt.team, .pool = a->c->rt.pool, .ext = a->ptr, .num = num, .out = a->out, .err = &a->err };
+	rt_run r = { .team = a->c->engine->rt.team, .log = &a->c->engine->rt.log, .pool = a->c->rt.pool, .ext = a->ptr, .num = num, .out = a->out, .err = &a->err };
 	bool ok = x->run(x, &r) == TJ_OK;
 	rt_exec_unref(x);
 	for (uint32_t i = a->nout; i < a->g.out.n; i++) given[a->g.out.v[i]] = a->out[i];

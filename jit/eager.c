@@ -253,7 +253,7 @@ static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor
 		b = rt_buffer_new(c->rt.cache, (size_t)u->layout->bytes);
 		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
 		data = b->data;
-		rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &data, .err = &err };
+		rt_run r = { .team = c->engine->rt.team, .log = &c->engine->rt.log, .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &data, .err = &err };
 		if (u->exec->run(u->exec, &r) != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
 			rt_buffer_unref(b, c->rt.cache);
 			err.site = NULL; /* kernels are shared by every site */

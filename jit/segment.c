@@ -146,7 +146,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 		return false;
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data;
-	rt_run r = { .team = c->engine->rt.team, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
+	rt_run r = { .team = c->engine->rt.team, .log = &c->engine->rt.log, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
 	rt_no_err(&err);
 	if (RT_LIKELY(p->exec->run(p->exec, &r) == TJ_OK)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);

@@ -35,6 +35,7 @@ typedef struct rt_run {
 	const uint64_t *num;      /* numbers, by slot */
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
+	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
 	char *arena;              /* of arena_bytes; NULL: the pool's. A region runs in a part of its plan's */
 } rt_run;
@@ -153,15 +154,20 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 /* ---- the machine ---- */
 #define RT_THIRD_CACHE (16 << 20) /* bytes that stay in a third cache of, say, 32 MiB that others use, too; what is more is in memory */
 
-/* ---- team.c: the one OpenMP team, one lock around it: who cannot take it runs serial, with the same bits. */
+/* ---- cores.c ---- */
+int rt_cores(const char *cgroup); /* that the process may use; cgroup: the folder where its CPU quota is, "/sys/fs/cgroup" */
+
+/* ---- team.c: the one pool of threads, made by the first region. One caller at a time has it: who finds it taken runs serial,
+ * with the same bits; so does a region inside a region. The child of a fork() makes its own. When not all threads can be created, a warning
+ * says so, and regions run on those that there are. ---- */
 typedef struct rt_team rt_team;
-rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call */
-int rt_team_size(const rt_team *t);
+rt_team *rt_team_get(int threads); /* process-wide; threads counts at the first call; 0: as many as cores */
+int rt_team_size(const rt_team *t); /* as wanted; thread numbers are below it */
 #define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
 /* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS; the longer it is, the more pieces,
  * but of not fewer than grain units where that leaves each thread several. The caller has set MXCSR; other threads set it for
- * themselves. */
-void rt_team_run(rt_team *t, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
+ * themselves. Of the run, the team and the log count. */
+void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */
 typedef struct rt_matmul rt_matmul;

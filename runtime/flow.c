@@ -26,7 +26,7 @@ tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err)
 
 static tj_status run_region(const run *w, int k, void *const *out)
 {
-	rt_run r = { .team = w->r->team, .pool = w->r->pool, .ext = w->ext, .num = w->r->num, .out = out, .err = w->r->err, .arena = w->arena };
+	rt_run r = { .team = w->r->team, .pool = w->r->pool, .ext = w->ext, .num = w->r->num, .out = out, .log = w->r->log, .err = w->r->err, .arena = w->arena };
 	const rt_exec *x = w->f->region[k];
 	return x->run(x, &r);
 }

@@ -9,7 +9,7 @@ static const struct { const char *name, *doc; } topics[RT_LOG_COUNT] = {
 
 static void emit(const rt_log_to *l, const char *line)
 {
-	if (l->to) l->to(l->self, line);
+	if (l && l->to) l->to(l->self, line);
 	else fprintf(stderr, "%s\n", line);
 }
 

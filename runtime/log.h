@@ -34,7 +34,7 @@ typedef struct rt_log_to {
 bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "@name": of one function; "help" prints the list */
 static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
-void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* whatever the topics: something was ignored or replaced */
+void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* whatever the topics: something was ignored or replaced; NULL: stderr */
 void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text); /* many lines, each "[where] ..." */
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
-#include <omp.h>
+#include <stdatomic.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -24,7 +24,16 @@ typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float al
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static sgemm_fn *sgemm; /* NULL: no library */
+static struct { int (*get)(void); void (*set)(int n); } omp; /* how many threads the OpenMP under the library takes; NULL: it has none */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
+
+/* ISO C has no cast from object to function pointer. */
+static bool find(void *h, const char *name, void *fn)
+{
+	void *f = h ? dlsym(h, name) : NULL;
+	memcpy(fn, &f, sizeof f);
+	return f;
+}
 
 static void open_library(void)
 {
@@ -33,9 +42,10 @@ static void open_library(void)
 	if (off && !strcmp(off, "off")) return;
 	for (size_t i = 0; i < RT_COUNT(names) && !sgemm; i++) {
 		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-		void *f = h ? dlsym(h, "dnnl_sgemm") : NULL;
-		memcpy(&sgemm, &f, sizeof f); /* ISO C has no cast from object to function pointer */
-		if (h && !f) dlclose(h);
+		if (find(h, "dnnl_sgemm", &sgemm)) {
+			find(h, "omp_get_max_threads", &omp.get); /* a handle finds what its dependencies have, too */
+			find(h, "omp_set_num_threads", &omp.set);
+		} else if (h) dlclose(h);
 	}
 }
 
@@ -162,9 +172,10 @@ typedef struct job {
 	int64_t parts;  /* of a product: rows of C when there are enough, else columns */
 	bool rows;
 	int64_t round;  /* a part's rows or columns are a multiple of it */
+	atomic_bool failed; /* the library did not compute a part */
 } job;
 
-static void gemm_part(const job *j, int64_t batch, int64_t part)
+static void gemm_part(job *j, int64_t batch, int64_t part)
 {
 	const rt_matmul_desc *d = &j->m->d;
 	int64_t size = (int64_t)tj_dtype_size(d->dtype);
@@ -186,19 +197,20 @@ static void gemm_part(const job *j, int64_t batch, int64_t part)
 	}
 	gemm_side(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
 	gemm_side(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
-	sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, (const float *)(const void *)a, lda, (const float *)(const void *)b, ldb, 0.0f,
-	      (float *)(void *)c, d->m == 1 ? d->n : d->c_row);
+	if (sgemm(ta, tb, j->rows ? n : d->m, j->rows ? d->n : n, d->k, 1.0f, (const float *)(const void *)a, lda, (const float *)(const void *)b, ldb, 0.0f,
+	          (float *)(void *)c, d->m == 1 ? d->n : d->c_row))
+		atomic_store(&j->failed, true);
 }
 
+/* The library is to compute a part on this thread alone, as the team has others; what the thread has set is put back. */
 static void gemm_parts(void *env, int thread, int64_t begin, int64_t end)
 {
-	const job *j = env;
-	int before = omp_get_max_threads(); /* the library asks OpenMP how many threads it may use */
+	job *j = env;
 	(void)thread;
-	bool set = before != 1 && j->m->way == LIBRARY;
-	if (set) omp_set_num_threads(1);
+	int before = j->m->way == LIBRARY && omp.get && omp.set ? omp.get() : 1;
+	if (before != 1) omp.set(1);
 	for (int64_t i = begin; i < end; i++) gemm_part(j, i / j->parts, i % j->parts);
-	if (set) omp_set_num_threads(before);
+	if (before != 1) omp.set(before);
 }
 
 /* How a product is cut, by what was measured (Zen 4, two threads, oneDNN 2.6):
@@ -220,10 +232,11 @@ static void cut(const rt_matmul *m, int64_t size, job *j)
 	if (m->d.batch >= 2 * size || m->ns < PARALLEL_NS) j->parts = 1;
 }
 
-static void gemm(const rt_matmul *m, job *j, rt_team *t)
+static tj_status gemm(const rt_matmul *m, job *j, const rt_run *r)
 {
-	cut(m, rt_team_size(t), j);
-	rt_team_run(t, m->d.batch * j->parts, 1, m->ns * (double)m->d.batch, gemm_parts, j);
+	cut(m, rt_team_size(r->team), j);
+	rt_team_run(r, m->d.batch * j->parts, 1, m->ns * (double)m->d.batch, gemm_parts, j);
+	return atomic_load(&j->failed) ? rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory in oneDNN") : TJ_OK;
 }
 
 /* ---- our own ---- */
@@ -262,15 +275,15 @@ static loops *loops_of(tj_dtype t)
 	return rt_dtype_class(t) == RT_D ? own_f64 : by_size[tj_dtype_size(t)];
 }
 
-static void own(const rt_matmul *m, job *j, rt_team *t)
+static void own(const rt_matmul *m, job *j, const rt_run *r)
 {
-	rt_team_run(t, m->d.batch * m->d.m, 1, m->ns * (double)m->d.batch, loops_of(m->d.dtype), j);
+	rt_team_run(r, m->d.batch * m->d.m, 1, m->ns * (double)m->d.batch, loops_of(m->d.dtype), j);
 }
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)
 {
 	job j = { .m = m, .a = a, .b = b, .c = c };
-	if (m->way != LOOPS) gemm(m, &j, r->team);
-	else own(m, &j, r->team);
+	if (m->way != LOOPS) return gemm(m, &j, r);
+	own(m, &j, r);
 	return TJ_OK;
 }

@@ -51,7 +51,7 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
 	double ns = (double)s->units * s->unit_ns;
 	if (ns < RT_SERIAL_NS) s->fn(&a, 0, s->units);
-	else rt_team_run(r->team, s->units, s->grain, ns, run_units, &(kernel_run){ s, &a, (s->scratch + 63) / 64 * 64 });
+	else rt_team_run(r, s->units, s->grain, ns, run_units, &(kernel_run){ s, &a, (s->scratch + 63) / 64 * 64 });
 	if (RT_LIKELY(!fault)) return TJ_OK;
 	if ((uint32_t)fault > s->nfault) return rt_fail(r->err, TJ_ERR_COMPILE, s->name, "kernel reported an unknown fault");
 	return rt_fault_fail(&s->fault[fault - 1], r->err);

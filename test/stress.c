@@ -1,6 +1,6 @@
 /* stress: threads with clones of one engine make mixed calls, each checked: shared functions in both modes under a budget that
  * evicts, sizes that come and go, functions of a thread's own that are made and freed, cells, branches, ops outside functions,
- * reports while others run, forks now and then.
+ * tensors that are large enough for the team, reports while others run, forks now and then.
  *
  *   stress [-t threads] [-n calls] [-b backend] [-s seed] [-f forks]
  */
@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 64, MOST_SIZE = 40 };
+enum { MOST_THREADS = 64, MOST_SIZE = 40, WIDE = 50000, TEAM = 3 };
 
-typedef struct shared { tj_fn *square, *direct, *steps; tj_tensor *three; } shared;
+typedef struct shared { tj_fn *square, *direct, *steps, *wide; tj_tensor *three; } shared;
 typedef struct worker {
 	pthread_t thread;
 	tj_ctx *parent;
@@ -59,6 +59,14 @@ static void steps(tj_tensor **out, tj_tensor *const *in, void *self)
 	for (int i = 0; i < 3; i++) x = tj_mul(x, tj_arg_f(0));
 	out[0] = tj_sum(x, TJ_AXES(0), true);
 	out[1] = x;
+}
+
+static void wide(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_add(tj_mul(in[0], in[0]), tj_arg_f(0));
+	out[0] = x;
+	out[1] = tj_sum(tj_reshape(x, TJ_SHAPE(100, -1)), TJ_AXES(1), false);
 }
 
 static void adds(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -109,6 +117,18 @@ static void call_steps(worker *w, tj_ctx *c)
 	check(w, ok && tj_item(out[0]) == (double)sum, "steps");
 }
 
+static void call_wide(worker *w, tj_ctx *c)
+{
+	float a = (float)draw(w, 4), k = (float)draw(w, 4), want = a * a + k, v[WIDE];
+	tj_tensor *out[2] = { NULL };
+	for (int i = 0; i < WIDE; i++) v[i] = a;
+	bool ok = tj_call_ex(w->s->wide, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(WIDE), v)), TJ_SCALARS(TJ_F((double)k))) == TJ_OK;
+	const float *x = ok ? tj_data(out[0]) : NULL, *sum = ok ? tj_data(out[1]) : NULL;
+	for (int i = 0; ok && i < WIDE; i++) ok &= x[i] == want;
+	for (int i = 0; ok && i < 100; i++) ok &= sum[i] == want * (WIDE / 100);
+	check(w, ok, "wide");
+}
+
 static void call_cell(worker *w, tj_ctx *c)
 {
 	(void)c;
@@ -147,6 +167,7 @@ static void one_call(worker *w, tj_ctx *c)
 	unsigned what = draw(w, 2000);
 	if (what == 0) report(w);
 	else if (what < 4) make_and_free(w, c);
+	else if (what < 30) call_wide(w, c);
 	else if (what < 200) eager(w, c);
 	else if (what < 600) call_cell(w, c);
 	else if (what < 1000) call_steps(w, c);
@@ -188,6 +209,7 @@ static bool fork_once(tj_ctx *c, const shared *s)
 			call_square(&w, c, i & 1 ? s->square : s->direct);
 			call_steps(&w, c);
 			eager(&w, c);
+			if (i % 10 == 0) call_wide(&w, c);
 		}
 		make_and_free(&w, c);
 		if (w.bad) fprintf(stderr, "in a child: %s\n", w.what);
@@ -217,12 +239,13 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-f")) forks = atoi(argv[i + 1]);
 	}
 	if (threads < 1 || threads > MOST_THREADS) return 2;
-	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend));
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend, .threads = TEAM));
 	shared s = { .three = tj_param(c, TJ_F32, TJ_0D) };
 	tj_write(s.three, &(float){ 3 }, sizeof(float));
 	s.square = shared_fn(c, square, &s, 1, TJ_VERIFY);
 	s.direct = shared_fn(c, square, &s, 1, TJ_DIRECT);
 	s.steps = shared_fn(c, steps, &s, 2, TJ_DIRECT);
+	s.wide = shared_fn(c, wide, &s, 2, TJ_DIRECT);
 	for (int i = 0; i < threads; i++) {
 		w[i] = (worker){ .parent = c, .s = &s, .random = seed * 1000 + (uint64_t)i, .calls = calls / threads };
 		if (pthread_create(&w[i].thread, NULL, work, &w[i])) return 2;

@@ -1,54 +1,416 @@
-/* The team: every unit once, by whichever thread, in pieces of no fewer units than their grain where there are enough. */
+/* The team: every unit once, by whichever thread, in pieces of no fewer units than their grain where there are enough; with
+ * threads that cannot be created, come late or lose their core; beside forks. Each test that needs a team of its own, and
+ * each that could wait forever, has a process for itself. */
 #include "runtime/exec.h"
+#include "runtime/log.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
-enum { MOST = 100003 };
+enum { MOST = 100003, MANY = 1 << 20, SECONDS = 30, NAP_US = 200 };
 
+/* ---- what creating a thread does ---- */
+typedef int create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *env);
+static atomic_int created, creations_left = MANY;
+static bool refuse_attributes;
+static atomic_bool hold; /* new threads do not begin */
+
+typedef struct beginning { void *(*f)(void *); void *env; } beginning;
+
+static void *begin_late(void *p)
+{
+	beginning b = *(beginning *)p;
+	free(p);
+	while (atomic_load(&hold)) usleep(NAP_US);
+	return b.f(b.env);
+}
+
+/* In front of the C library's. */
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *env)
+{
+	create *real = NULL;
+	void *found = dlsym(RTLD_NEXT, "pthread_create");
+	memcpy(&real, &found, sizeof found);
+	if (refuse_attributes && a) return EINVAL;
+	if (atomic_fetch_sub(&creations_left, 1) <= 0) return EAGAIN;
+	atomic_fetch_add(&created, 1);
+	if (!atomic_load(&hold)) return real(t, a, f, env);
+	beginning *b = malloc(sizeof *b);
+	*b = (beginning){ f, env };
+	return real(t, a, begin_late, b);
+}
+
+/* ---- a process for a test ---- */
+#define in_child(test) test_in_child(test, #test)
+static void test_in_child(bool (*test)(void), const char *name)
+{
+	int status = -1;
+	pid_t pid = fork();
+	if (!pid) {
+		alarm(SECONDS);
+		exit(!test()); /* the team ends, too */
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status) fail_msg("%s: %s %d", name, WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static char warning[512];
+static int warnings;
+static void warn(void *self, const char *line)
+{
+	(void)self;
+	warnings++;
+	snprintf(warning, sizeof warning, "%s", line);
+}
+static const rt_log_to to_warn = { .to = warn };
+
+static rt_run with_team(int threads)
+{
+	return (rt_run){ .team = rt_team_get(threads), .log = &to_warn };
+}
+
+/* ---- every unit once ---- */
 typedef struct count {
 	atomic_int unit[MOST], pieces, short_pieces, wrong_pieces; /* no assertion leaves a thread of the team */
+	atomic_int inside[8];  /* by number of the thread */
 	int64_t n, grain;
+	int nap;               /* us, of some pieces */
 } count;
 
 static void add(void *env, int thread, int64_t begin, int64_t end)
 {
 	count *c = env;
-	(void)thread;
 	atomic_fetch_add(&c->pieces, 1);
-	if (begin < 0 || begin >= end || end > c->n) {
+	bool alone = atomic_fetch_add(&c->inside[thread & 7], 1) == 0;
+	if (!alone || begin < 0 || begin >= end || end > c->n) {
 		atomic_fetch_add(&c->wrong_pieces, 1);
 		return;
 	}
 	if (end - begin < c->grain) atomic_fetch_add(&c->short_pieces, 1);
 	for (int64_t i = begin; i < end; i++) atomic_fetch_add(&c->unit[i], 1);
+	if (c->nap && (begin ^ c->n) % 3 == thread) usleep((useconds_t)((begin * 7 + c->n) % c->nap));
+	atomic_fetch_sub(&c->inside[thread & 7], 1);
+}
+
+static bool sum_is_right(const count *c)
+{
+	bool ok = c->pieces >= 1 && !c->wrong_pieces;
+	for (int64_t k = 0; k < MOST; k++) ok &= c->unit[k] == (k < c->n);
+	return ok;
+}
+
+static bool run_once(const rt_run *r, int64_t n, int nap)
+{
+	count *c = calloc(1, sizeof *c);
+	if (!c) return false;
+	c->n = n, c->nap = nap;
+	rt_team_run(r, n, 1, 1e6, add, c);
+	bool ok = sum_is_right(c);
+	free(c);
+	return ok;
 }
 
 static void each_once(void **state)
 {
 	static const int64_t ns[] = { 1, 2, 3, 4, 7, 65, 1000, MOST }, grains[] = { 1, 16, 128, 1 << 20 };
 	static const double times[] = { 0, 1e4, 1e6, 1e9 };
-	rt_team *t = rt_team_get(3);
+	rt_run r = with_team(3);
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(ns) * RT_COUNT(grains) * RT_COUNT(times); i++) {
 		count *c = calloc(1, sizeof *c);
 		assert_non_null(c);
 		c->n = ns[i % RT_COUNT(ns)], c->grain = grains[i / RT_COUNT(ns) % RT_COUNT(grains)];
-		rt_team_run(t, c->n, c->grain, times[i / RT_COUNT(ns) / RT_COUNT(grains)], add, c);
-		for (int64_t k = 0; k < MOST; k++) assert_int_equal(c->unit[k], k < c->n);
-		int size = c->n < rt_team_size(t) ? (int)c->n : rt_team_size(t);
-		assert_true(c->pieces >= 1);
-		assert_int_equal(c->wrong_pieces, 0);
+		rt_team_run(&r, c->n, c->grain, times[i / RT_COUNT(ns) / RT_COUNT(grains)], add, c);
+		assert_true(sum_is_right(c));
+		int size = c->n < rt_team_size(r.team) ? (int)c->n : rt_team_size(r.team);
 		if (c->grain * 4 * size <= c->n) assert_in_range(c->short_pieces, 0, size); /* the last of each thread's */
 		free(c);
 	}
 }
 
+/* Several at a time, and regions inside regions, with threads that sleep now and then. */
+static void *run_many(void *p)
+{
+	rt_run r = with_team(4);
+	intptr_t ok = 1;
+	for (int i = 0; i < 40; i++) ok &= run_once(&r, 1 + (i * 37 + (int)(intptr_t)p * 11) % 300, i % 4 ? 300 : 0);
+	return (void *)ok;
+}
+
+static bool from_many_threads(void)
+{
+	pthread_t t[8];
+	void *ok;
+	bool all = true;
+	for (intptr_t i = 0; i < 8; i++) all &= !pthread_create(&t[i], NULL, run_many, (void *)i);
+	for (int i = 0; i < 8; i++) all &= !pthread_join(t[i], &ok) && ok;
+	return all;
+}
+
+static void add_inside(void *env, int thread, int64_t begin, int64_t end)
+{
+	rt_run r = with_team(3);
+	(void)thread;
+	for (int64_t i = begin; i < end; i++)
+		if (run_once(&r, 50, 0)) atomic_fetch_add((atomic_int *)env, 1);
+}
+
+static bool regions_inside(void)
+{
+	rt_run r = with_team(3);
+	atomic_int right = 0;
+	for (int i = 0; i < 20; i++) rt_team_run(&r, 12, 1, 1e6, add_inside, &right);
+	return right == 20 * 12;
+}
+
+static void many_callers(void **state)
+{
+	(void)state;
+	in_child(from_many_threads);
+	in_child(regions_inside);
+}
+
+/* ---- threads that there are ---- */
+typedef struct meeting {
+	atomic_int came, modes_wrong, signals_open, names_wrong;
+} meeting;
+
+/* Does not end before another thread is in the region, too; a region that runs serial, as the team rests, is no meeting. */
+static void meet(void *env, int thread, int64_t begin, int64_t end)
+{
+	meeting *m = env;
+	if (end - begin > 1) return;
+	atomic_fetch_add(&m->came, 1);
+	while (atomic_load(&m->came) < 2) usleep(NAP_US);
+	if (!rt_fp_default(__builtin_ia32_stmxcsr())) atomic_fetch_add(&m->modes_wrong, 1);
+	if (!thread) return;
+	sigset_t blocked;
+	char name[16] = "";
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	prctl(PR_GET_NAME, name);
+	for (int i = 1; i < 32; i++)
+		if (!sigismember(&blocked, i) && i != SIGKILL && i != SIGSTOP && !strchr((char[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 0 }, i)) atomic_fetch_add(&m->signals_open, 1);
+	if (strcmp(name, "tj-team")) atomic_fetch_add(&m->names_wrong, 1);
+}
+
+static bool two_meet(void)
+{
+	rt_run r = with_team(2);
+	meeting m = { 0 };
+	unsigned modes = rt_fp_enter();
+	while (!m.came) rt_team_run(&r, 2, 1, 1e6, meet, &m);
+	rt_fp_leave(modes);
+	return m.came == 2 && !m.modes_wrong && !m.signals_open && !m.names_wrong;
+}
+
+static bool odd_creator(void)
+{
+	sigset_t none, mine;
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	__builtin_ia32_ldmxcsr(0x9fc0); /* flushes */
+	bool ok = two_meet() && two_meet();
+	pthread_sigmask(SIG_SETMASK, NULL, &mine);
+	return ok && !sigismember(&mine, SIGUSR1) && !warnings;
+}
+
+static bool default_stacks(void)
+{
+	refuse_attributes = true;
+	return two_meet() && !warnings;
+}
+
+static bool no_threads(void)
+{
+	rt_run r = with_team(3);
+	bool ok = true;
+	creations_left = 0;
+	for (int i = 0; i < 3; i++) ok &= run_once(&r, 1000, 0);
+	return ok && warnings == 1 && strstr(warning, "the team has 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
+}
+
+static bool some_threads(void)
+{
+	rt_run r = with_team(5);
+	bool ok = true;
+	creations_left = 1;
+	for (int i = 0; i < 50; i++) ok &= run_once(&r, 1000, 10);
+	return ok && two_meet() && warnings == 1 && strstr(warning, "the team has 2 of 5 threads: ");
+}
+
+static bool one_is_alone(void)
+{
+	rt_run r = with_team(1);
+	return run_once(&r, 1000, 0) && created == 0 && rt_team_size(r.team) == 1;
+}
+
+static bool lazy(void)
+{
+	rt_run r = with_team(3);
+	if (created) return false;
+	bool ok = run_once(&r, 1000, 0) && run_once(&r, 1000, 0);
+	return ok && created == 2;
+}
+
+static void creation(void **state)
+{
+	(void)state;
+	in_child(odd_creator);
+	in_child(default_stacks);
+	in_child(no_threads);
+	in_child(some_threads);
+	in_child(one_is_alone);
+	in_child(lazy);
+}
+
+/* ---- threads that come late ---- */
+static bool ends_without(void)
+{
+	rt_run r = with_team(3);
+	bool ok = true;
+	atomic_store(&hold, true);
+	for (int i = 0; i < 200; i++) ok &= run_once(&r, 1 + i, 0);
+	atomic_store(&hold, false);
+	return ok && two_meet() && run_once(&r, 1000, 10);
+}
+
+/* Between regions threads fall asleep; rests come and go, as some are late. */
+static bool sleeps_between(void)
+{
+	rt_run r = with_team(3);
+	bool ok = true;
+	for (int i = 0; i < 60; i++) {
+		ok &= run_once(&r, 30, i % 3 ? 0 : 2000);
+		usleep((useconds_t)(i % 7 * 100));
+	}
+	return ok && two_meet();
+}
+
+static bool beside_spinners(void)
+{
+	enum { SPINNERS = 4 };
+	pid_t pid[SPINNERS];
+	rt_run r = with_team(2);
+	bool ok = true;
+	for (int i = 0; i < SPINNERS; i++)
+		if (!(pid[i] = fork())) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			alarm(SECONDS);
+			for (;;) __builtin_ia32_pause();
+		}
+	for (int i = 0; i < 300; i++) ok &= run_once(&r, 1 + i, 0);
+	for (int i = 0; i < SPINNERS; i++) kill(pid[i], SIGKILL), waitpid(pid[i], NULL, 0);
+	return ok;
+}
+
+static void late(void **state)
+{
+	(void)state;
+	in_child(ends_without);
+	in_child(sleeps_between);
+	in_child(beside_spinners);
+}
+
+/* ---- forks ---- */
+static atomic_bool stop;
+static void *run_on(void *p)
+{
+	intptr_t ok = 1;
+	(void)p;
+	for (rt_run r = with_team(3); !atomic_load(&stop);) ok &= run_once(&r, 100, 20);
+	return (void *)ok;
+}
+
+/* While regions run; the child has a team of its own. */
+static bool forks(void)
+{
+	pthread_t t;
+	void *ok = NULL;
+	int bad = 0, status;
+	if (pthread_create(&t, NULL, run_on, NULL)) return false;
+	for (int i = 0; i < 40; i++) {
+		usleep((useconds_t)(i * 50));
+		pid_t pid = fork();
+		if (!pid) {
+			alarm(SECONDS);
+			rt_run r = with_team(3);
+			_exit(!(run_once(&r, 1000, 0) && two_meet()));
+		}
+		bad += waitpid(pid, &status, 0) != pid || status != 0;
+	}
+	atomic_store(&stop, true);
+	pthread_join(t, &ok);
+	return ok && !bad;
+}
+
+static void fork_during_region(void **state)
+{
+	(void)state;
+	in_child(forks);
+}
+
+/* ---- the number of cores ---- */
+static void put(const char *folder, const char *name, const char *text)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static bool on_one_cpu(void)
+{
+	cpu_set_t set;
+	sched_getaffinity(0, sizeof set, &set);
+	for (int i = 0, kept = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set) && kept++) CPU_CLR(i, &set);
+	return !sched_setaffinity(0, sizeof set, &set) && rt_cores("/nowhere") == 1;
+}
+
+static void cores(void **state)
+{
+	char root[] = "/tmp/tj_cores_XXXXXX", v1[64], command[64];
+	(void)state;
+	int all = rt_cores("/nowhere");
+	assert_true(all >= 1);
+	assert_non_null(mkdtemp(root));
+	snprintf(v1, sizeof v1, "%s/cpu", root);
+	assert_int_equal(mkdir(v1, 0700), 0);
+	assert_int_equal(rt_cores(root), all);
+	put(v1, "cpu.cfs_quota_us", "-1\n");
+	put(v1, "cpu.cfs_period_us", "100000\n");
+	assert_int_equal(rt_cores(root), all);
+	put(v1, "cpu.cfs_quota_us", "20000\n");
+	assert_int_equal(rt_cores(root), 1);
+	put(root, "cpu.max", "100001 100000\n");
+	assert_int_equal(rt_cores(root), all < 2 ? all : 2);
+	put(root, "cpu.max", "50000 100000\n");
+	assert_int_equal(rt_cores(root), 1);
+	put(v1, "cpu.cfs_quota_us", "-1\n");
+	put(root, "cpu.max", "max 100000\n");
+	assert_int_equal(rt_cores(root), all);
+	snprintf(command, sizeof command, "rm -rf %s", root);
+	assert_int_equal(system(command), 0);
+	in_child(on_one_cpu);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(many_callers), cmocka_unit_test(creation), cmocka_unit_test(late), cmocka_unit_test(fork_during_region),
+	                                    cmocka_unit_test(cores), cmocka_unit_test(each_once) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

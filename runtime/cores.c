@@ -1,0 +1,46 @@
+/* cores: how many threads can run at once: what the process may use of the machine, by its affinity and by the CPU quota of
+ * its container. */
+#include "runtime/exec.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int cores_of_affinity(void)
+{
+	cpu_set_t set;
+	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set); /* fails above 1024 */
+	return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
+}
+
+/* The first two numbers of a file, or those that it has. */
+static int read_numbers(const char *folder, const char *name, double v[2])
+{
+	char path[PATH_MAX];
+	int len = snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = len > 0 && (size_t)len < sizeof path ? fopen(path, "re") : NULL;
+	if (!f) return 0;
+	int n = fscanf(f, "%lf %lf", &v[0], &v[1]);
+	fclose(f);
+	return n;
+}
+
+/* Microseconds of CPU time in a period, and the period. Version 2 writes "max 100000" when there is no quota, version 1 -1. */
+static bool read_quota(const char *cgroup, double v[2])
+{
+	double period[2];
+	if (read_numbers(cgroup, "cpu.max", v) == 2) return true;
+	if (read_numbers(cgroup, "cpu/cpu.cfs_quota_us", v) < 1 || read_numbers(cgroup, "cpu/cpu.cfs_period_us", period) < 1) return false;
+	v[1] = period[0];
+	return true;
+}
+
+int rt_cores(const char *cgroup)
+{
+	int n = cores_of_affinity();
+	double v[2];
+	if (!read_quota(cgroup, v) || !(v[0] > 0 && v[1] > 0)) return n;
+	double most = v[0] / v[1];
+	return most >= n ? n : (int)most + ((double)(int)most < most);
+}

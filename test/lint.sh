@@ -1,5 +1,6 @@
 #!/bin/sh
-# Rules that a compiler does not check: includes point down, generated text is current, no mutable globals slip in.
+# Rules that a compiler does not check: includes point down, generated text is current, mutable globals are those that
+# test/globals.txt names and gives a reason for.
 #   test/lint.sh build/gen
 set -u
 passed=0 failed=0
@@ -32,6 +33,8 @@ rule 'the library prints to stdout nowhere and never exits' \
 	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm 2>/dev/null | grep -vE 'ir/gen\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | grep -vE '^runtime/team.c' | head -5)"
+rule 'mutable globals are those of test/globals.txt' \
+	"$(test/globals.sh "$(dirname "$1")" | diff - test/globals.txt | sed -n 's/^< *\([^ ]* [^ ]*\).*/new: \1/p; s/^> *\([^ ]* [^ ]*\).*/gone: \1/p' | sort -k2 | uniq -u -f1)"
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }

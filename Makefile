@@ -75,8 +75,9 @@ $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress: 
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## how exact the maths is, over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
-matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout at three vector widths: make matrix [T=regex]
+matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout, whole, at three vector widths, and with sizes as arguments: make matrix [T=regex] (ten minutes)
 	$< -w all $(if $(T),'$(T)')
+	$< -z -w 512 $(if $(T),'$(T)')
 fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left out in turn, and random programs: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
@@ -107,7 +108,7 @@ deps:  ## install missing Debian packages (apt-get; sudo when not root)
 demo: deps  ## install what is missing, build, train a character-level language model: make demo [TEXT=file] [STEPS=n]
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
 	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
-test: deps  ## install what is missing, build, run every test
+test: deps  ## install what is missing, build, run every test; of matrix, fuzz and stress a sample (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 test/run.sh $(LONG) $(CHECKS)
 check: test-build  ## the tests of under a minute
@@ -123,11 +124,11 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
          'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
          'bench $(BUILD)/tj-bench --quick'
-LONG   = 'matrix_512 $(BUILD)/test/matrix -q -w 512' 'matrix_256 $(BUILD)/test/matrix -q -w 256' 'matrix_128 $(BUILD)/test/matrix -q -w 128' \
-         'matrix_sizes $(BUILD)/test/matrix -q -z -w 512' \
-         'fuzz $(BUILD)/test/fuzz -n 2000 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 200 -s 5000 -w rotate -off each' \
-         'fuzz_api $(BUILD)/test/fuzz -api -n 400 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 300 -w rotate' \
-         'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 600 -w rotate' \
+# A sample of what `make matrix`, `make fuzz` and `make stress` run whole. Code for AVX2 takes 3 to 4 times as long to generate.
+LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate' 'matrix_sizes $(BUILD)/test/matrix -q -z -w rotate -n 3' \
+         'fuzz $(BUILD)/test/fuzz -n 800 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 80 -s 5000 -w rotate -off each' \
+         'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 150 -w rotate' \
+         'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 250 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000, MOST_RESIZED = 300000, HELD_FROM = 1500 };
+enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000, MOST_RESIZED = 300000, HELD_FROM = 800 };
 
 fuzz_options fuzz_opt = { .n = 500, .seed = 1, .found = "test/fuzz-found" };
 
@@ -769,13 +769,14 @@ static int check_mix(const fuzz_mix *m)
 	const char *const *names;
 	const uint64_t *fired;
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
+	uint64_t often = (uint64_t)fuzz_opt.n / 20;
 	int n = ir_fold_rules(&names, &fired), bad = 0;
 	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
-	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= 100, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
+	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= often, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) HOLD(m->rule[i], "the rule %s never fired", names[i]);
-	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= 100, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
+	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= often, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
 	HOLD((double)m->steps / g >= 8, "%.1f ops a graph", (double)m->steps / g);
 	HOLD((double)m->odd / in > 0.25, "few odd layouts");
 	HOLD((double)m->special / in > 0.2, "few special values");

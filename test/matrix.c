@@ -1,8 +1,9 @@
 /* matrix: every op of ir/ops.def x dtype x shape x layout x executor, against the evaluator, bit for bit.
  *
- *   matrix [-w 512|256|128|all] [-f] [-z] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
+ *   matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
  *
- * -z: with every size an argument of the code, which the shapes of an op share. The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
+ * -z: with every size an argument of the code, which the shapes of an op share. -w rotate: a third of each op's cases at each width. -n: every
+ * n-th case only. The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
  * evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists what is known to
  * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. nonzero,
  * masked_select and unique are no rows of the table: test/unit/test_sized.c and fuzz -api have them. */
@@ -50,8 +51,8 @@ typedef struct kase { /* one output */
 typedef rt_vec(kase) kases;
 
 static struct {
-	int width[3], nwidth;
-	bool quiet, full, sizes;
+	int width[3], nwidth, nth;
+	bool quiet, full, sizes, rotate;
 	uint64_t seed;
 	regex_t re;
 	bool filtered;
@@ -251,15 +252,14 @@ static void run_on(gen *G, const kase *k, const uint32_t *out, uint32_t n, const
 /* A graph whose compilation fails as a whole is halved. */
 static void run_group(const kase *k, uint32_t n, report *rep);
 
-static bool builds(gen *G)
+/* *x: what was built, or NULL: while it is there, its kernels are not compiled again for the first executor. */
+static bool builds(gen *G, rt_exec **x)
 {
+	executor e = executor_at(1);
 	rt_err err = { 0 };
-	lo_opts o = { .name = "t", .backend = opt.llvm };
-	rt_exec *x = NULL;
-	if (!opt.llvm) return true;
-	tj_status st = lo_build(G->g, &o, &x, &err);
-	if (x) rt_exec_unref(x);
-	return st == TJ_OK;
+	lo_opts o = { .name = "t", .backend = opt.llvm, .family = e.how.family, .moving.all = e.how.symbols };
+	use_width(e.width);
+	return lo_build(G->g, &o, x, &err) == TJ_OK;
 }
 
 static void run_group(const kase *k, uint32_t n, report *rep)
@@ -278,11 +278,13 @@ static void run_group(const kase *k, uint32_t n, report *rep)
 	if (used && !gen_folds_ok(&G, &why)) verdict(rep, &k[0], "simplified", false, "in this group: %s", rt_str(&why));
 	rt_text_free(&why);
 	gen_keep_lib(&G);
-	bool halve = used && n > 1 && !builds(&G);
+	rt_exec *built = NULL;
+	bool halve = used && n > 1 && opt.llvm && !builds(&G, &built);
 	for (int e = 0; used && !halve && e < executors(); e++) {
 		executor x = executor_at(e);
 		run_on(&G, k, out, n, &x, rep);
 	}
+	if (built) rt_exec_unref(built);
 	gen_free(&G);
 	free(out);
 	if (!halve) return;
@@ -344,12 +346,13 @@ static void run_fault(const kase *k, report *rep)
 }
 
 /* ---- processes ---- */
-typedef struct work { const kase *k; uint32_t n; bool faults; pid_t pid; int fd; } work;
+typedef struct work { const kase *k; uint32_t n; bool faults; pid_t pid; int fd, width; } work; /* width: the only one, or 0 */
 
 static void child(const work *w)
 {
 	report rep = { 0 };
 	alarm(PATIENCE_S);
+	if (w->width) opt.width[0] = w->width, opt.nwidth = 1;
 	if (w->faults)
 		for (uint32_t i = 0; i < w->n; i++) run_fault(&w->k[i], &rep);
 	else run_group(w->k, w->n, &rep);
@@ -401,7 +404,7 @@ static void bisect(work w, int status, tally *all)
 		rt_text_free(&rep.text);
 		return;
 	}
-	work half[2] = { { w.k, w.n / 2, w.faults, 0, -1 }, { w.k + w.n / 2, w.n - w.n / 2, w.faults, 0, -1 } };
+	work half[2] = { { w.k, w.n / 2, w.faults, 0, -1, w.width }, { w.k + w.n / 2, w.n - w.n / 2, w.faults, 0, -1, w.width } };
 	for (int i = 0; i < 2; i++) {
 		int st = 0;
 		start(&half[i]);
@@ -438,6 +441,34 @@ static void progress(int op, const tally *all)
 	fflush(stdout);
 }
 
+static void submit_chunks(work *pool, const kase *k, uint32_t n, bool faults, int width, tally *all)
+{
+	for (uint32_t at = 0; at < n; at += CHUNK) submit(pool, (work){ k + at, n - at < CHUNK ? n - at : CHUNK, faults, 0, -1, width }, all);
+}
+
+/* -w rotate: every third case at each width. first: the width that the first case gets. */
+static void submit_list(work *pool, kases *l, bool faults, int first, tally *all)
+{
+	kases dealt = { 0 };
+	uint32_t widths = (uint32_t)opt.nwidth, kept = 0;
+	for (uint32_t k = 0; k < l->n; k++)
+		if ((k + (uint32_t)first) % (uint32_t)opt.nth == 0 || l->n < (uint32_t)opt.nth) l->v[kept++] = l->v[k];
+	l->n = kept;
+	if (!opt.rotate) {
+		submit_chunks(pool, l->v, l->n, faults, 0, all);
+		return;
+	}
+	for (uint32_t i = 0; i < widths; i++)
+		for (uint32_t k = i; k < l->n; k += widths)
+			if (!rt_push(&dealt, l->v[k])) abort();
+	rt_vec_free(l);
+	*l = dealt;
+	for (uint32_t i = 0, at = 0, n; i < widths; i++, at += n) {
+		n = (l->n + widths - 1 - i) / widths;
+		submit_chunks(pool, l->v + at, n, faults, opt.width[((uint32_t)first + i) % widths], all);
+	}
+}
+
 static void run_all(tally *all)
 {
 	work pool[WORKERS] = { { 0 } };
@@ -447,11 +478,7 @@ static void run_all(tally *all)
 		cases_of((ir_op)op, &list[0][op]);
 		numbers_of((ir_op)op, &list[0][op]);
 		faults_of((ir_op)op, &list[1][op]);
-		for (int f = 0; f < 2; f++)
-			for (uint32_t at = 0; at < list[f][op].n; at += CHUNK) {
-				uint32_t left = list[f][op].n - at;
-				submit(pool, (work){ list[f][op].v + at, left < CHUNK ? left : CHUNK, f == 1, 0, -1 }, all);
-			}
+		for (int f = 0; f < 2; f++) submit_list(pool, &list[f][op], f == 1, op + f, all);
 		progress(op, all);
 	}
 	for (int i = 0; i < WORKERS; i++)
@@ -489,7 +516,8 @@ static void widths(const char *s)
 {
 	static const int all[] = { 512, 256, 128 };
 	opt.nwidth = 0;
-	if (s && !strcmp(s, "all")) {
+	opt.rotate = s && !strcmp(s, "rotate");
+	if (opt.rotate || (s && !strcmp(s, "all"))) {
 		memcpy(opt.width, all, sizeof all);
 		opt.nwidth = 3;
 	} else opt.width[opt.nwidth++] = s ? atoi(s) : all[time(NULL) / 86400 % 3];
@@ -497,7 +525,7 @@ static void widths(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: matrix [-w 512|256|128|all] [-f] [-z] [-q] [-s seed] [REGEX]\n"
+	fprintf(stderr, "usage: matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]\n"
 	                "  -f  every layout for every shape     -z  sizes as arguments of the code     -e  only the evaluator's plans\n");
 	return 2;
 }
@@ -507,15 +535,17 @@ int main(int argc, char **argv)
 	const char *w = NULL, *why = "not asked for";
 	bool only_eval = false;
 	int o;
-	while ((o = getopt(argc, argv, "w:s:fqez")) != -1) {
+	while ((o = getopt(argc, argv, "w:s:n:fqez")) != -1) {
 		if (o == 'w') w = optarg;
 		else if (o == 's') opt.seed = strtoull(optarg, NULL, 0);
+		else if (o == 'n') opt.nth = atoi(optarg);
 		else if (o == 'f') opt.full = true;
 		else if (o == 'z') opt.sizes = true;
 		else if (o == 'q') opt.quiet = true;
 		else if (o == 'e') only_eval = true;
 		else return usage();
 	}
+	if (opt.nth < 1) opt.nth = 1;
 	widths(w);
 	if (optind < argc) {
 		opt.filtered = true;

@@ -142,7 +142,7 @@ int cg_base_lanes(const cg *c)
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		any |= c->k->section.v[s].loop;
 		reductions(c, &c->k->section.v[s], &tree);
-		work += cost(c, &c->k->section.v[s]);
+		if (c->k->section.v[s].loop) work += cost(c, &c->k->section.v[s]); /* between loops the point values are few */
 	}
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
 	else lanes = (any_size(c->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;

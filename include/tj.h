@@ -505,12 +505,12 @@ TJ_API tj_tensor *tj_div(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_div_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_div(a, b) tj_div_at(TJ_SITE, a, b)
 
-/* floor(a / b); integers: rounds down, MIN / -1 wraps, / 0 is an error */
+/* the floor of the exact quotient, as in Python: 1 // -inf is -1, inf // 2 is NaN; integers: MIN / -1 wraps, / 0 is an error */
 TJ_API tj_tensor *tj_floor_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_floor_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_floor_divide(a, b) tj_floor_divide_at(TJ_SITE, a, b)
 
-/* a - floor_divide(a, b) * b: the divisor's sign */
+/* a - floor_divide(a, b) * b: the divisor's sign, also of a zero */
 TJ_API tj_tensor *tj_remainder(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_remainder_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b)
@@ -855,7 +855,7 @@ TJ_API tj_tensor *tj_all(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_all_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim)
 
-/* log(sum(exp(a))) without overflow; -inf where every a is */
+/* log(sum(exp(a))) without overflow; -inf where every a is, and over no elements */
 TJ_API tj_tensor *tj_logsumexp(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_logsumexp_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_logsumexp(x, axes, keepdim) tj_logsumexp_at(TJ_SITE, x, axes, keepdim)
@@ -870,7 +870,7 @@ TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
 
-/* two-pass variance; divides by n - correction */
+/* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / (n - correction) */
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)

@@ -86,13 +86,23 @@ static ir_ref gelu_tanh(const made *m, ir_ref x)
 }
 
 /* ---- statistics ---- */
+/* The sum of the squares of d, the distances from the mean. The mean is rounded, by up to an ulp of its size: what all distances
+ * have in common by that, (sum d)^2 / n, is taken off, as far as it is finite, and no further than 0. Both sums are made in one pass. */
+static ir_ref sum_of_squares(const made *m, ir_ref d, uint32_t axes, bool keepdim)
+{
+	double n = (double)elements(m, d, axes);
+	ir_ref squares = reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim), rest = reduce(m, IR_sum, d, axes, keepdim);
+	ir_ref common = op2(m, IR_div, op2(m, IR_mul, rest, rest), num(m, n));
+	ir_ref least = num(m, 0), less = op2(m, IR_maximum, op2(m, IR_sub, squares, common), least), finite = op1(m, IR_isfinite, common);
+	return ir_emit(m->g, IR_where, 3, (ir_ref[]){ finite, less, squares }, 0, NULL, m->site);
+}
+
 static ir_ref var(const made *m, ir_ref x, uint32_t axes, int64_t correction, bool keepdim)
 {
 	if (x == IR_NONE) return x;
 	int64_t n = elements(m, x, axes) - correction;
 	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true));
-	ir_ref sum = reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim);
-	return op2(m, IR_div, sum, num(m, n > 0 ? (double)n : 0));
+	return op2(m, IR_div, sum_of_squares(m, d, axes, keepdim), num(m, n > 0 ? (double)n : 0));
 }
 
 /* x - max along an axis. The largest of no elements is not asked for: x is empty then. */
@@ -119,7 +129,7 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 /* log(sum(exp(x - m))) + m; m is the largest, or 0 where that is infinite: inf - inf would be NaN. */
 static ir_ref logsumexp(const made *m, ir_ref x, uint32_t axes, bool keepdim)
 {
-	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim));
+	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim)); /* of nothing: log(0) */
 	ir_ref top[3] = { IR_NONE, reduce(m, IR_amax, x, axes, true), num(m, 0) };
 	top[0] = op1(m, IR_isfinite, top[1]);
 	ir_ref low = ir_emit(m->g, IR_where, 3, top, 0, NULL, m->site);

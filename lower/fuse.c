@@ -327,6 +327,28 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	return false;
 }
 
+/* A reduction of the group takes what comes of r, and so would have a loop of its own behind r's. */
+static bool feeds_reduction(lo_low *L, const lo_group *G, ir_ref r)
+{
+	rt_vec(ir_ref) todo = { 0 };
+	bool found = false;
+	L->now++;
+	for (uint32_t i = 0; i < G->member.n; i++)
+		if (ir_ops[lo_node(L, G->member.v[i])->op].flags & IR_REDUCE && !rt_push(&todo, G->member.v[i])) L->oom = true;
+	while (todo.n && !found && !L->oom) {
+		const ir_node *n = lo_node(L, todo.v[--todo.n]);
+		for (int k = 0; k < n->nsrc; k++) {
+			ir_ref s = ir_src(L->g, n, k);
+			found |= s == r;
+			if (s <= r || L->stamp[s] == L->now) continue;
+			L->stamp[s] = L->now;
+			if (!rt_push(&todo, s)) L->oom = true;
+		}
+	}
+	rt_vec_free(&todo);
+	return found || L->oom;
+}
+
 static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
@@ -336,7 +358,7 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
 	if (G->classed && G->column != column) return refuse(L, "the kernel reduces rows, this reduces columns, or the other way round");
-	if (had && lo_outer(G) < FEW_ROWS && G->red >= SPLIT_ROW) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
+	if (had && lo_outer(G) < FEW_ROWS && G->red >= SPLIT_ROW && feeds_reduction(L, G, r)) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
 	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space leaves no room for what is reduced: it would be computed for each element again");

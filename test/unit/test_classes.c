@@ -902,6 +902,68 @@ static void full_that_fits(void **s)
 		}
 }
 
+/* ---- zeros with a sign, infinities: as docs/NUMERICS.md says ---- */
+EXPR(modulo, tj_remainder(A, B))
+EXPR(floored, tj_floor_divide(A, B))
+EXPR(larger, tj_maximum(A, B))
+EXPR(total_of, tj_sum(A, TJ_ALL, true))
+
+static void zeros(void **s)
+{
+	(void)s;
+	const float i = INF32, a[] = { 6, -6, 6, -6, -0.0f, 0, -0.0f, i, 1, -1, 1, -1 }, b[] = { 3, 3, -3, -3, 3, -3, -3, 2, -i, i, i, -i };
+	const double da[] = { 6, -6, 6, -0.0, 1, -1, INFINITY }, db[] = { -3, 3, 3, -3, -INFINITY, INFINITY, 2 };
+	gives(modulo, TJ_F32, 12, a, b, TJ_F32, ROW(float, 0, 0, -0.0f, -0.0f, 0, -0.0f, -0.0f, NAN32, -i, i, 1, -1)); /* Python's % */
+	gives(floored, TJ_F32, 12, a, b, TJ_F32, ROW(float, 2, -2, -2, 2, -0.0f, -0.0f, 0, NAN32, -1, -1, 0, 0));       /* and // */
+	gives(modulo, TJ_F64, 7, da, db, TJ_F64, ROW(double, -0.0, 0, 0, -0.0, -INFINITY, INFINITY, NAN));
+	gives(floored, TJ_F64, 7, da, db, TJ_F64, ROW(double, -2, -2, 2, 0, -1, -1, NAN));
+	gives(smaller, TJ_F32, 2, ROW(float, 0, -0.0f), ROW(float, -0.0f, 0), TJ_F32, ROW(float, 0, -0.0f)); /* the first */
+	gives(larger, TJ_F32, 2, ROW(float, 0, -0.0f), ROW(float, -0.0f, 0), TJ_F32, ROW(float, 0, -0.0f));
+	reduces(total_of, TJ_F32, ROW(float, -0.0f), TJ_F32, ROW(float, -0.0f));
+	reduces(total_of, TJ_F64, ROW(double, -0.0), TJ_F64, ROW(double, -0.0));
+}
+
+/* ---- reductions over nothing, variances of what is far from 0 ---- */
+EXPR(lse_row, tj_logsumexp(tj_slice(tj_reshape(A, TJ_SHAPE(1, -1)), 1, 0, 0, 1), TJ_AXES(1), false))
+EXPR(lse_all, tj_logsumexp(tj_slice(A, 0, 0, 0, 1), TJ_ALL, true))
+EXPR(var_all, tj_var(A, TJ_ALL, 0, true))
+EXPR(columns, tj_var(A, TJ_AXES(0), 1, false))
+EXPR(lines, tj_var(A, TJ_AXES(1), 1, false))
+
+static double var_of(const float *v, int64_t n, int64_t step)
+{
+	double mean = 0, sum = 0;
+	for (int64_t i = 0; i < n; i++) mean += (double)v[i * step] / (double)n;
+	for (int64_t i = 0; i < n; i++) sum += ((double)v[i * step] - mean) * ((double)v[i * step] - mean);
+	return sum / (double)(n - 1);
+}
+
+static void variances(void **s)
+{
+	(void)s;
+	enum { R = 4096, C = 64 };
+	tj_ctx *c = kit_open();
+	float *v = malloc(R * C * sizeof *v);
+	assert_non_null(v);
+	for (int i = 0; i < R * C; i++) v[i] = 1e6f + (float)((unsigned)i * 2654435761u >> 22) / 1024;
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(R, C), v);
+	for (int row = 0; row < 2; row++) {
+		call k = { row ? lines : columns };
+		tj_fn *f = kit_fn(c, "var", body, &k, 1, 1);
+		const float *y = tj_data(tj_call1(f, TJ_LIST(x)));
+		for (int i = 0; i < (row ? R : C); i += 7) {
+			double want = var_of(row ? v + i * C : v + i, row ? C : R, row ? 1 : C);
+			if (!(fabs((double)y[i] - want) <= 1e-6 * want)) fail_msg("%d: %g, not %g", i, (double)y[i], want);
+		}
+	}
+	free(v);
+	tj_close(c);
+	reduces(var_all, TJ_F32, ROW(float, 0.1f), TJ_F32, ROW(float, 0)); /* of what is all the same: never below 0 */
+	reduces(var_all, TJ_F64, ROW(double, 1e9 / 3), TJ_F64, ROW(double, 0));
+	reduces(lse_row, TJ_F32, ROW(float, 1), TJ_F32, ROW(float, -INF32));
+	reduces(lse_all, TJ_F64, ROW(double, 1), TJ_F64, ROW(double, -INFINITY));
+}
+
 /* ---- fork ---- */
 EXPR(some_work, tj_sum(tj_exp(tj_mul(A, A)), TJ_ALL, false))
 EXPR(other_work, tj_amax(tj_sin(tj_add(A, A)), TJ_ALL, false))
@@ -985,7 +1047,7 @@ int main(void)
 		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
 		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(modes), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
-		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(fork_after),
+		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(zeros), cmocka_unit_test(variances), cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),
 	};
 	KIT_RUN(tests);

@@ -121,7 +121,7 @@ static void test_pow(void **state)
 }
 
 /* fmod is exact; the quotient and the remainder with the divisor's sign follow from it as in Python. */
-static double python_mod(double b, double r) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static double python_mod(double b, double r) { return r == 0 ? copysign(0, b) : (r < 0) != (b < 0) ? r + b : r; }
 
 static void test_fmod(void **state)
 {

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define PLUGIN "libtj-llvm.so"
 #define LEVELS 3 /* directories above ours that are tried, for programs of a build tree */
@@ -15,11 +16,21 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const lo_backend *llvm;
 static char why_not[256];
 
+/* The first reason counts: a file that is there and cannot be loaded says more than one that is not found elsewhere. */
+static void note_error(void)
+{
+	const char *e = dlerror();
+	if (!*why_not) snprintf(why_not, sizeof why_not, "llvm: %s", e ? e : PLUGIN " not found");
+}
+
 static void *open_in(const char *dir, size_t n)
 {
 	char path[PATH_MAX];
 	int len = snprintf(path, sizeof path, "%.*s/" PLUGIN, (int)n, dir);
-	return len > 0 && (size_t)len < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	if (len <= 0 || (size_t)len >= sizeof path || access(path, F_OK)) return NULL;
+	void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!h) note_error();
+	return h;
 }
 
 /* Beside the library or the executable that holds this function, then in the directories above it. */
@@ -45,8 +56,7 @@ static void open_llvm(void)
 	void *h = open_beside();
 	if (!h) h = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
 	if (!h) {
-		const char *e = dlerror();
-		snprintf(why_not, sizeof why_not, "llvm: %s", e ? e : PLUGIN " not found");
+		note_error();
 		return;
 	}
 	void *f = dlsym(h, "tj_llvm_backend");

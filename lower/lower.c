@@ -275,7 +275,7 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *e
 	return st;
 }
 
-tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
 {
 	double t0 = rt_now_ms();
 	rt_err own = { 0 };
@@ -312,6 +312,24 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 	p->exec.lower_ms = rt_now_ms() - t0 - p->exec.codegen_ms;
 	*out = &p->exec;
 	return TJ_OK;
+}
+
+typedef struct building { const ir_graph *g; const lo_opts *o; rt_exec **out; rt_err *err; tj_status st; } building;
+
+static void build_there(void *p)
+{
+	building *b = p;
+	b->st = build(b->g, b->o, b->out, b->err);
+}
+
+/* Lowering and LLVM go down along a graph: a thread with a small stack has another one do it. */
+tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	building b = { g, o, out, err, TJ_OK };
+	if (rt_with_stack(build_there, &b)) return b.st;
+	rt_fail(err, TJ_ERR_NOMEM, "compile", "%zu KiB of this thread's stack are left, compiling needs %d, and no thread that has them could be created", rt_stack_left() >> 10, RT_LEAST_STACK >> 10);
+	rt_hint(err, "give the thread a larger stack: pthread_attr_setstacksize()");
+	return TJ_ERR_NOMEM;
 }
 
 /* ---- up to the steps, without compiling ---- */

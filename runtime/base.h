@@ -101,6 +101,11 @@ bool rt_numel(int rank, const int64_t *dim, int64_t *numel);
 uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed); /* XXH3 */
 void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough to stand for what was hashed */
 double rt_now_ms(void);
+size_t rt_stack_left(void); /* bytes of this thread's stack; SIZE_MAX where that is not known */
+enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
+/* f(env) here where enough is left of the stack, else on a thread of its own, for which this one waits; when there can be none, here if
+ * the least is left, else false. */
+bool rt_with_stack(void (*f)(void *env), void *env);
 
 /* ---- an error on its way to the context; filled by whoever finds it. First error wins. ---- */
 typedef struct rt_err {

@@ -58,6 +58,8 @@ void rt_fork_enter(void)
 	}
 }
 
+void rt_fork_adopt(void) { mine = 1; }
+
 void rt_fork_leave(void)
 {
 	if (!--mine) atomic_fetch_sub(&inside, 1);

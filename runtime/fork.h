@@ -6,6 +6,7 @@
 
 void rt_fork_enter(void); /* a fork() of another thread waits until rt_fork_leave(); may be nested */
 void rt_fork_leave(void);
+void rt_fork_adopt(void); /* this thread, new, works for one that is inside and waits for it: it is inside with it */
 void rt_fork_child(void (*f)(void)); /* what a child does first; for the life of the process, once */
 unsigned rt_fork_depth(void); /* 1, and one more in each child: what another thread noted with a lower number, it left in the parent */
 

@@ -29,6 +29,7 @@
 #define PAGE_BYTES 4096
 #define PAGE (PAGE_BYTES / 4) /* floats */
 #define LINE_BYTES 64
+#define STRIP_STACK ((size_t)(FAR_ROWS + 2) * PAGE_BYTES + (16 << 10)) /* bytes: strips need so much of the stack */
 #define GROUP_ROWS 6        /* at most: the last of STRIP_ROWS */
 #define STRIP_KS 12         /* steps of k of a block, before the next has its turn */
 #define AHEAD 256           /* columns */
@@ -189,7 +190,7 @@ static void run_far(const kernel *f, const rt_gemm *g, const float *a, const flo
 void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c)
 {
 	const kernel *f = kernel_of(g);
-	if (far(g)) run_far(f, g, a, b, c);
+	if (far(g) && rt_stack_left() > STRIP_STACK) run_far(f, g, a, b, c);
 	else run_near(f, g, a, b, c, g->n);
 }
 

@@ -8,6 +8,11 @@
 #include <unistd.h>
 
 enum { THREADS = 32, CALLS = 40 };
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
 
 /* ---- many threads, one function ---- */
 typedef struct job { tj_ctx *parent; tj_fn *f; int id, bad, sizes; pthread_barrier_t *start; } job;
@@ -312,6 +317,61 @@ static void write_while_read(void **s)
 	tj_close(c);
 }
 
+/* ---- small stacks ---- */
+enum { SMALL_STACK = 64 << 10, DEEP = 300, WIDE_B = 1024 };
+static void deep_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = in[0];
+	for (int i = 0; i < DEEP; i++) out[0] = tj_add(tj_mul(out[0], in[0]), tj_f(0.5));
+	out[1] = tj_sum(out[0], TJ_ALL, false);
+}
+
+static void product_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_matmul(in[0], in[1]);
+}
+
+/* Compiles, hits, and a product by strips, whose sums are on the stack where it has room. */
+static void *on_small_stack(void *p)
+{
+	job *j = p;
+	tj_ctx *c = tj_ctx_clone(j->parent);
+	tj_fn *deep = kit_fn(c, "deep", deep_body, NULL, 1, 2), *product = kit_fn(c, "product", product_body, NULL, 2, 1);
+	for (int i = 0; i < 3; i++) {
+		tj_scope *s = tj_push(c);
+		tj_tensor *out[2] = { NULL };
+		j->bad += tj_call(deep, out, TJ_LIST(F32(c, 0, 0, 0))) != TJ_OK || tj_item(out[1]) != 1.5;
+		tj_tensor *a = tj_full(TJ_F32, TJ_SHAPE(1, WIDE_B), tj_f(1)), *b = tj_full(TJ_F32, TJ_SHAPE(WIDE_B, WIDE_B), tj_f(2));
+		j->bad += *(const float *)tj_data(tj_call1(product, TJ_LIST(a, b))) != 2 * WIDE_B;
+		tj_pop(s);
+	}
+	if (tj_check(c) != TJ_OK) tj_perror(c, stderr), j->bad++;
+	tj_fn_free(deep);
+	tj_fn_free(product);
+	tj_close(c);
+	return NULL;
+}
+
+static void small_stacks(void **s)
+{
+	(void)s;
+	if (SANITIZED) skip(); /* its frames are several times as large */
+	tj_ctx *c = kit_open();
+	job j = { .parent = c };
+	pthread_attr_t a;
+	pthread_t t;
+	pthread_attr_init(&a);
+	assert_int_equal(pthread_attr_setstacksize(&a, SMALL_STACK), 0);
+	assert_int_equal(pthread_create(&t, &a, on_small_stack, &j), 0);
+	pthread_join(t, NULL);
+	pthread_attr_destroy(&a);
+	assert_int_equal(j.bad, 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- lifetimes ---- */
 static void *make_and_free(void *p)
 {
@@ -445,7 +505,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(direct),
-		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read),
+		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read), cmocka_unit_test(small_stacks),
 		cmocka_unit_test(handed_back),
 		cmocka_unit_test(fork_alone), cmocka_unit_test(fork_while_compiling), cmocka_unit_test(fork_in_a_pass),
 	};

@@ -36,7 +36,7 @@
 /* Waiting, in nanoseconds. */
 #define SPIN_NS 200e3         /* a thread without a region looks for the next one so long, then sleeps */
 #define WAKE_NS 150e3         /* of work, in regions with no longer gap than SPIN_NS: less is not worth waking those that sleep */
-#define AWAIT_NS 20e3         /* a caller looks so long for a thread inside a piece, then sleeps */
+#define AWAIT_NS 200e3        /* a caller looks so long for a thread inside a piece, then sleeps: being woken takes up to 50 us */
 #define LATE_NS 100e3         /* who holds up a region longer, and longer than all the rest of it took, has lost its core */
 #define LOST_NS 20e3          /* between two looks at the clock of a thread that spins: others want its core */
 #define REST_MOST_NS 100e6    /* a team that is late rests at most so long */

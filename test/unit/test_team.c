@@ -1,6 +1,7 @@
 /* The team: every unit once, by whichever thread, in pieces of no fewer units than their grain where there are enough; with
  * threads that cannot be created, come late or lose their core; beside forks. Each test that needs a team of its own, and
  * each that could wait forever, has a process for itself. */
+#include "lower/lower.h"
 #include "runtime/exec.h"
 #include "runtime/log.h"
 
@@ -13,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -408,9 +410,27 @@ static void cores(void **state)
 	in_child(on_one_cpu);
 }
 
+/* ---- little address space ---- */
+static bool no_room_for_llvm(void)
+{
+	const char *why = "";
+	rlim_t least = 16 << 20; /* too little for the plug-in */
+	setrlimit(RLIMIT_AS, &(struct rlimit){ least, least });
+	return lo_backend_find("llvm", &why) || (strstr(why, "libtj-llvm.so") && !strstr(why, "No such file"));
+}
+
+static void says_why(void **state)
+{
+	(void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+	skip(); /* they live in more */
+#endif
+	in_child(no_room_for_llvm);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(many_callers), cmocka_unit_test(creation), cmocka_unit_test(late), cmocka_unit_test(fork_during_region),
-	                                    cmocka_unit_test(cores), cmocka_unit_test(each_once) };
+	                                    cmocka_unit_test(cores), cmocka_unit_test(says_why), cmocka_unit_test(each_once) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -826,6 +826,10 @@ EXPR(le_minus, tj_le(A, tj_i(-1)))
 EXPR(gt_minus, tj_gt(A, tj_i(-1000)))
 EXPR(ge_300, tj_ge(A, tj_i(300)))
 EXPR(minus_lt, tj_lt(tj_i(-1), A))
+EXPR(le_44, tj_le(A, tj_i(44)))
+EXPR(ge_44, tj_ge(A, tj_i(44)))
+EXPR(lt_44, tj_lt(A, tj_i(44)))
+EXPR(gt_44, tj_gt(A, tj_i(44)))
 EXPR(clamp_wide, tj_clamp(A, tj_i(-1000), tj_i(70000)))
 EXPR(clamp_above, tj_clamp(A, tj_i(300), tj_i(400)))
 EXPR(max_300, tj_maximum(A, tj_i(300)))
@@ -853,6 +857,10 @@ static void out_of_range(void **s)
 	gives(gt_minus, TJ_U8, 4, u, NULL, TJ_BOOL, all);
 	gives(ge_300, TJ_U8, 4, u, NULL, TJ_BOOL, none);
 	gives(minus_lt, TJ_U8, 4, u, NULL, TJ_BOOL, all);
+	gives(le_44, TJ_U8, 4, u, NULL, TJ_BOOL, ROW(uint8_t, 1, 1, 0, 0));
+	gives(ge_44, TJ_I32, 4, w, NULL, TJ_BOOL, ROW(uint8_t, 0, 0, 1, 1));
+	gives(lt_44, TJ_I32, 4, w, NULL, TJ_BOOL, ROW(uint8_t, 1, 1, 0, 0));
+	gives(gt_44, TJ_U8, 4, u, NULL, TJ_BOOL, ROW(uint8_t, 0, 0, 1, 1));
 	gives(clamp_wide, TJ_U8, 4, u, NULL, TJ_U8, u);
 	gives(clamp_wide, TJ_I32, 4, w, NULL, TJ_I32, ROW(int32_t, -1000, -1, 44, 70000));
 	gives(clamp_above, TJ_U8, 4, u, NULL, TJ_U8, ROW(uint8_t, 255, 255, 255, 255));

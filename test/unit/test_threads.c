@@ -337,7 +337,7 @@ static void product_body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void *on_small_stack(void *p)
 {
 	job *j = p;
-	tj_ctx *c = tj_ctx_clone(j->parent);
+	tj_ctx *c = kit_clone(j->parent);
 	tj_fn *deep = kit_fn(c, "deep", deep_body, NULL, 1, 2), *product = kit_fn(c, "product", product_body, NULL, 2, 1);
 	for (int i = 0; i < 3; i++) {
 		tj_scope *s = tj_push(c);

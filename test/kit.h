@@ -13,6 +13,8 @@
 #include <cmocka.h>
 #include <tj.h>
 
+#include "test/skip.h"
+
 /* The back end under test: set by main for each round. */
 static const char *kit_backend;
 

@@ -1,6 +1,7 @@
 /* ir/math.inc: pow against MPFR, known values, and the kernels' copy of it against the evaluator's, bit for bit. */
 #include "ir/ir.h"
 #include "lower/lower.h"
+#include "test/skip.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -473,8 +474,7 @@ static void test_kernels(void **state)
 	const char *why = NULL;
 	(void)state;
 	if (!lo_backend_find("llvm", &why)) {
-		print_message("  SKIP: %s\n", why);
-		skip();
+		SKIP(why);
 	}
 	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
 		for (int i = 0; i < 3; i++) {

@@ -4,6 +4,7 @@
 #include "lower/lower.h"
 #include "runtime/exec.h"
 #include "runtime/log.h"
+#include "test/skip.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -423,7 +424,7 @@ static void says_why(void **state)
 {
 	(void)state;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-	skip(); /* they live in more */
+	SKIP("the sanitizers need more address space than the test leaves");
 #endif
 	in_child(no_room_for_llvm);
 }

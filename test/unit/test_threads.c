@@ -357,7 +357,7 @@ static void *on_small_stack(void *p)
 static void small_stacks(void **s)
 {
 	(void)s;
-	if (SANITIZED) skip(); /* its frames are several times as large */
+	if (SANITIZED) SKIP("frames are several times as large under a sanitizer");
 	tj_ctx *c = kit_open();
 	job j = { .parent = c };
 	pthread_attr_t a;
@@ -457,10 +457,10 @@ static void fork_while_compiling(void **s)
 {
 	(void)s;
 #ifdef __SANITIZE_THREAD__
-	skip(); /* it stops children of processes with threads */
+	SKIP("the thread sanitizer stops children of processes with threads");
 #endif
 #ifdef __SANITIZE_ADDRESS__
-	skip(); /* a child of gcc 12's may find the lock of its allocator taken */
+	SKIP("a child under gcc 12's address sanitizer may find the lock of its allocator taken");
 #endif
 	fork_meanwhile(10, 3);
 }
@@ -469,7 +469,7 @@ static void fork_alone(void **s)
 {
 	(void)s;
 #ifdef __SANITIZE_THREAD__
-	skip();
+	SKIP("the thread sanitizer stops children of processes with threads");
 #endif
 	fork_meanwhile(2, 0);
 }
@@ -488,7 +488,7 @@ static void fork_in_a_pass(void **s)
 {
 	(void)s;
 #ifdef __SANITIZE_THREAD__
-	skip();
+	SKIP("the thread sanitizer stops children of processes with threads");
 #endif
 	bool done = false;
 	tj_ctx *c = kit_open();

@@ -200,7 +200,7 @@ TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj
 /* A tensor over memory of yours, without a copy. data is its first element, aligned to its size; strides are in elements, of any
  * sign, overlapping at will, one for each axis (NULL: row-major). tjit reads the memory and never writes it; it must not
  * change or go until release(env) is called: once, by the thread that drops the last tensor which shows it, results that are views
- * of it or cells that were assigned it included. Without a release function it stays until the last tj_close(). On error
+ * of it or cells that were assigned it included. release() must not call tjit. Without a release function it stays until the last tj_close(). On error
  * release is not called: the memory is yours. */
 TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
 #define tj_wrap(c, dtype, shape, strides, data, release, env) tj_wrap_at(TJ_SITE, c, dtype, shape, strides, data, release, env)

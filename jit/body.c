@@ -15,8 +15,17 @@ typedef struct frame {
 	jit_act *act;
 	const char *name;
 	uint32_t level; /* 1: the call's own body; more: of nested calls and callbacks */
+	uint32_t outer; /* act->floor outside of it */
 	bool returned;
 } frame;
+
+/* The thread's depth before the call of c. */
+static uint32_t where_it_began(const tj_ctx *c, uint32_t outer)
+{
+	uint32_t i = 0;
+	while (i < JIT_INSIDE && atomic_load(&jit_me->inside[i]) != c) i++;
+	return i < JIT_INSIDE ? i : outer;
+}
 
 /* Runs inside of longjmp(), maybe in a signal handler: it only takes a note. jit_active() does the rest. Inner frames
  * come first, so the outermost one that is left has the last word. */
@@ -26,8 +35,9 @@ static void note_left(void *arg)
 	jit_act *a = f->act;
 	a->left = f->level;
 	a->left_name = f->name;
-	a->near = NULL; /* events go the long way, which looks */
-	if (f->level == 1) atomic_store(&a->ctx->inside, NULL);
+	a->near = JIT_NOT_NEAR; /* events go the long way, which looks */
+	a->floor = f->outer;
+	jit_go_out_to(jit_me, f->level == 1 ? where_it_began(a->ctx, a->floor) : f->outer);
 }
 
 static void unwind(frame *f)
@@ -38,9 +48,11 @@ static void unwind(frame *f)
 
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	frame f __attribute__((cleanup(unwind))) = { .act = a, .name = name, .level = ++a->bodies };
+	frame f __attribute__((cleanup(unwind))) = { .act = a, .name = name, .level = ++a->bodies, .outer = a->floor };
+	a->floor = jit_me->depth;
 	_pthread_cleanup_push(&f.buffer, note_left, &f);
 	body(out, in, self);
 	f.returned = true;
+	a->floor = f.outer;
 	a->bodies--;
 }

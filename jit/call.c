@@ -35,7 +35,7 @@ static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.c
 static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
-	if (c->rt.err.code != TJ_OK || e->code == TJ_OK) return error_of(c);
+	if (c->rt.err.code != TJ_OK || c->rt.taken == c->act.taken) return error_of(c);
 	return refuse(c, site, e->code, "call what may fail as a compiled function of its own: its status tells, and the body may go on",
 	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
 }
@@ -77,7 +77,7 @@ static void end(tj_ctx *c)
 	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
-	a->near = NULL;
+	a->near = JIT_NOT_NEAR;
 	a->left = 0;
 	if (a->alone) jit_alone_end(c);
 	a->alone = false;
@@ -86,7 +86,6 @@ static void end(tj_ctx *c)
 	a->learn = NULL;
 	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
 	a->slot = NULL;
-	jit_leave(c);
 }
 
 /* A body was left without returning. The call's own: the call is over. An inner one: the call cannot succeed any more. */
@@ -137,6 +136,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->failed = a->recorded = a->broken = false;
 	a->levels = 0;
 	a->ordinal = c->rt.ordinal;
+	a->taken = c->rt.taken;
 	a->depth = 0;
 	a->scalars = scalars;
 	a->truth = NULL;
@@ -145,7 +145,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->entry = NULL;
 	a->learn = NULL;
 	a->ext.n = a->callback.n = 0;
-	a->bodies = 0;
+	a->bodies = a->floor = 0;
 	c->active = true;
 	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
@@ -292,7 +292,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 	tj_scope *to = c->rt.scope;
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
 	tj_status s = begin(c, slot, site, in, scalars, hit);
-	a->near = a->hints ? jit_thread() : NULL;
+	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
 		tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);
@@ -495,34 +495,36 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 
 tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
 	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
-	if (RT_UNLIKELY(!jit_enter(c, site))) return TJ_ERR_STATE;
+	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	jit_slot *slot = jit_slot_of(c, f);
 	jit_hit *hit = !slot ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, slot, in, scalars) : jit_timed_check(c, slot, in, scalars);
 	if (RT_LIKELY(hit != NULL)) JIT_TICK(slot, calls);
-	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, slot, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
-	jit_leave(c);
-	return s;
+	return RT_LIKELY(hit != NULL) ? call_hit(c, slot, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
 
+/* More outputs than one: the error, with the context looked at. */
+static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)
+{
+	JIT_CURRENT(c, site);
+	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() takes any number", "%s has %d outputs, tj_call1() wants one", f->name, f->opts.nout);
+}
+
 tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 {
-	tj_ctx *c = jit_current(site);
 	tj_tensor *out = NULL;
-	if (!c) return jit_no_context();
-	if (f && f->opts.nout != 1) {
-		refuse(c, site, TJ_ERR_ARG, "tj_call() takes any number", "%s has %d outputs, tj_call1() wants one", f->name, f->opts.nout);
-		return &c->rt.poison;
-	}
-	return tj_call_ex_at(site, f, &out, in, NULL) == TJ_OK ? out : &c->rt.poison;
+	tj_ctx *c = jit_thread_ctx;
+	if (RT_UNLIKELY(f && f->opts.nout != 1)) not_one(site, f);
+	else if (RT_LIKELY(tj_call_ex_at(site, f, &out, in, NULL) == TJ_OK)) return out;
+	return c ? &c->rt.poison : jit_no_context();
 }
 
 /* ---- scalars of the call ---- */
@@ -540,7 +542,7 @@ static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kin
 
 tj_tensor *tj_arg_f_at(const char *site, int k)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
 	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
 	if (!s) return &c->rt.poison;
@@ -550,7 +552,7 @@ tj_tensor *tj_arg_f_at(const char *site, int k)
 
 int64_t tj_arg_i_at(const char *site, int k)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	const tj_scalar *s = c ? scalar(c, site, k, TJ_SCALAR_I) : NULL;
 	return s ? s->i : 0;
 }

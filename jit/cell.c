@@ -279,7 +279,7 @@ static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj
 
 tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *src[2] = { value, cell }, *in[2];
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
@@ -299,7 +299,7 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 
 tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	if (!c) return TJ_ERR_STATE;
 	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor of tj_from_data(), or write before the call", "tj_write() in a body");

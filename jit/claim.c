@@ -1,57 +1,110 @@
 /* Who uses a context: one thread at a time, told when two do; and runs that rely on no other context being there.
  *
- *   thread A   tj_call: inside = A, barrier, owner is still A?   -> runs
- *   thread B   owner: A -> B, heavy barrier, is A inside?        -> refused, owner back to A; else the context is B's now
+ * Each thread has a record of its own, which says what contexts it is inside of. A context names the thread that used it
+ * last as its owner. An owner comes and goes by stores to its own record; only who takes a context over pays:
  *
- * A thread that finds its own name in `owner` pays two loads and a store. */
+ *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else takes it over, or is refused
+ *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then it is A's again, and B is refused */
 #include "jit/jit.h"
 
+#include <sched.h>
 #include <time.h>
 
-/* ---- one thread at a time ---- */
+_Thread_local jit_thread *jit_me;
 
-/* The error goes where both threads look: into the context, and to the caller by what the refused call returns. */
+/* ---- records: never freed, since owners are compared and looked at after their threads have ended ---- */
+static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
+static jit_thread *free_records;
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static jit_thread nobody; /* owns contexts that no thread has used yet */
+
+static void end_thread(void *p)
+{
+	jit_thread *t = p;
+	jit_go_out_to(t, 0);
+	jit_me = NULL;
+	rt_lock(&records_lock);
+	t->next = free_records;
+	free_records = t;
+	rt_unlock(&records_lock);
+}
+
+static void make_key(void) { (void)pthread_key_create(&key, end_thread); } /* fails: the records of ended threads are not used again */
+
+static jit_thread *new_record(void)
+{
+	pthread_once(&once, make_key);
+	rt_lock(&records_lock);
+	jit_thread *t = free_records;
+	if (t) free_records = t->next;
+	rt_unlock(&records_lock);
+	if (!t && !(t = rt_calloc(sizeof *t))) return NULL;
+	(void)pthread_setspecific(key, t);
+	return jit_me = t;
+}
+
+/* ---- one thread at a time ---- */
+void jit_disown(tj_ctx *c) { atomic_store(&c->owner, &nobody); }
+
+/* Both threads are told: the caller by what the refused call returns, the other one by the context's next tj_check(). */
 static void tell_both(tj_ctx *c, const char *site)
 {
 	const char *other = atomic_load_explicit(&c->last_call, memory_order_relaxed);
 	rt_err e = { 0 };
 	rt_fail(&e, TJ_ERR_STATE, "ctx", "two threads use one context: another thread is in a call at %s, this one calls at %s", other ? other : "?", site ? site : "?");
 	rt_hint(&e, "make a context for each thread with tj_ctx_clone() and choose it there with tj_ctx_use(); or hand this one over while none of its calls runs");
-	rt_ctx_error(&c->rt, &e, site);
+	rt_ctx_refused(&c->rt, &e, site);
 }
 
-tj_ctx *jit_claim(tj_ctx *c, const char *site)
+static bool says(jit_thread *t, const tj_ctx *c)
 {
-	const void *was, *me = jit_thread();
-	if (!c) return NULL;
-	for (was = atomic_load(&c->owner); was != me && !atomic_compare_exchange_weak(&c->owner, &was, me);) {}
-	rt_barrier_heavy();
-	const void *inside = was == me ? NULL : atomic_load(&c->inside);
-	if (!inside || inside == me) return c;
-	const void *mine = me;
-	atomic_compare_exchange_strong(&c->owner, &mine, was);
+	for (int i = 0; i < JIT_INSIDE; i++)
+		if (atomic_load(&t->inside[i]) == c) return true;
+	return false;
+}
+
+/* One at a time: who takes over must see what the one before made of it. */
+bool jit_take_over(tj_ctx *c)
+{
+	if (!jit_me && !new_record()) return false;
+	rt_spin(&c->claim_lock);
+	jit_thread *was = atomic_load(&c->owner);
+	bool free = was == jit_me;
+	if (!free) {
+		atomic_store(&c->owner, jit_me);
+		rt_barrier_heavy();
+		free = !says(was, c);
+		if (!free) atomic_store(&c->owner, was);
+	}
+	rt_unspin(&c->claim_lock);
+	return free;
+}
+
+/* The way in of a thread that is not the owner, or has just lost the context. */
+tj_ctx *jit_come_in_anew(tj_ctx *c, const char *site)
+{
+	while (jit_take_over(c)) {
+		jit_note_in(c);
+		if (atomic_load(&c->owner) == jit_me) return c;
+		jit_go_out(&c);
+	}
 	tell_both(c, site);
 	return NULL;
 }
 
-/* Another thread took the context between the look at `owner` and the store to `inside`. */
-bool jit_enter_again(tj_ctx *c, const char *site)
-{
-	const void *mine = jit_thread();
-	atomic_compare_exchange_strong(&c->inside, &mine, NULL);
-	if (!jit_claim(c, site)) return false;
-	atomic_store(&c->inside, jit_thread());
-	return true;
-}
-
 /* ---- alone: no other context can commit to a cell or read one ---- */
+
 /* The new context is counted already: from now on no run is alone. One that began before goes on; wait for its end. A
  * thread that is gone since a fork() left its mark in the parent. */
 bool jit_alone_wait(tj_ctx *c)
 {
 	rt_barrier_heavy();
-	if (atomic_load(&c->alone) != rt_fork_depth()) return true;
-	if (atomic_load(&c->inside) == jit_thread()) return false; /* in a callback of that very run */
-	while (atomic_load_explicit(&c->alone, memory_order_acquire) == rt_fork_depth()) nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	unsigned alone = atomic_load(&c->alone);
+	if (alone && jit_me && says(jit_me, c)) return false; /* in a callback of that very run */
+	while (alone == rt_fork_depth()) {
+		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+		alone = atomic_load_explicit(&c->alone, memory_order_acquire);
+	}
 	return true;
 }

@@ -158,6 +158,8 @@ static tj_ctx *open_on(jit_engine *e)
 	c->engine = e;
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
+	c->act.near = JIT_NOT_NEAR;
+	jit_disown(c);
 	return c;
 }
 
@@ -174,7 +176,6 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 	}
 	rt_err err = { 0 };
 	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
-	atomic_store(&c->owner, jit_thread());
 	jit_thread_ctx = c;
 	return c;
 }
@@ -210,7 +211,8 @@ static void free_act(jit_act *a)
 
 void tj_close(tj_ctx *c)
 {
-	if (!jit_own(c, "tj_close")) return;
+	if (!jit_come_in(c, "tj_close")) return;
+	jit_go_out(&c); /* nobody else may come in any more, but by mistake */
 	if (jit_active(c)) {
 		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
 		c->act.failed = true;
@@ -233,7 +235,8 @@ void tj_close(tj_ctx *c)
 
 void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
-	if (!jit_own(c, site)) return;
+	JIT_COME_IN(in, c, site);
+	if (!in) return;
 	jit_leaves_trace(jit_active(c), "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
@@ -298,15 +301,15 @@ tj_tensor *jit_no_context(void)
 tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
-	if (atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) jit_active(c); /* a body that was left is an error now */
-	if (RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
-	rt_spin(&c->rt.err_lock);
+	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
+	if (mine) jit_active(c); /* a body that was left is an error now */
+	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
+	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };
-	tj_status code = c->rt.last.code;
-	rt_unspin(&c->rt.err_lock);
-	return code;
+	c->rt.taken++;
+	return c->rt.last.code;
 }
 
 const tj_error *tj_last_error(tj_ctx *c)

@@ -302,12 +302,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		if (r) return r;
 	}
 	jit_act *a = c->active ? &c->act : NULL;
-	if (!a) {
-		if (!jit_enter(c, site)) return jit_no_context();
-		tj_tensor *r = jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
-		jit_leave(c);
-		return r;
-	}
+	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
 	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw before, and pass the numbers in: every turn would draw the same"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
@@ -320,7 +315,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	RT_DEFAULT_MODES;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *few[INLINE_SRC], **in = few;
 	if (!c) return jit_no_context();
 	jit_active(c);
@@ -335,7 +330,7 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	tj_ctx *c = jit_thread_ctx;
-	if (RT_UNLIKELY(!c || c->act.near != jit_thread() || nsrc > UINT16_MAX))
+	if (RT_UNLIKELY(!c || c->act.near != jit_me || nsrc > UINT16_MAX))
 		return slow_event(site, op, nsrc, src, nattr, attr);
 	jit_act *a = &c->act;
 	jit_node *n = next_is(a, op, nsrc, src, nattr, attr);

@@ -539,7 +539,7 @@ static tj_status refuse(tj_ctx *c, const char *site, const request *q, const cha
 
 static tj_status go(const char *site, request *q)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, NULL, "a callback is NULL");
@@ -555,7 +555,7 @@ tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pre
 {
 	int n = length(in);
 	tj_tensor *few[17], **list = n < 16 ? few : rt_alloc(((size_t)n + 2) * sizeof *list);
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!list) return c ? (jit_error(c, site, TJ_ERR_NOMEM, "cond", NULL, "out of memory"), spoil(c, out, nout)) : TJ_ERR_NOMEM;
 	list[0] = pred;
 	if (n) memcpy(list + 1, in, (size_t)n * sizeof *list);

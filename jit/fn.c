@@ -193,7 +193,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 {
 	if (!f) return;
 	jit_engine *e = f->engine;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (c) jit_active(c); /* it may be a body of f that was left */
 	if (is_running(f)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);

@@ -124,7 +124,8 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 
 static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtype dtype, tj_dims shape, const void *data, uint8_t flags)
 {
-	if (!jit_own(c, site)) return jit_no_context();
+	JIT_COME_IN(in, c, site);
+	if (!in) return jit_no_context();
 	jit_active(c);
 	const rt_layout *l = new_layout(c, site, op, dtype, shape);
 	if (!l) return &c->rt.poison;
@@ -166,12 +167,14 @@ static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *d
 		if (l->numel && (__builtin_mul_overflow(l->dim[d] - 1, llabs(strides[d]), &part) || __builtin_add_overflow(span, part, &span)))
 			return "the strides lead too far";
 	}
+	if (strides && strides[l->rank] != TJ_END_DIM) return "the strides are more than the sizes";
 	return span > INT64_MAX / 16 ? "the strides lead too far" : NULL;
 }
 
 tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
 {
-	if (!jit_own(c, site)) return jit_no_context();
+	JIT_COME_IN(in, c, site);
+	if (!in) return jit_no_context();
 	jit_active(c);
 	const rt_layout *l = new_layout(c, site, "wrap", dtype, shape), *strided;
 	if (!l) return &c->rt.poison;
@@ -193,7 +196,8 @@ tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape
 
 tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape)
 {
-	if (!jit_own(c, site)) return jit_no_context();
+	JIT_COME_IN(in, c, site);
+	if (!in) return jit_no_context();
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
 	const rt_layout *l = new_layout(c, site, "param", dtype, shape);
 	if (!l) return &c->rt.poison;
@@ -270,10 +274,10 @@ static void read_end(tj_ctx *c, reached *r)
 	r->own = NULL;
 }
 
-static bool reach_cell(jit_act *a, tj_tensor *t, reached *r)
+static bool reach_cell(jit_act *a, const char *site, int event, tj_tensor *t, reached *r)
 {
 	jit_taken k = { .cell = rt_held_of(t) };
-	if (a && !jit_read_cell(a, &k)) return false;
+	if (a && !jit_read_cell(a, &k)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "out of memory"), false;
 	if (!a) jit_take_cell(&k);
 	*r = (reached){ t->layout, k.data, a ? NULL : k.buf };
 	return true;
@@ -289,7 +293,7 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached 
 	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
 	if (RT_UNLIKELY(a && a->callback.n) && jit_in_callback(c, site, jit_event_name(event), "branch with tj_cond() or tj_where(), loop with tj_while(); or read it before")) return false;
 	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
-	if (in[0]->kind == RT_CELL) return reach_cell(a, in[0], r);
+	if (in[0]->kind == RT_CELL) return reach_cell(a, site, event, in[0], r);
 	if (in[0]->kind != RT_PENDING) {
 		*r = (reached){ in[0]->layout, in[0]->data, NULL };
 		return true;
@@ -332,7 +336,7 @@ static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 const void *tj_data_at(const char *site, tj_tensor *t)
 {
 	static const double zeros[2];
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return zeros;
 	if (is_number(t)) {
 		jit_error(c, site, TJ_ERR_ARG, "data", "tj_item() gives its value", "a number has no memory");
@@ -344,7 +348,7 @@ const void *tj_data_at(const char *site, tj_tensor *t)
 
 tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
 	if (is_number(t) || !dst) {
 		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
@@ -385,7 +389,7 @@ static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
 static bool element_as(const char *site, int event, tj_tensor *t, tj_dtype to, ir_scalar *out)
 {
 	RT_DEFAULT_MODES;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_dtype from;
 	if (!c) return false;
 	t = unbox(c, site, event, t);
@@ -425,7 +429,7 @@ static bool any_bit(tj_ctx *c)
 bool tj_truth_at(const char *site, tj_tensor *t)
 {
 	ir_scalar s;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return false;
 	if (!element_as(site, JIT_TRUTH, t, TJ_BOOL, &s)) return any_bit(c);
 	jit_follow(c, t, s.i != 0);

@@ -262,6 +262,15 @@ typedef struct jit_sized { /* what nonzero, masked_select, unique gave to the ru
 } jit_sized;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 
+/* A thread: what others look at who want its contexts (claim.c). */
+enum { JIT_INSIDE = 4 };
+typedef struct jit_thread {
+	_Atomic(const tj_ctx *) inside[JIT_INSIDE]; /* the contexts that it is inside of, outermost first; deeper ones are not noted */
+	uint32_t depth;          /* of calls into the library; its own business */
+	struct jit_thread *next; /* of the records that are free */
+} jit_thread;
+#define JIT_NOT_NEAR ((const jit_thread *)1)
+
 typedef struct jit_act {
 	tj_ctx *ctx;
 	tj_fn *fn;
@@ -270,10 +279,11 @@ typedef struct jit_act {
 	jit_entry *entry;        /* the hit's */
 	struct jit_learn *learn; /* DIRECT: what is learned on the way; NULL: nothing */
 	uint64_t serial;         /* first segment's; unique in the context */
-	const void *near;        /* the thread whose events may try the short way (jit_event()); NULL: none may */
+	const jit_thread *near;  /* the thread whose events may try the short way (jit_event()); JIT_NOT_NEAR: none may */
 	uint32_t bodies;         /* running now: the call's own, nested ones, callbacks */
 	_Atomic uint32_t left;   /* level of the outermost body that was left without returning; 0: none was */
 	const char *left_name;
+	uint32_t floor;          /* the thread's depth where the innermost body began */
 	tj_scope *scope;         /* the call's own */
 	bool failed;
 	bool broken;             /* a plan failed in mid-body: what was pending is lost, so that nobody may go on */
@@ -287,6 +297,7 @@ typedef struct jit_act {
 	int depth;               /* nested calls */
 	const tj_scalar *scalars;
 	uint64_t ordinal;        /* random numbers drawn before the call */
+	uint64_t taken;          /* errors of the context that were checked before the call */
 	rt_vec(const char *) sites; /* of nested calls, outermost first */
 
 	/* the running segment */
@@ -298,7 +309,7 @@ typedef struct jit_act {
 	rt_vec(rt_held *) cell;
 	rt_vec(jit_stray) stray;
 	unsigned long long since; /* commits_ended before the segment took its first cell */
-	uint32_t ntaken;         /* cells taken since; no fewer than those that are bound */
+	uint32_t ntaken;         /* cells bound in this segment, and those that were unbound again; 0: `since` is not valid */
 	rt_vec(uint32_t) index;  /* hash of those externals by handle that keep no hint: cap a power of two; slot + 1 */
 	uint32_t loose;          /* how many those are */
 	bool indexed;            /* index holds them */
@@ -366,9 +377,9 @@ struct tj_ctx {
 	struct jit_engine *engine;
 	jit_act act;             /* kept between calls: its arrays */
 	bool active;
-	_Atomic(const void *) owner;  /* the thread that used the context last */
-	_Atomic(const void *) inside; /* the same, while a call or an op of it runs; NULL: none does */
+	_Atomic(jit_thread *) owner;  /* the thread that used the context last */
 	_Atomic(const char *) last_call; /* its site */
+	atomic_flag claim_lock;  /* of the thread that takes the context over */
 	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context; else 0 or less */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
@@ -401,25 +412,42 @@ typedef struct jit_engine {
 
 /* ctx.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
-static inline const void *jit_thread(void) { return &jit_thread_ctx; } /* names the calling thread */
-
 /* claim.c: one thread at a time. */
-tj_ctx *jit_claim(tj_ctx *c, const char *site); /* for the calling thread; NULL: c is NULL, or another thread is inside, which is told */
-static inline tj_ctx *jit_own(tj_ctx *c, const char *site)
+extern _Thread_local jit_thread *jit_me __attribute__((tls_model("initial-exec"), visibility("hidden"))); /* NULL until its first use of a context */
+void jit_disown(tj_ctx *c); /* a context that no thread has used yet */
+bool jit_take_over(tj_ctx *c);
+tj_ctx *jit_come_in_anew(tj_ctx *c, const char *site);
+
+static inline void jit_note_in(tj_ctx *c)
 {
-	return RT_LIKELY(c && atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) ? c : jit_claim(c, site);
-}
-static inline tj_ctx *jit_current(const char *site) { return jit_own(jit_thread_ctx, site); }
-bool jit_enter_again(tj_ctx *c, const char *site);
-/* Around what changes the context for longer than an instruction: a call, an op outside of one. False: refused. */
-static inline bool jit_enter(tj_ctx *c, const char *site)
-{
-	atomic_store_explicit(&c->inside, jit_thread(), memory_order_relaxed);
-	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
+	uint32_t i = jit_me->depth++;
+	if (RT_LIKELY(i < JIT_INSIDE)) atomic_store_explicit(&jit_me->inside[i], c, memory_order_relaxed);
 	rt_barrier_light();
-	return RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_thread()) || jit_enter_again(c, site);
 }
-static inline void jit_leave(tj_ctx *c) { atomic_store_explicit(&c->inside, NULL, memory_order_release); }
+/* Back to a depth of before: what was left by longjmp() does not go out by itself. */
+static inline void jit_go_out_to(jit_thread *t, uint32_t depth)
+{
+	for (uint32_t i = depth; i < JIT_INSIDE; i++) atomic_store_explicit(&t->inside[i], NULL, memory_order_release);
+	t->depth = depth;
+}
+static inline void jit_go_out(tj_ctx *const *c)
+{
+	uint32_t i = *c ? --jit_me->depth : JIT_INSIDE;
+	if (RT_LIKELY(i < JIT_INSIDE)) atomic_store_explicit(&jit_me->inside[i], NULL, memory_order_release);
+}
+/* The calling thread is inside of c, until jit_go_out(); NULL: c is NULL, or another thread is inside, and both are told. */
+static inline tj_ctx *jit_come_in(tj_ctx *c, const char *site)
+{
+	if (RT_UNLIKELY(!c)) return NULL;
+	if (RT_UNLIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) != jit_me)) return jit_come_in_anew(c, site);
+	jit_note_in(c);
+	if (RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me)) return c;
+	jit_go_out(&c);
+	return jit_come_in_anew(c, site);
+}
+/* At the head of every function of tj.h that uses a context: `in` is it, or NULL when the function must refuse. To the end of the block. */
+#define JIT_COME_IN(in, c, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_come_in(c, site)
+#define JIT_CURRENT(in, site) JIT_COME_IN(in, jit_thread_ctx, site)
 /* Around what relies on this being the engine's only context; true: it is, until jit_alone_end(). */
 static inline void jit_alone_end(tj_ctx *c) { atomic_store_explicit(&c->alone, 0, memory_order_release); }
 static inline bool jit_alone_begin(tj_ctx *c)
@@ -441,7 +469,7 @@ tj_tensor *jit_no_context(void);
 jit_act *jit_active(tj_ctx *c); /* in call.c: the running activation; drops one whose body was left without returning */
 
 /* constant.c */
-uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data); /* equal <=> equal dtype, sizes and bytes; never 0 */
+uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data); /* equal ids: equal dtype, sizes and bytes. Equal contents have equal ids until 4,096 others came. Never 0 */
 void jit_constants_free(jit_engine *e);
 
 /* handle.c */

@@ -6,7 +6,7 @@ tj_tensor *tj_f(double value) { return rt_number_f(value); }
 tj_tensor *tj_i_at(const char *site, int64_t value)
 {
 	if (value <= RT_INT_MAX && value >= -RT_INT_MAX) return rt_number_i(value);
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
 	return jit_error(c, site, TJ_ERR_LIMIT, "i", "make a tensor of it with tj_full() or tj_from_data()",
 	                 "%lld is beyond 2^51, the range of numbers in handles", (long long)value);
@@ -38,7 +38,7 @@ static tj_tensor *check_fit(tj_ctx *c, const char *site, tj_tensor *const *src)
 
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	bool number = rt_is_number(value) || (value && value != TJ_END && value->kind == RT_LATE);
 	if (!c || !number || (unsigned)t >= TJ_DTYPE_COUNT || t == TJ_F64 || t == TJ_BOOL) return value;
 	RT_DEFAULT_MODES;

@@ -13,7 +13,7 @@ static int append(int64_t *attr, int n, tj_dims list)
 
 static tj_tensor *too_long(const char *site, int op)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
 	return jit_error(c, site, TJ_ERR_LIMIT, ir_ops[op].name, "end a list that is built by hand with TJ_END_DIM", "a list has more than %d sizes or axes",
 	                 TJ_MAX_RANK);
@@ -29,14 +29,14 @@ static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const
 
 static tj_tensor *no_dims(const char *site, int op)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
 	return jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_SHAPE(2, 3), or TJ_0D", "the shape is NULL");
 }
 
 static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	int64_t attr = axis;
 	int n = 0;
 	if (!c) return jit_no_context();

@@ -3,7 +3,8 @@
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
-	if (!jit_own(c, site)) return NULL;
+	JIT_COME_IN(in, c, site);
+	if (!in) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
@@ -12,7 +13,7 @@ tj_scope *tj_push_at(const char *site, tj_ctx *c)
 
 void tj_pop_at(const char *site, tj_scope *s)
 {
-	tj_ctx *c = s ? jit_own(s->ctx, site) : NULL;
+	JIT_COME_IN(c, s ? s->ctx : NULL, site);
 	if (!c) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
@@ -41,7 +42,7 @@ void jit_leaves_trace(jit_act *a, const char *what, const char *site)
 
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	if (!c) return jit_no_context();
 	if (rt_is_number(t)) return t;
@@ -80,7 +81,7 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 
 tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	if (!c) return jit_no_context();
 	if (rt_is_number(t)) return t;
@@ -111,7 +112,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 
 void tj_release_at(const char *site, tj_tensor *t)
 {
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");

@@ -154,7 +154,7 @@ bool jit_sized_news(tj_fn *f, const char *site)
 tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 {
 	RT_DEFAULT_MODES;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	operand o;
 	void *to;
@@ -200,7 +200,7 @@ static void stretch(ir_value *v, const ir_meta *to)
 tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
 {
 	RT_DEFAULT_MODES;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *src[2] = { x, mask }, *in[2];
 	operand o[2];
 	ir_meta common;
@@ -230,7 +230,7 @@ static bool unique_results(tj_ctx *c, const char *site, const ir_unique *u, cons
 tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts)
 {
 	RT_DEFAULT_MODES;
-	tj_ctx *c = jit_current(site);
+	JIT_CURRENT(c, site);
 	tj_tensor *in[1], *t[4] = { NULL, NULL, NULL, NULL }, **const out[4] = { NULL, indices, inverse, counts };
 	void *to[4] = { NULL, NULL, NULL, NULL };
 	operand o;

@@ -196,10 +196,26 @@ void rt_held_free_all(rt_engine *e)
 /* ---- errors ---- */
 void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site)
 {
-	rt_spin(&r->err_lock);
-	if (r->err.code == TJ_OK) {
-		r->err = *e;
-		snprintf(r->site, sizeof r->site, "%s", e->site ? e->site : site ? site : "");
-	}
-	rt_unspin(&r->err_lock);
+	if (r->err.code != TJ_OK) return;
+	r->err = *e;
+	snprintf(r->site, sizeof r->site, "%s", e->site ? e->site : site ? site : "");
+}
+
+void rt_ctx_refused(rt_ctx *r, const rt_err *e, const char *site)
+{
+	rt_spin(&r->refused_lock);
+	r->refused_err = *e;
+	snprintf(r->refused_site, sizeof r->refused_site, "%s", site ? site : "");
+	atomic_store(&r->refused, true);
+	rt_unspin(&r->refused_lock);
+}
+
+tj_status rt_ctx_take_refused(rt_ctx *r)
+{
+	rt_spin(&r->refused_lock);
+	r->last = r->refused_err;
+	memcpy(r->last_site, r->refused_site, sizeof r->last_site);
+	atomic_store(&r->refused, false);
+	rt_unspin(&r->refused_lock);
+	return r->last.code;
 }

@@ -152,10 +152,14 @@ typedef struct rt_ctx {
 	tj_tensor poison;
 	uint64_t serial;         /* of segments and activations */
 	uint64_t key, ordinal;   /* random numbers */
-	atomic_flag err_lock;    /* guards the five below: a second thread that is refused leaves its error here, too */
 	rt_err err, last;        /* first error since the last check; the one it returned */
+	uint64_t taken;          /* errors that were checked */
 	char site[512], last_site[512];
 	tj_error shown;
+	atomic_bool refused;     /* another thread was refused: why, under the lock */
+	atomic_flag refused_lock;
+	rt_err refused_err;
+	char refused_site[512];
 } rt_ctx;
 
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
@@ -181,5 +185,7 @@ void rt_held_free_all(rt_engine *e);
 
 /* ---- a run-time error into the context ---- */
 void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site); /* the first one stays */
+void rt_ctx_refused(rt_ctx *r, const rt_err *e, const char *site); /* the same, by a thread that has no business here */
+tj_status rt_ctx_take_refused(rt_ctx *r); /* the last error is that one now */
 
 #endif

@@ -166,6 +166,8 @@ static void mistakes(void **s)
 	kit_error(c, TJ_ERR_ARG, "not aligned");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(1), bytes, count, &given_back);
 	kit_error(c, TJ_ERR_ARG, "strides are fewer");
+	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(2, 1, 7), bytes, count, &given_back);
+	kit_error(c, TJ_ERR_ARG, "strides are more");
 	tj_wrap(c, TJ_F32, NULL, NULL, bytes, count, &given_back);
 	kit_error(c, TJ_ERR_SHAPE, "not a shape");
 	tj_wrap(c, (tj_dtype)99, TJ_SHAPE(2), NULL, bytes, count, &given_back);

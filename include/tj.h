@@ -6,7 +6,7 @@
  * traced anew, and tj_explain() says why.
  *
  * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
- *   (tj_push/tj_pop); tj_escape() moves it one scope out, tj_retain() keeps it until tj_release().
+ *   (tj_push/tj_pop); t = tj_escape(t) moves it to the parent of its scope, t = tj_retain(t) keeps it until tj_release().
  *   Cells (tj_param) belong to the engine and live until tj_release() or the last tj_close().
  * Errors.  Nothing aborts. An op that fails returns a poison tensor, ops on poison return poison, and the
  *   context keeps the first error until tj_check().
@@ -16,11 +16,16 @@
  *   error names the calls of both. A fork() waits while other threads compile; its child may do all that the thread
  *   which forked could do, with that thread's contexts.
  * Cells and threads.  All cells that a segment of a call (what runs between two boundaries) meets first are as of one
- *   commit; in direct mode, all cells of the call. So a reader of a and b never sees half of a call that assigns both.
+ *   commit; in direct mode, all cells of the call. So a reader of a and b never sees half of a call that assigns both. Of two calls
+ *   that assign one cell at the same time, the second fails and commits nothing.
  *   A cell that C reads in a body (tj_item() and its like) keeps that value for the call. Tensors in .freeze are as of
  *   the call's key.
  * Leaving a body.  Return from it. One that is left by longjmp(), a C++ exception or the end of its thread is noticed
- *   at the next use of the context: the call is dropped, and the error is TJ_ERR_BODY.
+ *   at the next use of the context: the call is dropped, and the error is TJ_ERR_BODY. An error that the body takes away by
+ *   tj_check() fails the call all the same.
+ * Being called back.  Passes, back ends, filters, .on_recompile, .on_note and .log_to may ask for tj_explain(), tj_dump() and
+ *   tj_fn_stats(), and work in a context of their own; what they ask of the context that runs is refused. They must
+ *   return: one that is left by longjmp() leaves locks behind.
  * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it,
  *   the ordinals of random ops do: give two random ops of one expression a statement each.
  */
@@ -174,7 +179,7 @@ TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts 
 
 TJ_API tj_scope *tj_push_at(const char *site, tj_ctx *c);
 TJ_API void tj_pop_at(const char *site, tj_scope *s);           /* frees the tensors of s and of scopes opened since */
-TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* now of the parent scope; returns t */
+TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* in the parent of its scope; use what it returns */
 TJ_API tj_tensor *tj_retain_at(const char *site, tj_tensor *t); /* a reference to hold; use what it returns */
 TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives one reference of a retained tensor or a cell back */
 #define tj_push(c) tj_push_at(TJ_SITE, c)
@@ -196,7 +201,6 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 /* New tensors copy data: row-major, product of the sizes elements, host memory. */
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
 TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
-/* data may be written in place, (float[]){ 1, 2 }: commas and all. */
 /* A tensor over memory of yours, without a copy. data is its first element, aligned to its size; strides are in elements, of any
  * sign, overlapping at will, one for each axis (NULL: row-major). tjit reads the memory and never writes it; it must not
  * change or go until release(env) is called: once, by the thread that drops the last tensor which shows it, results that are views
@@ -204,6 +208,7 @@ TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj
  * release is not called: the memory is yours. */
 TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
 #define tj_wrap(c, dtype, shape, strides, data, release, env) tj_wrap_at(TJ_SITE, c, dtype, shape, strides, data, release, env)
+/* data may be written in place, (float[]){ 1, 2 }: commas and all. */
 #define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 #define tj_constant(c, dtype, shape, ...) tj_constant_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 
@@ -328,7 +333,7 @@ TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in e
 TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; NULL */
 TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr); /* NULL on error */
 TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies */
-TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* every use of old, of equal dtype and shape */
+TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* every use of old but one by `with` itself; of equal dtype and shape */
 TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* which has no uses */
 
 /* A pass: TJ_OK, or the error that ends the compile. Runs once for each plan, in the thread that compiles it. */

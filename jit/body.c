@@ -37,6 +37,7 @@ static void note_left(void *arg)
 	a->left_name = f->name;
 	a->near = JIT_NOT_NEAR; /* events go the long way, which looks */
 	a->floor = f->outer;
+	a->ctx->busy = 0;
 	jit_go_out_to(jit_me, f->level == 1 ? where_it_began(a->ctx, a->floor) : f->outer);
 }
 

@@ -498,6 +498,8 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	JIT_CURRENT(c, site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
+	tj_tensor *none[1];
+	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
 	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);

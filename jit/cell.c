@@ -6,8 +6,8 @@ static void unlock(rt_held *h) { rt_unspin(&h->lock); }
 
 /* ---- reading: several cells as of one commit ----
  *
- * Every commit counts itself when it begins and when it has ended. A reader that finds as many begun after it took its
- * cells as had ended before took all of them between two commits. Else it takes them again. */
+ * Every commit counts itself when it begins and when it has ended. A reader notes how many have ended, takes its cells, then
+ * reads how many have begun. Equal counts mean that no commit ran meanwhile; else it takes the cells again. */
 static unsigned long long commits_ended(const tj_ctx *c) { return atomic_load_explicit(&c->engine->rt.commits_ended, memory_order_acquire); }
 static bool committed_since(const tj_ctx *c, unsigned long long ended)
 {

@@ -93,6 +93,13 @@ static void close_engine(jit_engine *e)
 	rt_free(e);
 }
 
+static void log_line(void *self, const char *line)
+{
+	const jit_engine *e = self;
+	JIT_CALLS_BACK;
+	e->log_to(e->log_self, line);
+}
+
 static jit_engine *open_engine(const tj_open_opts *o)
 {
 	jit_engine *e = rt_calloc(sizeof *e);
@@ -105,7 +112,9 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	atomic_init(&e->rt.contexts, 0);
 	atomic_init(&e->rt.serial, 1);
 	e->rt.check = o->check || env_set("TJ_CHECK");
-	e->rt.log = (rt_log_to){ .to = o->log_to, .self = o->log_self };
+	e->log_to = o->log_to;
+	e->log_self = o->log_self;
+	e->rt.log = (rt_log_to){ .to = o->log_to ? log_line : NULL, .self = e };
 	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
 	e->timed = o->time_guards || env_set("TJ_TIME_GUARDS");
@@ -135,7 +144,7 @@ const lo_backend *jit_backend(jit_engine *e)
 		e->backend_found = true;
 	}
 	rt_unlock(&e->backend_lock);
-	return e->backend;
+	return RT_UNLIKELY(lo_backend_gone()) ? NULL : e->backend;
 }
 
 /* ---- contexts ---- */

@@ -54,7 +54,6 @@ static bool compute_late(direct *d, const jit_path *p)
 	return true;
 }
 
-
 /* The argument or the state variable's tensor, and its place among both. */
 static inline tj_tensor *tensor_of(const direct *d, const jit_from *f, uint32_t *place)
 {

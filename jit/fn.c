@@ -98,6 +98,16 @@ static char *copy_name(const char *name)
 	return s;
 }
 
+/* A pass, a back end or a reader of the log may ask for tj_explain() and tj_fn_stats() of the function that is compiled. */
+static void init_lock(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
 static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, const tj_compile_opts *o)
 {
 	tj_fn *f = rt_calloc(sizeof *f);
@@ -122,8 +132,8 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 		free_fn(f);
 		return NULL;
 	}
-	pthread_mutex_init(&f->table_lock, NULL);
-	pthread_mutex_init(&f->compile, NULL);
+	init_lock(&f->table_lock);
+	init_lock(&f->compile);
 	f->next = c->engine->fns;
 	if (f->next) f->next->prev = f;
 	c->engine->fns = f;

@@ -124,6 +124,7 @@ static void filter_guard(void *self, const tj_guard *g, bool dropped)
 	(void)dropped;
 	bool content = !strcmp(g->kind, "constant");
 	if (!strcmp(g->kind, "capture")) x->met++;
+	JIT_CALLS_BACK;
 	if (x->f->opts.guard_filter(x->f->opts.guard_filter_self, g) || !g->droppable) return;
 	if (content) ((jit_ext *)(uintptr_t)x->n->met)[x->met - 1].loose = true;
 	else x->n->loose |= g->dim >= 0 ? 1u << g->dim : JIT_LOOSE_NUMBERS;
@@ -153,6 +154,7 @@ static bool drops(tj_fn *f, uint32_t place, uint64_t value, tj_guard g, const ch
 	g.dim = g.event = -1;
 	g.arg = arg;
 	g.droppable = true;
+	JIT_CALLS_BACK;
 	bool keep = f->opts.guard_filter(f->opts.guard_filter_self, &g);
 	rt_text_free(&t);
 	atomic_store(&a->first, value);

@@ -36,11 +36,19 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in)
 {
 	jit_admit r = JIT_OK;
+	if (RT_UNLIKELY(c->busy)) {
+		jit_error(c, site, TJ_ERR_STATE, op, "use a context of its own there, made by tj_ctx_clone(); or do it after the call",
+		          "the context is used in a function that a call of it called back");
+		for (int k = 0; k < nsrc; k++) in[k] = &c->rt.poison;
+		return JIT_POISON;
+	}
 	if (RT_UNLIKELY(c->active && c->act.learn)) jit_learn_operands(&c->act, nsrc);
 	for (int k = 0; k < nsrc; k++) {
 		in[k] = admit(c, site, op, k, src[k]);
 		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
 	}
+	if (RT_UNLIKELY(r == JIT_POISON) && !c->active && c->rt.err.code == TJ_OK)
+		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before the tensor is used", "an operand is poison: what made it has failed, and that error was checked before");
 	return r;
 }
 

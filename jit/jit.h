@@ -370,7 +370,6 @@ typedef struct jit_learn { /* DIRECT: what a call that follows the body learns *
 	uint64_t ordinal;        /* random numbers drawn before the call */
 } jit_learn;
 
-
 /* ---- contexts and engine ----------------------------------------------------------------------- */
 struct tj_ctx {
 	rt_ctx rt;               /* first: a tj_ctx is one */
@@ -381,6 +380,7 @@ struct tj_ctx {
 	_Atomic(const char *) last_call; /* its site */
 	atomic_flag claim_lock;  /* of the thread that takes the context over */
 	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context; else 0 or less */
+	uint32_t busy;           /* functions of the user's, called back, that run now: they may not use the context */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
 	rt_vec(jit_taken) taken; /* while other contexts may commit: by argument, then state */
@@ -400,6 +400,8 @@ typedef struct jit_engine {
 	uint32_t nused;          /* words */
 	uint32_t audit;
 	bool timed;              /* TJ_TIME_GUARDS */
+	void (*log_to)(void *self, const char *line);
+	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
 	atomic_uint dumped;
 	rt_vec(tj_pass) pass;    /* of every function; under rt.lock */
@@ -459,6 +461,25 @@ static inline bool jit_alone_begin(tj_ctx *c)
 	return false;
 }
 bool jit_alone_wait(tj_ctx *c); /* until nobody relies on it any more; false: the calling thread itself does */
+
+/* Around a function of the user's that is called back while the context is at work: what it asks of the context is refused. */
+typedef struct jit_pause { tj_ctx *c; const jit_thread *near; } jit_pause;
+static inline jit_pause jit_calls_back(void)
+{
+	jit_pause p = { jit_thread_ctx, NULL };
+	if (!p.c) return p;
+	p.c->busy++;
+	p.near = p.c->act.near;
+	p.c->act.near = JIT_NOT_NEAR;
+	return p;
+}
+static inline void jit_called_back(const jit_pause *p)
+{
+	if (!p->c) return;
+	p->c->busy--;
+	p->c->act.near = p->near;
+}
+#define JIT_CALLS_BACK const jit_pause pause __attribute__((cleanup(jit_called_back), unused)) = jit_calls_back()
 
 /* body.c: noticing when the body does not return. */
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self);

@@ -48,12 +48,14 @@ void jit_reason(tj_fn *f, const tj_reason *r)
 {
 	log_it(f, RT_LOG_RECOMPILES, r);
 	keep(f, &f->reasons, r);
+	JIT_CALLS_BACK;
 	if (f->opts.on_recompile) f->opts.on_recompile(f->opts.on_recompile_self, r);
 }
 
 static void tell(tj_fn *f, rt_topic topic, const tj_reason *n)
 {
 	log_it(f, topic, n);
+	JIT_CALLS_BACK;
 	if (f->opts.on_note) f->opts.on_note(f->opts.on_note_self, n);
 }
 

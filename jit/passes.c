@@ -24,11 +24,20 @@ typedef struct user { /* a pass, or a back end */
 	tj_compiled *compiled;
 } user;
 
+/* A status of its own making is a failure. */
+static tj_status known(tj_status s) { return (unsigned)s < TJ_STATUS_COUNT ? s : TJ_ERR_COMPILE; }
+
+static tj_status call_user(const user *u, tj_graph *g)
+{
+	JIT_CALLS_BACK;
+	return known(u->pass ? u->pass(g, u->self) : u->backend(u->self, g, u->compiled));
+}
+
 static tj_status run_user(const user *u, const ir_graph *from, ir_graph *to, rt_err *err)
 {
 	tj_graph g;
 	tj_status s = ir_edit_begin(&g, from) ? TJ_OK : TJ_ERR_NOMEM;
-	if (s == TJ_OK) s = u->pass ? u->pass(&g, u->self) : u->backend(u->self, &g, u->compiled);
+	if (s == TJ_OK) s = call_user(u, &g);
 	if (s != TJ_OK && g.err.code == TJ_OK) rt_fail(&g.err, s, "pass", "it returned: %s", tj_strerror(s));
 	if (g.err.code == TJ_OK && !(u->compiled && u->compiled->run)) ir_edit_end(&g, to);
 	s = g.err.code;
@@ -75,7 +84,8 @@ static tj_status run_hooked(const rt_exec *x, rt_run *r)
 {
 	const hooked *h = (const hooked *)x;
 	const tj_run run = { r->ext, r->num, r->out };
-	tj_status s = h->user.run(h->user.env, &run);
+	JIT_CALLS_BACK;
+	tj_status s = known(h->user.run(h->user.env, &run));
 	return s == TJ_OK ? s : rt_fail(r->err, s, "call", "the back end of %s failed: %s", h->name, tj_strerror(s));
 }
 
@@ -87,6 +97,7 @@ static void print_hooked(const rt_exec *x, rt_text *t, tj_dump_what what)
 static void free_hooked(rt_exec *x)
 {
 	hooked *h = (hooked *)x;
+	JIT_CALLS_BACK;
 	if (h->user.free) h->user.free(h->user.env);
 	rt_free(x->out);
 	rt_free(h);

@@ -40,6 +40,15 @@ void jit_leaves_trace(jit_act *a, const char *what, const char *site)
 	if (a && a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s leaves something beyond the call", what, site ? site : "?");
 }
 
+/* The open scope that owns a temporary. */
+static tj_scope *scope_of(const tj_ctx *c, const tj_tensor *t)
+{
+	for (tj_scope *s = c->rt.scope; s; s = s->parent)
+		for (const rt_handles *k = s->chunk; k; k = k->next)
+			if (t >= k->h && t < k->h + RT_CHUNK) return s;
+	return c->rt.scope;
+}
+
 tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 {
 	JIT_CURRENT(c, site);
@@ -49,12 +58,12 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	jit_act *a = jit_active(c);
 	if (t && t != TJ_END && t->kind == RT_LATE) return t; /* lives as long as the call */
 	if (jit_admit_all(c, site, "escape", 1, &t, in) == JIT_POISON) return &c->rt.poison;
-	if (a && a->callback.n && c->rt.scope == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]")) return &c->rt.poison;
-	if (a && c->rt.scope == a->scope) jit_leaves_trace(a, "escape", site);
-	tj_scope *to = c->rt.scope->parent;
-	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
 	if (t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
-	if (a && c->rt.scope == a->scope && t->kind == RT_PENDING)
+	tj_scope *own = scope_of(c, t), *to = own->parent;
+	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
+	if (a && a->callback.n && own == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]")) return &c->rt.poison;
+	if (a && (own == a->scope || own->act != a->serial)) jit_leaves_trace(a, "escape", site);
+	if (a && own == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
 		                 "a value of a compiled function that is not computed yet cannot leave the call");
 	tj_tensor *h = jit_share(c, to, t);

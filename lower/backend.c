@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,6 +16,10 @@ typedef const lo_backend *entry(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const lo_backend *llvm;
 static char why_not[256];
+static atomic_bool ending; /* the process ends: LLVM is taken down */
+
+static void end(void) { atomic_store(&ending, true); }
+bool lo_backend_gone(void) { return atomic_load_explicit(&ending, memory_order_relaxed); }
 
 /* The first reason counts: a file that is there and cannot be loaded says more than one that is not found elsewhere. */
 static void note_error(void)
@@ -66,7 +71,7 @@ static void open_llvm(void)
 	if (b && b->abi != LO_ABI) b = NULL;
 	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* its own copy of the run time has another */
 	const char *missing = b && b->missing ? b->missing() : NULL;
-	if (b && !missing) llvm = b;
+	if (b && !missing && !atexit(end)) llvm = b; /* before LLVM's own handlers, which came with it */
 	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");
 }
 

@@ -188,6 +188,7 @@ typedef struct lo_backend {
 	/* May be NULL. Told once, before all else: enter and leave stand around whatever a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 } lo_backend;
+bool lo_backend_gone(void); /* the process ends: nothing can be compiled any more, the evaluator runs */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
 

@@ -204,9 +204,10 @@ void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site)
 void rt_ctx_refused(rt_ctx *r, const rt_err *e, const char *site)
 {
 	rt_spin(&r->refused_lock);
-	r->refused_err = *e;
-	snprintf(r->refused_site, sizeof r->refused_site, "%s", site ? site : "");
-	atomic_store(&r->refused, true);
+	if (!atomic_exchange(&r->refused, true)) {
+		r->refused_err = *e;
+		snprintf(r->refused_site, sizeof r->refused_site, "%s", site ? site : "");
+	}
 	rt_unspin(&r->refused_lock);
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/alloc.h"
 
-typedef struct model { tj_tensor *w; tj_fn *inner; } model;
+typedef struct model { tj_tensor *w, *read; tj_fn *inner; bool misread; } model;
 
 static void inner(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -17,6 +17,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *y, *x = tj_cat(TJ_LIST(in[0], tj_neg(in[0])), 0);
 	if (tj_call(m->inner, &y, TJ_LIST(x)) != TJ_OK) y = x;
 	tj_assign(m->w, tj_add(m->w, tj_sum(y, TJ_ALL, false)));
+	m->misread = tj_item(m->read) != 0; /* a cell that C reads; then the call must fail */
 	if (tj_truth(tj_gt(m->w, tj_f(0)))) y = tj_exp(y);
 	out[0] = tj_matmul(y, tj_transpose(in[0], 0, 1));
 }
@@ -35,7 +36,7 @@ static bool scenario(void)
 	tj_ctx *c = kit_open();
 	if (!c) return false;
 	float v[] = { 1, 2, 3, 4 };
-	model m = { .w = tj_param(c, TJ_F32, TJ_0D) };
+	model m = { .w = tj_param(c, TJ_F32, TJ_0D), .read = tj_param(c, TJ_F32, TJ_0D) };
 	m.inner = kit_fn(c, "inner", inner, &m, 1, 1);
 	tj_fn *f = kit_fn(c, "body", body, &m, 1, 1);
 	tj_fn *d = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w)));
@@ -43,6 +44,7 @@ static bool scenario(void)
 	for (int i = 0; i < 3 && f; i++) {
 		tj_scope *s = tj_push(c);
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2 - i % 2, 2 + i % 2 * 2), v), *y = tj_call1(f, TJ_LIST(x));
+		if (m.misread && !tj_is_poison(m.read) && !tj_is_poison(y)) fail_msg("a cell was misread, and the call succeeded");
 		tj_tensor *out[2] = { x, x };
 		for (int k = 0; k < 3 && d; k++) tj_call_ex(d, out, TJ_LIST(x), TJ_SCALARS(TJ_F(k)));
 		tj_tensor *kept = tj_retain(tj_mul(y, x));

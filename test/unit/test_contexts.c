@@ -105,6 +105,45 @@ static void two_threads_are_told(void **s)
 	tj_close(c);
 }
 
+/* Two threads that hammer one context: each call is right or refused, and never do two run at a time. */
+typedef struct hammer { tj_ctx *c; tj_fn *f; tj_tensor *x; int inside, overlaps, wrong, right; } hammer;
+static void counts_inside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	hammer *h = self;
+	if (__atomic_add_fetch(&h->inside, 1, __ATOMIC_SEQ_CST) != 1) __atomic_add_fetch(&h->overlaps, 1, __ATOMIC_SEQ_CST);
+	out[0] = tj_add(in[0], tj_f(1));
+	__atomic_sub_fetch(&h->inside, 1, __ATOMIC_SEQ_CST);
+}
+static void *hammers(void *p)
+{
+	hammer *h = p;
+	tj_ctx_use(h->c);
+	for (int i = 0; i < 20000; i++) {
+		tj_tensor *y = NULL;
+		float v = 0;
+		if (tj_call(h->f, &y, TJ_LIST(h->x)) != TJ_OK || tj_read(y, &v, sizeof v) != TJ_OK) continue;
+		__atomic_add_fetch(v == 4 ? &h->right : &h->wrong, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+static void hammered(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	hammer h = { .c = c, .x = kit_param(c, 3) };
+	pthread_t t[2];
+	h.f = kit_fn(c, "counts_inside", counts_inside, &h, 1, 1);
+	for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, hammers, &h), 0);
+	for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+	assert_int_equal(h.overlaps, 0);
+	assert_int_equal(h.wrong, 0);
+	assert_true(h.right > 0);
+	while (tj_check(c) != TJ_OK) assert_non_null(strstr(tj_last_error(c)->message, "two threads use one context"));
+	assert_f32(tj_neg(h.x), -3);
+	kit_ok(c);
+	tj_close(c);
+}
+
 typedef struct relay { tj_ctx *c; tj_fn *f; tj_tensor *x; meeting m; int first, turns; bool bad; } relay;
 static void *take_turns(void *p)
 {
@@ -247,8 +286,8 @@ static void thread_ended_inside(void **s)
 	pthread_t t;
 	assert_int_equal(pthread_create(&t, NULL, call_and_end, &k), 0);
 	pthread_join(t, NULL);
+	kit_error(c, TJ_ERR_BODY, "a body of ends_thread was left"); /* tj_check() alone sees it */
 	assert_f32(tj_neg(k.x), -1);
-	kit_error(c, TJ_ERR_BODY, "a body of ends_thread was left");
 	kit_ok(c);
 	tj_close(c);
 }
@@ -269,6 +308,113 @@ static void close_in_a_body(void **s)
 		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() in a body"));
 	}
 	assert_f32(tj_neg(F32(c, 1)), -1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- functions that are called back while the context is at work ---- */
+typedef struct meddler { tj_ctx *c; tj_fn *f; tj_tensor *x; int tries, refused; bool ask; } meddler;
+static void meddle(meddler *m)
+{
+	tj_tensor *y = NULL;
+	m->tries++;
+	if (m->ask) { /* what may be asked */
+		char *s = kit_explain(m->f);
+		free(s);
+		kit_stats(m->f);
+		return;
+	}
+	tj_item(tj_sum(tj_add(m->x, tj_f(1)), TJ_ALL, false));
+	m->refused += tj_is_poison(tj_neg(m->x)) && tj_call(m->f, &y, TJ_LIST(m->x)) != TJ_OK;
+}
+static bool meddling_filter(void *self, const tj_guard *g) { return meddle(self), g != NULL; }
+static void meddling_note(void *self, const tj_reason *n)
+{
+	(void)n;
+	meddle(self);
+}
+static tj_status meddling_pass(tj_graph *g, void *self)
+{
+	(void)g;
+	meddle(self);
+	return TJ_OK;
+}
+static void meddling_log(void *self, const char *line)
+{
+	(void)line;
+	if (((meddler *)self)->f) meddle(self);
+}
+static void plus_one_with_a_boundary(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(in[0], tj_f(tj_truth(tj_gt(tj_sum(in[0], TJ_ALL, false), tj_f(1e9))) ? 2 : 1));
+}
+static void called_back(void **s)
+{
+	(void)s;
+	for (int kind = 0; kind < 10; kind++) {
+		meddler m = { .ask = kind >= 5 };
+		bool log = kind % 5 == 4;
+		tj_ctx *c = m.c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .log = log ? "fusion,plan,guards" : NULL, .log_to = log ? meddling_log : NULL, .log_self = &m));
+		const tj_pass pass[] = { { "meddles", meddling_pass, &m }, { 0 } };
+		tj_compile_opts o = { .size = sizeof o, .name = "meddled", .nin = 1, .nout = 1 };
+		if (kind % 5 == 0) o.guard_filter = meddling_filter, o.guard_filter_self = &m;
+		if (kind % 5 == 1) o.on_note = meddling_note, o.on_note_self = &m;
+		if (kind % 5 == 2) o.on_recompile = meddling_note, o.on_recompile_self = &m;
+		if (kind % 5 == 3) o.passes = pass;
+		m.x = kit_param(c, 3);
+		m.f = tj_compile(c, plus_one_with_a_boundary, NULL, &o);
+		for (int i = 0; i < 4; i++) {
+			tj_tensor *y = tj_call1(m.f, TJ_LIST(i == 2 ? F32(c, 1, 2) : m.x));
+			tj_status st = tj_check(c);
+			if (m.ask || !m.tries) assert_int_equal(st, TJ_OK);
+			if (st != TJ_OK) assert_non_null(strstr(tj_last_error(c)->message, "called back"));
+			else assert_int_equal((int)((const float *)tj_data(y))[0], i == 2 ? 2 : 4);
+		}
+		assert_true(m.ask || m.refused == m.tries);
+		assert_true(m.tries > 0);
+		m.f = NULL;
+		tj_close(c);
+	}
+}
+
+/* ---- escapes, and poison whose error is gone ---- */
+static void escapes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_scope *a = tj_push(c), *b = tj_push(c), *d = tj_push(c);
+	tj_tensor *t = tj_escape(tj_escape(F32(c, 7))); /* out of d, out of b */
+	tj_tensor *u = F32(c, 8);
+	tj_pop(d);
+	tj_tensor *v = F32(c, 9);
+	d = tj_push(c);
+	v = tj_escape(v); /* of b, while d is open */
+	tj_pop(d);
+	tj_pop(b);
+	assert_f32(t, 7);
+	assert_f32(v, 9);
+	tj_neg(u);
+	assert_int_equal(tj_check(c), TJ_ERR_DEAD);
+	tj_pop(a);
+	tj_escape(F32(c, 1));
+	kit_error(c, TJ_ERR_STATE, "root scope");
+	tj_close(c);
+}
+
+static void stale_poison(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "plus_one", plus_one, NULL, 1, 1);
+	tj_tensor *bad = tj_matmul(F32(c, 1, 2), F32(c, 1, 2, 3)), *y = NULL, *w = kit_param(c, 1);
+	assert_int_equal(tj_check(c), TJ_ERR_SHAPE);
+	assert_int_equal(tj_call(f, &y, TJ_LIST(bad)), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "an operand is poison");
+	assert_int_equal(tj_assign(w, bad), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "an operand is poison");
+	tj_add(tj_neg(bad), w); /* one error for the chain */
+	kit_error(c, TJ_ERR_ARG, "an operand is poison");
 	kit_ok(c);
 	tj_close(c);
 }
@@ -467,9 +613,10 @@ static void clone_in_a_body(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_clone_is_current_nowhere), cmocka_unit_test(two_threads_are_told), cmocka_unit_test(handed_over),
+		cmocka_unit_test(a_clone_is_current_nowhere), cmocka_unit_test(two_threads_are_told), cmocka_unit_test(hammered), cmocka_unit_test(handed_over),
 		cmocka_unit_test(large_frame_after_longjmp), cmocka_unit_test(inner_body_left), cmocka_unit_test(callback_left),
-		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body),
+		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body), cmocka_unit_test(called_back),
+		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison),
 		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(readers_beside_a_writer),
 		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
 	};

@@ -37,7 +37,7 @@ $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a  # takes its own copy of the
 	$(CC) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
-$(BUILD)/jit/body.o: CFLAGS += -fexceptions
+$(BUILD)/jit/body.o: CFLAGS += -fexceptions -fno-plt
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<

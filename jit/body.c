@@ -49,7 +49,12 @@ static void unwind(frame *f)
 
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	frame f __attribute__((cleanup(unwind))) = { .act = a, .name = name, .level = ++a->bodies, .outer = a->floor };
+	frame f __attribute__((cleanup(unwind))); /* field by field: clearing it would take as long as the rest */
+	f.act = a;
+	f.name = name;
+	f.level = ++a->bodies;
+	f.outer = a->floor;
+	f.returned = false;
 	a->floor = jit_me->depth;
 	_pthread_cleanup_push(&f.buffer, note_left, &f);
 	body(out, in, self);

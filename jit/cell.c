@@ -108,18 +108,22 @@ bool jit_met_cell(jit_act *a, jit_taken *t)
 void jit_bind_cell(jit_act *a, jit_bound *b)
 {
 	tj_ctx *c = a->ctx;
-	jit_taken t = { .cell = rt_held_of(b->h) };
+	rt_held *h = rt_held_of(b->h);
 	if (!a->ntaken) a->since = commits_ended(c);
-	bool alone = jit_alone_begin(c);
-	if (alone && !a->done.n && !a->read.n) { /* nobody else commits, and no earlier segment met it */
-		t = (jit_taken){ t.cell, rt_buffer_ref(b->h->buf), b->h->data, t.cell->version };
+	if (RT_LIKELY(!a->done.n && !a->read.n) && jit_alone_begin(c)) { /* nobody else commits, and no earlier segment met it */
+		b->buf = rt_buffer_ref(h->t.buf);
+		b->data = h->t.data;
+		b->seg = h->version;
+		jit_alone_end(c);
 		b->taken = true;
-	} else b->taken = !jit_met_cell(a, &t);
-	if (alone) jit_alone_end(c);
+	} else {
+		jit_taken t = { .cell = h };
+		b->taken = !jit_met_cell(a, &t);
+		b->buf = t.buf;
+		b->data = t.data;
+		b->seg = t.version;
+	}
 	a->ntaken += b->taken;
-	b->buf = t.buf;
-	b->data = t.data;
-	b->seg = t.version;
 	b->owned = true;
 }
 

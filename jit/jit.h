@@ -447,6 +447,14 @@ static inline tj_ctx *jit_come_in(tj_ctx *c, const char *site)
 	jit_go_out(&c);
 	return jit_come_in_anew(c, site);
 }
+/* For what takes a few instructions: not noted, so that only a thread which takes the context over just then goes unseen. */
+static inline tj_ctx *jit_look_in(tj_ctx *c, const char *site)
+{
+	if (RT_LIKELY(c && atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me)) return c;
+	tj_ctx *in = c ? jit_come_in_anew(c, site) : NULL;
+	jit_go_out(&in);
+	return in;
+}
 /* At the head of every function of tj.h that uses a context: `in` is it, or NULL when the function must refuse. To the end of the block. */
 #define JIT_COME_IN(in, c, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_come_in(c, site)
 #define JIT_CURRENT(in, site) JIT_COME_IN(in, jit_thread_ctx, site)

@@ -3,8 +3,7 @@
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
-	JIT_COME_IN(in, c, site);
-	if (!in) return NULL;
+	if (!jit_look_in(c, site)) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
@@ -13,7 +12,7 @@ tj_scope *tj_push_at(const char *site, tj_ctx *c)
 
 void tj_pop_at(const char *site, tj_scope *s)
 {
-	JIT_COME_IN(c, s ? s->ctx : NULL, site);
+	tj_ctx *c = jit_look_in(s ? s->ctx : NULL, site);
 	if (!c) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {

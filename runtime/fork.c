@@ -8,7 +8,7 @@
 
 static atomic_int inside;   /* threads */
 static atomic_bool forking;
-static atomic_uint depth = 1;
+atomic_uint rt_fork_count = 1;
 static void (*in_child)(void);
 static _Thread_local int mine; /* how deep this thread is */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -33,7 +33,7 @@ static void parent(void)
 static void child(void)
 {
 	if (in_child) in_child();
-	atomic_fetch_add(&depth, 1);
+	atomic_fetch_add(&rt_fork_count, 1);
 	atomic_store(&forking, false);
 }
 
@@ -43,8 +43,6 @@ static void start(void)
 }
 
 void rt_fork_child(void (*f)(void)) { in_child = f; }
-
-unsigned rt_fork_depth(void) { return atomic_load_explicit(&depth, memory_order_relaxed); }
 
 void rt_fork_enter(void)
 {

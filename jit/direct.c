@@ -1,7 +1,8 @@
 /* Direct mode: a call whose key was followed before runs the plans of its path; the body is skipped.
  *
  *   key as last time (slot.c) -> path: run the plan -> a TRUTH: read the bit, take its way -> ... -> the return:
- *   outputs, commit. A bit that was not seen yet undoes the call, which is legal: nothing was committed. */
+ *   outputs, commit. A bit that was not seen yet, or a division of numbers by zero in a callback of control flow, undoes the
+ *   call, which is legal: nothing was committed. */
 #include "jit/jit.h"
 
 typedef struct direct {
@@ -14,6 +15,7 @@ typedef struct direct {
 	uint32_t n;              /* levels whose plan ran */
 	uint64_t ordinal;
 	bool alone;              /* no other context that may commit */
+	bool unseen;             /* only the body tells what comes next */
 } direct;
 
 /* ---- where things come from ---- */
@@ -37,6 +39,12 @@ static uint64_t bits_of(const direct *d, jit_operand o)
 	}
 }
 
+static jit_zero_div zero_div(const direct *d, const jit_late_expr *e)
+{
+	if (d->fn->opts.int_div_zero == TJ_ZERO) return JIT_ZERO_DIV_0;
+	return e->callback ? JIT_ZERO_DIV_LATER : JIT_ZERO_DIV_ERROR;
+}
+
 /* Numbers computed from numbers; an error of one (division by zero) is the call's. */
 static bool compute_late(direct *d, const jit_path *p)
 {
@@ -46,7 +54,8 @@ static bool compute_late(direct *d, const jit_path *p)
 		const jit_late_expr *e = &p->expr[i];
 		tj_tensor *src[3];
 		for (int k = 0; k < e->nsrc; k++) src[k] = number_of(d, e->src[k]);
-		tj_tensor *r = jit_number_op(c, p->site, (ir_op)e->op, e->nsrc, src);
+		tj_tensor *r = jit_number_op(c, p->site, (ir_op)e->op, e->nsrc, src, zero_div(d, e));
+		d->unseen |= !r;
 		if (!r || !rt_is_number(r)) return false;
 		c->late.v[p->expr0 + i] = r;
 	}
@@ -222,13 +231,13 @@ static bool bit_of(const direct *d, const jit_from *f)
 	return ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
 }
 
-/* Follows the tree of paths; the last one, NULL after an error, or at a bit that was not seen yet, with *unseen set. */
-static jit_path *run_path(direct *d, jit_path *p, bool *unseen)
+/* Follows the tree of paths; the last one, NULL after an error, or at what was not seen yet. */
+static jit_path *run_path(direct *d, jit_path *p)
 {
 	while (run_level(d, p)) {
 		if (!p->branches) return p;
 		p = p->way[bit_of(d, &p->truth)];
-		if ((*unseen = !p)) return NULL;
+		if ((d->unseen = !p)) return NULL;
 	}
 	return NULL;
 }
@@ -236,22 +245,22 @@ static jit_path *run_path(direct *d, jit_path *p, bool *unseen)
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
 {
 	direct d; /* field by field: clearing the levels would take as long as a small kernel */
-	bool unseen = false;
 	d.c = c;
 	d.fn = s->fn;
 	d.site = site;
 	d.in = in;
 	d.scalars = scalars;
 	d.n = 0;
+	d.unseen = false;
 	d.ordinal = c->rt.ordinal;
 	if (!begin(&d)) return false;
 	atomic_store_explicit(&s->busy, true, memory_order_relaxed);
-	jit_path *last = run_path(&d, h->path, &unseen);
+	jit_path *last = run_path(&d, h->path);
 	bool ok = last && give(&d, last, out);
 	if (ok) c->rt.ordinal = d.ordinal + last->draws;
 	end(&d);
 	atomic_store_explicit(&s->busy, false, memory_order_relaxed);
-	if (unseen) return false;
+	if (d.unseen) return false;
 	JIT_TICK(s, direct);
 	if (ok) JIT_TICK(h, hits);
 	else {

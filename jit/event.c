@@ -294,12 +294,32 @@ static inline tj_tensor *result_of(jit_act *a, const jit_node *n)
 
 tj_tensor *jit_result(jit_act *a, const jit_node *n) { return result_of(a, n); }
 
+static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+
+static jit_zero_div zero_div(const tj_ctx *c)
+{
+	if (!c->active) return JIT_ZERO_DIV_ERROR;
+	if (c->act.fn->opts.int_div_zero == TJ_ZERO) return JIT_ZERO_DIV_0;
+	return c->act.callback.n ? JIT_ZERO_DIV_LATER : JIT_ZERO_DIV_ERROR;
+}
+
+/* By a zero in a callback that may not run: the divisor becomes a tensor, so that the division faults when it runs. */
+static tj_tensor *divide_later(tj_ctx *c, const char *site, int op, tj_tensor *const *src)
+{
+	jit_learn_stop(&c->act, NULL, "a division by zero"); /* other divisors give other events */
+	jit_node *n = jit_step(&c->act, site, IR_cast, 1, src + 1, 1, (int64_t[]){ TJ_I64 });
+	tj_tensor *by = n ? result_of(&c->act, n) : NULL;
+	if (!by) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;
+	return run_event(c, site, op, 2, (tj_tensor *[]){ src[0], by }, 0, NULL);
+}
+
 static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	if (numbers_only(nsrc, src) && ir_ops[op].math) {
-		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src);
+		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src, zero_div(c));
 		if (r && c->active && c->act.learn && rt_is_number(r)) return jit_late_op(&c->act, op, nsrc, src, r);
 		if (r) return r;
+		if (jit_int_divides((ir_op)op) && zero_div(c) == JIT_ZERO_DIV_LATER) return divide_later(c, site, op, src);
 	}
 	jit_act *a = c->active ? &c->act : NULL;
 	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);

@@ -224,7 +224,7 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
 #define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
 typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: what it was; in a segment, its bits */
-typedef struct jit_late_expr { uint16_t op, nsrc; jit_operand src[3]; } jit_late_expr;
+typedef struct jit_late_expr { uint16_t op; uint8_t nsrc; bool callback; jit_operand src[3]; } jit_late_expr; /* callback: of control flow; it may not run */
 
 typedef struct jit_done {  /* an executed segment */
 	uint64_t serial;
@@ -514,7 +514,9 @@ void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond
 
 /* number.c */
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value); /* of tj_full(): a number that t cannot hold is an error, now and in direct mode */
-tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src); /* numbers alone; NULL: not for this op */
+typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LATER } jit_zero_div; /* an integer division of numbers by zero: LATER faults when it runs */
+bool jit_int_divides(ir_op op);
+tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z); /* numbers alone; NULL: not for this op, or LATER */
 
 /* event.c, record.c */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);

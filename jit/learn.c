@@ -23,7 +23,7 @@ tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number)
 tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_tensor *result)
 {
 	jit_learn *l = a->learn;
-	jit_late_expr e = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc };
+	jit_late_expr e = { .op = (uint16_t)op, .nsrc = (uint8_t)nsrc, .callback = a->callback.n > 0 };
 	bool late = false;
 	for (int k = 0; k < nsrc; k++) {
 		e.src[k] = (jit_operand){ l->src.v[k], src[k] };

@@ -817,6 +817,55 @@ static void numbers(void **s)
 	}
 }
 
+/* ---- numbers divided by a zero that is a number: an error, or 0 as for tensors ---- */
+static void by_number(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_floor_divide(in[0], in[1]);
+	out[1] = tj_remainder(in[0], in[1]);
+	out[2] = tj_trunc_divide(in[0], in[1]);
+	out[3] = tj_fmod(in[0], in[1]);
+	out[4] = tj_add(tj_floor_divide(in[0], in[1]), tj_full(TJ_I64, TJ_SHAPE(2), tj_i(1)));
+}
+static void by_number_inside(tj_tensor **out, tj_tensor *const *in, void *self) { tj_call(self, out, TJ_LIST(in[0], in[1])); }
+
+static void quotients(tj_tensor *const *out, const int64_t *want)
+{
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(tj_dtype_of(out[i]), TJ_I64);
+		assert_int_equal(tj_item_i(out[i]), want[i]);
+	}
+	compare("in a tensor", out[4], TJ_I64, 2, 1, ROW(int64_t, want[0] + 1));
+}
+
+static void zero_divisors(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	for (int how = 0; how < 8; how++) { /* 1: 0 instead of an error; 2: direct; 4: of the function around, too */
+		tj_int_div_zero zero = how & 1 ? TJ_ZERO : TJ_ERROR;
+		tj_mode mode = how & 2 ? TJ_DIRECT : TJ_VERIFY;
+		tj_fn *f = tj_compile(c, by_number, NULL, TJ_OPTS(tj_compile_opts, .name = "by_number", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
+		if (how & 4) f = tj_compile(c, by_number_inside, f, TJ_OPTS(tj_compile_opts, .name = "around", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
+		for (int k = 0; k < 6; k++) {
+			tj_tensor *out[5];
+			tj_status st = tj_call(f, out, TJ_LIST(tj_i(-7), tj_i(k % 2 ? 0 : 2)));
+			if (k % 2 && zero == TJ_ERROR) {
+				assert_int_equal(st, TJ_ERR_DIV);
+				kit_error(c, TJ_ERR_DIV, "division by zero");
+				continue;
+			}
+			kit_ok(c);
+			quotients(out, k % 2 ? ROW(int64_t, 0, 0, 0, 0) : ROW(int64_t, -4, 1, -3, -1));
+		}
+		kit_ok(c);
+		if (how & 2) assert_true(kit_stats(f).direct >= 4);
+	}
+	assert_true(tj_is_poison(tj_fmod(tj_i(7), tj_i(0)))); /* outside of functions */
+	kit_error(c, TJ_ERR_DIV, "division by zero");
+	tj_close(c);
+}
+
 /* ---- numbers that a dtype cannot hold ---- */
 EXPR(eq_300, tj_eq(A, tj_i(300)))
 EXPR(eq_44, tj_eq(tj_i(44), A))
@@ -1055,7 +1104,7 @@ int main(void)
 		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
 		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(modes), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
 		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
-		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(zeros), cmocka_unit_test(variances), cmocka_unit_test(fork_after),
+		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(zero_divisors), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(zeros), cmocka_unit_test(variances), cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),
 	};
 	KIT_RUN(tests);

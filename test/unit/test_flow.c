@@ -741,6 +741,41 @@ static void text(void **s)
 	tj_close(c);
 }
 
+/* A division of numbers by zero is met while a callback is traced, and is an error only if the callback runs. */
+static void plus_quotient(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], tj_floor_divide(tj_i(9), ((tj_tensor **)self)[0])); }
+static void plus_nothing(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_i(0)); }
+static void quotient_of_cond(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_cond(out, 1, in[2], plus_quotient, plus_nothing, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1)); }
+static void quotient_of_scan(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_scan(out, NULL, 0, plus_quotient, TJ_LIST(in[0]), TJ_LIST(in[2]), (void *)(uintptr_t)(in + 1), NULL); }
+static void below_captured(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_lt(in[0], ((tj_tensor **)self)[1]); }
+static void quotient_of_while(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_while(out, below_captured, plus_quotient, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1), NULL); }
+
+static void numbers_divided(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_body *body[] = { quotient_of_cond, quotient_of_scan, quotient_of_while };
+	for (int b = 0; b < 3; b++) {
+		ways w = open_ways(c, body[b], NULL, 3, 1);
+		tj_fn *lenient = tj_compile(c, body[b], NULL, TJ_OPTS(tj_compile_opts, .name = "lenient", .nin = 3, .nout = 1, .int_div_zero = TJ_ZERO));
+		for (int k = 0; k < 12; k++) { /* divisors 3, 0, and 0 where it runs; the last of them fails */
+			const int64_t one = 1, runs = k % 3 != 1, by = k % 3 ? 0 : 3;
+			tj_tensor *x = tj_from_data(c, TJ_I64, TJ_0D, &one), *y, *how = b == 0 ? tj_full(TJ_BOOL, TJ_0D, tj_i(runs)) : b == 1 ? tj_full(TJ_F32, TJ_SHAPE(runs), tj_i(1)) : tj_i(1 + runs);
+			tj_list in = TJ_LIST(x, tj_i(by), how);
+			for (int f = 0; f < 2; f++) {
+				assert_int_equal(tj_call(f ? w.d : w.f, &y, in), by || !runs ? TJ_OK : TJ_ERR_DIV);
+				if (by || !runs) is_i64(y, runs ? 4 : 1);
+				else kit_error(c, TJ_ERR_DIV, "division by zero");
+			}
+			if (b == 2 && !by) continue; /* what adds 0 goes on for ever */
+			assert_int_equal(tj_call(lenient, &y, in), TJ_OK);
+			is_i64(y, by ? 4 : 1);
+		}
+		kit_ok(c);
+		assert_true(kit_stats(w.d).direct >= 2); /* direct mode goes on where the divisor is none */
+	}
+	tj_close(c);
+}
+
 /* A pass of the user sees control flow as a node, and may replace what goes into it. */
 static tj_status negate_input(tj_graph *g, void *self)
 {
@@ -790,7 +825,7 @@ int main(void)
 		cmocka_unit_test(captured_values), cmocka_unit_test(declared_state), cmocka_unit_test(nested), cmocka_unit_test(recursion),
 		cmocka_unit_test(no_turn), cmocka_unit_test(results), cmocka_unit_test(boundaries), cmocka_unit_test(cells), cmocka_unit_test(mismatches),
 		cmocka_unit_test(refusals), cmocka_unit_test(numbers), cmocka_unit_test(changes), cmocka_unit_test(faults), cmocka_unit_test(limits),
-		cmocka_unit_test(poisoned), cmocka_unit_test(audits), cmocka_unit_test(text), cmocka_unit_test(user_pass), cmocka_unit_test(many_outside),
+		cmocka_unit_test(poisoned), cmocka_unit_test(audits), cmocka_unit_test(text), cmocka_unit_test(numbers_divided), cmocka_unit_test(user_pass), cmocka_unit_test(many_outside),
 	};
 	KIT_RUN(tests);
 }

@@ -3,13 +3,19 @@
 
 tj_tensor *tj_f(double value) { return rt_number_f(value); }
 
+static bool in_range(int64_t value) { return value <= RT_INT_MAX && value >= -RT_INT_MAX; }
+
+static tj_tensor *too_large(tj_ctx *c, const char *site, const char *op, const char *hint, int64_t value)
+{
+	return jit_error(c, site, TJ_ERR_LIMIT, op, hint, "%lld is beyond 2^51, the range of numbers in handles", (long long)value);
+}
+
 tj_tensor *tj_i_at(const char *site, int64_t value)
 {
-	if (value <= RT_INT_MAX && value >= -RT_INT_MAX) return rt_number_i(value);
+	if (in_range(value)) return rt_number_i(value);
 	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
-	return jit_error(c, site, TJ_ERR_LIMIT, "i", "make a tensor of it with tj_full() or tj_from_data()",
-	                 "%lld is beyond 2^51, the range of numbers in handles", (long long)value);
+	return too_large(c, site, "i", "make a tensor of it with tj_full() or tj_from_data()", value);
 }
 
 static ir_scalar scalar_of(const tj_tensor *t, tj_dtype compute)
@@ -70,5 +76,6 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	ir_point_fn *f = ir_point_get(op, rt_dtype_class(compute));
 	if (!f) return NULL;
 	ir_scalar r = f(in, compute);
-	return result == TJ_F64 ? rt_number_f(r.d) : tj_i_at(site, r.i);
+	if (result == TJ_F64) return rt_number_f(r.d);
+	return in_range(r.i) ? rt_number_i(r.i) : too_large(c, site, ir_ops[op].name, "tj_cast() an operand to TJ_I64: tensors have all of its range", r.i);
 }

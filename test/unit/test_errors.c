@@ -140,6 +140,11 @@ static void limits(void **s)
 	assert_int_not_equal(tj_check(c), TJ_OK);
 	tj_i((INT64_C(1) << 51) + 1);
 	kit_error(c, TJ_ERR_LIMIT, "2^51");
+	assert_string_equal(tj_last_error(c)->op, "i");
+	tj_mul(tj_i(INT64_C(1) << 30), tj_i(INT64_C(1) << 30));
+	kit_error(c, TJ_ERR_LIMIT, "1152921504606846976 is beyond 2^51");
+	assert_string_equal(tj_last_error(c)->op, "mul");
+	assert_true(tj_item_i(tj_mul(tj_cast(tj_i(INT64_C(1) << 30), TJ_I64), tj_i(INT64_C(1) << 30))) == INT64_C(1) << 60); /* as the hint says */
 	tj_from_data(c, (tj_dtype)77, TJ_SHAPE(1), &v);
 	kit_error(c, TJ_ERR_DTYPE, "77");
 	still_works(c);

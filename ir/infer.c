@@ -737,6 +737,20 @@ static bool shape_shape_of(ask *q)
 	return sizes_ok(q, q->nattr - 1, q->attr + 1) && shape_from(q, q->nattr - 1, q->attr + 1);
 }
 
+/* The first and the last of n values fit the dtype, and with them all between. */
+static bool values_fit(const ask *q, uint64_t n)
+{
+	tj_dtype t = (tj_dtype)q->out->dtype;
+	const int64_t start = q->attr[1], end[] = { start, (int64_t)((uint64_t)start + (n - 1) * (uint64_t)q->attr[3]) };
+	for (int k = 0; n && k < 2; k++) {
+		if (ir_holds(t, (ir_scalar){ .i = end[k] }, true)) continue;
+		fail(q, TJ_ERR_ARG, "a value does not fit", "%s cannot hold %lld", tj_dtype_name(t), (long long)end[k]);
+		rt_hint(q->err, "ask for a wider dtype, and tj_cast() what should wrap");
+		return false;
+	}
+	return true;
+}
+
 static bool shape_arange(ask *q)
 {
 	int64_t start = q->attr[1], stop = q->attr[2], step = q->attr[3];
@@ -745,6 +759,7 @@ static bool shape_arange(ask *q)
 	if (step > 0 && stop > start) n = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
 	if (step < 0 && stop < start) n = ((uint64_t)start - (uint64_t)stop - 1) / -(uint64_t)step + 1;
 	if (n > INT64_MAX) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	if (!values_fit(q, n)) return false;
 	for (int k = 0; k < 4; k++) put(q, q->attr[k]);
 	return shape_from(q, 1, (int64_t[]){ (int64_t)n });
 }

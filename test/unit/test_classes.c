@@ -650,6 +650,9 @@ EXPR(start_of_flip, tj_slice(tj_flip(tj_expand(A, TJ_SHAPE(3, FAR)), TJ_ALL), 1,
 EXPR(far_steps, tj_slice(tj_expand(A, TJ_SHAPE(FAR)), 0, 3, TJ_END_DIM, (int64_t)1 << 31))
 EXPR(far_gather, tj_index_select(tj_expand(A, TJ_SHAPE(FAR)), 0, B))
 EXPR(far_arange, tj_add(tj_arange(TJ_I64, FAR, FAR + 4, 1), A))
+EXPR(whole_range, tj_add(tj_arange(TJ_U8, 253, 256, 1), A)) /* to the end of a dtype; none at all beyond it */
+EXPR(backwards, tj_add(tj_arange(TJ_U8, 2, -1, -1), A))
+EXPR(none_beyond, tj_add(tj_arange(TJ_U8, 300, 300, 1), A))
 EXPR(far_reshape, tj_slice(tj_reshape(tj_expand(A, TJ_SHAPE(FAR, 2)), TJ_SHAPE(2, -1)), 1, FAR - 2, TJ_END_DIM, 1))
 
 static void offsets(void **s)
@@ -662,6 +665,9 @@ static void offsets(void **s)
 	thrice(c, far_steps, 1, TJ_LIST(x), TJ_F32, 4, 1, ROW(float, 7));
 	thrice(c, far_gather, 2, TJ_LIST(x, at), TJ_F32, 3, 1, ROW(float, 7));
 	thrice(c, far_arange, 1, TJ_LIST(tj_i(1)), TJ_I64, 4, 4, ROW(int64_t, FAR + 1, FAR + 2, FAR + 3, FAR + 4));
+	thrice(c, whole_range, 1, TJ_LIST(tj_i(0)), TJ_U8, 3, 3, ROW(uint8_t, 253, 254, 255));
+	thrice(c, backwards, 1, TJ_LIST(tj_i(0)), TJ_U8, 3, 3, ROW(uint8_t, 2, 1, 0));
+	thrice(c, none_beyond, 1, TJ_LIST(tj_i(0)), TJ_U8, 0, 1, ROW(uint8_t, 0));
 	thrice(c, far_reshape, 1, TJ_LIST(x), TJ_F32, 4, 1, ROW(float, 7));
 	tj_close(c);
 }
@@ -672,12 +678,13 @@ static void refused_sizes(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	const int64_t half = (int64_t)1 << 32, most = (int64_t)1 << 62;
-	tj_tensor *x = F32(c, 1), *bad[8];
+	tj_tensor *x = F32(c, 1), *bad[9];
 	int n = 0;
 	bad[n++] = tj_expand(x, TJ_SHAPE(half, half));
 	bad[n++] = tj_full(TJ_F32, TJ_SHAPE(half, half, 2), tj_f(1));
 	bad[n++] = tj_full(TJ_F64, TJ_SHAPE(most), tj_f(1)); /* 2^65 bytes */
 	bad[n++] = tj_arange(TJ_I64, 0, most, 1);
+	bad[n++] = tj_arange(TJ_U8, 250, 260, 1);
 	bad[n++] = tj_eye(TJ_F32, half, half);
 	bad[n++] = tj_matmul(tj_expand(x, TJ_SHAPE(half, 1)), tj_expand(x, TJ_SHAPE(1, half)));
 	bad[n++] = tj_cat(TJ_LIST(tj_expand(x, TJ_SHAPE(most / 4)), tj_expand(x, TJ_SHAPE(INT64_MAX - 8))), 0);

@@ -125,7 +125,8 @@ TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: messa
 /* ---- lists, shapes, option structs --------------------------------------------------------------- */
 
 /* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END: each argument is named once,
- * and a NULL inside a list of tensors is an error instead of its end. */
+ * and a NULL inside a list of tensors is an error instead of its end. An empty list is TJ_0D (sizes, axes) or TJ_NONE
+ * (tensors), all axes are TJ_ALL; TJ_SHAPE() and its like with nothing inside do not compile in C. */
 #define TJ_END_DIM INT64_MIN
 #define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 
@@ -135,7 +136,7 @@ typedef tj_tensor *const *tj_list;       /* tensors, up to TJ_END */
 typedef tj_tensor **const *tj_vars;      /* addresses of variables that hold tensors, up to TJ_END_VAR; NULL: none */
 TJ_API extern const int64_t tj_no_dims[1];
 TJ_API extern tj_tensor *const tj_no_tensors[1];
-#define TJ_0D tj_no_dims                 /* the shape of a 0-d tensor */
+#define TJ_0D tj_no_dims                 /* the shape of a 0-d tensor; no axes */
 #define TJ_ALL ((tj_dims)0)              /* all axes */
 #define TJ_NONE tj_no_tensors            /* the empty list */
 
@@ -192,7 +193,7 @@ TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives one ref
 
 /* A number is a handle: its bits carry it, nothing is allocated, any operand may be one. Its category (int or
  * float) takes part in promotion and in the guards; its value never does: it is a run-time argument. */
-TJ_API tj_tensor *tj_f(double value);
+TJ_API tj_tensor *tj_f(double value); /* what it is in views, reductions and beside tensors: docs/NUMERICS.md */
 TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison: see tj_full() */
 #define tj_i(value) tj_i_at(TJ_SITE, value)
 
@@ -389,7 +390,8 @@ typedef struct tj_compile_opts {
 	void *guard_filter_self;
 } tj_compile_opts;
 
-/* Scalars of a call, declared rather than captured, 32 at most; read in the body by tj_arg_f/tj_arg_i. */
+/* Scalars of a call, declared rather than captured, 32 at most; read in the body by tj_arg_f/tj_arg_i,
+ * each of its own kind: a scalar that TJ_F() made by tj_arg_f, one that TJ_I() made by tj_arg_i; else it is an error. */
 typedef enum tj_scalar_kind { TJ_SCALAR_END, TJ_SCALAR_F, TJ_SCALAR_I } tj_scalar_kind;
 typedef struct tj_scalar {
 	tj_scalar_kind kind;
@@ -520,12 +522,12 @@ TJ_API tj_tensor *tj_remainder(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_remainder_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b)
 
-/* a / b rounded toward zero */
+/* a / b rounded toward zero; floats: the quotient is rounded, then its fraction cut off */
 TJ_API tj_tensor *tj_trunc_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_trunc_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_trunc_divide(a, b) tj_trunc_divide_at(TJ_SITE, a, b)
 
-/* a - trunc_divide(a, b) * b: the dividend's sign; exact for floats */
+/* what is left of a by the exact quotient cut off: the dividend's sign; exact for floats */
 TJ_API tj_tensor *tj_fmod(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_fmod_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_fmod(a, b) tj_fmod_at(TJ_SITE, a, b)
@@ -535,12 +537,12 @@ TJ_API tj_tensor *tj_pow(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_pow_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b)
 
-/* the smaller; NaN if either is; a number beyond the dtype's range is the end of it */
+/* the smaller; NaN if either is; a number beyond the dtype's range counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_minimum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_minimum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b)
 
-/* the larger; NaN if either is; a number beyond the dtype's range is the end of it */
+/* the larger; NaN if either is; a number beyond the dtype's range counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
@@ -610,12 +612,12 @@ TJ_API tj_tensor *tj_bitwise_not(tj_tensor *x);
 TJ_API tj_tensor *tj_bitwise_not_at(const char *site, tj_tensor *x);
 #define tj_bitwise_not(x) tj_bitwise_not_at(TJ_SITE, x)
 
-/* a << b; 0 when b < 0 or b >= width */
+/* a << b; 0 when b < 0 or b >= width; a number wraps to the dtype first */
 TJ_API tj_tensor *tj_shift_left(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_left_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b)
 
-/* a >> b, arithmetic; the sign when b < 0 or b >= width */
+/* a >> b, arithmetic; the sign when b < 0 or b >= width; a number wraps to the dtype first */
 TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
@@ -745,7 +747,7 @@ TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_where_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c)
 
-/* minimum(maximum(a, b), c); numbers as there */
+/* minimum(maximum(a, b), c); numbers as in minimum */
 TJ_API tj_tensor *tj_clamp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_clamp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c)
@@ -775,7 +777,7 @@ TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
 TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
 #define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype)
 
-/* same elements in row-major order; one size may be -1 */
+/* same elements in row-major order; one size may be -1; a number becomes f32 or i64, as in all views and reductions */
 TJ_API tj_tensor *tj_reshape(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_reshape_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_reshape(x, shape) tj_reshape_at(TJ_SITE, x, shape)
@@ -840,12 +842,12 @@ TJ_API tj_tensor *tj_mean(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_mean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_mean(x, axes, keepdim) tj_mean_at(TJ_SITE, x, axes, keepdim)
 
-/* largest; NaN if any; an error over no elements */
+/* largest; NaN if any; of zeros that differ in sign one of them; an error over no elements */
 TJ_API tj_tensor *tj_amax(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_amax(x, axes, keepdim) tj_amax_at(TJ_SITE, x, axes, keepdim)
 
-/* smallest; NaN if any; an error over no elements */
+/* smallest; NaN if any; of zeros that differ in sign one of them; an error over no elements */
 TJ_API tj_tensor *tj_amin(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amin_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_amin(x, axes, keepdim) tj_amin_at(TJ_SITE, x, axes, keepdim)
@@ -875,12 +877,12 @@ TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
 
-/* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / (n - correction) */
+/* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / max(n - correction, 0) */
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
 
-/* matrix product; batch axes broadcast; 1-d operands as in NumPy */
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy; f64 and integers: exactly the loop over k in order */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)
@@ -915,7 +917,7 @@ TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
 TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
 #define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)
 
-/* start, start + step, ... before stop */
+/* start, start + step, ... before stop; a value that an integer dtype cannot hold is an error */
 TJ_API tj_tensor *tj_arange(tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_arange_at(const char *site, tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 #define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step)

@@ -4,11 +4,13 @@
 
 #include <sys/mman.h>
 
-enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MAX = 1 << 30 };
+enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
 struct rt_cache {
 	rt_buffer *bin[BINS];
-	size_t held;
+	size_t held, least;             /* bytes in the bins, and the least since a fresh buffer was made */
+	size_t total, most_out;         /* bytes held or out; the most that were out, forgotten slowly */
+	uint32_t turn;                  /* fresh buffers so far: the age of others is told by it */
 	bool closed;
 	atomic_int users;               /* buffers out, plus one for the owner */
 	_Atomic(rt_buffer *) back;      /* handed back by other threads */
@@ -47,10 +49,12 @@ static void destroy(rt_buffer *b)
 static void put(rt_cache *c, rt_buffer *b)
 {
 	if (c->closed || c->held + b->bytes > HELD_MAX) {
+		c->total -= b->bytes;
 		destroy(b);
 		return;
 	}
 	c->held += b->bytes;
+	b->turn = c->turn;
 	b->next = c->bin[b->bin];
 	c->bin[b->bin] = b;
 }
@@ -92,7 +96,36 @@ static size_t alignment(size_t bytes)
 	return bytes >= HUGE ? HUGE : bytes >= LONG ? HALF_PAGE : 64;
 }
 
-static rt_buffer *fresh(rt_cache *c, uint32_t bin)
+/* ---- less of what nobody uses ---- */
+/* Frees what lies in the bins since `age` fresh buffers or longer. */
+static void drop_old(rt_cache *c, uint32_t age)
+{
+	for (int i = 0; i < BINS; i++)
+		for (rt_buffer **at = &c->bin[i], *b; (b = *at);) {
+			if (c->turn - b->turn < age) {
+				at = &b->next;
+				continue;
+			}
+			*at = b->next;
+			c->held -= b->bytes;
+			c->total -= b->bytes;
+			destroy(b);
+		}
+}
+
+/* A program whose sizes change would hold a buffer of each size for ever. Only who needs a fresh buffer pays for this. */
+static void trim(rt_cache *c)
+{
+	size_t out = c->total - c->least;
+	c->most_out = out > c->most_out ? out : c->most_out - (c->most_out - out) / 64;
+	c->turn++;
+	size_t most = 2 * c->most_out > HELD_FREELY ? 2 * c->most_out : HELD_FREELY;
+	bool much = c->held > most;
+	for (uint32_t age = c->turn; much && c->held > most / 4 * 3; age /= 2) drop_old(c, age);
+	c->least = c->held;
+}
+
+static rt_buffer *make(rt_cache *c, uint32_t bin)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
 	if (!b) return NULL;
@@ -105,7 +138,18 @@ static rt_buffer *fresh(rt_cache *c, uint32_t bin)
 	}
 	if (bytes >= HUGE) madvise(b->data, bytes, MADV_HUGEPAGE);
 	atomic_fetch_add_explicit(&c->users, 1, memory_order_relaxed);
+	c->total += bytes;
 	return b;
+}
+
+static rt_buffer *fresh(rt_cache *c, uint32_t bin)
+{
+	trim(c);
+	rt_buffer *b = make(c, bin);
+	if (b || !c->held) return b;
+	drop_old(c, 0);
+	c->least = 0;
+	return make(c, bin);
 }
 
 rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes)
@@ -117,12 +161,15 @@ rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes)
 	if (b) {
 		c->bin[bin] = b->next;
 		c->held -= b->bytes;
+		if (c->held < c->least) c->least = c->held;
 	} else {
 		b = fresh(c, bin);
 	}
 	if (b) atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
 	return b;
 }
+
+size_t rt_cache_held(const rt_cache *c) { return c->held; }
 
 static void hand_back(rt_cache *home, rt_buffer *b)
 {

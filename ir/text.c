@@ -422,7 +422,7 @@ static bool parse_num(parser *p, const ir_meta *m, ir_ref *r)
 static bool real(parser *p, double *v)
 {
 	char *end;
-	*v = strtod(p->at, &end);
+	*v = rt_read_float(p->at, &end);
 	if (end == p->at) return fail(p, "a number expected");
 	p->at = end;
 	return true;

@@ -108,7 +108,7 @@ static bool put_number(unifier *u, const size_t *len)
 		char *end;
 		x[k] = strtoll(u->at[k], &end, 10);
 		ints &= end == u->at[k] + len[k];
-		d[k] = strtod(u->at[k], &end);
+		d[k] = rt_read_float(u->at[k], &end);
 		same &= len[k] == len[0] && !strncmp(u->at[k], u->at[0], len[0]);
 	}
 	if (same) rt_putf(u->out, "%.*s", (int)len[0], u->at[0]);

@@ -296,7 +296,7 @@ static bool real(parser *p, double *v)
 {
 	char *end;
 	blanks(p);
-	*v = strtod(p->at, &end);
+	*v = rt_read_float(p->at, &end);
 	if (end == p->at) return fail(p, "a number is missing");
 	p->at = end;
 	return true;

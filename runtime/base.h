@@ -52,6 +52,7 @@ void rt_putf(rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
 void rt_puts(rt_text *t, const char *s);
 void rt_putn(rt_text *t, const char *s, size_t n);
 void rt_put_float(rt_text *t, double v); /* C hex float, exact; inf, -inf, nan */
+double rt_read_float(const char *s, char **end); /* strtod(), with a point in every locale */
 void rt_text_free(rt_text *t);
 const char *rt_str(const rt_text *t); /* never NULL */
 

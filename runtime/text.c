@@ -1,7 +1,9 @@
 /* Text that grows. */
 #include "runtime/base.h"
 
+#include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 
 static bool room(rt_text *t, size_t more)
 {
@@ -40,11 +42,27 @@ void rt_putf(rt_text *t, const char *fmt, ...)
 	va_end(again);
 }
 
+/* ---- floats, the same in every locale of the program ---- */
+static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); } /* a constant of the C library's, not allocated */
+
 void rt_put_float(rt_text *t, double v)
 {
 	if (isnan(v)) rt_puts(t, "nan");
 	else if (isinf(v)) rt_puts(t, v < 0 ? "-inf" : "inf");
-	else rt_putf(t, "%a", v);
+	else {
+		locale_t c = c_locale(), was = uselocale(c);
+		rt_putf(t, "%a", v);
+		uselocale(was);
+		freelocale(c);
+	}
+}
+
+double rt_read_float(const char *s, char **end)
+{
+	locale_t c = c_locale();
+	double v = strtod_l(s, end, c);
+	freelocale(c);
+	return v;
 }
 
 void rt_text_free(rt_text *t)

@@ -3,6 +3,7 @@
 #include "lower/lower.h"
 #include "runtime/alloc.h"
 
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "test/skip.h"
 #include "test/unit/interp.h"
 
 /* ---- buffers that end at a page that may not be touched ---- */
@@ -986,6 +988,52 @@ static int start(void **state)
 	return 0;
 }
 
+/* ---- text in a locale that writes 1,5 ---- */
+static bool comma_locale(void)
+{
+	char folder[] = "/tmp/tj_locale_XXXXXX", command[400];
+	assert_non_null(mkdtemp(folder));
+	snprintf(command, sizeof command,
+			 "cd %s && printf 'LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\ngrouping -1\nEND LC_NUMERIC\n' >from && "
+			 "localedef -c -i ./from -f UTF-8 ./comma >log 2>&1; test -e comma/LC_NUMERIC",
+			 folder);
+	bool made = !system(command);
+	setenv("LOCPATH", folder, 1);
+	made = made && setlocale(LC_NUMERIC, "comma");
+	unsetenv("LOCPATH");
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	assert_int_equal(system(command), 0);
+	return made;
+}
+
+static void same_in_every_locale(void **state)
+{
+	const char *graph = "%0 = const f32[] 0x1.8p+1\nret %0\n", *kernel = scale("a", "0x1.8p+1");
+	rt_text t = { 0 }, u = { 0 };
+	rt_arena names = { 0 };
+	rt_err err = { 0 };
+	lo_kernel k;
+	ir_graph g;
+	(void)state;
+	if (!comma_locale()) SKIP("localedef cannot make a locale with a decimal comma");
+	ir_graph_init(&g);
+	rt_putf(&t, "%.1f", 1.5);
+	assert_string_equal(rt_str(&t), "1,5"); /* the locale is in use */
+	rt_text_free(&t);
+	assert_int_equal(ir_parse(&g, graph, &err), TJ_OK);
+	ir_print(&g, &t);
+	assert_non_null(strstr(rt_str(&t), "0x1.8p+1"));
+	assert_int_equal(lo_parse(&k, kernel, &names, &err), TJ_OK);
+	lo_print(&k, &u);
+	setlocale(LC_NUMERIC, "C");
+	assert_non_null(strstr(rt_str(&u), "0x1.8p+1"));
+	rt_text_free(&t);
+	rt_text_free(&u);
+	lo_kernel_free(&k);
+	rt_arena_free(&names);
+	ir_graph_free(&g);
+}
+
 static int finish(void **state)
 {
 	(void)state;
@@ -1012,7 +1060,7 @@ int main(void)
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
 		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),
 		cmocka_unit_test(many_kernels),   cmocka_unit_test(threads),
-		cmocka_unit_test(compile_time),
+		cmocka_unit_test(compile_time),   cmocka_unit_test(same_in_every_locale),
 	};
 	return cmocka_run_group_tests(tests, start, finish);
 }

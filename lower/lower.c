@@ -323,13 +323,17 @@ static void build_there(void *p)
 }
 
 /* Lowering and LLVM go down along a graph: a thread with a small stack has another one do it. */
-tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+static tj_status no_stack(rt_err *err)
 {
-	building b = { g, o, out, err, TJ_OK };
-	if (rt_with_stack(build_there, &b)) return b.st;
 	rt_fail(err, TJ_ERR_NOMEM, "compile", "%zu KiB of this thread's stack are left, compiling needs %d, and no thread that has them could be created", rt_stack_left() >> 10, RT_LEAST_STACK >> 10);
 	rt_hint(err, "give the thread a larger stack: pthread_attr_setstacksize()");
 	return TJ_ERR_NOMEM;
+}
+
+tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	building b = { g, o, out, err, TJ_OK };
+	return rt_with_stack(build_there, &b) ? b.st : no_stack(err);
 }
 
 /* ---- up to the steps, without compiling ---- */
@@ -344,21 +348,37 @@ static tj_status dry_run(lo_low *L, bool steps)
 	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 }
 
-tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err)
+typedef struct rehearsal {
+	const ir_graph *g;
+	const lo_opts *o;
+	bool steps;
+	void (*visit)(lo_low *L, void *env);
+	void *env;
+	rt_err *err;
+	tj_status st;
+} rehearsal;
+
+static void rehearse_there(void *p)
 {
+	rehearsal *r = p;
 	ir_graph flat;
 	ir_graph_init(&flat);
-	rt_out *out = rt_alloc(sizeof *out * ((size_t)g->out.n + 1));
-	tj_status st = out ? prepare(g, &flat, o->off, err) : nomem(err);
-	if (st == TJ_OK) {
-		lo_low L = { .g = &flat, .o = o, .err = err, .out = out };
-		st = dry_run(&L, steps);
-		if (st == TJ_OK) visit(&L, env);
+	rt_out *out = rt_alloc(sizeof *out * ((size_t)r->g->out.n + 1));
+	r->st = out ? prepare(r->g, &flat, r->o->off, r->err) : nomem(r->err);
+	if (r->st == TJ_OK) {
+		lo_low L = { .g = &flat, .o = r->o, .err = r->err, .out = out };
+		r->st = dry_run(&L, r->steps);
+		if (r->st == TJ_OK) r->visit(&L, r->env);
 		close_low(&L);
 	}
 	rt_free(out);
 	ir_graph_free(&flat);
-	return st;
+}
+
+tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err)
+{
+	rehearsal r = { g, o, steps, visit, env, err, TJ_OK };
+	return rt_with_stack(rehearse_there, &r) ? r.st : no_stack(err);
 }
 
 static const lo_backend any = { .name = "any" };

@@ -333,7 +333,14 @@ static void product_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_matmul(in[0], in[1]);
 }
 
-/* Compiles, hits, and a product by strips, whose sums are on the stack where it has room. */
+static void count_line(void *self, const char *line)
+{
+	(void)line;
+	++*(int *)self;
+}
+
+/* Compiles with all the log tells, hits, and a product by strips, whose sums are on the stack where it has room; what was done is
+ * explained and dumped. */
 static void *on_small_stack(void *p)
 {
 	job *j = p;
@@ -347,6 +354,10 @@ static void *on_small_stack(void *p)
 		j->bad += *(const float *)tj_data(tj_call1(product, TJ_LIST(a, b))) != 2 * WIDE_B;
 		tj_pop(s);
 	}
+	char *told = kit_explain(deep);
+	j->bad += !strstr(told, "segment 0");
+	free(told);
+	for (int what = TJ_DUMP_GRAPH; what <= TJ_DUMP_SYMBOLS; what++) free(kit_dump(deep, (tj_dump_what)what));
 	if (tj_check(c) != TJ_OK) tj_perror(c, stderr), j->bad++;
 	tj_fn_free(deep);
 	tj_fn_free(product);
@@ -358,7 +369,8 @@ static void small_stacks(void **s)
 {
 	(void)s;
 	if (SANITIZED) SKIP("frames are several times as large under a sanitizer");
-	tj_ctx *c = kit_open();
+	int lines = 0;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .log = "all", .log_to = count_line, .log_self = &lines));
 	job j = { .parent = c };
 	pthread_attr_t a;
 	pthread_t t;
@@ -368,6 +380,7 @@ static void small_stacks(void **s)
 	pthread_join(t, NULL);
 	pthread_attr_destroy(&a);
 	assert_int_equal(j.bad, 0);
+	assert_true(lines > 10);
 	kit_ok(c);
 	tj_close(c);
 }

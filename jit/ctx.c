@@ -45,13 +45,16 @@ static void delist(jit_engine *e)
 	rt_unlock(&engines_lock);
 }
 
-static bool env_set(const char *name)
+/* A variable that says nothing we know is ignored, aloud: a program does not fail by its environment. */
+static bool env_set(const rt_log_to *log, const char *name)
 {
 	const char *v = getenv(name);
-	return v && *v && strcmp(v, "0");
+	if (!v || !*v || !strcmp(v, "0")) return false;
+	if (!strcmp(v, "1")) return true;
+	rt_warn(log, "%s=%s is neither 0 nor 1; it is ignored", name, v);
+	return false;
 }
 
-/* A variable that says nothing we know is ignored, aloud: a program does not fail by its environment. */
 static int env_count(const rt_log_to *log, const char *name)
 {
 	const char *v = getenv(name);
@@ -67,6 +70,13 @@ static void check_env_cpu(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_CPU");
 	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is none of 512, 256, 128; it is ignored", v);
+}
+
+/* runtime/onednn.c reads it when the first product is planned. */
+static void check_env_onednn(const rt_log_to *log)
+{
+	const char *v = getenv("TJ_ONEDNN");
+	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not off; it is ignored", v);
 }
 
 static void read_env_log(rt_log_to *log)
@@ -111,13 +121,13 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	enlist(e);
 	atomic_init(&e->rt.contexts, 0);
 	atomic_init(&e->rt.serial, 1);
-	e->rt.check = o->check || env_set("TJ_CHECK");
 	e->log_to = o->log_to;
 	e->log_self = o->log_self;
 	e->rt.log = (rt_log_to){ .to = o->log_to ? log_line : NULL, .self = e };
+	e->rt.check = env_set(&e->rt.log, "TJ_CHECK") || o->check;
 	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
-	e->timed = o->time_guards || env_set("TJ_TIME_GUARDS");
+	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
@@ -129,6 +139,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 		return NULL;
 	}
 	check_env_cpu(&e->rt.log);
+	check_env_onednn(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

@@ -272,6 +272,13 @@ static void run_in_place(const kernel64 *f, const rt_gemm *g, const double *a, c
 		f->block(g, g->m - i < f->rows ? g->m - i : f->rows, a + i * g->a_row, b, c + i * g->c_row, g->n);
 }
 
+/* Room for one tile, when there is no memory: not on the stack of the others. */
+static __attribute__((noinline)) void run_packed_here(const kernel64 *f, const rt_gemm *g, const double *a, const double *b, double *c)
+{
+	_Alignas(LINE_BYTES) double few[PACK_K * (8 + 24)];
+	run_packed(f, g, a, b, c, few, f->rows, f->columns);
+}
+
 void rt_gemm64_run(const rt_gemm *g, const double *a, const double *b, double *c)
 {
 	const kernel64 *f = kernel64_of(g);
@@ -279,9 +286,8 @@ void rt_gemm64_run(const rt_gemm *g, const double *a, const double *b, double *c
 		run_in_place(f, g, a, b, c);
 		return;
 	}
-	_Alignas(LINE_BYTES) double few[PACK_K * (8 + 24)]; /* of one tile: when there is no memory */
 	double *space = rt_alloc_aligned(LINE_BYTES, sizeof *space * PACK_K * (PACK_ROWS + PACK_COLUMNS));
 	if (space) run_packed(f, g, a, b, c, space, PACK_ROWS, PACK_COLUMNS);
-	else run_packed(f, g, a, b, c, few, f->rows, f->columns);
+	else run_packed_here(f, g, a, b, c);
 	rt_free(space);
 }

@@ -14,7 +14,7 @@ static void write_file(jit_engine *e, const char *folder, const char *name, cons
 	if ((f && fclose(f)) || !ok) rt_warn(&e->rt.log, "TJ_DUMP: %s: %s", path, strerror(errno));
 }
 
-void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
+static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 {
 	static const struct { const char *file; tj_dump_what what; } parts[] = {
 		{ "graph.tj", TJ_DUMP_GRAPH }, { "graph.txt", TJ_DUMP_TABLE }, { "graph.dot", TJ_DUMP_DOT },
@@ -23,7 +23,6 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	};
 	jit_engine *e = f->engine;
 	char folder[640];
-	if (!e->dump) return;
 	int n = snprintf(folder, sizeof folder, "%s/%04u-", e->dump, atomic_fetch_add(&e->dumped, 1));
 	for (; *where && n < (int)sizeof folder - 1; where++) folder[n++] = *where == '/' ? '-' : *where;
 	folder[n] = 0;
@@ -42,4 +41,14 @@ void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	jit_put_decisions(f, p, &t);
 	write_file(e, folder, "notes.txt", t.s);
 	rt_text_free(&t);
+}
+
+/* Without an end by pthread_cancel() in the middle. */
+void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
+{
+	int cancel;
+	if (!f->engine->dump) return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	dump_plan(f, where, p);
+	pthread_setcancelstate(cancel, NULL);
 }

@@ -10,12 +10,16 @@ static atomic_int inside;   /* threads */
 static atomic_bool forking;
 atomic_uint rt_fork_count = 1;
 static void (*in_child)(void);
-static _Thread_local int mine; /* how deep this thread is */
+static _Thread_local int mine;   /* how deep this thread is */
+static _Thread_local int cancel; /* could it be cancelled before it came in? */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void nap(void)
 {
+	int was;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
 	nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	pthread_setcancelstate(was, NULL);
 }
 
 /* One fork at a time; who forks from a callback is inside itself. */
@@ -47,6 +51,7 @@ void rt_fork_child(void (*f)(void)) { in_child = f; }
 void rt_fork_enter(void)
 {
 	if (mine++) return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* it would end with our locks */
 	pthread_once(&once, start);
 	for (;;) {
 		atomic_fetch_add(&inside, 1);
@@ -60,5 +65,7 @@ void rt_fork_adopt(void) { mine = 1; }
 
 void rt_fork_leave(void)
 {
-	if (!--mine) atomic_fetch_sub(&inside, 1);
+	if (--mine) return;
+	atomic_fetch_sub(&inside, 1);
+	pthread_setcancelstate(cancel, NULL);
 }

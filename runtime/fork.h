@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-void rt_fork_enter(void); /* a fork() of another thread waits until rt_fork_leave(); may be nested */
+void rt_fork_enter(void); /* until rt_fork_leave() a fork() of another thread waits, and this thread cannot be cancelled; may be nested */
 void rt_fork_leave(void);
 void rt_fork_adopt(void); /* this thread, new, works for one that is inside and waits for it: it is inside with it */
 void rt_fork_child(void (*f)(void)); /* what a child does first; for the life of the process, once */

@@ -7,10 +7,14 @@ static const struct { const char *name, *doc; } topics[RT_LOG_COUNT] = {
 #undef X
 };
 
+/* Writing is where a thread with a pending pthread_cancel() ends: not here, in the middle of a call. */
 static void emit(const rt_log_to *l, const char *line)
 {
+	int cancel;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (l && l->to) l->to(l->self, line);
 	else fprintf(stderr, "%s\n", line);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 static void help(const rt_log_to *l)

@@ -14,7 +14,11 @@ static void find_lowest(void)
 	pthread_attr_t a;
 	void *from = NULL;
 	size_t bytes = 0;
-	if (pthread_getattr_np(pthread_self(), &a)) return;
+	int cancel, e;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	e = pthread_getattr_np(pthread_self(), &a);
+	pthread_setcancelstate(cancel, NULL);
+	if (e) return;
 	if (!pthread_attr_getstack(&a, &from, &bytes)) lowest = from;
 	pthread_attr_destroy(&a);
 }

@@ -385,6 +385,61 @@ static void small_stacks(void **s)
 	tj_close(c);
 }
 
+/* ---- a thread that is to be cancelled ---- */
+static void twice_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(in[0], in[0]);
+}
+
+static void *called_when_cancelled(void *p)
+{
+	job *j = p;
+	tj_ctx *c = kit_clone(j->parent);
+	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(4), tj_f(2));
+	pthread_cancel(pthread_self());
+	j->bad = tj_item(tj_sum(tj_call1(j->f, TJ_LIST(x)), TJ_ALL, false)) != 16;
+	tj_close(c);
+	pthread_testcancel();
+	j->bad++;
+	return NULL;
+}
+
+static void write_line(void *self, const char *line)
+{
+	fprintf(self, "%s\n", line);
+	fflush(self);
+	pthread_testcancel();
+}
+
+/* It ends where the program says, not inside of a call, with a lock: others go on. */
+static void cancelled(void **s)
+{
+	(void)s;
+	char folder[] = "/tmp/tj_cancel_XXXXXX", command[64];
+	assert_non_null(mkdtemp(folder));
+	FILE *null = fopen("/dev/null", "w");
+	for (int way = 0; way < 3; way++) { /* alone, with a log, with dumps */
+		tj_open_opts o = { .size = sizeof o, .backend = kit_backend };
+		if (way == 1) o.log = "all", o.log_to = write_line, o.log_self = null;
+		if (way == 2) o.dump = folder;
+		tj_ctx *c = tj_open(&o);
+		job j = { .parent = c, .f = kit_fn(c, "twice", twice_body, NULL, 1, 1), .bad = 1 };
+		pthread_t t;
+		void *end = NULL;
+		assert_int_equal(pthread_create(&t, NULL, called_when_cancelled, &j), 0);
+		pthread_join(t, &end);
+		assert_int_equal(j.bad, 0);
+		assert_true(end == PTHREAD_CANCELED);
+		assert_f32(tj_call1(j.f, TJ_LIST(F32(c, 1, 2, 3))), 2, 4, 6);
+		kit_ok(c);
+		tj_close(c);
+	}
+	fclose(null);
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	assert_int_equal(system(command), 0);
+}
+
 /* ---- lifetimes ---- */
 static void *make_and_free(void *p)
 {
@@ -518,7 +573,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(direct),
-		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read), cmocka_unit_test(small_stacks),
+		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read), cmocka_unit_test(small_stacks), cmocka_unit_test(cancelled),
 		cmocka_unit_test(handed_back),
 		cmocka_unit_test(fork_alone), cmocka_unit_test(fork_while_compiling), cmocka_unit_test(fork_in_a_pass),
 	};

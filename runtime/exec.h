@@ -166,7 +166,7 @@ int rt_team_size(const rt_team *t); /* as wanted; thread numbers are below it */
 #define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
 /* fn over [0, n) in pieces: f(env, thread, begin, end). Serial when total_ns is below RT_SERIAL_NS; the longer it is, the more pieces,
  * but of not fewer than grain units where that leaves each thread several. The caller has set MXCSR; other threads set it for
- * themselves. Of the run, the team and the log count. */
+ * themselves. Uses only on->team and on->log. */
 void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */

@@ -16,7 +16,7 @@
 #define PARALLEL_NS 15e3     /* below it one part */
 #define GEMM_GFLOPS 100.0    /* of a thread in the library and in gemm.c, for estimates */
 #define GEMM_GBYTES 50.0     /* of a thread that reads B, from a cache */
-#define FAR_GBYTES 15.0      /* from memory when that is slow: who is later than his estimate is taken to wait for a core */
+#define FAR_GBYTES 15.0      /* from slow memory; for the estimate only */
 #define F64_GFLOPS 35.0      /* of a thread in the tiles of f64 */
 #define OWN_GFLOPS 4.0       /* of the loops here, for estimates */
 

@@ -29,17 +29,17 @@
 
 #define THREADS_MOST 1024
 #define STACK_BYTES ((size_t)1 << 20) /* kernels need little, oneDNN some hundred KiB */
-#define PIECES 4              /* per thread, at least, so that one that lost its core does not hold up the rest ... */
+#define PIECES 4              /* per thread, at least: the others can take over when one loses its core */
 #define PIECES_MOST 32
-#define PIECE_NS 20e3         /* ... and more of long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
+#define PIECE_NS 20e3         /* aim for pieces of this length in long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
 
 /* Waiting, in nanoseconds. */
 #define SPIN_NS 200e3         /* a thread without a region looks for the next one so long, then sleeps */
 #define WAKE_NS 150e3         /* of work, in regions with no longer gap than SPIN_NS: less is not worth waking those that sleep */
 #define AWAIT_NS 200e3        /* a caller looks so long for a thread inside a piece, then sleeps: being woken takes up to 50 us */
-#define LATE_NS 100e3         /* who holds up a region longer, and longer than all the rest of it took, has lost its core */
-#define LOST_NS 20e3          /* between two looks at the clock of a thread that spins: others want its core */
-#define REST_MOST_NS 100e6    /* a team that is late rests at most so long */
+#define LATE_NS 100e3         /* a wait longer than this, and longer than the rest of the region, means that the thread lost its core */
+#define LOST_NS 20e3          /* a gap this long between two looks at the clock means that the spinning thread was descheduled */
+#define REST_MOST_NS 100e6    /* longest rest */
 
 enum { IDLE, CALLED, BUSY, AWAITED, ASLEEP, ENDED };
 
@@ -95,8 +95,8 @@ static int64_t piece_of(int64_t share, int64_t grain, double ns)
 	return fine >= grain ? fine : grain < coarse ? grain : coarse;
 }
 
-/* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then those of
- * whoever is late. */
+/* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then pieces that
+ * other threads have not begun. */
 static void work(const region *r, int thread)
 {
 	unsigned modes = rt_fp_enter();
@@ -196,7 +196,7 @@ static void make_threads(rt_team *t, const rt_log_to *log)
 /* The child of a fork() has no threads but the one that forked: its team is made anew. */
 static void in_child(void)
 {
-	for (int i = 1; i <= team.workers; i++) atomic_store(&team.seat[i].state, IDLE);
+	for (int i = 1; i < team.threads; i++) atomic_store(&team.seat[i].state, IDLE); /* another thread may have been making them */
 	team.workers = -1;
 	atomic_store(&team.rest_until, 0);
 	atomic_store(&team.taken, false);

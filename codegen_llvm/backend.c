@@ -94,6 +94,8 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, int bits, plan_code 
 	return st;
 }
 
+enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */
+
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	double start = rt_now_ms();
@@ -103,7 +105,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	job->code = NULL;
 	job->text = job->assembly = NULL;
 	enter();
-	tj_status st = u && p ? compile_units(job, u, cg_width(), p, err)
+	tj_status st = u && p && rt_has_room(ROOM) ? compile_units(job, u, cg_width(), p, err)
 						  : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);

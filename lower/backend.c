@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define PLUGIN "libtj-llvm.so"
+#define ROOM 160 /* MiB of address space, without which LLVM ends the process */
 #define LEVELS 3 /* directories above ours that are tried, for programs of a build tree */
 
 typedef const lo_backend *entry(void);
@@ -58,6 +59,10 @@ static void *open_beside(void)
 
 static void open_llvm(void)
 {
+	if (!rt_has_room((size_t)ROOM << 20)) {
+		snprintf(why_not, sizeof why_not, "llvm: not enough address space for LLVM (%d MiB)", ROOM);
+		return;
+	}
 	void *h = open_beside();
 	if (!h) h = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
 	if (!h) {

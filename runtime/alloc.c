@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* Off the hit path these two atomics cost nothing that shows; the hit path does not allocate. */
 static atomic_llong count;
@@ -26,6 +27,12 @@ void *rt_alloc(size_t bytes) { return refused() ? NULL : malloc(bytes ? bytes : 
 void *rt_calloc(size_t bytes) { return refused() ? NULL : calloc(1, bytes ? bytes : 1); }
 void *rt_realloc(void *p, size_t bytes) { return refused() ? NULL : realloc(p, bytes ? bytes : 1); }
 void rt_free(void *p) { free(p); }
+
+bool rt_has_room(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p != MAP_FAILED && !munmap(p, bytes);
+}
 
 char *rt_strdup(const char *s)
 {

@@ -18,6 +18,7 @@ void *rt_alloc(size_t bytes);  /* NULL when out of memory, never for 0 bytes */
 void *rt_calloc(size_t bytes); /* zeroed */
 void *rt_realloc(void *p, size_t bytes);
 void rt_free(void *p);
+bool rt_has_room(size_t bytes); /* is so much address space free, in one piece? */
 char *rt_strdup(const char *s);
 
 /* ---- growable arrays: struct { T *v; uint32_t n, cap; } ---- */
@@ -104,8 +105,8 @@ void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough to
 double rt_now_ms(void);
 size_t rt_stack_left(void); /* bytes of this thread's stack; SIZE_MAX where that is not known */
 enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
-/* f(env) here where enough is left of the stack, else on a thread of its own, for which this one waits; when there can be none, here if
- * the least is left, else false. */
+/* Runs f(env) on this stack when RT_ENOUGH_STACK is left; else on a new thread, and waits for it. If no thread can be created: here when
+ * RT_LEAST_STACK is left, else returns false. */
 bool rt_with_stack(void (*f)(void *env), void *env);
 
 /* ---- an error on its way to the context; filled by whoever finds it. First error wins. ---- */

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,6 +30,8 @@ typedef int create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), vo
 static atomic_int created, creations_left = MANY;
 static bool refuse_attributes;
 static atomic_bool hold; /* new threads do not begin */
+static atomic_bool fork_then; /* when the next thread is created and asleep */
+static pid_t forked = -1;
 
 typedef struct beginning { void *(*f)(void *); void *env; } beginning;
 
@@ -49,6 +52,12 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), vo
 	if (refuse_attributes && a) return EINVAL;
 	if (atomic_fetch_sub(&creations_left, 1) <= 0) return EAGAIN;
 	atomic_fetch_add(&created, 1);
+	if (atomic_exchange(&fork_then, false)) {
+		int e = real(t, a, f, env);
+		usleep(20000);
+		forked = fork();
+		return e;
+	}
 	if (!atomic_load(&hold)) return real(t, a, f, env);
 	beginning *b = malloc(sizeof *b);
 	*b = (beginning){ f, env };
@@ -337,6 +346,25 @@ static void *run_on(void *p)
 }
 
 /* While regions run; the child has a team of its own. */
+/* A fork while the team is made: the child's threads go to sleep like others. */
+static bool forks_between(void)
+{
+	int status = 0;
+	rt_run r = with_team(3);
+	count *c = calloc(1, sizeof *c);
+	c->n = 300;
+	atomic_store(&fork_then, true);
+	rt_team_run(&r, c->n, 1, 2e4, add, c); /* too short to wake threads for */
+	bool ok = sum_is_right(c);
+	usleep(20000);
+	clock_t before = clock();
+	usleep(100000);
+	ok &= clock() - before < CLOCKS_PER_SEC / 200;
+	free(c);
+	if (!forked) _exit(!ok);
+	return ok && waitpid(forked, &status, 0) == forked && !status;
+}
+
 static bool forks(void)
 {
 	pthread_t t;
@@ -362,6 +390,7 @@ static void fork_during_region(void **state)
 {
 	(void)state;
 	in_child(forks);
+	in_child(forks_between);
 }
 
 /* ---- the number of cores ---- */

@@ -99,12 +99,15 @@ tj_ctx *jit_come_in_anew(tj_ctx *c, const char *site)
  * thread that is gone since a fork() left its mark in the parent. */
 bool jit_alone_wait(tj_ctx *c)
 {
+	int cancel;
 	rt_barrier_heavy();
 	unsigned alone = atomic_load(&c->alone);
 	if (alone && jit_me && says(jit_me, c)) return false; /* in a callback of that very run */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the clone would be lost */
 	while (alone == rt_fork_depth()) {
 		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
 		alone = atomic_load_explicit(&c->alone, memory_order_acquire);
 	}
+	pthread_setcancelstate(cancel, &cancel);
 	return true;
 }

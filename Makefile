@@ -125,13 +125,13 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
          'bench $(BUILD)/tj-bench --quick'
 # A sample of what `make matrix`, `make fuzz` and `make stress` run whole. Code for AVX2 takes 3 to 4 times as long to generate.
-LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate' 'matrix_sizes $(BUILD)/test/matrix -q -z -w rotate -n 3' \
-         'fuzz $(BUILD)/test/fuzz -n 800 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 80 -s 5000 -w rotate -off each' \
+LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate -n 2' 'matrix_sizes $(BUILD)/test/matrix -q -z -w rotate -n 5' \
+         'fuzz $(BUILD)/test/fuzz -n 500 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 40 -s 5000 -w rotate -off each' \
          'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 150 -w rotate' \
          'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 250 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
-         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 2000000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'
+         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 1200000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
 THREADED = test/unit/test_threads test/unit/test_contexts test/unit/test_codegen

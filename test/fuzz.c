@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000, MOST_RESIZED = 300000, HELD_FROM = 800 };
+enum { BATCH = 6, WORKERS = 2, PATIENCE_S = 120, MOST = 3000, LARGE = 20000, MOST_RESIZED = 300000, HELD_FROM = 500 };
 
 fuzz_options fuzz_opt = { .n = 500, .seed = 1, .found = "test/fuzz-found" };
 

@@ -133,8 +133,8 @@ LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate -n 2' 'matrix_sizes $(BUILD)/
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
          'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 1200000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'
 SANTESTS = $(TESTSRC:%.c=%)
-# gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the other tests look for leaks.
-THREADED = test/unit/test_threads test/unit/test_contexts test/unit/test_codegen
+# gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
+THREADED = $(addprefix test/unit/test_,classes codegen contexts dynamic gemm lower team threads wrap)
 test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)

@@ -231,8 +231,7 @@ static void free_act(jit_act *a)
 
 void tj_close(tj_ctx *c)
 {
-	if (!jit_come_in(c, "tj_close")) return;
-	jit_go_out(&c); /* nobody else may come in any more, but by mistake */
+	if (!jit_look_in(c, "tj_close")) return;
 	if (jit_active(c)) {
 		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
 		c->act.failed = true;

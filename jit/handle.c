@@ -193,7 +193,7 @@ tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape
 	}
 	strided = strides ? rt_layout_get(&c->engine->rt.layouts, dtype, l->rank, l->dim, strides) : rt_layout_ref(l);
 	rt_layout_unref(l);
-	rt_buffer *b = strided ? rt_buffer_borrow((void *)(uintptr_t)data, 0, release, env) : NULL;
+	rt_buffer *b = strided ? rt_buffer_borrow((void *)(uintptr_t)data, release, env) : NULL;
 	tj_scope *s = c->rt.scope;
 	tj_tensor *t = b ? rt_raw_handle(&c->rt, s) : NULL;
 	if (t) return fill_value(t, strided, b, b->data);

@@ -183,10 +183,10 @@ static void hand_back(rt_cache *home, rt_buffer *b)
 	} while (!atomic_compare_exchange_weak_explicit(&home->back, &top, b, memory_order_release, memory_order_acquire));
 }
 
-rt_buffer *rt_buffer_borrow(void *data, size_t bytes, void (*release)(void *env), void *env)
+rt_buffer *rt_buffer_borrow(void *data, void (*release)(void *env), void *env)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
-	if (b) *b = (rt_buffer){ .refs = 1, .bytes = bytes, .data = data, .borrowed = true, .release = release, .env = env };
+	if (b) *b = (rt_buffer){ .refs = 1, .data = data, .borrowed = true, .release = release, .env = env };
 	return b;
 }
 

@@ -16,7 +16,7 @@ typedef struct rt_buffer {
 	atomic_int refs;
 	uint32_t bin;
 	uint32_t turn;            /* in a bin: of the cache, when it came there */
-	size_t bytes;             /* capacity */
+	size_t bytes;             /* capacity; of borrowed memory not known */
 	rt_cache *home;
 	struct rt_buffer *next;   /* in a bin or on the hand-back stack */
 	void *data;               /* 64-byte aligned; 2 MiB aligned on huge pages when large. Borrowed memory: aligned to its elements */
@@ -31,7 +31,7 @@ void rt_cache_close(rt_cache *c);
 rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
 size_t rt_cache_held(const rt_cache *c); /* bytes of free buffers: below 256 MiB, or three times what was out lately; at most 1 GiB */
 /* Over memory of the user's; release(env) is called once, by the thread that drops the last reference. */
-rt_buffer *rt_buffer_borrow(void *data, size_t bytes, void (*release)(void *env), void *env);
+rt_buffer *rt_buffer_borrow(void *data, void (*release)(void *env), void *env);
 static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 {
 	atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);

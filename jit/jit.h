@@ -414,6 +414,11 @@ typedef struct jit_engine {
 
 /* ctx.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
+const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
+tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */
+tj_tensor *jit_no_context(void);
+
 /* claim.c: one thread at a time. */
 extern _Thread_local jit_thread *jit_me __attribute__((tls_model("initial-exec"), visibility("hidden"))); /* NULL until its first use of a context */
 void jit_disown(tj_ctx *c); /* a context that no thread has used yet */
@@ -491,11 +496,9 @@ static inline void jit_called_back(const jit_pause *p)
 
 /* body.c: noticing when the body does not return. */
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self);
-const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
-tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
-tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */
-tj_tensor *jit_no_context(void);
-jit_act *jit_active(tj_ctx *c); /* in call.c: the running activation; drops one whose body was left without returning */
+
+/* call.c */
+jit_act *jit_active(tj_ctx *c); /* the running activation; drops one whose body was left without returning */
 
 /* constant.c */
 uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data); /* equal ids: equal dtype, sizes and bytes. Equal contents have equal ids until 4,096 others came. Never 0 */

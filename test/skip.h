@@ -4,6 +4,12 @@
 
 #include <stdio.h>
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 #define SKIP(why) (printf("SKIP %s: %s\n", __func__, why), fflush(stdout), skip())
 
 #endif

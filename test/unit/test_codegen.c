@@ -84,12 +84,6 @@ static bool same(tj_dtype t, const void *a, const void *b, int64_t n)
 /* ---- compile and compare ---- */
 static const lo_backend *llvm;
 static const int widths[] = { 512, 256, 128 };
-/* A sanitizer looks at what generates the code, not at the code: one width for each kernel will do. */
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 static double slowest, total_ms;
 static int compiled, count;
 
@@ -222,7 +216,7 @@ static void check_some(const char *text, bool mild, int nwidth, const int64_t *e
 	make_buffers(&e);
 	args(&e, e.want, &a, bufs, &e.fault);
 	interp_units(&e.k, &a, 0, lo_units(&e.k));
-	for (int w = 0; w < nwidth; w++)
+	for (int w = 0; w < nwidth; w++) /* a sanitizer looks at what generates the code, not at the code: one width of each kernel will do */
 		if (!SANITIZED || w == (int)(count % (unsigned)nwidth)) compare(&e, text, widths[w], false);
 	if (++count % 3 == 0) compare(&e, text, widths[count / 3 % 3], true);
 	for (uint32_t i = 0; i < e.k.buf.n; i++) {

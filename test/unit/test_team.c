@@ -479,9 +479,7 @@ static bool survives(void)
 static void says_why(void **state)
 {
 	(void)state;
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-	SKIP("the sanitizers need more address space than the test leaves");
-#endif
+	if (SANITIZED) SKIP("the sanitizers need more address space than the test leaves");
 	for (room = 40; room <= 300; room += 20) in_child(survives);
 	room = 16;
 	in_child(no_room_for_llvm);

@@ -8,11 +8,6 @@
 #include <unistd.h>
 
 enum { THREADS = 32, CALLS = 40 };
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
 
 /* ---- many threads, one function ---- */
 typedef struct job { tj_ctx *parent; tj_fn *f; int id, bad, sizes; pthread_barrier_t *start; } job;

@@ -4,7 +4,7 @@
 static bool same_kind(const gd_arg *a, const gd_arg *b)
 {
 	if (a->kind != b->kind || a->content != b->content || !a->layout != !b->layout) return false;
-	return !a->layout || (a->layout->rank == b->layout->rank && a->layout->dtype == b->layout->dtype && a->layout->contiguous == b->layout->contiguous);
+	return !a->layout || (a->layout->rank == b->layout->rank && a->layout->dtype == b->layout->dtype && a->layout->device == b->layout->device && a->layout->contiguous == b->layout->contiguous);
 }
 
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec)
@@ -51,6 +51,8 @@ void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd
 			if (moved[i] >> d & 1) gd_put_size_name(t, spec, i, d);
 			else rt_putf(t, "%lld", (long long)l->dim[d]);
 		}
-		rt_puts(t, l->contiguous ? "]" : "] with strides");
+		rt_puts(t, "]");
+		if (l->device != RT_CPU) rt_putf(t, "@%s", rt_device_name(l->device));
+		if (!l->contiguous) rt_puts(t, " with strides");
 	}
 }

@@ -4,6 +4,7 @@
 static const struct { const char *name, *hint; } causes[] = {
 	[GD_SAME] = { "same", "" },
 	[GD_RANK] = { "rank", "pass tensors of one rank, or wrap one function for each rank" },
+	[GD_DEVICE] = { "device", "move the argument with tj_to() before the call" },
 	[GD_DTYPE] = { "dtype", "cast the argument with tj_cast() before the call" },
 	[GD_SIZE] = { "size", "pad the argument to one size, or raise .max_entries" },
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
@@ -62,6 +63,10 @@ static void compare_layout(const rt_layout *e, const rt_layout *f, gd_why *w)
 	if (e == f) return;
 	if (e->rank != f->rank) {
 		set_int(w, GD_RANK, -1, e->rank, f->rank);
+		return;
+	}
+	if (e->device != f->device) {
+		set(w, GD_DEVICE, -1, rt_device_name(e->device), rt_device_name(f->device));
 		return;
 	}
 	if (e->dtype != f->dtype) {

@@ -83,6 +83,7 @@ TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 for 
 	X(ERR_INDEX,   "index out of range")                                  \
 	X(ERR_DIV,     "integer division by zero")                            \
 	X(ERR_LIMIT,   "limit exceeded")                                      \
+	X(ERR_DEVICE,  "operands on different devices, or no such device")    \
 	X(ERR_STATE,   "wrong place or time for this call")                   \
 	X(ERR_FOREIGN, "tensor belongs to another context")                   \
 	X(ERR_DEAD,    "tensor used after its scope was popped")              \

@@ -25,7 +25,7 @@ static ir_ref nomem(ir_graph *g, const char *site)
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
 	uint64_t head =
-		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32;
+		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40;
 	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
 	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
 	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
@@ -35,7 +35,7 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 
 static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak &&
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device &&
 	       a->nsrc == b->nsrc && a->nattr == b->nattr &&
 	       (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
 	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
@@ -73,6 +73,7 @@ static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *att
 	n->dtype = m->dtype;
 	n->rank = m->rank;
 	n->weak = m->weak;
+	n->device = m->device;
 	n->src = g->refs.n;
 	n->attr = g->ints.n;
 	n->shape = g->ints.n + n->nattr;

@@ -40,7 +40,7 @@ void ir_graph_seal(ir_graph *g)
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	ir_meta m = { .dtype = n->dtype, .rank = n->rank, .weak = n->weak };
+	ir_meta m = { .dtype = n->dtype, .rank = n->rank, .weak = n->weak, .device = n->device };
 	if (n->rank) memcpy(m.dim, ir_dims(g, n), sizeof *m.dim * n->rank);
 	return m;
 }

@@ -34,6 +34,7 @@ void ir_put_meta(rt_text *t, const ir_meta *m)
 	rt_puts(t, "[");
 	for (int i = 0; i < m->rank; i++) rt_putf(t, "%s%lld", i ? "," : "", (long long)m->dim[i]);
 	rt_puts(t, "]");
+	if (m->device != RT_CPU) rt_putf(t, "@%s", rt_device_name(m->device));
 }
 
 /* What a creation was asked for: its attributes are a dtype and sizes. */
@@ -852,6 +853,24 @@ static bool size_ok(const ask *q)
 	return fail(q, TJ_ERR_LIMIT, "too many elements", "the product of the sizes overflows");
 }
 
+/* The result is where the operands are. Numbers and 0-d tensors of the CPU go with operands of any device. */
+static bool place(const ask *q)
+{
+	const ir_meta *first = NULL;
+	for (int k = 0; k < q->nsrc; k++) {
+		const ir_meta *m = &q->src[k];
+		if (m->weak || (m->rank == 0 && m->device == RT_CPU)) continue;
+		if (first && first->device != m->device) {
+			fail(q, TJ_ERR_DEVICE, "operands on two devices", "%s and %s", rt_device_name(first->device), rt_device_name(m->device));
+			rt_hint(q->err, "move one of them with tj_to()");
+			return false;
+		}
+		if (!first) first = m;
+	}
+	q->out->device = first ? first->device : RT_CPU;
+	return true;
+}
+
 tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out,
                    int64_t *norm, int *nnorm, uint8_t *want, rt_err *err)
 {
@@ -862,7 +881,7 @@ tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int6
 	*out = (ir_meta){ 0 };
 	if (!counts_ok(&q)) return q.err->code;
 	out->weak = all_weak(&q);
-	if (!type_rules[q.info->type](&q) || !shape_rules[q.info->shape](&q) || !size_ok(&q)) return q.err->code;
+	if (!place(&q) || !type_rules[q.info->type](&q) || !shape_rules[q.info->shape](&q) || !size_ok(&q)) return q.err->code;
 	if (nnorm) *nnorm = q.nnorm;
 	return TJ_OK;
 }

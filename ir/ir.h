@@ -10,7 +10,7 @@
 #ifndef TJ_IR_IR_H
 #define TJ_IR_IR_H
 
-#include "runtime/base.h"
+#include "runtime/device.h"
 
 /* ---- ops ---- */
 typedef enum ir_op {
@@ -80,6 +80,7 @@ extern const ir_opinfo ir_ops[IR_OP_COUNT];
 typedef struct ir_meta {
 	uint8_t dtype, rank;
 	bool weak;            /* a number: takes part in promotion by category only */
+	uint8_t device;       /* where its bytes are (runtime/device.h); of a number RT_CPU */
 	int64_t dim[TJ_MAX_RANK];
 } ir_meta;
 
@@ -97,7 +98,7 @@ typedef struct ir_node {
 	uint32_t src;         /* g->refs[src .. src+nsrc) */
 	uint32_t attr;        /* g->ints[attr .. attr+nattr) */
 	uint32_t shape;       /* g->ints[shape .. shape+rank) */
-	uint8_t weak;         /* a number, as in ir_meta */
+	uint8_t weak, device; /* a number; where its bytes are: as in ir_meta */
 	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
 } ir_node;
 

@@ -6,7 +6,8 @@ typedef struct audit {
 	tj_ctx *c;
 	ir_graph g;
 	rt_arena mem;
-	const void **ptr;
+	const void **ptr;        /* externals, on the host */
+	void **copy;             /* of those of other devices */
 	uint32_t nout;           /* of the plan; behind them the library nodes */
 	void **out;
 	rt_err err;
@@ -50,7 +51,7 @@ static bool run_library(audit *a, tj_fn *f, const uint64_t *num, const void **gi
 	rt_exec *x = NULL;
 	if (a->nout == a->g.out.n) return true;
 	if (lo_build(&a->g, jit_lower_opts(f, a->c->engine, &o), &x, &a->err) != TJ_OK) return false;
-	rt_run r = { .team = a->c->engine->rt.team, .log = &a->c->engine->rt.log, .pool = a->c->rt.pool, .ext = a->ptr, .num = num, .out = a->out, .err = &a->err };
+	rt_run r = jit_run(a->c, a->ptr, num, a->out, &a->err);
 	bool ok = x->run(x, &r) == TJ_OK;
 	rt_exec_unref(x);
 	for (uint32_t i = a->nout; i < a->g.out.n; i++) given[a->g.out.v[i]] = a->out[i];
@@ -78,12 +79,11 @@ bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, 
 	return true;
 }
 
-static bool compare(audit *a, const jit_done *d, uint32_t i, const void *data)
+static bool compare(audit *a, const jit_done *d, uint32_t i, rt_buffer *b, const void *data)
 {
 	const rt_layout *l = d->plan->value[i].layout;
 	char *got = rt_arena_alloc(&a->mem, (size_t)l->bytes + 1), what[32];
-	if (!got) return false;
-	jit_copy_row_major(l, data, got);
+	if (!got || rt_tensor_read(a->c->rt.pool, l, b, data, got, &a->err) != TJ_OK) return false;
 	snprintf(what, sizeof what, "event %u", d->plan->value[i].seq);
 	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[i], what, &a->err);
 }
@@ -95,6 +95,17 @@ bool jit_audit_due(const jit_act *a, const jit_plan *p)
 	return f->opts.numerics == TJ_STRICT && !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
 }
 
+/* What the evaluator reads. */
+static bool see_externals(audit *a, const jit_inputs *in)
+{
+	for (uint32_t i = 0; i < in->next; i++) {
+		const jit_bound *b = &in->ext[i];
+		a->ptr[i] = b->data ? rt_tensor_see(a->c->rt.pool, b->layout, b->buf, b->data, &a->copy[i], &a->err) : NULL;
+		if (b->data && !a->ptr[i]) return false;
+	}
+	return true;
+}
+
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data)
 {
 	if (!d->plan->n) return true;
@@ -104,15 +115,16 @@ bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *
 	bool ok = jit_graph(&a.g, d->boundary, d->plan);
 	const void **given = rt_arena_alloc(&a.mem, (a.g.node.n + 1) * sizeof *given);
 	a.ptr = rt_arena_alloc(&a.mem, (in->next + 1) * sizeof *a.ptr);
-	for (uint32_t i = 0; a.ptr && i < in->next; i++) a.ptr[i] = in->ext[i].data;
-	ok = ok && given && a.ptr && add_library_outputs(&a) && run_library(&a, f, in->num, given) &&
+	a.copy = rt_arena_alloc(&a.mem, (in->next + 1) * sizeof *a.copy);
+	ok = ok && given && a.ptr && a.copy && see_externals(&a, in) && add_library_outputs(&a) && run_library(&a, f, in->num, given) &&
 	     ir_eval(&a.g, a.ptr, in->num, given, a.out, &o, &a.err) == TJ_OK;
-	for (uint32_t i = 0; ok && i < a.nout; i++) ok = compare(&a, d, i, data[i]);
+	for (uint32_t i = 0; ok && i < a.nout; i++) ok = compare(&a, d, i, d->buf[i], data[i]);
 	if (ok) atomic_store(&d->plan->audited, true);
 	else {
 		rt_fail(&a.err, TJ_ERR_NOMEM, "audit", "out of memory");
 		jit_report(c, d->boundary->site, &a.err);
 	}
+	for (uint32_t i = 0; a.copy && i < in->next; i++) rt_free(a.copy[i]);
 	ir_graph_free(&a.g);
 	rt_arena_free(&a.mem);
 	return ok;

@@ -17,11 +17,12 @@ static void collect(builder *b, jit_node *boundary)
 /* A guard holds a constant to its content, so it may be folded. */
 static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_meta *m)
 {
+	rt_err ignored = { 0 };
 	const rt_layout *l = n->met[slot - n->next].layout;
-	if (!b->bound || !n->met[slot - n->next].content || l->bytes > FOLD_BYTES) return IR_NONE;
+	const jit_bound *x = b->bound ? &b->bound[slot] : NULL;
+	if (!x || !n->met[slot - n->next].content || l->bytes > FOLD_BYTES) return IR_NONE;
 	void *bytes = rt_arena_alloc(b->mem, (size_t)l->bytes + 1);
-	if (!bytes || !b->bound[slot].data) return IR_NONE;
-	jit_copy_row_major(l, b->bound[slot].data, bytes);
+	if (!bytes || !x->data || rt_tensor_read(b->pool, l, x->buf, x->data, bytes, &ignored) != TJ_OK) return IR_NONE;
 	return ir_data_(&b->g, m, bytes, n->site);
 }
 
@@ -29,8 +30,7 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 {
 	if (slot < n->next || b->ext[slot] != IR_NONE) return b->ext[slot];
 	const rt_layout *l = n->met[slot - n->next].layout;
-	ir_meta m = { .dtype = l->dtype, .rank = l->rank };
-	memcpy(m.dim, l->dim, l->rank * sizeof *m.dim);
+	const ir_meta m = jit_layout_meta(l);
 	b->ext[slot] = constant(b, n, slot, &m);
 	if (b->ext[slot] != IR_NONE) return b->ext[slot];
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
@@ -122,7 +122,7 @@ static const rt_layout *out_layout(rt_layouts *t, const ir_graph *g, const rt_ex
 {
 	ir_meta m = ir_meta_of(g, g->out.v[i]);
 	const rt_out *o = &x->out[i];
-	return rt_layout_get(t, (tj_dtype)m.dtype, m.rank, m.dim, o->same_ext >= 0 ? o->stride : NULL);
+	return rt_layout_get(t, (tj_dtype)m.dtype, m.device, m.rank, m.dim, o->same_ext >= 0 ? o->stride : NULL);
 }
 
 static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *seq)
@@ -230,7 +230,7 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
 {
 	tj_fn *f = a->fn;
-	builder b = { .bound = ext };
+	builder b = { .bound = ext, .pool = a->ctx->rt.pool };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);

@@ -17,6 +17,7 @@ typedef struct jit_builder {
 	jit_frame **home;        /* ... in the graph of this frame */
 	ir_ref *ext;             /* by slot; IR_NONE until met */
 	const jit_bound *bound;  /* by slot: the call that is compiled for; NULL: nothing is folded */
+	rt_pool *pool;           /* of the context that compiles: by it constants are read */
 	rt_arena *mem;
 	jit_frame top, *at;
 	struct jit_flow *flow, *flows; /* innermost that is open; all of them, to be freed */

@@ -250,6 +250,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	if (check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
 	if (jit_admit_all(c, site, "return", a->fn->opts.nout, out, res) == JIT_POISON) return error_of(c);
 	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
+	if (a->retained.n && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), err.code;
 	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
 	/* The outputs are snapshots of before the commit swaps buffers, of after it in value: versions were resolved above. */
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);

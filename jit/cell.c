@@ -269,15 +269,11 @@ static rt_buffer *replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 /* Outside a call: the value is computed already; a cell shares its buffer when it is row-major. */
 static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj_tensor *v)
 {
-	rt_buffer *b = v->buf, *old;
-	if (v->layout->contiguous && v->data == b->data) rt_buffer_ref(b);
-	else {
-		b = rt_buffer_new(c->rt.cache, (size_t)v->layout->bytes);
-		if (!b) return fail(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-		jit_copy_row_major(v->layout, v->data, b->data);
-	}
-	old = replace(c, cell, b);
-	rt_buffer_unref(old, c->rt.cache);
+	rt_err err = { 0 };
+	rt_buffer *b = NULL;
+	if (rt_pool_settle_all(c->rt.pool, &err) == TJ_OK) b = jit_content(c, v->layout, v->buf, v->data, &err);
+	if (!b) return jit_report(c, site, &err), err.code;
+	rt_buffer_unref(replace(c, cell, b), c->rt.cache);
 	return TJ_OK;
 }
 
@@ -317,34 +313,39 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1; /* else others would wait */
 	lock(h); /* while it is copied: another thread may be cloning the context, to read it */
 	bool in_place = alone && rt_buffer_only(h->t.buf, 1);
+	rt_err err = { 0 };
 	if (in_place) {
 		begin_commit(c);
-		memcpy(h->t.buf->data, data, bytes);
+		rt_buffer_write(c->rt.pool, h->t.buf, data, bytes, &err);
 		h->version++;
 		end_commit(c);
 	}
 	unlock(h);
-	if (in_place) return TJ_OK;
-	rt_buffer *b = rt_buffer_new(c->rt.cache, bytes);
-	if (!b) return fail_as(c, "write", site, TJ_ERR_NOMEM, NULL, "out of memory");
-	memcpy(b->data, data, bytes);
-	rt_buffer *old = replace(c, h, b);
-	rt_buffer_unref(old, c->rt.cache);
-	return TJ_OK;
+	if (in_place && err.code == TJ_OK) return TJ_OK;
+	rt_buffer *b = in_place ? NULL : rt_buffer_on(&c->rt, cell->layout->device, bytes);
+	if (b && rt_buffer_write(c->rt.pool, b, data, bytes, &err) == TJ_OK) {
+		rt_buffer_unref(replace(c, h, b), c->rt.cache);
+		return TJ_OK;
+	}
+	rt_fail(&err, TJ_ERR_NOMEM, "write", "out of memory");
+	rt_buffer_unref(b, c->rt.cache);
+	return jit_report(c, site, &err), err.code;
 }
 
 /* ---- commit: all or nothing ---- */
 
-rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data)
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err)
 {
 	if (l->contiguous && data == b->data) return rt_buffer_ref(b);
-	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
-	if (copy) jit_copy_row_major(l, data, copy->data);
-	return copy;
+	rt_buffer *copy = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
+	if (copy && rt_tensor_copy(c->rt.pool, l, b, data, copy, err) == TJ_OK) return copy;
+	rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+	rt_buffer_unref(copy, c->rt.cache);
+	return NULL;
 }
 
 /* What the cell becomes; a reference. */
-static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
+static rt_buffer *new_content(jit_act *a, const jit_assigned *s, rt_err *err)
 {
 	const tj_tensor *v = s->version;
 	const rt_layout *l = v->layout;
@@ -358,7 +359,7 @@ static rt_buffer *new_content(jit_act *a, const jit_assigned *s)
 	if (v->kind == RT_PENDING && !jit_find_value(a, v, &l, &b, &data)) {
 		if (!jit_recover(a, v) || !jit_find_value(a, v, &l, &b, &data)) return NULL;
 	}
-	return jit_content(a->ctx, l, b, data);
+	return jit_content(a->ctx, l, b, data, err);
 }
 
 static bool anyone_else(const jit_write *w, uint32_t n)
@@ -407,9 +408,10 @@ tj_status jit_commit(jit_act *a, rt_err *err)
 {
 	uint32_t n = a->assigned.n, i = 0;
 	if (!n) return TJ_OK;
+	if (rt_pool_settle_all(a->ctx->rt.pool, err) != TJ_OK) return err->code;
 	jit_write *w = rt_arena_alloc(&a->mem, n * sizeof *w);
 	for (; w && i < n; i++) {
-		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i]), a->assigned.v[i].was };
+		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i], err), a->assigned.v[i].was };
 		if (!w[i].buf) break;
 	}
 	if (w && i == n) return jit_write_cells(a->ctx, w, n, a->alone, err);

@@ -156,6 +156,7 @@ static bool commit(direct *d, const jit_path *p)
 	tj_ctx *c = d->c;
 	rt_err err;
 	rt_no_err(&err);
+	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), false;
 	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
 	uint32_t n = 0;
 	for (; w && n < p->nassign; n++) {
@@ -164,7 +165,7 @@ static bool commit(direct *d, const jit_path *p)
 		void *data;
 		fetch(d, &p->assign[n].value, &l, &b, &data);
 		w[n].cell = written_cell(d, &p->assign[n].cell, &w[n].was);
-		if (!(w[n].buf = jit_content(c, l, b, data))) break;
+		if (!(w[n].buf = jit_content(c, l, b, data, &err))) break;
 	}
 	if (!w || n < p->nassign) {
 		for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);

@@ -119,7 +119,7 @@ static rt_exec *build(tj_ctx *c, const char *site, maker by, ir_op op, int nsrc,
 	if (by == EVALUATE || (by == FIRST && !(ir_ops[op].flags & IR_LIB))) o.backend = NULL;
 	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && lo_build(&g, &o, &x, err) == TJ_OK) {
 		ir_meta m = ir_meta_of(&g, g.out.v[0]);
-		*layout = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.rank, m.dim, x->out[0].same_ext >= 0 ? x->out[0].stride : NULL);
+		*layout = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, x->out[0].same_ext >= 0 ? x->out[0].stride : NULL);
 		if (!*layout) {
 			rt_exec_unref(x);
 			x = NULL;
@@ -231,7 +231,7 @@ static bool audited(tj_ctx *c, ir_op op, int nsrc, tj_tensor *const *src, int na
 	rt_exec *x = build(c, NULL, EVALUATE, op, nsrc, src, nattr, attr, &l, err);
 	if (!x) return false;
 	void *want = rt_alloc((size_t)l->bytes + 1);
-	rt_run r = { .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &want, .err = err };
+	rt_run r = jit_run(c, a->ext, a->num, &want, err);
 	bool ok = want && x->run(x, &r) == TJ_OK && jit_audit_values(t, l->numel, got, want, ir_ops[op].name, err);
 	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
 	rt_free(want);
@@ -250,10 +250,10 @@ static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor
 		b = rt_buffer_ref(a->buf[o->same_ext]);
 		data = (char *)(uintptr_t)a->ext[o->same_ext] + o->offset * (int64_t)tj_dtype_size((tj_dtype)u->layout->dtype);
 	} else {
-		b = rt_buffer_new(c->rt.cache, (size_t)u->layout->bytes);
+		b = rt_buffer_on(&c->rt, u->layout->device, (size_t)u->layout->bytes);
 		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
 		data = b->data;
-		rt_run r = { .team = c->engine->rt.team, .log = &c->engine->rt.log, .pool = c->rt.pool, .ext = a->ext, .num = a->num, .out = &data, .err = &err };
+		rt_run r = jit_run(c, a->ext, a->num, &data, &err);
 		if (u->exec->run(u->exec, &r) != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
 			rt_buffer_unref(b, c->rt.cache);
 			err.site = NULL; /* kernels are shared by every site */

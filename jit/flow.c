@@ -87,7 +87,7 @@ static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
 
 static bool same_type(const ir_meta *x, const ir_meta *y)
 {
-	return x->dtype == y->dtype && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
+	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
 }
 
 /* ---- events ---- */
@@ -99,9 +99,9 @@ static bool step(const flow *w, int op, int nsrc, tj_tensor *const *src, int nat
 /* A value that control flow yields: an argument of a callback, a result. */
 static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m)
 {
-	int64_t attr[TJ_MAX_RANK + 2] = { which, m->dtype };
-	memcpy(attr + 2, m->dim, m->rank * sizeof *attr);
-	jit_node *n = jit_step(w->a, w->site, op, 0, NULL, m->rank + 2, attr);
+	int64_t attr[TJ_MAX_RANK + 3] = { which, m->dtype, m->device };
+	memcpy(attr + 3, m->dim, m->rank * sizeof *attr);
+	jit_node *n = jit_step(w->a, w->site, op, 0, NULL, m->rank + 3, attr);
 	tj_tensor *t = n ? jit_result(w->a, n) : NULL;
 	if (n && !t) nomem(w);
 	return t;

@@ -60,9 +60,13 @@ ir_meta jit_meta(const tj_tensor *t)
 		m.dtype = rt_is_int_number(t) ? TJ_I64 : TJ_F64;
 		return m;
 	}
-	m.dtype = t->dtype;
-	m.rank = t->rank;
-	memcpy(m.dim, t->layout->dim, t->rank * sizeof(int64_t));
+	return jit_layout_meta(t->layout);
+}
+
+ir_meta jit_layout_meta(const rt_layout *l)
+{
+	ir_meta m = { .dtype = l->dtype, .rank = l->rank, .device = l->device };
+	memcpy(m.dim, l->dim, l->rank * sizeof *m.dim);
 	return m;
 }
 
@@ -113,7 +117,7 @@ static int read_shape(tj_dims shape, int64_t *dim)
 	return rank;
 }
 
-static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, tj_dtype dtype, tj_dims shape)
+static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, tj_dtype dtype, int device, tj_dims shape)
 {
 	int64_t dim[TJ_MAX_RANK];
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
@@ -125,7 +129,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 		jit_error(c, site, TJ_ERR_SHAPE, op, "TJ_SHAPE(2, 3), TJ_0D", "not a shape: NULL, a negative size, or more than %d sizes", TJ_MAX_RANK);
 		return NULL;
 	}
-	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, rank, dim, NULL);
+	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, device, rank, dim, NULL);
 	if (!l) jit_error(c, site, TJ_ERR_SHAPE, op, NULL, "the number of bytes does not fit");
 	return l;
 }
@@ -135,22 +139,24 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtyp
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
 	jit_active(c);
-	const rt_layout *l = new_layout(c, site, op, dtype, shape);
+	const rt_layout *l = new_layout(c, site, op, dtype, c->engine->device, shape);
 	if (!l) return &c->rt.poison;
 	if (!data && l->numel) {
 		rt_layout_unref(l);
 		return jit_error(c, site, TJ_ERR_ARG, op, "tj_full() makes a tensor of one value", "data is NULL");
 	}
-	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	rt_err err = { 0 };
+	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	if (!b) {
 		rt_layout_unref(l);
 		return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for %lld bytes", (long long)l->bytes);
 	}
-	if (l->bytes) memcpy(b->data, data, (size_t)l->bytes);
+	tj_status st = rt_buffer_write(c->rt.pool, b, data, (size_t)l->bytes, &err);
 	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);
+	if (st != TJ_OK) return jit_report(c, site, &err);
 	if (!t) return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "out of memory");
 	t->flags = flags;
-	if (flags & RT_CONSTANT) t->seg = jit_constant_id(c->engine, l, b->data);
+	if (flags & RT_CONSTANT) t->seg = jit_constant_id(c->engine, l, data);
 	return t;
 }
 
@@ -184,14 +190,14 @@ tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
 	jit_active(c);
-	const rt_layout *l = new_layout(c, site, "wrap", dtype, shape), *strided;
+	const rt_layout *l = new_layout(c, site, "wrap", dtype, RT_CPU, shape), *strided;
 	if (!l) return &c->rt.poison;
 	const char *wrong = bad_memory(l, strides, data);
 	if (wrong) {
 		rt_layout_unref(l);
 		return jit_error(c, site, TJ_ERR_ARG, "wrap", NULL, "%s", wrong);
 	}
-	strided = strides ? rt_layout_get(&c->engine->rt.layouts, dtype, l->rank, l->dim, strides) : rt_layout_ref(l);
+	strided = strides ? rt_layout_get(&c->engine->rt.layouts, dtype, RT_CPU, l->rank, l->dim, strides) : rt_layout_ref(l);
 	rt_layout_unref(l);
 	rt_buffer *b = strided ? rt_buffer_borrow((void *)(uintptr_t)data, release, env) : NULL;
 	tj_scope *s = c->rt.scope;
@@ -207,16 +213,17 @@ tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shap
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
-	const rt_layout *l = new_layout(c, site, "param", dtype, shape);
+	const rt_layout *l = new_layout(c, site, "param", dtype, c->engine->device, shape);
 	if (!l) return &c->rt.poison;
-	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
-	rt_held *h = b ? rt_held_new(&c->engine->rt) : NULL;
+	rt_err err = { 0 };
+	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
+	bool zero = b && rt_buffer_zero(c->rt.pool, b, (size_t)l->bytes, &err) == TJ_OK;
+	rt_held *h = zero ? rt_held_new(&c->engine->rt) : NULL;
 	if (!h) {
 		rt_buffer_unref(b, c->rt.cache);
 		rt_layout_unref(l);
-		return jit_error(c, site, TJ_ERR_NOMEM, "param", NULL, "out of memory");
+		return err.code ? jit_report(c, site, &err) : jit_error(c, site, TJ_ERR_NOMEM, "param", NULL, "out of memory");
 	}
-	memset(b->data, 0, (size_t)l->bytes);
 	h->t.kind = RT_CELL;
 	h->t.dtype = l->dtype;
 	h->t.rank = l->rank;
@@ -259,12 +266,6 @@ bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_numb
 
 /* ---- values for the host ---- */
 
-void jit_copy_row_major(const rt_layout *l, const void *data, void *dst)
-{
-	if (l->contiguous) memcpy(dst, data, (size_t)l->bytes);
-	else rt_pack(l->rank, l->dim, tj_dtype_size((tj_dtype)l->dtype), data, rt_strides(l), dst);
-}
-
 /* Direct mode: what C reads cannot be seen, but for the bit of a truth; that one is a boundary whatever it is asked of. */
 static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const *in)
 {
@@ -273,8 +274,9 @@ static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const
 	return true;
 }
 
-/* What C reads. `own` is a reference to give back after reading: another thread may commit to the cell meanwhile. */
-typedef struct reached { const rt_layout *layout; void *data; rt_buffer *own; } reached;
+/* What C reads: a tensor of that layout, in buf. `own` is a reference to give back after reading: another thread may commit to the cell
+ * meanwhile. */
+typedef struct reached { const rt_layout *layout; void *data; rt_buffer *buf, *own; } reached;
 
 static void read_end(tj_ctx *c, reached *r)
 {
@@ -287,14 +289,13 @@ static bool reach_cell(jit_act *a, const char *site, int event, tj_tensor *t, re
 	jit_taken k = { .cell = rt_held_of(t) };
 	if (a && !jit_read_cell(a, &k)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "out of memory"), false;
 	if (!a) jit_take_cell(&k);
-	*r = (reached){ t->layout, k.data, a ? NULL : k.buf };
+	*r = (reached){ t->layout, k.data, k.buf, a ? NULL : k.buf };
 	return true;
 }
 
 /* A value with its data, whatever it takes: in a body, a boundary. */
 static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached *r)
 {
-	rt_buffer *b;
 	*r = (reached){ 0 };
 	jit_act *a = jit_active(c);
 	tj_tensor *in[1];
@@ -303,15 +304,15 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached 
 	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
 	if (in[0]->kind == RT_CELL) return reach_cell(a, site, event, in[0], r);
 	if (in[0]->kind != RT_PENDING) {
-		*r = (reached){ in[0]->layout, in[0]->data, NULL };
+		*r = (reached){ in[0]->layout, in[0]->data, in[0]->buf, NULL };
 		return true;
 	}
 	if (a->failed) return false;
 	if (in[0]->seg == a->seg && !jit_boundary(a, site, event, 1, in)) return false;
-	return (jit_find_value(a, in[0], &r->layout, &b, &r->data) && r->data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &b, &r->data));
+	return (jit_find_value(a, in[0], &r->layout, &r->buf, &r->data) && r->data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &r->buf, &r->data));
 }
 
-/* A row-major copy lives as long as the scope: with a temporary's own handle; for a cell or a retained tensor, which
+/* A row-major copy on the CPU lives as long as the scope: with a temporary's own handle; for a cell or a retained tensor, which
  * other threads and later versions share, with a handle of the innermost scope. */
 static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buffer *copy)
 {
@@ -319,7 +320,7 @@ static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buf
 		t->row_major = copy;
 		return copy->data;
 	}
-	const rt_layout *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, l->rank, l->dim, NULL);
+	const rt_layout *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, RT_CPU, l->rank, l->dim, NULL);
 	tj_tensor *h = plain ? jit_new_value(c, c->rt.scope, plain, copy, copy->data) : NULL;
 	if (!plain) rt_buffer_unref(copy, c->rt.cache);
 	return h ? h->data : NULL;
@@ -330,14 +331,18 @@ static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 	reached r;
 	if (!reach(c, site, JIT_DATA, t, &r)) return NULL;
 	const rt_layout *l = r.layout;
-	void *data = r.data;
-	read_end(c, &r); /* of a cell: valid until its next commit */
-	if (l->contiguous) return data;
-	if (t->row_major && !(t->flags & RT_HEAP)) return ((rt_buffer *)t->row_major)->data;
-	rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
-	if (copy) jit_copy_row_major(l, data, copy->data);
-	const void *p = copy ? keep_copy(c, t, l, copy) : NULL;
-	if (!p) jit_error(c, site, TJ_ERR_NOMEM, "data", NULL, "out of memory");
+	const void *p = NULL;
+	rt_err err = { 0 };
+	if (l->contiguous && l->device == RT_CPU) p = r.data; /* of a cell: valid until its next commit */
+	else if (t->row_major && !(t->flags & RT_HEAP)) p = ((rt_buffer *)t->row_major)->data;
+	else {
+		rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+		if (copy && rt_tensor_read(c->rt.pool, l, r.buf, r.data, copy->data, &err) == TJ_OK) p = keep_copy(c, t, l, copy);
+		else rt_buffer_unref(copy, c->rt.cache);
+		if (!p) rt_fail(&err, TJ_ERR_NOMEM, "data", "out of memory");
+	}
+	read_end(c, &r);
+	if (!p) jit_report(c, site, &err);
 	return p;
 }
 
@@ -364,11 +369,22 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 	}
 	reached r;
 	if (!reach(c, site, JIT_DATA, t, &r)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	bool fits = bytes == (size_t)r.layout->bytes;
-	if (fits) jit_copy_row_major(r.layout, r.data, dst);
-	else jit_error(c, site, TJ_ERR_SHAPE, "read", NULL, "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
+	rt_err err = { 0 };
+	if (bytes == (size_t)r.layout->bytes) rt_tensor_read(c->rt.pool, r.layout, r.buf, r.data, dst, &err);
+	else rt_fail(&err, TJ_ERR_SHAPE, "read", "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
 	read_end(c, &r);
-	return fits ? TJ_OK : TJ_ERR_SHAPE;
+	if (err.code != TJ_OK) jit_report(c, site, &err);
+	return err.code;
+}
+
+/* The one element of a tensor on another device than the CPU. */
+static bool read_element(tj_ctx *c, const char *site, const reached *r, ir_scalar *s)
+{
+	uint64_t bits = 0;
+	rt_err err = { 0 };
+	if (rt_tensor_read(c->rt.pool, r->layout, r->buf, r->data, &bits, &err) != TJ_OK) return jit_report(c, site, &err), false;
+	*s = ir_load((tj_dtype)r->layout->dtype, &bits);
+	return true;
 }
 
 /* The one element of t; false on error. */
@@ -378,7 +394,8 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 	if (!reach(c, site, event, t, &r)) return false;
 	bool one = r.layout->numel == 1;
 	*dtype = (tj_dtype)r.layout->dtype;
-	if (one) *s = ir_load(*dtype, r.data);
+	if (one && RT_LIKELY(r.layout->device == RT_CPU)) *s = ir_load(*dtype, r.data);
+	else if (one) one = read_element(c, site, &r, s);
 	else
 		jit_error(c, site, TJ_ERR_SHAPE, jit_event_name(event), "reduce it first, or read it with tj_data()",
 		          "one element is wanted, the tensor has %lld", (long long)r.layout->numel);

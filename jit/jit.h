@@ -13,13 +13,13 @@
 #include "ir/ir.h"
 #include "lower/lower.h"
 #include "runtime/barrier.h"
-#include "runtime/strided.h"
+#include "runtime/bytes.h"
 #include "runtime/tensor.h"
 
 /* ---- trace ------------------------------------------------------------------------------------- */
 
 /* Events that are no ops. Control flow is IR_cond, IR_while or IR_scan, its callbacks in order, each CALLBACK, PARAMs, what
- * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, size...}. */
+ * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, device, size...}. */
 typedef enum jit_event_kind {
 	JIT_ASSIGN = IR_OP_COUNT, /* cell, value */
 	JIT_RETAIN,               /* value: kept beyond the call */
@@ -391,6 +391,7 @@ struct tj_ctx {
 
 typedef struct jit_engine {
 	rt_engine rt;            /* first */
+	int device;              /* where tensors are made */
 	char *backend_name;
 	const lo_backend *backend; /* NULL: the evaluator */
 	bool backend_found;
@@ -508,9 +509,9 @@ void jit_constants_free(jit_engine *e);
 typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
 ir_meta jit_meta(const tj_tensor *t);
+ir_meta jit_layout_meta(const rt_layout *l);
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
-void jit_copy_row_major(const rt_layout *l, const void *data, void *dst); /* dst: l->bytes, another place than data */
 
 /* scope.c */
 void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond the call, which is not for direct mode then; a: or NULL */
@@ -620,7 +621,7 @@ bool jit_read_cell(jit_act *a, jit_taken *t); /* jit_met_cell() for C, which see
 bool jit_one_commit(jit_act *a); /* all cells that the segment met first become those of one commit; false: out of memory */
 typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference; what the cell was when the call met it */
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; takes the references over */
-rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data); /* row-major from its start: b itself, or a copy; a reference */
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err); /* row-major from its start: b itself, or a copy; a reference */
 tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
@@ -665,6 +666,17 @@ jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, 
 /* eager.c */
 tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 void jit_eager_free(struct jit_eager *t);
+
+/* A run of an executable in the context. */
+static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint64_t *num, void *const *out, rt_err *err)
+{
+	rt_run r = c->rt.run;
+	r.ext = ext;
+	r.num = num;
+	r.out = out;
+	r.err = err;
+	return r;
+}
 
 #define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
 /* By the slot's context alone. */

@@ -128,7 +128,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 		nsrc += 2;
 	}
 	if (ir_infer((ir_op)op, nsrc, meta, nattr, attr, &m, NULL, NULL, NULL, &err) != TJ_OK) return jit_report(a->ctx, site, &err), false;
-	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.rank, m.dim, NULL);
+	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, NULL);
 	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the result's size does not fit");
 	return *out != NULL;
 }
@@ -137,7 +137,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 static bool declared(jit_act *a, const char *site, int op, int nattr, const int64_t *attr, const rt_layout **out)
 {
 	if (op != JIT_PARAM && op != IR_get) return true;
-	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)attr[1], nattr - 2, attr + 2, NULL);
+	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)attr[1], (int)attr[2], nattr - 3, attr + 3, NULL);
 	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, jit_event_name(op), NULL, "the result's size does not fit");
 	return *out != NULL;
 }
@@ -302,7 +302,7 @@ static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj
 		gd_cause c = w->cause;
 		w->in = c;
 		if (c == GD_SIZE && (s = jit_find_sized(a, h->buf))) w->cause = GD_DATA_SIZE;
-		else if (c == GD_SIZE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
+		else if (c == GD_SIZE || c == GD_DEVICE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
 	} else {
 		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);
 		bool was_number = JIT_KIND(n->src[k]) == JIT_FLOAT || JIT_KIND(n->src[k]) == JIT_INT, is_number = rt_is_number(h);

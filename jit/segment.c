@@ -111,7 +111,7 @@ static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, 
 
 /* Destinations of the plan's values. Those that are views of an external share its buffer; they come first, so that
  * nothing is written in place under them. */
-static bool place_values(rt_cache *cache, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
+static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
 		buf[i] = NULL;
@@ -120,8 +120,8 @@ static bool place_values(rt_cache *cache, const jit_plan *p, const jit_inputs *i
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (buf[i]) continue;
 		rt_buffer *over = in->over ? in->over[i] : NULL;
-		if (over && rt_buffer_only(over, in->owners)) buf[i] = rt_buffer_ref(over);
-		else buf[i] = rt_buffer_new(cache, (size_t)p->value[i].layout->bytes);
+		if (over && rt_buffer_only(over, in->owners) && !p->exec->late_faults) buf[i] = rt_buffer_ref(over);
+		else buf[i] = rt_buffer_on(&c->rt, p->value[i].layout->device, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;
 		data[i] = buf[i]->data;
 	}
@@ -137,18 +137,36 @@ static const char *line_that_ran(const jit_inputs *in, const char *site)
 	return site;
 }
 
+/* In order with the work of other contexts' queues on the same buffers. */
+static bool run_on_devices(const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+{
+	for (uint32_t i = 0; i < in->next; i++)
+		if (in->ext[i].buf && rt_buffer_before(in->ext[i].buf, r->pool, false, r->err) != TJ_OK) return false;
+	for (uint32_t i = 0; i < p->n; i++)
+		if (rt_buffer_before(buf[i], r->pool, true, r->err) != TJ_OK) return false;
+	const bool ok = p->exec->run(p->exec, r) == TJ_OK;
+	for (uint32_t i = 0; i < in->next; i++)
+		if (in->ext[i].buf) rt_buffer_after(in->ext[i].buf, r->pool, false);
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->exec->out[i].same_ext < 0) rt_buffer_after(buf[i], r->pool, true);
+	return ok;
+}
+
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data)
 {
 	rt_err err;
 	if (!p->exec) return true; /* nothing to compute */
-	if (!place_values(c->rt.cache, p, in, buf, data)) {
+	rt_no_err(&err);
+	/* A cell is written in place only where no work that may still fail is behind it. */
+	if (RT_UNLIKELY(p->exec->devices) && in->over && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), false;
+	if (!place_values(c, p, in, buf, data)) {
 		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
 		return false;
 	}
-	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data;
-	rt_run r = { .team = c->engine->rt.team, .log = &c->engine->rt.log, .pool = c->rt.pool, .ext = ptr, .num = in->num, .out = data, .err = &err };
-	rt_no_err(&err);
-	if (RT_LIKELY(p->exec->run(p->exec, &r) == TJ_OK)) return true;
+	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* device: addresses */
+	rt_run r = jit_run(c, ptr, in->num, data, &err);
+	const bool ok = RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) == TJ_OK : run_on_devices(p, &r, in, buf);
+	if (RT_LIKELY(ok)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);
 	jit_report(c, site, &err);
 	return false;
@@ -267,9 +285,10 @@ static bool complete_externals(jit_act *a)
 		a->reader = reader_of(a, i);
 		if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
 		if (l != b->layout) { /* a view of an external: the trace was recorded row-major */
-			rt_buffer *copy = rt_buffer_new(a->ctx->rt.cache, (size_t)l->bytes);
+			rt_err err = { 0 };
+			rt_buffer *copy = rt_buffer_on(&a->ctx->rt, l->device, (size_t)l->bytes);
 			if (!copy || !rt_push(&a->hold, copy)) return false;
-			jit_copy_row_major(l, data, copy->data);
+			if (rt_tensor_copy(a->ctx->rt.pool, l, b->buf, data, copy, &err) != TJ_OK) return jit_report(a->ctx, NULL, &err), false;
 			b->buf = copy;
 			data = copy->data;
 		}

@@ -7,6 +7,7 @@ typedef struct operand {
 	ir_value v;             /* v.data: element 0 */
 	uint64_t number;        /* of a number: what v.data points to */
 	rt_buffer *cell;        /* of a cell: a reference */
+	void *copy;             /* of another device: on the host, where v.data points */
 } operand;
 
 static bool is_cell(const tj_tensor *t) { return !rt_is_number(t) && t->kind == RT_CELL; }
@@ -37,10 +38,11 @@ static void take_number(const tj_tensor *t, operand *o)
 	o->v.data = &o->number;
 }
 
-static bool take(jit_act *a, tj_tensor *t, operand *o)
+static bool take(tj_ctx *c, const char *site, jit_act *a, tj_tensor *t, operand *o)
 {
+	rt_err err = { 0 };
 	const rt_layout *l;
-	rt_buffer *buf;
+	rt_buffer *buf = rt_is_number(t) ? NULL : is_cell(t) ? o->cell : t->buf;
 	if (rt_is_number(t)) return take_number(t, o), true;
 	l = t->layout;
 	if (!is_cell(t)) o->v.data = t->data;
@@ -48,9 +50,10 @@ static bool take(jit_act *a, tj_tensor *t, operand *o)
 		bool there = jit_find_value(a, t, &l, &buf, &o->v.data) && o->v.data;
 		if (!there && (!jit_recover(a, t) || !jit_find_value(a, t, &l, &buf, &o->v.data))) return false;
 	}
-	o->v.meta = (ir_meta){ .dtype = l->dtype, .rank = l->rank };
-	memcpy(o->v.meta.dim, l->dim, l->rank * sizeof *l->dim);
+	o->v.meta = jit_layout_meta(l);
 	memcpy(o->v.stride, rt_strides(l), l->rank * sizeof *l->dim);
+	o->v.data = (void *)(uintptr_t)rt_tensor_see(c->rt.pool, l, buf, o->v.data, &o->copy, &err);
+	if (!o->v.data && err.code != TJ_OK) return jit_report(c, site, &err), false;
 	return true;
 }
 
@@ -72,6 +75,7 @@ static void give_back(tj_ctx *c, operand *o, int n)
 {
 	for (int k = 0; k < n; k++)
 		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.cache);
+	for (int k = 0; k < n; k++) rt_free(o[k].copy);
 }
 
 static bool admit(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *src, tj_tensor **in)
@@ -92,35 +96,57 @@ static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 	if (a && !run_pending(a, site, event, n, in)) return false;
 	take_cells(c, a, n, in, o);
 	for (int k = 0; k < n; k++)
-		if (!take(a, in[k], &o[k])) return give_back(c, o, n), false;
+		if (!take(c, site, a, in[k], &o[k])) return give_back(c, o, n), false;
 	return true;
 }
 
 /* ---- results ---- */
 
-/* A tensor of the innermost scope, to be written through *data. */
-static tj_tensor *new_result(tj_ctx *c, const char *site, int event, tj_dtype dtype, int rank, const int64_t *dim, void **data)
+/* A tensor of the innermost scope on the operand's device, and where the host writes its elements: into its buffer, or, for another
+ * device than the CPU, into memory that send() copies from. t is poison after an error, which is told. */
+typedef struct result { tj_tensor *t; void *to, *host; } result;
+
+static result failed(tj_ctx *c, const char *site, int event, int64_t bytes)
 {
-	const char *op = jit_event_name(event);
-	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, rank, dim, NULL);
-	if (!l) return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for a result of %lld elements", (long long)dim[0]);
-	rt_buffer *b = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+	return (result){ .t = jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "no memory for %lld bytes", (long long)bytes) };
+}
+
+static result new_result(tj_ctx *c, const char *site, int event, const ir_meta *m)
+{
+	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m->dtype, m->device, m->rank, m->dim, NULL);
+	if (!l) return (result){ .t = jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "no memory for a result of %lld elements", (long long)m->dim[0]) };
+	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
+	const int64_t bytes = l->bytes;
 	if (!b) {
 		rt_layout_unref(l);
-		return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for %lld bytes", (long long)l->bytes);
+		return failed(c, site, event, bytes);
 	}
-	*data = b->data;
-	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);
-	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "out of memory");
+	result r = { .host = l->device == RT_CPU ? NULL : rt_alloc((size_t)bytes + 1) };
+	r.to = l->device == RT_CPU ? b->data : r.host;
+	r.t = jit_new_value(c, c->rt.scope, l, b, b->data);
+	if (r.t && r.to) return r;
+	rt_free(r.host);
+	return failed(c, site, event, bytes);
 }
 
 /* The same; the running call notes that the first size depends on data. */
-static tj_tensor *new_sized(tj_ctx *c, const char *site, int event, tj_dtype dtype, int rank, const int64_t *dim, void **data)
+static result new_sized(tj_ctx *c, const char *site, int event, const ir_meta *m)
 {
 	jit_act *a = jit_active(c);
-	tj_tensor *t = new_result(c, site, event, dtype, rank, dim, data);
-	if (t->kind == RT_POISON || !a || rt_push(&a->sized, ((jit_sized){ t->buf, jit_event_name(event), site, dim[0] }))) return t;
-	return jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "out of memory");
+	result r = new_result(c, site, event, m);
+	if (r.t->kind == RT_POISON || !a || rt_push(&a->sized, ((jit_sized){ r.t->buf, jit_event_name(event), site, m->dim[0] }))) return r;
+	rt_free(r.host);
+	return failed(c, site, event, 0);
+}
+
+/* The tensor, now that its elements are written. */
+static tj_tensor *send(tj_ctx *c, const char *site, result *r)
+{
+	rt_err err = { 0 };
+	if (r->host && rt_buffer_write(c->rt.pool, r->t->buf, r->host, (size_t)r->t->layout->bytes, &err) != TJ_OK) r->t = jit_report(c, site, &err);
+	rt_free(r->host);
+	r->host = NULL;
+	return r->t;
 }
 
 /* By its buffer, which lives as long as the call: so views and second handles of a result are found, too. */
@@ -157,14 +183,13 @@ tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	operand o;
-	void *to;
 	if (!c) return jit_no_context();
 	if (!admit(c, site, JIT_NONZERO, 1, &x, in) || !reach(c, site, JIT_NONZERO, 1, in, &o)) return &c->rt.poison;
-	const int64_t dim[2] = { ir_count_nonzero(&o.v), o.v.meta.rank };
-	tj_tensor *t = new_sized(c, site, JIT_NONZERO, TJ_I64, 2, dim, &to);
-	if (t->kind != RT_POISON) ir_nonzero(&o.v, dim[0], to);
+	const ir_meta m = { .dtype = TJ_I64, .device = o.v.meta.device, .rank = 2, .dim = { ir_count_nonzero(&o.v), o.v.meta.rank } };
+	result r = new_sized(c, site, JIT_NONZERO, &m);
+	if (r.t->kind != RT_POISON) ir_nonzero(&o.v, m.dim[0], r.to);
 	give_back(c, &o, 1);
-	return t;
+	return send(c, site, &r);
 }
 
 /* What x and its mask have in common; false: the error is told. */
@@ -204,25 +229,26 @@ tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
 	tj_tensor *src[2] = { x, mask }, *in[2];
 	operand o[2];
 	ir_meta common;
-	void *to;
 	if (!c) return jit_no_context();
 	if (!admit(c, site, JIT_MASKED_SELECT, 2, src, in) || !fit(c, site, in, &common) || !reach(c, site, JIT_MASKED_SELECT, 2, in, o)) return &c->rt.poison;
 	stretch(&o[0].v, &common);
 	stretch(&o[1].v, &common);
-	const int64_t n = ir_count_nonzero(&o[1].v);
-	tj_tensor *t = new_sized(c, site, JIT_MASKED_SELECT, (tj_dtype)o[0].v.meta.dtype, 1, &n, &to);
-	if (t->kind != RT_POISON) ir_masked_select(&o[0].v, &o[1].v, n, to);
+	const ir_meta m = { .dtype = o[0].v.meta.dtype, .device = common.device, .rank = 1, .dim = { ir_count_nonzero(&o[1].v) } };
+	result r = new_sized(c, site, JIT_MASKED_SELECT, &m);
+	if (r.t->kind != RT_POISON) ir_masked_select(&o[0].v, &o[1].v, m.dim[0], r.to);
 	give_back(c, o, 2);
-	return t;
+	return send(c, site, &r);
 }
 
-/* The results beside the values, as far as they are asked for: 1 first places, 2 inverse, 3 counts. */
-static bool unique_results(tj_ctx *c, const char *site, const ir_unique *u, const ir_meta *x, tj_tensor **const *out, tj_tensor **t, void **to)
+/* The values, and beside them, as far as they are asked for: 1 first places, 2 inverse, 3 counts. */
+static bool unique_results(tj_ctx *c, const char *site, const ir_unique *u, const ir_meta *x, tj_tensor **const *out, result *r)
 {
 	for (int k = 0; k < 4; k++) {
 		if (k && !out[k]) continue;
-		t[k] = k == 2 ? new_result(c, site, JIT_UNIQUE, TJ_I64, x->rank, x->dim, &to[k]) : new_sized(c, site, JIT_UNIQUE, k ? TJ_I64 : u->dtype, 1, &u->count, &to[k]);
-		if (t[k]->kind == RT_POISON) return false;
+		ir_meta m = { .dtype = k ? TJ_I64 : (uint8_t)u->dtype, .device = x->device, .rank = 1, .dim = { u->count } };
+		if (k == 2) m = *x, m.dtype = TJ_I64;
+		r[k] = k == 2 ? new_result(c, site, JIT_UNIQUE, &m) : new_sized(c, site, JIT_UNIQUE, &m);
+		if (r[k].t->kind == RT_POISON) return false;
 	}
 	return true;
 }
@@ -231,8 +257,8 @@ tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices,
 {
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
-	tj_tensor *in[1], *t[4] = { NULL, NULL, NULL, NULL }, **const out[4] = { NULL, indices, inverse, counts };
-	void *to[4] = { NULL, NULL, NULL, NULL };
+	tj_tensor *in[1], **const out[4] = { NULL, indices, inverse, counts };
+	result r[4] = { { NULL, NULL, NULL } };
 	operand o;
 	ir_unique u;
 	bool ok = false;
@@ -242,14 +268,17 @@ tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices,
 	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, &o)) return &c->rt.poison;
 	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts)) jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");
 	else {
-		ok = unique_results(c, site, &u, &o.v.meta, out, t, to);
-		if (ok) ir_unique_write(&u, to[0], to[1], to[2], to[3]);
+		ok = unique_results(c, site, &u, &o.v.meta, out, r);
+		if (ok) ir_unique_write(&u, r[0].to, r[1].to, r[2].to, r[3].to);
 		ir_unique_free(&u);
 	}
 	give_back(c, &o, 1);
+	for (int k = 0; k < 4; k++)
+		if (ok && r[k].t) ok = send(c, site, &r[k])->kind != RT_POISON;
+		else rt_free(r[k].host);
 	for (int k = 1; k < 4; k++)
-		if (ok && out[k]) *out[k] = t[k];
-	return ok ? t[0] : &c->rt.poison;
+		if (ok && out[k]) *out[k] = r[k].t;
+	return ok ? r[0].t : &c->rt.poison;
 }
 
 tj_tensor *tj_unique_at(const char *site, tj_tensor *x) { return tj_unique_all_at(site, x, NULL, NULL, NULL); }

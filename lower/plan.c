@@ -2,7 +2,7 @@
  *
  * requires lo_layout; the plan keeps nothing of the graph: everything is copied into its memory */
 #include "lower/fuse.h"
-#include "runtime/strided.h"
+#include "runtime/bytes.h"
 
 #define LINE 64
 

@@ -1,7 +1,7 @@
 /* scatter_add: loops of ours, bit for bit the evaluator's. Additions into one element follow the order of the index,
  * so it runs on one thread; rows whose index does not change along the last axis add as vectors. */
 #include "lower/low.h"
-#include "runtime/strided.h"
+#include "runtime/bytes.h"
 
 typedef struct walk { /* rows of the index: all axes but the last by an odometer, the last in a loop */
 	int rank, axis;

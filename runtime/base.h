@@ -5,7 +5,9 @@
 #include "runtime/fork.h"
 #include "tj.h"
 
+#include <sched.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define RT_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -20,6 +22,15 @@ void *rt_realloc(void *p, size_t bytes);
 void rt_free(void *p);
 bool rt_has_room(size_t bytes); /* is so much address space free, in one piece? */
 char *rt_strdup(const char *s);
+
+/* A lock for a few instructions. */
+static inline void rt_spin(atomic_flag *f)
+{
+	for (int i = 0; atomic_flag_test_and_set_explicit(f, memory_order_acquire); i++)
+		if (i < 1000) __builtin_ia32_pause();
+		else sched_yield(); /* its holder may have lost the core */
+}
+static inline void rt_unspin(atomic_flag *f) { atomic_flag_clear_explicit(f, memory_order_release); }
 
 /* ---- growable arrays: struct { T *v; uint32_t n, cap; } ---- */
 #define rt_vec(T)                                                                                  \

@@ -7,6 +7,7 @@
 enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
 struct rt_cache {
+	int device;
 	rt_buffer *bin[BINS];
 	size_t held, least;             /* bytes in the bins, and the least since a fresh buffer was made */
 	size_t total, most_out;         /* bytes held or out; the most that were out, forgotten slowly */
@@ -26,10 +27,12 @@ static uint32_t bin_of(size_t bytes)
 	return (log - 8) * 4 + quarter + 1;
 }
 
-rt_cache *rt_cache_new(void)
+rt_cache *rt_cache_new(int device)
 {
 	rt_cache *c = rt_calloc(sizeof *c);
-	if (c) atomic_init(&c->users, 1);
+	if (!c) return NULL;
+	atomic_init(&c->users, 1);
+	c->device = device;
 	return c;
 }
 
@@ -38,10 +41,22 @@ static void drop_cache(rt_cache *c)
 	if (atomic_fetch_sub_explicit(&c->users, 1, memory_order_acq_rel) == 1) rt_free(c);
 }
 
+static void free_data(rt_buffer *b)
+{
+	const rt_device *d = rt_device_at(b->device);
+	if (RT_LIKELY(!d)) {
+		rt_free(b->data);
+		return;
+	}
+	d->finish(d->self, b->written);
+	d->finish(d->self, b->read);
+	d->free(d->self, b->data);
+}
+
 static void destroy(rt_buffer *b)
 {
 	rt_cache *home = b->home;
-	rt_free(b->data);
+	free_data(b);
 	rt_free(b);
 	drop_cache(home);
 }
@@ -125,18 +140,26 @@ static void trim(rt_cache *c)
 	c->least = c->held;
 }
 
+static void *alloc_data(const rt_cache *c, size_t bytes)
+{
+	const rt_device *d = rt_device_at(c->device);
+	if (d) return d->alloc(d->self, bytes);
+	void *data = rt_alloc_aligned(alignment(bytes), bytes);
+	if (data && bytes >= HUGE) madvise(data, bytes, MADV_HUGEPAGE);
+	return data;
+}
+
 static rt_buffer *make(rt_cache *c, uint32_t bin)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
 	if (!b) return NULL;
 	size_t bytes = bin_size(bin);
-	*b = (rt_buffer){ .bin = bin, .bytes = bytes, .home = c };
-	b->data = rt_alloc_aligned(alignment(bytes), bytes);
+	*b = (rt_buffer){ .bin = bin, .bytes = bytes, .home = c, .device = (uint8_t)c->device, .lock = ATOMIC_FLAG_INIT };
+	b->data = alloc_data(c, bytes);
 	if (!b->data) {
 		rt_free(b);
 		return NULL;
 	}
-	if (bytes >= HUGE) madvise(b->data, bytes, MADV_HUGEPAGE);
 	atomic_fetch_add_explicit(&c->users, 1, memory_order_relaxed);
 	c->total += bytes;
 	return b;
@@ -204,3 +227,35 @@ void rt_buffer_unref(rt_buffer *b, rt_cache *here)
 	else hand_back(b->home, b);
 }
 
+
+/* ---- work in queues ---- */
+tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
+{
+	const rt_device *d = rt_device_at(b->device);
+	if (!d) return TJ_OK;
+	rt_queue *q = rt_pool_queue(p, b->device, err);
+	if (!q) return err->code;
+	rt_spin(&b->lock);
+	const rt_mark written = b->written, read = b->read;
+	rt_unspin(&b->lock);
+	d->wait_for(q, written);
+	if (write) d->wait_for(q, read);
+	else if (rt_pool_lost(p, b->device, written))
+		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: the work that computed it failed, and that was reported", d->name);
+	return TJ_OK;
+}
+
+void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write)
+{
+	rt_err ignored = { 0 };
+	const rt_device *d = rt_device_at(b->device);
+	rt_queue *q = d ? rt_pool_queue(p, b->device, &ignored) : NULL;
+	if (!q) return;
+	rt_spin(&b->lock);
+	if (write) b->written = d->mark(q);
+	else {
+		d->wait_for(q, b->read); /* one mark stands for all reads: those of other queues are behind it */
+		b->read = d->mark(q);
+	}
+	rt_unspin(&b->lock);
+}

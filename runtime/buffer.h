@@ -6,7 +6,7 @@
 #ifndef TJ_RUNTIME_BUFFER_H
 #define TJ_RUNTIME_BUFFER_H
 
-#include "runtime/base.h"
+#include "runtime/exec.h"
 
 #include <stdatomic.h>
 
@@ -19,13 +19,16 @@ typedef struct rt_buffer {
 	size_t bytes;             /* capacity; of borrowed memory not known */
 	rt_cache *home;
 	struct rt_buffer *next;   /* in a bin or on the hand-back stack */
-	void *data;               /* 64-byte aligned; 2 MiB aligned on huge pages when large. Borrowed memory: aligned to its elements */
+	void *data;               /* an address of the device. On the CPU 64-byte aligned; 2 MiB aligned on huge pages when large. Borrowed memory: aligned to its elements */
+	uint8_t device;
+	atomic_flag lock;         /* device: guards the marks */
+	rt_mark written, read;    /* device: when its last write and its last read will be over */
 	bool borrowed;            /* memory of the user's: read, never written, given back by release() */
 	void (*release)(void *env); /* may be NULL */
 	void *env;
 } rt_buffer;
 
-rt_cache *rt_cache_new(void);
+rt_cache *rt_cache_new(int device);
 /* No more buffers from it. Those still out free themselves; the cache goes with the last of them. */
 void rt_cache_close(rt_cache *c);
 rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
@@ -39,6 +42,10 @@ static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 }
 /* here: the cache of the running thread's context, or NULL. */
 void rt_buffer_unref(rt_buffer *b, rt_cache *here);
+/* Around work on a buffer that is put into the pool's queue of the buffer's device; on the CPU they do nothing. Before: the queue
+ * waits for work on it in queues of other contexts; an error when the content is lost (rt_pool_lost). */
+tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err);
+void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write);
 /* The caller holds all `owners` references there are, and may write. */
 static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
 

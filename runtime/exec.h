@@ -5,7 +5,7 @@
 #ifndef TJ_RUNTIME_EXEC_H
 #define TJ_RUNTIME_EXEC_H
 
-#include "runtime/base.h"
+#include "runtime/device.h"
 
 /* ---- the kernel ABI: what generated code sees. Offsets are known to codegen_*; keep the order. ---- */
 typedef struct rt_kargs {
@@ -56,6 +56,8 @@ typedef struct rt_exec {
 	tj_status (*run)(const struct rt_exec *x, rt_run *r); /* fills every out whose same_ext < 0; in default modes (RT_DEFAULT_MODES) */
 	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
 	void (*destroy)(struct rt_exec *x);
+	bool devices;            /* it has steps on devices other than the CPU ... */
+	bool late_faults;        /* and kernels among them that may find a fault */
 	uint32_t kernels, library_calls, eval_steps;
 	uint32_t compiled;       /* kernels whose code was made for it; that of the others existed */
 	size_t code_bytes, arena_bytes;
@@ -150,6 +152,18 @@ rt_pool *rt_pool_new(void);
 void rt_pool_free(rt_pool *p);
 void *rt_pool_arena(rt_pool *p, size_t bytes);              /* 64-byte aligned; contents undefined; until the next call */
 void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round_up(bytes, 64) */
+/* On devices that are not the CPU: a queue and an arena for each, made when they are first asked for.
+ *
+ * Doubt: a kernel that may find a fault was put into the queue, and nobody has waited since. Whatever cannot be undone waits
+ * first: rt_pool_settle() before cells are committed, before a value is retained, and before the host reads. So a fault that is
+ * found late undoes nothing. What it spoils are the values that its queue computed from the launch that failed up to the
+ * wait that told of it: they are lost, and every later use of one is an error. */
+rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: told */
+void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
+void rt_pool_doubt(rt_pool *p, int device);
+tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits, if there is doubt; the error is the fault */
+tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
+bool rt_pool_lost(const rt_pool *p, int device, rt_mark m);    /* what was written up to that moment is lost */
 
 /* ---- the machine ---- */
 #define RT_THIRD_CACHE (16 << 20) /* bytes that stay in a third cache of, say, 32 MiB that others use, too; what is more is in memory */

@@ -3,7 +3,7 @@
  * Carries go to and fro between the result's buffer and a second one; a turn allocates nothing, and never writes what it
  * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
 #include "runtime/exec.h"
-#include "runtime/strided.h"
+#include "runtime/bytes.h"
 
 typedef struct run {
 	const rt_flow *f;
@@ -26,7 +26,10 @@ tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err)
 
 static tj_status run_region(const run *w, int k, void *const *out)
 {
-	rt_run r = { .team = w->r->team, .pool = w->r->pool, .ext = w->ext, .num = w->r->num, .out = out, .log = w->r->log, .err = w->r->err, .arena = w->arena };
+	rt_run r = *w->r;
+	r.ext = w->ext;
+	r.out = out;
+	r.arena = w->arena;
 	const rt_exec *x = w->f->region[k];
 	return x->run(x, &r);
 }

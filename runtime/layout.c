@@ -70,11 +70,11 @@ static bool make_room(rt_layouts *t)
 	return t->n * 2 < t->cap || rehash(t, t->cap ? t->cap * 2 : 256, false);
 }
 
-static rt_layout *make(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *body, uint64_t hash, int64_t numel)
+static rt_layout *make(rt_layouts *t, tj_dtype dtype, int device, int rank, const int64_t *body, uint64_t hash, int64_t numel)
 {
 	rt_layout *l = rt_alloc(sizeof *l + 2 * (size_t)rank * sizeof(int64_t));
 	if (!l) return NULL;
-	*l = (rt_layout){ .id = t->next_id++, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .hash = hash, .numel = numel,
+	*l = (rt_layout){ .id = t->next_id++, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .device = (uint8_t)device, .hash = hash, .numel = numel,
 	                  .bytes = numel * (int64_t)tj_dtype_size(dtype), .contiguous = row_major(rank, body, body + rank) || numel == 0 };
 	memcpy(l->dim, body, 2 * (size_t)rank * sizeof(int64_t));
 	atomic_init(&l->refs, 0);
@@ -83,17 +83,17 @@ static rt_layout *make(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *b
 	return l;
 }
 
-static rt_layout *find(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *body, uint64_t hash)
+static rt_layout *find(rt_layouts *t, tj_dtype dtype, int device, int rank, const int64_t *body, uint64_t hash)
 {
 	if (!t->cap) return NULL;
 	for (uint32_t i = (uint32_t)hash;; i++) {
 		rt_layout *l = t->slot[i & (t->cap - 1)];
 		if (!l) return NULL;
-		if (l->hash == hash && l->dtype == dtype && l->rank == rank && !memcmp(l->dim, body, 2 * (size_t)rank * sizeof *body)) return l;
+		if (l->hash == hash && l->dtype == dtype && l->device == device && l->rank == rank && !memcmp(l->dim, body, 2 * (size_t)rank * sizeof *body)) return l;
 	}
 }
 
-const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *dim, const int64_t *stride)
+const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int device, int rank, const int64_t *dim, const int64_t *stride)
 {
 	int64_t body[2 * TJ_MAX_RANK], numel, bytes;
 	if (rank < 0 || rank > TJ_MAX_RANK || !rt_numel(rank, dim, &numel)) return NULL;
@@ -101,11 +101,11 @@ const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int rank, const in
 	for (int i = 0; i < rank; i++) body[i] = dim[i];
 	if (stride) memcpy(body + rank, stride, (size_t)rank * sizeof *stride);
 	else default_strides(rank, dim, body + rank);
-	uint64_t hash = rt_hash(body, 2 * (size_t)rank * sizeof *body, (uint64_t)dtype << 8 | (uint64_t)rank);
+	uint64_t hash = rt_hash(body, 2 * (size_t)rank * sizeof *body, (uint64_t)device << 16 | (uint64_t)dtype << 8 | (uint64_t)rank);
 
 	rt_lock(&t->lock);
-	rt_layout *l = find(t, dtype, rank, body, hash);
-	if (!l && make_room(t)) l = make(t, dtype, rank, body, hash, numel);
+	rt_layout *l = find(t, dtype, device, rank, body, hash);
+	if (!l && make_room(t)) l = make(t, dtype, device, rank, body, hash, numel);
 	if (l) rt_layout_ref(l);
 	rt_unlock(&t->lock);
 	return l;
@@ -122,6 +122,7 @@ void rt_put_layout(rt_text *t, const rt_layout *l)
 {
 	rt_puts(t, tj_dtype_name((tj_dtype)l->dtype));
 	put_list(t, l->dim, l->rank);
+	if (l->device != RT_CPU) rt_putf(t, "@%s", rt_device_name(l->device));
 	if (l->contiguous) return;
 	rt_puts(t, " strides ");
 	put_list(t, rt_strides(l), l->rank);

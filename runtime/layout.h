@@ -1,16 +1,16 @@
-/* layout: {dtype, sizes, strides} interned. Equal pointer <=> equal layout; the id stands for it in keys and is never
+/* layout: {dtype, device, sizes, strides} interned. Equal pointer <=> equal layout; the id stands for it in keys and is never
  * used again, so a key that outlives its layout can only miss. */
 #ifndef TJ_RUNTIME_LAYOUT_H
 #define TJ_RUNTIME_LAYOUT_H
 
-#include "runtime/base.h"
+#include "runtime/device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct rt_layout {
 	uint32_t id;
-	uint8_t dtype, rank;
+	uint8_t dtype, rank, device;
 	bool contiguous;      /* row-major without gaps */
 	atomic_int refs;      /* by tensors, traces, entries; 0: may be swept */
 	uint64_t hash;
@@ -31,7 +31,7 @@ typedef struct rt_layouts {
 void rt_layouts_init(rt_layouts *t);
 void rt_layouts_free(rt_layouts *t);
 /* The layout with one more reference; NULL when out of memory or when the sizes overflow. stride NULL: row-major. */
-const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int rank, const int64_t *dim, const int64_t *stride);
+const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int device, int rank, const int64_t *dim, const int64_t *stride);
 static inline const rt_layout *rt_layout_ref(const rt_layout *l)
 {
 	atomic_fetch_add_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_relaxed);
@@ -41,6 +41,6 @@ static inline void rt_layout_unref(const rt_layout *l)
 {
 	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
 }
-void rt_put_layout(rt_text *t, const rt_layout *l); /* f32[4,8], f32[4,8] strides [1,4] when not row-major */
+void rt_put_layout(rt_text *t, const rt_layout *l); /* f32[4,8], f32[4,8]@cuda:0; with strides [1,4] when not row-major */
 
 #endif

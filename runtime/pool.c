@@ -1,5 +1,6 @@
 /* pool: what a context lends to the plans it runs. */
 #include "runtime/alloc.h"
+#include "runtime/device.h"
 #include "runtime/exec.h"
 
 #include <sys/mman.h>
@@ -12,8 +13,18 @@ typedef struct block {
 	size_t bytes;
 } block;
 
+typedef struct lost { uint64_t first, last; } lost; /* serials of a queue: from the launch that failed to when that was told */
+
+typedef struct station { /* what a context has on a device that is not the CPU */
+	rt_queue *queue;       /* NULL: not used yet */
+	block arena;
+	bool doubt;            /* a kernel that may find a fault was put there since the last wait */
+	rt_vec(lost) lost;
+} station;
+
 struct rt_pool {
 	block arena, scratch;
+	station on[RT_DEVICES];
 };
 
 rt_pool *rt_pool_new(void)
@@ -21,9 +32,21 @@ rt_pool *rt_pool_new(void)
 	return rt_calloc(sizeof(rt_pool));
 }
 
+static void leave(const rt_device *d, station *s)
+{
+	rt_err ignored = { 0 };
+	uint64_t launch;
+	d->wait(s->queue, &launch, &ignored);
+	if (s->arena.p) d->free(d->self, s->arena.p);
+	d->close(s->queue);
+	rt_vec_free(&s->lost);
+}
+
 void rt_pool_free(rt_pool *p)
 {
 	if (!p) return;
+	for (int i = 0; i < RT_DEVICES; i++)
+		if (p->on[i].queue) leave(rt_device_at(i), &p->on[i]);
 	rt_free(p->arena.p);
 	rt_free(p->scratch.p);
 	rt_free(p);
@@ -53,4 +76,61 @@ void *rt_pool_arena(rt_pool *p, size_t bytes)
 void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes)
 {
 	return need(&p->scratch, (size_t)threads * ((bytes + LINE - 1) / LINE * LINE));
+}
+
+/* ---- devices ---- */
+rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err)
+{
+	station *s = &p->on[device];
+	const rt_device *d = rt_device_at(device);
+	if (!s->queue && d) s->queue = d->open(d->self);
+	if (!s->queue) rt_fail(err, TJ_ERR_NOMEM, "device", "%s has no queue to give", rt_device_name(device));
+	return s->queue;
+}
+
+void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes)
+{
+	rt_err ignored = { 0 };
+	const rt_device *d = rt_device_at(device);
+	station *s = &p->on[device];
+	if (bytes <= s->arena.bytes && s->arena.p) return s->arena.p;
+	void *fresh = rt_pool_queue(p, device, &ignored) ? d->alloc(d->self, bytes ? bytes : LINE) : NULL;
+	if (!fresh) return NULL;
+	if (s->arena.p) {
+		d->finish(d->self, d->mark(s->queue)); /* what still waits may use the old one */
+		d->free(d->self, s->arena.p);
+	}
+	s->arena = (block){ fresh, bytes };
+	return fresh;
+}
+
+void rt_pool_doubt(rt_pool *p, int device) { p->on[device].doubt = true; }
+
+tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
+{
+	station *s = &p->on[device];
+	const rt_device *d = rt_device_at(device);
+	uint64_t launch = 0;
+	if (!s->doubt) return TJ_OK;
+	s->doubt = false;
+	tj_status st = d->wait(s->queue, &launch, err);
+	if (st != TJ_OK) rt_push(&s->lost, ((lost){ launch, d->mark(s->queue).serial }));
+	return st;
+}
+
+tj_status rt_pool_settle_all(rt_pool *p, rt_err *err)
+{
+	tj_status st = TJ_OK;
+	for (int i = RT_CPU + 1; i < RT_DEVICES; i++)
+		if (p->on[i].doubt && st == TJ_OK) st = rt_pool_settle(p, i, err);
+	return st;
+}
+
+bool rt_pool_lost(const rt_pool *p, int device, rt_mark m)
+{
+	const station *s = &p->on[device];
+	if (!s->lost.n || m.queue != rt_device_at(device)->mark(s->queue).queue) return false;
+	for (uint32_t i = 0; i < s->lost.n; i++)
+		if (m.serial >= s->lost.v[i].first && m.serial <= s->lost.v[i].last) return true;
+	return false;
 }

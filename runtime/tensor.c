@@ -108,7 +108,8 @@ void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self)
 /* ---- contexts ---- */
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e)
 {
-	*r = (rt_ctx){ .engine = e, .cache = rt_cache_new(), .pool = rt_pool_new() };
+	*r = (rt_ctx){ .engine = e, .cache = rt_cache_new(RT_CPU), .pool = rt_pool_new() };
+	r->run = (rt_run){ .team = e->team, .log = &e->log, .pool = r->pool };
 	r->poison = (tj_tensor){ .kind = RT_POISON, .ctx = self, .engine = e, .dtype = TJ_F32 };
 	return r->cache && r->pool && (r->root = rt_scope_push(r, self, 0));
 }
@@ -131,8 +132,17 @@ void rt_ctx_free(rt_ctx *r)
 	free_chunks(r->free_chunks);
 	free_chunks(r->dead_chunks);
 	free_chunks(r->later_chunks);
+	rt_pool_free(r->pool); /* waits for what its queues hold */
 	rt_cache_close(r->cache);
-	if (r->pool) rt_pool_free(r->pool);
+	for (int i = 0; i < RT_DEVICES; i++) rt_cache_close(r->cache_on[i]);
+}
+
+rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes)
+{
+	if (RT_LIKELY(device == RT_CPU)) return rt_buffer_new(r->cache, bytes);
+	rt_cache **c = &r->cache_on[device];
+	if (!*c && !(*c = rt_cache_new(device))) return NULL;
+	return rt_buffer_new(*c, bytes);
 }
 
 /* ---- engine-owned tensors ---- */

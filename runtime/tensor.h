@@ -88,15 +88,6 @@ _Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_ten
                offsetof(tj_tensor, seg) == sizeof(rt_head), "an rt_head is the first word of a handle");
 _Static_assert(sizeof(tj_tensor) == 64, "a handle is a cache line");
 
-/* A lock for a few instructions. */
-static inline void rt_spin(atomic_flag *f)
-{
-	for (int i = 0; atomic_flag_test_and_set_explicit(f, memory_order_acquire); i++)
-		if (i < 1000) __builtin_ia32_pause();
-		else sched_yield(); /* its holder may have lost the core */
-}
-static inline void rt_unspin(atomic_flag *f) { atomic_flag_clear_explicit(f, memory_order_release); }
-
 /* A tensor of the engine: a cell, or what tj_retain() gave. */
 typedef struct rt_held {
 	tj_tensor t;
@@ -143,8 +134,10 @@ struct tj_scope {
 /* A context's part of the runtime. */
 typedef struct rt_ctx {
 	rt_engine *engine;
-	rt_cache *cache;
+	rt_cache *cache;         /* of buffers on the CPU */
+	rt_cache *cache_on[RT_DEVICES]; /* on the other devices; NULL: not used yet */
 	rt_pool *pool;
+	rt_run run;              /* what every run of a plan has in common: copied, then given its operands and an rt_err */
 	tj_scope *scope, *root;  /* innermost */
 	tj_scope *free_scopes;   /* linked by parent */
 	rt_handles *free_chunks, *dead_chunks;
@@ -164,6 +157,7 @@ typedef struct rt_ctx {
 
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
 void rt_ctx_free(rt_ctx *r);
+rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
 
 tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, raw */
 /* A handle as a dead one leaves it: ctx and engine are set, buf and row_major NULL; the caller writes the rest. */

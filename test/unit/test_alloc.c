@@ -185,7 +185,7 @@ static void cache_makes_room(void **s)
 	(void)s;
 	for (int elsewhere = 0; elsewhere < 2; elsewhere++)
 		for (int k = 0; k < 2; k++) { /* what it is that fails: its head or its data */
-			rt_cache *c = rt_cache_new();
+			rt_cache *c = rt_cache_new(RT_CPU);
 			rt_buffer *b[3];
 			for (int i = 0; i < 3; i++) b[i] = rt_buffer_new(c, (size_t)(i + 1) * MB);
 			for (int i = 0; i < 3; i++) rt_buffer_unref(b[i], elsewhere ? NULL : c);
@@ -203,7 +203,7 @@ static void cache_makes_room(void **s)
 static void cache_lets_go(void **s)
 {
 	(void)s;
-	rt_cache *c = rt_cache_new();
+	rt_cache *c = rt_cache_new(RT_CPU);
 	size_t most = 0;
 	for (int i = 4; i < 110; i++) {
 		rt_buffer *a = rt_buffer_new(c, (size_t)i * MB), *b = rt_buffer_new(c, (size_t)i * MB);
@@ -225,7 +225,7 @@ static void cache_lets_go(void **s)
 static void cache_keeps_what_is_used(void **s)
 {
 	(void)s;
-	rt_cache *c = rt_cache_new();
+	rt_cache *c = rt_cache_new(RT_CPU);
 	for (int i = 0; i < 40; i++) {
 		long long before = rt_alloc_count();
 		for (int k = 1; k <= 10; k++) {

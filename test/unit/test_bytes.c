@@ -1,5 +1,5 @@
 /* Copies with strides on both sides, against the plainest loop. */
-#include "runtime/strided.h"
+#include "runtime/bytes.h"
 
 #include "test/kit.h"
 
@@ -69,5 +69,5 @@ static void random_copies(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(random_copies) };
-	return cmocka_run_group_tests_name("strided", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
 }

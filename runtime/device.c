@@ -1,0 +1,35 @@
+/* The devices of this process: a table that only grows. */
+#include "runtime/device.h"
+
+#include <stdatomic.h>
+
+static _Atomic(const rt_device *) devices[RT_DEVICES]; /* [RT_CPU] stays NULL */
+
+int rt_device_add(const rt_device *d)
+{
+	for (int i = RT_CPU + 1; i < RT_DEVICES; i++) {
+		const rt_device *none = NULL;
+		if (atomic_compare_exchange_strong(&devices[i], &none, d)) return i;
+	}
+	return -1;
+}
+
+const rt_device *rt_device_at(int device)
+{
+	return device > RT_CPU && device < RT_DEVICES ? atomic_load_explicit(&devices[device], memory_order_acquire) : NULL;
+}
+
+const char *rt_device_name(int device)
+{
+	const rt_device *d = rt_device_at(device);
+	return d ? d->name : device == RT_CPU ? "cpu" : "?";
+}
+
+int rt_device_parse(const char *name, size_t n)
+{
+	for (int i = 0; i < RT_DEVICES; i++) {
+		const char *known = rt_device_name(i);
+		if (strlen(known) == n && !memcmp(known, name, n) && *known != '?') return i;
+	}
+	return -1;
+}

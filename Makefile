@@ -48,7 +48,7 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
-$(BUILD)/gen: ir/gen.c ir/ops.def
+$(BUILD)/gen: ir/gen.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/gen.c
 gen: $(BUILD)/gen  ## write the op section of tj.h and docs/OPS.md

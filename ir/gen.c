@@ -3,49 +3,28 @@
  *
  *   gen [-c] include/tj.h docs/OPS.md        -c: change nothing, fail when a file differs
  */
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/classes.def"
+
+/* Parameters as declared and as the macro passes them on, each behind ", ". */
+#define DECL(type, name, role, k) ", " #type " " #name
+#define ARG(type, name, role, k) ", " #name
+#define TEXTS(op, class, nsrc, ...) IR_EACH(DECL, __VA_ARGS__), IR_EACH(ARG, __VA_ARGS__)
+
 typedef struct row {
-	const char *name, *cls, *flags, *type, *shape, *doc;
+	const char *name, *params, *args, *flags, *type, *shape, *doc;
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, doc) { #name, #cls, #flags, #type, #shape, doc },
+#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ), #flags, #type, #shape, doc },
 #include "ir/ops.def"
 #undef OP
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* Parameters as declared and as the macro passes them on. */
-static const struct class {
-	const char *name, *params, *args;
-} classes[] = {
-	{ "UNARY", "tj_tensor *x", "x" },
-	{ "BINARY", "tj_tensor *a, tj_tensor *b", "a, b" },
-	{ "TERNARY", "tj_tensor *a, tj_tensor *b, tj_tensor *c", "a, b, c" },
-	{ "CAST", "tj_tensor *x, tj_dtype dtype", "x, dtype" },
-	{ "SHAPE", "tj_tensor *x, tj_dims shape", "x, shape" },
-	{ "AXES", "tj_tensor *x, tj_dims axes", "x, axes" },
-	{ "AXIS", "tj_tensor *x, int axis", "x, axis" },
-	{ "AXIS2", "tj_tensor *x, int a, int b", "x, a, b" },
-	{ "SLICE", "tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step",
-	  "x, axis, start, stop, step" },
-	{ "LIST", "tj_list list, int axis", "list, axis" },
-	{ "REDUCE", "tj_tensor *x, tj_dims axes, bool keepdim", "x, axes, keepdim" },
-	{ "ARG", "tj_tensor *x, int64_t axis, bool keepdim", "x, axis, keepdim" },
-	{ "VAR", "tj_tensor *x, tj_dims axes, int correction, bool keepdim", "x, axes, correction, keepdim" },
-	{ "INDEX", "tj_tensor *x, int axis, tj_tensor *index", "x, axis, index" },
-	{ "SCATTER", "tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src", "x, axis, index, src" },
-	{ "COUNT", "tj_tensor *index, int64_t n", "index, n" },
-	{ "FULL", "tj_dtype dtype, tj_dims shape, tj_tensor *value", "dtype, shape, value" },
-	{ "ARANGE", "tj_dtype dtype, int64_t start, int64_t stop, int64_t step", "dtype, start, stop, step" },
-	{ "EYE", "tj_dtype dtype, int64_t n, int64_t m", "dtype, n, m" },
-	{ "RANDOM", "tj_dtype dtype, tj_dims shape", "dtype, shape" },
-	{ "NORM3", "tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps", "x, weight, bias, eps" },
-	{ "NORM2", "tj_tensor *x, tj_tensor *weight, double eps", "x, weight, eps" },
-};
+#include <stdbool.h> /* not before the table: there `bool` is text */
 
 static void die(const char *what, const char *name)
 {
@@ -53,22 +32,23 @@ static void die(const char *what, const char *name)
 	exit(1);
 }
 
-static const struct class *class_of(const row *r)
+/* A star belongs to the name. */
+static void put_params(FILE *f, const char *text)
 {
-	for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
-		if (!strcmp(classes[i].name, r->cls)) return &classes[i];
-	die("a class that gen.c does not know", r->name);
-	return NULL;
+	for (; *text; text++)
+		if (strncmp(text, "* ", 2) != 0) fputc(*text, f);
+		else fputc(*text++, f);
 }
 
 static void header(FILE *f)
 {
 	for (const row *r = rows; r < rows + ROWS; r++) {
-		const struct class *c = class_of(r);
 		fprintf(f, "\n/* %s */\n", r->doc);
-		fprintf(f, "TJ_API tj_tensor *tj_%s(%s);\n", r->name, c->params);
-		fprintf(f, "TJ_API tj_tensor *tj_%s_at(const char *site, %s);\n", r->name, c->params);
-		fprintf(f, "#define tj_%s(%s) tj_%s_at(TJ_SITE, %s)\n", r->name, c->args, r->name, c->args);
+		fprintf(f, "TJ_API tj_tensor *tj_%s(", r->name);
+		put_params(f, r->params + 2);
+		fprintf(f, ");\nTJ_API tj_tensor *tj_%s_at(const char *site", r->name);
+		put_params(f, r->params);
+		fprintf(f, ");\n#define tj_%s(%s) tj_%s_at(TJ_SITE%s)\n", r->name, r->args + 2, r->name, r->args);
 	}
 }
 
@@ -76,7 +56,7 @@ static void table(FILE *f)
 {
 	fprintf(f, "| op | call | dtypes | shape | flags | meaning |\n|---|---|---|---|---|---|\n");
 	for (const row *r = rows; r < rows + ROWS; r++) {
-		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | ", r->name, r->name, class_of(r)->args, r->type, r->shape);
+		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | ", r->name, r->name, r->args + 2, r->type, r->shape);
 		for (const char *s = strcmp(r->flags, "0") ? r->flags : ""; *s; s++) /* a bar would end the cell */
 			fputs(*s == '|' ? ", " : (char[]){ *s, 0 }, f);
 		fputs(" | ", f);

@@ -818,22 +818,10 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy
 };
 
-/* Attributes that a class has: at least, at most. */
-static void attr_bounds(uint8_t cls, int *least, int *most)
-{
-	static const int8_t at_least[] = { [IR_CAST] = 1, [IR_AXIS] = 1, [IR_AXIS2] = 2, [IR_SLICE] = 4, [IR_LIST] = 1,
-		[IR_REDUCE_] = 1, [IR_ARG] = 2, [IR_VAR] = 2, [IR_INDEX] = 1, [IR_SCATTER] = 1, [IR_COUNT] = 1, [IR_FULL] = 1,
-		[IR_ARANGE] = 4, [IR_EYE] = 3, [IR_RANDOM] = 1, [IR_LEAF] = 0 };
-	bool list = cls == IR_SHAPE || cls == IR_AXES || cls == IR_REDUCE_ || cls == IR_VAR || cls == IR_FULL ||
-	            cls == IR_RANDOM;
-	*least = at_least[cls];
-	*most = *least + (list ? TJ_MAX_RANK : 0);
-}
-
 static bool counts_ok(const ask *q)
 {
-	int least, most;
-	attr_bounds(q->info->opclass, &least, &most);
+	const ir_classinfo *c = &ir_classes[q->info->opclass];
+	int least = c->nattr, most = c->nattr + (c->list ? TJ_MAX_RANK : 0);
 	if (q->info->nsrc == 255 ? q->nsrc < 1 : q->nsrc != q->info->nsrc)
 		return fail(q, TJ_ERR_ARG, "wrong number of operands", "%d", q->nsrc);
 	if (q->nattr > most && most > least)

@@ -11,6 +11,7 @@
 #define TJ_IR_IR_H
 
 #include "runtime/device.h"
+#include "ir/classes.def"
 
 /* ---- ops ---- */
 typedef enum ir_op {
@@ -35,35 +36,14 @@ enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128
 };
 
-/* CLASSES: prototype after the operands, and what the attributes hold once normalised (ir_infer).
- *   UNARY BINARY TERNARY   operands only
- *   CAST     dtype                     {dtype}
- *   SHAPE    dims                      {size...}
- *   AXES     axes                      {axis...}          raw TJ_ALL: no ints
- *   AXIS     axis                      {axis}
- *   AXIS2    a, b                      {axis, axis}
- *   SLICE    axis, start, stop, step   {axis, start, stop, step}   element i is start + i*step; stop TJ_END_DIM: before 0
- *   LIST     list, axis                {axis}             any number of operands
- *   REDUCE   axes, keepdim             {keepdim, axis...} sorted, none for all; see ir_reduced()
- *   ARG      axis, keepdim             {keepdim, axis}    axis TJ_END_DIM: flattened
- *   VAR      axes, correction, keepdim {keepdim, correction, axis...}
- *   INDEX    a, axis, index            {axis}
- *   SCATTER  a, axis, index, src       {axis}
- *   COUNT    index, n                  {n}
- *   FULL     dtype, dims, value        {dtype, size...}   operand: the value
- *   ARANGE   dtype, start, stop, step  {dtype, start, stop, step}
- *   EYE      dtype, n, m               {dtype, n, m}
- *   RANDOM   dtype, dims               {dtype, size...}   operands: num key, num ordinal (added by the tracer)
- *   NORM3    a, weight, bias, eps      operands (eps a number)
- *   NORM2    a, weight, eps            operands
- * Normalised attributes are raw attributes of the same meaning: what is emitted again is not changed.
- *
- * NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other
+/* NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other
  * op of a number takes it as f32 (a float) or i64. Text writes the type of a weak node without brackets: f64, not f64[].
  */
-typedef enum ir_opclass {
-	IR_UNARY, IR_BINARY, IR_TERNARY, IR_CAST, IR_SHAPE, IR_AXES, IR_AXIS, IR_AXIS2, IR_SLICE, IR_LIST, IR_REDUCE_, IR_ARG,
-	IR_VAR, IR_INDEX, IR_SCATTER, IR_COUNT, IR_FULL, IR_ARANGE, IR_EYE, IR_RANDOM, IR_NORM3, IR_NORM2, IR_LEAF, IR_FLOW, IR_GET
+typedef enum ir_opclass { /* what an op's C function takes, and so what a node's attributes are: the table is classes.def */
+#define ROW(op, enumerator, ...) enumerator,
+	IR_CLASSES(ROW)
+#undef ROW
+	IR_LEAF, IR_FLOW, IR_GET, /* behind the table: what is no op of ops.def */
 } ir_opclass;
 
 typedef struct ir_opinfo {
@@ -75,6 +55,14 @@ typedef struct ir_opinfo {
 	uint8_t type, shape; /* rules, private to infer.c */
 } ir_opinfo;
 extern const ir_opinfo ir_ops[IR_OP_COUNT];
+
+enum { IR_CLASS_ATTRS = 4 };
+typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
+	uint8_t nattr;        /* without the list */
+	bool list;            /* axes or sizes follow, up to TJ_MAX_RANK */
+	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, i int, * the list; behind the last a NULL */
+} ir_classinfo;
+extern const ir_classinfo ir_classes[IR_GET + 1];
 
 /* ---- what is known of a value without its data ---- */
 typedef struct ir_meta {

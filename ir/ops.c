@@ -9,22 +9,15 @@ enum {
 };
 enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_IFD = MATH_I | MATH_FD };
 
-/* class in ops.def, its enum, operands (255: any number) */
-#define CLASSES(X)                                                                                                  \
-	X(UNARY, IR_UNARY, 1) X(BINARY, IR_BINARY, 2) X(TERNARY, IR_TERNARY, 3) X(CAST, IR_CAST, 1) X(SHAPE, IR_SHAPE, 1) \
-	X(AXES, IR_AXES, 1) X(AXIS, IR_AXIS, 1) X(AXIS2, IR_AXIS2, 1) X(SLICE, IR_SLICE, 1) X(LIST, IR_LIST, 255)        \
-	X(REDUCE, IR_REDUCE_, 1) X(ARG, IR_ARG, 1) X(VAR, IR_VAR, 1) X(INDEX, IR_INDEX, 2) X(SCATTER, IR_SCATTER, 3)     \
-	X(COUNT, IR_COUNT, 1) X(FULL, IR_FULL, 1) X(ARANGE, IR_ARANGE, 0) X(EYE, IR_EYE, 0) X(RANDOM, IR_RANDOM, 2)      \
-	X(NORM3, IR_NORM3, 4) X(NORM2, IR_NORM2, 3) X(LEAF, IR_LEAF, 0) X(FLOW, IR_FLOW, 255) X(GET, IR_GET, 1)
-enum {
-#define X(name, value, nsrc) CLASS_##name = value, NSRC_##name = nsrc,
-	CLASSES(X)
-#undef X
-};
+/* Class and number of operands; those of what is no op of ops.def have no row in classes.def. */
+#define CLASS_OF(op, enumerator, nsrc, ...) enumerator, nsrc
+#define IR_CLASS_LEAF(ROW, op) ROW(op, IR_LEAF, 0, )
+#define IR_CLASS_FLOW(ROW, op) ROW(op, IR_FLOW, 255, )
+#define IR_CLASS_GET(ROW, op)  ROW(op, IR_GET, 1, )
 
 const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define OP(name, cls, flags, math, type, shape, doc) \
-	[IR_##name] = { #name, doc, CLASS_##cls, NSRC_##cls, flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape },
+	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape },
 #include "ir/ops.def"
 	OP(input, LEAF, 0, NONE, LEAF, LEAF, "a value from outside, by slot")
 	OP(num, LEAF, 0, NONE, LEAF, LEAF, "a number bound at run time, by slot")
@@ -35,4 +28,40 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 	OP(scan, FLOW, FAULT, NONE, LEAF, LEAF, "a region for each slice along axis 0")
 	OP(get, GET, 0, NONE, LEAF, LEAF, "a result of control flow")
 #undef OP
+};
+
+/* Attributes by role. */
+#define COUNT(type, name, role, k) COUNT_##role
+#define COUNT_OPERAND
+#define COUNT_FITTED
+#define COUNT_NUMBER
+#define COUNT_OPERANDS
+#define COUNT_ATTR  + 1
+#define COUNT_DTYPE + 1
+#define COUNT_AXES
+#define COUNT_SIZES
+#define IN_LIST(type, name, role, k) IN_LIST_##role
+#define IN_LIST_OPERAND
+#define IN_LIST_FITTED
+#define IN_LIST_NUMBER
+#define IN_LIST_OPERANDS
+#define IN_LIST_ATTR
+#define IN_LIST_DTYPE
+#define IN_LIST_AXES  + 1
+#define IN_LIST_SIZES + 1
+#define TEXT(type, name, role, k) TEXT_##role(name, k)
+#define TEXT_OPERAND(name, k)
+#define TEXT_FITTED(name, k)
+#define TEXT_NUMBER(name, k)
+#define TEXT_OPERANDS(name, k)
+#define TEXT_ATTR(name, k)  [k] = { #name, 'i' },
+#define TEXT_DTYPE(name, k) [k] = { #name, 'd' },
+#define TEXT_AXES(name, k)  [k] = { #name, '*' },
+#define TEXT_SIZES(name, k) [k] = { #name, '*' },
+
+const ir_classinfo ir_classes[IR_GET + 1] = {
+#define ROW(op, enumerator, nsrc, ...) \
+	[enumerator] = { 0 IR_EACH(COUNT, __VA_ARGS__), 0 IR_EACH(IN_LIST, __VA_ARGS__), { IR_EACH(TEXT, __VA_ARGS__) [IR_CLASS_ATTRS] = { NULL, 0 } } },
+	IR_CLASSES(ROW)
+#undef ROW
 };

@@ -4,7 +4,7 @@
  *   %1 = num f64 slot=0                          a type without brackets is a number's
  *   %2 = const f32[] 0x1p-1                      floats in hex, exact
  *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
- *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (ir.h); `end`: TJ_END_DIM; the site
+ *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (classes.def); `end`: TJ_END_DIM; the site
  *   ret %4
  *   %5 = cond %6 %0                              control flow has no type; its regions follow (flow.c), each up to its ret
  *
@@ -17,32 +17,6 @@
 #include <stdlib.h>
 
 enum { INLINE_MAX = 64, NUMBER_MAX = 1 << 24 };
-
-/* ---- attributes by class ---- */
-typedef struct attr_text {
-	const char *name;
-	char kind; /* d dtype, i int, * the remaining ints */
-} attr_text;
-static const attr_text attr_texts[][4] = {
-	[IR_CAST] = { { "dtype", 'd' } },
-	[IR_SHAPE] = { { "shape", '*' } },
-	[IR_AXES] = { { "axes", '*' } },
-	[IR_AXIS] = { { "axis", 'i' } },
-	[IR_AXIS2] = { { "a", 'i' }, { "b", 'i' } },
-	[IR_SLICE] = { { "axis", 'i' }, { "start", 'i' }, { "stop", 'i' }, { "step", 'i' } },
-	[IR_LIST] = { { "axis", 'i' } },
-	[IR_REDUCE_] = { { "keepdim", 'i' }, { "axes", '*' } },
-	[IR_ARG] = { { "keepdim", 'i' }, { "axis", 'i' } },
-	[IR_VAR] = { { "keepdim", 'i' }, { "correction", 'i' }, { "axes", '*' } },
-	[IR_INDEX] = { { "axis", 'i' } },
-	[IR_SCATTER] = { { "axis", 'i' } },
-	[IR_COUNT] = { { "n", 'i' } },
-	[IR_FULL] = { { "dtype", 'd' }, { "shape", '*' } },
-	[IR_ARANGE] = { { "dtype", 'd' }, { "start", 'i' }, { "stop", 'i' }, { "step", 'i' } },
-	[IR_EYE] = { { "dtype", 'd' }, { "n", 'i' }, { "m", 'i' } },
-	[IR_RANDOM] = { { "dtype", 'd' }, { "shape", '*' } },
-	[IR_LEAF] = { { NULL, 0 } },
-};
 
 /* ---- printing ---- */
 static void put_int(rt_text *t, int64_t v)
@@ -105,7 +79,7 @@ static void put_input(const ir_graph *g, const ir_node *n, rt_text *t)
 static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 {
 	const int64_t *attr = ir_attr(g, n);
-	uint8_t cls = ir_ops[n->op].opclass;
+	const ir_classinfo *c = &ir_classes[ir_ops[n->op].opclass];
 	if (n->op == IR_input) put_input(g, n, t);
 	else if (n->op == IR_num) put_list(t, "slot", 1, attr);
 	else if (n->op == IR_const) put_const(g, n, t);
@@ -113,11 +87,10 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 	else if (n->op == IR_get) put_list(t, "i", 1, attr);
 	else if (ir_is_flow(n->op))
 		for (int k = 0, skip = ir_flow_info(n->op)->nregion; k < ir_flow_info(n->op)->nattr; k++) put_list(t, ir_flow_info(n->op)->attr[k], 1, attr + skip + k);
-	else if (cls < RT_COUNT(attr_texts))
-		for (int k = 0; k < 4 && attr_texts[cls][k].name; k++) {
-			const attr_text *a = &attr_texts[cls][k];
-			if (a->kind == 'd') rt_putf(t, " %s=%s", a->name, tj_dtype_name((tj_dtype)attr[k]));
-			else put_list(t, a->name, a->kind == '*' ? n->nattr - k : 1, attr + k);
+	else
+		for (int k = 0; c->attr[k].name; k++) {
+			if (c->attr[k].kind == 'd') rt_putf(t, " %s=%s", c->attr[k].name, tj_dtype_name((tj_dtype)attr[k]));
+			else put_list(t, c->attr[k].name, c->attr[k].kind == '*' ? n->nattr - k : 1, attr + k);
 		}
 }
 
@@ -375,18 +348,18 @@ static bool key(parser *p, const char *name)
 
 static bool attributes(parser *p, ir_op op, int64_t *attr, int *nattr)
 {
-	uint8_t cls = ir_ops[op].opclass;
+	const ir_classinfo *c = &ir_classes[ir_ops[op].opclass];
 	*nattr = 0;
-	for (int k = 0; cls < RT_COUNT(attr_texts) && k < 4 && attr_texts[cls][k].name; k++) {
-		const attr_text *a = &attr_texts[cls][k];
+	for (int k = 0; c->attr[k].name; k++) {
+		char kind = c->attr[k].kind;
 		int n = 1;
-		if (!key(p, a->name)) {
-			if (a->kind == '*') continue;
-			return fail(p, "`%s=` expected", a->name);
+		if (!key(p, c->attr[k].name)) {
+			if (kind == '*') continue;
+			return fail(p, "`%s=` expected", c->attr[k].name);
 		}
-		if (a->kind == 'd'   ? !dtype(p, attr + k)
-		    : a->kind == 'i' ? !integer(p, attr + k)
-		                     : !integers(p, attr + k, TJ_MAX_RANK, &n))
+		if (kind == 'd'   ? !dtype(p, attr + k)
+		    : kind == 'i' ? !integer(p, attr + k)
+		                  : !integers(p, attr + k, TJ_MAX_RANK, &n))
 			return false;
 		*nattr += n;
 	}

@@ -71,11 +71,7 @@ static void each_met(tj_fn *f, const jit_node *n, rt_text *t, jit_see_guard *see
 }
 
 /* The dtype that an op is told is no attribute to be wrong about. */
-static bool is_dtype(const jit_node *n, int k)
-{
-	const ir_opclass c = (ir_opclass)ir_ops[n->op].opclass;
-	return k == 0 && (c == IR_CAST || c == IR_FULL || c == IR_ARANGE || c == IR_EYE || c == IR_RANDOM);
-}
+static bool is_dtype(const jit_node *n, int k) { return k == 0 && ir_classes[ir_ops[n->op].opclass].attr[0].kind == 'd'; }
 
 void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *self)
 {

@@ -45,51 +45,54 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
 	return jit_event(site, op, n, list, 1, &attr);
 }
 
-/* Parameters and arguments of each class; then what it asks for. */
-#define SRC(...) ((tj_tensor *const[]){ __VA_ARGS__ })
-#define INTS(...) ((const int64_t[]){ __VA_ARGS__ })
-#define NINTS(...) ((int)(sizeof(INTS(__VA_ARGS__)) / sizeof(int64_t)))
+/* ---- from the parameters of ir/classes.def to an event ---- */
+#define DECL(type, name, role, k) , type name
+#define PASS(type, name, role, k) , name
+#define PUT(type, name, role, k) PUT_##role(name, k)
+#define PUT_OPERAND(name, k)  src_[k] = name;
+#define PUT_FITTED(name, k)   src_[k] = jit_fitting(site, dtype, name);
+#define PUT_NUMBER(name, k)   src_[k] = rt_number_f(name);
+#define PUT_OPERANDS(name, k) list_ = name;
+#define PUT_ATTR(name, k)     attr_[k] = name;
+#define PUT_DTYPE(name, k)    attr_[k] = name;
+#define PUT_AXES(name, k)     dims_ = name;
+#define PUT_SIZES(name, k)    dims_ = name;
+#define COUNT(type, name, role, k) + ROLE_##role
+/* What a parameter is, in digits, so that their sum tells how many of each there are. */
+enum {
+	ROLE_OPERAND = 1, ROLE_FITTED = 1, ROLE_NUMBER = 1, ROLE_ATTR = 0x10, ROLE_DTYPE = 0x10, ROLE_OPERANDS = 0x100, ROLE_AXES = 0x200,
+	ROLE_SIZES = 0x400
+};
 
-#define ENTRY(name, params, args, ...)                                                   \
-	tj_tensor *tj_##name##_at(const char *site, ENTRY_P params) { return __VA_ARGS__; } \
-	tj_tensor *(tj_##name)(ENTRY_P params) { return tj_##name##_at(NULL, ENTRY_P args); }
-#define ENTRY_P(...) __VA_ARGS__
-#define EV(name, nsrc, src, ...) jit_event(site, IR_##name, nsrc, src, NINTS(__VA_ARGS__), INTS(__VA_ARGS__))
+/* Inlined: in most entry points all but the operands is known at compile time. */
+static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
+                                                              tj_dims dims, tj_list list)
+{
+	int nsrc = roles & 0xF, nattr = roles >> 4 & 0xF;
+	if (!nsrc) src = NULL;
+	if (!nattr) attr = NULL;
+	if (roles & ROLE_OPERANDS) return with_list(site, op, list, (int)attr[0]);
+	if (roles & ROLE_SIZES && !dims) return no_dims(site, op);
+	if (roles & (ROLE_AXES | ROLE_SIZES)) return with_dims(site, op, nsrc, src, nattr, attr, dims);
+	return jit_event(site, op, nsrc, src, nattr, attr);
+}
 
-#define E_UNARY(n) ENTRY(n, (tj_tensor *x), (x), jit_event(site, IR_##n, 1, SRC(x), 0, NULL))
-#define E_BINARY(n) ENTRY(n, (tj_tensor *a, tj_tensor *b), (a, b), jit_event(site, IR_##n, 2, SRC(a, b), 0, NULL))
-#define E_TERNARY(n) ENTRY(n, (tj_tensor *a, tj_tensor *b, tj_tensor *c), (a, b, c), jit_event(site, IR_##n, 3, SRC(a, b, c), 0, NULL))
-#define E_CAST(n) ENTRY(n, (tj_tensor *x, tj_dtype dtype), (x, dtype), EV(n, 1, SRC(x), dtype))
-#define E_SHAPE(n) ENTRY(n, (tj_tensor *x, tj_dims shape), (x, shape), shape ? with_dims(site, IR_##n, 1, SRC(x), 0, NULL, shape) : no_dims(site, IR_##n))
-#define E_AXES(n) ENTRY(n, (tj_tensor *x, tj_dims axes), (x, axes), with_dims(site, IR_##n, 1, SRC(x), 0, NULL, axes))
-#define E_AXIS(n) ENTRY(n, (tj_tensor *x, int axis), (x, axis), EV(n, 1, SRC(x), axis))
-#define E_AXIS2(n) ENTRY(n, (tj_tensor *x, int a, int b), (x, a, b), EV(n, 1, SRC(x), a, b))
-#define E_SLICE(n) \
-	ENTRY(n, (tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step), (x, axis, start, stop, step), EV(n, 1, SRC(x), axis, start, stop, step))
-#define E_LIST(n) ENTRY(n, (tj_list list, int axis), (list, axis), with_list(site, IR_##n, list, axis))
-#define E_REDUCE(n) ENTRY(n, (tj_tensor *x, tj_dims axes, bool keepdim), (x, axes, keepdim), with_dims(site, IR_##n, 1, SRC(x), 1, INTS(keepdim), axes))
-#define E_ARG(n) ENTRY(n, (tj_tensor *x, int64_t axis, bool keepdim), (x, axis, keepdim), EV(n, 1, SRC(x), keepdim, axis))
-#define E_VAR(n)                                                                                          \
-	ENTRY(n, (tj_tensor *x, tj_dims axes, int correction, bool keepdim), (x, axes, correction, keepdim), \
-	      with_dims(site, IR_##n, 1, SRC(x), 2, INTS(keepdim, correction), axes))
-#define E_INDEX(n) ENTRY(n, (tj_tensor *x, int axis, tj_tensor *index), (x, axis, index), EV(n, 2, SRC(x, index), axis))
-#define E_SCATTER(n) ENTRY(n, (tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src), (x, axis, index, src), EV(n, 3, SRC(x, index, src), axis))
-#define E_COUNT(n) ENTRY(n, (tj_tensor *index, int64_t count), (index, count), EV(n, 1, SRC(index), count))
-#define E_FULL(n)                                                                          \
-	ENTRY(n, (tj_dtype dtype, tj_dims shape, tj_tensor *value), (dtype, shape, value), \
-	      shape ? with_dims(site, IR_##n, 1, SRC(jit_fitting(site, dtype, value)), 1, INTS(dtype), shape) : no_dims(site, IR_##n))
-#define E_ARANGE(n) \
-	ENTRY(n, (tj_dtype dtype, int64_t start, int64_t stop, int64_t step), (dtype, start, stop, step), EV(n, 0, NULL, dtype, start, stop, step))
-#define E_EYE(n) ENTRY(n, (tj_dtype dtype, int64_t rows, int64_t cols), (dtype, rows, cols), EV(n, 0, NULL, dtype, rows, cols))
-#define E_RANDOM(n) ENTRY(n, (tj_dtype dtype, tj_dims shape), (dtype, shape), shape ? with_dims(site, IR_##n, 0, NULL, 1, INTS(dtype), shape) : no_dims(site, IR_##n))
-#define E_NORM3(n)                                                                                                   \
-	ENTRY(n, (tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps), (x, weight, bias, eps), \
-	      jit_event(site, IR_##n, 4, SRC(x, weight, bias, rt_number_f(eps)), 0, NULL))
-#define E_NORM2(n)                                                                      \
-	ENTRY(n, (tj_tensor *x, tj_tensor *weight, double eps), (x, weight, eps), \
-	      jit_event(site, IR_##n, 3, SRC(x, weight, rt_number_f(eps)), 0, NULL))
+#define BEHIND(first, ...) __VA_ARGS__
+#define WITHOUT_COMMA(...) BEHIND(__VA_ARGS__)
+#define ENTRY(op, class, nsrc, ...)                                                                    \
+	tj_tensor *tj_##op##_at(const char *site IR_EACH(DECL, __VA_ARGS__))                              \
+	{                                                                                                  \
+		enum { roles_ = 0 IR_EACH(COUNT, __VA_ARGS__) };                                              \
+		tj_tensor *src_[(roles_ & 0xF) + 1];                                                          \
+		int64_t attr_[(roles_ >> 4 & 0xF) + 1];                                                       \
+		tj_dims dims_ = NULL;                                                                         \
+		tj_list list_ = NULL;                                                                         \
+		IR_EACH(PUT, __VA_ARGS__)                                                                     \
+		return enter(site, IR_##op, roles_, src_, attr_, dims_, list_);                               \
+	}                                                                                                  \
+	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__))) { return tj_##op##_at(NULL IR_EACH(PASS, __VA_ARGS__)); }
 
-#define OP(name, class, ...) E_##class(name)
+#define OP(name, class, ...) IR_CLASS_##class(ENTRY, name)
 #include "ir/ops.def"
 #undef OP
 

@@ -456,35 +456,24 @@ static double eps_of(const program *p, const gen_step *s)
 	return d;
 }
 
-#define CALL_UNARY(n) tj_##n(v[0])
-#define CALL_BINARY(n) tj_##n(v[0], v[1])
-#define CALL_TERNARY(n) tj_##n(v[0], v[1], v[2])
-#define CALL_CAST(n) tj_##n(v[0], (tj_dtype)a[0])
-#define CALL_SHAPE(n) tj_##n(v[0], list_of(a, s->nattr, room))
-#define CALL_AXES(n) tj_##n(v[0], s->nattr || s->op == IR_permute ? list_of(a, s->nattr, room) : TJ_ALL)
-#define CALL_AXIS(n) tj_##n(v[0], (int)a[0])
-#define CALL_AXIS2(n) tj_##n(v[0], (int)a[0], (int)a[1])
-#define CALL_SLICE(n) tj_##n(v[0], (int)a[0], a[1], a[2], a[3])
-#define CALL_LIST(n) tj_##n(v, (int)a[0])
-#define CALL_REDUCE(n) tj_##n(v[0], s->nattr > 1 ? list_of(a + 1, s->nattr - 1, room) : TJ_ALL, a[0] != 0)
-#define CALL_ARG(n) tj_##n(v[0], a[1], a[0] != 0)
-#define CALL_VAR(n) tj_##n(v[0], s->nattr > 2 ? list_of(a + 2, s->nattr - 2, room) : TJ_ALL, (int)a[1], a[0] != 0)
-#define CALL_INDEX(n) tj_##n(v[0], (int)a[0], v[1])
-#define CALL_SCATTER(n) tj_##n(v[0], (int)a[0], v[1], v[2])
-#define CALL_COUNT(n) tj_##n(v[0], a[0])
-#define CALL_FULL(n) tj_##n((tj_dtype)a[0], list_of(a + 1, s->nattr - 1, room), v[0])
-#define CALL_ARANGE(n) tj_##n((tj_dtype)a[0], a[1], a[2], a[3])
-#define CALL_EYE(n) tj_##n((tj_dtype)a[0], a[1], a[2])
-#define CALL_RANDOM(n) tj_##n((tj_dtype)a[0], list_of(a + 1, s->nattr - 1, room))
-#define CALL_NORM3(n) tj_##n(v[0], v[1], v[2], eps_of(p, s))
-#define CALL_NORM2(n) tj_##n(v[0], v[1], eps_of(p, s))
+/* What a parameter of ir/classes.def gets; behind a comma. */
+#define GIVE(type, name, role, k) , GIVE_##role(type, k)
+#define GIVE_OPERAND(type, k)  v[k]
+#define GIVE_FITTED(type, k)   v[k]
+#define GIVE_NUMBER(type, k)   eps_of(p, s)
+#define GIVE_OPERANDS(type, k) v
+#define GIVE_ATTR(type, k)     (type)a[k]
+#define GIVE_DTYPE(type, k)    (type)a[k]
+#define GIVE_AXES(type, k)     (s->nattr > k || s->op == IR_permute ? list_of(a + k, s->nattr - k, room) : TJ_ALL)
+#define GIVE_SIZES(type, k)    list_of(a + k, s->nattr - k, room)
+#define CALL(op, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__));
 
 static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v)
 {
 	const int64_t *a = s->attr;
 	int64_t room[3 * TJ_MAX_RANK + 1];
 	switch (s->op) {
-#define OP(name, cls, ...) case IR_##name: return CALL_##cls(name);
+#define OP(name, cls, ...) IR_CLASS_##cls(CALL, name)
 #include "ir/ops.def"
 #undef OP
 	default: return NULL;

@@ -15,8 +15,8 @@ void cg_entry_bufs(cg *c)
 		"  %ascratch = getelementptr i8, ptr %a, i64 24\n  %scratch = load ptr, ptr %ascratch, align 8\n");
 	for (uint32_t i = 0; i < c->k->buf.n; i++) {
 		const lo_buf *b = &c->k->buf.v[i];
-		if (b->role == LO_SCRATCH) {
-			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %s\n", i, cg_int(b->scratch_offset).s);
+		if (b->role == LO_KEPT) {
+			rt_putf(&c->entry, "  %%b%u = getelementptr i8, ptr %%scratch, i64 %s\n", i, cg_int(lo_kept_at(c->s, i)->offset).s);
 			continue;
 		}
 		rt_putf(&c->entry, "  %%ab%u = getelementptr ptr, ptr %%bufs, i64 %u\n", i, i);

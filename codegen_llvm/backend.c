@@ -50,7 +50,7 @@ static int equal_before(const cg_unit *u, int k)
 static tj_status print(const lo_compile *job, cg_unit *u, int bits, rt_err *err)
 {
 	for (int k = 0; k < job->nkernel; k++) {
-		tj_status st = cg_kernel(job->kernel[k], bits, &u[k].text, err);
+		tj_status st = cg_kernel(job->kernel[k], job->schedule[k], bits, &u[k].text, err);
 		if (st != TJ_OK) return st;
 		const char *body = strchr(u[k].text.s, '\n'); /* the name stands in the first line */
 		u[k].key = (cg_key){ .text = body, .n = u[k].text.n - (size_t)(body - u[k].text.s), .bits = bits };

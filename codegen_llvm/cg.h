@@ -54,6 +54,7 @@ typedef struct cg_acc {
 
 typedef struct cg {
 	const lo_kernel *k;
+	const lo_schedule *s;
 	int bits;           /* of a vector register */
 	int lanes;          /* of a vector at this point */
 	bool rows;          /* lanes along r; else along the last outer dimension */
@@ -94,7 +95,7 @@ typedef struct cg {
 } cg;
 
 /* ---- kernel.c ---- */
-tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err); /* appends the function */
+tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text *out, rt_err *err); /* appends the function */
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* %d(from)..%d(to-1) out of their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* what a range needs; guard: it may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* the sections, for the vectors of lo..hi */

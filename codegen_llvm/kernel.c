@@ -21,8 +21,12 @@ static tj_status choose(cg *c)
 	}
 	if (row && column)
 		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
-	c->rows = k->reduces && (row || (k->vec_r && !column));
-	c->block = k->vec_r ? cg_lit(1) : cg_size(k->block);
+	if (c->s->vec == LO_VEC_NONE) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "the schedule of kernel %s has no lanes", k->name);
+	for (uint32_t i = 0; i < c->s->kept.n; i++)
+		if (c->s->kept.v[i].where != LO_SCRATCH)
+			return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s keeps a row elsewhere than in scratch memory", k->name);
+	c->rows = k->reduces && (row || (c->s->vec == LO_VEC_R && !column));
+	c->block = cg_size(c->s->block);
 	return TJ_OK;
 }
 
@@ -67,7 +71,7 @@ static bool counts(const cg *c, int to, cg_num blocks)
 {
 	bool unknown = !blocks.known && to > 0;
 	for (int d = 1; d < to; d++) unknown |= lo_is_sym(c->k->dim[d]);
-	return unknown && !c->k->part;
+	return unknown && !c->s->part;
 }
 
 static cg_num last_dim(const cg *c) { return cg_size(c->k->dim[c->k->ndim - 1]); }
@@ -220,10 +224,10 @@ static void along_d(cg *c)
 /* Parts of r are the innermost units: number, first r, and whether it is the last one. */
 static void put_part(cg *c, rt_text *t)
 {
-	if (!c->k->part) return;
-	cg_num parts = cg_div_up(c, cg_size(c->k->red), cg_lit(c->k->part)), last = cg_sub(c, parts, cg_lit(1));
+	if (!c->s->part) return;
+	cg_num parts = cg_div_up(c, cg_size(c->k->red), cg_lit(c->s->part)), last = cg_sub(c, parts, cg_lit(1));
 	rt_putf(t, "  %%p.at = urem i64 %%u, %s\n  %%p.outer = udiv i64 %%u, %s\n", parts.s.s, parts.s.s);
-	rt_putf(t, "  %%p.first = mul i64 %%p.at, %lld\n  %%p.last = icmp eq i64 %%p.at, %s\n", (long long)c->k->part, last.s.s);
+	rt_putf(t, "  %%p.first = mul i64 %%p.at, %lld\n  %%p.last = icmp eq i64 %%p.at, %s\n", (long long)c->s->part, last.s.s);
 	c->unit_index = cg_fmt("%%p.outer");
 }
 
@@ -333,9 +337,9 @@ static tj_status function(cg *c, rt_text *out)
 	return TJ_OK;
 }
 
-tj_status cg_kernel(const lo_kernel *k, int bits, rt_text *out, rt_err *err)
+tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text *out, rt_err *err)
 {
-	cg c = { .k = k, .bits = bits, .err = err };
+	cg c = { .k = k, .s = s, .bits = bits, .err = err };
 	tj_status st = function(&c, out);
 	drop(&c);
 	return st;

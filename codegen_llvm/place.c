@@ -7,7 +7,7 @@
  */
 #include "codegen_llvm/cg.h"
 
-bool cg_lane_rows(const cg *c, const lo_ins *in) { return !c->rows && c->k->buf.v[in->buf].role == LO_SCRATCH; }
+bool cg_lane_rows(const cg *c, const lo_ins *in) { return !c->rows && c->k->buf.v[in->buf].role == LO_KEPT; }
 
 int64_t cg_lane_coef(const cg *c, const lo_ins *in)
 {

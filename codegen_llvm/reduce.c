@@ -154,7 +154,7 @@ static cg_num levels(cg *c, cg_num chunks, int64_t width)
 static void shape(cg *c, const lo_ins *in, cg_acc *a)
 {
 	int64_t wide = TREE_BYTES / (int64_t)tj_dtype_size(a->dtype), r = 1;
-	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red;
+	cg_num red = cg_size(c->k->red), part = c->s->part ? cg_lit(c->s->part) : red;
 	while (r < (red.known ? red.v : wide)) r *= 2;
 	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
 	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
@@ -166,7 +166,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->chunk = !c->rows ? COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * ROWS;
 	cg_num chunk = cg_lit(a->chunk), behind = cg_last_part(c);
 	a->nchunk = cg_div_up(c, part, chunk);
-	a->last = c->k->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
+	a->last = c->s->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
 	a->memory = a->lanes > c->lanes;
 }
 
@@ -200,7 +200,7 @@ void cg_acc_place(cg *c, cg_acc *a)
 
 bool cg_acc_begin(cg *c, const lo_section *s)
 {
-	bool chunked = c->k->part != 0;
+	bool chunked = c->s->part != 0;
 	c->acc.n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];

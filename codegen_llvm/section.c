@@ -247,7 +247,7 @@ typedef struct chunks {
 static chunks chunks_of(cg *c)
 {
 	chunks k = { .width = INT64_MAX };
-	cg_num red = cg_size(c->k->red), part = c->k->part ? cg_lit(c->k->part) : red, behind = cg_last_part(c);
+	cg_num red = cg_size(c->k->red), part = c->s->part ? cg_lit(c->s->part) : red, behind = cg_last_part(c);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
 	if (c->wide_now) k.width = 8;
@@ -275,7 +275,7 @@ static void chunk(cg *c, const lo_section *s, const extent *x, const chunks *k, 
 	cg_str start = cg_tmp(c), stop = x->main.s;
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_load(c, &c->acc.v[i]);
 	rt_putf(c->out, "  %s = mul i64 %s, %lld\n", start.s, number.s, (long long)k->width);
-	if (c->k->part) {
+	if (c->s->part) {
 		cg_str in = start;
 		start = cg_tmp(c);
 		rt_putf(c->out, "  %s = add i64 %s, %%p.first\n", start.s, in.s);
@@ -302,7 +302,7 @@ static void many_chunks(cg *c, const lo_section *s, const extent *x)
 	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
 		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = k.n.s;
 	rt_text *text = c->out;
-	if (c->k->part && !(k.n.known && k.last.known && k.n.v == k.last.v)) {
+	if (c->s->part && !(k.n.known && k.last.known && k.n.v == k.last.v)) {
 		n = cg_tmp(c);
 		rt_putf(text, "  %s = select i1 %%p.last, i64 %s, i64 %s\n", n.s, k.last.s.s, k.n.s.s);
 	}
@@ -360,7 +360,7 @@ static void either_way(cg *c, const lo_section *s, const extent *x)
 static bool unknown_chunks(const cg *c)
 {
 	for (uint32_t i = 0; i < c->acc.n; i++)
-		if (c->acc.v[i].ordered && !c->acc.v[i].nchunk.known) return c->rows && !c->k->part;
+		if (c->acc.v[i].ordered && !c->acc.v[i].nchunk.known) return c->rows && !c->s->part;
 	return false;
 }
 

@@ -53,8 +53,8 @@ cg_num cg_div_up(cg *c, cg_num a, cg_num b)
 
 cg_num cg_last_part(cg *c)
 {
-	cg_num part = cg_lit(c->k->part);
-	if (!c->k->part) return cg_lit(0);
+	cg_num part = cg_lit(c->s->part);
+	if (!c->s->part) return cg_lit(0);
 	return cg_mul(c, cg_sub(c, cg_div_up(c, cg_size(c->k->red), part), cg_lit(1)), part);
 }
 

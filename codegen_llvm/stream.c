@@ -23,7 +23,7 @@ static int64_t touched(const cg *c)
 	int64_t n = 0;
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->k->buf.v[in->buf].role == LO_SCRATCH) continue;
+		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->k->buf.v[in->buf].role == LO_KEPT) continue;
 		bool again = false;
 		for (uint32_t j = 0; j < i; j++) {
 			const lo_ins *b = &c->k->ins.v[j];
@@ -54,8 +54,8 @@ static bool in_lines(cg *c, const lo_ins *in)
 	int64_t size = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	int lanes_dim = c->rows ? -1 : k->ndim - 1;
 	if (!by_lines(c, x->offset, size) || (c->rows ? x->rcoef : x->coef[lanes_dim]) != 1) return false;
-	bool cut = !c->rows && (lo_is_sym(k->block) || lo_is_sym(k->dim[lanes_dim]) || k->block < k->dim[lanes_dim]);
-	if (cut && !by_lines(c, k->block, size)) return false;
+	bool cut = !c->rows && (lo_is_sym(c->s->block) || lo_is_sym(k->dim[lanes_dim]) || c->s->block < k->dim[lanes_dim]);
+	if (cut && !by_lines(c, c->s->block, size)) return false;
 	if (!c->rows && !by_lines(c, x->rcoef, size)) return false;
 	for (int d = 0; d < k->ndim; d++)
 		if (d != lanes_dim && k->dim[d] != 1 && !by_lines(c, x->coef[d], size)) return false;

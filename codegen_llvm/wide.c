@@ -24,7 +24,7 @@ static bool simple(const cg *c, const lo_section *s, bool *loop, int64_t *bytes)
 		if (in->tree != LO_TREE_COLUMN || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) return false;
 		int levels = 1;
 		for (int64_t n = lo_size(c->k, c->k->red) / 32; n; n >>= 1) levels++;
-		*bytes += (levels + 1) * lo_size(c->k, c->k->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		*bytes += (levels + 1) * lo_size(c->k, c->s->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return !s->loop || !*loop;
 }
@@ -33,8 +33,8 @@ void cg_find_wide(cg *c)
 {
 	bool loop = false;
 	int64_t bytes = 0;
-	int64_t block = lo_size(c->k, c->k->block);
-	if (c->rows || !c->k->reduces || c->k->scratch || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
+	int64_t block = lo_size(c->k, c->s->block);
+	if (c->rows || !c->k->reduces || c->s->scratch || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		if (!simple(c, &c->k->section.v[s], &loop, &bytes)) return;
 		loop |= c->k->section.v[s].loop;

@@ -5,9 +5,9 @@
  * A value that depends on a reduction is known only after the loop of that reduction. So members have phases:
  * the number of loops before them; loop l+1 holds the reductions over, and the stores of, row values of phase
  * l, and the point section before it whatever those need once for a row. A row value that several loops need
- * is computed again in each, or, when that would repeat transcendental maths, kept in a scratch row.
+ * is computed again in each, or, when that would repeat transcendental maths, kept.
  *
- *   sections of a softmax:   point {}   loop 1 { amax }   point {}   loop 2 { exp -> scratch, sum }   loop 3
+ *   sections of a softmax:   point {}   loop 1 { amax }   point {}   loop 2 { exp -> kept row, sum }   loop 3
  * { div, store }
  *
  * Built twice: the first time each atom is a dimension; then atoms that walk all buffers together become one
@@ -32,7 +32,7 @@ static bool gather_members(lo_builder *B)
 	for (uint32_t i = 0; i < B->nmem; i++) {
 		uint32_t j = i;
 		for (; j > 0 && B->mem[j - 1].ref > G->member.v[i]; j--) B->mem[j] = B->mem[j - 1];
-		B->mem[j] = (lo_mem_info){ .ref = G->member.v[i], .scratch = LO_NOREF };
+		B->mem[j] = (lo_mem_info){ .ref = G->member.v[i], .kept = LO_NOREF };
 	}
 	return true;
 }
@@ -96,7 +96,7 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 	for (int k = 0; k < count; k++) need(B, &from[k], loops);
 }
 
-static bool worth_scratch(const lo_builder *B, const lo_mem_info *m)
+static bool worth_keeping(const lo_builder *B, const lo_mem_info *m)
 {
 	int64_t row = B->G->red * (int64_t)tj_dtype_size((tj_dtype)lo_node(B->L, m->ref)->dtype);
 	return m->need & (m->need - 1) && lo_heavy(B->L, m->ref) && row * (B->G->column ? LO_SCRATCH_LANES : 1) <= SCRATCH_ROWS;
@@ -119,10 +119,10 @@ static bool find_needs(lo_builder *B)
 		if (lo_node(B->L, m->ref)->op == IR_cat || B->L->val[m->ref].how == LO_VIEW) continue;
 		int count = lo_operands(B, m->ref, B->L->val[m->ref].map, from);
 		if (count < 0) return false;
-		if (!red && worth_scratch(B, m)) {
-			m->scratch = 0;
+		if (!red && worth_keeping(B, m)) {
+			m->kept = 0;
 		}
-		uint64_t loops = red ? (uint64_t)1 << m->phase : m->scratch != LO_NOREF ? m->need & -m->need : m->need;
+		uint64_t loops = red ? (uint64_t)1 << m->phase : m->kept != LO_NOREF ? m->need & -m->need : m->need;
 		for (int k = 0; k < count; k++) need(B, &from[k], loops);
 	}
 	return true;
@@ -156,7 +156,7 @@ static void hoist(lo_builder *B, const lo_source *s, int loop)
 	if (s->from == LO_FROM_LOAD) return;
 	lo_mem_info *m = lo_member(B, s->ref);
 	if (m) {
-		if (m->hoisted == loop || (m->scratch != LO_NOREF && loop != __builtin_ctzll(m->need))) return;
+		if (m->hoisted == loop || (m->kept != LO_NOREF && loop != __builtin_ctzll(m->need))) return;
 		m->hoisted = loop;
 	}
 	int count = lo_operands(B, s->ref, s->map, from);
@@ -225,18 +225,18 @@ static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
 	}
 }
 
-static void make_scratch(lo_builder *B)
+static void make_kept(lo_builder *B)
 {
 	for (uint32_t i = 0; i < B->nmem; i++) {
-		if (B->mem[i].scratch == LO_NOREF) continue;
+		if (B->mem[i].kept == LO_NOREF) continue;
 		tj_dtype t = (tj_dtype)lo_node(B->L, B->mem[i].ref)->dtype;
-		B->mem[i].scratch = lo_kbuf(B, LO_NOBUF, t, LO_SCRATCH);
+		B->mem[i].kept = lo_kbuf(B, LO_NOBUF, t, LO_KEPT);
 		if (B->L->oom) return;
-		lo_buf *b = &B->k->buf.v[B->mem[i].scratch];
+		lo_buf *b = &B->k->buf.v[B->mem[i].kept];
 		b->elems = B->G->red;
 		b->aligned = true;
-		b->scratch_offset = (int64_t)B->k->scratch;
-		B->k->scratch += ((size_t)b->elems * tj_dtype_size(t) * (B->k->vec_r ? 1 : LO_SCRATCH_LANES) + 63) / 64 * 64 + 64;
+		size_t bytes = (size_t)b->elems * tj_dtype_size(t) * (B->s->vec == LO_VEC_R ? 1 : LO_SCRATCH_LANES);
+		if (!lo_keep(B->s, B->mem[i].kept, LO_SCRATCH, bytes)) B->L->oom = true;
 	}
 }
 
@@ -253,7 +253,7 @@ static bool fill(lo_builder *B)
 		int last = roots[i].phase + roots[i].in_r;
 		if (last > loops) loops = last;
 	}
-	make_scratch(B);
+	make_kept(B);
 	for (int l = 0; l <= loops && !B->L->oom && !B->L->stuck; l++) {
 		if (l) {
 			begin(B, l);
@@ -331,23 +331,23 @@ typedef struct cost {
 	int store_size;
 } cost; /* ns for an outer index, for an element of r */
 
-static double ins_ns(const lo_kernel *k, const lo_ins *i)
+static double ins_ns(const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
 {
 	if (i->op != LO_LOAD && i->op != LO_STORE) return 0.012;
 	const lo_index *x = &k->index.v[i->index];
-	int64_t step = magnitude(k->vec_r ? x->rcoef : x->coef[k->ndim - 1]);
+	int64_t step = magnitude(s->vec == LO_VEC_R ? x->rcoef : x->coef[k->ndim - 1]);
 	return i->dyn != LO_NOREF || step > 1 ? 1.0
 	       : step                         ? 0.02 * (double)tj_dtype_size((tj_dtype)i->dtype)
 	                                      : 0.01;
 }
 
-static cost cost_of(const lo_kernel *k)
+static cost cost_of(const lo_kernel *k, const lo_schedule *sched)
 {
 	cost c = { 0, 0, 1 };
 	for (uint32_t s = 0; s < k->section.n; s++)
 		for (uint32_t i = 0; i < k->section.v[s].count; i++) {
 			const lo_ins *x = &k->ins.v[k->section.v[s].first + i];
-			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(k, x);
+			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(k, sched, x);
 			if (x->op == LO_STORE && (int)tj_dtype_size((tj_dtype)x->dtype) > c.store_size)
 				c.store_size = (int)tj_dtype_size((tj_dtype)x->dtype);
 		}
@@ -363,25 +363,25 @@ static int64_t columns_to_unit(const lo_kernel *k, int64_t last)
 	return last >= 8 * LANES ? 2 * LANES : LANES;
 }
 
-static void set_units(lo_kernel *k)
+static void set_units(const lo_kernel *k, lo_schedule *s)
 {
-	cost c = cost_of(k);
+	cost c = cost_of(k, s);
 	double each = c.point + c.row * (double)(k->reduces ? k->red : 0) + 0.01;
 	int64_t last = k->dim[k->ndim - 1];
-	k->block = 1;
-	if (!k->vec_r) {
+	s->block = 1;
+	if (s->vec != LO_VEC_R) {
 		int64_t by_bytes = UNIT_BYTES / c.store_size, by_ns = (int64_t)(UNIT_NS / each);
-		k->block = by_bytes < by_ns ? by_bytes : by_ns;
+		s->block = by_bytes < by_ns ? by_bytes : by_ns;
 		int64_t least = k->reduces ? columns_to_unit(k, last) : LANES;
-		k->block = k->block / least * least;
-		if (k->block < least) k->block = least;
-		if (k->block > last) k->block = last;
+		s->block = s->block / least * least;
+		if (s->block < least) s->block = least;
+		if (s->block > last) s->block = last;
 	}
-	k->unit_ns = each * (double)k->block + 2;
+	s->unit_ns = each * (double)s->block + 2;
 }
 
 /* ---- finishing ---- */
-/* Scratch rows go last, so that kernel buffers and those of the step are numbered alike. */
+/* Kept rows go last, so that kernel buffers and those of the step are numbered alike. */
 static bool number_buffers(lo_builder *B)
 {
 	lo_kernel *k = B->k;
@@ -389,16 +389,17 @@ static bool number_buffers(lo_builder *B)
 	lo_buf *sorted = lo_mem(B->L, sizeof *sorted * (n + 1));
 	B->b->buf = lo_mem(B->L, sizeof *B->b->buf * (n + 1));
 	if (B->L->oom) return false;
-	for (int scratch = 0; scratch < 2; scratch++)
+	for (int kept = 0; kept < 2; kept++)
 		for (uint32_t i = 0; i < n; i++) {
-			if ((k->buf.v[i].role == LO_SCRATCH) != scratch) continue;
-			if (!scratch) B->b->buf[B->b->nbuf++] = B->kbuf.v[i];
+			if ((k->buf.v[i].role == LO_KEPT) != kept) continue;
+			if (!kept) B->b->buf[B->b->nbuf++] = B->kbuf.v[i];
 			to[i] = at;
 			sorted[at++] = k->buf.v[i];
 		}
 	for (uint32_t i = 0; i < n; i++) k->buf.v[i] = sorted[i];
 	for (uint32_t i = 0; i < k->ins.n; i++)
 		if (k->ins.v[i].op == LO_LOAD || k->ins.v[i].op == LO_STORE) k->ins.v[i].buf = to[k->ins.v[i].buf];
+	for (uint32_t i = 0; i < B->s->kept.n; i++) B->s->kept.v[i].buf = to[B->s->kept.v[i].buf];
 	return true;
 }
 
@@ -414,7 +415,8 @@ static void reset(lo_builder *B)
 {
 	lo_kernel *k = B->k;
 	k->buf.n = k->section.n = k->ins.n = k->index.n = k->fault_site.n = k->fault_code.n = 0;
-	k->scratch = 0;
+	B->s->kept.n = 0;
+	B->s->scratch = B->s->shared = 0;
 	B->made.n = B->kbuf.n = B->fault.n = 0;
 	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0;
 }
@@ -428,7 +430,7 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	set_units(B->k);
+	set_units(B->k, B->s);
 	return number_buffers(B);
 }
 
@@ -437,12 +439,12 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	lo_built *b = lo_mem(L, sizeof *b);
 	lo_group *G = L->group.v[step->group];
 	if (!b) return false;
-	lo_builder B = { .L = L, .G = G, .step = step, .b = b, .k = &b->k };
+	lo_builder B = { .L = L, .G = G, .step = step, .b = b, .k = &b->k, .s = &b->s };
 	step->built = b;
 	b->k.name = "k";
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
-	b->k.vec_r = G->reduces && !G->column;
+	b->s.vec = G->reduces && !G->column ? LO_VEC_R : LO_VEC_D;
 	bool ok = build(&B);
 	if (ok && G->natom != B.natom) L->stuck = true; /* an index was split that the dimensions do not know */
 	if (ok) link_step(&B);

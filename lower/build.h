@@ -26,7 +26,7 @@ typedef struct lo_mem_info { /* of a member */
 	ir_ref ref;
 	int phase;           /* loops that must be over before it is known; a reduction's own loop included */
 	uint64_t need;       /* loops that compute or reload it */
-	uint32_t scratch;    /* kernel buffer that keeps its row between loops, or LO_NOREF */
+	uint32_t kept;       /* kernel buffer that keeps its row between loops, or LO_NOREF */
 	int hoisted;         /* the last loop whose preparation has passed it */
 } lo_mem_info;
 
@@ -36,6 +36,7 @@ typedef struct lo_builder {
 	lo_step *step;
 	lo_built *b;
 	lo_kernel *k;
+	lo_schedule *s;
 	uint32_t nmem;
 	lo_mem_info *mem;        /* by rising ref */
 	rt_vec(lo_made) made;
@@ -44,7 +45,7 @@ typedef struct lo_builder {
 	int ndim, natom;
 	int inner[LO_ATOMS];     /* the innermost atom of each dimension, whose coefficient counts; -1: none */
 	rt_vec(lo_fault) fault;
-	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: scratch */
+	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: KEPT */
 } lo_builder;
 
 /* ---- value.c ---- */
@@ -60,6 +61,6 @@ uint32_t lo_add(lo_builder *B, lo_ins i);
 /* ---- fast.c ---- */
 uint32_t lo_fast_point(lo_builder *B, const ir_node *n, tj_dtype t, const uint32_t *src); /* LO_NOREF: as in strict */
 
-bool lo_heavy(const lo_low *L, ir_ref r); /* kept in scratch rather than computed again */
+bool lo_heavy(const lo_low *L, ir_ref r); /* kept rather than computed again */
 
 #endif

@@ -64,34 +64,34 @@ uint32_t lo_family_round(lo_family *f)
 }
 
 /* ---- a kernel that looks for its like ---- */
-static lo_place *places_of(lo_kernel *k, uint32_t n)
+static lo_place *places_of(lo_kernel *k, lo_schedule *s, uint32_t n)
 {
 	lo_place *at = rt_alloc((n + 1) * sizeof *at);
-	if (at) lo_places(k, at);
+	if (at) lo_places(k, s, at);
 	return at;
 }
 
-lo_kin *lo_kin_new(lo_kernel *k)
+lo_kin *lo_kin_new(lo_kernel *k, lo_schedule *s)
 {
-	uint32_t n = lo_places(k, NULL);
-	lo_kin *s = rt_calloc(sizeof *s);
-	lo_place *at = places_of(k, n);
-	if (s) {
-		s->n = n;
-		s->size = rt_calloc((n + 1) * sizeof *s->size);
-		s->symbol = rt_calloc(n + 1);
+	uint32_t n = lo_places(k, s, NULL);
+	lo_kin *kin = rt_calloc(sizeof *kin);
+	lo_place *at = places_of(k, s, n);
+	if (kin) {
+		kin->n = n;
+		kin->size = rt_calloc((n + 1) * sizeof *kin->size);
+		kin->symbol = rt_calloc(n + 1);
 	}
-	bool ok = s && at && s->size && s->symbol && lo_form(k, at, n, &s->form);
-	for (uint32_t i = 0; ok && i < n; i++) s->size[i] = *at[i].size;
-	if (ok) s->hash = rt_hash(s->form.v, s->form.n * sizeof *s->form.v, n);
-	else lo_kin_free(s);
+	bool ok = kin && at && kin->size && kin->symbol && lo_form(k, s, at, n, &kin->form);
+	for (uint32_t i = 0; ok && i < n; i++) kin->size[i] = *at[i].size;
+	if (ok) kin->hash = rt_hash(kin->form.v, kin->form.n * sizeof *kin->form.v, n);
+	else lo_kin_free(kin);
 	rt_free(at);
-	return ok ? s : NULL;
+	return ok ? kin : NULL;
 }
 
-bool lo_make_symbols(lo_kernel *k, const lo_kin *kin)
+bool lo_make_symbols(lo_kernel *k, lo_schedule *s, const lo_kin *kin)
 {
-	lo_place *at = places_of(k, kin->n);
+	lo_place *at = places_of(k, s, kin->n);
 	bool ok = at != NULL;
 	for (uint32_t i = 0; ok && i < kin->n; i++) ok = !kin->symbol[i] || lo_make_symbol(k, &at[i]);
 	rt_free(at);
@@ -164,16 +164,16 @@ static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
 	}
 }
 
-/* A block is as long as extents are, or shorter; scratch follows r. */
-static void mark_followers(lo_kin *s, const lo_place *at, const lo_kernel *k)
+/* A block is as long as extents are, or shorter; kept rows follow r. */
+static void mark_followers(lo_kin *kin, const lo_place *at, const lo_kernel *k, const lo_schedule *s)
 {
 	bool last = false, red = false;
-	for (uint32_t i = 0; i < s->n; i++) {
-		last |= s->symbol[i] && at[i].size == &k->dim[k->ndim - 1];
-		red |= s->symbol[i] && at[i].size == &k->red;
+	for (uint32_t i = 0; i < kin->n; i++) {
+		last |= kin->symbol[i] && at[i].size == &k->dim[k->ndim - 1];
+		red |= kin->symbol[i] && at[i].size == &k->red;
 	}
-	for (uint32_t i = 0; i < s->n; i++)
-		s->symbol[i] |= ((last || red) && at[i].size == &k->block) || (red && at[i].kind == LO_AT_SCRATCH);
+	for (uint32_t i = 0; i < kin->n; i++)
+		kin->symbol[i] |= ((last || red) && at[i].size == &s->block) || (red && at[i].kind == LO_AT_KEPT);
 }
 
 /* ---- finding and adding ---- */
@@ -191,24 +191,24 @@ static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin *s, rt_kernel_fn **fn, rt_code **code)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code)
 {
-	lo_place *at = places_of(k, s->n);
+	lo_place *at = places_of(k, s, kin->n);
 	int least = 0;
 	if (!at) return false;
-	s->round = round;
+	kin->round = round;
 	rt_lock(&f->lock);
-	lo_kin *m = nearest(f, s, &least);
+	lo_kin *m = nearest(f, kin, &least);
 	if (m) m->met = ++f->clock;
 	if (m && !least) *fn = m->fn, *code = rt_code_ref(m->code);
-	for (uint32_t i = 0; m && i < s->n; i++) s->symbol[i] |= m->symbol[i] || m->size[i] != s->size[i];
-	if (*fn) memcpy(s->symbol, m->symbol, s->n);
+	for (uint32_t i = 0; m && i < kin->n; i++) kin->symbol[i] |= m->symbol[i] || m->size[i] != kin->size[i];
+	if (*fn) memcpy(kin->symbol, m->symbol, kin->n);
 	f->count.shared += *fn != NULL;
 	f->count.widened += m && !*fn;
 	rt_unlock(&f->lock);
-	for (uint32_t i = 0; !*fn && moving->all && i < s->n; i++) s->symbol[i] |= lo_may_be_symbol(&at[i]);
-	if (!*fn && (m || moving->always)) mark_moving(s, at, moving);
-	if (!*fn) mark_followers(s, at, k);
+	for (uint32_t i = 0; !*fn && moving->all && i < kin->n; i++) kin->symbol[i] |= lo_may_be_symbol(&at[i]);
+	if (!*fn && (m || moving->always)) mark_moving(kin, at, moving);
+	if (!*fn) mark_followers(kin, at, k, s);
 	rt_free(at);
 	return true;
 }

@@ -1,11 +1,13 @@
-/* ktext: a kernel as text and back.
+/* ktext: a kernel with its schedule as text and back.
  *
- *   kernel tj_f_k0 vec=d block=1024 ns=0x1p+5        scratch=BYTES when a thread needs some; vec=r has no block
+ *   kernel tj_f_k0
  *     size s0 784                                    a symbol, and its value here; s0 then stands for a size anywhere
+ *     schedule vec=r ns=0x1p+5 scratch=4160          the words of lo_schedule; block=1, part=0 and the like are left out
+ *     keep b1 scratch at=0                           where a kept buffer lies; `registers` have no at
  *     buf b0 f32 in aligned
- *     buf b1 f32 scratch elems=1024 at=0
+ *     buf b1 f32 kept elems=1024
  *     dim 4096
- *     red 1024                                       part=N: of which a unit takes N
+ *     red 1024
  *     fault 3 train.c:41                             status, then the site to the end of the line
  *     point
  *       %0 = const f32 0x1p-1
@@ -16,7 +18,7 @@
  *       %4 = reduce f32 max row %3
  *       %5 = select f32 %0 %3 %4 mostly               the condition is nearly always true
  *       store b1 [0 + 1*r] %3
- *       part add row b2 [0 + 8*d0] %3                  in a kernel with parts
+ *       part add row b2 [0 + 8*d0] %3                  in a schedule with parts
  *       fault 0 %5                                    when %5 is true
  *
  * Stores and faults take a number of %, too: it is the place in the list. */
@@ -41,7 +43,9 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 };
 static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin" };
 static const char *const tree_name[] = { "row", "column", "none", "parts" };
-static const char *const role_name[] = { "in", "out", "scratch" };
+static const char *const role_name[] = { "in", "out", "kept" };
+static const char *const vec_name[] = { "d", "r", "none" };
+static const char *const where_name[] = { "scratch", "registers", "shared" };
 
 /* ---- printing ---- */
 static void put_size(rt_text *t, int64_t size)
@@ -117,52 +121,65 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 	rt_puts(t, "\n");
 }
 
-static void put_head(const lo_kernel *k, rt_text *t)
+static void put_schedule(const lo_schedule *s, rt_text *t)
 {
-	rt_putf(t, "kernel %s vec=%s", k->name, k->vec_r ? "r" : "d");
-	if (k->block != 1 || !k->vec_r) put_named(t, " block=", k->block);
-	if (k->unit_ns != 0) {
+	rt_putf(t, "  schedule vec=%s", vec_name[s->vec]);
+	if (s->block != 1) put_named(t, " block=", s->block);
+	if (s->part) rt_putf(t, " part=%lld", (long long)s->part);
+	if (s->grain != 1) rt_putf(t, " grain=%lld", (long long)s->grain);
+	if (s->unit_ns != 0) {
 		rt_puts(t, " ns=");
-		rt_put_float(t, k->unit_ns);
+		rt_put_float(t, s->unit_ns);
 	}
-	if (k->scratch) rt_putf(t, " scratch=%zu", k->scratch);
+	if (s->scratch) rt_putf(t, " scratch=%zu", s->scratch);
+	if (s->shared) rt_putf(t, " shared=%zu", s->shared);
 	rt_puts(t, "\n");
+	for (uint32_t i = 0; i < s->kept.n; i++) {
+		const lo_kept *x = &s->kept.v[i];
+		rt_putf(t, "  keep b%u %s", x->buf, where_name[x->where]);
+		if (x->where != LO_REGISTERS) put_named(t, " at=", x->offset);
+		rt_puts(t, "\n");
+	}
+}
+
+static void put_head(const lo_kernel *k, const lo_schedule *s, rt_text *t)
+{
+	rt_putf(t, "kernel %s\n", k->name);
 	for (uint32_t i = 0; i < k->size.n; i++) rt_putf(t, "  size s%u %lld\n", i, (long long)k->size.v[i]);
+	put_schedule(s, t);
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		const lo_buf *b = &k->buf.v[i];
 		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
-		if (b->role == LO_SCRATCH) {
-			put_named(t, " elems=", b->elems);
-			put_named(t, " at=", b->scratch_offset);
-		}
+		if (b->role == LO_KEPT) put_named(t, " elems=", b->elems);
 		rt_puts(t, b->aligned ? " aligned\n" : "\n");
 	}
 	for (int i = 0; i < k->ndim; i++) {
 		put_named(t, "  dim ", k->dim[i]);
 		rt_puts(t, "\n");
 	}
-	if (k->reduces) put_named(t, "  red ", k->red);
-	if (k->part) rt_putf(t, " part=%lld", (long long)k->part);
-	if (k->reduces) rt_puts(t, "\n");
+	if (k->reduces) {
+		put_named(t, "  red ", k->red);
+		rt_puts(t, "\n");
+	}
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
 		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "",
 				k->fault_site.v[i] ? k->fault_site.v[i] : "");
 }
 
-void lo_print(const lo_kernel *k, rt_text *t)
+void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t)
 {
-	put_head(k, t);
-	for (uint32_t s = 0; s < k->section.n; s++) {
-		const lo_section *sec = &k->section.v[s];
+	put_head(k, s, t);
+	for (uint32_t n = 0; n < k->section.n; n++) {
+		const lo_section *sec = &k->section.v[n];
 		rt_puts(t, sec->loop ? "  loop\n" : "  point\n");
 		for (uint32_t i = 0; i < sec->count; i++) put_ins(k, sec->first + i, t);
 	}
 }
 
-void lo_dump(const lo_kernel *k)
+void lo_dump(const lo_kernel *k, const lo_schedule *s)
 {
 	rt_text t = { 0 };
-	lo_print(k, &t);
+	lo_print(k, s, &t);
 	fputs(rt_str(&t), stderr);
 	rt_text_free(&t);
 }
@@ -172,6 +189,7 @@ typedef struct parser {
 	const char *at;
 	int line;
 	lo_kernel *k;
+	lo_schedule *s;
 	rt_arena *names;
 	rt_err *err;
 } parser;
@@ -302,21 +320,42 @@ static bool real(parser *p, double *v)
 	return true;
 }
 
-static bool parse_head(parser *p)
+static bool parse_bytes(parser *p, const char *name, size_t *bytes)
 {
-	int64_t v;
-	lo_kernel *k = p->k;
-	if (!expect(p, "kernel") || !text(p, false, &k->name) || !expect(p, "vec=")) return false;
-	k->vec_r = accept(p, "r");
-	k->block = 1;
-	if (!k->vec_r && !expect(p, "d")) return false;
-	if (accept(p, "block=") && !size(p, &k->block)) return false;
-	if (accept(p, "ns=") && !real(p, &k->unit_ns)) return false;
-	if (accept(p, "scratch=")) {
-		if (!integer(p, &v)) return false;
-		k->scratch = (size_t)v;
-	}
-	return end_line(p);
+	int64_t v = 0;
+	if (accept(p, name) && !integer(p, &v)) return false;
+	*bytes = (size_t)v;
+	return v >= 0 || fail(p, "a number of bytes is negative");
+}
+
+static bool parse_keep(parser *p)
+{
+	int64_t buf;
+	int where;
+	lo_kept x = { 0 };
+	if (!expect(p, "b") || !integer(p, &buf) || !word(p, where_name, RT_COUNT(where_name), &where)) return false;
+	if (where != LO_REGISTERS && (!expect(p, "at=") || !size(p, &x.offset))) return false;
+	if (buf < 0 || buf >= UINT32_MAX) return fail(p, "no such buffer");
+	x.buf = (uint32_t)buf;
+	x.where = (uint8_t)where;
+	return (rt_push(&p->s->kept, x) || nomem(p)) && end_line(p);
+}
+
+static bool parse_schedule(parser *p)
+{
+	lo_schedule *s = p->s;
+	int vec;
+	s->block = s->grain = 1;
+	if (!expect(p, "schedule") || !expect(p, "vec=") || !word(p, vec_name, RT_COUNT(vec_name), &vec)) return false;
+	s->vec = (uint8_t)vec;
+	if (accept(p, "block=") && !size(p, &s->block)) return false;
+	if (accept(p, "part=") && !integer(p, &s->part)) return false;
+	if (accept(p, "grain=") && !integer(p, &s->grain)) return false;
+	if (accept(p, "ns=") && !real(p, &s->unit_ns)) return false;
+	if (!parse_bytes(p, "scratch=", &s->scratch) || !parse_bytes(p, "shared=", &s->shared) || !end_line(p)) return false;
+	while (accept(p, "keep"))
+		if (!parse_keep(p)) return false;
+	return true;
 }
 
 static bool parse_buf(parser *p)
@@ -328,8 +367,7 @@ static bool parse_buf(parser *p)
 		return false;
 	if (n != p->k->buf.n) return fail(p, "buffers out of order");
 	b.role = (uint8_t)role;
-	if (role == LO_SCRATCH && (!expect(p, "elems=") || !size(p, &b.elems) || !expect(p, "at=") || !size(p, &b.scratch_offset)))
-		return false;
+	if (role == LO_KEPT && (!expect(p, "elems=") || !size(p, &b.elems))) return false;
 	b.aligned = accept(p, "aligned");
 	return (rt_push(&p->k->buf, b) || nomem(p)) && end_line(p);
 }
@@ -467,18 +505,17 @@ static bool parse_size(parser *p)
 static bool parse(parser *p)
 {
 	lo_kernel *k = p->k;
-	if (!parse_head(p)) return false;
+	if (!expect(p, "kernel") || !text(p, false, &k->name) || !end_line(p)) return false;
 	while (accept(p, "size"))
 		if (!parse_size(p)) return false;
+	if (!parse_schedule(p)) return false;
 	while (accept(p, "buf"))
 		if (!parse_buf(p)) return false;
 	while (accept(p, "dim")) {
 		if (k->ndim == LO_MAXDIM) return fail(p, "too many dimensions");
 		if (!size(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
 	}
-	if ((k->reduces = accept(p, "red"))) {
-		if (!size(p, &k->red) || (accept(p, "part=") && !integer(p, &k->part)) || !end_line(p)) return false;
-	}
+	if ((k->reduces = accept(p, "red")) && (!size(p, &k->red) || !end_line(p))) return false;
 	while (accept(p, "fault"))
 		if (!parse_fault(p)) return false;
 	for (;;) {
@@ -490,13 +527,16 @@ static bool parse(parser *p)
 	return !*p->at || fail(p, "end of text expected");
 }
 
-tj_status lo_parse(lo_kernel *k, const char *src, rt_arena *names, rt_err *err)
+tj_status lo_parse(lo_kernel *k, lo_schedule *s, const char *src, rt_arena *names, rt_err *err)
 {
-	parser p = { .at = src, .line = 1, .k = k, .names = names, .err = err };
+	parser p = { .at = src, .line = 1, .k = k, .s = s, .names = names, .err = err };
 	*k = (lo_kernel){ 0 };
+	*s = (lo_schedule){ 0 };
 	while (*p.at == '\n' || *p.at == ' ') p.line += *p.at++ == '\n';
 	if (parse(&p)) return TJ_OK;
 	lo_kernel_free(k);
+	lo_schedule_free(s);
 	*k = (lo_kernel){ 0 };
+	*s = (lo_schedule){ 0 };
 	return err->code;
 }

@@ -1,4 +1,4 @@
-/* kverify: what code generation relies on, checked for one kernel. */
+/* kverify: what code generation relies on, checked for one kernel and its schedule. */
 #include "lower/symbol.h"
 
 typedef struct prim_rule { uint8_t nsrc; const char *types, *result; } prim_rule;
@@ -15,8 +15,11 @@ static const char *const names[LO_OP_COUNT] = {
 	[LO_REDUCE] = "REDUCE", [LO_PART] = "PART", [LO_FAULT] = "FAULT",
 };
 
+enum { CHUNK_ROWS = 16 }; /* values to a lane in a chunk of the row tree: semantics.md */
+
 typedef struct verifier {
 	const lo_kernel *k;
+	const lo_schedule *s;
 	rt_err *err;
 	const uint32_t *section; /* of each instruction */
 	uint32_t at;             /* the instruction being checked */
@@ -94,9 +97,9 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
-	if (b->role != LO_SCRATCH) return true;
+	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
-		if (x->coef[i]) return bad(v, "a scratch row is indexed by r only");
+		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");
 	return true;
 }
 
@@ -112,8 +115,8 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (in->tree > LO_TREE_PARTS) return bad(v, "no such tree");
 	if (in->tree == LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
-	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && !v->k->vec_r) return bad(v, "a row tree has its lanes along r");
-	if (in->tree == LO_TREE_COLUMN && v->k->vec_r) return bad(v, "a column tree has its lanes along d");
+	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && v->s->vec == LO_VEC_D) return bad(v, "a row tree has its lanes along r");
+	if (in->tree == LO_TREE_COLUMN && v->s->vec == LO_VEC_R) return bad(v, "a column tree has its lanes along d");
 	return true;
 }
 
@@ -126,6 +129,7 @@ static bool check_part(const verifier *v, const lo_ins *in)
 	if (in->dyn != LO_NOREF || k->index.v[in->index].rcoef) return bad(v, "its place depends on r");
 	if (k->buf.v[in->buf].role != LO_OUT) return bad(v, "not stored to an output");
 	if (lo_part_lanes(in) > 1 && in->tree != LO_TREE_ROW) return bad(v, "only row trees have parts");
+	if (v->s->part < CHUNK_ROWS * lo_part_lanes(in)) return bad(v, "less than a chunk of the tree");
 	for (uint32_t i = 0; i < v->at; i++)
 		if (k->ins.v[i].op == LO_PART && lo_part_lanes(&k->ins.v[i]) != lo_part_lanes(in))
 			return bad(v, "parts of several widths");
@@ -151,8 +155,8 @@ static bool check_ins(const verifier *v)
 		if (in->imm == LO_R) return in_loop(v, v->at) ? true : bad(v, "r outside of a loop");
 		return in->imm >= 0 && in->imm < k->ndim ? true : bad(v, "no such dimension");
 	case LO_LOAD: case LO_STORE: return check_access(v, in);
-	case LO_REDUCE: return k->part ? bad(v, "in a kernel with parts") : check_reduce(v, in);
-	case LO_PART: return k->part ? check_part(v, in) : bad(v, "in a kernel without parts");
+	case LO_REDUCE: return v->s->part ? bad(v, "in a kernel with parts") : check_reduce(v, in);
+	case LO_PART: return v->s->part ? check_part(v, in) : bad(v, "in a kernel without parts");
 	default: break;
 	}
 	if (in->nsrc != 1 || type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "a fault's condition is bool");
@@ -179,30 +183,53 @@ static const char *bad_shape(const lo_kernel *k)
 	for (int i = 0; i < k->ndim; i++)
 		if (lo_size(k, k->dim[i]) < 0) return "a dimension is negative";
 	if (k->reduces && lo_size(k, k->red) < 0) return "r has a negative extent";
-	if (k->vec_r && !k->reduces) return "lanes along r, but no r";
-	if (k->part < 0 || (k->part && (!k->vec_r || k->part & (k->part - 1) || k->part < 8192))) return "not a part of r";
-	return lo_size(k, k->block) < 1 ? "no elements to a unit" : NULL;
+	return NULL;
 }
 
-static bool sizes_exist(const lo_kernel *k)
+/* Each KEPT buffer lies somewhere, and those are the last ones. */
+static const char *bad_kept(const lo_kernel *k, const lo_schedule *s)
+{
+	uint32_t first = k->buf.n - s->kept.n;
+	if (s->kept.n > k->buf.n) return "more is kept than there are buffers";
+	for (uint32_t i = 0; i < k->buf.n; i++)
+		if ((k->buf.v[i].role == LO_KEPT) != (i >= first)) return "kept buffers do not come last, or lie nowhere";
+	for (uint32_t i = 0; i < s->kept.n; i++)
+		if (s->kept.v[i].buf != first + i || s->kept.v[i].where >= LO_RECOMPUTED) return "a kept buffer lies nowhere";
+	return NULL;
+}
+
+static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
+{
+	if (s->vec > LO_VEC_NONE) return "no such lanes";
+	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
+	if (s->part < 0 || (s->part && (s->vec == LO_VEC_D || !k->reduces || s->part & (s->part - 1)))) return "not a part of r";
+	if (lo_size(k, s->block) < 1) return "no elements to a unit";
+	if ((s->vec == LO_VEC_R || s->part) && lo_size(k, s->block) != 1) return "several rows to a unit";
+	return s->grain < 1 ? "no grain" : NULL;
+}
+
+static bool sizes_exist(const lo_kernel *k, const lo_schedule *s)
 {
 	lo_kernel *same = (lo_kernel *)(uintptr_t)k; /* nothing is written */
-	uint32_t n = lo_places(same, NULL);
+	lo_schedule *too = (lo_schedule *)(uintptr_t)s;
+	uint32_t n = lo_places(same, too, NULL);
 	lo_place *at = rt_alloc((n + 1) * sizeof *at);
 	bool ok = at != NULL;
-	if (ok) lo_places(same, at);
+	if (ok) lo_places(same, too, at);
 	for (uint32_t i = 0; ok && i < n; i++) ok = at[i].ins || !lo_is_sym(*at[i].size) || *at[i].size - LO_SYM(0) < k->size.n;
 	rt_free(at);
 	return ok;
 }
 
-tj_status lo_verify(const lo_kernel *k, rt_err *err)
+tj_status lo_verify(const lo_kernel *k, const lo_schedule *s, rt_err *err)
 {
-	const char *what = sizes_exist(k) ? bad_shape(k) : "a size is missing";
+	const char *what = bad_kept(k, s);
+	if (!what) what = sizes_exist(k, s) ? bad_shape(k) : "a size is missing";
+	if (!what) what = bad_schedule(k, s);
 	if (what) return rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: %s", k->name ? k->name : "?", what);
 	uint32_t *section = rt_calloc((k->ins.n + 1) * sizeof *section);
 	if (!section) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");
-	verifier v = { k, err, section, 0 };
+	verifier v = { k, s, err, section, 0 };
 	bool ok = number_sections(k, section);
 	if (!ok) rt_fail(err, TJ_ERR_COMPILE, "verify", "kernel %s: the sections do not cover the instructions",
 		k->name);

@@ -203,7 +203,8 @@ bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow th
 typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error names beside site and status */
 typedef struct lo_built {
 	lo_kernel k;
-	uint32_t *buf;           /* low buffer of each kernel buffer that is not scratch, in their order */
+	lo_schedule s;
+	uint32_t *buf;           /* low buffer of each kernel buffer that is not KEPT, in their order */
 	uint32_t nbuf;
 	lo_fault *fault;         /* beside k.fault_site */
 } lo_built;

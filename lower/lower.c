@@ -57,7 +57,9 @@ static void close_low(lo_low *L)
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		rt_vec_free(&L->step.v[i].reads);
 		rt_vec_free(&L->step.v[i].writes);
-		if (L->step.v[i].built) lo_kernel_free(&L->step.v[i].built->k);
+		if (!L->step.v[i].built) continue;
+		lo_kernel_free(&L->step.v[i].built->k);
+		lo_schedule_free(&L->step.v[i].built->s);
 	}
 	for (uint32_t i = 0; i < L->group.n; i++) {
 		rt_vec_free(&L->group.v[i]->member);
@@ -121,7 +123,7 @@ static void keep_texts(lo_low *L, rt_plan *p)
 {
 	rt_text kernels = { 0 };
 	for (uint32_t i = 0; i < L->step.n; i++)
-		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &kernels);
+		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &L->step.v[i].built->s, &kernels);
 	p->kernel_text = take_text(&kernels, &p->mem);
 }
 
@@ -130,6 +132,7 @@ typedef struct work {
 	lo_twin *twin;           /* every kernel with something to do */
 	uint32_t ntwin;
 	const lo_kernel **kernel;
+	const lo_schedule **schedule;
 	lo_twin **from;          /* by kernel to compile */
 	rt_kernel_fn **fn;
 	int n;
@@ -142,13 +145,14 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 		if (!L->step.v[i].built) continue;
 		while (p->step[j].kind != RT_STEP_KERNEL) j++;
 		rt_step *t = &p->step[j++];
-		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .t = t };
+		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t };
 	}
 	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
 	for (uint32_t i = 0; i < w->ntwin; i++) {
 		lo_twin *x = &w->twin[i];
 		if ((x->code != i || x->t->fn) && !L->o->keep_text) continue;
 		w->kernel[w->n] = x->k;
+		w->schedule[w->n] = x->s;
 		w->from[w->n++] = x;
 	}
 	return true;
@@ -157,7 +161,7 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 static tj_status compile(lo_low *L, rt_plan *p, work *w)
 {
 	lo_family *f = L->o->keep_text ? NULL : L->o->family;
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn, .kernel = w->kernel, .nkernel = w->n };
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn, .kernel = w->kernel, .schedule = w->schedule, .nkernel = w->n };
 	tj_status st = L->o->backend->compile(&job, L->err);
 	if (st != TJ_OK) return st;
 	p->exec.code_bytes = job.code ? job.code->bytes : 0;
@@ -193,7 +197,7 @@ static tj_status generate(lo_low *L, rt_plan *p)
 {
 	size_t n = p->exec.kernels;
 	if (!n) return TJ_OK;
-	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
+	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
 	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (n + 1)); /* as many kernels may be shared, and one object is new */
 	if (L->oom || !p->code) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
@@ -231,18 +235,20 @@ static void make_symbol(rt_text *t)
 		if (!isalnum((unsigned char)*p) && !strchr("_-./", *p)) *p = '_';
 }
 
-/* Kernels are numbered in the order in which they run. */
+/* Kernels are numbered in the order in which they run, and their schedules are complete. */
 static tj_status finish_kernels(lo_low *L)
 {
 	for (uint32_t i = 0, n = 0; i < L->step.n; i++) {
 		if (!L->step.v[i].built) continue;
 		lo_kernel *k = &L->step.v[i].built->k;
+		lo_schedule *s = &L->step.v[i].built->s;
 		rt_text t = { 0 };
 		rt_putf(&t, "tj_%s_k%u", L->o->name ? L->o->name : "f", n++);
 		make_symbol(&t);
 		k->name = take_text(&t, &L->mem);
 		if (!k->name) return nomem(L->err);
-		if (lo_verify(k, L->err) != TJ_OK) return L->err->code;
+		s->grain = lo_grain(k, s);
+		if (lo_verify(k, s, L->err) != TJ_OK) return L->err->code;
 	}
 	return TJ_OK;
 }
@@ -399,7 +405,7 @@ static void put_kernels(lo_low *L, void *t)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
-		if (s->built) lo_print(&s->built->k, t);
+		if (s->built) lo_print(&s->built->k, &s->built->s, t);
 		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
 		else
 			rt_putf(t, "%s %s\n",

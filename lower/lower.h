@@ -4,7 +4,8 @@
  * list of sections: a `point` section runs once for each outer index, a `loop` section once for each r inside it.
  * Values are SSA; a value of a loop leaves it only through `reduce` or `store`.
  *
- *   kernel k0 vec=r                          softmax over [4096,1024]
+ *   kernel k0                                softmax over [4096,1024]
+ *     schedule vec=r ns=0x1.6p+9
  *     buf b0 f32 in
  *     buf b1 f32 out
  *     dim 4096
@@ -21,8 +22,8 @@
  *       ...
  *       store b1 [0 + 1024*d0 + 1*r] %20
  *
- * vec says which dimension becomes vector lanes: `r` (rows: the reduced axis is contiguous) or `d` (the last outer
- * one: element-wise kernels and column reductions). The meaning of a kernel does not depend on vec. */
+ * A schedule says how a machine runs the kernel: which dimension becomes vector lanes, what a unit of work is, where values live that
+ * are kept between loops. The bits that a kernel computes do not depend on its schedule. */
 #ifndef TJ_LOWER_LOWER_H
 #define TJ_LOWER_LOWER_H
 
@@ -41,8 +42,8 @@ typedef enum lo_op {
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
 	LO_REDUCE,           /* of src[0] over r, in a loop; imm: lo_red. Value: a point value after the loop */
-	LO_PART,             /* of src[0] over the unit's part of r: the lanes that the tree has before it halves them, lo_part_lanes
-	                      * of them, to buf at index + lanes * number of the part; imm, tree as of REDUCE. No value */
+	LO_PART,             /* of src[0] over each part of r (see lo_schedule): the lanes that the tree has before it halves them,
+	                      * lo_part_lanes of them, to buf at index + lanes * number of the part; imm, tree as of REDUCE. No value */
 	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
 	LO_OP_COUNT
 } lo_op;
@@ -82,12 +83,11 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 	int64_t coef[LO_MAXDIM];
 } lo_index;
 
-typedef enum lo_role { LO_IN, LO_OUT, LO_SCRATCH } lo_role; /* SCRATCH: a row for each outer index, indexed by r only; `elems` long */
-enum { LO_SCRATCH_LANES = 32 };  /* rows that a thread has room for where lanes go along d; where they go along r it is 1 */
+/* KEPT: a value of one loop that later loops read: a row for each outer index, indexed by r only. Kept buffers come last. */
+typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT } lo_role;
 typedef struct lo_buf {
 	uint8_t dtype, role;
-	int64_t elems;          /* SCRATCH */
-	int64_t scratch_offset; /* SCRATCH: bytes into rt_kargs.scratch */
+	int64_t elems;          /* KEPT: length of the row */
 	bool aligned;           /* element 0 is 64-byte aligned */
 } lo_buf;
 
@@ -102,34 +102,62 @@ typedef struct lo_kernel {
 	int64_t dim[LO_MAXDIM];
 	bool reduces;
 	int64_t red;            /* extent of r */
-	int64_t part;           /* of r to a unit, 2^k chunks of the row tree; 0: all of it. The kernel then has PARTs, no reductions */
-	bool vec_r;             /* lanes along r; else along the last outer dimension */
-	int64_t block;          /* vec d: elements of the last dimension to a unit; units = prod(dim[..n-2]) * ceil(last / block).
-	                         * vec r: 1, units = prod(dim) * number of parts */
 	rt_vec(lo_buf) buf;
 	rt_vec(lo_section) section;
 	rt_vec(lo_ins) ins;
 	rt_vec(lo_index) index;
 	rt_vec(const char *) fault_site; /* by fault number */
 	rt_vec(uint8_t) fault_code;      /* tj_status, beside fault_site */
-	double unit_ns;
-	size_t scratch;         /* bytes for each thread */
-	rt_vec(int64_t) size;   /* of its symbols, here and now */
+	rt_vec(int64_t) size;   /* of its symbols, here and now; the schedule's, too */
 } lo_kernel;
 
 void lo_kernel_free(lo_kernel *k);
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
-int64_t lo_units(const lo_kernel *k);
-enum { LO_TILE_ROWS = 128 };          /* which a back end takes together where lanes step from row to row of a buffer */
-int64_t lo_grain(const lo_kernel *k); /* units that are better not parted */
-int64_t lo_parts(const lo_kernel *k);         /* of r; 1 when it is whole */
 int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */
 
+/* ---- schedule.c: how a machine runs a kernel ---- */
+typedef enum lo_vec {
+	LO_VEC_D,                /* lanes along the last outer dimension: element-wise kernels, reductions of columns */
+	LO_VEC_R,                /* lanes along r: the reduced axis is contiguous */
+	LO_VEC_NONE              /* no lanes: one index at a time */
+} lo_vec;
+typedef enum lo_where {      /* of a value that several loops read */
+	LO_SCRATCH,              /* in memory of the thread: rt_kargs.scratch */
+	LO_REGISTERS,
+	LO_SHARED,               /* in memory that the threads of one unit share */
+	LO_RECOMPUTED            /* nowhere: each loop computes it, and the kernel has no buffer for it */
+} lo_where;
+enum { LO_SCRATCH_LANES = 32 };  /* rows that a thread has room for where lanes go along d; where they go along r it is 1 */
+typedef struct lo_kept {
+	uint32_t buf;            /* of the kernel, of role KEPT */
+	uint8_t where;           /* lo_where, not RECOMPUTED */
+	int64_t offset;          /* SCRATCH, SHARED: bytes from the start of that memory */
+} lo_kept;
+typedef struct lo_schedule {
+	uint8_t vec;             /* lo_vec */
+	int64_t block;           /* indices of the last outer dimension to a unit; 1 with VEC_R */
+	int64_t part;            /* indices of r to a unit, 2^k chunks of the row tree; the kernel then has PARTs and no reductions. 0: all of r */
+	int64_t grain;           /* neighbouring units that one thread had best run: they read the same cache lines */
+	double unit_ns;          /* estimated time of a unit */
+	size_t scratch;          /* bytes for each thread */
+	size_t shared;           /* bytes for each unit */
+	rt_vec(lo_kept) kept;    /* one for each KEPT buffer, in their order */
+} lo_schedule;
+void lo_schedule_free(lo_schedule *s);
+int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts */
+int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* of r; 1 when it is whole */
+enum { LO_TILE_ROWS = 128 };          /* which a back end takes together where lanes step from row to row of a buffer */
+int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* what grain had best be */
+const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* of a KEPT buffer; NULL: the schedule does not name it */
+/* Gives a KEPT buffer so many bytes of its own, aligned to 64; false: out of memory. */
+bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
+
 /* ---- ktext.c, kverify.c ---- */
-void lo_print(const lo_kernel *k, rt_text *t);
-tj_status lo_parse(lo_kernel *k, const char *text, rt_arena *names, rt_err *err); /* parses back exactly what lo_print wrote */
-tj_status lo_verify(const lo_kernel *k, rt_err *err);
-void lo_dump(const lo_kernel *k);
+/* A kernel and its schedule, as one text; it parses back exactly. */
+void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t);
+tj_status lo_parse(lo_kernel *k, lo_schedule *s, const char *text, rt_arena *names, rt_err *err);
+tj_status lo_verify(const lo_kernel *k, const lo_schedule *s, rt_err *err);
+void lo_dump(const lo_kernel *k, const lo_schedule *s);
 
 /* ---- math.c: ir/math.inc over instruction ids ---- */
 /* Appends the instructions of a POINT op of ops.def on operands of its compute dtype; LO_NOREF when out of memory. */
@@ -140,8 +168,8 @@ uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_
 bool lo_random_has(ir_op op, tj_dtype dtype);
 
 /* ---- symbol.c: kernels that differ in sizes alone ---- */
-bool lo_all_symbols(lo_kernel *k); /* every size that may be one; false: out of memory */
-void lo_no_symbols(lo_kernel *k);  /* each becomes its value */
+bool lo_all_symbols(lo_kernel *k, lo_schedule *s); /* every size that may be one; false: out of memory */
+void lo_no_symbols(lo_kernel *k, lo_schedule *s);  /* each becomes its value */
 
 /* ---- family.c: ... share code ---- */
 typedef struct lo_family lo_family; /* of a function; thread-safe */
@@ -160,7 +188,7 @@ typedef struct lo_kin lo_kin;
 uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
 /* Marks in kin, which is k's, the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then
  * kin is to be added once it does. false: out of memory. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code);
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code);
 void lo_family_twins(lo_family *f, uint32_t n); /* so many kernels run the code of another one of their plan */
 void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn, rt_code *code); /* takes kin over */
 void lo_kin_free(lo_kin *kin);
@@ -168,6 +196,7 @@ void lo_kin_free(lo_kin *kin);
 /* ---- backend.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
 	const lo_kernel *const *kernel;
+	const lo_schedule *const *schedule; /* of each kernel */
 	int nkernel;
 	const char *name;
 	bool keep_text;               /* fill text, for dumps */
@@ -178,7 +207,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
 	double codegen_ms;
 } lo_compile;
-#define LO_ABI (((sizeof(lo_kernel) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile))
+#define LO_ABI ((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL when it works here, else why not */

@@ -304,10 +304,10 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	if (!at || !put_faults(p, b, t)) return false;
 	for (uint32_t i = 0; i < b->nbuf; i++) at[i].buf = b->buf[i];
 	t->kind = RT_STEP_KERNEL;
-	t->units = lo_units(&b->k);
-	t->unit_ns = b->k.unit_ns;
-	t->grain = lo_grain(&b->k);
-	t->scratch = b->k.scratch;
+	t->units = lo_units(&b->k, &b->s);
+	t->unit_ns = b->s.unit_ns;
+	t->grain = b->s.grain;
+	t->scratch = b->s.scratch;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;

@@ -3,7 +3,8 @@
  * requires a step whose kernel is built, before steps are ordered; leaves the step with the first kernel, adds one
  *
  *   kernel sum                            kernel parts                              kernel rest
- *     red 16777216                          red 16777216 part=131072                  red 16384
+ *                                           schedule part=131072
+ *     red 16777216                          red 16777216                              red 16384
  *     loop                                  loop                                      loop
  *       %0 = load b0 [1*r]          =>        %0 = load b0 [1*r]                        %0 = load b0 [1*r]
  *       %1 = reduce add row %0                part add row b1 [0] %0                    %1 = reduce add parts %0
@@ -34,7 +35,7 @@ static const lo_section *one_loop(const lo_kernel *k)
 		if (loop) return NULL;
 		loop = x;
 		for (uint32_t i = x->first; i < x->first + x->count; i++)
-			if (k->ins.v[i].op == LO_STORE && k->buf.v[k->ins.v[i].buf].role == LO_SCRATCH) return NULL;
+			if (k->ins.v[i].op == LO_STORE && k->buf.v[k->ins.v[i].buf].role == LO_KEPT) return NULL;
 	}
 	return loop;
 }
@@ -112,7 +113,8 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 	if (L->oom) return c;
 	const lo_kernel *k = &from->k;
 	for (uint32_t i = 0; i < k->buf.n; i++) c.buf[i] = LO_NOREF;
-	c.to->k = (lo_kernel){ .name = k->name, .ndim = k->ndim, .reduces = true, .vec_r = true, .block = 1 };
+	c.to->k = (lo_kernel){ .name = k->name, .ndim = k->ndim, .reduces = true };
+	c.to->s = (lo_schedule){ .vec = LO_VEC_R, .block = 1 };
 	memcpy(c.to->k.dim, k->dim, sizeof k->dim);
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
 		if (!rt_push(&c.to->k.fault_site, k->fault_site.v[i]) || !rt_push(&c.to->k.fault_code, k->fault_code.v[i]))
@@ -158,8 +160,8 @@ static lo_built *make_parts(lo_low *L, const lo_built *b, const lo_section *loop
 		section(&c, s->loop, first);
 	}
 	c.to->k.red = k->red;
-	c.to->k.part = part;
-	c.to->k.unit_ns = k->unit_ns * (double)part / (double)k->red;
+	c.to->s.part = part;
+	c.to->s.unit_ns = b->s.unit_ns * (double)part / (double)k->red;
 	return c.to;
 }
 
@@ -185,7 +187,7 @@ static lo_built *make_rest(lo_low *L, const lo_built *b, const lo_section *loop,
 			if (k->ins.v[i].op != LO_FAULT || &k->section.v[s] > loop) copy(&c, i);
 	section(&c, false, first);
 	c.to->k.red = red;
-	c.to->k.unit_ns = 0.05 * (double)red + 10;
+	c.to->s.unit_ns = 0.05 * (double)red + 10;
 	return c.to;
 }
 
@@ -200,7 +202,7 @@ void lo_share(lo_low *L, uint32_t step)
 {
 	lo_built *b = L->step.v[step].built;
 	const lo_kernel *k = &b->k;
-	const lo_section *loop = k->vec_r && outer(k) < FEW_ROWS ? one_loop(k) : NULL;
+	const lo_section *loop = b->s.vec == LO_VEC_R && outer(k) < FEW_ROWS ? one_loop(k) : NULL;
 	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? part_of(k, lanes) : 0;
 	if (!part || k->red < 2 * part || k->red < SPLIT_ROW) return;
 	int64_t red = ((k->red - 1) / part + 1) * lanes;
@@ -215,6 +217,7 @@ void lo_share(lo_low *L, uint32_t step)
 	if (parts) link(L, &L->step.v[step], parts);
 	if (rest) link(L, &second, rest);
 	lo_kernel_free(&b->k);
+	lo_schedule_free(&b->s);
 	if (rt_push(&L->step, second)) return;
 	L->oom = true;
 	rt_vec_free(&second.reads);

@@ -1,10 +1,10 @@
-/* symbol: the sizes of a kernel, in one list, and what of a kernel does not depend on them.
+/* symbol: the sizes of a scheduled kernel, in one list, and what of it does not depend on them.
  *
  *   dim 784                            dim s0
  *   load f32 b0 [0 + 1024*d0]    =>    load f32 b0 [0 + s1*d0]          size 784 1024
  *
- * Two kernels of one form differ in sizes alone. The form holds what code is written for: zero, one and more are told
- * apart in extents and coefficients, and sizes beyond 31 bits are not sizes. */
+ * Two kernels of one form differ in sizes alone, and so do their schedules. The form holds what code is written for: zero, one
+ * and more are told apart in extents and coefficients, and sizes beyond 31 bits are not sizes. */
 #include "lower/symbol.h"
 
 static bool is_const(const lo_ins *in)
@@ -21,16 +21,15 @@ static void add(list *l, int64_t *size, lo_place_kind kind, lo_ins *ins)
 	l->n++;
 }
 
-uint32_t lo_places(lo_kernel *k, lo_place *at)
+uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at)
 {
 	list l = { at, 0 };
 	for (int i = 0; i < k->ndim; i++) add(&l, &k->dim[i], LO_AT_EXTENT, NULL);
 	if (k->reduces) add(&l, &k->red, LO_AT_EXTENT, NULL);
-	if (!k->vec_r) add(&l, &k->block, LO_AT_ANY, NULL);
-	for (uint32_t i = 0; i < k->buf.n; i++) {
-		if (k->buf.v[i].role != LO_SCRATCH) continue;
-		add(&l, &k->buf.v[i].elems, LO_AT_SCRATCH, NULL);
-		add(&l, &k->buf.v[i].scratch_offset, LO_AT_SCRATCH, NULL);
+	if (s->vec != LO_VEC_R) add(&l, &s->block, LO_AT_ANY, NULL);
+	for (uint32_t i = 0; i < s->kept.n; i++) {
+		add(&l, &k->buf.v[s->kept.v[i].buf].elems, LO_AT_KEPT, NULL);
+		add(&l, &s->kept.v[i].offset, LO_AT_KEPT, NULL);
 	}
 	for (uint32_t i = 0; i < k->index.n; i++) {
 		lo_index *x = &k->index.v[i];
@@ -61,16 +60,24 @@ static uint64_t class_of(const lo_place *p)
 static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
 
 /* Few classes of how much there is to do: code for much is written otherwise. Along rows only what exceeds the caches is. */
-static uint64_t amount(const lo_kernel *k)
+static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t n = k->reduces && k->red ? k->red : 1;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
-	return n >= 4 << 20 ? 2 : !k->vec_r && n >= 256 << 10;
+	return n >= 4 << 20 ? 2 : s->vec != LO_VEC_R && n >= 256 << 10;
 }
 
-bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w)
+/* Of the schedule: what no size says. The time of a unit and the grain are for the run time, not for code. */
+static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
-	bool ok = put(w, pack((uint64_t)k->ndim, k->reduces, k->vec_r, amount(k))) && put(w, (uint64_t)k->part) && put(w, k->fault_site.n);
+	bool ok = put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
+	for (uint32_t i = 0; ok && i < s->kept.n; i++) ok = put(w, pack(s->kept.v[i].buf, s->kept.v[i].where, 0, 0));
+	return ok;
+}
+
+bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint32_t n, lo_words *w)
+{
+	bool ok = schedule_form(k, s, w) && put(w, pack((uint64_t)k->ndim, k->reduces, 0, 0)) && put(w, k->fault_site.n);
 	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
 	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, 0));
 	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));
@@ -78,7 +85,7 @@ bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w)
 		const lo_ins *in = &k->ins.v[i];
 		bool access = in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART;
 		ok = put(w, pack(in->op, in->dtype, in->tree, in->nsrc)) && put(w, is_const(in) ? 0 : (uint64_t)in->imm);
-		for (int s = 0; ok && s < in->nsrc; s++) ok = put(w, in->src[s]);
+		for (int j = 0; ok && j < in->nsrc; j++) ok = put(w, in->src[j]);
 		if (access) ok = ok && put(w, (uint64_t)in->buf << 32 | in->index) && put(w, in->dyn);
 	}
 	for (uint32_t i = 0; ok && i < n; i++) ok = put(w, class_of(&at[i]));
@@ -101,23 +108,23 @@ bool lo_may_be_symbol(const lo_place *p)
 	return c == 2 || c == 3 || p->kind == LO_AT_CONST;
 }
 
-bool lo_all_symbols(lo_kernel *k)
+bool lo_all_symbols(lo_kernel *k, lo_schedule *s)
 {
-	uint32_t n = lo_places(k, NULL);
+	uint32_t n = lo_places(k, s, NULL);
 	lo_place *at = rt_alloc((n + 1) * sizeof *at);
 	bool ok = at != NULL;
-	if (ok) lo_places(k, at);
+	if (ok) lo_places(k, s, at);
 	for (uint32_t i = 0; ok && i < n; i++) ok = !lo_may_be_symbol(&at[i]) || lo_make_symbol(k, &at[i]);
 	rt_free(at);
 	return ok;
 }
 
-void lo_no_symbols(lo_kernel *k)
+void lo_no_symbols(lo_kernel *k, lo_schedule *s)
 {
-	uint32_t n = lo_places(k, NULL);
+	uint32_t n = lo_places(k, s, NULL);
 	lo_place *at = rt_alloc((n + 1) * sizeof *at);
 	if (!at) return;
-	lo_places(k, at);
+	lo_places(k, s, at);
 	for (uint32_t i = 0; i < n; i++)
 		if (at[i].kind != LO_AT_CONST) *at[i].size = lo_size(k, *at[i].size);
 	for (uint32_t i = 0; i < k->ins.n; i++) {

@@ -7,22 +7,23 @@
 typedef enum lo_place_kind {
 	LO_AT_EXTENT,           /* extents and coefficients: code differs for 0, 1 and more */
 	LO_AT_ANY,              /* offsets, blocks */
-	LO_AT_SCRATCH,          /* where scratch rows lie, and their length */
+	LO_AT_KEPT,             /* where kept rows lie, and their length */
 	LO_AT_CONST             /* bits of a constant */
 } lo_place_kind;
-typedef struct lo_place { /* in a kernel that stays where it is */
+typedef struct lo_place { /* in a kernel and a schedule that stay where they are */
 	int64_t *size;
 	lo_ins *ins;            /* CONST */
 	lo_place_kind kind;
 } lo_place;
 typedef rt_vec(uint64_t) lo_words;
 
-uint32_t lo_places(lo_kernel *k, lo_place *at);  /* how many; into at, when it is given. Always in one order */
-bool lo_form(const lo_kernel *k, const lo_place *at, uint32_t n, lo_words *w); /* equal words: they differ in sizes alone */
+uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at); /* how many; into at, when it is given. Always in one order */
+/* Equal words: kernels and schedules differ in sizes alone. */
+bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint32_t n, lo_words *w);
 bool lo_may_be_symbol(const lo_place *p);
 bool lo_make_symbol(lo_kernel *k, const lo_place *p); /* false: out of memory */
 
-struct lo_kin {           /* a kernel: its form, its sizes, and which of them are symbols */
+struct lo_kin {           /* a scheduled kernel: its form, its sizes, and which of them are symbols */
 	uint64_t hash;
 	lo_words form;
 	uint32_t n;
@@ -34,9 +35,9 @@ struct lo_kin {           /* a kernel: its form, its sizes, and which of them ar
 	rt_kernel_fn *fn;
 	rt_code *code;          /* that holds fn: a reference */
 };
-lo_kin *lo_kin_new(lo_kernel *k);                      /* without symbols; NULL: out of memory */
+lo_kin *lo_kin_new(lo_kernel *k, lo_schedule *s);      /* without symbols; NULL: out of memory */
 bool lo_same_form(const lo_kin *a, const lo_kin *b);
 bool lo_code_fits(const lo_kin *code, const lo_kin *k);   /* of one form: they differ in symbols of `code` alone */
-bool lo_make_symbols(lo_kernel *k, const lo_kin *kin); /* of the sizes marked there */
+bool lo_make_symbols(lo_kernel *k, lo_schedule *s, const lo_kin *kin); /* of the sizes marked there */
 
 #endif

@@ -24,7 +24,7 @@ static int64_t *least_offsets(lo_low *L, const lo_kernel *k)
 	bool *met = lo_mem(L, k->buf.n + 1);
 	for (uint32_t i = 0; !L->oom && i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		if (!has_index(in) || k->buf.v[in->buf].role == LO_SCRATCH) continue;
+		if (!has_index(in) || k->buf.v[in->buf].role == LO_KEPT) continue;
 		int64_t at = k->index.v[in->index].offset;
 		if (!met[in->buf] || at < least[in->buf]) least[in->buf] = at;
 		met[in->buf] = true;
@@ -152,9 +152,9 @@ static bool choose(lo_low *L, rt_plan *p, lo_twin *w, uint32_t i, uint32_t round
 	rt_code *code = NULL;
 	x->code = code_of(w, i);
 	if (x->code != i) memcpy(x->kin->symbol, w[x->code].kin->symbol, x->kin->n);
-	else if (f && !lo_family_meet(f, round, x->k, &L->o->moving, x->kin, &x->t->fn, &code)) return false;
+	else if (f && !lo_family_meet(f, round, x->k, x->s, &L->o->moving, x->kin, &x->t->fn, &code)) return false;
 	lo_hold_code(p, code);
-	return lo_make_symbols(x->k, x->kin) && set_sizes(p, x->k, x->t);
+	return lo_make_symbols(x->k, x->s, x->kin) && set_sizes(p, x->k, x->t);
 }
 
 bool lo_choose_code(lo_low *L, rt_plan *p, lo_twin *w, uint32_t n)
@@ -165,7 +165,7 @@ bool lo_choose_code(lo_low *L, rt_plan *p, lo_twin *w, uint32_t n)
 		move_offsets(L, w[i].k, w[i].t);
 		move_numbers(L, w[i].k, p, w[i].t);
 		w[i].next_code = n;
-		w[i].kin = lo_kin_new(w[i].k);
+		w[i].kin = lo_kin_new(w[i].k, w[i].s);
 		if (!w[i].kin || L->oom) return false;
 	}
 	if (!find_forms(L, w, n)) return false;

@@ -7,6 +7,7 @@
 
 typedef struct lo_twin { /* a kernel of the plan */
 	lo_kernel *k;
+	lo_schedule *s;
 	rt_step *t;
 	lo_kin *kin;             /* its form and sizes */
 	uint32_t first, next;    /* kernels of its form: the first, and the one after it, or how many kernels there are */

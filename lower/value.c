@@ -376,13 +376,13 @@ static lo_expr r_alone(const lo_group *G)
 }
 
 /* A row that an earlier loop keeps, or that this one keeps for later ones. */
-static uint32_t through_scratch(lo_builder *B, const lo_source *s, const lo_mem_info *m)
+static uint32_t through_kept(lo_builder *B, const lo_source *s, const lo_mem_info *m)
 {
 	lo_expr e = r_alone(B->G);
 	tj_dtype t = (tj_dtype)lo_node(B->L, s->ref)->dtype;
-	if (B->loop != __builtin_ctzll(m->need)) return load(B, m->scratch, t, &e, LO_NOREF, 0);
+	if (B->loop != __builtin_ctzll(m->need)) return load(B, m->kept, t, &e, LO_NOREF, 0);
 	uint32_t v = op(B, s);
-	if (v != LO_NOREF) lo_store(B, m->scratch, &e, v, t);
+	if (v != LO_NOREF) lo_store(B, m->kept, &e, v, t);
 	return v;
 }
 
@@ -402,8 +402,8 @@ uint32_t lo_value(lo_builder *B, const lo_source *s)
 		break;
 	case LO_FROM_OP: {
 		const lo_mem_info *m = lo_member(B, s->ref);
-		bool keep = m && m->scratch != LO_NOREF && B->loop && lo_source_in_r(B, s);
-		v = keep ? through_scratch(B, s, m) : op(B, s);
+		bool keep = m && m->kept != LO_NOREF && B->loop && lo_source_in_r(B, s);
+		v = keep ? through_kept(B, s, m) : op(B, s);
 	}
 	}
 	if (v == LO_NOREF) {

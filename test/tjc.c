@@ -220,12 +220,14 @@ static int show_kernels(const char *path)
 	bool ok = true;
 	for (char *at = !strncmp(text, "kernel ", 7) ? text : strstr(text, "\nkernel "); ok && at; at = next) {
 		lo_kernel k;
+		lo_schedule s;
 		at += *at == '\n';
 		next = strstr(at, "\nkernel ");
 		if (next) *next++ = 0;
-		ok = lo_parse(&k, at, &names, &err) == TJ_OK && lo_verify(&k, &err) == TJ_OK;
-		if (ok) lo_print(&k, &out);
+		ok = lo_parse(&k, &s, at, &names, &err) == TJ_OK && lo_verify(&k, &s, &err) == TJ_OK;
+		if (ok) lo_print(&k, &s, &out);
 		lo_kernel_free(&k);
+		lo_schedule_free(&s);
 	}
 	if (!ok) put_error(&out, &err);
 	fputs(rt_str(&out), stdout);

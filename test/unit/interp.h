@@ -8,15 +8,18 @@
 #include <math.h>
 
 enum { INTERP_SLOTS = 256 };
-static lo_kernel interp_slot[INTERP_SLOTS];
+typedef struct interp_job { lo_kernel k; lo_schedule s; } interp_job;
+static interp_job interp_slot[INTERP_SLOTS];
 static int interp_next;
 
 typedef struct interp {
 	const lo_kernel *k;
+	const lo_schedule *s;
 	const rt_kargs *a;
 	int64_t d[LO_MAXDIM], r;
 	int64_t begin, end, part; /* of r: what the unit takes, and its number */
 	ir_scalar *v; /* by instruction */
+	char *shared, **registers; /* the latter by kept row */
 } interp;
 
 static int64_t interp_at(const interp *m, const lo_ins *i)
@@ -27,10 +30,18 @@ static int64_t interp_at(const interp *m, const lo_ins *i)
 	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
 }
 
+/* Where a kept row lies. Registers and shared memory are the interpreter's own, one row each. */
+static char *interp_row(const interp *m, uint32_t buf)
+{
+	const lo_kept *x = lo_kept_at(m->s, buf);
+	if (x->where == LO_SCRATCH) return (char *)m->a->scratch + x->offset;
+	return x->where == LO_SHARED ? m->shared + x->offset : m->registers[x - m->s->kept.v];
+}
+
 static char *interp_ptr(const interp *m, const lo_ins *i)
 {
 	const lo_buf *b = &m->k->buf.v[i->buf];
-	char *base = b->role == LO_SCRATCH ? (char *)m->a->scratch + b->scratch_offset : (char *)m->a->buf[i->buf];
+	char *base = b->role == LO_KEPT ? interp_row(m, i->buf) : (char *)m->a->buf[i->buf];
 	return base + interp_at(m, i) * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }
 
@@ -299,17 +310,17 @@ static void interp_index(interp *m)
 }
 
 /* The units begin..end-1. */
-static void interp_units(const lo_kernel *k, const rt_kargs *a, int64_t begin, int64_t end)
+static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_kargs *a, int64_t begin, int64_t end)
 {
-	interp m = { .k = k, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v) };
+	interp m = { .k = k, .s = s, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v), .shared = malloc(s->shared + 1), .registers = calloc(s->kept.n + 1u, sizeof *m.registers) };
+	for (uint32_t i = 0; i < s->kept.n; i++) m.registers[i] = malloc((size_t)k->buf.v[s->kept.v[i].buf].elems * 8 + 1);
 	int last = k->ndim - 1;
-	int64_t pieces = k->vec_r ? k->dim[last] : (k->dim[last] - 1) / k->block + 1,
-	        size = k->vec_r ? 1 : k->block;
+	int64_t size = s->block, pieces = (k->dim[last] - 1) / size + 1;
 	for (int64_t u = begin; u < end; u++) {
-		int64_t parts = lo_parts(k), w = u / parts;
+		int64_t parts = lo_parts(k, s), w = u / parts;
 		m.part = u % parts;
-		m.begin = m.part * k->part;
-		m.end = k->part && m.begin + k->part < k->red ? m.begin + k->part : k->red;
+		m.begin = m.part * s->part;
+		m.end = s->part && m.begin + s->part < k->red ? m.begin + s->part : k->red;
 		int64_t rest = w / pieces, from = w % pieces * size,
 		        to = from + size < k->dim[last] ? from + size : k->dim[last];
 		for (int i = last - 1; i >= 0; i--) {
@@ -318,12 +329,15 @@ static void interp_units(const lo_kernel *k, const rt_kargs *a, int64_t begin, i
 		}
 		for (m.d[last] = from; m.d[last] < to; m.d[last]++) interp_index(&m);
 	}
+	for (uint32_t i = 0; i < s->kept.n; i++) free(m.registers[i]);
+	free(m.registers);
+	free(m.shared);
 	free(m.v);
 }
 
 static void interp_run(int slot, const rt_kargs *a, int64_t begin, int64_t end)
 {
-	interp_units(&interp_slot[slot], a, begin, end);
+	interp_units(&interp_slot[slot].k, &interp_slot[slot].s, a, begin, end);
 }
 
 #define X1(n) static void interp_k##n(const rt_kargs *a, int64_t b, int64_t e) { interp_run(0x##n, a, b, e); }
@@ -342,21 +356,29 @@ static rt_kernel_fn *const interp_fn[INTERP_SLOTS] = { X256 };
 
 #define INTERP_COPY(field) \
 	do { \
-		c.field.v = malloc(sizeof *c.field.v * (k->field.n + 1u)); \
-		if (k->field.n) memcpy(c.field.v, k->field.v, sizeof *c.field.v * k->field.n); \
-		c.field.cap = k->field.n; \
+		c.field.v = malloc(sizeof *c.field.v * (from.field.n + 1u)); \
+		if (from.field.n) memcpy(c.field.v, from.field.v, sizeof *c.field.v * from.field.n); \
+		c.field.cap = from.field.n; \
 	} while (0)
 
-static lo_kernel interp_copy(const lo_kernel *k)
+static interp_job interp_copy(const lo_kernel *k, const lo_schedule *s)
 {
-	lo_kernel c = *k;
-	INTERP_COPY(buf);
-	INTERP_COPY(section);
-	INTERP_COPY(ins);
-	INTERP_COPY(index);
-	INTERP_COPY(fault_site);
-	INTERP_COPY(fault_code);
+	const interp_job from = { *k, *s };
+	interp_job c = from;
+	INTERP_COPY(k.buf);
+	INTERP_COPY(k.section);
+	INTERP_COPY(k.ins);
+	INTERP_COPY(k.index);
+	INTERP_COPY(k.fault_site);
+	INTERP_COPY(k.fault_code);
+	INTERP_COPY(s.kept);
 	return c;
+}
+
+static void interp_drop(interp_job *j)
+{
+	lo_kernel_free(&j->k);
+	lo_schedule_free(&j->s);
 }
 
 static tj_status interp_compile(lo_compile *job, rt_err *err)
@@ -364,8 +386,8 @@ static tj_status interp_compile(lo_compile *job, rt_err *err)
 	(void)err;
 	for (int i = 0; i < job->nkernel; i++) {
 		int slot = interp_next++ % INTERP_SLOTS; /* plans live for one case only */
-		lo_kernel_free(&interp_slot[slot]);
-		interp_slot[slot] = interp_copy(job->kernel[i]);
+		interp_drop(&interp_slot[slot]);
+		interp_slot[slot] = interp_copy(job->kernel[i], job->schedule[i]);
 		job->fn[i] = interp_fn[slot];
 	}
 	return TJ_OK;
@@ -376,7 +398,7 @@ static const lo_backend interp_backend = { .name = "interp", .compile = interp_c
 
 __attribute__((unused)) static void interp_free(void)
 {
-	for (int i = 0; i < INTERP_SLOTS; i++) lo_kernel_free(&interp_slot[i]);
+	for (int i = 0; i < INTERP_SLOTS; i++) interp_drop(&interp_slot[i]);
 	memset(interp_slot, 0, sizeof interp_slot);
 }
 

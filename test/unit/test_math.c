@@ -315,7 +315,7 @@ static bool same_bits(ir_scalar a, ir_scalar b, tj_dtype t)
 }
 
 /* A kernel out = f(in...) over N elements. */
-typedef struct one { lo_kernel k; char name[64]; uint32_t src[3]; } one;
+typedef struct one { lo_kernel k; lo_schedule s; char name[64]; uint32_t src[3]; } one;
 
 static uint32_t push(lo_kernel *k, lo_ins in)
 {
@@ -328,7 +328,8 @@ static void begin(one *o, const char *what, const tj_dtype *in, int nin)
 {
 	memset(o, 0, sizeof *o);
 	snprintf(o->name, sizeof o->name, "tj_%s", what);
-	o->k = (lo_kernel){ .name = o->name, .ndim = 1, .dim = { N }, .block = 1024, .unit_ns = 1 };
+	o->k = (lo_kernel){ .name = o->name, .ndim = 1, .dim = { N } };
+	o->s = (lo_schedule){ .vec = LO_VEC_D, .block = 1024, .grain = 1, .unit_ns = 1 };
 	lo_index x = { .coef = { 1 } };
 	assert_true(rt_push(&o->k.index, x));
 	for (int i = 0; i < nin; i++) {
@@ -350,7 +351,7 @@ static void finish(one *o, uint32_t value)
 	lo_section s = { .first = 0, .count = o->k.ins.n };
 	assert_true(rt_push(&o->k.section, s));
 	rt_err err = { 0 };
-	if (lo_verify(&o->k, &err) != TJ_OK) fail_msg("%s", err.message);
+	if (lo_verify(&o->k, &o->s, &err) != TJ_OK) fail_msg("%s", err.message);
 }
 
 static double total_ms;
@@ -363,14 +364,15 @@ static void run_kernel(const one *o, void *const *buf)
 	assert_non_null(llvm);
 	rt_kernel_fn *fn = NULL;
 	const lo_kernel *k = &o->k;
+	const lo_schedule *s = &o->s;
 	rt_err err = { 0 };
-	lo_compile job = { .kernel = &k, .nkernel = 1, .name = o->name, .fn = &fn };
+	lo_compile job = { .kernel = &k, .schedule = &s, .nkernel = 1, .name = o->name, .fn = &fn };
 	if (llvm->compile(&job, &err) != TJ_OK) fail_msg("%s: %s", o->name, err.message);
 	total_ms += job.codegen_ms;
 	total_kernels++;
 	int32_t fault = 0;
 	rt_kargs a = { .buf = buf, .num = NULL, .fault = &fault, .scratch = NULL };
-	fn(&a, 0, lo_units(k));
+	fn(&a, 0, lo_units(k, s));
 	assert_int_equal(fault, 0);
 	rt_code_unref(job.code);
 }

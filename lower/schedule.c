@@ -1,0 +1,60 @@
+/* schedule: units of work of a scheduled kernel, and where values live that it keeps between loops. */
+#include "lower/lower.h"
+
+void lo_schedule_free(lo_schedule *s)
+{
+	rt_vec_free(&s->kept);
+}
+
+/* Units of the last dimension. */
+static int64_t blocks(const lo_kernel *k, const lo_schedule *s)
+{
+	int64_t last = lo_size(k, k->dim[k->ndim - 1]), block = lo_size(k, s->block);
+	return last && block > 0 ? (last - 1) / block + 1 : 0;
+}
+
+int64_t lo_units(const lo_kernel *k, const lo_schedule *s)
+{
+	int64_t units = blocks(k, s);
+	for (int i = 0; i < k->ndim - 1; i++) units *= lo_size(k, k->dim[i]);
+	return units * lo_parts(k, s);
+}
+
+int64_t lo_parts(const lo_kernel *k, const lo_schedule *s)
+{
+	int64_t red = lo_size(k, k->red);
+	return s->part && red ? (red - 1) / s->part + 1 : 1;
+}
+
+/* Where lanes step from row to row of a buffer, units that follow along its rows read the same cache lines. */
+int64_t lo_grain(const lo_kernel *k, const lo_schedule *s)
+{
+	int64_t grain = 1, last = k->ndim - 1;
+	for (uint32_t i = 0; s->vec == LO_VEC_D && i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op != LO_LOAD || in->dyn != LO_NOREF) continue;
+		const int64_t *coef = k->index.v[in->index].coef;
+		if (coef[last] == 0 || coef[last] == 1) continue;
+		int64_t units = blocks(k, s);
+		for (int64_t d = last - 1; d >= 0; units *= lo_size(k, k->dim[d--]))
+			if (coef[d] == 1 && grain < LO_TILE_ROWS * units) grain = LO_TILE_ROWS * units;
+	}
+	return grain;
+}
+
+/* ---- values kept between loops ---- */
+const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf)
+{
+	for (uint32_t i = 0; i < s->kept.n; i++)
+		if (s->kept.v[i].buf == buf) return &s->kept.v[i];
+	return NULL;
+}
+
+bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes)
+{
+	enum { LINE = 64 };
+	size_t none = 0, *used = where == LO_SCRATCH ? &s->scratch : where == LO_SHARED ? &s->shared : &none;
+	lo_kept x = { .buf = buf, .where = (uint8_t)where, .offset = (int64_t)*used };
+	*used += (bytes + LINE - 1) / LINE * LINE + LINE; /* one line lies between two of them */
+	return rt_push(&s->kept, x);
+}

@@ -4,6 +4,7 @@
  *   several        short bodies of reductions, whose accumulators then stay in registers; one long chain of operations
  *   fewer          dimensions shorter than a register */
 #include "codegen_llvm/cg.h"
+#include "ir/tree.h"
 
 static int64_t round_pow2(int64_t n)
 {
@@ -48,7 +49,7 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
 		n++;
 		if (in->tree == LO_TREE_NONE || !rt_is_float((tj_dtype)in->dtype)) continue;
-		int64_t lanes = 512 / (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		int64_t lanes = ir_tree_lanes((tj_dtype)in->dtype);
 		if (lanes > *widest) *widest = lanes;
 	}
 	return n;
@@ -59,7 +60,7 @@ int cg_section_lanes(const cg *c, const lo_section *s)
 {
 	int base = register_lanes(c);
 	bool known = !lo_is_sym(c->k->red);
-	int64_t tree = 0, r = round_pow2(known ? c->k->red : 128);
+	int64_t tree = 0, r = round_pow2(known ? c->k->red : IR_TREE_LANES(sizeof(float)));
 	int n = reductions(c, s, &tree);
 	if (known && r <= base) return (int)r;
 	if (n > 2 || cost(c, s) > 8) return base;

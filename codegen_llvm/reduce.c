@@ -8,8 +8,7 @@
  * That gives the bits that skipping them gives. Chunks meet on a stack, block by block of 2^k chunks, as a binary counter
  * carries. */
 #include "codegen_llvm/cg.h"
-
-enum { TREE_BYTES = 512, ROWS = 16, COLUMN_ROWS = 32 };
+#include "ir/tree.h"
 
 /* ---- arithmetic ---- */
 static int64_t float_bits(tj_dtype t, double v)
@@ -153,7 +152,7 @@ static cg_num levels(cg *c, cg_num chunks, int64_t width)
 
 static void shape(cg *c, const lo_ins *in, cg_acc *a)
 {
-	int64_t wide = TREE_BYTES / (int64_t)tj_dtype_size(a->dtype), r = 1;
+	int64_t wide = ir_tree_lanes(a->dtype), r = 1;
 	cg_num red = cg_size(c->k->red), part = c->s->part ? cg_lit(c->s->part) : red;
 	while (r < (red.known ? red.v : wide)) r *= 2;
 	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
@@ -163,7 +162,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->nchunk = cg_lit(1);
 	if (!a->ordered) return;
 	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
-	a->chunk = !c->rows ? COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * ROWS;
+	a->chunk = !c->rows ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
 	cg_num chunk = cg_lit(a->chunk), behind = cg_last_part(c);
 	a->nchunk = cg_div_up(c, part, chunk);
 	a->last = c->s->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;

@@ -15,14 +15,15 @@
  * left at the end folds from the right. That is the pairing above, with a stack of 64 blocks instead of an
  * array of chunks. */
 #include "ir/ir.h"
+#include "ir/tree.h"
 
-enum { BYTES = 512, ROWS = 16, COLUMN_ROWS = 32, LEVELS = 64 };
+enum { LEVELS = 64 };
 
 /* One text for both widths: NAME(x, n, stride, f, init, column). */
 #define TREE(NAME, T)                                                                                                  \
 	typedef struct NAME##_block {                                                                                      \
 		int64_t chunks, lanes;       /* how many chunks it covers; lanes present */                                    \
-		T lane[BYTES / sizeof(T)];                                                                                     \
+		T lane[IR_TREE_LANES(sizeof(T))];                                                                              \
 	} NAME##_block;                                                                                                    \
                                                                                                                        \
 	/* Step 1: one chunk of m elements, m <= lanes * rows. */                                                          \
@@ -54,7 +55,8 @@ enum { BYTES = 512, ROWS = 16, COLUMN_ROWS = 32, LEVELS = 64 };
 	T NAME(const T *x, int64_t n, int64_t stride, T (*f)(T, T), T init, bool column)                                   \
 	{                                                                                                                  \
 		NAME##_block stack[LEVELS];                                                                                    \
-		int64_t lanes = column ? 1 : (int64_t)(BYTES / sizeof(T)), size = lanes * (column ? COLUMN_ROWS : ROWS);       \
+		int64_t lanes = column ? 1 : IR_TREE_LANES(sizeof(T));                                                         \
+		int64_t size = lanes * (column ? IR_TREE_COLUMN_ROWS : IR_TREE_ROWS);                                          \
 		int top = 0;                                                                                                   \
 		if (n == 0) return init;                                                                                       \
 		for (int64_t at = 0; at < n; at += size) {                                                                     \

@@ -1,4 +1,5 @@
 /* kernel: the kernel IR's own small change. */
+#include "ir/tree.h"
 #include "lower/lower.h"
 
 void lo_kernel_free(lo_kernel *k)
@@ -15,5 +16,5 @@ void lo_kernel_free(lo_kernel *k)
 int64_t lo_part_lanes(const lo_ins *in)
 {
 	bool ordered = rt_is_float((tj_dtype)in->dtype) && in->tree != LO_TREE_NONE;
-	return ordered ? 512 / (int64_t)tj_dtype_size((tj_dtype)in->dtype) : 1;
+	return ordered ? ir_tree_lanes((tj_dtype)in->dtype) : 1;
 }

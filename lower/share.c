@@ -13,9 +13,10 @@
  *
  * A part is an aligned subtree of the row tree: 2^k chunks. The first kernel's units are parts; each stores the lanes that
  * the tree has before it halves them. The tree `parts` goes on from there, so the bits are those of the whole. */
+#include "ir/tree.h"
 #include "lower/fuse.h"
 
-enum { CHUNK_ROWS = 16, FEWEST_CHUNKS = 4, MOST_CHUNKS = 64, PARTS = 32 };
+enum { FEWEST_CHUNKS = 4, MOST_CHUNKS = 64, PARTS = 32 };
 
 typedef struct copier {
 	lo_low *L;
@@ -64,7 +65,7 @@ static int64_t outer(const lo_kernel *k)
 /* Elements to a part: enough parts for any team, and enough to a part for its lanes not to count. */
 static int64_t part_of(const lo_kernel *k, int64_t lanes)
 {
-	int64_t chunk = (lanes > 1 ? lanes : 128) * CHUNK_ROWS, chunks = MOST_CHUNKS;
+	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = MOST_CHUNKS;
 	while (chunks > FEWEST_CHUNKS && k->red / (chunk * chunks) < PARTS) chunks /= 2;
 	return chunk * chunks;
 }

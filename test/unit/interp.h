@@ -3,6 +3,7 @@
 #ifndef TEST_INTERP_H
 #define TEST_INTERP_H
 
+#include "ir/tree.h"
 #include "lower/lower.h"
 
 #include <math.h>
@@ -256,7 +257,7 @@ static ir_scalar interp_parts(const lo_kernel *k, const lo_ins *i, const ir_scal
 {
 	tj_dtype t = (tj_dtype)k->ins.v[i->src[0]].dtype;
 	int64_t lanes = lo_part_lanes(i);
-	ir_scalar v[128];
+	ir_scalar v[IR_TREE_LANES(sizeof(float))];
 	for (int64_t l = 0; l < lanes; l++)
 		if (!interp_lane(i, t, row, k->red, l, lanes, 1, &v[l])) v[l] = interp_neutral(i, t);
 	for (int64_t half = lanes / 2; half >= 1; half /= 2)
@@ -271,7 +272,7 @@ static void interp_part(interp *m, const lo_ins *i, const ir_scalar *row, int64_
 	char *to = interp_ptr(m, i) + m->part * lanes * (int64_t)tj_dtype_size(t);
 	for (int64_t l = 0; l < lanes && lanes > 1; l++) {
 		ir_scalar v;
-		if (!interp_lane(i, t, row, n, l, lanes, 16, &v)) v = interp_neutral(i, t);
+		if (!interp_lane(i, t, row, n, l, lanes, IR_TREE_ROWS, &v)) v = interp_neutral(i, t);
 		interp_store(to + l * (int64_t)tj_dtype_size(t), t, v);
 	}
 	lo_kernel part = *m->k;

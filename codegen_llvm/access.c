@@ -5,14 +5,19 @@
  * element for the lanes that are absent, so nothing stray is touched and no mask is needed. */
 #include "codegen_llvm/cg.h"
 
+_Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");
+void cg_entry_field(cg *c, const char *name, size_t offset)
+{
+	rt_putf(&c->entry, "  %%a%s = getelementptr i8, ptr %%a, i64 %zu\n  %%%s = load ptr, ptr %%a%s, align 8\n", name, offset, name, name);
+}
+
 void cg_entry_bufs(cg *c)
 {
-	rt_puts(
-		&c->entry,
-		"  %bufs = load ptr, ptr %a, align 8\n"
-		"  %anum = getelementptr i8, ptr %a, i64 8\n  %num = load ptr, ptr %anum, align 8\n"
-		"  %afault = getelementptr i8, ptr %a, i64 16\n  %fault = load ptr, ptr %afault, align 8\n"
-		"  %ascratch = getelementptr i8, ptr %a, i64 24\n  %scratch = load ptr, ptr %ascratch, align 8\n");
+	_Static_assert(offsetof(rt_kargs, buf) == 0, "bufs are at %a itself");
+	rt_puts(&c->entry, "  %bufs = load ptr, ptr %a, align 8\n");
+	cg_entry_field(c, "num", offsetof(rt_kargs, num));
+	cg_entry_field(c, "fault", offsetof(rt_kargs, fault));
+	cg_entry_field(c, "scratch", offsetof(rt_kargs, scratch));
 	for (uint32_t i = 0; i < c->k->buf.n; i++) {
 		const lo_buf *b = &c->k->buf.v[i];
 		if (b->role == LO_KEPT) {

@@ -172,6 +172,7 @@ bool cg_balances(const cg *c, const lo_ins *in);      /* a sum that is written t
 void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src);
 
 /* ---- access.c: loads, stores, faults ---- */
+void cg_entry_field(cg *c, const char *name, size_t offset); /* %name: the pointer at that offset of rt_kargs */
 void cg_entry_bufs(cg *c);
 void cg_unit_bases(cg *c);                            /* the address of each access, as far as the outer indices give it */
 cg_str cg_address(cg *c, uint32_t ins);               /* of lane 0's element, without a dynamic part that differs between lanes */

@@ -5,7 +5,7 @@
 void cg_entry_sizes(cg *c)
 {
 	if (!c->k->size.n) return;
-	rt_puts(&c->entry, "  %asize = getelementptr i8, ptr %a, i64 32\n  %sizes = load ptr, ptr %asize, align 8\n");
+	cg_entry_field(c, "sizes", offsetof(rt_kargs, size));
 	for (uint32_t i = 0; i < c->k->size.n; i++)
 		rt_putf(&c->entry, "  %%as%u = getelementptr i64, ptr %%sizes, i64 %u\n  %%s%u = load i64, ptr %%as%u, align 8\n", i, i, i, i);
 }

@@ -138,40 +138,41 @@ static size_t region_arena(const lo_low *L, ir_ref r)
 	return most;
 }
 
-/* Buffers of the step in the order of runtime/flow.c; each as a buffer of ours and an offset. Without room only counted. */
+/* Buffers of the step in the order of rt_flow_order(); each as a buffer of ours and an offset. Without room only counted. */
 typedef struct places { uint32_t n; rt_at *at; } places;
 
-static void put(places *p, uint32_t buf, int64_t offset)
+static void put(places *p, uint32_t i, uint32_t buf, int64_t offset)
 {
-	if (p->at) p->at[p->n] = (rt_at){ .buf = buf, .offset = offset };
+	if (p->at) p->at[i] = (rt_at){ .buf = buf, .offset = offset };
 	p->n++;
 }
 
-static void put_operand(lo_low *L, ir_ref r, places *p)
+static void put_operand(lo_low *L, ir_ref r, uint32_t i, places *p)
 {
 	lo_access a;
 	lo_access_of(L, r, &a);
-	put(p, lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype));
+	put(p, i, lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype));
 }
 
 static void put_buffers(lo_low *L, layout *y, places *p)
 {
-	uint32_t work = lo_buf_of(L, y->ref);
-	for (int k = 0; k < y->n->nsrc; k++) put_operand(L, ir_src(L->g, y->n, k), p);
+	const rt_flow_bufs to = rt_flow_order((rt_flow_kind)(y->n->op - IR_cond), y->nslot, y->nresult, y->ncarry);
+	uint32_t work = lo_buf_of(L, y->ref), copy = to.copies;
+	for (uint32_t k = 0; k < y->n->nsrc; k++) put_operand(L, ir_src(L->g, y->n, (int)k), to.operand - y->first + k, p);
 	for (uint32_t i = 0; i < y->nresult; i++) {
-		if (y->get[i] != IR_NONE) put(p, lo_buf_of(L, y->get[i]), 0);
-		else put(p, work, take(y, result_bytes(L, y, i)));
+		if (y->get[i] != IR_NONE) put(p, to.result + i, lo_buf_of(L, y->get[i]), 0);
+		else put(p, to.result + i, work, take(y, result_bytes(L, y, i)));
 	}
-	for (uint32_t i = 0; i < y->ncarry; i++) put(p, work, take(y, result_bytes(L, y, i)));
-	put(p, work, take(y, 1));
-	put(p, work, take(y, (int64_t)region_arena(L, y->ref)));
-	put(p, work, take(y, (int64_t)((y->nslot + y->nresult) * sizeof(void *))));
+	for (uint32_t i = 0; i < y->ncarry; i++) put(p, to.second + i, work, take(y, result_bytes(L, y, i)));
+	put(p, to.truth, work, take(y, 1));
+	put(p, to.arena, work, take(y, (int64_t)region_arena(L, y->ref)));
+	put(p, to.pointers, work, take(y, (int64_t)((y->nslot + y->nresult) * sizeof(void *))));
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
 		lo_access_of(L, src, &a);
 		const ir_meta m = ir_meta_of(L->g, src);
-		if (!row_major(L, src, &a)) put(p, work, take(y, bytes_of(&m)));
+		if (!row_major(L, src, &a)) put(p, copy++, work, take(y, bytes_of(&m)));
 	}
 }
 

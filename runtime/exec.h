@@ -7,7 +7,7 @@
 
 #include "runtime/device.h"
 
-/* ---- the kernel ABI: what generated code sees. Offsets are known to codegen_*; keep the order. ---- */
+/* ---- the kernel ABI: what generated code sees. A code generator takes offsets by offsetof(). ---- */
 typedef struct rt_kargs {
 	void *const *buf;    /* one pointer per kernel buffer, at the element that index 0 means */
 	const uint64_t *num; /* run-time numbers: the bits of an f64 or of an i64 */
@@ -124,10 +124,23 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
 
-/* ---- flow.c: control flow is a step whose regions are plans of their own. Its buffers: the predicate (COND), the operands
- * by slot of the regions, the results, then workspace: a second buffer for each carry, one byte, of a condition, the regions' arena,
- * pointers for their slots and results. Regions read and write only these, and take the step's numbers. ---- */
+/* ---- flow.c: control flow is a step whose regions are plans of their own. Regions read and write only the step's buffers, and
+ * take the step's numbers. ---- */
 typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
+typedef struct rt_flow_bufs { /* the order of the step's buffers: the number of the first of each sort */
+	uint32_t operand;        /* by slot of the regions; in front of them the predicate (COND) */
+	uint32_t result;
+	uint32_t second;         /* from here on workspace: another buffer for each carry */
+	uint32_t truth;          /* one byte: what a condition gave */
+	uint32_t arena;          /* of the regions */
+	uint32_t pointers;       /* for the regions' slots, then for their results */
+	uint32_t copies;         /* of operands that are not row-major */
+} rt_flow_bufs;
+static inline rt_flow_bufs rt_flow_order(rt_flow_kind kind, uint32_t nslot, uint32_t nresult, uint32_t ncarry)
+{
+	uint32_t operand = kind == RT_COND, result = operand + nslot, second = result + nresult, truth = second + ncarry;
+	return (rt_flow_bufs){ operand, result, second, truth, truth + 1, truth + 2, truth + 3 };
+}
 typedef struct rt_packed { /* an operand that is not row-major is copied */
 	int rank;
 	size_t size;             /* of an element */
@@ -139,7 +152,7 @@ typedef struct rt_flow {
 	uint32_t nslot, ncarry, nxs, nresult;
 	int64_t turns;           /* SCAN: all of them; WHILE: the most, 0 for any number */
 	int64_t *bytes;          /* of each result; SCAN: of a slice of ys; then of each slice of xs */
-	rt_packed **pack;         /* by slot, NULL: as it is; the copies are workspace behind the pointers, in order */
+	rt_packed **pack;         /* by slot, NULL: as it is; the copies lie in order */
 	rt_exec *region[2];      /* references held. Outputs are stored, but for a carry that is the input of its own slot */
 	const char *site;
 } rt_flow;

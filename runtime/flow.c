@@ -106,11 +106,10 @@ static tj_status run_scan(run *w)
 
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)
 {
-	void *const *operand = buf + (f->kind == RT_COND), *const *result = operand + f->nslot, *const *second = result + f->nresult,
-	     *const *rest = second + f->ncarry;
-	run w = { .f = f, .r = r, .result = result, .second = second, .truth = rest[0], .arena = rest[1], .ext = rest[2] };
-	w.out = (void **)rest[2] + f->nslot;
-	bind(&w, operand, rest + 3);
+	const rt_flow_bufs at = rt_flow_order((rt_flow_kind)f->kind, f->nslot, f->nresult, f->ncarry);
+	run w = { .f = f, .r = r, .result = buf + at.result, .second = buf + at.second, .truth = buf[at.truth], .arena = buf[at.arena], .ext = buf[at.pointers] };
+	w.out = (void **)buf[at.pointers] + f->nslot;
+	bind(&w, buf + at.operand, buf + at.copies);
 	switch ((rt_flow_kind)f->kind) {
 	case RT_COND: return run_region(&w, !*(const uint8_t *)buf[0], w.result);
 	case RT_WHILE: return run_while(&w);

@@ -96,17 +96,12 @@ static tj_status copy_out(const ir_value *from, const ir_value *out)
 }
 
 /* ---- element by element ---- */
-static bool divides(ir_op op)
-{
-	return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod;
-}
-
 static tj_status eval_point(job *j)
 {
 	tj_dtype compute = (tj_dtype)j->src[j->op == IR_where].meta.dtype;
 	rt_class cls = rt_dtype_class(compute);
 	ir_point_fn *f = ir_point_get(j->op, cls);
-	bool check = cls == RT_I && divides(j->op);
+	bool check = cls == RT_I && ir_divides(j->op);
 	ir_scalar s[3];
 	if (!f) return fault(j, TJ_ERR_DTYPE, 0);
 	for (cursor c = over(j->out); c.more; next(&c)) {
@@ -138,7 +133,9 @@ static tj_status eval_view(job *j)
 	int rank = j->out->meta.rank, lead = rank - x->meta.rank;
 	ir_value v = { .meta = j->out->meta, .data = x->data };
 	int64_t first = 0; /* element 0 of the view, in elements from x's */
+	if (!rank) return copy_out(x, j->out);
 	switch (j->op) {
+	case IR_reshape: case IR_squeeze: case IR_unsqueeze: return copy_out(x, j->out);
 	case IR_expand:
 		for (int i = 0; i < rank; i++)
 			v.stride[i] = i < lead || x->meta.dim[i - lead] == 1 ? 0 : x->stride[i - lead];
@@ -501,12 +498,10 @@ static tj_status run(job *j)
 {
 	const ir_opinfo *info = &ir_ops[j->op];
 	if (info->flags & IR_COMPOSITE) return eval_composite(j);
+	if (info->flags & IR_VIEW) return eval_view(j);
 	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
 	switch (j->op) {
 	case IR_cast: return eval_cast(j);
-	case IR_reshape: case IR_squeeze: case IR_unsqueeze: return copy_out(&j->src[0], j->out);
-	case IR_expand: case IR_permute: case IR_transpose: case IR_slice: case IR_flip:
-		return j->out->meta.rank ? eval_view(j) : copy_out(&j->src[0], j->out);
 	case IR_cat: return eval_cat(j);
 	case IR_matmul: return eval_matmul(j);
 	case IR_gather: return eval_gather(j);

@@ -55,6 +55,8 @@ typedef struct ir_opinfo {
 	uint8_t type, shape; /* rules, private to infer.c */
 } ir_opinfo;
 extern const ir_opinfo ir_ops[IR_OP_COUNT];
+/* Of integers it faults where the divisor is 0: such ops are the POINT rows of ops.def with FAULT. */
+static inline bool ir_divides(int op) { return (ir_ops[op].flags & (IR_POINT | IR_FAULT)) == (IR_POINT | IR_FAULT); }
 
 enum { IR_CLASS_ATTRS = 4 };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */

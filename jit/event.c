@@ -319,7 +319,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src, zero_div(c));
 		if (r && c->active && c->act.learn && rt_is_number(r)) return jit_late_op(&c->act, op, nsrc, src, r);
 		if (r) return r;
-		if (jit_int_divides((ir_op)op) && zero_div(c) == JIT_ZERO_DIV_LATER) return divide_later(c, site, op, src);
+		if (ir_divides(op) && zero_div(c) == JIT_ZERO_DIV_LATER) return divide_later(c, site, op, src);
 	}
 	jit_act *a = c->active ? &c->act : NULL;
 	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);

@@ -20,12 +20,18 @@
 
 /* Events that are no ops. Control flow is IR_cond, IR_while or IR_scan, its callbacks in order, each CALLBACK, PARAMs, what
  * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, device, size...}. */
+#define JIT_EVENTS(X)                                                                                                     \
+	X(ASSIGN, "assign")     /* cell, value */                                                                            \
+	X(RETAIN, "retain")     /* value: kept beyond the call */                                                            \
+	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
+	/* boundaries: the values the host must see */                                                                       \
+	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \
+	X(UNIQUE, "unique") X(RETURN, "return")
 typedef enum jit_event_kind {
-	JIT_ASSIGN = IR_OP_COUNT, /* cell, value */
-	JIT_RETAIN,               /* value: kept beyond the call */
-	JIT_CALLBACK, JIT_PARAM, JIT_YIELD,
-	JIT_TRUTH, JIT_ITEM, JIT_DATA, JIT_NONZERO, JIT_MASKED_SELECT, JIT_UNIQUE, JIT_RETURN, /* boundaries: the values the host must see */
-	JIT_EVENTS
+	JIT_EVENT_BASE = IR_OP_COUNT - 1, /* event kinds are numbered behind the ops */
+#define X(kind, name) JIT_##kind,
+	JIT_EVENTS(X)
+#undef X
 } jit_event_kind;
 const char *jit_event_name(int op);
 
@@ -519,7 +525,6 @@ void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* beyond
 /* number.c */
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value); /* of tj_full(): a number that t cannot hold is an error, now and in direct mode */
 typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LATER } jit_zero_div; /* an integer division of numbers by zero: LATER faults when it runs */
-bool jit_int_divides(ir_op op);
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z); /* numbers alone; NULL: not for this op, or LATER */
 
 /* event.c, record.c */

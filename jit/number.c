@@ -26,8 +26,6 @@ static ir_scalar scalar_of(const tj_tensor *t, tj_dtype compute)
 	return ir_cast_scalar(s, rt_is_int_number(t) ? TJ_I64 : TJ_F64, compute);
 }
 
-bool jit_int_divides(ir_op op) { return op == IR_floor_divide || op == IR_remainder || op == IR_trunc_divide || op == IR_fmod; }
-
 /* src: a number, and a dtype that must hold it. */
 static tj_tensor *check_fit(tj_ctx *c, const char *site, tj_tensor *const *src)
 {
@@ -69,7 +67,7 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	tj_dtype compute = rt_is_float((tj_dtype)want[nsrc - 1]) ? TJ_F64 : (tj_dtype)want[nsrc - 1];
 	tj_dtype result = rt_is_float((tj_dtype)out.dtype) ? TJ_F64 : TJ_I64;
 	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], want[k] == TJ_BOOL ? TJ_BOOL : compute); /* a condition is bool */
-	if (jit_int_divides(op) && compute != TJ_F64 && in[1].i == 0) {
+	if (ir_divides(op) && compute != TJ_F64 && in[1].i == 0) {
 		if (z == JIT_ZERO_DIV_ERROR) return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, NULL, "integer division by zero");
 		return z == JIT_ZERO_DIV_0 ? rt_number_i(0) : NULL;
 	}

@@ -1,8 +1,15 @@
 /* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
 #include "jit/jit.h"
 
-static const char *const event_names[] = { "assign", "retain", "callback", "parameter", "yield", "truth", "item", "data", "nonzero", "masked_select", "unique", "return" };
-const char *jit_event_name(int op) { return op < JIT_ASSIGN ? ir_ops[op].name : event_names[op - JIT_ASSIGN]; }
+const char *jit_event_name(int op)
+{
+	static const char *const names[] = {
+#define X(kind, name) name,
+		JIT_EVENTS(X)
+#undef X
+	};
+	return op < IR_OP_COUNT ? ir_ops[op].name : names[op - IR_OP_COUNT];
+}
 
 /* ---- nodes ---- */
 static jit_node *new_node(int nsrc, int nattr, int nmet)

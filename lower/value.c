@@ -217,12 +217,6 @@ static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code
 		B->L->oom = true;
 }
 
-static bool divides(const ir_node *n, tj_dtype t)
-{
-	return rt_dtype_class(t) == RT_I && (n->op == IR_floor_divide || n->op == IR_remainder ||
-	                                     n->op == IR_trunc_divide || n->op == IR_fmod);
-}
-
 /* Integer division: never by zero; what that gives is a fault, or 0. */
 static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *src)
 {
@@ -266,7 +260,7 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	uint32_t narrow = compare_narrow(B, n, src);
 	if (narrow != LO_NOREF) return narrow;
 	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
-	if (divides(n, compute)) return divide(B, n, compute, src);
+	if (rt_dtype_class(compute) == RT_I && ir_divides(n->op)) return divide(B, n, compute, src);
 	uint32_t fast = B->L->o->fast ? lo_fast_point(B, n, compute, src) : LO_NOREF;
 	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }

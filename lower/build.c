@@ -14,8 +14,7 @@
  * dimension, and the dimension along which stores are contiguous goes last. */
 #include "lower/build.h"
 
-enum { MAX_LOOPS = 60, SCRATCH_ROWS = 512 << 10, UNIT_BYTES = 16 << 10, LANES = 64 };
-static const double UNIT_NS = 10e3;
+enum { MAX_LOOPS = 60, SCRATCH_ROWS = 512 << 10 };
 
 /* ---- phases and needs ---- */
 static bool reduces(const lo_builder *B, ir_ref r)
@@ -325,61 +324,6 @@ static void set_dims(lo_builder *B, bool collapse)
 	}
 }
 
-/* ---- cost ---- */
-typedef struct cost {
-	double point, row;
-	int store_size;
-} cost; /* ns for an outer index, for an element of r */
-
-static double ins_ns(const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
-{
-	if (i->op != LO_LOAD && i->op != LO_STORE) return 0.012;
-	const lo_index *x = &k->index.v[i->index];
-	int64_t step = magnitude(s->vec == LO_VEC_R ? x->rcoef : x->coef[k->ndim - 1]);
-	return i->dyn != LO_NOREF || step > 1 ? 1.0
-	       : step                         ? 0.02 * (double)tj_dtype_size((tj_dtype)i->dtype)
-	                                      : 0.01;
-}
-
-static cost cost_of(const lo_kernel *k, const lo_schedule *sched)
-{
-	cost c = { 0, 0, 1 };
-	for (uint32_t s = 0; s < k->section.n; s++)
-		for (uint32_t i = 0; i < k->section.v[s].count; i++) {
-			const lo_ins *x = &k->ins.v[k->section.v[s].first + i];
-			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(k, sched, x);
-			if (x->op == LO_STORE && (int)tj_dtype_size((tj_dtype)x->dtype) > c.store_size)
-				c.store_size = (int)tj_dtype_size((tj_dtype)x->dtype);
-		}
-	return c;
-}
-
-/* 512 bytes of a row take 0.6 of the time of 256; a quarter of a long row lets the code generator walk along rows. */
-static int64_t columns_to_unit(const lo_kernel *k, int64_t last)
-{
-	int loops = 0;
-	for (uint32_t s = 0; s < k->section.n; s++) loops += k->section.v[s].loop;
-	if (loops == 1 && last >= 32 * LANES && k->red >= LANES) return last >= 64 * LANES ? 16 * LANES : 8 * LANES;
-	return last >= 8 * LANES ? 2 * LANES : LANES;
-}
-
-static void set_units(const lo_kernel *k, lo_schedule *s)
-{
-	cost c = cost_of(k, s);
-	double each = c.point + c.row * (double)(k->reduces ? k->red : 0) + 0.01;
-	int64_t last = k->dim[k->ndim - 1];
-	s->block = 1;
-	if (s->vec != LO_VEC_R) {
-		int64_t by_bytes = UNIT_BYTES / c.store_size, by_ns = (int64_t)(UNIT_NS / each);
-		s->block = by_bytes < by_ns ? by_bytes : by_ns;
-		int64_t least = k->reduces ? columns_to_unit(k, last) : LANES;
-		s->block = s->block / least * least;
-		if (s->block < least) s->block = least;
-		if (s->block > last) s->block = last;
-	}
-	s->unit_ns = each * (double)s->block + 2;
-}
-
 /* ---- finishing ---- */
 /* Kept rows go last, so that kernel buffers and those of the step are numbered alike. */
 static bool number_buffers(lo_builder *B)
@@ -430,7 +374,7 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	set_units(B->k, B->s);
+	lo_set_units(B->k, B->s);
 	return number_buffers(B);
 }
 

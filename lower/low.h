@@ -211,6 +211,10 @@ typedef struct lo_built {
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 
+/* ---- cpu.c ---- */
+void lo_set_units(const lo_kernel *k, lo_schedule *s);
+int64_t lo_part_of(const lo_kernel *k, int64_t lanes); /* elements of r to a part whose reductions leave so many lanes each */
+
 /* ---- share.c ---- */
 void lo_share(lo_low *L, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
 

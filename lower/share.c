@@ -16,8 +16,6 @@
 #include "ir/tree.h"
 #include "lower/fuse.h"
 
-enum { FEWEST_CHUNKS = 4, MOST_CHUNKS = 64, PARTS = 32 };
-
 typedef struct copier {
 	lo_low *L;
 	const lo_built *from;
@@ -60,14 +58,6 @@ static int64_t outer(const lo_kernel *k)
 	int64_t n = 1;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
 	return n;
-}
-
-/* Elements to a part: enough parts for any team, and enough to a part for its lanes not to count. */
-static int64_t part_of(const lo_kernel *k, int64_t lanes)
-{
-	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = MOST_CHUNKS;
-	while (chunks > FEWEST_CHUNKS && k->red / (chunk * chunks) < PARTS) chunks /= 2;
-	return chunk * chunks;
 }
 
 /* ---- copying instructions ---- */
@@ -204,7 +194,7 @@ void lo_share(lo_low *L, uint32_t step)
 	lo_built *b = L->step.v[step].built;
 	const lo_kernel *k = &b->k;
 	const lo_section *loop = b->s.vec == LO_VEC_R && outer(k) < FEW_ROWS ? one_loop(k) : NULL;
-	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? part_of(k, lanes) : 0;
+	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? lo_part_of(k, lanes) : 0;
 	if (!part || k->red < 2 * part || k->red < SPLIT_ROW) return;
 	int64_t red = ((k->red - 1) / part + 1) * lanes;
 	uint32_t *low = lo_mem(L, (loop->count + 1) * sizeof *low), n = 0;

@@ -72,6 +72,16 @@ typedef enum tj_dtype {
 TJ_API const char *tj_dtype_name(tj_dtype dtype); /* "f32"; "?" for what is none */
 TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 for what is none */
 
+/* ---- devices ------------------------------------------------------------------------------------- */
+
+/* Where the bytes of a tensor are, and who computes with them. Tensors are made on the device of tj_open_opts.device;
+ * tj_to() brings them to another one. Operands of an op are on one device; numbers and 0-d tensors of the CPU go with any. */
+typedef int tj_device;
+enum { TJ_CPU = 0 };
+
+TJ_API tj_device tj_find_device(const char *name);       /* "cpu", ...; -1: there is none of that name */
+TJ_API const char *tj_device_name(tj_device device);     /* "?" for what is none */
+
 /* ---- errors -------------------------------------------------------------------------------------- */
 
 /* The one table of status codes. */
@@ -164,6 +174,7 @@ typedef struct tj_open_opts {
 	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; also, the first values that each plan
 	                        * gives, of any function, and the first of each op outside of functions, with the evaluator's; 0: never */
+	const char *device;    /* where tensors are made: like TJ_DEVICE; default "cpu" */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: what guards take is measured, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 
@@ -217,6 +228,7 @@ TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dim
 TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 for what is no tensor */
 TJ_API int64_t tj_dim(const tj_tensor *t, int axis);    /* negative axes count from the end; -1 out of range */
 TJ_API int64_t tj_numel(const tj_tensor *t);
+TJ_API tj_device tj_device_of(const tj_tensor *t);   /* of a number TJ_CPU; -1 for what has none */
 TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
 TJ_API bool tj_is_poison(const tj_tensor *t);
 
@@ -777,6 +789,11 @@ TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
 TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
 #define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype)
+
+/* on another device; on its own device it is the operand itself */
+TJ_API tj_tensor *tj_to(tj_tensor *x, tj_device device);
+TJ_API tj_tensor *tj_to_at(const char *site, tj_tensor *x, tj_device device);
+#define tj_to(x, device) tj_to_at(TJ_SITE, x, device)
 
 /* same elements in row-major order; one size may be -1; a number becomes f32 or i64, as in all views and reductions */
 TJ_API tj_tensor *tj_reshape(tj_tensor *x, tj_dims shape);

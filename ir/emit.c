@@ -174,12 +174,35 @@ static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char 
 	return true;
 }
 
+/* The same value where it is wanted. */
+static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
+{
+	return a == IR_NONE || ir_at(g, a)->weak || ir_at(g, a)->device == device ? a : ir_to(g, a, device, site);
+}
+
+/* Operands that may be anywhere come to the device of the result: what is made from no tensor, and 0-d tensors of the CPU. As written
+ * (raw), they are there already. */
+static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
+{
+	int device = RT_CPU;
+	for (int k = 0; k < n; k++)
+		if (o->meta[k].device != RT_CPU) device = o->meta[k].device;
+	for (int k = 0; k < n && op != IR_to && device != RT_CPU && !g->raw; k++) {
+		if (o->meta[k].device != RT_CPU || (o->meta[k].rank && !ir_created(g, o->src[k]))) continue;
+		o->src[k] = on_device(g, o->src[k], device, site);
+		if (o->src[k] == IR_NONE) return false;
+		o->meta[k] = ir_meta_of(g, o->src[k]);
+	}
+	return true;
+}
+
 static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, const int64_t *attr,
                    const char *site)
 {
 	int64_t norm[3 * TJ_MAX_RANK];
 	int nnorm = 0;
 	ir_meta out;
+	if (!bring_operands(g, op, o, nsrc, site)) return IR_NONE;
 	if (ir_infer(op, nsrc, o->meta, nattr, attr, &out, norm, &nnorm, o->want, &g->err) != TJ_OK) {
 		g->err.site = site;
 		return IR_NONE;
@@ -193,7 +216,7 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 		if (simpler != IR_NONE) {
 			g->nfold++;
 			unstage(g, &n);
-			return simpler;
+			return on_device(g, simpler, out.device, site);
 		}
 	}
 	return append(g, &n);
@@ -284,7 +307,7 @@ ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *si
 	strong.weak = false;
 	if (g->err.code != TJ_OK) return IR_NONE;
 	rt_numel(m->rank, m->dim, &n);
-	if (n == 1) return one_element(g, m, bytes);
+	if (n == 1) return ir_to(g, one_element(g, m, bytes), m->device, site);
 	uint32_t blob = intern(g, bytes, n * (int64_t)tj_dtype_size((tj_dtype)m->dtype));
 	return blob == UINT32_MAX ? nomem(g, site) : leaf(g, IR_data, &strong, 1, (int64_t[]){ blob }, site);
 }
@@ -307,6 +330,11 @@ ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site)
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site)
 {
 	return ir_emit(g, IR_cast, 1, &a, 1, (int64_t[]){ dtype }, site);
+}
+
+ir_ref ir_to(ir_graph *g, ir_ref a, int device, const char *site)
+{
+	return ir_emit(g, IR_to, 1, &a, 1, (int64_t[]){ device }, site);
 }
 
 ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes, bool keepdim, const char *site)
@@ -341,5 +369,6 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 	ir_meta m = ir_meta_of(from, r);
 	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
 	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
-	return ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
+	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
+	return ir_created(from, r) ? on_device(g, copy, n->device, n->site) : copy;
 }

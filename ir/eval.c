@@ -502,6 +502,7 @@ static tj_status run(job *j)
 	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
 	switch (j->op) {
 	case IR_cast: return eval_cast(j);
+	case IR_to: return copy_out(&j->src[0], j->out);
 	case IR_cat: return eval_cat(j);
 	case IR_matmul: return eval_matmul(j);
 	case IR_gather: return eval_gather(j);

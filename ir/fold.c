@@ -311,6 +311,45 @@ static ir_ref cast_cast(ir_graph *g, const ir_node *n)
 	return ir_cast(g, x, c, n->site);
 }
 
+/* ---- devices ---- */
+/* to(x, where x is) -> x */
+static ir_ref to_same(ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_to && arg(g, n, 0)->device == n->device ? ir_src(g, n, 0) : IR_NONE;
+}
+
+/* to(to(x, A), B) -> to(x, B) */
+static ir_ref to_to(ir_graph *g, const ir_node *n)
+{
+	return twice(g, n, IR_to) ? ir_to(g, ir_src(g, arg(g, n, 0), 0), n->device, n->site) : IR_NONE;
+}
+
+/* to(what is made from no tensor) -> the same, made there */
+static ir_ref to_created(ir_graph *g, const ir_node *n)
+{
+	if (n->op != IR_to || !ir_created(g, ir_src(g, n, 0))) return IR_NONE;
+	const ir_node made = *arg(g, n, 0);
+	ir_meta m = ir_meta_of(g, ir_src(g, n, 0));
+	int64_t attr[2 * TJ_MAX_RANK];
+	ir_ref src[4];
+	if (made.nattr > RT_COUNT(attr) || made.nsrc > RT_COUNT(src)) return IR_NONE;
+	for (int k = 0; k < made.nattr; k++) attr[k] = ir_attr(g, &made)[k];
+	for (int k = 0; k < made.nsrc; k++) src[k] = ir_src(g, &made, k);
+	m.device = n->device;
+	return ir_append(g, (ir_op)made.op, &m, made.nsrc, src, made.nattr, attr, made.site);
+}
+
+/* to(full of a tensor's value) -> full of that value, moved */
+static ir_ref to_full(ir_graph *g, const ir_node *n)
+{
+	if (n->op != IR_to || arg(g, n, 0)->op != IR_full) return IR_NONE;
+	const ir_node full = *arg(g, n, 0);
+	int64_t attr[1 + TJ_MAX_RANK];
+	for (int k = 0; k < full.nattr; k++) attr[k] = ir_attr(g, &full)[k];
+	ir_ref value = ir_to(g, ir_src(g, &full, 0), n->device, n->site);
+	return ir_emit(g, IR_full, 1, &value, full.nattr, attr, full.site);
+}
+
 /* ---- arithmetic ---- */
 /* x * 1, 1 * x -> x */
 static ir_ref mul_one(ir_graph *g, const ir_node *n)
@@ -357,8 +396,8 @@ static ir_ref not_not(ir_graph *g, const ir_node *n)
 /* ---- the list; constants first, since what they give needs no other rule ---- */
 #define RULES(X)                                                                                                        \
 	X(const_point) X(const_view) X(full_expand) X(transpose_permute) X(squeeze_reshape) X(view_same) X(reshape_reshape) \
-	X(expand_expand) X(permute_permute) X(slice_slice) X(flip_flip) X(cat_one) X(cast_same) X(cast_cast) X(mul_one)     \
-	X(div_one) X(sub_zero) X(add_negzero) X(neg_neg) X(not_not)
+	X(expand_expand) X(permute_permute) X(slice_slice) X(flip_flip) X(cat_one) X(cast_same) X(cast_cast) X(to_same)     \
+	X(to_to) X(to_created) X(to_full) X(mul_one) X(div_one) X(sub_zero) X(add_negzero) X(neg_neg) X(not_not)
 
 static const char *const names[] = {
 #define X(name) #name,
@@ -375,7 +414,7 @@ static uint64_t fired[RT_COUNT(rules)]; /* atomic */
 /* Later passes know one spelling only. */
 static bool spelling(size_t rule)
 {
-	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape;
+	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape || rules[rule] == to_same || rules[rule] == to_created;
 }
 
 ir_ref ir_fold(ir_graph *g, const ir_node *n)

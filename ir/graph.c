@@ -45,6 +45,14 @@ ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
 	return m;
 }
 
+bool ir_created(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	bool made = !n->weak && n->op != IR_input && n->op != IR_num && n->op != IR_get && !ir_is_flow(n->op);
+	for (int k = 0; made && k < n->nsrc; k++) made = ir_at(g, ir_src(g, n, k))->weak;
+	return made;
+}
+
 int64_t ir_numel(const ir_graph *g, ir_ref r)
 {
 	int64_t n = 0;

@@ -796,6 +796,19 @@ static bool shape_cross_entropy(ask *q)
 	return shape_from(q, 0, NULL);
 }
 
+static bool shape_to(ask *q)
+{
+	int64_t device = q->attr[0];
+	if (device < 0 || device >= RT_DEVICES || (device != RT_CPU && !rt_device_at((int)device))) {
+		fail(q, TJ_ERR_DEVICE, "no such device", "%lld", (long long)device);
+		rt_hint(q->err, "tj_find_device() gives the number of a device by its name; TJ_CPU is the CPU");
+		return false;
+	}
+	q->out->device = (uint8_t)device;
+	put(q, device);
+	return shape_from(q, q->src[0].rank, q->src[0].dim);
+}
+
 /* ---- tables ---- */
 typedef bool rule(ask *q);
 static rule *const type_rules[] = {
@@ -807,7 +820,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FULL] = type_full
 };
 static rule *const shape_rules[] = {
-	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_AXIS] = shape_axis,
+	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis,
 	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
 	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
 	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,

@@ -62,7 +62,7 @@ enum { IR_CLASS_ATTRS = 4 };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
 	uint8_t nattr;        /* without the list */
 	bool list;            /* axes or sizes follow, up to TJ_MAX_RANK */
-	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, i int, * the list; behind the last a NULL */
+	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, @ device, i int, * the list; behind the last a NULL */
 } ir_classinfo;
 extern const ir_classinfo ir_classes[IR_GET + 1];
 
@@ -116,6 +116,7 @@ static inline ir_ref ir_src(const ir_graph *g, const ir_node *n, int k) { return
 static inline const int64_t *ir_attr(const ir_graph *g, const ir_node *n) { return g->ints.v + n->attr; }
 static inline const int64_t *ir_dims(const ir_graph *g, const ir_node *n) { return g->ints.v + n->shape; }
 int64_t ir_numel(const ir_graph *g, ir_ref r);
+bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
 
 /* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
 /* Result dtype and shape of an op from its operands and raw attributes; attributes as the user gave them
@@ -155,6 +156,7 @@ ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
 ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site); /* a as an operand of op, which wants this dtype */
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site);
+ir_ref ir_to(ir_graph *g, ir_ref a, int device, const char *site);
 ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes /* bits */, bool keepdim, const char *site);
 ir_ref ir_reshape(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);
 ir_ref ir_expand(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);

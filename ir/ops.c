@@ -38,6 +38,7 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define COUNT_OPERANDS
 #define COUNT_ATTR  + 1
 #define COUNT_DTYPE + 1
+#define COUNT_DEVICE + 1
 #define COUNT_AXES
 #define COUNT_SIZES
 #define IN_LIST(type, name, role, k) IN_LIST_##role
@@ -47,6 +48,7 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define IN_LIST_OPERANDS
 #define IN_LIST_ATTR
 #define IN_LIST_DTYPE
+#define IN_LIST_DEVICE
 #define IN_LIST_AXES  + 1
 #define IN_LIST_SIZES + 1
 #define TEXT(type, name, role, k) TEXT_##role(name, k)
@@ -56,6 +58,7 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define TEXT_OPERANDS(name, k)
 #define TEXT_ATTR(name, k)  [k] = { #name, 'i' },
 #define TEXT_DTYPE(name, k) [k] = { #name, 'd' },
+#define TEXT_DEVICE(name, k) [k] = { #name, '@' },
 #define TEXT_AXES(name, k)  [k] = { #name, '*' },
 #define TEXT_SIZES(name, k) [k] = { #name, '*' },
 

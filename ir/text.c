@@ -90,6 +90,7 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 	else
 		for (int k = 0; c->attr[k].name; k++) {
 			if (c->attr[k].kind == 'd') rt_putf(t, " %s=%s", c->attr[k].name, tj_dtype_name((tj_dtype)attr[k]));
+			else if (c->attr[k].kind == '@') rt_putf(t, " %s=%s", c->attr[k].name, rt_device_name((int)attr[k]));
 			else put_list(t, c->attr[k].name, c->attr[k].kind == '*' ? n->nattr - k : 1, attr + k);
 		}
 }
@@ -295,15 +296,37 @@ static bool dtype(parser *p, int64_t *v)
 	return fail(p, "a dtype expected");
 }
 
-/* f32[4,8], f32[], f64 */
+/* cpu, cuda:0 */
+static bool device(parser *p, int64_t *v)
+{
+	size_t n = 0;
+	while (isalnum((unsigned char)p->at[n]) || p->at[n] == ':' || p->at[n] == '_') n++;
+	*v = rt_device_parse(p->at, n);
+	if (*v < 0) return fail(p, "no such device");
+	p->at += n;
+	return true;
+}
+
+/* f32[4,8], f32[4,8]@cuda:0, f32[], f64 */
+static bool sizes(parser *p, ir_meta *m);
 static bool type(parser *p, ir_meta *m)
 {
 	int64_t t;
-	int rank = 0;
 	if (!dtype(p, &t)) return false;
 	*m = (ir_meta){ .dtype = (uint8_t)t, .weak = true };
 	if (!accept(p, "[")) return true;
 	m->weak = false;
+	if (!sizes(p, m)) return false;
+	if (!accept(p, "@")) return true;
+	if (!device(p, &t)) return false;
+	m->device = (uint8_t)t;
+	return true;
+}
+
+/* Up to the bracket. */
+static bool sizes(parser *p, ir_meta *m)
+{
+	int rank = 0;
 	if (accept(p, "]")) return true;
 	if (!integers(p, m->dim, TJ_MAX_RANK, &rank)) return false;
 	m->rank = (uint8_t)rank;
@@ -358,6 +381,7 @@ static bool attributes(parser *p, ir_op op, int64_t *attr, int *nattr)
 			return fail(p, "`%s=` expected", c->attr[k].name);
 		}
 		if (kind == 'd'   ? !dtype(p, attr + k)
+		    : kind == '@' ? !device(p, attr + k)
 		    : kind == 'i' ? !integer(p, attr + k)
 		                  : !integers(p, attr + k, TJ_MAX_RANK, &n))
 			return false;
@@ -506,8 +530,9 @@ static bool op_failed(parser *p)
 static bool check_type(parser *p, ir_ref r, const ir_meta *declared)
 {
 	ir_node *n = &p->g->node.v[r];
+	if (ir_created(p->g, r)) n->device = declared->device;
 	ir_meta m = ir_meta_of(p->g, r);
-	if (m.dtype != declared->dtype || m.rank != declared->rank ||
+	if (m.dtype != declared->dtype || m.device != declared->device || m.rank != declared->rank ||
 	    memcmp(m.dim, declared->dim, sizeof *m.dim * m.rank) != 0) {
 		rt_text t = { 0 };
 		m.weak = declared->weak && m.rank == 0;

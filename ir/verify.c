@@ -41,7 +41,7 @@ static bool same_as_inferred(const ir_graph *g, ir_ref r, const ir_meta *m, cons
                              rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
-	if (m->dtype != n->dtype || m->rank != n->rank ||
+	if (m->dtype != n->dtype || m->rank != n->rank || (m->device != n->device && !ir_created(g, r)) ||
 	    (n->rank && memcmp(m->dim, ir_dims(g, n), sizeof *m->dim * n->rank))) {
 		rt_text t = { 0 };
 		ir_meta have = ir_meta_of(g, r);

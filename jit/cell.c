@@ -190,11 +190,13 @@ static bool broadcasts(const tj_tensor *v, const tj_tensor *cell)
 static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_tensor *v)
 {
 	bool number = rt_is_number(v) || v->kind == RT_LATE;
-	if (number || v->dtype != cell->dtype) {
-		int64_t dtype = cell->dtype;
-		v = jit_event(site, IR_cast, 1, &v, 1, &dtype);
-		if (v->kind == RT_POISON) return v;
-	}
+	const int64_t dtype = cell->dtype, device = cell->layout->device;
+	if (number || v->dtype != cell->dtype) v = jit_event(site, IR_cast, 1, &v, 1, &dtype);
+	if (v->kind == RT_POISON) return v;
+	if (v->layout->device != device && v->rank == 0 && v->layout->device == TJ_CPU) v = jit_event(site, IR_to, 1, &v, 1, &device);
+	if (v->kind == RT_POISON) return v;
+	if (v->layout->device != device)
+		return jit_error(c, site, TJ_ERR_DEVICE, "assign", "move the value with tj_to()", "the value is on %s, the cell on %s", rt_device_name(v->layout->device), rt_device_name((int)device));
 	if (v->rank == cell->rank && !memcmp(v->layout->dim, cell->layout->dim, cell->rank * sizeof(int64_t))) return v;
 	if (broadcasts(v, cell)) return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
 	rt_text of = { 0 }, to = { 0 };

@@ -130,6 +130,12 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
+	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
+	e->device = device && *device ? tj_find_device(device) : TJ_CPU;
+	if (e->device < 0) {
+		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
+		e->device = TJ_CPU;
+	}
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
 	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");

@@ -262,6 +262,15 @@ tj_dtype tj_dtype_of(const tj_tensor *t)
 	return t && t != TJ_END ? (tj_dtype)t->dtype : TJ_F32;
 }
 
+tj_device tj_device_of(const tj_tensor *t)
+{
+	if (is_number(t)) return TJ_CPU;
+	return is_tensor(t) ? t->layout->device : -1;
+}
+
+tj_device tj_find_device(const char *name) { return name ? rt_device_parse(name, strlen(name)) : -1; }
+const char *tj_device_name(tj_device device) { return rt_device_name(device); }
+
 bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_number(t) && t->kind == RT_POISON); }
 
 /* ---- values for the host ---- */

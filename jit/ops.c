@@ -55,14 +55,24 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
 #define PUT_OPERANDS(name, k) list_ = name;
 #define PUT_ATTR(name, k)     attr_[k] = name;
 #define PUT_DTYPE(name, k)    attr_[k] = name;
+#define PUT_DEVICE(name, k)   attr_[k] = name;
 #define PUT_AXES(name, k)     dims_ = name;
 #define PUT_SIZES(name, k)    dims_ = name;
 #define COUNT(type, name, role, k) + ROLE_##role
 /* What a parameter is, in digits, so that their sum tells how many of each there are. */
 enum {
-	ROLE_OPERAND = 1, ROLE_FITTED = 1, ROLE_NUMBER = 1, ROLE_ATTR = 0x10, ROLE_DTYPE = 0x10, ROLE_OPERANDS = 0x100, ROLE_AXES = 0x200,
+	ROLE_OPERAND = 1, ROLE_FITTED = 1, ROLE_NUMBER = 1, ROLE_ATTR = 0x10, ROLE_DTYPE = 0x10, ROLE_DEVICE = 0x10, ROLE_OPERANDS = 0x100, ROLE_AXES = 0x200,
 	ROLE_SIZES = 0x400
 };
+
+/* What is made from no tensor is made where the engine's tensors are. */
+#define CREATES(enumerator) ((enumerator) == IR_FULL || (enumerator) == IR_ARANGE || (enumerator) == IR_EYE || (enumerator) == IR_RANDOM)
+static tj_tensor *place(const char *site, tj_tensor *t)
+{
+	const tj_ctx *c = tj_ctx_current();
+	const int64_t device = c ? c->engine->device : TJ_CPU;
+	return device == TJ_CPU || tj_is_poison(t) ? t : jit_event(site, IR_to, 1, &t, 1, &device);
+}
 
 /* Inlined: in most entry points all but the operands is known at compile time. */
 static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
@@ -88,7 +98,8 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 		tj_dims dims_ = NULL;                                                                         \
 		tj_list list_ = NULL;                                                                         \
 		IR_EACH(PUT, __VA_ARGS__)                                                                     \
-		return enter(site, IR_##op, roles_, src_, attr_, dims_, list_);                               \
+		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_);                   \
+		return CREATES(class) ? place(site, made_) : made_;                                           \
 	}                                                                                                  \
 	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__))) { return tj_##op##_at(NULL IR_EACH(PASS, __VA_ARGS__)); }
 

@@ -31,7 +31,7 @@ typedef struct rt_launch {
 	const int64_t *size;                 /* values of the kernel's symbols */
 	int64_t units;
 	size_t scratch;                      /* bytes for each thread of the device */
-	const rt_fault *fault;               /* what the kernel may report, by number - 1; stays until the queue has run */
+	const rt_fault *fault;               /* what the kernel may report, by number - 1. Texts in it stay until a drain() */
 	uint32_t nfault;
 } rt_launch;
 
@@ -55,6 +55,7 @@ typedef struct rt_device {
 	tj_status (*wait)(rt_queue *q, uint64_t *launch, rt_err *err);
 	rt_mark (*mark)(rt_queue *q);
 	void (*wait_for)(rt_queue *q, rt_mark m); /* what is put into q from now on runs after m, a mark of any queue of this device */
+	void (*drain)(void *self);           /* every queue of this device has run: before code or fault tables that launches point to are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; a queue that is closed has */
 } rt_device;
 

@@ -464,6 +464,7 @@ static double eps_of(const program *p, const gen_step *s)
 #define GIVE_OPERANDS(type, k) v
 #define GIVE_ATTR(type, k)     (type)a[k]
 #define GIVE_DTYPE(type, k)    (type)a[k]
+#define GIVE_DEVICE(type, k)   (type)a[k]
 #define GIVE_AXES(type, k)     (s->nattr > k || s->op == IR_permute ? list_of(a + k, s->nattr - k, room) : TJ_ALL)
 #define GIVE_SIZES(type, k)    list_of(a + k, s->nattr - k, room)
 #define CALL(op, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__));

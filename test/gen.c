@@ -646,6 +646,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 		if (op == IR_where && gen_chance(G, 50)) c->src[0] = of_shape(G, TJ_BOOL, m.rank, m.dim), c->src[1] = x;
 		return true;
 	case IR_CAST: return add_attr(c, any_dtype(G)), true;
+	case IR_TO: return add_attr(c, gen_chance(G, 50) ? G->device : RT_CPU), true;
 	case IR_SHAPE: return shape_attrs(G, op, c, &m), true;
 	case IR_AXES: return axes_attrs(G, op, c, &m), true;
 	case IR_AXIS: return add_attr(c, op == IR_unsqueeze ? between(G, -m.rank - 1, m.rank) : any_axis(G, m.rank)), true;

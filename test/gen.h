@@ -48,6 +48,7 @@ typedef struct gen {
 	rt_vec(uint64_t) num; /* bits, by slot */
 	rt_vec(gen_num) num_of;
 	rt_vec(gen_step) step;
+	int device;           /* another one than the CPU, that operands and results may be on; RT_CPU: none */
 	int layout, content;  /* of new operands; -1: any */
 	int64_t most;         /* elements of a result; 0: no limit */
 	bool lib_f32;         /* f32 matmul may be asked for */

@@ -1,0 +1,241 @@
+/* The mock device's kernels: the kernel IR printed as scalar C, one index at a time, and compiled by the system's compiler. Reductions,
+ * conversions and what else is no plain C call functions of this file. */
+#include "test/mock.h"
+#include "lower/target.h"
+#include "test/unit/interp.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+/* ---- what kernels call ---- */
+typedef ir_scalar mock_scalar;
+mock_scalar mock_load(int dtype, const void *p);
+void mock_store(int dtype, void *p, mock_scalar v);
+mock_scalar mock_convert(mock_scalar v, int from, int to);
+mock_scalar mock_bitcast(mock_scalar v, int from, int to);
+mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar c);
+mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, int64_t n);
+void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t part);
+mock_scalar *mock_rows(int64_t n);
+
+mock_scalar mock_load(int dtype, const void *p) { return ir_load((tj_dtype)dtype, p); }
+void mock_store(int dtype, void *p, mock_scalar v) { ir_store((tj_dtype)dtype, p, v); }
+mock_scalar mock_convert(mock_scalar v, int from, int to) { return interp_convert(v, (tj_dtype)from, (tj_dtype)to); }
+mock_scalar mock_bitcast(mock_scalar v, int from, int to) { return interp_bitcast(v, (tj_dtype)from, (tj_dtype)to); }
+mock_scalar *mock_rows(int64_t n) { return malloc(sizeof(mock_scalar) * (size_t)(n + 1)); }
+
+mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar c)
+{
+	const lo_ins i = { .op = (uint8_t)op };
+	switch (rt_dtype_class((tj_dtype)dtype)) {
+	case RT_I: return interp_int(&i, (tj_dtype)dtype, a.i, b.i);
+	case RT_F: return interp_f(&i, a.f, b.f, c.f);
+	default: return interp_d(&i, a.d, b.d, c.d);
+	}
+}
+
+/* A kernel that holds the operand of one reduction: all that the interpreter looks at. */
+static lo_kernel around(lo_ins *ins, int red, int tree, int dtype, int64_t n)
+{
+	lo_kernel k = { .red = n };
+	ins[0] = (lo_ins){ .dtype = (uint8_t)dtype };
+	ins[1] = (lo_ins){ .op = LO_REDUCE, .dtype = (uint8_t)dtype, .imm = red, .tree = (uint8_t)tree, .nsrc = 1 };
+	k.ins.v = ins;
+	k.ins.n = 2;
+	return k;
+}
+
+mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, int64_t n)
+{
+	lo_ins ins[2];
+	const lo_kernel k = around(ins, red, tree, dtype, n);
+	return (tree == LO_TREE_PARTS ? interp_parts : interp_reduce)(&k, &ins[1], row);
+}
+
+void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t part)
+{
+	lo_ins ins[2];
+	lo_kernel k = around(ins, red, tree, dtype, n);
+	lo_buf b = { .dtype = (uint8_t)dtype, .role = LO_OUT };
+	lo_index at = { 0, 0, { 0 } };
+	const rt_kargs a = { .buf = &to };
+	k.ndim = 1;
+	k.buf.v = &b;
+	k.index.v = &at;
+	ins[1].dyn = LO_NOREF;
+	interp m = { .k = &k, .a = &a, .part = part };
+	interp_part(&m, &ins[1], row, n);
+}
+
+/* ---- printing ---- */
+static const char prelude[] =
+	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
+	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; } args;\n"
+	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S mock_bitcast(S, int, int);\n"
+	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S *, i64, void *, i64);\n"
+	"extern S *mock_rows(i64); extern void free(void *);\n";
+
+typedef struct printer {
+	const lo_kernel *k;
+	const lo_schedule *s;
+	rt_text *t;
+} printer;
+
+static void put_size(printer *p, int64_t v)
+{
+	if (lo_is_sym(v)) rt_putf(p->t, "a->size[%lld]", (long long)(v - LO_SYM(0)));
+	else rt_putf(p->t, "%lldL", (long long)v);
+}
+
+static void put_at(printer *p, const lo_ins *in)
+{
+	const lo_index *x = &p->k->index.v[in->index];
+	put_size(p, x->offset);
+	for (int i = 0; i < p->k->ndim; i++)
+		if (x->coef[i]) rt_puts(p->t, " + "), put_size(p, x->coef[i]), rt_putf(p->t, " * d%d", i);
+	if (x->rcoef) rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * r");
+	if (in->dyn != LO_NOREF) rt_putf(p->t, " + v%u.i * ", in->dyn), put_size(p, in->dyn_stride);
+}
+
+/* The address of an element. */
+static void put_place(printer *p, const lo_ins *in)
+{
+	const lo_buf *b = &p->k->buf.v[in->buf];
+	if (b->role == LO_KEPT) rt_puts(p->t, "(a->scratch + "), put_size(p, lo_kept_at(p->s, in->buf)->offset), rt_puts(p->t, ")");
+	else rt_putf(p->t, "(char *)a->buf[%u]", in->buf);
+	rt_puts(p->t, " + (");
+	put_at(p, in);
+	rt_putf(p->t, ") * %zu", tj_dtype_size((tj_dtype)in->dtype));
+}
+
+static char class_letter(int dtype)
+{
+	rt_class c = rt_dtype_class((tj_dtype)dtype);
+	return c == RT_I ? 'i' : c == RT_F ? 'f' : 'd';
+}
+
+/* Plain C for what is the same in C; the rest by a function. */
+static bool put_plain(printer *p, uint32_t id, const lo_ins *in, int dtype)
+{
+	static const char *const word[LO_PRIMS] = { [LO_ADD] = "+", [LO_SUB] = "-", [LO_MUL] = "*", [LO_DIV] = "/", [LO_EQ] = "==", [LO_NE] = "!=",
+		                                        [LO_LT] = "<", [LO_LE] = "<=", [LO_GT] = ">", [LO_GE] = ">=" };
+	const char c = class_letter(dtype), *w = in->op < LO_PRIMS ? word[in->op] : NULL;
+	const bool truth = in->op >= LO_EQ && in->op <= LO_GE;
+	if (!w || (c == 'i' && !truth) || (dtype != TJ_F32 && dtype != TJ_F64 && c != 'i')) return false;
+	rt_putf(p->t, "v%u.%c = v%u.%c %s v%u.%c;\n", id, truth ? 'i' : c, in->src[0], c, w, in->src[1], c);
+	return true;
+}
+
+static void put_ins(printer *p, uint32_t id)
+{
+	const lo_ins *in = &p->k->ins.v[id];
+	const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
+	switch (in->op) {
+	case LO_CONST: rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2), (long long)(in->imm - in->imm / 2)); return;
+	case LO_NUM: rt_putf(p->t, "v%u.i = (i64)a->num[%lld];\n", id, (long long)in->imm); return;
+	case LO_SIZE: rt_putf(p->t, "v%u.i = a->size[%lld];\n", id, (long long)in->imm); return;
+	case LO_INDEX:
+		if (in->imm == LO_R) rt_putf(p->t, "v%u.i = r;\n", id);
+		else rt_putf(p->t, "v%u.i = d%d;\n", id, (int)in->imm);
+		return;
+	case LO_LOAD: rt_putf(p->t, "v%u = mock_load(%d, ", id, in->dtype), put_place(p, in), rt_puts(p->t, ");\n"); return;
+	case LO_STORE: rt_putf(p->t, "mock_store(%d, ", in->dtype), put_place(p, in), rt_putf(p->t, ", v%u);\n", in->src[0]); return;
+	case LO_FAULT: rt_putf(p->t, "if (v%u.i && !*a->fault) *a->fault = %d;\n", in->src[0], (int)in->imm + 1); return;
+	case LO_SELECT: rt_putf(p->t, "v%u = v%u.i ? v%u : v%u;\n", id, in->src[0], in->src[1], in->src[2]); return;
+	case LO_CONVERT: rt_putf(p->t, "v%u = mock_convert(v%u, %d, %d);\n", id, in->src[0], dtype, in->dtype); return;
+	case LO_BITCAST: rt_putf(p->t, "v%u = mock_bitcast(v%u, %d, %d);\n", id, in->src[0], dtype, in->dtype); return;
+	case LO_REDUCE: case LO_PART: rt_putf(p->t, "row%u[r - from] = v%u;\n", id, in->src[0]); return;
+	default: break;
+	}
+	if (put_plain(p, id, in, dtype)) return;
+	const uint32_t src[3] = { in->nsrc > 0 ? in->src[0] : 0, in->nsrc > 1 ? in->src[1] : 0, in->nsrc > 2 ? in->src[2] : 0 };
+	rt_putf(p->t, "v%u = mock_op(%d, %d, v%u, v%u, v%u);\n", id, in->op, dtype, src[0], src[1], src[2]);
+}
+
+static bool gathers(const lo_ins *in) { return in->op == LO_REDUCE || in->op == LO_PART; }
+
+/* Values of a loop are kept for its reductions, which are computed behind it. */
+static void put_loop(printer *p, const lo_section *s)
+{
+	for (uint32_t i = s->first; i < s->first + s->count; i++)
+		if (gathers(&p->k->ins.v[i])) rt_putf(p->t, "S *row%u = mock_rows(to - from);\n", i);
+	rt_puts(p->t, "for (r = from; r < to; r++) {\n");
+	for (uint32_t i = s->first; i < s->first + s->count; i++) put_ins(p, i);
+	rt_puts(p->t, "}\nr = 0;\n");
+	for (uint32_t i = s->first; i < s->first + s->count; i++) {
+		const lo_ins *in = &p->k->ins.v[i];
+		const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
+		if (!gathers(in)) continue;
+		if (in->op == LO_REDUCE) rt_putf(p->t, "v%u = mock_reduce(%d, %d, %d, row%u, to - from);\n", i, (int)in->imm, in->tree, dtype, i);
+		else rt_putf(p->t, "mock_part(%d, %d, %d, row%u, to - from, ", (int)in->imm, in->tree, dtype, i), put_place(p, in), rt_puts(p->t, ", part);\n");
+		rt_putf(p->t, "free(row%u);\n", i);
+	}
+}
+
+static void put_kernel(printer *p)
+{
+	const lo_kernel *k = p->k;
+	const int last = k->ndim - 1;
+	rt_puts(p->t, prelude);
+	rt_puts(p->t, "void mock_entry(const args *a, i64 begin, i64 end)\n{\n");
+	for (int i = 0; i < k->ndim; i++) rt_putf(p->t, "const i64 n%d = ", i), put_size(p, k->dim[i]), rt_puts(p->t, ";\n");
+	rt_puts(p->t, "const i64 red = "), put_size(p, k->reduces ? k->red : 1);
+	rt_puts(p->t, ", block = "), put_size(p, p->s->block);
+	rt_puts(p->t, ", each = "), put_size(p, p->s->part);
+	rt_putf(p->t, ", parts = each ? (red - 1) / each + 1 : 1, pieces = (n%d - 1) / block + 1;\n", last);
+	for (uint32_t i = 0; i < k->ins.n; i++) rt_putf(p->t, "S v%u = { 0 };\n", i);
+	for (int i = 0; i < k->ndim; i++) rt_putf(p->t, "i64 d%d;\n", i);
+	rt_puts(p->t, "i64 r = 0;\nfor (i64 u = begin; u < end; u++) {\n"
+	              "const i64 part = u % parts, w = u / parts, from = part * each, to = each && from + each < red ? from + each : red;\n"
+	              "i64 rest = w / pieces; const i64 first = w % pieces * block;\n");
+	rt_putf(p->t, "const i64 behind = first + block < n%d ? first + block : n%d;\n", last, last);
+	for (int i = last - 1; i >= 0; i--) rt_putf(p->t, "d%d = rest %% n%d; rest /= n%d;\n", i, i, i);
+	rt_putf(p->t, "for (d%d = first; d%d < behind; d%d++) {\n", last, last, last);
+	for (uint32_t i = 0; i < k->section.n; i++) {
+		const lo_section *s = &k->section.v[i];
+		rt_puts(p->t, "{\n");
+		if (s->loop) put_loop(p, s);
+		else for (uint32_t j = 0; j < s->count; j++) put_ins(p, s->first + j);
+		rt_puts(p->t, "}\n");
+	}
+	rt_puts(p->t, "}\n}\n}\n");
+}
+
+/* ---- compiling ---- */
+typedef struct known { uint64_t hash[2]; const void *entry; } known;
+static struct { pthread_mutex_t lock; rt_vec(known) known; } codes = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const void *build(const char *text, rt_err *err)
+{
+	char path[] = "/tmp/mock-XXXXXX.c", so[64], command[256];
+	int fd = mkstemps(path, 2);
+	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+	bool ok = f && fputs(text, f) >= 0;
+	if (f) fclose(f);
+	snprintf(so, sizeof so, "%s.so", path);
+	snprintf(command, sizeof command, "cc -O0 -w -ffp-contract=off -shared -fPIC -o %s %s", so, path);
+	ok = ok && system(command) == 0;
+	void *library = ok ? dlopen(so, RTLD_NOW) : NULL;
+	const void *entry = library ? dlsym(library, "mock_entry") : NULL;
+	if (!entry) rt_fail(err, TJ_ERR_COMPILE, "mock", "the kernel does not compile, see %s", path);
+	else unlink(path);
+	unlink(so);
+	return entry;
+}
+
+const void *mock_kernel(const char *text, rt_err *err)
+{
+	known k;
+	rt_hash128(text, strlen(text), k.hash);
+	pthread_mutex_lock(&codes.lock);
+	for (uint32_t i = 0; i < codes.known.n; i++)
+		if (!memcmp(codes.known.v[i].hash, k.hash, sizeof k.hash)) {
+			k.entry = codes.known.v[i].entry;
+			pthread_mutex_unlock(&codes.lock);
+			return k.entry;
+		}
+	k.entry = build(text, err);
+	if (k.entry) rt_push(&codes.known, k);
+	pthread_mutex_unlock(&codes.lock);
+	return k.entry;
+}

@@ -12,7 +12,7 @@
 #ifndef TJ_CODEGEN_LLVM_CG_H
 #define TJ_CODEGEN_LLVM_CG_H
 
-#include "lower/lower.h"
+#include "lower/target.h"
 
 typedef enum cg_place { CG_ENTRY, CG_UNIT, CG_PRE, CG_BODY } cg_place;
 

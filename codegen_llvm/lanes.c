@@ -132,14 +132,13 @@ static int side_by_side(const cg *c)
 }
 
 /* Lanes along d: short bodies of column sums take a strip of several registers. Where several loops go down a
- * strip and keep values between them, two whole cache lines of each row pay from MUCH elements on: a softmax of columns takes 0.65 of
+ * strip and keep values between them, two whole cache lines of each row pay from strip_elems on: a softmax of columns takes 0.65 of
  * the time that it takes with one register of 512 bits, 0.4 of that with one of 256. Such code takes twice as long to compile. */
 int cg_base_lanes(const cg *c)
 {
-	enum { MUCH = 256 << 10 }; /* also the border of a class of lower/symbol.c */
 	int64_t last = c->k->dim[c->k->ndim - 1], size = lo_size(c->k, last), block = lo_size(c->k, c->s->block), tree = 0;
 	int base = register_lanes(c), work = 0, lanes;
-	bool any = false, strips = c->s->scratch && elements(c->k) * lo_size(c->k, c->k->red) >= MUCH;
+	bool any = false, strips = c->s->scratch && elements(c->k) * lo_size(c->k, c->k->red) >= c->s->target->strip_elems;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		any |= c->k->section.v[s].loop;
 		reductions(c, &c->k->section.v[s], &tree);
@@ -148,6 +147,6 @@ int cg_base_lanes(const cg *c)
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
 	else lanes = (any_size(c->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;
 	if (!lo_is_sym(c->s->block)) lanes = smaller(lanes, round_pow2(block));
-	lanes = smaller(lanes, c->s->scratch ? LO_SCRATCH_LANES : 128);
+	lanes = smaller(lanes, c->s->scratch ? c->s->target->kept_rows : 128);
 	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));
 }

@@ -145,7 +145,7 @@ static void fill(cg *c, uint32_t i)
 	cg_num last = cg_size(c->k->dim[c->k->ndim - 1]), block = c->block;
 	bool whole = last.known && block.known && last.v % n == 0 && (block.v % n == 0 || block.v >= last.v);
 	cg_str column = cg_fmt("%%c%u", id), rows = cg_fmt("%%k%u", id), from = c->block_label;
-	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], LO_TILE_ROWS * CG_TILE_COLS,
+	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], c->s->target->tile_rows * CG_TILE_COLS,
 			cg_type(t, 1).s);
 	cg_label(c, (rt_putf(c->out, "  br label %%fill%u\n", id), cg_fmt("fill%u", id)));
 	rt_putf(c->out,
@@ -189,11 +189,11 @@ static void put_group(cg *c, cg_num inside)
 {
 	cg_str rows = cg_int(c->k->dim[c->tile_dim]), in = inside.s, less = cg_sub(c, inside, cg_lit(1)).s;
 	rt_putf(c->out, "  %%line = udiv i64 %%u, %s\n  %%outer = udiv i64 %%line, %s\n  %%row = urem i64 %%line, %s\n", in.s, rows.s, rows.s);
-	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -LO_TILE_ROWS,
-			LO_TILE_ROWS - 1);
+	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -c->s->target->tile_rows,
+			c->s->target->tile_rows - 1);
 	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %s\n", in.s);
-	rt_putf(c->out, "  %%rows.left = sub i64 %s, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows.s, LO_TILE_ROWS);
-	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %s\n", LO_TILE_ROWS, in.s);
+	rt_putf(c->out, "  %%rows.left = sub i64 %s, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows.s, c->s->target->tile_rows);
+	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %s\n", c->s->target->tile_rows, in.s);
 	rt_puts(
 		c->out,
 		"  %group.end = add i64 %group, %units\n  %e.less = icmp slt i64 %group.end, %end\n  %e = select i1 %e.less, i64 %group.end, i64 %end\n");

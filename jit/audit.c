@@ -50,7 +50,8 @@ static bool run_library(audit *a, tj_fn *f, const uint64_t *num, const void **gi
 	lo_opts o;
 	rt_exec *x = NULL;
 	if (a->nout == a->g.out.n) return true;
-	if (lo_build(&a->g, jit_lower_opts(f, a->c->engine, &o), &x, &a->err) != TJ_OK) return false;
+	jit_lower_opts(f, a->c->engine, &o);
+	if (jit_lower(a->c->engine, &a->g, &o, &x, &a->err) != TJ_OK) return false;
 	rt_run r = jit_run(a->c, a->ptr, num, a->out, &a->err);
 	bool ok = x->run(x, &r) == TJ_OK;
 	rt_exec_unref(x);

@@ -113,7 +113,7 @@ static int by_seq(const void *x, const void *y)
 
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .backend = jit_backend(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST };
+	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST };
 	return o;
 }
 
@@ -161,7 +161,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	o.family = f->family; /* tells which sizes are symbols of the code */
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
-	if (lo_build(&p->graph, &o, &x, &err) != TJ_OK) return;
+	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;
 	x->print(x, t, what);
 	rt_exec_unref(x);
 }
@@ -170,13 +170,15 @@ void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 {
 	static const ir_graph none;
 	const ir_graph *g = p->n ? &p->graph : &none;
+	const lo_target *target = jit_target(f->engine);
 	rt_err err = { 0 };
+	if (!target) target = &lo_cpu; /* what a kernel could be */
 	switch (what) {
 	case TJ_DUMP_GRAPH: ir_print(g, t); break;
 	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
 	case TJ_DUMP_DOT: ir_dot(g, t); break;
-	case TJ_DUMP_FUSION: if (p->n) lo_print_groups(g, t, &err); break;
-	case TJ_DUMP_FUSION_DOT: if (p->n) lo_dot_groups(g, t, &err); break;
+	case TJ_DUMP_FUSION: if (p->n) lo_print_groups(g, target, t, &err); break;
+	case TJ_DUMP_FUSION_DOT: if (p->n) lo_dot_groups(g, target, t, &err); break;
 	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: case TJ_DUMP_ASSEMBLY: if (p->exec) put_lowered(f, p, what, t); break;
 	default: if (p->exec) p->exec->print(p->exec, t, what);
 	}
@@ -211,7 +213,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const 
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i]))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
-	if (!p->exec && lo_build(&b->g, &o, &p->exec, err) != TJ_OK) return false;
+	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
 	return fill_plan(p, f, &b->g, seq);
 }
 

@@ -95,7 +95,7 @@ static void close_engine(jit_engine *e)
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);
 	pthread_mutex_destroy(&e->rt.commit_lock);
-	pthread_mutex_destroy(&e->backend_lock);
+	pthread_mutex_destroy(&e->target_lock);
 	rt_vec_free(&e->pass);
 	rt_free(e->dump);
 	rt_free(e->backend_name);
@@ -117,7 +117,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	rt_layouts_init(&e->rt.layouts);
 	pthread_mutex_init(&e->rt.lock, NULL);
 	pthread_mutex_init(&e->rt.commit_lock, NULL);
-	pthread_mutex_init(&e->backend_lock, NULL);
+	pthread_mutex_init(&e->target_lock, NULL);
 	enlist(e);
 	atomic_init(&e->rt.contexts, 0);
 	atomic_init(&e->rt.serial, 1);
@@ -150,18 +150,52 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	return e;
 }
 
-/* The back end is opened at the first compile: loading LLVM costs 8 ms and 48 MiB. */
+/* ---- what plans are lowered for ---- */
+static void evaluate_instead(jit_engine *e, const char *why)
+{
+	rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
+	e->target = NULL;
+}
+
+const lo_target *jit_target(jit_engine *e)
+{
+	rt_lock(&e->target_lock);
+	if (!e->target_found) {
+		const char *why = NULL;
+		if (strcmp(e->backend_name, "eval")) e->target = lo_target_find(e->backend_name, &why);
+		if (why) evaluate_instead(e, why);
+		e->target_found = true;
+	}
+	const lo_target *t = e->target;
+	rt_unlock(&e->target_lock);
+	return RT_UNLIKELY(lo_backend_gone()) ? NULL : t;
+}
+
+/* The target's back end is not there. Several threads may find that at a time. */
+static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
+{
+	rt_lock(&e->target_lock);
+	if (e->target == t && !lo_backend_gone()) evaluate_instead(e, why);
+	rt_unlock(&e->target_lock);
+}
+
+/* LLVM is loaded when the first kernel must be compiled: that costs 8 ms and 48 MiB. */
 const lo_backend *jit_backend(jit_engine *e)
 {
-	rt_lock(&e->backend_lock);
-	if (!e->backend_found) {
-		const char *why = NULL;
-		if (strcmp(e->backend_name, "eval")) e->backend = lo_backend_find(e->backend_name, &why);
-		if (why) rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
-		e->backend_found = true;
-	}
-	rt_unlock(&e->backend_lock);
-	return RT_UNLIKELY(lo_backend_gone()) ? NULL : e->backend;
+	const char *why = NULL;
+	const lo_target *t = jit_target(e);
+	const lo_backend *b = t ? t->find(t->backend, &why) : NULL;
+	if (t && !b) lose_backend(e, t, why);
+	return b;
+}
+
+tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err)
+{
+	const char *why = NULL;
+	o->missing = &why;
+	tj_status st = lo_build(g, o, out, err);
+	if (why) lose_backend(e, o->target, why);
+	return st;
 }
 
 /* ---- contexts ---- */

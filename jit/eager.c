@@ -116,8 +116,8 @@ static rt_exec *build(tj_ctx *c, const char *site, maker by, ir_op op, int nsrc,
 	o.name = ir_ops[op].name;
 	o.family = c->engine->eager->family;
 	o.moving.all = true;
-	if (by == EVALUATE || (by == FIRST && !(ir_ops[op].flags & IR_LIB))) o.backend = NULL;
-	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && lo_build(&g, &o, &x, err) == TJ_OK) {
+	if (by == EVALUATE || (by == FIRST && !(ir_ops[op].flags & IR_LIB))) o.target = NULL;
+	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && jit_lower(c->engine, &g, &o, &x, err) == TJ_OK) {
 		ir_meta m = ir_meta_of(&g, g.out.v[0]);
 		*layout = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, x->out[0].same_ext >= 0 ? x->out[0].stride : NULL);
 		if (!*layout) {

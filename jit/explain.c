@@ -180,7 +180,7 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 
 static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 {
-	const lo_backend *b = f->engine->backend;
+	const lo_backend *b = jit_backend(f->engine);
 	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
 	        (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings, (unsigned long long)s->side_exits,
 	        (unsigned long long)s->failures, (unsigned long long)s->evictions);
@@ -205,7 +205,6 @@ void tj_explain(tj_fn *f, FILE *out)
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(f, &s);
 	rt_lock(&f->compile);
-	jit_backend(f->engine);
 	print_totals(f, &s, out);
 	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);

@@ -11,7 +11,7 @@
 
 #include "guards/guards.h"
 #include "ir/ir.h"
-#include "lower/lower.h"
+#include "lower/target.h"
 #include "runtime/barrier.h"
 #include "runtime/bytes.h"
 #include "runtime/tensor.h"
@@ -399,9 +399,9 @@ typedef struct jit_engine {
 	rt_engine rt;            /* first */
 	int device;              /* where tensors are made */
 	char *backend_name;
-	const lo_backend *backend; /* NULL: the evaluator */
-	bool backend_found;
-	pthread_mutex_t backend_lock;
+	const lo_target *target; /* what plans are lowered for; NULL: the evaluator */
+	bool target_found;
+	pthread_mutex_t target_lock;
 	tj_fn *fns;              /* under rt.lock */
 	uint64_t *used;          /* bits: indices of functions; under rt.lock */
 	uint32_t nused;          /* words */
@@ -421,7 +421,10 @@ typedef struct jit_engine {
 
 /* ctx.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
-const lo_backend *jit_backend(jit_engine *e); /* opened at the first need; NULL: the evaluator */
+const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
+const lo_backend *jit_backend(jit_engine *e); /* its back end, opened at the first need; NULL: it is not there, or the evaluator was asked for */
+/* lo_build() for the engine. A back end that is not there is told once; from then on the evaluator runs. */
+tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */
 tj_tensor *jit_no_context(void);

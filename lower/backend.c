@@ -1,5 +1,5 @@
 /* backend: the plug-ins that compile kernels, opened when something must be compiled. */
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -86,7 +86,13 @@ const lo_backend *lo_backend_find(const char *name, const char **why)
 		if (why) *why = "no such back end";
 		return NULL;
 	}
+	if (lo_backend_gone()) {
+		if (why) *why = "the process ends";
+		return NULL;
+	}
+	rt_fork_enter(); /* a child finds the plug-in opened, or not begun */
 	pthread_once(&once, open_llvm);
+	rt_fork_leave();
 	if (!llvm && why) *why = why_not;
 	return llvm;
 }

@@ -14,7 +14,7 @@
  * dimension, and the dimension along which stores are contiguous goes last. */
 #include "lower/build.h"
 
-enum { MAX_LOOPS = 60, SCRATCH_ROWS = 512 << 10 };
+enum { MAX_LOOPS = 60 };
 
 /* ---- phases and needs ---- */
 static bool reduces(const lo_builder *B, ir_ref r)
@@ -95,10 +95,14 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 	for (int k = 0; k < count; k++) need(B, &from[k], loops);
 }
 
-static bool worth_keeping(const lo_builder *B, const lo_mem_info *m)
+/* Several loops read it, and the target has room for its row. */
+static bool keeps(const lo_builder *B, lo_mem_info *m)
 {
+	const lo_target *t = B->L->o->target;
 	int64_t row = B->G->red * (int64_t)tj_dtype_size((tj_dtype)lo_node(B->L, m->ref)->dtype);
-	return m->need & (m->need - 1) && lo_heavy(B->L, m->ref) && row * (B->G->column ? LO_SCRATCH_LANES : 1) <= SCRATCH_ROWS;
+	if (!(m->need & (m->need - 1)) || !lo_heavy(B->L, m->ref)) return false;
+	m->where = t->keep(t, (lo_vec)B->s->vec, row, &m->room);
+	return m->where != LO_RECOMPUTED;
 }
 
 static bool find_needs(lo_builder *B)
@@ -118,9 +122,7 @@ static bool find_needs(lo_builder *B)
 		if (lo_node(B->L, m->ref)->op == IR_cat || B->L->val[m->ref].how == LO_VIEW) continue;
 		int count = lo_operands(B, m->ref, B->L->val[m->ref].map, from);
 		if (count < 0) return false;
-		if (!red && worth_keeping(B, m)) {
-			m->kept = 0;
-		}
+		if (!red && keeps(B, m)) m->kept = 0;
 		uint64_t loops = red ? (uint64_t)1 << m->phase : m->kept != LO_NOREF ? m->need & -m->need : m->need;
 		for (int k = 0; k < count; k++) need(B, &from[k], loops);
 	}
@@ -234,8 +236,7 @@ static void make_kept(lo_builder *B)
 		lo_buf *b = &B->k->buf.v[B->mem[i].kept];
 		b->elems = B->G->red;
 		b->aligned = true;
-		size_t bytes = (size_t)b->elems * tj_dtype_size(t) * (B->s->vec == LO_VEC_R ? 1 : LO_SCRATCH_LANES);
-		if (!lo_keep(B->s, B->mem[i].kept, LO_SCRATCH, bytes)) B->L->oom = true;
+		if (!lo_keep(B->s, B->mem[i].kept, B->mem[i].where, B->mem[i].room)) B->L->oom = true;
 	}
 }
 
@@ -374,7 +375,7 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	lo_set_units(B->k, B->s);
+	B->s->target->units(B->s->target, B->k, B->s);
 	return number_buffers(B);
 }
 
@@ -388,7 +389,8 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	b->k.name = "k";
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
-	b->s.vec = G->reduces && !G->column ? LO_VEC_R : LO_VEC_D;
+	b->s.target = L->o->target;
+	b->s.vec = (uint8_t)b->s.target->vec(b->s.target, G->reduces, G->column);
 	bool ok = build(&B);
 	if (ok && G->natom != B.natom) L->stuck = true; /* an index was split that the dimensions do not know */
 	if (ok) link_step(&B);

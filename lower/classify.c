@@ -22,7 +22,7 @@ static lo_how how_of(const lo_low *L, const ir_node *n)
 	const ir_opinfo *info = &ir_ops[n->op];
 	if (info->opclass == IR_LEAF) return LO_LEAF;
 	if (info->flags & IR_VIEW) return LO_VIEW;
-	if (!L->o->backend) return LO_CALL;
+	if (!L->o->target) return LO_CALL;
 	if (info->flags & IR_POINT) return point_has(L, n) ? LO_FUSE : LO_CALL;
 	if (info->flags & IR_LIB) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;

@@ -1,10 +1,20 @@
-/* cpu: the choices of a schedule for CPUs. */
+/* cpu: the target of x86-64 CPUs. Figures were measured with 256 and 512 bits to a vector; both widths take the same schedules. */
 #include "ir/tree.h"
-#include "lower/low.h"
+#include "lower/target.h"
 
-enum { UNIT_BYTES = 16 << 10, LANES = 64 };
-static const double UNIT_NS = 10e3;
-enum { FEWEST_CHUNKS = 4, MOST_CHUNKS = 64, PARTS = 32 };
+/* ---- lanes and kept values ---- */
+static lo_vec vec(const lo_target *t, bool reduces, bool column)
+{
+	(void)t;
+	return reduces && !column ? LO_VEC_R : LO_VEC_D;
+}
+
+static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
+{
+	int64_t bytes = row * (v == LO_VEC_R ? 1 : t->kept_rows);
+	*room = (size_t)bytes;
+	return bytes <= t->kept_bytes ? LO_SCRATCH : LO_RECOMPUTED;
+}
 
 /* ---- cost ---- */
 static int64_t magnitude(int64_t x)
@@ -17,48 +27,49 @@ typedef struct cost {
 	int store_size;
 } cost; /* ns for an outer index, for an element of r */
 
-static double ins_ns(const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
+static double ins_ns(const lo_target *t, const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
 {
-	if (i->op != LO_LOAD && i->op != LO_STORE) return 0.012;
+	if (i->op != LO_LOAD && i->op != LO_STORE) return t->op_ns;
 	const lo_index *x = &k->index.v[i->index];
 	int64_t step = magnitude(s->vec == LO_VEC_R ? x->rcoef : x->coef[k->ndim - 1]);
-	return i->dyn != LO_NOREF || step > 1 ? 1.0
-	       : step                         ? 0.02 * (double)tj_dtype_size((tj_dtype)i->dtype)
-	                                      : 0.01;
+	return i->dyn != LO_NOREF || step > 1 ? t->far_ns
+	       : step                         ? t->byte_ns * (double)tj_dtype_size((tj_dtype)i->dtype)
+	                                      : t->same_ns;
 }
 
-static cost cost_of(const lo_kernel *k, const lo_schedule *sched)
+static cost cost_of(const lo_target *t, const lo_kernel *k, const lo_schedule *sched)
 {
 	cost c = { 0, 0, 1 };
 	for (uint32_t s = 0; s < k->section.n; s++)
 		for (uint32_t i = 0; i < k->section.v[s].count; i++) {
 			const lo_ins *x = &k->ins.v[k->section.v[s].first + i];
-			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(k, sched, x);
+			*(k->section.v[s].loop ? &c.row : &c.point) += ins_ns(t, k, sched, x);
 			if (x->op == LO_STORE && (int)tj_dtype_size((tj_dtype)x->dtype) > c.store_size)
 				c.store_size = (int)tj_dtype_size((tj_dtype)x->dtype);
 		}
 	return c;
 }
 
+/* ---- units ---- */
 /* 512 bytes of a row take 0.6 of the time of 256; a quarter of a long row lets the code generator walk along rows. */
-static int64_t columns_to_unit(const lo_kernel *k, int64_t last)
+static int64_t columns_to_unit(const lo_target *t, const lo_kernel *k, int64_t last)
 {
 	int loops = 0;
 	for (uint32_t s = 0; s < k->section.n; s++) loops += k->section.v[s].loop;
-	if (loops == 1 && last >= 32 * LANES && k->red >= LANES) return last >= 64 * LANES ? 16 * LANES : 8 * LANES;
-	return last >= 8 * LANES ? 2 * LANES : LANES;
+	if (loops == 1 && last >= 32 * t->lanes && k->red >= t->lanes) return last >= 64 * t->lanes ? 16 * t->lanes : 8 * t->lanes;
+	return last >= 8 * t->lanes ? 2 * t->lanes : t->lanes;
 }
 
-void lo_set_units(const lo_kernel *k, lo_schedule *s)
+static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
-	cost c = cost_of(k, s);
+	cost c = cost_of(t, k, s);
 	double each = c.point + c.row * (double)(k->reduces ? k->red : 0) + 0.01;
 	int64_t last = k->dim[k->ndim - 1];
 	s->block = 1;
 	if (s->vec != LO_VEC_R) {
-		int64_t by_bytes = UNIT_BYTES / c.store_size, by_ns = (int64_t)(UNIT_NS / each);
+		int64_t by_bytes = t->unit_bytes / c.store_size, by_ns = (int64_t)(t->unit_ns / each);
 		s->block = by_bytes < by_ns ? by_bytes : by_ns;
-		int64_t least = k->reduces ? columns_to_unit(k, last) : LANES;
+		int64_t least = k->reduces ? columns_to_unit(t, k, last) : t->lanes;
 		s->block = s->block / least * least;
 		if (s->block < least) s->block = least;
 		if (s->block > last) s->block = last;
@@ -67,10 +78,29 @@ void lo_set_units(const lo_kernel *k, lo_schedule *s)
 }
 
 /* ---- parts of r ---- */
-/* Elements to a part: enough parts for any team, and enough to a part for its lanes not to count. */
-int64_t lo_part_of(const lo_kernel *k, int64_t lanes)
+/* Enough parts for any team, and enough elements to a part for its lanes not to count. */
+static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 {
-	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = MOST_CHUNKS;
-	while (chunks > FEWEST_CHUNKS && k->red / (chunk * chunks) < PARTS) chunks /= 2;
+	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
+	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
 	return chunk * chunks;
+}
+
+/* ---- the target ---- */
+const lo_target lo_cpu = {
+	.name = "cpu", .backend = "llvm", .find = lo_backend_find,
+	.weight = 160, .members = 64, .redundant = 8, .few_rows = 8, .long_row = 1 << 16, .split_row = 1 << 18, .far_step = 8, .transposed = 1 << 14,
+	.kept_bytes = 512 << 10, .kept_rows = 32,
+	.unit_bytes = 16 << 10, .unit_ns = 10e3, .lanes = 64, .tile_rows = 128,
+	.op_ns = 0.012, .byte_ns = 0.02, .same_ns = 0.01, .far_ns = 1.0,
+	.parts = 32, .least_chunks = 4, .most_chunks = 64, .join_ns = 10, .lane_ns = 0.05,
+	.strip_elems = 256 << 10, .far_elems = 4 << 20, .far_bytes = RT_THIRD_CACHE,
+	.vec = vec, .keep = keep, .units = units, .part = part,
+};
+
+const lo_target *lo_target_find(const char *backend, const char **why)
+{
+	if (!strcmp(backend, lo_cpu.backend)) return &lo_cpu;
+	*why = "no such back end";
+	return NULL;
 }

@@ -79,7 +79,7 @@ static bool row_major(const lo_low *L, ir_ref r, const lo_access *a)
 /* Without kernels, what is not row-major is copied by the step. */
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a)
 {
-	return !L->o->backend || row_major(L, r, a);
+	return !L->o->target || row_major(L, r, a);
 }
 
 /* ---- workspace ---- */

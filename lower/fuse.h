@@ -1,19 +1,12 @@
-/* fuse: limits of a group, and what fuse.c and merge.c share. */
+/* fuse: what fuse.c and merge.c share. The limits of a group are the target's. */
 #ifndef TJ_LOWER_FUSE_H
 #define TJ_LOWER_FUSE_H
 
 #include "lower/low.h"
 
 enum {
-	MAX_WEIGHT = 160,    /* of a group: a plain op is 1, a transcendental one 10 */
-	MAX_MEMBERS = 64,
-	MAX_REDUNDANT = 8,   /* cheap ops computed more often than they have elements */
 	MAX_WANTS = 8,       /* groups that read one value, looked at for merging */
-	FEW_ROWS = 8,        /* so few rows ... */
-	LONG_ROW = 1 << 16,  /* ... of such a length: what reads their sum keeps its threads */
-	FAR = 8,             /* elements from one of a row to the next: a gather */
-	LEAST_COPY = 1 << 14, /* elements that are worth a kernel to transpose them */
-	SPLIT_ROW = 1 << 18  /* ... and of this one: threads share a reduction of them */
+	MAX_DEPTH = 64       /* values between one that a group reads and the reduction it comes from */
 };
 
 /* A path leads from r through values outside the group back into it. */

@@ -2,7 +2,7 @@
  *
  *   kernel tj_f_k0
  *     size s0 784                                    a symbol, and its value here; s0 then stands for a size anywhere
- *     schedule vec=r ns=0x1p+5 scratch=4160          the words of lo_schedule; block=1, part=0 and the like are left out
+ *     schedule cpu vec=r ns=0x1p+5 scratch=4160      its target and the words of lo_schedule; block=1, part=0 and the like are left out
  *     keep b1 scratch at=0                           where a kept buffer lies; `registers` have no at
  *     buf b0 f32 in aligned
  *     buf b1 f32 kept elems=1024
@@ -22,7 +22,7 @@
  *       fault 0 %5                                    when %5 is true
  *
  * Stores and faults take a number of %, too: it is the place in the list. */
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -123,7 +123,7 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 
 static void put_schedule(const lo_schedule *s, rt_text *t)
 {
-	rt_putf(t, "  schedule vec=%s", vec_name[s->vec]);
+	rt_putf(t, "  schedule %s vec=%s", s->target->name, vec_name[s->vec]);
 	if (s->block != 1) put_named(t, " block=", s->block);
 	if (s->part) rt_putf(t, " part=%lld", (long long)s->part);
 	if (s->grain != 1) rt_putf(t, " grain=%lld", (long long)s->grain);
@@ -344,9 +344,12 @@ static bool parse_keep(parser *p)
 static bool parse_schedule(parser *p)
 {
 	lo_schedule *s = p->s;
+	const char *target;
 	int vec;
 	s->block = s->grain = 1;
-	if (!expect(p, "schedule") || !expect(p, "vec=") || !word(p, vec_name, RT_COUNT(vec_name), &vec)) return false;
+	if (!expect(p, "schedule") || !text(p, false, &target)) return false;
+	if (strcmp(target, s->target->name) != 0) return fail(p, "a schedule of another target");
+	if (!expect(p, "vec=") || !word(p, vec_name, RT_COUNT(vec_name), &vec)) return false;
 	s->vec = (uint8_t)vec;
 	if (accept(p, "block=") && !size(p, &s->block)) return false;
 	if (accept(p, "part=") && !integer(p, &s->part)) return false;
@@ -527,11 +530,11 @@ static bool parse(parser *p)
 	return !*p->at || fail(p, "end of text expected");
 }
 
-tj_status lo_parse(lo_kernel *k, lo_schedule *s, const char *src, rt_arena *names, rt_err *err)
+tj_status lo_parse(lo_kernel *k, lo_schedule *s, const lo_target *target, const char *src, rt_arena *names, rt_err *err)
 {
 	parser p = { .at = src, .line = 1, .k = k, .s = s, .names = names, .err = err };
 	*k = (lo_kernel){ 0 };
-	*s = (lo_schedule){ 0 };
+	*s = (lo_schedule){ .target = target };
 	while (*p.at == '\n' || *p.at == ' ') p.line += *p.at++ == '\n';
 	if (parse(&p)) return TJ_OK;
 	lo_kernel_free(k);

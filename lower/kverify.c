@@ -1,4 +1,5 @@
 /* kverify: what code generation relies on, checked for one kernel and its schedule. */
+#include "ir/tree.h"
 #include "lower/symbol.h"
 
 typedef struct prim_rule { uint8_t nsrc; const char *types, *result; } prim_rule;
@@ -14,8 +15,6 @@ static const char *const names[LO_OP_COUNT] = {
 	[LO_CONST] = "CONST", [LO_NUM] = "NUM", [LO_SIZE] = "SIZE", [LO_INDEX] = "INDEX", [LO_LOAD] = "LOAD", [LO_STORE] = "STORE",
 	[LO_REDUCE] = "REDUCE", [LO_PART] = "PART", [LO_FAULT] = "FAULT",
 };
-
-enum { CHUNK_ROWS = 16 }; /* values to a lane in a chunk of the row tree: semantics.md */
 
 typedef struct verifier {
 	const lo_kernel *k;
@@ -129,7 +128,7 @@ static bool check_part(const verifier *v, const lo_ins *in)
 	if (in->dyn != LO_NOREF || k->index.v[in->index].rcoef) return bad(v, "its place depends on r");
 	if (k->buf.v[in->buf].role != LO_OUT) return bad(v, "not stored to an output");
 	if (lo_part_lanes(in) > 1 && in->tree != LO_TREE_ROW) return bad(v, "only row trees have parts");
-	if (v->s->part < CHUNK_ROWS * lo_part_lanes(in)) return bad(v, "less than a chunk of the tree");
+	if (v->s->part < IR_TREE_ROWS * lo_part_lanes(in)) return bad(v, "less than a chunk of the tree");
 	for (uint32_t i = 0; i < v->at; i++)
 		if (k->ins.v[i].op == LO_PART && lo_part_lanes(&k->ins.v[i]) != lo_part_lanes(in))
 			return bad(v, "parts of several widths");
@@ -200,6 +199,7 @@ static const char *bad_kept(const lo_kernel *k, const lo_schedule *s)
 
 static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
 {
+	if (!s->target) return "no target";
 	if (s->vec > LO_VEC_NONE) return "no such lanes";
 	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
 	if (s->part < 0 || (s->part && (s->vec == LO_VEC_D || !k->reduces || s->part & (s->part - 1)))) return "not a part of r";

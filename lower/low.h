@@ -9,7 +9,7 @@
 #ifndef TJ_LOWER_LOW_H
 #define TJ_LOWER_LOW_H
 
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #define LO_ATOMS 16
 #define LO_NOGROUP UINT32_MAX
@@ -113,6 +113,7 @@ typedef struct lo_low {
 	rt_vec(lo_group *) group;
 	rt_vec(ir_ref) force;    /* values that a group under trial would have to own buffers */
 	const char *why;         /* the last refusal of a group */
+	const char *missing;     /* why the target's back end is not there; NULL: it is, or was not needed */
 	bool stuck;              /* a kernel could not be built as grouped: lower again with less fusion */
 	rt_vec(lo_buffer) buf;
 	rt_vec(lo_step) step;
@@ -211,12 +212,8 @@ typedef struct lo_built {
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 
-/* ---- cpu.c ---- */
-void lo_set_units(const lo_kernel *k, lo_schedule *s);
-int64_t lo_part_of(const lo_kernel *k, int64_t lanes); /* elements of r to a part whose reductions leave so many lanes each */
-
 /* ---- share.c ---- */
-void lo_share(lo_low *L, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
+void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
 
 /* ---- flow.c: control flow ---- */
 /* Plans of the regions that the outputs need; by node, NULL when there are none. In any case lo_free_regions(). */

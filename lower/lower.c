@@ -160,12 +160,17 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 
 static tj_status compile(lo_low *L, rt_plan *p, work *w)
 {
+	const lo_target *t = L->o->target;
 	lo_family *f = L->o->keep_text ? NULL : L->o->family;
+	double start = rt_now_ms();
+	const lo_backend *b = t->find(t->backend, &L->missing);
+	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
+	double found = rt_now_ms();
 	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn, .kernel = w->kernel, .schedule = w->schedule, .nkernel = w->n };
-	tj_status st = L->o->backend->compile(&job, L->err);
+	tj_status st = b->compile(&job, L->err);
 	if (st != TJ_OK) return st;
 	p->exec.code_bytes = job.code ? job.code->bytes : 0;
-	p->exec.codegen_ms = job.codegen_ms;
+	p->exec.codegen_ms = job.codegen_ms + found - start;
 	p->exec.compiled = (uint32_t)w->n;
 	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
 	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
@@ -297,11 +302,11 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	for (bool again = st == TJ_OK; again;) {
 		lo_low L = { .g = &flat, .o = &less, .err = err, .region = region, .out = p->exec.out };
 		st = lower(&L, p);
-		again =
-		    st != TJ_OK && L.stuck && less.backend; /* what fusion could not build is lowered more plainly */
+		again = st != TJ_OK && less.target && (L.stuck || L.missing); /* what fusion could not build is lowered more plainly */
 		close_low(&L);
 		if (!again) break;
-		if (less.no_fuse) less.backend = NULL;
+		if (L.missing && o->missing) *o->missing = L.missing;
+		if (less.no_fuse || L.missing) less.target = NULL;
 		less.no_fuse = true;
 		*err = (rt_err){ 0 };
 		rt_exec_unref(&p->exec);
@@ -387,8 +392,6 @@ tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*vis
 	return rt_with_stack(rehearse_there, &r) ? r.st : no_stack(err);
 }
 
-static const lo_backend any = { .name = "any" };
-static const lo_opts plain = { .name = "f", .backend = &any }, as_region = { .name = "f", .backend = &any, .store_all = true };
 static void put_kernels(lo_low *L, void *t);
 
 static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
@@ -396,7 +399,7 @@ static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
 	rt_putf(t, "flow %s\n", ir_ops[n->op].name);
 	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
 		rt_putf(t, "region %s\n", ir_flow_info(n->op)->region[k]);
-		lo_dry_run(ir_flow_region(L->g, n, k), &as_region, true, put_kernels, t, L->err);
+		lo_dry_run(ir_flow_region(L->g, n, k), &(lo_opts){ .name = "f", .target = L->o->target, .store_all = true }, true, put_kernels, t, L->err);
 	}
 	rt_puts(t, "end\n");
 }
@@ -419,6 +422,11 @@ static void put_kernels(lo_low *L, void *t)
 static void put_groups(lo_low *L, void *t) { lo_put_groups(L, t); }
 static void put_dot(lo_low *L, void *t) { lo_put_dot(L, t); }
 
-tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_groups, t, err); }
-tj_status lo_dot_groups(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, false, put_dot, t, err); }
-tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err) { return lo_dry_run(g, &plain, true, put_kernels, t, err); }
+static tj_status print(const ir_graph *g, const lo_target *target, bool steps, void (*put)(lo_low *L, void *t), rt_text *t, rt_err *err)
+{
+	return lo_dry_run(g, &(lo_opts){ .name = "f", .target = target }, steps, put, t, err);
+}
+
+tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_groups, t, err); }
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
+tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }

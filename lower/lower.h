@@ -5,7 +5,7 @@
  * Values are SSA; a value of a loop leaves it only through `reduce` or `store`.
  *
  *   kernel k0                                softmax over [4096,1024]
- *     schedule vec=r ns=0x1.6p+9
+ *     schedule cpu vec=r ns=0x1.6p+9
  *     buf b0 f32 in
  *     buf b1 f32 out
  *     dim 4096
@@ -127,13 +127,14 @@ typedef enum lo_where {      /* of a value that several loops read */
 	LO_SHARED,               /* in memory that the threads of one unit share */
 	LO_RECOMPUTED            /* nowhere: each loop computes it, and the kernel has no buffer for it */
 } lo_where;
-enum { LO_SCRATCH_LANES = 32 };  /* rows that a thread has room for where lanes go along d; where they go along r it is 1 */
 typedef struct lo_kept {
 	uint32_t buf;            /* of the kernel, of role KEPT */
 	uint8_t where;           /* lo_where, not RECOMPUTED */
 	int64_t offset;          /* SCRATCH, SHARED: bytes from the start of that memory */
 } lo_kept;
+typedef struct lo_target lo_target; /* target.h */
 typedef struct lo_schedule {
+	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension to a unit; 1 with VEC_R */
 	int64_t part;            /* indices of r to a unit, 2^k chunks of the row tree; the kernel then has PARTs and no reductions. 0: all of r */
@@ -146,16 +147,15 @@ typedef struct lo_schedule {
 void lo_schedule_free(lo_schedule *s);
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts */
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* of r; 1 when it is whole */
-enum { LO_TILE_ROWS = 128 };          /* which a back end takes together where lanes step from row to row of a buffer */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* what grain had best be */
 const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* of a KEPT buffer; NULL: the schedule does not name it */
 /* Gives a KEPT buffer so many bytes of its own, aligned to 64; false: out of memory. */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- ktext.c, kverify.c ---- */
-/* A kernel and its schedule, as one text; it parses back exactly. */
+/* A kernel and its schedule, as one text; it parses back exactly when the target is the one it was printed for. */
 void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t);
-tj_status lo_parse(lo_kernel *k, lo_schedule *s, const char *text, rt_arena *names, rt_err *err);
+tj_status lo_parse(lo_kernel *k, lo_schedule *s, const lo_target *target, const char *text, rt_arena *names, rt_err *err);
 tj_status lo_verify(const lo_kernel *k, const lo_schedule *s, rt_err *err);
 void lo_dump(const lo_kernel *k, const lo_schedule *s);
 
@@ -207,13 +207,13 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
 	double codegen_ms;
 } lo_compile;
-#define LO_ABI ((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile))
+#define LO_ABI (((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * 256 + sizeof(lo_target))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL when it works here, else why not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
-	size_t abi;                   /* LO_ABI of who compiled it: another kernel IR cannot be read */
+	size_t abi;                   /* LO_ABI of who compiled it, who includes target.h: another kernel IR cannot be read */
 	/* May be NULL. Told once, before all else: enter and leave stand around whatever a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 } lo_backend;
@@ -236,7 +236,8 @@ enum {
 
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
-	const lo_backend *backend;    /* NULL: every node runs in the evaluator */
+	const lo_target *target;      /* NULL: every node runs in the evaluator */
+	const char **missing;         /* may be NULL; set when the target's back end is not there, to the reason: then the evaluator runs the plan */
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool fast;                    /* TJ_FAST */
 	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering; the family is looked at only */
@@ -250,7 +251,8 @@ typedef struct lo_opts {
 	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
 	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
 } lo_opts;
-/* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. */
+/* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. The target's back
+ * end is looked for when a kernel must be compiled. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
@@ -268,10 +270,10 @@ typedef struct lo_note {
 typedef void lo_tell(void *self, const lo_note *n);
 /* x: what the graph became, for the routines that were chosen. */
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
-tj_status lo_dot_groups(const ir_graph *g, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
 
 /* Fusion as text, for tests and tjc: one line a group. */
-tj_status lo_print_groups(const ir_graph *g, rt_text *t, rt_err *err);
-tj_status lo_print_kernels(const ir_graph *g, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
+tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
+tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
 
 #endif

@@ -45,7 +45,7 @@ static const char *without_kernel(const ir_node *n)
 static void tell_call(lo_low *L, const notes *t, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
-	bool own = n->op == IR_scatter_add && L->o->backend;
+	bool own = n->op == IR_scatter_add && L->o->target;
 	lo_note note = of_node(L, own ? LO_NOTE_LIBRARY : LO_NOTE_EVALUATOR, r);
 	note.other = own ? "own loops" : "evaluator";
 	note.why = own ? "it adds in the order of the index, so that the result is always the same" : without_kernel(n);
@@ -90,7 +90,7 @@ static void visit(lo_low *L, void *env)
 		if (L->val[r].refused) tell_refused(L, t, r);
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
-		if (!L->o->backend) {
+		if (!L->o->target) {
 			t->tell(t->self, &(lo_note){ LO_NOTE_EVALUATOR, "every op", lo_node(L, s->ref)->site, "evaluator", NULL,
 			                             "it was asked for, or no back end is there: tj_backends() says why", "" });
 			return;
@@ -110,8 +110,8 @@ tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tel
 	for (;;) { /* as lo_build: what fusion could not build is lowered more plainly */
 		rt_err own = { 0 };
 		tj_status st = lo_dry_run(g, &less, true, visit, &t, &own);
-		if (st != TJ_ERR_COMPILE || !less.backend) return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
-		if (less.no_fuse) less.backend = NULL;
+		if (st != TJ_ERR_COMPILE || !less.target) return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
+		if (less.no_fuse) less.target = NULL;
 		less.no_fuse = true;
 	}
 }

@@ -55,7 +55,7 @@ static void add_kernel_step(lo_low *L, uint32_t g)
 	if (!s) return;
 	s->group = g;
 	uint32_t step = L->step.n - 1;
-	if (lo_build_kernel(L, s)) lo_share(L, step);
+	if (lo_build_kernel(L, s)) lo_share(L, L->o->target, step);
 	else if (!L->stuck) L->oom = true;
 }
 
@@ -71,7 +71,7 @@ static void make(lo_low *L)
 		bool node = (v->how == LO_LIB || v->how == LO_CALL) && (v->own || v->dest) && lo_node(L, r)->op != IR_get;
 		if (node && ir_is_flow(lo_node(L, r)->op)) lo_add_flow(L, r);
 		else if (node && worth(L, r)) add_node_step(L, r);
-		if (L->o->backend) continue;
+		if (L->o->target) continue;
 		for (const lo_dest *d = v->dest; d; d = d->next)
 			if (ir_numel(L->g, r) > 0) add_copy_step(L, r, d);
 	}

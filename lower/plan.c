@@ -154,7 +154,7 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at);
 	t->kind = RT_STEP_CALL;
 	t->env = e;
-	if (n->op == IR_scatter_add && L->o->backend) {
+	if (n->op == IR_scatter_add && L->o->target) {
 		t->call = call_scatter_add;
 		t->name = "scatter_add";
 		p->exec.library_calls++;

@@ -1,5 +1,5 @@
 /* schedule: units of work of a scheduled kernel, and where values live that it keeps between loops. */
-#include "lower/lower.h"
+#include "lower/target.h"
 
 void lo_schedule_free(lo_schedule *s)
 {
@@ -37,7 +37,7 @@ int64_t lo_grain(const lo_kernel *k, const lo_schedule *s)
 		if (coef[last] == 0 || coef[last] == 1) continue;
 		int64_t units = blocks(k, s);
 		for (int64_t d = last - 1; d >= 0; units *= lo_size(k, k->dim[d--]))
-			if (coef[d] == 1 && grain < LO_TILE_ROWS * units) grain = LO_TILE_ROWS * units;
+			if (coef[d] == 1 && grain < s->target->tile_rows * units) grain = s->target->tile_rows * units;
 	}
 	return grain;
 }

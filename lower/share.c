@@ -1,4 +1,5 @@
-/* share: a long reduction of few rows becomes two kernels, so that threads share it.
+/* share: a long reduction of few rows becomes two kernels, so that threads share it. The target says what is long, and how much
+ * of it a part is.
  *
  * requires a step whose kernel is built, before steps are ordered; leaves the step with the first kernel, adds one
  *
@@ -14,7 +15,7 @@
  * A part is an aligned subtree of the row tree: 2^k chunks. The first kernel's units are parts; each stores the lanes that
  * the tree has before it halves them. The tree `parts` goes on from there, so the bits are those of the whole. */
 #include "ir/tree.h"
-#include "lower/fuse.h"
+#include "lower/low.h"
 
 typedef struct copier {
 	lo_low *L;
@@ -47,7 +48,7 @@ static int64_t lanes_of(const lo_kernel *k, const lo_section *loop)
 		const lo_ins *in = &k->ins.v[i];
 		if (in->op != LO_REDUCE) continue;
 		int64_t n = lo_part_lanes(in);
-		if (in->imm >= LO_RED_ARGMAX || (lanes && n != lanes)) return 0;
+		if (in->imm >= LO_RED_ARGMAX || in->tree == LO_TREE_COLUMN || (lanes && n != lanes)) return 0;
 		lanes = n;
 	}
 	return lanes;
@@ -105,7 +106,7 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 	const lo_kernel *k = &from->k;
 	for (uint32_t i = 0; i < k->buf.n; i++) c.buf[i] = LO_NOREF;
 	c.to->k = (lo_kernel){ .name = k->name, .ndim = k->ndim, .reduces = true };
-	c.to->s = (lo_schedule){ .vec = LO_VEC_R, .block = 1 };
+	c.to->s = (lo_schedule){ .target = from->s.target, .vec = from->s.vec, .block = 1 };
 	memcpy(c.to->k.dim, k->dim, sizeof k->dim);
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
 		if (!rt_push(&c.to->k.fault_site, k->fault_site.v[i]) || !rt_push(&c.to->k.fault_code, k->fault_code.v[i]))
@@ -178,7 +179,7 @@ static lo_built *make_rest(lo_low *L, const lo_built *b, const lo_section *loop,
 			if (k->ins.v[i].op != LO_FAULT || &k->section.v[s] > loop) copy(&c, i);
 	section(&c, false, first);
 	c.to->k.red = red;
-	c.to->s.unit_ns = 0.05 * (double)red + 10;
+	c.to->s.unit_ns = b->s.target->lane_ns * (double)red + b->s.target->join_ns;
 	return c.to;
 }
 
@@ -189,13 +190,13 @@ static void link(lo_low *L, lo_step *s, lo_built *b)
 	for (uint32_t i = 0; i < b->nbuf; i++) lo_touch(L, s, b->buf[i], b->k.buf.v[i].role == LO_OUT);
 }
 
-void lo_share(lo_low *L, uint32_t step)
+void lo_share(lo_low *L, const lo_target *t, uint32_t step)
 {
 	lo_built *b = L->step.v[step].built;
 	const lo_kernel *k = &b->k;
-	const lo_section *loop = b->s.vec == LO_VEC_R && outer(k) < FEW_ROWS ? one_loop(k) : NULL;
-	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? lo_part_of(k, lanes) : 0;
-	if (!part || k->red < 2 * part || k->red < SPLIT_ROW) return;
+	const lo_section *loop = b->s.vec != LO_VEC_D && outer(k) < t->few_rows ? one_loop(k) : NULL;
+	int64_t lanes = loop ? lanes_of(k, loop) : 0, part = lanes ? t->part(t, k, lanes) : 0;
+	if (!part || k->red < 2 * part || k->red < t->split_row) return;
 	int64_t red = ((k->red - 1) / part + 1) * lanes;
 	uint32_t *low = lo_mem(L, (loop->count + 1) * sizeof *low), n = 0;
 	for (uint32_t i = loop->first; low && i < loop->first + loop->count; i++)

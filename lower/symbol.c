@@ -6,6 +6,7 @@
  * Two kernels of one form differ in sizes alone, and so do their schedules. The form holds what code is written for: zero, one
  * and more are told apart in extents and coefficients, and sizes beyond 31 bits are not sizes. */
 #include "lower/symbol.h"
+#include "lower/target.h"
 
 static bool is_const(const lo_ins *in)
 {
@@ -64,13 +65,13 @@ static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t n = k->reduces && k->red ? k->red : 1;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
-	return n >= 4 << 20 ? 2 : s->vec != LO_VEC_R && n >= 256 << 10;
+	return n >= s->target->far_elems ? 2 : s->vec != LO_VEC_R && n >= s->target->strip_elems;
 }
 
-/* Of the schedule: what no size says. The time of a unit and the grain are for the run time, not for code. */
+/* Of the schedule: the target, and what no size says. The time of a unit and the grain are for the run time, not for code. */
 static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
-	bool ok = put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
+	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
 	for (uint32_t i = 0; ok && i < s->kept.n; i++) ok = put(w, pack(s->kept.v[i].buf, s->kept.v[i].where, 0, 0));
 	return ok;
 }

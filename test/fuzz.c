@@ -184,7 +184,7 @@ static executor executor_at(int i, uint64_t seed)
 	executor e = { .name = "eval" };
 	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
-	e.how.backend = fuzz_opt.llvm;
+	e.how.target = fuzz_opt.llvm;
 	e.width = i == 1 || pass >= 0 || fuzz_opt.rotate ? width_of(seed) : fuzz_opt.width[(i - 2) / 2];
 	if (i == 1) e.how.off = LO_OFF(FUSE);
 	if (pass >= 0) e.how.off = (uint8_t)(1u << nth_pass(pass));
@@ -640,7 +640,7 @@ static void count_groups(const gen *G, fuzz_mix *m)
 {
 	rt_text t = { 0 };
 	rt_err err = { 0 };
-	if (lo_print_groups(G->g, &t, &err) == TJ_OK)
+	if (lo_print_groups(G->g, &lo_cpu, &t, &err) == TJ_OK)
 		for (char *save, *line = t.s ? strtok_r(t.s, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
 			char *colon = strchr(line, ':'), *end = strstr(line, " ->");
 			if (end) *end = 0;
@@ -862,7 +862,7 @@ int main(int argc, char **argv)
 	}
 	if (fuzz_opt.api && fuzz_opt.sizes) setenv("TJ_AUDIT", "3", 0);
 	widths(w);
-	if (!only_eval && !(fuzz_opt.llvm = lo_backend_find("llvm", &why))) {
+	if (!only_eval && !(fuzz_opt.llvm = lo_backend_find("llvm", &why) ? &lo_cpu : NULL)) {
 		printf("FAIL no back end: %s\n0 passed, 1 failed, 0 skipped\n", why);
 		return 1;
 	}

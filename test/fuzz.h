@@ -22,7 +22,7 @@ typedef struct fuzz_options {
 	bool api, verbose, rotate; /* rotate: one width for each compile */
 	unsigned off;              /* passes to leave out in turn: bits by LO_PASS_* */
 	const char *found;         /* folder of failures */
-	const lo_backend *llvm; /* NULL: only the evaluator */
+	const lo_target *llvm; /* NULL: only the evaluator */
 } fuzz_options;
 extern fuzz_options fuzz_opt;
 

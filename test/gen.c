@@ -819,7 +819,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 {
 	places p = { 0 };
 	rt_exec *x = NULL;
-	lo_opts opts = { .name = "t", .backend = how->backend, .off = how->off, .int_div_zero = how->int_div_zero, .family = how->family,
+	lo_opts opts = { .name = "t", .target = how->target, .off = how->off, .int_div_zero = how->int_div_zero, .family = how->family,
 	                 .moving.all = how->symbols };
 	tj_status st = lo_build(G->g, &opts, &x, err);
 	if (st != TJ_OK) return st;

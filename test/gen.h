@@ -4,7 +4,7 @@
 #define TJ_TEST_GEN_H
 
 #include "ir/ir.h"
-#include "lower/lower.h"
+#include "lower/target.h"
 
 typedef enum gen_layout {
 	GEN_ROW, GEN_TRANSPOSED, GEN_STEP2, GEN_NEGATIVE, GEN_OFFSET1, GEN_EXPANDED, GEN_ODD1, GEN_LAYOUTS
@@ -90,7 +90,7 @@ void gen_out_free(gen_out *o);
 bool gen_margins_ok(const gen_out *o, uint32_t *which);
 
 typedef struct gen_how {
-	const lo_backend *backend; /* NULL: the evaluator's plan */
+	const lo_target *target; /* NULL: the evaluator's plan */
 	bool int_div_zero, team;
 	uint8_t off;               /* passes left out: LO_OFF() */
 	bool in_place;             /* outputs that may overwrite an external do */

@@ -16,7 +16,7 @@
  *
  * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead.
  */
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,13 +72,13 @@ static tj_status run_fold(const ir_graph *from, ir_graph *to, rt_text *t, rt_err
 static tj_status run_groups(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	(void)to;
-	return lo_print_groups(from, t, err);
+	return lo_print_groups(from, &lo_cpu, t, err);
 }
 
 static tj_status run_kernels(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	(void)to;
-	return lo_print_kernels(from, t, err);
+	return lo_print_kernels(from, &lo_cpu, t, err);
 }
 
 static const pass passes[] = {
@@ -224,7 +224,7 @@ static int show_kernels(const char *path)
 		at += *at == '\n';
 		next = strstr(at, "\nkernel ");
 		if (next) *next++ = 0;
-		ok = lo_parse(&k, &s, at, &names, &err) == TJ_OK && lo_verify(&k, &s, &err) == TJ_OK;
+		ok = lo_parse(&k, &s, &lo_cpu, at, &names, &err) == TJ_OK && lo_verify(&k, &s, &err) == TJ_OK;
 		if (ok) lo_print(&k, &s, &out);
 		lo_kernel_free(&k);
 		lo_schedule_free(&s);

@@ -7,7 +7,7 @@
  * libm in a wider type; whatever is worse than all before, beyond a bound, or special is decided by MPFR, and samples
  * of every block hold libm itself to MPFR. */
 #include "ir/ir.h"
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #include <math.h>
 #include <mpfr.h>
@@ -181,12 +181,12 @@ static void hold_near(measure *m, double x)
 /* ---- kernels ---- */
 typedef struct kernel { rt_exec *exec; rt_pool *pool; } kernel;
 
-static kernel compile(const lo_backend *llvm, ir_op op, bool wide)
+static kernel compile(const lo_target *llvm, ir_op op, bool wide)
 {
 	ir_graph g;
 	rt_err err = { 0 };
 	kernel k = { .pool = rt_pool_new() };
-	lo_opts o = { .name = ir_ops[op].name, .backend = llvm };
+	lo_opts o = { .name = ir_ops[op].name, .target = llvm };
 	ir_graph_init(&g);
 	ir_ret(&g, ir_op1(&g, op, ir_input(&g, 0, &(ir_meta){ .dtype = wide ? TJ_F64 : TJ_F32, .rank = 1, .dim = { BLOCK } }, NULL, NULL), NULL));
 	if (!k.pool || lo_build(&g, &o, &k.exec, &err) != TJ_OK) {
@@ -344,7 +344,7 @@ static bool report(const function *f, bool wide, const result *r)
 	return ok;
 }
 
-static bool run(const function *f, bool wide, const lo_backend *llvm)
+static bool run(const function *f, bool wide, const lo_target *llvm)
 {
 	shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid[MAX_PROCESSES];
@@ -419,7 +419,7 @@ static int options(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *why = "";
-	const lo_backend *llvm = lo_backend_find("llvm", &why);
+	const lo_target *llvm = lo_backend_find("llvm", &why) ? &lo_cpu : NULL;
 	int first = options(argc, argv), passed = 0, failed = !complete();
 	if (first < 0) return usage();
 	if (!llvm) printf("SKIP kernels: %s\n", why);

@@ -4,7 +4,7 @@
 #define TEST_INTERP_H
 
 #include "ir/tree.h"
-#include "lower/lower.h"
+#include "lower/target.h"
 
 #include <math.h>
 
@@ -396,6 +396,22 @@ static tj_status interp_compile(lo_compile *job, rt_err *err)
 
 static int interp_width(void) { return 64; }
 static const lo_backend interp_backend = { .name = "interp", .compile = interp_compile, .width = interp_width, .abi = LO_ABI };
+static const lo_backend *interp_find(const char *name, const char **why)
+{
+	(void)name, (void)why;
+	return &interp_backend;
+}
+
+/* The CPU, with kernels interpreted. */
+__attribute__((unused)) static const lo_target *interp_target(void)
+{
+	static lo_target t;
+	if (t.name) return &t;
+	t = lo_cpu;
+	t.backend = "interp";
+	t.find = interp_find;
+	return &t;
+}
 
 __attribute__((unused)) static void interp_free(void)
 {

@@ -157,12 +157,12 @@ static void parse(env *e, const char *text)
 	rt_text again = { 0 };
 	lo_kernel k2;
 	lo_schedule s2;
-	if (lo_parse(&e->k, &e->s, text, &e->names, &err) != TJ_OK || lo_verify(&e->k, &e->s, &err) != TJ_OK) {
+	if (lo_parse(&e->k, &e->s, &lo_cpu, text, &e->names, &err) != TJ_OK || lo_verify(&e->k, &e->s, &err) != TJ_OK) {
 		print_message("%s\n%s\n", text, err.message);
 		fail();
 	}
 	lo_print(&e->k, &e->s, &again);
-	assert_int_equal(lo_parse(&k2, &s2, again.s, &e->names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k2, &s2, &lo_cpu, again.s, &e->names, &err), TJ_OK);
 	rt_text twice = { 0 };
 	lo_print(&k2, &s2, &twice);
 	assert_string_equal(again.s, twice.s);
@@ -280,7 +280,7 @@ static void each_primitive(void **state)
 			snprintf(operands, sizeof operands, "%%0 %s %s", o->nsrc > 1 ? two : "", o->nsrc > 2 ? "%2" : "");
 			check(
 				textf(
-					"kernel k\n schedule vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
+					"kernel k\n schedule cpu vec=d block=256\n buf b0 %s in\n buf b1 %s in\n buf b2 %s in\n buf b3 %s out\n dim %d\n point\n"
 					"  %%0 = load %s b0 [0 + 1*d0]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b2 [0 + 1*d0]\n%s"
 					"  %%%d = %s %s %s\n  store b3 [0 + 1*d0] %%%d\n",
 					dt, dt, dt, res, n, dt, dt, dt, second, 5 + scale, o->name, res, operands, 5 + scale),
@@ -300,7 +300,7 @@ static void each_conversion(void **state)
 			if (positive) snprintf(abs, sizeof abs, "  %%1 = abs %s %%0\n", a);
 			check(
 				textf(
-					"kernel k\n schedule vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 131\n point\n  %%0 = load %s b0 [0 + 1*d0]\n%s"
+					"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 131\n point\n  %%0 = load %s b0 [0 + 1*d0]\n%s"
 					"  %%%d = convert %s %%%d\n  store b1 [0 + 1*d0] %%%d\n",
 					a, b, a, abs, positive + 1, b, positive, positive + 1),
 				narrow, 131, 131);
@@ -313,7 +313,7 @@ static void tails(void **state)
 	for (int n = 1; n <= 70; n++)
 		check_some(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 3\n dim %d\n point\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 3\n dim %d\n point\n"
 				"  %%0 = load f32 b0 [0 + %d*d0 + 1*d1]\n  %%1 = load f32 b1 [0 + 1*d0]\n  %%2 = mul f32 %%0 %%1\n"
 				"  %%3 = num f64 0\n  %%4 = convert f32 %%3\n  %%5 = add f32 %%2 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%5\n",
 				n, n, n),
@@ -331,14 +331,14 @@ static void layouts(void **state)
 					room = (c < 0 ? -c : c) * (n - 1) + 1;
 			check(
 				textf(
-					"kernel k\n schedule vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [%lld + %lld*d0]\n"
+					"kernel k\n schedule cpu vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [%lld + %lld*d0]\n"
 					"  store b1 [0 + 1*d0] %%0\n",
 					types[t], types[t], types[t], (long long)offset, (long long)c),
 				false, room, n);
 			if (c)
 				check(
 					textf(
-						"kernel k\n schedule vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+						"kernel k\n schedule cpu vec=d block=32\n buf b0 %s in\n buf b1 %s out\n dim 45\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
 						"  store b1 [%lld + %lld*d0] %%0\n",
 						types[t], types[t], types[t], (long long)offset, (long long)c),
 					false, n, room);
@@ -352,20 +352,20 @@ static void gathers(void **state)
 		/* rows of a table: the index is one for all lanes */
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim 5\n dim %d\n point\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim 5\n dim %d\n point\n"
 				"  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [0 + 1*d1] + %%0*%d\n  store b2 [0 + %d*d0 + 1*d1] %%1\n",
 				n, n, n),
 			true, 5, 91 * n, 5 * n);
 		/* an index for each lane, and stores to places given by one */
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n point\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n point\n"
 				"  %%0 = load i64 b0 [0 + 1*d0]\n  %%1 = load f32 b1 [2] + %%0*3\n  store b2 [0 + 1*d0] %%1\n",
 				n),
 			true, n, 91 * 3, n);
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 u8 in\n buf b1 i64 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 u8 in\n buf b1 i64 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
 				"  %%1 = convert i64 %%0\n  %%2 = index i64 d0\n  store b1 [0] + %%1*1 %%2\n",
 				n),
 			true, n, 91);
@@ -376,7 +376,7 @@ static void indices(void **state)
 {
 	(void)state;
 	check(
-		"kernel k\n schedule vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
+		"kernel k\n schedule cpu vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
 		"  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
 		"  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
 		"  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n",
@@ -390,7 +390,7 @@ static void faults(void **state)
 		for (int at = -1; at < 3; at++)
 			check_some(
 				textf(
-					"kernel k\n schedule vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+					"kernel k\n schedule cpu vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
 					"  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n",
 					n,
 					at < 0    ? 1000
@@ -412,7 +412,7 @@ static void chains(void **state)
 								   i % 2 ? "add" : "mul", i + 1);
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n point\n  %%0 = const f32 0x1.1p+0\n"
+				"kernel k\n schedule cpu vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n point\n  %%0 = const f32 0x1.1p+0\n"
 				"  %%1 = load f32 b0 [0 + 1*d0]\n%s  store b1 [0 + 1*d0] %%26\n",
 				n, ops),
 			false, n, n);
@@ -439,7 +439,7 @@ static void balanced(void **state)
 						                       "  %%%d = gt bool %%0 %%%d\n  %%%d = select %s %%%d %%0 %%%d\n  %%%d = eq bool %%0 %%0\n  %%%d = select %s %%%d %%%d %%0\n",
 						                       v + 2, v + 1, v + 3, types[t], v + 2, v + 1, v + 4, v + 5, types[t], v + 4, v + 3), v += 4;
 				}
-				check(textf("kernel k\n schedule vec=d block=4096\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+				check(textf("kernel k\n schedule cpu vec=d block=4096\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
 				            "  %%1 = load %s b1 [0 + 1*d0]\n%s  store b2 [0 + 1*d0] %%%d\n",
 				            types[t], types[t], types[t], n, types[t], types[t], ops, v),
 				      false, n, n, n);
@@ -461,14 +461,14 @@ static void tiles(void **state)
 			for (int block = 64; block <= 256; block *= 4)
 				check(
 					textf(
-						"kernel k\n schedule vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n point\n"
+						"kernel k\n schedule cpu vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n point\n"
 						"  %%0 = load %s b0 [0 + 1*d0 + %d*d1]\n  %%1 = load %s b1 [0 + 1*d0]\n  %%2 = load %s b0 [%d + 1*d0 + -%d*d1]\n"
 						"  %%3 = sub %s %%0 %%1\n  %%4 = add %s %%3 %%2\n  store b2 [0 + %d*d0 + 1*d1] %%4\n",
 						block, dt, dt, dt, n, m, dt, n, dt, dt, n * (m - 1), n, dt, dt, m),
 					false, (int64_t)n * m, n, (int64_t)n * m);
 			check(
 				textf(
-					"kernel k\n schedule vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n dim 3\n dim %d\n point\n"
+					"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n dim 3\n dim %d\n point\n"
 					"  %%0 = load %s b0 [0 + %d*d0 + 1*d1 + %d*d2 + %d*d3]\n  store b1 [0 + %d*d0 + %d*d1 + %d*d2 + 1*d3] %%0\n",
 					dt, dt, n, m, dt, 3 * n * m, n * m, n, 3 * n * m, 3 * m, m),
 				false, 6ll * n * m, 6ll * n * m);
@@ -482,7 +482,7 @@ static void bytes_only(void **state)
 	for (int n = 1; n < 300; n += 37)
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
+				"kernel k\n schedule cpu vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
 				"  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n  store b2 [0 + 1*d0] %%4\n",
 				n),
 			false, n, n, n);
@@ -495,7 +495,7 @@ static void row(int n, const char *red, const char *t, bool mild, int nwidth)
 {
 	check_some(
 		textf(
-			"kernel k\n schedule vec=r\n buf b0 %s in\n buf b1 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+			"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
 			"  %%1 = reduce %s %s row %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
 			t, t, n, t, n, t, red),
 		mild, nwidth, (const int64_t[]){ 2 * n, 2 });
@@ -506,7 +506,7 @@ static void long_row(int n, const char *t, int nwidth)
 {
 	check_some(
 		textf(
-			"kernel k\n schedule vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+			"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
 			"  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
 			"  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
 			"  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
@@ -518,7 +518,7 @@ static void column(int n, int width, const char *red, const char *t, bool mild, 
 {
 	check_some(
 		textf(
-			"kernel k\n schedule vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n"
+			"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n"
 			"  %%1 = reduce %s %s column %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
 			t, t, width, n, t, width, t, red),
 		mild, nwidth, (const int64_t[]){ (int64_t)width * n, width });
@@ -550,20 +550,20 @@ static void seldom(void **state)
 {
 	(void)state;
 	for (int n = 1; n < 200; n = 3 * n + 2) {
-		check(textf("kernel k\n schedule vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n red 9\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim %d\n red 9\n loop\n"
 		            "  %%0 = load f32 b0 [0 + 1*d0 + %d*r]\n  %%1 = load f32 b1 [0 + 1*r]\n  %%2 = const f32 0x0p+0\n"
 		            "  %%3 = lt bool %%0 %%2\n  %%4 = mul f32 %%0 %%1\n  %%5 = add f32 %%4 %%0\n  %%6 = select f32 %%3 %%0 %%5 mostly\n"
 		            "  %%7 = mul f32 %%6 %%1\n  %%8 = reduce f32 add column %%7\n point\n  store b2 [0 + 1*d0] %%8\n",
 		            n, n),
 		      true, 9 * n, 9, n);
-		check(textf("kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n"
 		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = const f32 0x1p+0\n  %%2 = lt bool %%0 %%1\n"
 		            "  %%3 = sqrt f32 %%0\n  %%4 = eq bool %%2 %%2\n  %%5 = mul f32 %%3 %%3\n  %%6 = lt bool %%5 %%0\n"
 		            "  %%7 = add f32 %%5 %%1\n  %%8 = select f32 %%6 %%3 %%7 mostly\n  %%9 = select f32 %%2 %%0 %%8 mostly\n"
 		            "  store b1 [0 + %d*d0 + 1*r] %%9\n  %%11 = reduce f32 add row %%9\n point\n  store b2 [0 + 1*d0] %%11\n",
 		            n, n, n),
 		      n % 2, 2 * n, 2 * n, 2);
-		check(textf("kernel k\n schedule vec=d block=128\n buf b0 f64 in\n buf b1 f64 out\n dim %d\n point\n  %%0 = load f64 b0 [0 + 1*d0]\n"
+		check(textf("kernel k\n schedule cpu vec=d block=128\n buf b0 f64 in\n buf b1 f64 out\n dim %d\n point\n  %%0 = load f64 b0 [0 + 1*d0]\n"
 		            "  %%1 = eq bool %%0 %%0\n  %%2 = abs f64 %%0\n  %%3 = select f64 %%1 %%0 %%2 mostly\n  store b1 [0 + 1*d0] %%3\n",
 		            n),
 		      false, n, n);
@@ -577,18 +577,18 @@ static void streams(void **state)
 	(void)state;
 	for (int off = 0; off <= 8; off += 8) {
 		int n = (2 << 20) + 48, rows = 2056;
-		check_some(textf("kernel k\n schedule vec=d block=4096\n buf b0 f32 in\n buf b1 f32 out\n buf b2 u8 out\n dim %d\n point\n"
+		check_some(textf("kernel k\n schedule cpu vec=d block=4096\n buf b0 f32 in\n buf b1 f32 out\n buf b2 u8 out\n dim %d\n point\n"
 		                 "  %%0 = load f32 b0 [0 + 1*d0]\n  %%1 = neg f32 %%0\n  store b1 [0 + 1*d0] %%1\n  %%3 = const u8 3\n"
 		                 "  store b2 [0 + 1*d0] %%3\n", n),
 		           false, off ? 1 : 3, (const int64_t[]){ n + off, n + off, n + off });
-		check_some(textf("kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim %d\n red 1024\n loop\n"
+		check_some(textf("kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 out\n dim %d\n red 1024\n loop\n"
 		                 "  %%0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n loop\n"
 		                 "  %%2 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %%3 = sub f32 %%2 %%1\n  store b1 [0 + 1024*d0 + 1*r] %%3\n"
 		                 "  %%5 = reduce f32 add row %%3\n point\n  store b2 [0 + 1*d0] %%5\n loop\n"
 		                 "  %%7 = load f32 b1 [0 + 1024*d0 + 1*r]\n  %%8 = mul f32 %%7 %%5\n  store b1 [0 + 1024*d0 + 1*r] %%8\n",
 		                 rows),
 		           true, off ? 1 : 3, (const int64_t[]){ 1024 * rows + off, 1024 * rows + off, rows });
-		check_some(textf("kernel k\n schedule vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim 1024\n dim %d\n point\n"
+		check_some(textf("kernel k\n schedule cpu vec=d block=1024\n buf b0 f32 in\n buf b1 f32 out\n dim 1024\n dim %d\n point\n"
 		                 "  %%0 = load f32 b0 [0 + 1*d0 + 1024*d1]\n  store b1 [0 + %d*d0 + 1*d1] %%0\n", rows, rows),
 		           false, off ? 1 : 3, (const int64_t[]){ 1024 * rows + off, 1024 * rows + off });
 	}
@@ -615,7 +615,7 @@ static int prefetches(const char *text)
 static int asks(int loops, int rows, int n, int step)
 {
 	char text[2048];
-	size_t at = (size_t)snprintf(text, sizeof text, "kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n red %d\n", rows, n);
+	size_t at = (size_t)snprintf(text, sizeof text, "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n red %d\n", rows, n);
 	for (int i = 0; i < loops; i++)
 		at += (size_t)snprintf(text + at, sizeof text - at, " loop\n  %%%d = load f32 b0 [0 + %d*d0 + 1*r]\n  %%%d = %s f32 %%%d %%%d\n  %%%d = reduce f32 add row %%%d\n",
 		                       3 * i, step, 3 * i + 1, i ? "sub" : "mul", 3 * i, i ? 3 * i - 1 : 0, 3 * i + 2, 3 * i + 1);
@@ -640,7 +640,7 @@ static void next_rows(void **state)
 	assert_int_equal(asks(1, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
 	assert_int_equal(asks(2, 8192, 1024, 0), 0);
-	static const char weighted[] = "kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
+	static const char weighted[] = "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
 	                               "  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
 	                               "  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
 	assert_int_equal(prefetches(weighted), lines); /* what is the same for all rows is near */
@@ -661,7 +661,7 @@ static int64_t grain(const char *text)
 static void grains(void **state)
 {
 	(void)state;
-#define COPY(dims, at) "kernel k\n schedule vec=d block=256\n buf b0 f32 in\n buf b1 f32 out\n" dims " point\n  %0 = load f32 b0 [" at "]\n  store b1 [0 + 1*d0] %0\n"
+#define COPY(dims, at) "kernel k\n schedule cpu vec=d block=256\n buf b0 f32 in\n buf b1 f32 out\n" dims " point\n  %0 = load f32 b0 [" at "]\n  store b1 [0 + 1*d0] %0\n"
 	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 256*d0 + 1*d1")), 1);
 	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 1*d0 + 512*d1")), 128);
 	assert_int_equal(grain(COPY(" dim 512\n dim 1000\n", "0 + 1*d0 + 512*d1")), 4 * 128);
@@ -677,17 +677,17 @@ static void parts(void **state)
 	for (size_t i = 0; i < 2 * RT_COUNT(sizes); i++) {
 		int n = sizes[i / 2], np = (n + 8191) / 8192, lanes = i % 2 ? 64 : 128;
 		const char *t = i % 2 ? "f64" : "f32", *a = i % 3 ? "add" : "max", *b = i % 5 ? "mul" : "min";
-		check(textf("kernel k\n schedule vec=r part=8192\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=r part=8192\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
 		            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  part %s row b1 [0 + %d*d0] %%0\n  %%2 = mul %s %%0 %%0\n"
 		            "  part %s row b2 [0 + %d*d0] %%2\n",
 		            t, t, t, n, t, n, a, np * lanes, t, b, np * lanes),
 		      i % 4 != 0, 2 * n, 2 * np * lanes, 2 * np * lanes);
-		check(textf("kernel k\n schedule vec=r part=8192\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=r part=8192\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d\n loop\n"
 		            "  %%0 = load i32 b0 [0 + %d*d0 + 1*r]\n  part %s none b1 [0 + %d*d0] %%0\n",
 		            n, n, a, np),
 		      false, 2 * n, 2 * np);
 		for (int r = lanes; r < 80 * lanes; r = 2 * r + lanes)
-			check(textf("kernel k\n schedule vec=r\n buf b0 %s in\n buf b1 %s out\n dim 3\n red %d\n loop\n"
+			check(textf("kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n dim 3\n red %d\n loop\n"
 			            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce %s %s parts %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
 			            t, t, r, t, r, t, a),
 			      true, 3 * r, 3);
@@ -711,7 +711,7 @@ static void wide_columns(void **state)
 	for (size_t i = 0; i < 2 * RT_COUNT(widths_); i++) {
 		int w = widths_[i / 2], n = 64 + 37 * (int)i;
 		const char *t = i % 2 ? "f64" : "f32";
-		check(textf("kernel k\n schedule vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim 2\n dim %d\n red %d\n point\n"
+		check(textf("kernel k\n schedule cpu vec=d block=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim 2\n dim %d\n red %d\n point\n"
 		            "  %%0 = load %s b1 [0 + 1*d0]\n loop\n  %%1 = load %s b0 [0 + %d*d0 + 1*d1 + %d*r]\n"
 		            "  %%2 = mul %s %%1 %%0\n  %%3 = reduce %s add column %%2\n  %%4 = reduce %s %s column %%1\n point\n"
 		            "  %%5 = load %s b1 [2 + 1*d1]\n  %%6 = add %s %%3 %%5\n  %%7 = sub %s %%6 %%4\n  store b2 [0 + %d*d0 + 1*d1] %%7\n",
@@ -738,13 +738,13 @@ static void any_all(void **state)
 	for (int n = 1; n < 400; n += 13) {
 		check(
 			textf(
-				"kernel k\n schedule vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
+				"kernel k\n schedule cpu vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
 				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
 				n, n),
 			true, 4 * n, 4, 4);
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
 				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
 				n, n),
 			true, 5 * n, n, n);
@@ -761,13 +761,13 @@ static void arg_reductions(void **state)
 				const char *dt = types[t];
 				check_some(
 					textf(
-						"kernel k\n schedule vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+						"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
 						"  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
 						dt, n, dt, n),
 					mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
 				check_some(
 					textf(
-						"kernel k\n schedule vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
+						"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
 						"  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
 						dt, n, dt),
 					mild, n % 2 ? 3 : 1, (const int64_t[]){ 21 * n, 21 });
@@ -783,7 +783,7 @@ static void whole_kernels(void **state)
 		int n = sizes[i];
 		check(
 			textf(
-				"kernel k\n schedule vec=r scratch=%d\n keep b3 scratch at=64\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 kept elems=%d\n dim 3\n red %d\n loop\n"
+				"kernel k\n schedule cpu vec=r scratch=%d\n keep b3 scratch at=64\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 kept elems=%d\n dim 3\n red %d\n loop\n"
 				"  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n  %%3 = mul f32 %%1 %%2\n loop\n"
 				"  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n  %%8 = reduce f32 add row %%6\n"
 				" loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
@@ -792,14 +792,14 @@ static void whole_kernels(void **state)
 			true, 3 * n, 3 * n, n, 0);
 		check(
 			textf(
-				"kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
+				"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
 				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n  %%4 = reduce i64 argmax none %%0\n point\n"
 				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n  store b3 [0 + 1*d0] %%4\n",
 				n),
 			true, 2 * n + 1, 2, 2, 2);
 		check(
 			textf(
-				"kernel k\n schedule vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
+				"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
 				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
 				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n",
 				n, n),
@@ -807,7 +807,7 @@ static void whole_kernels(void **state)
 		for (int wide = 0; wide < 2 && n <= 1500; wide++) /* columns that keep their values between loops; wide: several registers side by side */
 			check(
 				textf(
-					"kernel k\n schedule vec=d block=64 scratch=%d\n keep b2 scratch at=64\n keep b3 scratch at=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f64 kept elems=%d\n buf b3 f32 kept elems=%d\n dim 2\n dim %d\n red %d\n loop\n"
+					"kernel k\n schedule cpu vec=d block=64 scratch=%d\n keep b2 scratch at=64\n keep b3 scratch at=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f64 kept elems=%d\n buf b3 f32 kept elems=%d\n dim 2\n dim %d\n red %d\n loop\n"
 					"  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + %d*r]\n  %%1 = convert f64 %%0\n  %%2 = mul f64 %%1 %%1\n  store b2 [0 + 1*r] %%2\n"
 					"  %%4 = mul f32 %%0 %%0\n  store b3 [0 + 1*r] %%4\n  %%6 = reduce f32 add column %%4\n"
 					" loop\n  %%7 = load f64 b2 [0 + 1*r]\n  %%8 = convert f32 %%7\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = add f32 %%8 %%9\n  %%11 = div f32 %%10 %%6\n"
@@ -817,7 +817,7 @@ static void whole_kernels(void **state)
 		/* columns, centred: two loops over r for each vector of columns */
 		check(
 			textf(
-				"kernel k\n schedule vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
+				"kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
 				"  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
 				"  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n",
 				n, 70 * n, 70 * n, 70 * n),
@@ -825,7 +825,7 @@ static void whole_kernels(void **state)
 		/* a gather along r, and the index of r */
 		check(
 			textf(
-				"kernel k\n schedule vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
+				"kernel k\n schedule cpu vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
 				"  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n  %%5 = reduce f32 add row %%4\n"
 				"  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n",
 				n),
@@ -837,7 +837,7 @@ static void whole_kernels(void **state)
 static void compile_time(void **state)
 {
 	static const char *const text =
-		"kernel k\n schedule vec=d block=1024\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 1000001\n point\n  %0 = load f32 b0 [0 + 1*d0]\n"
+		"kernel k\n schedule cpu vec=d block=1024\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 1000001\n point\n  %0 = load f32 b0 [0 + 1*d0]\n"
 		"  %1 = load f32 b1 [0 + 1*d0]\n  %2 = mul f32 %0 %1\n  %3 = add f32 %2 %0\n  %4 = mul f32 %3 %1\n  %5 = sub f32 %4 %0\n  %6 = mul f32 %5 %5\n"
 		"  %7 = add f32 %6 %1\n  %8 = div f32 %7 %3\n  %9 = fma f32 %8 %7 %6\n  %10 = fma f32 %9 %8 %6\n  %11 = fma f32 %10 %9 %6\n  %12 = sqrt f32 %11\n"
 		"  %13 = floor f32 %12\n  %14 = add f32 %13 %11\n  store b2 [0 + 1*d0] %14\n";
@@ -866,7 +866,7 @@ static void compile_time(void **state)
 static const char *scale(const char *name, const char *factor)
 {
 	return textf(
-		"kernel %s\n schedule vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+		"kernel %s\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
 		"  %%1 = const f32 %s\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n",
 		name, factor);
 }
@@ -882,9 +882,9 @@ static void equal_kernels(void **state)
 	rt_code *code[2];
 	(void)state;
 	set_width(512);
-	assert_int_equal(lo_parse(&k[0], &s[0], scale("a", "0x1.8p+1"), &names, &err), TJ_OK);
-	assert_int_equal(lo_parse(&k[1], &s[1], scale("b", "0x1.8p+2"), &names, &err), TJ_OK);
-	assert_int_equal(lo_parse(&k[2], &s[2], scale("c", "0x1.8p+1"), &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k[0], &s[0], &lo_cpu, scale("a", "0x1.8p+1"), &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k[1], &s[1], &lo_cpu, scale("b", "0x1.8p+2"), &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k[2], &s[2], &lo_cpu, scale("c", "0x1.8p+1"), &names, &err), TJ_OK);
 	for (int i = 0; i < 2; i++) {
 		lo_compile job = { .kernel = (const lo_kernel *[]){ &k[0], &k[1], &k[2] },
 						   .schedule = (const lo_schedule *[]){ &s[0], &s[1], &s[2] },
@@ -926,7 +926,7 @@ static void many_kernels(void **state)
 		char name[16], factor[16];
 		snprintf(name, sizeof name, "k%d", i);
 		snprintf(factor, sizeof factor, "%d", i % 7);
-		assert_int_equal(lo_parse(&k[i], &s[i], scale(name, factor), &names, &err), TJ_OK);
+		assert_int_equal(lo_parse(&k[i], &s[i], &lo_cpu, scale(name, factor), &names, &err), TJ_OK);
 		list[i] = &k[i];
 		how[i] = &s[i];
 	}
@@ -966,10 +966,10 @@ static void *compile_many(void *arg)
 		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
 		snprintf(
 			text, sizeof text,
-			"kernel k\n schedule vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
+			"kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 100\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
 			"  %%1 = const f32 %d\n  %%2 = mul f32 %%0 %%1\n  store b1 [0 + 1*d0] %%2\n",
 			(int)factor);
-		w->ok &= lo_parse(&k, &s, text, &names, &err) == TJ_OK && llvm->compile(&job, &err) == TJ_OK;
+		w->ok &= lo_parse(&k, &s, &lo_cpu, text, &names, &err) == TJ_OK && llvm->compile(&job, &err) == TJ_OK;
 		if (!w->ok) return NULL;
 		fn(&a, 0, 2);
 		w->ok &= y[1] == 4 * (float)factor && y[99] == 0;
@@ -1041,7 +1041,7 @@ static void same_in_every_locale(void **state)
 	assert_int_equal(ir_parse(&g, graph, &err), TJ_OK);
 	ir_print(&g, &t);
 	assert_non_null(strstr(rt_str(&t), "0x1.8p+1"));
-	assert_int_equal(lo_parse(&k, &s, kernel, &names, &err), TJ_OK);
+	assert_int_equal(lo_parse(&k, &s, &lo_cpu, kernel, &names, &err), TJ_OK);
 	lo_print(&k, &s, &u);
 	setlocale(LC_NUMERIC, "C");
 	assert_non_null(strstr(rt_str(&u), "0x1.8p+1"));

@@ -859,11 +859,13 @@ static void audit_compares_values(void **s)
 
 /* ---- wrong code: a back end that adds where it should multiply ---- */
 static const lo_backend *right;
+static lo_backend wrong;
+static const lo_backend *find_wrong(const char *name, const char **why) { return (void)name, (void)why, &wrong; }
 static tj_status compile_wrong(lo_compile *job, rt_err *err)
 {
 	lo_kernel *copy = calloc((size_t)job->nkernel, sizeof *copy);
 	const lo_kernel **list = calloc((size_t)job->nkernel, sizeof *list);
-	lo_compile wrong = *job;
+	lo_compile other = *job;
 	assert_true(copy && list);
 	for (int i = 0; i < job->nkernel; i++) {
 		copy[i] = *job->kernel[i];
@@ -874,10 +876,10 @@ static tj_status compile_wrong(lo_compile *job, rt_err *err)
 			if (copy[i].ins.v[k].op == LO_MUL) copy[i].ins.v[k].op = LO_ADD;
 		list[i] = &copy[i];
 	}
-	wrong.kernel = list;
-	tj_status st = right->compile(&wrong, err);
-	wrong.kernel = job->kernel;
-	*job = wrong;
+	other.kernel = list;
+	tj_status st = right->compile(&other, err);
+	other.kernel = job->kernel;
+	*job = other;
 	for (int i = 0; i < job->nkernel; i++) free(copy[i].ins.v);
 	free(copy);
 	free(list);
@@ -892,9 +894,11 @@ static void audit_finds_wrong_code(void **s)
 	for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
 		tj_ctx *c = open_audit(1);
 		right = jit_backend(c->engine);
-		lo_backend wrong = *right;
+		wrong = *right;
 		wrong.compile = compile_wrong;
-		c->engine->backend = &wrong;
+		lo_target t = *jit_target(c->engine);
+		t.find = find_wrong;
+		c->engine->target = &t;
 		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(7), ((float[]){ 2, 2, 2, 2, 3, 2, 2 })), *y = NULL;
 		for (int i = 0; i < 3 && (mode == 2 || i < 1); i++) y = mode == 2 ? tj_mul(x, x) : tj_call1(f, TJ_LIST(x));

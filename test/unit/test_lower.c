@@ -1,7 +1,7 @@
 /* lower: plans against the evaluator, bit for bit; fusion by the number of kernels; memory; outputs that are views or may
  * overwrite an external; faults; want of memory. Each plan case runs by the evaluator's steps, by an interpreter of
  * kernels, with and without fusion, and compiled where LLVM is there. */
-#include "lower/lower.h"
+#include "lower/target.h"
 #include "runtime/alloc.h"
 
 #include <setjmp.h>
@@ -116,9 +116,9 @@ static ir_graph parsed(const char *text)
 	return g;
 }
 
-static rt_exec *built(const ir_graph *g, const lo_backend *b, bool no_fuse)
+static rt_exec *built(const ir_graph *g, const lo_target *t, bool no_fuse)
 {
-	lo_opts o = { .name = "t", .backend = b, .no_fuse = no_fuse, .keep_text = true };
+	lo_opts o = { .name = "t", .target = t, .no_fuse = no_fuse, .keep_text = true };
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
 	if (lo_build(g, &o, &x, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);
@@ -134,9 +134,9 @@ static tj_status run(const rt_exec *x, env *e, rt_err *err)
 	return st;
 }
 
-static void check_one(const ir_graph *g, env *e, const lo_backend *b, bool no_fuse, const char *how)
+static void check_one(const ir_graph *g, env *e, const lo_target *t, bool no_fuse, const char *how)
 {
-	rt_exec *x = built(g, b, no_fuse);
+	rt_exec *x = built(g, t, no_fuse);
 	rt_err err = { 0 };
 	for (uint32_t i = 0; i < g->out.n; i++) memset(e->out[i], 0xaa, out_bytes(g, i));
 	if (run(x, e, &err) != TJ_OK) fail_msg("%s: %s", how, err.message);
@@ -152,12 +152,12 @@ static void check_all(const char *text, bool whole)
 	ir_graph g = parsed(text);
 	env e;
 	rt_err err = { 0 };
-	const lo_backend *llvm = lo_backend_find("llvm", NULL);
+	const lo_target *llvm = lo_backend_find("llvm", NULL) ? &lo_cpu : NULL;
 	open_env(&e, &g, whole);
 	if (ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err) != TJ_OK) fail_msg("eval: %s", err.message);
 	check_one(&g, &e, NULL, false, "evaluator steps");
-	check_one(&g, &e, &interp_backend, false, "interpreted kernels");
-	check_one(&g, &e, &interp_backend, true, "interpreted kernels, not fused");
+	check_one(&g, &e, interp_target(), false, "interpreted kernels");
+	check_one(&g, &e, interp_target(), true, "interpreted kernels, not fused");
 	if (llvm) check_one(&g, &e, llvm, false, "llvm");
 	if (llvm) check_one(&g, &e, llvm, true, "llvm, not fused");
 	close_env(&e);
@@ -273,7 +273,7 @@ static void check_case(const plan_case *c, bool whole)
 	print_message("  %s\n", c->name);
 	check_all(c->text, whole);
 	ir_graph g = parsed(c->text);
-	rt_exec *x = built(&g, &interp_backend, false);
+	rt_exec *x = built(&g, interp_target(), false);
 	if ((int)x->kernels != c->kernels || (int)x->library_calls != c->calls || (int)x->eval_steps != c->copies)
 		fail_msg("%s: %u kernels, %u library calls, %u evaluator steps", c->name, x->kernels, x->library_calls, x->eval_steps);
 	rt_exec_unref(x);
@@ -298,7 +298,7 @@ static void test_same_ext(void **state)
 	(void)state;
 	ir_graph g = parsed("%0 = input f32[4,6] slot=3\n%1 = transpose f32[6,4] %0 a=0 b=1\n%2 = slice f32[3,4] %1 axis=0 start=5 stop=end step=-2\n"
 	                    "%3 = reshape f32[12] %2 shape=12\nret %2 %0 %3\n");
-	rt_exec *x = built(&g, &interp_backend, false);
+	rt_exec *x = built(&g, interp_target(), false);
 	assert_int_equal(x->out[0].same_ext, 3);
 	assert_int_equal(x->out[0].offset, 5);
 	assert_int_equal(x->out[0].rank, 2);
@@ -314,7 +314,7 @@ static void test_same_ext(void **state)
 static int alias_of(const char *text)
 {
 	ir_graph g = parsed(text);
-	rt_exec *x = built(&g, &interp_backend, false);
+	rt_exec *x = built(&g, interp_target(), false);
 	int slot = x->out[0].alias_ext;
 	rt_exec_unref(x);
 	ir_graph_free(&g);
@@ -346,7 +346,7 @@ static void test_into(void **state)
 	(void)state;
 	ir_graph g = parsed("%0 = input f32[8] slot=0\n%1 = input f32[8] slot=1\n%2 = sub f32[8] %0 %1\nret %2\n");
 	for (int want = -1; want < 2; want++) {
-		lo_opts o = { .name = "t", .backend = &interp_backend, .into = &want };
+		lo_opts o = { .name = "t", .target = interp_target(), .into = &want };
 		rt_exec *x;
 		assert_int_equal(lo_build(&g, &o, &x, NULL), TJ_OK);
 		assert_int_equal(x->out[0].alias_ext, want);
@@ -360,13 +360,13 @@ static void check_fault(const char *text, tj_status code, const char *op)
 {
 	ir_graph g = parsed(text);
 	env e;
-	const lo_backend *llvm = lo_backend_find("llvm", NULL), *const backends[] = { NULL, &interp_backend, llvm };
+	const lo_target *llvm = lo_backend_find("llvm", NULL) ? &lo_cpu : NULL, *const targets[] = { NULL, interp_target(), llvm };
 	open_env(&e, &g, false);
 	memset(e.mem[1], 0x7f, 8); /* an index out of range, in the first element */
 	if (code == TJ_ERR_DIV) memset(e.mem[1], 0, 8);
 	for (int k = 0; k < (llvm ? 3 : 2); k++) {
 		rt_err err = { 0 };
-		rt_exec *x = built(&g, backends[k], false);
+		rt_exec *x = built(&g, targets[k], false);
 		assert_int_equal(run(x, &e, &err), code);
 		assert_int_equal(err.code, code);
 		assert_string_equal(err.op, op);
@@ -419,7 +419,7 @@ static void test_memory(void **state)
 	for (int i = 1; i <= 12; i++) rt_putf(&t, "%%%d = matmul f32[40,40] %%%d %%%d\n", i, i - 1, i > 1 ? 1 : 0);
 	rt_puts(&t, "ret %12\n");
 	ir_graph g = parsed(rt_str(&t));
-	rt_exec *x = built(&g, &interp_backend, true);
+	rt_exec *x = built(&g, interp_target(), true);
 	check_layout((const rt_plan *)x);
 	assert_int_equal(x->arena_bytes, 3 * 6400);
 	rt_exec_unref(x);
@@ -428,7 +428,7 @@ static void test_memory(void **state)
 	for (size_t i = 0; i < RT_COUNT(cases); i++)
 		for (int k = 0; k < 3; k++) {
 			g = parsed(cases[i].text);
-			x = built(&g, k ? &interp_backend : NULL, k == 2);
+			x = built(&g, k ? interp_target() : NULL, k == 2);
 			check_layout((const rt_plan *)x);
 			rt_exec_unref(x);
 			ir_graph_free(&g);
@@ -441,9 +441,9 @@ static void test_want_of_memory(void **state)
 	(void)state;
 	ir_graph g = parsed("%0 = input f32[6,8] slot=0\n%1 = input f32[8,8] slot=1\n%2 = matmul f32[6,8] %0 %1\n%3 = softmax f32[6,8] %2 axis=1\n"
 	                    "%4 = cat f32[12,8] %3 %0 axis=0\n%5 = input i64[12,3] slot=2\n%6 = gather f32[12,3] %4 %5 axis=1\nret %6 %3\n");
-	for (int backend = 0; backend < 2; backend++)
+	for (int kernels = 0; kernels < 2; kernels++)
 		for (long long k = 0;; k++) {
-			lo_opts o = { .name = "t", .backend = backend ? &interp_backend : NULL };
+			lo_opts o = { .name = "t", .target = kernels ? interp_target() : NULL };
 			rt_exec *x = NULL;
 			rt_err err = { 0 };
 			rt_alloc_fail_at(k);
@@ -467,7 +467,7 @@ static void test_text(void **state)
 	static const tj_dump_what what[] = { TJ_DUMP_KERNELS, TJ_DUMP_PLAN };
 	static const char *const part[] = { "reduce f32 max row", "1 kernels" };
 	ir_graph g = parsed(cases[0].text);
-	rt_exec *x = built(&g, &interp_backend, false);
+	rt_exec *x = built(&g, interp_target(), false);
 	for (size_t i = 0; i < RT_COUNT(what); i++) {
 		rt_text t = { 0 };
 		x->print(x, &t, what[i]);
@@ -500,9 +500,15 @@ static tj_status counting_compile(lo_compile *job, rt_err *err)
 	return TJ_OK;
 }
 
-static rt_exec *kernel_of_form(lo_family *f, unsigned form, int64_t size)
+static const lo_backend *counting_find(const char *name, const char **why)
 {
 	static const lo_backend counting = { .name = "counting", .compile = counting_compile, .width = interp_width, .abi = LO_ABI };
+	(void)name, (void)why;
+	return &counting;
+}
+
+static rt_exec *kernel_of_form(lo_family *f, unsigned form, int64_t size)
+{
 	rt_text t = { 0 };
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
@@ -510,7 +516,10 @@ static rt_exec *kernel_of_form(lo_family *f, unsigned form, int64_t size)
 	for (int i = 0; i < 12; i++) rt_putf(&t, "%%%d = %s f32[%lld] %%%d\n", i + 1, form >> i & 1 ? "sin" : "exp", (long long)size, i);
 	rt_puts(&t, "ret %12\n");
 	ir_graph g = parsed(rt_str(&t));
-	lo_opts o = { .name = "t", .backend = &counting, .family = f };
+	static lo_target counting;
+	counting = lo_cpu;
+	counting.find = counting_find;
+	lo_opts o = { .name = "t", .target = &counting, .family = f };
 	assert_int_equal(lo_build(&g, &o, &x, &err), TJ_OK);
 	ir_graph_free(&g);
 	rt_text_free(&t);

@@ -1,6 +1,6 @@
 /* ir/math.inc: pow against MPFR, known values, and the kernels' copy of it against the evaluator's, bit for bit. */
 #include "ir/ir.h"
-#include "lower/lower.h"
+#include "lower/target.h"
 #include "test/skip.h"
 
 #include <math.h>
@@ -329,7 +329,7 @@ static void begin(one *o, const char *what, const tj_dtype *in, int nin)
 	memset(o, 0, sizeof *o);
 	snprintf(o->name, sizeof o->name, "tj_%s", what);
 	o->k = (lo_kernel){ .name = o->name, .ndim = 1, .dim = { N } };
-	o->s = (lo_schedule){ .vec = LO_VEC_D, .block = 1024, .grain = 1, .unit_ns = 1 };
+	o->s = (lo_schedule){ .target = &lo_cpu, .vec = LO_VEC_D, .block = 1024, .grain = 1, .unit_ns = 1 };
 	lo_index x = { .coef = { 1 } };
 	assert_true(rt_push(&o->k.index, x));
 	for (int i = 0; i < nin; i++) {

@@ -16,7 +16,7 @@ LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress)
+TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -41,8 +41,9 @@ $(BUILD)/jit/body.o: CFLAGS += -fexceptions -fno-plt
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
-$(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	$(LINKTEST) $< $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
+MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
+$(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	$(LINKTEST) $< $(MOCK) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
@@ -58,8 +59,8 @@ gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
 .PHONY: gen gen-check
 
 # ---- goldens: IR text and what passes make of it, in one file ----
-$(BUILD)/tjc: test/tjc.c $(BUILD)/libtj.a
-	$(CC) $(CFLAGS) -o $@ $< $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+$(BUILD)/tjc: test/tjc.c $(MOCK) $(BUILD)/libtj.a
+	$(CC) $(CFLAGS) -o $@ $< $(MOCK) $(BUILD)/libtj.a -rdynamic $(LDLIBS)
 golden-check: $(BUILD)/tjc  ## run test/*/*.tj
 	test/golden.sh $(abspath $(BUILD)/tjc) $(if $(T),'$(T)')
 golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
@@ -67,8 +68,8 @@ golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 .PHONY: golden golden-check
 
 # ---- the op matrix and the fuzzer ----
-$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o
+$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/stress: $(BUILD)/test/stress.o
 $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so

@@ -17,7 +17,7 @@ typedef struct part {
 	int *which;                 /* kernels of the job */
 	const char **name;
 	cg_key *key;
-	rt_kernel_fn **fn;
+	rt_entry *fn;
 	cg_object *object;
 	rt_err err;
 	pthread_t thread;

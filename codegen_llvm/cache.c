@@ -14,7 +14,7 @@ typedef struct entry {
 	struct entry *next;
 	uint64_t hash;
 	cg_key key;             /* the text follows */
-	rt_kernel_fn *fn;
+	rt_entry fn;
 	cg_object *object;
 	char text[];
 } entry;
@@ -25,7 +25,7 @@ static entry *bucket[BUCKETS];
 
 static uint64_t hash_of(cg_key key) { return rt_hash(key.text, key.n, (uint64_t)key.bits); }
 
-cg_object *cg_find(cg_key key, rt_kernel_fn **fn)
+cg_object *cg_find(cg_key key, rt_entry *fn)
 {
 	uint64_t hash = hash_of(key);
 	cg_object *o = NULL;
@@ -43,7 +43,7 @@ cg_object *cg_find(cg_key key, rt_kernel_fn **fn)
 }
 
 /* An entry that finds no memory is left out: its kernel will be compiled again. */
-static void add(cg_object *o, cg_key key, rt_kernel_fn *fn)
+static void add(cg_object *o, cg_key key, rt_entry fn)
 {
 	entry *e = rt_alloc(sizeof *e + key.n);
 	if (!e) return;
@@ -56,7 +56,7 @@ static void add(cg_object *o, cg_key key, rt_kernel_fn *fn)
 	pthread_mutex_unlock(&lock);
 }
 
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, rt_kernel_fn *const *fn)
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn)
 {
 	cg_object *o = rt_alloc(sizeof *o);
 	if (!o) return NULL;

@@ -212,14 +212,14 @@ const char *cg_layout(const struct cg_target *t);
 const char *cg_imports(const void *object, size_t bytes);
 typedef struct cg_library cg_library; /* the code of one object */
 /* Takes the object and finds n functions in it; NULL on error. */
-cg_library *cg_link(void *object, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err);
+cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, rt_err *err);
 void cg_unlink(cg_library *l);
 
 /* ---- cache.c: kernels that exist ---- */
 typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
 typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
-cg_object *cg_find(cg_key key, rt_kernel_fn **fn); /* with a reference; NULL when there is none */
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, rt_kernel_fn *const *fn); /* with a reference; NULL: out of memory */
+cg_object *cg_find(cg_key key, rt_entry *fn); /* with a reference; NULL when there is none */
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn); /* with a reference; NULL: out of memory */
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 

@@ -74,7 +74,7 @@ typedef struct answer {
 	bool done;
 	LLVMErrorRef error;
 	int n;
-	rt_kernel_fn **fn;
+	rt_entry *fn;
 	LLVMOrcCLookupSet want;
 } answer;
 
@@ -91,7 +91,7 @@ static void found(LLVMErrorRef error, LLVMOrcCSymbolMapPairs pair, size_t n, voi
 	pthread_mutex_unlock(&a->lock);
 }
 
-static tj_status look_up(cg_library *l, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err)
+static tj_status look_up(cg_library *l, int n, const char *const *name, rt_entry *fn, rt_err *err)
 {
 	LLVMOrcExecutionSessionRef session = LLVMOrcLLJITGetExecutionSession(jit);
 	LLVMOrcCJITDylibSearchOrderElement order = { l->dylib, LLVMOrcJITDylibLookupFlagsMatchAllSymbols };
@@ -121,7 +121,7 @@ static tj_status no_imports(LLVMMemoryBufferRef object, rt_err *err)
 	return name ? rt_fail(err, TJ_ERR_COMPILE, "link", "a kernel imports %s", name) : TJ_OK;
 }
 
-cg_library *cg_link(void *object, int n, const char *const *name, rt_kernel_fn **fn, rt_err *err)
+cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, rt_err *err)
 {
 	cg_library *l = NULL;
 	pthread_once(&once, start);

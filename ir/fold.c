@@ -339,15 +339,14 @@ static ir_ref to_created(ir_graph *g, const ir_node *n)
 	return ir_append(g, (ir_op)made.op, &m, made.nsrc, src, made.nattr, attr, made.site);
 }
 
-/* to(full of a tensor's value) -> full of that value, moved */
-static ir_ref to_full(ir_graph *g, const ir_node *n)
+/* to(expand(x)) -> expand(to(x)): what is repeated is moved once */
+static ir_ref to_expand(ir_graph *g, const ir_node *n)
 {
-	if (n->op != IR_to || arg(g, n, 0)->op != IR_full) return IR_NONE;
-	const ir_node full = *arg(g, n, 0);
-	int64_t attr[1 + TJ_MAX_RANK];
-	for (int k = 0; k < full.nattr; k++) attr[k] = ir_attr(g, &full)[k];
-	ir_ref value = ir_to(g, ir_src(g, &full, 0), n->device, n->site);
-	return ir_emit(g, IR_full, 1, &value, full.nattr, attr, full.site);
+	if (n->op != IR_to || arg(g, n, 0)->op != IR_expand) return IR_NONE;
+	int64_t dim[TJ_MAX_RANK];
+	for (int i = 0; i < n->rank; i++) dim[i] = ir_dims(g, n)[i];
+	ir_ref x = ir_to(g, ir_src(g, arg(g, n, 0), 0), n->device, n->site);
+	return x == IR_NONE ? IR_NONE : ir_expand(g, x, n->rank, dim, n->site);
 }
 
 /* ---- arithmetic ---- */
@@ -397,7 +396,7 @@ static ir_ref not_not(ir_graph *g, const ir_node *n)
 #define RULES(X)                                                                                                        \
 	X(const_point) X(const_view) X(full_expand) X(transpose_permute) X(squeeze_reshape) X(view_same) X(reshape_reshape) \
 	X(expand_expand) X(permute_permute) X(slice_slice) X(flip_flip) X(cat_one) X(cast_same) X(cast_cast) X(to_same)     \
-	X(to_to) X(to_created) X(to_full) X(mul_one) X(div_one) X(sub_zero) X(add_negzero) X(neg_neg) X(not_not)
+	X(to_to) X(to_created) X(to_expand) X(mul_one) X(div_one) X(sub_zero) X(add_negzero) X(neg_neg) X(not_not)
 
 static const char *const names[] = {
 #define X(name) #name,

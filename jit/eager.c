@@ -140,13 +140,21 @@ static unit *add(struct jit_eager *t, const uint32_t *key, uint32_t n)
 	return NULL;
 }
 
+/* The evaluator would copy its operands to the host. */
+static bool on_device(int nsrc, tj_tensor *const *src)
+{
+	for (int k = 0; k < nsrc; k++)
+		if (!rt_is_number(src[k]) && src[k]->layout->device != TJ_CPU) return true;
+	return false;
+}
+
 /* Makes the unit's executable, or compiles it. False: it has none. */
 static bool make(tj_ctx *c, const char *site, unit *u, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, rt_err *err)
 {
 	const rt_layout *l = NULL;
-	bool compile = u->exec != NULL;
+	bool compile = u->exec != NULL || on_device(nsrc, src);
 	rt_exec *x = build(c, site, compile ? COMPILE : FIRST, op, nsrc, src, nattr, attr, &l, err);
-	if (!x && !compile) return false;
+	if (!x && !u->exec) return false;
 	u->compiled = compile;
 	if (!x) {
 		err->code = TJ_OK; /* it stays with the evaluator */
@@ -254,7 +262,8 @@ static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor
 		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
 		data = b->data;
 		rt_run r = jit_run(c, a->ext, a->num, &data, &err);
-		if (u->exec->run(u->exec, &r) != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
+		tj_status st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)nsrc, a->buf, &b);
+		if (st != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
 			rt_buffer_unref(b, c->rt.cache);
 			err.site = NULL; /* kernels are shared by every site */
 			return jit_report(c, site, &err);

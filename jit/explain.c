@@ -116,7 +116,7 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	const rt_exec *x = p->exec;
 	rt_text t = { 0 };
 	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
-	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes);
+	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);
 	if (b->op != JIT_RETURN) rt_putf(&t, "boundary at %s: ", b->site ? b->site : "?");

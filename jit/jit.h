@@ -580,6 +580,8 @@ typedef struct jit_inputs { /* of a plan */
 	const jit_stray *stray;
 	uint32_t nstray;
 } jit_inputs;
+/* Runs x in order with the work of other contexts' queues on the same buffers. in: by external, NULL where it is none; out: by output. */
+tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffer *const *in, rt_buffer *const *out);
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data); /* ptr, buf, data: room */
 
 /* learn.c */

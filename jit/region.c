@@ -75,8 +75,7 @@ static bool open_region(jit_builder *b)
 
 static bool param(jit_builder *b, const jit_node *n)
 {
-	ir_meta m = { .dtype = n->layout->dtype, .rank = n->layout->rank };
-	memcpy(m.dim, n->layout->dim, m.rank * sizeof *m.dim);
+	const ir_meta m = jit_layout_meta(n->layout);
 	b->event[n->seq] = ir_input(b->at->g, (int)n->attr[0], &m, NULL, n->site);
 	return b->event[n->seq] != IR_NONE;
 }

@@ -137,19 +137,30 @@ static const char *line_that_ran(const jit_inputs *in, const char *site)
 	return site;
 }
 
-/* In order with the work of other contexts' queues on the same buffers. */
-static bool run_on_devices(const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffer *const *in, rt_buffer *const *out)
 {
-	for (uint32_t i = 0; i < in->next; i++)
-		if (in->ext[i].buf && rt_buffer_before(in->ext[i].buf, r->pool, false, r->err) != TJ_OK) return false;
-	for (uint32_t i = 0; i < p->n; i++)
-		if (rt_buffer_before(buf[i], r->pool, true, r->err) != TJ_OK) return false;
-	const bool ok = p->exec->run(p->exec, r) == TJ_OK;
-	for (uint32_t i = 0; i < in->next; i++)
-		if (in->ext[i].buf) rt_buffer_after(in->ext[i].buf, r->pool, false);
-	for (uint32_t i = 0; i < p->n; i++)
-		if (p->exec->out[i].same_ext < 0) rt_buffer_after(buf[i], r->pool, true);
-	return ok;
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < nin && st == TJ_OK; i++)
+		if (in[i]) st = rt_buffer_before(in[i], r->pool, false, r->err);
+	for (int i = 0; i < x->nout && st == TJ_OK; i++)
+		if (x->out[i].same_ext < 0) st = rt_buffer_before(out[i], r->pool, true, r->err);
+	if (st != TJ_OK) return st;
+	st = x->run(x, r);
+	for (uint32_t i = 0; i < nin; i++)
+		if (in[i]) rt_buffer_after(in[i], r->pool, false);
+	for (int i = 0; i < x->nout; i++)
+		if (x->out[i].same_ext < 0) rt_buffer_after(out[i], r->pool, true);
+	return st;
+}
+
+static tj_status run_on_devices(const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+{
+	rt_buffer **from = rt_alloc((in->next + 1) * sizeof *from);
+	if (!from) return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
+	for (uint32_t i = 0; i < in->next; i++) from[i] = in->ext[i].buf;
+	tj_status st = jit_run_on_devices(p->exec, r, in->next, from, buf);
+	rt_free(from);
+	return st;
 }
 
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data)
@@ -165,8 +176,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* device: addresses */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
-	const bool ok = RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) == TJ_OK : run_on_devices(p, &r, in, buf);
-	if (RT_LIKELY(ok)) return true;
+	if (RT_LIKELY((RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) : run_on_devices(p, &r, in, buf)) == TJ_OK)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);
 	jit_report(c, site, &err);
 	return false;

@@ -98,7 +98,7 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 /* Several loops read it, and the target has room for its row. */
 static bool keeps(const lo_builder *B, lo_mem_info *m)
 {
-	const lo_target *t = B->L->o->target;
+	const lo_target *t = B->s->target;
 	int64_t row = B->G->red * (int64_t)tj_dtype_size((tj_dtype)lo_node(B->L, m->ref)->dtype);
 	if (!(m->need & (m->need - 1)) || !lo_heavy(B->L, m->ref)) return false;
 	m->where = t->keep(t, (lo_vec)B->s->vec, row, &m->room);
@@ -389,7 +389,7 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	b->k.name = "k";
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
-	b->s.target = L->o->target;
+	b->s.target = lo_target_on(L->o, lo_group_device(L, G));
 	b->s.vec = (uint8_t)b->s.target->vec(b->s.target, G->reduces, G->column);
 	bool ok = build(&B);
 	if (ok && G->natom != B.natom) L->stuck = true; /* an index was split that the dimensions do not know */

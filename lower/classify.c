@@ -10,23 +10,23 @@ bool lo_is_gather(ir_op op)
 	return op == IR_gather || op == IR_index_select || op == IR_embedding;
 }
 
-static bool point_has(const lo_low *L, const ir_node *n)
+static bool point_has(const ir_graph *g, const ir_node *n)
 {
 	if (n->op == IR_cast) return true;
-	tj_dtype compute = (tj_dtype)lo_node(L, ir_src(L->g, n, n->op == IR_where))->dtype;
+	tj_dtype compute = (tj_dtype)ir_at(g, ir_src(g, n, n->op == IR_where))->dtype;
 	return ir_ops[n->op].math >> rt_dtype_class(compute) & 1;
 }
 
-static lo_how how_of(const lo_low *L, const ir_node *n)
+lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t)
 {
 	const ir_opinfo *info = &ir_ops[n->op];
 	if (info->opclass == IR_LEAF) return LO_LEAF;
 	if (info->flags & IR_VIEW) return LO_VIEW;
-	if (!L->o->target) return LO_CALL;
-	if (info->flags & IR_POINT) return point_has(L, n) ? LO_FUSE : LO_CALL;
+	if (!t || n->op == IR_to) return LO_CALL;
+	if (info->flags & IR_POINT) return point_has(g, n) ? LO_FUSE : LO_CALL;
 	if (info->flags & IR_LIB) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;
-	if (lo_is_gather((ir_op)n->op)) return ir_numel(L->g, ir_src(L->g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
+	if (lo_is_gather((ir_op)n->op)) return ir_numel(g, ir_src(g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
 	switch (n->op) {
 	case IR_cat: return LO_CAT;
 	case IR_one_hot: case IR_full: case IR_arange: case IR_eye: return LO_FUSE;
@@ -54,8 +54,9 @@ void lo_classify(lo_low *L)
 	uint8_t *cost = lo_mem(L, L->g->node.n + 1u);
 	for (ir_ref r = 0; cost && r < L->g->node.n; r++) {
 		const ir_node *n = lo_node(L, r);
-		L->val[r].how = (uint8_t)how_of(L, n);
+		L->val[r].how = (uint8_t)lo_how_of(L->g, n, lo_target_on(L->o, n->device));
 		cost[r] = (uint8_t)(L->val[r].how == LO_CALL ? LIGHT + 1 : cost_of(L, n, cost));
-		L->val[r].light = cost[r] <= LIGHT;
+		/* A number is computed on each device that needs it. */
+		L->val[r].light = cost[r] <= LIGHT || (n->weak && L->devices && L->val[r].how == LO_FUSE);
 	}
 }

@@ -88,7 +88,7 @@ static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 
 /* ---- the target ---- */
 const lo_target lo_cpu = {
-	.name = "cpu", .backend = "llvm", .find = lo_backend_find,
+	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .products = true,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 8, .long_row = 1 << 16, .split_row = 1 << 18, .far_step = 8, .transposed = 1 << 14,
 	.kept_bytes = 512 << 10, .kept_rows = 32,
 	.unit_bytes = 16 << 10, .unit_ns = 10e3, .lanes = 64, .tile_rows = 128,

@@ -191,7 +191,7 @@ static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_code **code)
 {
 	lo_place *at = places_of(k, s, kin->n);
 	int least = 0;
@@ -228,7 +228,7 @@ static uint32_t oldest(const lo_family *f)
 	return k;
 }
 
-void lo_family_add(lo_family *f, lo_kin *m, rt_kernel_fn *fn, rt_code *code)
+void lo_family_add(lo_family *f, lo_kin *m, rt_entry fn, rt_code *code)
 {
 	int least = 1;
 	lo_kin *leaves = m;

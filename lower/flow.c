@@ -19,6 +19,7 @@ static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts 
 	inner.name = rt_str(&name);
 	inner.into = NULL;
 	inner.store_all = true;
+	inner.to_cpu = n->op == IR_while && k == 0;
 	inner.off |= LO_OFF(ALIAS); /* what a region writes is never what it reads: turns go to and fro */
 	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
 	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
@@ -79,7 +80,7 @@ static bool row_major(const lo_low *L, ir_ref r, const lo_access *a)
 /* Without kernels, what is not row-major is copied by the step. */
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a)
 {
-	return !L->o->target || row_major(L, r, a);
+	return !lo_target_of(L, r) || row_major(L, r, a);
 }
 
 /* ---- workspace ---- */
@@ -88,15 +89,9 @@ typedef struct layout {
 	ir_ref ref;
 	uint32_t first, nslot, ncarry, nxs, nresult;
 	ir_ref *get;             /* by result: who reads it, or IR_NONE */
-	int64_t end;             /* of the workspace */
+	uint32_t work[RT_DEVICES]; /* the workspace on each device; LO_NOBUF: not made */
+	int64_t end[RT_DEVICES]; /* of the workspaces */
 } layout;
-
-static int64_t take(layout *y, int64_t bytes)
-{
-	int64_t at = y->end;
-	y->end += ((bytes ? bytes : 1) + LINE - 1) / LINE * LINE;
-	return at;
-}
 
 static int64_t bytes_of(const ir_meta *m)
 {
@@ -110,6 +105,8 @@ static int64_t result_bytes(const lo_low *L, const layout *y, uint32_t i)
 	const ir_meta m = ir_flow_result(L->g, y->n, (int)i);
 	return bytes_of(&m);
 }
+
+static int result_device(const lo_low *L, const layout *y, uint32_t i) { return ir_flow_result(L->g, y->n, (int)i).device; }
 
 static bool open_layout(lo_low *L, ir_ref r, layout *y)
 {
@@ -128,12 +125,12 @@ static bool open_layout(lo_low *L, ir_ref r, layout *y)
 	return true;
 }
 
-static size_t region_arena(const lo_low *L, ir_ref r)
+static size_t region_arena(const lo_low *L, ir_ref r, int device)
 {
 	size_t most = 0;
 	for (int k = 0; L->region && k < 2; k++) {
 		const rt_exec *x = L->region[r][k];
-		if (x && x->arena_bytes > most) most = x->arena_bytes;
+		if (x && x->arena_bytes[device] > most) most = x->arena_bytes[device];
 	}
 	return most;
 }
@@ -147,6 +144,13 @@ static void put(places *p, uint32_t i, uint32_t buf, int64_t offset)
 	p->n++;
 }
 
+/* Buffer i of the step is a part of the workspace. */
+static void put_work(layout *y, places *p, uint32_t i, int device, int64_t bytes)
+{
+	put(p, i, y->work[device], y->end[device]);
+	y->end[device] += ((bytes ? bytes : 1) + LINE - 1) / LINE * LINE;
+}
+
 static void put_operand(lo_low *L, ir_ref r, uint32_t i, places *p)
 {
 	lo_access a;
@@ -157,22 +161,36 @@ static void put_operand(lo_low *L, ir_ref r, uint32_t i, places *p)
 static void put_buffers(lo_low *L, layout *y, places *p)
 {
 	const rt_flow_bufs to = rt_flow_order((rt_flow_kind)(y->n->op - IR_cond), y->nslot, y->nresult, y->ncarry);
-	uint32_t work = lo_buf_of(L, y->ref), copy = to.copies;
+	uint32_t copy = to.copies;
 	for (uint32_t k = 0; k < y->n->nsrc; k++) put_operand(L, ir_src(L->g, y->n, (int)k), to.operand - y->first + k, p);
 	for (uint32_t i = 0; i < y->nresult; i++) {
 		if (y->get[i] != IR_NONE) put(p, to.result + i, lo_buf_of(L, y->get[i]), 0);
-		else put(p, to.result + i, work, take(y, result_bytes(L, y, i)));
+		else put_work(y, p, to.result + i, result_device(L, y, i), result_bytes(L, y, i));
 	}
-	for (uint32_t i = 0; i < y->ncarry; i++) put(p, to.second + i, work, take(y, result_bytes(L, y, i)));
-	put(p, to.truth, work, take(y, 1));
-	put(p, to.arena, work, take(y, (int64_t)region_arena(L, y->ref)));
-	put(p, to.pointers, work, take(y, (int64_t)((y->nslot + y->nresult) * sizeof(void *))));
+	for (uint32_t i = 0; i < y->ncarry; i++) put_work(y, p, to.second + i, result_device(L, y, i), result_bytes(L, y, i));
+	put_work(y, p, to.truth, RT_CPU, 1);
+	put_work(y, p, to.arena, RT_CPU, (int64_t)region_arena(L, y->ref, RT_CPU));
+	put_work(y, p, to.pointers, RT_CPU, (int64_t)((y->nslot + y->nresult) * sizeof(void *)));
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
 		lo_access_of(L, src, &a);
 		const ir_meta m = ir_meta_of(L->g, src);
-		if (!row_major(L, src, &a)) put(p, copy++, work, take(y, bytes_of(&m)));
+		if (!row_major(L, src, &a)) put_work(y, p, copy++, m.device, bytes_of(&m));
+	}
+	for (int d = RT_CPU + 1; d < RT_DEVICES; d++) {
+		size_t arena = region_arena(L, y->ref, d);
+		if (arena) put_work(y, p, copy++, d, (int64_t)arena);
+	}
+}
+
+static void make_work(lo_low *L, const layout *y, lo_step *t)
+{
+	for (int d = 0; d < RT_DEVICES; d++) {
+		t->work[d] = d == RT_CPU ? lo_buf_of(L, y->ref) : y->end[d] ? lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = (uint8_t)d }) : LO_NOBUF;
+		if (t->work[d] == LO_NOBUF || L->oom) continue;
+		L->buf.v[t->work[d]].bytes = y->end[d];
+		lo_touch(L, t, t->work[d], true);
 	}
 }
 
@@ -184,9 +202,11 @@ void lo_add_flow(lo_low *L, ir_ref r)
 		L->oom = true;
 		return;
 	}
-	put_buffers(L, &y, &(places){ 0 });
+	put_buffers(L, &y, &(places){ 0 }); /* how much of each device */
 	if (L->oom) return;
 	lo_step *t = &L->step.v[L->step.n - 1];
+	make_work(L, &y, t);
+	if (L->oom) return;
 	for (int k = 0; k < y.n->nsrc; k++) {
 		lo_access a;
 		lo_access_of(L, ir_src(L->g, y.n, k), &a);
@@ -194,10 +214,6 @@ void lo_add_flow(lo_low *L, ir_ref r)
 	}
 	for (uint32_t i = 0; i < y.nresult; i++)
 		if (y.get[i] != IR_NONE) lo_touch(L, t, lo_buf_of(L, y.get[i]), true);
-	uint32_t work = lo_buf_of(L, r);
-	if (L->oom) return;
-	L->buf.v[work].bytes = y.end;
-	lo_touch(L, t, work, true);
 }
 
 /* ---- the plan ---- */
@@ -210,6 +226,8 @@ static bool put_packs(lo_low *L, rt_plan *p, const layout *y, rt_flow *f)
 		if (row_major(L, src, &a)) continue;
 		rt_packed *q = f->pack[k] = rt_arena_alloc(&p->mem, sizeof *q);
 		if (!q) return false;
+		q->device = lo_node(L, src)->device;
+		f->npack++;
 		q->rank = lo_node(L, src)->rank;
 		q->size = tj_dtype_size((tj_dtype)lo_node(L, src)->dtype);
 		memcpy(q->dim, lo_dim(L, src), sizeof *q->dim * (size_t)q->rank);
@@ -230,10 +248,12 @@ static rt_flow *new_flow(lo_low *L, rt_plan *p, const layout *y)
 		f->reverse = attr[4] != 0;
 	}
 	f->bytes = rt_arena_alloc(&p->mem, sizeof *f->bytes * (y->nresult + y->nxs + 1u));
+	f->device = rt_arena_alloc(&p->mem, y->nresult + 1u);
 	f->pack = rt_arena_alloc(&p->mem, sizeof *f->pack * (y->nslot + 1u));
 	f->site = y->n->site ? rt_arena_strdup(&p->mem, y->n->site) : NULL;
-	if (!f->bytes || !f->pack || (y->n->site && !f->site)) return NULL;
+	if (!f->bytes || !f->device || !f->pack || (y->n->site && !f->site)) return NULL;
 	bool slices = y->n->op == IR_scan && f->turns;
+	for (uint32_t i = 0; i < y->nresult; i++) f->device[i] = (uint8_t)result_device(L, y, i);
 	for (uint32_t i = 0; i < y->nresult; i++) f->bytes[i] = result_bytes(L, y, i) / (slices && i >= y->ncarry ? f->turns : 1);
 	for (uint32_t i = 0; i < y->nxs; i++) {
 		const ir_meta m = ir_meta_of(L->g, ir_src(L->g, y->n, (int)(y->ncarry + i)));
@@ -252,8 +272,12 @@ bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	put_buffers(L, &y, &at);
 	at.at = lo_step_operands(p, t, at.n);
 	if (!f || !at.at || !put_packs(L, p, &y, f)) return false;
-	y.end = at.n = 0;
+	memset(y.end, 0, sizeof y.end);
+	memcpy(y.work, s->work, sizeof y.work);
+	at.n = 0;
 	put_buffers(L, &y, &at);
+	for (int d = RT_CPU + 1; d < RT_DEVICES; d++)
+		if (region_arena(L, y.ref, d)) f->arena_on[f->narena++] = (uint8_t)d;
 	t->kind = RT_STEP_FLOW;
 	t->name = ir_ops[y.n->op].name;
 	for (int k = 0; L->region && k < ir_flow_info(y.n->op)->nregion; k++) {

@@ -316,7 +316,7 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	bool keep, used[LO_ATOMS] = { 0 };
 	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, q), rest = rest_of(L, G, r, m, used);
 	lo_reduced_axes(L, q, &lo, &hi, &keep);
-	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < L->o->target->few_rows && red > L->o->target->long_row)))
+	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < lo_target_of(L, q)->few_rows && red > lo_target_of(L, q)->long_row)))
 		return false; /* few rows: no threads */
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
@@ -358,7 +358,7 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
 	if (G->classed && G->column != column) return refuse(L, "the kernel reduces rows, this reduces columns, or the other way round");
-	if (had && lo_outer(G) < L->o->target->few_rows && G->red >= L->o->target->split_row && feeds_reduction(L, G, r)) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
+	if (had && lo_outer(G) < lo_target_of(L, r)->few_rows && G->red >= lo_target_of(L, r)->split_row && feeds_reduction(L, G, r)) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
 	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space leaves no room for what is reduced: it would be computed for each element again");
@@ -404,7 +404,7 @@ static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool s
 			return refuse(L, heavy && often(L, G, r, m) ? AGAIN : "it must be stored as well, and the kernel does not visit each of its elements once");
 	}
 	bool repeated = often(L, G, r, m);
-	if (repeated && (heavy || G->redundant >= L->o->target->redundant)) return refuse(L, AGAIN);
+	if (repeated && (heavy || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
 	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m)))
 		return refuse(L, "it must be stored as well, and the kernel does not visit each of its elements once");
 	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return refuse(L, "what it reads cannot be reached by affine indices of the kernel");
@@ -470,7 +470,7 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
 	L->force.n = 0;
 	if (L->o->no_fuse) return refuse(L, "fusion is off for this graph: what it grouped could not be built");
-	if (G->weight + weight_of(lo_node(L, r)) > L->o->target->weight || G->member.n >= (uint32_t)L->o->target->members)
+	if (G->weight + weight_of(lo_node(L, r)) > lo_target_of(L, r)->weight || G->member.n >= (uint32_t)lo_target_of(L, r)->members)
 		return refuse(L, "the kernel computes enough already: more would leave no registers");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
 	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m))
@@ -634,7 +634,7 @@ static void cat(lo_low *L, ir_ref r)
 static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *a)
 {
 	lo_expr e = lo_linear(G, m, a->stride), own = contiguous(L, G, r, m);
-	int64_t far_step = L->o->target->far_step;
+	int64_t far_step = lo_target_of(L, r)->far_step;
 	bool far = false, near = false, fits = true;
 	for (int i = 0; i < G->natom; i++) {
 		int64_t step = e.c[i] < 0 ? -e.c[i] : e.c[i];
@@ -649,7 +649,7 @@ static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m
 static bool read_across(lo_low *L, ir_ref r)
 {
 	lo_access a;
-	if (ir_numel(L->g, r) < L->o->target->transposed) return false;
+	if (ir_numel(L->g, r) < lo_target_of(L, r)->transposed) return false;
 	lo_peek(L, r, &a);
 	if (L->val[a.base].how != LO_LEAF) return false;
 	bool any = false;
@@ -720,12 +720,12 @@ static void decide(lo_low *L, ir_ref r)
 	}
 	switch ((lo_how)v->how) {
 	case LO_LEAF:
-		if (L->o->target && stored) start_copy(L, r);
+		if (lo_target_of(L, r) && stored) start_copy(L, r);
 		else if (v->use && ir_numel(L->g, r) > 1) merge_readers(L, r);
-		if (L->o->target && !stored && read_across(L, r)) copy_leaf(L, r);
+		if (lo_target_of(L, r) && !stored && read_across(L, r)) copy_leaf(L, r);
 		return;
 	case LO_VIEW:
-		if (!L->o->target) view_without_kernels(L, r);
+		if (!lo_target_of(L, r)) view_without_kernels(L, r);
 		else if (stored) place(L, r);
 		else if (!read_across(L, r) || !copy_view(L, r)) pass_on(L, r);
 		return;
@@ -741,7 +741,14 @@ static void decide(lo_low *L, ir_ref r)
 		touch_operands(L, r);
 		break;
 	}
-	if (v->dest && L->o->target) start_copy(L, r);
+	if (v->dest && lo_target_of(L, r)) start_copy(L, r);
+}
+
+int lo_group_device(const lo_low *L, const lo_group *G)
+{
+	for (uint32_t i = 0; L->devices && i < G->member.n; i++)
+		if (!lo_node(L, G->member.v[i])->weak) return lo_node(L, G->member.v[i])->device;
+	return RT_CPU;
 }
 
 bool lo_group_all(lo_low *L)

@@ -62,7 +62,7 @@ typedef struct lo_val {
 } lo_val;
 
 typedef struct lo_buffer {
-	uint8_t place;       /* rt_place */
+	uint8_t place, device; /* rt_place; where its bytes are */
 	uint32_t slot;
 	const void *data;    /* RT_AT_CONST */
 	int64_t bytes, offset;
@@ -90,12 +90,13 @@ typedef struct lo_group {
 	uint32_t merged;             /* into this group, or LO_NOGROUP */
 } lo_group;
 
-typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW } lo_kind;
+typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
 typedef struct lo_step {
 	uint8_t kind;
 	uint32_t group;          /* KERNEL */
-	ir_ref ref;              /* MATMUL, CALL, FLOW: the node; COPY: the value */
+	ir_ref ref;              /* MATMUL, CALL, FLOW, TO: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
+	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF */
 	const char *name;
 	struct lo_built *built;  /* KERNEL */
 	rt_vec(uint32_t) reads, writes; /* buffers */
@@ -107,6 +108,7 @@ typedef struct lo_low {
 	rt_err *err;
 	rt_arena mem;
 	bool oom;
+	bool devices;            /* some value is not on the CPU */
 	lo_val *val;             /* by node */
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
 	uint32_t *stamp, now;    /* visited marks of searches */
@@ -119,7 +121,7 @@ typedef struct lo_low {
 	rt_vec(lo_step) step;
 	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flow.c; NULL: not made */
 	rt_out *out;             /* in the plan's memory */
-	int64_t arena_bytes;
+	int64_t arena_bytes[RT_DEVICES];
 } lo_low;
 
 /* A value as strides over a buffer: what libraries and the evaluator take. */
@@ -135,6 +137,13 @@ static inline bool lo_computed(const lo_low *L, ir_ref r)
 {
 	return L->val[r].how != LO_LEAF && L->val[r].how != LO_VIEW;
 }
+/* What lowers for a device. NULL: the evaluator computes there, with copies (devices.c). */
+static inline const lo_target *lo_target_on(const lo_opts *o, int device)
+{
+	return device == RT_CPU || !o->target ? o->target : rt_device_at(device)->target;
+}
+static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return lo_target_on(L->o, lo_node(L, r)->device); }
+int lo_group_device(const lo_low *L, const lo_group *G); /* that its kernel runs on */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
 
 /* ---- view.c: strides through views ---- */
@@ -175,7 +184,8 @@ int64_t lo_outer(const lo_group *G);                        /* product of the ex
 tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
-/* ---- fuse.c ---- */
+/* ---- classify.c ---- */
+lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t); /* who could compute the node on a machine */
 void lo_classify(lo_low *L);  /* who could compute each value */
 bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
 lo_group *lo_group_at(lo_low *L, uint32_t *id); /* follows merges */
@@ -223,6 +233,11 @@ bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* as an oper
 void lo_add_flow(lo_low *L, ir_ref r);
 bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
 void lo_count_regions(rt_plan *p); /* their kernels and times are the plan's, too */
+
+/* ---- devices.c ---- */
+bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
+/* The same graph with all that its device does not compute moved to the CPU, with copies. */
+tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
 /* ---- memory.c ---- */
 bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */

@@ -100,7 +100,7 @@ static bool place_outputs(lo_low *L)
 		}
 		lo_val *v = &L->val[r];
 		int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
-		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .slot = i, .bytes = bytes });
+		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .device = n->device, .slot = i, .bytes = bytes });
 		if (b == LO_NOBUF) return false;
 		if (v->how == LO_LEAF || v->buf != LO_NOBUF) lo_add_dest(L, r, b, IR_NONE, 0, NULL);
 		else {
@@ -134,7 +134,7 @@ typedef struct work {
 	const lo_kernel **kernel;
 	const lo_schedule **schedule;
 	lo_twin **from;          /* by kernel to compile */
-	rt_kernel_fn **fn;
+	rt_entry *fn;
 	int n;
 } work;
 
@@ -158,32 +158,44 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	return true;
 }
 
-static tj_status compile(lo_low *L, rt_plan *p, work *w)
+/* Those from `first` on that are for one target; they come side by side. */
+static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 {
-	const lo_target *t = L->o->target;
+	const lo_target *t = w->schedule[first]->target;
 	lo_family *f = L->o->keep_text ? NULL : L->o->family;
 	double start = rt_now_ms();
 	const lo_backend *b = t->find(t->backend, &L->missing);
 	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
 	double found = rt_now_ms();
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn, .kernel = w->kernel, .schedule = w->schedule, .nkernel = w->n };
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn + first, .kernel = w->kernel + first, .schedule = w->schedule + first, .nkernel = n };
 	tj_status st = b->compile(&job, L->err);
 	if (st != TJ_OK) return st;
-	p->exec.code_bytes = job.code ? job.code->bytes : 0;
-	p->exec.codegen_ms = job.codegen_ms + found - start;
-	p->exec.compiled = (uint32_t)w->n;
+	p->exec.code_bytes += job.code ? job.code->bytes : 0;
+	p->exec.codegen_ms += job.codegen_ms + found - start;
+	p->exec.compiled += (uint32_t)n;
 	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
 	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
 	lo_hold_code(p, job.code);
-	for (int i = 0; i < w->n; i++) {
-		w->from[i]->t->fn = job.fn[i];
+	for (int i = first; i < first + n; i++) {
+		w->from[i]->t->fn = w->fn[i];
 		if (!f) continue;
-		lo_family_add(f, w->from[i]->kin, job.fn[i], job.code);
+		lo_family_add(f, w->from[i]->kin, w->fn[i], job.code);
 		w->from[i]->kin = NULL;
 	}
 	return TJ_OK;
+}
+
+/* A job for each run of kernels of one target. */
+static tj_status compile_all(lo_low *L, rt_plan *p, work *w)
+{
+	tj_status st = TJ_OK;
+	for (int i = 0, n; i < w->n && st == TJ_OK; i += n) {
+		for (n = 1; i + n < w->n && w->schedule[i + n]->target == w->schedule[i]->target;) n++;
+		st = compile(L, p, w, i, n);
+	}
+	return st;
 }
 
 /* Twins run the code that one of them has by now. */
@@ -203,11 +215,11 @@ static tj_status generate(lo_low *L, rt_plan *p)
 	size_t n = p->exec.kernels;
 	if (!n) return TJ_OK;
 	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
-	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (n + 1)); /* as many kernels may be shared, and one object is new */
+	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* as many kernels may be shared, and an object is new */
 	if (L->oom || !p->code) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
-	if (st == TJ_OK && w.n) st = compile(L, p, &w);
+	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
 	if (st == TJ_OK) hand_on(L, &w);
 	for (uint32_t i = 0; i < w.ntwin; i++) lo_kin_free(w.twin[i].kin);
 	return st;
@@ -286,6 +298,15 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *e
 	return st;
 }
 
+/* flat, or, where it is on several devices, `placed`, which the caller frees in any case; NULL: an error. */
+static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_opts *o, rt_err *err)
+{
+	ir_graph_init(placed);
+	placed->off = flat->off;
+	if (!lo_on_devices(flat) && !o->to_cpu) return flat;
+	return lo_assign_devices(flat, placed, o, err) == TJ_OK ? placed : NULL;
+}
+
 static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
 {
 	double t0 = rt_now_ms();
@@ -296,14 +317,20 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n);
 	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
-	if (st == TJ_OK) st = lo_lower_regions(&flat, o, &region, err);
+	const bool devices = lo_on_devices(&flat);
 	lo_opts less = *o;
 	less.no_fuse |= (o->off & LO_OFF(FUSE)) != 0;
 	for (bool again = st == TJ_OK; again;) {
-		lo_low L = { .g = &flat, .o = &less, .err = err, .region = region, .out = p->exec.out };
-		st = lower(&L, p);
+		ir_graph placed;
+		const ir_graph *there = place(&flat, &placed, &less, err);
+		st = there ? lo_lower_regions(there, devices ? &less : o, &region, err) : err->code;
+		lo_low L = { .g = there, .o = &less, .err = err, .region = region, .out = p->exec.out, .devices = devices };
+		if (st == TJ_OK) st = lower(&L, p);
 		again = st != TJ_OK && less.target && (L.stuck || L.missing); /* what fusion could not build is lowered more plainly */
 		close_low(&L);
+		if (there) lo_free_regions(there, region);
+		region = NULL;
+		ir_graph_free(&placed);
 		if (!again) break;
 		if (L.missing && o->missing) *o->missing = L.missing;
 		if (less.no_fuse || L.missing) less.target = NULL;
@@ -313,7 +340,6 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 		p = new_plan((int)g->out.n);
 		if (!p) st = nomem(err), again = false;
 	}
-	lo_free_regions(&flat, region);
 	ir_graph_free(&flat);
 	if (st != TJ_OK) {
 		if (p) rt_exec_unref(&p->exec);
@@ -377,10 +403,13 @@ static void rehearse_there(void *p)
 	rt_out *out = rt_alloc(sizeof *out * ((size_t)r->g->out.n + 1));
 	r->st = out ? prepare(r->g, &flat, r->o->off, r->err) : nomem(r->err);
 	if (r->st == TJ_OK) {
-		lo_low L = { .g = &flat, .o = r->o, .err = r->err, .out = out };
-		r->st = dry_run(&L, r->steps);
+		ir_graph placed;
+		const ir_graph *there = place(&flat, &placed, r->o, r->err);
+		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .devices = lo_on_devices(&flat) };
+		r->st = there ? dry_run(&L, r->steps) : r->err->code;
 		if (r->st == TJ_OK) r->visit(&L, r->env);
-		close_low(&L);
+		if (there) close_low(&L);
+		ir_graph_free(&placed);
 	}
 	rt_free(out);
 	ir_graph_free(&flat);

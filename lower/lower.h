@@ -188,9 +188,9 @@ typedef struct lo_kin lo_kin;
 uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
 /* Marks in kin, which is k's, the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then
  * kin is to be added once it does. false: out of memory. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_kernel_fn **fn, rt_code **code);
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_code **code);
 void lo_family_twins(lo_family *f, uint32_t n); /* so many kernels run the code of another one of their plan */
-void lo_family_add(lo_family *f, lo_kin *kin, rt_kernel_fn *fn, rt_code *code); /* takes kin over */
+void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_code *code); /* takes kin over */
 void lo_kin_free(lo_kin *kin);
 
 /* ---- backend.c: who compiles kernels ---- */
@@ -202,7 +202,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	bool keep_text;               /* fill text, for dumps */
 	bool keep_assembly;           /* and assembly: one more run of the code generator */
 	/* results */
-	rt_kernel_fn **fn;            /* nkernel of them, room given by the caller */
+	rt_entry *fn;            /* nkernel of them, room given by the caller */
 	rt_code *code;
 	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
 	double codegen_ms;
@@ -246,6 +246,7 @@ typedef struct lo_opts {
 	uint8_t off;                  /* passes left out: LO_OFF() */
 	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
 	lo_moving moving;
+	bool to_cpu;                  /* a region whose outputs the host reads: they come to the CPU */
 	bool store_all;               /* a region: outputs are stored even where they are an input seen through strides, */
 	uint32_t carries;             /* ... but for those among the first so many that are the input of their own slot */
 	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;

@@ -1,4 +1,4 @@
-/* memory: where in the arena each temporary lies.
+/* memory: where in the arena of its device each temporary lies.
  *
  * requires ordered steps; sets offset of RT_AT_ARENA buffers, first and last of all
  *
@@ -74,29 +74,31 @@ static int64_t room(const lo_buffer *b)
 
 bool lo_layout(lo_low *L)
 {
-	space p = { 0 };
+	space on[RT_DEVICES] = { 0 };
 	bool ok = true;
 	ranges(L);
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
 		for (uint32_t k = 0; k < s->writes.n; k++) {
 			lo_buffer *b = &L->buf.v[s->writes.v[k]];
-			if (b->place == RT_AT_ARENA && b->first == (int)i) b->offset = take(&p, room(b));
+			if (b->place == RT_AT_ARENA && b->first == (int)i) b->offset = take(&on[b->device], room(b));
 		}
 		for (int w = 0; w < 2; w++) {
 			uint32_t n = w ? s->writes.n : s->reads.n;
 			for (uint32_t k = 0; ok && k < n; k++) {
 				lo_buffer *b = &L->buf.v[w ? s->writes.v[k] : s->reads.v[k]];
 				if (b->place != RT_AT_ARENA || b->last != (int)i || b->first < 0 || L->o->off & LO_OFF(REUSE)) continue;
-				ok = give(&p, b->offset, room(b));
+				ok = give(&on[b->device], b->offset, room(b));
 				b->last = -2 - b->last; /* given back: seen once only */
 			}
 		}
 	}
 	for (uint32_t i = 0; i < L->buf.n; i++)
 		if (L->buf.v[i].last < -1) L->buf.v[i].last = -2 - L->buf.v[i].last;
-	L->arena_bytes = p.end;
-	rt_vec_free(&p.hole);
+	for (int d = 0; d < RT_DEVICES; d++) {
+		L->arena_bytes[d] = on[d].end;
+		rt_vec_free(&on[d].hole);
+	}
 	if (!ok) L->oom = true;
 	return ok;
 }

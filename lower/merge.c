@@ -204,7 +204,8 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
 	int to[LO_ATOMS] = { 0 };
 	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
-	const lo_target *t = L->o->target;
+	if (L->devices && lo_group_device(L, A) != lo_group_device(L, B)) return false;
+	const lo_target *t = lo_target_on(L->o, lo_group_device(L, A));
 	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members) return false;
 	if (A->classed && B->classed && A->column != B->column) return false;
 	lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);

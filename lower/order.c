@@ -28,7 +28,7 @@ void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
 static void add_node_step(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
-	lo_step *s = add(L, L->val[r].how == LO_LIB ? LO_STEP_MATMUL : LO_STEP_CALL, r);
+	lo_step *s = add(L, n->op == IR_to ? LO_STEP_TO : L->val[r].how == LO_LIB ? LO_STEP_MATMUL : LO_STEP_CALL, r);
 	if (!s) return;
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;
@@ -55,7 +55,7 @@ static void add_kernel_step(lo_low *L, uint32_t g)
 	if (!s) return;
 	s->group = g;
 	uint32_t step = L->step.n - 1;
-	if (lo_build_kernel(L, s)) lo_share(L, L->o->target, step);
+	if (lo_build_kernel(L, s)) lo_share(L, L->step.v[step].built->s.target, step);
 	else if (!L->stuck) L->oom = true;
 }
 
@@ -71,7 +71,7 @@ static void make(lo_low *L)
 		bool node = (v->how == LO_LIB || v->how == LO_CALL) && (v->own || v->dest) && lo_node(L, r)->op != IR_get;
 		if (node && ir_is_flow(lo_node(L, r)->op)) lo_add_flow(L, r);
 		else if (node && worth(L, r)) add_node_step(L, r);
-		if (L->o->target) continue;
+		if (lo_target_of(L, r)) continue;
 		for (const lo_dest *d = v->dest; d; d = d->next)
 			if (ir_numel(L->g, r) > 0) add_copy_step(L, r, d);
 	}

@@ -6,10 +6,24 @@
 
 #define LINE 64
 
+/* Constants of another device than the CPU are brought there by a pool of their own. */
+static bool upload(lo_low *L, rt_plan *p, uint32_t i)
+{
+	const lo_buffer *b = &L->buf.v[i];
+	const rt_device *d = rt_device_at(b->device);
+	rt_pool *pool = rt_pool_new();
+	void *there = pool ? d->alloc(d->self, (size_t)b->bytes + 1) : NULL;
+	bool ok = there && rt_bytes_write(pool, b->device, there, b->data, (size_t)b->bytes, L->err) == TJ_OK;
+	p->constant[p->buf[i].slot] = there; /* the plan's, also after an error */
+	rt_pool_free(pool); /* waits */
+	return ok;
+}
+
 static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 {
 	const lo_buffer *b = &L->buf.v[i];
 	if (b->place != RT_AT_CONST) return true;
+	if (b->device != RT_CPU) return upload(L, p, i);
 	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + LINE);
 	if (!bytes) return false;
 	bytes += (LINE - (uintptr_t)bytes % LINE) % LINE;
@@ -26,8 +40,8 @@ static bool put_bufs(lo_low *L, rt_plan *p)
 	if (!p->buf || !p->constant) return false;
 	for (uint32_t i = 0, nconst = 0; i < L->buf.n; i++) {
 		const lo_buffer *b = &L->buf.v[i];
-		uint32_t slot = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? 0 : b->slot;
-		p->buf[i] = (rt_pbuf){ .place = b->place, .slot = slot, .offset = b->offset, .bytes = b->bytes };
+		uint32_t slot = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? b->device : b->slot;
+		p->buf[i] = (rt_pbuf){ .place = b->place, .device = b->device, .slot = slot, .offset = b->offset, .bytes = b->bytes };
 		if (!copy_consts(L, p, i)) return false;
 	}
 	return true;
@@ -166,6 +180,32 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return t->name != NULL;
 }
 
+/* From one device to another one, or a copy on one device. */
+static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const ir_node *n = lo_node(L, s->ref);
+	ir_ref src = ir_src(L->g, n, 0);
+	const size_t size = tj_dtype_size((tj_dtype)n->dtype);
+	lo_access a;
+	rt_elements *e = rt_arena_alloc(&p->mem, sizeof *e);
+	int64_t *dims = rt_arena_alloc(&p->mem, sizeof *dims * 2 * (n->rank + 1u));
+	rt_at *at = lo_step_operands(p, t, 2);
+	if (!e || !dims || !at) return false;
+	lo_access_of(L, src, &a);
+	if (n->rank) {
+		memcpy(dims, lo_dim(L, s->ref), sizeof *dims * n->rank);
+		memcpy(dims + n->rank, a.stride, sizeof *dims * n->rank);
+	}
+	*e = (rt_elements){ .device = lo_node(L, src)->device, .rank = n->rank, .size = size, .dim = dims, .stride = dims + n->rank };
+	at[0] = (rt_at){ .buf = lo_buf_of(L, a.base), .offset = a.offset * (int64_t)size };
+	at[1].buf = lo_buf_of(L, s->ref);
+	t->kind = RT_STEP_COPY;
+	t->device = n->device;
+	t->copy = e;
+	t->name = "to";
+	return true;
+}
+
 static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
@@ -296,11 +336,21 @@ static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)
 	return true;
 }
 
+/* One more than the greatest slot of a number. */
+static uint32_t numbers_of(const lo_low *L)
+{
+	uint32_t n = 0;
+	for (ir_ref r = 0; r < L->g->node.n; r++)
+		if (lo_node(L, r)->op == IR_num && ir_attr(L->g, lo_node(L, r))[0] >= n) n = (uint32_t)ir_attr(L->g, lo_node(L, r))[0] + 1;
+	return n;
+}
+
 static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const lo_built *b = s->built;
 	rt_at *at = lo_step_operands(p, t, b->nbuf);
-	(void)L;
+	t->device = (uint8_t)lo_group_device(L, L->group.v[s->group]);
+	t->nnum = t->device == RT_CPU ? 0 : numbers_of(L);
 	if (!at || !put_faults(p, b, t)) return false;
 	for (uint32_t i = 0; i < b->nbuf; i++) at[i].buf = b->buf[i];
 	t->kind = RT_STEP_KERNEL;
@@ -313,14 +363,29 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return t->name != NULL;
 }
 
-/* Behind the temporaries, room for the pointers of the step that has the most. */
-static void place_many(rt_plan *p, size_t arena_bytes)
+/* Behind the temporaries of the CPU, room for the pointers of the step that has the most. */
+static void place_many(rt_plan *p, const int64_t *arena_bytes)
 {
 	uint32_t most = 0;
 	for (uint32_t i = 0; i < p->nstep; i++)
 		if (p->step[i].nbuf > most) most = p->step[i].nbuf;
-	p->many = (arena_bytes + LINE - 1) / LINE * LINE;
-	p->exec.arena_bytes = most > RT_FEW_OPERANDS ? p->many + most * sizeof(void *) : arena_bytes;
+	for (int d = 0; d < RT_DEVICES; d++) p->exec.arena_bytes[d] = (size_t)arena_bytes[d];
+	p->many = (p->exec.arena_bytes[RT_CPU] + LINE - 1) / LINE * LINE;
+	if (most > RT_FEW_OPERANDS) p->exec.arena_bytes[RT_CPU] = p->many + most * sizeof(void *);
+}
+
+static void note_devices(rt_plan *p)
+{
+	for (uint32_t i = 0; i < p->nstep; i++) {
+		const rt_step *t = &p->step[i];
+		p->exec.devices |= t->device != RT_CPU || (t->copy && t->copy->device != RT_CPU);
+		p->exec.late_faults |= t->device != RT_CPU && t->nfault;
+		for (int k = 0; t->flow && k < 2; k++) {
+			if (!t->flow->region[k]) continue;
+			p->exec.devices |= t->flow->region[k]->devices;
+			p->exec.late_faults |= t->flow->region[k]->late_faults;
+		}
+	}
 }
 
 tj_status lo_make_plan(lo_low *L, rt_plan *p)
@@ -335,12 +400,14 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 		case LO_STEP_MATMUL: ok = put_matmul(L, p, &L->step.v[i], t); break;
 		case LO_STEP_CALL: ok = put_call(L, p, &L->step.v[i], t); break;
 		case LO_STEP_COPY: ok = put_copy(L, p, &L->step.v[i], t); break;
+		case LO_STEP_TO: ok = put_to(L, p, &L->step.v[i], t); break;
 		case LO_STEP_FLOW: ok = lo_put_flow(L, p, &L->step.v[i], t); break;
 		}
 	}
-	place_many(p, (size_t)L->arena_bytes);
+	place_many(p, L->arena_bytes);
 	if (ok && put_bufs(L, p) && !L->oom) {
 		place_operands(p);
+		note_devices(p);
 		return TJ_OK;
 	}
 	return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");

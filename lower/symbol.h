@@ -32,7 +32,7 @@ struct lo_kin {           /* a scheduled kernel: its form, its sizes, and which 
 	/* of a member of a family: */
 	uint32_t round;         /* of the lowering that brought it */
 	uint64_t met;           /* when, by the family's clock */
-	rt_kernel_fn *fn;
+	rt_entry fn;
 	rt_code *code;          /* that holds fn: a reference */
 };
 lo_kin *lo_kin_new(lo_kernel *k, lo_schedule *s);      /* without symbols; NULL: out of memory */

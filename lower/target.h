@@ -15,6 +15,8 @@ struct lo_target {
 	const char *backend;     /* "llvm" */
 	const lo_backend *(*find)(const char *backend, const char **why);
 
+	bool products;           /* the run time computes matmul there; else the CPU does, with copies */
+
 	/* What one kernel may compute. */
 	int weight;              /* most work: a plain op counts 1, a transcendental one 10 */
 	int members;             /* most values */

@@ -125,6 +125,7 @@ static bool set_sizes(rt_plan *p, const lo_kernel *k, rt_step *t)
 	int64_t *size = rt_arena_alloc(&p->mem, (k->size.n + 1) * sizeof *size);
 	if (size && k->size.n) memcpy(size, k->size.v, k->size.n * sizeof *size);
 	t->size = size;
+	t->nsize = k->size.n;
 	return size != NULL;
 }
 

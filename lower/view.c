@@ -157,18 +157,18 @@ static uint32_t leaf_buf(lo_low *L, ir_ref r)
 	if (n->op == IR_input) {
 		for (uint32_t i = 0; i < L->buf.n; i++)
 			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].slot == (uint32_t)attr[0]) return i;
-		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .slot = (uint32_t)attr[0], .bytes = bytes });
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .slot = (uint32_t)attr[0], .bytes = bytes });
 	}
 	if (n->op == IR_data) {
 		const ir_blob *b = &L->g->data.v[attr[0]];
-		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .data = b->bytes, .bytes = b->nbytes });
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = n->device, .data = b->bytes, .bytes = b->nbytes });
 	}
 	if (n->op == IR_num) return lo_new_buf(L, (lo_buffer){ .place = RT_AT_NUM, .slot = (uint32_t)attr[0], .bytes = bytes });
 	int64_t *one = lo_mem(L, sizeof *one);
 	if (!one) return LO_NOBUF;
 	ir_scalar v = ir_const_value(L->g, n);
 	memcpy(one, &v, sizeof v); /* little endian: narrow integers lie at the start */
-	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .data = one, .bytes = (int64_t)size });
+	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = n->device, .data = one, .bytes = (int64_t)size });
 }
 
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r)
@@ -185,7 +185,7 @@ uint32_t lo_buf_of(lo_low *L, ir_ref r)
 	if (v->how == LO_LEAF && !v->own) return lo_leaf_buf(L, r);
 	int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype);
 	v->own = true;
-	return v->buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .bytes = bytes });
+	return v->buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = lo_node(L, r)->device, .bytes = bytes });
 }
 
 lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset, const int64_t *stride)

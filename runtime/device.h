@@ -22,9 +22,12 @@ typedef struct rt_queue rt_queue;        /* the device's own */
 /* A moment in a queue: all that was put there before. {0, 0}: long ago. */
 typedef struct rt_mark { uint64_t queue, serial; } rt_mark;
 
+/* Code of a kernel, as its device launches it: on the CPU an rt_kernel_fn. Nobody else calls it. */
+typedef void (*rt_entry)(void);
+
 /* A kernel that is to run. The queue copies what this points to: it may be gone when the kernel runs. */
 typedef struct rt_launch {
-	const void *entry;                   /* what the device's compiler made of the kernel */
+	rt_entry entry;
 	void *const *buf;                    /* by kernel buffer: an address of the device, or one of `num` */
 	uint32_t nbuf, nnum, nsize;
 	const uint64_t *num;                 /* run-time numbers */
@@ -39,6 +42,7 @@ typedef struct rt_launch {
  * at a time, except wait_for() and done(), which any thread may ask of another one's queue by a mark. */
 typedef struct rt_device {
 	const char *name;                    /* "cuda:0" */
+	const struct lo_target *target;      /* what lowers for it (lower/target.h); NULL: nothing, and the CPU computes what is asked of it */
 	void *self;                          /* passed to the functions without a queue */
 	void *(*alloc)(void *self, size_t bytes); /* 64-byte aligned; NULL: out of memory */
 	void (*free)(void *self, void *p);   /* no queue has work on it any more */

@@ -37,7 +37,7 @@ typedef struct rt_run {
 	                           * unless the executable said so (alias_ext) */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
-	char *arena;              /* of arena_bytes; NULL: the pool's. A region runs in a part of its plan's */
+	char *const *arena;       /* by device, of arena_bytes; NULL: the pool's. A region runs in a part of its plan's */
 } rt_run;
 
 /* An output of an executable. */
@@ -60,7 +60,8 @@ typedef struct rt_exec {
 	bool late_faults;        /* and kernels among them that may find a fault */
 	uint32_t kernels, library_calls, eval_steps;
 	uint32_t compiled;       /* kernels whose code was made for it; that of the others existed */
-	size_t code_bytes, arena_bytes;
+	size_t code_bytes;
+	size_t arena_bytes[RT_DEVICES]; /* of temporaries, by device */
 	double lower_ms, codegen_ms;
 } rt_exec;
 rt_exec *rt_exec_ref(rt_exec *x);
@@ -69,8 +70,8 @@ void rt_exec_unref(rt_exec *x);
 /* ---- plan.c: a plan is steps over buffers ---- */
 typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST, RT_AT_NUM } rt_place;
 typedef struct rt_pbuf { /* a buffer of the plan */
-	uint8_t place;
-	uint32_t slot;       /* external slot, output, constant or number */
+	uint8_t place, device;
+	uint32_t slot;       /* external slot, output, constant or number; ARENA: device */
 	int64_t offset;      /* bytes: into the arena */
 	int64_t bytes;
 } rt_pbuf;
@@ -81,19 +82,22 @@ typedef struct rt_at {   /* an operand of a step: a part of a buffer, found at t
 } rt_at;
 
 enum { RT_FEW_OPERANDS = 32, RT_FEW_NUMBERS = 64 }; /* fit the stack */
-typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW } rt_step_kind;
+typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW, RT_STEP_COPY } rt_step_kind;
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
 	/* KERNEL */
-	rt_kernel_fn *fn;
+	uint8_t device;          /* KERNEL, COPY: who runs it */
+	rt_entry fn;
 	int64_t units;           /* 0: nothing to do */
 	double unit_ns;          /* estimated cost of a unit: units * unit_ns decides about the team and its pieces */
 	int64_t grain;           /* units that are better not parted: what they read shares cache lines */
 	size_t scratch;          /* bytes for each thread */
 	const int64_t *size;     /* of the kernel's symbols */
+	uint32_t nsize;
+	uint32_t nnum;           /* DEVICE: of the plan's numbers, the first so many may be read */
 	const uint32_t *number;  /* slots of the plan's numbers that are the kernel's 0, 1, ..., at most RT_FEW_NUMBERS of them */
 	uint32_t nnumber;        /* 0: the kernel takes those of the plan */
 	const rt_fault *fault; /* by what the kernel wrote - 1 */
@@ -105,6 +109,8 @@ typedef struct rt_step {
 	void *env;
 	/* FLOW */
 	struct rt_flow *flow;
+	/* COPY: buf[0], by strides, to buf[1], row-major, on `device` */
+	const struct rt_elements *copy;
 } rt_step;
 
 typedef struct rt_plan {
@@ -134,7 +140,7 @@ typedef struct rt_flow_bufs { /* the order of the step's buffers: the number of 
 	uint32_t truth;          /* one byte: what a condition gave */
 	uint32_t arena;          /* of the regions */
 	uint32_t pointers;       /* for the regions' slots, then for their results */
-	uint32_t copies;         /* of operands that are not row-major */
+	uint32_t copies;         /* of operands that are not row-major; behind them the regions' arenas on other devices, as many as rt_flow.narena */
 } rt_flow_bufs;
 static inline rt_flow_bufs rt_flow_order(rt_flow_kind kind, uint32_t nslot, uint32_t nresult, uint32_t ncarry)
 {
@@ -142,7 +148,7 @@ static inline rt_flow_bufs rt_flow_order(rt_flow_kind kind, uint32_t nslot, uint
 	return (rt_flow_bufs){ operand, result, second, truth, truth + 1, truth + 2, truth + 3 };
 }
 typedef struct rt_packed { /* an operand that is not row-major is copied */
-	int rank;
+	int device, rank;
 	size_t size;             /* of an element */
 	int64_t dim[TJ_MAX_RANK], stride[TJ_MAX_RANK];
 } rt_packed;
@@ -152,7 +158,10 @@ typedef struct rt_flow {
 	uint32_t nslot, ncarry, nxs, nresult;
 	int64_t turns;           /* SCAN: all of them; WHILE: the most, 0 for any number */
 	int64_t *bytes;          /* of each result; SCAN: of a slice of ys; then of each slice of xs */
-	rt_packed **pack;         /* by slot, NULL: as it is; the copies lie in order */
+	uint8_t *device;         /* of each result */
+	uint32_t npack;
+	uint8_t narena, arena_on[RT_DEVICES]; /* devices other than the CPU on which regions have temporaries */
+	rt_packed **pack;        /* by slot, NULL: as it is; the copies lie in order */
 	rt_exec *region[2];      /* references held. Outputs are stored, but for a carry that is the input of its own slot */
 	const char *site;
 } rt_flow;

@@ -2,7 +2,6 @@
  *
  * Carries go to and fro between the result's buffer and a second one; a turn allocates nothing, and never writes what it
  * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
-#include "runtime/exec.h"
 #include "runtime/bytes.h"
 
 typedef struct run {
@@ -13,7 +12,7 @@ typedef struct run {
 	void **out;              /* where a turn writes */
 	void *const *second;     /* of each carry */
 	uint8_t *truth;
-	char *arena;
+	char *arena[RT_DEVICES]; /* of the regions */
 } run;
 
 tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err)
@@ -35,15 +34,18 @@ static tj_status run_region(const run *w, int k, void *const *out)
 }
 
 /* ---- operands ---- */
-static void bind(run *w, void *const *operand, void *const *copies)
+static tj_status bind(run *w, void *const *operand, void *const *copies)
 {
+	tj_status st = TJ_OK;
 	for (uint32_t k = 0; k < w->f->nslot; k++) {
 		w->ext[k] = operand[k];
 		if (!w->f->pack[k]) continue;
 		const rt_packed *p = w->f->pack[k];
-		rt_pack(p->rank, p->dim, p->size, operand[k], p->stride, *copies);
+		const rt_elements e = { p->device, p->rank, p->size, p->dim, p->stride, operand[k] };
+		if (st == TJ_OK) st = rt_bytes_copy(w->r->pool, &e, p->device, *copies, w->r->err);
 		w->ext[k] = *copies++;
 	}
+	return st;
 }
 
 /* ---- carries ---- */
@@ -61,10 +63,14 @@ static void move_on(run *w, int k)
 		if (!stays(w, k, i)) w->ext[i] = w->out[i];
 }
 
-static void deliver(run *w)
+static tj_status deliver(run *w)
 {
-	for (uint32_t i = 0; i < w->f->ncarry; i++)
-		if (w->ext[i] != w->result[i] && w->f->bytes[i]) memcpy(w->result[i], w->ext[i], (size_t)w->f->bytes[i]);
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < w->f->ncarry && st == TJ_OK; i++) {
+		const rt_elements e = { w->f->device[i], 1, 1, &w->f->bytes[i], NULL, w->ext[i] };
+		if (w->ext[i] != w->result[i]) st = rt_bytes_copy(w->r->pool, &e, w->f->device[i], w->result[i], w->r->err);
+	}
+	return st;
 }
 
 /* ---- the three ---- */
@@ -80,8 +86,7 @@ static tj_status run_while(run *w)
 		if ((st = run_region(w, 1, w->out)) != TJ_OK) return st;
 		move_on(w, 1);
 	}
-	deliver(w);
-	return TJ_OK;
+	return deliver(w);
 }
 
 static tj_status run_scan(run *w)
@@ -100,16 +105,17 @@ static tj_status run_scan(run *w)
 		move_on(w, 0);
 		for (uint32_t i = 0; i < f->nxs; i++) xs[i] = (const char *)xs[i] + (f->reverse ? -slice[i] : slice[i]);
 	}
-	deliver(w);
-	return TJ_OK;
+	return deliver(w);
 }
 
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)
 {
 	const rt_flow_bufs at = rt_flow_order((rt_flow_kind)f->kind, f->nslot, f->nresult, f->ncarry);
-	run w = { .f = f, .r = r, .result = buf + at.result, .second = buf + at.second, .truth = buf[at.truth], .arena = buf[at.arena], .ext = buf[at.pointers] };
+	run w = { .f = f, .r = r, .result = buf + at.result, .second = buf + at.second, .truth = buf[at.truth], .arena = { buf[at.arena] }, .ext = buf[at.pointers] };
 	w.out = (void **)buf[at.pointers] + f->nslot;
-	bind(&w, buf + at.operand, buf + at.copies);
+	for (uint32_t i = 0; i < f->narena; i++) w.arena[f->arena_on[i]] = buf[at.copies + f->npack + i];
+	tj_status st = bind(&w, buf + at.operand, buf + at.copies);
+	if (st != TJ_OK) return st;
 	switch ((rt_flow_kind)f->kind) {
 	case RT_COND: return run_region(&w, !*(const uint8_t *)buf[0], w.result);
 	case RT_WHILE: return run_while(&w);

@@ -1,5 +1,5 @@
 /* plan: an array of steps over one table of buffers, run in order. */
-#include "runtime/exec.h"
+#include "runtime/bytes.h"
 
 #include <stdatomic.h>
 
@@ -37,7 +37,7 @@ static void run_units(void *env, int thread, int64_t begin, int64_t end)
 	const kernel_run *k = env;
 	rt_kargs a = *k->args;
 	if (a.scratch) a.scratch = (char *)a.scratch + (size_t)thread * k->scratch_step;
-	k->step->fn(&a, begin, end);
+	((rt_kernel_fn *)k->step->fn)(&a, begin, end);
 }
 
 static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
@@ -50,11 +50,40 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 	if (s->scratch && !(a.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
 	double ns = (double)s->units * s->unit_ns;
-	if (ns < RT_SERIAL_NS) s->fn(&a, 0, s->units);
+	if (ns < RT_SERIAL_NS) ((rt_kernel_fn *)s->fn)(&a, 0, s->units);
 	else rt_team_run(r, s->units, s->grain, ns, run_units, &(kernel_run){ s, &a, (s->scratch + 63) / 64 * 64 });
 	if (RT_LIKELY(!fault)) return TJ_OK;
 	if ((uint32_t)fault > s->nfault) return rt_fail(r->err, TJ_ERR_COMPILE, s->name, "kernel reported an unknown fault");
 	return rt_fault_fail(&s->fault[fault - 1], r->err);
+}
+
+/* Into the queue of a device. The numbers of a kernel that has its own come first; those that operands point to follow. */
+static tj_status launch(const rt_step *s, void *const *buf, rt_run *r)
+{
+	uint64_t num[RT_FEW_NUMBERS + RT_FEW_NUMBERS], *all = num;
+	void **at = (void **)(uintptr_t)buf;
+	const uint32_t own = s->nnumber, n = own + s->nnum;
+	rt_queue *q = rt_pool_queue(r->pool, s->device, r->err);
+	if (s->units <= 0) return TJ_OK;
+	if (!q) return r->err->code;
+	if (n > RT_COUNT(num) && !(all = rt_alloc(n * sizeof *all))) return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory");
+	for (uint32_t i = 0; i < own; i++) all[i] = r->num[s->number[i]];
+	for (uint32_t i = 0; i < s->nnum; i++) all[own + i] = r->num[i];
+	for (uint32_t i = 0; i < s->nbuf; i++)
+		if (s->at[i].place == RT_AT_NUM) at[i] = (char *)(all + own) + s->at[i].offset;
+	const rt_launch l = { .entry = s->fn, .buf = buf, .nbuf = s->nbuf, .num = all, .nnum = n, .size = s->size, .nsize = s->nsize, .units = s->units,
+	                      .scratch = s->scratch, .fault = s->fault, .nfault = s->nfault };
+	if (s->nfault) rt_pool_doubt(r->pool, s->device);
+	tj_status st = rt_device_at(s->device)->launch(q, &l, r->err);
+	if (all != num) rt_free(all);
+	return st;
+}
+
+static tj_status copy(const rt_step *s, void *const *buf, rt_run *r)
+{
+	rt_elements from = *s->copy;
+	from.data = buf[0];
+	return rt_bytes_copy(r->pool, &from, s->device, buf[1], r->err);
 }
 
 /* table: pointers by place and slot. */
@@ -63,7 +92,8 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].slot] + s->at[i].offset;
 	switch ((rt_step_kind)s->kind) {
-	case RT_STEP_KERNEL: return run_kernel(s, buf, r);
+	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : launch(s, buf, r);
+	case RT_STEP_COPY: return copy(s, buf, r);
 	case RT_STEP_MATMUL: return rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r);
 	case RT_STEP_CALL: return s->call(s->env, buf, r->err);
 	case RT_STEP_FLOW: return rt_flow_run(s->flow, buf, r);
@@ -71,16 +101,24 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	return TJ_OK;
 }
 
+static tj_status no_arena(const rt_exec *x, int device, rt_err *err)
+{
+	return rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries on %s", x->arena_bytes[device], rt_device_name(device));
+}
+
 tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 {
 	const rt_plan *p = (const rt_plan *)x;
-	char *arena = r->arena;
-	if (x->arena_bytes && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes)))
-		return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries",
-		               x->arena_bytes);
-	const void *temporaries = arena, *numbers = r->num;
+	char *arena = r->arena ? r->arena[RT_CPU] : NULL;
+	if (x->arena_bytes[RT_CPU] && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes[RT_CPU]))) return no_arena(x, RT_CPU, r->err);
+	const void *temporaries[RT_DEVICES] = { arena }, *numbers = r->num;
+	for (int d = RT_CPU + 1; RT_UNLIKELY(x->devices) && d < RT_DEVICES; d++) {
+		if (!x->arena_bytes[d]) continue;
+		temporaries[d] = r->arena ? r->arena[d] : rt_pool_arena_on(r->pool, d, x->arena_bytes[d]);
+		if (!temporaries[d]) return no_arena(x, d, r->err);
+	}
 	const void *const *const table[] = { [RT_AT_EXT] = r->ext, [RT_AT_OUT] = (const void *const *)r->out,
-	                                     [RT_AT_ARENA] = &temporaries, [RT_AT_CONST] = p->constant,
+	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
 	tj_status st = TJ_OK;
@@ -94,7 +132,7 @@ static const char *const places[] = { "ext", "out", "arena", "const", "num" };
 static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 {
 	rt_putf(t, " %s", places[a->place]);
-	if (a->place == RT_AT_ARENA) rt_putf(t, "+%lld", (long long)a->offset);
+	if (a->place == RT_AT_ARENA) rt_putf(t, "%s%s+%lld", a->slot == RT_CPU ? "" : "@", a->slot == RT_CPU ? "" : rt_device_name((int)a->slot), (long long)a->offset);
 	else if (a->place == RT_AT_NUM) rt_putf(t, "%u", p->buf[a->buf].slot);
 	else if (a->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)p->buf[a->buf].bytes);
 	else {
@@ -118,12 +156,15 @@ static void put_regions(const rt_plan *p, rt_text *t, tj_dump_what what)
 static void put_plan(const rt_plan *p, rt_text *t)
 {
 	rt_putf(t, "plan: %u steps, %u kernels, %u library calls, %u evaluator steps, arena %zu bytes\n", p->nstep,
-	        p->exec.kernels, p->exec.library_calls, p->exec.eval_steps, p->exec.arena_bytes);
+	        p->exec.kernels, p->exec.library_calls, p->exec.eval_steps, p->exec.arena_bytes[RT_CPU]);
+	for (int d = RT_CPU + 1; d < RT_DEVICES; d++)
+		if (p->exec.arena_bytes[d]) rt_putf(t, "  arena of %zu bytes on %s\n", p->exec.arena_bytes[d], rt_device_name(d));
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *s = &p->step[i];
 		rt_putf(t, "  %-20s", s->name);
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
+		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
 		if (s->kind == RT_STEP_MATMUL) rt_putf(t, " %s", rt_matmul_name(s->matmul));
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
@@ -152,9 +193,22 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	if (what != TJ_DUMP_PLAN) put_regions(p, t, what);
 }
 
+/* Launches that still wait may point to constants, code and texts of the plan. */
+static void free_constants(rt_plan *p)
+{
+	for (int d = RT_CPU + 1; p->exec.devices && d < RT_DEVICES; d++)
+		if (rt_device_at(d)) rt_device_at(d)->drain(rt_device_at(d)->self);
+	for (uint32_t i = 0; i < p->nbuf; i++) {
+		const rt_pbuf *b = &p->buf[i];
+		const rt_device *d = b->place == RT_AT_CONST ? rt_device_at(b->device) : NULL;
+		if (d && p->constant[b->slot]) d->free(d->self, (void *)(uintptr_t)p->constant[b->slot]);
+	}
+}
+
 void rt_plan_destroy(rt_exec *x)
 {
 	rt_plan *p = (rt_plan *)x;
+	free_constants(p);
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		rt_matmul_free(p->step[i].matmul);
 		for (int k = 0; p->step[i].flow && k < 2; k++) rt_exec_unref(p->step[i].flow->region[k]);

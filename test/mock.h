@@ -15,6 +15,7 @@
 int mock_device(void);          /* its number in runtime/device.h, added by the first call: "mock:0" */
 uint64_t mock_launches(void);   /* kernels that have run */
 uint64_t mock_pending(void);    /* pieces of work that wait in all queues */
-const void *mock_kernel(const char *text, rt_err *err); /* C text of a function mock_entry, compiled once; NULL: err says why */
+rt_entry mock_kernel(const char *text, rt_err *err); /* C text of a function mock_entry, compiled once; NULL: err says why */
+extern const struct lo_target mock_target;
 
 #endif

@@ -9,6 +9,7 @@
 
 /* ---- what kernels call ---- */
 typedef ir_scalar mock_scalar;
+#pragma GCC visibility push(default)
 mock_scalar mock_load(int dtype, const void *p);
 void mock_store(int dtype, void *p, mock_scalar v);
 mock_scalar mock_convert(mock_scalar v, int from, int to);
@@ -17,6 +18,7 @@ mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar
 mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, int64_t n);
 void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t part);
 mock_scalar *mock_rows(int64_t n);
+#pragma GCC visibility pop
 
 mock_scalar mock_load(int dtype, const void *p) { return ir_load((tj_dtype)dtype, p); }
 void mock_store(int dtype, void *p, mock_scalar v) { ir_store((tj_dtype)dtype, p, v); }
@@ -202,10 +204,10 @@ static void put_kernel(printer *p)
 }
 
 /* ---- compiling ---- */
-typedef struct known { uint64_t hash[2]; const void *entry; } known;
+typedef struct known { uint64_t hash[2]; rt_entry entry; } known;
 static struct { pthread_mutex_t lock; rt_vec(known) known; } codes = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static const void *build(const char *text, rt_err *err)
+static rt_entry build(const char *text, rt_err *err)
 {
 	char path[] = "/tmp/mock-XXXXXX.c", so[64], command[256];
 	int fd = mkstemps(path, 2);
@@ -216,14 +218,16 @@ static const void *build(const char *text, rt_err *err)
 	snprintf(command, sizeof command, "cc -O0 -w -ffp-contract=off -shared -fPIC -o %s %s", so, path);
 	ok = ok && system(command) == 0;
 	void *library = ok ? dlopen(so, RTLD_NOW) : NULL;
-	const void *entry = library ? dlsym(library, "mock_entry") : NULL;
+	rt_entry entry = NULL;
+	void *symbol = library ? dlsym(library, "mock_entry") : NULL;
+	memcpy(&entry, &symbol, sizeof entry);
 	if (!entry) rt_fail(err, TJ_ERR_COMPILE, "mock", "the kernel does not compile, see %s", path);
 	else unlink(path);
 	unlink(so);
 	return entry;
 }
 
-const void *mock_kernel(const char *text, rt_err *err)
+rt_entry mock_kernel(const char *text, rt_err *err)
 {
 	known k;
 	rt_hash128(text, strlen(text), k.hash);
@@ -239,3 +243,70 @@ const void *mock_kernel(const char *text, rt_err *err)
 	pthread_mutex_unlock(&codes.lock);
 	return k.entry;
 }
+
+/* ---- the target ---- */
+static void drop_code(rt_code *code) { free(code); }
+
+static tj_status compile(lo_compile *job, rt_err *err)
+{
+	rt_text all = { 0 };
+	for (int i = 0; i < job->nkernel; i++) {
+		rt_text t = { 0 };
+		printer p = { job->kernel[i], job->schedule[i], &t };
+		put_kernel(&p);
+		job->fn[i] = mock_kernel(rt_str(&t), err);
+		rt_puts(&all, rt_str(&t));
+		rt_text_free(&t);
+		if (!job->fn[i]) {
+			rt_text_free(&all);
+			return err->code;
+		}
+	}
+	job->code = calloc(1, sizeof *job->code);
+	*job->code = (rt_code){ .refs = 1, .bytes = all.n, .destroy = drop_code };
+	if (job->keep_text) job->text = rt_strdup(rt_str(&all));
+	rt_text_free(&all);
+	return TJ_OK;
+}
+
+static const lo_backend *find(const char *backend, const char **why)
+{
+	static const lo_backend b = { .name = "mock", .compile = compile, .width = interp_width, .abi = LO_ABI };
+	(void)backend, (void)why;
+	return &b;
+}
+
+/* Another machine than the CPU on purpose: no lanes, smaller kernels, other units and parts. */
+static lo_vec vec(const lo_target *t, bool reduces, bool column)
+{
+	(void)t;
+	return reduces && !column ? LO_VEC_R : LO_VEC_D;
+}
+
+static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
+{
+	(void)v;
+	*room = (size_t)row;
+	return row <= t->kept_bytes ? LO_SCRATCH : LO_RECOMPUTED;
+}
+
+static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
+{
+	const int64_t last = k->dim[k->ndim - 1];
+	s->block = s->vec == LO_VEC_R ? 1 : last < t->lanes ? last : t->lanes;
+	s->unit_ns = 1;
+}
+
+static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
+{
+	(void)k;
+	return (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS * t->least_chunks;
+}
+
+const lo_target mock_target = {
+	.name = "mock", .device = 1, .backend = "mock", .find = find,
+	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .far_step = 8, .transposed = 1 << 10,
+	.kept_bytes = 4096, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
+	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,
+	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .vec = vec, .keep = keep, .units = units, .part = part,
+};

@@ -17,6 +17,7 @@
  * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead.
  */
 #include "lower/target.h"
+#include "test/mock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
 	const char *list = "fold";
 	bool check = false, rewrite = false, kernels = false;
 	int i = 1, bad = 0;
+	mock_device(); /* texts may name it */
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "-g")) check = true;
 		else if (!strcmp(argv[i], "-w")) check = rewrite = true;

@@ -7,6 +7,7 @@
 #include "lower/target.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { INTERP_SLOTS = 256 };
 typedef struct interp_job { lo_kernel k; lo_schedule s; } interp_job;
@@ -389,7 +390,7 @@ static tj_status interp_compile(lo_compile *job, rt_err *err)
 		int slot = interp_next++ % INTERP_SLOTS; /* plans live for one case only */
 		interp_drop(&interp_slot[slot]);
 		interp_slot[slot] = interp_copy(job->kernel[i], job->schedule[i]);
-		job->fn[i] = interp_fn[slot];
+		job->fn[i] = (rt_entry)interp_fn[slot];
 	}
 	return TJ_OK;
 }

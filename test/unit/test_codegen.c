@@ -98,7 +98,7 @@ static void set_width(int bits)
 static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_code **code, char **text)
 {
 	rt_err err = { 0 };
-	rt_kernel_fn *fn = NULL;
+	rt_entry fn = NULL;
 	lo_compile job = { .kernel = &k, .schedule = &s, .nkernel = 1, .name = "test", .keep_text = true, .fn = &fn };
 	if (llvm->compile(&job, &err) != TJ_OK) {
 		lo_dump(k, s);
@@ -111,7 +111,7 @@ static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_code *
 	compiled++;
 	total_ms += job.codegen_ms;
 	if (job.codegen_ms > slowest) slowest = job.codegen_ms;
-	return fn;
+	return (rt_kernel_fn *)fn;
 }
 
 typedef struct env {
@@ -878,7 +878,7 @@ static void equal_kernels(void **state)
 	lo_schedule s[3];
 	rt_arena names = { 0 };
 	rt_err err = { 0 };
-	rt_kernel_fn *fn[2][3];
+	rt_entry fn[2][3];
 	rt_code *code[2];
 	(void)state;
 	set_width(512);
@@ -902,7 +902,7 @@ static void equal_kernels(void **state)
 	float x[100] = { 2, 4 }, y[100];
 	int32_t fault = 0;
 	rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
-	fn[1][2](&a, 0, 2);
+	((rt_kernel_fn *)fn[1][2])(&a, 0, 2);
 	assert_true(y[0] == 6 && y[1] == 12 && y[99] == 0);
 	rt_code_unref(code[1]);
 	for (int i = 0; i < 3; i++) lo_kernel_free(&k[i]), lo_schedule_free(&s[i]);
@@ -919,7 +919,7 @@ static void many_kernels(void **state)
 	const lo_schedule *how[N];
 	rt_arena names = { 0 };
 	rt_err err = { 0 };
-	rt_kernel_fn *fn[N];
+	rt_entry fn[N];
 	(void)state;
 	set_width(512);
 	for (int i = 0; i < N; i++) {
@@ -936,7 +936,7 @@ static void many_kernels(void **state)
 		float x[100] = { 2, 4 }, y[100];
 		int32_t fault = 0;
 		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
-		fn[i](&a, 0, 2);
+		((rt_kernel_fn *)fn[i])(&a, 0, 2);
 		assert_true(y[0] == 2 * (float)(i % 7) && y[1] == 4 * (float)(i % 7));
 		lo_kernel_free(&k[i]);
 		lo_schedule_free(&s[i]);
@@ -961,7 +961,7 @@ static void *compile_many(void *arg)
 		const lo_schedule *how = &s;
 		rt_arena names = { 0 };
 		rt_err err = { 0 };
-		rt_kernel_fn *fn;
+		rt_entry fn;
 		lo_compile job = { .kernel = &one, .schedule = &how, .nkernel = 1, .fn = &fn };
 		rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
 		snprintf(
@@ -971,7 +971,7 @@ static void *compile_many(void *arg)
 			(int)factor);
 		w->ok &= lo_parse(&k, &s, &lo_cpu, text, &names, &err) == TJ_OK && llvm->compile(&job, &err) == TJ_OK;
 		if (!w->ok) return NULL;
-		fn(&a, 0, 2);
+		((rt_kernel_fn *)fn)(&a, 0, 2);
 		w->ok &= y[1] == 4 * (float)factor && y[99] == 0;
 		rt_code_unref(job.code);
 		lo_kernel_free(&k);

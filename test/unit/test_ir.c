@@ -1,5 +1,6 @@
 /* ir: types and shapes, text, evaluator, reduction tree, folds. Most cases are IR text that returns two values, the
  * computed and the known one; they must be equal bit for bit, all NaNs as one, as written and after folding. */
+#include "test/mock.h"
 #include "ir/ir.h"
 #include "runtime/alloc.h"
 
@@ -66,6 +67,9 @@ static const struct refusal {
 	{ "%0 = input f32[] slot=0\n%1 = matmul f32[] %0 %0", "both operands need an axis", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[4,3] slot=1\n%2 = add f32[4,3] %0 %1",
 	  "shapes do not broadcast: f32[2,3] x f32[4,3] (2 and 4 on axis 0)", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2]@mock:0 slot=1\n%2 = add f32[2] %0 %1", "operands on two devices: f32[2] x f32[2]@mock:0 (cpu and mock:0)", TJ_ERR_DEVICE },
+	{ "%0 = input f32[2] slot=0\n%1 = to f32[2] %0 device=tpu", "no such device", TJ_ERR_PARSE },
+	{ "%0 = input f32[2]@mock:0 slot=0\n%1 = neg f32[2] %0", "the result is f32[2]@mock:0", TJ_ERR_PARSE },
 	{ "%0 = input bool[2] slot=0\n%1 = neg bool[2] %0", "bool is not accepted: bool[2]", TJ_ERR_DTYPE },
 	{ "%0 = input i32[2] slot=0\n%1 = mean i32[] %0 keepdim=0", "a float is needed: i32[2]", TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = bitwise_and f32[2] %0 %0", "bool or integers are needed", TJ_ERR_DTYPE },
@@ -581,6 +585,7 @@ static void test_rules_fired(void **state)
 
 int main(void)
 {
+	mock_device(); /* texts name it */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_promotion), cmocka_unit_test(test_refusals), cmocka_unit_test(test_first_error),
 		cmocka_unit_test(test_normal_form), cmocka_unit_test(test_lines), cmocka_unit_test(test_text_by_hash),

@@ -403,7 +403,7 @@ static void check_layout(const rt_plan *p)
 			const rt_pbuf *x = &p->buf[a], *y = &p->buf[b];
 			if (x->place != RT_AT_ARENA || y->place != RT_AT_ARENA || first[a] < 0 || first[b] < 0) continue;
 			assert_int_equal(x->offset % 64, 0);
-			assert_true((size_t)(x->offset + x->bytes) <= p->exec.arena_bytes);
+			assert_true((size_t)(x->offset + x->bytes) <= p->exec.arena_bytes[RT_CPU]);
 			bool together = first[a] <= last[b] && first[b] <= last[a];
 			assert_false(together && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes);
 		}
@@ -421,7 +421,7 @@ static void test_memory(void **state)
 	ir_graph g = parsed(rt_str(&t));
 	rt_exec *x = built(&g, interp_target(), true);
 	check_layout((const rt_plan *)x);
-	assert_int_equal(x->arena_bytes, 3 * 6400);
+	assert_int_equal(x->arena_bytes[RT_CPU], 3 * 6400);
 	rt_exec_unref(x);
 	ir_graph_free(&g);
 	rt_text_free(&t);
@@ -495,7 +495,7 @@ static tj_status counting_compile(lo_compile *job, rt_err *err)
 	rt_code *c = malloc(sizeof *c);
 	*c = (rt_code){ .refs = 1, .destroy = drop_code };
 	codes++;
-	for (int i = 0; i < job->nkernel; i++) job->fn[i] = no_kernel;
+	for (int i = 0; i < job->nkernel; i++) job->fn[i] = (rt_entry)no_kernel;
 	job->code = c;
 	return TJ_OK;
 }

@@ -362,7 +362,7 @@ static void run_kernel(const one *o, void *const *buf)
 	const char *why = NULL;
 	const lo_backend *llvm = lo_backend_find("llvm", &why);
 	assert_non_null(llvm);
-	rt_kernel_fn *fn = NULL;
+	rt_entry fn = NULL;
 	const lo_kernel *k = &o->k;
 	const lo_schedule *s = &o->s;
 	rt_err err = { 0 };
@@ -372,7 +372,7 @@ static void run_kernel(const one *o, void *const *buf)
 	total_kernels++;
 	int32_t fault = 0;
 	rt_kargs a = { .buf = buf, .num = NULL, .fault = &fault, .scratch = NULL };
-	fn(&a, 0, lo_units(k, s));
+	((rt_kernel_fn *)fn)(&a, 0, lo_units(k, s));
 	assert_int_equal(fault, 0);
 	rt_code_unref(job.code);
 }

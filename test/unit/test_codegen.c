@@ -675,16 +675,17 @@ static void parts(void **state)
 	static const int sizes[] = { 16384, 16385, 18431, 18433, 24575, 24577, 26000, 40961 };
 	(void)state;
 	for (size_t i = 0; i < 2 * RT_COUNT(sizes); i++) {
-		int n = sizes[i / 2], np = (n + 8191) / 8192, lanes = i % 2 ? 64 : 128;
+		int lanes = i % 2 ? 64 : 128, part = i % 4 < 2 ? 8192 : 16 * lanes << i % 3; /* a chunk of the tree, or two, or four */
+		int n = sizes[i / 2], np = (n + part - 1) / part;
 		const char *t = i % 2 ? "f64" : "f32", *a = i % 3 ? "add" : "max", *b = i % 5 ? "mul" : "min";
-		check(textf("kernel k\n schedule cpu vec=r part=8192\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=r part=%d\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
 		            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  part %s row b1 [0 + %d*d0] %%0\n  %%2 = mul %s %%0 %%0\n"
 		            "  part %s row b2 [0 + %d*d0] %%2\n",
-		            t, t, t, n, t, n, a, np * lanes, t, b, np * lanes),
+		            part, t, t, t, n, t, n, a, np * lanes, t, b, np * lanes),
 		      i % 4 != 0, 2 * n, 2 * np * lanes, 2 * np * lanes);
-		check(textf("kernel k\n schedule cpu vec=r part=8192\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d\n loop\n"
+		check(textf("kernel k\n schedule cpu vec=r part=%d\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d\n loop\n"
 		            "  %%0 = load i32 b0 [0 + %d*d0 + 1*r]\n  part %s none b1 [0 + %d*d0] %%0\n",
-		            n, n, a, np),
+		            part, n, n, a, np),
 		      false, 2 * n, 2 * np);
 		for (int r = lanes; r < 80 * lanes; r = 2 * r + lanes)
 			check(textf("kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n dim 3\n red %d\n loop\n"

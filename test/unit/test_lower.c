@@ -1,6 +1,7 @@
 /* lower: plans against the evaluator, bit for bit; fusion by the number of kernels; memory; outputs that are views or may
  * overwrite an external; faults; want of memory. Each plan case runs by the evaluator's steps, by an interpreter of
  * kernels, with and without fusion, and compiled where LLVM is there. */
+#include "lower/symbol.h"
 #include "lower/target.h"
 #include "runtime/alloc.h"
 
@@ -292,6 +293,134 @@ static void test_products(void **state)
 	for (size_t i = 0; i < RT_COUNT(products); i++) check_case(&products[i], true);
 }
 
+/* ---- other machines: the same graphs, other schedules, the same bits ---- */
+static lo_vec no_lanes(const lo_target *t, bool reduces, bool column)
+{
+	(void)t, (void)reduces, (void)column;
+	return LO_VEC_NONE;
+}
+
+static lo_where keep_nothing(const lo_target *t, lo_vec vec, int64_t row, size_t *room)
+{
+	(void)t, (void)vec, (void)row;
+	*room = 0;
+	return LO_RECOMPUTED;
+}
+
+static lo_where keep_near(const lo_target *t, lo_vec vec, int64_t row, size_t *room)
+{
+	(void)vec;
+	*room = (size_t)row;
+	return row <= t->kept_bytes ? LO_REGISTERS : LO_SHARED;
+}
+
+static void few_to_a_unit(const lo_target *t, const lo_kernel *k, lo_schedule *s)
+{
+	s->block = k->reduces ? 1 : t->lanes;
+	s->unit_ns = t->op_ns * (double)k->ins.n;
+}
+
+/* Small kernels without lanes, nothing kept, and threads share rows that are not long. */
+static const lo_target *small_target(void)
+{
+	static lo_target t;
+	t = *interp_target();
+	t.name = "small";
+	t.weight = 12;
+	t.members = 3;
+	t.lanes = 7;
+	t.few_rows = 64;
+	t.split_row = 1 << 12;
+	t.parts = 4;
+	t.least_chunks = 1;
+	t.most_chunks = 2;
+	t.vec = no_lanes;
+	t.keep = keep_nothing;
+	t.units = few_to_a_unit;
+	return &t;
+}
+
+/* A unit has registers for short rows, and memory of its own for longer ones; no reduction is in parts. */
+static const lo_target *near_target(void)
+{
+	static lo_target t;
+	t = *interp_target();
+	t.name = "near";
+	t.device = 1;
+	t.kept_bytes = 280;
+	t.split_row = INT64_MAX;
+	t.vec = no_lanes;
+	t.keep = keep_near;
+	t.units = few_to_a_unit;
+	return &t;
+}
+
+/* Kernels and schedules parse back to the same text. */
+static void check_text(const ir_graph *g, const lo_target *t, rt_text *all)
+{
+	rt_err err = { 0 };
+	rt_arena names = { 0 };
+	if (lo_print_kernels(g, t, all, &err) != TJ_OK) fail_msg("%s: %s", t->name, err.message);
+	char *copy = strdup(rt_str(all)), *next;
+	for (char *at = strstr(copy, "kernel "); at; at = next) {
+		lo_kernel k;
+		lo_schedule s;
+		rt_text again = { 0 };
+		char *other = strstr(at, "\ncall "), *library = strstr(at, "\nlibrary ");
+		if ((next = strstr(at, "\nkernel ")) != NULL) *next++ = 0;
+		if (other) other[1] = 0;
+		if (library) library[1] = 0;
+		if (lo_parse(&k, &s, t, at, &names, &err) != TJ_OK || lo_verify(&k, &s, &err) != TJ_OK) fail_msg("%s\n%s", err.message, at);
+		lo_print(&k, &s, &again);
+		size_t n = strlen(at);
+		assert_memory_equal(at, rt_str(&again), n);
+		assert_string_equal(rt_str(&again) + n, next ? "\n" : "");
+		rt_text_free(&again);
+		lo_kernel_free(&k);
+		lo_schedule_free(&s);
+	}
+	free(copy);
+	rt_arena_free(&names);
+}
+
+static void check_target(const plan_case *c, const lo_target *t, rt_text *all)
+{
+	ir_graph g = parsed(c->text);
+	env e;
+	rt_err err = { 0 };
+	open_env(&e, &g, false);
+	if (ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err) != TJ_OK) fail_msg("eval: %s", err.message);
+	check_one(&g, &e, t, false, t->name);
+	check_one(&g, &e, t, true, t->name);
+	check_text(&g, t, all);
+	close_env(&e);
+	ir_graph_free(&g);
+}
+
+static void test_targets(void **state)
+{
+	(void)state;
+	const struct { const lo_target *t; const char *has[4], *never[4]; } all[] = {
+		{ interp_target(), { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=" }, { "vec=none", "registers", "shared" } },
+		{ small_target(), { "schedule small vec=none", "block=7", "part=2048" }, { "vec=r", "vec=d", "keep b" } },
+		{ near_target(), { "schedule near vec=none", " registers\n", " shared at=0", "shared=" }, { "part=", "scratch=", "schedule cpu" } },
+	};
+	for (size_t i = 0; i < RT_COUNT(all); i++) {
+		rt_text text = { 0 };
+		for (size_t k = 0; k < RT_COUNT(cases); k++) {
+			rt_text one = { 0 };
+			check_target(&cases[k], all[i].t, &one);
+			rt_puts(&text, rt_str(&one));
+			rt_text_free(&one);
+		}
+		for (int k = 0; k < 4; k++) {
+			if (all[i].has[k] && !strstr(rt_str(&text), all[i].has[k])) fail_msg("%s: no `%s`", all[i].t->name, all[i].has[k]);
+			if (all[i].never[k] && strstr(rt_str(&text), all[i].never[k])) fail_msg("%s: `%s`", all[i].t->name, all[i].never[k]);
+		}
+		rt_text_free(&text);
+	}
+}
+
 /* ---- outputs ---- */
 static void test_same_ext(void **state)
 {
@@ -526,6 +655,146 @@ static rt_exec *kernel_of_form(lo_family *f, unsigned form, int64_t size)
 	return x;
 }
 
+static int looked; /* for a back end */
+static const lo_backend *no_backend(const char *name, const char **why)
+{
+	looked += !strcmp(name, "none");
+	*why = "nowhere";
+	return NULL;
+}
+
+/* The back end is looked for when a kernel must be compiled; where there is none, the evaluator runs the plan. */
+static void test_back_end_when_needed(void **state)
+{
+	(void)state;
+	lo_target t = lo_cpu;
+	t.backend = "none";
+	t.find = no_backend;
+	for (int kernels = 0; kernels < 2; kernels++) {
+		ir_graph g = parsed(kernels ? "%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n"
+		                            : "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\nret %1\n");
+		const char *missing = NULL;
+		rt_exec *x = NULL;
+		rt_err err = { 0 };
+		env e;
+		lo_opts o = { .name = "t", .target = &t, .missing = &missing };
+		looked = 0;
+		assert_int_equal(lo_build(&g, &o, &x, &err), TJ_OK);
+		assert_int_equal(looked, kernels);
+		assert_true(kernels ? missing && !strcmp(missing, "nowhere") : !missing);
+		assert_int_equal(x->kernels, 0);
+		open_env(&e, &g, true);
+		assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+		assert_int_equal(run(x, &e, &err), TJ_OK);
+		if (!kernels) compare(&g, &e, 0, "a library step alone");
+		close_env(&e);
+		rt_exec_unref(x);
+		ir_graph_free(&g);
+	}
+}
+
+/* ---- what tells codes apart ---- */
+#define ROWS(schedule, keep) \
+	"kernel k\n  schedule " schedule "\n" keep "  buf b0 f32 in\n  buf b1 f32 out\n  buf b2 f32 kept elems=100\n  dim 3\n  red 100\n" \
+	"  loop\n    %0 = load f32 b0 [0 + 100*d0 + 1*r]\n    %1 = reduce f32 max row %0\n" \
+	"  loop\n    %2 = load f32 b0 [0 + 100*d0 + 1*r]\n    %3 = sub f32 %2 %1\n    store b2 [0 + 1*r] %3\n    %5 = reduce f32 add row %3\n" \
+	"  loop\n    %6 = load f32 b2 [0 + 1*r]\n    %7 = div f32 %6 %5\n    store b1 [0 + 100*d0 + 1*r] %7\n"
+
+static lo_kin *kin_of(const char *text, const lo_target *t)
+{
+	lo_kernel k;
+	lo_schedule s;
+	rt_arena names = { 0 };
+	rt_err err = { 0 };
+	if (lo_parse(&k, &s, t, text, &names, &err) != TJ_OK || lo_verify(&k, &s, &err) != TJ_OK) fail_msg("%s", err.message);
+	lo_kin *kin = lo_kin_new(&k, &s);
+	assert_non_null(kin);
+	lo_kernel_free(&k);
+	lo_schedule_free(&s);
+	rt_arena_free(&names);
+	return kin;
+}
+
+/* Code of one target or schedule is none of another's. How long a unit takes is not in the code. */
+static void test_code_of_schedules(void **state)
+{
+	(void)state;
+	lo_target twin = lo_cpu;
+	static const char plain[] = ROWS("cpu vec=r ns=0x1p+5 scratch=464", "  keep b2 scratch at=0\n");
+	const struct { const char *text; const lo_target *target; bool same; } others[] = {
+		{ plain, &lo_cpu, true },
+		{ ROWS("cpu vec=r grain=3 ns=0x1p+6 scratch=464", "  keep b2 scratch at=0\n"), &lo_cpu, true },
+		{ plain, &twin, false },
+		{ ROWS("cpu vec=none ns=0x1p+5 scratch=464", "  keep b2 scratch at=0\n"), &lo_cpu, false },
+		{ ROWS("cpu vec=r ns=0x1p+5", "  keep b2 registers\n"), &lo_cpu, false },
+		{ ROWS("cpu vec=r ns=0x1p+5 shared=464", "  keep b2 shared at=0\n"), &lo_cpu, false },
+	};
+	lo_kin *a = kin_of(plain, &lo_cpu);
+	for (size_t i = 0; i < RT_COUNT(others); i++) {
+		lo_kin *b = kin_of(others[i].text, others[i].target);
+		if ((lo_same_form(a, b) && lo_code_fits(a, b)) != others[i].same) fail_msg("%s", others[i].text);
+		lo_kin_free(b);
+	}
+	lo_kin_free(a);
+}
+
+/* Two targets in one family: each compiles its own kernel, and finds it again. */
+static void test_code_of_targets(void **state)
+{
+	(void)state;
+	lo_family *f = lo_family_new();
+	lo_target one = lo_cpu, two = lo_cpu;
+	one.find = two.find = counting_find;
+	ir_graph g = parsed("%0 = input f32[40] slot=0\n%1 = exp f32[40] %0\nret %1\n");
+	for (int i = 0; i < 4; i++) {
+		lo_opts o = { .name = "t", .target = i % 2 ? &two : &one, .family = f };
+		rt_exec *x = NULL;
+		assert_int_equal(lo_build(&g, &o, &x, NULL), TJ_OK);
+		assert_int_equal(x->compiled, i < 2);
+		rt_exec_unref(x);
+	}
+	assert_int_equal(lo_family_counts(f).widened, 0);
+	ir_graph_free(&g);
+	lo_family_free(f);
+	assert_int_equal(codes, 0);
+}
+
+/* What a verifier must not let through. */
+static void test_bad_schedules(void **state)
+{
+	(void)state;
+	static const struct { const char *text, *why; } bad[] = {
+		{ ROWS("cpu vec=r scratch=464", ""), "kept" },
+		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer lies nowhere" },
+		{ ROWS("cpu vec=r scratch=464", "  keep b2 scratch at=0\n  keep b2 scratch at=0\n"), "kept" },
+		{ ROWS("cpu vec=r block=2 scratch=464", "  keep b2 scratch at=0\n"), "several rows to a unit" },
+		{ ROWS("cpu vec=r block=0 scratch=464", "  keep b2 scratch at=0\n"), "no elements to a unit" },
+		{ ROWS("cpu vec=r grain=0 scratch=464", "  keep b2 scratch at=0\n"), "no grain" },
+		{ ROWS("cpu vec=d block=3 scratch=464", "  keep b2 scratch at=0\n"), "a row tree has its lanes along r" },
+		{ ROWS("cpu vec=r part=2049 scratch=464", "  keep b2 scratch at=0\n"), "not a part of r" },
+		{ ROWS("cpu vec=r part=2048 scratch=464", "  keep b2 scratch at=0\n"), "in a kernel with parts" },
+		{ ROWS("gpu vec=r scratch=464", "  keep b2 scratch at=0\n"), "a schedule of another target" },
+		{ ROWS("cpu vec=x scratch=464", "  keep b2 scratch at=0\n"), "unknown word" },
+		{ ROWS("cpu vec=r scratch=464", "  keep b2 recomputed\n"), "unknown word" },
+		{ ROWS("cpu vec=r scratch=-1", "  keep b2 scratch at=0\n"), "a number of bytes is negative" },
+		{ "kernel k\n  schedule cpu vec=r part=1024\n  buf b0 f32 in\n  buf b1 f32 out\n  dim 2\n  red 9000\n  loop\n"
+		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0] %0\n", "less than a chunk of the tree" },
+	};
+	for (size_t i = 0; i < RT_COUNT(bad); i++) {
+		lo_kernel k;
+		lo_schedule s;
+		rt_arena names = { 0 };
+		rt_err err = { 0 };
+		if (lo_parse(&k, &s, &lo_cpu, bad[i].text, &names, &err) == TJ_OK) {
+			assert_int_equal(lo_verify(&k, &s, &err), TJ_ERR_COMPILE);
+			lo_kernel_free(&k);
+			lo_schedule_free(&s);
+		}
+		if (!strstr(err.message, bad[i].why)) fail_msg("%s\nsays: %s", bad[i].text, err.message);
+		rt_arena_free(&names);
+	}
+}
+
 /* A function whose kernels never come again keeps some of their code, and what plans run. */
 static void test_code_goes(void **state)
 {
@@ -556,7 +825,8 @@ int main(void)
 		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_same_ext),
 		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
-		cmocka_unit_test(test_code_goes),
+		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_back_end_when_needed),
+		cmocka_unit_test(test_code_of_schedules), cmocka_unit_test(test_code_of_targets), cmocka_unit_test(test_bad_schedules),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	interp_free();

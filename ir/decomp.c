@@ -218,7 +218,7 @@ static ir_ref take(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *s
                    bool (*claim)(const ir_graph *g, ir_ref r))
 {
 	bool composite = ir_ops[ir_at(from, r)->op].flags & IR_COMPOSITE;
-	return composite && !(claim && claim(from, r)) ? ir_decompose(to, from, r, src)
+	return composite && !(claim && claim(from, r)) ? ir_keep_device(to, ir_decompose(to, from, r, src), ir_at(from, r))
 	                                               : ir_copy(to, from, r, src);
 }
 

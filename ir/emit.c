@@ -180,6 +180,8 @@ static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
 	return a == IR_NONE || ir_at(g, a)->weak || ir_at(g, a)->device == device ? a : ir_to(g, a, device, site);
 }
 
+ir_ref ir_keep_device(ir_graph *g, ir_ref a, const ir_node *like) { return on_device(g, a, like->device, like->site); }
+
 /* Operands that may be anywhere come to the device of the result: what is made from no tensor, and 0-d tensors of the CPU. As written
  * (raw), they are there already. */
 static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
@@ -370,5 +372,5 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
 	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
 	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
-	return ir_created(from, r) ? on_device(g, copy, n->device, n->site) : copy;
+	return ir_keep_device(g, copy, n);
 }

@@ -157,6 +157,7 @@ ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
 ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site); /* a as an operand of op, which wants this dtype */
 ir_ref ir_cast(ir_graph *g, ir_ref a, tj_dtype dtype, const char *site);
 ir_ref ir_to(ir_graph *g, ir_ref a, int device, const char *site);
+ir_ref ir_keep_device(ir_graph *g, ir_ref a, const ir_node *like); /* a, which a pass made for the node, on that node's device */
 ir_ref ir_reduce(ir_graph *g, ir_op op, ir_ref a, uint32_t axes /* bits */, bool keepdim, const char *site);
 ir_ref ir_reshape(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);
 ir_ref ir_expand(ir_graph *g, ir_ref a, int rank, const int64_t *dim, const char *site);

@@ -222,14 +222,22 @@ static void end(direct *d)
 	if (d->c->act.mem.used) rt_arena_reset(&d->c->act.mem);
 }
 
-static bool bit_of(const direct *d, const jit_from *f)
+/* false: the error is told. */
+static bool bit_of(const direct *d, const jit_from *f, bool *bit)
 {
 	RT_DEFAULT_MODES;
+	rt_err err = { 0 };
+	uint64_t element;
 	const rt_layout *l;
 	rt_buffer *b;
 	void *data;
 	fetch(d, f, &l, &b, &data);
-	return ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
+	if (RT_UNLIKELY(l->device != TJ_CPU)) {
+		if (rt_tensor_read(d->c->rt.pool, l, b, data, &element, &err) != TJ_OK) return jit_report(d->c, d->site, &err), false;
+		data = &element;
+	}
+	*bit = ir_cast_scalar(ir_load((tj_dtype)l->dtype, data), (tj_dtype)l->dtype, TJ_BOOL).i != 0;
+	return true;
 }
 
 /* Follows the tree of paths; the last one, NULL after an error, or at what was not seen yet. */
@@ -237,7 +245,9 @@ static jit_path *run_path(direct *d, jit_path *p)
 {
 	while (run_level(d, p)) {
 		if (!p->branches) return p;
-		p = p->way[bit_of(d, &p->truth)];
+		bool bit;
+		if (!bit_of(d, &p->truth, &bit)) return NULL;
+		p = p->way[bit];
 		if ((d->unseen = !p)) return NULL;
 	}
 	return NULL;

@@ -231,18 +231,22 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 }
 
 /* TJ_AUDIT: the first result of an op's code against the evaluator's. */
-static bool audited(tj_ctx *c, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a, const void *got, rt_err *err)
+static bool audited(tj_ctx *c, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a, rt_buffer *got, rt_err *err)
 {
 	const rt_layout *l = NULL;
 	tj_dtype t = (tj_dtype)u->layout->dtype;
 	if (ir_ops[op].flags & IR_LIB && t == TJ_F32) return true;
 	rt_exec *x = build(c, NULL, EVALUATE, op, nsrc, src, nattr, attr, &l, err);
 	if (!x) return false;
-	void *want = rt_alloc((size_t)l->bytes + 1);
-	rt_run r = jit_run(c, a->ext, a->num, &want, err);
-	bool ok = want && x->run(x, &r) == TJ_OK && jit_audit_values(t, l->numel, got, want, ir_ops[op].name, err);
+	rt_buffer *want = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
+	void *to = want ? want->data : NULL, *seen[2] = { NULL, NULL };
+	rt_run r = jit_run(c, a->ext, a->num, &to, err);
+	bool ok = want && jit_run_on_devices(x, &r, (uint32_t)nsrc, a->buf, &want) == TJ_OK;
+	const void *x0 = ok ? rt_tensor_see(c->rt.pool, l, got, got->data, &seen[0], err) : NULL, *x1 = x0 ? rt_tensor_see(c->rt.pool, l, want, to, &seen[1], err) : NULL;
+	ok = x1 && jit_audit_values(t, l->numel, x0, x1, ir_ops[op].name, err);
 	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
-	rt_free(want);
+	for (int i = 0; i < 2; i++) rt_free(seen[i]);
+	rt_buffer_unref(want, c->rt.cache);
 	rt_exec_unref(x);
 	rt_layout_unref(l);
 	return ok;
@@ -263,7 +267,7 @@ static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor
 		data = b->data;
 		rt_run r = jit_run(c, a->ext, a->num, &data, &err);
 		tj_status st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)nsrc, a->buf, &b);
-		if (st != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, data, &err))) {
+		if (st != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, b, &err))) {
 			rt_buffer_unref(b, c->rt.cache);
 			err.site = NULL; /* kernels are shared by every site */
 			return jit_report(c, site, &err);

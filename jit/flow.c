@@ -113,13 +113,15 @@ static tj_tensor *cast(const flow *w, tj_tensor *t, tj_dtype dtype)
 	return jit_event(w->site, IR_cast, 1, &t, 1, &attr);
 }
 
-/* A number becomes a 0-d tensor: f32 or i64, or what is asked for when that is not narrower in kind. */
+/* A number becomes a 0-d tensor: f32 or i64, or what is asked for when that is not narrower in kind; where tensors are made. */
 static tj_tensor *box(const flow *w, tj_tensor *t, const ir_meta *like)
 {
 	const tj_tensor *n = rt_is_number(t) ? t : (tj_tensor *)(uintptr_t)t->seg;
 	tj_dtype own = rt_is_int_number(n) ? TJ_I64 : TJ_F32;
 	bool fits = like && !like->rank && rt_dtype_cat((tj_dtype)like->dtype) >= rt_dtype_cat(own);
-	return cast(w, t, fits ? (tj_dtype)like->dtype : own);
+	const int64_t device = like ? like->device : w->a->ctx->engine->device;
+	t = cast(w, t, fits ? (tj_dtype)like->dtype : own);
+	return device == TJ_CPU || t->kind == RT_POISON ? t : jit_event(w->site, IR_to, 1, &t, 1, &device);
 }
 
 /* What tj_truth() would take, as bool[]. */

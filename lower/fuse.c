@@ -748,6 +748,8 @@ int lo_group_device(const lo_low *L, const lo_group *G)
 {
 	for (uint32_t i = 0; L->devices && i < G->member.n; i++)
 		if (!lo_node(L, G->member.v[i])->weak) return lo_node(L, G->member.v[i])->device;
+	for (uint32_t i = 0; L->devices && i < G->save.n; i++) /* a copy of what lies in a buffer has no members */
+		if (!lo_node(L, G->save.v[i].value)->weak) return lo_node(L, G->save.v[i].value)->device;
 	return RT_CPU;
 }
 

@@ -180,11 +180,10 @@ static bool put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return t->name != NULL;
 }
 
-/* From one device to another one, or a copy on one device. */
-static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+/* A step that copies value src; at[1], its destination, is left. */
+static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, rt_step *t)
 {
-	const ir_node *n = lo_node(L, s->ref);
-	ir_ref src = ir_src(L->g, n, 0);
+	const ir_node *n = lo_node(L, src);
 	const size_t size = tj_dtype_size((tj_dtype)n->dtype);
 	lo_access a;
 	rt_elements *e = rt_arena_alloc(&p->mem, sizeof *e);
@@ -193,21 +192,39 @@ static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	if (!e || !dims || !at) return false;
 	lo_access_of(L, src, &a);
 	if (n->rank) {
-		memcpy(dims, lo_dim(L, s->ref), sizeof *dims * n->rank);
+		memcpy(dims, lo_dim(L, src), sizeof *dims * n->rank);
 		memcpy(dims + n->rank, a.stride, sizeof *dims * n->rank);
 	}
-	*e = (rt_elements){ .device = lo_node(L, src)->device, .rank = n->rank, .size = size, .dim = dims, .stride = dims + n->rank };
+	*e = (rt_elements){ .device = L->buf.v[lo_buf_of(L, a.base)].device, .rank = n->rank, .size = size, .dim = dims, .stride = dims + n->rank };
 	at[0] = (rt_at){ .buf = lo_buf_of(L, a.base), .offset = a.offset * (int64_t)size };
-	at[1].buf = lo_buf_of(L, s->ref);
 	t->kind = RT_STEP_COPY;
-	t->device = n->device;
 	t->copy = e;
+	return !L->oom;
+}
+
+/* From one device to another one, or a copy on one device. */
+static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	if (!put_elements(L, p, ir_src(L->g, lo_node(L, s->ref), 0), t)) return false;
+	t->at[1].buf = lo_buf_of(L, s->ref);
+	t->device = lo_node(L, s->ref)->device;
 	t->name = "to";
+	return true;
+}
+
+/* Without kernels of its device: an output that is stored once more, row-major. */
+static bool put_device_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	if (!put_elements(L, p, s->ref, t)) return false;
+	t->at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)t->copy->size };
+	t->device = L->buf.v[s->dest->buf].device;
+	t->name = "copy";
 	return true;
 }
 
 static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
+	if (L->buf.v[s->dest->buf].device != RT_CPU) return put_device_copy(L, p, s, t);
 	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
 	call_env *e = new_env(L, p, s->ref, 1);
 	rt_at *at = lo_step_operands(p, t, 2);

@@ -147,7 +147,7 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 		if (!live[r]) continue;
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
 		bool empty = reduces(x) && ir_numel(from, r) == 0;
-		if (reduces(x) && !empty) map[r] = split(to, from, r, src);
+		if (reduces(x) && !empty) map[r] = ir_keep_device(to, split(to, from, r, src), x);
 		else map[r] = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
 		ok = map[r] != IR_NONE;
 	}

@@ -12,6 +12,7 @@
  * The mix of what was run is printed; a long run fails when it is not what it should be. A failure is cut down to a few
  * nodes of small sizes and written to a folder as a golden without its expectations. `fuzz -n 1 -s SEED` runs it again. */
 #include "test/fuzz.h"
+#include "test/mock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -167,7 +168,7 @@ typedef struct executor { char name[48]; gen_how how; int width; } executor;
 static int widths_run(void) { return fuzz_opt.rotate ? 1 : fuzz_opt.nwidth; }
 
 /* Without passes: each that was asked for. */
-static int executors(void) { return fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
+static int executors(void) { return fuzz_opt.mock ? 3 : fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
 
 static int nth_pass(int n)
 {
@@ -185,6 +186,12 @@ static executor executor_at(int i, uint64_t seed)
 	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
 	e.how.target = fuzz_opt.llvm;
+	if (fuzz_opt.mock) {
+		e.how.device = mock_device();
+		if (i == 2) e.how.off = LO_OFF(FUSE);
+		snprintf(e.name, sizeof e.name, "mock%s", i == 2 ? " unfused" : "");
+		return e;
+	}
 	e.width = i == 1 || pass >= 0 || fuzz_opt.rotate ? width_of(seed) : fuzz_opt.width[(i - 2) / 2];
 	if (i == 1) e.how.off = LO_OFF(FUSE);
 	if (pass >= 0) e.how.off = (uint8_t)(1u << nth_pass(pass));
@@ -857,6 +864,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
+		else if (!strcmp(argv[i], "-d")) fuzz_opt.mock = true;
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();
 	}

@@ -19,6 +19,7 @@ typedef struct fuzz_options {
 	int n, width[3], nwidth;
 	uint64_t seed;
 	bool sizes;                /* graphs, or programs, at several sizes, which share code */
+	bool mock;            /* on the mock device */
 	bool api, verbose, rotate; /* rotate: one width for each compile */
 	unsigned off;              /* passes to leave out in turn: bits by LO_PASS_* */
 	const char *found;         /* folder of failures */

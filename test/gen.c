@@ -815,13 +815,42 @@ static void take_back(const gen *G, const gen_out *o, places *p)
 	free(p->out);
 }
 
+/* The same graph on a device. */
+static tj_status bring(const ir_graph *from, ir_graph *to, int device, rt_err *err)
+{
+	rt_arena mem = { 0 };
+	ir_ref *map = rt_arena_alloc(&mem, (from->node.n + 1) * sizeof *map), *src = rt_arena_alloc(&mem, (from->refs.n + 1) * sizeof *src);
+	bool ok = map && src;
+	for (ir_ref r = 0; ok && r < from->node.n; r++) {
+		const ir_node *n = ir_at(from, r);
+		for (int k = 0; k < n->nsrc; k++) src[k] = map[ir_src(from, n, k)];
+		map[r] = ir_copy(to, from, r, src);
+		if (map[r] != IR_NONE && !ir_at(to, map[r])->weak && n->op != IR_to) map[r] = ir_to(to, map[r], device, n->site);
+		ok = map[r] != IR_NONE;
+	}
+	for (uint32_t i = 0; ok && i < from->out.n; i++) {
+		ir_ref r = map[from->out.v[i]];
+		ok = ir_ret(to, ir_at(to, r)->weak ? r : ir_to(to, r, RT_CPU, NULL));
+	}
+	rt_arena_free(&mem);
+	if (!ok) *err = to->err;
+	return ok ? TJ_OK : err->code;
+}
+
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 {
+	ir_graph there;
 	places p = { 0 };
 	rt_exec *x = NULL;
+	ir_graph_init(&there);
+	if (how->device != RT_CPU && bring(G->g, &there, how->device, err) != TJ_OK) {
+		ir_graph_free(&there);
+		return err->code;
+	}
 	lo_opts opts = { .name = "t", .target = how->target, .off = how->off, .int_div_zero = how->int_div_zero, .family = how->family,
 	                 .moving.all = how->symbols };
-	tj_status st = lo_build(G->g, &opts, &x, err);
+	tj_status st = lo_build(how->device == RT_CPU ? G->g : &there, &opts, &x, err);
+	ir_graph_free(&there);
 	if (st != TJ_OK) return st;
 	const void **ext = externals(G);
 	rt_pool *pool = rt_pool_new();
@@ -833,6 +862,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 		r.out = p.out;
 	}
 	if (st == TJ_OK) st = x->run(x, &r);
+	if (st == TJ_OK) st = rt_pool_settle_all(pool, err);
 	if (p.out) take_back(G, o, &p);
 	if (err->site) {
 		snprintf(G->site, sizeof G->site, "%s", err->site);

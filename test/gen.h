@@ -94,6 +94,7 @@ typedef struct gen_how {
 	bool int_div_zero, team;
 	uint8_t off;               /* passes left out: LO_OFF() */
 	bool in_place;             /* outputs that may overwrite an external do */
+	int device;                /* operands are brought there, results back */
 	lo_family *family;         /* whose code is shared, and takes what is compiled; NULL: none */
 	bool symbols;              /* every size is an argument of the code */
 } gen_how;

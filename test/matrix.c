@@ -8,6 +8,7 @@
  * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. nonzero,
  * masked_select and unique are no rows of the table: test/unit/test_sized.c and fuzz -api have them. */
 #include "test/gen.h"
+#include "test/mock.h"
 
 #include <errno.h>
 #include <regex.h>
@@ -52,7 +53,7 @@ typedef rt_vec(kase) kases;
 
 static struct {
 	int width[3], nwidth, nth;
-	bool quiet, full, sizes, rotate;
+	bool quiet, full, sizes, rotate, mock;
 	uint64_t seed;
 	regex_t re;
 	bool filtered;
@@ -193,6 +194,12 @@ static executor executor_at(int i)
 {
 	executor e = { .name = "eval" };
 	if (i == 0) return e;
+	if (opt.mock) {
+		strcpy(e.name, "mock");
+		e.how.target = opt.llvm;
+		e.how.device = mock_device();
+		return e;
+	}
 	e.width = opt.width[i - 1];
 	snprintf(e.name, sizeof e.name, "llvm%d", e.width);
 	e.how.target = opt.llvm;
@@ -202,7 +209,7 @@ static executor executor_at(int i)
 	return e;
 }
 
-static int executors(void) { return 1 + (opt.llvm ? opt.nwidth : 0); }
+static int executors(void) { return 1 + (opt.mock ? 1 : opt.llvm ? opt.nwidth : 0); }
 
 static void use_width(int width)
 {
@@ -526,7 +533,8 @@ static void widths(const char *s)
 static int usage(void)
 {
 	fprintf(stderr, "usage: matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]\n"
-	                "  -f  every layout for every shape     -z  sizes as arguments of the code     -e  only the evaluator's plans\n");
+	                "  -f  every layout for every shape     -z  sizes as arguments of the code     -e  only the evaluator's plans\n"
+	                "  -d  on the mock device\n");
 	return 2;
 }
 
@@ -535,7 +543,7 @@ int main(int argc, char **argv)
 	const char *w = NULL, *why = "not asked for";
 	bool only_eval = false;
 	int o;
-	while ((o = getopt(argc, argv, "w:s:n:fqez")) != -1) {
+	while ((o = getopt(argc, argv, "w:s:n:fqezd")) != -1) {
 		if (o == 'w') w = optarg;
 		else if (o == 's') opt.seed = strtoull(optarg, NULL, 0);
 		else if (o == 'n') opt.nth = atoi(optarg);
@@ -543,6 +551,7 @@ int main(int argc, char **argv)
 		else if (o == 'z') opt.sizes = true;
 		else if (o == 'q') opt.quiet = true;
 		else if (o == 'e') only_eval = true;
+		else if (o == 'd') opt.mock = true;
 		else return usage();
 	}
 	if (opt.nth < 1) opt.nth = 1;

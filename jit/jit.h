@@ -422,8 +422,8 @@ typedef struct jit_engine {
 /* ctx.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
-const lo_backend *jit_backend(jit_engine *e); /* its back end, opened at the first need; NULL: it is not there, or the evaluator was asked for */
-/* lo_build() for the engine. A back end that is not there is told once; from then on the evaluator runs. */
+const lo_backend *jit_backend(jit_engine *e); /* opens the target's back end; NULL: it is not there, or the evaluator was asked for */
+/* lo_build(). Warns when the back end is not there, once for an engine; from then on the evaluator runs all its plans. */
 tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same from an rt_err */

@@ -26,9 +26,9 @@ typedef struct lo_mem_info { /* of a member */
 	ir_ref ref;
 	int phase;           /* loops that must be over before it is known; a reduction's own loop included */
 	uint64_t need;       /* loops that compute or reload it */
-	uint32_t kept;       /* kernel buffer that keeps its row between loops, or LO_NOREF ... */
-	lo_where where;      /* ... in this place, */
-	size_t room;         /* and the bytes it takes there */
+	uint32_t kept;       /* kernel buffer that keeps its row between loops, or LO_NOREF */
+	lo_where where;      /* the memory in which that buffer lives */
+	size_t room;         /* bytes that it takes there */
 	int hoisted;         /* the last loop whose preparation has passed it */
 } lo_mem_info;
 

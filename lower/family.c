@@ -1,4 +1,4 @@
-/* family: kernels of one form share code.
+/* family: kernels of one form share code. Target and schedule are a part of the form.
  *
  * A function compiled for one size keeps its code as it is. When another size brings a kernel of the same form, the sizes
  * that differ become symbols, and code is made that takes them as arguments; every further size then finds it. A

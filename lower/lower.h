@@ -138,7 +138,7 @@ typedef struct lo_schedule {
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension to a unit; 1 with VEC_R */
 	int64_t part;            /* indices of r to a unit, 2^k chunks of the row tree; the kernel then has PARTs and no reductions. 0: all of r */
-	int64_t grain;           /* neighbouring units that one thread had best run: they read the same cache lines */
+	int64_t grain;           /* number of neighbouring units that read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */
 	size_t scratch;          /* bytes for each thread */
 	size_t shared;           /* bytes for each unit */
@@ -147,9 +147,9 @@ typedef struct lo_schedule {
 void lo_schedule_free(lo_schedule *s);
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts */
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* of r; 1 when it is whole */
-int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* what grain had best be */
+int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* the grain that suits its loads */
 const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* of a KEPT buffer; NULL: the schedule does not name it */
-/* Gives a KEPT buffer so many bytes of its own, aligned to 64; false: out of memory. */
+/* Adds a KEPT buffer: `bytes` bytes of the memory it lives in, at a multiple of 64. false: out of memory. */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- ktext.c, kverify.c ---- */
@@ -213,7 +213,7 @@ typedef struct lo_backend {
 	const char *(*missing)(void); /* NULL when it works here, else why not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
-	size_t abi;                   /* LO_ABI of who compiled it, who includes target.h: another kernel IR cannot be read */
+	size_t abi;                   /* LO_ABI as it was where the back end was compiled (with target.h); another one is refused: it could not read kernels */
 	/* May be NULL. Told once, before all else: enter and leave stand around whatever a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 } lo_backend;

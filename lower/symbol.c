@@ -68,7 +68,7 @@ static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 	return n >= s->target->far_elems ? 2 : s->vec != LO_VEC_R && n >= s->target->strip_elems;
 }
 
-/* Of the schedule: the target, and what no size says. The time of a unit and the grain are for the run time, not for code. */
+/* Words of the target and of the schedule, without its sizes. No code depends on unit_ns and grain. */
 static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
 	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);

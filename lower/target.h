@@ -20,15 +20,15 @@ struct lo_target {
 	/* What one kernel may compute. */
 	int weight;              /* most work: a plain op counts 1, a transcendental one 10 */
 	int members;             /* most values */
-	int redundant;           /* most plain ops computed more often than they have elements */
+	int redundant;           /* most plain ops that it may compute more often than they have elements */
 	int64_t few_rows;        /* fewer rows than this cannot keep all threads busy */
 	int64_t long_row;        /* elements; the sum of a longer row is not fused into its reader when rows are few: the reader would lose its threads */
 	int64_t split_row;       /* elements; threads share a reduction of so many when rows are few */
-	int64_t far_step;        /* elements from one of a row to the next; a row with longer steps is gathered */
+	int64_t far_step;        /* elements; a row whose elements lie so far apart, or farther, is gathered */
 	int64_t transposed;      /* elements; a kernel transposes a value of so many before rows are read across it */
 
 	/* Values kept between loops. */
-	int64_t kept_bytes;      /* most bytes of a row, or of the rows that lie side by side */
+	int64_t kept_bytes;      /* most bytes of a kept row, or of the kept rows that lie side by side */
 	int kept_rows;           /* rows that lie side by side where lanes go along d */
 
 	/* Units. */

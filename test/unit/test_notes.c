@@ -2,6 +2,8 @@
  * with the user's file:line and what to do. Guards dropped on purpose, and audit that looks at them. */
 #include "test/kit.h"
 
+#include "jit/jit.h"
+
 #include <stdatomic.h>
 
 /* ---- what was told ---- */
@@ -554,6 +556,55 @@ static void drop_numbers(void **s)
 	}
 }
 
+/* ---- a back end that is not there ---- */
+static const lo_backend *nowhere(const char *name, const char **why)
+{
+	(void)name;
+	*why = "nowhere to be found";
+	return NULL;
+}
+
+static int times(const char *text, const char *part)
+{
+	int n = 0;
+	for (; (text = strstr(text, part)) != NULL; text++) n++;
+	return n;
+}
+
+static void square(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], in[0]); }
+static void plus_itself(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], in[0]); }
+
+/* It is missed when the first kernel must be compiled, and told once. */
+static void no_back_end(void **s)
+{
+	(void)s;
+	if (strcmp(kit_backend, "llvm")) return;
+	tj_ctx *c = open_logged(NULL, 0);
+	const lo_target *cpu = jit_target(c->engine);
+	assert_ptr_equal(cpu, &lo_cpu);
+	lo_target t = *cpu;
+	t.find = nowhere;
+	c->engine->target = &t;
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 }));
+	tj_fn *f = FN(c, square, NULL, 1, 1, .mode = TJ_VERIFY), *g = FN(c, plus_itself, NULL, 1, 1, .mode = TJ_VERIFY), *h = FN(c, late, NULL, 1, 1, .mode = TJ_VERIFY);
+	assert_f32(tj_call1(f, TJ_LIST(x)), 7, 10, 15, 22);
+	assert_int_equal(times(log_text, "nowhere"), 0); /* a product needs no kernel */
+	for (int i = 0; i < 2; i++) assert_f32(tj_call1(g, TJ_LIST(x)), 2, 4, 6, 8);
+	tj_call1(h, TJ_LIST(x));
+	for (int i = 0; i < 4; i++) assert_f32(tj_add(x, x), 2, 4, 6, 8); /* compiled when it comes again */
+	kit_ok(c);
+	assert_int_equal(times(log_text, "back end llvm: nowhere to be found; the evaluator runs instead"), 1);
+	assert_null(jit_target(c->engine));
+	contains(explained(g), "back end: the evaluator");
+	tj_close(c);
+	log_text[0] = 0;
+	c = tj_open(TJ_OPTS(tj_open_opts, .backend = "none", .log_to = keep_line));
+	g = FN(c, plus_itself, NULL, 1, 1, .mode = TJ_VERIFY);
+	for (int i = 0; i < 2; i++) assert_f32(tj_call1(g, TJ_LIST(F32(c, 1, 2))), 2, 4);
+	assert_int_equal(times(log_text, "back end none: no such back end; the evaluator runs instead"), 1);
+	tj_close(c);
+}
+
 /* ---- the log ---- */
 static void topics(void **s)
 {
@@ -580,7 +631,7 @@ int main(void)
 		cmocka_unit_test(fusion_refused), cmocka_unit_test(evaluator), cmocka_unit_test(op_without_kernel), cmocka_unit_test(library),
 		cmocka_unit_test(key_refused), cmocka_unit_test(budget), cmocka_unit_test(counts), cmocka_unit_test(guard_times),
 		cmocka_unit_test(drop_attribute), cmocka_unit_test(drop_nothing), cmocka_unit_test(drop_constant), cmocka_unit_test(drop_constant_argument),
-		cmocka_unit_test(drop_scalar), cmocka_unit_test(drop_numbers), cmocka_unit_test(topics),
+		cmocka_unit_test(drop_scalar), cmocka_unit_test(drop_numbers), cmocka_unit_test(no_back_end), cmocka_unit_test(topics),
 	};
 	KIT_RUN(tests);
 }

@@ -82,6 +82,7 @@ matrix: $(BUILD)/test/matrix  ## every op x dtype x shape x layout, whole, at th
 fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left out in turn, and random programs: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
+	$< -w rotate -figures -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
 stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]
@@ -122,13 +123,13 @@ CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
          'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
          'lint test/lint.sh $(BUILD)/gen' \
          'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
+         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'fuzz_figures_few $(BUILD)/test/fuzz -figures -n 24' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
          'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
          'bench $(BUILD)/tj-bench --quick'
 # A sample of what `make matrix`, `make fuzz` and `make stress` run whole. Code for AVX2 takes 3 to 4 times as long to generate.
 LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate -n 2' 'matrix_sizes $(BUILD)/test/matrix -q -z -w rotate -n 5' \
          'fuzz $(BUILD)/test/fuzz -n 500 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 40 -s 5000 -w rotate -off each' \
-         'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 150 -w rotate' \
+         'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 150 -w rotate' 'fuzz_figures $(BUILD)/test/fuzz -figures -n 150 -w rotate' \
          'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 250 -w rotate' \
          'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
          $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \

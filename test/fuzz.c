@@ -1,11 +1,11 @@
 /* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-sizes] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-api] [-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the evaluator's plan; LLVM at each width (or at another one for each compile), in one
  * thread, and by the team with outputs written over externals; LLVM without fusion. -off: LLVM with a pass left out, or
- * with each of them in turn. -sizes: each graph, then itself at other sizes, with the code that the sizes before left.
+ * with each of them in turn. -figures: lowered for CPUs whose limits and figures are others. -sizes: each graph, then itself at other sizes, with the code that the sizes before left.
  * -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, programs whose
  * calls differ in size.
  *
@@ -179,13 +179,45 @@ static int nth_pass(int n)
 
 static int width_of(uint64_t seed) { return fuzz_opt.width[seed / BATCH % (uint64_t)fuzz_opt.nwidth]; }
 
+/* The CPU with other limits and figures, small ones mostly: kernels and schedules become others, results do not. */
+static const lo_target *other_cpu(uint64_t seed)
+{
+	enum { TARGETS = 16 };
+	static lo_target target[TARGETS];
+	uint64_t which = seed / BATCH % TARGETS, r = rt_hash(&which, sizeof which, 1);
+	lo_target *t = &target[which];
+	if (t->name) return t;
+	*t = *fuzz_opt.llvm;
+	t->weight = 8 << (r & 3);
+	t->members = 2 << (r >> 2 & 3);
+	t->redundant = (int)(r >> 4 & 7);
+	t->few_rows = 1 << (r >> 7 & 7);
+	t->long_row = 16 << (r >> 10 & 7);
+	t->split_row = 64 << (r >> 13 & 7);
+	t->far_step = 2 << (r >> 16 & 3);
+	t->transposed = 16 << (r >> 18 & 7);
+	t->kept_bytes = r >> 21 & 3 ? 64 << (r >> 22 & 15) : 0;
+	t->kept_rows = 8 << (r >> 26 & 3);
+	t->unit_bytes = 64 << (r >> 28 & 7);
+	t->unit_ns = 10 << (r >> 31 & 7);
+	t->lanes = 1 << (r >> 34 & 7);
+	t->tile_rows = 16 << (r >> 37 & 3);
+	t->parts = 1 + (int64_t)(r >> 39 & 7);
+	t->least_chunks = 1 << (r >> 42 & 1);
+	t->most_chunks = t->least_chunks << (r >> 43 & 3);
+	t->strip_elems = 1 << (r >> 45 & 15);
+	t->far_elems = t->strip_elems << (r >> 49 & 7);
+	t->far_bytes = 256 << (r >> 52 & 15);
+	return t;
+}
+
 /* 0: the evaluator's plan; then LLVM without fusion; then each width, in one thread and by the team; then without passes. */
 static executor executor_at(int i, uint64_t seed)
 {
 	executor e = { .name = "eval" };
 	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
-	e.how.target = fuzz_opt.llvm;
+	e.how.target = fuzz_opt.figures ? other_cpu(seed) : fuzz_opt.llvm;
 	if (fuzz_opt.mock) {
 		e.how.device = mock_device();
 		if (i == 2) e.how.off = LO_OFF(FUSE);
@@ -550,7 +582,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 {
 	rt_text t = { 0 };
 	char path[512];
-	rt_putf(&t, "# run: decomp,kernels\n# fuzz -n 1 -s %llu\n# ", (unsigned long long)seed);
+	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", (unsigned long long)seed);
 	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
 	rt_puts(&t, "\n");
 	ir_print(G->g, &t);
@@ -841,7 +873,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-api] [-sizes] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-api] [-sizes] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -861,6 +893,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-w") && more) w = argv[++i];
 		else if (!strcmp(argv[i], "-o") && more) fuzz_opt.found = argv[++i];
 		else if (!strcmp(argv[i], "-off") && more && leave_out(argv[i + 1])) i++;
+		else if (!strcmp(argv[i], "-figures")) fuzz_opt.figures = true;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;

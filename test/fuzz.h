@@ -21,9 +21,10 @@ typedef struct fuzz_options {
 	bool sizes;                /* graphs, or programs, at several sizes, which share code */
 	bool mock;            /* on the mock device */
 	bool api, verbose, rotate; /* rotate: one width for each compile */
+	bool figures;              /* graphs are lowered for CPUs with other limits and figures */
 	unsigned off;              /* passes to leave out in turn: bits by LO_PASS_* */
 	const char *found;         /* folder of failures */
-	const lo_target *llvm; /* NULL: only the evaluator */
+	const lo_target *llvm;     /* NULL: only the evaluator */
 } fuzz_options;
 extern fuzz_options fuzz_opt;
 

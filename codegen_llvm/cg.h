@@ -34,11 +34,12 @@ typedef struct cg_val {
 
 /* A reduction of the section at hand. */
 typedef struct cg_acc {
-	uint32_t ins;
-	lo_red red;
+	uint32_t ins;       /* whose operand it takes, each step */
+	uint32_t index, element; /* arg: the instructions whose values are the index and the element; LO_NOREF: nobody wants it */
+	lo_red red;         /* of one that looks for an element: ARGMAX or ARGMIN */
 	tj_dtype dtype;     /* of the values reduced */
 	bool ordered, arg;
-	tj_dtype index;     /* arg: of the indices while they are compared */
+	tj_dtype index_dtype; /* arg: of the indices while they are compared */
 	int lanes;          /* of the accumulator */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
 	int64_t chunk;      /* ordered: values of r to a chunk */
@@ -49,7 +50,7 @@ typedef struct cg_acc {
 	cg_str at, stack_at; /* wide: where those of this vector are; else the same */
 	cg_num step;        /* elements from block to block */
 	cg_str now, inow;   /* the accumulator's value at this point of the text */
-	cg_str first;       /* the section's value when r is one chunk */
+	cg_str first, first_element; /* the section's values when r is one chunk */
 } cg_acc;
 
 typedef struct cg {
@@ -191,8 +192,9 @@ void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: goes on where t
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /* ends a step; width: values of r in it */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the section's value */
 void cg_acc_end_short(cg *c, cg_acc *a);              /* r was one chunk; what comes next is the text for several */
-cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);  /* its lanes put together; a part's are stored */
-void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* value came from there, or the short one from brief */
+cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);  /* its lanes put together, arg: the index, and a->now is the element; a part's are stored */
+void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* value, and a->now, came from there, or the short ones from brief */
+bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i); /* i looks for the element that an instruction from `first` on looks for */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);

@@ -46,7 +46,7 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 	int n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
+		if ((in->op != LO_REDUCE && in->op != LO_PART) || cg_same_search(c->k, s->first, i)) continue;
 		n++;
 		if (in->tree == LO_TREE_NONE || !rt_is_float((tj_dtype)in->dtype)) continue;
 		int64_t lanes = ir_tree_lanes((tj_dtype)in->dtype);

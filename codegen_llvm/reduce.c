@@ -27,8 +27,8 @@ static int64_t neutral(lo_red red, tj_dtype t)
 	switch (red) {
 	case LO_RED_ADD: return f ? float_bits(t, -0.0) : 0;
 	case LO_RED_MUL: return f ? float_bits(t, 1.0) : 1;
-	case LO_RED_MAX: case LO_RED_ARGMAX: return f ? float_bits(t, -1.0 / 0.0) : rt_dtype_min(t);
-	case LO_RED_MIN: case LO_RED_ARGMIN: return f ? float_bits(t, 1.0 / 0.0) : rt_dtype_max(t);
+	case LO_RED_MAX: case LO_RED_ARGMAX: case LO_RED_ATMAX: return f ? float_bits(t, -1.0 / 0.0) : rt_dtype_min(t);
+	case LO_RED_MIN: case LO_RED_ARGMIN: case LO_RED_ATMIN: return f ? float_bits(t, 1.0 / 0.0) : rt_dtype_max(t);
 	case LO_RED_AND: return t == TJ_BOOL ? 1 : -1;
 	case LO_RED_OR: return 0;
 	}
@@ -157,7 +157,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	while (r < (red.known ? red.v : wide)) r *= 2;
 	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
 	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
-	a->index = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
+	a->index_dtype = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;
 	a->nchunk = cg_lit(1);
 	if (!a->ordered) return;
@@ -173,10 +173,10 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 static void make_arrays(cg *c, cg_acc *a, bool chunked)
 {
 	a->now = cg_identity(a, a->lanes);
-	a->inow = cg_literal(a->index, 0, a->lanes);
+	a->inow = cg_literal(a->index_dtype, 0, a->lanes);
 	if (!chunked && !a->memory) return;
 	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, cg_lit(1));
-	if (a->arg) a->istate = array(c, "where", a->ins, a->index, a->lanes, cg_lit(1));
+	if (a->arg) a->istate = array(c, "where", a->ins, a->index_dtype, a->lanes, cg_lit(1));
 	if (a->ordered && chunked) a->stack = a->stack_at = array(c, "stack", a->ins, a->dtype, a->lanes, levels(c, a->nchunk, a->chunk));
 	a->step = c->wide_now ? c->block : cg_lit(a->lanes);
 	if (!c->wide_now) cg_acc_reset(c, a);
@@ -185,7 +185,7 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 void cg_acc_reset(cg *c, cg_acc *a)
 {
 	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
-	if (a->arg) store(c, a->index, a->lanes, cg_literal(a->index, 0, a->lanes), a->istate);
+	if (a->arg) store(c, a->index_dtype, a->lanes, cg_literal(a->index_dtype, 0, a->lanes), a->istate);
 }
 
 void cg_acc_place(cg *c, cg_acc *a)
@@ -197,6 +197,40 @@ void cg_acc_place(cg *c, cg_acc *a)
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", a->stack_at.s, type, a->stack.s, c->wide_off.s);
 }
 
+/* ---- index and element of one search share an accumulator ---- */
+static bool searches(const lo_ins *in) { return in->op == LO_REDUCE && in->imm >= LO_RED_ARGMAX; }
+static lo_red search_of(const lo_ins *in)
+{
+	return in->imm == LO_RED_ATMAX ? LO_RED_ARGMAX : in->imm == LO_RED_ATMIN ? LO_RED_ARGMIN : (lo_red)in->imm;
+}
+
+static bool same_search(const lo_ins *a, const lo_ins *b)
+{
+	return searches(a) && searches(b) && search_of(a) == search_of(b) && a->src[0] == b->src[0];
+}
+
+bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i)
+{
+	for (uint32_t j = first; j < i; j++)
+		if (same_search(&k->ins.v[j], &k->ins.v[i])) return true;
+	return false;
+}
+
+static uint32_t *place_of(cg_acc *a, const lo_ins *in) { return in->imm >= LO_RED_ATMAX ? &a->element : &a->index; }
+
+/* Instruction i takes what another one's accumulator finds, where that one does not want the same of it. */
+static bool share(cg *c, uint32_t i)
+{
+	const lo_ins *ins = c->k->ins.v;
+	for (uint32_t k = 0; k < c->acc.n; k++) {
+		uint32_t *place = place_of(&c->acc.v[k], &ins[i]);
+		if (!same_search(&ins[c->acc.v[k].ins], &ins[i]) || *place != LO_NOREF) continue;
+		*place = i;
+		return true;
+	}
+	return false;
+}
+
 bool cg_acc_begin(cg *c, const lo_section *s)
 {
 	bool chunked = c->s->part != 0;
@@ -204,8 +238,11 @@ bool cg_acc_begin(cg *c, const lo_section *s)
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
 		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
-		cg_acc a = { .ins = i, .part = in->op == LO_PART, .red = (lo_red)in->imm, .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype };
+		if (share(c, i)) continue;
+		cg_acc a = { .ins = i, .part = in->op == LO_PART, .red = search_of(in), .dtype = (tj_dtype)c->k->ins.v[in->src[0]].dtype,
+			         .index = LO_NOREF, .element = LO_NOREF };
 		shape(c, in, &a);
+		if (a.arg) *place_of(&a, in) = i;
 		chunked |= !a.nchunk.known || a.nchunk.v > 1;
 		if (!rt_push(&c->acc, a)) c->oom = true;
 	}
@@ -224,12 +261,12 @@ static void update_arg(cg *c, cg_acc *a, cg_str x)
 	}
 	a->now = pick(c, a->dtype, n, take, x, a->now);
 	cg_str at = c->rows ? c->at : c->r;
-	if (a->index == TJ_I32) {
+	if (a->index_dtype == TJ_I32) {
 		cg_str low = cg_tmp(c);
 		rt_putf(c->out, "  %s = trunc i64 %s to i32\n", low.s, at.s);
 		at = low;
 	}
-	a->inow = pick(c, a->index, n, take, cg_splat(c, cg_type(a->index, 1).s, at, n), a->inow);
+	a->inow = pick(c, a->index_dtype, n, take, cg_splat(c, cg_type(a->index_dtype, 1).s, at, n), a->inow);
 }
 
 static void update_memory(cg *c, cg_acc *a, cg_str x)
@@ -257,7 +294,7 @@ void cg_acc_load(cg *c, cg_acc *a)
 {
 	if (a->fresh) a->now = cg_identity(a, a->lanes);
 	else if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
-	if (a->arg) a->inow = load(c, a->index, a->lanes, a->istate);
+	if (a->arg) a->inow = load(c, a->index_dtype, a->lanes, a->istate);
 }
 
 static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
@@ -302,7 +339,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 {
 	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (!a->memory && !a->fresh) store(c, a->dtype, a->lanes, a->now, a->at);
-	if (a->arg) store(c, a->index, a->lanes, a->inow, a->istate);
+	if (a->arg) store(c, a->index_dtype, a->lanes, a->inow, a->istate);
 	if (!a->ordered) return;
 	int64_t every = a->chunk / width;
 	cg_str number = cg_tmp(c);
@@ -372,19 +409,19 @@ static cg_str halve(cg *c, const cg_acc *a, cg_str v)
 	return v;
 }
 
-/* Of two lanes the better, of equals the one with the lower index. */
-static cg_str halve_arg(cg *c, const cg_acc *a)
+/* Of two lanes the better, of equals the one with the lower index. Leaves the element in a->now. */
+static cg_str halve_arg(cg *c, cg_acc *a)
 {
 	cg_str v = a->now, at = cg_tmp(c);
 	if (a->lanes == 1) return a->inow;
-	rt_putf(c->out, "  %s = add %s %s, ", at.s, cg_type(a->index, a->lanes).s, a->inow.s);
-	cg_iota(c->out, cg_type(a->index, 1).s, 1, a->lanes);
+	rt_putf(c->out, "  %s = add %s %s, ", at.s, cg_type(a->index_dtype, a->lanes).s, a->inow.s);
+	cg_iota(c->out, cg_type(a->index_dtype, 1).s, 1, a->lanes);
 	rt_puts(c->out, "\n");
 	for (int n = a->lanes / 2; n >= 1; n /= 2) {
 		cg_str type = cg_type(a->dtype, n), mask = cg_type(TJ_BOOL, n);
 		cg_str x = part(c, a->dtype, 2 * n, 0, n, v), y = part(c, a->dtype, 2 * n, n, n, v);
-		cg_str i = part(c, a->index, 2 * n, 0, n, at), j = part(c, a->index, 2 * n, n, n, at);
-		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(a->index, n), j, i);
+		cg_str i = part(c, a->index_dtype, 2 * n, 0, n, at), j = part(c, a->index_dtype, 2 * n, n, n, at);
+		cg_str better = beyond(c, a, n, y, x), same, lower = simple(c, "icmp slt", cg_type(a->index_dtype, n), j, i);
 		if (rt_is_float(a->dtype)) {
 			cg_str xn = simple(c, "fcmp uno", type, x, x), yn = simple(c, "fcmp uno", type, y, y);
 			better =
@@ -393,8 +430,9 @@ static cg_str halve_arg(cg *c, const cg_acc *a)
 		} else same = simple(c, "icmp eq", type, x, y);
 		better = simple(c, "or", mask, better, simple(c, "and", mask, same, lower));
 		v = pick(c, a->dtype, n, better, y, x);
-		at = pick(c, a->index, n, better, j, i);
+		at = pick(c, a->index_dtype, n, better, j, i);
 	}
+	a->now = v;
 	return at;
 }
 
@@ -434,7 +472,7 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 	if (a->ordered && chunked) fold(c, a);
 	else if (chunked || a->memory) {
 		a->now = load(c, a->dtype, a->lanes, a->at);
-		if (a->arg) a->inow = load(c, a->index, a->lanes, a->istate);
+		if (a->arg) a->inow = load(c, a->index_dtype, a->lanes, a->istate);
 	}
 	if (a->part) {
 		store_part(c, a, a->ordered ? a->now : halve(c, a, a->now), lo_part_lanes(&c->k->ins.v[a->ins]));
@@ -442,7 +480,7 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 	}
 	cg_str v = a->arg ? a->inow : a->now;
 	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
-	if (a->arg && a->index == TJ_I32) {
+	if (a->arg && a->index_dtype == TJ_I32) {
 		cg_str wide = cg_tmp(c);
 		int n = c->rows ? 1 : c->lanes;
 		rt_putf(c->out, "  %s = sext %s %s to %s\n", wide.s, cg_type(TJ_I32, n).s, v.s, cg_type(TJ_I64, n).s);
@@ -451,22 +489,37 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 	return v;
 }
 
+static void define(cg *c, const cg_acc *a, cg_str value, cg_str element)
+{
+	if (!a->arg) cg_def(c, a->ins, value, !c->rows);
+	if (a->index != LO_NOREF) cg_def(c, a->index, value, !c->rows);
+	if (a->element != LO_NOREF) cg_def(c, a->element, element, !c->rows);
+}
+
 void cg_acc_end(cg *c, cg_acc *a, bool chunked)
 {
 	cg_str v = cg_acc_value(c, a, chunked);
-	if (!a->part) cg_def(c, a->ins, v, !c->rows);
+	if (!a->part) define(c, a, v, a->now);
 }
 
 void cg_acc_end_short(cg *c, cg_acc *a)
 {
 	a->first = cg_acc_value(c, a, false);
+	a->first_element = a->now;
 	a->now = cg_identity(a, a->lanes);
-	a->inow = cg_literal(a->index, 0, a->lanes);
+	a->inow = cg_literal(a->index_dtype, 0, a->lanes);
+}
+
+static cg_str either(cg *c, tj_dtype t, cg_str v, cg_str brief, cg_str value, cg_str from)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", r.s, cg_type(t, 1).s, v.s, brief.s, value.s, from.s);
+	return r;
 }
 
 void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from)
 {
-	cg_str v = cg_tmp(c);
-	rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", v.s, cg_type(a->arg ? TJ_I64 : a->dtype, 1).s, a->first.s, brief.s, value.s, from.s);
-	cg_def(c, a->ins, v, false);
+	cg_str v = either(c, a->arg ? TJ_I64 : a->dtype, a->first, brief, value, from), element = { "" };
+	if (a->element != LO_NOREF) element = either(c, a->dtype, a->first_element, brief, a->now, from);
+	define(c, a, v, element);
 }

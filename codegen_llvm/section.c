@@ -89,7 +89,7 @@ static int collect(cg *c, carried *v)
 		cg_acc *a = &c->acc.v[i];
 		if (a->memory) continue;
 		v[n++] = (carried){ .at = &a->now, .type = cg_type(a->dtype, a->lanes) };
-		if (a->arg) v[n++] = (carried){ .at = &a->inow, .type = cg_type(a->index, a->lanes) };
+		if (a->arg) v[n++] = (carried){ .at = &a->inow, .type = cg_type(a->index_dtype, a->lanes) };
 	}
 	for (int i = 0; i < n; i++) {
 		v[i].first = *v[i].at;

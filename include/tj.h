@@ -332,7 +332,9 @@ TJ_API tj_node *tj_graph_first(const tj_graph *g);          /* NULL: the graph i
 TJ_API tj_node *tj_node_next(const tj_node *n);             /* NULL behind the last one */
 TJ_API int tj_graph_outputs(const tj_graph *g);
 TJ_API tj_node *tj_graph_output(const tj_graph *g, int i);
-TJ_API const char *tj_node_op(const tj_node *n);            /* an op of docs/OPS.md, or "input", "number", "constant" */
+/* An op of docs/OPS.md, or "input", "number", "constant". A node that has several results (such an op, "cond", "while", "scan") is
+ * used through nodes "get" alone, each with one attribute: the number of the result. They can be inserted like ops. */
+TJ_API const char *tj_node_op(const tj_node *n);
 TJ_API int tj_node_inputs(const tj_node *n);
 TJ_API tj_node *tj_node_input(const tj_node *n, int k);
 TJ_API int tj_node_uses(const tj_node *n);                  /* by nodes and outputs */
@@ -502,7 +504,8 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
- * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. */
+ * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op that has several results returns
+ * the first. The others go where the tj_tensor ** behind the parameters point; NULL: that result is not wanted. */
 /* >>> ops */
 
 /* a + b; or for bool; a number takes the dtype: it wraps or rounds, as in all arithmetic */
@@ -894,6 +897,16 @@ TJ_API tj_tensor *tj_argmax_at(const char *site, tj_tensor *x, int64_t axis, boo
 TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
+
+/* the largest along an axis, and its index: the first one's; NaN is largest; TJ_END_DIM as axis: of the flattened operand */
+TJ_API tj_tensor *tj_max_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+#define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
+
+/* the smallest along an axis, and its index: the first one's; NaN is smallest */
+TJ_API tj_tensor *tj_min_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+#define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
 
 /* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / max(n - correction, 0) */
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);

@@ -6,7 +6,7 @@ static void put_label(const ir_graph *g, ir_ref r, rt_text *t)
 	const ir_node *n = ir_at(g, r);
 	const ir_meta m = ir_meta_of(g, r);
 	rt_putf(t, "%s\\n", ir_ops[n->op].name);
-	if (!ir_is_flow(n->op)) ir_put_meta(t, &m);
+	if (!ir_is_tuple(n)) ir_put_meta(t, &m);
 	const char *site = n->site ? strrchr(n->site, '/') : NULL;
 	if (n->site) rt_putf(t, "\\n%s", site ? site + 1 : n->site);
 }

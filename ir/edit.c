@@ -74,6 +74,7 @@ static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src
 {
 	if (n->bytes) return ir_data_(to, &n->meta, n->bytes, n->site);
 	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->ref;
+	if (n->op == IR_get) return ir_get(to, src[0], (int)n->attr[0], n->site);
 	if (n->op >= IR_OPS) return ir_copy(to, g->from, n->from, src);
 	return ir_emit(to, (ir_op)n->op, n->nsrc, src, n->nattr, n->attr, n->site);
 }
@@ -129,7 +130,7 @@ tj_node *tj_graph_output(const tj_graph *g, int i) { return i >= 0 && i < tj_gra
 int tj_node_inputs(const tj_node *n) { return n ? n->nsrc : 0; }
 tj_node *tj_node_input(const tj_node *n, int k) { return k >= 0 && k < tj_node_inputs(n) ? n->src[k] : NULL; }
 int tj_node_uses(const tj_node *n) { return n ? n->uses : 0; }
-int tj_node_attrs(const tj_node *n) { return n && n->op < IR_OPS ? n->nattr : 0; }
+int tj_node_attrs(const tj_node *n) { return n && (n->op < IR_OPS || n->op == IR_get) ? n->nattr : 0; }
 int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
 tj_dtype tj_node_dtype(const tj_node *n) { return n ? (tj_dtype)n->meta.dtype : TJ_F32; }
 int tj_node_rank(const tj_node *n) { return n ? n->meta.rank : -1; }
@@ -205,7 +206,57 @@ static int op_named(const char *name)
 {
 	for (int op = 0; name && op < IR_OPS; op++)
 		if (!strcmp(ir_ops[op].name, name)) return op;
-	return -1;
+	return name && !strcmp(name, ir_ops[IR_get].name) ? IR_get : -1;
+}
+
+/* ---- nodes with several results ---- */
+static bool is_tuple(const tj_node *n) { return ir_ops[n->op].nresult != 1; }
+
+static int results(const tj_node *n)
+{
+	return ir_is_flow(n->op) ? ir_flow_results(n->g->from, ir_at(n->g->from, n->from)) : ir_ops[n->op].nresult;
+}
+
+static bool result_type(const tj_node *n, int i, ir_meta *m, rt_err *err)
+{
+	ir_meta src[IR_MOST_SOURCES];
+	if (i < 0 || i >= results(n) || (!ir_is_flow(n->op) && n->nsrc > IR_MOST_SOURCES)) return rt_fail(err, TJ_ERR_ARG, "pass", "%s has no result %d", tj_node_op(n), i), false;
+	if (ir_is_flow(n->op)) return *m = ir_flow_result(n->g->from, ir_at(n->g->from, n->from), i), true;
+	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->meta;
+	return ir_infer_result((ir_op)n->op, i, n->nsrc, src, n->nattr, n->attr, m, err) == TJ_OK;
+}
+
+static bool same_type(const ir_meta *a, const ir_meta *b)
+{
+	return a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, a->rank * sizeof *a->dim));
+}
+
+/* In all their results. */
+static bool alike(const tj_node *a, const tj_node *b)
+{
+	rt_err err = { 0 };
+	if (is_tuple(a) != is_tuple(b) || (is_tuple(a) && results(a) != results(b))) return false;
+	for (int i = 0; is_tuple(a) && i < results(a); i++) {
+		ir_meta x, y;
+		if (!result_type(a, i, &x, &err) || !result_type(b, i, &y, &err) || !same_type(&x, &y)) return false;
+	}
+	return same_type(&a->meta, &b->meta);
+}
+
+/* The type of what is inserted. */
+static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr, ir_meta *m)
+{
+	if (op == IR_get) {
+		if (n == 1 && nattr == 1 && is_tuple(inputs[0])) return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: a node with several results is needed, and the number of one"), false;
+	}
+	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
+	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;
+	for (int k = 0; k < n; k++) {
+		if (is_tuple(inputs[k])) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert %s: operand %d has several results: insert a get", ir_ops[op].name, k), false;
+		meta[k] = inputs[k]->meta;
+	}
+	return ir_infer(op, n, meta, nattr, attrs, m, NULL, NULL, NULL, &g->err) == TJ_OK;
 }
 
 /* What is wrong with the lists of an insert; NULL: nothing. */
@@ -225,14 +276,12 @@ tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *
 	if (wrong) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert %s: %s", op ? op : "NULL", wrong), NULL;
 	if (o < 0) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert: no op is called \"%s\"", op ? op : "NULL"), NULL;
 	tj_node *x = new_node(g, n, nattr);
-	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
-	if (!x || !meta) return NULL;
+	if (!x) return NULL;
 	for (int k = 0; k < n; k++) {
 		if (!stands(g, inputs[k], "insert, an operand")) return NULL;
-		meta[k] = inputs[k]->meta;
 		x->src[k] = inputs[k];
 	}
-	if (ir_infer((ir_op)o, n, meta, nattr, attrs, &x->meta, NULL, NULL, NULL, &g->err) != TJ_OK) return NULL;
+	if (!type_of(g, (ir_op)o, inputs, n, attrs, nattr, &x->meta)) return NULL;
 	for (int k = 0; k < n; k++) inputs[k]->uses++;
 	if (nattr) memcpy(x->attr, attrs, (size_t)nattr * sizeof *attrs);
 	x->op = (uint16_t)o;
@@ -263,8 +312,7 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
 	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
-	if (old->meta.dtype != with->meta.dtype || old->meta.rank != with->meta.rank ||
-	    memcmp(old->meta.dim, with->meta.dim, old->meta.rank * sizeof *old->meta.dim)) {
+	if (!alike(old, with)) {
 		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype or shape", tj_node_op(old), tj_node_op(with));
 		return false;
 	}

@@ -25,7 +25,7 @@ static ir_ref nomem(ir_graph *g, const char *site)
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
 	uint64_t head =
-		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40;
+		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40 | (uint64_t)n->alone << 48;
 	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
 	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
 	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
@@ -35,7 +35,7 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 
 static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device &&
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device && a->alone == b->alone &&
 	       a->nsrc == b->nsrc && a->nattr == b->nattr &&
 	       (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
 	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
@@ -108,12 +108,24 @@ static ir_ref append(ir_graph *g, const ir_node *n)
 	return g->node.n - 1;
 }
 
+static ir_ref append_new(ir_graph *g, ir_node n, const ir_meta *m, const ir_ref *src, const int64_t *attr)
+{
+	if (g->err.code != TJ_OK) return IR_NONE;
+	if (!stage(g, &n, src, attr, m)) return nomem(g, n.site);
+	return append(g, &n);
+}
+
 ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site)
 {
-	ir_node n = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .site = site };
-	if (g->err.code != TJ_OK) return IR_NONE;
-	if (!stage(g, &n, src, attr, m)) return nomem(g, site);
-	return append(g, &n);
+	return append_new(g, (ir_node){ .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .site = site }, m, src, attr);
+}
+
+ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src)
+{
+	const ir_node *n = ir_at(from, r);
+	ir_meta m = ir_result(from, n, which);
+	if (n->nsrc) m.device = ir_at(g, src[0])->device;
+	return append_new(g, (ir_node){ .op = n->op, .nsrc = n->nsrc, .nattr = n->nattr, .alone = (uint8_t)(which + 1), .site = n->site }, &m, src, ir_attr(from, n));
 }
 
 static ir_ref leaf(ir_graph *g, ir_op op, const ir_meta *m, int nattr, const int64_t *attr, const char *site)
@@ -224,6 +236,13 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 	return append(g, &n);
 }
 
+static bool one_value_each(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, const char *site)
+{
+	for (int k = 0; k < nsrc; k++)
+		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: get one of them", site) != IR_NONE;
+	return true;
+}
+
 ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr,
                const char *site)
 {
@@ -237,7 +256,7 @@ ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, co
 		o.src[k] = src[k];
 		o.meta[k] = ir_meta_of(g, src[k]);
 	}
-	ir_ref r = emit(g, op, nsrc, &o, nattr, attr, site);
+	ir_ref r = one_value_each(g, op, nsrc, src, site) ? emit(g, op, nsrc, &o, nattr, attr, site) : IR_NONE;
 	rt_free(o.heap);
 	return r;
 }
@@ -368,9 +387,11 @@ static ir_ref copy_leaf(ir_graph *g, const ir_graph *from, const ir_node *n, con
 ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
 	const ir_node *n = ir_at(from, r);
+	const int64_t *attr = ir_attr(from, n);
 	ir_meta m = ir_meta_of(from, r);
 	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
+	if (n->op == IR_get) return ir_get(g, src[0], (int)attr[0], n->site);
 	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
-	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
+	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site);
 	return ir_keep_device(g, copy, n);
 }

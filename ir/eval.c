@@ -8,6 +8,7 @@
 
 typedef struct job {
 	ir_op op;
+	int which;     /* of several results, the one to compute */
 	const int64_t *attr;
 	int nattr, nsrc;
 	const ir_value *src;
@@ -217,13 +218,17 @@ static ir_scalar reduce_i(ir_op op, const int64_t *x, int64_t n)
 	return (ir_scalar){ .i = r };
 }
 
-/* a is a better argmax (argmin) than b, which comes before it. NaN is most extreme. */
+/* Ops that look for one element: the first largest or smallest, NaN most extreme. */
+static bool looks_for_one(ir_op op) { return op == IR_argmax || op == IR_argmin || op == IR_max_with_indices || op == IR_min_with_indices; }
+static bool looks_up(ir_op op) { return op == IR_argmax || op == IR_max_with_indices; }
+
+/* a is better than b, which comes before it. */
 static bool beats(ir_op op, rt_class cls, ir_scalar a, ir_scalar b)
 {
-	if (cls == RT_I) return op == IR_argmax ? a.i > b.i : a.i < b.i;
+	if (cls == RT_I) return looks_up(op) ? a.i > b.i : a.i < b.i;
 	double x = cls == RT_F ? (double)a.f : a.d, y = cls == RT_F ? (double)b.f : b.d;
 	if (x != x || y != y) return x != x && y == y;
-	return op == IR_argmax ? x > y : x < y;
+	return looks_up(op) ? x > y : x < y;
 }
 
 /* The elements of x at c, with axes lo..hi running: `row` gets them one after another, as float, double or
@@ -241,7 +246,8 @@ static void collect(const ir_value *x, const cursor *c, int lo, int hi, void *ro
 	}
 }
 
-static ir_scalar first_best(ir_op op, rt_class cls, const void *row, int64_t n)
+/* The element, or its index. */
+static ir_scalar first_best(ir_op op, bool element, rt_class cls, const void *row, int64_t n)
 {
 	int64_t best = 0;
 	ir_scalar b = { 0 };
@@ -254,7 +260,7 @@ static ir_scalar first_best(ir_op op, rt_class cls, const void *row, int64_t n)
 		b = v;
 		best = i;
 	}
-	return (ir_scalar){ .i = best };
+	return element ? b : (ir_scalar){ .i = best };
 }
 
 /* Axes lo..hi of x reduced to size 1 into y, row-major. */
@@ -268,7 +274,7 @@ static tj_status reduce_group(const job *j, const ir_value *x, int lo, int hi, b
 	for (cursor c = over(y); c.more; next(&c)) {
 		ir_scalar r;
 		collect(x, &c, lo, hi, row);
-		if (j->op == IR_argmax || j->op == IR_argmin) r = first_best(j->op, cls, row, n);
+		if (looks_for_one(j->op)) r = first_best(j->op, ir_ops[j->op].result && !j->which, cls, row, n);
 		else if (cls == RT_F) r = reduce_f(j->op, row, n, column);
 		else if (cls == RT_D) r = reduce_d(j->op, row, n, column);
 		else r = reduce_i(j->op, row, n);
@@ -515,18 +521,18 @@ static tj_status run(job *j)
 	}
 }
 
-tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
+tj_status ir_eval_op(ir_op op, int which, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
                      const ir_eval_opts *o, const char *site, rt_err *err)
 {
 	ir_meta small[8] = { { 0 } }, *meta = small;
 	if (nsrc > (int)RT_COUNT(small)) meta = rt_alloc(sizeof *meta * (size_t)nsrc);
 	if (!meta) return rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
 	for (int k = 0; k < nsrc; k++) meta[k] = src[k].meta;
-	tj_status st = ir_infer(op, nsrc, meta, nattr, attr, &out->meta, NULL, NULL, NULL, err);
+	tj_status st = ir_infer_result(op, which, nsrc, meta, nattr, attr, &out->meta, err);
 	if (meta != small) rt_free(meta);
 	if (st != TJ_OK) return st;
 	ir_contiguous(out->meta.rank, out->meta.dim, out->stride);
-	return run(&(job){ op, attr, nattr, nsrc, src, out, o, site, err });
+	return run(&(job){ op, which, attr, nattr, nsrc, src, out, o, site, err });
 }
 
 /* ---- graphs ---- */
@@ -574,22 +580,40 @@ static tj_status compute(state *s, ir_ref r)
 	if (!v->data || !src) rt_fail(s->err, st, ir_ops[n->op].name, "out of memory");
 	else {
 		for (int k = 0; k < n->nsrc; k++) src[k] = s->value[ir_src(s->g, n, k)];
-		st = run(&(job){ (ir_op)n->op, ir_attr(s->g, n), n->nattr, n->nsrc, src, v, s->o, n->site, s->err });
+		st = run(&(job){ (ir_op)n->op, 0, ir_attr(s->g, n), n->nattr, n->nsrc, src, v, s->o, n->site, s->err });
 	}
 	if (src != small) rt_free(src);
 	return st;
 }
 
-/* The results of control flow in one block: where each lies, then all of them. */
-static tj_status compute_flow(state *s, ir_ref r)
+static int64_t bytes_of(const ir_meta *m)
+{
+	int64_t numel = 0;
+	rt_numel(m->rank, m->dim, &numel);
+	return numel * (int64_t)tj_dtype_size((tj_dtype)m->dtype);
+}
+
+/* Each result of an op by itself. */
+static tj_status eval_each(state *s, const ir_node *n, const ir_value *src, void *const *block)
+{
+	tj_status st = TJ_OK;
+	for (int i = 0; st == TJ_OK && i < ir_results(s->g, n); i++) {
+		ir_value v = { .meta = ir_result(s->g, n, i), .data = block[i] };
+		ir_contiguous(v.meta.rank, v.meta.dim, v.stride);
+		st = run(&(job){ (ir_op)n->op, i, ir_attr(s->g, n), n->nattr, n->nsrc, src, &v, s->o, n->site, s->err });
+	}
+	return st;
+}
+
+/* Several results in one block: where each lies, then all of them. */
+static tj_status compute_tuple(state *s, ir_ref r)
 {
 	const ir_node *n = ir_at(s->g, r);
-	int results = ir_flow_results(s->g, n);
-	int64_t total = (int64_t)sizeof(void *) * results, numel = 0;
+	int results = ir_results(s->g, n);
+	int64_t total = (int64_t)sizeof(void *) * results;
 	for (int i = 0; i < results; i++) {
-		const ir_meta m = ir_flow_result(s->g, n, i);
-		rt_numel(m.rank, m.dim, &numel);
-		total += numel * (int64_t)tj_dtype_size((tj_dtype)m.dtype) + 8;
+		const ir_meta m = ir_result(s->g, n, i);
+		total += bytes_of(&m) + 8;
 	}
 	void **block = rt_alloc((size_t)total);
 	ir_value *src = rt_alloc(sizeof *src * (n->nsrc + 1u));
@@ -602,13 +626,12 @@ static tj_status compute_flow(state *s, ir_ref r)
 		s->value[r].data = block;
 		s->owned[r] = true;
 		for (int i = 0; i < results; i++) {
-			const ir_meta m = ir_flow_result(s->g, n, i);
-			rt_numel(m.rank, m.dim, &numel);
+			const ir_meta m = ir_result(s->g, n, i);
 			block[i] = at;
-			at += (numel * (int64_t)tj_dtype_size((tj_dtype)m.dtype) + 7) / 8 * 8;
+			at += (bytes_of(&m) + 7) / 8 * 8;
 		}
 		for (int k = 0; k < n->nsrc; k++) src[k] = s->value[ir_src(s->g, n, k)];
-		st = ir_eval_flow(s->g, r, src, s->num, block, s->o, s->err);
+		st = ir_is_flow(n->op) ? ir_eval_flow(s->g, r, src, s->num, block, s->o, s->err) : eval_each(s, n, src, block);
 	}
 	rt_free(src);
 	return st;
@@ -653,9 +676,8 @@ static tj_status visit(state *s, ir_ref r)
 	case IR_data:
 		v->data = s->g->data.v[attr[0]].bytes;
 		return TJ_OK;
-	case IR_cond: case IR_while: case IR_scan: return compute_flow(s, r);
 	case IR_get: return compute_get(s, r);
-	default: return compute(s, r);
+	default: return ir_is_tuple(n) ? compute_tuple(s, r) : compute(s, r);
 	}
 }
 

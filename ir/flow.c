@@ -1,5 +1,5 @@
 /* flow: control flow in the graph: cond, while, scan. A node holds its regions, graphs that never change once they are
- * attached, and shares them with its copies; its results are picked by get.
+ * attached, and shares them with its copies; its results are picked by get (tuple.c).
  *
  *   %2 = while %0 %1 max_turns=0
  *     cond:
@@ -12,8 +12,7 @@
  *       ret %2
  *   %3 = get f32[] %2 i=0
  *
- * The node itself counts as bool[0], so that nothing is ever kept of it. Other passes look at its operands only; a
- * region is simplified when it is made and lowered as a graph of its own. */
+ * Other passes look at the node's operands only; a region is simplified when it is made and lowered as a graph of its own. */
 #include "ir/ir.h"
 #include "runtime/exec.h"
 
@@ -126,7 +125,7 @@ bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_grap
 /* ---- what a node must be ---- */
 static bool same_type(const ir_meta *a, const ir_meta *b)
 {
-	return a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
+	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
 }
 
 RT_PRINTF(3, 4)
@@ -187,20 +186,9 @@ static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 	return n->op != IR_cond || a->out.n == b->out.n || bad(n, err, "wrong number of results");
 }
 
-static bool get_ok(const ir_graph *g, ir_ref r, rt_err *err)
-{
-	const ir_node *n = ir_at(g, r), *f = n->nsrc == 1 ? ir_at(g, ir_src(g, n, 0)) : NULL;
-	if (!f || !ir_is_flow(f->op) || n->nattr != 1) return bad(n, err, "takes control flow");
-	int64_t i = ir_attr(g, n)[0];
-	if (i < 0 || i >= ir_flow_results(g, f)) return bad(n, err, "%s has no result %lld", ir_ops[f->op].name, (long long)i);
-	ir_meta want = ir_flow_result(g, f, (int)i), have = ir_meta_of(g, r);
-	return same_type(&want, &have) || bad(n, err, "is not of the result's type");
-}
-
 bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
-	if (n->op == IR_get) return get_ok(g, r, err);
 	const ir_flowinfo *info = ir_flow_info(n->op);
 	if (n->nattr != info->nregion + info->nattr || (n->op == IR_cond && !n->nsrc)) return bad(n, err, "wrong number of attributes or operands");
 	for (int k = 0; k < info->nattr; k++)
@@ -231,7 +219,7 @@ ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *con
 {
 	const ir_flowinfo *info = ir_flow_info(op);
 	int64_t all[6];
-	const ir_meta none = { .dtype = TJ_BOOL, .rank = 1 };
+	const ir_meta none = IR_TUPLE;
 	for (int k = 0; k < nsrc; k++)
 		if (src[k] == IR_NONE) return IR_NONE;
 	for (int k = 0; k < info->nregion; k++) {
@@ -243,25 +231,8 @@ ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *con
 	return ir_append(g, op, &none, nsrc, src, info->nregion + info->nattr, all, site);
 }
 
-ir_ref ir_get(ir_graph *g, ir_ref flow, int i, const char *site)
-{
-	if (flow == IR_NONE) return IR_NONE;
-	const ir_node *n = ir_at(g, flow);
-	if (!ir_is_flow(n->op) || i < 0 || i >= ir_flow_results(g, n)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "get", "no such result (%d)", i);
-		return IR_NONE;
-	}
-	for (ir_ref r = flow + 1; g->off & IR_OFF_CSE && r < g->node.n; r++) { /* a result has one place, whatever passes are off */
-		const ir_node *x = ir_at(g, r);
-		if (x->op == IR_get && ir_src(g, x, 0) == flow && ir_attr(g, x)[0] == i) return r;
-	}
-	const ir_meta m = ir_flow_result(g, n, i);
-	return ir_append(g, IR_get, &m, 1, &flow, 1, (int64_t[]){ i }, site);
-}
-
 ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src)
 {
-	if (n->op == IR_get) return ir_get(g, src[0], (int)ir_attr(from, n)[0], n->site);
 	ir_graph *region[2] = { NULL, NULL };
 	int count = ir_flow_info(n->op)->nregion;
 	for (int k = 0; k < count; k++) region[k] = ir_flow_region(from, n, k);
@@ -365,7 +336,7 @@ static bool bind(job *j, const ir_value *src)
 	for (int k = first; j->ext && k < j->n->nsrc; k++) {
 		ir_value row = { .data = rt_arena_alloc(&j->mem, (size_t)bytes_of(&src[k].meta) + 1) };
 		if (!row.data) return false;
-		if (ir_eval_op(IR_reshape, src[k].meta.dim, src[k].meta.rank, 1, &src[k], &row, j->o, j->n->site, j->err) != TJ_OK) return false;
+		if (ir_eval_op(IR_reshape, 0, src[k].meta.dim, src[k].meta.rank, 1, &src[k], &row, j->o, j->n->site, j->err) != TJ_OK) return false;
 		j->ext[k - first] = row.data;
 	}
 	return j->ext != NULL;

@@ -121,7 +121,7 @@ static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool spla
 	rt_numel(splat ? 0 : m->rank, m->dim, &numel);
 	out.data = rt_alloc((size_t)numel * 8);
 	if (out.data &&
-	    ir_eval_op((ir_op)n->op, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
+	    ir_eval_op((ir_op)n->op, 0, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
 		if (!splat) r = ir_data_(g, m, out.data, n->site);
 		else { /* one element makes a 0-d constant: give it the shape */
 			r = ir_data_(g, &(ir_meta){ .dtype = m->dtype }, out.data, n->site);

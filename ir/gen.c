@@ -12,13 +12,25 @@
 /* Parameters as declared and as the macro passes them on, each behind ", ". */
 #define DECL(type, name, role, k) ", " #type " " #name
 #define ARG(type, name, role, k) ", " #name
-#define TEXTS(op, class, nsrc, ...) IR_EACH(DECL, __VA_ARGS__), IR_EACH(ARG, __VA_ARGS__)
+/* of the results behind the first: where they go */
+#define NOTHING(name, i, type, shape)
+#define DECL_RESULT(name, i, type, shape) ", tj_tensor ** " #name
+#define ARG_RESULT(name, i, type, shape) ", " #name
+#define ONE(FIRST, NEXT)
+#define TEXTS(results, class, nsrc, ...) \
+	IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT), IR_EACH(ARG, __VA_ARGS__) results(NOTHING, ARG_RESULT)
+/* of all results: their rules */
+#define TYPE(name, i, type, shape) #type
+#define NEXT_TYPE(name, i, type, shape) ", " #type
+#define SHAPE(name, i, type, shape) #shape
+#define NEXT_SHAPE(name, i, type, shape) ", " #shape
 
 typedef struct row {
 	const char *name, *params, *args, *flags, *type, *shape, *doc;
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ), #flags, #type, #shape, doc },
+#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, doc },
+#define OPS(name, cls, flags, math, results, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), doc },
 #include "ir/ops.def"
 #undef OP
 };
@@ -36,8 +48,7 @@ static void die(const char *what, const char *name)
 static void put_params(FILE *f, const char *text)
 {
 	for (; *text; text++)
-		if (strncmp(text, "* ", 2) != 0) fputc(*text, f);
-		else fputc(*text++, f);
+		if (text[0] != ' ' || text[-1] != '*') fputc(*text, f);
 }
 
 static void header(FILE *f)

@@ -872,6 +872,26 @@ static bool place(const ask *q)
 	return true;
 }
 
+/* The type of result `which` by its rules. */
+static bool infer_one(ask *q, int which)
+{
+	const ir_resultinfo *several = q->info->result;
+	*q->out = (ir_meta){ 0 };
+	q->nnorm = 0;
+	if (!counts_ok(q)) return false;
+	q->out->weak = all_weak(q);
+	return place(q) && type_rules[several ? several[which].type : q->info->type](q) && shape_rules[several ? several[which].shape : q->info->shape](q) && size_ok(q);
+}
+
+tj_status ir_infer_result(ir_op op, int which, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, rt_err *err)
+{
+	int64_t norm[MAX_ATTR + TJ_MAX_RANK];
+	rt_err none = { 0 };
+	if ((unsigned)op >= IR_OPS || which < 0 || which >= ir_ops[op].nresult) return rt_fail(err, TJ_ERR_ARG, "op", "no such result (%d)", which);
+	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm, 0, NULL, err ? err : &none };
+	return infer_one(&q, which) ? TJ_OK : q.err->code;
+}
+
 tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out,
                    int64_t *norm, int *nnorm, uint8_t *want, rt_err *err)
 {
@@ -879,10 +899,9 @@ tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int6
 	rt_err none = { 0 };
 	if ((unsigned)op >= IR_OPS) return rt_fail(err, TJ_ERR_ARG, "op", "no such op (%d)", (int)op);
 	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm ? norm : own, 0, want, err ? err : &none };
-	*out = (ir_meta){ 0 };
-	if (!counts_ok(&q)) return q.err->code;
-	out->weak = all_weak(&q);
-	if (!place(&q) || !type_rules[q.info->type](&q) || !shape_rules[q.info->shape](&q) || !size_ok(&q)) return q.err->code;
+	for (int i = q.info->nresult; i-- > 0;) /* the first one's normal form is the node's */
+		if (!infer_one(&q, i)) return q.err->code;
+	if (q.info->result) *out = IR_TUPLE;
 	if (nnorm) *nnorm = q.nnorm;
 	return TJ_OK;
 }

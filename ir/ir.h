@@ -26,7 +26,7 @@ typedef enum ir_op {
 	IR_cond,           /* control flow, see flow.c: a node that holds regions, and has no value but by get */
 	IR_while,
 	IR_scan,
-	IR_get,            /* one result of a control-flow node.  attr: which */
+	IR_get,            /* one result of a node that has several.  attr: which */
 	IR_OP_COUNT
 } ir_op;
 static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; }
@@ -46,6 +46,7 @@ typedef enum ir_opclass { /* what an op's C function takes, and so what a node's
 	IR_LEAF, IR_FLOW, IR_GET, /* behind the table: what is no op of ops.def */
 } ir_opclass;
 
+typedef struct ir_resultinfo { const char *name; uint8_t type, shape; } ir_resultinfo; /* one of several results; rules as below */
 typedef struct ir_opinfo {
 	const char *name, *doc;
 	uint8_t opclass;  /* ir_opclass */
@@ -53,6 +54,8 @@ typedef struct ir_opinfo {
 	uint16_t flags;
 	uint8_t math;     /* bit RT_I, RT_F, RT_D: ir/math.inc has it */
 	uint8_t type, shape; /* rules, private to infer.c */
+	uint8_t nresult;     /* of control flow 0: its regions say how many */
+	const ir_resultinfo *result; /* of each, where they are several; else NULL */
 } ir_opinfo;
 extern const ir_opinfo ir_ops[IR_OP_COUNT];
 /* Of integers it faults where the divisor is 0: such ops are the POINT rows of ops.def with FAULT. */
@@ -74,6 +77,9 @@ typedef struct ir_meta {
 	int64_t dim[TJ_MAX_RANK];
 } ir_meta;
 
+enum { IR_MOST_RESULTS = 4, IR_MOST_SOURCES = 4 }; /* of an op that has several results; its operands */
+#define IR_TUPLE ((ir_meta){ .dtype = TJ_BOOL, .rank = 1 }) /* of a node that has several results: bool[0] */
+
 /* One value, by class of the dtype: bool and integers in i. */
 typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar;
 
@@ -89,6 +95,7 @@ typedef struct ir_node {
 	uint32_t attr;        /* g->ints[attr .. attr+nattr) */
 	uint32_t shape;       /* g->ints[shape .. shape+rank) */
 	uint8_t weak, device; /* a number; where its bytes are: as in ir_meta */
+	uint8_t alone;        /* 1 + the result that this node is, of an op that has several (ir_alone()); 0: any other node */
 	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
 } ir_node;
 
@@ -117,14 +124,18 @@ static inline const int64_t *ir_attr(const ir_graph *g, const ir_node *n) { retu
 static inline const int64_t *ir_dims(const ir_graph *g, const ir_node *n) { return g->ints.v + n->shape; }
 int64_t ir_numel(const ir_graph *g, ir_ref r);
 bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
+/* It has several results: the node has no value but by get, and counts as bool[0], so that nothing is ever kept of it. */
+static inline bool ir_is_tuple(const ir_node *n) { return ir_ops[n->op].nresult != 1 && !n->alone; }
+static inline int ir_which(const ir_node *n) { return n->alone ? n->alone - 1 : 0; } /* of the op's results, the node's */
 
 /* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
-/* Result dtype and shape of an op from its operands and raw attributes; attributes as the user gave them
+/* Result dtype and shape of an op (one that has several results: bool[0]) from its operands and raw attributes; attributes as the user gave them
  * (negative axes, -1 sizes). On error fills err (op, message with operand dtypes and shapes, hint). Also gives,
  * when norm is not NULL, the normalised attributes (room for nattr + TJ_MAX_RANK), and when want is not NULL the
  * dtype that each operand must be cast to (room for nsrc). */
 tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr,
                    ir_meta *out, int64_t *norm, int *nnorm, uint8_t *want, rt_err *err);
+tj_status ir_infer_result(ir_op op, int which, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, rt_err *err); /* of result `which` */
 tj_dtype ir_promote(const ir_meta *a, int n); /* PyTorch's rule */
 void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8]; a number: f64 */
 /* The axes that a REDUCE, ARG or VAR op over `rank` axes removes, as bits; from normalised attributes. */
@@ -151,6 +162,8 @@ ir_ref ir_const_f(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, dou
 ir_ref ir_const_i(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, int64_t value);
 ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site); /* copies */
 bool ir_ret(ir_graph *g, ir_ref r);
+/* Result `which` of tuple r of `from`, an op's, as a node that has this one value; operands are src in g. Lowering has them so. */
+ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src);
 /* Shorthand for decompositions and passes. */
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
@@ -186,14 +199,19 @@ ir_graph *ir_region_ref(ir_graph *r);
 void ir_region_unref(ir_graph *r);
 /* The node; attr without the regions. Takes references of its own. */
 ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site);
-ir_ref ir_get(ir_graph *g, ir_ref flow, int i, const char *site);
-ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src); /* of a control-flow node or a get */
+ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src); /* of a control-flow node */
 ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k);
 int ir_flow_results(const ir_graph *g, const ir_node *n);
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
-bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node or a get, regions included */
+bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node, regions included */
 bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r)); /* a node of its regions, on any level, passes the test */
 bool ir_same_graph(const ir_graph *a, const ir_graph *b); /* but for sites */
+
+/* ---- tuple.c: nodes with several results, control flow among them ---- */
+int ir_results(const ir_graph *g, const ir_node *n);
+ir_meta ir_result(const ir_graph *g, const ir_node *n, int i);
+ir_ref ir_get(ir_graph *g, ir_ref tuple, int i, const char *site);
+bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err);
 
 /* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified. Sites are borrowed: literals,
  * or strings of the graph that was parsed, which then must stay. ---- */
@@ -224,7 +242,7 @@ typedef struct ir_eval_opts {
 } ir_eval_opts;
 /* One op; out->data has room for the result, row-major; out->meta is filled. attr: normalised. The operands have
  * the dtypes that ir_infer wants. */
-tj_status ir_eval_op(ir_op op, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
+tj_status ir_eval_op(ir_op op, int which /* of several results */, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
                      const ir_eval_opts *o, const char *site, rt_err *err);
 /* A whole graph. given, when not NULL, holds per node data to take instead of computing (row-major), or NULL: how an
  * oracle takes over a library node's output. out: row-major destinations, one per g->out, allocated by the caller. */

@@ -11,22 +11,36 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 
 /* Class and number of operands; those of what is no op of ops.def have no row in classes.def. */
 #define CLASS_OF(op, enumerator, nsrc, ...) enumerator, nsrc
+#define NSRC_OF(op, enumerator, nsrc, ...) nsrc
 #define IR_CLASS_LEAF(ROW, op) ROW(op, IR_LEAF, 0, )
 #define IR_CLASS_FLOW(ROW, op) ROW(op, IR_FLOW, 255, )
 #define IR_CLASS_GET(ROW, op)  ROW(op, IR_GET, 1, )
 
+/* The lists of results. */
+#define RESULT(name, i, type, shape) { #name, IR_TYPE_##type, IR_SHAPE_##shape },
+#define OP(...)
+#define OPS(name, cls, flags, math, results, doc) \
+	static const ir_resultinfo results_of_##name[] = { results(RESULT, RESULT) };                                  \
+	_Static_assert(RT_COUNT(results_of_##name) <= IR_MOST_RESULTS, #name " has too many results");          \
+	_Static_assert(IR_CLASS_##cls(NSRC_OF, ) <= IR_MOST_SOURCES, #name " has too many operands");         \
+	_Static_assert(!((flags) & COMPOSITE), #name ": a composite has one result");
+#include "ir/ops.def"
+#undef OP
+
 const ir_opinfo ir_ops[IR_OP_COUNT] = {
-#define OP(name, cls, flags, math, type, shape, doc) \
-	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape },
+#define INFO(name, cls, flags, math, type, shape, nresult, results, doc) \
+	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, nresult, results },
+#define OP(name, cls, flags, math, type, shape, doc) INFO(name, cls, flags, math, type, shape, 1, NULL, doc)
+#define OPS(name, cls, flags, math, results, doc) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, doc)
 #include "ir/ops.def"
 	OP(input, LEAF, 0, NONE, LEAF, LEAF, "a value from outside, by slot")
 	OP(num, LEAF, 0, NONE, LEAF, LEAF, "a number bound at run time, by slot")
 	OP(const, LEAF, 0, NONE, LEAF, LEAF, "one value, in any shape")
 	OP(data, LEAF, 0, NONE, LEAF, LEAF, "constant data, row-major")
-	OP(cond, FLOW, FAULT, NONE, LEAF, LEAF, "one of two regions, by a bool")
-	OP(while, FLOW, FAULT, NONE, LEAF, LEAF, "a region as long as another one gives true")
-	OP(scan, FLOW, FAULT, NONE, LEAF, LEAF, "a region for each slice along axis 0")
-	OP(get, GET, 0, NONE, LEAF, LEAF, "a result of control flow")
+	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "one of two regions, by a bool")
+	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "a region as long as another one gives true")
+	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "a region for each slice along axis 0")
+	OP(get, GET, 0, NONE, LEAF, LEAF, "one of several results")
 #undef OP
 };
 

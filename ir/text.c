@@ -6,7 +6,8 @@
  *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
  *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (classes.def); `end`: TJ_END_DIM; the site
  *   ret %4
- *   %5 = cond %6 %0                              control flow has no type; its regions follow (flow.c), each up to its ret
+ *   %5 = max_with_indices %0 keepdim=0 axis=1    what has several results has no type (tuple.c)
+ *   %6 = cond %7 %0                              of control flow the regions follow (flow.c), each up to its ret
  *
  * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back
  * exactly. Lines that start with # are comments. */
@@ -122,7 +123,7 @@ static void print(const ir_graph *g, rt_text *t, int indent)
 		const ir_node *n = ir_at(g, r);
 		ir_meta m = ir_meta_of(g, r);
 		rt_putf(t, "%*s%%%u = %s", indent, "", r, ir_ops[n->op].name);
-		if (!ir_is_flow(n->op)) {
+		if (!ir_is_tuple(n)) {
 			rt_puts(t, " ");
 			ir_put_meta(t, &m);
 		}
@@ -178,7 +179,7 @@ static void put_node_row(const ir_graph *g, ir_ref r, rt_text *t, int *width)
 	char name[16];
 	snprintf(name, sizeof name, "%%%u", r);
 	put_args(g, n, &args);
-	if (!ir_is_flow(n->op)) ir_put_meta(&shape, &m);
+	if (!ir_is_tuple(n)) ir_put_meta(&shape, &m);
 	const char *a = rt_str(&args);
 	put_row(t, width,
 	        (const char *[]){ opcode(n), name, ir_ops[n->op].name, a + (*a == ' '), rt_str(&shape),
@@ -636,6 +637,7 @@ static bool parse_node(parser *p)
 	if (!op_name(p, &op)) return false;
 	if (ir_is_flow(op)) return parse_flow(p, op, &r) && (r != IR_NONE || op_failed(p)) && bind(p, number, r);
 	blanks(p);
+	if (ir_ops[op].nresult > 1) return parse_op(p, op, &r) && (r != IR_NONE || (p->at = start, op_failed(p))) && bind(p, number, r);
 	const char *type_at = p->at;
 	if (!type(p, &m)) return false;
 	blanks(p);

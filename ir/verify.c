@@ -3,6 +3,7 @@
  *   operands lie below their user and are as many as the op takes
  *   dtype, shape and attributes are what ir_infer gives; operands have the dtypes that it wants
  *   leaves have their attributes, data its bytes; outputs exist
+ *   of a node with several results only `get` takes one
  *   regions are graphs of their own, with the types that their node says
  */
 #include "ir/ir.h"
@@ -66,6 +67,7 @@ static bool op_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_e
 	rt_err own = { 0 };
 	for (int k = 0; k < n->nsrc; k++) {
 		if (ir_src(g, n, k) >= r) return fail(g, r, err, "operand %d is not defined above", k);
+		if (ir_is_tuple(ir_at(g, ir_src(g, n, k)))) return fail(g, r, err, "operand %d has several results", k);
 		src[k] = ir_meta_of(g, ir_src(g, n, k));
 	}
 	if (ir_infer((ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(g, n), &m, norm, &nnorm, want, &own) != TJ_OK)
@@ -82,7 +84,7 @@ static bool flow_ok(const ir_graph *g, ir_ref r, rt_err *err)
 	const ir_node *n = ir_at(g, r);
 	for (int k = 0; k < n->nsrc; k++)
 		if (ir_src(g, n, k) >= r) return fail(g, r, err, "operand %d is not defined above", k);
-	return ir_flow_check(g, r, err);
+	return n->op == IR_get ? ir_get_check(g, r, err) : ir_flow_check(g, r, err);
 }
 
 /* Where nothing lies, the start may be anywhere. */
@@ -111,8 +113,8 @@ tj_status ir_verify(const ir_graph *g, rt_err *err)
 	if (!src) return rt_fail(err, TJ_ERR_NOMEM, "verify", "out of memory");
 	for (ir_ref r = 0; ok && r < g->node.n; r++) ok = node_ok(g, r, src, (uint8_t *)(src + most), err);
 	for (uint32_t i = 0; ok && i < g->out.n; i++)
-		if (g->out.v[i] >= g->node.n) {
-			rt_fail(err, TJ_ERR_STATE, "ret", "output %u is not a node", i);
+		if (g->out.v[i] >= g->node.n || ir_is_tuple(ir_at(g, g->out.v[i]))) {
+			rt_fail(err, TJ_ERR_STATE, "ret", g->out.v[i] >= g->node.n ? "output %u is not a node" : "output %u has several results", i);
 			ok = false;
 		}
 	rt_free(src);

@@ -24,7 +24,8 @@ static bool is_library_op(const ir_graph *g, ir_ref r)
 static bool is_library(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op == IR_get ? ir_flow_has(g, ir_at(g, ir_src(g, n, 0)), is_library_op) : is_library_op(g, r);
+	const ir_node *of = n->op == IR_get ? ir_at(g, ir_src(g, n, 0)) : NULL;
+	return of && ir_is_flow(of->op) ? ir_flow_has(g, of, is_library_op) : is_library_op(g, r);
 }
 
 static void *room(audit *a, ir_ref r)

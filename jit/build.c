@@ -58,6 +58,7 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 		src[nsrc++] = ir_num_(b->at->g, TJ_I64, (int)n->nnum + 1, n->site);
 	}
 	b->event[n->seq] = ir_emit(b->at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
+	if (ir_ops[n->op].nresult > 1) b->made = b->event[n->seq];
 	return b->event[n->seq] != IR_NONE;
 }
 

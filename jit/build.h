@@ -21,7 +21,7 @@ typedef struct jit_builder {
 	rt_arena *mem;
 	jit_frame top, *at;
 	struct jit_flow *flow, *flows; /* innermost that is open; all of them, to be freed */
-	ir_ref made;             /* the last control flow that was closed, in the graph of `at` */
+	ir_ref made;             /* the last node with several results, in the graph of `at`: control flow that was closed, or an op */
 } jit_builder;
 
 /* build.c */

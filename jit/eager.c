@@ -8,7 +8,7 @@ typedef struct unit { /* an op on given layouts */
 	uint32_t uses;
 	rt_exec *exec;          /* the evaluator's, then the compiled one: who runs it has a reference of his own */
 	bool compiled, audited;
-	const rt_layout *layout;
+	const rt_layout *layout[IR_MOST_RESULTS]; /* of each output of exec */
 	uint64_t stamp;
 } unit;
 
@@ -20,7 +20,16 @@ struct jit_eager {
 	lo_family *family;
 };
 
-typedef struct taken { rt_exec *exec; const rt_layout *layout; bool audit; } taken; /* references; the result is to be compared */
+typedef struct asked {  /* an op as it was asked for */
+	const char *site;
+	ir_op op;
+	uint32_t want;          /* its results that are outputs, a bit each */
+	int nsrc, nattr;
+	tj_tensor *const *src;
+	const int64_t *attr;
+} asked;
+
+typedef struct taken { rt_exec *exec; const rt_layout *layout[IR_MOST_RESULTS]; bool audit; } taken; /* references; the results are to be compared */
 
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
@@ -34,10 +43,18 @@ static struct jit_eager *table_of(jit_engine *e)
 	return e->eager;
 }
 
+static void drop_layouts(const rt_layout **l)
+{
+	for (int i = 0; i < IR_MOST_RESULTS; i++) {
+		rt_layout_unref(l[i]);
+		l[i] = NULL;
+	}
+}
+
 static void drop(unit *u)
 {
 	if (u->exec) rt_exec_unref(u->exec);
-	rt_layout_unref(u->layout);
+	drop_layouts(u->layout);
 	rt_free(u);
 }
 
@@ -69,43 +86,55 @@ static void sweep(struct jit_eager *t)
 	t->sweep = t->clock;
 }
 
-static uint32_t make_key(rt_arena *mem, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t **out)
+static uint32_t make_key(rt_arena *mem, const asked *q, uint32_t **out)
 {
-	uint32_t n = 2 + 2 * (uint32_t)nattr + 4 * (uint32_t)nsrc, *w = *out = rt_arena_alloc(mem, n * sizeof *w);
+	uint32_t n = 2 + 2 * (uint32_t)q->nattr + 4 * (uint32_t)q->nsrc, *w = *out = rt_arena_alloc(mem, n * sizeof *w);
 	if (!w) return 0;
-	*w++ = (uint32_t)op;
-	*w++ = (uint32_t)nattr;
-	if (nattr) memcpy(w, attr, (size_t)nattr * sizeof *attr);
-	w += 2 * nattr;
-	for (int k = 0; k < nsrc; k++, w += 4) {
-		bool number = rt_is_number(src[k]);
-		w[0] = number ? (rt_is_int_number(src[k]) ? GD_INT : GD_FLOAT) : GD_VALUE;
-		w[1] = number ? 0 : src[k]->layout->id;
+	*w++ = (uint32_t)q->op | q->want << 16;
+	*w++ = (uint32_t)q->nattr;
+	if (q->nattr) memcpy(w, q->attr, (size_t)q->nattr * sizeof *q->attr);
+	w += 2 * q->nattr;
+	for (int k = 0; k < q->nsrc; k++, w += 4) {
+		bool number = rt_is_number(q->src[k]);
+		w[0] = number ? (rt_is_int_number(q->src[k]) ? GD_INT : GD_FLOAT) : GD_VALUE;
+		w[1] = number ? 0 : q->src[k]->layout->id;
 	}
 	return n;
 }
 
 /* ---- the one-op graph ---- */
-static bool emit_op(ir_graph *g, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, rt_arena *mem)
+static bool emit_op(ir_graph *g, const asked *q, rt_arena *mem)
 {
-	ir_ref *in = rt_arena_alloc(mem, ((size_t)nsrc + 2) * sizeof *in);
+	ir_ref *in = rt_arena_alloc(mem, ((size_t)q->nsrc + 2) * sizeof *in);
 	if (!in) return false;
-	for (int k = 0; k < nsrc; k++) {
-		ir_meta m = jit_meta(src[k]);
-		const rt_layout *l = rt_is_number(src[k]) ? NULL : src[k]->layout;
-		in[k] = l ? ir_input(g, k, &m, l->contiguous ? NULL : rt_strides(l), site) : ir_num_(g, (tj_dtype)m.dtype, k, site);
+	for (int k = 0; k < q->nsrc; k++) {
+		ir_meta m = jit_meta(q->src[k]);
+		const rt_layout *l = rt_is_number(q->src[k]) ? NULL : q->src[k]->layout;
+		in[k] = l ? ir_input(g, k, &m, l->contiguous ? NULL : rt_strides(l), q->site) : ir_num_(g, (tj_dtype)m.dtype, k, q->site);
 	}
-	if (ir_ops[op].flags & IR_RNG)
-		for (int k = 0; k < 2; k++) in[nsrc + k] = ir_num_(g, TJ_I64, nsrc + k, site);
-	ir_ref r = ir_emit(g, op, nsrc + (ir_ops[op].flags & IR_RNG ? 2 : 0), in, nattr, attr, site);
-	return r != IR_NONE && ir_ret(g, r);
+	if (ir_ops[q->op].flags & IR_RNG)
+		for (int k = 0; k < 2; k++) in[q->nsrc + k] = ir_num_(g, TJ_I64, q->nsrc + k, q->site);
+	ir_ref r = ir_emit(g, q->op, q->nsrc + (ir_ops[q->op].flags & IR_RNG ? 2 : 0), in, q->nattr, q->attr, q->site);
+	if (r == IR_NONE || ir_ops[q->op].nresult == 1) return r != IR_NONE && ir_ret(g, r);
+	for (int i = 0; i < ir_ops[q->op].nresult; i++)
+		if (q->want >> i & 1 && !ir_ret(g, ir_get(g, r, i, q->site))) return false;
+	return true;
+}
+
+static bool layouts_of(tj_ctx *c, const ir_graph *g, const rt_exec *x, const rt_layout **layout)
+{
+	for (uint32_t i = 0; i < g->out.n; i++) {
+		ir_meta m = ir_meta_of(g, g->out.v[i]);
+		layout[i] = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, x->out[i].same_ext >= 0 ? x->out[i].stride : NULL);
+		if (!layout[i]) return drop_layouts(layout), false;
+	}
+	return true;
 }
 
 /* FIRST: the evaluator's, but library ops go to the library at once. */
 typedef enum maker { EVALUATE, FIRST, COMPILE } maker;
 
-static rt_exec *build(tj_ctx *c, const char *site, maker by, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr,
-                      const rt_layout **layout, rt_err *err)
+static rt_exec *build(tj_ctx *c, maker by, const asked *q, const rt_layout **layout, rt_err *err)
 {
 	ir_graph g;
 	rt_arena mem = { 0 };
@@ -113,19 +142,17 @@ static rt_exec *build(tj_ctx *c, const char *site, maker by, ir_op op, int nsrc,
 	lo_opts o;
 	ir_graph_init(&g);
 	jit_lower_opts(NULL, c->engine, &o);
-	o.name = ir_ops[op].name;
+	o.name = ir_ops[q->op].name;
 	o.family = c->engine->eager->family;
 	o.moving.all = true;
-	if (by == EVALUATE || (by == FIRST && !(ir_ops[op].flags & IR_LIB))) o.target = NULL;
-	if (emit_op(&g, site, op, nsrc, src, nattr, attr, &mem) && jit_lower(c->engine, &g, &o, &x, err) == TJ_OK) {
-		ir_meta m = ir_meta_of(&g, g.out.v[0]);
-		*layout = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, x->out[0].same_ext >= 0 ? x->out[0].stride : NULL);
-		if (!*layout) {
+	if (by == EVALUATE || (by == FIRST && !(ir_ops[q->op].flags & IR_LIB))) o.target = NULL;
+	if (emit_op(&g, q, &mem) && jit_lower(c->engine, &g, &o, &x, err) == TJ_OK) {
+		if (!layouts_of(c, &g, x, layout)) {
 			rt_exec_unref(x);
 			x = NULL;
 		}
 	} else if (err->code == TJ_OK) *err = g.err;
-	if (!x) rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
+	if (!x) rt_fail(err, TJ_ERR_NOMEM, ir_ops[q->op].name, "out of memory");
 	ir_graph_free(&g);
 	rt_arena_free(&mem);
 	return x;
@@ -141,19 +168,19 @@ static unit *add(struct jit_eager *t, const uint32_t *key, uint32_t n)
 }
 
 /* The evaluator would copy its operands to the host. */
-static bool on_device(int nsrc, tj_tensor *const *src)
+static bool on_device(const asked *q)
 {
-	for (int k = 0; k < nsrc; k++)
-		if (!rt_is_number(src[k]) && src[k]->layout->device != TJ_CPU) return true;
+	for (int k = 0; k < q->nsrc; k++)
+		if (!rt_is_number(q->src[k]) && q->src[k]->layout->device != TJ_CPU) return true;
 	return false;
 }
 
 /* Makes the unit's executable, or compiles it. False: it has none. */
-static bool make(tj_ctx *c, const char *site, unit *u, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, rt_err *err)
+static bool make(tj_ctx *c, unit *u, const asked *q, rt_err *err)
 {
-	const rt_layout *l = NULL;
-	bool compile = u->exec != NULL || on_device(nsrc, src);
-	rt_exec *x = build(c, site, compile ? COMPILE : FIRST, op, nsrc, src, nattr, attr, &l, err);
+	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
+	bool compile = u->exec != NULL || on_device(q);
+	rt_exec *x = build(c, compile ? COMPILE : FIRST, q, l, err);
 	if (!x && !u->exec) return false;
 	u->compiled = compile;
 	if (!x) {
@@ -161,20 +188,19 @@ static bool make(tj_ctx *c, const char *site, unit *u, ir_op op, int nsrc, tj_te
 		return true;
 	}
 	if (u->exec) rt_exec_unref(u->exec);
-	rt_layout_unref(u->layout);
+	drop_layouts(u->layout);
 	u->exec = x;
-	u->layout = l;
+	memcpy(u->layout, l, sizeof l);
 	return true;
 }
 
-static unit *look_up(tj_ctx *c, struct jit_eager *t, const char *site, const uint32_t *key, uint32_t n, ir_op op, int nsrc, tj_tensor *const *src,
-                     int nattr, const int64_t *attr, rt_err *err)
+static unit *look_up(tj_ctx *c, struct jit_eager *t, const uint32_t *key, uint32_t n, const asked *q, rt_err *err)
 {
 	sweep(t);
 	unit *u = gd_find(&t->table, key, n);
 	if (!u && !(u = add(t, key, n))) return NULL;
 	bool due = !u->exec || (!u->compiled && u->uses + 1 >= COMPILE_AT);
-	if (!due || make(c, site, u, op, nsrc, src, nattr, attr, err)) return u;
+	if (!due || make(c, u, q, err)) return u;
 	gd_remove(&t->table, u);
 	t->unit.n--;
 	drop(u);
@@ -182,23 +208,24 @@ static unit *look_up(tj_ctx *c, struct jit_eager *t, const char *site, const uin
 }
 
 /* What runs an op, made or compiled when due. */
-static bool find(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, taken *k, rt_err *err)
+static bool find(tj_ctx *c, const asked *q, taken *k, rt_err *err)
 {
 	struct jit_eager *t = table_of(c->engine);
 	rt_arena mem = { 0 };
-	uint32_t *key, n = t ? make_key(&mem, op, nsrc, src, nattr, attr, &key) : 0;
+	uint32_t *key, n = t ? make_key(&mem, q, &key) : 0;
 	unit *u = NULL;
 	if (n) {
 		rt_lock(&t->lock);
-		if ((u = look_up(c, t, site, key, n, op, nsrc, src, nattr, attr, err)) != NULL) {
+		if ((u = look_up(c, t, key, n, q, err)) != NULL) {
 			u->stamp = ++t->clock;
 			u->uses++;
-			*k = (taken){ rt_exec_ref(u->exec), rt_layout_ref(u->layout), c->engine->audit && u->compiled && !u->audited };
+			*k = (taken){ .exec = rt_exec_ref(u->exec), .audit = c->engine->audit && u->compiled && !u->audited };
+			for (int i = 0; i < u->exec->nout; i++) k->layout[i] = rt_layout_ref(u->layout[i]);
 			u->audited |= k->audit;
 		}
 		rt_unlock(&t->lock);
 	}
-	if (!u) rt_fail(err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
+	if (!u) rt_fail(err, TJ_ERR_NOMEM, ir_ops[q->op].name, "out of memory");
 	rt_arena_free(&mem);
 	return u != NULL;
 }
@@ -230,68 +257,108 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 	return true;
 }
 
-/* TJ_AUDIT: the first result of an op's code against the evaluator's. */
-static bool audited(tj_ctx *c, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a, rt_buffer *got, rt_err *err)
+static bool same_values(tj_ctx *c, const rt_layout *l, rt_buffer *got, rt_buffer *want, const char *what, rt_err *err)
 {
-	const rt_layout *l = NULL;
-	tj_dtype t = (tj_dtype)u->layout->dtype;
-	if (ir_ops[op].flags & IR_LIB && t == TJ_F32) return true;
-	rt_exec *x = build(c, NULL, EVALUATE, op, nsrc, src, nattr, attr, &l, err);
-	if (!x) return false;
-	rt_buffer *want = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
-	void *to = want ? want->data : NULL, *seen[2] = { NULL, NULL };
-	rt_run r = jit_run(c, a->ext, a->num, &to, err);
-	bool ok = want && jit_run_on_devices(x, &r, (uint32_t)nsrc, a->buf, &want) == TJ_OK;
-	const void *x0 = ok ? rt_tensor_see(c->rt.pool, l, got, got->data, &seen[0], err) : NULL, *x1 = x0 ? rt_tensor_see(c->rt.pool, l, want, to, &seen[1], err) : NULL;
-	ok = x1 && jit_audit_values(t, l->numel, x0, x1, ir_ops[op].name, err);
-	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
+	void *seen[2] = { NULL, NULL };
+	const void *is = rt_tensor_see(c->rt.pool, l, got, got->data, &seen[0], err), *was = is ? rt_tensor_see(c->rt.pool, l, want, want->data, &seen[1], err) : NULL;
+	bool ok = was && jit_audit_values((tj_dtype)l->dtype, l->numel, is, was, what, err);
 	for (int i = 0; i < 2; i++) rt_free(seen[i]);
-	rt_buffer_unref(want, c->rt.cache);
-	rt_exec_unref(x);
-	rt_layout_unref(l);
 	return ok;
 }
 
-static tj_tensor *run(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const taken *u, const args *a)
+/* TJ_AUDIT: the first results of an op's code against the evaluator's. */
+static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer *const *got, rt_err *err)
 {
-	const rt_out *o = &u->exec->out[0];
-	rt_err err = { 0 };
-	rt_buffer *b;
-	void *data;
-	if (o->same_ext >= 0) {
-		b = rt_buffer_ref(a->buf[o->same_ext]);
-		data = (char *)(uintptr_t)a->ext[o->same_ext] + o->offset * (int64_t)tj_dtype_size((tj_dtype)u->layout->dtype);
-	} else {
-		b = rt_buffer_on(&c->rt, u->layout->device, (size_t)u->layout->bytes);
-		if (!b) return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "no memory for %lld bytes", (long long)u->layout->bytes);
-		data = b->data;
-		rt_run r = jit_run(c, a->ext, a->num, &data, &err);
-		tj_status st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)nsrc, a->buf, &b);
-		if (st != TJ_OK || (u->audit && !audited(c, op, nsrc, src, nattr, attr, u, a, b, &err))) {
-			rt_buffer_unref(b, c->rt.cache);
-			err.site = NULL; /* kernels are shared by every site */
-			return jit_report(c, site, &err);
-		}
-	}
-	tj_tensor *t = jit_new_value(c, c->rt.scope, rt_layout_ref(u->layout), b, data);
-	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
+	if (ir_ops[q->op].flags & IR_LIB && u->layout[0]->dtype == TJ_F32) return true;
+	asked again = *q;
+	again.site = NULL;
+	rt_exec *x = build(c, EVALUATE, &again, l, err);
+	if (!x) return false;
+	rt_buffer *want[IR_MOST_RESULTS] = { NULL };
+	void *to[IR_MOST_RESULTS] = { NULL };
+	bool ok = true;
+	for (int i = 0; ok && i < x->nout; i++) ok = (want[i] = rt_buffer_on(&c->rt, l[i]->device, (size_t)l[i]->bytes)) != NULL;
+	for (int i = 0; ok && i < x->nout; i++) to[i] = want[i]->data;
+	rt_run r = jit_run(c, a->ext, a->num, to, err);
+	ok = ok && jit_run_on_devices(x, &r, (uint32_t)q->nsrc, a->buf, want) == TJ_OK;
+	for (int i = 0; ok && i < x->nout; i++) /* what is a view is not computed */
+		ok = u->exec->out[i].same_ext >= 0 || same_values(c, l[i], got[i], want[i], ir_ops[q->op].name, err);
+	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
+	for (int i = 0; i < x->nout; i++) rt_buffer_unref(want[i], c->rt.cache);
+	rt_exec_unref(x);
+	drop_layouts(l);
+	return ok;
 }
 
-tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+/* Where each output goes, or where it is. */
+static bool make_room(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer **b, void **data)
+{
+	for (int i = 0; i < u->exec->nout; i++) {
+		const rt_out *o = &u->exec->out[i];
+		const rt_layout *l = u->layout[i];
+		b[i] = o->same_ext >= 0 ? rt_buffer_ref(a->buf[o->same_ext]) : rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
+		if (!b[i]) {
+			while (i--) rt_buffer_unref(b[i], c->rt.cache);
+			return jit_error(c, q->site, TJ_ERR_NOMEM, ir_ops[q->op].name, NULL, "no memory for %lld bytes", (long long)l->bytes), false;
+		}
+		data[i] = b[i]->data;
+		if (o->same_ext >= 0) data[i] = (char *)(uintptr_t)a->ext[o->same_ext] + o->offset * (int64_t)tj_dtype_size((tj_dtype)l->dtype);
+	}
+	return true;
+}
+
+/* All outputs are views of operands. */
+static bool nothing_to_do(const rt_exec *x)
+{
+	for (int i = 0; i < x->nout; i++)
+		if (x->out[i].same_ext < 0) return false;
+	return true;
+}
+
+static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_tensor **out)
+{
+	rt_err err = { 0 };
+	rt_buffer *b[IR_MOST_RESULTS];
+	void *data[IR_MOST_RESULTS] = { NULL };
+	if (!make_room(c, q, u, a, b, data)) return;
+	rt_run r = jit_run(c, a->ext, a->num, data, &err);
+	tj_status st = TJ_OK;
+	if (!nothing_to_do(u->exec)) st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
+	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
+		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.cache);
+		err.site = NULL; /* kernels are shared by every site */
+		jit_report(c, q->site, &err);
+		return;
+	}
+	for (int i = 0; i < u->exec->nout; i++) {
+		tj_tensor *t = jit_new_value(c, c->rt.scope, rt_layout_ref(u->layout[i]), b[i], data[i]);
+		out[i] = t ? t : jit_error(c, q->site, TJ_ERR_NOMEM, ir_ops[q->op].name, NULL, "out of memory");
+	}
+}
+
+static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 {
 	rt_err err = { 0 };
 	rt_arena mem = { 0 };
 	args a = { 0 };
 	taken u;
-	if (!find(c, site, op, nsrc, src, nattr, attr, &u, &err)) {
+	if (!find(c, q, &u, &err)) {
 		err.site = NULL;
-		return jit_report(c, site, &err);
+		jit_report(c, q->site, &err);
+		return;
 	}
-	tj_tensor *r = bind(c, &mem, nsrc, src, op, &a) ? run(c, site, op, nsrc, src, nattr, attr, &u, &a) : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
-	for (int k = 0; a.buf && k < nsrc; k++)
+	if (bind(c, &mem, q->nsrc, q->src, q->op, &a)) run(c, q, &u, &a, out);
+	else jit_error(c, q->site, TJ_ERR_NOMEM, ir_ops[q->op].name, NULL, "out of memory");
+	for (int k = 0; a.buf && k < q->nsrc; k++)
 		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.cache);
 	rt_exec_unref(u.exec);
-	rt_layout_unref(u.layout);
+	drop_layouts(u.layout);
 	rt_arena_free(&mem);
-	return r;
+}
+
+void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want, tj_tensor **out)
+{
+	for (int i = 0, n = __builtin_popcount(want); i < n; i++) out[i] = &c->rt.poison;
+	each(c, &(asked){ site, op, want, nsrc, nattr, src, attr }, out);
 }

@@ -322,7 +322,11 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		if (ir_divides(op) && zero_div(c) == JIT_ZERO_DIV_LATER) return divide_later(c, site, op, src);
 	}
 	jit_act *a = c->active ? &c->act : NULL;
-	if (!a) return jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr);
+	if (!a) {
+		tj_tensor *r;
+		jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr, 1, &r);
+		return r;
+	}
 	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw before, and pass the numbers in: every turn would draw the same"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
@@ -360,4 +364,87 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 	a->seq = n->seq + 1;
 	tj_tensor *t = result_of(a, n);
 	return t ? t : jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
+}
+
+/* ---- ops with several results: the event of the op, then an IR_get for each result that is wanted ---- */
+typedef struct several { tj_tensor *out[IR_MOST_RESULTS]; uint32_t want; int n; } several; /* out: of those that are wanted, in order */
+
+static several wanted(int n, tj_tensor **const *to)
+{
+	several s = { .want = 1, .n = 1 };
+	for (int i = 0; i < n; i++)
+		if (to[i]) s.want |= 2u << i, s.n++;
+	return s;
+}
+
+/* The get behind the op, or behind another get of it; its type follows from the op, which matched. NULL: it is not recorded there. */
+static inline jit_node *next_get(jit_act *a, int which)
+{
+	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
+	while (n && (n->op != IR_get || n->attr[0] != which)) n = n->sibling;
+	return n;
+}
+
+static jit_node *record_get(jit_act *a, const char *site, int op, int which, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+{
+	ir_meta m, in[IR_MOST_SOURCES];
+	int64_t type[TJ_MAX_RANK + 3] = { which };
+	rt_err err = { 0 };
+	for (int k = 0; k < nsrc && k < IR_MOST_SOURCES; k++) in[k] = jit_meta(src[k]);
+	if (ir_infer_result((ir_op)op, which, nsrc, in, nattr, attr, &m, &err) != TJ_OK) return jit_report(a->ctx, site, &err), NULL;
+	type[1] = m.dtype;
+	type[2] = m.device;
+	for (int i = 0; i < m.rank; i++) type[3 + i] = m.dim[i];
+	return jit_step(a, site, IR_get, 0, NULL, m.rank + 3, type);
+}
+
+static bool get_all(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, several *s)
+{
+	for (int i = 0, k = 0; k < s->n; i++) {
+		if (!(s->want >> i & 1)) continue;
+		jit_node *n = next_get(a, i);
+		if (RT_LIKELY(n != NULL)) {
+			a->cursor = n;
+			a->seq = n->seq + 1;
+		} else if (!(n = record_get(a, site, op, i, nsrc, src, nattr, attr))) return false;
+		s->out[k] = result_of(a, n);
+		if (!s->out[k++]) return jit_error(a->ctx, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory"), false;
+	}
+	return true;
+}
+
+static void run_events(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, several *s)
+{
+	jit_act *a = c->active ? &c->act : NULL;
+	bool ok = true;
+	if (!a) jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr, s->want, s->out);
+	else ok = jit_step(a, site, op, nsrc, src, nattr, attr) && get_all(a, site, op, nsrc, src, nattr, attr, s);
+	for (int k = 0; !ok && k < s->n; k++) s->out[k] = &c->rt.poison;
+}
+
+static __attribute__((noinline)) void slow_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, several *s)
+{
+	RT_DEFAULT_MODES;
+	JIT_CURRENT(c, site);
+	tj_tensor *in[IR_MOST_SOURCES];
+	for (int k = 0; k < s->n; k++) s->out[k] = c ? &c->rt.poison : jit_no_context();
+	if (!c) return;
+	jit_active(c);
+	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) run_events(c, site, op, nsrc, in, nattr, attr, s);
+}
+
+tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to)
+{
+	tj_ctx *c = jit_thread_ctx;
+	several s = wanted(n, to);
+	jit_node *hit = c && c->act.near == jit_me ? next_is(&c->act, op, nsrc, src, nattr, attr) : NULL;
+	if (RT_LIKELY(hit != NULL)) {
+		c->act.cursor = hit;
+		c->act.seq = hit->seq + 1;
+		if (!get_all(&c->act, site, op, nsrc, src, nattr, attr, &s))
+			for (int k = 0; k < s.n; k++) s.out[k] = &c->rt.poison;
+	} else slow_events(site, op, nsrc, src, nattr, attr, &s);
+	for (int i = 0, k = 1; i < n; i++)
+		if (to[i]) *to[i] = s.out[k++];
+	return s.out[0];
 }

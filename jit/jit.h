@@ -19,7 +19,8 @@
 /* ---- trace ------------------------------------------------------------------------------------- */
 
 /* Events that are no ops. Control flow is IR_cond, IR_while or IR_scan, its callbacks in order, each CALLBACK, PARAMs, what
- * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, device, size...}. */
+ * it asks for, YIELD, and an IR_get for each result. PARAM and IR_get have their type in the attributes: {which, dtype, device, size...}.
+ * Right behind an op that has several results is an IR_get for each that is wanted. */
 #define JIT_EVENTS(X)                                                                                                     \
 	X(ASSIGN, "assign")     /* cell, value */                                                                            \
 	X(RETAIN, "retain")     /* value: kept beyond the call */                                                            \
@@ -532,6 +533,8 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 
 /* event.c, record.c */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+/* Of an op that has several results: the first; to: where the n others go, NULL: not wanted. */
+tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
@@ -674,7 +677,8 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *s
 jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site); /* by key; NULL: the error is told */
 
 /* eager.c */
-tj_tensor *jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+/* out: the results that are wanted, a bit each in `want`; poison after an error */
+void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want, tj_tensor **out);
 void jit_eager_free(struct jit_eager *t);
 
 /* A run of an executable in the context. */

@@ -19,12 +19,20 @@ static tj_tensor *too_long(const char *site, int op)
 	                 TJ_MAX_RANK);
 }
 
-static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *head, tj_dims dims)
+/* Where results go that are not returned. */
+typedef struct others { int n; tj_tensor **const *to; } others;
+
+static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
+{
+	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
+}
+
+static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *head, tj_dims dims, others o)
 {
 	int64_t attr[TJ_MAX_RANK + 4];
 	if (nattr) memcpy(attr, head, (size_t)nattr * sizeof *head);
 	int n = append(attr, nattr, dims);
-	return n < 0 ? too_long(site, op) : jit_event(site, op, nsrc, src, n, attr);
+	return n < 0 ? too_long(site, op) : event(site, op, nsrc, src, n, attr, o);
 }
 
 static tj_tensor *no_dims(const char *site, int op)
@@ -34,7 +42,7 @@ static tj_tensor *no_dims(const char *site, int op)
 	return jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_SHAPE(2, 3), or TJ_0D", "the shape is NULL");
 }
 
-static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
+static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, others o)
 {
 	JIT_CURRENT(c, site);
 	int64_t attr = axis;
@@ -42,7 +50,7 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis)
 	if (!c) return jit_no_context();
 	while (list && list[n] != TJ_END && n < UINT16_MAX) n++;
 	if (n == 0 || n == UINT16_MAX) return jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_LIST(a, b)", n ? "the list has no end" : "the list is empty");
-	return jit_event(site, op, n, list, 1, &attr);
+	return event(site, op, n, list, 1, &attr, o);
 }
 
 /* ---- from the parameters of ir/classes.def to an event ---- */
@@ -76,21 +84,27 @@ static tj_tensor *place(const char *site, tj_tensor *t)
 
 /* Inlined: in most entry points all but the operands is known at compile time. */
 static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
-                                                              tj_dims dims, tj_list list)
+                                                              tj_dims dims, tj_list list, others o)
 {
 	int nsrc = roles & 0xF, nattr = roles >> 4 & 0xF;
 	if (!nsrc) src = NULL;
 	if (!nattr) attr = NULL;
-	if (roles & ROLE_OPERANDS) return with_list(site, op, list, (int)attr[0]);
+	if (roles & ROLE_OPERANDS) return with_list(site, op, list, (int)attr[0], o);
 	if (roles & ROLE_SIZES && !dims) return no_dims(site, op);
-	if (roles & (ROLE_AXES | ROLE_SIZES)) return with_dims(site, op, nsrc, src, nattr, attr, dims);
-	return jit_event(site, op, nsrc, src, nattr, attr);
+	if (roles & (ROLE_AXES | ROLE_SIZES)) return with_dims(site, op, nsrc, src, nattr, attr, dims, o);
+	return event(site, op, nsrc, src, nattr, attr, o);
 }
 
+/* Results behind the first one. */
+#define NOTHING(name, i, type, shape)
+#define DECL_RESULT(name, i, type, shape) , tj_tensor **name
+#define PASS_RESULT(name, i, type, shape) , name
+#define PUT_RESULT(name, i, type, shape) name,
+#define ONE(FIRST, NEXT)
 #define BEHIND(first, ...) __VA_ARGS__
 #define WITHOUT_COMMA(...) BEHIND(__VA_ARGS__)
-#define ENTRY(op, class, nsrc, ...)                                                                    \
-	tj_tensor *tj_##op##_at(const char *site IR_EACH(DECL, __VA_ARGS__))                              \
+#define ENTRY(op, results, class, nsrc, ...)                                                           \
+	tj_tensor *tj_##op##_at(const char *site IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT))  \
 	{                                                                                                  \
 		enum { roles_ = 0 IR_EACH(COUNT, __VA_ARGS__) };                                              \
 		tj_tensor *src_[(roles_ & 0xF) + 1];                                                          \
@@ -98,12 +112,18 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 		tj_dims dims_ = NULL;                                                                         \
 		tj_list list_ = NULL;                                                                         \
 		IR_EACH(PUT, __VA_ARGS__)                                                                     \
-		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_);                   \
+		tj_tensor **const to_[] = { results(NOTHING, PUT_RESULT) NULL };                              \
+		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_, (others){ RT_COUNT(to_) - 1, to_ }); \
 		return CREATES(class) ? place(site, made_) : made_;                                           \
 	}                                                                                                  \
-	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__))) { return tj_##op##_at(NULL IR_EACH(PASS, __VA_ARGS__)); }
+	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT)))    \
+	{                                                                                                  \
+		return tj_##op##_at(NULL IR_EACH(PASS, __VA_ARGS__) results(NOTHING, PASS_RESULT));           \
+	}
 
-#define OP(name, class, ...) IR_CLASS_##class(ENTRY, name)
+#define BOTH(name, results) name, results
+#define OP(name, class, ...) IR_CLASS_##class(ENTRY, BOTH(name, ONE))
+#define OPS(name, class, flags, math, results, doc) IR_CLASS_##class(ENTRY, BOTH(name, results))
 #include "ir/ops.def"
 #undef OP
 

@@ -135,12 +135,13 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 		nsrc += 2;
 	}
 	if (ir_infer((ir_op)op, nsrc, meta, nattr, attr, &m, NULL, NULL, NULL, &err) != TJ_OK) return jit_report(a->ctx, site, &err), false;
+	if (ir_ops[op].nresult > 1) return true; /* each of its IR_gets has one */
 	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, NULL);
 	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the result's size does not fit");
 	return *out != NULL;
 }
 
-/* What control flow yields says its type itself. */
+/* What control flow yields, and one of several results, say their type themselves. */
 static bool declared(jit_act *a, const char *site, int op, int nattr, const int64_t *attr, const rt_layout **out)
 {
 	if (op != JIT_PARAM && op != IR_get) return true;

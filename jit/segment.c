@@ -340,7 +340,7 @@ static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 			uint32_t cell = JIT_IDX(x->src[1]);
 			if (!again[cell] && !want_ref(s, x->src[0])) return false;
 			again[cell] = 1;
-		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && !inside && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
+		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
 			return false;
 	}
 	return true;

@@ -184,6 +184,8 @@ static uint8_t red_of(ir_op op)
 	case IR_all: return LO_RED_AND;
 	case IR_any: return LO_RED_OR;
 	case IR_argmax: return LO_RED_ARGMAX;
+	case IR_max_with_indices: return LO_RED_ATMAX; /* the values */
+	case IR_min_with_indices: return LO_RED_ATMIN;
 	default: return LO_RED_ARGMIN;
 	}
 }
@@ -197,7 +199,7 @@ static void reduce(lo_builder *B, ir_ref r)
 	uint32_t v = lo_value(B, &from[0]);
 	if (v == LO_NOREF) return;
 	uint8_t red = red_of((ir_op)n->op);
-	bool arg = red == LO_RED_ARGMAX || red == LO_RED_ARGMIN, logic = red == LO_RED_AND || red == LO_RED_OR;
+	bool arg = red >= LO_RED_ARGMAX, logic = red == LO_RED_AND || red == LO_RED_OR;
 	if (!arg) v = lo_cast(B->k, v, (tj_dtype)n->dtype);
 	lo_tree tree = arg || logic ? LO_TREE_NONE : B->G->column ? LO_TREE_COLUMN : LO_TREE_ROW;
 	v = lo_add(

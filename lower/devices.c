@@ -62,7 +62,7 @@ static ir_ref compute_on_cpu(placing *p, ir_ref r, ir_ref *src)
 		                     : ir_append(p->to, IR_const, &host, 0, NULL, 1, ir_attr(p->from, n), n->site);
 	} else {
 		for (int k = 0; k < n->nsrc; k++) src[k] = on_cpu(p->to, src[k], n->site);
-		h = ir_emit(p->to, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(p->from, n), n->site);
+		h = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_emit(p->to, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(p->from, n), n->site);
 	}
 	return copy_to(p->to, h, n->device, n->site);
 }
@@ -74,7 +74,8 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	if (!src) return false;
 	for (int k = 0; k < n->nsrc; k++) src[k] = p->map[ir_src(p->from, n, k)];
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
-	p->map[r] = computes(p, n) ? ir_copy(p->to, p->from, r, src) : compute_on_cpu(p, r, src);
+	if (!computes(p, n)) p->map[r] = compute_on_cpu(p, r, src);
+	else p->map[r] = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_copy(p->to, p->from, r, src);
 	return p->map[r] != IR_NONE;
 }
 

@@ -41,7 +41,7 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 #include "ir/prims.def"
 #undef PRIM
 };
-static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin" };
+static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin", "atmax", "atmin" };
 static const char *const tree_name[] = { "row", "column", "none", "parts" };
 static const char *const role_name[] = { "in", "out", "kept" };
 static const char *const vec_name[] = { "d", "r", "none" };

@@ -104,11 +104,11 @@ static bool check_access(const verifier *v, const lo_ins *in)
 
 static bool check_reduce(const verifier *v, const lo_ins *in)
 {
-	if (in->nsrc != 1 || in->imm < LO_RED_ADD || in->imm > LO_RED_ARGMIN) return bad(v, "no such reduction");
+	if (in->nsrc != 1 || in->imm < LO_RED_ADD || in->imm > LO_RED_ATMIN) return bad(v, "no such reduction");
 	if (!in_loop(v, v->at)) return bad(v, "outside of a loop");
 	tj_dtype t = type_of(v, in->src[0]);
-	bool arg = in->imm >= LO_RED_ARGMAX, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
-	if (in->dtype != (arg ? TJ_I64 : t)) return bad(v, "wrong result dtype");
+	bool arg = in->imm >= LO_RED_ARGMAX, index = arg && in->imm <= LO_RED_ARGMIN, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
+	if (in->dtype != (index ? TJ_I64 : t)) return bad(v, "wrong result dtype");
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
 	if (in->tree > LO_TREE_PARTS) return bad(v, "no such tree");

@@ -48,10 +48,12 @@ typedef enum lo_op {
 	LO_OP_COUNT
 } lo_op;
 
-/* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND OR and the ARGs need no order.
+/* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND OR and those that look for one element need no order.
  * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
- * first extremum, NaN most extreme. */
-typedef enum lo_red { LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN } lo_red;
+ * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. */
+typedef enum lo_red {
+	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
+} lo_red; /* from ARGMAX on: those that look for one element */
 typedef enum lo_tree { /* semantics.md, "The reduction tree" */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
 	LO_TREE_PARTS /* of what LO_PART stored: a row tree whose chunks are one row of lanes */

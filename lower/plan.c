@@ -70,6 +70,7 @@ rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
 /* ---- calls into the evaluator ---- */
 typedef struct call_env {
 	ir_op op;
+	int which;          /* of several results */
 	int nattr, nsrc;
 	int64_t *attr;
 	ir_value *src;      /* without data */
@@ -94,7 +95,7 @@ static tj_status call_op(void *env, void *const *buf, rt_err *err)
 	if (e->nsrc > (int)RT_COUNT(few) && !(src = rt_alloc(sizeof *src * (size_t)e->nsrc)))
 		return rt_fail(err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
 	bind(e, buf, src);
-	tj_status st = ir_eval_op(e->op, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, err);
+	tj_status st = ir_eval_op(e->op, e->which, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, err);
 	if (src != few) rt_free(src);
 	return st;
 }
@@ -128,7 +129,7 @@ static call_env *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 	const ir_node *n = lo_node(L, r);
 	call_env *e = rt_arena_alloc(&p->mem, sizeof *e);
 	if (!e) return NULL;
-	*e = (call_env){ .op = (ir_op)n->op, .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank };
+	*e = (call_env){ .op = (ir_op)n->op, .which = ir_which(n), .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank };
 	e->opts.int_div_zero = L->o->int_div_zero;
 	e->attr = rt_arena_alloc(&p->mem, sizeof *e->attr * (n->nattr + 1u));
 	e->src = rt_arena_alloc(&p->mem, sizeof *e->src * ((size_t)nsrc + 1));

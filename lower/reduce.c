@@ -7,7 +7,8 @@
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements is a constant, one over no axes a cast.
+ * A reduction over no elements is a constant, one over no axes a cast. An op that has several results becomes a node for each
+ * that is used (ir_alone()).
  *
  *   %2 = sub f32[8,64] %0 %1                 %2 = gather f32[8,1] %0 %9 axis=1
  *   %3 = gather f32[8,1] %2 %9 axis=1   =>   %3 = sub f32[8,1] %2 %1                       (%1 has size 1 there) */
@@ -34,6 +35,23 @@ static ir_ref neutral(ir_graph *to, const ir_graph *from, const ir_node *n)
 		return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), one);
 	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), (int64_t)one);
 }
+
+/* One result of an op that has several becomes a node of its own: fusion puts those of one operand into one loop again. Indices are what
+ * argmax and argmin give. Of no axes it is the element itself, and index 0. */
+static ir_ref one_result(ir_graph *to, const ir_graph *from, ir_ref get, const ir_ref *map, ir_ref *src)
+{
+	const ir_node *n = ir_at(from, get), *t = ir_at(from, ir_src(from, n, 0));
+	int which = (int)ir_attr(from, n)[0];
+	for (int k = 0; k < t->nsrc; k++) src[k] = map[ir_src(from, t, k)];
+	if (!reduces(t)) return ir_alone(to, from, ir_src(from, n, 0), which, src);
+	bool any = ir_reduced((ir_op)t->op, t->nattr, ir_attr(from, t), ir_at(from, ir_src(from, t, 0))->rank) != 0;
+	if (which && !any) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
+	if (which) return ir_emit(to, t->op == IR_max_with_indices ? IR_argmax : IR_argmin, 1, src, t->nattr, ir_attr(from, t), n->site);
+	if (any) return ir_alone(to, from, ir_src(from, n, 0), which, src);
+	return ir_reshape(to, src[0], n->rank, ir_dims(from, n), n->site);
+}
+
+static bool of_op(const ir_graph *g, const ir_node *get) { return !ir_is_flow(ir_at(g, ir_src(g, get, 0))->op); }
 
 static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
@@ -144,10 +162,11 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 	for (ir_ref r = 0; ok && r < n; r++) {
 		const ir_node *x = ir_at(from, r);
 		map[r] = IR_NONE;
-		if (!live[r]) continue;
+		if (!live[r] || (ir_is_tuple(x) && !ir_is_flow(x->op))) continue;
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
 		bool empty = reduces(x) && ir_numel(from, r) == 0;
 		if (reduces(x) && !empty) map[r] = ir_keep_device(to, split(to, from, r, src), x);
+		else if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, one_result(to, from, r, map, src), x);
 		else map[r] = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
 		ok = map[r] != IR_NONE;
 	}

@@ -156,6 +156,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 	for (uint32_t i = first; i < G->step.n; i++) {
 		ir_ref r = G->step.v[i].result;
 		bool used = false;
+		if (gen_is_tuple(G, &G->step.v[i])) continue;
 		for (uint32_t k = i + 1; k < G->step.n; k++)
 			for (int s = 0; s < G->step.v[k].nsrc; s++) used |= G->step.v[k].src[s] == r;
 		if (!used || gen_chance(G, 15)) ir_ret(G->g, r);
@@ -298,7 +299,7 @@ static bool resized(gen *G, int64_t from, int64_t to, ir_graph *out)
 		ok = n->nsrc < RT_COUNT(src) && (same || (n->op != IR_data && n->op != IR_const));
 		for (int k = 0; ok && k < n->nsrc; k++) src[k] = map[ir_src(g, n, k)];
 		for (int k = 0; k < n->nattr; k++) attr[k] = ir_attr(g, n)[k] == from ? to : ir_attr(g, n)[k];
-		if (ok) map[r] = n->op < IR_OPS ? ir_emit(out, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site) : ir_copy(out, g, r, NULL);
+		if (ok) map[r] = n->op < IR_OPS ? ir_emit(out, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site) : ir_copy(out, g, r, src);
 		ok = ok && map[r] != IR_NONE && ir_numel(out, map[r]) <= MOST_RESIZED; /* 2^n elements of axes of 2 may be 72^n */
 	}
 	for (uint32_t i = 0; ok && i < g->out.n; i++) ok = ir_ret(out, map[g->out.v[i]]);
@@ -463,7 +464,7 @@ static bool one_output(gen *G, uint64_t seed, char *why, size_t size)
 		if (!rt_push(&old, G->g->out.v[i])) abort();
 	for (ir_ref r = 0; r < G->g->node.n; r++) {
 		const ir_node *n = ir_at(G->g, r);
-		if (n->op >= IR_OPS || n->weak) continue;
+		if ((n->op >= IR_OPS && n->op != IR_get) || n->weak || ir_is_tuple(n)) continue;
 		G->g->out.n = 0;
 		ir_ret(G->g, r);
 		if (fails(G, seed, why, size)) return rt_vec_free(&old), true;
@@ -531,7 +532,7 @@ static void cut_operands(gen *G, uint64_t seed, char *why, size_t size)
 {
 	for (ir_ref r = G->g->node.n; r-- > 0;) {
 		ir_graph to, *was = G->g;
-		if (r >= was->node.n || ir_at(was, r)->op >= IR_OPS || ir_at(was, r)->weak) continue;
+		if (r >= was->node.n || (ir_at(was, r)->op >= IR_OPS && ir_at(was, r)->op != IR_get) || ir_at(was, r)->weak || ir_is_tuple(ir_at(was, r))) continue;
 		bool is_out = false, *live = calloc(was->node.n, sizeof *live);
 		if (!live) abort();
 		for (uint32_t i = 0; i < was->out.n; i++) is_out |= was->out.v[i] == r;
@@ -655,7 +656,8 @@ void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 	m->steps += G->step.n;
 	m->inputs += G->slot.n;
 	m->numbers += G->num.n;
-	for (uint32_t i = 0; i < G->step.n; i++) m->op[G->step.v[i].op]++;
+	for (uint32_t i = 0; i < G->step.n; i++)
+		if (G->step.v[i].op < IR_OPS) m->op[G->step.v[i].op]++;
 	for (uint32_t i = 0; i < G->slot.n; i++) {
 		int64_t want[TJ_MAX_RANK] = { 0 };
 		const gen_slot *s = &G->slot.v[i];

@@ -52,7 +52,8 @@ typedef struct program {
 /* A value that some step before `at` computed. */
 static ir_ref value_before(program *p, uint32_t at)
 {
-	return at ? p->G.step.v[gen_below(&p->G, at)].result : IR_NONE;
+	const gen_step *s = at ? &p->G.step.v[gen_below(&p->G, at)] : NULL;
+	return s && !gen_is_tuple(&p->G, s) ? s->result : IR_NONE;
 }
 
 static bool same_type(const ir_meta *a, const ir_meta *b)
@@ -79,6 +80,7 @@ static void make_flow(program *p, event *e, const ir_meta *m)
 	e->other = IR_NONE;
 	for (int tries = 0; tries < 6 && e->other == IR_NONE; tries++) {
 		ir_ref r = value_before(p, e->at);
+		if (r == IR_NONE) continue;
 		const ir_meta o = ir_meta_of(&p->g, r);
 		if (!o.weak && same_type(&o, &carried)) e->other = r;
 	}
@@ -114,10 +116,10 @@ static void add_update(program *p)
 	uint32_t i = (uint32_t)gen_below(G, G->step.n);
 	ir_ref v = G->step.v[i].result;
 	ir_meta m = ir_meta_of(&p->g, v);
-	if (m.weak || p->nevent + 2 > MAX_EVENTS) return;
+	if (gen_is_tuple(G, &G->step.v[i]) || m.weak || p->nevent + 2 > MAX_EVENTS) return;
 	for (uint32_t j = G->step.n - 1; j > i; j--) {
 		ir_meta n = ir_meta_of(&p->g, G->step.v[j].result);
-		if (n.weak || !same_type(&n, &m)) continue;
+		if (n.weak || !same_type(&n, &m) || gen_is_tuple(G, &G->step.v[j])) continue;
 		int cell = cell_like(p, &m);
 		if (cell < 0) return;
 		p->event[p->nevent++] = (event){ .kind = READ, .at = i + 1, .value = v, .cell = cell };
@@ -149,19 +151,20 @@ static void make(program *p, uint64_t seed)
 }
 
 /* ---- what a captured variable changes between calls ---- */
-static bool result_of(const program *p, const gen_step *s, ir_meta *m)
+static bool result_of(const program *p, const gen_step *s, int which, ir_meta *m)
 {
 	ir_meta src[8];
 	rt_err err = { 0 };
 	for (int k = 0; k < s->nsrc; k++) src[k] = ir_meta_of(&p->g, s->src[k]);
-	return ir_infer(s->op, s->nsrc, src, s->nattr, s->attr, m, NULL, NULL, NULL, &err) == TJ_OK;
+	return s->op < IR_OPS && ir_infer_result(s->op, which, s->nsrc, src, s->nattr, s->attr, m, &err) == TJ_OK;
 }
 
 static ir_op another(gen *G, ir_op op)
 {
 	static const ir_op alike[][5] = { { IR_add, IR_sub, IR_mul, IR_minimum, IR_maximum }, { IR_neg, IR_abs, IR_square, IR_relu, IR_sign },
 		                              { IR_exp, IR_tanh, IR_sqrt, IR_sin, IR_erf }, { IR_eq, IR_lt, IR_gt, IR_ne, IR_le },
-		                              { IR_sum, IR_prod, IR_sum, IR_prod, IR_sum }, { IR_amax, IR_amin, IR_amax, IR_amin, IR_amax } };
+		                              { IR_sum, IR_prod, IR_sum, IR_prod, IR_sum }, { IR_amax, IR_amin, IR_amax, IR_amin, IR_amax },
+		                              { IR_max_with_indices, IR_min_with_indices, IR_max_with_indices, IR_min_with_indices, IR_max_with_indices } };
 	for (size_t i = 0; i < RT_COUNT(alike); i++)
 		for (size_t k = 0; k < RT_COUNT(alike[0]); k++)
 			if (alike[i][k] == op) return alike[i][gen_below(G, RT_COUNT(alike[0]))];
@@ -191,17 +194,25 @@ static void change(program *p, gen_step *s, uint32_t at)
 	}
 }
 
-/* The result must have the same type: what follows takes it. */
+static bool same_results(const program *p, const gen_step *was, const gen_step *is)
+{
+	ir_meta a, b;
+	if (was->op >= IR_OPS || is->op >= IR_OPS || ir_ops[was->op].nresult != ir_ops[is->op].nresult) return false;
+	for (int i = 0; i < ir_ops[is->op].nresult; i++)
+		if (!result_of(p, was, i, &a) || !result_of(p, is, i, &b) || !same_type(&a, &b) || a.weak != b.weak) return false;
+	return true;
+}
+
+/* The results must have the same types: what follows takes them. */
 static bool vary(program *p)
 {
 	gen *G = &p->G;
 	for (int tries = 0; G->step.n && tries < 12; tries++) {
 		uint32_t at = (uint32_t)gen_below(G, G->step.n);
 		gen_step *s = &G->step.v[at], was = *s;
-		ir_meta a, b;
 		change(p, s, at);
 		bool other = s->op != was.op || memcmp(s->src, was.src, sizeof was.src) || memcmp(s->attr, was.attr, sizeof was.attr);
-		if (other && result_of(p, &was, &a) && result_of(p, s, &b) && same_type(&a, &b) && a.weak == b.weak) {
+		if (other && same_results(p, &was, s)) {
 			p->was = was;
 			p->varied = (int)at;
 			return true;
@@ -216,7 +227,7 @@ typedef struct machine {
 	program *p;
 	void **val;  /* by node of p->g */
 	bool failed;
-	void *(*op)(struct machine *m, const gen_step *s, void **src);
+	void *(*op)(struct machine *m, const gen_step *s, void **src); /* of several results: an array of handles */
 	void *(*pair)(struct machine *m, ir_op op, void *a, void *b);
 	bool (*above)(struct machine *m, void *v, double limit);
 	void *(*cell)(struct machine *m, int k);
@@ -253,7 +264,7 @@ static void run_program(machine *m)
 		const gen_step *s = &p->G.step.v[i];
 		void *src[8];
 		for (int k = 0; k < s->nsrc; k++) src[k] = m->val[s->src[k]];
-		m->val[s->result] = m->op(m, s, src);
+		m->val[s->result] = s->op == IR_get ? ((void **)src[0])[s->attr[0]] : m->op(m, s, src);
 	}
 }
 
@@ -283,7 +294,8 @@ static mval *new_mval(model *o, const ir_meta *m)
 	return v;
 }
 
-static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, const int64_t *attr)
+/* Of several results the one called which. */
+static void *model_result(model *o, ir_op op, int which, int nsrc, void **src, int nattr, const int64_t *attr)
 {
 	ir_graph g;
 	ir_ref in[8];
@@ -299,6 +311,7 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 		in[k] = v->meta.weak ? ir_num_(&g, (tj_dtype)v->meta.dtype, k, NULL) : ir_input(&g, k, &v->meta, NULL, NULL);
 	}
 	ir_ref r = ir_emit(&g, op, nsrc, in, nattr, attr, NULL);
+	if (ir_ops[op].nresult > 1) r = ir_get(&g, r, which, NULL);
 	tj_status st = g.err.code;
 	if (st != TJ_OK) o->err = g.err;
 	if (st == TJ_OK && ir_ret(&g, r)) {
@@ -311,6 +324,11 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 	return out ? out : src[0];
 }
 
+static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, const int64_t *attr)
+{
+	return model_result(o, op, 0, nsrc, src, nattr, attr);
+}
+
 static void *model_op(machine *m, const gen_step *s, void **src)
 {
 	model *o = (model *)m;
@@ -320,7 +338,11 @@ static void *model_op(machine *m, const gen_step *s, void **src)
 		m->failed = true;
 		return src[0];
 	}
-	return model_emit(o, s->op, s->nsrc, src, s->nattr, s->attr);
+	if (!s->want) return model_emit(o, s->op, s->nsrc, src, s->nattr, s->attr);
+	void **all = rt_arena_alloc(&o->mem, IR_MOST_RESULTS * sizeof *all);
+	for (int i = 0; i < IR_MOST_RESULTS; i++)
+		if (s->want >> i & 1) all[i] = model_result(o, s->op, i, s->nsrc, src, s->nattr, s->attr);
+	return all;
 }
 
 static void *model_pair(machine *m, ir_op op, void *a, void *b) { return model_emit((model *)m, op, 2, (void *[]){ a, b }, 0, NULL); }
@@ -437,6 +459,7 @@ typedef struct api {
 	machine m;
 	tj_ctx *c;
 	tj_tensor *cell[MAX_CELLS], **arg, **konst; /* konst: by node */
+	rt_arena mem;         /* arrays of several results */
 	int next;             /* values the host has read in this run */
 	const model *want;
 	rt_text *why;
@@ -467,14 +490,20 @@ static double eps_of(const program *p, const gen_step *s)
 #define GIVE_DEVICE(type, k)   (type)a[k]
 #define GIVE_AXES(type, k)     (s->nattr > k || s->op == IR_permute ? list_of(a + k, s->nattr - k, room) : TJ_ALL)
 #define GIVE_SIZES(type, k)    list_of(a + k, s->nattr - k, room)
-#define CALL(op, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__));
+#define GIVE_RESULT(name, i, type, shape) , s->want >> i & 1 ? &all[i] : NULL
+#define NOTHING(name, i, type, shape)
+#define ONE(FIRST, NEXT)
+#define CALL(op, results, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__) results(NOTHING, GIVE_RESULT));
+#define BOTH(op, results) op, results
 
-static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v)
+/* all: where results go but the first, by number. */
+static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v, tj_tensor **all)
 {
 	const int64_t *a = s->attr;
 	int64_t room[3 * TJ_MAX_RANK + 1];
 	switch (s->op) {
-#define OP(name, cls, ...) IR_CLASS_##cls(CALL, name)
+#define OP(name, cls, ...) IR_CLASS_##cls(CALL, BOTH(name, ONE))
+#define OPS(name, cls, flags, math, results, doc) IR_CLASS_##cls(CALL, BOTH(name, results))
 #include "ir/ops.def"
 #undef OP
 	default: return NULL;
@@ -486,7 +515,10 @@ static void *api_op(machine *m, const gen_step *s, void **src)
 	tj_tensor *v[9];
 	for (int k = 0; k < s->nsrc; k++) v[k] = src[k];
 	v[s->nsrc] = TJ_END;
-	return call(m->p, s, v);
+	if (!s->want) return call(m->p, s, v, NULL);
+	tj_tensor **all = rt_arena_alloc(&((api *)m)->mem, IR_MOST_RESULTS * sizeof *all);
+	all[0] = call(m->p, s, v, all);
+	return all;
 }
 
 static void *api_pair(machine *m, ir_op op, void *a, void *b)
@@ -693,7 +725,7 @@ static void init_model(model *o, program *p)
 		const int64_t *a = ir_attr(&p->g, n);
 		const gen_slot *slot = n->op == IR_input ? &p->G.slot.v[a[0]] : NULL;
 		ir_meta m = slot ? slot->meta : ir_meta_of(&p->g, r);
-		if (n->op < IR_OPS) continue;
+		if (n->op < IR_OPS || n->op == IR_get) continue;
 		mval *v = o->m.val[r] = new_mval(o, &m);
 		if (n->op == IR_num) memcpy(v->data, &p->G.num.v[a[0]], 8);
 		else { /* an input or a constant, row-major */
@@ -735,6 +767,7 @@ static void free_api(api *x)
 	free(x->m.val);
 	free(x->arg);
 	free(x->konst);
+	rt_arena_free(&x->mem);
 }
 
 static bool is_fault(tj_status st) { return st == TJ_ERR_INDEX || st == TJ_ERR_DIV; }

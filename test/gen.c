@@ -69,15 +69,46 @@ static ir_ref raw_emit(gen *G, ir_op op, int nsrc, const ir_ref *src, int nattr,
 	return ir_emit(&G->raw, op, nsrc, in, nattr, attr, NULL);
 }
 
+bool gen_is_tuple(const gen *G, const gen_step *s) { return ir_is_tuple(ir_at(G->g, s->result)); }
+
+static ir_ref get(gen *G, const gen_step *tuple, int i)
+{
+	gen_step s = { .op = IR_get, .nsrc = 1, .src = { tuple->result }, .nattr = 1, .attr = { i } };
+	s.result = ir_get(G->g, tuple->result, i, "gen.c:6");
+	s.raw = ir_get(&G->raw, tuple->raw, i, NULL);
+	if (s.result == IR_NONE || s.raw == IR_NONE || !rt_push(&G->step, s)) abort();
+	return pair(G, s.result, s.raw);
+}
+
+/* The results that are used: G->want, or some. */
+static ir_ref get_some(gen *G, ir_op op)
+{
+	uint32_t at = G->step.n - 1, all = (1u << ir_ops[op].nresult) - 1;
+	uint32_t want = G->want ? G->want & all : gen_chance(G, 60) ? all : 1u << gen_below(G, ir_ops[op].nresult);
+	ir_ref r = IR_NONE;
+	G->step.v[at].want = want;
+	for (int i = 0; i < ir_ops[op].nresult; i++) {
+		if (!(want >> i & 1)) continue;
+		const gen_step tuple = G->step.v[at];
+		if (r != IR_NONE) G->also[G->nalso++] = r;
+		r = get(G, &tuple, i);
+	}
+	for (int k = 0; G->value.n && k < G->nalso; k++)
+		if (!rt_push(&G->value, G->also[k])) abort();
+	return r;
+}
+
 static ir_ref emit(gen *G, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr)
 {
+	G->nalso = 0;
 	gen_step s = { .op = op, .nsrc = nsrc, .nattr = nattr };
 	memcpy(s.src, src, sizeof *src * (size_t)nsrc);
 	if (nattr) memcpy(s.attr, attr, sizeof *attr * (size_t)nattr);
 	s.result = ir_emit(G->g, op, nsrc, src, nattr, attr, "gen.c:5");
 	s.raw = raw_emit(G, op, nsrc, src, nattr, attr);
 	if (s.result == IR_NONE || s.raw == IR_NONE || !rt_push(&G->step, s)) abort();
-	return pair(G, s.result, s.raw);
+	pair(G, s.result, s.raw);
+	return ir_ops[op].nresult > 1 ? get_some(G, op) : s.result;
 }
 
 static ir_ref constant(gen *G, tj_dtype t, double v)
@@ -697,6 +728,7 @@ ir_ref gen_op(gen *G, ir_op op, ir_ref x)
 	if (!(ir_ops[op].flags & IR_POINT)) bare(G, &c);
 	for (int k = 0; k < c.nsrc; k++) src[k] = ir_meta_of(G->g, c.src[k]);
 	if (ir_infer(op, c.nsrc, src, c.nattr, c.attr, &out, NULL, NULL, NULL, &err) != TJ_OK) return IR_NONE;
+	if (ir_ops[op].nresult > 1 && ir_infer_result(op, 0, c.nsrc, src, c.nattr, c.attr, &out, &err) != TJ_OK) return IR_NONE;
 	if (!rt_numel(out.rank, out.dim, &n) || (G->most && n > G->most)) return IR_NONE;
 	return emit(G, op, c.nsrc, c.src, c.nattr, c.attr);
 }
@@ -961,7 +993,7 @@ static tj_status every_step(gen *G, ir_graph *g, gen_out *o, rt_err *err)
 	rt_vec(ir_ref) out = { 0 };
 	const void **ext = externals(G);
 	for (uint32_t i = 0; i < G->step.n; i++)
-		if (!rt_push(&out, g == G->g ? G->step.v[i].result : G->step.v[i].raw)) abort();
+		if (!gen_is_tuple(G, &G->step.v[i]) && !rt_push(&out, g == G->g ? G->step.v[i].result : G->step.v[i].raw)) abort();
 	ir_graph view = *g; /* with other outputs */
 	view.out.v = out.v;
 	view.out.n = out.n;
@@ -979,13 +1011,15 @@ bool gen_folds_ok(gen *G, rt_text *why)
 	tj_status st = every_step(G, G->g, &a, &ea), su = every_step(G, &G->raw, &b, &eb);
 	bool ok = st == su;
 	if (!ok) rt_putf(why, "simplified: %s %s; as written: %s %s", tj_strerror(st), ea.message, tj_strerror(su), eb.message);
-	for (uint32_t i = 0; ok && st == TJ_OK && i < G->step.n; i++) {
-		const gen_step *s = &G->step.v[i];
+	for (uint32_t i = 0, k = 0; ok && st == TJ_OK && k < G->step.n; k++) {
+		const gen_step *s = &G->step.v[k];
+		if (gen_is_tuple(G, s)) continue;
 		tj_dtype t = (tj_dtype)ir_at(G->g, s->result)->dtype;
 		int64_t at = 0;
 		ok = a.bytes[i] == b.bytes[i] && gen_same(t, a.data[i], b.data[i], ir_numel(G->g, s->result), &at);
+		i += ok;
 		if (ok) continue;
-		rt_putf(why, "simplified: step %u, %s, element %lld is ", i, ir_ops[s->op].name, (long long)at);
+		rt_putf(why, "simplified: step %u, %s, element %lld is ", k, ir_ops[s->op].name, (long long)at);
 		gen_put_element(why, t, a.data[i], at);
 		rt_puts(why, ", as written ");
 		gen_put_element(why, t, b.data[i], at);

@@ -38,6 +38,7 @@ typedef struct gen_step { /* an op as it was asked for: what a body would call *
 	ir_ref src[8];
 	int64_t attr[3 * TJ_MAX_RANK];
 	ir_ref result, raw;   /* in g, in the graph that is not simplified */
+	uint32_t want;        /* of an op that has several results: those that are used, a bit each. A step IR_get follows for each */
 } gen_step;
 
 typedef struct gen {
@@ -55,6 +56,9 @@ typedef struct gen {
 	bool numbers;         /* operands may be run-time numbers and constants */
 	int spread;           /* percent of new operands that are one number, expanded to their shape */
 	bool zeros;           /* integers may be divided by zero, which is 0 then */
+	uint32_t want;        /* results of an op that has several: a bit each; 0: any */
+	ir_ref also[IR_MOST_RESULTS]; /* the results of the last op beside the one that gen_op() gave, ... */
+	int nalso;            /* ... how many */
 	char site[32];        /* of the last run's fault: the plan that held it is gone */
 	rt_vec(ir_ref) value; /* what operands may be chosen from; empty: always new ones */
 } gen;
@@ -74,9 +78,11 @@ void gen_resize(gen *G, gen_slot *s, const int64_t *dim); /* the same, row-major
 ir_ref gen_input_any(gen *G, tj_dtype t, int rank, const int64_t *dim); /* content as G says */
 ir_ref gen_number(gen *G, bool integer, bool nonzero);
 void gen_redraw(gen *G, uint32_t slot); /* another value of the same kind for a number */
-/* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. */
+/* Applies op with x as first operand; the others and the attributes are made to fit. IR_NONE: it does not take x. Of several results
+ * one that is used; the others are in G->also, and become values that operands are chosen from. */
 ir_ref gen_op(gen *G, ir_op op, ir_ref x);
 ir_ref gen_join(gen *G, ir_op op, ir_ref a, ir_ref b); /* a BINARY op of these */
+bool gen_is_tuple(const gen *G, const gen_step *s); /* its result is no value: IR_gets follow */
 bool gen_creates(ir_op op); /* has no operand to speak of: x is ignored */
 
 /* ---- running ---- */

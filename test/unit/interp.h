@@ -179,7 +179,7 @@ static double interp_wide(tj_dtype t, ir_scalar v) { return rt_dtype_class(t) ==
 
 static bool interp_beats(tj_dtype t, int64_t red, ir_scalar a, ir_scalar b)
 {
-	bool max = red == LO_RED_ARGMAX || red == LO_RED_MAX;
+	bool max = red == LO_RED_ARGMAX || red == LO_RED_ATMAX || red == LO_RED_MAX;
 	if (rt_dtype_class(t) == RT_I) return max ? a.i > b.i : a.i < b.i;
 	double x = interp_wide(t, a), y = interp_wide(t, b);
 	if (x != x || y != y) return x != x && y == y;
@@ -217,7 +217,7 @@ static ir_scalar interp_reduce(const lo_kernel *k, const lo_ins *i, const ir_sca
 		best = row[r];
 		at = r;
 	}
-	return i->imm >= LO_RED_ARGMAX ? (ir_scalar){ .i = at } : best;
+	return i->imm == LO_RED_ARGMAX || i->imm == LO_RED_ARGMIN ? (ir_scalar){ .i = at } : best;
 }
 
 /* ---- parts: each lane by itself, and then the lanes halved ---- */

@@ -90,6 +90,12 @@ static const struct refusal {
 	{ "%0 = input f32[2] slot=0\n%1 = input f32[3] slot=1\n%2 = stack f32[2,2] %0 %1 axis=0", "shapes differ", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,0] slot=0\n%1 = amax f32[2] %0 keepdim=0 axes=1", "no elements to take it of", TJ_ERR_SHAPE },
 	{ "%0 = input f32[0] slot=0\n%1 = argmin i64[] %0 keepdim=0 axis=end", "no elements to take it of", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,0] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1", "no elements to take it of", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=2", "axis out of range", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get f32[2] %1 i=2", "max_with_indices has no result 2", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[2] %1 i=0", "the result is f32[2]", TJ_ERR_PARSE },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = neg f32[2] %1", "an operand has several results: get one of them", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = neg f32[2,3] %0\n%2 = get f32[2,3] %1 i=0", "neg has no result 0", TJ_ERR_ARG },
 	{ "%0 = input f32[2] slot=0\n%1 = sum f32[] %0 keepdim=0 axes=0,-1", "an axis is given twice", TJ_ERR_ARG },
 	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "an index is i32 or i64", TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2,2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "ranks differ", TJ_ERR_SHAPE },
@@ -183,6 +189,7 @@ static void test_normal_form(void **state)
 	check_norm(IR_sum, x, LIST(0, 2, 1, 0), LIST(0));
 	check_norm(IR_argmax, x, LIST(0, -1), LIST(0, 2));
 	check_norm(IR_argmax, x, LIST(0, e), LIST(0, e));
+	check_norm(IR_max_with_indices, x, LIST(7, -1), LIST(1, 2));
 	check_norm(IR_slice, x, LIST(0, e, e, 1), LIST(0, 0, 5, 1));
 	check_norm(IR_slice, x, LIST(0, e, e, -1), LIST(0, 4, e, -1));
 	check_norm(IR_slice, x, LIST(0, -3, 100, 2), LIST(0, 2, 5, 2));

@@ -898,12 +898,12 @@ TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
 
-/* the largest along an axis, and its index: the first one's; NaN is largest; TJ_END_DIM as axis: of the flattened operand */
+/* the largest along an axis, and its index: the first one's; NaN is largest; TJ_END_DIM as axis: of the flattened operand. Returns the values; NULL for indices: not wanted */
 TJ_API tj_tensor *tj_max_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 #define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
 
-/* the smallest along an axis, and its index: the first one's; NaN is smallest */
+/* the smallest along an axis, and its index: the first one's; NaN is smallest. Returns the values; NULL for indices: not wanted */
 TJ_API tj_tensor *tj_min_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 #define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices)

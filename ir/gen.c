@@ -22,15 +22,18 @@
 /* of all results: their rules */
 #define TYPE(name, i, type, shape) #type
 #define NEXT_TYPE(name, i, type, shape) ", " #type
+#define NAME(name, i, type, shape) #name
+#define NEXT_NAME(name, i, type, shape) ", " #name
 #define SHAPE(name, i, type, shape) #shape
 #define NEXT_SHAPE(name, i, type, shape) ", " #shape
 
 typedef struct row {
 	const char *name, *params, *args, *flags, *type, *shape, *doc;
+	const char *first, *others; /* results, where they are several: their names, the others behind ", " */
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, doc },
-#define OPS(name, cls, flags, math, results, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), doc },
+#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, doc, NULL, NULL },
+#define OPS(name, cls, flags, math, results, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), doc, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
 #include "ir/ops.def"
 #undef OP
 };
@@ -54,7 +57,9 @@ static void put_params(FILE *f, const char *text)
 static void header(FILE *f)
 {
 	for (const row *r = rows; r < rows + ROWS; r++) {
-		fprintf(f, "\n/* %s */\n", r->doc);
+		fprintf(f, "\n/* %s", r->doc);
+		if (r->first) fprintf(f, ". Returns the %s; NULL for %s: not wanted", r->first, r->others + 2);
+		fprintf(f, " */\n");
 		fprintf(f, "TJ_API tj_tensor *tj_%s(", r->name);
 		put_params(f, r->params + 2);
 		fprintf(f, ");\nTJ_API tj_tensor *tj_%s_at(const char *site", r->name);

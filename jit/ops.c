@@ -22,6 +22,14 @@ static tj_tensor *too_long(const char *site, int op)
 /* Where results go that are not returned. */
 typedef struct others { int n; tj_tensor **const *to; } others;
 
+/* After an error every result is poison. */
+static tj_tensor *for_all(tj_tensor *poison, others o)
+{
+	for (int i = 0; i < o.n; i++)
+		if (o.to[i]) *o.to[i] = poison;
+	return poison;
+}
+
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
 {
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
@@ -32,7 +40,7 @@ static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const
 	int64_t attr[TJ_MAX_RANK + 4];
 	if (nattr) memcpy(attr, head, (size_t)nattr * sizeof *head);
 	int n = append(attr, nattr, dims);
-	return n < 0 ? too_long(site, op) : event(site, op, nsrc, src, n, attr, o);
+	return n < 0 ? for_all(too_long(site, op), o) : event(site, op, nsrc, src, n, attr, o);
 }
 
 static tj_tensor *no_dims(const char *site, int op)
@@ -47,9 +55,9 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, ot
 	JIT_CURRENT(c, site);
 	int64_t attr = axis;
 	int n = 0;
-	if (!c) return jit_no_context();
+	if (!c) return for_all(jit_no_context(), o);
 	while (list && list[n] != TJ_END && n < UINT16_MAX) n++;
-	if (n == 0 || n == UINT16_MAX) return jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_LIST(a, b)", n ? "the list has no end" : "the list is empty");
+	if (n == 0 || n == UINT16_MAX) return for_all(jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_LIST(a, b)", n ? "the list has no end" : "the list is empty"), o);
 	return event(site, op, n, list, 1, &attr, o);
 }
 
@@ -90,7 +98,7 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 	if (!nsrc) src = NULL;
 	if (!nattr) attr = NULL;
 	if (roles & ROLE_OPERANDS) return with_list(site, op, list, (int)attr[0], o);
-	if (roles & ROLE_SIZES && !dims) return no_dims(site, op);
+	if (roles & ROLE_SIZES && !dims) return for_all(no_dims(site, op), o);
 	if (roles & (ROLE_AXES | ROLE_SIZES)) return with_dims(site, op, nsrc, src, nattr, attr, dims, o);
 	return event(site, op, nsrc, src, nattr, attr, o);
 }
@@ -113,7 +121,7 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 		tj_list list_ = NULL;                                                                         \
 		IR_EACH(PUT, __VA_ARGS__)                                                                     \
 		tj_tensor **const to_[] = { results(NOTHING, PUT_RESULT) NULL };                              \
-		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_, (others){ RT_COUNT(to_) - 1, to_ }); \
+		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_, (others){ RT_COUNT(to_) - 1, RT_COUNT(to_) > 1 ? to_ : NULL }); \
 		return CREATES(class) ? place(site, made_) : made_;                                           \
 	}                                                                                                  \
 	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT)))    \

@@ -36,9 +36,23 @@ static ir_ref neutral(ir_graph *to, const ir_graph *from, const ir_node *n)
 	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), (int64_t)one);
 }
 
+static bool is_got(const ir_graph *g, const bool *live, ir_ref tuple, int which)
+{
+	for (ir_ref r = tuple + 1; r < g->node.n; r++)
+		if (live[r] && ir_at(g, r)->op == IR_get && ir_src(g, ir_at(g, r), 0) == tuple && ir_attr(g, ir_at(g, r))[0] == which) return true;
+	return false;
+}
+
+/* Values of integers without their indices: equal ones are the same, so that their order does not matter. */
+static ir_ref plain_extreme(ir_graph *to, const ir_graph *from, const ir_node *n, ir_ref x)
+{
+	const int64_t *attr = ir_attr(from, n);
+	return ir_emit(to, n->op == IR_max_with_indices ? IR_amax : IR_amin, 1, &x, attr[1] == TJ_END_DIM ? 1 : 2, attr, n->site);
+}
+
 /* One result of an op that has several becomes a node of its own: fusion puts those of one operand into one loop again. Indices are what
  * argmax and argmin give. Of no axes it is the element itself, and index 0. */
-static ir_ref one_result(ir_graph *to, const ir_graph *from, ir_ref get, const ir_ref *map, ir_ref *src)
+static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
 {
 	const ir_node *n = ir_at(from, get), *t = ir_at(from, ir_src(from, n, 0));
 	int which = (int)ir_attr(from, n)[0];
@@ -47,6 +61,7 @@ static ir_ref one_result(ir_graph *to, const ir_graph *from, ir_ref get, const i
 	bool any = ir_reduced((ir_op)t->op, t->nattr, ir_attr(from, t), ir_at(from, ir_src(from, t, 0))->rank) != 0;
 	if (which && !any) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
 	if (which) return ir_emit(to, t->op == IR_max_with_indices ? IR_argmax : IR_argmin, 1, src, t->nattr, ir_attr(from, t), n->site);
+	if (any && !rt_is_float((tj_dtype)n->dtype) && !is_got(from, live, ir_src(from, n, 0), 1)) return plain_extreme(to, from, t, src[0]);
 	if (any) return ir_alone(to, from, ir_src(from, n, 0), which, src);
 	return ir_reshape(to, src[0], n->rank, ir_dims(from, n), n->site);
 }
@@ -166,7 +181,7 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
 		bool empty = reduces(x) && ir_numel(from, r) == 0;
 		if (reduces(x) && !empty) map[r] = ir_keep_device(to, split(to, from, r, src), x);
-		else if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, one_result(to, from, r, map, src), x);
+		else if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, one_result(to, from, live, r, map, src), x);
 		else map[r] = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
 		ok = map[r] != IR_NONE;
 	}

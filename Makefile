@@ -179,4 +179,4 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/' | sort
 .PHONY: all lib clean help
 .SECONDARY: $(TESTOBJ)
--include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTOBJ:.o=.d)
+-include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTOBJ:.o=.d) $(BENCHOBJ:.o=.d)

@@ -56,8 +56,55 @@ static const char *int_convert(tj_dtype from, tj_dtype to)
 	return a > b ? "trunc" : rt_is_signed(from) ? "sext" : "zext";
 }
 
+/* ---- f16 and bf16: bits in memory, f32 in registers ---- */
+static cg_str i16s(int lanes) { return cg_type(TJ_I16, lanes); }
+static cg_str halves(int lanes) { return lanes == 1 ? cg_fmt("half") : cg_fmt("<%d x half>", lanes); }
+
+static void widen(cg *c, cg_str name, tj_dtype from, int lanes, cg_str v)
+{
+	cg_str t = cg_tmp(c), ints = cg_type(TJ_I32, lanes), floats = cg_type(TJ_F32, lanes);
+	if (from == TJ_F16) {
+		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", t.s, i16s(lanes).s, v.s, halves(lanes).s);
+		rt_putf(c->out, "  %s = fpext %s %s to %s\n", name.s, halves(lanes).s, t.s, floats.s);
+		return;
+	}
+	rt_putf(c->out, "  %s.z = zext %s %s to %s\n", t.s, i16s(lanes).s, v.s, ints.s);
+	rt_putf(c->out, "  %s = shl %s %s.z, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 16, lanes).s);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, ints.s, t.s, floats.s);
+}
+
+/* To bf16: half of the last bit that stays is added, less one when that bit is 0. A NaN is made quiet instead: the sum could carry
+ * it beyond all NaNs. */
+static void round_bf16(cg *c, cg_str name, int lanes, cg_str v)
+{
+	cg_str t = cg_tmp(c), ints = cg_type(TJ_I32, lanes), floats = cg_type(TJ_F32, lanes), at = cg_literal(TJ_I32, 16, lanes);
+	rt_putf(c->out, "  %s.u = bitcast %s %s to %s\n", t.s, floats.s, v.s, ints.s);
+	rt_putf(c->out, "  %s.h = lshr %s %s.u, %s\n", t.s, ints.s, t.s, at.s);
+	rt_putf(c->out, "  %s.l = and %s %s.h, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 1, lanes).s);
+	rt_putf(c->out, "  %s.a = add %s %s.u, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 0x7fff, lanes).s);
+	rt_putf(c->out, "  %s.r = add %s %s.a, %s.l\n", t.s, ints.s, t.s, t.s);
+	rt_putf(c->out, "  %s.q = or %s %s.u, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 0x400000, lanes).s);
+	rt_putf(c->out, "  %s.n = fcmp uno %s %s, %s\n", t.s, floats.s, v.s, v.s);
+	rt_putf(c->out, "  %s.s = select %s %s.n, %s %s.q, %s %s.r\n", t.s, cg_type(TJ_BOOL, lanes).s, t.s, ints.s, t.s, ints.s, t.s);
+	rt_putf(c->out, "  %s = lshr %s %s.s, %s\n", t.s, ints.s, t.s, at.s);
+	rt_putf(c->out, "  %s = trunc %s %s to %s\n", name.s, ints.s, t.s, i16s(lanes).s);
+}
+
+static void round_f16(cg *c, cg_str name, int lanes, cg_str v)
+{
+	cg_str t = cg_tmp(c);
+	rt_putf(c->out, "  %s = fptrunc %s %s to %s\n", t.s, cg_type(TJ_F32, lanes).s, v.s, halves(lanes).s);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, halves(lanes).s, t.s, i16s(lanes).s);
+}
+
 static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
 {
+	if (from != to && (rt_is_narrow(from) || rt_is_narrow(to))) {
+		if (rt_is_narrow(from)) widen(c, name, from, lanes, v);
+		else if (to == TJ_F16) round_f16(c, name, lanes, v);
+		else round_bf16(c, name, lanes, v);
+		return;
+	}
 	cg_str ft = cg_type(from, lanes), tt = cg_type(to, lanes);
 	bool ff = rt_is_float(from), tf = rt_is_float(to);
 	const char *op;

@@ -17,11 +17,12 @@ cg_str cg_tmp(cg *c) { return cg_fmt("%%t%u", ++c->tmp); }
 static cg_str ssa_type(tj_dtype t)
 {
 	static const char *const real[] = { [RT_F] = "float", [RT_D] = "double" };
+	if (rt_is_narrow(t)) return cg_fmt("i16"); /* nothing is computed in it */
 	return rt_is_float(t) ? cg_fmt("%s", real[rt_dtype_class(t)]) : cg_fmt("i%d", rt_dtype_bits(t));
 }
 static cg_str short_type(tj_dtype t)
 {
-	return rt_is_float(t) ? cg_fmt("f%zu", 8 * tj_dtype_size(t)) : ssa_type(t);
+	return rt_is_float(t) && !rt_is_narrow(t) ? cg_fmt("f%zu", 8 * tj_dtype_size(t)) : ssa_type(t);
 }
 static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
 
@@ -54,7 +55,8 @@ static uint64_t double_bits(tj_dtype t, int64_t bits)
 cg_str cg_literal(tj_dtype t, int64_t bits, int lanes)
 {
 	cg_str v;
-	if (rt_is_float(t)) v = cg_fmt("0x%016llX", (unsigned long long)double_bits(t, bits));
+	if (rt_is_narrow(t)) v = cg_fmt("%d", (int)(uint16_t)bits);
+	else if (rt_is_float(t)) v = cg_fmt("0x%016llX", (unsigned long long)double_bits(t, bits));
 	else if (t == TJ_BOOL) v = cg_fmt("%s", bits ? "true" : "false");
 	else v = cg_fmt("%lld", (long long)bits);
 	return lanes == 1 ? v : cg_fmt("splat (%s %.24s)", ssa_type(t).s, v.s);

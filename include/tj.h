@@ -52,13 +52,21 @@ extern "C" {
 
 /* ---- dtypes -------------------------------------------------------------------------------------- */
 
-/* The one table of dtypes.   name  text    C type    category; promotion never leaves the higher category */
+/* The 16 bits of a float that C has no type for everywhere. f16: 5 bits of exponent, 11 of mantissa (IEEE binary16).
+ * bf16: 8 and 8, the upper half of an f32. */
+typedef struct tj_f16 { uint16_t bits; } tj_f16;
+typedef struct tj_bf16 { uint16_t bits; } tj_bf16;
+
+/* The one table of dtypes.    name  text    C type    category; promotion never leaves the higher category */
 #define TJ_DTYPE_MAP(X)                 \
 	X(BOOL, "bool", uint8_t,  BOOL)     \
 	X(U8,   "u8",   uint8_t,  INT)      \
+	X(I8,   "i8",   int8_t,   INT)      \
 	X(I16,  "i16",  int16_t,  INT)      \
 	X(I32,  "i32",  int32_t,  INT)      \
 	X(I64,  "i64",  int64_t,  INT)      \
+	X(F16,  "f16",  tj_f16,   FLOAT)    \
+	X(BF16, "bf16", tj_bf16,  FLOAT)    \
 	X(F32,  "f32",  float,    FLOAT)    \
 	X(F64,  "f64",  double,   FLOAT)
 
@@ -71,6 +79,10 @@ typedef enum tj_dtype {
 
 TJ_API const char *tj_dtype_name(tj_dtype dtype); /* "f32"; "?" for what is none */
 TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 for what is none */
+TJ_API tj_f16 tj_to_f16(double value);            /* rounded once, to nearest, ties to even; beyond the range: inf */
+TJ_API tj_bf16 tj_to_bf16(double value);
+TJ_API float tj_from_f16(tj_f16 value);           /* exact */
+TJ_API float tj_from_bf16(tj_bf16 value);
 
 /* ---- devices ------------------------------------------------------------------------------------- */
 

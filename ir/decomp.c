@@ -33,7 +33,7 @@ static ir_ref enter(made *m, ir_ref a)
 {
 	if (a == IR_NONE) return a;
 	tj_dtype t = (tj_dtype)ir_at(m->g, a)->dtype;
-	m->dtype = rt_is_float(t) && tj_dtype_size(t) < tj_dtype_size(TJ_F32) ? TJ_F32 : t;
+	m->dtype = rt_compute_dtype(t);
 	return m->dtype == t ? a : ir_cast(m->g, a, m->dtype, m->site);
 }
 
@@ -191,6 +191,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	const ir_node *n = ir_at(from, r);
 	const int64_t *attr = ir_attr(from, n);
 	made m = { g, n->site, (tj_dtype)n->dtype };
+	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	ir_ref x = enter(&m, src[0]), y = IR_NONE;
 	if (x == IR_NONE) return IR_NONE;
 	uint32_t axes = ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_VAR
@@ -207,7 +208,6 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;
 	case IR_rms_norm: y = rms_norm(&m, x, src + 1); break;
 	case IR_cross_entropy: y = cross_entropy(&m, x, src[1]); break;
-	case IR_stack: return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	default: rt_fail(&g->err, TJ_ERR_ARG, ir_ops[n->op].name, "has no decomposition"); return IR_NONE;
 	}
 	return leave(&m, y, (tj_dtype)n->dtype);

@@ -123,8 +123,9 @@ ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src)
 {
 	const ir_node *n = ir_at(from, r);
-	ir_meta m = ir_result(from, n, which);
-	if (n->nsrc) m.device = ir_at(g, src[0])->device;
+	ir_meta in[IR_MOST_SOURCES], m;
+	for (int k = 0; k < n->nsrc; k++) in[k] = ir_meta_of(g, src[k]);
+	if (ir_infer_result((ir_op)n->op, which, n->nsrc, in, n->nattr, ir_attr(from, n), &m, &g->err) != TJ_OK) return IR_NONE;
 	return append_new(g, (ir_node){ .op = n->op, .nsrc = n->nsrc, .nattr = n->nattr, .alone = (uint8_t)(which + 1), .site = n->site }, &m, src, ir_attr(from, n));
 }
 

@@ -500,11 +500,50 @@ static tj_status eval_composite(job *j)
 	return st;
 }
 
+static tj_status run(job *j);
+
+static bool cast_to(const ir_value *from, tj_dtype t, ir_value *to)
+{
+	int64_t n = 0;
+	*to = (ir_value){ .meta = from->meta };
+	to->meta.dtype = (uint8_t)t;
+	rt_numel(to->meta.rank, to->meta.dim, &n);
+	ir_contiguous(to->meta.rank, to->meta.dim, to->stride);
+	to->data = rt_alloc((size_t)n * tj_dtype_size(t));
+	return to->data && eval_cast(&(job){ .op = IR_cast, .src = from, .out = to }) == TJ_OK;
+}
+
+/* What accumulates narrow floats: the operands widened, the op on them, and its result rounded once. */
+static tj_status eval_wide(job *j)
+{
+	ir_value src[3], out, *made[4] = { NULL };
+	tj_status st = TJ_OK;
+	job wide = *j;
+	for (int k = 0; k < j->nsrc; k++) {
+		tj_dtype t = (tj_dtype)j->src[k].meta.dtype;
+		src[k] = j->src[k];
+		if (!rt_is_narrow(t)) continue;
+		made[k] = &src[k];
+		if (!cast_to(&j->src[k], rt_compute_dtype(t), &src[k])) st = nomem(j);
+	}
+	wide.src = src;
+	if (rt_is_narrow((tj_dtype)j->out->meta.dtype)) {
+		made[3] = wide.out = &out;
+		if (!cast_to(j->out, rt_compute_dtype((tj_dtype)j->out->meta.dtype), &out)) st = nomem(j);
+	}
+	if (st == TJ_OK) st = run(&wide);
+	if (st == TJ_OK && made[3]) eval_cast(&(job){ .op = IR_cast, .src = &out, .out = j->out });
+	for (int k = 0; k < 4; k++)
+		if (made[k]) rt_free(made[k]->data);
+	return st;
+}
+
 static tj_status run(job *j)
 {
 	const ir_opinfo *info = &ir_ops[j->op];
 	if (info->flags & IR_COMPOSITE) return eval_composite(j);
 	if (info->flags & IR_VIEW) return eval_view(j);
+	if (info->flags & IR_ACCUM && rt_is_narrow((tj_dtype)j->src[0].meta.dtype)) return eval_wide(j);
 	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
 	switch (j->op) {
 	case IR_cast: return eval_cast(j);

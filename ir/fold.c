@@ -288,7 +288,7 @@ static ir_ref cat_one(ir_graph *g, const ir_node *n)
 /* Every value of a is one of b, and comes back. */
 static bool embeds(tj_dtype a, tj_dtype b)
 {
-	if (rt_is_float(a)) return rt_is_float(b) && rt_dtype_bits(a) <= rt_dtype_bits(b);
+	if (rt_is_float(a)) return rt_is_float(b) && (a == b || (!rt_is_narrow(b) && rt_dtype_bits(a) <= rt_dtype_bits(b)));
 	if (rt_is_float(b)) return rt_dtype_bits(a) - rt_is_signed(a) <= rt_dtype_bits(b);
 	return b != TJ_BOOL ? rt_dtype_min(b) <= rt_dtype_min(a) && rt_dtype_max(a) <= rt_dtype_max(b) : a == TJ_BOOL;
 }

@@ -78,15 +78,32 @@ static bool fail(const ask *q, tj_status code, const char *what, const char *det
 }
 
 /* ---- promotion ---- */
-/* The enum is in order of promotion. */
-static tj_dtype larger(tj_dtype a, tj_dtype b) { return a > b ? a : b; }
+/* What holds both: PyTorch's table. No order of the dtypes would do: i8 and u8 are held by i16, f16 and bf16 by f32. */
+static tj_dtype join(tj_dtype a, tj_dtype b)
+{
+	enum { B1 = TJ_BOOL, U8 = TJ_U8, I8 = TJ_I8, IS = TJ_I16, IW = TJ_I32, IL = TJ_I64, HF = TJ_F16, BF = TJ_BF16, FS = TJ_F32, FD = TJ_F64 };
+	static const uint8_t table[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = {
+		/*             bool u8  i8  i16 i32 i64 f16 bf16 f32 f64 */
+		[TJ_BOOL] = { B1, U8, I8, IS, IW, IL, HF, BF, FS, FD },
+		[TJ_U8]   = { U8, U8, IS, IS, IW, IL, HF, BF, FS, FD },
+		[TJ_I8]   = { I8, IS, I8, IS, IW, IL, HF, BF, FS, FD },
+		[TJ_I16]  = { IS, IS, IS, IS, IW, IL, HF, BF, FS, FD },
+		[TJ_I32]  = { IW, IW, IW, IW, IW, IL, HF, BF, FS, FD },
+		[TJ_I64]  = { IL, IL, IL, IL, IL, IL, HF, BF, FS, FD },
+		[TJ_F16]  = { HF, HF, HF, HF, HF, HF, HF, FS, FS, FD },
+		[TJ_BF16] = { BF, BF, BF, BF, BF, BF, FS, BF, FS, FD },
+		[TJ_F32]  = { FS, FS, FS, FS, FS, FS, FS, FS, FS, FD },
+		[TJ_F64]  = { FD, FD, FD, FD, FD, FD, FD, FD, FD, FD },
+	};
+	return (tj_dtype)table[a][b];
+}
 
 /* b matters only where its category is higher. -1: none. */
 static int combine(int a, int b)
 {
 	if (a < 0) return b;
 	if (b < 0) return a;
-	return rt_dtype_cat((tj_dtype)b) > rt_dtype_cat((tj_dtype)a) ? (int)larger((tj_dtype)a, (tj_dtype)b) : a;
+	return rt_dtype_cat((tj_dtype)b) > rt_dtype_cat((tj_dtype)a) ? (int)join((tj_dtype)a, (tj_dtype)b) : a;
 }
 
 /* The dtype of a number once it is a tensor. */
@@ -98,7 +115,7 @@ tj_dtype ir_promote(const ir_meta *a, int n)
 	for (int k = 0; k < n; k++) {
 		int *b = &best[a[k].weak ? 2 : a[k].rank == 0];
 		tj_dtype t = a[k].weak ? settled((tj_dtype)a[k].dtype) : (tj_dtype)a[k].dtype;
-		*b = *b < 0 ? (int)t : (int)larger((tj_dtype)*b, t);
+		*b = *b < 0 ? (int)t : (int)join((tj_dtype)*b, t);
 	}
 	int r = combine(best[0], combine(best[1], best[2]));
 	return r < 0 ? TJ_F32 : (tj_dtype)r;
@@ -161,6 +178,14 @@ static bool type_float(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc);
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
+}
+
+/* As type_float; eps is used as it is computed with: 1e-8 would be 0 in f16. */
+static bool type_norm(ask *q)
+{
+	if (!type_float(q)) return false;
+	want_one(q, q->nsrc - 1, rt_compute_dtype((tj_dtype)q->out->dtype));
+	return true;
 }
 
 static bool type_floatonly(ask *q)
@@ -813,7 +838,7 @@ static bool shape_to(ask *q)
 typedef bool rule(ask *q);
 static rule *const type_rules[] = {
 	[IR_TYPE_PROMOTE] = type_promote, [IR_TYPE_NUMERIC] = type_numeric, [IR_TYPE_FLOAT] = type_float,
-	[IR_TYPE_FLOATONLY] = type_floatonly, [IR_TYPE_BITS] = type_bits, [IR_TYPE_INTEGER] = type_integer,
+	[IR_TYPE_NORM] = type_norm, [IR_TYPE_FLOATONLY] = type_floatonly, [IR_TYPE_BITS] = type_bits, [IR_TYPE_INTEGER] = type_integer,
 	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,

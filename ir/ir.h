@@ -33,7 +33,8 @@ static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; 
 static inline bool ir_is_flow(int op) { return op >= IR_cond && op <= IR_scan; }
 
 enum { /* flags of ops.def */
-	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128
+	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128,
+	IR_ACCUM = 256 /* a value goes from element to element: narrow operands are widened, and the result is rounded once */
 };
 
 /* NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other

@@ -5,7 +5,7 @@
 /* The words of the columns of ops.def. */
 enum {
 	POINT = IR_POINT, VIEW = IR_VIEW, MATH = IR_MATH, REDUCE = IR_REDUCE, COMPOSITE = IR_COMPOSITE, LIB = IR_LIB,
-	RNG = IR_RNG, FAULT = IR_FAULT
+	RNG = IR_RNG, FAULT = IR_FAULT, ACCUM = IR_ACCUM
 };
 enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_IFD = MATH_I | MATH_FD };
 

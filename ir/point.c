@@ -1,5 +1,6 @@
 /* ir/math.inc on plain numbers: what the evaluator and constant folding compute with. */
 #include "ir/ir.h"
+#include "runtime/half.h"
 
 #include <math.h>
 
@@ -162,6 +163,7 @@ ir_point_fn *ir_point_get(ir_op op, rt_class cls)
 ir_scalar ir_cast_scalar(ir_scalar v, tj_dtype from, tj_dtype to)
 {
 	rt_class c = rt_dtype_class(from);
+	if (rt_is_narrow(to)) return out_f(c == RT_I ? rt_round_i(to, arg_i(v, from).v) : rt_round_f(to, c == RT_F ? (double)v.f : v.d));
 	switch (rt_dtype_class(to)) {
 	case RT_F: return out_f(c == RT_F ? v.f : c == RT_D ? TO_F_d(v.d) : TO_F_i(arg_i(v, from)));
 	case RT_D: return out_d(c == RT_F ? TO_D_f(v.f) : c == RT_D ? v.d : TO_D_i(arg_i(v, from)));
@@ -175,5 +177,6 @@ ir_scalar ir_random(ir_op op, tj_dtype dtype, uint64_t key, uint64_t ordinal, ui
 	I k = wrap(TJ_I64, key), o = wrap(TJ_I64, ordinal), i = wrap(TJ_I64, index);
 	if (dtype == TJ_F64)
 		return out_d(op == IR_normal ? m_normal_d(k, o, i) : m_uniform_d(k, o, i));
-	return out_f(op == IR_normal ? m_normal_f(k, o, i) : m_uniform_f(k, o, i));
+	if (op == IR_normal) return out_f(rt_round_f(dtype, (double)m_normal_f(k, o, i)));
+	return out_f(m_uniform_f(k, o, i, rt_dtype_bits(dtype)));
 }

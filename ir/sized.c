@@ -199,7 +199,7 @@ static uint64_t key_of(tj_dtype t, uint64_t bits)
 	const uint64_t all = UINT64_MAX >> (64 - 8 * tj_dtype_size(t)), sign = all ^ all >> 1;
 	if (t == TJ_BOOL) return bits != 0;
 	if (!rt_is_float(t)) return rt_is_signed(t) ? bits ^ sign : bits;
-	const uint64_t infinity = t == TJ_F32 ? UINT64_C(0x7F800000) : UINT64_C(0x7FF0000000000000), size = bits & ~sign;
+	const uint64_t infinity = t == TJ_F32 ? UINT64_C(0x7F800000) : t == TJ_F64 ? UINT64_C(0x7FF0000000000000) : t == TJ_F16 ? 0x7C00 : 0x7F80, size = bits & ~sign;
 	if (size > infinity) return all;
 	if (!size) return sign;
 	return bits & sign ? bits ^ all : bits ^ sign;

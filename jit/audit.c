@@ -13,11 +13,11 @@ typedef struct audit {
 	rt_err err;
 } audit;
 
-/* A library computes it, in an order of its own. Products of other dtypes have the evaluator's bits. */
+/* A library computes it, in an order of its own. Products of f64 and integers have the evaluator's bits. */
 static bool is_library_op(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && ir_ops[n->op].flags & IR_LIB && n->dtype == TJ_F32;
+	return n->op < IR_OPS && ir_ops[n->op].flags & IR_LIB && rt_dtype_class((tj_dtype)n->dtype) == RT_F;
 }
 
 /* Also what comes out of control flow that asks one. */

@@ -49,7 +49,7 @@ static uint32_t beyond(lo_builder *B, lo_op is, tj_dtype t, uint32_t a, uint32_t
 
 uint32_t lo_fast_point(lo_builder *B, const ir_node *n, tj_dtype t, const uint32_t *src)
 {
-	if (!rt_is_float(t) || n->dtype != t) return LO_NOREF;
+	if (!rt_is_float(t) || rt_is_narrow(t) || n->dtype != t) return LO_NOREF;
 	switch (n->op) {
 	case IR_add: case IR_sub: return contracted(B, n, t, src);
 	case IR_maximum: return beyond(B, LO_GT, t, src[0], src[1]);

@@ -89,6 +89,7 @@ static void put_const(const lo_ins *in, rt_text *t)
 	memcpy(&f, &bits, sizeof f);
 	memcpy(&d, &in->imm, sizeof d);
 	if (in->dtype == TJ_F32) d = (double)f;
+	if (rt_is_narrow((tj_dtype)in->dtype)) d = (double)ir_load((tj_dtype)in->dtype, &in->imm).f;
 	if (!rt_is_float((tj_dtype)in->dtype)) rt_putf(t, " %lld", (long long)in->imm);
 	else if (d != d) rt_putf(t, " bits=%lld", (long long)in->imm);
 	else {
@@ -418,6 +419,10 @@ static bool parse_const(parser *p, lo_ins *in)
 	memcpy(&bits, &f, sizeof bits);
 	memcpy(&in->imm, &d, sizeof d);
 	if (in->dtype == TJ_F32) in->imm = bits;
+	if (rt_is_narrow((tj_dtype)in->dtype)) {
+		in->imm = 0;
+		ir_store((tj_dtype)in->dtype, &in->imm, ir_cast_scalar((ir_scalar){ .d = d }, TJ_F64, (tj_dtype)in->dtype));
+	}
 	return true;
 }
 

@@ -48,8 +48,10 @@ static bool readable(const verifier *v, uint32_t src)
 	return true;
 }
 
+/* Narrow dtypes are of memory: their values are loaded, chosen, stored, and converted from and to f32. */
 static bool type_fits(char rule, tj_dtype t)
 {
+	if (rt_is_narrow(t)) return false;
 	switch (rule) {
 	case 'F': return rt_is_float(t);
 	case 'I': return !rt_is_float(t);
@@ -74,7 +76,9 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 	if (last && type_of(v, in->src[0]) != TJ_BOOL) return bad(v, "the condition is not bool");
 	for (int i = last; i < in->nsrc; i++)
 		if (type_of(v, in->src[i]) != t) return bad(v, "operands differ in dtype");
-	bool any = compares || last || in->op == LO_CONVERT;
+	bool any = (compares && !rt_is_narrow(t)) || last || in->op == LO_CONVERT;
+	if (in->op == LO_CONVERT && t != in->dtype && ((rt_is_narrow(t) && in->dtype != TJ_F32) || (rt_is_narrow((tj_dtype)in->dtype) && t != TJ_F32)))
+		return bad(v, "a narrow float is converted from and to f32 only");
 	if (!any && !type_fits(r->types[0], t)) return bad(v, "not for this dtype");
 	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "not the same bits");
 	if (!own && in->dtype != (compares ? TJ_BOOL : t)) return bad(v, "wrong result dtype");
@@ -110,6 +114,7 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	bool arg = in->imm >= LO_RED_ARGMAX, index = arg && in->imm <= LO_RED_ARGMIN, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
 	if (in->dtype != (index ? TJ_I64 : t)) return bad(v, "wrong result dtype");
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
+	if (rt_is_narrow(t)) return bad(v, "accumulates in f32");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
 	if (in->tree > LO_TREE_PARTS) return bad(v, "no such tree");
 	if (in->tree == LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
@@ -146,7 +151,7 @@ static bool check_ins(const verifier *v)
 	if (in->op < LO_PRIMS) return check_prim(v, in);
 	switch (in->op) {
 	case LO_CONST: return true;
-	case LO_SIZE: return in->imm >= 0 && in->imm < k->size.n && in->dtype != TJ_BOOL ? true : bad(v, "no such size");
+	case LO_SIZE: return in->imm >= 0 && in->imm < k->size.n && in->dtype != TJ_BOOL && !rt_is_narrow((tj_dtype)in->dtype) ? true : bad(v, "no such size");
 	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v,
 		"a number is f64 or i64");
 	case LO_INDEX:

@@ -173,18 +173,53 @@ static point_fn *const table[IR_OP_COUNT][3] = {
 #undef OP
 };
 
-uint32_t lo_point(lo_kernel *k, ir_op op, tj_dtype compute, tj_dtype result, const uint32_t *src)
+/* ---- casts that round once ---- */
+/* f32, rounded to odd: toward zero, and the last bit set where anything was lost. Whatever has two bits less than f32
+ * then rounds as from a itself: an f32 that ends in 1 is never in the middle between two of its values. */
+static F odd_f32(D a)
 {
-	point_fn *f = table[op][rt_dtype_class(compute)];
-	for (int i = 0; i < ir_ops[op].nsrc; i++)
-		if (src[i] == LO_NOREF) return LO_NOREF;
-	uint32_t id = f ? f(k, src, compute) : LO_NOREF;
-	return id != LO_NOREF && k->ins.v[id].dtype != result ? lo_cast(k, id, result) : id;
+	F near = TO_F(a);
+	D back = TO_D(near);
+	I beyond = TO_I(GT(ABS(back), ABS(a)), TJ_I32), bits = SUB(BITS(near), beyond);
+	return AS_F(SELECT(NE(back, a), OR(bits, K(bits, 1)), bits));
+}
+
+/* Beyond 2^exact, where the next dtype has not all bits: the low `cut` bits are replaced by one that says whether any was set. */
+static I sticky(I a, int exact, int cut)
+{
+	const int64_t limit = INT64_C(1) << exact, low = (INT64_C(1) << cut) - 1;
+	I large = OR(GT(a, K(a, limit)), LT(a, K(a, -limit))), lost = NE(AND(a, K(a, low)), K(a, 0));
+	return SELECT(AND(large, lost), OR(AND(a, K(a, ~low)), K(a, (low + 1) / 2)), a);
+}
+
+/* An f32 that rounds to a narrow dtype as the value itself does. An integer that is not exact in f32 is beyond f16, whichever f32
+ * it becomes. */
+static uint32_t near_f32(lo_kernel *k, uint32_t src, tj_dtype to)
+{
+	tj_dtype from = (tj_dtype)k->ins.v[src].dtype;
+	if (from == TJ_F64) return odd_f32((D){ k, src }).id;
+	I i = { k, src, from };
+	if (to == TJ_BF16 && from == TJ_I64) return odd_f32(TO_D(sticky(i, 53, 11))).id;
+	if (to == TJ_BF16 && from == TJ_I32) return TO_F(sticky(i, 24, 8)).id;
+	return from == TJ_F32 ? src : append(k, LO_CONVERT, TJ_F32, 1, src, 0, 0);
+}
+
+/* A narrow value as f32, exactly. */
+static uint32_t widened(lo_kernel *k, uint32_t src)
+{
+	const lo_ins *in = &k->ins.v[src];
+	if (!rt_is_narrow((tj_dtype)in->dtype)) return src;
+	if (in->op != LO_CONST) return append(k, LO_CONVERT, TJ_F32, 1, src, 0, 0);
+	F like = { k, src };
+	return K(like, (double)ir_load((tj_dtype)in->dtype, &in->imm).f).id;
 }
 
 uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to)
 {
 	if (src == LO_NOREF || k->ins.v[src].dtype == to) return src;
+	src = widened(k, src);
+	if (src == LO_NOREF || k->ins.v[src].dtype == to) return src;
+	if (rt_is_narrow(to)) return append(k, LO_CONVERT, to, 1, near_f32(k, src, to), 0, 0);
 	tj_dtype from = (tj_dtype)k->ins.v[src].dtype;
 	if (rt_is_float(to)) return append(k, LO_CONVERT, to, 1, src, 0, 0);
 	switch (rt_dtype_class(from)) {
@@ -194,12 +229,26 @@ uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to)
 	}
 }
 
+/* On narrow operands: in f32, and one rounding. */
+uint32_t lo_point(lo_kernel *k, ir_op op, tj_dtype compute, tj_dtype result, const uint32_t *src)
+{
+	point_fn *f = table[op][rt_dtype_class(compute)];
+	uint32_t wide[3];
+	for (int i = 0; i < ir_ops[op].nsrc; i++)
+		if (src[i] == LO_NOREF) return LO_NOREF;
+	if (op == IR_where && rt_is_narrow(compute)) return append(k, LO_SELECT, compute, 3, src[0], src[1], src[2]);
+	for (int i = 0; i < ir_ops[op].nsrc; i++)
+		if ((wide[i] = widened(k, src[i])) == LO_NOREF) return LO_NOREF;
+	uint32_t id = f ? f(k, wide, rt_compute_dtype(compute)) : LO_NOREF;
+	return id != LO_NOREF && k->ins.v[id].dtype != result ? lo_cast(k, id, result) : id;
+}
+
 uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_t ordinal, uint32_t index)
 {
 	I a = { k, key, TJ_I64 }, o = { k, ordinal, TJ_I64 }, i = { k, index, TJ_I64 };
 	if (key == LO_NOREF || ordinal == LO_NOREF || index == LO_NOREF) return LO_NOREF;
 	if (dtype == TJ_F64) return op == IR_normal ? m_normal_d(a, o, i).id : m_uniform_d(a, o, i).id;
-	return op == IR_normal ? m_normal_f(a, o, i).id : m_uniform_f(a, o, i).id;
+	return lo_cast(k, op == IR_normal ? m_normal_f(a, o, i).id : m_uniform_f(a, o, i, rt_dtype_bits(dtype)).id, dtype);
 }
 
 bool lo_random_has(ir_op op, tj_dtype dtype)

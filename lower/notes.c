@@ -37,7 +37,7 @@ static const char *without_kernel(const ir_node *n)
 {
 	const ir_opinfo *info = &ir_ops[n->op];
 	if (info->flags & IR_POINT) return "no kernel computes it on this dtype";
-	if (info->flags & IR_RNG) return "kernels draw f32 and f64 only";
+	if (info->flags & IR_RNG) return "kernels draw floats only";
 	if (lo_is_gather((ir_op)n->op)) return "it reads out of a tensor without elements";
 	return "no kernel can index what it reads";
 }

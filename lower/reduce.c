@@ -7,8 +7,13 @@
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements is a constant, one over no axes a cast. An op that has several results becomes a node for each
- * that is used (ir_alone()).
+ * A reduction over no elements is a constant, one over no axes a cast. An op that has several results becomes a
+ * node for each that is used (ir_alone()). What accumulates f16 or bf16 (sums, products of
+ * matrices, scatter_add) does it in f32:
+ *
+ *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
+ *                                            %2 = sum f32[] %1 axes=0
+ *                                            %3 = cast bf16[] %2 dtype=bf16
  *
  *   %2 = sub f32[8,64] %0 %1                 %2 = gather f32[8,1] %0 %9 axis=1
  *   %3 = gather f32[8,1] %2 %9 axis=1   =>   %3 = sub f32[8,1] %2 %1                       (%1 has size 1 there) */
@@ -28,45 +33,16 @@ static bool reduces(const ir_node *n)
 	return ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_ARG;
 }
 
+/* The dtype in which an op accumulates into a result of n's dtype. */
+static tj_dtype accumulator(const ir_node *n) { return rt_compute_dtype((tj_dtype)n->dtype); }
+
 static ir_ref neutral(ir_graph *to, const ir_graph *from, const ir_node *n)
 {
 	double one = n->op == IR_prod || n->op == IR_all;
 	if (rt_is_float((tj_dtype)n->dtype))
-		return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), one);
+		return ir_const_f(to, accumulator(n), n->rank, ir_dims(from, n), one);
 	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), (int64_t)one);
 }
-
-static bool is_got(const ir_graph *g, const bool *live, ir_ref tuple, int which)
-{
-	for (ir_ref r = tuple + 1; r < g->node.n; r++)
-		if (live[r] && ir_at(g, r)->op == IR_get && ir_src(g, ir_at(g, r), 0) == tuple && ir_attr(g, ir_at(g, r))[0] == which) return true;
-	return false;
-}
-
-/* Values of integers without their indices: equal ones are the same, so that their order does not matter. */
-static ir_ref plain_extreme(ir_graph *to, const ir_graph *from, const ir_node *n, ir_ref x)
-{
-	const int64_t *attr = ir_attr(from, n);
-	return ir_emit(to, n->op == IR_max_with_indices ? IR_amax : IR_amin, 1, &x, attr[1] == TJ_END_DIM ? 1 : 2, attr, n->site);
-}
-
-/* One result of an op that has several becomes a node of its own: fusion puts those of one operand into one loop again. Indices are what
- * argmax and argmin give. Of no axes it is the element itself, and index 0. */
-static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
-{
-	const ir_node *n = ir_at(from, get), *t = ir_at(from, ir_src(from, n, 0));
-	int which = (int)ir_attr(from, n)[0];
-	for (int k = 0; k < t->nsrc; k++) src[k] = map[ir_src(from, t, k)];
-	if (!reduces(t)) return ir_alone(to, from, ir_src(from, n, 0), which, src);
-	bool any = ir_reduced((ir_op)t->op, t->nattr, ir_attr(from, t), ir_at(from, ir_src(from, t, 0))->rank) != 0;
-	if (which && !any) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
-	if (which) return ir_emit(to, t->op == IR_max_with_indices ? IR_argmax : IR_argmin, 1, src, t->nattr, ir_attr(from, t), n->site);
-	if (any && !rt_is_float((tj_dtype)n->dtype) && !is_got(from, live, ir_src(from, n, 0), 1)) return plain_extreme(to, from, t, src[0]);
-	if (any) return ir_alone(to, from, ir_src(from, n, 0), which, src);
-	return ir_reshape(to, src[0], n->rank, ir_dims(from, n), n->site);
-}
-
-static bool of_op(const ir_graph *g, const ir_node *get) { return !ir_is_flow(ir_at(g, ir_src(g, get, 0))->op); }
 
 static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
@@ -75,7 +51,7 @@ static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *
 	if (ir_numel(from, ir_src(from, n, 0)) == 0) return neutral(to, from, n);
 	if (!set && ir_ops[n->op].opclass == IR_ARG) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
 	if (!set)
-		return ir_reshape(to, ir_cast(to, src[0], (tj_dtype)n->dtype, n->site), n->rank, ir_dims(from, n),
+		return ir_reshape(to, ir_cast(to, src[0], accumulator(n), n->site), n->rank, ir_dims(from, n),
 		                  n->site);
 	uint32_t low = set & -set, plus = set + low;
 	if (!(plus & set)) return ir_copy(to, from, r, src); /* one run of ones */
@@ -167,6 +143,69 @@ static ir_ref gather(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref 
 	return pick(&s, src[0], rank, 0);
 }
 
+/* ---- accumulators ---- */
+/* Narrow operands widened, in place. */
+static void widen(ir_graph *to, const ir_node *n, ir_ref *src)
+{
+	for (int k = 0; k < n->nsrc; k++) {
+		tj_dtype t = src[k] == IR_NONE ? TJ_F32 : (tj_dtype)ir_at(to, src[k])->dtype;
+		if (rt_is_narrow(t)) src[k] = ir_cast(to, src[k], rt_compute_dtype(t), n->site);
+	}
+}
+
+static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
+{
+	const ir_node *x = ir_at(from, r);
+	bool accumulates = ir_ops[x->op].flags & IR_ACCUM;
+	if (accumulates) widen(to, x, src);
+	ir_ref y;
+	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);
+	else y = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
+	return y != IR_NONE && accumulates && rt_is_narrow((tj_dtype)x->dtype) ? ir_cast(to, y, (tj_dtype)x->dtype, x->site) : y;
+}
+
+/* ---- several results ---- */
+static bool is_got(const ir_graph *g, const bool *live, ir_ref tuple, int which)
+{
+	for (ir_ref r = tuple + 1; r < g->node.n; r++)
+		if (live[r] && ir_at(g, r)->op == IR_get && ir_src(g, ir_at(g, r), 0) == tuple && ir_attr(g, ir_at(g, r))[0] == which) return true;
+	return false;
+}
+
+/* Values of integers without their indices: equal ones are the same, so that their order does not matter. */
+static ir_ref plain_extreme(ir_graph *to, const ir_graph *from, const ir_node *n, ir_ref x)
+{
+	const int64_t *attr = ir_attr(from, n);
+	return ir_emit(to, n->op == IR_max_with_indices ? IR_amax : IR_amin, 1, &x, attr[1] == TJ_END_DIM ? 1 : 2, attr, n->site);
+}
+
+/* One result of an op that has several becomes a node of its own: fusion puts those of one operand into one loop again. Indices are what
+ * argmax and argmin give. Of no axes it is the element itself, and index 0. */
+static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
+{
+	const ir_node *n = ir_at(from, get), *t = ir_at(from, ir_src(from, n, 0));
+	int which = (int)ir_attr(from, n)[0];
+	for (int k = 0; k < t->nsrc; k++) src[k] = map[ir_src(from, t, k)];
+	if (ir_ops[t->op].flags & IR_ACCUM) widen(to, t, src);
+	if (!reduces(t)) return ir_alone(to, from, ir_src(from, n, 0), which, src);
+	bool any = ir_reduced((ir_op)t->op, t->nattr, ir_attr(from, t), ir_at(from, ir_src(from, t, 0))->rank) != 0;
+	if (which && !any) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);
+	if (which) return ir_emit(to, t->op == IR_max_with_indices ? IR_argmax : IR_argmin, 1, src, t->nattr, ir_attr(from, t), n->site);
+	if (any && !rt_is_float((tj_dtype)n->dtype) && !is_got(from, live, ir_src(from, n, 0), 1)) return plain_extreme(to, from, t, src[0]);
+	if (any) return ir_alone(to, from, ir_src(from, n, 0), which, src);
+	return ir_reshape(to, src[0], n->rank, ir_dims(from, n), n->site);
+}
+
+/* The same, as its dtype stores it. */
+static ir_ref stored_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
+{
+	const ir_node *n = ir_at(from, get);
+	ir_ref y = one_result(to, from, live, get, map, src);
+	return y == IR_NONE || ir_at(to, y)->dtype == n->dtype ? y : ir_cast(to, y, (tj_dtype)n->dtype, n->site);
+}
+
+static bool of_op(const ir_graph *g, const ir_node *get) { return !ir_is_flow(ir_at(g, ir_src(g, get, 0))->op); }
+
 tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 {
 	uint32_t n = from->node.n;
@@ -179,10 +218,8 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 		map[r] = IR_NONE;
 		if (!live[r] || (ir_is_tuple(x) && !ir_is_flow(x->op))) continue;
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
-		bool empty = reduces(x) && ir_numel(from, r) == 0;
-		if (reduces(x) && !empty) map[r] = ir_keep_device(to, split(to, from, r, src), x);
-		else if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, one_result(to, from, live, r, map, src), x);
-		else map[r] = x->op == IR_gather ? gather(to, from, r, src) : ir_copy(to, from, r, src);
+		if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, stored_result(to, from, live, r, map, src), x);
+		else map[r] = plain(to, from, r, src);
 		ok = map[r] != IR_NONE;
 	}
 	for (uint32_t i = 0; ok && i < from->out.n; i++) ok = ir_ret(to, map[from->out.v[i]]);

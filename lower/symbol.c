@@ -10,7 +10,7 @@
 
 static bool is_const(const lo_ins *in)
 {
-	return (in->op == LO_CONST || in->op == LO_SIZE) && in->dtype != TJ_BOOL;
+	return (in->op == LO_CONST || in->op == LO_SIZE) && in->dtype != TJ_BOOL && !rt_is_narrow((tj_dtype)in->dtype);
 }
 
 /* ---- the list ---- */

@@ -129,11 +129,9 @@ static int64_t const_bits(const lo_low *L, const ir_node *n)
 {
 	ir_scalar v = ir_const_value(L->g, n);
 	int64_t bits = 0;
-	switch (rt_dtype_class((tj_dtype)n->dtype)) {
-	case RT_F: memcpy(&bits, &v.f, sizeof v.f); return bits;
-	case RT_D: memcpy(&bits, &v.d, sizeof v.d); return bits;
-	default: return v.i;
-	}
+	if (!rt_is_float((tj_dtype)n->dtype)) return v.i;
+	ir_store((tj_dtype)n->dtype, &bits, v); /* little endian: the low bytes */
+	return bits;
 }
 
 /* An expression over atoms as one over the kernel's dimensions. */

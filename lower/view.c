@@ -166,8 +166,7 @@ static uint32_t leaf_buf(lo_low *L, ir_ref r)
 	if (n->op == IR_num) return lo_new_buf(L, (lo_buffer){ .place = RT_AT_NUM, .slot = (uint32_t)attr[0], .bytes = bytes });
 	int64_t *one = lo_mem(L, sizeof *one);
 	if (!one) return LO_NOBUF;
-	ir_scalar v = ir_const_value(L->g, n);
-	memcpy(one, &v, sizeof v); /* little endian: narrow integers lie at the start */
+	ir_store((tj_dtype)n->dtype, one, ir_const_value(L->g, n));
 	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = n->device, .data = one, .bytes = (int64_t)size });
 }
 

@@ -6,20 +6,23 @@
 
 typedef struct dtype {
 	const char *name;
-	uint8_t size, cat, cls, bits;
+	uint8_t size, cat, cls, bits, compute;
 	int64_t min, max;
 } dtype;
 
-/* What a C type computes in. */
-#define CLASS(ctype) _Generic((ctype)0, float: RT_F, double: RT_D, default: RT_I)
-/* Its bits and range: the sign of an integer type shows in -1. */
-#define BITS(ctype, cat) (RT_##cat == RT_BOOL ? 1 : _Generic((ctype)0, float: 24, double: 53, default: 8 * sizeof(ctype)))
-#define SIGNED(ctype) ((ctype)-1 < (ctype)1)
+/* By C type. NONE(ctype) is never evaluated: _Generic looks at its type only. */
+#define NONE(ctype) (*(ctype *)0)
+#define CLASS(ctype) _Generic(NONE(ctype), float: RT_F, tj_f16: RT_F, tj_bf16: RT_F, double: RT_D, default: RT_I)
+#define COMPUTE(NAME, ctype) _Generic(NONE(ctype), tj_f16: TJ_F32, tj_bf16: TJ_F32, default: TJ_##NAME)
+#define MANTISSA(ctype) _Generic(NONE(ctype), tj_f16: 11, tj_bf16: 8, float: 24, double: 53, default: 8 * sizeof(ctype))
+#define SIGNED(ctype) _Generic(NONE(ctype), uint8_t: 0, default: 1)
 #define TOP(ctype) (INT64_MAX >> (64 - 8 * sizeof(ctype)))
 #define MIN(ctype) (SIGNED(ctype) ? -TOP(ctype) - 1 : 0)
-#define MAX(ctype, cat) (RT_##cat == RT_BOOL ? 1 : SIGNED(ctype) ? TOP(ctype) : (int64_t)(uint64_t)(ctype)-1)
+#define MAX(ctype, cat) (RT_##cat == RT_BOOL ? 1 : SIGNED(ctype) ? TOP(ctype) : 2 * TOP(ctype) + 1)
 static const dtype dtypes[TJ_DTYPE_COUNT] = {
-#define X(NAME, text, ctype, category) { text, sizeof(ctype), RT_##category, CLASS(ctype), BITS(ctype, category), MIN(ctype), MAX(ctype, category) },
+#define X(NAME, text, ctype, category)                                                                                     \
+	{ text, sizeof(ctype), RT_##category, CLASS(ctype), RT_##category == RT_BOOL ? 1 : MANTISSA(ctype), COMPUTE(NAME, ctype), \
+	  MIN(ctype), MAX(ctype, category) },
 	TJ_DTYPE_MAP(X)
 #undef X
 };
@@ -29,6 +32,7 @@ const char *tj_dtype_name(tj_dtype t) { return known(t) ? dtypes[t].name : "?"; 
 size_t tj_dtype_size(tj_dtype t) { return known(t) ? dtypes[t].size : 0; }
 rt_cat rt_dtype_cat(tj_dtype t) { return (rt_cat)dtypes[t].cat; }
 rt_class rt_dtype_class(tj_dtype t) { return (rt_class)dtypes[t].cls; }
+tj_dtype rt_compute_dtype(tj_dtype t) { return (tj_dtype)dtypes[t].compute; }
 
 int rt_dtype_bits(tj_dtype t) { return dtypes[t].bits; }
 int64_t rt_dtype_min(tj_dtype t) { return dtypes[t].min; }

@@ -73,6 +73,10 @@ typedef enum rt_cat { RT_BOOL, RT_INT, RT_FLOAT } rt_cat;
 typedef enum rt_class { RT_I, RT_F, RT_D } rt_class; /* what a dtype computes in: int64_t, float, double */
 rt_cat rt_dtype_cat(tj_dtype t);
 rt_class rt_dtype_class(tj_dtype t);
+/* What values of dtype t are computed in: f32 for f16 and bf16, which are dtypes of memory alone; else t. A dtype that is
+ * computed in another one is narrow: each op widens its operands, and rounds its result once. */
+tj_dtype rt_compute_dtype(tj_dtype t);
+static inline bool rt_is_narrow(tj_dtype t) { return rt_compute_dtype(t) != t; }
 int rt_dtype_bits(tj_dtype t);        /* of the value: 1 for bool, mantissa bits for floats */
 int64_t rt_dtype_min(tj_dtype t);     /* bool and integers */
 int64_t rt_dtype_max(tj_dtype t);

@@ -46,7 +46,7 @@ static int64_t any_size(gen *G)
 static ir_ref any_input(gen *G, int rank)
 {
 	static const int ranks[] = { 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6 };
-	static const tj_dtype types[] = { TJ_F32, TJ_F32, TJ_F32, TJ_F32, TJ_F64, TJ_I64, TJ_I32, TJ_U8, TJ_BOOL };
+	static const tj_dtype types[] = { TJ_F32, TJ_F32, TJ_F32, TJ_F32, TJ_F64, TJ_I64, TJ_I32, TJ_U8, TJ_BOOL, TJ_F16, TJ_BF16 };
 	int64_t dim[TJ_MAX_RANK], n = 1;
 	if (rank < 0) rank = ranks[gen_below(G, RT_COUNT(ranks))];
 	for (int i = 0; i < rank; i++) {

@@ -126,7 +126,8 @@ static const double specials[] = {
 	NAN, INFINITY, -INFINITY, 0.0, -0.0, 0x1p-149, -0x1p-149, 0x1p-1074, 0x1.fffffcp-127, -0x1p-1060, FLT_MIN, -FLT_MIN,
 	DBL_MIN, FLT_MAX, -FLT_MAX, DBL_MAX, -DBL_MAX, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 255, 256, 300, -1.5,
 	0x1p31, -0x1p31, 0x1p31 - 1, 0x1p32, 0x1p63, -0x1p63, 0x1p64, 1e30, -1e30, 88.8, -87.5, -104, 709.9, -745.2, 1e-30, 0x1p24, 0x1p53,
-	3.14159265358979, 1.57079632679490, 0x1.921fb6p+0, 1e5, 1e10, -7, 7
+	3.14159265358979, 1.57079632679490, 0x1.921fb6p+0, 1e5, 1e10, -7, 7,
+	65504, 65519, -65520, 0x1p-14, 0x1.ff8p-15, 0x1p-24, -0x1p-25, 0x1.8p-24, 2049, 2051, 257, 259, 0x1.fep127, 0x1.ffp127, 0x1p-133 /* ends and ties of f16 and bf16 */
 };
 static const int64_t int_specials[] = {
 	0, 1, -1, 2, -2, 3, -3, 7, -7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, -128, INT32_MAX, INT32_MIN,
@@ -144,13 +145,9 @@ static void put(void *data, tj_dtype t, int64_t at, double f, int64_t i)
 {
 	size_t size = tj_dtype_size(t);
 	char *p = (char *)data + (size_t)at * size;
-	float single = (float)f;
 	if (t == TJ_BOOL) i = i != 0;
-	switch (rt_dtype_class(t)) {
-	case RT_I: memcpy(p, &i, size); break;
-	case RT_F: memcpy(p, &single, sizeof single); break;
-	case RT_D: memcpy(p, &f, sizeof f); break;
-	}
+	if (rt_is_float(t)) ir_store(t, p, ir_cast_scalar((ir_scalar){ .d = f }, TJ_F64, t));
+	else memcpy(p, &i, size);
 }
 
 /* Element number n of count; the walk over specials differs between operands, so that all pairs meet. */
@@ -564,7 +561,7 @@ static bool matmul_operand(gen *G, call *c, const ir_meta *m)
 {
 	int64_t dim[TJ_MAX_RANK];
 	int rank = 0, batch = m->rank > 2 ? m->rank - 2 : 0;
-	if (!m->rank || (m->dtype == TJ_F32 && !G->lib_f32)) return false;
+	if (!m->rank || (rt_dtype_class((tj_dtype)m->dtype) == RT_F && !G->lib_f32)) return false;
 	if (gen_chance(G, 80)) {
 		if (batch && gen_chance(G, 60))
 			for (int i = 0; i < batch; i++) dim[rank++] = gen_chance(G, 20) ? 1 : m->dim[i];
@@ -911,7 +908,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && (ir_ops[n->op].flags & IR_LIB) && n->dtype == TJ_F32;
+	return n->op < IR_OPS && (ir_ops[n->op].flags & IR_LIB) && rt_dtype_class((tj_dtype)n->dtype) == RT_F;
 }
 
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err)
@@ -935,8 +932,10 @@ void gen_keep_lib(gen *G)
 }
 
 /* In f64: the product itself and that of the absolute values, on operands as the executor saw them. */
-static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const float *c, char *why, size_t size)
+static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, char *why, size_t size)
 {
+	const tj_dtype t = (tj_dtype)ir_at(G->g, r)->dtype;
+	const double most = t == TJ_F16 ? 6e4 : 1e37, half_ulp = ldexp(1, -rt_dtype_bits(t)), least = t == TJ_F16 ? 0x1p-24 : t == TJ_BF16 ? 0x1p-133 : 0x1p-149;
 	ir_graph *g = G->g;
 	uint32_t nout = g->out.n;
 	ir_ref src[2], wide[2], mag[2];
@@ -956,9 +955,10 @@ static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const float *c, ch
 	const double *exact = o.data[nout], *sum = o.data[nout + 1];
 	double k = (double)m.dim[m.rank - 1];
 	for (int64_t i = 0; ok && i < ir_numel(g, r); i++) {
-		if (!(sum[i] < 1e37)) continue; /* overflow and NaN depend on the order */
-		ok = fabs((double)c[i] - exact[i]) <= (k + 2) * 0x1p-24 * sum[i] + (k + 2) * 0x1p-149;
-		if (!ok) snprintf(why, size, "element %lld of the library node is %a, not %a", (long long)i, (double)c[i], exact[i]);
+		const double c = (double)ir_load(t, (const char *)data + (size_t)i * tj_dtype_size(t)).f;
+		if (!(sum[i] < most)) continue; /* overflow and NaN depend on the order */
+		ok = fabs(c - exact[i]) <= (k + 2) * 0x1p-24 * sum[i] + (k + 2) * 0x1p-149 + (rt_is_narrow(t) ? 1.01 * half_ulp * fabs(exact[i]) + least : 0);
+		if (!ok) snprintf(why, size, "element %lld of the library node is %a, not %a", (long long)i, c, exact[i]);
 	}
 	gen_out_free(&o);
 	g->out.n = nout;
@@ -980,8 +980,8 @@ bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at)
 	for (int64_t i = 0; i < n; i++) {
 		*at = i;
 		if (!memcmp((const char *)a + i * (int64_t)size, (const char *)b + i * (int64_t)size, size)) continue;
-		if (t == TJ_F32 && isnan(((const float *)a)[i]) && isnan(((const float *)b)[i])) continue;
-		if (t == TJ_F64 && isnan(((const double *)a)[i]) && isnan(((const double *)b)[i])) continue;
+		ir_scalar x = ir_load(t, (const char *)a + i * (int64_t)size), y = ir_load(t, (const char *)b + i * (int64_t)size);
+		if (rt_dtype_class(t) == RT_F ? isnan(x.f) && isnan(y.f) : t == TJ_F64 && isnan(x.d) && isnan(y.d)) continue;
 		return false;
 	}
 	return true;
@@ -1034,20 +1034,9 @@ void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at)
 	size_t size = tj_dtype_size(dtype);
 	const char *p = (const char *)data + (size_t)at * size;
 	uint64_t i = 0;
-	float f;
-	double d;
-	switch (rt_dtype_class(dtype)) {
-	case RT_I:
+	if (rt_is_float(dtype)) rt_putf(t, "%a", ir_cast_scalar(ir_load(dtype, p), dtype, TJ_F64).d);
+	else {
 		memcpy(&i, p, size);
 		rt_putf(t, "%lld", (long long)rt_wrap(dtype, i));
-		break;
-	case RT_F:
-		memcpy(&f, p, sizeof f);
-		rt_putf(t, "%a", (double)f);
-		break;
-	case RT_D:
-		memcpy(&d, p, sizeof d);
-		rt_putf(t, "%a", d);
-		break;
 	}
 }

@@ -119,6 +119,7 @@ INTERP_FLOAT(interp_d, double, d, fabs, sqrt, fma, floor, ceil, rint)
 
 static ir_scalar interp_convert(ir_scalar v, tj_dtype from, tj_dtype to)
 {
+	if (rt_is_narrow(to)) return ir_cast_scalar(v, from, to);
 	rt_class a = rt_dtype_class(from), b = rt_dtype_class(to);
 	if (b == RT_F) return (ir_scalar){ .f = a == RT_F ? v.f : a == RT_D ? (float)v.d : (float)v.i };
 	if (b == RT_D) return (ir_scalar){ .d = a == RT_F ? (double)v.f : a == RT_D ? v.d : (double)v.i };
@@ -144,7 +145,7 @@ static void interp_ins(interp *m, uint32_t id)
 	tj_dtype t = i->nsrc ? (tj_dtype)m->k->ins.v[i->src[0]].dtype : (tj_dtype)i->dtype;
 	switch (i->op) {
 	case LO_CONST:
-		m->v[id].i = i->imm;
+		m->v[id] = rt_is_narrow((tj_dtype)i->dtype) ? ir_load((tj_dtype)i->dtype, &i->imm) : (ir_scalar){ .i = i->imm };
 		return;
 	case LO_NUM: memcpy(&m->v[id], &m->a->num[i->imm], 8); return;
 	case LO_INDEX: m->v[id].i = i->imm == LO_R ? m->r : m->d[i->imm]; return;

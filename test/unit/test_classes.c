@@ -538,15 +538,17 @@ static void bools(void **s)
 	tj_close(c);
 }
 
-static int category(tj_dtype t) { return t == TJ_BOOL ? 0 : t < TJ_F32; }
+static int category(tj_dtype t) { return t == TJ_BOOL ? 0 : t < TJ_F16 ? 1 : 2; }
 
-/* PyTorch's rule in words: the higher category; within it the larger of those with axes, which 0-d ones and numbers do not widen. */
+/* PyTorch's rule in words: the higher category; within it the larger of those with axes, which 0-d ones and numbers do not widen.
+ * Of two of one size, a larger one that holds both. */
 static tj_dtype promoted(tj_dtype a, tj_dtype b, int kind)
 {
-	int x = a >= TJ_F32 ? 2 : category(a), y = b >= TJ_F32 ? 2 : category(b);
+	int x = category(a), y = category(b);
 	if (kind == 2 && b == TJ_F64) b = TJ_F32; /* a float number is as wide as the default */
 	if (kind && x >= y) return a;
-	return a > b ? a : b;
+	if (x == y && a != b && tj_dtype_size(a) == tj_dtype_size(b)) return x == 1 ? TJ_I16 : x == 2 ? TJ_F32 : a;
+	return x > y || (x == y && tj_dtype_size(a) > tj_dtype_size(b)) ? a : b;
 }
 
 static tj_tensor *one_of(tj_ctx *c, tj_dtype t, bool zero_d, int value)
@@ -554,7 +556,9 @@ static tj_tensor *one_of(tj_ctx *c, tj_dtype t, bool zero_d, int value)
 	const int64_t i = value;
 	const float f = (float)value;
 	const double d = value;
-	const void *p = t == TJ_F32 ? (const void *)&f : t == TJ_F64 ? (const void *)&d : &i; /* little endian */
+	const tj_f16 h = tj_to_f16(d);
+	const tj_bf16 b = tj_to_bf16(d);
+	const void *p = t == TJ_F16 ? (const void *)&h : t == TJ_BF16 ? (const void *)&b : t == TJ_F32 ? (const void *)&f : t == TJ_F64 ? (const void *)&d : &i; /* little endian */
 	return tj_from_data(c, t, zero_d ? TJ_0D : TJ_SHAPE(1), p);
 }
 

@@ -55,6 +55,8 @@ static void fill(tj_dtype t, void *p, int64_t n, bool mild)
 		else if (t == TJ_F64) ((double *)p)[i] = x;
 		else if (t == TJ_I32) ((int32_t *)p)[i] = (int32_t)v;
 		else if (t == TJ_I64) ((int64_t *)p)[i] = v;
+		else if (t == TJ_I16) ((int16_t *)p)[i] = (int16_t)v;
+		else if (rt_is_narrow(t)) ir_store(t, (char *)p + 2 * i, ir_cast_scalar((ir_scalar){ .d = x }, TJ_F64, t));
 		else ((uint8_t *)p)[i] = (uint8_t)v;
 	}
 }
@@ -69,12 +71,12 @@ static bool same(tj_dtype t, const void *a, const void *b, int64_t n)
 	if (!rt_is_float(t)) return memcmp(a, b, (size_t)n * tj_dtype_size(t)) == 0;
 	for (int64_t i = 0; i < n; i++) {
 		ir_scalar x = load_value(t, a, i), y = load_value(t, b, i);
-		bool nx = t == TJ_F32 ? x.f != x.f : x.d != x.d, ny = t == TJ_F32 ? y.f != y.f : y.d != y.d;
+		bool single = rt_dtype_class(t) == RT_F, nx = single ? x.f != x.f : x.d != x.d, ny = single ? y.f != y.f : y.d != y.d;
 		if (nx != ny ||
 			(!nx && memcmp((const char *)a + (size_t)i * tj_dtype_size(t),
 						   (const char *)b + (size_t)i * tj_dtype_size(t), tj_dtype_size(t)) != 0)) {
 			print_message("element %lld: %a (interpreter) and %a\n", (long long)i,
-						  t == TJ_F32 ? (double)x.f : x.d, t == TJ_F32 ? (double)y.f : y.d);
+						  single ? (double)x.f : x.d, single ? (double)y.f : y.d);
 			return false;
 		}
 	}
@@ -261,6 +263,8 @@ static void each_primitive(void **state)
 	for (size_t p = 0; p < RT_COUNT(prims); p++)
 		for (int t = TJ_U8; t < TJ_DTYPE_COUNT; t++) {
 			const prim *o = &prims[p];
+			if (rt_is_narrow((tj_dtype)t)) continue; /* nothing is computed in it */
+			if (t == TJ_I8 && p % 3) continue;       /* a sample: but for its sign it is u8 */
 			const char *dt = tj_dtype_name((tj_dtype)t), *res = o->result[0] == 'B' ? "bool" : dt;
 			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"),
 				 div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM"), scale = !strcmp(o->name, "SCALE");
@@ -294,6 +298,7 @@ static void each_conversion(void **state)
 	for (int from = 0; from < TJ_DTYPE_COUNT; from++)
 		for (int to = 0; to < TJ_DTYPE_COUNT; to++) {
 			const char *a = tj_dtype_name((tj_dtype)from), *b = tj_dtype_name((tj_dtype)to);
+			if ((rt_is_narrow((tj_dtype)from) && to != TJ_F32 && to != from) || (rt_is_narrow((tj_dtype)to) && from != TJ_F32 && to != from)) continue;
 			bool narrow = rt_is_float((tj_dtype)from) && !rt_is_float((tj_dtype)to) && to != TJ_BOOL,
 				 positive = narrow && to == TJ_U8;
 			char abs[48] = "";
@@ -323,7 +328,7 @@ static void tails(void **state)
 static void layouts(void **state)
 {
 	static const int64_t coef[] = { 0, 1, 2, 3, -1, -2, 130, 100000 };
-	static const char *const types[] = { "bool", "u8", "i32", "i64", "f32", "f64" };
+	static const char *const types[] = { "bool", "u8", "i32", "i64", "f32", "f64", "bf16" };
 	(void)state;
 	for (size_t t = 0; t < RT_COUNT(types); t++)
 		for (size_t i = 0; i < RT_COUNT(coef); i++) {

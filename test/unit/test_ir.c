@@ -26,12 +26,17 @@ static tj_dtype promoted(ir_meta a, ir_meta b)
 	return (tj_dtype)out.dtype;
 }
 
-enum { O = TJ_BOOL, U = TJ_U8, S = TJ_I16, I = TJ_I32, L = TJ_I64, F = TJ_F32, D = TJ_F64 };
-static const uint8_t same_group[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = { { O, U, S, I, L, F, D }, { U, U, S, I, L, F, D },
-	{ S, S, S, I, L, F, D }, { I, I, I, I, L, F, D }, { L, L, L, L, L, F, D }, { F, F, F, F, F, F, D }, { D, D, D, D, D, D, D } };
-static const uint8_t with_0d[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = { { O, U, S, I, L, F, D }, { U, U, U, U, U, F, D },
-	{ S, S, S, S, S, F, D }, { I, I, I, I, I, F, D }, { L, L, L, L, L, F, D }, { F, F, F, F, F, F, F }, { D, D, D, D, D, D, D } };
-static const uint8_t with_number[TJ_DTYPE_COUNT][2] = { { L, F }, { U, F }, { S, F }, { I, F }, { L, F }, { F, F }, { D, D } }; /* int, float */
+/* The rows and columns as in TJ_DTYPE_MAP: what torch.promote_types() gives. */
+enum { O = TJ_BOOL, U = TJ_U8, E = TJ_I8, S = TJ_I16, I = TJ_I32, L = TJ_I64, H = TJ_F16, B = TJ_BF16, F = TJ_F32, D = TJ_F64 };
+static const uint8_t same_group[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = {
+	{ O, U, E, S, I, L, H, B, F, D }, { U, U, S, S, I, L, H, B, F, D }, { E, S, E, S, I, L, H, B, F, D }, { S, S, S, S, I, L, H, B, F, D },
+	{ I, I, I, I, I, L, H, B, F, D }, { L, L, L, L, L, L, H, B, F, D }, { H, H, H, H, H, H, H, F, F, D }, { B, B, B, B, B, B, F, B, F, D },
+	{ F, F, F, F, F, F, F, F, F, D }, { D, D, D, D, D, D, D, D, D, D } };
+static const uint8_t with_0d[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = {
+	{ O, U, E, S, I, L, H, B, F, D }, { U, U, U, U, U, U, H, B, F, D }, { E, E, E, E, E, E, H, B, F, D }, { S, S, S, S, S, S, H, B, F, D },
+	{ I, I, I, I, I, I, H, B, F, D }, { L, L, L, L, L, L, H, B, F, D }, { H, H, H, H, H, H, H, H, H, H }, { B, B, B, B, B, B, B, B, B, B },
+	{ F, F, F, F, F, F, F, F, F, F }, { D, D, D, D, D, D, D, D, D, D } };
+static const uint8_t with_number[TJ_DTYPE_COUNT][2] = { { L, F }, { U, F }, { E, F }, { S, F }, { I, F }, { L, F }, { H, H }, { B, B }, { F, F }, { D, D } }; /* int, float */
 
 static void test_promotion(void **state)
 {

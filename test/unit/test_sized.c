@@ -56,10 +56,15 @@ static tj_tensor *random_tensor(tj_ctx *c, tj_dtype dtype, tj_dims shape)
 }
 
 /* ---- the same, obviously ---- */
+static double of_f16(tj_f16 v) { return (double)tj_from_f16(v); }
+static double of_bf16(tj_bf16 v) { return (double)tj_from_bf16(v); }
+#define SAME(T, name) static T name(T v) { return v; }
+SAME(uint8_t, of_u8) SAME(int8_t, of_i8) SAME(int16_t, of_i16) SAME(int32_t, of_i32) SAME(int64_t, of_i64) SAME(float, of_f32) SAME(double, of_f64)
+#define C_VALUE(v) _Generic((v), tj_f16: of_f16, tj_bf16: of_bf16, uint8_t: of_u8, int8_t: of_i8, int16_t: of_i16, int32_t: of_i32, int64_t: of_i64, float: of_f32, double: of_f64)(v)
 static bool is_set(tj_dtype t, const unsigned char *p)
 {
 	switch (t) {
-#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v; memcpy(&v, p, sizeof v); return v != 0; }
+#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v; memcpy(&v, p, sizeof v); return C_VALUE(v) != 0; }
 	TJ_DTYPE_MAP(X)
 #undef X
 	default: return false;
@@ -71,7 +76,7 @@ static bool less(tj_dtype t, const unsigned char *p, const unsigned char *q)
 {
 	if (t == TJ_BOOL) return !*p && *q;
 	switch (t) {
-#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v, w; memcpy(&v, p, sizeof v); memcpy(&w, q, sizeof w); return v < w || (v == v && w != w); }
+#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v, w; memcpy(&v, p, sizeof v); memcpy(&w, q, sizeof w); return C_VALUE(v) < C_VALUE(w) || (C_VALUE(v) == C_VALUE(v) && C_VALUE(w) != C_VALUE(w)); }
 	TJ_DTYPE_MAP(X)
 #undef X
 	default: return false;
@@ -84,6 +89,11 @@ static bool is_nan(tj_dtype t, const unsigned char *p)
 	double d = 0;
 	if (t == TJ_F32) memcpy(&f, p, 4);
 	if (t == TJ_F64) memcpy(&d, p, 8);
+	if (t == TJ_F16 || t == TJ_BF16) {
+		tj_f16 h;
+		memcpy(&h, p, sizeof h);
+		d = t == TJ_F16 ? of_f16(h) : of_bf16((tj_bf16){ h.bits });
+	}
 	return f != f || d != d;
 }
 

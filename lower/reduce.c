@@ -8,8 +8,7 @@
  *                                            %3 = reshape f32[4] %2
  *
  * A reduction over no elements is a constant, one over no axes a cast. An op that has several results becomes a
- * node for each that is used (ir_alone()). What accumulates f16 or bf16 (sums, products of
- * matrices, scatter_add) does it in f32:
+ * node for each that is used (ir_alone()). What accumulates f16 or bf16 (sums, scatter_add) does it in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
  *                                            %2 = sum f32[] %1 axes=0
@@ -156,7 +155,7 @@ static void widen(ir_graph *to, const ir_node *n, ir_ref *src)
 static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
-	bool accumulates = ir_ops[x->op].flags & IR_ACCUM;
+	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* rt_matmul does it by panels */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;
 	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);

@@ -208,7 +208,7 @@ void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, vo
 /* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */
 typedef struct rt_matmul rt_matmul;
 typedef struct rt_matmul_desc {
-	tj_dtype dtype;          /* any; all but F32 compute the evaluator's bits: F64 by tiles of ours, integers by loops */
+	tj_dtype dtype;          /* any. F32, F16, BF16: bounded; others have the evaluator's bits: F64 by tiles of ours, integers by loops */
 	int64_t m, n, k, batch;
 	int64_t a_row, a_col;    /* element strides of A[m,k]; one of them is 1 */
 	int64_t b_row, b_col;    /* of B[k,n] */

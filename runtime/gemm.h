@@ -23,4 +23,17 @@ void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c); /*
 bool rt_gemm64_takes(const rt_gemm *g);
 void rt_gemm64_run(const rt_gemm *g, const double *a, const double *b, double *c); /* on this thread */
 
+/* ---- panels.c: products of f16 and bf16 ---- */
+typedef struct rt_panels {
+	int64_t rows, cols;     /* of C to a panel */
+	int64_t down, across;   /* panels of a product */
+	bool few;               /* rows of A, and those of B are dense: by steps of k, see panels.c */
+	size_t a, b, bytes;     /* of a thread's scratch memory: floats of A and of B, bytes in all */
+} rt_panels;
+rt_panels rt_panels_of(const rt_matmul_desc *d);
+typedef bool rt_panel_fn(const rt_gemm *g, const float *a, const float *b, float *c); /* b_col counts; false: it failed */
+/* The panels begin..end-1 of all products, batch after batch. transposes: the product takes a B whose rows have unit stride. */
+bool rt_panels_run(const rt_matmul_desc *d, const rt_panels *p, const void *a, const void *b, void *c, float *scratch, bool transposes, rt_panel_fn *product,
+                   int64_t begin, int64_t end);
+
 #endif

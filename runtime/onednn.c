@@ -1,7 +1,7 @@
 /* onednn: matmul. f32 of few rows or with a small B runs tiles of ours (gemm.c); other f32 goes to oneDNN's dnnl_sgemm, opened
  * by name when the first such product is planned (2.x and 3.x have the same symbol, row-major, which needs no primitive and
- * no scratchpad); without it the tiles take all they can. f64 runs tiles and integers run loops that add in the order of k, as
- * the evaluator does.
+ * no scratchpad); without it the tiles take all they can. f16 and bf16 are computed by panels of f32 (panels.c).
+ * f64 runs tiles and integers run loops that add in the order of k, as the evaluator does.
  *
  * Deterministic for one shape and team size: how a product is cut into parts follows from these alone; who computes a
  * part does not matter. */
@@ -49,11 +49,12 @@ static void open_library(void)
 	}
 }
 
-typedef enum way { LOOPS, TILES, LIBRARY } way;
+typedef enum way { LOOPS, TILES, LIBRARY, PANELS } way;
 
 struct rt_matmul {
 	rt_matmul_desc d;
 	rt_gemm gemm;    /* d again, for the tiles */
+	rt_panels panels;
 	way way;
 	double ns;       /* estimate of a product, on one thread */
 	int64_t offsets[]; /* a, b, c of each batch */
@@ -93,6 +94,10 @@ static way choose(const rt_matmul_desc *d, const rt_gemm *g)
 {
 	if (rt_dtype_class(d->dtype) == RT_D && rt_gemm64_takes(g)) return TILES;
 	if (rt_dtype_class(d->dtype) != RT_F) return LOOPS;
+	if (rt_is_narrow(d->dtype)) {
+		pthread_once(&opened, open_library);
+		return PANELS;
+	}
 	if (rt_gemm_wants(g, d->b_col)) return TILES;
 	pthread_once(&opened, open_library);
 	if (sgemm && fits_library(d)) return LIBRARY;
@@ -126,6 +131,7 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 	m->d = *d;
 	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, 0, 0, d->b_col, false };
 	m->way = choose(d, &m->gemm);
+	if (m->way == PANELS) m->panels = rt_panels_of(d);
 	m->ns = estimate(d, m->way == LOOPS);
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
 	const int64_t **to[3] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
@@ -146,6 +152,7 @@ const char *rt_matmul_name(const rt_matmul *m)
 {
 	if (m->way == LIBRARY) return "dnnl_sgemm";
 	if (m->way == TILES) return "own tiles";
+	if (m->way == PANELS) return "panels of f32";
 	return m->d.dtype == TJ_F32 && !sgemm ? "own loops (oneDNN is missing)" : "own loops";
 }
 
@@ -156,6 +163,10 @@ const char *rt_matmul_why(const rt_matmul *m, const char **hint)
 	if (rt_dtype_class(m->d.dtype) != RT_F) {
 		*hint = "cast the operands to f32 where that is exact enough";
 		return "oneDNN takes f32, the own tiles f32 and f64 with AVX2; the loops add in the order of k, as the evaluator does";
+	}
+	if (m->way == PANELS) {
+		*hint = "where the operands are used often, a copy of them in f32 saves the conversion";
+		return "operands of f16 and bf16 become f32 panel by panel, oneDNN or own tiles compute the product, and each element is rounded once";
 	}
 	if (m->way == LIBRARY) return "the right operand is large and has many rows against it, so that the packing of oneDNN pays; own tiles take few rows or a small right operand";
 	if (m->way == TILES && rt_gemm_wants(&m->gemm, m->d.b_col)) return "few rows, or a right operand of up to 1 MiB: the packing of oneDNN would not pay";
@@ -239,6 +250,55 @@ static tj_status gemm(const rt_matmul *m, job *j, const rt_run *r)
 	return atomic_load(&j->failed) ? rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory in oneDNN") : TJ_OK;
 }
 
+/* ---- panels ---- */
+typedef struct panel_job {
+	const rt_matmul *m;
+	const void *a, *b;
+	void *c;
+	char *scratch;
+	size_t step; /* bytes of a thread */
+	atomic_bool failed;
+} panel_job;
+
+/* One f32 product, on this thread. */
+static bool product_f32(const rt_gemm *g, const float *a, const float *b, float *c)
+{
+	if (rt_gemm_takes(g, g->b_col) && (rt_gemm_wants(g, g->b_col) || !sgemm)) {
+		rt_gemm_run(g, a, b, c);
+		return true;
+	}
+	char ta = 'N', tb = 'N';
+	int64_t lda = 1, ldb = 1;
+	if (sgemm && g->m && g->n && g->k && gemm_side(g->m, g->k, g->a_row, g->a_col, &ta, &lda) && gemm_side(g->k, g->n, g->b_row, g->b_col, &tb, &ldb))
+		return !sgemm(ta, tb, g->m, g->n, g->k, 1.0f, a, lda, b, ldb, 0.0f, c, g->c_row);
+	for (int64_t r = 0; r < g->m; r++) {
+		for (int64_t n = 0; n < g->n; n++) c[r * g->c_row + n] = 0;
+		for (int64_t k = 0; k < g->k; k++)
+			for (int64_t n = 0; n < g->n; n++) c[r * g->c_row + n] += a[r * g->a_row + k * g->a_col] * b[k * g->b_row + n * g->b_col];
+	}
+	return true;
+}
+
+static void panel_parts(void *env, int thread, int64_t begin, int64_t end)
+{
+	panel_job *j = env;
+	float *scratch = (float *)(void *)(j->scratch + (size_t)thread * j->step);
+	int before = omp.get && omp.set ? omp.get() : 1;
+	if (before != 1) omp.set(1);
+	if (!rt_panels_run(&j->m->d, &j->m->panels, j->a, j->b, j->c, scratch, sgemm != NULL, product_f32, begin, end)) atomic_store(&j->failed, true);
+	if (before != 1) omp.set(before);
+}
+
+static tj_status panels(const rt_matmul *m, const void *a, const void *b, void *c, const rt_run *r)
+{
+	const rt_panels *p = &m->panels;
+	panel_job j = { .m = m, .a = a, .b = b, .c = c, .step = (p->bytes + 63) / 64 * 64 };
+	const int64_t n = m->d.batch * p->down * p->across;
+	if (!(j.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), j.step))) return rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory for panels");
+	rt_team_run(r, n, 1, m->ns * (double)m->d.batch, panel_parts, &j);
+	return atomic_load(&j.failed) ? rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory in oneDNN") : TJ_OK;
+}
+
 /* ---- our own ---- */
 /* Rows [begin, end) of all products, batch after batch. Each element adds in the order of k, so any split
  * agrees. */
@@ -282,6 +342,7 @@ static void own(const rt_matmul *m, job *j, const rt_run *r)
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)
 {
+	if (m->way == PANELS) return panels(m, a, b, c, r);
 	job j = { .m = m, .a = a, .b = b, .c = c };
 	if (m->way != LOOPS) return gemm(m, &j, r);
 	own(m, &j, r);

@@ -397,6 +397,23 @@ static void products_by_panels(void **state)
 	tj_close(c);
 }
 
+/* What computes a product of bf16 is told, once. */
+static void the_note_of_a_product(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	expression *e = product;
+	tj_fn *f = kit_fn(c, "half", body, &e, 2, 1);
+	tj_tensor *a = tj_full(TJ_BF16, TJ_SHAPE(8, 8), tj_f(1));
+	tj_call1(f, TJ_LIST(a, a));
+	tj_call1(f, TJ_LIST(a, a));
+	kit_ok(c);
+	char *s = kit_explain(f), *told = strstr(s, "panels of f32");
+	if (!strcmp(kit_backend, "llvm") && (!told || strstr(told + 1, "panels of f32"))) fail_msg("%s", s);
+	free(s);
+	tj_close(c);
+}
+
 static void integers_of_8_bits(void **state)
 {
 	(void)state;
@@ -465,7 +482,7 @@ int main(void)
 	const struct CMUnitTest once[] = { cmocka_unit_test(conversions_round_once), cmocka_unit_test(widening_is_exact), cmocka_unit_test(all_values_of_unary_functions) };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulators_are_f32), cmocka_unit_test(each_op_rounds), cmocka_unit_test(composites_round_once), cmocka_unit_test(products),
-		cmocka_unit_test(products_by_panels),
+		cmocka_unit_test(products_by_panels), cmocka_unit_test(the_note_of_a_product),
 		cmocka_unit_test(integers_of_8_bits), cmocka_unit_test(random_numbers), cmocka_unit_test(another_dtype_recompiles),
 	};
 	if (cmocka_run_group_tests(once, NULL, NULL)) return 1;

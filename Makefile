@@ -112,31 +112,10 @@ demo: deps  ## install what is missing, build, train a character-level language 
 	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
 test: deps  ## install what is missing, build, run every test; of matrix, fuzz and stress a sample (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
-	@TJ_THREADS=1 test/run.sh $(LONG) $(CHECKS)
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
 check: test-build  ## the tests of under a minute
-	@TJ_THREADS=1 test/run.sh $(CHECKS)
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
-EXNAMES := hello toy fusion recompile sizes branch newton decode rnn weights direct select passes backend errors
-# Each is 'name command'. Two run at a time, so each has a team of one, but for those that ask for more.
-CHECKS = $(foreach t,$(TESTS),'$(notdir $(t)) $(t)') \
-         'goldens test/golden.sh $(abspath $(BUILD)/tjc)' \
-         'examples test/examples.sh $(BUILD)/examples $(EXNAMES)' \
-         'lint test/lint.sh $(BUILD)/gen' \
-         'c++17 $(BUILD)/test/use_cxx' 'c11 $(BUILD)/test/use_c' \
-         'fuzz_few $(BUILD)/test/fuzz -n 40' 'fuzz_api_few $(BUILD)/test/fuzz -api -n 40' 'fuzz_sizes_few $(BUILD)/test/fuzz -sizes -n 12' 'fuzz_figures_few $(BUILD)/test/fuzz -figures -n 24' 'ulp_few $(BUILD)/test/ulp -j 1 -s 16001 -n 50000' \
-         'stress_few $(BUILD)/test/stress -t 8 -n 20000 -f 3' \
-         'bench $(BUILD)/tj-bench --quick'
-# A sample of what `make matrix`, `make fuzz` and `make stress` run whole. Code for AVX2 takes 3 to 4 times as long to generate.
-LONG   = 'matrix $(BUILD)/test/matrix -q -w rotate -n 2' 'matrix_sizes $(BUILD)/test/matrix -q -z -w rotate -n 5' \
-         'fuzz $(BUILD)/test/fuzz -n 500 -w rotate' 'fuzz_off $(BUILD)/test/fuzz -n 40 -s 5000 -w rotate -off each' \
-         'fuzz_api $(BUILD)/test/fuzz -api -n 200 -w rotate' 'fuzz_sizes $(BUILD)/test/fuzz -sizes -n 150 -w rotate' 'fuzz_figures $(BUILD)/test/fuzz -figures -n 150 -w rotate' \
-         'fuzz_api_sizes $(BUILD)/test/fuzz -api -sizes -n 250 -w rotate' \
-         'stress $(BUILD)/test/stress -t 32 -n 200000 -f 10' \
-         $(foreach t,$(SANTESTS),'san_$(notdir $(t)) $(if $(filter $(THREADED),$(t)),ASAN_OPTIONS=detect_leaks=0 )$(BUILD)-san/$(t)') \
-         'ulp $(BUILD)/test/ulp -j 1 -s 601 -n 1200000' 'readme test/readme.sh $(BUILD)' 'guide test/guide.sh $(BUILD)'
-SANTESTS = $(TESTSRC:%.c=%)
-# gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
-THREADED = $(addprefix test/unit/test_,classes codegen contexts dynamic gemm lower team threads wrap)
 test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
@@ -145,7 +124,7 @@ $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CXX) -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 examples-out: $(EXAMPLES)  ## rewrite what the examples are expected to print
-	test/examples.sh -w $(BUILD)/examples $(EXNAMES)
+	test/examples.sh -w $(BUILD)/examples
 
 # ---- address and undefined-behaviour sanitizers over the unit tests ----
 san-build:
@@ -168,7 +147,7 @@ FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
 mutants: test-build  ## sow each bug of test/mutants into a copy and see it found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'
 find-bug: test-build
-	@TJ_THREADS=1 test/run.sh -x -t 180 -o '$(FINDERS)' $(CHECKS)
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -x -t 180 -o '$(FINDERS)' check
 .PHONY: mutants find-bug
 
 .PHONY: deps demo test check test-build san-build san-tests examples-out

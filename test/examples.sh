@@ -1,10 +1,11 @@
 #!/bin/sh
-# Runs the examples and compares what they print with test/examples/NAME.out:  test/examples.sh [-w] folder NAME...
+# Runs the examples and compares what they print with test/examples/NAME.out:  test/examples.sh [-w] folder [NAME...]; all that have one
 set -u
 write=
 [ "$1" = -w ] && write=1 && shift
 folder=$1
 shift
+[ $# -gt 0 ] || set -- $(cd test/examples && ls -- *.out | sed "s/\.out$//")
 passed=0 failed=0
 for name in "$@"; do
 	want=test/examples/$name.out

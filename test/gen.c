@@ -854,7 +854,7 @@ static tj_status bring(const ir_graph *from, ir_graph *to, int device, rt_err *e
 		const ir_node *n = ir_at(from, r);
 		for (int k = 0; k < n->nsrc; k++) src[k] = map[ir_src(from, n, k)];
 		map[r] = ir_copy(to, from, r, src);
-		if (map[r] != IR_NONE && !ir_at(to, map[r])->weak && n->op != IR_to) map[r] = ir_to(to, map[r], device, n->site);
+		if (map[r] != IR_NONE && !ir_at(to, map[r])->weak && !ir_is_tuple(n) && n->op != IR_to) map[r] = ir_to(to, map[r], device, n->site);
 		ok = map[r] != IR_NONE;
 	}
 	for (uint32_t i = 0; ok && i < from->out.n; i++) {

@@ -69,7 +69,7 @@ static void map_space(void)
 static int class_of(size_t bytes)
 {
 	int k = SMALLEST;
-	while ((size_t)1 << k < bytes) k++;
+	while (k < CLASSES && (size_t)1 << k < bytes) k++;
 	return k;
 }
 
@@ -93,9 +93,9 @@ static void *take(size_t bytes)
 	char *p = mock.hole[k];
 	if (p) memcpy(&mock.hole[k], there(p), sizeof(void *));
 	else {
+		if (k >= CLASSES || mock.end + ((size_t)1 << k) > SPACE) return NULL;
 		p = mock.host + mock.end;
 		mock.end += (size_t)1 << k;
-		if (mock.end > SPACE) die("all memory is given out", NULL);
 	}
 	*class_at(p) = (uint8_t)k;
 	poison(p, k, 0xAB); /* of floats a small negative number */

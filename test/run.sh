@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs test programs, two at a time, and adds their counts up:  test/run.sh [-x] [-t seconds] [-o names] 'name command...' ...
+# Runs the programs of test/suite that are of these tiers, two at a time, and adds their counts up:
+#   BUILD=build test/run.sh [-x] [-t seconds] [-o names] tier...
 # -x stops at the first that fails; -o runs those named, in that order.
 # A program's counts are cmocka's closing lines, or a line "N passed, N failed, N skipped" of its own.
 # The last line is "N passed, N failed, N skipped"; a skip says why.
@@ -57,15 +58,11 @@ while :; do
 done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# The programs, each ended by a NUL.
-programs() {
-	[ -n "$order" ] || printf '%s\0' "$@"
-	for n in $order; do
-		for p in "$@"; do [ "${p%% *}" != "$n" ] || printf '%s\0' "$p"; done
-	done
-}
-programs "$@" | tr -cd '\0' | wc -c >"$dir/total"
-programs "$@" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit" "$stop" 2>/dev/null
+test/suite.sh "$@" >"$dir/all"
+for n in $order; do grep "^$n " "$dir/all"; done >"$dir/ordered"
+[ -n "$order" ] || mv "$dir/all" "$dir/ordered"
+wc -l <"$dir/ordered" >"$dir/total"
+tr '\n' '\0' <"$dir/ordered" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit" "$stop" 2>/dev/null
 set -- $(cat "$dir"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 echo "$1 passed, $2 failed, $3 skipped"
 [ "$2" -eq 0 ] && [ "$1" -gt 0 ]

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Prints the programs of test/suite that are of these tiers, each as a line `name command`:  BUILD=build test/suite.sh tier...
+set -u
+B=$(cd "${BUILD:-build}" && pwd)
+# gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
+threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_gemm test_lower test_team test_threads test_wrap '
+
+line() { # name, command
+	name=$1 && shift
+	case $name in
+	san_*) case $threaded in *" ${name#san_} "*) set -- "ASAN_OPTIONS=detect_leaks=0 $*" ;; esac ;;
+	esac
+	echo "$name $*" | sed "s|\$B|$B|g"
+}
+
+each() { # tier, name, command
+	case $2 in
+	*%*)
+		for t in test/unit/test_*.c; do
+			t=$(basename "$t" .c)
+			line $(echo "$2 $3" | sed "s|%|$t|g")
+		done
+		;;
+	*) line "$2" "$3" ;;
+	esac
+}
+
+for tier; do
+	grep "^$tier " test/suite | while read -r t name command; do each "$t" "$name" "$command"; done
+done

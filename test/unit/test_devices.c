@@ -79,6 +79,7 @@ static void work_is_late(void **state)
 	assert_true(mock_launches() > before);
 	assert_int_equal(tj_read(out[1], z, sizeof z), TJ_OK);
 	assert_true(y[0] > 0 && y[0] < 1 && y[0] != y[1]);
+	assert_memory_equal(tj_data(out[0]), y, sizeof y); /* a copy on the host */
 	kit_ok(c);
 	tj_fn_free(f);
 	tj_close(c);

@@ -433,6 +433,11 @@ TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *se
 TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* while no call of it runs; the last tj_close() does it too */
 TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
+/* tj_call_ex() whose outputs lie in memory of yours: output i, row-major, in into[i], unless its data is NULL; out[i] is a tensor over
+ * that memory, under the rules of tj_wrap(). bytes must be the output's. It is computed there when the memory is aligned to 64 bytes and is
+ * no argument's; else copied there. After an error its content is undefined. Not in a body. scalars may be NULL. */
+typedef struct tj_into { void *data; size_t bytes; } tj_into;
+TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
 TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call as a number: bound at run time */
 TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: part of the key */
@@ -440,6 +445,7 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: p
 #define tj_fn_free(f) tj_fn_free_at(TJ_SITE, f)
 #define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
 #define tj_call1(f, in) tj_call1_at(TJ_SITE, f, in)
+#define tj_call_into(f, out, in, scalars, into) tj_call_into_at(TJ_SITE, f, out, in, scalars, into)
 #define tj_call_ex(f, out, in, scalars) tj_call_ex_at(TJ_SITE, f, out, in, scalars)
 #define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
 #define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)

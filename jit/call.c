@@ -255,6 +255,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	/* The outputs are snapshots of before the commit swaps buffers, of after it in value: versions were resolved above. */
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
 	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) return error_of(c);
 	if (jit_commit(a, &err) != TJ_OK) {
 		jit_report(c, site, &err);
 		return err.code;

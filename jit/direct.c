@@ -103,6 +103,27 @@ static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
 	return p->over;
 }
 
+/* The last level, with values computed in the caller's memory where nobody else keeps them. */
+static bool run_into(direct *d, jit_path *p, jit_inputs *in)
+{
+	tj_ctx *c = d->c;
+	rt_buffer *b;
+	void *data;
+	bool ok = (in->into = rt_calloc((p->plan->n + 1) * sizeof *in->into)) != NULL;
+	for (uint32_t i = 0; i < p->next; i++) fetch(d, &p->ext[i], &p->bound[i].layout, &b, &data);
+	for (uint32_t i = 0; ok && p->plan->exec && i < p->nout; i++) {
+		const jit_from *f = &p->out[i];
+		bool own = f->kind == JIT_FROM_VALUE && f->seg + 1u == d->n;
+		for (uint32_t k = 0; own && k < p->nassign; k++) own = p->assign[k].value.kind != JIT_FROM_VALUE || p->assign[k].value.seg != f->seg || p->assign[k].value.index != f->index;
+		if (own) ok = jit_into_place(c, p->plan, in, f->index, (int)i, in->into);
+	}
+	if (ok) ok = jit_run_plan(c, d->site, p->plan, in, p->ptr, p->buf, p->data);
+	else jit_error(c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
+	for (uint32_t i = 0; in->into && i < p->plan->n; i++) rt_buffer_unref(in->into[i], c->rt.cache);
+	rt_free(in->into);
+	return ok;
+}
+
 static bool run_level(direct *d, jit_path *p)
 {
 	RT_DEFAULT_MODES;
@@ -117,7 +138,8 @@ static bool run_level(direct *d, jit_path *p)
 		for (uint32_t i = 0; i < p->nnum; i++)
 			if (p->num[i].from != JIT_FROM(JIT_CONST, 0)) p->bits[i] = bits_of(d, p->num[i]);
 	d->level[d->n++] = p;
-	const jit_inputs in = { p->bound, p->next, p->bits, cells_to_overwrite(d, p), 1, p->boundary, p->stray, p->nstray };
+	jit_inputs in = { .ext = p->bound, .next = p->next, .num = p->bits, .over = cells_to_overwrite(d, p), .owners = 1, .boundary = p->boundary, .stray = p->stray, .nstray = p->nstray };
+	if (RT_UNLIKELY(d->c->into != NULL) && !p->branches) return run_into(d, p, &in);
 	return jit_run_plan(d->c, d->site, p->plan, &in, p->ptr, p->buf, p->data);
 }
 
@@ -181,6 +203,7 @@ static bool give(direct *d, const jit_path *p, tj_tensor **out)
 	for (uint32_t i = 0; made && i < p->nout; i++)
 		if (!(made[i] = make_output(d, p, i))) made = NULL;
 	if (!made) jit_error(d->c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
+	if (made && RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return false;
 	if (!made || (p->nassign && !commit(d, p))) return false;
 	for (uint32_t i = 0; i < p->nout; i++) out[i] = made[i];
 	return true;

@@ -387,6 +387,7 @@ struct tj_ctx {
 	_Atomic(const char *) last_call; /* its site */
 	atomic_flag claim_lock;  /* of the thread that takes the context over */
 	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context; else 0 or less */
+	const tj_into *into;     /* where the outputs of the running call go, by output; NULL: to memory of the library */
 	uint32_t busy;           /* functions of the user's, called back, that run now: they may not use the context */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers that a direct call computed */
@@ -577,6 +578,7 @@ typedef struct jit_inputs { /* of a plan */
 	const jit_bound *ext;
 	uint32_t next;
 	const uint64_t *num;
+	rt_buffer **into;        /* by value: memory of the caller that it is computed in, a reference; NULL: none */
 	rt_buffer *const *over;  /* by value: a cell's buffer that it may overwrite when `owners` references are all there are; NULL: none */
 	int owners;
 	const jit_node *boundary; /* for errors: the segment's last event, and its strays */
@@ -586,6 +588,11 @@ typedef struct jit_inputs { /* of a plan */
 /* Runs x in order with the work of other contexts' queues on the same buffers. in: by external, NULL where it is none; out: by output. */
 tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffer *const *in, rt_buffer *const *out);
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data); /* ptr, buf, data: room */
+
+/* into.c: tj_call_into() */
+/* The plan may compute this value where output `output` goes: then into[value] is set. false: out of memory. */
+bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t value, int output, rt_buffer **into);
+bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scope, tj_tensor **out); /* handles of that scope; before the commit; false: the error is told */
 
 /* learn.c */
 tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number);

@@ -120,7 +120,8 @@ static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (buf[i]) continue;
 		rt_buffer *over = in->over ? in->over[i] : NULL;
-		if (over && rt_buffer_only(over, in->owners) && !p->exec->late_faults) buf[i] = rt_buffer_ref(over);
+		if (RT_UNLIKELY(in->into && in->into[i])) buf[i] = rt_buffer_ref(in->into[i]);
+		else if (over && rt_buffer_only(over, in->owners) && !p->exec->late_faults) buf[i] = rt_buffer_ref(over);
 		else buf[i] = rt_buffer_on(&c->rt, p->value[i].layout->device, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;
 		data[i] = buf[i]->data;
@@ -553,6 +554,33 @@ static void tell_deep(jit_act *a, const char *site)
 	                                .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
+/* Values that nobody but the caller keeps may be computed in the caller's memory. */
+static bool kept(const jit_act *a, uint32_t seq)
+{
+	for (uint32_t i = 0; i < a->assigned.n; i++)
+		if (a->assigned.v[i].version->kind == RT_PENDING && a->assigned.v[i].version->seg == a->seg && a->assigned.v[i].version->seq == seq) return true;
+	for (uint32_t i = 0; i < a->retained.n; i++)
+		if (a->retained.v[i]->t.seg == a->seg && a->retained.v[i]->t.seq == seq) return true;
+	return false;
+}
+
+static bool outputs_into(jit_act *a, const jit_plan *p, jit_inputs *in, tj_tensor *const *res)
+{
+	in->into = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *in->into);
+	bool ok = in->into != NULL;
+	for (int i = 0; ok && p->exec && i < a->fn->opts.nout; i++) {
+		if (rt_is_number(res[i]) || res[i]->kind != RT_PENDING || res[i]->seg != a->seg || kept(a, res[i]->seq)) continue;
+		int value = jit_find_in_plan(p, res[i]->seq);
+		if (value >= 0) ok = jit_into_place(a->ctx, p, in, (uint32_t)value, i, in->into);
+	}
+	return ok;
+}
+
+static void drop_into(jit_act *a, const jit_plan *p, const jit_inputs *in)
+{
+	for (uint32_t i = 0; in->into && i < p->n; i++) rt_buffer_unref(in->into[i], a->ctx->rt.cache);
+}
+
 static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
 {
 	RT_DEFAULT_MODES;
@@ -567,11 +595,13 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = take_plan(n->segment) };
-	jit_inputs in = { a->ext.v, a->ext.n, a->num.v, cells_to_overwrite(a, d.plan), 2, n, a->stray.v, a->stray.n };
+	jit_inputs in = { .ext = a->ext.v, .next = a->ext.n, .num = a->num.v, .over = cells_to_overwrite(a, d.plan), .owners = 2, .boundary = n, .stray = a->stray.v, .nstray = a->stray.n };
+	if (RT_UNLIKELY(a->ctx->into != NULL) && op == JIT_RETURN && !outputs_into(a, d.plan, &in, src)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	const bool audit = RT_UNLIKELY(a->ctx->engine->audit) && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));
+	drop_into(a, d.plan, &in);
 	a->done.v[a->done.n++] = d;
 	if (!ok) {
 		a->broken = true;

@@ -180,10 +180,65 @@ static void mistakes(void **s)
 	assert_int_equal(given_back, 0);
 }
 
+/* ---- outputs in memory of the caller ---- */
+static void two_ways(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *cell = self ? *(tj_tensor **)self : NULL;
+	out[0] = tj_mul(in[0], tj_f(2));
+	out[1] = tj_transpose(in[0], 0, 1);
+	out[2] = tj_add(in[0], tj_f(1));
+	if (cell) tj_assign(cell, out[2]);
+}
+
+static void outputs_in_memory_of_the_caller(void **s)
+{
+	(void)s;
+	_Alignas(64) float x[6] = { 1, 2, 3, 4, 5, 6 }, a[6], b[6], d[8];
+	float y[6];
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(2, 3)), *out[3];
+		tj_fn *f = tj_compile(c, two_ways, &cell, TJ_OPTS(tj_compile_opts, .name = "two", .nin = 1, .nout = 3, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
+		const tj_into into[3] = { { a, sizeof a }, { b, sizeof b }, { d + 1, sizeof a } }; /* the last one is not aligned, and goes to a cell */
+		for (int turn = 0; turn < 5; turn++) {
+			memset(a, 0, sizeof a), memset(b, 0, sizeof b), memset(d, 0, sizeof d);
+			assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, x, NULL, NULL)), NULL, into), TJ_OK);
+			for (int i = 0; i < 6; i++) {
+				assert_true(a[i] == x[i] * 2 && b[i] == x[i % 2 * 3 + i / 2] && d[i + 1] == x[i] + 1);
+				assert_ptr_equal(tj_data(out[0]), a);
+				assert_ptr_equal(tj_data(out[1]), b);
+			}
+			memset(d, 0, sizeof d); /* the cell has its own */
+			assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);
+			assert_true(y[5] == 7);
+			assert_true(tj_item(tj_sum(out[0], TJ_ALL, false)) == 42);
+		}
+		/* Over its own argument: computed beside it, then copied. */
+		const tj_into over[3] = { { x, sizeof x }, { NULL, 0 }, { NULL, 0 } };
+		float was[6];
+		memcpy(was, x, sizeof x);
+		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, x, NULL, NULL)), NULL, over), TJ_OK);
+		for (int i = 0; i < 6; i++) assert_true(x[i] == was[i] * 2);
+		assert_int_equal(tj_read(out[2], y, sizeof y), TJ_OK);
+		for (int i = 0; i < 6; i++) assert_true(y[i] == was[i] + 1);
+		memcpy(x, was, sizeof x);
+		/* A wrong size is an error that commits nothing. */
+		const tj_into small[3] = { { a, 8 }, { NULL, 0 }, { NULL, 0 } };
+		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2, 3), tj_f(9))), NULL, small), TJ_ERR_SHAPE);
+		kit_error(c, TJ_ERR_SHAPE, "into[0] has 8 bytes, the output 24");
+		assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);
+		assert_true(y[5] == 7);
+		assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2, 3), tj_f(9)))), TJ_OK); /* as ever */
+		assert_true(tj_data(out[0]) != a);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
+		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
 		cmocka_unit_test(dropped_by_another_thread), cmocka_unit_test(mistakes),
 	};
 	KIT_RUN(tests);

@@ -445,7 +445,7 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: p
 #define tj_fn_free(f) tj_fn_free_at(TJ_SITE, f)
 #define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
 #define tj_call1(f, in) tj_call1_at(TJ_SITE, f, in)
-#define tj_call_into(f, out, in, scalars, into) tj_call_into_at(TJ_SITE, f, out, in, scalars, into)
+#define tj_call_into(f, out, in, scalars, ... /* into */) tj_call_into_at(TJ_SITE, f, out, in, scalars, __VA_ARGS__)
 #define tj_call_ex(f, out, in, scalars) tj_call_ex_at(TJ_SITE, f, out, in, scalars)
 #define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
 #define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)

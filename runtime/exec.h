@@ -205,7 +205,7 @@ int rt_team_size(const rt_team *t); /* as wanted; thread numbers are below it */
  * themselves. Uses only on->team and on->log. */
 void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
-/* ---- onednn.c: matmul; opened at run time. Never its reference path; user scratchpads only. ---- */
+/* ---- matmul.c ---- */
 typedef struct rt_matmul rt_matmul;
 typedef struct rt_matmul_desc {
 	tj_dtype dtype;          /* any. F32, F16, BF16: bounded; others have the evaluator's bits: F64 by tiles of ours, integers by loops */
@@ -214,6 +214,7 @@ typedef struct rt_matmul_desc {
 	int64_t b_row, b_col;    /* of B[k,n] */
 	int64_t c_row;           /* of C[m,n]; columns are adjacent */
 	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
+	const struct rt_policy *policy; /* policy.h; NULL: this CPU's */
 } rt_matmul_desc;
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
 void rt_matmul_free(rt_matmul *m);

@@ -18,18 +18,10 @@
 
 #include <immintrin.h>
 
-#define FEW_ROWS 12         /* with any B */
-#define SMALL_B (1 << 20)   /* bytes; with any A */
-#define TINY 1000.0         /* m * n * k */
-
-#define SECOND_CACHE (1 << 20) /* bytes, of what one thread reads of B */
-#define NEAR_ROWS 4            /* from here on tiles hide the way to the third cache */
-#define FAR_ROWS 16            /* up to here ours beat the library over a B in memory */
-
 #define PAGE_BYTES 4096
 #define PAGE (PAGE_BYTES / 4) /* floats */
 #define LINE_BYTES 64
-#define STRIP_STACK ((size_t)(FAR_ROWS + 2) * PAGE_BYTES + (16 << 10)) /* bytes: strips need so much of the stack */
+#define STRIP_STACK ((size_t)(RT_STRIP_ROWS + 2) * PAGE_BYTES + (16 << 10)) /* bytes: strips need so much of the stack */
 #define GROUP_ROWS 6        /* at most: the last of STRIP_ROWS */
 #define STRIP_KS 12         /* steps of k of a block, before the next has its turn */
 #define AHEAD 256           /* columns */
@@ -127,7 +119,7 @@ typedef struct kernel {
 	int64_t rows, rows_of_many; /* the most of a block: when one is all, and when there are several */
 } kernel;
 
-static bool has_512(const rt_gemm *g) { return __builtin_cpu_supports("avx512f") && (!g->most_bits || g->most_bits >= 512); }
+static bool has_512(const rt_gemm *g) { return g->policy->bits >= 512 && __builtin_cpu_supports("avx512f"); }
 
 static const kernel *kernel_of(const rt_gemm *g)
 {
@@ -136,9 +128,9 @@ static const kernel *kernel_of(const rt_gemm *g)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &narrow : NULL;
 }
 
-bool rt_gemm_takes(const rt_gemm *g, int64_t b_col)
+bool rt_gemm_takes(const rt_gemm *g)
 {
-	return (b_col == 1 || g->n == 1) && kernel_of(g);
+	return (g->b_col == 1 || g->n == 1) && kernel_of(g);
 }
 
 static bool in_memory(const rt_gemm *g)
@@ -150,18 +142,20 @@ static bool in_memory(const rt_gemm *g)
  * sequence, too. */
 static bool far(const rt_gemm *g)
 {
+	const rt_policy *p = g->policy;
 	double bytes = 4.0 * (double)g->k * (double)g->n;
-	if (g->m > FAR_ROWS) return false;
-	if (g->near_bytes) return bytes > (double)g->near_bytes;
-	return g->b_row >= AHEAD && ((g->m < NEAR_ROWS && bytes > SECOND_CACHE) || in_memory(g));
+	if (g->m > p->far_rows) return false;
+	if (p->strips_from) return bytes > (double)p->strips_from;
+	return g->b_row >= AHEAD && ((g->m < p->near_rows && bytes > (double)p->second_cache) || in_memory(g));
 }
 
 /* Of few columns most of a vector is wasted. */
-bool rt_gemm_wants(const rt_gemm *g, int64_t b_col)
+bool rt_gemm_wants(const rt_gemm *g)
 {
-	if (!rt_gemm_takes(g, b_col)) return false;
-	if (g->n < 4) return (double)g->m * (double)g->n * (double)g->k <= TINY;
-	return ((g->m <= FEW_ROWS || far(g)) && g->n >= 16) || 4.0 * (double)g->n * (double)g->k <= SMALL_B;
+	const rt_policy *p = g->policy;
+	if (!rt_gemm_takes(g)) return false;
+	if (g->n < 4) return (double)g->m * (double)g->n * (double)g->k <= p->tiny;
+	return ((g->m <= p->few_rows || far(g)) && g->n >= 16) || 4.0 * (double)g->n * (double)g->k <= (double)p->small_b;
 }
 
 static void run_near(const kernel *f, const rt_gemm *g, const float *a, const float *b, float *c, int64_t n)
@@ -263,7 +257,7 @@ static void run_packed(const kernel64 *f, const rt_gemm *g, const double *a, con
 static bool packs(const rt_gemm *g, const kernel64 *f)
 {
 	if (g->b_col != 1 && g->n > 1) return true;
-	return g->m > 2 * f->rows && 8 * g->k * g->n > SECOND_CACHE / 8;
+	return g->m > 2 * f->rows && 8 * g->k * g->n > g->policy->second_cache / 8;
 }
 
 static void run_in_place(const kernel64 *f, const rt_gemm *g, const double *a, const double *b, double *c)

@@ -3,20 +3,20 @@
 #define TJ_RUNTIME_GEMM_H
 
 #include "runtime/exec.h"
+#include "runtime/policy.h"
 
-/* C[m,n] = A[m,k] B[k,n]: any strides of A, adjacent columns of B and C. Each element is one chain of fused multiply-adds
+/* C[m,n] = A[m,k] B[k,n]: any strides of A and B, adjacent columns of C. Tiles of f32 take adjacent columns of B only. Each element is one chain of fused multiply-adds
  * in the order of k, so its bits (NaNs count as one) depend neither on tiles and strips nor on how columns are shared out. */
 typedef struct rt_gemm {
 	int64_t m, n, k;
 	int64_t a_row, a_col, b_row, c_row;
-	int most_bits;      /* of a vector; 0: what the CPU has */
-	int64_t near_bytes; /* of B, from where strips start; 0: as measured */
-	int64_t b_col;      /* f64 */
+	const rt_policy *policy;
+	int64_t b_col;
 	bool more;          /* within gemm.c: C holds the sums of earlier steps of k */
 } rt_gemm;
 
-bool rt_gemm_takes(const rt_gemm *g, int64_t b_col); /* the strides fit and this CPU has the instructions */
-bool rt_gemm_wants(const rt_gemm *g, int64_t b_col); /* and we are faster than oneDNN */
+bool rt_gemm_takes(const rt_gemm *g); /* the strides fit and this CPU has the instructions */
+bool rt_gemm_wants(const rt_gemm *g); /* and we are faster than oneDNN */
 void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c); /* on this thread */
 
 /* f64, any strides of A and B. Each product is rounded, then added in the order of k: the evaluator's bits. */
@@ -31,9 +31,5 @@ typedef struct rt_panels {
 	size_t a, b, bytes;     /* of a thread's scratch memory: floats of A and of B, bytes in all */
 } rt_panels;
 rt_panels rt_panels_of(const rt_matmul_desc *d);
-typedef bool rt_panel_fn(const rt_gemm *g, const float *a, const float *b, float *c); /* b_col counts; false: it failed */
-/* The panels begin..end-1 of all products, batch after batch. transposes: the product takes a B whose rows have unit stride. */
-bool rt_panels_run(const rt_matmul_desc *d, const rt_panels *p, const void *a, const void *b, void *c, float *scratch, bool transposes, rt_panel_fn *product,
-                   int64_t begin, int64_t end);
 
 #endif

@@ -9,11 +9,12 @@
  * number: [1,4096] x [4096,4096] takes 10.6 ms that way.
  *
  * The panels follow from the shape alone: the result depends on no thread. */
-#include "runtime/gemm.h"
 #include "runtime/half.h"
+#include "runtime/matmul.h"
 
 #include <immintrin.h>
 #include <math.h>
+#include <stdatomic.h>
 
 enum {
 	ROWS = 256, COLS = 256,
@@ -169,11 +170,37 @@ static panel widen(float *to, const uint16_t *x, int64_t rows, int64_t cols, int
 	return (panel){ to, cols, 1 };
 }
 
-static int64_t at(const int64_t *offset, int64_t i) { return offset ? offset[i] : 0; }
+/* ---- running ---- */
+typedef struct panel_job {
+	const rt_matmul *m;
+	rt_operands x;
+	char *scratch;
+	size_t step;         /* bytes of a thread */
+	atomic_bool failed;  /* the library did not compute a panel */
+} panel_job;
 
-bool rt_panels_run(const rt_matmul_desc *d, const rt_panels *p, const void *a, const void *b, void *c, float *scratch, bool transposes, rt_panel_fn *product,
-                   int64_t begin, int64_t end)
+/* One f32 product, on this thread. */
+static bool product(const rt_gemm *g, const float *a, const float *b, float *c)
 {
+	if (rt_gemm_takes(g) && (rt_gemm_wants(g) || !rt_onednn())) {
+		rt_gemm_run(g, a, b, c);
+		return true;
+	}
+	if (rt_onednn() && rt_onednn_takes(g)) return rt_onednn_run(g, a, b, c);
+	for (int64_t r = 0; r < g->m; r++) {
+		for (int64_t n = 0; n < g->n; n++) c[r * g->c_row + n] = 0;
+		for (int64_t k = 0; k < g->k; k++)
+			for (int64_t n = 0; n < g->n; n++) c[r * g->c_row + n] += a[r * g->a_row + k * g->a_col] * b[k * g->b_row + n * g->b_col];
+	}
+	return true;
+}
+
+/* Panels begin..end-1 of all products, batch after batch. */
+static bool run(const panel_job *j, float *scratch, int64_t begin, int64_t end)
+{
+	const rt_matmul_desc *d = &j->m->d;
+	const rt_panels *p = &j->m->panels;
+	const bool transposes = rt_onednn(); /* it takes a B whose columns have unit stride */
 	from_fn *from = from_of(d->dtype);
 	to_fn *to = to_of(d->dtype);
 	panel x = { NULL, 0, 0 };
@@ -181,16 +208,34 @@ bool rt_panels_run(const rt_matmul_desc *d, const rt_panels *p, const void *a, c
 	for (int64_t i = begin, was = -1; i < end; i++) {
 		const int64_t strip = i / p->across, batch = strip / p->down, row = strip % p->down * p->rows, col = i % p->across * p->cols;
 		const int64_t rows = smaller(p->rows, d->m - row), cols = smaller(p->cols, d->n - col);
-		const uint16_t *y = (const uint16_t *)b + at(d->b_batch, batch) + col * d->b_col;
-		uint16_t *out = (uint16_t *)c + at(d->c_batch, batch) + row * d->c_row + col;
-		if (strip != was) x = widen(scratch, (const uint16_t *)a + at(d->a_batch, batch) + row * d->a_row, rows, d->k, d->a_row, d->a_col, !p->few, from);
+		const uint16_t *y = (const uint16_t *)j->x.b + rt_batch_at(d->b_batch, batch) + col * d->b_col;
+		uint16_t *out = (uint16_t *)j->x.c + rt_batch_at(d->c_batch, batch) + row * d->c_row + col;
+		if (strip != was) x = widen(scratch, (const uint16_t *)j->x.a + rt_batch_at(d->a_batch, batch) + row * d->a_row, rows, d->k, d->a_row, d->a_col, !p->few, from);
 		was = strip;
 		if (p->few) few_rows(d, x.data, y, own, scratch + p->a, cols, from);
 		else {
 			const panel z = widen(scratch + p->a, y, d->k, cols, d->b_row, d->b_col, transposes, from);
-			if (!product(&(rt_gemm){ rows, cols, d->k, x.row, x.col, z.row, cols, 0, 0, z.col, false }, x.data, z.data, own)) return false;
+			if (!product(&(rt_gemm){ rows, cols, d->k, x.row, x.col, z.row, cols, d->policy, z.col, false }, x.data, z.data, own)) return false;
 		}
 		for (int64_t r = 0; r < rows; r++) to(out + r * d->c_row, own + r * cols, cols);
 	}
 	return true;
+}
+
+static void run_panels(void *env, int thread, int64_t begin, int64_t end)
+{
+	panel_job *j = env;
+	int before = rt_onednn_begin();
+	if (!run(j, (float *)(void *)(j->scratch + (size_t)thread * j->step), begin, end)) atomic_store(&j->failed, true);
+	rt_onednn_end(before);
+}
+
+tj_status rt_panels_run(const rt_matmul *m, rt_operands x, const rt_run *r)
+{
+	const rt_panels *p = &m->panels;
+	panel_job j = { .m = m, .x = x, .step = (p->bytes + 63) / 64 * 64 };
+	const int64_t n = m->d.batch * p->down * p->across;
+	if (!(j.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), j.step))) return rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory for panels");
+	rt_team_run(r, n, 1, m->ns * (double)m->d.batch, run_panels, &j);
+	return atomic_load(&j.failed) ? rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory in oneDNN") : TJ_OK;
 }

@@ -85,14 +85,16 @@ static void compare(const product *p, const operands *o, bool exact)
 		}
 }
 
+static const rt_policy *policy_of(int bits) { return bits == 256 ? &rt_policy_256 : &rt_policy_512; }
+
 static rt_gemm gemm_of(const operands *o)
 {
-	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, 0, 0, 1, false };
+	return (rt_gemm){ o->d.m, o->d.n, o->d.k, o->d.a_row, o->d.a_col, o->d.b_row, o->d.c_row, NULL, 1, false };
 }
 
-/* At both widths; near_bytes as in rt_gemm. B starts `late` floats behind the start of a page, its rows have `more` floats than
+/* At both widths; strips_from as in rt_policy. B starts `late` floats behind the start of a page, its rows have `more` floats than
  * columns, and behind its last element there is nothing, as the address sanitizer sees. */
-static void run_widths(const product *p, int64_t near_bytes, int64_t late, int64_t more)
+static void run_widths(const product *p, int64_t strips_from, int64_t late, int64_t more)
 {
 	for (int bits = 256; bits <= 512; bits *= 2) {
 		operands o = operands_of(p);
@@ -102,8 +104,10 @@ static void run_widths(const product *p, int64_t near_bytes, int64_t late, int64
 		assert_int_equal(posix_memalign(&space, 4096, (size_t)(late + (p->k ? (p->k - 1) * g.b_row + p->n : 0)) * sizeof *o.b), 0);
 		float *b = (float *)space + late;
 		for (int64_t k = 0; k < p->k; k++) memcpy(b + k * g.b_row, o.b + k * p->n, (size_t)p->n * sizeof *b);
-		g.most_bits = bits, g.near_bytes = near_bytes;
-		if (!rt_gemm_takes(&g, 1)) SKIP("this CPU has no AVX2");
+		rt_policy policy = *policy_of(bits);
+		policy.strips_from = strips_from;
+		g.policy = &policy;
+		if (!rt_gemm_takes(&g)) SKIP("this CPU has no AVX2");
 		rt_gemm_run(&g, o.a, b, o.c);
 		compare(p, &o, true);
 		free(space);
@@ -215,7 +219,7 @@ static void run64(int64_t m, int64_t n, int64_t k, int la, int lb, int bits)
 	for (int64_t i = 0; i < nb; i++) b[i] = wide_number((uint64_t)i + 555);
 	for (int64_t i = 0; i < nc; i++) c[i] = 42;
 	layout64 x = layout_of(la, m, k), y = layout_of(lb, k, n);
-	rt_gemm g = { .m = m, .n = n, .k = k, .a_row = x.row, .a_col = x.col, .b_row = y.row, .b_col = y.col, .c_row = c_row, .most_bits = bits };
+	rt_gemm g = { .m = m, .n = n, .k = k, .a_row = x.row, .a_col = x.col, .b_row = y.row, .b_col = y.col, .c_row = c_row, .policy = policy_of(bits) };
 	rt_matmul_desc d = { .dtype = TJ_F64, .m = m, .n = n, .k = k, .batch = 1, .a_row = x.row, .a_col = x.col, .b_row = y.row, .b_col = y.col, .c_row = n };
 	rt_err err = { 0 };
 	rt_run run = { .team = rt_team_get(2), .err = &err };
@@ -251,19 +255,21 @@ static void test_f64(void **state)
 static void test_choice(void **state)
 {
 	(void)state;
-	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, 0, 0, 1, false }, small = { 64, 64, 64, 64, 1, 64, 64, 0, 0, 1, false }, large = { 512, 768, 512, 512, 1, 768, 768, 0, 0, 1, false };
-	if (!rt_gemm_takes(&one, 1)) SKIP("this CPU has no AVX2");
-	assert_true(rt_gemm_wants(&one, 1));
-	assert_true(rt_gemm_wants(&small, 1));
-	assert_false(rt_gemm_wants(&large, 1));
-	assert_false(rt_gemm_wants(&small, 64));
+	const rt_policy *w = &rt_policy_512;
+	rt_gemm one = { 1, 3072, 768, 768, 1, 3072, 3072, w, 1, false }, small = { 64, 64, 64, 64, 1, 64, 64, w, 1, false }, large = { 512, 768, 512, 512, 1, 768, 768, w, 1, false };
+	if (!rt_gemm_takes(&one)) SKIP("this CPU has no AVX2");
+	assert_true(rt_gemm_wants(&one));
+	assert_true(rt_gemm_wants(&small));
+	assert_false(rt_gemm_wants(&large));
+	small.b_col = 64;
+	assert_false(rt_gemm_wants(&small));
 	for (int64_t k = 2048; k <= 8192; k *= 4) /* of a B in memory more rows */
 		for (int64_t m = 12; m <= 17; m++) {
-			rt_gemm g = { m, 1024, k, k, 1, 1024, 1024, 0, 0, 1, false };
-			assert_int_equal(rt_gemm_wants(&g, 1), m == 12 || (m <= 16 && k == 8192));
+			rt_gemm g = { m, 1024, k, k, 1, 1024, 1024, w, 1, false };
+			assert_int_equal(rt_gemm_wants(&g), m == 12 || (m <= 16 && k == 8192));
 		}
-	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, 0, 0, 1, false };
-	assert_false(rt_gemm_wants(&column, 1));
+	rt_gemm column = { 512, 1, 512, 512, 1, 1, 1, w, 1, false };
+	assert_false(rt_gemm_wants(&column));
 }
 
 int main(void)

@@ -1,0 +1,28 @@
+/* policy: figures that were measured. 512 bits: Zen 4, two threads, oneDNN 2.6; the measurements stand in gemm.c and parts.c.
+ * 256 bits: the same machine with AVX2 alone, and Zen 3. */
+#include "runtime/policy.h"
+
+#include <stdlib.h>
+
+const rt_policy rt_policy_512 = {
+	.bits = 512,
+	.few_rows = 12, .small_b = 1 << 20, .tiny = 1000,
+	.second_cache = 1 << 20, .near_rows = 4, .far_rows = 16,
+	.parallel_ns = 15e3, .tile_rows = 24, .library_rows = 64, .library_most = 256,
+	.gflops = 100, .gflops64 = 35, .gflops_loops = 4, .near_gbytes = 50, .far_gbytes = 15,
+};
+
+const rt_policy rt_policy_256 = {
+	.bits = 256,
+	.few_rows = 12, .small_b = 1 << 20, .tiny = 1000,
+	.second_cache = 1 << 20, .near_rows = 4, .far_rows = 16,
+	.parallel_ns = 15e3, .tile_rows = 24, .library_rows = 64, .library_most = 256,
+	.gflops = 100, .gflops64 = 35, .gflops_loops = 4, .near_gbytes = 50, .far_gbytes = 15,
+};
+
+const rt_policy *rt_policy_here(void)
+{
+	const char *want = getenv("TJ_CPU");
+	int bits = want ? atoi(want) : 0;
+	return __builtin_cpu_supports("avx512f") && bits != 128 && bits != 256 ? &rt_policy_512 : &rt_policy_256;
+}

@@ -17,7 +17,7 @@ typedef struct audit {
 static bool is_library_op(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && ir_ops[n->op].flags & IR_LIB && rt_dtype_class((tj_dtype)n->dtype) == RT_F;
+	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype);
 }
 
 /* Also what comes out of control flow that asks one. */

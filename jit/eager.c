@@ -270,7 +270,7 @@ static bool same_values(tj_ctx *c, const rt_layout *l, rt_buffer *got, rt_buffer
 static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer *const *got, rt_err *err)
 {
 	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
-	if (ir_ops[q->op].flags & IR_LIB && rt_dtype_class((tj_dtype)u->layout[0]->dtype) == RT_F) return true;
+	if (lo_bounded((ir_op)q->op, (tj_dtype)u->layout[0]->dtype)) return true;
 	asked again = *q;
 	again.site = NULL;
 	rt_exec *x = build(c, EVALUATE, &again, l, err);

@@ -99,7 +99,7 @@ static int first_safe(const lo_low *L)
 	int i = (int)L->step.n;
 	while (i > 0) {
 		const lo_step *s = &L->step.v[i - 1];
-		if (s->kind == LO_STEP_CALL || s->kind == LO_STEP_FLOW || (s->built && s->built->k.fault_site.n)) break;
+		if (s->kind == LO_STEP_CALL || s->kind == LO_STEP_FLOW || (s->kind == LO_STEP_LIBRARY && ir_ops[lo_node(L, s->ref)->op].flags & IR_FAULT) || (s->built && s->built->k.fault_site.n)) break;
 		i--;
 	}
 	return i;

@@ -1,6 +1,7 @@
 /* cpu: the target of x86-64 CPUs. Figures were measured with 256 and 512 bits to a vector; both widths take the same schedules. */
 #include "ir/tree.h"
-#include "lower/target.h"
+#include "lower/library.h"
+#include "runtime/policy.h"
 
 /* ---- lanes and kept values ---- */
 static lo_vec vec(const lo_target *t, bool reduces, bool column)
@@ -87,8 +88,10 @@ static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 }
 
 /* ---- the target ---- */
+static const lo_routine *const library[] = { &lo_matmul, &lo_scatter_add, NULL };
+
 const lo_target lo_cpu = {
-	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .products = true,
+	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .library = library, .policy = rt_policy_here,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 8, .long_row = 1 << 16, .split_row = 1 << 18, .far_step = 8, .transposed = 1 << 14,
 	.kept_bytes = 512 << 10, .kept_rows = 32,
 	.unit_bytes = 16 << 10, .unit_ns = 10e3, .lanes = 64, .tile_rows = 128,

@@ -17,6 +17,7 @@
  * It is stored as well when others read it. Else it starts a group of its own. Groups that read one value at matching
  * maps merge. Members are never computed at two maps: such a value is stored and loaded. */
 #include "lower/fuse.h"
+#include "lower/library.h"
 
 /* ---- questions about a group ---- */
 lo_group *lo_group_at(lo_low *L, uint32_t *id)
@@ -686,7 +687,7 @@ static void touch_operands(lo_low *L, ir_ref r)
 		lo_access a;
 		ir_ref src = ir_src(L->g, n, k);
 		lo_peek(L, src, &a);
-		if (L->val[r].how == LO_LIB && !lo_matmul_takes(L, src, &a, k == 0)) L->val[src].own = true;
+		if (!lo_takes(L, r, k, &a)) L->val[src].own = true;
 		if (ir_is_flow(n->op) && !lo_flow_takes(L, src, &a)) L->val[src].own = true;
 		lo_access_of(L, src, &a);
 	}
@@ -715,7 +716,7 @@ static void decide(lo_low *L, ir_ref r)
 	bool stored = v->own || v->dest;
 	if (!stored && !v->use) return;
 	if (ir_numel(L->g, r) == 0) {
-		if (v->own && v->how == LO_CALL && ir_ops[lo_node(L, r)->op].flags & IR_FAULT) touch_operands(L, r);
+		if (v->own && (v->how == LO_CALL || v->how == LO_LIB) && ir_ops[lo_node(L, r)->op].flags & IR_FAULT) touch_operands(L, r);
 		return;
 	}
 	switch ((lo_how)v->how) {

@@ -15,6 +15,5 @@ bool lo_path_back(lo_low *L, ir_ref r, uint32_t group);
 bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb);
 bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m);
 bool lo_group_fits(lo_low *L, lo_group *G); /* everything its members read can be reached */
-bool lo_matmul_takes(const lo_low *L, ir_ref r, const lo_access *a, bool left); /* as an operand of a matmul */
 
 #endif

@@ -19,7 +19,7 @@ typedef enum lo_how {
 	LO_LEAF,    /* input, num, const, data */
 	LO_VIEW,    /* seen through another map or other strides, unless it owns a buffer */
 	LO_FUSE,    /* a kernel may compute it */
-	LO_LIB,     /* matmul */
+	LO_LIB,     /* a routine of the target computes it, see library.h */
 	LO_CALL,    /* the evaluator computes it */
 	LO_CAT      /* its operands are stored side by side */
 } lo_how;
@@ -90,11 +90,11 @@ typedef struct lo_group {
 	uint32_t merged;             /* into this group, or LO_NOGROUP */
 } lo_group;
 
-typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_MATMUL, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
+typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
 typedef struct lo_step {
 	uint8_t kind;
 	uint32_t group;          /* KERNEL */
-	ir_ref ref;              /* MATMUL, CALL, FLOW, TO: the node; COPY: the value */
+	ir_ref ref;              /* LIBRARY, CALL, FLOW, TO: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
 	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF */
 	const char *name;
@@ -244,10 +244,6 @@ bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 
 /* ---- alias.c ---- */
 void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
-
-/* ---- scatter.c ---- */
-/* base, index (i64), src -> out, row-major; the evaluator's bits. */
-tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err);
 
 /* ---- plan.c ---- */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* room for n, zero: to be given buffers and offsets */

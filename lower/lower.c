@@ -441,7 +441,7 @@ static void put_kernels(lo_low *L, void *t)
 		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
 		else
 			rt_putf(t, "%s %s\n",
-			        s->kind == LO_STEP_MATMUL ? "library"
+			        s->kind == LO_STEP_LIBRARY ? "library"
 			        : s->kind == LO_STEP_CALL ? "call"
 			                                  : "copy",
 			        ir_ops[lo_node(L, s->ref)->op].name);

@@ -258,6 +258,9 @@ typedef struct lo_opts {
  * end is looked for when a kernel must be compiled. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
+/* ---- library.c ---- */
+bool lo_bounded(ir_op op, tj_dtype t); /* some routine computes the op with results that are only near the evaluator's; t: of the result */
+
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored although one kernel reads it: it was refused there */

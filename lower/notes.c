@@ -1,12 +1,12 @@
 /* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen.
  * Fusion as a picture. Nothing of this is kept: who asks has the graph lowered once more, up to the steps. */
-#include "lower/low.h"
+#include "lower/library.h"
 
 typedef struct notes {
 	const rt_plan *plan; /* NULL: not made of steps */
 	lo_tell *tell;
 	void *self;
-	uint32_t matmul, flow; /* steps of the plan looked at */
+	uint32_t routine, flow; /* steps of the plan looked at */
 } notes;
 
 static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
@@ -45,16 +45,15 @@ static const char *without_kernel(const ir_node *n)
 static void tell_call(lo_low *L, const notes *t, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
-	bool own = n->op == IR_scatter_add && L->o->target;
-	lo_note note = of_node(L, own ? LO_NOTE_LIBRARY : LO_NOTE_EVALUATOR, r);
-	note.other = own ? "own loops" : "evaluator";
-	note.why = own ? "it adds in the order of the index, so that the result is always the same" : without_kernel(n);
-	note.hint = own ? "" : "it runs on one thread, element by element; cast its operands to f32, or compute it from other ops";
+	lo_note note = of_node(L, LO_NOTE_EVALUATOR, r);
+	note.other = "evaluator";
+	note.why = without_kernel(n);
+	note.hint = "it runs on one thread, element by element; cast its operands to f32, or compute it from other ops";
 	t->tell(t->self, &note);
 }
 
 /* ---- library ---- */
-/* The plan's products, and its control flow, come in the order of the steps. */
+/* Routines and control flow come in the plan in the order of the steps. */
 static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
 {
 	while (t->plan && *at < t->plan->nstep) {
@@ -66,11 +65,13 @@ static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
 
 static void tell_library(lo_low *L, notes *t, ir_ref r)
 {
-	const rt_step *s = next_step(t, RT_STEP_MATMUL, &t->matmul);
+	const lo_routine *x = lo_routine_of(lo_target_of(L, r), (ir_op)lo_node(L, r)->op);
+	const rt_step *s;
 	lo_note n = of_node(L, LO_NOTE_LIBRARY, r);
+	do s = next_step(t, RT_STEP_ROUTINE, &t->routine);
+	while (s && s->routine != &x->code); /* the evaluator's, and copies */
 	if (!s) return;
-	n.other = rt_matmul_name(s->matmul);
-	n.why = rt_matmul_why(s->matmul, &n.hint);
+	x->why(s, &n);
 	t->tell(t->self, &n);
 }
 
@@ -96,7 +97,7 @@ static void visit(lo_low *L, void *env)
 			return;
 		}
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
-		if (s->kind == LO_STEP_MATMUL) tell_library(L, t, s->ref);
+		if (s->kind == LO_STEP_LIBRARY) tell_library(L, t, s->ref);
 		if (s->kind == LO_STEP_FLOW) tell_regions(L, t, s->ref);
 	}
 }

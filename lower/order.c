@@ -28,7 +28,7 @@ void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
 static void add_node_step(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
-	lo_step *s = add(L, n->op == IR_to ? LO_STEP_TO : L->val[r].how == LO_LIB ? LO_STEP_MATMUL : LO_STEP_CALL, r);
+	lo_step *s = add(L, n->op == IR_to ? LO_STEP_TO : L->val[r].how == LO_LIB ? LO_STEP_LIBRARY : LO_STEP_CALL, r);
 	if (!s) return;
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;

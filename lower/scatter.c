@@ -1,6 +1,6 @@
 /* scatter_add: loops of ours, bit for bit the evaluator's. Additions into one element follow the order of the index,
  * so it runs on one thread; rows whose index does not change along the last axis add as vectors. */
-#include "lower/low.h"
+#include "lower/library.h"
 #include "runtime/bytes.h"
 
 typedef struct walk { /* rows of the index: all axes but the last by an odometer, the last in a loop */
@@ -74,7 +74,8 @@ static row_fn *row_of(tj_dtype t)
 	}
 }
 
-tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
+/* base, index (i64), src -> out, row-major. */
+static tj_status scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
 {
 	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
 	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, numel;
@@ -101,3 +102,27 @@ tj_status lo_scatter_add(int64_t axis, const ir_value *src, void *out, const cha
 	} while (next_row(&w));
 	return TJ_OK;
 }
+
+/* ---- the step ---- */
+static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	t->name = "scatter_add";
+	return lo_put_operands(L, p, s, t);
+}
+
+static tj_status run(const void *self, void *const *buf, rt_run *r)
+{
+	const lo_call *e = self;
+	ir_value src[3];
+	lo_call_bind(e, buf, src);
+	return scatter_add(e->attr[0], src, buf[3], e->site, r->err);
+}
+
+static void why(const rt_step *t, lo_note *n)
+{
+	(void)t;
+	n->other = "own loops";
+	n->why = "it adds in the order of the index, so that the result is always the same";
+}
+
+const lo_routine lo_scatter_add = { .op = IR_scatter_add, .make = make, .code = { run, NULL }, .why = why };

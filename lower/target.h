@@ -15,7 +15,10 @@ struct lo_target {
 	const char *backend;     /* "llvm" */
 	const lo_backend *(*find)(const char *backend, const char **why);
 
-	bool products;           /* the run time computes matmul there; else the CPU does, with copies */
+	/* Ops that code written beforehand computes there (library.h); NULL at the end. What neither a kernel nor a routine of the device computes is
+	 * the CPU's, with copies. NULL: no routine. */
+	const struct lo_routine *const *library;
+	const struct rt_policy *(*policy)(void); /* of products (runtime/policy.h) */
 
 	/* What one kernel may compute. */
 	int weight;              /* most work: a plain op counts 1, a transcendental one 10 */

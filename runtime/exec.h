@@ -82,10 +82,14 @@ typedef struct rt_at {   /* an operand of a step: a part of a buffer, found at t
 } rt_at;
 
 enum { RT_FEW_OPERANDS = 32, RT_FEW_NUMBERS = 64 }; /* fit the stack */
-typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_MATMUL, RT_STEP_CALL, RT_STEP_FLOW, RT_STEP_COPY } rt_step_kind;
+typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_ROUTINE, RT_STEP_FLOW, RT_STEP_COPY } rt_step_kind;
+typedef struct rt_routine { /* C code that computes a step, over host buffers */
+	tj_status (*run)(const void *self, void *const *buf, rt_run *r);
+	void (*drop)(void *self); /* frees what self holds beyond the plan's memory; takes NULL. NULL: nothing to free */
+} rt_routine;
 typedef struct rt_step {
 	uint8_t kind;
-	const char *name;        /* "k0", "sgemm", "eval scatter_add" */
+	const char *name;        /* "k0", "dnnl_sgemm", "eval nonzero" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
 	/* KERNEL */
@@ -102,11 +106,9 @@ typedef struct rt_step {
 	uint32_t nnumber;        /* 0: the kernel takes those of the plan */
 	const rt_fault *fault; /* by what the kernel wrote - 1 */
 	uint32_t nfault;
-	/* MATMUL: C[b] = A[b] * B[b] for b in batches; row-major C. buf = {A, B, C} */
-	struct rt_matmul *matmul;
-	/* CALL: a C function over host buffers */
-	tj_status (*call)(void *env, void *const *buf, rt_err *err);
-	void *env;
+	/* ROUTINE */
+	const rt_routine *routine;
+	void *self;              /* what the routine was made with */
 	/* FLOW */
 	struct rt_flow *flow;
 	/* COPY: buf[0], by strides, to buf[1], row-major, on `device` */
@@ -205,7 +207,7 @@ int rt_team_size(const rt_team *t); /* as wanted; thread numbers are below it */
  * themselves. Uses only on->team and on->log. */
 void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
 
-/* ---- matmul.c ---- */
+/* ---- matmul.c: C[b] = A[b] * B[b] for b in batches; row-major C ---- */
 typedef struct rt_matmul rt_matmul;
 typedef struct rt_matmul_desc {
 	tj_dtype dtype;          /* any. F32, F16, BF16: bounded; others have the evaluator's bits: F64 by tiles of ours, integers by loops */

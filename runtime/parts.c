@@ -41,11 +41,11 @@ static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 	rt_onednn_end(before);
 }
 
-/* How a product is cut, by what was measured (Zen 4, two threads, oneDNN 2.6):
+/* How a product is cut. Measured on Zen 4 with 512 bits, two threads, oneDNN 2.6:
  *
- * The library packs the operand that is not cut anew for every part, so the larger is cut, into a part for each thread; but
- * up to 64 rows it seems not to pack, so of not too many rows each part has as many: [128,768] x [768,3072] with gelu takes 2.77 ms
- * in parts of 64 rows, 2.95 in halves by columns; [1024,768] 22.9 and 22.5.
+ * For each part the library packs the operand that is not cut. So the larger operand is cut, into one part for each thread. With 512
+ * bits it seems not to pack for up to 64 rows, so a product of not too many rows is cut into parts of 64: [128,768] x [768,3072] with
+ * gelu takes 2.77 ms that way, 2.95 ms in halves by columns; [1024,768] takes 22.9 ms and 22.5 ms. With 256 bits it packs (policy.c).
  * The tiles do not pack. By rows more parts than threads, so that a thread that lost its core does not hold up the rest;
  * by columns one each, so that a thread finds in its cache what it read of B the last time: 63 us instead of 69 at m = 1. */
 static void cut(const rt_matmul *m, int64_t size, job *j)

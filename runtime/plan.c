@@ -94,8 +94,7 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	switch ((rt_step_kind)s->kind) {
 	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : launch(s, buf, r);
 	case RT_STEP_COPY: return copy(s, buf, r);
-	case RT_STEP_MATMUL: return rt_matmul_run(s->matmul, buf[0], buf[1], buf[2], r);
-	case RT_STEP_CALL: return s->call(s->env, buf, r->err);
+	case RT_STEP_ROUTINE: return s->routine->run(s->self, buf, r);
 	case RT_STEP_FLOW: return rt_flow_run(s->flow, buf, r);
 	}
 	return TJ_OK;
@@ -165,7 +164,6 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
-		if (s->kind == RT_STEP_MATMUL) rt_putf(t, " %s", rt_matmul_name(s->matmul));
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		rt_puts(t, "\n");
@@ -210,8 +208,9 @@ void rt_plan_destroy(rt_exec *x)
 	rt_plan *p = (rt_plan *)x;
 	free_constants(p);
 	for (uint32_t i = 0; i < p->nstep; i++) {
-		rt_matmul_free(p->step[i].matmul);
-		for (int k = 0; p->step[i].flow && k < 2; k++) rt_exec_unref(p->step[i].flow->region[k]);
+		const rt_step *s = &p->step[i];
+		if (s->routine && s->routine->drop) s->routine->drop(s->self);
+		for (int k = 0; s->flow && k < 2; k++) rt_exec_unref(s->flow->region[k]);
 	}
 	if (p->drop) p->drop(p);
 	for (uint32_t i = 0; i < p->ncode; i++) rt_code_unref(p->code[i]);

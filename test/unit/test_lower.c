@@ -1,6 +1,7 @@
 /* lower: plans against the evaluator, bit for bit; fusion by the number of kernels; memory; outputs that are views or may
  * overwrite an external; faults; want of memory. Each plan case runs by the evaluator's steps, by an interpreter of
  * kernels, with and without fusion, and compiled where LLVM is there. */
+#include "lower/library.h"
 #include "lower/symbol.h"
 #include "lower/target.h"
 #include "runtime/alloc.h"
@@ -298,6 +299,42 @@ static void test_plans(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(cases); i++) check_case(&cases[i], false);
+}
+
+/* A machine without routines: the evaluator has their ops. With one of its own it runs that one, on what it takes. */
+static bool takes_none(const lo_low *L, ir_ref r, int k, const lo_access *a) { return (void)L, (void)r, (void)a, k > 0; }
+static int own_runs;
+static tj_status run_counted(const void *self, void *const *buf, rt_run *r) { return own_runs++, lo_scatter_add.code.run(self, buf, r); }
+
+static void check_library(const lo_routine *const *library, uint32_t calls, uint32_t evals, uint32_t kernels)
+{
+	ir_graph g = parsed("%0 = input f32[5,3] slot=0 strides=1,5\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n");
+	lo_target t = *interp_target();
+	rt_err err = { 0 };
+	env e;
+	t.library = library;
+	open_env(&e, &g, true);
+	assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+	check_one(&g, &e, &t, false, "a library");
+	rt_exec *x = built(&g, &t, false);
+	assert_true(x->library_calls == calls && x->eval_steps == evals && x->kernels == kernels);
+	rt_exec_unref(x);
+	close_env(&e);
+	ir_graph_free(&g);
+}
+
+static void test_library(void **state)
+{
+	(void)state;
+	lo_routine own = lo_scatter_add;
+	own.code.run = run_counted;
+	check_library(NULL, 0, 1, 0);
+	check_library((const lo_routine *const[]){ &lo_matmul, NULL }, 0, 1, 0);
+	check_library((const lo_routine *const[]){ &lo_matmul, &own, NULL }, 1, 0, 0);
+	own.takes = takes_none;
+	check_library((const lo_routine *const[]){ &own, NULL }, 1, 0, 1); /* a kernel makes the first operand row-major */
+	assert_int_equal(own_runs, 2);
+	assert_true(lo_bounded(IR_matmul, TJ_F32) && lo_bounded(IR_matmul, TJ_BF16) && !lo_bounded(IR_matmul, TJ_F64) && !lo_bounded(IR_scatter_add, TJ_F32));
 }
 
 static void test_products(void **state)
@@ -835,7 +872,7 @@ static void test_code_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_same_ext),
+		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
 		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
 		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_back_end_when_needed),

@@ -1,0 +1,115 @@
+/* call: steps that call C over host buffers: the evaluator, and copies into a place with strides. What such a step needs of its node is
+ * copied into the plan. */
+#include "lower/library.h"
+#include "runtime/bytes.h"
+
+void lo_call_bind(const lo_call *e, void *const *buf, ir_value *src)
+{
+	for (int k = 0; k < e->nsrc; k++) {
+		src[k] = e->src[k];
+		src[k].data = buf[k];
+	}
+}
+
+static tj_status call_op(const void *self, void *const *buf, rt_run *r)
+{
+	const lo_call *e = self;
+	ir_value few[8], *src = few, out = { .data = buf[e->nsrc] };
+	if (e->nsrc > (int)RT_COUNT(few) && !(src = rt_alloc(sizeof *src * (size_t)e->nsrc)))
+		return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
+	lo_call_bind(e, buf, src);
+	tj_status st = ir_eval_op(e->op, e->which, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, r->err);
+	if (src != few) rt_free(src);
+	return st;
+}
+
+/* A value into a place with strides. */
+static tj_status call_copy(const void *self, void *const *buf, rt_run *r)
+{
+	const lo_call *e = self;
+	ir_value v;
+	(void)r;
+	lo_call_bind(e, buf, &v);
+	rt_copy_strided(e->rank, v.meta.dim, tj_dtype_size((tj_dtype)v.meta.dtype), v.data, v.stride, buf[1], e->stride);
+	return TJ_OK;
+}
+
+static const char *keep(rt_plan *p, const char *s)
+{
+	return s ? rt_arena_strdup(&p->mem, s) : NULL;
+}
+
+static lo_call *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_call *e = rt_arena_alloc(&p->mem, sizeof *e);
+	if (!e) return NULL;
+	*e = (lo_call){ .op = (ir_op)n->op, .which = ir_which(n), .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank };
+	e->opts.int_div_zero = L->o->int_div_zero;
+	e->attr = rt_arena_alloc(&p->mem, sizeof *e->attr * (n->nattr + 1u));
+	e->src = rt_arena_alloc(&p->mem, sizeof *e->src * ((size_t)nsrc + 1));
+	e->site = keep(p, n->site);
+	if (!e->attr || !e->src || (n->site && !e->site)) return NULL;
+	if (n->nattr) memcpy(e->attr, ir_attr(L->g, n), sizeof *e->attr * n->nattr);
+	return e;
+}
+
+/* Operand k of the step is value r. */
+static void put_operand(lo_low *L, lo_call *e, int k, ir_ref r, rt_at *at)
+{
+	lo_access a;
+	lo_access_of(L, r, &a);
+	e->src[k].meta = ir_meta_of(L->g, r);
+	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
+	at[k].buf = lo_buf_of(L, a.base);
+	at[k].offset = a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a.base)->dtype);
+}
+
+static const char *eval_name(rt_plan *p, const char *op)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "eval %s", op);
+	char *s = rt_arena_strdup(&p->mem, rt_str(&t));
+	rt_text_free(&t);
+	return s;
+}
+
+bool lo_put_operands(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const ir_node *n = lo_node(L, s->ref);
+	lo_call *e = new_env(L, p, s->ref, n->nsrc);
+	rt_at *at = lo_step_operands(p, t, n->nsrc + 1u);
+	if (!e || !at) return false;
+	at[n->nsrc].buf = lo_buf_of(L, s->ref);
+	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at);
+	t->self = e;
+	return true;
+}
+
+bool lo_put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	static const rt_routine evaluator = { call_op, NULL };
+	t->kind = RT_STEP_ROUTINE;
+	t->routine = &evaluator;
+	t->name = eval_name(p, ir_ops[lo_node(L, s->ref)->op].name);
+	p->exec.eval_steps++;
+	return t->name && lo_put_operands(L, p, s, t);
+}
+
+bool lo_put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	static const rt_routine strided = { call_copy, NULL };
+	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
+	lo_call *e = new_env(L, p, s->ref, 1);
+	rt_at *at = lo_step_operands(p, t, 2);
+	if (!e || !at) return false;
+	memcpy(e->stride, s->dest->stride, sizeof e->stride);
+	put_operand(L, e, 0, s->ref, at);
+	at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)size };
+	t->kind = RT_STEP_ROUTINE;
+	t->routine = &strided;
+	t->self = e;
+	t->name = "copy";
+	p->exec.eval_steps++;
+	return true;
+}

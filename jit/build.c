@@ -59,6 +59,8 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 	}
 	b->event[n->seq] = ir_emit(b->at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
 	if (ir_ops[n->op].nresult > 1) b->made = b->event[n->seq];
+	if (n->layout && b->event[n->seq] != IR_NONE && ir_at(b->at->g, b->event[n->seq])->device != n->layout->device)
+		b->event[n->seq] = ir_to(b->at->g, b->event[n->seq], n->layout->device, n->site);
 	return b->event[n->seq] != IR_NONE;
 }
 

@@ -103,7 +103,14 @@ static uint32_t make_key(rt_arena *mem, const asked *q, uint32_t **out)
 }
 
 /* ---- the one-op graph ---- */
-static bool emit_op(ir_graph *g, const asked *q, rt_arena *mem)
+static bool of_numbers(const asked *q)
+{
+	for (int k = 0; k < q->nsrc; k++)
+		if (!rt_is_number(q->src[k])) return false;
+	return true;
+}
+
+static bool emit_op(ir_graph *g, const asked *q, int device, rt_arena *mem)
 {
 	ir_ref *in = rt_arena_alloc(mem, ((size_t)q->nsrc + 2) * sizeof *in);
 	if (!in) return false;
@@ -115,6 +122,7 @@ static bool emit_op(ir_graph *g, const asked *q, rt_arena *mem)
 	if (ir_ops[q->op].flags & IR_RNG)
 		for (int k = 0; k < 2; k++) in[q->nsrc + k] = ir_num_(g, TJ_I64, q->nsrc + k, q->site);
 	ir_ref r = ir_emit(g, q->op, q->nsrc + (ir_ops[q->op].flags & IR_RNG ? 2 : 0), in, q->nattr, q->attr, q->site);
+	if (r != IR_NONE && q->op != IR_to && ir_at(g, r)->device != device && of_numbers(q)) r = ir_to(g, r, device, q->site);
 	if (r == IR_NONE || ir_ops[q->op].nresult == 1) return r != IR_NONE && ir_ret(g, r);
 	for (int i = 0; i < ir_ops[q->op].nresult; i++)
 		if (q->want >> i & 1 && !ir_ret(g, ir_get(g, r, i, q->site))) return false;
@@ -146,7 +154,7 @@ static rt_exec *build(tj_ctx *c, maker by, const asked *q, const rt_layout **lay
 	o.family = c->engine->eager->family;
 	o.moving.all = true;
 	if (by == EVALUATE || (by == FIRST && !(ir_ops[q->op].flags & IR_LIB))) o.target = NULL;
-	if (emit_op(&g, q, &mem) && jit_lower(c->engine, &g, &o, &x, err) == TJ_OK) {
+	if (emit_op(&g, q, c->engine->device, &mem) && jit_lower(c->engine, &g, &o, &x, err) == TJ_OK) {
 		if (!layouts_of(c, &g, x, layout)) {
 			rt_exec_unref(x);
 			x = NULL;
@@ -359,6 +367,7 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 
 void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want, tj_tensor **out)
 {
-	for (int i = 0, n = __builtin_popcount(want); i < n; i++) out[i] = &c->rt.poison;
+	for (int i = 0, k = 0; want >> k; k++)
+		if (want >> k & 1) out[i++] = &c->rt.poison;
 	each(c, &(asked){ site, op, want, nsrc, nattr, src, attr }, out);
 }

@@ -251,7 +251,7 @@ static inline bool same_external(jit_act *a, const jit_node *n, uint32_t i, tj_t
 	return meet(a, &n->met[i - n->next], h);
 }
 
-static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
+static inline __attribute__((always_inline)) bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_tensor *h)
 {
 	uint32_t i = JIT_IDX(r);
 	if (rt_is_number(h)) {
@@ -262,7 +262,7 @@ static inline bool same_operand(jit_act *a, const jit_node *n, jit_ref r, tj_ten
 	return JIT_KIND(r) == JIT_EV ? is_event(a, h, i) : JIT_KIND(r) == JIT_EXT && same_external(a, n, i, h);
 }
 
-static inline jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+static inline __attribute__((always_inline)) jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
 	const uint16_t head[4] = { (uint16_t)op, (uint16_t)nsrc, (uint16_t)nattr, 0 };

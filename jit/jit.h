@@ -35,6 +35,7 @@ typedef enum jit_event_kind {
 #undef X
 } jit_event_kind;
 const char *jit_event_name(int op);
+bool jit_creates(int nsrc, const ir_meta *src); /* operands are numbers, or none: the result is made where the engine's tensors are */
 
 /* A cell's content as of one commit; buf is a reference. */
 typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version; } jit_taken;

@@ -81,23 +81,6 @@ enum {
 	ROLE_SIZES = 0x400
 };
 
-/* What is made from no tensor is made where the engine's tensors are. */
-#define CREATES(enumerator) ((enumerator) == IR_FULL || (enumerator) == IR_ARANGE || (enumerator) == IR_EYE || (enumerator) == IR_RANDOM)
-static tj_tensor *place(const char *site, tj_tensor *t)
-{
-	const tj_ctx *c = tj_ctx_current();
-	const int64_t device = c ? c->engine->device : TJ_CPU;
-	return device == TJ_CPU || tj_is_poison(t) ? t : jit_event(site, IR_to, 1, &t, 1, &device);
-}
-
-/* So is what is made from numbers alone, unless it is a number itself. */
-static tj_tensor *place_of_numbers(const char *site, tj_tensor *t, int nsrc, tj_tensor *const *src)
-{
-	bool made = !rt_is_number(t) && t->kind != RT_LATE;
-	for (int k = 0; k < nsrc; k++) made = made && (rt_is_number(src[k]) || src[k]->kind == RT_LATE);
-	return made ? place(site, t) : t;
-}
-
 /* Inlined: in most entry points all but the operands is known at compile time. */
 static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
                                                               tj_dims dims, tj_list list, others o)
@@ -129,9 +112,7 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 		tj_list list_ = NULL;                                                                         \
 		IR_EACH(PUT, __VA_ARGS__)                                                                     \
 		tj_tensor **const to_[] = { results(NOTHING, PUT_RESULT) NULL };                              \
-		tj_tensor *made_ = enter(site, IR_##op, roles_, src_, attr_, dims_, list_, (others){ RT_COUNT(to_) - 1, RT_COUNT(to_) > 1 ? to_ : NULL }); \
-		if (CREATES(class)) return place(site, made_);                                                \
-		return roles_ & 0xF && RT_UNLIKELY(rt_is_number(src_[0])) ? place_of_numbers(site, made_, roles_ & 0xF, src_) : made_; \
+		return enter(site, IR_##op, roles_, src_, attr_, dims_, list_, (others){ RT_COUNT(to_) - 1, RT_COUNT(to_) > 1 ? to_ : NULL }); \
 	}                                                                                                  \
 	tj_tensor *(tj_##op)(WITHOUT_COMMA(0 IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT)))    \
 	{                                                                                                  \

@@ -110,7 +110,8 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	const rt_plan *p = (const rt_plan *)x;
 	char *arena = r->arena ? r->arena[RT_CPU] : NULL;
 	if (x->arena_bytes[RT_CPU] && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes[RT_CPU]))) return no_arena(x, RT_CPU, r->err);
-	const void *temporaries[RT_DEVICES] = { arena }, *numbers = r->num;
+	const void *temporaries[RT_DEVICES], *numbers = r->num; /* by device: of those that the plan uses */
+	temporaries[RT_CPU] = arena;
 	for (int d = RT_CPU + 1; RT_UNLIKELY(x->devices) && d < RT_DEVICES; d++) {
 		if (!x->arena_bytes[d]) continue;
 		temporaries[d] = r->arena ? r->arena[d] : rt_pool_arena_on(r->pool, d, x->arena_bytes[d]);

@@ -137,9 +137,8 @@ void rt_ctx_free(rt_ctx *r)
 	for (int i = 0; i < RT_DEVICES; i++) rt_cache_close(r->cache_on[i]);
 }
 
-rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes)
+rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes)
 {
-	if (RT_LIKELY(device == RT_CPU)) return rt_buffer_new(r->cache, bytes);
 	rt_cache **c = &r->cache_on[device];
 	if (!*c && !(*c = rt_cache_new(device))) return NULL;
 	return rt_buffer_new(*c, bytes);

@@ -157,7 +157,11 @@ typedef struct rt_ctx {
 
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
 void rt_ctx_free(rt_ctx *r);
-rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
+rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes);
+static inline rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes) /* one reference; contents undefined; NULL when out of memory */
+{
+	return RT_LIKELY(device == RT_CPU) ? rt_buffer_new(r->cache, bytes) : rt_buffer_elsewhere(r, device, bytes);
+}
 
 tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, raw */
 /* A handle as a dead one leaves it: ctx and engine are set, buf and row_major NULL; the caller writes the rest. */

@@ -195,7 +195,16 @@ static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
 
 ir_ref ir_keep_device(ir_graph *g, ir_ref a, const ir_node *like) { return on_device(g, a, like->device, like->site); }
 
-/* Operands that may be anywhere come to the device of the result: what is made from no tensor, and 0-d tensors of the CPU. As written
+/* It is computed from constants and numbers alone. */
+static bool rootless(const ir_graph *g, ir_ref r, int depth)
+{
+	const ir_node *n = ir_at(g, r);
+	bool so = n->op != IR_input && n->op != IR_get && !ir_is_flow(n->op) && depth < 16;
+	for (int k = 0; so && k < n->nsrc; k++) so = rootless(g, ir_src(g, n, k), depth + 1);
+	return so;
+}
+
+/* Operands that may be anywhere come to the device of the result: what is made from no input, and 0-d tensors of the CPU. As written
  * (raw), they are there already. */
 static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
 {
@@ -203,7 +212,7 @@ static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char
 	for (int k = 0; k < n; k++)
 		if (o->meta[k].device != RT_CPU) device = o->meta[k].device;
 	for (int k = 0; k < n && op != IR_to && device != RT_CPU && !g->raw; k++) {
-		if (o->meta[k].device != RT_CPU || (o->meta[k].rank && !ir_created(g, o->src[k]))) continue;
+		if (o->meta[k].device != RT_CPU || o->meta[k].weak || (o->meta[k].rank && !rootless(g, o->src[k], 0))) continue;
 		o->src[k] = on_device(g, o->src[k], device, site);
 		if (o->src[k] == IR_NONE) return false;
 		o->meta[k] = ir_meta_of(g, o->src[k]);

@@ -125,7 +125,11 @@ static bool emit_op(ir_graph *g, const asked *q, int device, rt_arena *mem)
 	if (r != IR_NONE && q->op != IR_to && ir_at(g, r)->device != device && of_numbers(q)) r = ir_to(g, r, device, q->site);
 	if (r == IR_NONE || ir_ops[q->op].nresult == 1) return r != IR_NONE && ir_ret(g, r);
 	for (int i = 0; i < ir_ops[q->op].nresult; i++)
-		if (q->want >> i & 1 && !ir_ret(g, ir_get(g, r, i, q->site))) return false;
+		if (q->want >> i & 1) {
+			ir_ref one = ir_get(g, r, i, q->site);
+			if (one != IR_NONE && of_numbers(q)) one = ir_to(g, one, device, q->site);
+			if (!ir_ret(g, one)) return false;
+		}
 	return true;
 }
 

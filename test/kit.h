@@ -84,6 +84,9 @@ static inline void kit_equal(tj_tensor *t, size_t n, const float *want)
 		if (!(v[i] == want[i] || (v[i] != v[i] && want[i] != want[i]))) fail_msg("element %zu is %a, not %a", i, (double)v[i], (double)want[i]);
 }
 
+/* TJ_DEVICE puts tensors elsewhere: what a test says of types in texts, of faults at once, or of the evaluator's views holds on the CPU. */
+static inline bool kit_elsewhere(void) { return getenv("TJ_DEVICE") != NULL; }
+
 /* The last line of a test program: runs its tests on each back end. */
 #define KIT_RUN(tests)                                                                          \
 	do {                                                                                        \

@@ -553,6 +553,7 @@ static void outer_goes_on(tj_tensor **out, tj_tensor *const *in, void *self)
 static void nested_faults(void **s)
 {
 	(void)s;
+	if (kit_elsewhere()) SKIP("faults come late there");
 	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
 		tj_ctx *c = kit_open();
 		inner_fn = kit_fn(c, "inner", inner_faults, NULL, 2, 1);
@@ -603,6 +604,7 @@ static void draws(tj_tensor **out, tj_tensor *const *in, void *self)
 static void failed_calls_draw_nothing(void **s)
 {
 	(void)s;
+	if (kit_elsewhere()) SKIP("faults come late there");
 	float got[2][6][2];
 	const int64_t good[] = { 0, 1 }, bad[] = { 0, 2 };
 	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
@@ -890,6 +892,7 @@ static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)s
 static void audit_finds_wrong_code(void **s)
 {
 	(void)s;
+	if (kit_elsewhere()) SKIP("texts name the device");
 	if (strcmp(kit_backend, "llvm")) return;
 	for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
 		tj_ctx *c = open_audit(1);

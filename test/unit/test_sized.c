@@ -449,6 +449,7 @@ static void conditional(tj_tensor **out, tj_tensor *const *in, void *self)
 static void errors(void **s)
 {
 	(void)s;
+	if (kit_elsewhere()) SKIP("texts name the device");
 	tj_ctx *c = kit_open();
 	tj_tensor *x = F32(c, 1, 2, 3), *mask = tj_from_data(c, TJ_BOOL, TJ_SHAPE(2), (uint8_t[]){ 1, 0 });
 	assert_true(tj_is_poison(tj_masked_select(x, x)));

@@ -14,7 +14,10 @@
  * dimension, and the dimension along which stores are contiguous goes last. */
 #include "lower/build.h"
 
-enum { MAX_LOOPS = 60 };
+static bool failed(const lo_builder *B)
+{
+	return B->L->oom || B->L->err->code != TJ_OK;
+}
 
 /* ---- phases and needs ---- */
 static bool reduces(const lo_builder *B, ir_ref r)
@@ -36,50 +39,39 @@ static bool gather_members(lo_builder *B)
 	return true;
 }
 
-/* The phase of a value: of light ones that of their operands. -1 on failure. */
+/* The phase of a value: of light ones that of their operands. */
 static int phase_of(lo_builder *B, const lo_source *s)
 {
 	lo_source from[3];
-	int most = 0, count;
+	int most = 0;
 	if (s->from != LO_FROM_OP) return 0;
 	const lo_mem_info *m = lo_member(B, s->ref);
-	if (m && lo_map_equal(B->G, B->L->val[s->ref].map, s->map)) return m->phase;
-	if ((count = lo_operands(B, s->ref, s->map, from)) < 0) return -1;
+	if (m && lo_map_equal(B->G, B->L->val[s->ref].made->map, s->map)) return m->phase;
+	int count = lo_operands(B, s->use, from);
 	for (int k = 0; k < count; k++) {
 		int p = phase_of(B, &from[k]);
-		if (p < 0) return -1;
 		if (p > most) most = p;
 	}
 	return most;
 }
 
-/* A view that is a member stands for its operand. */
-static bool member_source(lo_builder *B, ir_ref r, lo_source *s)
-{
-	return lo_source_of(B, r, B->L->val[r].map, s);
-}
-
-static bool find_phases(lo_builder *B)
+static void find_phases(lo_builder *B)
 {
 	for (uint32_t i = 0; i < B->nmem; i++) {
-		lo_source s, from[3];
-		ir_ref r = B->mem[i].ref;
-		if (!member_source(B, r, &s)) return false;
+		lo_mem_info *m = &B->mem[i];
+		lo_source s = lo_source_of(B, B->L->val[m->ref].made), from[3];
 		if (s.from != LO_FROM_OP) continue;
-		if (s.ref != r) { /* a view */
-			if ((B->mem[i].phase = phase_of(B, &s)) < 0) return false;
+		if (s.ref != m->ref) { /* a view that is a member stands for its operand */
+			m->phase = phase_of(B, &s);
 			continue;
 		}
-		int count = lo_operands(B, r, s.map, from);
-		if (count < 0) return false;
+		int count = lo_operands(B, s.use, from);
 		for (int k = 0; k < count; k++) {
 			int p = phase_of(B, &from[k]);
-			if (p < 0) return false;
-			if (p > B->mem[i].phase) B->mem[i].phase = p;
+			if (p > m->phase) m->phase = p;
 		}
-		if (reduces(B, r) && ++B->mem[i].phase > MAX_LOOPS) return !(B->L->stuck = true);
+		m->phase += reduces(B, m->ref);
 	}
-	return true;
 }
 
 static void need(lo_builder *B, const lo_source *s, uint64_t loops)
@@ -91,7 +83,7 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 		m->need |= loops;
 		return;
 	}
-	int count = lo_operands(B, s->ref, s->map, from);
+	int count = lo_operands(B, s->use, from);
 	for (int k = 0; k < count; k++) need(B, &from[k], loops);
 }
 
@@ -105,28 +97,23 @@ static bool keeps(const lo_builder *B, lo_mem_info *m)
 	return m->where != LO_RECOMPUTED;
 }
 
-static bool find_needs(lo_builder *B)
+static void find_needs(lo_builder *B)
 {
 	const lo_group *G = B->G;
 	for (uint32_t i = 0; i < G->save.n; i++) {
-		lo_source s;
-		if (!lo_source_of(B, G->save.v[i].value, G->save.v[i].map, &s)) return false;
-		int p = phase_of(B, &s);
-		if (p < 0) return false;
-		need(B, &s, (uint64_t)1 << (p + 1));
+		lo_source s = lo_source_of(B, G->save.v[i].from);
+		need(B, &s, (uint64_t)1 << (phase_of(B, &s) + 1));
 	}
 	for (uint32_t i = B->nmem; i-- > 0;) { /* users before operands */
 		lo_mem_info *m = &B->mem[i];
 		lo_source from[3];
 		bool red = reduces(B, m->ref);
-		if (lo_node(B->L, m->ref)->op == IR_cat || B->L->val[m->ref].how == LO_VIEW) continue;
-		int count = lo_operands(B, m->ref, B->L->val[m->ref].map, from);
-		if (count < 0) return false;
+		if (B->L->val[m->ref].how == LO_VIEW) continue;
+		int count = lo_operands(B, B->L->val[m->ref].made, from);
 		if (!red && keeps(B, m)) m->kept = 0;
 		uint64_t loops = red ? (uint64_t)1 << m->phase : m->kept != LO_NOREF ? m->need & -m->need : m->need;
 		for (int k = 0; k < count; k++) need(B, &from[k], loops);
 	}
-	return true;
 }
 
 /* ---- sections ---- */
@@ -149,7 +136,7 @@ static void end(lo_builder *B)
 static void hoist(lo_builder *B, const lo_source *s, int loop)
 {
 	lo_source from[3];
-	if (s->from == LO_FROM_CONST || s->from == LO_FROM_NUM || B->L->oom || B->L->stuck) return;
+	if (s->from == LO_FROM_CONST || s->from == LO_FROM_NUM || failed(B)) return;
 	if (!lo_source_in_r(B, s)) {
 		lo_value(B, s);
 		return;
@@ -160,7 +147,7 @@ static void hoist(lo_builder *B, const lo_source *s, int loop)
 		if (m->hoisted == loop || (m->kept != LO_NOREF && loop != __builtin_ctzll(m->need))) return;
 		m->hoisted = loop;
 	}
-	int count = lo_operands(B, s->ref, s->map, from);
+	int count = lo_operands(B, s->use, from);
 	for (int k = 0; k < count; k++) hoist(B, &from[k], loop);
 }
 
@@ -193,10 +180,9 @@ static uint8_t red_of(ir_op op)
 static void reduce(lo_builder *B, ir_ref r)
 {
 	const ir_node *n = lo_node(B->L, r);
-	lo_map *m = B->L->val[r].map;
-	lo_source from[3], self = { .from = LO_FROM_OP, .ref = r, .map = m };
-	if (lo_operands(B, r, m, from) < 0) return;
-	uint32_t v = lo_value(B, &from[0]);
+	const lo_use *made = B->L->val[r].made;
+	lo_source from = lo_source_of(B, made->src[0]), self = { .from = LO_FROM_OP, .ref = r, .map = made->map, .use = made };
+	uint32_t v = lo_value(B, &from);
 	if (v == LO_NOREF) return;
 	uint8_t red = red_of((ir_op)n->op);
 	bool arg = red >= LO_RED_ARGMAX, logic = red == LO_RED_AND || red == LO_RED_OR;
@@ -215,11 +201,11 @@ static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
 {
 	const lo_group *G = B->G;
 	for (uint32_t i = 0; i < B->nmem; i++) {
-		lo_source from[3];
 		const lo_mem_info *m = &B->mem[i];
 		if (!reduces(B, m->ref) || m->phase != loop) continue;
+		lo_source from = lo_source_of(B, B->L->val[m->ref].made->src[0]);
 		if (!prepare) reduce(B, m->ref);
-		else if (lo_operands(B, m->ref, B->L->val[m->ref].map, from) > 0) hoist(B, &from[0], loop);
+		else hoist(B, &from, loop);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		if (!roots[i].in_r || roots[i].phase + 1 != loop) continue;
@@ -249,14 +235,14 @@ static bool fill(lo_builder *B)
 	int loops = 0;
 	if (!roots) return false;
 	for (uint32_t i = 0; i < G->save.n; i++) {
-		if (!lo_source_of(B, G->save.v[i].value, G->save.v[i].map, &roots[i].from)) return false;
-		if ((roots[i].phase = phase_of(B, &roots[i].from)) < 0) return false;
+		roots[i].from = lo_source_of(B, G->save.v[i].from);
+		roots[i].phase = phase_of(B, &roots[i].from);
 		roots[i].in_r = lo_source_in_r(B, &roots[i].from) || lo_map_in_r(G, G->save.v[i].map);
 		int last = roots[i].phase + roots[i].in_r;
 		if (last > loops) loops = last;
 	}
 	make_kept(B);
-	for (int l = 0; l <= loops && !B->L->oom && !B->L->stuck; l++) {
+	for (int l = 0; l <= loops && !failed(B); l++) {
 		if (l) {
 			begin(B, l);
 			fill_loop(B, roots, l, false);
@@ -268,7 +254,7 @@ static bool fill(lo_builder *B)
 		if (l < loops) fill_loop(B, roots, l + 1, true);
 		end(B);
 	}
-	return !B->L->oom && !B->L->stuck;
+	return !failed(B);
 }
 
 /* ---- dimensions ---- */
@@ -370,8 +356,9 @@ static void reset(lo_builder *B)
 
 static bool build(lo_builder *B)
 {
-	B->natom = B->G->natom;
-	if (!gather_members(B) || !find_phases(B) || !find_needs(B)) return false;
+	if (!gather_members(B)) return false;
+	find_phases(B);
+	find_needs(B);
 	set_dims(B, false);
 	if (!fill(B)) return false;
 	set_dims(B, true);
@@ -391,14 +378,13 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	b->k.name = "k";
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
-	b->s.target = lo_target_on(L->o, lo_group_device(L, G));
+	b->s.target = lo_target_on(L->o, G->device);
 	b->s.vec = (uint8_t)b->s.target->vec(b->s.target, G->reduces, G->column);
 	bool ok = build(&B);
-	if (ok && G->natom != B.natom) L->stuck = true; /* an index was split that the dimensions do not know */
 	if (ok) link_step(&B);
 	rt_vec_free(&B.made);
 	rt_vec_free(&B.seen);
 	rt_vec_free(&B.kbuf);
 	rt_vec_free(&B.fault);
-	return ok && !L->oom && !L->stuck;
+	return ok && !failed(&B);
 }

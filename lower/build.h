@@ -4,11 +4,11 @@
 
 #include "lower/low.h"
 
-typedef enum lo_from { LO_FROM_CONST, LO_FROM_NUM, LO_FROM_LOAD, LO_FROM_OP } lo_from;
 typedef struct lo_source { /* where a value comes from, views looked through */
-	lo_from from;
+	lo_from from;    /* CONST, NUM, LOAD or OP */
 	ir_ref ref;
 	lo_map *map;     /* OP */
+	const lo_use *use; /* OP */
 	uint32_t buf;    /* LOAD: low buffer */
 	lo_expr at;      /* LOAD */
 } lo_source;
@@ -44,15 +44,15 @@ typedef struct lo_builder {
 	rt_vec(lo_made) made;
 	rt_vec(lo_expr) seen;    /* every index that was asked for */
 	int loop;                /* being filled; 0: a point section */
-	int ndim, natom;
+	int ndim;
 	int inner[LO_ATOMS];     /* the innermost atom of each dimension, whose coefficient counts; -1: none */
 	rt_vec(lo_fault) fault;
 	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: KEPT */
 } lo_builder;
 
 /* ---- value.c ---- */
-bool lo_source_of(lo_builder *B, ir_ref r, lo_map *m, lo_source *s); /* false: out of memory, or stuck */
-int lo_operands(lo_builder *B, ir_ref r, lo_map *m, lo_source *s /* 3 */); /* of an OP; -1 on failure */
+lo_source lo_source_of(lo_builder *B, const lo_use *u);
+int lo_operands(lo_builder *B, const lo_use *u, lo_source *s /* 3 */); /* of an OP; their number, without a gather's table */
 bool lo_source_in_r(const lo_builder *B, const lo_source *s);
 uint32_t lo_value(lo_builder *B, const lo_source *s);
 void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dtype t);

@@ -1,6 +1,6 @@
 /* fuse: which values one kernel computes together.
  *
- * requires how and light of every value; decides own, group, map, uses, destinations of all
+ * requires how and light of every value; decides own, group and destinations of all, and how readers come by them
  *
  *   %1 = amax f32[8,1] %0              group outer=8 red=64 row: amax sub exp sum div
  *   %2 = sub f32[8,64] %0 %1    =>
@@ -19,124 +19,15 @@
 #include "lower/fuse.h"
 #include "lower/library.h"
 
-/* ---- questions about a group ---- */
-lo_group *lo_group_at(lo_low *L, uint32_t *id)
-{
-	while (L->group.v[*id]->merged != LO_NOGROUP) *id = L->group.v[*id]->merged;
-	return L->group.v[*id];
-}
-
-static lo_expr contiguous(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
-{
-	int64_t stride[TJ_MAX_RANK];
-	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), stride);
-	return lo_linear(G, m, stride);
-}
-
-static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
-{
-	const ir_node *n = lo_node(L, r);
-	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : contiguous(L, G, r, m);
-	return lo_fits_r(G, &e);
-}
-
-static bool must_own(lo_low *L, ir_ref r)
-{
-	if (!L->val[r].own && !rt_push(&L->force, r)) L->oom = true;
-	return true;
-}
-
-/* Numbers, constants, indices: computed wherever they are read, when the axes they look at are affine. */
-bool lo_inline(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	const ir_node *n = lo_node(L, r);
-	uint32_t before = L->force.n;
-	if (!L->val[r].light) return false;
-	if (n->op == IR_arange || n->op == IR_eye) {
-		for (int i = 0; i < m->rank; i++)
-			if (!lo_fits_r(G, &m->e[i])) return false;
-		return true;
-	}
-	for (int k = 0; k < n->nsrc; k++) {
-		lo_map *o = lo_operand_map(L, G, r, k, m);
-		if (o && lo_reach(L, G, ir_src(L->g, n, k), o)) continue;
-		L->force.n = before;
-		return false;
-	}
-	return true;
-}
-
-static bool reach_view(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
-	lo_map *o = lo_map_view(L, G, r, m);
-	if (o) return lo_reach(L, G, src, o);
-	lo_expr e = contiguous(L, G, r, m); /* not affine: row-major over the operand's own buffer */
-	L->val[r].solid = true;
-	return lo_fits_r(G, &e) && must_own(L, src);
-}
-
-bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	const lo_val *v = &L->val[r];
-	if (lo_node(L, r)->op == IR_const || lo_node(L, r)->op == IR_num) return true;
-	if (lo_inline(L, G, r, m)) return true;
-	if (v->how == LO_VIEW && !v->own) return reach_view(L, G, r, m);
-	if (v->light) must_own(L, r);
-	return loads(L, G, r, m);
-}
-
-static bool reach_operands(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	const ir_node *n = lo_node(L, r);
-	for (int k = 0; k < n->nsrc; k++) {
-		if (k == 0 && lo_is_gather((ir_op)n->op)) continue;
-		lo_map *o = lo_operand_map(L, G, r, k, m);
-		if (!o || !lo_reach(L, G, ir_src(L->g, n, k), o)) return false;
-	}
-	return true;
-}
-
-/* ---- what the operands of a member are indexed with ---- */
-static lo_map *gather_index_map(lo_low *L, lo_group *G, const ir_node *n, const lo_map *m)
-{
-	int rank = lo_node(L, ir_src(L->g, n, 1))->rank;
-	lo_map *o = lo_map_new(L, G, rank);
-	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[n->op == IR_index_select ? ir_attr(L->g, n)[0] : i];
-	return o;
-}
-
-static lo_map *first_axes(lo_low *L, lo_group *G, const lo_map *m, int rank)
-{
-	lo_map *o = lo_map_new(L, G, rank);
-	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[i];
-	return o;
-}
-
-lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m)
-{
-	const ir_node *n = lo_node(L, r);
-	ir_ref src = ir_src(L->g, n, k);
-	if (ir_ops[n->op].flags & IR_VIEW) return lo_map_view(L, G, r, m);
-	if (ir_ops[n->op].flags & IR_REDUCE) {
-		int lo, hi;
-		bool keep;
-		lo_reduced_axes(L, r, &lo, &hi, &keep);
-		return lo_map_reduced(L, G, src, lo, hi, keep, m);
-	}
-	if (lo_is_gather((ir_op)n->op)) return k == 1 ? gather_index_map(L, G, n, m) : NULL;
-	if (n->op == IR_one_hot) return first_axes(L, G, m, m->rank - 1);
-	if (ir_ops[n->op].opclass == IR_RANDOM || n->op == IR_full) return lo_map_new(L, G, 0);
-	if (L->val[r].how == LO_LEAF) return NULL;
-	return lo_map_broadcast(L, G, src, m);
-}
-
 /* ---- joining ---- */
-static bool refuse(lo_low *L, const char *why)
+static void *refuse(lo_low *L, const char *why)
 {
 	L->why = why;
-	return false;
+	return NULL;
 }
+
+static const char AGAIN[] = "each of its elements would be computed several times";
+static const char NOT_ONCE[] = "it must be stored as well, and the kernel does not visit each of its elements once";
 
 static int weight_of(const ir_node *n)
 {
@@ -147,60 +38,10 @@ static int weight_of(const ir_node *n)
 	return 1;
 }
 
-/* What n itself looks at, beside its operands. */
-static bool indices_fit(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	const ir_node *n = lo_node(L, r);
-	if (ir_ops[n->op].flags & IR_RNG) {
-		lo_expr e = contiguous(L, G, r, m);
-		return lo_fits_r(G, &e);
-	}
-	if (n->op == IR_one_hot) return lo_fits_r(G, &m->e[m->rank - 1]);
-	if (lo_is_gather((ir_op)n->op)) {
-		lo_expr e = lo_gather_base(L, G, r, m, NULL, NULL);
-		return lo_fits_r(G, &e);
-	}
-	return true;
-}
-
-lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a,
-                       int64_t *dyn_stride)
-{
-	const ir_node *n = lo_node(L, r);
-	ir_ref table = ir_src(L->g, n, 0);
-	lo_access own;
-	if (!a) a = &own;
-	lo_peek(L, table, a);
-	int rank = lo_node(L, table)->rank;
-	int64_t axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
-	lo_expr e = { .off = a->offset };
-	for (int i = 0; i < rank; i++) {
-		const lo_expr *x = &m->e[n->op == IR_embedding ? m->rank - rank + i : i];
-		if (i == axis) continue;
-		e.off += x->off * a->stride[i];
-		for (int k = 0; k < G->natom; k++) e.c[k] += x->c[k] * a->stride[i];
-	}
-	if (dyn_stride) *dyn_stride = rank ? a->stride[axis] : 0;
-	return e;
-}
-
-/* Each index of the group (of r, if m looks at it) names another element of the value, and all are named. */
-bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
-{
-	int order[LO_ATOMS], n;
-	bool in_r = lo_map_in_r(G, m), used[LO_ATOMS] = { 0 };
-	lo_expr e = contiguous(L, G, r, m);
-	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return false;
-	for (int i = 0; i < n; i++) used[order[i]] = true;
-	for (int a = 0; a < G->natom; a++)
-		if (G->ext[a] > 1 && !used[a] && (!G->isr[a] || in_r)) return false;
-	return true;
-}
-
 /* Every place the value is stored at is affine in r as a whole. */
 static bool stores_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
-	lo_expr own = contiguous(L, G, r, m);
+	lo_expr own = lo_row_major(L, G, r, m);
 	for (const lo_dest *d = L->val[r].dest; d; d = d->next) {
 		lo_expr e = lo_linear(G, m, d->stride);
 		if (!lo_fits_r(G, &e)) return false;
@@ -215,21 +56,6 @@ static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 }
 
 /* ---- reductions ---- */
-bool lo_group_fits(lo_low *L, lo_group *G)
-{
-	for (uint32_t i = 0; i < G->member.n; i++) {
-		ir_ref r = G->member.v[i];
-		if (!indices_fit(L, G, r, L->val[r].map) || !reach_operands(L, G, r, L->val[r].map)) return false;
-	}
-	for (uint32_t i = 0; i < G->save.n; i++) {
-		const lo_save *s = &G->save.v[i];
-		lo_expr e = lo_linear(G, s->map, s->dest->stride);
-		if (!lo_fits_r(G, &e)) return false;
-		if (L->val[s->value].map != s->map && !lo_reach(L, G, s->value, s->map)) return false;
-	}
-	return true;
-}
-
 /* How the atoms that are left form r: as another reader in the group walks the operand, else in their order. */
 static bool weigh_r(lo_low *L, lo_group *G, ir_ref src, int lo, int hi, const bool *used, int64_t red)
 {
@@ -300,7 +126,7 @@ static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 {
 	int order[LO_ATOMS], n;
 	int64_t rest = 1;
-	lo_expr e = contiguous(L, G, r, m);
+	lo_expr e = lo_row_major(L, G, r, m);
 	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return -1;
 	for (int i = 0; i < n; i++) used[order[i]] = true;
 	for (int a = 0; a < G->natom; a++)
@@ -321,9 +147,10 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 		return false; /* few rows: no threads */
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
+	bool buffers;
 	G->reduces = true;
 	G->red = red;
-	if (ok && lo_group_fits(L, G)) return true;
+	if (ok && lo_group_fits(L, G, &buffers)) return true;
 	forget_r(G, *made);
 	return false;
 }
@@ -350,7 +177,7 @@ static bool feeds_reduction(lo_low *L, const lo_group *G, ir_ref r)
 	return found || L->oom;
 }
 
-static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
+static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
 	int lo, hi;
@@ -363,19 +190,18 @@ static bool join_reduction(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
 	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space leaves no room for what is reduced: it would be computed for each element again");
-	lo_map *o = lo_operand_map(L, G, r, 0, m);
-	if (o && lo_reach(L, G, src, o) && !elsewhere(L, G, src, o)) {
+	lo_use *u = lo_ask_op(L, G, r, m);
+	bool there = u && !elsewhere(L, G, src, u->src[0]->map), once = !store || lo_covers(L, G, r, m);
+	if (there && once) {
 		G->classed = true;
 		G->column = column;
-		return true;
+		return u;
 	}
 	if (!had) forget_r(G, made);
-	return refuse(L, "what it reduces is read at another index in the kernel, or not at an affine one");
+	return refuse(L, there ? NOT_ONCE : "what it reduces is read at another index in the kernel, or not at an affine one");
 }
 
 /* ---- values element by element ---- */
-static const char AGAIN[] = "each of its elements would be computed several times";
-
 /* The reduction that r follows row by row. */
 static ir_ref reduction_below(const lo_low *L, ir_ref r)
 {
@@ -395,94 +221,64 @@ static ir_ref reduction_below(const lo_low *L, ir_ref r)
 	return IR_NONE;
 }
 
-static bool join_point(lo_low *L, lo_group *G, ir_ref r, const lo_map *m, bool store)
+static lo_use *ask_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
-	bool made, heavy = weight_of(lo_node(L, r)) > 1;
-	if (!G->reduces && ((heavy && often(L, G, r, m)) || (store && !lo_covers(L, G, r, m)))) {
+	bool repeated = often(L, G, r, m);
+	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
+	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return refuse(L, NOT_ONCE);
+	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
+	if (!u) return refuse(L, "what it reads cannot be reached by affine indices of the kernel");
+	G->redundant += repeated;
+	return u;
+}
+
+static lo_use *join_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
+{
+	bool made, again = weight_of(lo_node(L, r)) > 1 && often(L, G, r, m), had = G->reduces;
+	if (!had && (again || (store && !lo_covers(L, G, r, m)))) {
 		ir_ref q = reduction_below(L, r); /* once for each row will do, if its rows are what the group walks */
 		bool used[LO_ATOMS] = { 0 };
-		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made))
-			return refuse(L, heavy && often(L, G, r, m) ? AGAIN : "it must be stored as well, and the kernel does not visit each of its elements once");
+		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made)) return refuse(L, again ? AGAIN : NOT_ONCE);
 	}
-	bool repeated = often(L, G, r, m);
-	if (repeated && (heavy || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
-	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m)))
-		return refuse(L, "it must be stored as well, and the kernel does not visit each of its elements once");
-	if (!indices_fit(L, G, r, m) || !reach_operands(L, G, r, m)) return refuse(L, "what it reads cannot be reached by affine indices of the kernel");
-	G->redundant += repeated;
-	return true;
+	lo_use *u = ask_point(L, G, r, m, store);
+	if (!u && !had && G->reduces) forget_r(G, made);
+	return u;
 }
 
 /* ---- committing ---- */
-static void add_use(lo_low *L, ir_ref r, uint32_t group, lo_map *m)
+static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 {
-	if (L->val[r].light) return;
-	lo_use *u = lo_mem(L, sizeof *u);
-	if (!u) return;
-	*u = (lo_use){ L->val[r].use, group, m };
-	L->val[r].use = u;
+	const lo_target *t = lo_target_of(L, r);
+	const ir_node *n = lo_node(L, r);
+	return G->weight + weight_of(n) <= t->weight && G->member.n < (uint32_t)t->members && G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
 }
 
-static void add_save(lo_low *L, lo_group *G, ir_ref r, lo_map *m, const lo_dest *d)
-{
-	if (!rt_push(&G->save, ((lo_save){ r, m, d }))) L->oom = true;
-}
-
-static void save_all(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool own)
-{
-	lo_val *v = &L->val[r];
-	for (const lo_dest *d = v->dest; d; d = d->next) add_save(L, G, r, m, d);
-	if (own) {
-		lo_dest *d = lo_mem(L, sizeof *d);
-		if (!d) return;
-		*d = (lo_dest){ .buf = lo_buf_of(L, r), .node = r };
-		ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), d->stride);
-		add_save(L, G, r, m, d);
-	}
-}
-
-/* r is a member of G at m: its operands get readers. */
-static void commit(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
+static void commit(lo_low *L, uint32_t id, lo_use *made)
 {
 	lo_group *G = L->group.v[id];
-	const ir_node *n = lo_node(L, r);
-	lo_val *v = &L->val[r];
-	v->group = id;
-	v->map = m;
+	const ir_node *n = lo_node(L, made->value);
 	G->weight += weight_of(n);
-	if (!rt_push(&G->member, r)) L->oom = true;
-	for (uint32_t i = 0; i < L->force.n; i++) L->val[L->force.v[i]].own = true;
-	for (int k = 0; k < n->nsrc; k++) {
-		ir_ref src = ir_src(L->g, n, k);
-		if (k == 0 && lo_is_gather((ir_op)n->op)) {
-			lo_access a;
-			lo_access_of(L, src, &a);
-			continue;
-		}
-		lo_map *o = lo_operand_map(L, G, r, k, m);
-		if (o) add_use(L, src, id, o);
-	}
-	save_all(L, G, r, m, v->own);
+	G->reductions += !!(ir_ops[n->op].flags & IR_REDUCE);
+	lo_take(L, id, made);
+	lo_save_all(L, G, made, L->val[made->value].own);
 }
 
 static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 {
 	lo_group *G = L->group.v[id];
-	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
-	L->force.n = 0;
-	if (L->o->no_fuse) return refuse(L, "fusion is off for this graph: what it grouped could not be built");
-	if (G->weight + weight_of(lo_node(L, r)) > lo_target_of(L, r)->weight || G->member.n >= (uint32_t)lo_target_of(L, r)->members)
-		return refuse(L, "the kernel computes enough already: more would leave no registers");
+	const bool had = G->reduces;
+	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
+	if (!has_room(L, G, r)) return refuse(L, "the kernel computes enough already: more would leave no registers");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
-	if (reduction ? !join_reduction(L, G, r, m) || (store && !lo_covers(L, G, r, m))
-	              : !join_point(L, G, r, m, store))
-		return false;
-	if (L->oom) return false;
-	commit(L, id, r, m);
+	lo_use *made = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
+	if (!made || L->oom) return false;
+	if (G->reduces && !had) lo_renew(L, id);
+	commit(L, id, made);
 	return true;
 }
 
-static lo_group *new_group(lo_low *L, uint32_t *id)
+/* For r, or for copies of it. Numbers alone are computed on the CPU. */
+static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 {
 	lo_group *G = lo_mem(L, sizeof *G);
 	if (!G || !rt_push(&L->group, G)) {
@@ -491,6 +287,7 @@ static lo_group *new_group(lo_low *L, uint32_t *id)
 	}
 	G->merged = LO_NOGROUP;
 	G->red = 1;
+	G->device = lo_node(L, r)->weak ? RT_CPU : lo_node(L, r)->device;
 	*id = L->group.n - 1;
 	return G;
 }
@@ -505,23 +302,23 @@ static void give_up(lo_low *L, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;
 		lo_access_of(L, ir_src(L->g, n, k), &a);
+		lo_need(L, &a);
 	}
 }
 
 static bool start(lo_low *L, ir_ref r)
 {
 	uint32_t id;
-	lo_group *G = new_group(L, &id);
+	lo_group *G = new_group(L, r, &id);
 	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
 	if (!m) return false;
-	L->force.n = 0;
-	if (ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? !join_reduction(L, G, r, m)
-	                                                : !join_point(L, G, r, m, true)) {
+	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
+	lo_use *made = reduction ? join_reduction(L, G, r, m, true) : join_point(L, G, r, m, true);
+	if (!made) {
 		G->merged = id; /* of no use: skipped everywhere */
-		G->member.n = G->save.n = 0;
 		return false;
 	}
-	commit(L, id, r, m);
+	commit(L, id, made);
 	return true;
 }
 
@@ -529,13 +326,17 @@ static bool start(lo_low *L, ir_ref r)
 static void start_copy(lo_low *L, ir_ref r)
 {
 	uint32_t id;
-	lo_group *G = new_group(L, &id);
+	const lo_val *v = &L->val[r];
+	lo_group *G = new_group(L, r, &id);
 	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
-	if (!m) return;
-	L->force.n = 0;
-	lo_reach(L, G, r, m);
-	for (uint32_t i = 0; i < L->force.n; i++) L->val[L->force.v[i]].own = true;
-	save_all(L, G, r, m, L->val[r].how == LO_LEAF && L->val[r].own);
+	lo_use *u = m ? lo_ask(L, G, r, m) : NULL;
+	if (!u) return;
+	if (u->from == LO_FROM_LATER) {
+		u->from = LO_FROM_LOAD;
+		u->base = r;
+		u->leaf = v->how == LO_LEAF;
+	}
+	lo_save_all(L, G, u, v->how == LO_LEAF && v->own);
 }
 
 /* ---- the walk ---- */
@@ -562,7 +363,7 @@ static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t j = i + 1; j < n && !L->o->no_fuse && !(L->o->off & LO_OFF(MERGE)); j++)
+		for (uint32_t j = i + 1; j < n && !(L->o->off & (LO_OFF(FUSE) | LO_OFF(MERGE))); j++)
 			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map))
 				return wants_of(L, r, w, MAX_WANTS);
 	return n;
@@ -595,24 +396,11 @@ static void place(lo_low *L, ir_ref r)
 		v->refused_by = w[best].group;
 		v->own = own;
 	}
-	v->own = v->own || n > 0 || !v->dest;
+	v->own = v->own || v->use || !v->dest;
 	if (v->how == LO_VIEW || v->how == LO_FUSE) {
 		if (start(L, r) || L->oom) return;
 		give_up(L, r);
 		if (v->dest) start_copy(L, r);
-	}
-}
-
-/* A view that is only looked through: its readers read its operand. */
-static void pass_on(lo_low *L, ir_ref r)
-{
-	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
-	for (const lo_use *u = L->val[r].use; u; u = u->next) {
-		uint32_t id = u->group;
-		lo_group *G = lo_group_at(L, &id);
-		lo_map *m = lo_map_view(L, G, r, u->map);
-		if (m) add_use(L, src, id, m);
-		else L->val[src].own = true;
 	}
 }
 
@@ -634,7 +422,7 @@ static void cat(lo_low *L, ir_ref r)
  * they would be adjacent themselves. */
 static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *a)
 {
-	lo_expr e = lo_linear(G, m, a->stride), own = contiguous(L, G, r, m);
+	lo_expr e = lo_linear(G, m, a->stride), own = lo_row_major(L, G, r, m);
 	int64_t far_step = lo_target_of(L, r)->far_step;
 	bool far = false, near = false, fits = true;
 	for (int i = 0; i < G->natom; i++) {
@@ -651,25 +439,23 @@ static bool read_across(lo_low *L, ir_ref r)
 {
 	lo_access a;
 	if (ir_numel(L->g, r) < lo_target_of(L, r)->transposed) return false;
-	lo_peek(L, r, &a);
+	lo_access_of(L, r, &a);
 	if (L->val[a.base].how != LO_LEAF) return false;
 	bool any = false;
 	for (const lo_use *u = L->val[r].use; u; u = u->next) {
 		uint32_t id = u->group;
 		const lo_group *G = lo_group_at(L, &id);
-		lo_expr own = contiguous(L, G, r, u->map);
+		lo_expr own = lo_row_major(L, G, r, u->map);
 		if (!lo_fits_r(G, &own)) return false;
 		any |= G->reduces && G->classed && !G->column && across(L, G, r, u->map, &a);
 	}
 	return any;
 }
 
-static bool copy_view(lo_low *L, ir_ref r)
+static void copy_view(lo_low *L, ir_ref r)
 {
 	L->val[r].own = true;
-	if (start(L, r)) return true;
-	L->val[r].own = false;
-	return false;
+	if (!start(L, r)) L->val[r].own = false;
 }
 
 static void copy_leaf(lo_low *L, ir_ref r)
@@ -686,10 +472,10 @@ static void touch_operands(lo_low *L, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, n, k);
-		lo_peek(L, src, &a);
-		if (!lo_takes(L, r, k, &a)) L->val[src].own = true;
-		if (ir_is_flow(n->op) && !lo_flow_takes(L, src, &a)) L->val[src].own = true;
 		lo_access_of(L, src, &a);
+		bool takes = lo_takes(L, r, k, &a) && (!ir_is_flow(n->op) || lo_flow_takes(L, src, &a));
+		if (takes) lo_need(L, &a);
+		else L->val[src].own = true;
 	}
 }
 
@@ -728,7 +514,7 @@ static void decide(lo_low *L, ir_ref r)
 	case LO_VIEW:
 		if (!lo_target_of(L, r)) view_without_kernels(L, r);
 		else if (stored) place(L, r);
-		else if (!read_across(L, r) || !copy_view(L, r)) pass_on(L, r);
+		else if (read_across(L, r)) copy_view(L, r);
 		return;
 	case LO_FUSE:
 		if (!v->light || stored) place(L, r);
@@ -745,18 +531,11 @@ static void decide(lo_low *L, ir_ref r)
 	if (v->dest && lo_target_of(L, r)) start_copy(L, r);
 }
 
-int lo_group_device(const lo_low *L, const lo_group *G)
-{
-	for (uint32_t i = 0; L->devices && i < G->member.n; i++)
-		if (!lo_node(L, G->member.v[i])->weak) return lo_node(L, G->member.v[i])->device;
-	for (uint32_t i = 0; L->devices && i < G->save.n; i++) /* a copy of what lies in a buffer has no members */
-		if (!lo_node(L, G->save.v[i].value)->weak) return lo_node(L, G->save.v[i].value)->device;
-	return RT_CPU;
-}
-
 bool lo_group_all(lo_low *L)
 {
-	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) decide(L, r);
-	rt_vec_free(&L->force);
+	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) {
+		decide(L, r);
+		lo_settle(L, r);
+	}
 	return !L->oom;
 }

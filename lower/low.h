@@ -31,10 +31,35 @@ typedef struct lo_map {
 	lo_expr e[];
 } lo_map;
 
-typedef struct lo_use { /* a group reads the value at map */
-	struct lo_use *next;
+/* A value as strides over a buffer: what libraries, the evaluator and a gather's table take. */
+typedef struct lo_access {
+	ir_ref base;             /* the node whose buffer it is */
+	int64_t offset;          /* elements */
+	int64_t stride[TJ_MAX_RANK];
+} lo_access;
+
+typedef enum lo_from {
+	LO_FROM_LATER,           /* decided with the value, which comes after its readers */
+	LO_FROM_CONST,
+	LO_FROM_NUM,
+	LO_FROM_LOAD,            /* out of a buffer */
+	LO_FROM_OP,              /* computed in the kernel at the map */
+	LO_FROM_VIEW             /* what src[0] is */
+} lo_from;
+
+/* How a group comes by a value at a map. A question (reach.c) returns one; it stands from the moment at which the group takes the reader.
+ * The builder follows it and asks nothing. Splits and merges rewrite the map like every map of the group. */
+typedef struct lo_use {
+	struct lo_use *next;     /* of the same value */
 	uint32_t group;
+	ir_ref value;
 	lo_map *map;
+	uint8_t from;
+	bool solid;              /* a view at no affine index of its operand: read row-major out of the operand's buffer */
+	bool leaf;               /* LOAD, or the table: out of a leaf's own memory, not out of its row-major copy */
+	ir_ref base;             /* LOAD, solid: whose buffer; else IR_NONE */
+	struct lo_use **src;     /* OP, VIEW, and a view that is decided LATER: its operands */
+	lo_access *table;        /* OP that gathers: src[0] is NULL */
 } lo_use;
 
 typedef struct lo_dest { /* the value must be stored here, too */
@@ -54,8 +79,8 @@ typedef struct lo_val {
 	uint32_t buf;        /* its own buffer */
 	uint32_t leaf;       /* the buffer of an input or of constant data */
 	uint32_t group;      /* that computes it */
-	lo_map *map;         /* ... at this index */
-	lo_use *use;
+	lo_use *made;        /* ... in this way */
+	lo_use *use;         /* groups that read it; not of light values */
 	lo_dest *dest;
 	const char *refused; /* why no group that reads it would compute it; NULL: none was asked, or one did */
 	uint32_t refused_by;
@@ -73,6 +98,7 @@ typedef struct lo_save { /* a store of a group */
 	ir_ref value;
 	lo_map *map;
 	const lo_dest *dest;
+	const lo_use *from;
 } lo_save;
 
 typedef struct lo_group {
@@ -86,7 +112,8 @@ typedef struct lo_group {
 	lo_map *maps;
 	rt_vec(ir_ref) member;       /* users before operands */
 	rt_vec(lo_save) save;
-	int weight, redundant;
+	int weight, redundant, reductions;
+	uint8_t device;              /* that its kernel runs on */
 	uint32_t merged;             /* into this group, or LO_NOGROUP */
 } lo_group;
 
@@ -113,23 +140,14 @@ typedef struct lo_low {
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
 	uint32_t *stamp, now;    /* visited marks of searches */
 	rt_vec(lo_group *) group;
-	rt_vec(ir_ref) force;    /* values that a group under trial would have to own buffers */
 	const char *why;         /* the last refusal of a group */
 	const char *missing;     /* why the target's back end is not there; NULL: it is, or was not needed */
-	bool stuck;              /* a kernel could not be built as grouped: lower again with less fusion */
 	rt_vec(lo_buffer) buf;
 	rt_vec(lo_step) step;
 	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flow.c; NULL: not made */
 	rt_out *out;             /* in the plan's memory */
 	int64_t arena_bytes[RT_DEVICES];
 } lo_low;
-
-/* A value as strides over a buffer: what libraries and the evaluator take. */
-typedef struct lo_access {
-	ir_ref base;             /* the node whose buffer it is */
-	int64_t offset;          /* elements */
-	int64_t stride[TJ_MAX_RANK];
-} lo_access;
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }
 static inline const int64_t *lo_dim(const lo_low *L, ir_ref r) { return ir_dims(L->g, ir_at(L->g, r)); }
@@ -143,14 +161,12 @@ static inline const lo_target *lo_target_on(const lo_opts *o, int device)
 	return device == RT_CPU || !o->target ? o->target : rt_device_at(device)->target;
 }
 static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return lo_target_on(L->o, lo_node(L, r)->device); }
-int lo_group_device(const lo_low *L, const lo_group *G); /* that its kernel runs on */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
 
 /* ---- view.c: strides through views ---- */
-/* The value as strides over a buffer. A value that must get a buffer for that is marked to own one. */
-void lo_access_of(lo_low *L, ir_ref r, lo_access *a);
-void lo_peek(lo_low *L, ir_ref r, lo_access *a);    /* the same; marks nothing */
-bool lo_seen_input(lo_low *L, ir_ref r, lo_access *a); /* it is an input seen through strides; marks nothing */
+void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer; a question */
+void lo_need(lo_low *L, const lo_access *a);            /* what it lies in must have a buffer: marks it */
+bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* it is an input seen through strides */
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* of a leaf, even if it owns a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
@@ -187,16 +203,18 @@ void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim)
 /* ---- classify.c ---- */
 lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t); /* who could compute the node on a machine */
 void lo_classify(lo_low *L);  /* who could compute each value */
-bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
-lo_group *lo_group_at(lo_low *L, uint32_t *id); /* follows merges */
-bool lo_reach(lo_low *L, lo_group *G, ir_ref r, const lo_map *m); /* the group can compute or load r at m */
-/* A light value whose indices are affine there: computed in place. */
-bool lo_inline(lo_low *L, lo_group *G, ir_ref r, const lo_map *m);
-lo_map *lo_operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
 bool lo_is_gather(ir_op op);
-/* Where element [..] of a gather's table lies, without the indexed axis; its access and that axis' stride. */
-lo_expr lo_gather_base(lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, lo_access *a,
-                       int64_t *dyn_stride);
+
+/* ---- reach.c: questions about a group ---- */
+lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */
+lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the index of element m of r */
+/* Where element [..] of a gather's table lies, without the indexed axis; and that axis' stride. */
+lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *table, int64_t *dyn_stride);
+
+/* ---- fuse.c ---- */
+bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
+
+/* ---- merge.c ---- */
 void lo_put_groups(lo_low *L, rt_text *t);
 
 /* ---- lower.c ---- */

@@ -65,7 +65,6 @@ static void close_low(lo_low *L)
 		rt_vec_free(&L->group.v[i]->member);
 		rt_vec_free(&L->group.v[i]->save);
 	}
-	rt_vec_free(&L->force);
 	rt_vec_free(&L->step);
 	rt_vec_free(&L->group);
 	rt_vec_free(&L->buf);
@@ -275,7 +274,6 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	if (!open_low(L)) return nomem(L->err);
 	lo_classify(L);
 	if (!place_outputs(L) || !lo_group_all(L) || !lo_make_steps(L) || !lo_layout(L)) {
-		if (L->stuck && !L->oom) return TJ_ERR_COMPILE; /* lo_build tries again */
 		return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 	}
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
@@ -307,39 +305,46 @@ static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_op
 	return lo_assign_devices(flat, placed, o, err) == TJ_OK ? placed : NULL;
 }
 
+/* A plan for `flat`, which is plain; its regions are lowered as `inner` says. missing: why a back end that it needs is not there. */
+static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opts *inner, rt_plan *p, const char **missing, rt_err *err)
+{
+	rt_exec *(*region)[2] = NULL;
+	ir_graph placed;
+	const ir_graph *there = place(flat, &placed, o, err);
+	tj_status st = there ? lo_lower_regions(there, inner, &region, err) : err->code;
+	lo_low L = { .g = there, .o = o, .err = err, .region = region, .out = p->exec.out, .devices = lo_on_devices(flat) };
+	if (st == TJ_OK) st = lower(&L, p);
+	*missing = L.missing;
+	close_low(&L);
+	if (there) lo_free_regions(there, region);
+	ir_graph_free(&placed);
+	return st;
+}
+
+/* Only a kernel that must be compiled opens a back end. Where that is not there, the evaluator runs the graph. */
+static tj_status build_without(const ir_graph *flat, const lo_opts *o, rt_plan **p, const char *missing, rt_err *err)
+{
+	lo_opts plain = *o;
+	plain.target = NULL;
+	if (o->missing) *o->missing = missing;
+	*err = (rt_err){ 0 };
+	rt_exec_unref(&(*p)->exec);
+	*p = new_plan((int)flat->out.n);
+	return *p ? build_plan(flat, &plain, lo_on_devices(flat) ? &plain : o, *p, &missing, err) : nomem(err);
+}
+
 static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
 {
 	double t0 = rt_now_ms();
 	rt_err own = { 0 };
-	rt_exec *(*region)[2] = NULL;
+	const char *missing = NULL;
 	if (!err) err = &own;
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n);
 	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
-	const bool devices = lo_on_devices(&flat);
-	lo_opts less = *o;
-	less.no_fuse |= (o->off & LO_OFF(FUSE)) != 0;
-	for (bool again = st == TJ_OK; again;) {
-		ir_graph placed;
-		const ir_graph *there = place(&flat, &placed, &less, err);
-		st = there ? lo_lower_regions(there, devices ? &less : o, &region, err) : err->code;
-		lo_low L = { .g = there, .o = &less, .err = err, .region = region, .out = p->exec.out, .devices = devices };
-		if (st == TJ_OK) st = lower(&L, p);
-		again = st != TJ_OK && less.target && (L.stuck || L.missing); /* what fusion could not build is lowered more plainly */
-		close_low(&L);
-		if (there) lo_free_regions(there, region);
-		region = NULL;
-		ir_graph_free(&placed);
-		if (!again) break;
-		if (L.missing && o->missing) *o->missing = L.missing;
-		if (less.no_fuse || L.missing) less.target = NULL;
-		less.no_fuse = true;
-		*err = (rt_err){ 0 };
-		rt_exec_unref(&p->exec);
-		p = new_plan((int)g->out.n);
-		if (!p) st = nomem(err), again = false;
-	}
+	if (st == TJ_OK) st = build_plan(&flat, o, o, p, &missing, err);
+	if (st != TJ_OK && missing) st = build_without(&flat, o, &p, missing, err);
 	ir_graph_free(&flat);
 	if (st != TJ_OK) {
 		if (p) rt_exec_unref(&p->exec);
@@ -380,8 +385,6 @@ static tj_status dry_run(lo_low *L, bool steps)
 	lo_classify(L);
 	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
 	if (ok) return steps ? finish_kernels(L) : TJ_OK;
-	if (L->stuck && !L->oom)
-		return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a group cannot be built as one kernel");
 	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 }
 

@@ -244,7 +244,6 @@ typedef struct lo_opts {
 	bool fast;                    /* TJ_FAST */
 	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering; the family is looked at only */
 	bool keep_assembly;           /* with keep_text */
-	bool no_fuse;                 /* a kernel per op */
 	uint8_t off;                  /* passes left out: LO_OFF() */
 	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
 	lo_moving moving;

@@ -99,20 +99,13 @@ static bool path_between(lo_low *L, uint32_t a, uint32_t b)
 }
 
 /* ---- merging ---- */
-static lo_expr row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
-{
-	int64_t stride[TJ_MAX_RANK];
-	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), stride);
-	return lo_linear(G, m, stride);
-}
-
 /* Pairs atoms of B with those of A that walk r alike, splitting where one side is coarser. to[b] = a. */
 static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B,
                        const lo_map *mb, int *to)
 {
 	for (;;) {
 		int oa[LO_ATOMS], ob[LO_ATOMS], i = 0;
-		lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);
+		lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
 		int na = lo_radix(A, &ea, ir_numel(L->g, r), oa), nb = lo_radix(B, &eb, ir_numel(L->g, r), ob);
 		if (na < 0 || nb < 0) return false;
 		while (i < na && i < nb && A->ext[oa[i]] == B->ext[ob[i]]) {
@@ -143,8 +136,10 @@ static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
 }
 
 /* Atoms of B take the part in r that their partners have in A. */
-static bool take_r(lo_low *L, const lo_group *A, lo_group *B, const int *to)
+static bool take_r(lo_low *L, const lo_group *A, uint32_t b_id, const int *to)
 {
+	lo_group *B = L->group.v[b_id];
+	bool buffers;
 	for (int b = 0; b < B->natom; b++) {
 		if (B->ext[b] <= 1) continue;
 		if (B->reduces && (B->isr[b] != A->isr[to[b]] || (B->isr[b] && B->rstride[b] != A->rstride[to[b]])))
@@ -155,8 +150,10 @@ static bool take_r(lo_low *L, const lo_group *A, lo_group *B, const int *to)
 		if (B->ext[b] > 1 && A->isr[to[b]]) B->isr[b] = true, B->rstride[b] = A->rstride[to[b]];
 	B->reduces = A->reduces;
 	B->red = A->red;
-	L->force.n = 0;
-	if (lo_group_fits(L, B) && !L->force.n) return true;
+	if (lo_group_fits(L, B, &buffers) && !buffers) {
+		lo_renew(L, b_id);
+		return true;
+	}
 	memset(B->isr, 0, sizeof B->isr);
 	B->reduces = false;
 	B->red = 1;
@@ -190,6 +187,7 @@ static bool move(lo_low *L, uint32_t a, uint32_t b)
 	for (uint32_t i = 0; i < B->save.n; i++) A->save.v[A->save.n++] = B->save.v[i];
 	A->weight += B->weight;
 	A->redundant += B->redundant;
+	A->reductions += B->reductions;
 	if (B->classed) {
 		A->classed = true;
 		A->column = B->column;
@@ -204,13 +202,13 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
 	int to[LO_ATOMS] = { 0 };
 	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
-	if (L->devices && lo_group_device(L, A) != lo_group_device(L, B)) return false;
-	const lo_target *t = lo_target_on(L->o, lo_group_device(L, A));
-	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members) return false;
+	if (A->device != B->device) return false;
+	const lo_target *t = lo_target_on(L->o, A->device);
+	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members || A->reductions + B->reductions > MAX_LOOPS) return false;
 	if (A->classed && B->classed && A->column != B->column) return false;
-	lo_expr ea = row_major(L, A, r, ma), eb = row_major(L, B, r, mb);
+	lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
 	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || path_between(L, a, b)) return false;
-	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, B, to)) return false;
+	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, b, to)) return false;
 	rewrite(A, B, to);
 	return move(L, a, b);
 }

@@ -105,16 +105,11 @@ static void visit(lo_low *L, void *env)
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err)
 {
 	notes t = { .tell = tell, .self = self };
-	lo_opts less = *o;
 	if (x->run != rt_plan_run) return TJ_OK; /* the program's own back end decided */
 	t.plan = (const rt_plan *)x;
-	for (;;) { /* as lo_build: what fusion could not build is lowered more plainly */
-		rt_err own = { 0 };
-		tj_status st = lo_dry_run(g, &less, true, visit, &t, &own);
-		if (st != TJ_ERR_COMPILE || !less.target) return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
-		if (less.no_fuse) less.target = NULL;
-		less.no_fuse = true;
-	}
+	rt_err own = { 0 };
+	tj_status st = lo_dry_run(g, o, true, visit, &t, &own);
+	return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
 }
 
 /* ---- for Graphviz ---- */

@@ -56,7 +56,7 @@ static void add_kernel_step(lo_low *L, uint32_t g)
 	s->group = g;
 	uint32_t step = L->step.n - 1;
 	if (lo_build_kernel(L, s)) lo_share(L, L->step.v[step].built->s.target, step);
-	else if (!L->stuck) L->oom = true;
+	else if (L->err->code == TJ_OK) L->oom = true;
 }
 
 static bool worth(const lo_low *L, ir_ref r)
@@ -75,7 +75,7 @@ static void make(lo_low *L)
 		for (const lo_dest *d = v->dest; d; d = d->next)
 			if (ir_numel(L->g, r) > 0) add_copy_step(L, r, d);
 	}
-	for (uint32_t i = 0; i < L->group.n && !L->oom && !L->stuck; i++)
+	for (uint32_t i = 0; i < L->group.n && !L->oom && L->err->code == TJ_OK; i++)
 		if (L->group.v[i]->merged == LO_NOGROUP) add_kernel_step(L, i);
 }
 
@@ -176,5 +176,5 @@ static bool sort(lo_low *L)
 bool lo_make_steps(lo_low *L)
 {
 	make(L);
-	return !L->oom && !L->stuck && L->err->code == TJ_OK && sort(L);
+	return !L->oom && L->err->code == TJ_OK && sort(L);
 }

@@ -156,7 +156,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const lo_built *b = s->built;
 	rt_at *at = lo_step_operands(p, t, b->nbuf);
-	t->device = (uint8_t)lo_group_device(L, L->group.v[s->group]);
+	t->device = L->group.v[s->group]->device;
 	t->nnum = t->device == RT_CPU ? 0 : numbers_of(L);
 	if (!at || !put_faults(p, b, t)) return false;
 	for (uint32_t i = 0; i < b->nbuf; i++) at[i].buf = b->buf[i];

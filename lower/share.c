@@ -201,7 +201,7 @@ void lo_share(lo_low *L, const lo_target *t, uint32_t step)
 	uint32_t *low = lo_mem(L, (loop->count + 1) * sizeof *low), n = 0;
 	for (uint32_t i = loop->first; low && i < loop->first + loop->count; i++)
 		if (k->ins.v[i].op == LO_REDUCE)
-			low[n++] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = (uint8_t)lo_group_device(L, L->group.v[L->step.v[step].group]),
+			low[n++] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = L->group.v[L->step.v[step].group]->device,
 			                                      .bytes = red * outer(k) * (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) });
 	lo_step second = { .kind = LO_STEP_KERNEL, .ref = IR_NONE, .group = L->step.v[step].group };
 	if (L->oom) return;

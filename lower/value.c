@@ -1,13 +1,7 @@
 /* value: instructions for the values of a group.
  *
- * requires a group that lo_reach accepted; keeps one instruction per value and section */
+ * requires how the group comes by each operand (lo_use), decided; keeps one instruction per value and section */
 #include "lower/build.h"
-
-static bool stuck(lo_builder *B)
-{
-	B->L->stuck = true;
-	return false;
-}
 
 /* ---- where a value comes from ---- */
 lo_mem_info *lo_member(lo_builder *B, ir_ref r)
@@ -21,75 +15,29 @@ lo_mem_info *lo_member(lo_builder *B, ir_ref r)
 	return lo < B->nmem && B->mem[lo].ref == r ? &B->mem[lo] : NULL;
 }
 
-static bool from_buffer(lo_builder *B, lo_source *s, uint32_t buf, lo_expr at)
+/* What is read out of a leaf's own memory lies there at an input's strides; all else is row-major. */
+static lo_expr load_index(const lo_builder *B, const lo_use *u)
 {
-	s->from = LO_FROM_LOAD;
-	s->buf = buf;
-	s->at = at;
-	return buf != LO_NOBUF && (lo_fits_r(B->G, &at) || stuck(B));
+	const ir_node *n = lo_node(B->L, u->value);
+	bool strided = u->leaf && n->op == IR_input;
+	return strided ? lo_linear(B->G, u->map, ir_attr(B->L->g, n) + 2) : lo_row_major(B->L, B->G, u->value, u->map);
 }
 
-static lo_expr row_major(const lo_builder *B, ir_ref r, const lo_map *m)
+lo_source lo_source_of(lo_builder *B, const lo_use *u)
 {
-	int64_t stride[TJ_MAX_RANK];
-	ir_contiguous(lo_node(B->L, r)->rank, lo_dim(B->L, r), stride);
-	return lo_linear(B->G, m, stride);
+	while (u->from == LO_FROM_VIEW) u = u->src[0];
+	lo_source s = { .from = (lo_from)u->from, .ref = u->value, .map = u->map, .use = u };
+	if (s.from != LO_FROM_LOAD) return s;
+	s.buf = u->leaf ? lo_leaf_buf(B->L, u->base) : lo_buf_of(B->L, u->base);
+	s.at = load_index(B, u);
+	return s;
 }
 
-static bool makes_copy(const lo_builder *B, ir_ref r)
+int lo_operands(lo_builder *B, const lo_use *u, lo_source *s)
 {
-	for (uint32_t i = 0; i < B->G->save.n; i++)
-		if (B->G->save.v[i].value == r && B->G->save.v[i].dest->node == r) return true;
-	return false;
-}
-
-static bool from_leaf(lo_builder *B, lo_source *s, ir_ref r, const lo_map *m)
-{
-	lo_low *L = B->L;
-	const ir_node *n = lo_node(L, r);
-	lo_expr at = n->op == IR_input ? lo_linear(B->G, m, ir_attr(L->g, n) + 2) : row_major(B, r, m);
-	bool direct = !L->val[r].copied || makes_copy(B, r);
-	if ((lo_fits_r(B->G, &at) && direct) || !L->val[r].own) return from_buffer(B, s, lo_leaf_buf(L, r), at);
-	return from_buffer(B, s, lo_buf_of(L, r), row_major(B, r, m));
-}
-
-bool lo_source_of(lo_builder *B, ir_ref r, lo_map *m, lo_source *s)
-{
-	lo_low *L = B->L;
-	for (;;) {
-		const ir_node *n = lo_node(L, r);
-		const lo_val *v = &L->val[r];
-		bool member = lo_member(B, r) && lo_map_equal(B->G, v->map, m), view = v->how == LO_VIEW;
-		*s = (lo_source){ .from = LO_FROM_OP, .ref = r, .map = m };
-		if (n->op == IR_const || n->op == IR_num) {
-			s->from = n->op == IR_const ? LO_FROM_CONST : LO_FROM_NUM;
-			return true;
-		}
-		if (v->how == LO_LEAF) return from_leaf(B, s, r, m);
-		bool here = member || (L->force.n = 0, lo_inline(L, B->G, r, m) && !L->force.n);
-		if (here && !view) return true;
-		if (!here && (!view || v->own)) {
-			if (!v->own) return stuck(B);
-			return from_buffer(B, s, lo_buf_of(L, r), row_major(B, r, m));
-		}
-		lo_map *o = lo_map_view(L, B->G, r, m);
-		ir_ref src = ir_src(L->g, n, 0);
-		if (!o) return L->val[src].own ? from_buffer(B, s, lo_buf_of(L, src), row_major(B, r, m)) : stuck(B);
-		r = src;
-		m = o;
-	}
-}
-
-int lo_operands(lo_builder *B, ir_ref r, lo_map *m, lo_source *s)
-{
-	lo_low *L = B->L;
-	const ir_node *n = lo_node(L, r);
 	int count = 0;
-	for (int k = 0; k < n->nsrc; k++) {
-		if (k == 0 && lo_is_gather((ir_op)n->op)) continue;
-		lo_map *o = lo_operand_map(L, B->G, r, k, m);
-		if (!o || !lo_source_of(B, ir_src(L->g, n, k), o, &s[count++])) return -1;
-	}
+	for (int k = 0; k < lo_node(B->L, u->value)->nsrc; k++)
+		if (u->src[k]) s[count++] = lo_source_of(B, u->src[k]);
 	return count;
 }
 
@@ -279,12 +227,12 @@ static uint32_t gather(lo_builder *B, const lo_source *s, uint32_t index)
 	lo_low *L = B->L;
 	const ir_node *n = lo_node(L, s->ref);
 	ir_ref table = ir_src(L->g, n, 0);
-	lo_access a;
+	const lo_use *u = s->use;
 	int64_t stride, axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
 	int64_t size = lo_node(L, table)->rank ? lo_dim(L, table)[axis] : 1;
-	lo_expr e = lo_gather_base(L, B->G, s->ref, s->map, &a, &stride);
-	if (!lo_fits_r(B->G, &e)) stuck(B);
-	uint32_t kbuf = lo_kbuf(B, lo_buf_of(L, a.base), (tj_dtype)n->dtype, LO_IN);
+	lo_expr e = lo_gather_base(L, B->G, s->ref, s->map, u->table, &stride);
+	uint32_t buf = u->leaf ? lo_leaf_buf(L, u->table->base) : lo_buf_of(L, u->table->base);
+	uint32_t kbuf = lo_kbuf(B, buf, (tj_dtype)n->dtype, LO_IN);
 	return load(B, kbuf, (tj_dtype)n->dtype, &e, checked(B, n, index, size), stride);
 }
 
@@ -315,16 +263,18 @@ static uint32_t op(lo_builder *B, const lo_source *s)
 	const ir_node *n = lo_node(B->L, s->ref);
 	lo_source from[3];
 	uint32_t src[3] = { 0 };
-	if (ir_ops[n->op].flags & IR_REDUCE) return stuck(B), LO_NOREF; /* its loop comes first and remembers it */
-	int count = lo_operands(B, s->ref, s->map, from);
+	if (ir_ops[n->op].flags & IR_REDUCE) { /* its loop comes first and remembers it */
+		rt_fail(B->L->err, TJ_ERR_COMPILE, "lower", "a kernel reads a %s before it is computed", ir_ops[n->op].name);
+		return LO_NOREF;
+	}
+	int count = lo_operands(B, s->use, from);
 	for (int k = 0; k < count; k++)
 		if ((src[k] = lo_value(B, &from[k])) == LO_NOREF) return LO_NOREF;
-	if (count < 0) return LO_NOREF;
 	if (n->op == IR_arange || n->op == IR_eye) return create(B, s);
 	if (lo_is_gather((ir_op)n->op)) return gather(B, s, src[0]);
 	if (n->op == IR_one_hot) return one_hot(B, s, src[0]);
 	if (ir_ops[n->op].flags & IR_RNG) {
-		lo_expr e = row_major(B, s->ref, s->map);
+		lo_expr e = lo_row_major(B->L, B->G, s->ref, s->map);
 		return lo_random(B->k, (ir_op)n->op, (tj_dtype)n->dtype, src[0], src[1], index_value(B, &e));
 	}
 	return point(B, n, src);
@@ -385,6 +335,7 @@ uint32_t lo_value(lo_builder *B, const lo_source *s)
 	const ir_node *n = lo_node(L, s->ref);
 	if (v != LO_NOREF) return v;
 	switch (s->from) {
+	case LO_FROM_LATER: case LO_FROM_VIEW: break; /* settled, and looked through */
 	case LO_FROM_CONST: v = constant(B, (tj_dtype)n->dtype, const_bits(L, n)); break;
 	case LO_FROM_NUM:
 		v = lo_add(B, (lo_ins){ .op = LO_NUM, .dtype = n->dtype, .imm = ir_attr(L->g, n)[0] });
@@ -398,10 +349,7 @@ uint32_t lo_value(lo_builder *B, const lo_source *s)
 		v = keep ? through_kept(B, s, m) : op(B, s);
 	}
 	}
-	if (v == LO_NOREF) {
-		if (!B->L->stuck) B->L->oom = true;
-		return v;
-	}
-	lo_remember(B, s, v, false);
+	if (v != LO_NOREF) lo_remember(B, s, v, false);
+	else if (B->L->err->code == TJ_OK) B->L->oom = true;
 	return v;
 }

@@ -1,6 +1,6 @@
 /* view: values as strides over buffers, for readers that are no kernels of ours.
  *
- * requires lo_val of every node; marks values that must own a buffer
+ * requires lo_val of every node; lo_need() marks values that must own a buffer, the rest are questions
  *
  *   %1 = transpose f32[8,4] %0 axes=0,1      =>     %0, offset 0, strides 1 8
  *   %2 = slice f32[4,4] %1 0 0 8 2           =>     %0, offset 0, strides 2 8
@@ -108,11 +108,9 @@ static void base_access(const lo_low *L, ir_ref r, lo_access *a)
 	else if (n->op != IR_const || L->val[r].own) ir_contiguous(n->rank, lo_dim(L, r), a->stride);
 }
 
-typedef enum mode { MARK, PEEK, PROBE } mode;
-
-/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends
- * the walk (MARK: it is marked to own a buffer; PROBE: false). */
-static bool walk(lo_low *L, ir_ref r, lo_access *a, mode how)
+/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends the walk:
+ * it must own a buffer. False: the walk did not come to a leaf, or to what computes the value. */
+static bool walk(const lo_low *L, ir_ref r, lo_access *a)
 {
 	ir_ref chain[64];
 	int depth = 0;
@@ -121,30 +119,29 @@ static bool walk(lo_low *L, ir_ref r, lo_access *a, mode how)
 		chain[depth++] = at;
 		at = ir_src(L->g, lo_node(L, at), 0);
 	}
-	if (L->val[at].how == LO_VIEW && how == PROBE) return false;
+	bool through = L->val[at].how != LO_VIEW;
 	base_access(L, at, a);
 	while (depth-- > 0) {
 		if (apply_view(L, chain[depth], a)) continue;
-		if (how == PROBE) return false;
+		through = false;
 		base_access(L, chain[depth], a);
 	}
-	if (how == MARK && L->val[a->base].how != LO_LEAF) L->val[a->base].own = true;
-	return true;
+	return through;
 }
 
-void lo_access_of(lo_low *L, ir_ref r, lo_access *a)
+void lo_access_of(const lo_low *L, ir_ref r, lo_access *a)
 {
-	walk(L, r, a, MARK);
+	walk(L, r, a);
 }
 
-void lo_peek(lo_low *L, ir_ref r, lo_access *a)
+void lo_need(lo_low *L, const lo_access *a)
 {
-	walk(L, r, a, PEEK);
+	if (L->val[a->base].how != LO_LEAF) L->val[a->base].own = true;
 }
 
-bool lo_seen_input(lo_low *L, ir_ref r, lo_access *a)
+bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a)
 {
-	return walk(L, r, a, PROBE) && lo_node(L, a->base)->op == IR_input;
+	return walk(L, r, a) && lo_node(L, a->base)->op == IR_input;
 }
 
 /* ---- buffers ---- */

@@ -120,7 +120,7 @@ static ir_graph parsed(const char *text)
 
 static rt_exec *built(const ir_graph *g, const lo_target *t, bool no_fuse)
 {
-	lo_opts o = { .name = "t", .target = t, .no_fuse = no_fuse, .keep_text = true };
+	lo_opts o = { .name = "t", .target = t, .off = no_fuse ? LO_OFF(FUSE) : 0, .keep_text = true };
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
 	if (lo_build(g, &o, &x, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);

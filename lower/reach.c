@@ -1,0 +1,228 @@
+/* reach: how a group would come by a value at a map.
+ *
+ * requires how and light of every value; questions only: no value is marked. What they return is recorded when the group takes the reader
+ * (fuse.c), and the builder follows it
+ *
+ *   reader at [d0, d1]       reads                            comes by it
+ *   %5 = add %3 %4           %3 = transpose %2                %2, at [d1, d0]: computed in place or loaded, as is decided with %2
+ *                            %4 = mul 2.0 (arange)            computed in place
+ *
+ * A question may split atoms of the group, which changes how its maps are written, not what they say. */
+#include "lower/fuse.h"
+
+/* ---- the group ---- */
+lo_group *lo_group_at(const lo_low *L, uint32_t *id)
+{
+	while (L->group.v[*id]->merged != LO_NOGROUP) *id = L->group.v[*id]->merged;
+	return L->group.v[*id];
+}
+
+lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t stride[TJ_MAX_RANK];
+	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), stride);
+	return lo_linear(G, m, stride);
+}
+
+/* A kernel reads buffers of its own device. What is elsewhere comes as a number, as a constant, or through a `to` step. */
+static bool on_device(const lo_low *L, const lo_group *G, ir_ref r)
+{
+	return !L->devices || lo_node(L, r)->device == G->device;
+}
+
+static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : lo_row_major(L, G, r, m);
+	return lo_fits_r(G, &e) && on_device(L, G, r);
+}
+
+/* ---- what the operands of a value are indexed with ---- */
+static lo_map *gather_index_map(lo_low *L, lo_group *G, const ir_node *n, const lo_map *m)
+{
+	int rank = lo_node(L, ir_src(L->g, n, 1))->rank;
+	lo_map *o = lo_map_new(L, G, rank);
+	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[n->op == IR_index_select ? ir_attr(L->g, n)[0] : i];
+	return o;
+}
+
+static lo_map *first_axes(lo_low *L, lo_group *G, const lo_map *m, int rank)
+{
+	lo_map *o = lo_map_new(L, G, rank);
+	for (int i = 0; o && i < rank; i++) o->e[i] = m->e[i];
+	return o;
+}
+
+static lo_map *operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	ir_ref src = ir_src(L->g, n, k);
+	if (ir_ops[n->op].flags & IR_VIEW) return lo_map_view(L, G, r, m);
+	if (ir_ops[n->op].flags & IR_REDUCE) {
+		int lo, hi;
+		bool keep;
+		lo_reduced_axes(L, r, &lo, &hi, &keep);
+		return lo_map_reduced(L, G, src, lo, hi, keep, m);
+	}
+	if (lo_is_gather((ir_op)n->op)) return k == 1 ? gather_index_map(L, G, n, m) : NULL;
+	if (n->op == IR_one_hot) return first_axes(L, G, m, m->rank - 1);
+	if (ir_ops[n->op].opclass == IR_RANDOM || n->op == IR_full) return lo_map_new(L, G, 0);
+	if (L->val[r].how == LO_LEAF) return NULL;
+	return lo_map_broadcast(L, G, src, m);
+}
+
+/* ---- how a value is reached ---- */
+static lo_use *new_use(lo_low *L, ir_ref r, lo_map *m, lo_from from)
+{
+	lo_use *u = lo_mem(L, sizeof *u);
+	if (u) *u = (lo_use){ .group = LO_NOGROUP, .value = r, .map = m, .from = (uint8_t)from, .base = IR_NONE };
+	return u;
+}
+
+static lo_use *load(lo_low *L, ir_ref r, lo_map *m, ir_ref base)
+{
+	lo_use *u = new_use(L, r, m, L->val[r].light ? LO_FROM_LOAD : LO_FROM_LATER);
+	if (u) u->base = base;
+	return u;
+}
+
+static bool add_source(lo_low *L, lo_use *u, int k, lo_use *src)
+{
+	if (!u->src) u->src = lo_mem(L, sizeof(lo_use *) * (lo_node(L, u->value)->nsrc + 1u));
+	if (u->src) u->src[k] = src;
+	return u->src && src;
+}
+
+/* Numbers, constants, indices: computed wherever they are read, when the axes they look at are affine. */
+static lo_use *ask_light(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	if (lo_is_gather((ir_op)n->op)) return NULL;
+	for (int i = 0; (n->op == IR_arange || n->op == IR_eye) && i < m->rank; i++)
+		if (!lo_fits_r(G, &m->e[i])) return NULL;
+	return lo_ask_op(L, G, r, m);
+}
+
+static lo_use *ask_view(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	lo_map *o = lo_map_view(L, G, r, m);
+	if (o) {
+		lo_use *in = lo_ask(L, G, src, o), *u = in ? new_use(L, r, m, L->val[r].light ? LO_FROM_VIEW : LO_FROM_LATER) : NULL;
+		return u && add_source(L, u, 0, in) ? u : NULL;
+	}
+	lo_expr e = lo_row_major(L, G, r, m); /* not affine: row-major over the operand's own buffer */
+	if (!lo_fits_r(G, &e) || !on_device(L, G, src)) return NULL;
+	lo_use *u = load(L, r, m, src);
+	if (u) u->solid = true;
+	return u;
+}
+
+lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	const lo_val *v = &L->val[r];
+	const ir_op op = (ir_op)lo_node(L, r)->op;
+	if (op == IR_const || op == IR_num) return new_use(L, r, m, op == IR_num ? LO_FROM_NUM : LO_FROM_CONST);
+	lo_use *u = v->light ? ask_light(L, G, r, m) : NULL;
+	if (u) return u;
+	if (v->how == LO_VIEW && !v->own) return ask_view(L, G, r, m);
+	return loads(L, G, r, m) ? load(L, r, m, v->light ? r : IR_NONE) : NULL;
+}
+
+static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
+{
+	u->table = lo_mem(L, sizeof *u->table);
+	if (!u->table) return false;
+	lo_access_of(L, ir_src(L->g, lo_node(L, u->value), 0), u->table);
+	const lo_val *base = &L->val[u->table->base];
+	u->leaf = base->how == LO_LEAF && !base->own;
+	return on_device(L, G, u->table->base);
+}
+
+lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_use *u = new_use(L, r, m, L->val[r].how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP);
+	for (int k = 0; u && k < n->nsrc; k++) {
+		if (k == 0 && lo_is_gather((ir_op)n->op)) {
+			if (!ask_table(L, G, u)) return NULL;
+			continue;
+		}
+		lo_map *o = operand_map(L, G, r, k, m);
+		lo_use *in = o ? lo_ask(L, G, ir_src(L->g, n, k), o) : NULL;
+		if (!in || !add_source(L, u, k, in)) return NULL;
+	}
+	return u;
+}
+
+bool lo_asks_buffer(const lo_low *L, const lo_use *u)
+{
+	if (u->base != IR_NONE && !L->val[u->base].own) return true;
+	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
+		if (u->src[k] && lo_asks_buffer(L, u->src[k])) return true;
+	return false;
+}
+
+/* ---- whether a group can compute what it has ---- */
+lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *table, int64_t *dyn_stride)
+{
+	const ir_node *n = lo_node(L, r);
+	int rank = lo_node(L, ir_src(L->g, n, 0))->rank;
+	int64_t axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
+	lo_expr e = { .off = table->offset };
+	for (int i = 0; i < rank; i++) {
+		const lo_expr *x = &m->e[n->op == IR_embedding ? m->rank - rank + i : i];
+		if (i == axis) continue;
+		e.off += x->off * table->stride[i];
+		for (int k = 0; k < G->natom; k++) e.c[k] += x->c[k] * table->stride[i];
+	}
+	if (dyn_stride) *dyn_stride = rank ? table->stride[axis] : 0;
+	return e;
+}
+
+bool lo_indices_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	if (ir_ops[n->op].flags & IR_RNG) {
+		lo_expr e = lo_row_major(L, G, r, m);
+		return lo_fits_r(G, &e);
+	}
+	if (n->op == IR_one_hot) return lo_fits_r(G, &m->e[m->rank - 1]);
+	if (lo_is_gather((ir_op)n->op)) {
+		lo_access table;
+		if (L->val[r].made) table = *L->val[r].made->table;
+		else lo_access_of(L, ir_src(L->g, n, 0), &table);
+		lo_expr e = lo_gather_base(L, G, r, m, &table, NULL);
+		return lo_fits_r(G, &e);
+	}
+	return true;
+}
+
+bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int order[LO_ATOMS], n;
+	bool in_r = lo_map_in_r(G, m), used[LO_ATOMS] = { 0 };
+	lo_expr e = lo_row_major(L, G, r, m);
+	if ((n = lo_radix(G, &e, ir_numel(L->g, r), order)) < 0) return false;
+	for (int i = 0; i < n; i++) used[order[i]] = true;
+	for (int a = 0; a < G->natom; a++)
+		if (G->ext[a] > 1 && !used[a] && (!G->isr[a] || in_r)) return false;
+	return true;
+}
+
+bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers)
+{
+	*buffers = false;
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		ir_ref r = G->member.v[i];
+		lo_map *m = L->val[r].made->map;
+		const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
+		if (!u) return false;
+		*buffers |= lo_asks_buffer(L, u);
+	}
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);
+		if (!lo_fits_r(G, &e)) return false;
+	}
+	return true;
+}

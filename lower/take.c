@@ -1,0 +1,114 @@
+/* take: answers of reach.c become decisions.
+ *
+ * requires answers of questions about the group as it is; marks values that must own a buffer
+ *
+ * The group takes a reader before it is known who computes what that reads: the walk goes from the end of the graph. So an operand is
+ * written down as LATER, and settled when the operand itself is decided:
+ *
+ *   the operand joined the group at this map     OP, or VIEW of its own operand
+ *   a view that nobody stores                    VIEW; its operand has a reader more
+ *   anything else                                LOAD out of its buffer */
+#include "lower/fuse.h"
+
+/* ---- a reader is taken ---- */
+static void mark(lo_low *L, const lo_use *u)
+{
+	if (u->base != IR_NONE) L->val[u->base].own = true;
+	if (u->solid) L->val[u->value].solid = true;
+	if (u->table) lo_need(L, u->table);
+	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
+		if (u->src[k]) mark(L, u->src[k]);
+}
+
+static void add_use(lo_low *L, lo_use *u, uint32_t group)
+{
+	if (L->val[u->value].light) return; /* there is nothing to settle */
+	u->group = group;
+	u->next = L->val[u->value].use;
+	L->val[u->value].use = u;
+}
+
+void lo_take(lo_low *L, uint32_t id, lo_use *made)
+{
+	lo_val *v = &L->val[made->value];
+	v->group = id;
+	v->made = made;
+	if (!rt_push(&L->group.v[id]->member, made->value)) L->oom = true;
+	mark(L, made);
+	for (int k = 0; made->src && k < lo_node(L, made->value)->nsrc; k++)
+		if (made->src[k]) add_use(L, made->src[k], id);
+}
+
+/* Light values that it computed in place may be at no affine index now: they are loaded instead. */
+void lo_renew(lo_low *L, uint32_t id)
+{
+	lo_group *G = L->group.v[id];
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		lo_use *made = L->val[G->member.v[i]].made;
+		for (int k = 0; made->src && k < lo_node(L, made->value)->nsrc; k++) {
+			lo_use *was = made->src[k], *u = was && L->val[was->value].light ? lo_ask(L, G, was->value, was->map) : NULL;
+			if (!u) continue;
+			mark(L, u);
+			made->src[k] = u;
+		}
+	}
+}
+
+/* ---- stores ---- */
+static void add_save(lo_low *L, lo_group *G, const lo_use *from, const lo_dest *d)
+{
+	if (!rt_push(&G->save, ((lo_save){ from->value, from->map, d, from }))) L->oom = true;
+}
+
+void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own)
+{
+	ir_ref r = from->value;
+	for (const lo_dest *d = L->val[r].dest; d; d = d->next) add_save(L, G, from, d);
+	if (!own) return;
+	lo_dest *d = lo_mem(L, sizeof *d);
+	if (!d) return;
+	*d = (lo_dest){ .buf = lo_buf_of(L, r), .node = r };
+	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), d->stride);
+	add_save(L, G, from, d);
+}
+
+/* ---- what was read is decided ---- */
+static bool in_place(lo_low *L, ir_ref r, const lo_use *u)
+{
+	const lo_val *v = &L->val[r];
+	uint32_t id = v->group, by = u->group;
+	if (id == LO_NOGROUP) return false;
+	const lo_group *G = lo_group_at(L, &id);
+	return lo_group_at(L, &by) == G && lo_map_equal(G, u->map, v->made->map);
+}
+
+/* A view with a buffer may lie in it at no affine index of a kernel that looked through it before it was known that it gets one. */
+static bool through(lo_low *L, ir_ref r, const lo_use *u)
+{
+	uint32_t id = u->group;
+	if (!u->src && !u->solid) return false;
+	if (!L->val[r].own) return true;
+	const lo_group *G = lo_group_at(L, &id);
+	lo_expr e = lo_row_major(L, G, r, u->map);
+	return !lo_fits_r(G, &e);
+}
+
+void lo_settle(lo_low *L, ir_ref r)
+{
+	const lo_val *v = &L->val[r];
+	for (lo_use *u = v->use; u; u = u->next) {
+		if (in_place(L, r, u)) {
+			u->from = v->how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP;
+			u->src = v->made->src;
+			u->table = v->made->table;
+			u->leaf = v->made->leaf;
+		} else if (through(L, r, u)) {
+			u->from = u->solid ? LO_FROM_LOAD : LO_FROM_VIEW;
+			if (!u->solid) add_use(L, u->src[0], u->group);
+		} else {
+			u->from = LO_FROM_LOAD;
+			u->base = r;
+			u->leaf = v->how == LO_LEAF && !v->copied;
+		}
+	}
+}

@@ -257,6 +257,9 @@ static const plan_case cases[] = {
 	{ "extremes that need not ask for NaN again", 1, 0, 0,
 	  "%0 = input f32[3000] slot=0\n%1 = input f32[3000] slot=1\n%2 = maximum f32[3000] %0 %1\n%3 = mul f32[3000] %2 %0\n"
 	  "%4 = minimum f32[3000] %3 %1\n%5 = sub f32[3000] %0 %4\n%6 = maximum f32[3000] %5 %1\nret %6\n" },
+	{ "indices at another index of the sum that joins", 2, 0, 0,
+	  "%0 = input f32[4,3] slot=0\n%1 = arange f32[12] dtype=f32 start=0 stop=12 step=1\n%2 = reshape f32[3,4] %1 shape=3,4\n%3 = permute f32[4,3] %2 axes=1,0\n"
+	  "%4 = neg f32[4,3] %3\n%5 = sum f32[] %0 keepdim=0\n%6 = mul f32[4,3] %0 %4\n%7 = add f32[4,3] %6 %5\nret %7\n" },
 	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
 };
 
@@ -279,6 +282,9 @@ static const plan_case products[] = {
 	{ "with bias and activation", 1, 1, 0,
 	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
 	  "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" },
+	{ "a view that gets a buffer for it after a sum has looked through the view", 2, 1, 0,
+	  "%0 = input f32[2,3,4] slot=0\n%1 = permute f32[4,3,2] %0 axes=2,1,0\n%2 = input f32[4,2,5] slot=1\n%3 = matmul f32[4,3,5] %1 %2\n"
+	  "%4 = flip f32[4,3,2] %1 axes=0,1,2\n%5 = permute f32[2,3,4] %4 axes=2,1,0\n%6 = sum f32[] %5 keepdim=0\nret %3 %6\n" },
 	{ "a shared operand", 0, 2, 0,
 	  "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" },
 };

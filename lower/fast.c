@@ -6,55 +6,55 @@
  * Only sums of the user's: those within the maths of exp and its kind rely on each rounding. */
 #include "lower/build.h"
 
-static uint32_t prim2(lo_builder *B, lo_op op, tj_dtype t, uint32_t a, uint32_t b)
+static uint32_t prim2(lo_kernel *k, lo_op op, tj_dtype t, uint32_t a, uint32_t b)
 {
-	return lo_add(B, (lo_ins){ .op = (uint8_t)op, .dtype = (uint8_t)t, .nsrc = 2, .src = { a, b } });
+	return lo_append(k, (lo_ins){ .op = (uint8_t)op, .dtype = (uint8_t)t, .nsrc = 2, .src = { a, b } });
 }
 
-static uint32_t negated(lo_builder *B, tj_dtype t, uint32_t a)
+static uint32_t negated(lo_kernel *k, tj_dtype t, uint32_t a)
 {
-	return lo_add(B, (lo_ins){ .op = LO_NEG, .dtype = (uint8_t)t, .nsrc = 1, .src = { a } });
+	return lo_append(k, (lo_ins){ .op = LO_NEG, .dtype = (uint8_t)t, .nsrc = 1, .src = { a } });
 }
 
-static uint32_t fma_of(lo_builder *B, tj_dtype t, uint32_t a, uint32_t b, uint32_t c)
+static uint32_t fma_of(lo_kernel *k, tj_dtype t, uint32_t a, uint32_t b, uint32_t c)
 {
-	return lo_add(B, (lo_ins){ .op = LO_FMA, .dtype = (uint8_t)t, .nsrc = 3, .src = { a, b, c } });
+	return lo_append(k, (lo_ins){ .op = LO_FMA, .dtype = (uint8_t)t, .nsrc = 3, .src = { a, b, c } });
 }
 
 /* A product of the section that is being filled: its factors are at hand. */
-static bool product(const lo_builder *B, uint32_t i, uint32_t *a, uint32_t *b)
+static bool product(const lo_kernel *k, uint32_t i, uint32_t *a, uint32_t *b)
 {
-	const lo_ins *x = &B->k->ins.v[i];
-	if (x->op != LO_MUL || i < B->k->section.v[B->k->section.n - 1].first) return false;
+	const lo_ins *x = &k->ins.v[i];
+	if (x->op != LO_MUL || i < k->section.v[k->section.n - 1].first) return false;
 	*a = x->src[0];
 	*b = x->src[1];
 	return true;
 }
 
-static uint32_t contracted(lo_builder *B, const ir_node *n, tj_dtype t, const uint32_t *src)
+static uint32_t contracted(lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
 {
 	uint32_t a, b;
 	bool sub = n->op == IR_sub;
-	if (product(B, src[0], &a, &b)) return fma_of(B, t, a, b, sub ? negated(B, t, src[1]) : src[1]);
-	if (product(B, src[1], &a, &b)) return fma_of(B, t, sub ? negated(B, t, a) : a, b, src[0]);
+	if (product(k, src[0], &a, &b)) return fma_of(k, t, a, b, sub ? negated(k, t, src[1]) : src[1]);
+	if (product(k, src[1], &a, &b)) return fma_of(k, t, sub ? negated(k, t, a) : a, b, src[0]);
 	return LO_NOREF;
 }
 
 /* x where it is beyond the bound; of NaN, whichever the instruction gives. */
-static uint32_t beyond(lo_builder *B, lo_op is, tj_dtype t, uint32_t a, uint32_t bound)
+static uint32_t beyond(lo_kernel *k, lo_op is, tj_dtype t, uint32_t a, uint32_t bound)
 {
-	uint32_t hit = prim2(B, is, TJ_BOOL, bound, a);
-	return lo_add(B, (lo_ins){ .op = LO_SELECT, .dtype = (uint8_t)t, .nsrc = 3, .src = { hit, bound, a } });
+	uint32_t hit = prim2(k, is, TJ_BOOL, bound, a);
+	return lo_append(k, (lo_ins){ .op = LO_SELECT, .dtype = (uint8_t)t, .nsrc = 3, .src = { hit, bound, a } });
 }
 
-uint32_t lo_fast_point(lo_builder *B, const ir_node *n, tj_dtype t, const uint32_t *src)
+uint32_t lo_fast_point(lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
 {
 	if (!rt_is_float(t) || rt_is_narrow(t) || n->dtype != t) return LO_NOREF;
 	switch (n->op) {
-	case IR_add: case IR_sub: return contracted(B, n, t, src);
-	case IR_maximum: return beyond(B, LO_GT, t, src[0], src[1]);
-	case IR_minimum: return beyond(B, LO_LT, t, src[0], src[1]);
-	case IR_clamp: return beyond(B, LO_LT, t, beyond(B, LO_GT, t, src[0], src[1]), src[2]);
+	case IR_add: case IR_sub: return contracted(k, n, t, src);
+	case IR_maximum: return beyond(k, LO_GT, t, src[0], src[1]);
+	case IR_minimum: return beyond(k, LO_LT, t, src[0], src[1]);
+	case IR_clamp: return beyond(k, LO_LT, t, beyond(k, LO_GT, t, src[0], src[1]), src[2]);
 	default: return LO_NOREF;
 	}
 }

@@ -1,4 +1,4 @@
-/* flow: control flow becomes a step (runtime/flow.c); its regions are lowered first, as graphs of their own.
+/* flow: control flow becomes a step (runtime/flow.c); its regions, graphs of their own, are lowered before it (lower.c).
  *
  * requires every value decided (fuse.c)
  *
@@ -7,49 +7,6 @@
 #include "lower/low.h"
 
 #define LINE 64
-
-/* ---- regions ---- */
-static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
-{
-	const ir_node *n = ir_at(g, r);
-	bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
-	rt_text name = { 0 };
-	lo_opts inner = *o;
-	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
-	inner.name = rt_str(&name);
-	inner.into = NULL;
-	inner.store_all = true;
-	inner.to_cpu = n->op == IR_while && k == 0;
-	inner.off |= LO_OFF(ALIAS); /* what a region writes is never what it reads: turns go to and fro */
-	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
-	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
-	rt_text_free(&name);
-	return st;
-}
-
-tj_status lo_lower_regions(const ir_graph *g, const lo_opts *o, rt_exec *(**region)[2], rt_err *err)
-{
-	bool any = false;
-	for (ir_ref r = 0; r < g->node.n; r++) any |= ir_is_flow(ir_at(g, r)->op);
-	if (!any) return TJ_OK;
-	bool *live = rt_alloc(g->node.n + 1u);
-	*region = rt_calloc(sizeof **region * (g->node.n + 1u));
-	tj_status st = TJ_OK;
-	if (!live || !*region) st = rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
-	else ir_live(g, live);
-	for (ir_ref r = 0; st == TJ_OK && r < g->node.n; r++)
-		for (int k = 0; st == TJ_OK && live[r] && ir_is_flow(ir_at(g, r)->op) && k < ir_flow_info(ir_at(g, r)->op)->nregion; k++)
-			st = lower_region(g, r, k, o, &(*region)[r][k], err);
-	rt_free(live);
-	return st;
-}
-
-void lo_free_regions(const ir_graph *g, rt_exec *(*region)[2])
-{
-	for (ir_ref r = 0; region && r < g->node.n; r++)
-		for (int k = 0; k < 2; k++) rt_exec_unref(region[r][k]);
-	rt_free(region);
-}
 
 void lo_count_regions(rt_plan *p)
 {

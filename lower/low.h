@@ -161,7 +161,10 @@ static inline const lo_target *lo_target_on(const lo_opts *o, int device)
 	return device == RT_CPU || !o->target ? o->target : rt_device_at(device)->target;
 }
 static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return lo_target_on(L->o, lo_node(L, r)->device); }
+/* ---- low.c ---- */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
+void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
+rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* room for n, zero: to be given buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
 void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer; a question */
@@ -214,18 +217,11 @@ lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 /* ---- fuse.c ---- */
 bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
 
-/* ---- merge.c ---- */
-void lo_put_groups(lo_low *L, rt_text *t);
-
 /* ---- lower.c ---- */
 /* Lowers up to the groups, or the steps, and shows what is there. */
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
 
-/* ---- notes.c ---- */
-void lo_put_dot(lo_low *L, rt_text *t);
-
 /* ---- order.c ---- */
-void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
 bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
 
 /* ---- build.c ---- */
@@ -244,9 +240,6 @@ bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may shar
 void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
 
 /* ---- flow.c: control flow ---- */
-/* Plans of the regions that the outputs need; by node, NULL when there are none. In any case lo_free_regions(). */
-tj_status lo_lower_regions(const ir_graph *g, const lo_opts *o, rt_exec *(**region)[2], rt_err *err);
-void lo_free_regions(const ir_graph *g, rt_exec *(*region)[2]);
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* as an operand; else it must own a buffer */
 void lo_add_flow(lo_low *L, ir_ref r);
 bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
@@ -264,7 +257,6 @@ bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */
-rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* room for n, zero: to be given buffers and offsets */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
 
 #endif

@@ -2,22 +2,15 @@
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
- *         -> groups            fuse.c     who computes what, where
+ *         -> groups            fuse.c     who computes what, where, and how it comes by what it reads
  *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c;
- *                                         regions of control flow are plans of their own (flow.c)
+ *                                         control flow is a step, too (flow.c)
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              the back end, all kernels in one job */
 #include "lower/twin.h"
 
 #include <ctype.h>
-
-void *lo_mem(lo_low *L, size_t bytes)
-{
-	void *p = rt_arena_alloc(&L->mem, bytes ? bytes : 1);
-	if (!p) L->oom = true;
-	return p;
-}
 
 static tj_status nomem(rt_err *err)
 {
@@ -305,18 +298,62 @@ static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_op
 	return lo_assign_devices(flat, placed, o, err) == TJ_OK ? placed : NULL;
 }
 
+/* ---- regions of control flow: graphs of their own, lowered first ---- */
+static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
+	rt_text name = { 0 };
+	lo_opts inner = *o;
+	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
+	inner.name = rt_str(&name);
+	inner.into = NULL;
+	inner.store_all = true;
+	inner.to_cpu = n->op == IR_while && k == 0;
+	inner.off |= LO_OFF(ALIAS); /* what a region writes is never what it reads: turns go to and fro */
+	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
+	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
+	rt_text_free(&name);
+	return st;
+}
+
+static tj_status lower_regions(const ir_graph *g, const lo_opts *o, rt_exec *(**region)[2], rt_err *err)
+{
+	bool any = false;
+	for (ir_ref r = 0; r < g->node.n; r++) any |= ir_is_flow(ir_at(g, r)->op);
+	if (!any) return TJ_OK;
+	bool *live = rt_alloc(g->node.n + 1u);
+	*region = rt_calloc(sizeof **region * (g->node.n + 1u));
+	tj_status st = TJ_OK;
+	if (!live || !*region) st = rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+	else ir_live(g, live);
+	for (ir_ref r = 0; st == TJ_OK && r < g->node.n; r++)
+		for (int k = 0; st == TJ_OK && live[r] && ir_is_flow(ir_at(g, r)->op) && k < ir_flow_info(ir_at(g, r)->op)->nregion; k++)
+			st = lower_region(g, r, k, o, &(*region)[r][k], err);
+	rt_free(live);
+	return st;
+}
+
+static void free_regions(const ir_graph *g, rt_exec *(*region)[2])
+{
+	for (ir_ref r = 0; region && r < g->node.n; r++)
+		for (int k = 0; k < 2; k++) rt_exec_unref(region[r][k]);
+	rt_free(region);
+}
+
+/* ---- one graph ---- */
 /* A plan for `flat`, which is plain; its regions are lowered as `inner` says. missing: why a back end that it needs is not there. */
 static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opts *inner, rt_plan *p, const char **missing, rt_err *err)
 {
 	rt_exec *(*region)[2] = NULL;
 	ir_graph placed;
 	const ir_graph *there = place(flat, &placed, o, err);
-	tj_status st = there ? lo_lower_regions(there, inner, &region, err) : err->code;
+	tj_status st = there ? lower_regions(there, inner, &region, err) : err->code;
 	lo_low L = { .g = there, .o = o, .err = err, .region = region, .out = p->exec.out, .devices = lo_on_devices(flat) };
 	if (st == TJ_OK) st = lower(&L, p);
 	*missing = L.missing;
 	close_low(&L);
-	if (there) lo_free_regions(there, region);
+	if (there) free_regions(there, region);
 	ir_graph_free(&placed);
 	return st;
 }
@@ -423,42 +460,3 @@ tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*vis
 	rehearsal r = { g, o, steps, visit, env, err, TJ_OK };
 	return rt_with_stack(rehearse_there, &r) ? r.st : no_stack(err);
 }
-
-static void put_kernels(lo_low *L, void *t);
-
-static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
-{
-	rt_putf(t, "flow %s\n", ir_ops[n->op].name);
-	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
-		rt_putf(t, "region %s\n", ir_flow_info(n->op)->region[k]);
-		lo_dry_run(ir_flow_region(L->g, n, k), &(lo_opts){ .name = "f", .target = L->o->target, .store_all = true }, true, put_kernels, t, L->err);
-	}
-	rt_puts(t, "end\n");
-}
-
-static void put_kernels(lo_low *L, void *t)
-{
-	for (uint32_t i = 0; i < L->step.n; i++) {
-		const lo_step *s = &L->step.v[i];
-		if (s->built) lo_print(&s->built->k, &s->built->s, t);
-		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
-		else
-			rt_putf(t, "%s %s\n",
-			        s->kind == LO_STEP_LIBRARY ? "library"
-			        : s->kind == LO_STEP_CALL ? "call"
-			                                  : "copy",
-			        ir_ops[lo_node(L, s->ref)->op].name);
-	}
-}
-
-static void put_groups(lo_low *L, void *t) { lo_put_groups(L, t); }
-static void put_dot(lo_low *L, void *t) { lo_put_dot(L, t); }
-
-static tj_status print(const ir_graph *g, const lo_target *target, bool steps, void (*put)(lo_low *L, void *t), rt_text *t, rt_err *err)
-{
-	return lo_dry_run(g, &(lo_opts){ .name = "f", .target = target }, steps, put, t, err);
-}
-
-tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_groups, t, err); }
-tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
-tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }

@@ -114,6 +114,7 @@ typedef struct lo_kernel {
 } lo_kernel;
 
 void lo_kernel_free(lo_kernel *k);
+uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
 int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */
 

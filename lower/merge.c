@@ -212,30 +212,3 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	rewrite(A, B, to);
 	return move(L, a, b);
 }
-
-/* ---- as text ---- */
-void lo_put_groups(lo_low *L, rt_text *t)
-{
-	for (ir_ref r = 0; r < L->g->node.n; r++) {
-		const lo_val *v = &L->val[r];
-		if ((v->how == LO_LIB || v->how == LO_CALL) && v->own && lo_node(L, r)->op != IR_get)
-			rt_putf(t, "%s %s\n", ir_is_flow(lo_node(L, r)->op) ? "flow" : v->how == LO_LIB ? "library" : "call", ir_ops[lo_node(L, r)->op].name);
-	}
-	for (uint32_t i = L->group.n; i-- > 0;) {
-		const lo_group *G = L->group.v[i];
-		if (G->merged != LO_NOGROUP) continue;
-		rt_putf(t, "group outer=%lld", (long long)lo_outer(G));
-		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->column ? "column" : "row");
-		rt_puts(t, ":");
-		ir_ref last = 0;
-		for (uint32_t k = 0; k < G->member.n; k++) { /* in the order of the graph */
-			ir_ref next = IR_NONE;
-			for (uint32_t j = 0; j < G->member.n; j++)
-				if (G->member.v[j] >= last && G->member.v[j] < next) next = G->member.v[j];
-			rt_putf(t, " %s", ir_ops[lo_node(L, next)->op].name);
-			last = next + 1;
-		}
-		if (!G->member.n) rt_puts(t, " copy");
-		rt_putf(t, " -> %u\n", G->save.n);
-	}
-}

@@ -1,5 +1,5 @@
 /* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen.
- * Fusion as a picture. Nothing of this is kept: who asks has the graph lowered once more, up to the steps. */
+ * Nothing of this is kept: who asks has the graph lowered once more, up to the steps. */
 #include "lower/library.h"
 
 typedef struct notes {
@@ -110,40 +110,4 @@ tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tel
 	rt_err own = { 0 };
 	tj_status st = lo_dry_run(g, o, true, visit, &t, &own);
 	return st == TJ_OK ? st : rt_fail(err, st, "lower", "%s", own.message);
-}
-
-/* ---- for Graphviz ---- */
-static void put_node(const lo_low *L, ir_ref r, rt_text *t)
-{
-	const ir_node *n = lo_node(L, r);
-	const ir_meta m = ir_meta_of(L->g, r);
-	rt_putf(t, "n%u [label=\"%s\\n", r, ir_ops[n->op].name);
-	ir_put_meta(t, &m);
-	rt_puts(t, ir_is_leaf(n->op) ? "\", shape=ellipse]\n" : "\"]\n");
-}
-
-void lo_put_dot(lo_low *L, rt_text *t)
-{
-	const ir_graph *g = L->g;
-	rt_puts(t, "digraph {\n\tnode [shape=box, fontname=\"monospace\", fontsize=10]\n");
-	for (uint32_t i = L->group.n, k = 0; i-- > 0;) {
-		const lo_group *G = L->group.v[i];
-		if (G->merged != LO_NOGROUP || !G->member.n) continue;
-		rt_putf(t, "\tsubgraph cluster%u { label=\"kernel\" style=filled color=lightgrey\n", k++);
-		for (uint32_t j = 0; j < G->member.n; j++) {
-			rt_puts(t, "\t\t");
-			put_node(L, G->member.v[j], t);
-		}
-		rt_puts(t, "\t}\n");
-	}
-	for (ir_ref r = 0; r < g->node.n; r++) {
-		const ir_node *n = lo_node(L, r);
-		if (L->val[r].group == LO_NOGROUP) {
-			rt_puts(t, "\t");
-			put_node(L, r, t);
-		}
-		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u%s\n", ir_src(g, n, k), r, L->val[r].how == LO_LIB ? " [style=bold]" : "");
-	}
-	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
-	rt_puts(t, "}\n");
 }

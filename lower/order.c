@@ -17,14 +17,6 @@ static lo_step *add(lo_low *L, lo_kind kind, ir_ref r)
 	return &L->step.v[L->step.n - 1];
 }
 
-void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
-{
-	uint32_t n = write ? s->writes.n : s->reads.n;
-	for (uint32_t i = 0; i < n; i++)
-		if ((write ? s->writes.v : s->reads.v)[i] == buf) return;
-	if (write ? !rt_push(&s->writes, buf) : !rt_push(&s->reads, buf)) L->oom = true;
-}
-
 static void add_node_step(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);

@@ -61,12 +61,6 @@ static void place_operands(rt_plan *p)
 		}
 }
 
-rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
-{
-	t->nbuf = n;
-	return t->at = rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1));
-}
-
 /* ---- copies between devices ---- */
 /* A step that copies value src; at[1], its destination, is left. */
 static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, rt_step *t)

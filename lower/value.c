@@ -56,10 +56,9 @@ bool lo_heavy(const lo_low *L, ir_ref r)
 /* ---- instructions ---- */
 uint32_t lo_add(lo_builder *B, lo_ins i)
 {
-	i.dyn = i.op == LO_LOAD || i.op == LO_STORE ? i.dyn : LO_NOREF;
-	if (rt_push(&B->k->ins, i)) return B->k->ins.n - 1;
-	B->L->oom = true;
-	return LO_NOREF;
+	uint32_t id = lo_append(B->k, i);
+	if (id == LO_NOREF) B->L->oom = true;
+	return id;
 }
 
 static uint32_t prim(lo_builder *B, lo_op op, tj_dtype t, int n, uint32_t a, uint32_t b, uint32_t c)
@@ -207,7 +206,7 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	if (narrow != LO_NOREF) return narrow;
 	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
 	if (rt_dtype_class(compute) == RT_I && ir_divides(n->op)) return divide(B, n, compute, src);
-	uint32_t fast = B->L->o->fast ? lo_fast_point(B, n, compute, src) : LO_NOREF;
+	uint32_t fast = B->L->o->fast ? lo_fast_point(B->k, n, compute, src) : LO_NOREF;
 	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }
 

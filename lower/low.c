@@ -1,0 +1,23 @@
+/* low: what several passes of lower/ do to the context they share. */
+#include "lower/low.h"
+
+void *lo_mem(lo_low *L, size_t bytes)
+{
+	void *p = rt_arena_alloc(&L->mem, bytes ? bytes : 1);
+	if (!p) L->oom = true;
+	return p;
+}
+
+void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
+{
+	uint32_t n = write ? s->writes.n : s->reads.n;
+	for (uint32_t i = 0; i < n; i++)
+		if ((write ? s->writes.v : s->reads.v)[i] == buf) return;
+	if (write ? !rt_push(&s->writes, buf) : !rt_push(&s->reads, buf)) L->oom = true;
+}
+
+rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
+{
+	t->nbuf = n;
+	return t->at = rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1));
+}

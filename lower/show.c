@@ -1,0 +1,104 @@
+/* show: groups and kernels as text, for goldens and for who looks. Lowers a graph up to there and compiles nothing. */
+#include "lower/low.h"
+
+/* ---- groups ---- */
+static void put_groups(lo_low *L, void *env)
+{
+	rt_text *t = env;
+	for (ir_ref r = 0; r < L->g->node.n; r++) {
+		const lo_val *v = &L->val[r];
+		if ((v->how == LO_LIB || v->how == LO_CALL) && v->own && lo_node(L, r)->op != IR_get)
+			rt_putf(t, "%s %s\n", ir_is_flow(lo_node(L, r)->op) ? "flow" : v->how == LO_LIB ? "library" : "call", ir_ops[lo_node(L, r)->op].name);
+	}
+	for (uint32_t i = L->group.n; i-- > 0;) {
+		const lo_group *G = L->group.v[i];
+		if (G->merged != LO_NOGROUP) continue;
+		rt_putf(t, "group outer=%lld", (long long)lo_outer(G));
+		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->column ? "column" : "row");
+		rt_puts(t, ":");
+		ir_ref last = 0;
+		for (uint32_t k = 0; k < G->member.n; k++) { /* in the order of the graph */
+			ir_ref next = IR_NONE;
+			for (uint32_t j = 0; j < G->member.n; j++)
+				if (G->member.v[j] >= last && G->member.v[j] < next) next = G->member.v[j];
+			rt_putf(t, " %s", ir_ops[lo_node(L, next)->op].name);
+			last = next + 1;
+		}
+		if (!G->member.n) rt_puts(t, " copy");
+		rt_putf(t, " -> %u\n", G->save.n);
+	}
+}
+
+/* ---- groups, for Graphviz ---- */
+static void put_node(const lo_low *L, ir_ref r, rt_text *t)
+{
+	const ir_node *n = lo_node(L, r);
+	const ir_meta m = ir_meta_of(L->g, r);
+	rt_putf(t, "n%u [label=\"%s\\n", r, ir_ops[n->op].name);
+	ir_put_meta(t, &m);
+	rt_puts(t, ir_is_leaf(n->op) ? "\", shape=ellipse]\n" : "\"]\n");
+}
+
+static void put_dot(lo_low *L, void *env)
+{
+	rt_text *t = env;
+	const ir_graph *g = L->g;
+	rt_puts(t, "digraph {\n\tnode [shape=box, fontname=\"monospace\", fontsize=10]\n");
+	for (uint32_t i = L->group.n, k = 0; i-- > 0;) {
+		const lo_group *G = L->group.v[i];
+		if (G->merged != LO_NOGROUP || !G->member.n) continue;
+		rt_putf(t, "\tsubgraph cluster%u { label=\"kernel\" style=filled color=lightgrey\n", k++);
+		for (uint32_t j = 0; j < G->member.n; j++) {
+			rt_puts(t, "\t\t");
+			put_node(L, G->member.v[j], t);
+		}
+		rt_puts(t, "\t}\n");
+	}
+	for (ir_ref r = 0; r < g->node.n; r++) {
+		const ir_node *n = lo_node(L, r);
+		if (L->val[r].group == LO_NOGROUP) {
+			rt_puts(t, "\t");
+			put_node(L, r, t);
+		}
+		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u%s\n", ir_src(g, n, k), r, L->val[r].how == LO_LIB ? " [style=bold]" : "");
+	}
+	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
+	rt_puts(t, "}\n");
+}
+
+/* ---- steps and kernels ---- */
+static void put_kernels(lo_low *L, void *t);
+
+static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
+{
+	rt_putf(t, "flow %s\n", ir_ops[n->op].name);
+	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
+		rt_putf(t, "region %s\n", ir_flow_info(n->op)->region[k]);
+		lo_dry_run(ir_flow_region(L->g, n, k), &(lo_opts){ .name = "f", .target = L->o->target, .store_all = true }, true, put_kernels, t, L->err);
+	}
+	rt_puts(t, "end\n");
+}
+
+static void put_kernels(lo_low *L, void *t)
+{
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		if (s->built) lo_print(&s->built->k, &s->built->s, t);
+		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
+		else
+			rt_putf(t, "%s %s\n",
+			        s->kind == LO_STEP_LIBRARY ? "library"
+			        : s->kind == LO_STEP_CALL ? "call"
+			                                  : "copy",
+			        ir_ops[lo_node(L, s->ref)->op].name);
+	}
+}
+
+static tj_status print(const ir_graph *g, const lo_target *target, bool steps, void (*put)(lo_low *L, void *t), rt_text *t, rt_err *err)
+{
+	return lo_dry_run(g, &(lo_opts){ .name = "f", .target = target }, steps, put, t, err);
+}
+
+tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_groups, t, err); }
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
+tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }

@@ -122,7 +122,7 @@ static bool emit_op(ir_graph *g, const asked *q, int device, rt_arena *mem)
 	if (ir_ops[q->op].flags & IR_RNG)
 		for (int k = 0; k < 2; k++) in[q->nsrc + k] = ir_num_(g, TJ_I64, q->nsrc + k, q->site);
 	ir_ref r = ir_emit(g, q->op, q->nsrc + (ir_ops[q->op].flags & IR_RNG ? 2 : 0), in, q->nattr, q->attr, q->site);
-	if (r != IR_NONE && q->op != IR_to && ir_at(g, r)->device != device && of_numbers(q)) r = ir_to(g, r, device, q->site);
+	if (r != IR_NONE && q->op != IR_to && !ir_is_tuple(ir_at(g, r)) && ir_at(g, r)->device != device && of_numbers(q)) r = ir_to(g, r, device, q->site);
 	if (r == IR_NONE || ir_ops[q->op].nresult == 1) return r != IR_NONE && ir_ret(g, r);
 	for (int i = 0; i < ir_ops[q->op].nresult; i++)
 		if (q->want >> i & 1) {

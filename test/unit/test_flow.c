@@ -755,6 +755,7 @@ static void quotient_of_while(tj_tensor **out, tj_tensor *const *in, void *self)
 static void numbers_divided(void **s)
 {
 	(void)s;
+	if (kit_elsewhere()) SKIP("faults come late there");
 	tj_ctx *c = kit_open();
 	tj_body *body[] = { quotient_of_cond, quotient_of_scan, quotient_of_while };
 	for (int b = 0; b < 3; b++) {

@@ -40,10 +40,10 @@ ir_ref jit_operand_of(builder *b, const jit_node *n, jit_ref r)
 {
 	uint32_t i = JIT_IDX(r);
 	switch (JIT_KIND(r)) {
-	case JIT_EV: return jit_bring(b, b->at, b->home[i], b->event[i]);
-	case JIT_EXT: return jit_bring(b, b->at, &b->top, input(b, n, i));
-	case JIT_FLOAT: return ir_num_(b->at->g, TJ_F64, (int)i, n->site);
-	default: return ir_num_(b->at->g, TJ_I64, (int)i, n->site);
+	case JIT_EV: return ir_build_use(&b->in, b->home[i], b->event[i]);
+	case JIT_EXT: return ir_build_use(&b->in, &b->in.top, input(b, n, i));
+	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)i, n->site);
+	default: return ir_num_(b->in.at->g, TJ_I64, (int)i, n->site);
 	}
 }
 
@@ -54,13 +54,13 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 	if (!src) return false;
 	for (int k = 0; k < nsrc; k++) src[k] = jit_operand_of(b, n, n->src[k]);
 	if (ir_ops[n->op].flags & IR_RNG) {
-		src[nsrc++] = ir_num_(b->at->g, TJ_I64, (int)n->nnum, n->site);
-		src[nsrc++] = ir_num_(b->at->g, TJ_I64, (int)n->nnum + 1, n->site);
+		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum, n->site);
+		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum + 1, n->site);
 	}
-	b->event[n->seq] = ir_emit(b->at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
+	b->event[n->seq] = ir_emit(b->in.at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
 	if (ir_ops[n->op].nresult > 1) b->made = b->event[n->seq];
-	if (n->layout && b->event[n->seq] != IR_NONE && ir_at(b->at->g, b->event[n->seq])->device != n->layout->device)
-		b->event[n->seq] = ir_to(b->at->g, b->event[n->seq], n->layout->device, n->site);
+	if (n->layout && b->event[n->seq] != IR_NONE && ir_at(b->in.at->g, b->event[n->seq])->device != n->layout->device)
+		b->event[n->seq] = ir_to(b->in.at->g, b->event[n->seq], n->layout->device, n->site);
 	return b->event[n->seq] != IR_NONE;
 }
 
@@ -80,14 +80,13 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
 	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);
 	b->home = rt_arena_alloc(mem, n * sizeof *b->home);
-	b->top.g = &b->g;
-	b->at = &b->top;
+	ir_build_begin(&b->in, &b->g);
 	if (!b->path || !b->event || !b->ext || !b->home) return false;
 	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
 	collect(b, boundary);
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
-		b->home[i] = b->at;
+		b->home[i] = b->in.at;
 		if (jit_is_flow_event(x->op)) {
 			if (!jit_flow_event(b, x)) return false;
 		} else if (x->op >= IR_OPS) meet_externals(b, x);
@@ -97,13 +96,12 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 }
 
 /* A value of the segment, not of a callback. */
-static ir_ref value_of(builder *b, uint32_t seq) { return jit_bring(b, &b->top, b->home[seq], b->event[seq]); }
+static ir_ref value_of(builder *b, uint32_t seq) { return ir_build_use(&b->in, b->home[seq], b->event[seq]); }
 
 static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	bool ok = build_path(b, boundary, mem);
-	if (!ok && b->at && b->g.err.code == TJ_OK) b->g.err = b->at->g->err;
-	jit_flow_end(b);
+	if (!ok && b->in.at && b->g.err.code == TJ_OK) b->g.err = *ir_build_error(&b->in);
 	return ok;
 }
 
@@ -227,6 +225,7 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	ir_graph_init(&b.g);
 	bool ok = build_graph(&b, boundary, &mem);
 	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq));
+	ir_build_end(&b.in);
 	*g = b.g;
 	rt_arena_free(&mem);
 	return ok;
@@ -262,6 +261,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		jit_plan_unref(p);
 		p = NULL;
 	}
+	ir_build_end(&b.in);
 	rt_arena_free(&mem);
 	return p;
 }

@@ -2,35 +2,27 @@
 #ifndef TJ_JIT_BUILD_H
 #define TJ_JIT_BUILD_H
 
+#include "ir/region.h"
 #include "jit/jit.h"
-
-typedef struct jit_frame { /* where events go: the segment's graph, or the region of a callback */
-	struct jit_frame *outer;
-	ir_graph *g;
-	struct jit_flow *of;     /* what the callback belongs to */
-} jit_frame;
 
 typedef struct jit_builder {
 	ir_graph g;
+	ir_builder in;           /* where events go: the graph, or the region of a callback */
 	jit_node **path;         /* by event number */
 	ir_ref *event;           /* the value of each event ... */
-	jit_frame **home;        /* ... in the graph of this frame */
+	ir_frame **home;         /* ... in the graph of this frame */
 	ir_ref *ext;             /* by slot; IR_NONE until met */
 	const jit_bound *bound;  /* by slot: the call that is compiled for; NULL: nothing is folded */
 	rt_pool *pool;           /* of the context that compiles: by it constants are read */
 	rt_arena *mem;
-	jit_frame top, *at;
-	struct jit_flow *flow, *flows; /* innermost that is open; all of them, to be freed */
-	ir_ref made;             /* the last node with several results, in the graph of `at`: control flow that was closed, or an op */
+	ir_ref made;             /* the last node with several results, in the graph of `in.at`: control flow that was closed, or an op */
 } jit_builder;
 
 /* build.c */
-ir_ref jit_operand_of(jit_builder *b, const jit_node *n, jit_ref r); /* in the graph of b->at */
+ir_ref jit_operand_of(jit_builder *b, const jit_node *n, jit_ref r); /* in the graph of b->in.at */
 
 /* region.c */
 static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
 bool jit_flow_event(jit_builder *b, const jit_node *n);
-ir_ref jit_bring(jit_builder *b, jit_frame *to, const jit_frame *from, ir_ref r); /* a value of an outer frame: captured by every region on the way */
-void jit_flow_end(jit_builder *b);
 
 #endif

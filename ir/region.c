@@ -1,0 +1,210 @@
+/* region: builds a graph inside of a graph. What a region uses from around becomes an operand of its node and an input of the
+ * region, on every level on the way.
+ *
+ *   open while %0                    %2 = while %0 %1 max_turns=0
+ *   enter                              cond:
+ *     %0 = input 0                       %0 = input f32[] slot=0
+ *     %1 = use %1 of the graph    =>     %1 = input f32[] slot=1         the capture, behind the operands
+ *     %2 = lt %0 %1                      %2 = lt bool[] %0 %1
+ *   yield %2                             ret %2
+ *   enter ... yield ... close          body: ...
+ *
+ * A value that is captured twice is one operand. Constants are copied into the region, where they fold, and so are numbers, which are
+ * those of the plan. A region keeps only what its outputs need, and the node only captures that some region still reads. */
+#include "ir/region.h"
+
+typedef struct ir_nest { /* a control-flow node that is being built */
+	struct ir_nest *outer, *next;
+	ir_op op;
+	const char *site;
+	int64_t attr[4];
+	rt_vec(ir_ref) src;      /* operands, of the graph around */
+	uint32_t own;            /* those from here on are captured */
+	ir_graph *region[2];     /* references held */
+	int done;                /* regions that were yielded */
+} ir_nest;
+
+static uint32_t first_slot(const ir_nest *n) { return n->op == IR_cond; } /* the operand of slot 0: the predicate is no input */
+
+static bool fail(const ir_builder *b, tj_status code, const char *what)
+{
+	rt_fail(&b->at->g->err, code, "region", "%s", what);
+	return false;
+}
+
+static bool nomem(const ir_builder *b) { return fail(b, TJ_ERR_NOMEM, "out of memory"); }
+static bool failed(const ir_builder *b) { return ir_build_error(b)->code != TJ_OK; }
+
+void ir_build_begin(ir_builder *b, ir_graph *g)
+{
+	*b = (ir_builder){ .top = { .g = g } };
+	b->at = &b->top;
+}
+
+void ir_build_end(ir_builder *b)
+{
+	for (ir_nest *n = b->all; n; n = n->next) {
+		for (int k = 0; k < 2; k++) ir_region_unref(n->region[k]);
+		rt_vec_free(&n->src);
+	}
+	rt_arena_free(&b->mem);
+	b->nest = b->all = NULL;
+	b->at = &b->top;
+}
+
+const rt_err *ir_build_error(const ir_builder *b)
+{
+	for (const ir_frame *f = b->at; f; f = f->outer)
+		if (f->g->err.code != TJ_OK) return &f->g->err;
+	return &b->top.g->err;
+}
+
+/* ---- captures ---- */
+
+/* r of the frame around `to`. */
+static ir_ref capture(const ir_builder *b, const ir_frame *to, ir_ref r)
+{
+	const ir_graph *from = to->outer->g;
+	ir_nest *n = to->of;
+	int op = ir_at(from, r)->op;
+	if (op == IR_const || op == IR_data || op == IR_num) return ir_copy(to->g, from, r, NULL);
+	uint32_t k = n->own;
+	while (k < n->src.n && n->src.v[k] != r) k++;
+	if (k == n->src.n && !rt_push(&n->src, r)) return nomem(b), IR_NONE;
+	const ir_meta m = ir_meta_of(from, r);
+	return ir_input(to->g, (int)(k - first_slot(n)), &m, NULL, ir_at(from, r)->site);
+}
+
+static ir_ref bring(const ir_builder *b, const ir_frame *to, const ir_frame *home, ir_ref r)
+{
+	if (to == home) return r;
+	if (!to->outer) return fail(b, TJ_ERR_STATE, "a value is used outside of its region"), IR_NONE;
+	r = bring(b, to->outer, home, r);
+	return r == IR_NONE ? r : capture(b, to, r);
+}
+
+ir_ref ir_build_use(ir_builder *b, const ir_frame *home, ir_ref r) { return r == IR_NONE ? r : bring(b, b->at, home, r); }
+
+/* ---- one node ---- */
+bool ir_build_open(ir_builder *b, ir_op op, int nsrc, const ir_ref *src, const int64_t *attr, const char *site)
+{
+	ir_nest *n = failed(b) ? NULL : rt_arena_alloc(&b->mem, sizeof *n);
+	if (!n) return nomem(b);
+	n->op = op;
+	n->site = site;
+	n->outer = b->nest;
+	n->next = b->all;
+	b->nest = b->all = n;
+	if (ir_flow_info(op)->nattr) memcpy(n->attr, attr, sizeof *attr * ir_flow_info(op)->nattr);
+	for (int k = 0; k < nsrc; k++) {
+		if (src[k] == IR_NONE) return false;
+		if (!rt_push(&n->src, src[k])) return nomem(b);
+	}
+	n->own = n->src.n;
+	return true;
+}
+
+bool ir_build_enter(ir_builder *b)
+{
+	ir_nest *n = b->nest;
+	if (failed(b)) return false;
+	if (!n || b->at->of == n || ir_build_complete(b)) return fail(b, TJ_ERR_STATE, "there is no region to begin here");
+	ir_frame *in = rt_arena_alloc(&b->mem, sizeof *in);
+	if (!in || !(n->region[n->done] = ir_region_new())) return nomem(b);
+	in->g = n->region[n->done];
+	in->outer = b->at;
+	in->of = n;
+	b->at = in;
+	return true;
+}
+
+ir_ref ir_build_input(ir_builder *b, int k, const char *site)
+{
+	const ir_nest *n = b->at->of;
+	if (failed(b)) return IR_NONE;
+	if (!n || k < 0 || k + first_slot(n) >= n->own) return fail(b, TJ_ERR_ARG, "there is no such operand"), IR_NONE;
+	ir_meta m = ir_meta_of(b->at->outer->g, n->src.v[(uint32_t)k + first_slot(n)]);
+	if (n->op == IR_scan && k >= n->attr[0] && k < n->attr[0] + n->attr[1]) {
+		if (!m.rank) return fail(b, TJ_ERR_SHAPE, "xs has no axis 0"), IR_NONE;
+		memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
+	}
+	return ir_input(b->at->g, k, &m, NULL, site);
+}
+
+bool ir_build_yield(ir_builder *b, int n, const ir_ref *out)
+{
+	ir_nest *of = b->at->of;
+	if (failed(b)) return false;
+	if (!of) return fail(b, TJ_ERR_STATE, "no region is open");
+	ir_graph *full = b->at->g, *lean = ir_region_new();
+	bool ok = lean || nomem(b);
+	for (int k = 0; ok && k < n; k++) ok = ir_ret(full, out[k]);
+	if (!ok || ir_pass_dce(full, lean, NULL, &full->err) != TJ_OK) {
+		ir_region_unref(lean);
+		return false;
+	}
+	of->region[of->done++] = lean;
+	ir_region_unref(full);
+	b->at = b->at->outer;
+	return true;
+}
+
+bool ir_build_complete(const ir_builder *b) { return b->nest && b->nest->done == ir_flow_info(b->nest->op)->nregion; }
+
+/* place[k]: which operand k becomes; captures that no region reads are left out. How many stay. */
+static uint32_t place_operands(const ir_nest *n, uint32_t *place)
+{
+	uint32_t count = 0;
+	for (uint32_t k = 0; k < n->src.n; k++) place[k] = k < n->own;
+	for (int i = 0; i < n->done; i++)
+		for (ir_ref r = 0; r < n->region[i]->node.n; r++) {
+			const ir_node *x = ir_at(n->region[i], r);
+			if (x->op == IR_input) place[(uint32_t)ir_attr(n->region[i], x)[0] + first_slot(n)] = 1;
+		}
+	for (uint32_t k = 0; k < n->src.n; k++) place[k] = place[k] ? count++ : UINT32_MAX;
+	return count;
+}
+
+/* Nothing is emitted into the region any more, so its table of equal nodes may go. */
+static void renumber(const ir_nest *n, ir_graph *region, const uint32_t *place)
+{
+	ir_graph_seal(region);
+	for (ir_ref r = 0; r < region->node.n; r++) {
+		int64_t *slot = region->ints.v + ir_at(region, r)->attr;
+		if (ir_at(region, r)->op == IR_input) *slot = place[(uint32_t)*slot + first_slot(n)] - first_slot(n);
+	}
+}
+
+ir_ref ir_build_close(ir_builder *b)
+{
+	ir_nest *n = b->nest;
+	if (failed(b)) return IR_NONE;
+	if (!ir_build_complete(b) || b->at->of == n) return fail(b, TJ_ERR_STATE, "a region is missing"), IR_NONE;
+	uint32_t *place = rt_arena_alloc(&b->mem, (n->src.n + 1) * sizeof *place);
+	if (!place) return nomem(b), IR_NONE;
+	uint32_t count = place_operands(n, place);
+	if (count > UINT16_MAX) return fail(b, TJ_ERR_LIMIT, "too many operands and captures"), IR_NONE;
+	for (int i = 0; i < n->done; i++) renumber(n, n->region[i], place);
+	for (uint32_t k = 0; k < n->src.n; k++)
+		if (place[k] != UINT32_MAX) n->src.v[place[k]] = n->src.v[k];
+	b->nest = n->outer;
+	return ir_flow(b->at->g, n->op, (int)count, n->src.v, n->region, n->attr, n->site);
+}
+
+/* ---- from a region to another ---- */
+bool ir_build_copy(ir_builder *b, const ir_graph *region, int nslot, const ir_ref *slot, ir_ref *map)
+{
+	ir_ref *src = failed(b) ? NULL : rt_alloc((region->refs.n + 1) * sizeof *src);
+	bool ok = src || nomem(b);
+	for (ir_ref r = 0; ok && r < region->node.n; r++) {
+		const ir_node *n = ir_at(region, r);
+		int64_t at = n->op == IR_input ? ir_attr(region, n)[0] : -1;
+		for (int k = 0; k < n->nsrc; k++) src[k] = map[ir_src(region, n, k)];
+		if (n->op != IR_input) map[r] = ir_copy(b->at->g, region, r, src);
+		else if (at < nslot) map[r] = slot[at];
+		else ok = fail(b, TJ_ERR_ARG, "an input of the region has no value");
+		ok = ok && map[r] != IR_NONE;
+	}
+	rt_free(src);
+	return ok;
+}

@@ -15,6 +15,7 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
 	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
 	[GD_OP] = { "op", "the body took another way; make the choice with tj_where(), or accept a trace for each way" },
+	[GD_NUMERICS] = { "numerics", "another function asked for it than before; give both the same .numerics, or accept a trace for each" },
 	[GD_PARTED] = { "numbers", "numbers that one line gave were equal and were compiled as one; after a few such traces they are kept apart" },
 	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
 	[GD_OPERAND] = { "operand", "the body combined other values than before" },

@@ -292,7 +292,8 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
  * variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
- * and clamp need not look for NaN; the outermost call's counts, for all that it traces. */
+ * and clamp need not look for NaN. In a nested call its function's own counts, for what its body asks for. Values that follow
+ * from no fast op have the evaluator's bits, whatever is computed beside them; a product and a sum round once where both are fast. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is; the outermost call's counts */
 
@@ -306,7 +307,7 @@ typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dy
  * callback, which may ask for tj_explain() and tj_fn_stats(), and may be called by any thread that calls the function. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
-	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "attribute", "branch", ...;
+	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
 	                       * "direct": the function, or a key of it, stays in verify; "impure": it went back to it; "eviction" and
 	                       * "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
 	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library", "nested" */
@@ -356,6 +357,7 @@ TJ_API tj_dtype tj_node_dtype(const tj_node *n);
 TJ_API int tj_node_rank(const tj_node *n);
 TJ_API int64_t tj_node_dim(const tj_node *n, int axis);     /* -1 out of range */
 TJ_API const char *tj_node_site(const tj_node *n);          /* the user's file:line */
+TJ_API tj_numerics tj_node_numerics(const tj_node *n);      /* of the function whose body asked for it; of what is inserted, of the node behind it */
 TJ_API int tj_node_slot(const tj_node *n);                  /* of an input in tj_run.in, of a number in tj_run.number; -1 */
 TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; NULL */
 TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; NULL */

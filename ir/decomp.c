@@ -191,6 +191,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	const ir_node *n = ir_at(from, r);
 	const int64_t *attr = ir_attr(from, n);
 	made m = { g, n->site, (tj_dtype)n->dtype };
+	g->mode = n->mode;
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	ir_ref x = enter(&m, src[0]), y = IR_NONE;
 	if (x == IR_NONE) return IR_NONE;

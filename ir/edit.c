@@ -41,6 +41,7 @@ static tj_node *import(tj_graph *g, const ir_graph *from, ir_ref r, tj_node *con
 	n->from = r;
 	n->meta = ir_meta_of(from, r);
 	n->site = x->site;
+	n->mode = x->mode;
 	for (int k = 0; k < x->nsrc; k++) {
 		n->src[k] = map[ir_src(from, x, k)];
 		n->src[k]->uses++;
@@ -76,6 +77,7 @@ static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src
 	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->ref;
 	if (n->op == IR_get) return ir_get(to, src[0], (int)n->attr[0], n->site);
 	if (n->op >= IR_OPS) return ir_copy(to, g->from, n->from, src);
+	to->mode = n->mode;
 	return ir_emit(to, (ir_op)n->op, n->nsrc, src, n->nattr, n->attr, n->site);
 }
 
@@ -134,6 +136,7 @@ int tj_node_attrs(const tj_node *n) { return n && (n->op < IR_OPS || n->op == IR
 int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
 tj_dtype tj_node_dtype(const tj_node *n) { return n ? (tj_dtype)n->meta.dtype : TJ_F32; }
 int tj_node_rank(const tj_node *n) { return n ? n->meta.rank : -1; }
+tj_numerics tj_node_numerics(const tj_node *n) { return n && n->mode & IR_FAST ? TJ_FAST : TJ_STRICT; }
 const char *tj_node_site(const tj_node *n) { return n && n->site ? n->site : "?"; }
 
 int64_t tj_node_dim(const tj_node *n, int axis)
@@ -286,6 +289,7 @@ tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *
 	if (nattr) memcpy(x->attr, attrs, (size_t)nattr * sizeof *attrs);
 	x->op = (uint16_t)o;
 	x->site = before ? before->site : NULL;
+	x->mode = before && ir_has_mode(o) ? before->mode : 0;
 	link_node(g, x, before);
 	return x;
 }

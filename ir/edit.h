@@ -8,6 +8,7 @@ struct tj_node {
 	tj_graph *g;
 	tj_node *prev, *next;
 	uint16_t op;
+	uint8_t mode;         /* as in ir_node */
 	bool erased;
 	bool live;            /* the outputs need it; found when the list is given back */
 	int nsrc, nattr, uses;

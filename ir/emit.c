@@ -25,7 +25,8 @@ static ir_ref nomem(ir_graph *g, const char *site)
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
 	uint64_t head =
-		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40 | (uint64_t)n->alone << 48;
+		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40 | (uint64_t)n->alone << 48 |
+		(uint64_t)n->mode << 56;
 	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
 	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
 	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
@@ -35,7 +36,7 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 
 static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device && a->alone == b->alone &&
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device && a->alone == b->alone && a->mode == b->mode &&
 	       a->nsrc == b->nsrc && a->nattr == b->nattr &&
 	       (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
 	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
@@ -74,6 +75,7 @@ static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *att
 	n->rank = m->rank;
 	n->weak = m->weak;
 	n->device = m->device;
+	n->mode = ir_has_mode(n->op) ? g->mode : 0;
 	n->src = g->refs.n;
 	n->attr = g->ints.n;
 	n->shape = g->ints.n + n->nattr;
@@ -126,6 +128,7 @@ ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir
 	ir_meta in[IR_MOST_SOURCES], m;
 	for (int k = 0; k < n->nsrc; k++) in[k] = ir_meta_of(g, src[k]);
 	if (ir_infer_result((ir_op)n->op, which, n->nsrc, in, n->nattr, ir_attr(from, n), &m, &g->err) != TJ_OK) return IR_NONE;
+	g->mode = n->mode;
 	return append_new(g, (ir_node){ .op = n->op, .nsrc = n->nsrc, .nattr = n->nattr, .alone = (uint8_t)(which + 1), .site = n->site }, &m, src, ir_attr(from, n));
 }
 
@@ -402,6 +405,7 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
 	if (n->op == IR_get) return ir_get(g, src[0], (int)attr[0], n->site);
 	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
+	g->mode = n->mode;
 	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site);
 	return ir_keep_device(g, copy, n);
 }

@@ -64,7 +64,7 @@ static bool same_attr(const ir_graph *a, const ir_node *x, const ir_graph *b, co
 
 static bool same_node(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y)
 {
-	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->weak != y->weak || x->device != y->device || x->nsrc != y->nsrc || x->nattr != y->nattr) return false;
+	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->weak != y->weak || x->device != y->device || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr) return false;
 	for (int k = 0; k < x->nsrc; k++)
 		if (ir_src(a, x, k) != ir_src(b, y, k)) return false;
 	for (int k = 0; k < x->rank; k++)

@@ -32,6 +32,10 @@ typedef enum ir_op {
 static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; }
 static inline bool ir_is_flow(int op) { return op >= IR_cond && op <= IR_scan; }
 
+/* MODES  How a node may be computed, a bit each: it is the mode of the function whose body asked for it, and stays with it through
+ * all passes. What computes nothing (leaves, views, to, control flow, get) has none, so that it merges whatever asked for it. Text: mode=fast */
+enum { IR_FAST = 1, /* TJ_FAST: the result may differ from the evaluator's, see lower/fast.c */ IR_MODES = 2 };
+
 enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128,
 	IR_ACCUM = 256 /* a value goes from element to element: narrow operands are widened, and the result is rounded once */
@@ -97,6 +101,7 @@ typedef struct ir_node {
 	uint32_t shape;       /* g->ints[shape .. shape+rank) */
 	uint8_t weak, device; /* a number; where its bytes are: as in ir_meta */
 	uint8_t alone;        /* 1 + the result that this node is, of an op that has several (ir_alone()); 0: any other node */
+	uint8_t mode;         /* IR_FAST */
 	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
 } ir_node;
 
@@ -115,6 +120,7 @@ typedef struct ir_graph {
 	uint32_t *cse, ncse;  /* open-addressed table of node indices + 1 */
 	rt_err err;           /* first error of emit; code TJ_OK while all is well */
 	uint32_t nfold, ncsehit; /* simplifications done */
+	uint8_t mode;         /* of the nodes that are emitted: whoever emits sets it; ir_copy() and its like take the node's */
 	bool raw;             /* append as told: no fold, no CSE (text parser only) */
 	uint8_t off;          /* passes that are left out, for tests: IR_OFF_*, and those of lower/lower.h */
 } ir_graph;
@@ -127,6 +133,7 @@ int64_t ir_numel(const ir_graph *g, ir_ref r);
 bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
 /* It has several results: the node has no value but by get, and counts as bool[0], so that nothing is ever kept of it. */
 static inline bool ir_is_tuple(const ir_node *n) { return ir_ops[n->op].nresult != 1 && !n->alone; }
+static inline bool ir_has_mode(int op) { return op < IR_OPS && op != IR_to && !(ir_ops[op].flags & IR_VIEW); }
 static inline int ir_which(const ir_node *n) { return n->alone ? n->alone - 1 : 0; } /* of the op's results, the node's */
 
 /* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
@@ -148,6 +155,7 @@ void ir_graph_free(ir_graph *g);
 void ir_graph_seal(ir_graph *g); /* nothing is emitted into it any more: gives back what that needs */
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
+void ir_inexact(const ir_graph *g, bool *inexact); /* which nodes may have other bits than the evaluator gives: fast ones and what follows from them; room for node.n */
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
 void ir_contiguous(int rank, const int64_t *dim, int64_t *stride); /* row-major strides, in elements */
 /* Emits node r of `from`, whose operands are src in g: leaves with their slots and data. */

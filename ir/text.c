@@ -6,6 +6,7 @@
  *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
  *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (classes.def); `end`: TJ_END_DIM; the site
  *   ret %4
+ *   %5 = add f32[4] %0 %4 mode=fast              unless strict; what computes nothing has no mode
  *   %5 = max_with_indices %0 keepdim=0 axis=1    what has several results has no type (tuple.c)
  *   %6 = cond %7 %0                              of control flow the regions follow (flow.c), each up to its ret
  *
@@ -100,6 +101,7 @@ static void put_args(const ir_graph *g, const ir_node *n, rt_text *t)
 {
 	for (int k = 0; k < n->nsrc; k++) rt_putf(t, " %%%u", ir_src(g, n, k));
 	put_attrs(g, n, t);
+	if (n->mode & IR_FAST) rt_puts(t, " mode=fast");
 }
 
 static void put_ret(const ir_graph *g, rt_text *t)
@@ -482,13 +484,22 @@ static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
 }
 
 /* ---- lines ---- */
+static bool mode(parser *p, ir_op op)
+{
+	if (!key(p, "mode")) return true;
+	p->g->mode = IR_FAST;
+	if (!accept(p, "fast")) return fail(p, "no such mode");
+	return ir_has_mode(op) || fail(p, "%s computes nothing: it has no mode", ir_ops[op].name);
+}
+
 static bool parse_op(parser *p, ir_op op, ir_ref *r)
 {
 	int64_t attr[4 + TJ_MAX_RANK];
 	int nattr;
 	ref_list src = { 0 };
-	bool ok = operands(p, &src) && attributes(p, op, attr, &nattr);
+	bool ok = operands(p, &src) && attributes(p, op, attr, &nattr) && mode(p, op);
 	if (ok) *r = ir_emit(p->g, op, (int)src.n, src.v, nattr, attr, NULL);
+	p->g->mode = 0;
 	rt_vec_free(&src);
 	return ok;
 }

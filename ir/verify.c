@@ -2,6 +2,7 @@
  *
  *   operands lie below their user and are as many as the op takes
  *   dtype, shape and attributes are what ir_infer gives; operands have the dtypes that it wants
+ *   what computes nothing has no mode
  *   leaves have their attributes, data its bytes; outputs exist
  *   of a node with several results only `get` takes one
  *   regions are graphs of their own, with the types that their node says
@@ -98,6 +99,7 @@ static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt
 	if (!inside(n->src, n->nsrc, g->refs.n) || !inside(n->attr, n->nattr, g->ints.n) ||
 	    !inside(n->shape, n->rank, g->ints.n))
 		return fail(g, r, err, "operands, attributes or sizes lie outside the graph");
+	if (n->mode >= IR_MODES || (n->mode && !ir_has_mode(n->op))) return fail(g, r, err, "no such mode");
 	if (n->op < IR_OPS) return op_ok(g, r, src, want, err);
 	return ir_is_leaf(n->op) ? leaf_ok(g, r, err) : flow_ok(g, r, err);
 }

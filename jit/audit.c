@@ -1,5 +1,5 @@
 /* Audit: a plan's values against the evaluator's, bit for bit. What a library computed is taken as it is, and all that
- * follows from it compared. */
+ * follows from it compared. What is fast (TJ_FAST) may have other bits in each plan, so nothing that follows from it is. */
 #include "jit/jit.h"
 
 typedef struct audit {
@@ -8,7 +8,7 @@ typedef struct audit {
 	rt_arena mem;
 	const void **ptr;        /* externals, on the host */
 	void **copy;             /* of those of other devices */
-	uint32_t nout;           /* of the plan; behind them the library nodes */
+	uint32_t *value, nout;   /* the plan's values that are compared; behind them the library nodes */
 	void **out;
 	rt_err err;
 } audit;
@@ -31,6 +31,22 @@ static bool is_library(const ir_graph *g, ir_ref r)
 static void *room(audit *a, ir_ref r)
 {
 	return rt_arena_alloc(&a->mem, (size_t)ir_numel(&a->g, r) * tj_dtype_size((tj_dtype)ir_at(&a->g, r)->dtype) + 64);
+}
+
+/* The graph keeps the outputs that have the evaluator's bits. */
+static bool keep_exact(audit *a)
+{
+	bool *inexact = rt_arena_alloc(&a->mem, a->g.node.n * sizeof *inexact + 1);
+	a->value = rt_arena_alloc(&a->mem, (a->g.out.n + 1) * sizeof *a->value);
+	if (!inexact || !a->value) return false;
+	ir_inexact(&a->g, inexact);
+	for (uint32_t i = 0; i < a->g.out.n; i++) {
+		if (inexact[a->g.out.v[i]]) continue;
+		a->g.out.v[a->nout] = a->g.out.v[i];
+		a->value[a->nout++] = i;
+	}
+	a->g.out.n = a->nout;
+	return true;
 }
 
 /* The library nodes become outputs, too; what the compiled plan makes of them is given to the evaluator. */
@@ -106,20 +122,23 @@ bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, 
 	return true;
 }
 
-static bool compare(audit *a, const jit_done *d, uint32_t i, rt_buffer *b, const void *data)
+static bool compare(audit *a, const jit_done *d, uint32_t k, void *const *all)
 {
+	const uint32_t i = a->value[k];
+	rt_buffer *b = d->buf[i];
+	const void *data = all[i];
 	const rt_layout *l = d->plan->value[i].layout;
 	char *got = rt_arena_alloc(&a->mem, (size_t)l->bytes + 1), what[32];
 	if (!got || rt_tensor_read(a->c->rt.pool, l, b, data, got, &a->err) != TJ_OK) return false;
 	snprintf(what, sizeof what, "event %u", d->plan->value[i].seq);
-	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[i], what, &a->err);
+	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[k], what, &a->err);
 }
 
 /* Once a plan, when the body runs: on the first call, and in direct mode on those that are audited. What users compute otherwise on purpose is not the evaluator's to judge. */
 bool jit_audit_due(const jit_act *a, const jit_plan *p)
 {
 	const tj_fn *f = a->fn;
-	return f->opts.numerics == TJ_STRICT && !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
+	return !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
 }
 
 /* What the evaluator reads. */
@@ -133,19 +152,23 @@ static bool see_externals(audit *a, const jit_inputs *in)
 	return true;
 }
 
+/* Into a->out. */
+static bool evaluate(audit *a, tj_fn *f, const jit_inputs *in)
+{
+	const ir_eval_opts o = { .int_div_zero = f->opts.int_div_zero == TJ_ZERO };
+	const void **given = rt_arena_alloc(&a->mem, (a->g.node.n + 1) * sizeof *given);
+	a->ptr = rt_arena_alloc(&a->mem, (in->next + 1) * sizeof *a->ptr);
+	a->copy = rt_arena_alloc(&a->mem, (in->next + 1) * sizeof *a->copy);
+	return given && a->ptr && a->copy && see_externals(a, in) && add_library_outputs(a) && run_library(a, f, in, given) &&
+	       ir_eval(&a->g, a->ptr, in->num, given, a->out, &o, &a->err) == TJ_OK;
+}
+
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data)
 {
 	if (!d->plan->n) return true;
-	audit a = { .c = c, .nout = d->plan->n };
-	tj_fn *f = c->act.fn;
-	const ir_eval_opts o = { .int_div_zero = f->opts.int_div_zero == TJ_ZERO };
-	bool ok = jit_graph(&a.g, d->boundary, d->plan);
-	const void **given = rt_arena_alloc(&a.mem, (a.g.node.n + 1) * sizeof *given);
-	a.ptr = rt_arena_alloc(&a.mem, (in->next + 1) * sizeof *a.ptr);
-	a.copy = rt_arena_alloc(&a.mem, (in->next + 1) * sizeof *a.copy);
-	ok = ok && given && a.ptr && a.copy && see_externals(&a, in) && add_library_outputs(&a) && run_library(&a, f, in, given) &&
-	     ir_eval(&a.g, a.ptr, in->num, given, a.out, &o, &a.err) == TJ_OK;
-	for (uint32_t i = 0; ok && i < a.nout; i++) ok = compare(&a, d, i, d->buf[i], data[i]);
+	audit a = { .c = c };
+	bool ok = jit_graph(&a.g, d->boundary, d->plan) && keep_exact(&a) && (!a.nout || evaluate(&a, c->act.fn, in));
+	for (uint32_t i = 0; ok && i < a.nout; i++) ok = compare(&a, d, i, data);
 	if (ok) atomic_store(&d->plan->audited, true);
 	else {
 		rt_fail(&a.err, TJ_ERR_NOMEM, "audit", "out of memory");

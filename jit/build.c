@@ -57,6 +57,7 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum, n->site);
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum + 1, n->site);
 	}
+	b->in.at->g->mode = n->mode;
 	b->event[n->seq] = ir_emit(b->in.at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
 	if (ir_ops[n->op].nresult > 1) b->made = b->event[n->seq];
 	if (n->layout && b->event[n->seq] != IR_NONE && ir_at(b->in.at->g, b->event[n->seq])->device != n->layout->device)
@@ -114,7 +115,7 @@ static int by_seq(const void *x, const void *y)
 
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO, .fast = f && f->opts.numerics == TJ_FAST };
+	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
 	return o;
 }
 

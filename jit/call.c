@@ -138,6 +138,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->ordinal = c->rt.ordinal;
 	a->taken = c->rt.taken;
 	a->depth = 0;
+	a->mode = jit_mode(a->fn);
 	a->scalars = scalars;
 	a->truth = NULL;
 	a->reader = NULL;
@@ -373,13 +374,16 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	bool failed = a->failed;
 	uint32_t nassigned = a->assigned.n;
 	const tj_scalar *outer = a->scalars;
+	uint8_t mode = a->mode;
 	if (a->depth == MAX_DEPTH) return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
 	jit_assigned *was = rt_arena_alloc(&a->mem, (nassigned + 1) * sizeof *was);
 	if (!was || !rt_push(&a->sites, site)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (nassigned) memcpy(was, a->assigned.v, nassigned * sizeof *was);
 	a->depth++;
 	a->scalars = scalars;
+	a->mode = jit_mode(f);
 	tj_status s = run_nested(a, site, f, out, in);
+	a->mode = mode;
 	a->scalars = outer;
 	a->depth--;
 	if (s != TJ_OK) {
@@ -464,16 +468,14 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	return s;
 }
 
-/* What a nested call computes is part of the outermost call's plan, and computed as that one says. Told once. */
+/* What a nested call computes is part of the outermost call's plan: nodes carry the numerics, other options are the plan's. Told once. */
 static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
 {
-	static const char hint[] = "give both functions the same .int_div_zero and .numerics";
+	static const char hint[] = "give both functions the same .int_div_zero";
 	const tj_fn *outer = a->fn;
 	char text[512];
 	if (atomic_exchange(&f->told, true)) return;
-	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the %s%s%s of that function, not with its own; %s", f->name, outer->name,
-	         f->opts.int_div_zero != outer->opts.int_div_zero ? ".int_div_zero" : "", f->opts.int_div_zero != outer->opts.int_div_zero && f->opts.numerics != outer->opts.numerics ? " and " : "",
-	         f->opts.numerics != outer->opts.numerics ? ".numerics" : "", hint);
+	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
 	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
 	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
@@ -486,7 +488,7 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	if (s != TJ_OK) return s;
 	JIT_COUNT(f, calls);
 	JIT_COUNT(f, nested);
-	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero || f->opts.numerics != a->fn->opts.numerics)) tell_ignored(a, site, f);
+	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
 		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */

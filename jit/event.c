@@ -141,9 +141,9 @@ static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
 	}
 }
 
-static inline bool same_op(const jit_node *n, int op, int nsrc, int nattr, const int64_t *attr)
+static inline bool same_op(const jit_node *n, int op, uint8_t mode, int nsrc, int nattr, const int64_t *attr)
 {
-	if (n->op != op || n->nsrc != nsrc || n->nattr != nattr) return false;
+	if (n->op != op || n->mode != mode || n->nsrc != nsrc || n->nattr != nattr) return false;
 	for (int k = 0; k < nattr; k++)
 		if (n->attr[k] != attr[k] && !jit_loose_attr(n, k, attr[k])) return false;
 	return true;
@@ -151,7 +151,7 @@ static inline bool same_op(const jit_node *n, int op, int nsrc, int nattr, const
 
 static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
-	if (!same_op(n, op, nsrc, nattr, attr)) return false;
+	if (!same_op(n, op, jit_mode_of(a, op), nsrc, nattr, attr)) return false;
 	uint32_t ext = a->ext.n, num = a->num.n, cell = a->cell.n;
 	for (int k = 0; k < nsrc; k++)
 		if (!match_operand(a, n, k, src[k])) {
@@ -265,8 +265,8 @@ static inline __attribute__((always_inline)) bool same_operand(jit_act *a, const
 static inline __attribute__((always_inline)) jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
-	const uint16_t head[4] = { (uint16_t)op, (uint16_t)nsrc, (uint16_t)nattr, 0 };
-	if (!n || word_of(n) != word_of(head)) return NULL;
+	const struct { uint16_t op, nsrc, nattr; uint8_t mode, draws; } head = { (uint16_t)op, (uint16_t)nsrc, (uint16_t)nattr, a->mode, 0 };
+	if (!n || word_of(n) != word_of(&head)) return NULL;
 	for (int k = 0; k < nattr; k++)
 		if (n->attr[k] != attr[k]) return NULL;
 	uint32_t ext = a->ext.n, num = a->num.n;

@@ -57,7 +57,8 @@ typedef struct jit_ext {
 
 typedef struct jit_node {
 	uint16_t op, nsrc, nattr;
-	uint16_t draws;          /* random numbers: 1. These four are matched as one word */
+	uint8_t mode;            /* of an op: as in ir_node */
+	uint8_t draws;           /* random numbers: 1. These five are matched as one word, see next_is() */
 	uint32_t seq;            /* number in the segment */
 	uint16_t nmet;           /* externals first met here */
 	rt_head value;           /* of a handle of the result */
@@ -72,8 +73,8 @@ typedef struct jit_node {
 	const jit_ext *met;
 	const jit_ref *src;
 } jit_node;
-_Static_assert(offsetof(jit_node, op) == 0 && offsetof(jit_node, nsrc) == 2 && offsetof(jit_node, nattr) == 4 && offsetof(jit_node, draws) == 6 &&
-               offsetof(jit_node, seq) == 8, "next_is() compares the first four as one word");
+_Static_assert(offsetof(jit_node, op) == 0 && offsetof(jit_node, nsrc) == 2 && offsetof(jit_node, nattr) == 4 && offsetof(jit_node, mode) == 6 && offsetof(jit_node, draws) == 7 &&
+               offsetof(jit_node, seq) == 8, "next_is() compares the first five as one word");
 
 enum { JIT_LOOSE_ATTRS = 30 }; /* of an event, that may be dropped */
 #define JIT_LOOSE_NUMBERS (1u << 30)
@@ -154,7 +155,7 @@ struct tj_fn {
 	uint32_t npass;
 	uint32_t index;          /* place in the contexts' slots; one that is free again may be used again */
 	atomic_bool follow;      /* DIRECT: back to verify for good */
-	atomic_bool told;        /* that a nested call of it ignores its numerics */
+	atomic_bool told;        /* that a nested call of it ignores its int_div_zero */
 	atomic_uint parted;      /* how often numbers of one line that had been equal were not */
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
@@ -303,6 +304,7 @@ typedef struct jit_act {
 	uint64_t followed;
 	bool hints;              /* values know their external slot: not while direct mode marks placeholders */
 	int depth;               /* nested calls */
+	uint8_t mode;            /* of the innermost running function: IR_FAST */
 	const tj_scalar *scalars;
 	uint64_t ordinal;        /* random numbers drawn before the call */
 	uint64_t taken;          /* errors of the context that were checked before the call */
@@ -336,6 +338,10 @@ typedef struct jit_act {
 	double started;          /* recording: time of the first private event */
 	rt_arena mem;            /* freed at the end of the call */
 } jit_act;
+
+static inline uint8_t jit_mode(const tj_fn *f) { return f->opts.numerics == TJ_FAST ? IR_FAST : 0; }
+/* Of an event: what is no op has none. */
+static inline uint8_t jit_mode_of(const jit_act *a, int op) { return op < IR_OPS ? a->mode : 0; }
 
 /* ---- direct mode: the path of a call without its body ------------------------------------------ */
 enum { JIT_MAX_LEVELS = 16 };

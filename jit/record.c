@@ -184,6 +184,7 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	if (o.nmet) memcpy((jit_ext *)(uintptr_t)n->met, o.met, (size_t)o.nmet * sizeof *o.met);
 	for (int i = 0; i < o.nmet; i++) rt_layout_ref(n->met[i].layout);
 	n->op = (uint16_t)op;
+	n->mode = jit_mode_of(a, op);
 	n->draws = op < IR_OPS && ir_ops[op].flags & IR_RNG;
 	n->seq = a->seq;
 	if (layout) n->value = (rt_head){ RT_PENDING, layout->dtype, layout->rank, 0, a->seq };
@@ -204,7 +205,7 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 
 bool jit_same_node(const jit_node *x, const jit_node *y)
 {
-	if (x->op != y->op || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet || x->layout != y->layout) return false;
+	if (x->op != y->op || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet || x->layout != y->layout) return false;
 	if (x->nattr && memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr)) return false;
 	if (x->nsrc && memcmp(x->src, y->src, x->nsrc * sizeof *x->src)) return false;
 	for (int i = 0; i < x->nmet; i++)
@@ -376,6 +377,10 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		w.cause = s ? GD_DATA_SIZE : GD_ATTR;
 		snprintf(w.expected, sizeof w.expected, k < n->nattr ? "%lld" : "none", (long long)(k < n->nattr ? n->attr[k] : 0));
 		snprintf(w.found, sizeof w.found, k < nattr ? "%lld" : "none", (long long)(k < nattr ? attr[k] : 0));
+	} else if (n->mode != jit_mode_of(a, op)) {
+		w.cause = GD_NUMERICS;
+		snprintf(w.expected, sizeof w.expected, "%s", n->mode & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
+		snprintf(w.found, sizeof w.found, "%s", n->mode & IR_FAST ? "TJ_STRICT" : "TJ_FAST");
 	} else if (nsrc) {
 		int k = first_difference(a, n, nsrc, src);
 		s = explain_operand(a, n, k, src[k], &w);

@@ -72,6 +72,7 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	const ir_node *n = ir_at(p->from, r);
 	ir_ref *src = rt_arena_alloc(mem, (n->nsrc + 1u) * sizeof *src);
 	if (!src) return false;
+	p->to->mode = n->mode;
 	for (int k = 0; k < n->nsrc; k++) src[k] = p->map[ir_src(p->from, n, k)];
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
 	if (!computes(p, n)) p->map[r] = compute_on_cpu(p, r, src);

@@ -1,9 +1,10 @@
-/* fast: what TJ_FAST allows a kernel to compute otherwise than the evaluator.
+/* fast: what a node of mode fast (TJ_FAST) may be computed as otherwise than in the evaluator. A kernel may hold nodes of both modes.
  *
  *   a * b + c, a * b - c, c - a * b      one rounding instead of two
  *   minimum, maximum, clamp              NaN is not looked for
  *
- * Only sums of the user's: those within the maths of exp and its kind rely on each rounding. */
+ * The product and the sum must both be fast: a strict product is rounded, whoever adds to it. So what follows from no fast node has the
+ * evaluator's bits. Only sums of the user's: those within the maths of exp and its kind rely on each rounding. */
 #include "lower/build.h"
 
 static uint32_t prim2(lo_kernel *k, lo_op op, tj_dtype t, uint32_t a, uint32_t b)
@@ -21,22 +22,28 @@ static uint32_t fma_of(lo_kernel *k, tj_dtype t, uint32_t a, uint32_t b, uint32_
 	return lo_append(k, (lo_ins){ .op = LO_FMA, .dtype = (uint8_t)t, .nsrc = 3, .src = { a, b, c } });
 }
 
-/* A product of the section that is being filled: its factors are at hand. */
-static bool product(const lo_kernel *k, uint32_t i, uint32_t *a, uint32_t *b)
+static bool is_fast(const lo_low *L, ir_ref r)
+{
+	while (ir_ops[lo_node(L, r)->op].flags & IR_VIEW) r = ir_src(L->g, lo_node(L, r), 0);
+	return lo_node(L, r)->mode & IR_FAST;
+}
+
+/* That operand of n, in instruction i, is a product of the section that is being filled: its factors are at hand. */
+static bool product(const lo_low *L, const lo_kernel *k, const ir_node *n, int operand, uint32_t i, uint32_t *a, uint32_t *b)
 {
 	const lo_ins *x = &k->ins.v[i];
-	if (x->op != LO_MUL || i < k->section.v[k->section.n - 1].first) return false;
+	if (!is_fast(L, ir_src(L->g, n, operand)) || x->op != LO_MUL || i < k->section.v[k->section.n - 1].first) return false;
 	*a = x->src[0];
 	*b = x->src[1];
 	return true;
 }
 
-static uint32_t contracted(lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
+static uint32_t contracted(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
 {
 	uint32_t a, b;
 	bool sub = n->op == IR_sub;
-	if (product(k, src[0], &a, &b)) return fma_of(k, t, a, b, sub ? negated(k, t, src[1]) : src[1]);
-	if (product(k, src[1], &a, &b)) return fma_of(k, t, sub ? negated(k, t, a) : a, b, src[0]);
+	if (product(L, k, n, 0, src[0], &a, &b)) return fma_of(k, t, a, b, sub ? negated(k, t, src[1]) : src[1]);
+	if (product(L, k, n, 1, src[1], &a, &b)) return fma_of(k, t, sub ? negated(k, t, a) : a, b, src[0]);
 	return LO_NOREF;
 }
 
@@ -47,11 +54,11 @@ static uint32_t beyond(lo_kernel *k, lo_op is, tj_dtype t, uint32_t a, uint32_t 
 	return lo_append(k, (lo_ins){ .op = LO_SELECT, .dtype = (uint8_t)t, .nsrc = 3, .src = { hit, bound, a } });
 }
 
-uint32_t lo_fast_point(lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
+uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src)
 {
 	if (!rt_is_float(t) || rt_is_narrow(t) || n->dtype != t) return LO_NOREF;
 	switch (n->op) {
-	case IR_add: case IR_sub: return contracted(k, n, t, src);
+	case IR_add: case IR_sub: return contracted(L, k, n, t, src);
 	case IR_maximum: return beyond(k, LO_GT, t, src[0], src[1]);
 	case IR_minimum: return beyond(k, LO_LT, t, src[0], src[1]);
 	case IR_clamp: return beyond(k, LO_LT, t, beyond(k, LO_GT, t, src[0], src[1]), src[2]);

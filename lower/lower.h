@@ -242,7 +242,6 @@ typedef struct lo_opts {
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
 	const char **missing;         /* may be NULL; set when the target's back end is not there, to the reason: then the evaluator runs the plan */
 	bool int_div_zero;            /* see tj_int_div_zero */
-	bool fast;                    /* TJ_FAST */
 	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering; the family is looked at only */
 	bool keep_assembly;           /* with keep_text */
 	uint8_t off;                  /* passes left out: LO_OFF() */

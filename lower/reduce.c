@@ -72,6 +72,7 @@ typedef struct sink {
 	ir_graph *to;
 	ir_ref index;
 	int axis;
+	uint8_t mode;
 	const char *site;
 } sink;
 
@@ -104,6 +105,7 @@ static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
 			src[k] = pick(s, ir_src(to, &n, k), rank, depth + 1);
 			if (src[k] == IR_NONE) return IR_NONE;
 		}
+		to->mode = n.mode;
 		return ir_emit(to, (ir_op)n.op, n.nsrc, src, n.nattr, &attr, n.site);
 	}
 	if (ir_at(to, r)->rank < rank) {
@@ -117,6 +119,7 @@ static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
 		dim[k] = k == s->axis ? ir_dims(to, ir_at(to, r))[k] : ir_dims(to, ir_at(to, s->index))[k];
 	r = ir_expand(to, r, rank, dim, s->site);
 	int64_t at = s->axis;
+	to->mode = s->mode;
 	return ir_emit(to, IR_gather, 2, (ir_ref[]){ r, s->index }, 1, &at, s->site);
 }
 
@@ -135,7 +138,7 @@ static bool reads_axis(const sink *s, ir_ref r, int rank, int depth)
 static ir_ref gather(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
 	const ir_node *n = ir_at(from, r);
-	sink s = { to, src[1], (int)ir_attr(from, n)[0], n->site };
+	sink s = { to, src[1], (int)ir_attr(from, n)[0], n->mode, n->site };
 	int rank = n->rank;
 	bool sinks = !(to->off & LO_OFF(SINK)) && cheap(ir_at(to, src[0])) && rank && ir_numel(to, src[1]) * SINK_RATIO <= ir_numel(to, src[0]);
 	if (!sinks || !alike(&s, src[0]) || !reads_axis(&s, src[0], rank, 0)) return ir_copy(to, from, r, src);
@@ -215,6 +218,7 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err)
 	for (ir_ref r = 0; ok && r < n; r++) {
 		const ir_node *x = ir_at(from, r);
 		map[r] = IR_NONE;
+		to->mode = ir_at(from, x->op == IR_get ? ir_src(from, x, 0) : r)->mode;
 		if (!live[r] || (ir_is_tuple(x) && !ir_is_flow(x->op))) continue;
 		for (int k = 0; k < x->nsrc; k++) src[k] = map[ir_src(from, x, k)];
 		if (x->op == IR_get && of_op(from, x)) map[r] = ir_keep_device(to, stored_result(to, from, live, r, map, src), x);

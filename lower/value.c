@@ -206,7 +206,7 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	if (narrow != LO_NOREF) return narrow;
 	tj_dtype compute = (tj_dtype)B->k->ins.v[src[n->op == IR_where]].dtype;
 	if (rt_dtype_class(compute) == RT_I && ir_divides(n->op)) return divide(B, n, compute, src);
-	uint32_t fast = B->L->o->fast ? lo_fast_point(B->k, n, compute, src) : LO_NOREF;
+	uint32_t fast = n->mode & IR_FAST ? lo_fast_point(B->L, B->k, n, compute, src) : LO_NOREF;
 	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }
 

@@ -83,6 +83,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs against the evaluator, each pass left
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
 	$< -w rotate -figures -n $(or $(N),500)
+	$< -w rotate -modes -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
 stress: $(BUILD)/test/stress  ## a million mixed calls from 32 threads, with forks: make stress [N=calls]

@@ -22,6 +22,7 @@ typedef struct fuzz_options {
 	bool mock;            /* on the mock device */
 	bool api, verbose, rotate; /* rotate: one width for each compile */
 	bool figures;              /* graphs are lowered for CPUs with other limits and figures */
+	bool modes;                /* some nodes are fast: what follows from none of them is compared */
 	unsigned off;              /* passes to leave out in turn: bits by LO_PASS_* */
 	const char *found;         /* folder of failures */
 	const lo_target *llvm;     /* NULL: only the evaluator */

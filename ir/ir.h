@@ -193,6 +193,11 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
+/* ---- inner.c: values that a node computes and that no other node shows ---- */
+bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* of a composite, into an empty graph: inputs and numbers by operand; node k is step k */
+/* Emits step `step` of composite r, or takes result `step` of a node that has several. */
+ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
+
 /* ---- flow.c: control flow. A region is a graph whose input slot k is operand k of its node (cond: k + 1, behind the
  * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
 /*   op      attributes                             operands                    regions

@@ -97,7 +97,11 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 }
 
 /* A value of the segment, not of a callback. */
-static ir_ref value_of(builder *b, uint32_t seq) { return ir_build_use(&b->in, b->home[seq], b->event[seq]); }
+static ir_ref value_of(builder *b, uint32_t seq, const jit_inner *inner)
+{
+	if (!(seq & JIT_INNER)) return ir_build_use(&b->in, b->home[seq], b->event[seq]);
+	return ir_inner(&b->g, ir_build_use(&b->in, b->home[inner->seq], b->event[inner->seq]), inner->step);
+}
 
 static bool build_graph(builder *b, jit_node *boundary, rt_arena *mem)
 {
@@ -127,12 +131,14 @@ static const rt_layout *out_layout(rt_layouts *t, const ir_graph *g, const rt_ex
 	return rt_layout_get(t, (tj_dtype)m.dtype, m.device, m.rank, m.dim, o->same_ext >= 0 ? o->stride : NULL);
 }
 
-static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const uint32_t *seq)
+static bool fill_plan(jit_plan *p, tj_fn *f, const ir_graph *g, const jit_segment *s, const uint32_t *seq)
 {
 	p->value = rt_calloc((p->n + 1) * sizeof *p->value);
 	if (!p->value) return false;
 	for (uint32_t i = 0; i < p->n; i++) {
 		p->value[i].seq = seq[i];
+		if (seq[i] & JIT_INNER) p->value[i].inner = s->inner.v[seq[i] & ~JIT_INNER];
+		p->value[i].inner.layout = NULL;
 		if (!(p->value[i].layout = out_layout(&f->engine->rt.layouts, g, p->exec, i))) return false;
 	}
 	return true;
@@ -206,17 +212,17 @@ static void log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, con
 	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }
 
-static bool lower(builder *b, tj_fn *f, jit_plan *p, const uint32_t *seq, const lo_moving *moving, rt_err *err)
+static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
 	jit_lower_opts(f, f->engine, &o);
 	o.family = f->family;
 	o.moving = *moving;
 	for (uint32_t i = 0; i < p->n; i++)
-		if (!ir_ret(&b->g, value_of(b, seq[i]))) return false;
+		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
-	return fill_plan(p, f, &b->g, seq);
+	return fill_plan(p, f, &b->g, s, seq);
 }
 
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
@@ -225,11 +231,28 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	rt_arena mem = { 0 };
 	ir_graph_init(&b.g);
 	bool ok = build_graph(&b, boundary, &mem);
-	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq));
+	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq, &p->value[i].inner));
 	ir_build_end(&b.in);
 	*g = b.g;
 	rt_arena_free(&mem);
 	return ok;
+}
+
+bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err)
+{
+	builder b = { 0 };
+	rt_arena mem = { 0 };
+	ir_graph_init(&b.g);
+	bool ok = build_graph(&b, boundary, &mem);
+	ir_ref r = ok ? value_of(&b, JIT_INNER, v) : IR_NONE;
+	const ir_meta m = r == IR_NONE ? (ir_meta){ 0 } : ir_meta_of(&b.g, r);
+	*out = r == IR_NONE ? NULL : rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, NULL);
+	if (!*out && b.g.err.code != TJ_OK) *err = b.g.err;
+	if (!*out) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
+	ir_build_end(&b.in);
+	ir_graph_free(&b.g);
+	rt_arena_free(&mem);
+	return *out != NULL;
 }
 
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
@@ -248,7 +271,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
 		lo_moving moving = jit_moving(a, ext, boundary->next + boundary->nmet, &mem);
-		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, seq, &moving, err);
+		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, boundary->segment, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
 		ir_graph_seal(&p->graph);

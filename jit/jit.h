@@ -80,8 +80,13 @@ enum { JIT_LOOSE_ATTRS = 30 }; /* of an event, that may be dropped */
 #define JIT_LOOSE_NUMBERS (1u << 30)
 #define JIT_LOOSE_TOLD (1u << 31) /* audit told of this event */
 
-/* What a segment's plan yields: values by event number. */
-typedef struct jit_value { uint32_t seq; const rt_layout *layout; } jit_value;
+/* A value that no event shows: step `step` of what event seq computes (ir/inner.c). Its name in its segment is JIT_INNER | its index there: it stands
+ * wherever the number of an event of an earlier segment does. */
+enum { JIT_INNER = 1 << 28 };
+typedef struct jit_inner { uint32_t seq, step; const rt_layout *layout; } jit_inner; /* layout: a reference held; NULL: nobody asked yet */
+
+/* What a segment's plan yields: values by event number, or by name. */
+typedef struct jit_value { uint32_t seq; jit_inner inner; const rt_layout *layout; } jit_value; /* inner: which, of a name; without its layout */
 typedef struct jit_plan {
 	atomic_int refs;
 	rt_exec *exec;
@@ -95,7 +100,8 @@ typedef struct jit_plan {
 typedef struct jit_segment {
 	uint32_t number;         /* in its entry, by the order of compilation */
 	_Atomic(jit_plan *) plan;
-	rt_vec(uint32_t) keep;   /* event numbers, sorted; only grows */
+	rt_vec(uint32_t) keep;   /* event numbers and names; only grows */
+	rt_vec(jit_inner) inner; /* by name; only grows: a name stays what it is. Under fn->compile */
 	atomic_uint hits, misses;
 	atomic_uint taken[2];    /* TRUTH: how often each way */
 	atomic_uint after[2];    /* TRUTH: 1 + number of the segment that last followed each way */
@@ -571,6 +577,16 @@ const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b); /* NULL: 
 const jit_sized *jit_find_size(const jit_act *a, int64_t size);
 bool jit_sized_news(tj_fn *f, const char *site); /* it was not told yet */
 
+jit_done *jit_find_done(jit_act *a, uint64_t serial); /* segment.c: the segment of the running call; NULL: it is none of them */
+
+/* inner.c */
+const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */
+uint32_t jit_inner_name(jit_segment *s, uint32_t seq, uint32_t step); /* an old or a new one; 0: out of memory. Under fn->compile */
+/* An inner value of what computed t, a value of an earlier segment of the running call; poison after an error. It is kept from now on,
+ * and computed once more where the plan that ran did not. */
+uint32_t jit_event_of(const jit_act *a, const jit_segment *s, uint32_t name); /* the event that computes a named value */
+tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32_t step);
+
 /* segment.c */
 void jit_end_segments(jit_act *a); /* gives up every value and reference of the activation's segments */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs what is pending */
@@ -634,6 +650,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 void jit_plan_unref(jit_plan *p);
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* what the plan was made of; the caller frees g */
+bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 
 /* cell.c */

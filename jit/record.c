@@ -37,6 +37,8 @@ void jit_free_node(jit_node *n)
 			older = p->older;
 			jit_plan_unref(p);
 		}
+		for (uint32_t i = 0; i < n->segment->inner.n; i++) rt_layout_unref(n->segment->inner.v[i].layout);
+		rt_vec_free(&n->segment->inner);
 		rt_vec_free(&n->segment->keep);
 		rt_free(n->segment);
 	}

@@ -16,7 +16,8 @@ static bool yield(jit_builder *b, const jit_node *n)
 	if (!out) return false;
 	for (int k = 0; k < n->nsrc; k++) out[k] = jit_operand_of(b, n, n->src[k]);
 	if (!ir_build_yield(&b->in, n->nsrc, out)) return false;
-	return !ir_build_complete(&b->in) || (b->made = ir_build_close(&b->in)) != IR_NONE;
+	if (!ir_build_complete(&b->in)) return true;
+	return (b->event[jit_flow_of(n)->seq] = b->made = ir_build_close(&b->in)) != IR_NONE;
 }
 
 bool jit_flow_event(jit_builder *b, const jit_node *n)

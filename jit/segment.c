@@ -19,7 +19,7 @@ void jit_hold(void *act, rt_buffer *b)
 }
 
 /* ---- values of executed segments ---- */
-static jit_done *find_done(jit_act *a, uint64_t serial)
+jit_done *jit_find_done(jit_act *a, uint64_t serial)
 {
 	uint32_t lo = 0, hi = a->done.n;
 	while (lo < hi) {
@@ -43,7 +43,7 @@ int jit_find_in_plan(const jit_plan *p, uint32_t seq)
 
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data)
 {
-	jit_done *d = find_done(a, h->seg);
+	jit_done *d = jit_find_done(a, h->seg);
 	int i = d ? jit_find_in_plan(d->plan, h->seq) : -1;
 	if (i < 0) return false;
 	*layout = d->plan->value[i].layout;
@@ -237,12 +237,13 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 {
 	const jit_node *n = d->boundary;
+	const uint32_t event = seq & JIT_INNER ? jit_event_of(a, n->segment, seq) : seq;
 	const char *name = a->fn->name, *reader = a->reader ? a->reader : "the return";
 	char text[512];
-	while (n->seq > seq) n = n->parent;
+	while (n->seq > event) n = n->parent;
 	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s and is read after it: computed once more; from now on it is kept",
 	         name, jit_event_name(n->op), n->site ? n->site : "?", d->boundary->site ? d->boundary->site : "?");
-	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = name, .kind = "recompute", .arg = -1, .dim = -1, .event = (int)seq, .expected = "", .found = "", .site = reader,
+	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = name, .kind = "recompute", .arg = -1, .dim = -1, .event = (int)event, .expected = "", .found = "", .site = reader,
 	                                           .hint = "one run was lost; nothing is to be done", .text = text, .state = -1,
 	                                           .trace = (int)a->entry->number, .segment = (int)d->boundary->segment->number });
 }
@@ -250,7 +251,7 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 bool jit_recover(jit_act *a, const tj_tensor *h)
 {
 	RT_DEFAULT_MODES;
-	jit_done *d = find_done(a, h->seg);
+	jit_done *d = jit_find_done(a, h->seg);
 	rt_err err = { 0 };
 	if (!d) return false;
 	JIT_COUNT(a->fn, recomputed);
@@ -392,10 +393,21 @@ static bool same_ops(const jit_node *a, const jit_node *b)
 	return !a->parent && !b->parent;
 }
 
+/* The name that an inner value of another segment of the same ops has in this one. */
+static uint32_t name_here(jit_segment *s, const jit_segment *other, uint32_t name)
+{
+	const jit_inner *v = &other->inner.v[name & ~JIT_INNER];
+	return jit_inner_name(s, v->seq, v->step);
+}
+
 static bool keep_as(jit_segment *s, const jit_node *other)
 {
 	bool ok = true;
-	for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) ok = want_ref(s, JIT_REF(JIT_EV, other->segment->keep.v[k]));
+	for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) {
+		uint32_t x = other->segment->keep.v[k];
+		if (x & JIT_INNER) ok = (x = name_here(s, other->segment, x)) != 0;
+		ok = ok && want_ref(s, JIT_REF(JIT_EV, x));
+	}
 	return ok;
 }
 
@@ -487,7 +499,7 @@ static void mark_held(jit_act *a, uint8_t *live)
 		uint32_t n = sc->used;
 		for (rt_handles *k = sc->chunk; k; k = k->next, n = RT_CHUNK)
 			for (uint32_t i = 0; i < n; i++) {
-				jit_done *d = k->h[i].kind == RT_PENDING ? find_done(a, k->h[i].seg) : NULL;
+				jit_done *d = k->h[i].kind == RT_PENDING ? jit_find_done(a, k->h[i].seg) : NULL;
 				if (d) live[d - a->done.v] = 1;
 			}
 	}

@@ -58,6 +58,7 @@ typedef struct cg {
 	const lo_schedule *s;
 	int bits;           /* of a vector register */
 	int lanes;          /* of a vector at this point */
+	int tail_lanes;     /* of a vector behind the last whole one */
 	bool rows;          /* lanes along r; else along the last outer dimension */
 	cg_num block;       /* positions of the last dimension to a unit */
 	cg_val *val;        /* by instruction */
@@ -128,6 +129,7 @@ void cg_along_tiles(cg *c);
 /* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);
 int cg_base_lanes(const cg *c);
+int cg_tail_lanes(const cg *c); /* once c->lanes is known */
 int cg_section_lanes(const cg *c, const lo_section *s);
 bool cg_lane_rows(const cg *c, const lo_ins *in);    /* of scratch where lanes go along d: element r of all lanes' rows, side by side */
 int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* of LOAD and STORE: elements from lane to lane, without dyn; a size */

@@ -154,26 +154,59 @@ static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 	cg_label(c, cg_fmt("vectors"));
 }
 
-static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
+/* The lanes of %count elements, from c->at on; then the sections. */
+static void put_masked(cg *c)
 {
 	const char *type = c->lanes <= 16 ? "i32" : "i16";
-	if (guard) {
-		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n",
-				stop.s, hi.s);
-		cg_label(c, cg_fmt("tail"));
-	}
-	rt_putf(c->out, "  %%count = sub i64 %s, %s\n  %%count.n = trunc i64 %%count to %s\n", hi.s, stop.s,
-			type);
+	rt_putf(c->out, "  %%count.n = trunc i64 %%count to %s\n", type);
 	cg_str all = cg_splat(c, type, cg_fmt("%%count.n"), c->lanes);
 	rt_putf(c->out, "  %%mask = icmp ult <%d x %s> ", c->lanes, type);
 	cg_iota(c->out, type, 1, c->lanes);
 	rt_putf(c->out, ", %s\n", all.s);
 	c->masked = true;
 	c->mask = cg_fmt("%%mask");
-	c->at = stop;
 	c->copy = ".t";
 	sections(c);
 	c->masked = false;
+}
+
+/* Vectors of one register, as many as are needed. Values that were put in all lanes have too many lanes for them. The index passes an
+ * empty asm: LLVM would spend up to 5 ms on looking for a better way to count. */
+static void narrow_tail(cg *c, cg_str stop, cg_str hi)
+{
+	const int lanes = c->lanes, halves = c->halves;
+	cg_str from = c->block_label;
+	c->lanes = c->tail_lanes;
+	c->halves = 0;
+	c->key++;
+	cg_jump(c, cg_fmt("rest"));
+	rt_putf(c->out, "  %%from.t = phi i64 [ %s, %%%s ], [ %%next.t, %%rested ]\n", stop.s, from.s);
+	rt_putf(c->out, "  %%at.t = call i64 asm \"\", \"=r,0\"(i64 %%from.t)\n  %%count = sub i64 %s, %%at.t\n", hi.s);
+	c->at = cg_fmt("%%at.t");
+	put_masked(c);
+	cg_jump(c, cg_fmt("rested"));
+	rt_putf(c->out, "  %%next.t = add i64 %%at.t, %d\n  %%more.t = icmp slt i64 %%next.t, %s\n", c->lanes, hi.s);
+	rt_puts(c->out, "  br i1 %more.t, label %rest, label %whole\n");
+	cg_label(c, cg_fmt("whole"));
+	c->lanes = lanes;
+	c->halves = halves;
+	c->key++;
+}
+
+static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
+{
+	if (guard) {
+		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n",
+				stop.s, hi.s);
+		cg_label(c, cg_fmt("tail"));
+	}
+	if (c->tail_lanes < c->lanes) {
+		narrow_tail(c, stop, hi);
+		return;
+	}
+	rt_putf(c->out, "  %%count = sub i64 %s, %s\n", hi.s, stop.s);
+	c->at = stop;
+	put_masked(c);
 	if (guard) cg_jump(c, cg_fmt("whole"));
 }
 
@@ -328,9 +361,13 @@ static tj_status function(cg *c, rt_text *out)
 	if (!c->rows) c->lanes = cg_base_lanes(c);
 	cg_find_wide(c);
 	cg_find_ports(c);
+	c->tail_lanes = c->lanes;
 	if (c->rows) along_r(c);
 	else if (cg_tiles(c)) cg_along_tiles(c);
-	else along_d(c);
+	else {
+		c->tail_lanes = cg_tail_lanes(c);
+		along_d(c);
+	}
 	assemble(c, out);
 	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");

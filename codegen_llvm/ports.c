@@ -5,13 +5,14 @@
  * A body with more of the latter leaves the multipliers idle, so a part of its sums becomes a * 1 + b, which has the bits of
  * a + b. The 1 passes an empty asm, or LLVM would know better. Halves of all sums move: neighbours should differ in vectors,
  * not in operations. Only where several vectors go side by side, since a chain that waits for itself gains nothing: ten times
- * x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4 (Zen 4; others were not at hand). */
+ * x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4 (Zen 4, 512 bits; others were not at hand). With 256 bits the 1 takes one
+ * of 16 registers: chain30 is 2 to 4 % slower with it, so sums stay sums there. */
 #include "codegen_llvm/cg.h"
 
 void cg_find_ports(cg *c)
 {
 	int sums = 0, adders = 0, multipliers = 0; /* vector instructions of the body; sums are the adders' too */
-	if (c->k->reduces || 32 * c->lanes < 2 * c->bits) return;
+	if (c->k->reduces || c->bits < 512 || 32 * c->lanes < 2 * c->bits) return;
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
 		if (c->place[i] != CG_BODY || !c->varies[i] || !in->nsrc || !rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype)) continue;

@@ -10,7 +10,10 @@
  * 8 %; what is in the third cache gains nothing.
  *
  * Who walks a row once asks for what stands a page further: eight loads an iteration are eight walks to the hardware, which it
- * follows worse than one. Row sums of 4096 x 4096: 2 % less time on two threads, 5 to 8 % on one. */
+ * follows worse than one. Row sums of 4096 x 4096: 2 % less time on two threads, 5 to 8 % on one.
+ *
+ * Without all this, on Zen 4: layer norm of 4096 x 4096 takes 1.10 to 1.25 of the time, with 256 bits 1.11 to 1.18; softmax of
+ * 4096 x 8192 1.25, with 256 bits 1.22. */
 #include "codegen_llvm/cg.h"
 
 enum { LINE = 64, LONGEST = 32 << 10, PAGE = 4096, MANY_PAGES = 16 };

@@ -2,7 +2,10 @@
  *
  * What a kernel writes is no longer in a cache when it is read next, if the kernel touches more than the caches hold. Then
  * a store that first fetches its line wastes a third to a half of the memory's bandwidth. Such a loop is written twice:
- * with non-temporal stores for buffers that begin at a cache line, and plainly. The index does the rest of the alignment. */
+ * with non-temporal stores for buffers that begin at a cache line, and plainly. The index does the rest of the alignment.
+ *
+ * Without it, on Zen 4: chain30 of 16M takes 1.33 of the time, a transposed sum of 2048 x 2048 1.22 to 1.33, silu * x of 10M 1.03 to 1.14.
+ * With 256 bits chain30 computes for longer than it stores, and gains nothing; the transposed sum gains as much. */
 #include "codegen_llvm/cg.h"
 
 enum { LINE = 64, STORED = 2 << 20 };

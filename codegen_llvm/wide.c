@@ -7,7 +7,8 @@
  *
  * Down one narrow strip each row is another page's line, which no prefetcher follows; some rows side by side it does. Rows
  * that are a multiple of a page apart share a set of the first cache, which has 8 ways. Sum of 4096 columns of 4096: 4.5 ms
- * down strips of 128, 2.5 ms with 16 rows; in the speed of reading as much, 16 rows 67 %, 8 rows 86 %, 4 84 %, 2 64 %. */
+ * down strips of 128, 2.5 ms with 16 rows; in the speed of reading as much, 16 rows 67 %, 8 rows 86 %, 4 84 %, 2 64 %. On Zen 4 it takes
+ * 0.97 ms instead of 2.3 ms, with 256 bits 1.12 instead of 2.65. */
 #include "codegen_llvm/cg.h"
 
 enum { WIDEST = 96 << 10, LEAST_RED = 64, LEAST_BLOCK = 512 };

@@ -129,8 +129,6 @@ static inline const ir_node *ir_at(const ir_graph *g, ir_ref r) { return &g->nod
 static inline ir_ref ir_src(const ir_graph *g, const ir_node *n, int k) { return g->refs.v[n->src + (uint32_t)k]; }
 static inline const int64_t *ir_attr(const ir_graph *g, const ir_node *n) { return g->ints.v + n->attr; }
 static inline const int64_t *ir_dims(const ir_graph *g, const ir_node *n) { return g->ints.v + n->shape; }
-int64_t ir_numel(const ir_graph *g, ir_ref r);
-bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
 /* It has several results: the node has no value but by get, and counts as bool[0], so that nothing is ever kept of it. */
 static inline bool ir_is_tuple(const ir_node *n) { return ir_ops[n->op].nresult != 1 && !n->alone; }
 static inline bool ir_has_mode(int op) { return op < IR_OPS && op != IR_to && !(ir_ops[op].flags & IR_VIEW); }
@@ -150,6 +148,8 @@ void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8]; a number: f64 */
 uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank);
 
 /* ---- graph.c ---- */
+int64_t ir_numel(const ir_graph *g, ir_ref r);
+bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
 void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
 void ir_graph_seal(ir_graph *g); /* nothing is emitted into it any more: gives back what that needs */
@@ -158,10 +158,10 @@ ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const
 void ir_inexact(const ir_graph *g, bool *inexact); /* which nodes may have other bits than the evaluator gives: fast ones and what follows from them; room for node.n */
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
 void ir_contiguous(int rank, const int64_t *dim, int64_t *stride); /* row-major strides, in elements */
-/* Emits node r of `from`, whose operands are src in g: leaves with their slots and data. */
-ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
 /* ---- emit.c: infer, insert the casts that promotion asks for, fold, CSE, append ---- */
+/* Emits node r of `from`, whose operands are src in g: leaves with their slots and data. */
+ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
 /* A node as told, after CSE: nothing is checked or folded. */
 ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
@@ -227,7 +227,7 @@ ir_meta ir_result(const ir_graph *g, const ir_node *n, int i);
 ir_ref ir_get(ir_graph *g, ir_ref tuple, int i, const char *site);
 bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err);
 
-/* ---- passes: from one graph into a new one, through ir_emit, so the result is simplified. Sites are borrowed: literals,
+/* ---- dce.c, decomp.c: passes from one graph into a new one, through ir_emit, so the result is simplified. Sites are borrowed: literals,
  * or strings of the graph that was parsed, which then must stay. ---- */
 /* Copies what the outputs need (DCE). Fills map[old] = new when map is not NULL. */
 tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *err);
@@ -236,10 +236,11 @@ tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const
 
 /* ---- text.c ---- */
 void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
-void ir_dot(const ir_graph *g, rt_text *t);    /* dot.c: for Graphviz */
 void ir_table(const ir_graph *g, rt_text *t);  /* as people read it: opcode, name, target, args, shape, site */
 tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */
 void ir_dump(const ir_graph *g);               /* to stderr, for gdb */
+/* ---- dot.c ---- */
+void ir_dot(const ir_graph *g, rt_text *t);    /* dot.c: for Graphviz */
 
 /* ---- verify.c ---- */
 tj_status ir_verify(const ir_graph *g, rt_err *err);

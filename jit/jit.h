@@ -34,8 +34,6 @@ typedef enum jit_event_kind {
 	JIT_EVENTS(X)
 #undef X
 } jit_event_kind;
-const char *jit_event_name(int op);
-bool jit_creates(int nsrc, const ir_meta *src); /* operands are numbers, or none: the result is made where the engine's tensors are */
 
 /* A cell's content as of one commit; buf is a reference. */
 typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version; } jit_taken;
@@ -546,6 +544,8 @@ typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LAT
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z); /* numbers alone; NULL: not for this op, or LATER */
 
 /* event.c, record.c */
+const char *jit_event_name(int op);
+bool jit_creates(int nsrc, const ir_meta *src); /* operands are numbers, or none: the result is made where the engine's tensors are */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 /* Of an op that has several results: the first; to: where the n others go, NULL: not wanted. */
 tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);
@@ -577,7 +577,6 @@ const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b); /* NULL: 
 const jit_sized *jit_find_size(const jit_act *a, int64_t size);
 bool jit_sized_news(tj_fn *f, const char *site); /* it was not told yet */
 
-jit_done *jit_find_done(jit_act *a, uint64_t serial); /* segment.c: the segment of the running call; NULL: it is none of them */
 
 /* inner.c */
 const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */
@@ -588,6 +587,7 @@ uint32_t jit_event_of(const jit_act *a, const jit_segment *s, uint32_t name); /*
 tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32_t step);
 
 /* segment.c */
+jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it is none of them */
 void jit_end_segments(jit_act *a); /* gives up every value and reference of the activation's segments */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs what is pending */
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data); /* of an earlier segment */

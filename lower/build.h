@@ -60,9 +60,9 @@ uint32_t lo_kbuf(lo_builder *B, uint32_t buf, tj_dtype t, lo_role role);
 lo_mem_info *lo_member(lo_builder *B, ir_ref r);
 lo_made *lo_remember(lo_builder *B, const lo_source *s, uint32_t ins, bool everywhere);
 uint32_t lo_add(lo_builder *B, lo_ins i);
+bool lo_heavy(const lo_low *L, ir_ref r); /* kept rather than computed again */
 /* ---- fast.c ---- */
 uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src); /* LO_NOREF: as in strict */
 
-bool lo_heavy(const lo_low *L, ir_ref r); /* kept rather than computed again */
 
 #endif

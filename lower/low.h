@@ -234,7 +234,6 @@ typedef struct lo_built {
 	lo_fault *fault;         /* beside k.fault_site */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
-bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 
 /* ---- share.c ---- */
 void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
@@ -254,6 +253,7 @@ tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o
 bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
 
 /* ---- alias.c ---- */
+bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */

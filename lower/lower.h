@@ -113,6 +113,7 @@ typedef struct lo_kernel {
 	rt_vec(int64_t) size;   /* of its symbols, here and now; the schedule's, too */
 } lo_kernel;
 
+/* ---- kernel.c ---- */
 void lo_kernel_free(lo_kernel *k);
 uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
@@ -224,7 +225,7 @@ bool lo_backend_gone(void); /* the process ends: nothing can be compiled any mor
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
 
-/* ---- plan building: fuse.c groups, kernel building, memory.c lays out, plan.c puts together ---- */
+/* ---- lower.c ---- */
 /* Passes that may be left out, by name, for tests: no result depends on them.
  *  fold   simplification     sink   gathers before arithmetic   merge  of groups that read one value   reuse  of temporaries' memory
  *  cse    equal nodes        fuse   more than one op a kernel   alias  outputs written over externals */
@@ -275,8 +276,9 @@ typedef struct lo_note {
 typedef void lo_tell(void *self, const lo_note *n);
 /* x: what the graph became, for the routines that were chosen. */
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
-tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
 
+/* ---- show.c ---- */
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
 /* Fusion as text, for tests and tjc: one line a group. */
 tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
 tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */

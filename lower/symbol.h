@@ -35,6 +35,7 @@ struct lo_kin {           /* a scheduled kernel: its form, its sizes, and which 
 	rt_entry fn;
 	rt_code *code;          /* that holds fn: a reference */
 };
+/* ---- family.c ---- */
 lo_kin *lo_kin_new(lo_kernel *k, lo_schedule *s);      /* without symbols; NULL: out of memory */
 bool lo_same_form(const lo_kin *a, const lo_kin *b);
 bool lo_code_fits(const lo_kin *code, const lo_kin *k);   /* of one form: they differ in symbols of `code` alone */

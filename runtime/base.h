@@ -32,7 +32,7 @@ static inline void rt_spin(atomic_flag *f)
 }
 static inline void rt_unspin(atomic_flag *f) { atomic_flag_clear_explicit(f, memory_order_release); }
 
-/* ---- growable arrays: struct { T *v; uint32_t n, cap; } ---- */
+/* ---- alloc.c: growable arrays, struct { T *v; uint32_t n, cap; } ---- */
 #define rt_vec(T)                                                                                  \
 	struct {                                                                                       \
 		T *v;                                                                                      \
@@ -44,7 +44,7 @@ bool rt_grow(void **v, uint32_t *cap, uint32_t need, size_t elem);
 #define rt_push(a, x) (rt_reserve(a, 1) ? ((a)->v[(a)->n++] = (x), true) : false)
 #define rt_vec_free(a) (rt_free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 
-/* ---- arena: pointers stay put, freed in one call; zeroed memory. */
+/* ---- alloc.c: arena: pointers stay put, freed in one call; zeroed memory. */
 typedef struct rt_arena {
 	struct rt_chunk *top;
 	size_t used, total; /* used: of the top chunk; total: bytes held */
@@ -54,7 +54,7 @@ char *rt_arena_strdup(rt_arena *a, const char *s);
 void rt_arena_reset(rt_arena *a); /* empty again, one chunk kept */
 void rt_arena_free(rt_arena *a);
 
-/* ---- text: a growable string; appends after a failed allocation do nothing and `oom` stays set. */
+/* ---- text.c: a growable string; appends after a failed allocation do nothing and `oom` stays set. */
 typedef struct rt_text {
 	char *s; /* zero-terminated; NULL while empty */
 	size_t n, cap;
@@ -118,6 +118,7 @@ bool rt_numel(int rank, const int64_t *dim, int64_t *numel);
 uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed); /* XXH3 */
 void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough to stand for what was hashed */
 double rt_now_ms(void);
+/* ---- stack.c ---- */
 size_t rt_stack_left(void); /* bytes of this thread's stack; SIZE_MAX where that is not known */
 enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
 /* Runs f(env) on this stack when RT_ENOUGH_STACK is left; else on a new thread, and waits for it. If no thread can be created: here when

@@ -18,7 +18,7 @@ typedef struct rt_kargs {
 /* Runs units begin..end-1; units are independent of each other. */
 typedef void rt_kernel_fn(const rt_kargs *a, int64_t begin, int64_t end);
 
-/* ---- code: executable memory that holds kernels; freed when the last plan, and whoever shares it, drops it. ---- */
+/* ---- plan.c: code: executable memory that holds kernels; freed when the last plan, and whoever shares it, drops it. ---- */
 typedef struct rt_code {
 	int refs;
 	size_t bytes;
@@ -27,7 +27,7 @@ typedef struct rt_code {
 rt_code *rt_code_ref(rt_code *code);
 void rt_code_unref(rt_code *code);
 
-/* ---- one run ---- */
+/* ---- plan.c: one run ---- */
 typedef struct rt_run {
 	struct rt_team *team;     /* NULL: serial */
 	struct rt_pool *pool;     /* arenas and scratch of the context */

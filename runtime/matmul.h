@@ -31,7 +31,7 @@ bool rt_onednn_run(const rt_gemm *g, const float *a, const float *b, float *c); 
 int rt_onednn_begin(void);                              /* oneDNN computes on this thread alone ... */
 void rt_onednn_end(int before);                         /* ... up to here; before: what begin gave */
 
-/* ---- the ways, in a team ---- */
+/* ---- parts.c, panels.c, loops.c: the ways, in a team ---- */
 tj_status rt_parts_run(const rt_matmul *m, rt_operands x, const rt_run *r);  /* TILES, LIBRARY */
 tj_status rt_panels_run(const rt_matmul *m, rt_operands x, const rt_run *r); /* PANELS */
 tj_status rt_loops_run(const rt_matmul *m, rt_operands x, const rt_run *r);  /* LOOPS */

@@ -35,6 +35,7 @@ rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
 rule 'no files of runtime/, guards/ or lower/ call each other in a circle' \
 	"$(for d in runtime guards lower; do test/circles.sh "$(dirname "$1")" $d; done)"
+rule 'prototypes stand under the name of the file that has them' "$(test/prototypes.sh)"
 rule 'mutable globals are those of test/globals.txt' \
 	"$(test/globals.sh "$(dirname "$1")" | diff - test/globals.txt | sed -n 's/^< *\([^ ]* [^ ]*\).*/new: \1/p; s/^> *\([^ ]* [^ ]*\).*/gone: \1/p' | sort -k2 | uniq -u -f1)"
 stale() {

@@ -339,6 +339,22 @@ static void start_copy(lo_low *L, ir_ref r)
 	lo_save_all(L, G, u, v->how == LO_LEAF && v->own);
 }
 
+/* A reshape that no kernel indexes, on a device, where the evaluator cannot work: the operand's buffer is copied as it is. */
+static bool copy_solid(lo_low *L, ir_ref r)
+{
+	uint32_t id;
+	lo_val *v = &L->val[r];
+	if (v->how != LO_VIEW || lo_node(L, r)->device == RT_CPU) return false;
+	lo_group *G = new_group(L, r, &id);
+	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
+	lo_use *u = m ? lo_ask_solid(L, G, r, m) : NULL;
+	if (!u) return false;
+	u->from = LO_FROM_LOAD;
+	v->solid = L->val[u->base].own = true;
+	lo_save_all(L, G, u, v->own);
+	return true;
+}
+
 /* ---- the walk ---- */
 typedef struct want {
 	uint32_t group;
@@ -398,7 +414,7 @@ static void place(lo_low *L, ir_ref r)
 	}
 	v->own = v->own || v->use || !v->dest;
 	if (v->how == LO_VIEW || v->how == LO_FUSE) {
-		if (start(L, r) || L->oom) return;
+		if (start(L, r) || L->oom || copy_solid(L, r)) return;
 		give_up(L, r);
 		if (v->dest) start_copy(L, r);
 	}

@@ -14,6 +14,7 @@ enum {
 /* How the group would come by r at m, or compute r there from its operands. NULL: it cannot. */
 lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
 lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
+lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m); /* a reshape, row-major out of its operand's own buffer */
 bool lo_asks_buffer(const lo_low *L, const lo_use *u); /* some value must own a buffer for it that does not yet */
 bool lo_indices_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* what r itself looks at, beside its operands */
 /* Each index of the group (of r, if m looks at it) names another element of the value, and all are named. */

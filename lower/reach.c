@@ -103,6 +103,16 @@ static lo_use *ask_light(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return lo_ask_op(L, G, r, m);
 }
 
+lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
+	lo_expr e = lo_row_major(L, G, r, m);
+	if (!lo_fits_r(G, &e) || !on_device(L, G, src)) return NULL;
+	lo_use *u = load(L, r, m, src);
+	if (u) u->solid = true;
+	return u;
+}
+
 static lo_use *ask_view(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
@@ -111,11 +121,7 @@ static lo_use *ask_view(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 		lo_use *in = lo_ask(L, G, src, o), *u = in ? new_use(L, r, m, L->val[r].light ? LO_FROM_VIEW : LO_FROM_LATER) : NULL;
 		return u && add_source(L, u, 0, in) ? u : NULL;
 	}
-	lo_expr e = lo_row_major(L, G, r, m); /* not affine: row-major over the operand's own buffer */
-	if (!lo_fits_r(G, &e) || !on_device(L, G, src)) return NULL;
-	lo_use *u = load(L, r, m, src);
-	if (u) u->solid = true;
-	return u;
+	return lo_ask_solid(L, G, r, m);
 }
 
 lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m)

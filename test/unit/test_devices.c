@@ -46,6 +46,36 @@ static void run_a(tj_ctx *c, tj_mode mode, float *y, float *z)
 	tj_close(c);
 }
 
+/* No kernel indexes the reshape of a transposed value, and the evaluator reads no memory of a device. */
+static void reshape_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_reshape(tj_transpose(tj_exp(in[0]), 0, 1), TJ_SHAPE(8, N / 8));
+	out[1] = tj_neg(out[0]);
+}
+
+static void run_reshape(tj_ctx *c, float y[2][N])
+{
+	float a[N];
+	fill(a, N, 0.1f);
+	tj_fn *f = tj_compile(c, reshape_body, NULL, TJ_OPTS(tj_compile_opts, .name = "reshape", .nin = 1, .nout = 2));
+	tj_tensor *out[2], *in[2] = { tj_from_data(c, TJ_F32, TJ_SHAPE(10, N / 10), a), TJ_END };
+	assert_int_equal(tj_call(f, out, in), TJ_OK);
+	for (int i = 0; i < 2; i++) assert_int_equal(tj_read(out[i], y[i], sizeof y[i]), TJ_OK);
+	kit_ok(c);
+	tj_fn_free(f);
+	tj_close(c);
+}
+
+static void reshape_of_transposed(void **state)
+{
+	float y[2][2][N];
+	(void)state;
+	run_reshape(open_on("cpu"), y[0]);
+	run_reshape(open_on("mock:0"), y[1]);
+	assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
 static void bits_of_the_cpu(void **state)
 {
 	float y[2][N], z[2][N / 10];
@@ -341,7 +371,8 @@ static void clones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bits_of_the_cpu), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan),
+		cmocka_unit_test(bits_of_the_cpu),
+		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan),
 		cmocka_unit_test(a_moved_argument_recompiles), cmocka_unit_test(a_fault_comes_late), cmocka_unit_test(a_late_fault_commits_nothing),
 		cmocka_unit_test(control_flow), cmocka_unit_test(clones),
 	};

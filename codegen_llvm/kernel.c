@@ -174,10 +174,9 @@ static void put_masked(cg *c)
  * empty asm: LLVM would spend up to 5 ms on looking for a better way to count. */
 static void narrow_tail(cg *c, cg_str stop, cg_str hi)
 {
-	const int lanes = c->lanes, halves = c->halves;
+	const int lanes = c->lanes;
 	cg_str from = c->block_label;
 	c->lanes = c->tail_lanes;
-	c->halves = 0;
 	c->key++;
 	cg_jump(c, cg_fmt("rest"));
 	rt_putf(c->out, "  %%from.t = phi i64 [ %s, %%%s ], [ %%next.t, %%rested ]\n", stop.s, from.s);
@@ -189,7 +188,6 @@ static void narrow_tail(cg *c, cg_str stop, cg_str hi)
 	rt_puts(c->out, "  br i1 %more.t, label %rest, label %whole\n");
 	cg_label(c, cg_fmt("whole"));
 	c->lanes = lanes;
-	c->halves = halves;
 	c->key++;
 }
 

@@ -104,7 +104,8 @@ void rt_cache_close(rt_cache *c)
 }
 
 /* Long ones start at multiples of half a page: a load a little ahead of a store to another buffer should not have its address
- * modulo a page, by which the CPU takes the one for the other (2 to 5 % of a kernel over 16 KiB). Ten that all start with a page
+ * modulo a page, by which the CPU takes the one for the other (Zen 4, 512 bits, 16 to 250 KiB: sums and products take up to 1.04 of the
+ * time without it, exp 1.00 to 1.02; with 256 bits no more than noise). Ten that all start with a page
  * would share too few places in the first cache. */
 static size_t alignment(size_t bytes)
 {

@@ -272,6 +272,10 @@ static void free_act(jit_act *a)
 void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;
+	if (c->busy) {
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when the call that called back has returned", "tj_close() in a function that was called back: the context stays open");
+		return;
+	}
 	if (jit_active(c)) {
 		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
 		c->act.failed = true;

@@ -326,6 +326,7 @@ static void meddle(meddler *m)
 	}
 	tj_item(tj_sum(tj_add(m->x, tj_f(1)), TJ_ALL, false));
 	m->refused += tj_is_poison(tj_neg(m->x)) && tj_call(m->f, &y, TJ_LIST(m->x)) != TJ_OK;
+	tj_close(m->c); /* stays open */
 }
 static bool meddling_filter(void *self, const tj_guard *g) { return meddle(self), g != NULL; }
 static void meddling_note(void *self, const tj_reason *n)

@@ -35,7 +35,7 @@ static tj_tensor *check_fit(tj_ctx *c, const char *site, tj_tensor *const *src)
 	if (is_int) s.i = rt_int_of(src[0]);
 	else s.d = rt_float_of(src[0]);
 	if (ir_holds(t, s, is_int)) return src[0];
-	const char *hint = rt_is_float(t) ? "ask for TJ_F64" : "bound the number first, with tj_clamp(), or ask for a wider dtype";
+	const char *hint = rt_is_float(t) ? "ask for a wider dtype" : "bound the number first, with tj_clamp(), or ask for a wider dtype";
 	if (is_int) return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %lld", tj_dtype_name(t), (long long)s.i);
 	return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %.9g", tj_dtype_name(t), s.d);
 }

@@ -104,6 +104,8 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 		atomic_fetch_add(&rt_held_of(t)->refs, 1);
 		return t;
 	}
+	rt_err err = { 0 };
+	if (in[0]->kind != RT_PENDING && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err);
 	rt_held *h = rt_held_new(&c->engine->rt);
 	if (!h) return jit_error(c, site, TJ_ERR_NOMEM, "retain", NULL, "out of memory");
 	if (in[0]->kind == RT_PENDING) return retain_pending(a, site, in[0], h);

@@ -244,6 +244,9 @@ static void a_fault_comes_late(void **state)
 	assert_true(tj_is_poison(tj_add(after, tj_i(1))));
 	tj_check(c);
 	assert_int_equal(tj_read(tj_add(x, tj_i(1)), (float[4]){ 0 }, 4 * sizeof(float)), TJ_OK);
+	tj_tensor *wrong = tj_index_select(x, 0, tj_from_data(c, TJ_I64, TJ_SHAPE(2), bad));
+	assert_true(!tj_is_poison(wrong) && tj_is_poison(tj_retain(wrong))); /* others might use it */
+	assert_int_equal(tj_check(c), TJ_ERR_INDEX);
 	tj_fn_free(f);
 	tj_close(c);
 }

@@ -21,7 +21,7 @@ LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 
-all: lib  ## build the library, the plug-in, tests and examples
+all: lib  ## build the library and the plug-in
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
 $(BUILD)/libtj.so: $(OBJ)

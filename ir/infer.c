@@ -829,6 +829,7 @@ static bool shape_to(ask *q)
 		rt_hint(q->err, "tj_find_device() gives the number of a device by its name; TJ_CPU is the CPU");
 		return false;
 	}
+	q->out->weak = false;
 	q->out->device = (uint8_t)device;
 	put(q, device);
 	return shape_from(q, q->src[0].rank, q->src[0].dim);

@@ -11,9 +11,45 @@ void lo_call_bind(const lo_call *e, void *const *buf, ir_value *src)
 	}
 }
 
+/* An operand of another device, row-major on the host; *copy is to be freed. */
+static tj_status bring(const lo_call *e, int k, ir_value *src, void **copy, rt_run *r)
+{
+	const ir_meta *m = &src->meta;
+	const rt_elements from = { m->device, m->rank, tj_dtype_size((tj_dtype)m->dtype), m->dim, src->stride, src->data };
+	int64_t n = 1;
+	for (int d = 0; d < m->rank; d++) n *= m->dim[d];
+	*copy = rt_alloc((size_t)n * from.size + 1);
+	if (!*copy) return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory for operand %d", k);
+	tj_status st = rt_bytes_copy(r->pool, &from, RT_CPU, *copy, r->err);
+	src->data = *copy;
+	src->meta.device = RT_CPU;
+	ir_contiguous(m->rank, m->dim, src->stride);
+	return st;
+}
+
+/* On another device than the CPU: operands come to the host, the result goes back. */
+static tj_status call_elsewhere(const lo_call *e, void *const *buf, rt_run *r)
+{
+	const size_t n = (size_t)e->nsrc;
+	ir_value *src = rt_alloc(sizeof *src * (n + 1)), out = { .data = rt_alloc((size_t)e->bytes + 1) };
+	void **copy = rt_calloc(sizeof *copy * (n + 1));
+	tj_status st = src && out.data && copy ? TJ_OK : rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
+	if (st == TJ_OK) lo_call_bind(e, buf, src);
+	for (int k = 0; k < e->nsrc && st == TJ_OK; k++)
+		if (src[k].meta.device != RT_CPU) st = bring(e, k, &src[k], &copy[k], r);
+	if (st == TJ_OK) st = ir_eval_op(e->op, e->which, e->attr, e->nattr, e->nsrc, src, &out, &e->opts, e->site, r->err);
+	if (st == TJ_OK) st = rt_bytes_write(r->pool, e->device, buf[n], out.data, (size_t)e->bytes, r->err);
+	for (int k = 0; copy && k < e->nsrc; k++) rt_free(copy[k]);
+	rt_free(copy);
+	rt_free(out.data);
+	rt_free(src);
+	return st;
+}
+
 static tj_status call_op(const void *self, void *const *buf, rt_run *r)
 {
 	const lo_call *e = self;
+	if (RT_UNLIKELY(e->device != RT_CPU)) return call_elsewhere(e, buf, r);
 	ir_value few[8], *src = few, out = { .data = buf[e->nsrc] };
 	if (e->nsrc > (int)RT_COUNT(few) && !(src = rt_alloc(sizeof *src * (size_t)e->nsrc)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
@@ -44,7 +80,8 @@ static lo_call *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 	const ir_node *n = lo_node(L, r);
 	lo_call *e = rt_arena_alloc(&p->mem, sizeof *e);
 	if (!e) return NULL;
-	*e = (lo_call){ .op = (ir_op)n->op, .which = ir_which(n), .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank };
+	*e = (lo_call){ .op = (ir_op)n->op, .which = ir_which(n), .nattr = n->nattr, .nsrc = nsrc, .rank = n->rank, .device = n->device };
+	e->bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
 	e->opts.int_div_zero = L->o->int_div_zero;
 	e->attr = rt_arena_alloc(&p->mem, sizeof *e->attr * (n->nattr + 1u));
 	e->src = rt_arena_alloc(&p->mem, sizeof *e->src * ((size_t)nsrc + 1));
@@ -63,6 +100,7 @@ static void put_operand(lo_low *L, lo_call *e, int k, ir_ref r, rt_at *at)
 	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
 	at[k].buf = lo_buf_of(L, a.base);
 	at[k].offset = a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a.base)->dtype);
+	e->src[k].meta.device = L->buf.v[at[k].buf].device; /* a number is on the host, wherever it is used */
 }
 
 static const char *eval_name(rt_plan *p, const char *op)

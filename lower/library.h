@@ -22,6 +22,8 @@ bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the rout
 
 /* ---- call.c: steps that call C over host buffers ---- */
 typedef struct lo_call {
+	int device;         /* of the result */
+	int64_t bytes;      /* of it */
 	ir_op op;
 	int which;          /* of several results */
 	int nattr, nsrc;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints the programs of test/suite that are of these tiers, each as a line `name command`:  BUILD=build test/suite.sh tier...
 set -u
-B=$(cd "${BUILD:-build}" && pwd)
+B=${BUILD:-build}
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
 threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_gemm test_lower test_team test_threads test_wrap '
 

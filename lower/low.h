@@ -21,7 +21,7 @@ typedef enum lo_how {
 	LO_FUSE,    /* a kernel may compute it */
 	LO_LIB,     /* a routine of the target computes it, see library.h */
 	LO_CALL,    /* the evaluator computes it */
-	LO_CAT      /* its operands are stored side by side */
+	LO_CAT      /* concatenation: its operands are stored side by side in its buffer */
 } lo_how;
 
 typedef struct lo_expr { int64_t off, c[LO_ATOMS]; } lo_expr; /* off + sum c[a] * atom a */
@@ -38,34 +38,34 @@ typedef struct lo_access {
 	int64_t stride[TJ_MAX_RANK];
 } lo_access;
 
-typedef enum lo_from {
-	LO_FROM_LATER,           /* decided with the value, which comes after its readers */
+typedef enum lo_from {       /* how a kernel gets a value */
+	LO_FROM_LATER,           /* not decided yet: values are decided after their readers */
 	LO_FROM_CONST,
 	LO_FROM_NUM,
 	LO_FROM_LOAD,            /* out of a buffer */
 	LO_FROM_OP,              /* computed in the kernel at the map */
-	LO_FROM_VIEW             /* what src[0] is */
+	LO_FROM_VIEW             /* a view of src[0]: got as src[0] is */
 } lo_from;
 
-/* How a group comes by a value at a map. A question (reach.c) returns one; it stands from the moment at which the group takes the reader.
- * The builder follows it and asks nothing. Splits and merges rewrite the map like every map of the group. */
+/* How a group gets a value at a map. The questions in reach.c return one; it is binding once the group takes the reader, and the builder
+ * follows it. Splits and merges rewrite its map like every map of the group. */
 typedef struct lo_use {
 	struct lo_use *next;     /* of the same value */
 	uint32_t group;
 	ir_ref value;
 	lo_map *map;
 	uint8_t from;
-	bool solid;              /* a view at no affine index of its operand: read row-major out of the operand's buffer */
-	bool leaf;               /* LOAD, or the table: out of a leaf's own memory, not out of its row-major copy */
-	ir_ref base;             /* LOAD, solid: whose buffer; else IR_NONE */
-	struct lo_use **src;     /* OP, VIEW, and a view that is decided LATER: its operands */
-	lo_access *table;        /* OP that gathers: src[0] is NULL */
+	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
+	bool leaf;               /* LOAD or gather table: read the leaf's own memory, not its row-major copy */
+	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
+	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
+	lo_access *table;        /* OP that gathers: its table; src[0] is NULL */
 } lo_use;
 
-typedef struct lo_dest { /* the value must be stored here, too */
+typedef struct lo_dest { /* one more place where the value must be stored */
 	struct lo_dest *next;
 	uint32_t buf;
-	ir_ref node;         /* whose buffer that is; IR_NONE: an output's */
+	ir_ref node;         /* the node that owns buf; IR_NONE: an output's buffer */
 	int64_t offset;      /* elements */
 	int64_t stride[TJ_MAX_RANK];
 } lo_dest;
@@ -78,20 +78,20 @@ typedef struct lo_val {
 	bool solid;          /* a view that a group reads out of its operand's buffer */
 	uint32_t buf;        /* its own buffer */
 	uint32_t leaf;       /* the buffer of an input or of constant data */
-	uint32_t group;      /* that computes it */
-	lo_use *made;        /* ... in this way */
-	lo_use *use;         /* groups that read it; not of light values */
+	uint32_t group;      /* the group that computes it */
+	lo_use *made;        /* how that group computes it */
+	lo_use *use;         /* how each group that reads it gets it; not kept for light values */
 	lo_dest *dest;
-	const char *refused; /* why no group that reads it would compute it; NULL: none was asked, or one did */
-	uint32_t refused_by;
+	const char *refused; /* why its readers' groups refused to compute it; NULL: none was asked, or one computes it */
+	uint32_t refused_by; /* the group that gave that reason */
 } lo_val;
 
 typedef struct lo_buffer {
-	uint8_t place, device; /* rt_place; where its bytes are */
+	uint8_t place, device; /* rt_place; the device that holds its bytes */
 	uint32_t slot;
 	const void *data;    /* RT_AT_CONST */
 	int64_t bytes, offset;
-	int first, last;     /* steps: written, read last; -1: never */
+	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */
 } lo_buffer;
 
 typedef struct lo_save { /* a store of a group */
@@ -104,17 +104,17 @@ typedef struct lo_save { /* a store of a group */
 typedef struct lo_group {
 	int natom;
 	int64_t ext[LO_ATOMS];
-	bool isr[LO_ATOMS];          /* the atom is a part of r ... */
-	int64_t rstride[LO_ATOMS];   /* ... of this weight: r = sum rstride * atom */
-	bool reduces, column;        /* r exists; its reductions are of the column class */
-	bool classed;                /* column is decided: it holds a reduction */
+	bool isr[LO_ATOMS];          /* the atom is a part of r */
+	int64_t rstride[LO_ATOMS];   /* atoms of r: r = sum rstride * atom */
+	bool reduces, column;        /* reduces: r exists. column: its reductions are of the column class */
+	bool classed;                /* column is valid: the group has a reduction */
 	int64_t red;                 /* extent of r */
 	lo_map *maps;
 	rt_vec(ir_ref) member;       /* users before operands */
 	rt_vec(lo_save) save;
-	int weight, redundant, reductions;
-	uint8_t device;              /* that its kernel runs on */
-	uint32_t merged;             /* into this group, or LO_NOGROUP */
+	int weight, redundant, reductions; /* weight, redundant: what the limits in lo_target count */
+	uint8_t device;              /* the device that its kernel runs on */
+	uint32_t merged;             /* the group that it was merged into, or LO_NOGROUP */
 } lo_group;
 
 typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
@@ -155,23 +155,23 @@ static inline bool lo_computed(const lo_low *L, ir_ref r)
 {
 	return L->val[r].how != LO_LEAF && L->val[r].how != LO_VIEW;
 }
-/* What lowers for a device. NULL: the evaluator computes there, with copies (devices.c). */
+/* The target of a device. NULL: the device computes nothing; values are copied to the CPU's evaluator (devices.c). */
 static inline const lo_target *lo_target_on(const lo_opts *o, int device)
 {
 	return device == RT_CPU || !o->target ? o->target : rt_device_at(device)->target;
 }
 static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return lo_target_on(L->o, lo_node(L, r)->device); }
 /* ---- low.c ---- */
-void *lo_mem(lo_low *L, size_t bytes); /* zeroed, for as long as L; NULL and L->oom when there is none */
+void *lo_mem(lo_low *L, size_t bytes); /* zeroed memory that lives as long as L; out of memory: NULL, and L->oom is set */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
-rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* room for n, zero: to be given buffers and offsets */
+rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
-void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer; a question */
-void lo_need(lo_low *L, const lo_access *a);            /* what it lies in must have a buffer: marks it */
-bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* it is an input seen through strides */
+void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer; marks nothing */
+void lo_need(lo_low *L, const lo_access *a);            /* marks that a->base must own a buffer */
+bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* r is an input seen through strides: *a */
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
-uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* of a leaf, even if it owns a copy */
+uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* the leaf's own buffer, even if the leaf has a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
 lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset,
                      const int64_t *stride /* NULL: row-major */);
@@ -193,13 +193,13 @@ bool lo_map_in_r(const lo_group *G, const lo_map *m);
 bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
 bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
 bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
-/* The terms of e, by rising coefficient, count 0..n-1 without gaps: atoms in order[], their number; or -1. */
+/* The number of terms of e, and their atoms in order[] by rising coefficient, if e counts 0..n-1 without gaps; else -1. */
 int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order);
-int64_t lo_outer(const lo_group *G);                        /* product of the extents that are not r */
+int64_t lo_outer(const lo_group *G);                        /* product of the extents of atoms outside r */
 
 /* ---- reduce.c ---- */
-/* The same graph with every reduction over one group of adjacent axes, those over no elements replaced, and gathers
- * before the arithmetic on what they read. Leaves behind nodes that no output needs. */
+/* Copies the graph so that each reduction is over one run of adjacent axes and over at least one element, and gathers
+ * come before the arithmetic on what they read. The copy may hold nodes that no output needs. */
 tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
@@ -210,47 +210,47 @@ bool lo_is_gather(ir_op op);
 
 /* ---- reach.c: questions about a group ---- */
 lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */
-lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the index of element m of r */
-/* Where element [..] of a gather's table lies, without the indexed axis; and that axis' stride. */
+lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the row-major index of r's element at m */
+/* The offset of the element that gather r reads from its table, without the term of the indexed axis; *dyn_stride: that axis' stride. */
 lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *table, int64_t *dyn_stride);
 
 /* ---- fuse.c ---- */
-bool lo_group_all(lo_low *L); /* decides how every value comes about; false: out of memory */
+bool lo_group_all(lo_low *L); /* decides for every value which group or step computes it; false: out of memory */
 
 /* ---- lower.c ---- */
-/* Lowers up to the groups, or the steps, and shows what is there. */
+/* Lowers up to the groups (or, if steps is set, up to the steps) and calls visit. */
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
 
 /* ---- order.c ---- */
 bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
 
 /* ---- build.c ---- */
-typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error names beside site and status */
+typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error message names besides site and status */
 typedef struct lo_built {
 	lo_kernel k;
 	lo_schedule s;
-	uint32_t *buf;           /* low buffer of each kernel buffer that is not KEPT, in their order */
+	uint32_t *buf;           /* by kernel buffer, the KEPT ones left out: number in lo_low.buf */
 	uint32_t nbuf;
-	lo_fault *fault;         /* beside k.fault_site */
+	lo_fault *fault;         /* by fault number, as k.fault_site */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 
 /* ---- share.c ---- */
-void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* a long reduction of few rows: two kernels, two steps */
+void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* splits a long reduction of few rows into two kernels, two steps */
 
 /* ---- flow.c: control flow ---- */
-bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* as an operand; else it must own a buffer */
+bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* the step can use this operand as it lies; else it must own a buffer */
 void lo_add_flow(lo_low *L, ir_ref r);
 bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
-void lo_count_regions(rt_plan *p); /* their kernels and times are the plan's, too */
+void lo_count_regions(rt_plan *p); /* adds the regions' kernels and times to the plan's */
 
 /* ---- devices.c ---- */
 bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
-/* The same graph with all that its device does not compute moved to the CPU, with copies. */
+/* Copies the graph; ops that their device does not compute move to the CPU, with copies of their operands and results. */
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
 /* ---- memory.c ---- */
-bool lo_layout(lo_low *L); /* live ranges to offsets in the arena */
+bool lo_layout(lo_low *L); /* gives each temporary an offset in the arena, by live ranges */
 
 /* ---- alias.c ---- */
 bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */

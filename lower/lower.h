@@ -1,4 +1,4 @@
-/* lower: from the graph to kernels and a plan. The kernel IR whole, then the prototypes by file.
+/* lower: from the graph to kernels and a plan. This header has the types of the kernel IR, then the prototypes by file.
  *
  * A kernel walks an index space: outer dimensions d0..d(n-1), and, when it reduces, one more, r. Its body is a
  * list of sections: a `point` section runs once for each outer index, a `loop` section once for each r inside it.
@@ -22,8 +22,8 @@
  *       ...
  *       store b1 [0 + 1024*d0 + 1*r] %20
  *
- * A schedule says how a machine runs the kernel: which dimension becomes vector lanes, what a unit of work is, where values live that
- * are kept between loops. The bits that a kernel computes do not depend on its schedule. */
+ * A schedule says how a machine runs the kernel: which dimension becomes vector lanes, what a unit of work is, and where
+ * values live between loops. The bits that a kernel computes do not depend on its schedule. */
 #ifndef TJ_LOWER_LOWER_H
 #define TJ_LOWER_LOWER_H
 
@@ -37,34 +37,34 @@ typedef enum lo_op {
 	LO_PRIMS,
 	LO_CONST = LO_PRIMS, /* bits in imm, by dtype: f32 as float bits, f64 as double bits, ints sign-extended */
 	LO_NUM,              /* run-time number: imm is the slot of rt_kargs.num; dtype f64 or i64 */
-	LO_SIZE,             /* a constant that changes with sizes: imm is a symbol, whose value has bits as those of CONST */
+	LO_SIZE,             /* a constant that depends on sizes: imm is a symbol; its value holds the bits, as the imm of CONST does */
 	LO_INDEX,            /* i64: the index along dimension imm (LO_R for r) */
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
-	LO_REDUCE,           /* of src[0] over r, in a loop; imm: lo_red. Value: a point value after the loop */
-	LO_PART,             /* of src[0] over each part of r (see lo_schedule): the lanes that the tree has before it halves them,
-	                      * lo_part_lanes of them, to buf at index + lanes * number of the part; imm, tree as of REDUCE. No value */
+	LO_REDUCE,           /* reduces src[0] over r, in a loop; imm: lo_red. Its value is read after the loop, as a point value */
+	LO_PART,             /* reduces src[0] over one part of r (see lo_schedule) down to lo_part_lanes() lanes: those that the tree still has
+	                      * before it halves them. Stores them to buf at index + lanes * number of the part. imm, tree: as for REDUCE. No value */
 	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
 	LO_OP_COUNT
 } lo_op;
 
-/* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND OR and those that look for one element need no order.
+/* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND, OR and the searches (ARGMAX and later) need no order.
  * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
  * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. */
 typedef enum lo_red {
 	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
-} lo_red; /* from ARGMAX on: those that look for one element */
-typedef enum lo_tree { /* semantics.md, "The reduction tree" */
+} lo_red; /* ARGMAX and later are searches: they look for one element */
+typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
-	LO_TREE_PARTS /* of what LO_PART stored: a row tree whose chunks are one row of lanes */
+	LO_TREE_PARTS /* for what LO_PART stored: the row tree, with chunks of one row of lanes */
 } lo_tree;
 
 #define LO_MAXDIM TJ_MAX_RANK
 #define LO_R (-1)
 #define LO_NOREF UINT32_MAX
 
-/* A size in a kernel (an extent, a coefficient, an offset ...) is a literal or a symbol: s0, s1, .... A symbol's value is an argument of
- * the code, rt_kargs.size, so that kernels which differ in it share code. lo_kernel.size holds the values at hand. */
+/* A size in a kernel (an extent, a coefficient, an offset) is a literal or a symbol (s0, s1 and so on). The value of a symbol is an argument
+ * of the code, rt_kargs.size, so kernels that differ only in it share code. lo_kernel.size holds the values for this kernel. */
 #define LO_SYM(i) (INT64_MIN + (int64_t)(i))
 static inline bool lo_is_sym(int64_t size) { return size < INT64_MIN + (1 << 20); }
 
@@ -73,7 +73,7 @@ typedef struct lo_ins {
 	uint8_t tree;           /* REDUCE */
 	uint8_t nsrc;
 	uint32_t src[3];        /* instructions below this one */
-	int64_t imm;            /* SELECT: 1 when the condition is nearly always true, so that src[2] had best be computed when it is not */
+	int64_t imm;            /* by op, see lo_op. SELECT: 1 if the condition is nearly always true; compute src[2] behind a branch */
 	uint32_t buf;           /* LOAD, STORE */
 	uint32_t index;         /* LOAD, STORE: k->index[] */
 	uint32_t dyn;           /* LOAD, STORE: i64 value added to the index, times dyn_stride; or LO_NOREF */
@@ -85,7 +85,7 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 	int64_t coef[LO_MAXDIM];
 } lo_index;
 
-/* KEPT: a value of one loop that later loops read: a row for each outer index, indexed by r only. Kept buffers come last. */
+/* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last. */
 typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT } lo_role;
 typedef struct lo_buf {
 	uint8_t dtype, role;
@@ -110,14 +110,14 @@ typedef struct lo_kernel {
 	rt_vec(lo_index) index;
 	rt_vec(const char *) fault_site; /* by fault number */
 	rt_vec(uint8_t) fault_code;      /* tj_status, beside fault_site */
-	rt_vec(int64_t) size;   /* of its symbols, here and now; the schedule's, too */
+	rt_vec(int64_t) size;   /* the value of each symbol of the kernel and of its schedule */
 } lo_kernel;
 
 /* ---- kernel.c ---- */
 void lo_kernel_free(lo_kernel *k);
 uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
-int64_t lo_part_lanes(const lo_ins *in);      /* of a PART or REDUCE: lanes of the row tree, 1 when order does not matter */
+int64_t lo_part_lanes(const lo_ins *in);      /* in: PART or REDUCE. Lanes of the row tree; 1 when order does not matter */
 
 /* ---- schedule.c: how a machine runs a kernel ---- */
 typedef enum lo_vec {
@@ -125,7 +125,7 @@ typedef enum lo_vec {
 	LO_VEC_R,                /* lanes along r: the reduced axis is contiguous */
 	LO_VEC_NONE              /* no lanes: one index at a time */
 } lo_vec;
-typedef enum lo_where {      /* of a value that several loops read */
+typedef enum lo_where {      /* where a value lives that several loops read */
 	LO_SCRATCH,              /* in memory of the thread: rt_kargs.scratch */
 	LO_REGISTERS,
 	LO_SHARED,               /* in memory that the threads of one unit share */
@@ -140,9 +140,9 @@ typedef struct lo_target lo_target; /* target.h */
 typedef struct lo_schedule {
 	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
-	int64_t block;           /* indices of the last outer dimension to a unit; 1 with VEC_R */
-	int64_t part;            /* indices of r to a unit, 2^k chunks of the row tree; the kernel then has PARTs and no reductions. 0: all of r */
-	int64_t grain;           /* number of neighbouring units that read the same cache lines: one thread should run them together */
+	int64_t block;           /* indices of the last outer dimension per unit; 1 with VEC_R */
+	int64_t part;            /* indices of r per unit: 2^k chunks of the row tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
+	int64_t grain;           /* how many neighbouring units read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */
 	size_t scratch;          /* bytes for each thread */
 	size_t shared;           /* bytes for each unit */
@@ -150,14 +150,14 @@ typedef struct lo_schedule {
 } lo_schedule;
 void lo_schedule_free(lo_schedule *s);
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts */
-int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* of r; 1 when it is whole */
-int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* the grain that suits its loads */
-const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* of a KEPT buffer; NULL: the schedule does not name it */
-/* Adds a KEPT buffer: `bytes` bytes of the memory it lives in, at a multiple of 64. false: out of memory. */
+int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* number of parts of r; 1: r is not split */
+int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* computes the field `grain` from the kernel's accesses */
+const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* where the KEPT buffer lives; NULL: the schedule does not name it */
+/* Adds a KEPT buffer of `bytes` bytes to s, at a multiple of 64. false: out of memory. */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- ktext.c, kverify.c ---- */
-/* A kernel and its schedule, as one text; it parses back exactly when the target is the one it was printed for. */
+/* A kernel and its schedule as one text. It parses back exactly, given the target that it was printed for. */
 void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t);
 tj_status lo_parse(lo_kernel *k, lo_schedule *s, const lo_target *target, const char *text, rt_arena *names, rt_err *err);
 tj_status lo_verify(const lo_kernel *k, const lo_schedule *s, rt_err *err);
@@ -171,30 +171,30 @@ uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to); /* with the semantics
 uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_t ordinal, uint32_t index);
 bool lo_random_has(ir_op op, tj_dtype dtype);
 
-/* ---- symbol.c: kernels that differ in sizes alone ---- */
-bool lo_all_symbols(lo_kernel *k, lo_schedule *s); /* every size that may be one; false: out of memory */
-void lo_no_symbols(lo_kernel *k, lo_schedule *s);  /* each becomes its value */
+/* ---- symbol.c: sizes to symbols and back ---- */
+bool lo_all_symbols(lo_kernel *k, lo_schedule *s); /* every size that may be a symbol becomes one; false: out of memory */
+void lo_no_symbols(lo_kernel *k, lo_schedule *s);  /* every symbol becomes its value */
 
-/* ---- family.c: ... share code ---- */
-typedef struct lo_family lo_family; /* of a function; thread-safe */
-typedef struct lo_family_count { uint32_t compiled, shared, widened; } lo_family_count; /* kernels; widened: compiled with further symbols */
-typedef struct lo_moving {        /* what is known of the sizes of a call, by their values */
-	const int64_t *moving, *fixed;/* sizes that change from call to call; those that do not */
+/* ---- family.c: kernels that differ in sizes alone share code ---- */
+typedef struct lo_family lo_family; /* the shared code of one function; thread-safe */
+typedef struct lo_family_count { uint32_t compiled, shared, widened; } lo_family_count; /* kernels; widened: compiled with more symbols */
+typedef struct lo_moving {        /* which sizes of a call change; sizes are told apart by their values */
+	const int64_t *moving, *fixed;/* sizes that change from call to call; sizes that do not */
 	int nmoving, nfixed;
-	bool always;                  /* symbols from the start, not from the second size on */
-	bool all;                     /* every size that may be one is a symbol */
+	bool always;                  /* moving sizes are symbols already in the first code, not from the second size on */
+	bool all;                     /* every size that may be a symbol is one */
 } lo_moving;
 lo_family *lo_family_new(void);
 void lo_family_free(lo_family *f);         /* plans keep the code that they run */
 lo_family_count lo_family_counts(lo_family *f);
 /* Private to lower/: */
 typedef struct lo_kin lo_kin;
-uint32_t lo_family_round(lo_family *f);    /* numbers a lowering */
-/* Marks in kin, which is k's, the symbols that its code is to have. *fn, *code: code that exists and a reference to it, or NULL: then
- * kin is to be added once it does. false: out of memory. */
+uint32_t lo_family_round(lo_family *f);    /* a new number for a lowering that begins */
+/* kin describes k. Looks for code that fits: *fn and *code (a reference) are set, or left NULL; then compile k and call lo_family_add().
+ * Marks in kin which sizes are symbols of that code. false: out of memory. */
 bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_code **code);
-void lo_family_twins(lo_family *f, uint32_t n); /* so many kernels run the code of another one of their plan */
-void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_code *code); /* takes kin over */
+void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the code of another kernel of their plan */
+void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_code *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);
 
 /* ---- backend.c: who compiles kernels ---- */
@@ -204,31 +204,31 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	int nkernel;
 	const char *name;
 	bool keep_text;               /* fill text, for dumps */
-	bool keep_assembly;           /* and assembly: one more run of the code generator */
+	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
 	/* results */
-	rt_entry *fn;            /* nkernel of them, room given by the caller */
+	rt_entry *fn;            /* one for each kernel; the caller's array */
 	rt_code *code;
-	char *text, *assembly;        /* rt_alloc'ed; the .ll or .cu, and what it became; or NULL */
+	char *text, *assembly;        /* rt_alloc'ed or NULL: source text (.ll, .cu), and the assembly made from it */
 	double codegen_ms;
 } lo_compile;
 #define LO_ABI (((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * 256 + sizeof(lo_target))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
-	const char *(*missing)(void); /* NULL when it works here, else why not */
+	const char *(*missing)(void); /* NULL: it works on this machine; else why it does not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
-	size_t abi;                   /* LO_ABI as it was where the back end was compiled (with target.h); another one is refused: it could not read kernels */
-	/* May be NULL. Told once, before all else: enter and leave stand around whatever a fork() must wait for. */
+	size_t abi;                   /* LO_ABI when the back end was compiled (with target.h); if it differs from ours, the back end is refused */
+	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 } lo_backend;
-bool lo_backend_gone(void); /* the process ends: nothing can be compiled any more, the evaluator runs */
-const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so; NULL and why */
+bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
+const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */
 /* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
 
 /* ---- lower.c ---- */
-/* Passes that may be left out, by name, for tests: no result depends on them.
- *  fold   simplification     sink   gathers before arithmetic   merge  of groups that read one value   reuse  of temporaries' memory
- *  cse    equal nodes        fuse   more than one op a kernel   alias  outputs written over externals */
+/* Passes that tests can switch off by name; no result depends on them.
+ *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
+ *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals */
 #define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse")
 enum {
 #define X(name, text) LO_PASS_##name,
@@ -241,29 +241,29 @@ enum {
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
-	const char **missing;         /* may be NULL; set when the target's back end is not there, to the reason: then the evaluator runs the plan */
+	const char **missing;         /* may be NULL; gets the reason when the target's back end is missing and the evaluator runs the plan */
 	bool int_div_zero;            /* see tj_int_div_zero */
-	bool keep_text;               /* of kernels and code, for dumps: costs several times the lowering; the family is looked at only */
+	bool keep_text;               /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
-	uint8_t off;                  /* passes left out: LO_OFF() */
-	lo_family *family;            /* whose code may be shared, and takes what is compiled; NULL: none */
+	uint8_t off;                  /* passes switched off: LO_OFF() */
+	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
-	bool to_cpu;                  /* a region whose outputs the host reads: they come to the CPU */
-	bool store_all;               /* a region: outputs are stored even where they are an input seen through strides, */
-	uint32_t carries;             /* ... but for those among the first so many that are the input of their own slot */
-	const int *into;              /* by output: the external slot it had best be written over (a cell it is assigned to), or -1;
-	                               * NULL: any that allows it. What is possible is in rt_out.alias_ext */
+	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
+	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */
+	uint32_t carries;             /* number of carries, the first outputs; output i that is input slot i is not stored */
+	const int *into;              /* by output: the external slot to write it over if possible (the cell it is assigned to), or -1;
+	                               * NULL: any slot will do. rt_out.alias_ext says what was possible */
 } lo_opts;
-/* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. g is not changed. The target's back
- * end is looked for when a kernel must be compiled. */
+/* Lowers a graph: decompose, DCE, fuse, build kernels and library steps, lay out memory, compile. Does not change g. Opens the target's
+ * back end only when a kernel must be compiled. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
 /* ---- library.c ---- */
-bool lo_bounded(ir_op op, tj_dtype t); /* some routine computes the op with results that are only near the evaluator's; t: of the result */
+bool lo_bounded(ir_op op, tj_dtype t); /* results of some routine for op are near the evaluator's, not equal to them; t: dtype of the result */
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
-	LO_NOTE_FUSION,    /* a value is stored although one kernel reads it: it was refused there */
+	LO_NOTE_FUSION,    /* a value is stored although only one kernel reads it: that kernel refused to compute it */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
 	LO_NOTE_LIBRARY    /* a routine was chosen among several */
 } lo_note_kind;
@@ -274,7 +274,7 @@ typedef struct lo_note {
 	const char *why, *hint;
 } lo_note;
 typedef void lo_tell(void *self, const lo_note *n);
-/* x: what the graph became, for the routines that were chosen. */
+/* Calls tell for each note. x: the plan made from g; its steps say which routines were chosen. */
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
 
 /* ---- show.c ---- */

@@ -10,14 +10,14 @@ typedef struct lo_twin { /* a kernel of the plan */
 	lo_schedule *s;
 	rt_step *t;
 	lo_kin *kin;             /* its form and sizes */
-	uint32_t first, next;    /* kernels of its form: the first, and the one after it, or how many kernels there are */
+	uint32_t first, next;    /* kernels of its form: the first one; the next one after this, or the number of kernels */
 	uint32_t code;           /* the kernel whose code it runs: itself, or an earlier one */
-	uint32_t next_code;      /* of those of its form that have code of their own, the one after it, or how many kernels there are */
+	uint32_t next_code;      /* the next kernel of its form that has code of its own, or the number of kernels */
 } lo_twin;
 
-/* Which code each of n kernels runs, with its symbols and their values. t->fn is set where code exists. false: out of
- * memory. Kernels' kin is the caller's to free. */
+/* Chooses the code that each of n kernels runs, its symbols and their values. Sets t->fn where code exists. The caller
+ * frees each kin. false: out of memory. */
 bool lo_choose_code(lo_low *L, rt_plan *p, lo_twin *w, uint32_t n);
-void lo_hold_code(rt_plan *p, rt_code *code); /* the reference becomes the plan's; NULL: none */
+void lo_hold_code(rt_plan *p, rt_code *code); /* the plan takes over the caller's reference; code may be NULL */
 
 #endif

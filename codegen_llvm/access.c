@@ -1,8 +1,8 @@
 /* access: loads, stores and faults.
  *
- * Each access has a base address for the unit, and in a loop the part of r is added to it. Neighbouring lanes are one
- * vector load or store, masked in the tail; lanes further apart are a gather or scatter. A gather in the tail reads lane 0's
- * element for the lanes that are absent, so nothing stray is touched and no mask is needed. */
+ * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
+ * the tail; lanes further apart are a gather or a scatter. A gather in the tail reads lane 0's element for absent lanes, so it
+ * needs no mask. */
 #include "codegen_llvm/cg.h"
 
 _Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");
@@ -29,7 +29,7 @@ void cg_entry_bufs(cg *c)
 	}
 }
 
-/* Outer indices that a unit fixes: with lanes along d, the last one is added by the vector loop. */
+/* Number of outer indices that are fixed in a unit: with lanes along d, the vector loop adds the last one. */
 static int fixed_dims(const cg *c) { return c->rows ? c->k->ndim : c->k->ndim - 1; }
 
 void cg_unit_bases(cg *c)
@@ -93,7 +93,7 @@ static bool dyn_varies(const cg *c, const lo_ins *in)
 	return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1;
 }
 
-/* "<l * coef ...>" of type it: a literal, or the name of what is computed in the entry. */
+/* The vector of l * coef for each lane l, of type `it`: a literal, or the name of a vector computed in the entry. */
 static cg_str lane_steps(cg *c, const char *it, int64_t coef)
 {
 	rt_text t = { 0 };
@@ -159,7 +159,7 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 		return;
 	}
 	cg_str p = cg_address(c, i);
-	/* Tiles take a short piece of each of many rows: too short for the hardware to see where the next one is. */
+	/* A tiled loop reads a short piece of each of many rows: too short for the hardware prefetcher. */
 	if (c->tile_row.s[0] && !c->tile[i]) cg_prefetch(c, p, CG_TILE_COLS * size);
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else

@@ -1,16 +1,15 @@
-/* ahead: memory is asked for before the loads come to it.
+/* ahead: prefetches, where the hardware prefetcher does not suffice.
  *
- * A row that is walked more than once is in the cache after its first loop, and the memory would rest: the hardware runs ahead in
- * that loop only, and stops at each page. So the second loop asks for the next row; of three it is better than the last one,
- * which has its stores to wait for.
+ * A kernel with several loops over a row reads it from memory in the first loop only; in the others memory would be idle. So the
+ * second loop prefetches the next row. Of three loops the second is a better place than the last, which waits for its stores.
  *
- *   row 0:  sum  .  squares, ask for row 1  .  write        row 1:  sum  .  squares, ask for row 2  .  write
+ *   row 0:  sum  .  squares, prefetch row 1  .  write        row 1:  sum  .  squares, prefetch row 2  .  write
  *
  * Layer norm of 4096 x 2048: 1.13 -> 0.71 ms, of 4096 x 4096 3.0 -> 2.5; softmax of 4096 x 4096 5.6 -> 4.2. Rows of 64 KiB lose
- * 8 %; what is in the third cache gains nothing.
+ * 8 %; rows that are in the third-level cache gain nothing.
  *
- * Who walks a row once asks for what stands a page further: eight loads an iteration are eight walks to the hardware, which it
- * follows worse than one. Row sums of 4096 x 4096: 2 % less time on two threads, 5 to 8 % on one.
+ * A kernel with one loop over a row prefetches one page ahead: the hardware sees eight loads an iteration as eight streams, and
+ * follows eight less well than one. Row sums of 4096 x 4096: 2 % less time on two threads, 5 to 8 % on one.
  *
  * Without all this, on Zen 4: layer norm of 4096 x 4096 takes 1.10 to 1.25 of the time, with 256 bits 1.11 to 1.18; softmax of
  * 4096 x 8192 1.25, with 256 bits 1.22. */
@@ -20,19 +19,19 @@ enum { LINE = 64, LONGEST = 32 << 10, PAGE = 4096, MANY_PAGES = 16 };
 
 static bool once(const cg *c) { return c->asks == c->asked; }
 
-/* Walks along a row. */
+/* The load walks along a row of an input. */
 static bool walks(const cg *c, const lo_ins *in)
 {
 	return in->op == LO_LOAD && c->k->buf.v[in->buf].role == LO_IN && in->dyn == LO_NOREF && c->k->index.v[in->index].rcoef == 1;
 }
 
-/* Walks again for the next unit, on the row behind. */
+/* The load walks along a row, and the next unit reads the next row. */
 static bool moves_on(const cg *c, const lo_ins *in)
 {
 	return walks(c, in) && c->k->index.v[in->index].coef[c->k->ndim - 1];
 }
 
-/* A page further there is more of what it walks: rows are adjacent, or long, or the row is all. */
+/* One page ahead there is still data of this load: rows are adjacent or long, or there is only one row. */
 static bool goes_on(const cg *c, const lo_ins *in)
 {
 	const lo_kernel *k = c->k;
@@ -66,7 +65,7 @@ void cg_find_ahead(cg *c)
 	else if (row_bytes(c, c->asked) > LONGEST) c->asks = NULL;
 }
 
-/* What the load finds later: a page further, or of the next row. */
+/* The address to prefetch: one page ahead, or in the next row. */
 static cg_str later(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];

@@ -1,5 +1,5 @@
-/* backend: the plug-in's one symbol. Kernels of a plan -> text -> one object -> code. Kernels that are equal but for their
- * names are compiled once, and not at all when another plan has them. */
+/* backend: the plug-in's one symbol. Kernels of a plan -> text -> objects -> code. Kernels that differ only in their names are
+ * compiled once, and not at all if a plan that exists has the same one. */
 #include "codegen_llvm/cg.h"
 
 typedef struct plan_code {
@@ -59,7 +59,7 @@ static tj_status print(const lo_compile *job, cg_unit *u, int bits, rt_err *err)
 	return TJ_OK;
 }
 
-/* The whole plan, for people: also what is not compiled now. */
+/* The text of all kernels of the plan, for dumps, including those that are not compiled now. */
 static char *dump(const lo_compile *job, const cg_unit *u, const struct cg_target *t, int bits)
 {
 	rt_text out = { 0 };

@@ -1,5 +1,5 @@
-/* build: text of new kernels to code. A plan with many of them is compiled in parts, each an object of its own, by as many
- * threads; the threads end with it. */
+/* build: from the text of new kernels to code. If a plan has many, they are compiled in parts: one object and one thread for
+ * each part; the threads end when the job ends. */
 #include "codegen_llvm/cg.h"
 
 #include <pthread.h>
@@ -7,14 +7,14 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { PART_KERNELS = 2 }; /* fewer to a part are not worth a thread */
+enum { PART_KERNELS = 2 }; /* a part with fewer kernels is not worth a thread */
 
 typedef struct part {
 	const lo_compile *job;
 	const cg_unit *unit;
 	int bits, n;
-	size_t bytes;               /* of text */
-	int *which;                 /* kernels of the job */
+	size_t bytes;               /* size of its text */
+	int *which;                 /* indices of its kernels in the job */
 	const char **name;
 	cg_key *key;
 	rt_entry *fn;
@@ -107,7 +107,7 @@ static void share(part *p, int parts, const lo_compile *job, const cg_unit *u)
 	}
 }
 
-/* Signals of the program are none of a compiling thread's business. */
+/* Compiling threads block all signals: those are for the program's own threads. */
 static void start(part *p)
 {
 	sigset_t all, was;

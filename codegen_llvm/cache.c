@@ -1,5 +1,5 @@
-/* cache: kernels that exist, by their text, so that an equal one is not compiled again: layers of one plan, or paths that
- * share most of their steps. The cache holds no code alive: a kernel leaves it when the last plan that uses its object goes. */
+/* cache: compiled kernels by their text, so that an equal one (a further layer, a path with the same steps) is not compiled
+ * again. The cache does not keep code alive: a kernel leaves it when the last plan that uses its object is freed. */
 #include "codegen_llvm/cg.h"
 
 #include <pthread.h>
@@ -42,7 +42,7 @@ cg_object *cg_find(cg_key key, rt_entry *fn)
 	return o;
 }
 
-/* An entry that finds no memory is left out: its kernel will be compiled again. */
+/* When memory runs out, the entry is left out, and an equal kernel will be compiled again. */
 static void add(cg_object *o, cg_key key, rt_entry fn)
 {
 	entry *e = rt_alloc(sizeof *e + key.n);

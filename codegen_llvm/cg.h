@@ -195,7 +195,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the reduction's value */
 void cg_acc_end_short(cg *c, cg_acc *a);              /* ends the text for one chunk; the text for several comes next */
 cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);  /* combines the lanes. arg: gives the index, and a->now is the element. PART: stores lanes */
-void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* joins value and a->now (from block `from`) with a->first (from brief) */
+void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* joins value and a->now (from `from`) with a->first (from brief) */
 bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i); /* an instruction in [first, i) searches for the same element as i */
 
 /* ---- section.c ---- */

@@ -1,4 +1,4 @@
-/* elf: what an object wants from others. A kernel wants nothing. */
+/* elf: finds symbols that an object imports. A kernel must import none. */
 #include "codegen_llvm/cg.h"
 
 #include <elf.h>

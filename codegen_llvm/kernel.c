@@ -1,12 +1,12 @@
 /* kernel: the function around the sections.
  *
  *   for each unit: its outer indices, then
- *     lanes along d:  for each vector of its part of the last dimension: the sections; then once more, masked
+ *     lanes along d:  the sections for each vector of the unit's block of the last dimension; then masked, for the tail
  *     lanes along d, and loads across rows: tile.c
- *     lanes along r:  the sections, for each position when the unit has several */
+ *     lanes along r:  the sections, for each index of the unit's block */
 #include "codegen_llvm/cg.h"
 
-/* Lanes go along the dimension in which the reductions' tree has its lanes; where no order is asked for, as told. */
+/* Lanes go along the dimension that the reductions' tree prescribes; reductions without an order follow the schedule. */
 static tj_status choose(cg *c)
 {
 	const lo_kernel *k = c->k;
@@ -42,7 +42,7 @@ void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number)
 	if (to > from) rt_putf(t, "  %%d%d = add i64 %s, 0\n", from, number.s);
 }
 
-/* One digit of a unit's number: out of the first unit's by division, then counted, and carried into the digit above. */
+/* One outer index, as a digit of the unit's number: the first unit's by division; then it counts up, with a carry into the next digit. */
 static void count_digit(cg *c, cg_str name, cg_num ext, cg_str *rest, cg_str *carry, bool top)
 {
 	cg_str first = cg_tmp(c), above = cg_tmp(c), up = cg_tmp(c), full = cg_tmp(c), next = cg_tmp(c), over = cg_tmp(c);
@@ -58,7 +58,7 @@ static void count_digit(cg *c, cg_str name, cg_num ext, cg_str *rest, cg_str *ca
 	*carry = over;
 }
 
-/* Extents that only run time knows divide slowly: units count their indices instead. */
+/* Division by extents known only at run time is slow: units count their indices instead. */
 static void count_dims(cg *c, int to, cg_num blocks)
 {
 	cg_str rest = cg_fmt("%%begin"), carry = cg_fmt("1");
@@ -76,7 +76,7 @@ static bool counts(const cg *c, int to, cg_num blocks)
 
 static cg_num last_dim(const cg *c) { return cg_size(c->k->dim[c->k->ndim - 1]); }
 
-/* lo..hi: the unit's part of the last dimension. */
+/* *lo..*hi: the unit's block of the last dimension. */
 static void put_block(cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 {
 	cg_num last = last_dim(c), blocks = last.known && !last.v ? cg_lit(1) : cg_div_up(c, last, c->block);
@@ -107,7 +107,7 @@ static void sections(cg *c)
 	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
 }
 
-/* copy: suffix of its names. */
+/* copy: suffix of the names in this copy of the loop. */
 static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy)
 {
 	cg_label(c, cg_fmt("vector%s", copy));
@@ -170,8 +170,8 @@ static void put_masked(cg *c)
 	c->masked = false;
 }
 
-/* Vectors of one register, as many as are needed. Values that were put in all lanes have too many lanes for them. The index passes an
- * empty asm: LLVM would spend up to 5 ms on looking for a better way to count. */
+/* The tail as a loop over vectors of one register. Broadcasts made for the main loop have too many lanes and are made anew. The index
+ * passes an empty asm, or LLVM would spend up to 5 ms on optimising the loop counter. */
 static void narrow_tail(cg *c, cg_str stop, cg_str hi)
 {
 	const int lanes = c->lanes;
@@ -222,7 +222,7 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 	if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 
-/* Which loops a range of the last dimension needs; what is not known may be there, or not. */
+/* The loops that a unit's block needs; with unknown sizes all of them, each with a check for an empty range. */
 static cg_span span_of(const cg *c)
 {
 	cg_num last = last_dim(c), block = c->block;
@@ -252,7 +252,7 @@ static void along_d(cg *c)
 }
 
 /* ---- lanes along r ---- */
-/* Parts of r are the innermost units: number, first r, and whether it is the last one. */
+/* Parts of r are the innermost index of units. Computes the part's number, its first r, and whether it is the last part. */
 static void put_part(cg *c, rt_text *t)
 {
 	if (!c->s->part) return;
@@ -306,7 +306,7 @@ static void assemble(const cg *c, rt_text *out)
 	rt_putf(out, "  %%u.next = add i64 %s\n", c->next_unit);
 	rt_puts(out, "  %u.more = icmp slt i64 %u.next, %end\n");
 	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n");
-	if (c->streams) rt_puts(out, "  call void @llvm.x86.sse.sfence()\n"); /* streamed stores keep no order by themselves */
+	if (c->streams) rt_puts(out, "  call void @llvm.x86.sse.sfence()\n"); /* streamed stores are not ordered without it */
 	rt_puts(out, "  ret void\n}\n\n");
 }
 

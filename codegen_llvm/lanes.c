@@ -1,8 +1,8 @@
 /* lanes: how many lanes a section has.
  *
- *   a register     long bodies, and element-wise ones
- *   several        short bodies of reductions, whose accumulators then stay in registers; one long chain of operations
- *   fewer          dimensions shorter than a register */
+ *   one register       long bodies, and element-wise ones
+ *   several registers  short bodies of reductions, whose accumulators then stay in registers; one long chain of operations
+ *   fewer lanes        dimensions shorter than a register */
 #include "codegen_llvm/cg.h"
 #include "ir/tree.h"
 
@@ -15,7 +15,7 @@ static int64_t round_pow2(int64_t n)
 
 static int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
-/* Kernels of bytes only fill a register with bytes; all others count in 32-bit lanes. */
+/* Lanes of one register: of bytes if the kernel has only byte-sized values, else of 32 bits. */
 static int register_lanes(const cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
@@ -55,7 +55,7 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 	return n;
 }
 
-/* Lanes along r: a short body with one or two sums keeps all lanes of the tree in registers. */
+/* Lanes along r. A short body with one or two sums takes all lanes of the tree, so that they stay in registers. */
 int cg_section_lanes(const cg *c, const lo_section *s)
 {
 	int base = register_lanes(c);
@@ -64,7 +64,7 @@ int cg_section_lanes(const cg *c, const lo_section *s)
 	int n = reductions(c, s, &tree);
 	if (known && r <= base) return (int)r;
 	if (n > 2 || cost(c, s) > 8) return base;
-	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* in no order: several that do not wait for each other */
+	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* no order: several independent accumulators */
 	int wide = smaller(smaller(tree, r), 8 * base);
 	return wide > base ? wide : base;
 }
@@ -74,7 +74,7 @@ typedef struct chain {
 	int work, depth, live;
 } chain; /* vector instructions, the longest path, values alive at once */
 
-/* Straight bodies only. last: by instruction, its last user. */
+/* Only for kernels without loops. last: by instruction, its last user. */
 static chain measure(const cg *c, int *depth, uint32_t *last)
 {
 	const lo_kernel *k = c->k;
@@ -100,7 +100,7 @@ static chain measure(const cg *c, int *depth, uint32_t *last)
 	return r;
 }
 
-/* Code that may run on many elements, whatever there are now. Of several dimensions the last may be short for ever. */
+/* The code may run on many elements, even if this kernel has few. Not with several dimensions: the last one may always be short. */
 static bool any_size(const lo_kernel *k) { return k->ndim == 1 && lo_is_sym(k->dim[0]); }
 
 static int64_t elements(const lo_kernel *k)
@@ -110,11 +110,11 @@ static int64_t elements(const lo_kernel *k)
 	return n;
 }
 
-/* A body whose operations mostly wait for one another leaves the units idle: several vectors side by side, as far as the
- * registers go, fill the gaps. Measured: four take 0.87 of the time of one for exp, gelu and tanh, 0.75 for 70 ops in a row;
- * eight 0.87 of that of four, where few values are alive and there are 32 registers of 512 bits; for 1,024 elements of 43 ops 0.75.
- * With 16 registers of 256 bits eight take 1.2 times as long as four (chain30 of 1M). Shorter runs gain too little for the time that
- * larger code takes to compile. */
+/* In a long dependency chain each operation waits for the one before it, and execution units idle. Several vectors side by side, as many
+ * as registers allow, fill the gaps. Measured: four vectors take 0.87 of the time of one for exp, gelu and tanh, 0.75 for 70 ops in a row.
+ * With 32 registers of 512 bits and few live values, eight take 0.87 of the time of four, and 0.75 for 1,024 elements of 43 ops. With 16
+ * registers of 256 bits eight take 1.2 times as long as four (chain30 of 1M). Kernels with few elements gain less than the larger code
+ * costs to compile. */
 static int side_by_side(const cg *c)
 {
 	enum { LONG = 20, REGISTERS = 36, MOST = 8, MOST_256 = 4, MOST_WORK = 400, ENOUGH = 40000 };
@@ -132,9 +132,9 @@ static int side_by_side(const cg *c)
 	return factor;
 }
 
-/* Lanes along d: short bodies of column sums take a strip of several registers. Where several loops go down a
- * strip and keep values between them, two whole cache lines of each row pay from strip_elems on: a softmax of columns takes 0.65 of
- * the time that it takes with one register of 512 bits, 0.4 of that with one of 256. Such code takes twice as long to compile. */
+/* Lanes along d. Short bodies of column sums take a strip of several registers. Where several loops go down a strip and keep values
+ * between them, a strip of two cache lines pays from strip_elems on: a softmax of columns takes 0.65 of the time with one register of
+ * 512 bits, and 0.4 of the time with one of 256 bits. Such code takes twice as long to compile. */
 int cg_base_lanes(const cg *c)
 {
 	int64_t last = c->k->dim[c->k->ndim - 1], size = lo_size(c->k, last), block = lo_size(c->k, c->s->block), tree = 0;
@@ -143,7 +143,7 @@ int cg_base_lanes(const cg *c)
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		any |= c->k->section.v[s].loop;
 		reductions(c, &c->k->section.v[s], &tree);
-		if (c->k->section.v[s].loop) work += cost(c, &c->k->section.v[s]); /* between loops the point values are few */
+		if (c->k->section.v[s].loop) work += cost(c, &c->k->section.v[s]); /* point sections are not counted: they have few values */
 	}
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
 	else lanes = (any_size(c->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;
@@ -152,9 +152,9 @@ int cg_base_lanes(const cg *c)
 	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));
 }
 
-/* The elements behind the last vector of several registers take one register at a time: the tail is half of the text, and LLVM takes
- * each wide vector to pieces. With 256 bits such a kernel of 15 ops is compiled in 0.6 of the time. With 512 bits wide tails stay: there
- * a mask of several registers is cheap, and code generation is fast enough. */
+/* Where vectors have several registers, the tail takes one register at a time: it is half of the text, and LLVM splits each wide vector.
+ * With 256 bits such a kernel of 15 ops then compiles in 0.6 of the time. With 512 bits the tail stays wide: a mask of several
+ * registers is cheap there, and code generation is fast enough. */
 int cg_tail_lanes(const cg *c)
 {
 	int base = register_lanes(c);

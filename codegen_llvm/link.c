@@ -1,5 +1,5 @@
-/* link: objects to running code, by one LLJIT for the process. Each object has a JITDylib of its own, so that its
- * code can be freed; emptied ones are used again, because ORC's C interface cannot drop them. */
+/* link: from objects to running code, by one LLJIT for the process. Each object has a JITDylib of its own, so that its
+ * code can be freed. An emptied JITDylib is reused, because ORC's C interface cannot delete it. */
 #include "codegen_llvm/cg.h"
 
 #include <llvm-c/Core.h>
@@ -8,7 +8,7 @@
 #include <llvm-c/Orc.h>
 #include <pthread.h>
 
-struct cg_library { /* a JITDylib in use or waiting */
+struct cg_library { /* a JITDylib: in use, or empty and free for reuse */
 	struct cg_library *next;
 	LLVMOrcJITDylibRef dylib;
 };
@@ -56,7 +56,7 @@ static cg_library *borrow(void)
 void cg_unlink(cg_library *l)
 {
 	LLVMErrorRef e = LLVMOrcJITDylibClear(l->dylib);
-	if (e) { /* its code stays; never used again */
+	if (e) { /* its code could not be freed: do not reuse it */
 		LLVMConsumeError(e);
 		rt_free(l);
 		return;

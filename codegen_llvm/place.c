@@ -28,7 +28,7 @@ static bool own_lanes(const cg *c, const lo_ins *in, bool loop)
 	}
 }
 
-/* Whether the value is another one for another r, for reasons of its own. A load from what the kernel writes stays put. */
+/* The instruction must be in the body: it depends on r, reads a buffer that the kernel writes, or has an effect. */
 static bool own_body(const cg *c, const lo_ins *in, bool loop)
 {
 	switch (in->op) {
@@ -59,7 +59,7 @@ static void place(cg *c, uint32_t i, bool loop)
 	c->place[i] = at;
 }
 
-/* Lanes along r: what a point section computes is there before the next loop. */
+/* Lanes along r: values of a point section are known before the next loop. */
 static void leave_section(cg *c, const lo_section *s)
 {
 	for (uint32_t i = s->first; c->rows && i < s->first + s->count; i++)

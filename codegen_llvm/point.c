@@ -40,7 +40,7 @@ static tj_dtype src_type(const cg *c, const lo_ins *in, int k)
 	return (tj_dtype)c->k->ins.v[in->src[k]].dtype;
 }
 
-/* Absent lanes may hold any divisor; zero would trap. */
+/* Absent lanes may hold any divisor, and a zero would trap: they divide by another number. */
 static void guard_divisor(cg *c, const lo_ins *in, bool vec, cg_str *divisor)
 {
 	if ((in->op == LO_DIV || in->op == LO_REM) && vec && !rt_is_float((tj_dtype)in->dtype))
@@ -73,8 +73,8 @@ static void widen(cg *c, cg_str name, tj_dtype from, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, ints.s, t.s, floats.s);
 }
 
-/* To bf16: half of the last bit that stays is added, less one when that bit is 0. A NaN is made quiet instead: the sum could carry
- * it beyond all NaNs. */
+/* To bf16, to nearest, ties to even: adds half of the last bit that is kept, less one if that bit is 0. A NaN only becomes quiet: the
+ * addition could overflow its bits. */
 static void round_bf16(cg *c, cg_str name, int lanes, cg_str v)
 {
 	cg_str t = cg_tmp(c), ints = cg_type(TJ_I32, lanes), floats = cg_type(TJ_F32, lanes), at = cg_literal(TJ_I32, 16, lanes);
@@ -134,7 +134,7 @@ static void select_(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src
 }
 
 /* ---- a 2^b ---- */
-/* In two steps: 2^h with h = b / 2, exact, and what is left. b + 1.5 2^23 has b in its low bits; of a NaN anything will do. */
+/* In two exact factors: 2^h with h = b / 2, and 2^(b - h). b + 1.5 2^23 has b in its low bits; for a NaN they do not matter. */
 static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 {
 	bool f = t == TJ_F32;
@@ -184,7 +184,7 @@ static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 }
 
 /* ---- x != x ? x : m ---- */
-/* What a maximum does about NaN: one instruction with AVX-512, of the multipliers. The two classes of NaN take the value of x. */
+/* The select by which a maximum keeps a NaN. With AVX-512 it is one instruction, for the multipliers' ports: both kinds of NaN give x. */
 bool cg_nan_test(const cg *c, const lo_ins *in)
 {
 	return c->bits == 512 && in->op == LO_EQ && in->src[0] == in->src[1] && rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype);
@@ -246,7 +246,7 @@ static void number(cg *c, uint32_t i)
 	cg_def(c, i, name, false);
 }
 
-/* The index along the lanes' dimension counts up from c->at; the others are one value. */
+/* The index along the lanes' dimension counts up from c->at; any other index is the same in all lanes. */
 static void index_(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -265,7 +265,7 @@ static void index_(cg *c, uint32_t i)
 	cg_def(c, i, name, true);
 }
 
-/* A constant's bits out of a symbol. */
+/* A constant whose bits are the value of a symbol. */
 static void size(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];

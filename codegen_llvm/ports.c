@@ -1,17 +1,17 @@
-/* ports: sums that the multipliers compute.
+/* ports: issues some additions as a * 1 + b, so that both kinds of execution port are busy.
  *
- *   one pair of units: a * b, a * b + c        another: a + b, max(a, b), a < b        (Zen 4 and 5)
+ *   multiplier ports: a * b, a * b + c        adder ports: a + b, max(a, b), a < b        (Zen 4 and 5)
  *
- * A body with more of the latter leaves the multipliers idle, so a part of its sums becomes a * 1 + b, which has the bits of
- * a + b. The 1 passes an empty asm, or LLVM would know better. Halves of all sums move: neighbours should differ in vectors,
- * not in operations. Only where several vectors go side by side, since a chain that waits for itself gains nothing: ten times
- * x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4 (Zen 4, 512 bits; others were not at hand). With 256 bits the 1 takes one
- * of 16 registers: chain30 is 2 to 4 % slower with it, so sums stay sums there. Without it chain30 of 1M takes 190 us instead of 156 (Zen 4, 512 bits). */
+ * If a body has more operations for the adders, the multipliers idle; so a part of its additions becomes a * 1 + b, which has the bits
+ * of a + b. The 1 passes an empty asm, or LLVM would remove the product. One half of the vectors of each addition moves, or both, rather
+ * than all of some additions. Only where several vectors go side by side: a dependency chain gains nothing. Ten times x * y + 0.5 and a
+ * maximum take 4.6 ns a vector instead of 5.4; chain30 of 1M takes 156 us instead of 190 (Zen 4, 512 bits; no other CPU was measured).
+ * Not with 256 bits: the 1 takes one of 16 registers, and chain30 is 2 to 4 % slower. */
 #include "codegen_llvm/cg.h"
 
 void cg_find_ports(cg *c)
 {
-	int sums = 0, adders = 0, multipliers = 0; /* vector instructions of the body; sums are the adders' too */
+	int sums = 0, adders = 0, multipliers = 0; /* vector instructions of the body; adders counts the sums as well */
 	if (c->k->reduces || c->bits < 512 || 32 * c->lanes < 2 * c->bits) return;
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
@@ -28,7 +28,7 @@ void cg_find_ports(cg *c)
 	c->halves = halves > 2 ? 2 : halves;
 }
 
-/* In all lanes, by way of one register. */
+/* The factor 1 in all lanes; the asm hides one register of it, which is repeated. */
 static cg_str one(cg *c, tj_dtype t)
 {
 	int n = c->bits / (8 * (int)tj_dtype_size(t));
@@ -44,7 +44,7 @@ static cg_str one(cg *c, tj_dtype t)
 	return *known;
 }
 
-/* src: the operands, and one. */
+/* src: the two operands, then the factor 1. moved: write a * 1 + b. */
 static void put(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, bool minus, bool moved)
 {
 	cg_str type = cg_type(t, n), b = src[1];

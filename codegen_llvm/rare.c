@@ -1,11 +1,11 @@
-/* rare: what only the last operand of a select needs whose condition is nearly always true.
+/* rare: where the condition of a select is nearly always true, its last operand is computed behind a branch.
  *
  *   %7 = select f32 %c %6 %5 mostly        br when %c holds in all lanes, to join
- *                                   =>     rare: what %5 needs and nobody else; %5; the select
- *                                          join: phi of %6 and that
+ *                                   =>     rare: the values that only %5 needs; %5; the select
+ *                                          join: phi of %6 and the select
  *
- * Only in vectors: one lane computes both. Without it the log of 1M numbers takes 332 us instead of 134, with 256 bits 561 instead of 258
- * (Zen 4). */
+ * Only for vectors: code of one lane computes both operands. Without the branch the log of 1M numbers takes 332 us instead of 134; with
+ * 256 bits 561 instead of 258 (Zen 4). */
 #include "codegen_llvm/cg.h"
 
 static void count_uses(const cg *c, uint32_t *uses)
@@ -17,7 +17,7 @@ static void count_uses(const cg *c, uint32_t *uses)
 	}
 }
 
-/* From the select upwards: an instruction all of whose uses are rare is rare. inner: such uses. */
+/* Goes up from the select: an instruction is rare if all its uses are. uses, inner: by instruction, number of uses and of rare uses. */
 static void mark(cg *c, uint32_t select, uint32_t first, const uint32_t *uses, uint32_t *inner)
 {
 	const lo_kernel *k = c->k;
@@ -54,7 +54,7 @@ bool cg_has_rare(const cg *c, uint32_t select)
 	return in->op == LO_SELECT && in->imm && c->lanes > 1 && !c->rare[select] && c->varies[select] && c->rare[in->src[2]] == select;
 }
 
-/* Scalars of the body that were put in all lanes inside the branch are not there behind it. */
+/* Broadcasts made inside the branch are not defined after it. */
 static void forget_wide(cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++)

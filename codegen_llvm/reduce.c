@@ -1,12 +1,11 @@
 /* reduce: accumulators, in the fixed order of ir/tree.c.
  *
- *   rows     an accumulator has the lanes of the tree: in registers when the body has as many, else in an array of which
- *            each step takes its part
+ *   rows     an accumulator has the lanes of the tree: in registers when the body has as many lanes, else in an array of
+ *            which each step updates a part
  *   columns  every lane is a column of its own
  *
- * Elements that are not there count as the neutral one: -0.0 for sums, 1 for products, the far infinity for max and min.
- * That gives the bits that skipping them gives. Chunks meet on a stack, block by block of 2^k chunks, as a binary counter
- * carries. */
+ * Absent elements count as the identity: -0.0 for sums, 1 for products, an infinity for max and min. That gives the same
+ * bits as skipping them. Finished blocks of 2^k chunks are on a stack; equal ones are combined, as a binary counter carries. */
 #include "codegen_llvm/cg.h"
 #include "ir/tree.h"
 
@@ -40,7 +39,7 @@ cg_str cg_identity(const cg_acc *a, int lanes)
 	return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes);
 }
 
-/* a > b (a < b) as an i1 vector. */
+/* a > b (for minima a < b) as an i1 vector. */
 static cg_str beyond(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c);
@@ -62,7 +61,7 @@ static cg_str pick(cg *c, tj_dtype t, int n, cg_str cond, cg_str a, cg_str b)
 	return r;
 }
 
-/* ... of whole vectors. */
+/* Selects whole vectors, by one i1. */
 static cg_str pick_whole(cg *c, const cg_acc *acc, cg_str cond, cg_str a, cg_str b)
 {
 	cg_str r = cg_tmp(c), type = cg_type(acc->dtype, acc->lanes);
@@ -77,7 +76,7 @@ static cg_str simple(cg *c, const char *op, cg_str type, cg_str a, cg_str b)
 	return r;
 }
 
-/* a > b || a != a ? a : b, as the vector units do it: the NaN last, under a mask. */
+/* a > b || a != a ? a : b, in the order that becomes a maximum and a masked move: the test for NaN comes last. */
 static cg_str extreme(cg *c, const cg_acc *acc, int n, cg_str a, cg_str b)
 {
 	cg_str r = pick(c, acc->dtype, n, beyond(c, acc, n, a, b), a, b);
@@ -136,8 +135,8 @@ static cg_str array(cg *c, const char *what, uint32_t ins, tj_dtype t, int n, cg
 	return name;
 }
 
-/* Of the stack: one for each bit of the number of chunks. A size that is a symbol fits 31 bits; columns are many, so that
- * they take as many levels as they need. */
+/* Levels of the stack: one for each bit of the number of chunks. If that is not known, a symbol fits 31 bits; but `wide` stacks
+ * are large, so their levels are computed at run time. */
 static cg_num levels(cg *c, cg_num chunks, int64_t width)
 {
 	int n = 0;
@@ -169,7 +168,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->memory = a->lanes > c->lanes;
 }
 
-/* Arrays come first: a value that is kept from chunk to chunk, or has more lanes than a register set, lies in memory. */
+/* Makes the arrays of an accumulator that lives across chunks, or has more lanes than the body. */
 static void make_arrays(cg *c, cg_acc *a, bool chunked)
 {
 	a->now = cg_identity(a, a->lanes);
@@ -218,7 +217,7 @@ bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i)
 
 static uint32_t *place_of(cg_acc *a, const lo_ins *in) { return in->imm >= LO_RED_ATMAX ? &a->element : &a->index; }
 
-/* Instruction i takes what another one's accumulator finds, where that one does not want the same of it. */
+/* If an earlier accumulator does the same search, and its index (or element) has no reader yet, instruction i reads that. */
 static bool share(cg *c, uint32_t i)
 {
 	const lo_ins *ins = c->k->ins.v;
@@ -305,7 +304,7 @@ static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 	return p;
 }
 
-/* The chunk's value goes up the stack as far as there are blocks of its size: as many as `number` ends in ones. */
+/* Combines the chunk's value with blocks of equal size on the stack: there are as many as `number` has trailing ones. */
 static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 {
 	unsigned id = ++c->tmp;
@@ -334,7 +333,7 @@ static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 	store(c, a->dtype, a->lanes, v, block_ptr(c, a, level));
 }
 
-/* Chunks of this accumulator may be several steps long. */
+/* A chunk of this accumulator may take several steps. */
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 {
 	if (a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
@@ -360,7 +359,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 }
 
 /* ---- end ---- */
-/* What is left on the stack folds from the right: one block for each bit of the number of chunks. */
+/* Combines the blocks left on the stack from the right: one for each bit that is set in the number of chunks. */
 static cg_str fold_stack(cg *c, const cg_acc *a, int64_t nchunk)
 {
 	cg_str v = { "" };
@@ -372,7 +371,7 @@ static cg_str fold_stack(cg *c, const cg_acc *a, int64_t nchunk)
 	return v;
 }
 
-/* The same for a number that run time knows: the lowest bit's block, then a loop over the bits above it. */
+/* The same for a number known only at run time: starts with the block of the lowest bit, then loops over the bits above it. */
 static cg_str fold_bits(cg *c, const cg_acc *a, cg_str nchunk)
 {
 	unsigned id = ++c->tmp;
@@ -409,7 +408,7 @@ static cg_str halve(cg *c, const cg_acc *a, cg_str v)
 	return v;
 }
 
-/* Of two lanes the better, of equals the one with the lower index. Leaves the element in a->now. */
+/* Halves the lanes: of two, the more extreme element wins; of equal ones, the lower index. Leaves the element in a->now. */
 static cg_str halve_arg(cg *c, cg_acc *a)
 {
 	cg_str v = a->now, at = cg_tmp(c);
@@ -436,7 +435,7 @@ static cg_str halve_arg(cg *c, cg_acc *a)
 	return at;
 }
 
-/* The last part may have fewer chunks; what was never stored is not picked. */
+/* Folds the stack. The last part may have fewer chunks: its own fold is selected then, so blocks never stored are not used. */
 static void fold(cg *c, cg_acc *a)
 {
 	bool same = !a->part || (a->last.known && a->nchunk.known && a->last.v == a->nchunk.v);

@@ -1,4 +1,4 @@
-/* section: a section's text: straight for a point section, a loop over r else.
+/* section: the text of a section: straight-line code for a point section, a loop over r for a loop section.
  *
  *   one chunk      loop 0..main, tail
  *   many chunks    for each chunk: accumulators from memory; loop over its part of 0..main; in the last one the tail;
@@ -28,7 +28,7 @@ static void instruction(cg *c, uint32_t i)
 	}
 }
 
-/* Values computed further out are written when they are first met, to where they belong. */
+/* Writes a value of an outer place when it is first met: its text goes to that place. */
 static void outer(cg *c, uint32_t i)
 {
 	rt_text *now = c->out;
@@ -98,7 +98,7 @@ static int collect(cg *c, carried *v)
 	return n;
 }
 
-/* Where a loop was not entered, the values from before it hold. */
+/* After the loop: phis of the loop's values and of those from before, for a loop that was not entered. */
 static void merge(cg *c, carried *v, int n, cg_str from, cg_str latch)
 {
 	for (int i = 0; i < n; i++) {
@@ -162,7 +162,7 @@ static cg_str mask_of(cg *c, cg_num n)
 	return mask;
 }
 
-/* The lanes behind `main` that are there. */
+/* The section once more, masked, for the elements main..n. */
 static void tail(cg *c, const lo_section *s, cg_num main, cg_num n)
 {
 	const char *copy = c->copy;
@@ -175,7 +175,7 @@ static void tail(cg *c, const lo_section *s, cg_num main, cg_num n)
 	c->copy = copy;
 }
 
-/* ... when cond holds. */
+/* tail(), behind a branch on cond. */
 static void tail_if(cg *c, const lo_section *s, cg_num main, cg_num n, cg_str cond)
 {
 	carried *v = rt_calloc((2 * c->acc.n + 1) * sizeof *v);
@@ -194,7 +194,7 @@ static void tail_if(cg *c, const lo_section *s, cg_num main, cg_num n, cg_str co
 	rt_free(v);
 }
 
-/* The loop twice: with stores that pass the caches by, and without. */
+/* Writes the loop twice, with streamed and with plain stores, and a branch that chooses one. */
 static void two_loops(cg *c, const lo_section *s, cg_num main, int64_t step)
 {
 	unsigned id = ++c->tmp;
@@ -213,7 +213,7 @@ static void two_loops(cg *c, const lo_section *s, cg_num main, int64_t step)
 	cg_jump(c, both);
 }
 
-/* Steps of the section's loop, and what they leave. */
+/* The whole steps of the section's loop, and its tail. */
 typedef struct extent {
 	int64_t step;
 	cg_num red, main, rest;
@@ -237,11 +237,11 @@ static void one_chunk(cg *c, const lo_section *s, const extent *x)
 	else if (x->rest.v) tail(c, s, x->main, x->rest);
 }
 
-/* The chunks of r, of `width` values; with parts, of each but the last one, and of that. */
+/* The chunks of r, `width` values each. With parts: the chunks of one part; the last part may have fewer. */
 typedef struct chunks {
 	int64_t width;
-	cg_num n, last;         /* n: to a part; last: to the last part */
-	cg_num start;           /* of the very last chunk */
+	cg_num n, last;         /* n: chunks per part; last: chunks of the last part */
+	cg_num start;           /* the r at which the very last chunk begins */
 } chunks;
 
 static chunks chunks_of(cg *c)
@@ -319,7 +319,7 @@ static void many_chunks(cg *c, const lo_section *s, const extent *x)
 	cg_label(c, cg_fmt("done%u", id));
 }
 
-/* Wide: what f does with each accumulator, for every vector of the unit. */
+/* Wide: calls f for each accumulator, in a loop over the vectors of the unit. */
 static void each_vector(cg *c, void (*f)(cg *c, cg_acc *a))
 {
 	cg_wide_open(c);
@@ -330,7 +330,7 @@ static void each_vector(cg *c, void (*f)(cg *c, cg_acc *a))
 	cg_wide_close(c);
 }
 
-/* Whether there is one chunk is known at run time alone: the text for that, which needs no stack, and the text for many. */
+/* Only run time knows whether r is one chunk: writes the code for one chunk, which needs no stack, and the code for several. */
 static void either_way(cg *c, const lo_section *s, const extent *x)
 {
 	unsigned id = ++c->tmp;
@@ -377,7 +377,7 @@ static void over_r(cg *c, const lo_section *s)
 	if (either) either_way(c, s, &x);
 	else if (chunked) many_chunks(c, s, &x);
 	else one_chunk(c, s, &x);
-	if (c->wide_now) cg_wide_open(c); /* what follows the loop is in this one, too */
+	if (c->wide_now) cg_wide_open(c); /* the sections that follow are inside this loop over vectors, too */
 	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
 	for (uint32_t i = 0; !either && i < c->acc.n; i++) cg_acc_end(c, &c->acc.v[i], chunked);
 	c->out = text;

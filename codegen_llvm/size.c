@@ -1,5 +1,5 @@
-/* size: extents, coefficients and offsets of a kernel, and arithmetic over them. What is known while text is written folds
- * into literals; what depends on symbols is computed once for a call, in the entry. */
+/* size: extents, coefficients and offsets of a kernel, and arithmetic on them. Known sizes are folded to literals; what
+ * depends on symbols is computed once per call, in the entry. */
 #include "codegen_llvm/cg.h"
 
 void cg_entry_sizes(cg *c)

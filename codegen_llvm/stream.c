@@ -1,11 +1,11 @@
-/* stream: stores that pass the caches by.
+/* stream: stores that bypass the caches (non-temporal stores).
  *
- * What a kernel writes is no longer in a cache when it is read next, if the kernel touches more than the caches hold. Then
- * a store that first fetches its line wastes a third to a half of the memory's bandwidth. Such a loop is written twice:
- * with non-temporal stores for buffers that begin at a cache line, and plainly. The index does the rest of the alignment.
+ * If a kernel touches more than the caches hold, its results have left the caches before they are read. A plain store first
+ * fetches its line, which then wastes a third to a half of the memory bandwidth. Such a loop is written twice: with streamed
+ * stores, for buffers and offsets that are aligned to cache lines, and with plain ones.
  *
  * Without it, on Zen 4: chain30 of 16M takes 1.33 of the time, a transposed sum of 2048 x 2048 1.22 to 1.33, silu * x of 10M 1.03 to 1.14.
- * With 256 bits chain30 computes for longer than it stores, and gains nothing; the transposed sum gains as much. */
+ * With 256 bits chain30 is bound by computing and gains nothing; the transposed sum gains as much. */
 #include "codegen_llvm/cg.h"
 
 enum { LINE = 64, STORED = 2 << 20 };
@@ -20,7 +20,7 @@ static int64_t bytes_of(const cg *c, const lo_ins *in)
 	return x->rcoef ? n * lo_size(k, k->red) : n;
 }
 
-/* Of what lies in memory: each place once, however often it is read. */
+/* Bytes of the buffers that the kernel reads and writes; equal accesses count once. */
 static int64_t touched(const cg *c)
 {
 	int64_t n = 0;
@@ -38,7 +38,7 @@ static int64_t touched(const cg *c)
 	return n;
 }
 
-/* What a size in elements adds to addresses: a literal one must keep to lines, of a symbol it is asked at run time. */
+/* The size, in bytes, is a multiple of the cache line. Checked here for a literal; a symbol is or-ed into c->stray for run time. */
 static bool by_lines(cg *c, int64_t elems, int64_t size)
 {
 	if (!lo_is_sym(elems)) return elems * size % LINE == 0;
@@ -49,7 +49,7 @@ static bool by_lines(cg *c, int64_t elems, int64_t size)
 	return true;
 }
 
-/* Every vector of it begins at a line when its buffer does. */
+/* Every vector of the store begins at a cache line if the buffer does. */
 static bool in_lines(cg *c, const lo_ins *in)
 {
 	const lo_kernel *k = c->k;
@@ -68,7 +68,7 @@ static bool in_lines(cg *c, const lo_ins *in)
 void cg_find_streams(cg *c)
 {
 	const lo_kernel *k = c->k;
-	/* The sum of two arrays by such stores takes 1.15 times as long at 6 MiB in all, 0.70 from 24 MiB on. */
+	/* With streamed stores the sum of two arrays takes 1.15 of the time at 6 MiB in all, and 0.70 of it from 24 MiB on. */
 	c->far = touched(c) >= c->s->target->far_bytes;
 	if (!c->far) return;
 	c->stray = cg_fmt("0");

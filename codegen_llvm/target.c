@@ -1,4 +1,4 @@
-/* target: the CPU, and what a thread needs of LLVM: its own target machines, one for each vector width. */
+/* target: the CPU's vector width, and LLVM target machines: each thread has its own, one for each vector width. */
 #include "codegen_llvm/cg.h"
 
 #include <llvm-c/Core.h>
@@ -75,7 +75,7 @@ static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 	LLVMTargetRef target;
 	rt_text features = { 0 };
 	rt_puts(&features, host);
-	if (bits < 512) rt_puts(&features, ",-avx512f"); /* and all that stands on it */
+	if (bits < 512) rt_puts(&features, ",-avx512f"); /* and all features that imply it */
 	if (LLVMGetTargetFromTriple(triple, &target, &message))
 		rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
 	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");

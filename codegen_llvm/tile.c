@@ -2,12 +2,11 @@
  *
  *   store b1 [0 + 2048*d0 + 1*d1] (load b0 [0 + 1*d0 + 2048*d1])
  *
- * A gather would fetch a cache line for each element. Instead units go by groups of 128 rows, the rows being those of the
- * dimension along which the load is contiguous (d0). For each 64 columns of a group the load's elements are transposed in
- * registers into a tile on the stack; then each row of the group runs as usual, with the load served from the tile.
+ * A gather would fetch a cache line for each element. Instead, units are taken in groups of 128 rows; rows are indices of the
+ * dimension along which the load is contiguous (d0). For each 64 columns of a group, the load's elements are transposed in
+ * registers into a tile on the stack; then each row of the group runs as usual, and the load reads the tile.
  *
- * Units of a group that are not in begin..end are left out: for the same remaining indices the rows that are in it
- * are neighbours, row0..row1.
+ * A call runs units begin..end only. Of a group, the rows in that range are adjacent, row0..row1; the others are left out.
  *
  * Without tiles the transposed sum of 2048 x 2048 takes 12.2 ms instead of 1.0, with 256 bits 11.9 instead of 1.2 (Zen 4). */
 #include "codegen_llvm/cg.h"
@@ -15,7 +14,7 @@
 enum {
 	FAR = 8,
 	MAX_TILES = 2
-}; /* elements between lanes from which on a tile pays; tiles lie on the stack, 32 or 64 KiB each */
+}; /* FAR: a tile pays from so many elements between lanes on. Tiles lie on the stack, 32 or 64 KiB each */
 
 static bool tiled_by(const cg *c, const lo_ins *in, int dim)
 {
@@ -73,7 +72,7 @@ static void transpose(cg *c, tj_dtype t, int n, cg_str *v)
 		}
 }
 
-/* Which of the n rows from `from` on are in row0..row1. */
+/* A mask of the n rows that begin at `from`: which are in row0..row1. */
 static cg_str row_mask(cg *c, int n, cg_str from)
 {
 	cg_str m[2], both = cg_tmp(c);
@@ -91,7 +90,7 @@ static cg_str row_mask(cg *c, int n, cg_str from)
 	return both;
 }
 
-/* Column i of n from `column` on; of those behind the last one, the last. */
+/* The address of column `column` + i; beyond the last column, that of the last one. */
 static cg_str column_ptr(cg *c, const char *elem, cg_str base, cg_str column, int i, int64_t step, bool whole)
 {
 	cg_str at = cg_tmp(c), off = cg_tmp(c), p = cg_tmp(c);
@@ -137,7 +136,7 @@ static void fill_block(cg *c, const lo_ins *in, int number, int n, cg_str base, 
 	}
 }
 
-/* Columns first..columns of the group's rows. */
+/* Fills the tile of load i: columns first..columns of the group's rows. */
 static void fill(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -167,7 +166,7 @@ static void fill(cg *c, uint32_t i)
 	cg_label(c, cg_fmt("full%u", id));
 }
 
-/* Where a tiled load's row 0 of the group and column 0 lie. */
+/* The address of the tiled load's element in row 0 of the group and column 0. */
 static void put_base(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -186,7 +185,7 @@ static void put_base(cg *c, uint32_t i)
 }
 
 /* ---- the loops ---- */
-/* From a unit to its group and the part of the group that is in begin..end; q counts what lies inside the rows' dimension. */
+/* From a unit's number to its group, and to the rows of the group that are in begin..end. q: index over the dimensions inside the rows'. */
 static void put_group(cg *c, cg_num inside)
 {
 	cg_str rows = cg_int(c->k->dim[c->tile_dim]), in = inside.s, less = cg_sub(c, inside, cg_lit(1)).s;
@@ -281,7 +280,7 @@ void cg_along_tiles(cg *c)
 	put_row(c);
 	cg_unit_bases(c);
 	c->out =
-		&row; /* what is computed once for a row is known when the vectors are written, and comes before them */
+		&row; /* values of a row are met while the vectors are written, but their text comes before the vectors */
 	cg_vectors(c, cg_fmt("%%first"), cg_fmt("%%columns"), span_of(c, last));
 	c->out = text;
 	rt_puts(text, rt_str(&c->unit));

@@ -13,7 +13,7 @@ cg_str cg_fmt(const char *fmt, ...)
 
 cg_str cg_tmp(cg *c) { return cg_fmt("%%t%u", ++c->tmp); }
 
-/* Of a value, and as intrinsics are named after it. */
+/* The type of an SSA value; intrinsics are named after it. */
 static cg_str ssa_type(tj_dtype t)
 {
 	static const char *const real[] = { [RT_F] = "float", [RT_D] = "double" };

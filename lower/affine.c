@@ -1,7 +1,7 @@
-/* affine: the index of a value inside a group, and what views do to it.
+/* affine: the index of a value inside a group, and how views change it.
  *
- * A map has one expression over the group's atoms for each axis of the value. Splitting an atom (a reshape asks for it)
- * rewrites every map of the group, so all stay valid; atoms of r keep r = sum rstride * atom. */
+ * A map has, for each axis of the value, one expression over the group's atoms. A reshape may split an atom: that rewrites
+ * every map of the group, so that all stay valid; atoms of r keep r = sum rstride * atom. */
 #include "lower/low.h"
 
 lo_map *lo_map_new(lo_low *L, lo_group *G, int rank)
@@ -137,8 +137,8 @@ int lo_radix(const lo_group *G, const lo_expr *e, int64_t n, int *order)
 }
 
 /* ---- views ---- */
-/* The terms of e that stay below `size` go to *low, the rest divided by size to *high; atoms that straddle
- * are split. e must be a registered expression of a map, because splits rewrite it. */
+/* Divides e by size: *low is the remainder, *high the quotient. Splits an atom whose term lies on both sides. e must belong
+ * to a map of the group, because splits rewrite it. */
 static bool div_expr(lo_group *G, lo_expr *e, int64_t size, lo_expr *high, lo_expr *low)
 {
 	int64_t most;
@@ -165,8 +165,8 @@ static bool div_expr(lo_group *G, lo_expr *e, int64_t size, lo_expr *high, lo_ex
 	return most < size;
 }
 
-/* Index i of axes of sizes dim[0..n) that lie at out[0..n) from a row-major index in w->e[0]. w is a scratch
- * map of G that has n more expressions, so that splits reach what is done already. */
+/* Turns the row-major index w->e[0] over axes of sizes dim[0..n) into an index for each axis, in w's n further expressions.
+ * w is a scratch map of G, so that splits also rewrite the axes that are done. */
 static bool delinear(lo_group *G, lo_map *w, int n, const int64_t *dim)
 {
 	for (int i = n - 1; i >= 0; i--) {

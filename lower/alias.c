@@ -2,9 +2,9 @@
  *
  * requires ordered steps with kernels; sets alias_ext of outputs
  *
- * That is safe when the external has the output's dtype, shape and row-major layout, whoever reads it does so in an earlier
- * step or in the writing kernel at the very index that is written, and nothing can fail from the first write on: a failed
- * run leaves every external as it was. */
+ * That is safe under three conditions. The external has the output's dtype, shape and row-major layout. Every reader of it is
+ * an earlier step, or is the writing kernel and reads exactly the index that it writes. Nothing can fail from the first write
+ * on, because a failed run must leave every external as it was. */
 #include "lower/low.h"
 
 static int section_of(const lo_kernel *k, uint32_t ins)
@@ -44,7 +44,7 @@ static uint32_t kernel_buf(const lo_built *b, uint32_t buf, lo_role role)
 	return LO_NOREF;
 }
 
-/* The one step that writes buf, a kernel after which nothing fails; or -1. */
+/* The only step that writes buf, if it is a kernel from which on nothing can fail; else -1. */
 static int writer_of(const lo_low *L, uint32_t buf, int safe_from)
 {
 	int at = -1;
@@ -64,7 +64,7 @@ static bool readers_allow(const lo_low *L, uint32_t ext, uint32_t out, int write
 	return in == LO_NOREF || lo_alias_ok(&b->k, in, to);
 }
 
-/* The external is the whole of what its input nodes show, row-major, and no output shows it. */
+/* Every input node of the external shows all of it, row-major, and no output is a view of it. */
 static bool plain(const lo_low *L, ir_ref out, int slot)
 {
 	bool found = false;

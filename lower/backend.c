@@ -9,20 +9,20 @@
 #include <unistd.h>
 
 #define PLUGIN "libtj-llvm.so"
-#define ROOM 160 /* MiB of address space, without which LLVM ends the process */
-#define LEVELS 3 /* directories above ours that are tried, for programs of a build tree */
+#define ROOM 160 /* MiB of address space that must be free: when LLVM gets no memory, it ends the process */
+#define LEVELS 3 /* how many parent directories are searched for the plug-in, for programs in a build tree */
 
 typedef const lo_backend *entry(void);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const lo_backend *llvm;
 static char why_not[256];
-static atomic_bool ending; /* the process ends: LLVM is taken down */
+static atomic_bool ending; /* the process is exiting, and LLVM's own handlers follow */
 
 static void end(void) { atomic_store(&ending, true); }
 bool lo_backend_gone(void) { return atomic_load_explicit(&ending, memory_order_relaxed); }
 
-/* The first reason counts: a file that is there and cannot be loaded says more than one that is not found elsewhere. */
+/* Keeps the first reason: that a file exists but cannot be loaded says more than that another path does not exist. */
 static void note_error(void)
 {
 	const char *e = dlerror();
@@ -74,9 +74,9 @@ static void open_llvm(void)
 	memcpy(&get, &f, sizeof f);
 	const lo_backend *b = get ? get() : NULL;
 	if (b && b->abi != LO_ABI) b = NULL;
-	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* its own copy of the run time has another */
+	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* the plug-in has its own copy of the run time, with another gate */
 	const char *missing = b && b->missing ? b->missing() : NULL;
-	if (b && !missing && !atexit(end)) llvm = b; /* before LLVM's own handlers, which came with it */
+	if (b && !missing && !atexit(end)) llvm = b; /* runs before LLVM's own exit handlers, which were registered earlier */
 	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");
 }
 
@@ -90,7 +90,7 @@ const lo_backend *lo_backend_find(const char *name, const char **why)
 		if (why) *why = "the process ends";
 		return NULL;
 	}
-	rt_fork_enter(); /* a child finds the plug-in opened, or not begun */
+	rt_fork_enter(); /* no fork() while it opens: a child finds it open, or not begun */
 	pthread_once(&once, open_llvm);
 	rt_fork_leave();
 	if (!llvm && why) *why = why_not;

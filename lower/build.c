@@ -2,16 +2,15 @@
  *
  * requires grouping finished; breaks nothing of it
  *
- * A value that depends on a reduction is known only after the loop of that reduction. So members have phases:
- * the number of loops before them; loop l+1 holds the reductions over, and the stores of, row values of phase
- * l, and the point section before it whatever those need once for a row. A row value that several loops need
- * is computed again in each, or, when that would repeat transcendental maths, kept.
+ * A value that depends on a reduction is known only after the loop of that reduction. So each member has a phase: the number
+ * of loops that come before it. Loop l+1 reduces and stores row values of phase l; the point section before it computes what
+ * these need once per row. A row value that several loops need is computed again in each, or kept if that would repeat
+ * transcendental maths.
  *
- *   sections of a softmax:   point {}   loop 1 { amax }   point {}   loop 2 { exp -> kept row, sum }   loop 3
- * { div, store }
+ *   sections of a softmax:  point {}  loop 1 { amax }  point {}  loop 2 { exp -> kept row, sum }  loop 3 { div, store }
  *
- * Built twice: the first time each atom is a dimension; then atoms that walk all buffers together become one
- * dimension, and the dimension along which stores are contiguous goes last. */
+ * The kernel is built twice. First each atom is a dimension; then atoms that walk all buffers together are one dimension, and
+ * the dimension along which stores are contiguous goes last. */
 #include "lower/build.h"
 
 static bool failed(const lo_builder *B)
@@ -39,7 +38,7 @@ static bool gather_members(lo_builder *B)
 	return true;
 }
 
-/* The phase of a value: of light ones that of their operands. */
+/* The phase of a value; a light value has the highest phase of its operands. */
 static int phase_of(lo_builder *B, const lo_source *s)
 {
 	lo_source from[3];
@@ -132,7 +131,7 @@ static void end(lo_builder *B)
 	if (!s->count) B->k->section.n--;
 }
 
-/* Makes what the coming loop needs once for a row; row values are only looked through. */
+/* Computes the values that the coming loop needs once per row; goes through row values to their operands, without computing them. */
 static void hoist(lo_builder *B, const lo_source *s, int loop)
 {
 	lo_source from[3];
@@ -263,7 +262,7 @@ static int64_t magnitude(int64_t x)
 	return x < 0 ? -x : x;
 }
 
-/* Outer atoms, the widest steps of the first store first. */
+/* Outer atoms by falling step in the first store. */
 static int order_atoms(const lo_builder *B, int *order)
 {
 	const lo_group *G = B->G;
@@ -286,7 +285,7 @@ static bool together(const lo_builder *B, int outer, int inner, int64_t inner_ex
 	return true;
 }
 
-/* Dimensions from atoms: with what was seen of the indices, or each atom its own. */
+/* Makes dimensions from atoms. collapse: atoms that all indices in B->seen walk together become one; else each atom is one. */
 static void set_dims(lo_builder *B, bool collapse)
 {
 	lo_kernel *k = B->k;
@@ -314,7 +313,7 @@ static void set_dims(lo_builder *B, bool collapse)
 }
 
 /* ---- finishing ---- */
-/* Kept rows go last, so that kernel buffers and those of the step are numbered alike. */
+/* Moves kept rows to the end, so that a buffer has the same number in the kernel and in its step. */
 static bool number_buffers(lo_builder *B)
 {
 	lo_kernel *k = B->k;

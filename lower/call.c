@@ -1,5 +1,5 @@
-/* call: steps that call C over host buffers: the evaluator, and copies into a place with strides. What such a step needs of its node is
- * copied into the plan. */
+/* call: steps that call C functions on host buffers: the evaluator, and copies to a destination with strides. Such a step copies what it
+ * needs of its node into the plan. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
@@ -59,7 +59,7 @@ static tj_status call_op(const void *self, void *const *buf, rt_run *r)
 	return st;
 }
 
-/* A value into a place with strides. */
+/* Copies a value to a destination with strides. */
 static tj_status call_copy(const void *self, void *const *buf, rt_run *r)
 {
 	const lo_call *e = self;

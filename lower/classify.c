@@ -1,9 +1,9 @@
-/* classify: who could compute each value.
+/* classify: what can compute each value: a kernel, a routine or the evaluator.
  *
  * requires plain reductions; sets how and light of every value */
 #include "lower/library.h"
 
-#define LIGHT 6 /* instructions that are repeated rather than stored */
+#define LIGHT 6 /* instructions; a value that takes no more is recomputed rather than stored */
 
 bool lo_is_gather(ir_op op)
 {
@@ -35,7 +35,7 @@ lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t)
 	}
 }
 
-/* Instructions to compute the value from numbers, constants and indices alone, or more than LIGHT. */
+/* Number of instructions that compute the value from numbers, constants and indices; more than LIGHT: too many, or it has other operands. */
 static int cost_of(const lo_low *L, const ir_node *n, const uint8_t *cost)
 {
 	const ir_opinfo *info = &ir_ops[n->op];

@@ -1,4 +1,4 @@
-/* cpu: the target of x86-64 CPUs. Figures were measured with 256 and 512 bits to a vector; both widths take the same schedules. */
+/* cpu: the target of x86-64 CPUs. Figures were measured with vectors of 256 and of 512 bits; both widths use the same schedules. */
 #include "ir/tree.h"
 #include "lower/library.h"
 #include "runtime/policy.h"
@@ -26,7 +26,7 @@ static int64_t magnitude(int64_t x)
 typedef struct cost {
 	double point, row;
 	int store_size;
-} cost; /* ns for an outer index, for an element of r */
+} cost; /* in ns: per outer index, per element of r */
 
 static double ins_ns(const lo_target *t, const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
 {
@@ -52,7 +52,7 @@ static cost cost_of(const lo_target *t, const lo_kernel *k, const lo_schedule *s
 }
 
 /* ---- units ---- */
-/* 512 bytes of a row take 0.6 of the time of 256; a quarter of a long row lets the code generator walk along rows. */
+/* Blocks of 512 bytes take 0.6 of the time of 256 bytes; with a quarter of a long row the code generator can walk along rows (wide.c). */
 static int64_t columns_to_unit(const lo_target *t, const lo_kernel *k, int64_t last)
 {
 	int loops = 0;
@@ -79,7 +79,7 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 }
 
 /* ---- parts of r ---- */
-/* Enough parts for any team, and enough elements to a part for its lanes not to count. */
+/* Enough parts for any team, and parts so long that storing their lanes costs little. */
 static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 {
 	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;

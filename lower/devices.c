@@ -1,13 +1,13 @@
-/* devices: who computes each value, where a graph is on several devices.
+/* devices: which device computes each value, for graphs on several devices.
  *
- * requires plain reductions; keeps values; every op of the result is computed by a kernel or a library of its device, by the CPU, or
- * is a copy
+ * requires plain reductions; keeps values; in the result each op is computed by a kernel or a routine of its device, or by the
+ * CPU, or is a copy
  *
  *   %1 = scatter_add f32[8]@cuda:0 %0 ..        =>      %1 = to f32[8] %0 device=cpu
  *                                                       %2 = scatter_add f32[8] %1 ..
  *                                                       %3 = to f32[8]@cuda:0 %2 device=cuda:0
  *
- * The host decides which way control flow goes, so the predicate of a cond, and what the condition of a while gives, come to the CPU. */
+ * The host runs control flow, so the predicate of a cond and the condition of a while are copied to the CPU. */
 #include "lower/low.h"
 
 typedef struct placing {
@@ -28,7 +28,7 @@ bool lo_on_devices(const ir_graph *g)
 	return false;
 }
 
-/* A copy that nothing simplifies away. */
+/* A copy that no simplification removes. */
 static ir_ref copy_to(ir_graph *g, ir_ref a, int device, const char *site)
 {
 	if (a == IR_NONE) return IR_NONE;
@@ -80,7 +80,7 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	return p->map[r] != IR_NONE;
 }
 
-/* What a region hands on is stored anew, but for a carry that is the input of its own slot. */
+/* Output i of a region is copied, unless it is a carry that returns the input of its own slot. */
 static bool place_output(placing *p, uint32_t i)
 {
 	ir_ref r = p->map[p->from->out.v[i]];

@@ -1,8 +1,8 @@
 /* family: kernels of one form share code. Target and schedule are a part of the form.
  *
- * A function compiled for one size keeps its code as it is. When another size brings a kernel of the same form, the sizes
- * that differ become symbols, and code is made that takes them as arguments; every further size then finds it. A
- * wrong guess about sizes costs a compilation, never a result: what is no symbol is a part of the code's key.
+ * Code compiled for one size stays as it is. When another size gives a kernel of the same form, the sizes that differ become
+ * symbols, and code is compiled that takes them as arguments; later sizes use that code. A wrong guess about sizes costs a
+ * compilation, never a result: a size that is not a symbol is a part of the code's key.
  *
  *   member   form   sizes          symbols         code
  *     0       #a    784 1024       -               for 784 x 1024 alone
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { MOST = 1024 }; /* members; then the one that was met least recently goes, and its code with the last plan that runs it */
+enum { MOST = 1024 }; /* members; one more replaces the least recently used one, whose code lives on in the plans that run it */
 
 struct lo_family {
 	pthread_mutex_t lock;
@@ -63,7 +63,7 @@ uint32_t lo_family_round(lo_family *f)
 	return r;
 }
 
-/* ---- a kernel that looks for its like ---- */
+/* ---- a kernel and its kin ---- */
 static lo_place *places_of(lo_kernel *k, lo_schedule *s, uint32_t n)
 {
 	lo_place *at = rt_alloc((n + 1) * sizeof *at);
@@ -110,7 +110,7 @@ bool lo_code_fits(const lo_kin *code, const lo_kin *k)
 	return true;
 }
 
-/* Sizes in which they differ that are no symbols of the member yet; -1: another form. */
+/* How many sizes differ and are not yet symbols of the member m; -1: s has another form. */
 static int differ(const lo_kin *m, const lo_kin *s)
 {
 	int n = 0;
@@ -128,7 +128,7 @@ static bool in_products(int64_t v, const int64_t *dim, int n, int depth)
 	return false;
 }
 
-/* A multiple of a size that moves, which the sizes that stay do not make up. */
+/* v is a multiple of a size that moves, and is no product of sizes that stay. */
 static bool moves(const lo_moving *m, int64_t v)
 {
 	bool multiple = false;
@@ -146,7 +146,7 @@ static double real_of(const lo_ins *in)
 	return in->dtype == TJ_F32 ? (double)f : d;
 }
 
-/* Constants that sizes become: n, and 1/n of a mean. */
+/* The constant is a moving size n, or 1/n as in a mean. */
 static bool const_moves(const lo_moving *m, const lo_ins *in)
 {
 	if (!rt_is_float((tj_dtype)in->dtype)) return in->imm > 1 && in->imm < INT32_MAX && moves(m, in->imm);
@@ -164,7 +164,7 @@ static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
 	}
 }
 
-/* A block is as long as extents are, or shorter; kept rows follow r. */
+/* Sizes that depend on symbols are symbols, too: a block depends on its extent, kept rows on r. */
 static void mark_followers(lo_kin *kin, const lo_place *at, const lo_kernel *k, const lo_schedule *s)
 {
 	bool last = false, red = false;
@@ -177,7 +177,8 @@ static void mark_followers(lo_kin *kin, const lo_place *at, const lo_kernel *k, 
 }
 
 /* ---- finding and adding ---- */
-/* The member that needs fewest further symbols; none of this round, since one plan's kernels are no sizes of each other. */
+/* The member that needs the fewest new symbols, *least. If any: not one of the same round, because kernels of one plan are not the same
+ * kernel at another size. */
 static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 {
 	lo_kin *best = NULL;

@@ -1,10 +1,11 @@
-/* fast: what a node of mode fast (TJ_FAST) may be computed as otherwise than in the evaluator. A kernel may hold nodes of both modes.
+/* fast: cheaper instructions for nodes of mode fast (TJ_FAST), with other results than the evaluator's. A kernel may hold nodes of both
+ * modes.
  *
  *   a * b + c, a * b - c, c - a * b      one rounding instead of two
  *   minimum, maximum, clamp              NaN is not looked for
  *
- * The product and the sum must both be fast: a strict product is rounded, whoever adds to it. So what follows from no fast node has the
- * evaluator's bits. Only sums of the user's: those within the maths of exp and its kind rely on each rounding. */
+ * Product and sum must both be fast: a strict product is always rounded. So a value that depends on no fast node has the evaluator's
+ * bits. Only sums that the user wrote are changed: sums inside exp and other functions rely on each rounding. */
 #include "lower/build.h"
 
 static uint32_t prim2(lo_kernel *k, lo_op op, tj_dtype t, uint32_t a, uint32_t b)
@@ -28,7 +29,7 @@ static bool is_fast(const lo_low *L, ir_ref r)
 	return lo_node(L, r)->mode & IR_FAST;
 }
 
-/* That operand of n, in instruction i, is a product of the section that is being filled: its factors are at hand. */
+/* The operand, computed by instruction i, is a fast product of the section that is being filled; *a, *b: its factors. */
 static bool product(const lo_low *L, const lo_kernel *k, const ir_node *n, int operand, uint32_t i, uint32_t *a, uint32_t *b)
 {
 	const lo_ins *x = &k->ins.v[i];
@@ -47,7 +48,7 @@ static uint32_t contracted(const lo_low *L, lo_kernel *k, const ir_node *n, tj_d
 	return LO_NOREF;
 }
 
-/* x where it is beyond the bound; of NaN, whichever the instruction gives. */
+/* a or bound, whichever the comparison selects; for NaN either of them. */
 static uint32_t beyond(lo_kernel *k, lo_op is, tj_dtype t, uint32_t a, uint32_t bound)
 {
 	uint32_t hit = prim2(k, is, TJ_BOOL, bound, a);

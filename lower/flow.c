@@ -2,8 +2,8 @@
  *
  * requires every value decided (fuse.c)
  *
- * The node has no value; its buffer is the step's workspace: results that nobody reads, the second buffers of carries,
- * the byte of a condition, the regions' arena, pointers, row-major copies of operands. It lives as long as the step. */
+ * The node has no value; its buffer is the step's workspace. It holds results that nobody reads, second buffers of carries, the
+ * byte of a condition, the regions' arena, pointers, and row-major copies of operands. It is live during this step only. */
 #include "lower/low.h"
 
 #define LINE 64
@@ -34,7 +34,7 @@ static bool row_major(const lo_low *L, ir_ref r, const lo_access *a)
 	return true;
 }
 
-/* Without kernels, what is not row-major is copied by the step. */
+/* Without kernels, the step itself copies operands that are not row-major. */
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a)
 {
 	return !lo_target_of(L, r) || row_major(L, r, a);
@@ -45,7 +45,7 @@ typedef struct layout {
 	const ir_node *n;
 	ir_ref ref;
 	uint32_t first, nslot, ncarry, nxs, nresult;
-	ir_ref *get;             /* by result: who reads it, or IR_NONE */
+	ir_ref *get;             /* by result: its `get` node, or IR_NONE */
 	uint32_t work[RT_DEVICES]; /* the workspace on each device; LO_NOBUF: not made */
 	int64_t end[RT_DEVICES]; /* of the workspaces */
 } layout;
@@ -92,7 +92,7 @@ static size_t region_arena(const lo_low *L, ir_ref r, int device)
 	return most;
 }
 
-/* Buffers of the step in the order of rt_flow_order(); each as a buffer of ours and an offset. Without room only counted. */
+/* Buffers of the step in the order of rt_flow_order(): each a number in lo_low.buf and an offset. at NULL: only counts. */
 typedef struct places { uint32_t n; rt_at *at; } places;
 
 static void put(places *p, uint32_t i, uint32_t buf, int64_t offset)
@@ -159,7 +159,7 @@ void lo_add_flow(lo_low *L, ir_ref r)
 		L->oom = true;
 		return;
 	}
-	put_buffers(L, &y, &(places){ 0 }); /* how much of each device */
+	put_buffers(L, &y, &(places){ 0 }); /* counts the bytes on each device */
 	if (L->oom) return;
 	lo_step *t = &L->step.v[L->step.n - 1];
 	make_work(L, &y, t);

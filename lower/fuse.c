@@ -1,6 +1,6 @@
 /* fuse: which values one kernel computes together.
  *
- * requires how and light of every value; decides own, group and destinations of all, and how readers come by them
+ * requires how and light of every value; sets own, group and dest of each, and how its readers get it (lo_use)
  *
  *   %1 = amax f32[8,1] %0              group outer=8 red=64 row: amax sub exp sum div
  *   %2 = sub f32[8,64] %0 %1    =>
@@ -8,14 +8,14 @@
  *   %4 = sum f32[8,1] %3
  *   %5 = div f32[8,64] %3 %4
  *
- * Walks the graph from its end. A value whose readers are known joins the group of a reader when
- *   - every reader in that group wants it at one and the same map, and what it reads can be reached from there,
+ * Walks the graph from its end. A value joins the group of one of its readers if
+ *   - all its readers in that group read it at the same map, and the group can get its operands there,
  *   - no path leads from it through other steps back into the group (the group stays one step),
  *   - it is not computed more often than it has elements, unless it is one cheap instruction,
- *   - a reduction: what is left of the group's index space beside its result is what it reduces (or nothing, and the
- *     group gets an r), and rows and columns do not mix.
- * It is stored as well when others read it. Else it starts a group of its own. Groups that read one value at matching
- * maps merge. Members are never computed at two maps: such a value is stored and loaded. */
+ *   - for a reduction: the part of the group's index space that its result does not use is what it reduces (or nothing is
+ *     left, and the group gets an r), and the group does not mix rows and columns.
+ * If others read it, it is stored as well. A value that joins no group starts one. Groups that read the same value at matching
+ * maps merge. A member is never computed at two maps: such a value is stored and loaded. */
 #include "lower/fuse.h"
 #include "lower/library.h"
 
@@ -38,7 +38,7 @@ static int weight_of(const ir_node *n)
 	return 1;
 }
 
-/* Every place the value is stored at is affine in r as a whole. */
+/* All stores of the value have indices that are affine in r as a whole. */
 static bool stores_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	lo_expr own = lo_row_major(L, G, r, m);
@@ -56,7 +56,7 @@ static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
 }
 
 /* ---- reductions ---- */
-/* How the atoms that are left form r: as another reader in the group walks the operand, else in their order. */
+/* Makes r from the atoms that are left: in the order in which another reader in the group walks the operand, else in their own order. */
 static bool weigh_r(lo_low *L, lo_group *G, ir_ref src, int lo, int hi, const bool *used, int64_t red)
 {
 	int order[LO_ATOMS];
@@ -110,7 +110,7 @@ static void forget_r(lo_group *G, bool made)
 	G->red = 1;
 }
 
-/* Another reader in the group wants the operand elsewhere: it would be stored for that. */
+/* Another reader in the group reads the operand at another map, so it would have to be stored. */
 static bool elsewhere(lo_low *L, const lo_group *G, ir_ref src, const lo_map *m)
 {
 	if (!lo_computed(L, src) || L->val[src].light) return false;
@@ -121,7 +121,7 @@ static bool elsewhere(lo_low *L, const lo_group *G, ir_ref src, const lo_map *m)
 	return false;
 }
 
-/* What m leaves of the index space beside r; used: its atoms. -1: it does not walk the value once. */
+/* Product of the extents that neither m nor r uses; used: the atoms of m. -1: m does not walk the value exactly once. */
 static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, bool *used)
 {
 	int order[LO_ATOMS], n;
@@ -134,8 +134,8 @@ static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 	return rest;
 }
 
-/* Gives the group an r for reduction q, whose result, or what follows it row by row, it reads at r, m: what m
- * leaves, or new atoms. made: those are new. */
+/* Gives the group an r for reduction q. The group reads r, which is q or follows it row by row, at m. The atoms that m does
+ * not use become the r; if there are none, new ones (*made). */
 static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, bool *made)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, q), 0);
@@ -144,7 +144,7 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, q), rest = rest_of(L, G, r, m, used);
 	lo_reduced_axes(L, q, &lo, &hi, &keep);
 	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < lo_target_of(L, q)->few_rows && red > lo_target_of(L, q)->long_row)))
-		return false; /* few rows: no threads */
+		return false; /* too few rows to keep all threads busy */
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
 	bool buffers;
@@ -155,7 +155,7 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	return false;
 }
 
-/* A reduction of the group takes what comes of r, and so would have a loop of its own behind r's. */
+/* A reduction of the group depends on r, so it needs a loop after r's. */
 static bool feeds_reduction(lo_low *L, const lo_group *G, ir_ref r)
 {
 	rt_vec(ir_ref) todo = { 0 };
@@ -236,7 +236,7 @@ static lo_use *join_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool stor
 {
 	bool made, again = weight_of(lo_node(L, r)) > 1 && often(L, G, r, m), had = G->reduces;
 	if (!had && (again || (store && !lo_covers(L, G, r, m)))) {
-		ir_ref q = reduction_below(L, r); /* once for each row will do, if its rows are what the group walks */
+		ir_ref q = reduction_below(L, r); /* computed once per row, it is not repeated, if the group walks q's rows */
 		bool used[LO_ATOMS] = { 0 };
 		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made)) return refuse(L, again ? AGAIN : NOT_ONCE);
 	}
@@ -277,7 +277,7 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	return true;
 }
 
-/* For r, or for copies of it. Numbers alone are computed on the CPU. */
+/* A new group, for r or for copies of it. A value of numbers alone is computed on the CPU. */
 static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 {
 	lo_group *G = lo_mem(L, sizeof *G);
@@ -315,14 +315,14 @@ static bool start(lo_low *L, ir_ref r)
 	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
 	lo_use *made = reduction ? join_reduction(L, G, r, m, true) : join_point(L, G, r, m, true);
 	if (!made) {
-		G->merged = id; /* of no use: skipped everywhere */
+		G->merged = id; /* an empty group: skipped everywhere */
 		return false;
 	}
 	commit(L, id, made);
 	return true;
 }
 
-/* A leaf, or a value that a library computes, stored elsewhere. */
+/* Makes a group that copies a leaf, or the result of a routine, to its destinations. */
 static void start_copy(lo_low *L, ir_ref r)
 {
 	uint32_t id;
@@ -339,7 +339,7 @@ static void start_copy(lo_low *L, ir_ref r)
 	lo_save_all(L, G, u, v->how == LO_LEAF && v->own);
 }
 
-/* A reshape that no kernel indexes, on a device, where the evaluator cannot work: the operand's buffer is copied as it is. */
+/* A reshape on a device that no kernel can index; the evaluator does not run there, so the operand's buffer is copied as it is. */
 static bool copy_solid(lo_low *L, ir_ref r)
 {
 	uint32_t id;
@@ -434,8 +434,8 @@ static void cat(lo_low *L, ir_ref r)
 }
 
 /* ---- rows that lie across memory ---- */
-/* A group walks its rows in steps of far_step elements and more, while another of its indices walks adjacent ones. Row-major
- * they would be adjacent themselves. */
+/* The group walks rows of the value in steps of far_step elements or more, while another of its indices walks adjacent elements.
+ * In a row-major copy the elements of a row would be adjacent. */
 static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *a)
 {
 	lo_expr e = lo_linear(G, m, a->stride), own = lo_row_major(L, G, r, m);
@@ -450,7 +450,7 @@ static bool across(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m
 	return far && near && fits;
 }
 
-/* It pays to transpose it first, tile by tile, rather than to gather each row; whoever reads it can read the copy. */
+/* It is faster to transpose the value first, tile by tile, than to gather each row; its other readers can read the copy, too. */
 static bool read_across(lo_low *L, ir_ref r)
 {
 	lo_access a;
@@ -480,7 +480,7 @@ static void copy_leaf(lo_low *L, ir_ref r)
 	start_copy(L, r);
 }
 
-/* A step that is no kernel: its operands must lie in buffers, in a layout that it takes. */
+/* r's step is no kernel: its operands must lie in buffers, in layouts that it takes. */
 static void touch_operands(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
@@ -495,7 +495,7 @@ static void touch_operands(lo_low *L, ir_ref r)
 	}
 }
 
-/* Without kernels a view that must lie in a buffer is one more call. */
+/* Without kernels, the evaluator computes a view that must lie in a buffer. */
 static void view_without_kernels(lo_low *L, ir_ref r)
 {
 	if (!L->val[r].own) return;

@@ -1,4 +1,4 @@
-/* kernel: the kernel IR's own small change. */
+/* kernel: small functions on the kernel IR. */
 #include "ir/tree.h"
 #include "lower/lower.h"
 

@@ -2,7 +2,7 @@
  *
  *   kernel tj_f_k0
  *     size s0 784                                    a symbol, and its value here; s0 then stands for a size anywhere
- *     schedule cpu vec=r ns=0x1p+5 scratch=4160      its target and the words of lo_schedule; block=1, part=0 and the like are left out
+ *     schedule cpu vec=r ns=0x1p+5 scratch=4160      the target, then fields of lo_schedule; defaults (block=1, part=0) are left out
  *     keep b1 scratch at=0                           where a kept buffer lies; `registers` have no at
  *     buf b0 f32 in aligned
  *     buf b1 f32 kept elems=1024
@@ -11,7 +11,7 @@
  *     fault 3 train.c:41                             status, then the site to the end of the line
  *     point
  *       %0 = const f32 0x1p-1
- *       %1 = num f64 2                                a slot; `size f32 s0`: the bits that s0 has
+ *       %1 = num f64 2                                slot 2; `size f32 s0`: the bits are the value of s0
  *       %2 = index i64 d0
  *     loop
  *       %3 = load f32 b0 [0 + 1024*d0 + 1*r] + %2*64  the dynamic part: value * dyn_stride
@@ -21,7 +21,7 @@
  *       part add row b2 [0 + 8*d0] %3                  in a schedule with parts
  *       fault 0 %5                                    when %5 is true
  *
- * Stores and faults take a number of %, too: it is the place in the list. */
+ * Stores and faults use up a % number, too: it is the instruction's index. */
 #include "lower/target.h"
 
 #include <ctype.h>
@@ -207,7 +207,7 @@ static void blanks(parser *p)
 	while (*p->at == ' ' || *p->at == '\t' || *p->at == '\r') p->at++;
 }
 
-/* Skips s, and blanks around it, when it comes next. */
+/* If s comes next, skips it and the blanks around it. */
 static bool accept(parser *p, const char *s)
 {
 	size_t n = strlen(s);
@@ -256,7 +256,7 @@ static bool ref(parser *p, uint32_t *r)
 	return true;
 }
 
-/* One word out of a list, in any case; its number. */
+/* Reads one of the words in list, ignoring case; *which: its index. */
 static bool word(parser *p, const char *const *list, int n, int *which)
 {
 	size_t len = 0;
@@ -501,7 +501,7 @@ static bool parse_section(parser *p, bool loop)
 	return rt_push(&p->k->section, s) || nomem(p);
 }
 
-/* Values of symbols: in front of all that names them. */
+/* The values of symbols; they come before any line that uses a symbol. */
 static bool parse_size(parser *p)
 {
 	int64_t i, v;

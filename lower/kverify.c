@@ -1,4 +1,4 @@
-/* kverify: what code generation relies on, checked for one kernel and its schedule. */
+/* kverify: checks what code generation relies on, for one kernel and its schedule. */
 #include "ir/tree.h"
 #include "lower/symbol.h"
 
@@ -35,7 +35,7 @@ static bool bad(const verifier *v, const char *what)
 static tj_dtype type_of(const verifier *v, uint32_t i) { return (tj_dtype)v->k->ins.v[i].dtype; }
 static bool in_loop(const verifier *v, uint32_t i) { return v->k->section.v[v->section[i]].loop; }
 
-/* A value may be read by what follows it: of a loop only inside it, but for what it reduces to, read only after it. */
+/* A value may be read by later instructions. A value of a loop is read only inside that loop; a REDUCE only after it. */
 static bool readable(const verifier *v, uint32_t src)
 {
 	if (src >= v->at) return bad(v, "an operand does not come before it");
@@ -48,7 +48,7 @@ static bool readable(const verifier *v, uint32_t src)
 	return true;
 }
 
-/* Narrow dtypes are of memory: their values are loaded, chosen, stored, and converted from and to f32. */
+/* Nothing is computed in narrow dtypes: their values are only loaded, selected, stored, and converted from and to f32. */
 static bool type_fits(char rule, tj_dtype t)
 {
 	if (rt_is_narrow(t)) return false;
@@ -124,7 +124,7 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	return true;
 }
 
-/* All of a kernel's parts have as many lanes, since they have one r to be put together over. */
+/* All PARTs of a kernel leave the same number of lanes, because one kernel with one r combines them. */
 static bool check_part(const verifier *v, const lo_ins *in)
 {
 	const lo_kernel *k = v->k;
@@ -190,7 +190,7 @@ static const char *bad_shape(const lo_kernel *k)
 	return NULL;
 }
 
-/* Each KEPT buffer lies somewhere, and those are the last ones. */
+/* The schedule places each KEPT buffer, and KEPT buffers come last. NULL: all is well. */
 static const char *bad_kept(const lo_kernel *k, const lo_schedule *s)
 {
 	uint32_t first = k->buf.n - s->kept.n;

@@ -1,4 +1,4 @@
-/* low: what several passes of lower/ do to the context they share. */
+/* low: functions on lo_low that several passes use. */
 #include "lower/low.h"
 
 void *lo_mem(lo_low *L, size_t bytes)

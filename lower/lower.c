@@ -2,7 +2,7 @@
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
- *         -> groups            fuse.c     who computes what, where, and how it comes by what it reads
+ *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
  *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c;
  *                                         control flow is a step, too (flow.c)
  *         -> offsets           memory.c
@@ -29,7 +29,7 @@ static bool find_users(lo_low *L)
 	for (ir_ref r = 0; r < n; r++) L->nuser[r + 2] += L->nuser[r + 1];
 	L->user = lo_mem(L, sizeof *L->user * (total + 1));
 	if (!L->user) return false;
-	at = L->nuser + 1; /* filling moves each start to where its successor's belongs */
+	at = L->nuser + 1; /* filling advances each start to the start of the next node, so begin one entry further on */
 	for (ir_ref r = 0; r < n; r++)
 		for (int k = 0; k < ir_at(g, r)->nsrc; k++) L->user[at[ir_src(g, ir_at(g, r), k)]++] = r;
 	return true;
@@ -65,15 +65,15 @@ static void close_low(lo_low *L)
 }
 
 /* ---- outputs ---- */
-/* A carry that a region hands on as it is. */
+/* Output i is a carry that the region returns unchanged. */
 static bool stays(const lo_low *L, uint32_t i)
 {
 	const ir_node *n = lo_node(L, L->g->out.v[i]);
 	return i < L->o->carries && n->op == IR_input && ir_attr(L->g, n)[0] == (int64_t)i;
 }
 
-/* What a graph returns: an external seen through strides, a value in its own buffer, or a value stored once
- * more. */
+/* Gives each output its place: an external seen through strides, the value's own buffer, or a buffer of the output's own into
+ * which the value is stored as well. */
 static bool place_outputs(lo_low *L)
 {
 	for (uint32_t i = 0; i < L->g->out.n; i++) {
@@ -119,7 +119,7 @@ static void keep_texts(lo_low *L, rt_plan *p)
 	p->kernel_text = take_text(&kernels, &p->mem);
 }
 
-/* Kernels that must be compiled: those whose code does not exist, once each, and not those with nothing to do. */
+/* Kernels to compile: those without code yet, one of equal ones, and none that has nothing to do. */
 typedef struct work {
 	lo_twin *twin;           /* every kernel with something to do */
 	uint32_t ntwin;
@@ -130,7 +130,7 @@ typedef struct work {
 	int n;
 } work;
 
-/* For texts all are compiled, which adds nothing to the family. */
+/* With keep_text all kernels are compiled, and nothing is added to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
 	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
@@ -150,7 +150,7 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	return true;
 }
 
-/* Those from `first` on that are for one target; they come side by side. */
+/* Compiles n kernels from `first` on; all are for the same target. */
 static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 {
 	const lo_target *t = w->schedule[first]->target;
@@ -190,7 +190,7 @@ static tj_status compile_all(lo_low *L, rt_plan *p, work *w)
 	return st;
 }
 
-/* Twins run the code that one of them has by now. */
+/* Gives each twin the code of the kernel that was compiled for all of them. */
 static void hand_on(lo_low *L, work *w)
 {
 	uint32_t n = 0;
@@ -207,7 +207,7 @@ static tj_status generate(lo_low *L, rt_plan *p)
 	size_t n = p->exec.kernels;
 	if (!n) return TJ_OK;
 	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
-	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* as many kernels may be shared, and an object is new */
+	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* room: each kernel may share code, or come from a new object */
 	if (L->oom || !p->code) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (L->o->keep_text) keep_texts(L, p);
@@ -237,7 +237,7 @@ static rt_plan *new_plan(int nout)
 	return p;
 }
 
-/* What no linker and no line of text minds. */
+/* Replaces characters that a symbol name or a line of kernel text cannot have. */
 static void make_symbol(rt_text *t)
 {
 	for (char *p = t->s; p && *p; p++)
@@ -289,7 +289,7 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *e
 	return st;
 }
 
-/* flat, or, where it is on several devices, `placed`, which the caller frees in any case; NULL: an error. */
+/* Returns flat if it is on the CPU only, else `placed`, made from it. The caller frees placed in any case. NULL: an error. */
 static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_opts *o, rt_err *err)
 {
 	ir_graph_init(placed);
@@ -310,7 +310,7 @@ static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts 
 	inner.into = NULL;
 	inner.store_all = true;
 	inner.to_cpu = n->op == IR_while && k == 0;
-	inner.off |= LO_OFF(ALIAS); /* what a region writes is never what it reads: turns go to and fro */
+	inner.off |= LO_OFF(ALIAS); /* a region never writes over its inputs: turns alternate between two buffers */
 	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
 	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
 	rt_text_free(&name);
@@ -342,7 +342,7 @@ static void free_regions(const ir_graph *g, rt_exec *(*region)[2])
 }
 
 /* ---- one graph ---- */
-/* A plan for `flat`, which is plain; its regions are lowered as `inner` says. missing: why a back end that it needs is not there. */
+/* Makes a plan for the plain graph `flat`; lowers its regions with the options `inner`. *missing: why a back end that it needs is missing. */
 static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opts *inner, rt_plan *p, const char **missing, rt_err *err)
 {
 	rt_exec *(*region)[2] = NULL;
@@ -358,7 +358,7 @@ static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opt
 	return st;
 }
 
-/* Only a kernel that must be compiled opens a back end. Where that is not there, the evaluator runs the graph. */
+/* Only a kernel that must be compiled opens a back end. If that is missing, the plan is made anew for the evaluator. */
 static tj_status build_without(const ir_graph *flat, const lo_opts *o, rt_plan **p, const char *missing, rt_err *err)
 {
 	lo_opts plain = *o;
@@ -401,7 +401,7 @@ static void build_there(void *p)
 	b->st = build(b->g, b->o, b->out, b->err);
 }
 
-/* Lowering and LLVM go down along a graph: a thread with a small stack has another one do it. */
+/* Lowering and LLVM recurse deeply: if the stack is small, another thread with a larger one does the work. */
 static tj_status no_stack(rt_err *err)
 {
 	rt_fail(err, TJ_ERR_NOMEM, "compile", "%zu KiB of this thread's stack are left, compiling needs %d, and no thread that has them could be created", rt_stack_left() >> 10, RT_LEAST_STACK >> 10);

@@ -1,5 +1,5 @@
-/* math: ir/math.inc over instructions of a kernel. A number is the kernel and the instruction that computes it; every
- * primitive appends one. Out of memory gives LO_NOREF, which is handed on. */
+/* math: compiles ir/math.inc to instructions of a kernel. A "number" is a kernel and the instruction that computes it; every
+ * primitive appends one instruction. Out of memory gives LO_NOREF, which all primitives pass on. */
 #include "lower/lower.h"
 
 typedef struct F { lo_kernel *k; uint32_t id; } F;
@@ -54,12 +54,12 @@ static inline void mostly(lo_kernel *k, uint32_t select)
 	if (select != LO_NOREF && select < k->ins.n) k->ins.v[select].imm = 1;
 }
 
-/* ---- a maximum with b asks whether b is NaN; needless where the other operand has come from b, so is NaN then, too ---- */
-/* v is NaN wherever b is. Sees `steps` values at most. */
+/* ---- a maximum with b tests b for NaN; the test is dropped if the other operand is NaN whenever b is ---- */
+/* v is NaN whenever b is. Looks at no more than *steps values. */
 static bool nan_with(const lo_kernel *k, uint32_t v, uint32_t b, int *steps)
 {
 	if (v == b) return true;
-	if (v < b || --*steps < 0) return false; /* an earlier value does not come from b */
+	if (v < b || --*steps < 0) return false; /* v comes before b, so it does not depend on b */
 	const lo_ins *in = &k->ins.v[v], *c = &k->ins.v[in->src[0]];
 	switch (in->op) {
 	case LO_ADD: case LO_SUB: case LO_MUL: case LO_DIV:
@@ -79,7 +79,7 @@ static uint32_t append_select(lo_kernel *k, tj_dtype t, uint32_t c, uint32_t a, 
 	if (c != LO_NOREF && a != LO_NOREF && b != LO_NOREF) {
 		const lo_ins *is = &k->ins.v[c];
 		if (is->op == LO_EQ && is->src[0] == b && is->src[1] == b && nan_with(k, a, b, &steps)) {
-			if (c == k->ins.n - 1) k->ins.n--; /* nobody else has seen the question */
+			if (c == k->ins.n - 1) k->ins.n--; /* the test is the last instruction: nothing else uses it */
 			return a;
 		}
 	}
@@ -174,8 +174,8 @@ static point_fn *const table[IR_OP_COUNT][3] = {
 };
 
 /* ---- casts that round once ---- */
-/* f32, rounded to odd: toward zero, and the last bit set where anything was lost. Whatever has two bits less than f32
- * then rounds as from a itself: an f32 that ends in 1 is never in the middle between two of its values. */
+/* a as f32, rounded to odd: toward zero, with the last bit set if anything was lost. Rounding that to a dtype with at least two
+ * bits less gives the same as rounding a: an f32 that ends in 1 is never half way between two of its values. */
 static F odd_f32(D a)
 {
 	F near = TO_F(a);
@@ -184,7 +184,7 @@ static F odd_f32(D a)
 	return AS_F(SELECT(NE(back, a), OR(bits, K(bits, 1)), bits));
 }
 
-/* Beyond 2^exact, where the next dtype has not all bits: the low `cut` bits are replaced by one that says whether any was set. */
+/* Beyond 2^exact, where the next dtype cannot hold all bits: replaces the low `cut` bits by one bit that says whether any was set. */
 static I sticky(I a, int exact, int cut)
 {
 	const int64_t limit = INT64_C(1) << exact, low = (INT64_C(1) << cut) - 1;
@@ -192,8 +192,8 @@ static I sticky(I a, int exact, int cut)
 	return SELECT(AND(large, lost), OR(AND(a, K(a, ~low)), K(a, (low + 1) / 2)), a);
 }
 
-/* An f32 that rounds to a narrow dtype as the value itself does. An integer that is not exact in f32 is beyond f16, whichever f32
- * it becomes. */
+/* An f32 that rounds to the narrow dtype exactly as the value itself does. An integer that is not exact in f32 is out of the range of
+ * f16 in any case. */
 static uint32_t near_f32(lo_kernel *k, uint32_t src, tj_dtype to)
 {
 	tj_dtype from = (tj_dtype)k->ins.v[src].dtype;
@@ -229,7 +229,7 @@ uint32_t lo_cast(lo_kernel *k, uint32_t src, tj_dtype to)
 	}
 }
 
-/* On narrow operands: in f32, and one rounding. */
+/* Narrow operands: computes in f32 and rounds once. */
 uint32_t lo_point(lo_kernel *k, ir_op op, tj_dtype compute, tj_dtype result, const uint32_t *src)
 {
 	point_fn *f = table[op][rt_dtype_class(compute)];

@@ -89,7 +89,7 @@ bool lo_layout(lo_low *L)
 				lo_buffer *b = &L->buf.v[w ? s->writes.v[k] : s->reads.v[k]];
 				if (b->place != RT_AT_ARENA || b->last != (int)i || b->first < 0 || L->o->off & LO_OFF(REUSE)) continue;
 				ok = give(&on[b->device], b->offset, room(b));
-				b->last = -2 - b->last; /* given back: seen once only */
+				b->last = -2 - b->last; /* marks the buffer as freed, so that it is freed only once */
 			}
 		}
 	}

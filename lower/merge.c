@@ -1,6 +1,6 @@
-/* merge: paths between groups, and one group out of two that read a value at matching maps.
+/* merge: finds paths between groups, and merges two groups that read the same value at matching maps.
  *
- * requires groups under way; keeps every group one step: nothing it computes leads back into it from outside */
+ * called while groups are made; keeps every group one step: no path leaves a group and comes back into it */
 #include "lower/fuse.h"
 
 /* ---- paths ---- */
@@ -30,14 +30,14 @@ static bool looked_through(const lo_low *L, ir_ref r)
 	return L->val[r].how == LO_VIEW && !L->val[r].own && !L->val[r].solid;
 }
 
-/* A gather reads its table out of a buffer, whoever computed it. */
+/* A gather reads its table from a buffer, even if its own group computed it. */
 static bool through_memory(const lo_low *L, ir_ref r, ir_ref user)
 {
 	const ir_node *n = lo_node(L, user);
 	return lo_is_gather((ir_op)n->op) && ir_src(L->g, n, 0) == r;
 }
 
-/* What comes after r. self: the group that computes r and may hand it on in registers, or LO_NOGROUP. */
+/* Visits the values that read r. self: a group that reads r directly, without a buffer, which is no path back; or LO_NOGROUP. */
 static void visit_users(search *s, ir_ref r, uint32_t self)
 {
 	lo_low *L = s->L;
@@ -53,7 +53,7 @@ static void visit_users(search *s, ir_ref r, uint32_t self)
 	rt_vec_free(&views);
 }
 
-/* Whatever a visited value's group computes comes after the value. */
+/* Visits the readers of r, and everything that r's group computes: the whole group runs as one step. */
 static void spread(search *s, ir_ref r)
 {
 	uint32_t id = group_of(s->L, r);
@@ -80,7 +80,7 @@ bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
 	return finish(&s);
 }
 
-/* From all of one group; what the other reads of it, it reads out of memory. */
+/* Starts from all members of a group; another group reads them from memory. */
 static void leave(search *s, uint32_t id)
 {
 	const lo_group *G = s->L->group.v[id];
@@ -99,7 +99,7 @@ static bool path_between(lo_low *L, uint32_t a, uint32_t b)
 }
 
 /* ---- merging ---- */
-/* Pairs atoms of B with those of A that walk r alike, splitting where one side is coarser. to[b] = a. */
+/* Pairs each atom b of B with the atom a of A that walks r in the same way: to[b] = a. Splits an atom where one side is coarser. */
 static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B,
                        const lo_map *mb, int *to)
 {
@@ -126,7 +126,7 @@ static bool all_used(const lo_group *G, const lo_expr *e, bool with_r)
 	return true;
 }
 
-/* B walks all of r or nothing of it: what depends on a part of r is no value of the row. */
+/* B walks all of A's r or nothing of it: a value that depends on only a part of r cannot be in A. */
 static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
 {
 	int all = 0, some = 0;
@@ -135,7 +135,7 @@ static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
 	return !some || some == all;
 }
 
-/* Atoms of B take the part in r that their partners have in A. */
+/* Makes atoms of B part of r as their partners in A are. */
 static bool take_r(lo_low *L, const lo_group *A, uint32_t b_id, const int *to)
 {
 	lo_group *B = L->group.v[b_id];

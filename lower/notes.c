@@ -1,12 +1,12 @@
 /* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen.
- * Nothing of this is kept: who asks has the graph lowered once more, up to the steps. */
+ * None of it is stored: each request lowers the graph once more, up to the steps. */
 #include "lower/library.h"
 
 typedef struct notes {
-	const rt_plan *plan; /* NULL: not made of steps */
+	const rt_plan *plan; /* NULL: the program's own back end runs it, not a plan */
 	lo_tell *tell;
 	void *self;
-	uint32_t routine, flow; /* steps of the plan looked at */
+	uint32_t routine, flow; /* how many such steps of the plan were visited */
 } notes;
 
 static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
@@ -16,7 +16,7 @@ static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
 }
 
 /* ---- fusion ---- */
-/* Joined no group that reads it, for the reason that the last one gave. */
+/* r joined no group that reads it: tells the reason that the last of them gave. */
 static void tell_refused(lo_low *L, const notes *t, ir_ref r)
 {
 	lo_val *v = &L->val[r];
@@ -53,7 +53,7 @@ static void tell_call(lo_low *L, const notes *t, ir_ref r)
 }
 
 /* ---- library ---- */
-/* Routines and control flow come in the plan in the order of the steps. */
+/* Finds the next step of a kind: the plan has routines and control flow in the order of L's steps. */
 static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
 {
 	while (t->plan && *at < t->plan->nstep) {

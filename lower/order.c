@@ -2,8 +2,8 @@
  *
  * requires every value decided (fuse.c), kernels not yet built
  *
- * Among the steps that may run next, the one whose first node comes first in the graph does: that is program order
- * wherever fusion has not moved anything, and keeps live ranges short. */
+ * Of the steps that may run next, takes the one whose first node comes first in the graph. That is program order where fusion
+ * moved nothing, and it keeps live ranges short. */
 #include "lower/low.h"
 
 /* ---- making them ---- */
@@ -114,8 +114,8 @@ typedef struct edges { rt_vec(uint32_t) to, next; uint32_t *head, *waits; } edge
 static bool link_steps(lo_low *L, edges *e)
 {
 	uint32_t nb = L->buf.n, ns = L->step.n;
-	uint32_t *first = lo_mem(L, sizeof *first * (nb + 1));            /* writers by buffer, + 1 */
-	rt_vec(uint32_t) who = { 0 }, more = { 0 };                       /* ... and their lists */
+	uint32_t *first = lo_mem(L, sizeof *first * (nb + 1));            /* by buffer: head of the list of its writers, + 1 */
+	rt_vec(uint32_t) who = { 0 }, more = { 0 };                       /* elements of those lists: step; next */
 	bool ok = first != NULL;
 	for (uint32_t i = 0; ok && i < ns; i++)
 		for (uint32_t k = 0; ok && k < L->step.v[i].writes.n; k++) {

@@ -1,12 +1,12 @@
-/* plan: from ordered steps and placed buffers to what the run time executes.
+/* plan: makes the plan that the run time executes, from ordered steps and placed buffers.
  *
- * requires lo_layout; the plan keeps nothing of the graph: everything is copied into its memory */
+ * requires lo_layout; the plan does not point into the graph: everything is copied into its memory */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
 #define LINE 64
 
-/* Constants of another device than the CPU are brought there by a pool of their own. */
+/* Copies a constant to its device, if that is not the CPU, by a pool made for this. */
 static bool upload(lo_low *L, rt_plan *p, uint32_t i)
 {
 	const lo_buffer *b = &L->buf.v[i];
@@ -14,7 +14,7 @@ static bool upload(lo_low *L, rt_plan *p, uint32_t i)
 	rt_pool *pool = rt_pool_new();
 	void *there = pool ? d->alloc(d->self, (size_t)b->bytes + 1) : NULL;
 	bool ok = there && rt_bytes_write(pool, b->device, there, b->data, (size_t)b->bytes, L->err) == TJ_OK;
-	p->constant[p->buf[i].slot] = there; /* the plan's, also after an error */
+	p->constant[p->buf[i].slot] = there; /* the plan owns it, also after an error */
 	rt_pool_free(pool); /* waits */
 	return ok;
 }
@@ -47,7 +47,7 @@ static bool put_bufs(lo_low *L, rt_plan *p)
 	return true;
 }
 
-/* Operands name buffers and offsets into them; now that these have their places, the operands have theirs. */
+/* Operands name buffers and offsets into them; replaces these by the places that the buffers have now. */
 static void place_operands(rt_plan *p)
 {
 	for (uint32_t s = 0; s < p->nstep; s++)
@@ -62,7 +62,7 @@ static void place_operands(rt_plan *p)
 }
 
 /* ---- copies between devices ---- */
-/* A step that copies value src; at[1], its destination, is left. */
+/* Makes t a step that copies value src; the caller sets at[1], the destination. */
 static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, rt_step *t)
 {
 	const ir_node *n = lo_node(L, src);
@@ -94,7 +94,7 @@ static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return true;
 }
 
-/* Without kernels of its device: an output that is stored once more, row-major. */
+/* A device without kernels: copies a value, row-major, to an output's buffer. */
 static bool put_device_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	if (!put_elements(L, p, s->ref, t)) return false;
@@ -164,7 +164,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return t->name != NULL;
 }
 
-/* Behind the temporaries of the CPU, room for the pointers of the step that has the most. */
+/* Reserves room, after the CPU's temporaries, for the operand pointers of the step that has the most. */
 static void place_many(rt_plan *p, const int64_t *arena_bytes)
 {
 	uint32_t most = 0;

@@ -1,4 +1,4 @@
-/* products: matmul as a step. The run time chooses who computes it (runtime/matmul.c), by the policy of the target. */
+/* products: matmul as a step. The run time chooses the routine that computes it (runtime/matmul.c), by the target's policy. */
 #include "lower/library.h"
 
 typedef struct side { /* an operand as [batch..., rows, cols] */
@@ -21,7 +21,7 @@ static side as_matrix(const lo_low *L, ir_ref r, const lo_access *a, bool left)
 	return s;
 }
 
-/* Offsets of each batch of an operand that broadcasts to the batch axes. */
+/* The offset of each batch in an operand, which may broadcast along batch axes. */
 static bool batch_offsets(const side *s, int nbatch, const int64_t *dim, int64_t batch, int64_t *offset)
 {
 	int lead = nbatch - (s->rank - 2);
@@ -38,7 +38,7 @@ static bool batch_offsets(const side *s, int nbatch, const int64_t *dim, int64_t
 	return any;
 }
 
-/* One unit stride, and rows that do not overlap: what dnnl_sgemm takes. Other dtypes run loops of ours, over
+/* dnnl_sgemm reads an operand with one unit stride and rows that do not overlap. Other dtypes use our own loops, which read
  * any strides. */
 static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {

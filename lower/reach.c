@@ -1,13 +1,13 @@
-/* reach: how a group would come by a value at a map.
+/* reach: how a group would get a value at a map.
  *
- * requires how and light of every value; questions only: no value is marked. What they return is recorded when the group takes the reader
- * (fuse.c), and the builder follows it
+ * requires how and light of every value; only asks, marks no value. The answer is recorded when the group takes the reader (fuse.c),
+ * and the builder follows it
  *
- *   reader at [d0, d1]       reads                            comes by it
- *   %5 = add %3 %4           %3 = transpose %2                %2, at [d1, d0]: computed in place or loaded, as is decided with %2
+ *   reader at [d0, d1]       reads                            gets it
+ *   %5 = add %3 %4           %3 = transpose %2                from %2 at [d1, d0]: computed or loaded; known when %2 is decided
  *                            %4 = mul 2.0 (arange)            computed in place
  *
- * A question may split atoms of the group, which changes how its maps are written, not what they say. */
+ * A question may split atoms of the group. That rewrites its maps; the elements that they index stay the same. */
 #include "lower/fuse.h"
 
 /* ---- the group ---- */
@@ -24,7 +24,7 @@ lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map 
 	return lo_linear(G, m, stride);
 }
 
-/* A kernel reads buffers of its own device. What is elsewhere comes as a number, as a constant, or through a `to` step. */
+/* A kernel reads buffers of its own device only. Values of other devices come as a number, as a constant, or through a `to` step. */
 static bool on_device(const lo_low *L, const lo_group *G, ir_ref r)
 {
 	return !L->devices || lo_node(L, r)->device == G->device;
@@ -37,7 +37,7 @@ static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 	return lo_fits_r(G, &e) && on_device(L, G, r);
 }
 
-/* ---- what the operands of a value are indexed with ---- */
+/* ---- the maps of a value's operands ---- */
 static lo_map *gather_index_map(lo_low *L, lo_group *G, const ir_node *n, const lo_map *m)
 {
 	int rank = lo_node(L, ir_src(L->g, n, 1))->rank;
@@ -93,7 +93,7 @@ static bool add_source(lo_low *L, lo_use *u, int k, lo_use *src)
 	return u->src && src;
 }
 
-/* Numbers, constants, indices: computed wherever they are read, when the axes they look at are affine. */
+/* Numbers, constants, indices: computed wherever they are read, if the axes that they depend on have affine indices. */
 static lo_use *ask_light(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
@@ -169,7 +169,7 @@ bool lo_asks_buffer(const lo_low *L, const lo_use *u)
 	return false;
 }
 
-/* ---- whether a group can compute what it has ---- */
+/* ---- whether a group can compute its members ---- */
 lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *table, int64_t *dyn_stride)
 {
 	const ir_node *n = lo_node(L, r);

@@ -1,14 +1,14 @@
-/* reduce: a graph that is easier to fuse. Every reduction over one group of adjacent axes; few elements gathered out of
- * something computed are computed after the gather.
+/* reduce: makes a graph that is easier to fuse. Each reduction is over one run of adjacent axes; where a gather reads few
+ * elements of a computed value, the gather comes first and only these are computed.
  *
- * requires a decomposed graph; keeps values bit for bit: groups go innermost first, as in the evaluator
+ * requires a decomposed graph; keeps values bit for bit: runs are reduced innermost first, as in the evaluator
  *
  *   %1 = sum f32[4] %0 axes=0,2      =>      %1 = sum f32[2,4,1] %0 keepdim=1 axes=2       (rows)
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements is a constant, one over no axes a cast. An op that has several results becomes a
- * node for each that is used (ir_alone()). What accumulates f16 or bf16 (sums, scatter_add) does it in f32:
+ * A reduction over no elements becomes a constant, one over no axes a cast. An op that has several results becomes one
+ * node for each result that is used (ir_alone()). Sums and scatter_add of f16 or bf16 accumulate in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
  *                                            %2 = sum f32[] %1 axes=0
@@ -53,7 +53,7 @@ static ir_ref split(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *
 		return ir_reshape(to, ir_cast(to, src[0], accumulator(n), n->site), n->rank, ir_dims(from, n),
 		                  n->site);
 	uint32_t low = set & -set, plus = set + low;
-	if (!(plus & set)) return ir_copy(to, from, r, src); /* one run of ones */
+	if (!(plus & set)) return ir_copy(to, from, r, src); /* the axes are one run already */
 	ir_ref v = src[0];
 	for (int hi = x->rank; set; ) {
 		while (hi > 0 && !(set >> (hi - 1) & 1)) hi--;
@@ -81,7 +81,7 @@ static bool cheap(const ir_node *n)
 	return ir_ops[n->op].flags & IR_POINT && !(ir_ops[n->op].flags & IR_FAULT) && !n->weak;
 }
 
-/* Same sizes as the index beside the axis: then what has size 1 there is read as it is. */
+/* Has the sizes of the index on all other axes; if it has size 1 along the axis, it is read without a gather. */
 static bool alike(const sink *s, ir_ref r)
 {
 	const ir_node *n = ir_at(s->to, r), *i = ir_at(s->to, s->index);
@@ -91,7 +91,7 @@ static bool alike(const sink *s, ir_ref r)
 	return true;
 }
 
-/* The elements of r at the index; r has the rank of the index, or broadcasts to it. */
+/* A node for the elements of r at the index; r has the rank of the index, or broadcasts to it. */
 static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
 {
 	ir_graph *to = s->to;
@@ -114,7 +114,7 @@ static ir_ref pick(const sink *s, ir_ref r, int rank, int depth)
 		r = ir_reshape(to, r, rank, dim, s->site);
 	}
 	if (r == IR_NONE) return r;
-	int64_t dim[TJ_MAX_RANK]; /* what broadcasts has to be as large as the index beside the axis */
+	int64_t dim[TJ_MAX_RANK]; /* an operand that broadcasts is expanded to the index's sizes on all other axes */
 	for (int k = 0; k < rank; k++)
 		dim[k] = k == s->axis ? ir_dims(to, ir_at(to, r))[k] : ir_dims(to, ir_at(to, s->index))[k];
 	r = ir_expand(to, r, rank, dim, s->site);
@@ -158,7 +158,7 @@ static void widen(ir_graph *to, const ir_node *n, ir_ref *src)
 static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
-	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* rt_matmul does it by panels */
+	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* rt_matmul widens panel by panel itself */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;
 	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);
@@ -174,15 +174,15 @@ static bool is_got(const ir_graph *g, const bool *live, ir_ref tuple, int which)
 	return false;
 }
 
-/* Values of integers without their indices: equal ones are the same, so that their order does not matter. */
+/* The extreme of integers without its index: equal integers have equal bits, so their order does not matter. */
 static ir_ref plain_extreme(ir_graph *to, const ir_graph *from, const ir_node *n, ir_ref x)
 {
 	const int64_t *attr = ir_attr(from, n);
 	return ir_emit(to, n->op == IR_max_with_indices ? IR_amax : IR_amin, 1, &x, attr[1] == TJ_END_DIM ? 1 : 2, attr, n->site);
 }
 
-/* One result of an op that has several becomes a node of its own: fusion puts those of one operand into one loop again. Indices are what
- * argmax and argmin give. Of no axes it is the element itself, and index 0. */
+/* Makes a node for one result of an op that has several; fusion puts the nodes of one operand into one loop again. The index is an argmax
+ * or argmin. Over no axes the results are the element itself and index 0. */
 static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
 {
 	const ir_node *n = ir_at(from, get), *t = ir_at(from, ir_src(from, n, 0));
@@ -198,7 +198,7 @@ static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, i
 	return ir_reshape(to, src[0], n->rank, ir_dims(from, n), n->site);
 }
 
-/* The same, as its dtype stores it. */
+/* The same, rounded to the dtype of the result. */
 static ir_ref stored_result(ir_graph *to, const ir_graph *from, const bool *live, ir_ref get, const ir_ref *map, ir_ref *src)
 {
 	const ir_node *n = ir_at(from, get);

@@ -1,4 +1,4 @@
-/* schedule: units of work of a scheduled kernel, and where values live that it keeps between loops. */
+/* schedule: the units of a scheduled kernel, and where its kept rows live. */
 #include "lower/target.h"
 
 void lo_schedule_free(lo_schedule *s)
@@ -6,7 +6,7 @@ void lo_schedule_free(lo_schedule *s)
 	rt_vec_free(&s->kept);
 }
 
-/* Units of the last dimension. */
+/* Number of blocks in the last dimension. */
 static int64_t blocks(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t last = lo_size(k, k->dim[k->ndim - 1]), block = lo_size(k, s->block);
@@ -26,7 +26,7 @@ int64_t lo_parts(const lo_kernel *k, const lo_schedule *s)
 	return s->part && red ? (red - 1) / s->part + 1 : 1;
 }
 
-/* Where lanes step from row to row of a buffer, units that follow along its rows read the same cache lines. */
+/* Where lanes step from row to row of a buffer, neighbouring units walk along its rows and read the same cache lines. */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t grain = 1, last = k->ndim - 1;
@@ -55,6 +55,6 @@ bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes)
 	enum { LINE = 64 };
 	size_t none = 0, *used = where == LO_SCRATCH ? &s->scratch : where == LO_SHARED ? &s->shared : &none;
 	lo_kept x = { .buf = buf, .where = (uint8_t)where, .offset = (int64_t)*used };
-	*used += (bytes + LINE - 1) / LINE * LINE + LINE; /* one line lies between two of them */
+	*used += (bytes + LINE - 1) / LINE * LINE + LINE; /* one unused cache line after each */
 	return rt_push(&s->kept, x);
 }

@@ -1,7 +1,7 @@
-/* share: a long reduction of few rows becomes two kernels, so that threads share it. The target says what is long, and how much
- * of it a part is.
+/* share: splits a long reduction of few rows into two kernels, so that threads share it. The target says what is long, and how long
+ * a part is.
  *
- * requires a step whose kernel is built, before steps are ordered; leaves the step with the first kernel, adds one
+ * requires a step whose kernel is built, before steps are ordered; the step keeps the first kernel, a new step has the second
  *
  *   kernel sum                            kernel parts                              kernel rest
  *                                           schedule part=131072
@@ -12,8 +12,8 @@
  *     point                                                                           point
  *       store b1 [0] %1                                                                 store b1 [0] %1
  *
- * A part is an aligned subtree of the row tree: 2^k chunks. The first kernel's units are parts; each stores the lanes that
- * the tree has before it halves them. The tree `parts` goes on from there, so the bits are those of the whole. */
+ * A part is an aligned subtree of the row tree: 2^k chunks. Each unit of the first kernel reduces one part and stores the lanes
+ * that the tree still has before it halves them. The tree `parts` continues from there, so the result has the same bits. */
 #include "ir/tree.h"
 #include "lower/low.h"
 
@@ -21,11 +21,11 @@ typedef struct copier {
 	lo_low *L;
 	const lo_built *from;
 	lo_built *to;
-	uint32_t *ins, *buf; /* of from, in to; LO_NOREF: not there */
+	uint32_t *ins, *buf; /* from numbers in `from` to numbers in `to`; LO_NOREF: not copied */
 } copier;
 
 /* ---- what can be split ---- */
-/* Its one loop section, which keeps nothing for later ones; or NULL. */
+/* The kernel's loop section, if it has only one and keeps no rows; else NULL. */
 static const lo_section *one_loop(const lo_kernel *k)
 {
 	const lo_section *loop = NULL;
@@ -40,7 +40,7 @@ static const lo_section *one_loop(const lo_kernel *k)
 	return loop;
 }
 
-/* Lanes that each of its reductions leaves of a part; 0: they differ, or cannot be split. */
+/* Number of lanes that each reduction leaves of a part; 0: the numbers differ, or a reduction cannot be split. */
 static int64_t lanes_of(const lo_kernel *k, const lo_section *loop)
 {
 	int64_t lanes = 0;
@@ -116,7 +116,7 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 }
 
 /* ---- the two kernels ---- */
-/* Where the lanes of an outer index begin; along r they are adjacent. */
+/* The index at which the lanes of an outer index begin; in_r: plus r, since those of all parts are adjacent. */
 static lo_index lanes_at(const lo_kernel *k, int64_t each, bool in_r)
 {
 	lo_index x = { .rcoef = in_r };

@@ -1,4 +1,4 @@
-/* show: groups and kernels as text, for goldens and for who looks. Lowers a graph up to there and compiles nothing. */
+/* show: groups and kernels as text, for golden tests and for people. Lowers a graph as far as needed and compiles nothing. */
 #include "lower/low.h"
 
 /* ---- groups ---- */

@@ -1,10 +1,10 @@
-/* symbol: the sizes of a scheduled kernel, in one list, and what of it does not depend on them.
+/* symbol: the list of sizes of a scheduled kernel, and its form: everything that does not depend on sizes.
  *
  *   dim 784                            dim s0
  *   load f32 b0 [0 + 1024*d0]    =>    load f32 b0 [0 + s1*d0]          size 784 1024
  *
- * Two kernels of one form differ in sizes alone, and so do their schedules. The form holds what code is written for: zero, one
- * and more are told apart in extents and coefficients, and sizes beyond 31 bits are not sizes. */
+ * Two kernels of one form, and their schedules, differ in sizes alone. Some facts about sizes change the generated code and so are
+ * in the form: whether an extent or a coefficient is 0, 1 or more; and values beyond 31 bits, which never become symbols. */
 #include "lower/symbol.h"
 #include "lower/target.h"
 
@@ -49,7 +49,7 @@ uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at)
 /* ---- the form ---- */
 static bool put(lo_words *w, uint64_t x) { return rt_push(w, x); }
 
-/* What of a size is of the form. */
+/* The part of a size that belongs to the form. */
 static uint64_t class_of(const lo_place *p)
 {
 	int64_t v = *p->size;
@@ -60,7 +60,7 @@ static uint64_t class_of(const lo_place *p)
 
 static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
 
-/* Few classes of how much there is to do: code for much is written otherwise. Along rows only what exceeds the caches is. */
+/* The class of the amount of work, of which there are few: large kernels get other code. With lanes along r only the size of the caches counts. */
 static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t n = k->reduces && k->red ? k->red : 1;
@@ -68,7 +68,7 @@ static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 	return n >= s->target->far_elems ? 2 : s->vec != LO_VEC_R && n >= s->target->strip_elems;
 }
 
-/* Words of the target and of the schedule, without its sizes. No code depends on unit_ns and grain. */
+/* Adds target and schedule, without sizes, to w; not unit_ns and grain, on which no code depends. */
 static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
 	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);

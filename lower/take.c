@@ -1,13 +1,13 @@
-/* take: answers of reach.c become decisions.
+/* take: turns answers of reach.c into decisions.
  *
- * requires answers of questions about the group as it is; marks values that must own a buffer
+ * requires answers that are valid for the group as it is now; marks values that must own a buffer
  *
- * The group takes a reader before it is known who computes what that reads: the walk goes from the end of the graph. So an operand is
- * written down as LATER, and settled when the operand itself is decided:
+ * Fusion walks from the end of the graph, so a group takes a reader before it is known which group computes its operands. So the use of
+ * an operand is recorded as LATER, and settled when the operand itself is decided:
  *
  *   the operand joined the group at this map     OP, or VIEW of its own operand
- *   a view that nobody stores                    VIEW; its operand has a reader more
- *   anything else                                LOAD out of its buffer */
+ *   the operand is a view that is not stored     VIEW; the view's operand gets one more reader
+ *   anything else                                LOAD from its buffer */
 #include "lower/fuse.h"
 
 /* ---- a reader is taken ---- */
@@ -22,7 +22,7 @@ static void mark(lo_low *L, const lo_use *u)
 
 static void add_use(lo_low *L, lo_use *u, uint32_t group)
 {
-	if (L->val[u->value].light) return; /* there is nothing to settle */
+	if (L->val[u->value].light) return; /* computed in place in any case: nothing to settle */
 	u->group = group;
 	u->next = L->val[u->value].use;
 	L->val[u->value].use = u;
@@ -39,7 +39,7 @@ void lo_take(lo_low *L, uint32_t id, lo_use *made)
 		if (made->src[k]) add_use(L, made->src[k], id);
 }
 
-/* Light values that it computed in place may be at no affine index now: they are loaded instead. */
+/* The index of a light value that was computed in place may not be affine any more: such a value is loaded instead. */
 void lo_renew(lo_low *L, uint32_t id)
 {
 	lo_group *G = L->group.v[id];
@@ -72,7 +72,7 @@ void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own)
 	add_save(L, G, from, d);
 }
 
-/* ---- what was read is decided ---- */
+/* ---- an operand is decided ---- */
 static bool in_place(lo_low *L, ir_ref r, const lo_use *u)
 {
 	const lo_val *v = &L->val[r];
@@ -82,7 +82,7 @@ static bool in_place(lo_low *L, ir_ref r, const lo_use *u)
 	return lo_group_at(L, &by) == G && lo_map_equal(G, u->map, v->made->map);
 }
 
-/* A view with a buffer may lie in it at no affine index of a kernel that looked through it before it was known that it gets one. */
+/* The group reads the view's operand. So it does even for a view that got a buffer later, if its index into that is not affine. */
 static bool through(lo_low *L, ir_ref r, const lo_use *u)
 {
 	uint32_t id = u->group;

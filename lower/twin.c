@@ -1,15 +1,15 @@
 /* twin: kernels of one plan that share code.
  *
- * requires kernels that are built and have their steps in the plan, and outputs whose aliases are found: it moves what tells
- * equal kernels apart from the kernel to its step
+ * requires built kernels, their steps in the plan, and aliases found; moves the differences between otherwise equal kernels
+ * (numbers, offsets of buffers) from the kernels to their steps
  *
  *   x1 + 7, the second part of a cat             kernel                              its step
  *     load b0 [0 + 1*d0]                           load b0 [0 + 1*d0]
  *     num f64 1                            =>      num f64 0                           number 0 is number 1 of the plan
  *     store b1 [32 + 1*d0]                         store b1 [0 + 1*d0]                 b1 begins 32 elements later
  *
- * Kernels that are equal then, twins, have one code. Where a plan has more than MANY kernels that differ in sizes alone,
- * these sizes become symbols, and the kernels are twins, too; fewer keep code that knows its sizes. */
+ * Kernels that are then equal are twins and share code. If more than MANY kernels of a plan differ in sizes alone, these sizes
+ * become symbols, and the kernels are twins, too; if there are fewer, each has code with its sizes as constants. */
 #include "lower/twin.h"
 
 enum { MANY = 16 }; /* code generation takes 1 to 4 ms each */
@@ -41,7 +41,7 @@ static void move_offsets(lo_low *L, lo_kernel *k, rt_step *t)
 		if (!has_index(in)) continue;
 		lo_index x = k->index.v[in->index];
 		x.offset -= least[in->buf];
-		uint32_t at = n; /* the old ones are left out below */
+		uint32_t at = n; /* indices before n are the old ones, which are removed below */
 		while (at < k->index.n && memcmp(&k->index.v[at], &x, sizeof x)) at++;
 		if (at == k->index.n && !rt_push(&k->index, x)) L->oom = true;
 		in->index = at - n;
@@ -83,7 +83,7 @@ static bool find_forms(lo_low *L, lo_twin *w, uint32_t n)
 {
 	uint32_t room = 16;
 	while (room < 2 * n) room *= 2;
-	uint32_t *table = lo_mem(L, room * sizeof *table), *last = lo_mem(L, (n + 1) * sizeof *last); /* table: first of a form, + 1 */
+	uint32_t *table = lo_mem(L, room * sizeof *table), *last = lo_mem(L, (n + 1) * sizeof *last); /* table: hash table of the first kernel of each form, + 1 */
 	for (uint32_t i = 0; !L->oom && i < n; i++) {
 		uint32_t at = (uint32_t)w[i].kin->hash & (room - 1);
 		while (table[at] && !lo_same_form(w[table[at] - 1].kin, w[i].kin)) at = (at + 1) & (room - 1);
@@ -96,7 +96,7 @@ static bool find_forms(lo_low *L, lo_twin *w, uint32_t n)
 	return !L->oom;
 }
 
-/* The form that begins with kernel i is there in more than MANY sizes. */
+/* More than MANY kernels of the form of kernel i, its first one, have different sizes. */
 static bool many_sizes(const lo_twin *w, uint32_t i, uint32_t n)
 {
 	const lo_kin *met[MANY];
@@ -129,14 +129,14 @@ static bool set_sizes(rt_plan *p, const lo_kernel *k, rt_step *t)
 	return size != NULL;
 }
 
-/* Kernels side by side come from one object, mostly. */
+/* Adjacent kernels mostly come from the same object, so only the last reference is compared. */
 void lo_hold_code(rt_plan *p, rt_code *code)
 {
 	if (p->ncode && p->code[p->ncode - 1] == code) rt_code_unref(code);
 	else if (code) p->code[p->ncode++] = code;
 }
 
-/* A kernel of the same form whose code does for kernel i: an earlier one, or i. */
+/* The first kernel of the same form whose code fits kernel i: an earlier one, or i. */
 static uint32_t code_of(lo_twin *w, uint32_t i)
 {
 	uint32_t *k = &w[i].first;
@@ -145,7 +145,7 @@ static uint32_t code_of(lo_twin *w, uint32_t i)
 	return *k;
 }
 
-/* Symbols and sizes of kernel i; its code as far as there is some. */
+/* Chooses symbols and sizes of kernel i, and its code if that exists. */
 static bool choose(lo_low *L, rt_plan *p, lo_twin *w, uint32_t i, uint32_t round)
 {
 	lo_twin *x = &w[i];

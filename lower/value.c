@@ -1,6 +1,6 @@
-/* value: instructions for the values of a group.
+/* value: makes the instructions for the values of a group.
  *
- * requires how the group comes by each operand (lo_use), decided; keeps one instruction per value and section */
+ * requires every lo_use of the group settled; a value has one instruction in a section */
 #include "lower/build.h"
 
 /* ---- where a value comes from ---- */
@@ -15,7 +15,7 @@ lo_mem_info *lo_member(lo_builder *B, ir_ref r)
 	return lo < B->nmem && B->mem[lo].ref == r ? &B->mem[lo] : NULL;
 }
 
-/* What is read out of a leaf's own memory lies there at an input's strides; all else is row-major. */
+/* The index of a load: by the input's strides in a leaf's own memory, else row-major. */
 static lo_expr load_index(const lo_builder *B, const lo_use *u)
 {
 	const ir_node *n = lo_node(B->L, u->value);
@@ -81,7 +81,7 @@ static int64_t const_bits(const lo_low *L, const ir_node *n)
 	return bits;
 }
 
-/* An expression over atoms as one over the kernel's dimensions. */
+/* Turns an expression over atoms into one over the kernel's dimensions. */
 static lo_index index_of(lo_builder *B, const lo_expr *e)
 {
 	const lo_group *G = B->G;
@@ -162,7 +162,7 @@ static void fault(lo_builder *B, const ir_node *n, uint32_t when, tj_status code
 		B->L->oom = true;
 }
 
-/* Integer division: never by zero; what that gives is a fault, or 0. */
+/* Integer division. Division by zero is never executed: it is a fault, or gives 0. */
 static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *src)
 {
 	uint32_t zero = constant(B, t, 0), is = prim(B, LO_EQ, TJ_BOOL, 2, src[1], zero, 0);
@@ -172,12 +172,12 @@ static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *sr
 	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
 }
 
-/* Integers of a dtype narrower than i64 against a run-time number. The comparison is one of i64; here it is made in their own
- * dtype, with the nearest value that this has:
+/* Compares integers of a dtype t narrower than i64 with a run-time number n. The result is that of an i64 comparison, but it is
+ * made in t, with near(n), the value of t that is nearest to n:
  *
  *   x < n   =>   x < near(n) or n > most        x == n   =>   x == near(n) and near(n) == n
  *
- * What depends on n alone is computed once, before the loop. LO_NOREF: the operands are others. */
+ * The terms in n alone are computed once, before the loop. LO_NOREF: the operands are not of this kind. */
 static uint32_t compare_narrow(lo_builder *B, const ir_node *n, const uint32_t *src)
 {
 	static const lo_op mirror[] = { LO_EQ, LO_NE, LO_GT, LO_GE, LO_LT, LO_LE }, flag[] = { LO_EQ, LO_NE, LO_GT, LO_GE, LO_LT, LO_LE };
@@ -210,7 +210,7 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }
 
-/* An index operand as i64 that is in [0, size); else the run faults and 0 stands in. */
+/* An index operand as i64 in [0, size). If it is out of range, the run faults and 0 is used. */
 static uint32_t checked(lo_builder *B, const ir_node *n, uint32_t index, int64_t size)
 {
 	uint32_t i = lo_cast(B->k, index, TJ_I64), zero = constant(B, TJ_I64, 0);
@@ -262,7 +262,7 @@ static uint32_t op(lo_builder *B, const lo_source *s)
 	const ir_node *n = lo_node(B->L, s->ref);
 	lo_source from[3];
 	uint32_t src[3] = { 0 };
-	if (ir_ops[n->op].flags & IR_REDUCE) { /* its loop comes first and remembers it */
+	if (ir_ops[n->op].flags & IR_REDUCE) { /* the loop of the reduction comes earlier and has recorded its value */
 		rt_fail(B->L->err, TJ_ERR_COMPILE, "lower", "a kernel reads a %s before it is computed", ir_ops[n->op].name);
 		return LO_NOREF;
 	}
@@ -316,7 +316,7 @@ static lo_expr r_alone(const lo_group *G)
 	return e;
 }
 
-/* A row that an earlier loop keeps, or that this one keeps for later ones. */
+/* The value of a kept row: loaded if an earlier loop stored it, else computed and stored for later loops. */
 static uint32_t through_kept(lo_builder *B, const lo_source *s, const lo_mem_info *m)
 {
 	lo_expr e = r_alone(B->G);

@@ -1,11 +1,11 @@
-/* view: values as strides over buffers, for readers that are no kernels of ours.
+/* view: values as strides over buffers, for readers that are not generated kernels.
  *
- * requires lo_val of every node; lo_need() marks values that must own a buffer, the rest are questions
+ * requires lo_val of every node; lo_need() marks values that must own a buffer; the other functions mark nothing
  *
  *   %1 = transpose f32[8,4] %0 axes=0,1      =>     %0, offset 0, strides 1 8
  *   %2 = slice f32[4,4] %1 0 0 8 2           =>     %0, offset 0, strides 2 8
  *
- * A reshape that no strides express owns a buffer: it is computed as a copy. */
+ * A reshape that strides cannot express owns a buffer: it is computed as a copy. */
 #include "lower/low.h"
 
 uint32_t lo_new_buf(lo_low *L, lo_buffer b)
@@ -108,8 +108,8 @@ static void base_access(const lo_low *L, ir_ref r, lo_access *a)
 	else if (n->op != IR_const || L->val[r].own) ir_contiguous(n->rank, lo_dim(L, r), a->stride);
 }
 
-/* Walks down to the value that has or must get a buffer. A view in between that strides do not express ends the walk:
- * it must own a buffer. False: the walk did not come to a leaf, or to what computes the value. */
+/* Walks down through views to the value that has or must get a buffer. A view that strides cannot express ends the walk: it
+ * must own a buffer. false: the walk ended at such a view, not at a leaf or a computed value. */
 static bool walk(const lo_low *L, ir_ref r, lo_access *a)
 {
 	ir_ref chain[64];

@@ -1,4 +1,4 @@
-/* dce: copies what the outputs need into a new graph.
+/* dce: copies the nodes that the outputs need into a new graph.
  *
  * requires nothing; keeps slots, sites, the order of nodes;
  *          the result is simplified, since it is emitted anew

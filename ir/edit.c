@@ -1,5 +1,5 @@
-/* edit: the graph as a list of nodes that passes of users change. What comes back is emitted anew, so it is simplified,
- * and verified.
+/* edit: the graph as a list of nodes that passes of users change. The changed list is emitted into a new graph, so it is
+ * simplified; then it is verified.
  *
  *   ir_graph -> tj_graph: a list in order, uses counted -> insert, replace, erase -> ir_graph
  *
@@ -234,7 +234,7 @@ static bool same_type(const ir_meta *a, const ir_meta *b)
 	return a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, a->rank * sizeof *a->dim));
 }
 
-/* In all their results. */
+/* Both have the same types in all their results. */
 static bool alike(const tj_node *a, const tj_node *b)
 {
 	rt_err err = { 0 };

@@ -1,9 +1,9 @@
-/* emit: the only way into a graph. An op is inferred, its operands are cast as promotion asks, then the node
- * is folded (fold.c), looked up among its equals (CSE), and appended only when it is new.
+/* emit: the only way into a graph. An op is inferred, its operands are cast as promotion requires, then the node
+ * is folded (fold.c), looked up among equal nodes (CSE), and appended only if it is new.
  *
- * A node under way lies at the tails of g->refs and g->ints; when it folds or has an equal, the tails are cut
- * back. Errors and want of memory: emit returns IR_NONE, g->err keeps the first; IR_NONE as an operand passes
- * through. */
+ * While a node is made, its operands and attributes are at the ends of g->refs and g->ints; if it folds or has an
+ * equal, these are cut back. On an error or out of memory emit returns IR_NONE, and g->err keeps the first error;
+ * with IR_NONE as an operand it returns IR_NONE. */
 #include "ir/ir.h"
 
 static ir_ref fail(ir_graph *g, tj_status code, const char *op, const char *what, const char *site)
@@ -21,7 +21,7 @@ static ir_ref nomem(ir_graph *g, const char *site)
 }
 
 /* ---- CSE ---- */
-/* What two equal nodes share, by content. */
+/* Hashes the CSE key of a node: the fields that equal nodes share, by content. */
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
 	uint64_t head =
@@ -87,7 +87,7 @@ static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *att
 	return true;
 }
 
-/* Forgets a staged node, unless folding has put others behind it. */
+/* Removes a staged node, unless folding has appended others after it. */
 static void unstage(ir_graph *g, const ir_node *n)
 {
 	if (g->refs.n == n->src + n->nsrc) g->refs.n = n->src;
@@ -174,7 +174,7 @@ ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site
 	return ir_cast(g, a, to, site);
 }
 
-/* Operands get the dtypes that the op wants. As written (raw), they have them already. */
+/* Casts operands to the dtypes that the op wants. In a raw graph they have them already. */
 static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
 {
 	for (int k = 0; k < n; k++) {
@@ -190,7 +190,7 @@ static bool cast_operands(ir_graph *g, ir_op op, operands *o, int n, const char 
 	return true;
 }
 
-/* The same value where it is wanted. */
+/* The same value on the wanted device. */
 static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
 {
 	return a == IR_NONE || ir_at(g, a)->weak || ir_at(g, a)->device == device ? a : ir_to(g, a, device, site);
@@ -207,8 +207,8 @@ static bool rootless(const ir_graph *g, ir_ref r, int depth)
 	return so;
 }
 
-/* Operands that may be anywhere come to the device of the result: what is made from no input, and 0-d tensors of the CPU. As written
- * (raw), they are there already. */
+/* Moves operands that may be on any device to the device of the result: values made from no tensor, and 0-d tensors of the CPU. In a raw
+ * graph they are there already. */
 static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char *site)
 {
 	int device = RT_CPU;

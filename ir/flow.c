@@ -165,7 +165,7 @@ static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
 	return true;
 }
 
-/* What a region gives is what the carries, or the other region's outputs, are. */
+/* A region's outputs have the types of the carries, or of the other region's outputs. */
 static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 {
 	const ir_graph *a = ir_flow_region(g, n, 0), *b = n->op == IR_scan ? a : ir_flow_region(g, n, 1);

@@ -1,11 +1,11 @@
-/* inner: values that a node computes on its way and that no node of its own shows. A composite is computed in steps, those that decomp makes
- * of it; a node with several results has those that nobody took.
+/* inner: values inside a node, for which the graph has no node. A composite is computed in the steps that decomp makes of it; a node with
+ * several results also has results that the program did not take.
  *
  *   %0 = input f32[4] slot=0               steps of %1: %0 = input slot=0, %1 = amax, %2 = sub %0 %1, %3 = exp %2, ...
  *   %1 = softmax f32[4] %0 axis=0
  *
- * A step is named by its number, which follows from the op, its attributes and the types of its operands, never from the graph around. A
- * step that is asked for is emitted beside the node; decomp makes the same nodes of both, so it is computed once. */
+ * A step is named by its number, which depends on the op, its attributes and the types of its operands, never on the rest of the graph. A
+ * requested step is emitted next to the composite; decomp makes equal nodes of both, so it is computed once. */
 #include "ir/ir.h"
 
 bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r)

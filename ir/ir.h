@@ -1,5 +1,4 @@
-/* ir: the graph IR. One op per line, SSA, hash-consed; emitting simplifies. Whole IR on one screen, then the
- * prototypes by file.
+/* ir: the graph IR. One op per line, SSA, hash-consed; emitting simplifies. First the types, then the prototypes by file.
  *
  *   %0 = input f32[4,8] slot=0
  *   %1 = num f64 slot=0
@@ -18,12 +17,12 @@ typedef enum ir_op {
 #define OP(name, ...) IR_##name,
 #include "ir/ops.def"
 #undef OP
-	IR_OPS,            /* count of the public ops; what follows are the leaves of a graph */
+	IR_OPS,            /* count of the public ops; after them come leaves, control flow and get */
 	IR_input = IR_OPS, /* external value.  attr: slot, constant?, then strides[rank]; elements from data of the slot */
 	IR_num,            /* run-time number, 0-d f64 or i64.  attr: slot */
 	IR_const,          /* one value, any shape.  attr: the bits (int64_t, or of the double it is exact in) */
 	IR_data,           /* constant data, row-major.  attr: index into g->data */
-	IR_cond,           /* control flow, see flow.c: a node that holds regions, and has no value but by get */
+	IR_cond,           /* control flow, see flow.c: a node that holds regions; its results are read by get */
 	IR_while,
 	IR_scan,
 	IR_get,            /* one result of a node that has several.  attr: which */
@@ -32,13 +31,13 @@ typedef enum ir_op {
 static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; }
 static inline bool ir_is_flow(int op) { return op >= IR_cond && op <= IR_scan; }
 
-/* MODES  How a node may be computed, a bit each: it is the mode of the function whose body asked for it, and stays with it through
- * all passes. What computes nothing (leaves, views, to, control flow, get) has none, so that it merges whatever asked for it. Text: mode=fast */
+/* MODES  Bits that say how a node may be computed. A node gets the mode of the function whose body recorded it, and keeps it through all
+ * passes. Nodes that compute nothing (leaves, views, to, control flow, get) have no mode, so equal ones merge always. Text: mode=fast */
 enum { IR_FAST = 1, /* TJ_FAST: the result may differ from the evaluator's, see lower/fast.c */ IR_MODES = 2 };
 
 enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128,
-	IR_ACCUM = 256 /* a value goes from element to element: narrow operands are widened, and the result is rounded once */
+	IR_ACCUM = 256 /* it accumulates over elements: narrow operands are widened, and the result is rounded once */
 };
 
 /* NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other
@@ -48,7 +47,7 @@ typedef enum ir_opclass { /* what an op's C function takes, and so what a node's
 #define ROW(op, enumerator, ...) enumerator,
 	IR_CLASSES(ROW)
 #undef ROW
-	IR_LEAF, IR_FLOW, IR_GET, /* behind the table: what is no op of ops.def */
+	IR_LEAF, IR_FLOW, IR_GET, /* not in the table: nodes that are not ops of ops.def */
 } ir_opclass;
 
 typedef struct ir_resultinfo { const char *name; uint8_t type, shape; } ir_resultinfo; /* one of several results; rules as below */
@@ -59,18 +58,18 @@ typedef struct ir_opinfo {
 	uint16_t flags;
 	uint8_t math;     /* bit RT_I, RT_F, RT_D: ir/math.inc has it */
 	uint8_t type, shape; /* rules, private to infer.c */
-	uint8_t nresult;     /* of control flow 0: its regions say how many */
-	const ir_resultinfo *result; /* of each, where they are several; else NULL */
+	uint8_t nresult;     /* number of results; control flow: 0, the regions say how many */
+	const ir_resultinfo *result; /* one for each result if nresult > 1; else NULL */
 } ir_opinfo;
 extern const ir_opinfo ir_ops[IR_OP_COUNT];
-/* Of integers it faults where the divisor is 0: such ops are the POINT rows of ops.def with FAULT. */
+/* The op faults on integers when the divisor is 0: POINT rows of ops.def with FAULT. */
 static inline bool ir_divides(int op) { return (ir_ops[op].flags & (IR_POINT | IR_FAULT)) == (IR_POINT | IR_FAULT); }
 
 enum { IR_CLASS_ATTRS = 4 };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
-	uint8_t nattr;        /* without the list */
-	bool list;            /* axes or sizes follow, up to TJ_MAX_RANK */
-	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, @ device, i int, * the list; behind the last a NULL */
+	uint8_t nattr;        /* attributes, the list not counted */
+	bool list;            /* a list of axes or sizes follows, up to TJ_MAX_RANK long */
+	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, @ device, i int, * the list; ended by a NULL name */
 } ir_classinfo;
 extern const ir_classinfo ir_classes[IR_GET + 1];
 
@@ -82,8 +81,8 @@ typedef struct ir_meta {
 	int64_t dim[TJ_MAX_RANK];
 } ir_meta;
 
-enum { IR_MOST_RESULTS = 4, IR_MOST_SOURCES = 4 }; /* of an op that has several results; its operands */
-#define IR_TUPLE ((ir_meta){ .dtype = TJ_BOOL, .rank = 1 }) /* of a node that has several results: bool[0] */
+enum { IR_MOST_RESULTS = 4, IR_MOST_SOURCES = 4 }; /* most results, and most operands, of an op that has several results */
+#define IR_TUPLE ((ir_meta){ .dtype = TJ_BOOL, .rank = 1 }) /* the type of a node that has several results: bool[0] */
 
 /* One value, by class of the dtype: bool and integers in i. */
 typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar;
@@ -100,39 +99,40 @@ typedef struct ir_node {
 	uint32_t attr;        /* g->ints[attr .. attr+nattr) */
 	uint32_t shape;       /* g->ints[shape .. shape+rank) */
 	uint8_t weak, device; /* a number; where its bytes are: as in ir_meta */
-	uint8_t alone;        /* 1 + the result that this node is, of an op that has several (ir_alone()); 0: any other node */
-	uint8_t mode;         /* IR_FAST */
-	const char *site;     /* who asked; not part of the CSE key: all before it is (src, attr, shape by content) */
+	uint8_t alone;        /* 1 + i: this node is result i of an op that has several (ir_alone()); 0: any other node */
+	uint8_t mode;         /* bits: IR_FAST */
+	const char *site;     /* source location, for messages. Not part of the CSE key; all fields above are (src, attr, shape by content) */
 } ir_node;
 
 typedef struct ir_blob { void *bytes; int64_t nbytes; uint64_t hash; } ir_blob;
 
-enum { IR_OFF_FOLD = 1, IR_OFF_CSE = 2 }; /* rules but those that choose a spelling; merging of equal nodes */
+/* Test switches. FOLD: no folding, except rules that only choose a spelling. CSE: no common-subexpression elimination. */
+enum { IR_OFF_FOLD = 1, IR_OFF_CSE = 2 };
 typedef struct ir_graph {
 	rt_vec(ir_node) node;
 	rt_vec(ir_ref) refs;
 	rt_vec(int64_t) ints;
 	rt_vec(ir_ref) out;   /* what the graph returns, in order; a ref may repeat */
 	rt_vec(ir_blob) data;
-	rt_vec(struct ir_graph *) region; /* of its control-flow nodes: references held; never changed once they are here */
-	int owners;           /* as a region; atomic */
+	rt_vec(struct ir_graph *) region; /* regions of its control-flow nodes, as references; a region in this list is never changed */
+	int owners;           /* a region's reference count; atomic */
 	rt_arena mem;
 	uint32_t *cse, ncse;  /* open-addressed table of node indices + 1 */
 	rt_err err;           /* first error of emit; code TJ_OK while all is well */
 	uint32_t nfold, ncsehit; /* simplifications done */
-	uint8_t mode;         /* of the nodes that are emitted: whoever emits sets it; ir_copy() and its like take the node's */
-	bool raw;             /* append as told: no fold, no CSE (text parser only) */
-	uint8_t off;          /* passes that are left out, for tests: IR_OFF_*, and those of lower/lower.h */
+	uint8_t mode;         /* mode of the nodes to be emitted: the caller of emit sets it; ir_copy() and its like use the node's */
+	bool raw;             /* append nodes as given: no fold, no CSE (text parser only) */
+	uint8_t off;          /* passes switched off for tests: IR_OFF_*, and LO_OFF() of lower/lower.h */
 } ir_graph;
 
 static inline const ir_node *ir_at(const ir_graph *g, ir_ref r) { return &g->node.v[r]; }
 static inline ir_ref ir_src(const ir_graph *g, const ir_node *n, int k) { return g->refs.v[n->src + (uint32_t)k]; }
 static inline const int64_t *ir_attr(const ir_graph *g, const ir_node *n) { return g->ints.v + n->attr; }
 static inline const int64_t *ir_dims(const ir_graph *g, const ir_node *n) { return g->ints.v + n->shape; }
-/* It has several results: the node has no value but by get, and counts as bool[0], so that nothing is ever kept of it. */
+/* The node has several results: they are read by get. Its own type is bool[0], so it takes no memory. */
 static inline bool ir_is_tuple(const ir_node *n) { return ir_ops[n->op].nresult != 1 && !n->alone; }
 static inline bool ir_has_mode(int op) { return op < IR_OPS && op != IR_to && !(ir_ops[op].flags & IR_VIEW); }
-static inline int ir_which(const ir_node *n) { return n->alone ? n->alone - 1 : 0; } /* of the op's results, the node's */
+static inline int ir_which(const ir_node *n) { return n->alone ? n->alone - 1 : 0; } /* which of the op's results the node is */
 
 /* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
 /* Result dtype and shape of an op (one that has several results: bool[0]) from its operands and raw attributes; attributes as the user gave them
@@ -152,18 +152,18 @@ int64_t ir_numel(const ir_graph *g, ir_ref r);
 bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: it may be on any device */
 void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
-void ir_graph_seal(ir_graph *g); /* nothing is emitted into it any more: gives back what that needs */
+void ir_graph_seal(ir_graph *g); /* call after the last emit: frees what only emitting needs */
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
-void ir_inexact(const ir_graph *g, bool *inexact); /* which nodes may have other bits than the evaluator gives: fast ones and what follows from them; room for node.n */
+void ir_inexact(const ir_graph *g, bool *inexact); /* marks nodes whose bits may differ from the evaluator's: fast nodes and all that depend on them; room for node.n */
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
 void ir_contiguous(int rank, const int64_t *dim, int64_t *stride); /* row-major strides, in elements */
 
-/* ---- emit.c: infer, insert the casts that promotion asks for, fold, CSE, append ---- */
+/* ---- emit.c: infer, insert the casts that promotion needs, fold, CSE, append ---- */
 /* Emits node r of `from`, whose operands are src in g: leaves with their slots and data. */
 ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 ir_ref ir_emit(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
-/* A node as told, after CSE: nothing is checked or folded. */
+/* Appends a node as given, unless an equal one exists: nothing is checked or folded. */
 ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
 ir_ref ir_input(ir_graph *g, int slot, const ir_meta *m, const int64_t *stride /* NULL: contiguous */, const char *site);
 ir_ref ir_num_(ir_graph *g, tj_dtype dtype /* F64 or I64 */, int slot, const char *site);
@@ -171,7 +171,7 @@ ir_ref ir_const_f(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, dou
 ir_ref ir_const_i(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, int64_t value);
 ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *site); /* copies */
 bool ir_ret(ir_graph *g, ir_ref r);
-/* Result `which` of tuple r of `from`, an op's, as a node that has this one value; operands are src in g. Lowering has them so. */
+/* Emits, for lowering, a node that has only result `which` of r of `from`, an op with several results; operands are src in g. */
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src);
 /* Shorthand for decompositions and passes. */
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
@@ -193,8 +193,8 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
 
-/* ---- inner.c: values that a node computes and that no other node shows ---- */
-bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* of a composite, into an empty graph: inputs and numbers by operand; node k is step k */
+/* ---- inner.c: values inside a node, for which the graph has no node ---- */
+bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* composite r into an empty graph: node k is step k, leaves are its operands */
 /* Emits step `step` of composite r, or takes result `step` of a node that has several. */
 ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
 
@@ -268,7 +268,7 @@ tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num
 tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const uint64_t *num, void *const *out,
                        const ir_eval_opts *o, rt_err *err);
 
-/* ---- sized.c: ops whose result's size depends on data: first how much, then into row-major room for it ---- */
+/* ---- sized.c: ops whose result's size depends on data: first count, then write to row-major memory of that size ---- */
 int64_t ir_count_nonzero(const ir_value *x);
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
 void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* of one shape: broadcast by stride 0 */
@@ -276,11 +276,12 @@ typedef struct ir_unique { /* sorted; NaNs last, each a value of its own; of 0.0
 	int64_t n, count;       /* elements, values */
 	tj_dtype dtype;
 	bool minus_zero;
-	uint64_t *keys, *key;   /* room for twice n; the sorted half */
-	int64_t *indices, *index; /* the same of their places; NULL: not asked for */
+	uint64_t *keys, *key;   /* keys: memory for 2 n keys; key: the half of it with the sorted keys */
+	int64_t *indices, *index; /* the same for the elements' positions; NULL: not asked for */
 } ir_unique;
 bool ir_unique_sort(ir_unique *u, const ir_value *x, bool indexed); /* false: out of memory */
-/* first: where each value is met first; inverse: for each element its value; counts. NULL: not wanted; only when indexed. */
+/* first: position of the first element of each value; inverse: by element, the number of its value; counts: elements of each value.
+ * Each may be NULL: not wanted; they need `indexed`. */
 void ir_unique_write(const ir_unique *u, void *value, int64_t *first, int64_t *inverse, int64_t *counts);
 void ir_unique_free(ir_unique *u);
 

@@ -1,5 +1,5 @@
-/* region: builds a graph inside of a graph. What a region uses from around becomes an operand of its node and an input of the
- * region, on every level on the way.
+/* region: builds a graph inside of a graph. A value from outside that a region uses (a capture) becomes an operand of the region's
+ * node and an input of the region, on each nesting level between.
  *
  *   open while %0                    %2 = while %0 %1 max_turns=0
  *   enter                              cond:
@@ -9,8 +9,8 @@
  *   yield %2                             ret %2
  *   enter ... yield ... close          body: ...
  *
- * A value that is captured twice is one operand. Constants are copied into the region, where they fold, and so are numbers, which are
- * those of the plan. A region keeps only what its outputs need, and the node only captures that some region still reads. */
+ * A value that is captured twice is one operand. Constants are copied into the region, where they fold; numbers are copied, too, with
+ * the plan's slots. A region keeps only nodes that its outputs need, and a node keeps only captures that some region still reads. */
 #include "ir/region.h"
 
 typedef struct ir_nest { /* a control-flow node that is being built */
@@ -18,10 +18,10 @@ typedef struct ir_nest { /* a control-flow node that is being built */
 	ir_op op;
 	const char *site;
 	int64_t attr[4];
-	rt_vec(ir_ref) src;      /* operands, of the graph around */
-	uint32_t own;            /* those from here on are captured */
-	ir_graph *region[2];     /* references held */
-	int done;                /* regions that were yielded */
+	rt_vec(ir_ref) src;      /* operands, in the graph outside */
+	uint32_t own;            /* operands from this index on are captures */
+	ir_graph *region[2];     /* references */
+	int done;                /* number of regions that were yielded */
 } ir_nest;
 
 static uint32_t first_slot(const ir_nest *n) { return n->op == IR_cond; } /* the operand of slot 0: the predicate is no input */
@@ -151,7 +151,7 @@ bool ir_build_yield(ir_builder *b, int n, const ir_ref *out)
 
 bool ir_build_complete(const ir_builder *b) { return b->nest && b->nest->done == ir_flow_info(b->nest->op)->nregion; }
 
-/* place[k]: which operand k becomes; captures that no region reads are left out. How many stay. */
+/* Drops captures that no region reads. place[k]: new index of operand k. Returns how many stay. */
 static uint32_t place_operands(const ir_nest *n, uint32_t *place)
 {
 	uint32_t count = 0;

@@ -1,12 +1,12 @@
-/* tuple: nodes with several results. Such a node has no value; each result that is used is a `get` behind it.
+/* tuple: nodes with several results. Such a node has no value; each result that is used is a `get` node after it.
  *
  *   %1 = max_with_indices %0 keepdim=0 axis=1
  *   %2 = get f32[8] %1 i=0
  *   %3 = get i64[8] %1 i=1
  *   ret %2 %3
  *
- * Equal tuples merge like other nodes, and so do equal gets. A result that nobody uses has no get, and takes no memory. How many
- * results there are, and their types: of control flow its regions say (flow.c), of an op its row in ops.def. */
+ * Equal tuples merge like other nodes, and so do equal gets. A result that is not used has no get, and takes no memory. The number
+ * of results and their types come from the regions for control flow (flow.c), and from the row in ops.def for an op. */
 #include "ir/ir.h"
 
 int ir_results(const ir_graph *g, const ir_node *n) { return ir_is_flow(n->op) ? ir_flow_results(g, n) : ir_ops[n->op].nresult; }

@@ -1,4 +1,4 @@
-/* A call: find the entry, run the body, seal and run what is pending, commit, hand the outputs over. */
+/* A call: find the entry, run the body, seal and run the pending events, commit, hand the outputs over. */
 #include "jit/jit.h"
 
 enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
@@ -31,7 +31,7 @@ static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list
 
 static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
 
-/* An op of the body failed. When the body has taken the error away by tj_check(), it is told again. */
+/* An op of the body failed. If the body has cleared the error with tj_check(), the error is reported again. */
 static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
@@ -40,15 +40,15 @@ static tj_status body_failed(tj_ctx *c, const char *site)
 	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
 }
 
-/* A fresh placeholder for each argument, also when one tensor is passed twice. Cells and numbers are themselves. Direct
- * mode marks whose placeholder it is; constants keep their own mark. */
+/* A new placeholder for each argument, also when one tensor is passed twice. Cells and numbers are passed as they are. For
+ * direct mode seg and seq say which argument it is; in a constant they are its own. */
 static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 {
 	if (rt_is_number(t)) return a->learn ? jit_late(a, JIT_FROM(JIT_ARG, i), t) : t;
 	if (t->kind == RT_CELL) return t;
 	tj_tensor *h = rt_raw_handle(&a->ctx->rt, a->scope);
 	if (!h) return NULL;
-	*h = *t; /* which outlives the call, and with it the references */
+	*h = *t; /* no new references: t outlives the call */
 	h->ctx = a->ctx;
 	h->row_major = NULL;
 	h->flags = (t->flags & RT_CONSTANT) | RT_BORROWED;
@@ -67,7 +67,7 @@ static void end(tj_ctx *c)
 	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
 	rt_recycle(&c->rt);
 	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
-	for (uint32_t i = 0; i < a->retained.n; i++) /* what never came to be */
+	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
 		if (a->retained.v[i]->t.kind == RT_PENDING) {
 			a->retained.v[i]->t.kind = RT_POISON;
 			a->retained.v[i]->t.layout = NULL;
@@ -88,7 +88,7 @@ static void end(tj_ctx *c)
 	a->slot = NULL;
 }
 
-/* A body was left without returning. The call's own: the call is over. An inner one: the call cannot succeed any more. */
+/* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */
 static jit_act *drop_left(tj_ctx *c)
 {
 	jit_act *a = &c->act;
@@ -110,7 +110,7 @@ jit_act *jit_active(tj_ctx *c)
 	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? drop_left(c) : &c->act;
 }
 
-/* Direct mode learns from a call that follows, unless the function was found unfit. */
+/* In direct mode a call that runs the body learns, unless the function was found unfit. */
 static void start_learning(jit_act *a, tj_tensor *const *in)
 {
 	tj_fn *f = a->fn;
@@ -167,7 +167,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 
 static void run_body(jit_act *a, tj_fn *f, tj_tensor **out, tj_tensor *const *in) { jit_run_body(a, f->name, f->body, out, in, f->self); }
 
-/* Room for the outputs with a margin behind it that shows writes beyond .nout. */
+/* The output array, with a margin behind it that shows writes beyond .nout. */
 static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
 {
 	size_t n = (size_t)f->opts.nout;
@@ -253,7 +253,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
 	if (a->retained.n && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), err.code;
 	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
-	/* The outputs are snapshots of before the commit swaps buffers, of after it in value: versions were resolved above. */
+	/* Make the outputs before the commit swaps buffers. They have the values of after the commit: jit_admit_all() resolved the versions. */
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
 	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) return error_of(c);
@@ -272,7 +272,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 
 /* ---- outermost call ---- */
 
-/* TJ_TIME_GUARDS: what following takes, the body's own code with it; boundaries left out. */
+/* TJ_TIME_GUARDS: the time of matching and of the code of the body, without boundaries. */
 static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 {
 	jit_slot *s = a->slot;
@@ -282,7 +282,7 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	run_body(a, a->fn, out, in);
 	RT_DEFAULT_MODES;
 	double ns = (rt_now_ms() - start) * 1e6 - a->away;
-	a->followed += a->seq; /* behind the last boundary */
+	a->followed += a->seq; /* events after the last boundary */
 	if (a->recorded || a->failed) return;
 	atomic_fetch_add(&s->events, a->followed);
 	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
@@ -310,21 +310,21 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 	}
 	if (s != TJ_OK) {
 		JIT_COUNT(f, failures);
-		c->rt.ordinal = a->ordinal; /* it drew nothing */
+		c->rt.ordinal = a->ordinal; /* a failed call draws no random numbers */
 	}
 	end(c);
 	return s;
 }
 
-/* ---- a call in a body: traced through ---- */
+/* ---- nested call: its events become part of the outer trace ---- */
 
-/* Values of the inner body live on in the caller's scope. */
+/* Moves a value of the inner body to the scope of the caller. */
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
 	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
 }
 
-/* What a nested call returns is what it is now: of a cell, the current version, whatever is assigned later. */
+/* A nested call returns values: of a cell its current version, which later assigns do not change. */
 static tj_tensor *snapshot(tj_ctx *c, const char *site, tj_scope *to, tj_tensor *made, tj_tensor *now)
 {
 	if (rt_is_number(made) || made->kind != RT_CELL) return move_out(c, to, made);
@@ -333,8 +333,8 @@ static tj_tensor *snapshot(tj_ctx *c, const char *site, tj_scope *to, tj_tensor 
 	return same->kind == RT_POISON ? NULL : move_out(c, to, same);
 }
 
-/* Versions of cells go back to what they were before a nested call that failed. Each is an event, so that the trace
- * tells it from a call that went well. */
+/* Sets the versions of cells back after a nested call that failed. Each is an event, so that the trace differs from that of
+ * a call that succeeded. */
 static void restore_versions(jit_act *a, const jit_assigned *was, uint32_t n)
 {
 	for (uint32_t i = 0; i < a->assigned.n && !a->failed; i++) {
@@ -387,16 +387,16 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	a->scalars = outer;
 	a->depth--;
 	if (s != TJ_OK) {
-		a->failed = failed || a->broken; /* the caller learns of it by the status, and may go on */
+		a->failed = failed || a->broken; /* the caller gets the status, and may go on */
 		restore_versions(a, was, nassigned);
 	}
 	a->sites.n--;
 	return s;
 }
 
-/* ---- the ways in ---- */
+/* ---- entry points ---- */
 
-/* The declared variables hold tensors that may be used here. */
+/* Checks that the declared variables hold tensors that may be used here. */
 static tj_status check_state(tj_ctx *c, const char *site, const tj_fn *f)
 {
 	for (uint32_t j = 0; j < f->nstate; j++) {
@@ -407,7 +407,7 @@ static tj_status check_state(tj_ctx *c, const char *site, const tj_fn *f)
 	return TJ_OK;
 }
 
-/* Every n-th call that could skip the body is followed. */
+/* TJ_AUDIT: every n-th call that could skip the body runs it. */
 static bool due(tj_ctx *c, jit_slot *s)
 {
 	if (RT_LIKELY(!c->engine->audit)) return false;
@@ -417,7 +417,7 @@ static bool due(tj_ctx *c, jit_slot *s)
 	return true;
 }
 
-/* Under a key that the context has met: without the body where that is allowed. */
+/* A call under a known key: without the body if direct mode allows it. */
 static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_status s;
@@ -435,7 +435,7 @@ static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, cons
 	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
-/* The arguments as they stand for now, in `few` when they fit there; free_args() in any case. */
+/* The handles that the arguments stand for now, in `few` if they fit there; the caller always calls free_args(). */
 static tj_status admit_args(tj_ctx *c, const char *site, const tj_fn *f, tj_list in, tj_tensor **few, tj_tensor ***args)
 {
 	int n = f->opts.nin;
@@ -468,7 +468,7 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	return s;
 }
 
-/* What a nested call computes is part of the outermost call's plan: nodes carry the numerics, other options are the plan's. Told once. */
+/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
 static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
 {
 	static const char hint[] = "give both functions the same .int_div_zero";
@@ -491,7 +491,7 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
-		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* still knows where it comes from */
+		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* a late number keeps its handle */
 	if (s == TJ_OK) s = call_nested(a, site, f, out, args, scalars);
 	free_args(few, args);
 	return s;
@@ -517,7 +517,7 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
 
-/* More outputs than one: the error, with the context looked at. */
+/* Reports that the function does not have exactly one output. */
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)
 {
 	JIT_CURRENT(c, site);

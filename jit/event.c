@@ -1,12 +1,12 @@
-/* Events: matched against the trace, or recorded. The match is the guard: about as many compares as the event has
- * operands, no lock, no allocation. */
+/* Events: matched against the trace, or recorded. Matching an event is its guard; it costs about one compare for each
+ * operand, no lock, no allocation. */
 #include "jit/jit.h"
 
 /* ---- externals by handle ---- */
 
 static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)h >> 6) * 0x9E3779B1u); }
 
-/* Slot of an external met in this segment; -1 when it was not. Few are searched in order, many through a table. */
+/* Slot of an external of this segment; -1: it is none. Few externals are searched in order, many through a hash table. */
 enum { FEW = 8 };
 static bool hinted(const jit_act *a, const tj_tensor *h) { return h->kind == RT_VALUE && !(h->flags & RT_HEAP) && a->hints; }
 
@@ -56,7 +56,7 @@ void jit_index_ext(jit_act *a, uint32_t from)
 		if (!hinted(a, a->ext.v[i].h)) enter(a, i);
 }
 
-/* Written field by field in its place: copying a struct that was just filled in parts would wait for its stores. */
+/* Written in place, field by field: copying a struct whose fields were just stored would stall on those stores. */
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 {
 	if (!rt_reserve(&a->ext, 1)) return false;
@@ -64,7 +64,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	b->h = h;
 	b->layout = h->layout;
 	b->pending = b->owned = b->taken = false;
-	if (h->kind != RT_CELL) { /* others may commit to a cell meanwhile */
+	if (h->kind != RT_CELL) { /* of a cell, jit_bind_cell() does it: other contexts may commit */
 		b->data = h->data;
 		b->buf = h->buf;
 	}
@@ -82,7 +82,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	return true;
 }
 
-/* Back to the first n externals. */
+/* Unbinds all externals but the first n. */
 void jit_unbind_ext(jit_act *a, uint32_t n)
 {
 	while (a->ext.n > n) {
@@ -94,7 +94,7 @@ void jit_unbind_ext(jit_act *a, uint32_t n)
 
 /* ---- matching ---- */
 
-/* An external met for the first time: it must be new, and of the recorded layout. */
+/* Binds an external that this event is the first to use: it must be new to the segment, and have the recorded layout. */
 static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
@@ -107,14 +107,14 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 
 static uint32_t number_from(const jit_act *a, int k) { return (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0); }
 
-/* The k-th operand of an event is a number. */
+/* Gives the number that is operand k of an event a new slot. */
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h)
 {
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, number_from(a, k));
 	return rt_push(&a->num, rt_number_bits(h));
 }
 
-/* The number of slot i again: a guard, where the trace computes with one what was equal when it was recorded. */
+/* A guard: operand k was equal to the number of slot i when it was recorded, and the trace uses that slot for both. */
 bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h)
 {
 	if (a->num.v[i] != rt_number_bits(h)) return false;
@@ -164,7 +164,7 @@ static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *co
 	return true;
 }
 
-/* A random op takes the next ordinal of its context; key and ordinal are numbers of the event. */
+/* A random op takes the next ordinal of its context; key and ordinal become numbers of the segment. */
 static bool draw(jit_act *a, int op)
 {
 	if (op >= IR_OPS || !(ir_ops[op].flags & IR_RNG)) return true;
@@ -173,7 +173,7 @@ static bool draw(jit_act *a, int op)
 	return rt_push(&a->num, a->ctx->rt.key) && rt_push(&a->num, a->ctx->rt.ordinal++);
 }
 
-/* One line of C is one string, unless it stands in a header. */
+/* Sites are compared by address: a line of C has one string, but a line of a header has one for each object file. */
 static void note_stray(jit_act *a, const jit_node *n, const char *site)
 {
 	if (n->op < IR_OPS && ir_ops[n->op].flags & IR_FAULT && site) (void)rt_push(&a->stray, ((jit_stray){ n->seq, site })); /* out of memory: the error names the recorded line */
@@ -199,7 +199,7 @@ jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *co
 	return n;
 }
 
-/* ---- the way in of every op ---- */
+/* ---- the entry point of every op ---- */
 enum { INLINE_SRC = 16 };
 
 static bool numbers_only(int nsrc, tj_tensor *const *src)
@@ -209,9 +209,9 @@ static bool numbers_only(int nsrc, tj_tensor *const *src)
 	return nsrc > 0;
 }
 
-/* ---- the hit: the next event is the recorded one. Sound, but for odd operands not complete: those go the long way. ---- */
+/* ---- the fast path: the next event is the recorded one. It never matches wrongly, but leaves rare operands to the slow path. ---- */
 
-/* meet(), for what most externals are: a temporary of this context that is new to the segment. */
+/* meet() for the common external: a temporary of this context that is new to the segment. */
 static inline bool meet_value(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	uint32_t n = a->ext.n;
@@ -234,7 +234,7 @@ static inline uint64_t word_of(const void *p)
 	return w;
 }
 
-/* Event i of the running segment: its kind and number in one compare. */
+/* h is event i of the running segment; kind and number are checked with one compare. */
 static inline bool is_event(const jit_act *a, const tj_tensor *h, uint32_t i)
 {
 	static const rt_head kind = { .kind = 0xFF, .seq = UINT32_MAX };
@@ -303,10 +303,10 @@ static jit_zero_div zero_div(const tj_ctx *c)
 	return c->act.callback.n ? JIT_ZERO_DIV_LATER : JIT_ZERO_DIV_ERROR;
 }
 
-/* By a zero in a callback that may not run: the divisor becomes a tensor, so that the division faults when it runs. */
+/* Division by zero in a callback that may not run: the divisor becomes a tensor, so that the division faults only when it runs. */
 static tj_tensor *divide_later(tj_ctx *c, const char *site, int op, tj_tensor *const *src)
 {
-	jit_learn_stop(&c->act, NULL, "a division by zero"); /* other divisors give other events */
+	jit_learn_stop(&c->act, NULL, "a division by zero"); /* with another divisor the events differ */
 	jit_node *n = jit_step(&c->act, site, IR_cast, 1, src + 1, 1, (int64_t[]){ TJ_I64 });
 	tj_tensor *by = n ? result_of(&c->act, n) : NULL;
 	if (!by) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;
@@ -335,7 +335,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 	return t;
 }
 
-/* The long way: operands that need a look, numbers alone, a draw, a mismatch, no running call. */
+/* The slow path: unusual operands, numbers only, random ops, a mismatch, or no running call. */
 static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	RT_DEFAULT_MODES;
@@ -367,7 +367,7 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 }
 
 /* ---- ops with several results: the event of the op, then an IR_get for each result that is wanted ---- */
-typedef struct several { tj_tensor *out[IR_MOST_RESULTS]; uint32_t want; int n; } several; /* out: of those that are wanted, in order */
+typedef struct several { tj_tensor *out[IR_MOST_RESULTS]; uint32_t want; int n; } several; /* want: a bit for each wanted result. out: those n results, in order */
 
 static several wanted(int n, tj_tensor **const *to)
 {
@@ -377,7 +377,7 @@ static several wanted(int n, tj_tensor **const *to)
 	return s;
 }
 
-/* The get behind the op, or behind another get of it; its type follows from the op, which matched. NULL: it is not recorded there. */
+/* The recorded IR_get of result `which` behind the cursor; NULL: none. Its type needs no guard: it follows from the op, which matched. */
 static inline jit_node *next_get(jit_act *a, int which)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);

@@ -1,9 +1,9 @@
-/* Control flow: tj_cond, tj_while, tj_scan. The callbacks are traced like the body itself: each runs once per call of the
- * op, on placeholders, and its events stand in the trace, so all that it captures is guarded.
+/* Control flow: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op, on
+ * placeholders. Its events are part of the trace, so its captures are guarded.
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
  *
- * Outside of compiled functions the op is the body of a function of its own, one for each set of callbacks. */
+ * Outside of compiled functions the op becomes the body of its own compiled function, one for each set of callbacks. */
 #include "jit/jit.h"
 
 enum { MARGIN = 8, MAX_NEST = 32, MAX_OUTSIDE = 64 };
@@ -56,7 +56,7 @@ static void put_type(char *out, size_t room, const ir_meta *m)
 	rt_text_free(&t);
 }
 
-/* Where a value was computed. */
+/* The line that computed a value. */
 static const char *site_of(const flow *w, const tj_tensor *t)
 {
 	for (const jit_node *n = w->a->cursor; t->kind == RT_PENDING && t->seg == w->a->seg && n->parent; n = n->parent)
@@ -74,7 +74,7 @@ static int length(tj_list list)
 	return n;
 }
 
-/* The list as it stands now; numbers that know where they come from stay as they are. */
+/* Admits the operands of a list; late numbers (RT_LATE) keep their handles. */
 static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
 {
 	*out = rt_arena_alloc(&w->a->mem, ((size_t)n + 1) * sizeof **out);
@@ -96,7 +96,7 @@ static bool step(const flow *w, int op, int nsrc, tj_tensor *const *src, int nat
 	return jit_step(w->a, w->site, op, nsrc, src, nattr, attr) != NULL;
 }
 
-/* A value that control flow yields: an argument of a callback, a result. */
+/* Records a PARAM or an IR_get: an argument of a callback or a result of control flow. */
 static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m)
 {
 	int64_t attr[TJ_MAX_RANK + 3] = { which, m->dtype, m->device };
@@ -113,7 +113,7 @@ static tj_tensor *cast(const flow *w, tj_tensor *t, tj_dtype dtype)
 	return jit_event(w->site, IR_cast, 1, &t, 1, &attr);
 }
 
-/* A number becomes a 0-d tensor: f32 or i64, or what is asked for when that is not narrower in kind; where tensors are made. */
+/* Turns a number into a 0-d tensor on the device of `like` or of the engine: f32 or i64, or the dtype of `like` if its kind can hold the number. */
 static tj_tensor *box(const flow *w, tj_tensor *t, const ir_meta *like)
 {
 	const tj_tensor *n = rt_is_number(t) ? t : (tj_tensor *)(uintptr_t)t->seg;
@@ -124,7 +124,7 @@ static tj_tensor *box(const flow *w, tj_tensor *t, const ir_meta *like)
 	return device == TJ_CPU || t->kind == RT_POISON ? t : jit_event(w->site, IR_to, 1, &t, 1, &device);
 }
 
-/* What tj_truth() would take, as bool[]. */
+/* Casts a value that tj_truth() accepts to a 0-d bool tensor. */
 static tj_tensor *truth(const flow *w, tj_tensor *t)
 {
 	if (!is_number(t) && t->layout->numel != 1) {
@@ -165,7 +165,7 @@ static bool enter(const flow *w)
 	return true;
 }
 
-/* What the callback leaves open goes, and its values may not be used from here on. */
+/* Closes the scopes that the callback left open; its values may not be used from here on. */
 static void leave(const flow *w)
 {
 	jit_act *a = w->a;
@@ -181,12 +181,12 @@ static void leave(const flow *w)
 typedef struct callback {
 	int which;
 	tj_body *f;
-	int nin, nplain;         /* arguments; those from nplain on are slices along axis 0 */
-	tj_tensor *const *like;  /* what they are, or what they are slices of */
+	int nin, nplain;         /* number of arguments; those from nplain on are slices along axis 0 */
+	tj_tensor *const *like;  /* by argument: the tensor or number itself, or the tensor that is sliced */
 	int nout;
-	const ir_meta *want;     /* types of the results, as far as they are known */
+	const ir_meta *want;     /* types of the first nwant results; the others are not known yet */
 	int nwant;
-	tj_tensor **out;         /* results; in the callback's scope */
+	tj_tensor **out;         /* results; handles in the scope of the callback */
 } callback;
 
 static bool arguments(const flow *w, const callback *k, tj_tensor **in)
@@ -194,7 +194,7 @@ static bool arguments(const flow *w, const callback *k, tj_tensor **in)
 	int64_t slot = 0;
 	for (int i = 0; i < k->nin; i++) {
 		in[i] = k->like[i];
-		if (is_number(in[i])) continue; /* as it is: it is in no slot */
+		if (is_number(in[i])) continue; /* passed as it is, without a PARAM */
 		ir_meta m = jit_meta(in[i]);
 		if (i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 		if (!(in[i] = typed(w, JIT_PARAM, slot++, &m))) return false;
@@ -232,7 +232,7 @@ static __attribute__((noinline)) bool run_callback(const flow *w, callback *k, b
 	return !a->failed && results(w, k, made) && check(w, k, env) && step(w, JIT_YIELD, k->nout, k->out, 0, NULL);
 }
 
-/* One callback, from CALLBACK to YIELD. check compares what it gives, and may replace it. */
+/* Traces one callback, from CALLBACK to YIELD. check() compares its results, and may replace them. */
 static bool trace(const flow *w, callback *k, bool (*check)(const flow *w, callback *k, void *env), void *env)
 {
 	jit_act *a = w->a;
@@ -243,11 +243,11 @@ static bool trace(const flow *w, callback *k, bool (*check)(const flow *w, callb
 		a->sites.n--;
 	}
 	leave(w);
-	if (!ok) a->failed = a->broken = true; /* what was begun in the trace has no end */
+	if (!ok) a->failed = a->broken = true; /* the trace has a CALLBACK without a YIELD */
 	return ok;
 }
 
-/* The tensors of a list: numbers are no operands. */
+/* Copies the tensors of a list; numbers are no operands. */
 static int tensors(tj_tensor *const *list, int n, tj_tensor **out)
 {
 	int count = 0;
@@ -264,7 +264,7 @@ static bool give(const flow *w, int first, int n, const ir_meta *type, tj_tensor
 }
 
 /* ---- cond ---- */
-typedef struct both { ir_meta *type; const char **site; } both; /* of what `then` gives */
+typedef struct both { ir_meta *type; const char **site; } both; /* types and lines of the results of `then` */
 
 static bool note_then(const flow *w, callback *k, void *env)
 {
@@ -307,7 +307,7 @@ static bool cond(const flow *w, tj_tensor **out, int nout, tj_tensor *pred, tj_b
 
 /* ---- carries ---- */
 
-/* Initial values: tensors, each of a type that stays. */
+/* Initial values of the carries, as tensors. A carry keeps its type. */
 static bool carries(const flow *w, tj_list list, int n, tj_tensor ***init, ir_meta *type)
 {
 	if (!admit(w, list, n, init)) return false;
@@ -357,9 +357,9 @@ static bool while_(const flow *w, tj_tensor **out, tj_body *cond_, tj_body *body
 }
 
 /* ---- scan ---- */
-typedef struct slices { ir_meta *type; int ncarry; } slices; /* of all results */
+typedef struct slices { ir_meta *type; int ncarry; } slices; /* type: of all results of the scan body */
 
-/* Carries stay what they are, slices become what is stacked. */
+/* Checks the carries, and notes the types of the slices that are stacked. */
 static bool note_ys(const flow *w, callback *k, void *env)
 {
 	const slices *s = env;
@@ -405,13 +405,13 @@ static bool scan(const flow *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_b
 	return give(w, 0, n, type, carry) && give(w, n, nys, type, ys);
 }
 
-/* ---- one call, wherever it stands ---- */
+/* ---- one call, inside or outside of a compiled function ---- */
 typedef struct request {
 	int op;
 	tj_body *f[2];
 	void *self;
-	tj_list in, xs;          /* COND: in behind the predicate */
-	int nin, nxs, nout, nys; /* nout: without ys */
+	tj_list in, xs;          /* cond: in[0] is the predicate */
+	int nin, nxs, nout, nys; /* nout: number of results without ys */
 	int64_t turns;
 	bool reverse;
 	tj_tensor **out, **ys;
@@ -431,13 +431,13 @@ static tj_status perform(tj_ctx *c, const char *site, const request *q)
 
 /* ---- outside of compiled functions ---- */
 typedef struct jit_outside {
-	request key, now;        /* by what it is found; what the running call asks for */
+	request key, now;        /* key: the call that it was made for. now: the running call */
 	const char *site;
 	tj_fn *fn;
 	uint64_t used;
 } jit_outside;
 
-/* The arguments are the operands, the results one list. */
+/* in: the operands. out: all results in one list. */
 static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	jit_outside *o = self;
@@ -531,7 +531,7 @@ static tj_status run_outside(tj_ctx *c, const char *site, const request *q)
 	return s;
 }
 
-/* ---- the ways in ---- */
+/* ---- entry points ---- */
 static tj_status refuse(tj_ctx *c, const char *site, const request *q, const char *hint, const char *what)
 {
 	jit_error(c, site, TJ_ERR_ARG, ir_ops[q->op].name, hint, "%s", what);

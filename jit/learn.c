@@ -1,10 +1,10 @@
-/* Direct mode, learning: a call that follows the body notes where every external and every number comes from. What the
- * return leaves is a path: all that a later call under the same key needs to run the plans without the body. */
+/* Direct mode, learning: a call that runs the body notes where every external and every number comes from. The result is a
+ * path, with which a later call under the same key runs the plans without the body. */
 #include "jit/jit.h"
 
-/* ---- numbers that may differ the next time ---- */
+/* ---- late numbers: those that may differ in the next call ---- */
 
-/* A number and where it comes from, as a handle that lives as long as the call. */
+/* A handle for a number that also says where the number comes from; it lives until the call ends. */
 tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number)
 {
 	tj_tensor *t = rt_handle(&a->ctx->rt, a->scope);
@@ -19,7 +19,7 @@ tj_tensor *jit_late(jit_act *a, uint32_t from, tj_tensor *number)
 	return t;
 }
 
-/* A number computed from numbers: computed again by every direct call when one of them may differ. */
+/* A number computed from numbers. Every direct call computes it again when one of its operands may differ. */
 tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_tensor *result)
 {
 	jit_learn *l = a->learn;
@@ -49,7 +49,7 @@ void jit_learn_operands(jit_act *a, int n)
 	l->src.n = (uint32_t)n;
 }
 
-/* Number slot `slot` of the running segment comes from there. */
+/* Notes where the number in slot `slot` of the running segment comes from. */
 void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from)
 {
 	jit_learn *l = a->learn;
@@ -66,7 +66,7 @@ static void tell(jit_act *a, const char *kind, const char *site, const char *exp
 	                                .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
-/* The function does what direct mode cannot skip. Told once; an empty site is ours, and tried again. */
+/* The body does something that direct mode cannot skip; reported once. site NULL: a failure of the library itself, the next call learns again. */
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...)
 {
 	char what[384];
@@ -79,7 +79,7 @@ void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...)
 	tell(a, "direct", site, "", "", "declare tensors in .state, return values in out[], or use TJ_VERIFY", what);
 }
 
-/* Another follow under the same key found something else. */
+/* Two runs of the body under the same key differ. */
 static void demote(jit_act *a, const char *site, const char *expected, const char *found, const char *what)
 {
 	a->learn = NULL;
@@ -95,7 +95,7 @@ static bool at(jit_from *out, jit_from_kind kind, uint32_t index)
 	return true;
 }
 
-/* By event number: its place in the plan is known at the end, since a plan may be widened until then. */
+/* index is the event number: the place in the plan is known only when the call ends, since the plan may be widened before. */
 static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *out)
 {
 	for (uint32_t i = 0; i < a->done.n; i++)
@@ -106,7 +106,7 @@ static bool from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *ou
 	return false;
 }
 
-/* From the event's number to the value's. */
+/* Replaces the event number by the index of the value in its plan. */
 static bool place_value(const jit_act *a, jit_from *f)
 {
 	int v = f->kind == JIT_FROM_VALUE ? jit_find_in_plan(a->done.v[f->seg].plan, f->index) : 0;
@@ -114,7 +114,7 @@ static bool place_value(const jit_act *a, jit_from *f)
 	return v >= 0;
 }
 
-/* The plan may show a view where this call, which recomputed the value, had it row-major: the next one is recorded anew. */
+/* False: the plan gives a view, but this call recomputed the value row-major; the next call records the segment anew. */
 static bool as_bound(const jit_act *a, const jit_bound *b, const jit_from *f)
 {
 	const jit_plan *p = a->done.v[f->seg].plan;
@@ -127,8 +127,8 @@ static bool same_constant(const tj_tensor *t, const jit_bound *b)
 	return !rt_is_number(t) && t->flags & RT_CONSTANT && t->buf == b->buf && t->data == b->data && t->layout == b->layout;
 }
 
-/* By the mark on the placeholders of the call, or by identity. A value that the body holds itself is no argument, even if
- * it is passed as one this time; a constant is, since its content is in the key. */
+/* An argument is known by the mark on its placeholder, or by identity. A tensor that the body holds is no argument, even if
+ * this call passes it as one. A constant is, since its content is part of the key. */
 static bool from_outside(jit_act *a, const jit_bound *b, jit_from *out)
 {
 	const jit_learn *l = a->learn;
@@ -168,7 +168,7 @@ static bool learn_externals(jit_act *a, jit_done *d, uint32_t n)
 	return true;
 }
 
-/* Before the externals of a segment are let go. */
+/* Called before the externals of the segment are unbound. */
 void jit_learn_segment(jit_act *a, jit_done *d)
 {
 	const jit_learn *l = a->learn;
@@ -196,7 +196,7 @@ static const jit_node *node_at(const jit_node *n, uint32_t seq)
 	return n;
 }
 
-/* The first thing that differs between two events of one number, as "attribute 1 of slice at a.c:11 was 0, is 2". */
+/* Writes the first difference between two events with the same event number, as "attribute 1 of slice at a.c:11 was 0, is 2". */
 static void put_difference(char *what, size_t room, const jit_node *was, const jit_node *is, uint32_t i, char *expected, char *found, size_t few)
 {
 	static const char *const same = "with equal arguments and state";
@@ -365,7 +365,7 @@ void jit_path_free(jit_path *p)
 	rt_arena_free(&mem);
 }
 
-/* A tensor that is returned, assigned or asked for its truth. */
+/* The source of a tensor that is returned, assigned, or read by a TRUTH. */
 static bool from_handle(jit_act *a, const tj_tensor *t, jit_from *out)
 {
 	if (t->kind == RT_PENDING) return from_segment(a, t->seg, t->seq, out) && place_value(a, out);
@@ -405,7 +405,7 @@ static bool learn_assigns(jit_act *a, jit_path *p)
 	return p->assign != NULL;
 }
 
-/* Where the i-th cell that the call assigns is assigned in its last segment. */
+/* The line of the last segment that assigns the i-th assigned cell of the call. */
 static const char *site_of_assign(const jit_act *a, const jit_node *boundary, uint32_t i)
 {
 	for (const jit_node *n = boundary; n->parent; n = n->parent)
@@ -413,7 +413,7 @@ static const char *site_of_assign(const jit_act *a, const jit_node *boundary, ui
 	return boundary->site ? boundary->site : "?";
 }
 
-/* The events of two assigns are equal also when they write to different cells of one layout. */
+/* Needed besides same_events(): ASSIGN events are equal even when they write to different cells of one layout. */
 static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	uint32_t n = a->assigned.n > p->nassign ? a->assigned.n : p->nassign;
@@ -430,7 +430,7 @@ static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
 	return true;
 }
 
-/* Another cell gets what this one holds now. */
+/* The content of this cell is assigned to another cell. */
 static bool is_assigned_elsewhere(const jit_path *p, const jit_from *cell)
 {
 	for (uint32_t k = 0; k < p->nassign; k++)
@@ -438,7 +438,7 @@ static bool is_assigned_elsewhere(const jit_path *p, const jit_from *cell)
 	return false;
 }
 
-/* Which values may be written over the cell that they are assigned to. */
+/* Finds the values that may be computed in the buffer of the cell they are assigned to. */
 static void learn_in_place(jit_path *p, uint32_t level)
 {
 	for (uint32_t i = 0; i < p->plan->n; i++) {
@@ -451,7 +451,7 @@ static void learn_in_place(jit_path *p, uint32_t level)
 	}
 }
 
-/* The last use of a value hands its buffer on. */
+/* The last output that uses a value takes its reference on the buffer. */
 static void mark_last(jit_path *p)
 {
 	for (uint32_t i = 0; i < p->nout; i++) {
@@ -459,7 +459,7 @@ static void mark_last(jit_path *p)
 		u->last = u->kind == JIT_FROM_VALUE;
 		for (uint32_t k = i + 1; k < p->nout; k++)
 			if (p->out[k].kind == JIT_FROM_VALUE && p->out[k].seg == u->seg && p->out[k].index == u->index) u->last = false;
-		for (uint32_t k = 0; k < p->nassign && u->last; k++) /* they are read once more, by the commit */
+		for (uint32_t k = 0; k < p->nassign && u->last; k++) /* the commit reads these values later */
 			if (p->assign[k].value.kind == JIT_FROM_VALUE && p->assign[k].value.seg == u->seg && p->assign[k].value.index == u->index) u->last = false;
 	}
 }
@@ -499,7 +499,7 @@ static jit_path *learn_level(jit_act *a, uint32_t i, tj_tensor *const *res)
 	return NULL;
 }
 
-/* Agrees with what was learned; false: not, or the plan was widened since, so that all is learned anew. */
+/* True: this run agrees with the path. False: it differs, or the plan was widened; then everything is learned anew. */
 static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	if (p->boundary == d->boundary && p->plan != d->plan) {
@@ -510,7 +510,7 @@ static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d) && (p->branches || same_assigns(a, p, d));
 }
 
-/* After the return: what is new of the path joins the tree when it is whole; what is known is compared. */
+/* After the return: compares the known part of the path, and adds the new part to the tree once it is complete. */
 void jit_learn_end(jit_act *a, tj_tensor *const *res)
 {
 	jit_path **to = &a->hit->path, *fresh = NULL, **join = NULL;

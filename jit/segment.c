@@ -1,4 +1,4 @@
-/* Segments: at a boundary everything pending runs as one plan; its values serve as externals afterwards. */
+/* Segments: at a boundary all pending events run as one plan. Later segments use its values as externals. */
 #include "jit/jit.h"
 
 void jit_start_segment(jit_act *a)
@@ -52,7 +52,7 @@ bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt
 	return true;
 }
 
-/* The values of a plan, and the reference on it. */
+/* Drops the values of a plan and the reference on the plan. */
 static void drop_values(jit_act *a, jit_plan *p, rt_buffer **buf)
 {
 	for (uint32_t i = 0; buf && i < p->n; i++)
@@ -72,13 +72,13 @@ void jit_end_segments(jit_act *a)
 	jit_unbind_ext(a, 0);
 	for (uint32_t i = 0; i < a->done.n; i++) drop_done(a, &a->done.v[i]);
 	a->done.n = 0;
-	if (a->fresh) jit_free_trie(a->fresh); /* a recording that did not reach its boundary */
+	if (a->fresh) jit_free_trie(a->fresh); /* the recording did not reach its boundary */
 	a->fresh = NULL;
 }
 
 /* ---- running a plan ---- */
 
-/* The cell that value i of the return is assigned to, when the plan may write it over what it read of that cell. */
+/* The buffer of the cell that value i is assigned to, when the plan may overwrite that buffer; else NULL. */
 static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 {
 	int slot = p->exec->out[i].alias_ext;
@@ -86,7 +86,7 @@ static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 	const jit_bound *b = &a->ext.v[slot];
 	if (b->h->kind != RT_CELL || !b->owned) return NULL;
 	for (uint32_t k = 0; k < a->assigned.n; k++)
-		if (a->assigned.v[k].version == b->h) return NULL; /* another cell gets what it holds now */
+		if (a->assigned.v[k].version == b->h) return NULL; /* its content is assigned to another cell */
 	for (uint32_t k = 0; k < a->assigned.n; k++) {
 		const jit_assigned *s = &a->assigned.v[k];
 		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return b->buf;
@@ -96,7 +96,7 @@ static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 
 static rt_buffer *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
-	if (!a->alone) return NULL; /* what a cell holds is written over only where nobody else can read it */
+	if (!a->alone) return NULL; /* a cell is overwritten only when no other context can read it */
 	rt_buffer **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
 	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
 	return over;
@@ -109,8 +109,8 @@ static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, 
 	*data = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
 }
 
-/* Destinations of the plan's values. Those that are views of an external share its buffer; they come first, so that
- * nothing is written in place under them. */
+/* Finds the destinations of the values of a plan. Views of an external take a reference on its buffer first, so that no
+ * other value is then computed in that buffer. */
 static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -129,7 +129,7 @@ static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_
 	return true;
 }
 
-/* The line that asked for what failed; `site` is that of the trace. */
+/* The line of this call that asked for the failed op; `site` is the line in the trace. */
 static const char *line_that_ran(const jit_inputs *in, const char *site)
 {
 	for (const jit_node *n = in->boundary; in->nstray && n && n->parent; n = n->parent)
@@ -169,13 +169,13 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	rt_err err;
 	if (!p->exec) return true; /* nothing to compute */
 	rt_no_err(&err);
-	/* A cell is written in place only where no work that may still fail is behind it. */
+	/* Write a cell in place only after all earlier device work has succeeded. */
 	if (RT_UNLIKELY(p->exec->devices) && in->over && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), false;
 	if (!place_values(c, p, in, buf, data)) {
 		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
 		return false;
 	}
-	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* device: addresses */
+	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
 	if (RT_LIKELY((RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) : run_on_devices(p, &r, in, buf)) == TJ_OK)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);
@@ -193,9 +193,9 @@ static bool run_plan(jit_act *a, const char *site, const jit_plan *p, const jit_
 	return false;
 }
 
-/* ---- recomputing what was not kept ---- */
+/* ---- recomputing values that were not kept ---- */
 
-/* Adds what the open scopes still hold of a segment: after its first miss a plan keeps all of that. */
+/* After the first miss, the plan keeps all values of the segment that open scopes still hold. */
 static bool keep_held(jit_act *a, uint64_t serial, jit_segment *s)
 {
 	for (tj_scope *sc = a->ctx->rt.scope; sc && sc->act == a->serial; sc = sc->parent) {
@@ -214,7 +214,7 @@ static jit_plan *take_plan(jit_segment *s)
 	return p;
 }
 
-/* A plan of the segment that yields event seq, too; a reference. */
+/* A plan of the segment that also computes event seq; a reference. */
 static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 {
 	jit_segment *s = d->boundary->segment;
@@ -225,7 +225,7 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 		p = jit_build(a, d->boundary, s->keep.v, s->keep.n, d->ext, err);
 		if (p) {
 			atomic_fetch_add(&p->refs, 1);
-			p->older = atomic_load(&s->plan); /* others may have read it, and hold no reference yet */
+			p->older = atomic_load(&s->plan); /* another thread may have loaded its address without a reference yet */
 			atomic_store(&s->plan, p);
 		}
 	} else rt_fail(err, TJ_ERR_NOMEM, "recompute", "out of memory");
@@ -233,7 +233,7 @@ static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 	return p;
 }
 
-/* What was not kept, and who reads it. */
+/* Reports which value was not kept, and which line reads it. */
 static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 {
 	const jit_node *n = d->boundary;
@@ -266,7 +266,7 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 		drop_values(a, p, buf);
 		return false;
 	}
-	/* Externals of the running segment may point into the old values: they live on to the end of the call. */
+	/* Externals of the running segment may use the old buffers: keep them until the call ends. */
 	for (uint32_t i = 0; i < d->plan->n; i++) a->hold.v[a->hold.n++] = d->buf[i];
 	drop_values(a, d->plan, NULL);
 	d->plan = p;
@@ -275,7 +275,7 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	return true;
 }
 
-/* Who reads an external of the running segment first. */
+/* The line that first reads an external of the running segment. */
 static const char *reader_of(const jit_act *a, uint32_t slot)
 {
 	const char *site = NULL;
@@ -285,7 +285,7 @@ static const char *reader_of(const jit_act *a, uint32_t slot)
 	return site;
 }
 
-/* Every external has its data, recomputed where a plan did not keep it. */
+/* Gives every external its data; recomputes values that a plan did not keep. */
 static bool complete_externals(jit_act *a)
 {
 	for (uint32_t i = 0; i < a->ext.n; i++) {
@@ -296,7 +296,7 @@ static bool complete_externals(jit_act *a)
 		const tj_tensor h = { .kind = RT_PENDING, .seg = b->seg, .seq = b->seq };
 		a->reader = reader_of(a, i);
 		if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
-		if (l != b->layout) { /* a view of an external: the trace was recorded row-major */
+		if (l != b->layout) { /* the plan gives a view, but the trace expects row-major */
 			rt_err err = { 0 };
 			rt_buffer *copy = rt_buffer_on(&a->ctx->rt, l->device, (size_t)l->bytes);
 			if (!copy || !rt_push(&a->hold, copy)) return false;
@@ -309,7 +309,7 @@ static bool complete_externals(jit_act *a)
 	return true;
 }
 
-/* ---- what a plan must yield ---- */
+/* ---- which values a plan must compute for later ---- */
 static bool has(const uint32_t *v, uint32_t n, uint32_t x)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -322,13 +322,13 @@ static bool want_ref(jit_segment *s, jit_ref r)
 	return JIT_KIND(r) != JIT_EV || has(s->keep.v, s->keep.n, JIT_IDX(r)) || rt_push(&s->keep, JIT_IDX(r));
 }
 
-/* What the boundary shows the host, what is assigned and retained; in mid-body also what has no consumer yet. */
+/* The operands of the boundary, assigned and retained values; at a boundary in mid-body also values that no event has read yet. */
 static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 {
 	uint32_t n = boundary->seq + 1;
 	uint8_t *used = rt_arena_alloc(&a->mem, n);
-	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* cells assigned later in the segment */
-	uint32_t inside = 0; /* callbacks: what is computed there stays there */
+	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* by cell: assigned again later in the segment */
+	uint32_t inside = 0; /* depth of callbacks, whose values are not visible outside */
 	if (!used || !again) return false;
 	for (jit_node *x = boundary; x->parent; x = x->parent) {
 		inside += x->op == JIT_YIELD;
@@ -350,7 +350,7 @@ static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 
 /* ---- sealing a recording ---- */
 
-/* The published twin of a private path, or NULL. */
+/* The last node of an equal published path, or NULL. */
 static jit_node *find_twin(jit_node *from, jit_node *fresh)
 {
 	for (jit_node *p = fresh; p; p = atomic_load(&p->child)) {
@@ -369,7 +369,7 @@ static void publish_child(jit_node *parent, jit_node *n)
 	atomic_store_explicit(&parent->child, n, memory_order_release);
 }
 
-/* Links the private path behind `from`, sharing the nodes that another thread published meanwhile. */
+/* Links the private path behind `from`. Nodes that another thread has published meanwhile are shared. */
 static void publish(jit_node *from, jit_node *fresh)
 {
 	for (jit_node *p = fresh, *next; p; p = next) {
@@ -393,7 +393,7 @@ static bool same_ops(const jit_node *a, const jit_node *b)
 	return !a->parent && !b->parent;
 }
 
-/* The name that an inner value of another segment of the same ops has in this one. */
+/* Translates the name of an inner value of another segment with the same ops to this segment. */
 static uint32_t name_here(jit_segment *s, const jit_segment *other, uint32_t name)
 {
 	const jit_inner *v = &other->inner.v[name & ~JIT_INNER];
@@ -411,7 +411,7 @@ static bool keep_as(jit_segment *s, const jit_node *other)
 	return ok;
 }
 
-/* A segment of the same ops in the same entry; looked for where sizes depend on data, since each size is traced anew. */
+/* A segment with the same ops in the same entry. Only needed where sizes depend on data, since each size is traced anew. */
 static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 {
 	for (uint32_t i = a->sized.n ? a->entry->sealed.n : 0; i-- > 0;)
@@ -419,8 +419,8 @@ static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 	return NULL;
 }
 
-/* Values that the segment of the same ops keeps, in this entry or at another size: later segments will read them here, too,
- * so they are kept from the first call on instead of being recomputed once. */
+/* Keeps the values that a segment with the same ops keeps, in this entry or at another size: later segments will read them
+ * here as well. So the first call need not recompute them. */
 static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, jit_segment *s)
 {
 	const tj_fn *f = a->fn;
@@ -452,11 +452,11 @@ static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
 	}
 	atomic_store(&s->plan, p);
 	a->entry->sealed.v[s->number] = n;
-	__atomic_store_n(&a->entry->sealed.n, s->number + 1, __ATOMIC_RELAXED); /* jit_drop_empty() looks without the lock */
+	__atomic_store_n(&a->entry->sealed.n, s->number + 1, __ATOMIC_RELAXED); /* jit_drop_empty() reads it without the lock */
 	return s;
 }
 
-/* The recording becomes part of the trace: compiled once, by the first thread that brings it. */
+/* Makes the recording a part of the trace; the first thread that brings it compiles it. */
 static jit_node *seal(jit_act *a, jit_node *n)
 {
 	rt_err err = { 0 };
@@ -481,7 +481,7 @@ static jit_node *seal(jit_act *a, jit_node *n)
 	return n;
 }
 
-/* ---- pruning: a loop of many boundaries keeps only what handles can still name ---- */
+/* ---- pruning: of many executed segments, only those that a handle can still name are kept ---- */
 enum { PRUNE_AT = 64 };
 
 static bool named(jit_act *a, uint64_t serial)
@@ -507,7 +507,7 @@ static void mark_held(jit_act *a, uint8_t *live)
 
 static void prune(jit_act *a)
 {
-	if (a->done.n < PRUNE_AT || (a->done.n & (a->done.n - 1))) return; /* at powers of two */
+	if (a->done.n < PRUNE_AT || (a->done.n & (a->done.n - 1))) return; /* at 64, 128, 256, ... segments */
 	uint8_t *live = rt_calloc(a->done.n);
 	if (!live) return;
 	mark_held(a, live);
@@ -522,7 +522,7 @@ static void prune(jit_act *a)
 
 /* ---- the boundary ---- */
 
-/* The externals of the segment go to its record, owned, for recomputing. */
+/* Keeps the externals and numbers of the segment, with references, for recomputing. */
 static bool record_inputs(jit_act *a, jit_done *d)
 {
 	d->ext = rt_arena_alloc(&a->mem, (a->ext.n + 1) * sizeof *d->ext);
@@ -566,7 +566,7 @@ static void tell_deep(jit_act *a, const char *site)
 	                                .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
-/* Values that nobody but the caller keeps may be computed in the caller's memory. */
+/* A value that only the caller keeps may be computed in memory of the caller. */
 static bool kept(const jit_act *a, uint32_t seq)
 {
 	for (uint32_t i = 0; i < a->assigned.n; i++)
@@ -611,7 +611,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	if (RT_UNLIKELY(a->ctx->into != NULL) && op == JIT_RETURN && !outputs_into(a, d.plan, &in, src)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	const bool audit = RT_UNLIKELY(a->ctx->engine->audit) && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
-	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator reads what the plan read */
+	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator must read the same cells afterwards */
 	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));
 	drop_into(a, d.plan, &in);
 	a->done.v[a->done.n++] = d;

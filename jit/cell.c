@@ -1,4 +1,4 @@
-/* Cells: SSA variables inside a call, committed together at its end. */
+/* Cells: inside a call each assign makes a new version; all cells are committed together when the call ends. */
 #include "jit/jit.h"
 
 static void lock(rt_held *h) { rt_spin(&h->lock); }
@@ -6,8 +6,8 @@ static void unlock(rt_held *h) { rt_unspin(&h->lock); }
 
 /* ---- reading: several cells as of one commit ----
  *
- * Every commit counts itself when it begins and when it has ended. A reader notes how many have ended, takes its cells, then
- * reads how many have begun. Equal counts mean that no commit ran meanwhile; else it takes the cells again. */
+ * Every commit increments one counter when it begins and another when it has ended. A reader loads the second counter, takes
+ * its cells, then loads the first. If both are equal, no commit ran meanwhile; else the reader takes the cells again. */
 static unsigned long long commits_ended(const tj_ctx *c) { return atomic_load_explicit(&c->engine->rt.commits_ended, memory_order_acquire); }
 static bool committed_since(const tj_ctx *c, unsigned long long ended)
 {
@@ -47,7 +47,7 @@ void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n)
 		if (RT_LIKELY(!committed_since(c, ended))) return;
 		give_back(c, t, n);
 	}
-	rt_lock(&c->engine->rt.commit_lock); /* one commit followed the other all the time: they wait now */
+	rt_lock(&c->engine->rt.commit_lock); /* commits ran during every try; with the lock they wait */
 	take_all(t, n);
 	rt_unlock(&c->engine->rt.commit_lock);
 }
@@ -104,13 +104,13 @@ bool jit_met_cell(jit_act *a, jit_taken *t)
 	return false;
 }
 
-/* An external that is a cell. What keeps the segment's cells of one commit is looked at when it ends. */
+/* Binds an external that is a cell. jit_one_commit() checks at the boundary that all cells are of one commit. */
 void jit_bind_cell(jit_act *a, jit_bound *b)
 {
 	tj_ctx *c = a->ctx;
 	rt_held *h = rt_held_of(b->h);
 	if (!a->ntaken) a->since = commits_ended(c);
-	if (RT_LIKELY(!a->done.n && !a->read.n) && jit_alone_begin(c)) { /* nobody else commits, and no earlier segment met it */
+	if (RT_LIKELY(!a->done.n && !a->read.n) && jit_alone_begin(c)) { /* no other context commits, and no earlier segment met it */
 		b->buf = rt_buffer_ref(h->t.buf);
 		b->data = h->t.data;
 		b->seg = h->version;
@@ -134,14 +134,14 @@ bool jit_read_cell(jit_act *a, jit_taken *t)
 	return kept;
 }
 
-/* The value that an assign commits was computed from this version now. */
+/* If the cell is assigned, its new value is now computed from this version. */
 static void assigned_from(jit_act *a, const jit_taken *t)
 {
 	for (uint32_t i = 0; i < a->assigned.n; i++)
 		if (a->assigned.v[i].cell == t->cell) a->assigned.v[i].was = t->version;
 }
 
-/* C has seen its value, or it is folded into code. */
+/* The content may not be replaced: the body has read it, or it is folded into code. */
 static bool stays(const jit_act *a, const tj_tensor *cell)
 {
 	for (uint32_t i = 0; i < a->read.n; i++)
@@ -149,7 +149,7 @@ static bool stays(const jit_act *a, const tj_tensor *cell)
 	return a->fn->nfreeze && is_frozen(a->fn, cell);
 }
 
-/* Nothing is computed yet of what the segment asked for, so its cells may still be taken anew. */
+/* The segment has computed nothing yet, so its cells may still be bound anew. */
 bool jit_one_commit(jit_act *a)
 {
 	if (RT_LIKELY(a->ntaken < 2 || !committed_since(a->ctx, a->since))) return true;
@@ -186,7 +186,7 @@ static bool broadcasts(const tj_tensor *v, const tj_tensor *cell)
 	return lead >= 0;
 }
 
-/* value as the cell wants it: cast, then broadcast. */
+/* The value with dtype and shape of the cell: cast, then broadcast. */
 static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_tensor *v)
 {
 	bool number = rt_is_number(v) || v->kind == RT_LATE;
@@ -209,7 +209,7 @@ static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_ten
 	return v;
 }
 
-/* The version of a cell when the call first met it: what its new value may have been computed from. */
+/* The version number of a cell when the call first met it: its new value may depend on that version. */
 static uint64_t version_met(const jit_act *a, rt_held *cell)
 {
 	for (uint32_t i = 0; i < a->done.n; i++)
@@ -255,7 +255,7 @@ static rt_buffer *swap(rt_held *cell, rt_buffer *b)
 	return old;
 }
 
-/* A commit of one cell. A fork() meanwhile would leave its child a half of it: rt_lock() holds it up. */
+/* Commits one cell. rt_lock() delays a fork(), whose child would else have half a commit. */
 static rt_buffer *replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 {
 	rt_lock(&c->engine->rt.commit_lock);
@@ -268,7 +268,7 @@ static rt_buffer *replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 	return old;
 }
 
-/* Outside a call: the value is computed already; a cell shares its buffer when it is row-major. */
+/* Outside a call the value is already computed; the cell shares its buffer if it is row-major. */
 static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj_tensor *v)
 {
 	rt_err err = { 0 };
@@ -312,8 +312,8 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);
-	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1; /* else others would wait */
-	lock(h); /* while it is copied: another thread may be cloning the context, to read it */
+	bool alone = atomic_load_explicit(&c->engine->rt.contexts, memory_order_acquire) == 1; /* else other contexts would wait for the copy */
+	lock(h); /* also during the copy: another thread may clone the context and read the cell */
 	bool in_place = alone && rt_buffer_only(h->t.buf, 1);
 	rt_err err = { 0 };
 	if (in_place) {
@@ -346,7 +346,7 @@ rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, 
 	return NULL;
 }
 
-/* What the cell becomes; a reference. */
+/* The new buffer of the cell; a reference. */
 static rt_buffer *new_content(jit_act *a, const jit_assigned *s, rt_err *err)
 {
 	const tj_tensor *v = s->version;
@@ -377,7 +377,7 @@ static bool anyone_else(const jit_write *w, uint32_t n)
 
 static void swap_in(jit_write *w) { w->buf = swap(w->cell, w->buf); }
 
-/* Other contexts may read and commit: each cell has its lock, and commits come one after the other. */
+/* Commits while other contexts may read and commit: each cell has a lock, and commits run one after the other. */
 static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
 {
 	rt_lock(&c->engine->rt.commit_lock);

@@ -1,8 +1,9 @@
-/* Direct mode: a call whose key was followed before runs the plans of its path; the body is skipped.
+/* Direct mode: a call under a key whose path was learned runs the plans of the path; the body is skipped.
  *
- *   key as last time (slot.c) -> path: run the plan -> a TRUTH: read the bit, take its way -> ... -> the return:
- *   outputs, commit. A bit that was not seen yet, or a division of numbers by zero in a callback of control flow, undoes the
- *   call, which is legal: nothing was committed. */
+ *   same key (slot.c) -> path: run the plan -> a TRUTH: read its value, take that way -> ... -> the return: outputs, commit
+ *
+ * At a way that was not learned yet, or a division of numbers by zero in a callback of control flow, the call stops and the
+ * body runs instead. That is safe since nothing is committed before the return. */
 #include "jit/jit.h"
 
 typedef struct direct {
@@ -12,13 +13,13 @@ typedef struct direct {
 	tj_list in;
 	const tj_scalar *scalars;
 	jit_path *level[JIT_MAX_LEVELS];
-	uint32_t n;              /* levels whose plan ran */
+	uint32_t n;              /* number of levels whose plan ran */
 	uint64_t ordinal;
-	bool alone;              /* no other context that may commit */
-	bool unseen;             /* only the body tells what comes next */
+	bool alone;              /* no other context may commit */
+	bool unseen;             /* the path does not go on: the body must run */
 } direct;
 
-/* ---- where things come from ---- */
+/* ---- operands ---- */
 static tj_tensor *number_of(const direct *d, jit_operand o)
 {
 	uint32_t i = o.from & 0xFFFFFFF;
@@ -45,7 +46,7 @@ static jit_zero_div zero_div(const direct *d, const jit_late_expr *e)
 	return e->callback ? JIT_ZERO_DIV_LATER : JIT_ZERO_DIV_ERROR;
 }
 
-/* Numbers computed from numbers; an error of one (division by zero) is the call's. */
+/* Computes the late numbers; an error of one (division by zero) fails the call. */
 static bool compute_late(direct *d, const jit_path *p)
 {
 	tj_ctx *c = d->c;
@@ -63,7 +64,7 @@ static bool compute_late(direct *d, const jit_path *p)
 	return true;
 }
 
-/* The argument or the state variable's tensor, and its place among both. */
+/* The tensor of an argument or a state variable. place: its index; state comes after the arguments. */
 static inline tj_tensor *tensor_of(const direct *d, const jit_from *f, uint32_t *place)
 {
 	bool state = f->kind == JIT_FROM_STATE;
@@ -82,7 +83,7 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 	}
 	uint32_t place;
 	tj_tensor *t = tensor_of(d, f, &place);
-	const jit_taken *k = RT_LIKELY(t->kind != RT_CELL || d->alone) ? NULL : &d->c->taken.v[place]; /* whoever commits meanwhile */
+	const jit_taken *k = RT_LIKELY(t->kind != RT_CELL || d->alone) ? NULL : &d->c->taken.v[place]; /* the content taken at the start, even if others commit meanwhile */
 	*l = t->layout;
 	*buf = k ? k->buf : t->buf;
 	*data = k ? k->data : t->data;
@@ -103,7 +104,7 @@ static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
 	return p->over;
 }
 
-/* The last level, with values computed in the caller's memory where nobody else keeps them. */
+/* Runs the last level; values that only the caller keeps are computed in memory of the caller. */
 static bool run_into(direct *d, jit_path *p, jit_inputs *in)
 {
 	tj_ctx *c = d->c;
@@ -220,7 +221,7 @@ static void drop_values(const direct *d)
 		if (d->c->taken.v[i].cell) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.cache);
 }
 
-/* Alone, the call uses cells where they are. Else it takes all of them as of one commit. */
+/* If no other context exists, the call uses cells in place. Else it takes all of them as of one commit. */
 static bool begin(direct *d)
 {
 	tj_ctx *c = d->c;
@@ -245,7 +246,7 @@ static void end(direct *d)
 	if (d->c->act.mem.used) rt_arena_reset(&d->c->act.mem);
 }
 
-/* false: the error is told. */
+/* False: the error is reported. */
 static bool bit_of(const direct *d, const jit_from *f, bool *bit)
 {
 	RT_DEFAULT_MODES;
@@ -263,7 +264,7 @@ static bool bit_of(const direct *d, const jit_from *f, bool *bit)
 	return true;
 }
 
-/* Follows the tree of paths; the last one, NULL after an error, or at what was not seen yet. */
+/* Runs the levels of the path; returns the last one. NULL: an error, or the path does not go on (d->unseen). */
 static jit_path *run_path(direct *d, jit_path *p)
 {
 	while (run_level(d, p)) {
@@ -278,7 +279,7 @@ static jit_path *run_path(direct *d, jit_path *p)
 
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
 {
-	direct d; /* field by field: clearing the levels would take as long as a small kernel */
+	direct d; /* set field by field: clearing all levels would take as long as a small kernel */
 	d.c = c;
 	d.fn = s->fn;
 	d.site = site;

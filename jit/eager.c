@@ -1,12 +1,12 @@
-/* Ops outside compiled functions: a one-op segment each, through the same lowering. The first runs of an op go to the
- * evaluator; one that comes again is compiled, with its sizes as arguments of the code: other sizes find it. */
+/* Ops outside compiled functions: each is lowered as a graph of one op. The evaluator does the first runs of an op; an op
+ * that comes again is compiled with its sizes as arguments of the code, so that other sizes share it. */
 #include "jit/jit.h"
 
 enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 
-typedef struct unit { /* an op on given layouts */
+typedef struct unit { /* an op on operands of given layouts */
 	uint32_t uses;
-	rt_exec *exec;          /* the evaluator's, then the compiled one: who runs it has a reference of his own */
+	rt_exec *exec;          /* of the evaluator, later the compiled one; each run holds its own reference */
 	bool compiled, audited;
 	const rt_layout *layout[IR_MOST_RESULTS]; /* of each output of exec */
 	uint64_t stamp;
@@ -20,16 +20,16 @@ struct jit_eager {
 	lo_family *family;
 };
 
-typedef struct asked {  /* an op as it was asked for */
+typedef struct asked {  /* an op as the user called it */
 	const char *site;
 	ir_op op;
-	uint32_t want;          /* its results that are outputs, a bit each */
+	uint32_t want;          /* a bit for each result that is an output */
 	int nsrc, nattr;
 	tj_tensor *const *src;
 	const int64_t *attr;
 } asked;
 
-typedef struct taken { rt_exec *exec; const rt_layout *layout[IR_MOST_RESULTS]; bool audit; } taken; /* references; the results are to be compared */
+typedef struct taken { rt_exec *exec; const rt_layout *layout[IR_MOST_RESULTS]; bool audit; } taken; /* exec, layout: references. audit: compare the results */
 
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
@@ -69,7 +69,7 @@ void jit_eager_free(struct jit_eager *t)
 	rt_free(t);
 }
 
-/* Drops what was not used since the last sweep. */
+/* Drops the units that were not used since the last sweep. */
 static void sweep(struct jit_eager *t)
 {
 	if (t->unit.n < SWEEP_AT) return;
@@ -143,7 +143,7 @@ static bool layouts_of(tj_ctx *c, const ir_graph *g, const rt_exec *x, const rt_
 	return true;
 }
 
-/* FIRST: the evaluator's, but library ops go to the library at once. */
+/* Who computes the op. FIRST: the library for library ops, else the evaluator. */
 typedef enum maker { EVALUATE, FIRST, COMPILE } maker;
 
 static rt_exec *build(tj_ctx *c, maker by, const asked *q, const rt_layout **layout, rt_err *err)
@@ -179,7 +179,7 @@ static unit *add(struct jit_eager *t, const uint32_t *key, uint32_t n)
 	return NULL;
 }
 
-/* The evaluator would copy its operands to the host. */
+/* An operand is on a device; the evaluator would copy it to the host. */
 static bool on_device(const asked *q)
 {
 	for (int k = 0; k < q->nsrc; k++)
@@ -187,7 +187,7 @@ static bool on_device(const asked *q)
 	return false;
 }
 
-/* Makes the unit's executable, or compiles it. False: it has none. */
+/* Makes the executable of the unit, or replaces it by a compiled one. False: it has none. */
 static bool make(tj_ctx *c, unit *u, const asked *q, rt_err *err)
 {
 	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
@@ -196,7 +196,7 @@ static bool make(tj_ctx *c, unit *u, const asked *q, rt_err *err)
 	if (!x && !u->exec) return false;
 	u->compiled = compile;
 	if (!x) {
-		err->code = TJ_OK; /* it stays with the evaluator */
+		err->code = TJ_OK; /* the evaluator goes on */
 		return true;
 	}
 	if (u->exec) rt_exec_unref(u->exec);
@@ -219,7 +219,7 @@ static unit *look_up(tj_ctx *c, struct jit_eager *t, const uint32_t *key, uint32
 	return NULL;
 }
 
-/* What runs an op, made or compiled when due. */
+/* The executable of an op, made or compiled when due. */
 static bool find(tj_ctx *c, const asked *q, taken *k, rt_err *err)
 {
 	struct jit_eager *t = table_of(c->engine);
@@ -278,7 +278,7 @@ static bool same_values(tj_ctx *c, const rt_layout *l, rt_buffer *got, rt_buffer
 	return ok;
 }
 
-/* TJ_AUDIT: the first results of an op's code against the evaluator's. */
+/* TJ_AUDIT: compares the first results of compiled code with those of the evaluator. */
 static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer *const *got, rt_err *err)
 {
 	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
@@ -294,7 +294,7 @@ static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt
 	for (int i = 0; ok && i < x->nout; i++) to[i] = want[i]->data;
 	rt_run r = jit_run(c, a->ext, a->num, to, err);
 	ok = ok && jit_run_on_devices(x, &r, (uint32_t)q->nsrc, a->buf, want) == TJ_OK;
-	for (int i = 0; ok && i < x->nout; i++) /* what is a view is not computed */
+	for (int i = 0; ok && i < x->nout; i++) /* a view is not computed */
 		ok = u->exec->out[i].same_ext >= 0 || same_values(c, l[i], got[i], want[i], ir_ops[q->op].name, err);
 	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
 	for (int i = 0; i < x->nout; i++) rt_buffer_unref(want[i], c->rt.cache);
@@ -303,7 +303,7 @@ static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt
 	return ok;
 }
 
-/* Where each output goes, or where it is. */
+/* The buffer and data of each output: new, or those of the operand that it is a view of. */
 static bool make_room(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer **b, void **data)
 {
 	for (int i = 0; i < u->exec->nout; i++) {
@@ -339,7 +339,7 @@ static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_ten
 	if (!nothing_to_do(u->exec)) st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
 	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
 		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.cache);
-		err.site = NULL; /* kernels are shared by every site */
+		err.site = NULL; /* all sites share the kernels */
 		jit_report(c, q->site, &err);
 		return;
 	}

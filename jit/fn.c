@@ -1,11 +1,11 @@
-/* Compiled functions: made and freed; which entry a call meets, and why none did; the budget of entries. */
+/* Compiled functions: making and freeing them, finding the entry of a call, the reason for a new entry, the budget of entries. */
 #include "jit/jit.h"
 
 enum { DEFAULT_ENTRIES = 64, SIZES = 16, MAX_SEGMENTS = 256 };
 
 /* ---- functions ---- */
 
-/* Functions are numbered densely, so that a context finds what it knows of one by its number. Under the engine's lock. */
+/* The smallest free function index: contexts keep their slots in an array by index. Under the lock of the engine. */
 static bool take_index(jit_engine *e, uint32_t *index)
 {
 	uint32_t w = 0;
@@ -24,7 +24,7 @@ static bool take_index(jit_engine *e, uint32_t *index)
 
 static void give_index(jit_engine *e, uint32_t index) { e->used[index / 64] &= ~(UINT64_C(1) << index % 64); }
 
-/* The addresses in .state and .freeze; false: out of memory. */
+/* Copies the addresses in .state and .freeze; false: out of memory. */
 static bool copy_vars(tj_fn *f, const tj_compile_opts *o)
 {
 	const tj_vars list[2] = { o->state, o->freeze };
@@ -89,7 +89,7 @@ static void free_fn(tj_fn *f)
 	rt_free(f);
 }
 
-/* A name goes into lines of text. */
+/* The name of a function is part of lines of text. */
 static char *copy_name(const char *name)
 {
 	char *s = rt_strdup(name ? name : "fn");
@@ -98,7 +98,7 @@ static char *copy_name(const char *name)
 	return s;
 }
 
-/* A pass, a back end or a reader of the log may ask for tj_explain() and tj_fn_stats() of the function that is compiled. */
+/* Recursive: while a function is compiled, a pass, a back end or the log may call tj_explain() and tj_fn_stats() of it. */
 static void init_lock(pthread_mutex_t *m)
 {
 	pthread_mutexattr_t a;
@@ -204,7 +204,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	if (!f) return;
 	jit_engine *e = f->engine;
 	JIT_CURRENT(c, site);
-	if (c) jit_active(c); /* it may be a body of f that was left */
+	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
 	if (is_running(f)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
 		return;
@@ -276,7 +276,7 @@ static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_
 	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text, .state = -1, .trace = (int)trace, .segment = -1 });
 }
 
-/* Dropping traces makes calls slow: said for the first one, and now and then. */
+/* Dropped traces make calls slow: reported for the first one, then now and then. */
 enum { EVICTIONS_TOLD = 64 };
 static void explain_eviction(tj_fn *f, const char *site)
 {
@@ -305,7 +305,7 @@ static bool nearest_entry(tj_fn *f, const gd_sig *sig, gd_why *why, uint32_t *nu
 }
 
 /* ---- general entries ---- */
-/* The sizes that the user called symbols. */
+/* Marks the sizes that the user declared to be symbols. */
 static void mark_named(const tj_fn *f, jit_general *g)
 {
 	for (uint32_t i = 0; i < g->sig.narg; i++) {
@@ -340,7 +340,7 @@ static void drop_general(tj_fn *f, jit_general *g)
 	unref_general(g);
 }
 
-/* The general entry that takes the signature, or NULL; moves: a size that was always the same is another now. */
+/* The general entry of the signature, or NULL. moves: set when a size that was always the same has changed. */
 static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
 {
 	*moves = false;
@@ -357,7 +357,7 @@ static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
 	return NULL;
 }
 
-/* Sizes that depend on data, in what the call has met so far: the last ones, without repeats. */
+/* Adds the last sizes that depend on data, of those that the call has met so far, without repeats. */
 enum { SIZED_MOST = 32 };
 static int sized_moving(const jit_act *a, int64_t *moving)
 {
@@ -387,7 +387,7 @@ lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_a
 			else fixed[m.nfixed++] = l->dim[d];
 	}
 	rt_unlock(&f->table_lock);
-	for (uint32_t i = 0; ext && i < next; i++) /* what the body captures */
+	for (uint32_t i = 0; ext && i < next; i++) /* captures */
 		for (int d = 0; ext[i].h && ext[i].h->kind == RT_CELL && d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
 	m.moving = moving;
 	m.fixed = fixed;
@@ -418,7 +418,7 @@ static void evict_oldest(tj_fn *f)
 	take_out(f, oldest);
 }
 
-/* All sizes of the signature that was used least recently. */
+/* Evicts all sizes of the least recently used general entry. */
 static void evict_general(tj_fn *f)
 {
 	jit_general *oldest = NULL;
@@ -437,7 +437,7 @@ static void evict_general(tj_fn *f)
 		if (f->entry.v[k]->general == oldest) take_out(f, k);
 }
 
-/* A new entry for a key that no guards admit. Under table_lock. */
+/* Makes an entry for a new key. Under table_lock. */
 static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n)
 {
 	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f);
@@ -455,7 +455,7 @@ static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const u
 	return e;
 }
 
-/* A size that changes for the first time is a reason to compile; the sizes after it are none. */
+/* A recompile is reported when a size changes for the first time, but not for further sizes. */
 static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 {
 	rt_text t = { 0 };
@@ -471,7 +471,7 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	                            .found = w->found, .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)g->number, .segment = -1 });
 }
 
-/* The entry of a key that this context has not met: by the exact-key table, else a new one; a reference. */
+/* The entry of a key that this context has not met: from the table of exact keys, else a new one; a reference. */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *made)
 {
 	uint32_t n = gd_key_words(sig), nearest = 0;
@@ -503,7 +503,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	return e;
 }
 
-/* An entry of more than MAX_SEGMENTS segments was dropped. */
+/* Reports that an entry with more than MAX_SEGMENTS segments was dropped. */
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
 	static const char turns[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
@@ -520,7 +520,7 @@ static void explain_budget(tj_fn *f, const jit_entry *e)
 	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
 }
 
-/* After a call that failed: an entry that holds nothing goes. After a call that recorded: one that holds too much. */
+/* Drops an entry without a trace (after a call that failed) or with too many segments (after a call that recorded). */
 void jit_drop_empty(jit_entry *e)
 {
 	tj_fn *f = e->fn;
@@ -539,5 +539,5 @@ void jit_drop_empty(jit_entry *e)
 		break;
 	}
 	rt_unlock(&f->table_lock);
-	if (dropped) explain_budget(f, e); /* the call that runs holds a reference */
+	if (dropped) explain_budget(f, e); /* e is valid: the running call holds a reference */
 }

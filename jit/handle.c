@@ -1,4 +1,4 @@
-/* Handles: which operands an op admits, new tensors, what can be asked of a tensor, values for the host. */
+/* Handles: checking operands, new tensors, properties of tensors, values for the host. */
 #include "jit/jit.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_sta
 	return jit_error(c, site, code, op, hint, "operand %d %s", k, what);
 }
 
-/* The handle that operand k stands for now; poison after an error was kept. */
+/* The handle that operand k stands for now; poison after an error. */
 static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
 {
 	jit_act *a = c->active ? &c->act : NULL;
@@ -18,7 +18,7 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;
-	if (t->kind == RT_LATE) { /* from here on a number as others; where it comes from is noted */
+	if (t->kind == RT_LATE) { /* note where the number comes from; then use it like any other number */
 		if (a && a->learn) a->learn->src.v[k] = t->seq;
 		return (tj_tensor *)(uintptr_t)t->seg;
 	}
@@ -170,7 +170,7 @@ tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims s
 	return from_data(site, c, "constant", dtype, shape, data, RT_CONSTANT);
 }
 
-/* What is wrong with memory to be wrapped; NULL: nothing. No element is further away than any object of C can be. */
+/* What is wrong with memory to be wrapped; NULL: nothing. The offset of an element must be within the largest possible C object. */
 static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *data)
 {
 	int64_t span = 0, part;
@@ -204,7 +204,7 @@ tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape
 	tj_tensor *t = b ? rt_raw_handle(&c->rt, s) : NULL;
 	if (t) return fill_value(t, strided, b, b->data);
 	rt_layout_unref(strided);
-	rt_free(b); /* and not release(): the memory stays the caller's */
+	rt_free(b); /* without calling release(): the memory stays that of the caller */
 	return jit_error(c, site, TJ_ERR_NOMEM, "wrap", NULL, "out of memory");
 }
 
@@ -233,7 +233,7 @@ tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shap
 	return &h->t;
 }
 
-/* ---- questions ---- */
+/* ---- properties ---- */
 static bool is_number(const tj_tensor *t) { return rt_is_number(t) || (t && t != TJ_END && t->kind == RT_LATE); }
 static bool is_tensor(const tj_tensor *t) { return t && t != TJ_END && !rt_is_number(t) && t->layout; }
 
@@ -258,7 +258,7 @@ int64_t tj_numel(const tj_tensor *t)
 
 tj_dtype tj_dtype_of(const tj_tensor *t)
 {
-	if (rt_is_number(t)) return rt_is_int_number(t) ? TJ_I64 : TJ_F64; /* a late one has its dtype */
+	if (rt_is_number(t)) return rt_is_int_number(t) ? TJ_I64 : TJ_F64; /* a late number has its own dtype */
 	return t && t != TJ_END ? (tj_dtype)t->dtype : TJ_F32;
 }
 
@@ -275,7 +275,7 @@ bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_numb
 
 /* ---- values for the host ---- */
 
-/* Direct mode: what C reads cannot be seen, but for the bit of a truth; that one is a boundary whatever it is asked of. */
+/* Direct mode cannot know what the body does with a value that it reads, except a truth: a truth is always a boundary, also of a computed value. */
 static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const *in)
 {
 	if (event != JIT_TRUTH) jit_learn_stop(a, site ? site : "?", "%s at %s gives a value to C", jit_event_name(event), site ? site : "?");
@@ -283,8 +283,7 @@ static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const
 	return true;
 }
 
-/* What C reads: a tensor of that layout, in buf. `own` is a reference to give back after reading: another thread may commit to the cell
- * meanwhile. */
+/* A value that C reads. own: NULL, or a reference on buf to drop after reading, since another thread may commit to the cell meanwhile. */
 typedef struct reached { const rt_layout *layout; void *data; rt_buffer *buf, *own; } reached;
 
 static void read_end(tj_ctx *c, reached *r)
@@ -302,7 +301,7 @@ static bool reach_cell(jit_act *a, const char *site, int event, tj_tensor *t, re
 	return true;
 }
 
-/* A value with its data, whatever it takes: in a body, a boundary. */
+/* Makes the data of a value available; in a body this may run a boundary. */
 static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached *r)
 {
 	*r = (reached){ 0 };
@@ -321,8 +320,8 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached 
 	return (jit_find_value(a, in[0], &r->layout, &r->buf, &r->data) && r->data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &r->buf, &r->data));
 }
 
-/* A row-major copy on the CPU lives as long as the scope: with a temporary's own handle; for a cell or a retained tensor, which
- * other threads and later versions share, with a handle of the innermost scope. */
+/* Keeps a row-major copy on the CPU while a scope lives: in the handle of a temporary; for a cell or a retained tensor, which
+ * other threads and later versions share, in a new handle of the innermost scope. */
 static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buffer *copy)
 {
 	if (!(t->flags & RT_HEAP)) {
@@ -386,7 +385,7 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 	return err.code;
 }
 
-/* The one element of a tensor on another device than the CPU. */
+/* Reads the one element of a tensor that is not on the CPU. */
 static bool read_element(tj_ctx *c, const char *site, const reached *r, ir_scalar *s)
 {
 	uint64_t bits = 0;
@@ -396,7 +395,7 @@ static bool read_element(tj_ctx *c, const char *site, const reached *r, ir_scala
 	return true;
 }
 
-/* The one element of t; false on error. */
+/* Reads the one element of t; false on error. */
 static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir_scalar *s, tj_dtype *dtype)
 {
 	reached r;
@@ -412,7 +411,7 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 	return one;
 }
 
-/* A number that may differ the next time is read by C: direct mode cannot see what it does with it. */
+/* C reads a late number, which may differ in the next call: direct mode cannot know what C does with it. */
 static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
 {
 	if (rt_is_number(t) || !t || t == TJ_END || t->kind != RT_LATE) return t;
@@ -452,7 +451,7 @@ int64_t tj_item_i_at(const char *site, tj_tensor *t)
 	return element_as(site, JIT_ITEM, t, TJ_I64, &s) ? s.i : 0;
 }
 
-/* Bits for a body that goes on after an error: not constant, so that its loops end. */
+/* Truths for a body that goes on after an error; they change, so that its loops end. */
 static bool any_bit(tj_ctx *c)
 {
 	static const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);

@@ -1,4 +1,4 @@
-/* Recording: private nodes behind the last event that matched; merged into the trace when their boundary succeeds. */
+/* Recording: nodes behind the last matched event, private until their boundary succeeds; then they become part of the trace. */
 #include "jit/jit.h"
 
 const char *jit_event_name(int op)
@@ -45,7 +45,7 @@ void jit_free_node(jit_node *n)
 	rt_free(n);
 }
 
-/* A trie without recursion: the children of a node are put in its place. */
+/* Frees a trie without recursion: the children of a node take its place in the list. */
 void jit_free_trie(jit_node *first)
 {
 	for (jit_node *n = first, *next; n; n = next) {
@@ -62,12 +62,12 @@ void jit_free_trie(jit_node *first)
 
 /* ---- operands ---- */
 
-/* Operands as references. New externals and cells are appended to the activation; what they are goes to met. */
+/* The operands of an event as references. New externals and cells are appended to the activation and described in met. */
 typedef struct operands { jit_ref *src; jit_ext *met; int nmet; int op; const char *site; } operands;
 
-/* A constant in a loop: the same line gave the same op the same number before. It is one number of the kernel, so that
- * what is computed from it is computed once; a guard at this event says that they are equal. Numbers that part now and
- * then are left apart. */
+/* The slot of an equal number that the same line gave the same op before (a constant in a loop). Both share the slot, so that
+ * common subexpressions are found; a guard of this event checks that they stay equal. After PARTED_MOST failures of such
+ * guards, numbers of the function get slots of their own. */
 enum { LOOK_BACK = 256, PARTED_MOST = 4 };
 static int equal_number(const jit_act *a, const operands *o, int k, const tj_tensor *h)
 {
@@ -117,7 +117,7 @@ static bool operand_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *o
 	return true;
 }
 
-/* The value first, the cell behind: a cell slot is found as the last of met. */
+/* An ASSIGN has the value first, then the cell, so that a new cell is the last element of met. */
 static bool make_refs(jit_act *a, int op, int nsrc, tj_tensor *const *src, operands *o)
 {
 	for (int k = 0; k < nsrc; k++)
@@ -151,7 +151,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	return *out != NULL;
 }
 
-/* What control flow yields, and one of several results, say their type themselves. */
+/* The type of a PARAM or an IR_get is in its attributes. */
 static bool declared(jit_act *a, const char *site, int op, int nattr, const int64_t *attr, const rt_layout **out)
 {
 	if (op != JIT_PARAM && op != IR_get) return true;
@@ -215,7 +215,7 @@ bool jit_same_node(const jit_node *x, const jit_node *y)
 	return true;
 }
 
-/* ---- why the trace was left ---- */
+/* ---- the reason for a side exit ---- */
 
 /* The segment that the recorded event leads to. */
 static int segment_of(const jit_node *n)
@@ -252,7 +252,7 @@ void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t bef
 {
 	const uint64_t bits[2] = { before, now };
 	char *const to[2] = { was, is };
-	for (int digits = 9; digits <= 17; digits += 8) { /* as many as show that they differ */
+	for (int digits = 9; digits <= 17; digits += 8) { /* enough digits to show the difference */
 		for (int i = 0; i < 2; i++)
 			if (is_int) snprintf(to[i], room, "%lld", (long long)bits[i]);
 			else snprintf(to[i], room, "%.*g", digits, rt_double(bits[i]));
@@ -287,7 +287,7 @@ static void put_recorded(char *out, size_t room, const jit_node *n, jit_ref r)
 	} else snprintf(out, room, "%s %u", JIT_KIND(r) == JIT_CELL ? "cell" : "external", i);
 }
 
-/* Why a capture does not fit what was recorded, when both are first met here. */
+/* Why a capture differs from the recorded one, when this event is the first to use both. */
 static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_tensor *h, gd_why *w)
 {
 	if (JIT_KIND(r) != JIT_EXT || JIT_IDX(r) < n->next || rt_is_number(h) || h->kind == RT_PENDING) return false;
@@ -298,7 +298,7 @@ static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_t
 	return w->cause != GD_SAME;
 }
 
-/* Numbers that had been equal. */
+/* Operand k shared the slot of an equal number, and is no longer equal. */
 static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
 	jit_ref r = n->src[k];
@@ -309,7 +309,7 @@ static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, g
 	return true;
 }
 
-/* Why operand k differs; the result that gave its size, when that depends on data. */
+/* Why operand k differs. Returns the result whose data-dependent size it has, or NULL. */
 static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
 {
 	const jit_sized *s = NULL;
@@ -333,7 +333,7 @@ static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj
 	return s;
 }
 
-/* The operand that does not match; binds nothing. */
+/* The index of the first operand that does not match; binds nothing. */
 static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *const *src)
 {
 	for (int k = 0; k < nsrc; k++) {
@@ -387,6 +387,6 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		int k = first_difference(a, n, nsrc, src);
 		s = explain_operand(a, n, k, src[k], &w);
 	}
-	if (s && !jit_sized_news(a->fn, s->site)) return; /* like other sizes: the first change is told */
+	if (s && !jit_sized_news(a->fn, s->site)) return; /* as for other sizes, only the first change is reported */
 	tell(a, n, site, w.arg >= 0 ? src[w.arg] : NULL, &w, s);
 }

@@ -1,19 +1,19 @@
-/* nonzero, masked_select, unique: ops whose result's size depends on data. In a body each is a boundary: what is pending
- * runs, the host computes the op, and what follows meets the result as a tensor of the size that it turned out to have. */
+/* nonzero, masked_select, unique: the size of the result depends on data. In a body each is a boundary: pending events run,
+ * the host computes the op, and later events use the result as an external of the size that it has. */
 #include "jit/jit.h"
 
-/* ---- operands: their values, whatever it takes ---- */
+/* ---- values of operands ---- */
 typedef struct operand {
 	ir_value v;             /* v.data: element 0 */
-	uint64_t number;        /* of a number: what v.data points to */
+	uint64_t number;        /* of a number: v.data points to it */
 	rt_buffer *cell;        /* of a cell: a reference */
-	void *copy;             /* of another device: on the host, where v.data points */
+	void *copy;             /* of a tensor on another device: its host copy; v.data points into it */
 } operand;
 
 static bool is_cell(const tj_tensor *t) { return !rt_is_number(t) && t->kind == RT_CELL; }
 
-/* In the middle of a segment the op ends it, also when nothing pending is needed: so that a new size repeats only what
- * follows. A cell becomes an external, whose version the commit looks at. */
+/* The op ends a segment that has events, even if it needs none of them: then a new size records only the later events
+ * again. A cell becomes an external, so that the commit checks its version. */
 static bool run_pending(jit_act *a, const char *site, int event, int n, tj_tensor *const *in)
 {
 	tj_tensor *src[2];
@@ -26,7 +26,7 @@ static bool run_pending(jit_act *a, const char *site, int event, int n, tj_tenso
 	return !a->failed && (!ends || jit_boundary(a, site, event, k, src));
 }
 
-/* A number is a tensor of f32 or i64, as for other ops that compute with elements. */
+/* A number becomes a tensor of f32 or i64, as for other ops on elements. */
 static void take_number(const tj_tensor *t, operand *o)
 {
 	const bool is_int = rt_is_int_number(t);
@@ -57,7 +57,7 @@ static bool take(tj_ctx *c, const char *site, jit_act *a, tj_tensor *t, operand 
 	return true;
 }
 
-/* The operands that are cells, as of one commit. */
+/* Takes the operands that are cells, all as of one commit. */
 static void take_cells(tj_ctx *c, jit_act *a, int n, tj_tensor *const *in, operand *o)
 {
 	jit_taken t[2] = { 0 };
@@ -65,7 +65,7 @@ static void take_cells(tj_ctx *c, jit_act *a, int n, tj_tensor *const *in, opera
 	if (!a) jit_take_cells(c, t, (uint32_t)n);
 	for (int k = 0; k < n; k++) {
 		if (!t[k].cell) continue;
-		if (a) jit_met_cell(a, &t[k]); /* an external of the segment that has just ended */
+		if (a) jit_met_cell(a, &t[k]); /* it is an external of the segment that has just ended */
 		o[k].cell = t[k].buf;
 		o[k].v.data = t[k].data;
 	}
@@ -88,7 +88,7 @@ static bool admit(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 	return true;
 }
 
-/* The operands' values; all that is pending has run. False: the error is told. */
+/* The values of the operands; all pending events have run. False: the error is reported. */
 static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *in, operand *o)
 {
 	jit_act *a = jit_active(c);
@@ -102,8 +102,8 @@ static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 
 /* ---- results ---- */
 
-/* A tensor of the innermost scope on the operand's device, and where the host writes its elements: into its buffer, or, for another
- * device than the CPU, into memory that send() copies from. t is poison after an error, which is told. */
+/* t: a tensor of the innermost scope on the device of the operand; poison after an error, which is reported. to: where the host writes its
+ * elements: the buffer of t, or `host`, from which send() copies to another device. */
 typedef struct result { tj_tensor *t; void *to, *host; } result;
 
 static result failed(tj_ctx *c, const char *site, int event, int64_t bytes)
@@ -129,7 +129,7 @@ static result new_result(tj_ctx *c, const char *site, int event, const ir_meta *
 	return failed(c, site, event, bytes);
 }
 
-/* The same; the running call notes that the first size depends on data. */
+/* new_result(), and the running call notes that the size of axis 0 depends on data. */
 static result new_sized(tj_ctx *c, const char *site, int event, const ir_meta *m)
 {
 	jit_act *a = jit_active(c);
@@ -139,7 +139,7 @@ static result new_sized(tj_ctx *c, const char *site, int event, const ir_meta *m
 	return failed(c, site, event, 0);
 }
 
-/* The tensor, now that its elements are written. */
+/* Called when the elements are written: copies them to the device, and returns the tensor. */
 static tj_tensor *send(tj_ctx *c, const char *site, result *r)
 {
 	rt_err err = { 0 };
@@ -149,7 +149,7 @@ static tj_tensor *send(tj_ctx *c, const char *site, result *r)
 	return r->t;
 }
 
-/* By its buffer, which lives as long as the call: so views and second handles of a result are found, too. */
+/* Compares buffers, which live until the call ends, so that views and other handles of a result are found, too. */
 const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b)
 {
 	for (uint32_t i = a->sized.n; b && i-- > 0;)
@@ -157,7 +157,7 @@ const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b)
 	return NULL;
 }
 
-/* By the size, which C may have read and passed on as an attribute. */
+/* Compares sizes, since C may have read the size and passed it on as an attribute. */
 const jit_sized *jit_find_size(const jit_act *a, int64_t size)
 {
 	for (uint32_t i = a->sized.n; i-- > 0;)
@@ -165,7 +165,7 @@ const jit_sized *jit_find_size(const jit_act *a, int64_t size)
 	return NULL;
 }
 
-/* Told once for each line that gives such a tensor: from the second size on it is an argument of the code. */
+/* Reported once for each line that makes such a tensor: from its second size on, the size is an argument of the code. */
 bool jit_sized_news(tj_fn *f, const char *site)
 {
 	bool news = true;
@@ -192,7 +192,7 @@ tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 	return send(c, site, &r);
 }
 
-/* What x and its mask have in common; false: the error is told. */
+/* The common shape of x and its mask; false: the error is reported. */
 static bool fit(tj_ctx *c, const char *site, tj_tensor *const *in, ir_meta *out)
 {
 	const char *op = jit_event_name(JIT_MASKED_SELECT);
@@ -213,7 +213,7 @@ static bool fit(tj_ctx *c, const char *site, tj_tensor *const *in, ir_meta *out)
 	return false;
 }
 
-/* The value as one of the common shape: repeated by stride 0. */
+/* Expands the value to the common shape, with strides of 0. */
 static void stretch(ir_value *v, const ir_meta *to)
 {
 	const int lead = to->rank - v->meta.rank;
@@ -240,7 +240,7 @@ tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
 	return send(c, site, &r);
 }
 
-/* The values, and beside them, as far as they are asked for: 1 first places, 2 inverse, 3 counts. */
+/* out: 0 values; and those that the caller wants of 1 first places, 2 inverse, 3 counts. */
 static bool unique_results(tj_ctx *c, const char *site, const ir_unique *u, const ir_meta *x, tj_tensor **const *out, result *r)
 {
 	for (int k = 0; k < 4; k++) {

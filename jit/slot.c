@@ -1,7 +1,7 @@
-/* What a context knows of a function: the keys it has met, found without a lock, and its share of the counters. */
+/* What a context knows of a function: the keys that it has met, found without a lock, and its own counters. */
 #include "jit/jit.h"
 
-/* ---- one for each context and function that meet ---- */
+/* ---- slots: one for each context and function that it calls ---- */
 static jit_slot *new_slot(tj_fn *f)
 {
 	jit_slot *s = rt_calloc(sizeof *s);
@@ -29,7 +29,7 @@ static void link_hit(jit_hit *h)
 	rt_unlock(&e->fn->table_lock);
 }
 
-/* Its counts stay with the entry. */
+/* Unlinks a hit; its counts are added to those of the entry. */
 static void unlink_hit(jit_hit *h)
 {
 	jit_entry *e = h->entry;
@@ -74,14 +74,14 @@ jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f)
 	while (c->slot.n <= i) c->slot.v[c->slot.n++] = NULL;
 	jit_slot *s = c->slot.v[i];
 	if (s && s->fn == f) return s;
-	if (s) free_slot(s); /* of a function that is gone */
+	if (s) free_slot(s); /* its function was freed */
 	return c->slot.v[i] = new_slot(f);
 }
 
-/* The context goes: its counts go to the functions. */
+/* The context ends: its counts are added to those of the functions. */
 void jit_slots_free(tj_ctx *c)
 {
-	rt_lock(&c->engine->rt.lock); /* no function goes meanwhile */
+	rt_lock(&c->engine->rt.lock); /* so that no function is freed meanwhile */
 	for (uint32_t i = 0; i < c->slot.n; i++) {
 		jit_slot *s = c->slot.v[i];
 		tj_fn *f = s ? s->fn : NULL;
@@ -101,7 +101,7 @@ void jit_slots_free(tj_ctx *c)
 	rt_vec_free(&c->slot);
 }
 
-/* The function goes, while no call of it runs. Its slots stay where the contexts keep them, empty. Under the engine's lock. */
+/* The function is freed while no call of it runs. Its slots stay in the contexts, empty. Under the lock of the engine. */
 void jit_slots_drop(tj_fn *f)
 {
 	for (jit_slot *s = f->slots, *next; s; s = next) {
@@ -113,11 +113,11 @@ void jit_slots_drop(tj_fn *f)
 	f->slots = NULL;
 }
 
-/* ---- what was met last, compared tensor by tensor ---- */
+/* ---- comparing with the last call, tensor by tensor ---- */
 enum { SEEN_NUMBER = 64 }; /* beyond every rt_kind */
-#define ANY_CONTENT UINT64_MAX /* the guard on it was dropped */
+#define ANY_CONTENT UINT64_MAX /* the guard of the content was dropped */
 
-/* Layouts are interned by engine: an equal one is of this engine. */
+/* Each engine interns its layouts, so an equal pointer also means the same engine. */
 static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, tj_fn *f, const tj_tensor *t)
 {
 	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
@@ -147,7 +147,7 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *s
 	return h;
 }
 
-/* Looks at nothing but what is there, so that it may be done again and again. */
+/* jit_same_as_last() changes nothing, so it can run many times. */
 jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
 {
 	RT_DEFAULT_MODES;
@@ -161,7 +161,7 @@ jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *sc
 	return h;
 }
 
-/* In direct mode cells and state are known by who they are, since two that are one are another trace. */
+/* by_self: for cells and state in direct mode, whose identity counts: a trace differs when two of them are the same tensor. */
 static jit_seen see(tj_fn *f, const tj_tensor *t, uint32_t place, bool by_self)
 {
 	if (rt_is_number(t)) return (jit_seen){ .kind = (uint8_t)(SEEN_NUMBER + rt_is_int_number(t)), .self = by_self ? t : NULL };
@@ -206,7 +206,7 @@ static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scala
 	return true;
 }
 
-/* The first of the cells among the arguments and the state that is this one, by a hash of addresses. */
+/* Index of the first argument or state variable that is the same cell, with a hash table of addresses. */
 typedef struct same_set { const tj_tensor **v; uint32_t *first, mask; } same_set;
 static uint32_t first_same(same_set *s, const tj_tensor *t, uint32_t at)
 {
@@ -219,7 +219,7 @@ static uint32_t first_same(same_set *s, const tj_tensor *t, uint32_t at)
 	}
 }
 
-/* Behind the words of the arguments: what the state is, and which cells are the same. */
+/* Appends to the words of the arguments: the state, and which cells are the same. */
 static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 {
 	uint32_t nin = (uint32_t)f->opts.nin, n = nin + f->nstate, cap = 16;
@@ -229,7 +229,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 	if (!set.v || !set.first || !s.arg) return false;
 	for (uint32_t j = 0; j < f->nstate; j++) {
 		s.arg[j] = arg_of(f, *f->state[j], (uint32_t)f->opts.nin + j, NULL);
-		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body reads it where nobody sees */
+		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body may read the number unnoticed, so it is part of the key */
 	}
 	gd_key(&s, word);
 	word += gd_key_words(&s);
@@ -241,7 +241,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 	return true;
 }
 
-/* The whole key; what it is of the arguments alone comes first. */
+/* The whole key: first the words of the arguments, then those of the state. */
 static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
 {
 	bool direct = f->opts.mode == TJ_DIRECT;
@@ -262,7 +262,7 @@ static void drop_hit(jit_slot *s, uint32_t i)
 	s->known.v[i] = s->known.v[--s->known.n];
 }
 
-/* Hits of entries that were evicted; all of them when there are too many. */
+/* Drops the hits of evicted entries, or all hits when there are too many. */
 static void sweep(jit_slot *s)
 {
 	for (uint32_t i = s->known.n; i-- > 0;)
@@ -270,7 +270,7 @@ static void sweep(jit_slot *s)
 	if (s->known.n > 4 * jit_max_sizes(s->fn)) forget_all(s);
 }
 
-/* Takes over the reference on e. The hit keeps the state's layouts, so that their addresses stand for them. */
+/* Takes over the reference on e. The hit holds the layouts of the state, so that equal addresses mean equal layouts. */
 static jit_hit *new_hit(tj_ctx *c, jit_slot *s, jit_entry *e, const uint32_t *word, uint32_t n)
 {
 	const tj_fn *f = s->fn;

@@ -1,26 +1,27 @@
-/* Audit: a plan's values against the evaluator's, bit for bit. What a library computed is taken as it is, and all that
- * follows from it compared. What is fast (TJ_FAST) may have other bits in each plan, so nothing that follows from it is. */
+/* Audit: compares the values of a plan with those of the evaluator, bit for bit. Results of a library are not compared but
+ * given to the evaluator, so that values computed from them can be. Values that depend on TJ_FAST ops are not compared, since
+ * their bits may differ from plan to plan. */
 #include "jit/jit.h"
 
 typedef struct audit {
 	tj_ctx *c;
 	ir_graph g;
 	rt_arena mem;
-	const void **ptr;        /* externals, on the host */
-	void **copy;             /* of those of other devices */
-	uint32_t *value, nout;   /* the plan's values that are compared; behind them the library nodes */
+	const void **ptr;        /* by external: its data on the host */
+	void **copy;             /* by external: its host copy if it is on another device, else NULL */
+	uint32_t *value, nout;   /* value: indices of the compared values of the plan. nout: their number; the library nodes come after them in g.out */
 	void **out;
 	rt_err err;
 } audit;
 
-/* A library computes it, in an order of its own. Products of f64 and integers have the evaluator's bits. */
+/* A library computes the node, and may add in another order than the evaluator. Products of f64 and of integers have equal bits. */
 static bool is_library_op(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
 	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype);
 }
 
-/* Also what comes out of control flow that asks one. */
+/* Also a result of control flow that contains such a node. */
 static bool is_library(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
@@ -33,7 +34,7 @@ static void *room(audit *a, ir_ref r)
 	return rt_arena_alloc(&a->mem, (size_t)ir_numel(&a->g, r) * tj_dtype_size((tj_dtype)ir_at(&a->g, r)->dtype) + 64);
 }
 
-/* The graph keeps the outputs that have the evaluator's bits. */
+/* Removes the outputs whose bits may differ from those of the evaluator. */
 static bool keep_exact(audit *a)
 {
 	bool *inexact = rt_arena_alloc(&a->mem, a->g.node.n * sizeof *inexact + 1);
@@ -49,7 +50,7 @@ static bool keep_exact(audit *a)
 	return true;
 }
 
-/* The library nodes become outputs, too; what the compiled plan makes of them is given to the evaluator. */
+/* Makes the library nodes outputs, too; the evaluator gets the values that the compiled plan computes for them. */
 static bool add_library_outputs(audit *a)
 {
 	bool *live = rt_arena_alloc(&a->mem, a->g.node.n * sizeof *live + 1);
@@ -62,7 +63,7 @@ static bool add_library_outputs(audit *a)
 	return a->out != NULL;
 }
 
-/* Runs the plan on the externals themselves; what it computes on other devices is brought to a->out. */
+/* Runs the plan on the devices of the externals, and copies its outputs to a->out. */
 static bool run_where_it_is(audit *a, rt_exec *x, const jit_inputs *in)
 {
 	const uint32_t n = a->g.out.n;
@@ -134,14 +135,14 @@ static bool compare(audit *a, const jit_done *d, uint32_t k, void *const *all)
 	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[k], what, &a->err);
 }
 
-/* Once a plan, when the body runs: on the first call, and in direct mode on those that are audited. What users compute otherwise on purpose is not the evaluator's to judge. */
+/* Each plan is compared once, in a call that runs the body. Functions with passes or back ends of the user are not: they may differ on purpose. */
 bool jit_audit_due(const jit_act *a, const jit_plan *p)
 {
 	const tj_fn *f = a->fn;
 	return !f->npass && !f->opts.backend && !f->engine->pass.n && !atomic_load(&p->audited);
 }
 
-/* What the evaluator reads. */
+/* Makes the externals readable on the host. */
 static bool see_externals(audit *a, const jit_inputs *in)
 {
 	for (uint32_t i = 0; i < in->next; i++) {
@@ -152,7 +153,7 @@ static bool see_externals(audit *a, const jit_inputs *in)
 	return true;
 }
 
-/* Into a->out. */
+/* Computes all outputs with the evaluator, into a->out. */
 static bool evaluate(audit *a, tj_fn *f, const jit_inputs *in)
 {
 	const ir_eval_opts o = { .int_div_zero = f->opts.int_div_zero == TJ_ZERO };

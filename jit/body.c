@@ -1,7 +1,7 @@
-/* Bodies: the user's functions, run so that one which is left without returning is noticed at once: by longjmp(), by an
- * exception of C++, or because its thread ends.
+/* Bodies: runs a function of the user, and notices at once when it is left without returning: by longjmp(), by a C++
+ * exception, or because its thread ends.
  *
- * glibc's longjmp() and pthread_exit() run the handlers of _pthread_cleanup_push() of all frames that they unwind;
+ * The longjmp() and pthread_exit() of glibc run the handlers of _pthread_cleanup_push() of all frames that they unwind;
  * unwinding for an exception runs the `cleanup` attribute (this file is compiled with -fexceptions). */
 #include "jit/jit.h"
 
@@ -14,12 +14,12 @@ typedef struct frame {
 	struct _pthread_cleanup_buffer buffer;
 	jit_act *act;
 	const char *name;
-	uint32_t level; /* 1: the call's own body; more: of nested calls and callbacks */
-	uint32_t outer; /* act->floor outside of it */
+	uint32_t level; /* 1: the body of the call; more: of nested calls and callbacks */
+	uint32_t outer; /* act->floor before it began */
 	bool returned;
 } frame;
 
-/* The thread's depth before the call of c. */
+/* The depth of the thread before it came into c. */
 static uint32_t where_it_began(const tj_ctx *c, uint32_t outer)
 {
 	uint32_t i = 0;
@@ -28,14 +28,14 @@ static uint32_t where_it_began(const tj_ctx *c, uint32_t outer)
 }
 
 /* Runs inside of longjmp(), maybe in a signal handler: it only takes a note. jit_active() does the rest. Inner frames
- * come first, so the outermost one that is left has the last word. */
+ * come first, so that the note is finally of the outermost body that was left. */
 static void note_left(void *arg)
 {
 	frame *f = arg;
 	jit_act *a = f->act;
 	a->left = f->level;
 	a->left_name = f->name;
-	a->near = JIT_NOT_NEAR; /* events go the long way, which looks */
+	a->near = JIT_NOT_NEAR; /* events take the slow path, which checks `left` */
 	a->floor = f->outer;
 	a->ctx->busy = 0;
 	jit_go_out_to(jit_me, f->level == 1 ? where_it_began(a->ctx, a->floor) : f->outer);
@@ -49,7 +49,7 @@ static void unwind(frame *f)
 
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	frame f __attribute__((cleanup(unwind))); /* field by field: clearing it would take as long as the rest */
+	frame f __attribute__((cleanup(unwind))); /* set field by field: clearing it would take as long as the rest */
 	f.act = a;
 	f.name = name;
 	f.level = ++a->bodies;

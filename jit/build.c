@@ -6,7 +6,7 @@
 /* ---- the graph of a path ---- */
 typedef jit_builder builder;
 
-enum { FOLD_BYTES = 4096 };  /* larger constants stay operands */
+enum { FOLD_BYTES = 4096 };  /* bytes; larger constants stay operands */
 
 
 static void collect(builder *b, jit_node *boundary)
@@ -14,7 +14,7 @@ static void collect(builder *b, jit_node *boundary)
 	for (jit_node *n = boundary; n->parent; n = n->parent) b->path[n->seq] = n;
 }
 
-/* A guard holds a constant to its content, so it may be folded. */
+/* A constant may be folded, since a guard checks its content. */
 static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_meta *m)
 {
 	rt_err ignored = { 0 };
@@ -65,7 +65,7 @@ static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
 	return b->event[n->seq] != IR_NONE;
 }
 
-/* An external may be met first by a host event, which computes nothing. */
+/* An event that is no op computes nothing, but it may be the first to use an external. */
 static void meet_externals(builder *b, const jit_node *n)
 {
 	for (int k = 0; k < n->nsrc; k++)
@@ -96,7 +96,7 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	return true;
 }
 
-/* A value of the segment, not of a callback. */
+/* The node of a value of the segment: an event, or an inner value. */
 static ir_ref value_of(builder *b, uint32_t seq, const jit_inner *inner)
 {
 	if (!(seq & JIT_INNER)) return ir_build_use(&b->in, b->home[seq], b->event[seq]);
@@ -123,7 +123,7 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 	return o;
 }
 
-/* The layout of output i: row-major, or the strides of the external that it is a view of. */
+/* The layout of output i: row-major, or with the strides of a view of an external. */
 static const rt_layout *out_layout(rt_layouts *t, const ir_graph *g, const rt_exec *x, uint32_t i)
 {
 	ir_meta m = ir_meta_of(g, g->out.v[i]);
@@ -158,15 +158,15 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
 }
 
-/* Nobody keeps these texts: the graph is lowered once more. The plan holds its kernels, so nothing is compiled again. */
+/* These texts are not kept, so the graph is lowered once more. Nothing is compiled again: the plan holds its kernels. */
 static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 {
 	lo_opts o;
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
-	if (p->exec->run != rt_plan_run || !p->n) return; /* the program's own back end */
+	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
 	jit_lower_opts(f, f->engine, &o);
-	o.family = f->family; /* tells which sizes are symbols of the code */
+	o.family = f->family; /* it knows which sizes are symbols of the code */
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
 	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;
@@ -180,7 +180,7 @@ void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 	const ir_graph *g = p->n ? &p->graph : &none;
 	const lo_target *target = jit_target(f->engine);
 	rt_err err = { 0 };
-	if (!target) target = &lo_cpu; /* what a kernel could be */
+	if (!target) target = &lo_cpu; /* shows the groups that a CPU would have */
 	switch (what) {
 	case TJ_DUMP_GRAPH: ir_print(g, t); break;
 	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;

@@ -1,9 +1,9 @@
-/* Who uses a context: one thread at a time, told when two do; and runs that rely on no other context being there.
+/* Only one thread at a time uses a context; two are an error. And: runs that rely on there being no other context.
  *
- * Each thread has a record of its own, which says what contexts it is inside of. A context names the thread that used it
- * last as its owner. An owner comes and goes by stores to its own record; only who takes a context over pays:
+ * Each thread has a record of the contexts that it is inside of. The owner of a context is the thread that used it last. An
+ * owner comes in and goes out with stores to its own record; only taking over a context is expensive:
  *
- *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else takes it over, or is refused
+ *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else A takes it over, or is refused
  *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then it is A's again, and B is refused */
 #include "jit/jit.h"
 
@@ -12,7 +12,7 @@
 
 _Thread_local jit_thread *jit_me;
 
-/* ---- records: never freed, since owners are compared and looked at after their threads have ended ---- */
+/* ---- records: never freed, since an owner is still read after its thread has ended ---- */
 static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
 static jit_thread *free_records;
 static pthread_key_t key;
@@ -30,7 +30,7 @@ static void end_thread(void *p)
 	rt_unlock(&records_lock);
 }
 
-static void make_key(void) { (void)pthread_key_create(&key, end_thread); } /* fails: the records of ended threads are not used again */
+static void make_key(void) { (void)pthread_key_create(&key, end_thread); } /* if it fails, records of ended threads are not used again */
 
 static jit_thread *new_record(void)
 {
@@ -47,7 +47,7 @@ static jit_thread *new_record(void)
 /* ---- one thread at a time ---- */
 void jit_disown(tj_ctx *c) { atomic_store(&c->owner, &nobody); }
 
-/* Both threads are told: the caller by what the refused call returns, the other one by the context's next tj_check(). */
+/* Both threads get the error: the caller from the refused call, the other one from its next tj_check() of the context. */
 static void tell_both(tj_ctx *c, const char *site)
 {
 	const char *other = atomic_load_explicit(&c->last_call, memory_order_relaxed);
@@ -64,7 +64,7 @@ static bool says(jit_thread *t, const tj_ctx *c)
 	return false;
 }
 
-/* One at a time: who takes over must see what the one before made of it. */
+/* The lock lets one thread at a time take over, so that each sees the owner that the one before has set. */
 bool jit_take_over(tj_ctx *c)
 {
 	if (!jit_me && !new_record()) return false;
@@ -81,7 +81,7 @@ bool jit_take_over(tj_ctx *c)
 	return free;
 }
 
-/* The way in of a thread that is not the owner, or has just lost the context. */
+/* Entry of a thread that is not the owner, or has just lost the context. */
 tj_ctx *jit_come_in_anew(tj_ctx *c, const char *site)
 {
 	while (jit_take_over(c)) {
@@ -93,17 +93,17 @@ tj_ctx *jit_come_in_anew(tj_ctx *c, const char *site)
 	return NULL;
 }
 
-/* ---- alone: no other context can commit to a cell or read one ---- */
+/* ---- alone: a run during which no other context can commit to a cell or read one ---- */
 
-/* The new context is counted already: from now on no run is alone. One that began before goes on; wait for its end. A
- * thread that is gone since a fork() left its mark in the parent. */
+/* The new context is already counted, so that no further run is alone; waits until a run that began before has ended. A mark of
+ * another fork depth is of a thread that exists only in the parent of a fork(). */
 bool jit_alone_wait(tj_ctx *c)
 {
 	int cancel;
 	rt_barrier_heavy();
 	unsigned alone = atomic_load(&c->alone);
-	if (alone && jit_me && says(jit_me, c)) return false; /* in a callback of that very run */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the clone would be lost */
+	if (alone && jit_me && says(jit_me, c)) return false; /* called from a user function inside of that run */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* the new context would leak */
 	while (alone == rt_fork_depth()) {
 		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
 		alone = atomic_load_explicit(&c->alone, memory_order_acquire);

@@ -1,12 +1,12 @@
-/* Constants: tensors whose content may be folded into code. They are known by content, so one that a body makes anew on
- * every call, of equal bytes, is the same constant and compiles nothing. */
+/* Constants: tensors whose content may be folded into code. They are identified by content: a body that makes a constant of
+ * equal bytes in every call always gets the same constant, and nothing is compiled again. */
 #include "jit/jit.h"
 
-enum { MOST = 4096 }; /* known at a time; then all are forgotten, which costs those that come again a trace each */
+enum { MOST = 4096 }; /* known constants; beyond that all are forgotten, and each one that comes again costs a new trace */
 
 void jit_constants_free(jit_engine *e) { gd_table_free(&e->constants); }
 
-/* Dtype, sizes, and the hash of the bytes in their place. */
+/* The key: dtype, sizes, hash of the bytes. */
 static uint32_t make_key(const rt_layout *l, const void *data, uint32_t *word)
 {
 	uint64_t hash[2];
@@ -28,7 +28,7 @@ uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data)
 	if (!id) {
 		id = atomic_fetch_add(&e->rt.serial, 1);
 		if (e->constants.n >= MOST) gd_table_free(&e->constants);
-		gd_insert(&e->constants, word, n, (void *)(uintptr_t)id); /* out of memory: the next one like it is another */
+		gd_insert(&e->constants, word, n, (void *)(uintptr_t)id); /* out of memory: the next equal constant gets another id */
 	}
 	rt_unlock(&e->rt.lock);
 	return id;

@@ -17,7 +17,7 @@ tj_ctx *tj_ctx_use(tj_ctx *c)
 
 /* ---- engine ---- */
 
-/* A child of fork() finds our locks free; a cell that another thread was reading is locked by its flag. */
+/* In a child of fork() all rt_lock()s are free, but a cell that another thread was reading is still locked by its flag. */
 static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
 static jit_engine *engines;
 
@@ -45,7 +45,7 @@ static void delist(jit_engine *e)
 	rt_unlock(&engines_lock);
 }
 
-/* A variable that says nothing we know is ignored, aloud: a program does not fail by its environment. */
+/* Warns about a variable with an unknown value, and ignores it: the environment must not make a program fail. */
 static bool env_set(const rt_log_to *log, const char *name)
 {
 	const char *v = getenv(name);
@@ -150,7 +150,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	return e;
 }
 
-/* ---- what plans are lowered for ---- */
+/* ---- the target of lowering ---- */
 static void evaluate_instead(jit_engine *e, const char *why)
 {
 	rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
@@ -171,7 +171,7 @@ const lo_target *jit_target(jit_engine *e)
 	return RT_UNLIKELY(lo_backend_gone()) ? NULL : t;
 }
 
-/* The target's back end is not there. Several threads may find that at a time. */
+/* The back end of the target is missing. Several threads may find that at the same time. */
 static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
 {
 	rt_lock(&e->target_lock);
@@ -179,7 +179,7 @@ static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
 	rt_unlock(&e->target_lock);
 }
 
-/* LLVM is loaded when the first kernel must be compiled: that costs 8 ms and 48 MiB. */
+/* LLVM is loaded (8 ms, 48 MiB) when the first kernel must be compiled. */
 const lo_backend *jit_backend(jit_engine *e)
 {
 	const char *why = NULL;
@@ -354,7 +354,7 @@ tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op
 	return jit_report(c, site, &e);
 }
 
-/* What an op returns when the thread has no context: there is nowhere to keep an error. */
+/* The result of an op when the thread has no context, in which an error could be kept. */
 tj_tensor *jit_no_context(void)
 {
 	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
@@ -365,7 +365,7 @@ tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
 	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
-	if (mine) jit_active(c); /* a body that was left is an error now */
+	if (mine) jit_active(c); /* reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
 	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
 	c->rt.last = c->rt.err;

@@ -1,4 +1,4 @@
-/* TJ_DUMP=folder: each compile leaves a numbered folder of what it made, to be read and to be diffed with the next. */
+/* TJ_DUMP=folder: each compile writes a numbered folder of what it made, to read, and to compare with the next. */
 #include "jit/jit.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	static const struct { const char *file; tj_dump_what what; } parts[] = {
 		{ "graph.tj", TJ_DUMP_GRAPH }, { "graph.txt", TJ_DUMP_TABLE }, { "graph.dot", TJ_DUMP_DOT },
 		{ "fusion.txt", TJ_DUMP_FUSION }, { "fusion.dot", TJ_DUMP_FUSION_DOT }, { "kernels.txt", TJ_DUMP_KERNELS }, { "code.ll", TJ_DUMP_CODE },
-		{ "code.s", TJ_DUMP_ASSEMBLY }, { "plan.txt", TJ_DUMP_PLAN }, /* and notes.txt: who computes what, and why */
+		{ "code.s", TJ_DUMP_ASSEMBLY }, { "plan.txt", TJ_DUMP_PLAN }, /* and notes.txt: what computes each step, and why */
 	};
 	jit_engine *e = f->engine;
 	char folder[640];
@@ -43,7 +43,7 @@ static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	rt_text_free(&t);
 }
 
-/* Without an end by pthread_cancel() in the middle. */
+/* A pthread_cancel() may not stop it in the middle. */
 void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 {
 	int cancel;

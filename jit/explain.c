@@ -1,9 +1,9 @@
-/* What a function did: traces, guards, hits, recompiles and why; dumps; counters. */
+/* Reports on a function: traces, guards, hits, recompiles and their reasons; dumps; counters. */
 #include "jit/jit.h"
 
 static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
 
-/* What was counted; levels that a call may be at are told apart where it costs nothing, off the path of a hit. */
+/* Sums the counters. A hit on the key of the last call is not counted: such calls are all calls minus all others. */
 static void count_calls(tj_fn *f, tj_stats *s)
 {
 	unsigned long long sum[] = {
@@ -57,12 +57,12 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 }
 
 /* ---- explain ---- */
-typedef struct shown { FILE *out; int attrs; const char *indent; } shown; /* attrs: of the event at hand */
+typedef struct shown { FILE *out; int attrs; const char *indent; } shown; /* attrs: attributes of the current event so far */
 
 static void print_guard(void *self, const tj_guard *g, bool dropped)
 {
 	shown *s = self;
-	if (!strcmp(g->kind, "attribute") && !dropped) { /* an event's in one line: see print_attrs() */
+	if (!strcmp(g->kind, "attribute") && !dropped) { /* those of one event are printed in one line: see print_attrs() */
 		s->attrs++;
 		return;
 	}
@@ -159,7 +159,7 @@ static void print_entry(tj_fn *f, const jit_entry *e, FILE *out)
 	for (uint32_t k = 0; k < e->sealed.n; k++) print_segment(f, e->sealed.v[k], out);
 }
 
-/* The sizes of a signature have a trace each, and are alike: the first ones are shown. */
+/* Each size of a signature has a trace, and they are alike: only the first ones are shown. */
 static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 {
 	enum { SHOWN = 3 };

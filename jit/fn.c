@@ -89,7 +89,7 @@ static void free_fn(tj_fn *f)
 	rt_free(f);
 }
 
-/* The name of a function is part of lines of text. */
+/* A copy of the name without control characters, since it becomes part of lines of text. */
 static char *copy_name(const char *name)
 {
 	char *s = rt_strdup(name ? name : "fn");

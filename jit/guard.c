@@ -1,13 +1,13 @@
-/* Guards one by one, as people and .guard_filter see them; those that it dropped, and what audit says of them.
+/* Guards one by one, for tj_explain() and .guard_filter; dropped guards, and the audit of them.
  *
- * A dropped guard is found where it fails: what matches costs nothing more. Guards of an event are bits of its node;
- * guards of the key are left out of the key. */
+ * Whether a guard was dropped is looked up only when it fails, so that a match costs nothing more. Dropped guards of an event
+ * are bits of its node; dropped guards of the key are left out of the key. */
 #include "jit/jit.h"
 
 enum { ASKED = 1, DROPPED = 2, TOLD = 4 };
 typedef struct jit_asked {
 	atomic_uchar is;
-	atomic_ullong first; /* what it was when the filter was asked */
+	atomic_ullong first; /* the value when the filter was called */
 } jit_asked;
 
 /* ---- the list ---- */
@@ -70,14 +70,14 @@ static void each_met(tj_fn *f, const jit_node *n, rt_text *t, jit_see_guard *see
 	}
 }
 
-/* The dtype that an op is told is no attribute to be wrong about. */
+/* The guard of a dtype attribute cannot be dropped. */
 static bool is_dtype(const jit_node *n, int k) { return k == 0 && ir_classes[ir_ops[n->op].opclass].attr[0].kind == 'd'; }
 
 void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *self)
 {
 	rt_text t = { 0 };
 	each_met(f, n, &t, see, self);
-	/* Of control flow they make the shape of the trace; of what it yields they follow from what was guarded before. */
+	/* Guards of IR_cond, IR_while, IR_scan are shown, but cannot be dropped. PARAM and IR_get have none: their types follow from other guards. */
 	const bool op = n->op < IR_OPS;
 	for (int k = 0; k < n->nattr && (op || ir_is_flow(n->op)); k++) {
 		put_event(n, &t);
@@ -112,7 +112,7 @@ void jit_log_guards(tj_fn *f, const jit_entry *e, const jit_node *boundary)
 	for (const jit_node *n = boundary; n && n->parent; n = n->parent) jit_each_node_guard(f, n, log_guard, &l);
 }
 
-/* ---- the filter, asked about an event ---- */
+/* ---- the filter for guards of an event ---- */
 typedef struct filtering { tj_fn *f; jit_node *n; int met; } filtering;
 static void filter_guard(void *self, const tj_guard *g, bool dropped)
 {
@@ -131,7 +131,7 @@ void jit_filter_node(tj_fn *f, jit_node *n)
 	if (f->opts.guard_filter) jit_each_node_guard(f, n, filter_guard, &(filtering){ f, n, 0 });
 }
 
-/* ---- the filter, asked about what is in the key ---- */
+/* ---- the filter for guards of the key ---- */
 bool jit_make_asked(tj_fn *f)
 {
 	if (!f->opts.guard_filter) return true;
@@ -204,7 +204,7 @@ void jit_audit_key(tj_ctx *c, tj_fn *f, const char *site, tj_list in, const tj_s
 		if (scalars[k].kind == TJ_SCALAR_I) audit_place(f, site, nin + f->nstate + k, (uint64_t)scalars[k].i, "int scalar %d", (int)k);
 }
 
-/* Told once for an event: which of them were is known by the function's running call alone, or by a mark on the node. */
+/* Reported once for each event; the node is marked. */
 static void tell_node(const jit_act *a, const jit_node *n, int arg, int dim, const char *what, const char *expected, const char *found)
 {
 	tj_fn *f = a->fn;
@@ -231,7 +231,7 @@ bool jit_loose_attr(const jit_node *n, int k, int64_t found)
 bool jit_loose_content(const jit_act *a, const jit_ext *want, const tj_tensor *h)
 {
 	if (!want->loose || !a->ctx->engine->audit) return want->loose;
-	const jit_node *n = atomic_load(&a->cursor->child); /* which of these it is about */
+	const jit_node *n = atomic_load(&a->cursor->child); /* the sibling that `want` belongs to */
 	while (n && !(want >= n->met && want < n->met + n->nmet)) n = n->sibling;
 	if (n) {
 		char was[48], is[48];

@@ -1,5 +1,5 @@
-/* Inner values: what an event computes on its way, for later segments. A gradient reads them: the exponentials of a softmax, the indices that
- * nobody took of a maximum. A segment names those that were asked for, and a name stays what it is, in the trace and in all plans. */
+/* Inner values: intermediate values of an event that later segments read. Gradients need them: the exponentials of a softmax, the indices of a
+ * maximum that the user did not take. A segment gives each needed one a name, which stays valid in the trace and in all plans. */
 #include "jit/jit.h"
 
 const jit_node *jit_flow_of(const jit_node *yield)
@@ -13,7 +13,7 @@ const jit_node *jit_flow_of(const jit_node *yield)
 	return NULL;
 }
 
-/* The event that computes the value of event seq: of an IR_get, the op or the control flow in front of it. */
+/* The event that computes the value of event seq: for an IR_get, the op or the control flow before it. */
 static const jit_node *computed_by(const jit_node *boundary, uint32_t seq)
 {
 	const jit_node *n = boundary;
@@ -38,7 +38,7 @@ uint32_t jit_event_of(const jit_act *a, const jit_segment *s, uint32_t name)
 	return seq;
 }
 
-/* The name, and what it is. */
+/* Finds or makes the name of an inner value, and its layout. */
 static uint32_t ask(const jit_act *a, jit_node *boundary, uint32_t seq, uint32_t step, const rt_layout **layout, rt_err *err)
 {
 	jit_inner v = { seq, step, NULL };
@@ -47,7 +47,7 @@ static uint32_t ask(const jit_act *a, jit_node *boundary, uint32_t seq, uint32_t
 	jit_segment *s = boundary->segment;
 	for (uint32_t i = 0; i < s->inner.n; i++)
 		if (s->inner.v[i].seq == seq && s->inner.v[i].step == step) v.layout = s->inner.v[i].layout;
-	if (v.layout || jit_inner_layout(a, boundary, &v, &v.layout, err)) { /* what is none gets no name */
+	if (v.layout || jit_inner_layout(a, boundary, &v, &v.layout, err)) { /* after an error no name is made */
 		name = jit_inner_name(s, seq, step);
 		if (name) s->inner.v[name & ~JIT_INNER].layout = v.layout;
 		else rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
@@ -70,7 +70,7 @@ tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32
 	const rt_head head = { .kind = RT_PENDING, .dtype = layout->dtype, .rank = layout->rank, .seq = name };
 	memcpy(h, &head, sizeof head);
 	h->seg = t->seg;
-	h->layout = layout; /* the segment holds it */
+	h->layout = layout; /* the segment holds the reference */
 	h->data = NULL;
 	return h;
 }

@@ -1,10 +1,10 @@
-/* Outputs in memory of the caller (tj_call_into()): a plan computes them there where it can; else they are copied there, before anything
- * is committed. */
+/* Outputs in memory of the caller (tj_call_into()): the plan computes them there if it can; else they are copied there, before
+ * the commit. */
 #include "jit/jit.h"
 
-enum { ALIGNED = 64 }; /* what kernels expect of a destination */
+enum { ALIGNED = 64 }; /* bytes; kernels expect destinations with this alignment */
 
-/* From the first to behind the last byte of a tensor. */
+/* The bytes of a tensor; end: behind the last one. */
 typedef struct span { const char *first, *end; } span;
 static span span_of(const rt_layout *l, const void *data)
 {
@@ -18,7 +18,7 @@ static span span_of(const rt_layout *l, const void *data)
 	return s;
 }
 
-/* No external lies where the output is to be written: the plan would read what it wrote. */
+/* No external overlaps the memory of the output: else the plan might read what it has just written. */
 static bool clear_of_externals(const jit_inputs *in, const tj_into *to)
 {
 	for (uint32_t i = 0; i < in->next; i++) {
@@ -38,7 +38,7 @@ bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t
 	return (into[value] = rt_buffer_borrow(to->data, NULL, NULL)) != NULL;
 }
 
-/* An output as a tensor over the caller's memory: t itself when the plan computed it there. */
+/* An output as a tensor over memory of the caller: t itself when the plan computed it there, else a copy. */
 static tj_tensor *settle(tj_ctx *c, tj_scope *scope, tj_tensor *t, const tj_into *to, rt_err *err)
 {
 	const rt_layout *l = t->layout;

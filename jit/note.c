@@ -1,5 +1,5 @@
-/* What is told, in words: why a call was traced anew, what was compiled and what that cost. Lines go to the log, structs to
- * the program's callbacks, the last ones stay for tj_explain(). What can be found out again is not kept. */
+/* Messages: why a call was traced anew, what was compiled and what that cost. Lines go to the log, structs to the callbacks of
+ * the program, and the last ones are kept for tj_explain(). Text that can be made again is not kept. */
 #include "jit/jit.h"
 
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment)
@@ -65,7 +65,7 @@ void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n)
 	tell(f, topic, n);
 }
 
-/* ---- what lowering decided ---- */
+/* ---- decisions of lowering ---- */
 static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library" };
 
 static void put_decision(const lo_note *n, rt_text *t)

@@ -1,4 +1,4 @@
-/* Numbers: handles that carry a value in their bits; ops on numbers alone compute at once. */
+/* Numbers: handles that carry a value in their bits. An op whose operands are all numbers is computed at once. */
 #include "jit/jit.h"
 
 tj_tensor *tj_f(double value) { return rt_number_f(value); }
@@ -63,7 +63,7 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	rt_no_err(&err);
 	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);
 	if (ir_infer(op, nsrc, meta, 0, NULL, &out, NULL, NULL, want, &err) != TJ_OK) return jit_report(c, site, &err);
-	/* A float that promotion would make f32 stays the C double it is. */
+	/* Floats are computed as f64 (a C double), also where promotion would give f32. */
 	tj_dtype compute = rt_is_float((tj_dtype)want[nsrc - 1]) ? TJ_F64 : (tj_dtype)want[nsrc - 1];
 	tj_dtype result = rt_is_float((tj_dtype)out.dtype) ? TJ_F64 : TJ_I64;
 	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], want[k] == TJ_BOOL ? TJ_BOOL : compute); /* a condition is bool */

@@ -1,7 +1,7 @@
-/* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes go on as the user gave them. */
+/* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes are passed on as the user gave them. */
 #include "jit/jit.h"
 
-/* Sizes or axes behind `n` leading integers; how many in all, or -1 when there are too many. */
+/* Appends sizes or axes to `n` leading integers; returns how many there are in all, or -1 when there are too many. */
 static int append(int64_t *attr, int n, tj_dims list)
 {
 	for (int i = 0; list && list[i] != TJ_END_DIM; i++) {
@@ -19,7 +19,7 @@ static tj_tensor *too_long(const char *site, int op)
 	                 TJ_MAX_RANK);
 }
 
-/* Where results go that are not returned. */
+/* The addresses for the results behind the first one. */
 typedef struct others { int n; tj_tensor **const *to; } others;
 
 /* After an error every result is poison. */
@@ -75,13 +75,13 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, ot
 #define PUT_AXES(name, k)     dims_ = name;
 #define PUT_SIZES(name, k)    dims_ = name;
 #define COUNT(type, name, role, k) + ROLE_##role
-/* What a parameter is, in digits, so that their sum tells how many of each there are. */
+/* The kind of a parameter as a hexadecimal digit, so that the sum over all parameters counts each kind. */
 enum {
 	ROLE_OPERAND = 1, ROLE_FITTED = 1, ROLE_NUMBER = 1, ROLE_ATTR = 0x10, ROLE_DTYPE = 0x10, ROLE_DEVICE = 0x10, ROLE_OPERANDS = 0x100, ROLE_AXES = 0x200,
 	ROLE_SIZES = 0x400
 };
 
-/* Inlined: in most entry points all but the operands is known at compile time. */
+/* Inlined, since most entry points know everything but the operands at compile time. */
 static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
                                                               tj_dims dims, tj_list list, others o)
 {

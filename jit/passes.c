@@ -1,4 +1,4 @@
-/* What users put between trace and back end: passes over the graph, and back ends of their own. */
+/* User code between the trace and the back end: passes over the graph, and back ends of the user. */
 #include "ir/edit.h"
 #include "jit/jit.h"
 
@@ -24,7 +24,7 @@ typedef struct user { /* a pass, or a back end */
 	tj_compiled *compiled;
 } user;
 
-/* A status of its own making is a failure. */
+/* An unknown status is a failure. */
 static tj_status known(tj_status s) { return (unsigned)s < TJ_STATUS_COUNT ? s : TJ_ERR_COMPILE; }
 
 static tj_status call_user(const user *u, tj_graph *g)
@@ -49,7 +49,7 @@ static tj_status run_user(const user *u, const ir_graph *from, ir_graph *to, rt_
 	return s;
 }
 
-/* *g is replaced by what the callback makes of it. */
+/* Replaces *g by the result of the callback. */
 static bool apply(const user *u, ir_graph *g, rt_err *err)
 {
 	ir_graph to;
@@ -126,7 +126,7 @@ bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err)
 	*x = NULL;
 	if (!f->opts.backend) return true;
 	if (!apply(&(user){ .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
-	if (!c.run) return true; /* handed on */
+	if (!c.run) return true; /* the user's back end left the graph to the next one */
 	*x = wrap(f, &c, g->out.n);
 	if (!*x) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 	return *x != NULL;

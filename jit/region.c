@@ -1,4 +1,4 @@
-/* Regions: events of control flow are calls of the builder (ir/region.c). */
+/* Regions: turns events of control flow into calls of the builder (ir/region.c). */
 #include "jit/build.h"
 
 static bool open_flow(jit_builder *b, const jit_node *n)
@@ -9,7 +9,7 @@ static bool open_flow(jit_builder *b, const jit_node *n)
 	return ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, n->attr, n->site);
 }
 
-/* What a callback gives; the last one's end is the end of its op. */
+/* Ends the region of a callback; after the last callback, closes its op. */
 static bool yield(jit_builder *b, const jit_node *n)
 {
 	ir_ref *out = rt_arena_alloc(b->mem, (n->nsrc + 1u) * sizeof *out);

@@ -33,7 +33,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 	}
 }
 
-/* What is left beyond the call is not there when the body is skipped. */
+/* The effect would be missing when direct mode skips the body. */
 void jit_leaves_trace(jit_act *a, const char *what, const char *site)
 {
 	if (a && a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s leaves something beyond the call", what, site ? site : "?");
@@ -69,7 +69,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
 }
 
-/* A value of the running call: an event, filled in when its segment has run. */
+/* Retains a value of the running call: records an event; the data is filled in when its segment has run. */
 static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_held *h)
 {
 	tj_ctx *c = a->ctx;
@@ -134,6 +134,6 @@ void tj_release_at(const char *site, tj_tensor *t)
 	}
 	jit_act *a = c ? jit_active(c) : NULL;
 	jit_leaves_trace(a, "release", site);
-	if (a && rt_push(&a->released, rt_held_of(t))) return; /* it may be an operand of what is pending */
+	if (a && rt_push(&a->released, rt_held_of(t))) return; /* a pending event may read it */
 	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
 }

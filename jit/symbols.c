@@ -1,10 +1,10 @@
-/* The graphs of a signature as one, with sizes as symbols: what was printed for each size, compared word by word.
+/* Prints the graphs of all sizes of a signature as one graph with symbols: compares the texts of each size word by word.
  *
  *   %2 = reshape f32[7,64] %1 shape=7,64          size B = 7
  *   %2 = reshape f32[9,64] %1 shape=9,64          size B = 9
  *   %2 = reshape f32[B,64] %1 shape=B,64          both
  *
- * A number that differs is the first expression over the symbols that holds for every size looked at. */
+ * A number that differs is replaced by the first expression over the symbols that holds for all compared sizes. */
 #include "jit/jit.h"
 
 #include <ctype.h>
@@ -14,8 +14,8 @@ enum { SIZES = 8, SYMBOLS = 16 };
 
 typedef struct symbol { char name[GD_NAME]; int64_t v[SIZES]; } symbol;
 typedef struct unifier {
-	int n;                  /* sizes looked at */
-	const char *at[SIZES];  /* in their texts */
+	int n;                  /* number of compared sizes */
+	const char *at[SIZES];  /* position in the text of each size */
 	symbol symbol[SYMBOLS];
 	int nsymbol;
 	rt_text *out;
@@ -41,7 +41,7 @@ static bool product(const unifier *u, const int64_t *x)
 	return false;
 }
 
-/* c*S, S/c, S+c: c out of the first size. */
+/* c*S, S/c, S+c, with c from the first size. */
 static bool scaled(const unifier *u, const int64_t *x)
 {
 	for (int i = 0; i < u->nsymbol; i++) {
@@ -68,7 +68,7 @@ static bool whole(const unifier *u, const int64_t *x)
 	return scaled(u, x) || product(u, x);
 }
 
-/* Floats that sizes became: n, or 1/n. */
+/* Floats made from a size n: n, or 1/n. */
 static bool real(const unifier *u, const double *d)
 {
 	int64_t n[SIZES], inverse[SIZES];
@@ -98,7 +98,7 @@ static size_t number_length(const char *s)
 	return n;
 }
 
-/* The number that each text has here, written once; false: it does not follow from the sizes. */
+/* Writes the number at this position of the texts as one number or expression; "?" when it does not follow from the sizes. */
 static bool put_number(unifier *u, const size_t *len)
 {
 	int64_t x[SIZES];
@@ -117,7 +117,7 @@ static bool put_number(unifier *u, const size_t *len)
 	return true;
 }
 
-/* False: the texts are of different forms. */
+/* False: the texts differ in more than numbers. */
 static bool unify(unifier *u)
 {
 	char before = ' ';
@@ -158,7 +158,7 @@ static void add_symbols(unifier *u, const tj_fn *f, const jit_general *g, const 
 		}
 }
 
-/* The i-th segment of these sizes as one text; false: it takes another form at some of them. */
+/* Writes the i-th segment of these sizes as one text; false: its ops differ between sizes. */
 static bool put_segment(tj_fn *f, const jit_general *g, const jit_entry *const *e, int n, uint32_t i, rt_text *out)
 {
 	unifier u = { .n = n, .out = out };
@@ -173,7 +173,7 @@ static bool put_segment(tj_fn *f, const jit_general *g, const jit_entry *const *
 	return ok;
 }
 
-/* The last sizes met that are neither 0 nor 1, which have forms of their own. */
+/* Chooses the last sizes without symbols of 0 or 1, since those sizes have other code. */
 static int choose(const tj_fn *f, const jit_general *g, const jit_entry **e)
 {
 	int n = 0;

@@ -1,4 +1,4 @@
-/* bench: the cases, the loops a C programmer would write for them, and the limits of the machine. */
+/* bench: the cases, the loops that a C programmer would write for them, and the limits of the machine. */
 #ifndef TJ_BENCH_H
 #define TJ_BENCH_H
 
@@ -9,19 +9,19 @@ enum { BENCH_IN = 14, BENCH_SIZES = 3 };
 /* ---- cases.c ---- */
 typedef enum bench_limit { NO_LIMIT, COPY, ADD, READ, SGEMM } bench_limit;
 
-/* What a case is made of at given sizes. */
+/* Operands, work and limit of a case at given sizes. */
 typedef struct bench_shape {
 	int nin;
 	int64_t in[BENCH_IN][2];   /* sizes of the operands; the second is 0 for a vector */
-	int64_t out, tmp;          /* elements of the result; floats the hand-written code needs beside it */
-	tj_dtype dtype;            /* of the result */
+	int64_t out, tmp;          /* out: elements of the result. tmp: floats of scratch memory for the hand-written code */
+	tj_dtype dtype;            /* dtype of the result */
 	double bytes, flops;
-	int64_t limit[3];          /* COPY, ADD, READ: elements; SGEMM: m, n, k */
-	int weights;               /* SGEMM: the operand that is [k,n] */
+	int64_t limit[3];          /* limit[0] for COPY, ADD, READ: elements; limit[0..2] for SGEMM: m, n, k */
+	int weights;               /* SGEMM: index of the operand that is [k,n] */
 } bench_shape;
 
 typedef struct bench_args {
-	const int64_t *p;          /* sizes of the case */
+	const int64_t *p;          /* the sizes of the case */
 	const float *const *in;
 	void *out;
 	float *tmp;
@@ -34,13 +34,13 @@ typedef struct bench_case {
 	bench_hand *hand;
 	void (*shape)(bench_shape *s, const int64_t *p);
 	bench_limit limit;
-	int64_t p[BENCH_SIZES], small[BENCH_SIZES]; /* sizes to time, and to check in a test */
-	double tolerance;          /* of |ours - hand| against 1 + |hand| */
+	int64_t p[BENCH_SIZES], small[BENCH_SIZES]; /* p: sizes to time. small: sizes for the test */
+	double tolerance;          /* largest |ours - hand| / (1 + |hand|) */
 } bench_case;
 extern const bench_case bench_cases[];
 extern const int bench_ncases;
 
-/* ---- hand.c: plain loops with OpenMP, compiled for this machine with every flag that makes them fast ---- */
+/* ---- hand.c: plain loops with OpenMP, compiled for this machine with all flags for speed ---- */
 #define BENCH_HANDS(X)                                                                                               \
 	X(tiny_add) X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax)     \
 	X(layernorm) X(rmsnorm_res) X(sum_rows) X(sum_cols) X(sum_all) X(argmax_rows) X(transpose_add) X(linear_gelu)    \
@@ -55,11 +55,11 @@ void hand_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, const float *
                 float *c, int64_t ldc);
 void hand_gelu(float *o, int64_t n); /* in place */
 void hand_wake(void); /* starts the team of threads */
-void hand_rest(void); /* ends it, until the next loop */
+void hand_rest(void); /* ends the team, until the next loop */
 
-/* ---- packed.c: oneDNN's matmul primitive with the weights packed before; bias inside, gelu by hand ---- */
+/* ---- packed.c: the matmul primitive of oneDNN with packed weights; it adds the bias, gelu is hand-written ---- */
 typedef struct bench_packed bench_packed;
-bench_packed *bench_pack(int64_t m, int64_t n, int64_t k, const float *w, const float *bias); /* NULL: not with this oneDNN */
+bench_packed *bench_pack(int64_t m, int64_t n, int64_t k, const float *w, const float *bias); /* NULL: not supported by this oneDNN */
 void bench_packed_run(bench_packed *p, const float *x, float *out);
 void bench_packed_free(bench_packed *p);
 
@@ -67,14 +67,14 @@ void bench_packed_free(bench_packed *p);
 typedef struct bench_job bench_job;
 typedef struct bench_report {
 	const char *name;
-	double us, median_us;         /* of a call in direct mode: the quickest tenth of the batches, and all */
-	double verify_us;             /* in verify mode, of tiny cases; else 0 */
-	double fast_us;               /* with TJ_FAST, of chains; else 0 */
-	double sizes_us;              /* with sizes as arguments of the code; 0: not asked for */
+	double us, median_us;         /* time of a call in direct mode: the quickest tenth of the batches; the median of all */
+	double verify_us;             /* in verify mode, for tiny cases; else 0 */
+	double fast_us;               /* with TJ_FAST, for chains; else 0 */
+	double sizes_us;              /* with sizes as arguments of the code; 0: not timed */
 	double first_ms;              /* the first call: trace and compile */
 	double rate;                  /* GB/s or, with flops, GF/s */
-	double hand_us, vs_hand, packed_us, vs_packed; /* vs: how many times faster we are; 0: not there */
-	double limit;                 /* share of the machine's limit that we reach */
+	double hand_us, vs_hand, packed_us, vs_packed; /* vs: their time divided by ours; 0: not available */
+	double limit;                 /* share of the limit of the machine that we reach, 0 to 1 */
 	double error;
 	bool flops;
 } bench_report;
@@ -83,9 +83,9 @@ double bench_error(bench_job *u); /* the largest |ours - hand| / (1 + |hand|) */
 bench_report bench_time(bench_job *u, double seconds);
 void bench_close(bench_job *u);
 
-/* ---- state.c: what can be said of the machine now ---- */
+/* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
 double bench_now(void); /* seconds */
-int bench_by_size(const void *a, const void *b); /* for qsort: doubles, rising */
+int bench_by_size(const void *a, const void *b); /* compares doubles for qsort, ascending */
 
 #endif

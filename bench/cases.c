@@ -1,4 +1,4 @@
-/* cases: the functions that are timed, over <tj.h>, with the names and shapes of bench/peers.py. */
+/* cases: the functions that are timed, written with <tj.h>; names and shapes as in bench/peers.py. */
 #include "bench/bench.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* hand: the cases as a C programmer writes them: one fused loop each, outputs allocated before, OpenMP over rows, matrix
+/* hand: the cases as a C programmer would write them: one fused loop each, preallocated outputs, OpenMP over rows, matrix
  * products by oneDNN. Compiled with -Ofast -march=native, so that gcc calls the vector maths of glibc. */
 #include "bench/bench.h"
 
@@ -17,7 +17,7 @@ void hand_wake(void)
 	(void)omp_get_thread_num();
 }
 
-/* Else its threads wait for the next loop busily, on cores that others' threads want. */
+/* Ends the team; else its threads wait in a busy loop, on cores that other threads need. */
 void hand_rest(void)
 {
 	omp_pause_resource_all(omp_pause_soft);
@@ -174,7 +174,7 @@ void hand_sum_cols(const bench_args *a)
 
 void hand_sum_all(const bench_args *a) { *(float *)a->out = hand_read(a->in[0], a->p[0] * a->p[1]); }
 
-/* The first largest: its value first, which gcc makes vectors of, then where it is. */
+/* The first largest element: finds its value, which gcc vectorizes, then its index. */
 void hand_argmax_rows(const bench_args *a)
 {
 	IN(0);

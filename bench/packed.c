@@ -1,5 +1,5 @@
-/* packed: what oneDNN does with weights that it may rearrange beforehand: its matmul primitive over blocked weights, the
- * bias as its post-op. Written for the C API of oneDNN 2, Debian's. */
+/* packed: the matmul primitive of oneDNN with weights that it rearranged (packed) beforehand, and the bias as a post-op. Uses the C
+ * API of oneDNN 2, the version in Debian. */
 #include "bench/bench.h"
 
 #include <oneapi/dnnl/dnnl.h>

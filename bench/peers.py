@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with ours.
+"""Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with tjit.
 
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
-Every peer is a process of its own that keeps the case open; a round asks each of them in turn for a few batches of calls.
-A time is the quickest of the rounds, so what another program took of the machine counts for nobody. What Python has not,
-is left out. A case is defined once, below, in terms of NumPy; bench/cases.c has the same names and shapes.
+Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls.
+The reported time is that of the quickest round, so that other programs on the machine do not count. Peers that are not
+installed are left out. Each case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
 
@@ -39,7 +39,7 @@ def block(m, x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2):
     return x + m.matmul(m.gelu(m.matmul(m.layernorm(x, g2, c2), w1) + b1), w2) + b2
 
 
-# Each takes m, the peer's namespace, then arrays.
+# Each takes m, the NumPy-like namespace of the peer, then arrays.
 case("tiny_add_8", (8,), f=lambda m, x: x + 1)
 case("tiny_10in_8", *[(8,)] * 10, f=lambda m, *a: m.addn(a))
 case("add_1M", (M1,), (M1,), f=lambda m, x, y: x + y)
@@ -143,7 +143,7 @@ PEERS = {"torch": lambda: Torch(True), "torch-eager": lambda: Torch(False), "jax
 
 
 def batches(call, sync, budget):
-    """The time of a call in us: the quickest tenth of short batches, as in bench/run.c."""
+    """Time of a call in us: that of the quickest tenth of short batches, as in bench/run.c."""
     def batch(n):
         t0 = time.perf_counter()
         for _ in range(n): y = call()
@@ -156,7 +156,7 @@ def batches(call, sync, budget):
 
 
 def worker(name):
-    """Answers lines "case seconds", like tj-bench --serve."""
+    """Reads lines "case seconds" and answers each, like tj-bench --serve."""
     import numpy as np
     p, rng, now = PEERS[name](), np.random.default_rng(0), None
     print(json.dumps({"version": p.version()}), flush=True)
@@ -199,7 +199,7 @@ def available(names):
 
 
 def best(rounds):
-    """Of several answers: the quickest of each time, the first call of the first."""
+    """Combines several answers: the smallest of each time, but the first call of the first answer."""
     if any("error" in r and not isinstance(r["error"], float) for r in rounds): return {"error": rounds[0].get("error")}
     out = dict(rounds[0])
     for k in "us", "hand_us", "packed_us":
@@ -233,7 +233,7 @@ SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "
 
 
 def others(r):
-    """Times of everybody else, in us."""
+    """Times of all peers, in us."""
     t = {n: v["us"] for n, v in r.items() if n != "tjit" and "us" in v}
     t["hand"] = r["tjit"].get("hand_us")
     t["packed"] = r["tjit"].get("packed_us")
@@ -241,12 +241,12 @@ def others(r):
 
 
 def fair(c, n):
-    """In tiny cases a hand-written loop is a few instructions: there only libraries are compared."""
+    """Only libraries are compared in tiny cases, where a hand-written loop is a few instructions."""
     return n != "hand" or c.split("_")[-1] not in ("8", "64")
 
 
 def rival(c, r):
-    """The best of the others."""
+    """The best time of the others."""
     t = {n: v for n, v in others(r).items() if fair(c, n)}
     n = min(t, key=t.get)
     return n, t[n] / r["tjit"]["us"]
@@ -291,7 +291,7 @@ text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f } .dim { f
 
 
 def svg(d):
-    """A bar a case: how many times faster than the best of the others, on a logarithmic scale."""
+    """One bar for each case: the best time of the others divided by ours, on a logarithmic scale."""
     bars = [(c, *rival(c, r)) for c, r in d["cases"].items() if "us" in r["tjit"]]
     left, width, right, h = 190, 460, 190, 17
     low, high = min(0.5, min(b[2] for b in bars) * 0.9), max(4, max(b[2] for b in bars) * 1.05)

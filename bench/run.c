@@ -1,7 +1,7 @@
-/* run: a case, set up, checked against the hand-written code, and timed in turns with it.
+/* run: sets a case up, checks it against the hand-written code, and times both in turns.
  *
- * In turns: each round times a short batch of ours, of theirs, of the limit, one after the other. A time is that of the
- * tenth of the rounds that was quickest, which leaves out what other programs took; a ratio is one of such times. */
+ * In turns: each round times a short batch of our code, of the hand-written code and of the limit. The reported time is that of
+ * the quickest tenth of the rounds, which leaves out disturbances by other programs; ratios are of such times. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -10,27 +10,27 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 6 }; /* rounds; what a round times */
+enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 6 }; /* LEAST, MOST: rounds. MAX_VARIANTS: variants that a round times */
 #define BATCH_US 1000.0
 
-/* ---- a case, set up ---- */
+/* ---- setting up a case ---- */
 struct bench_job {
 	const bench_case *c;
 	bench_shape s;
 	tj_ctx *ctx;
 	tj_scope *scope;         /* holds the operands */
-	tj_fn *f, *verify, *fast; /* in direct mode; of tiny cases, in verify mode; of chains, with TJ_FAST as well */
-	tj_fn *sizes;            /* with sizes as arguments of the code, when asked for */
+	tj_fn *f, *verify, *fast; /* f: direct mode. verify: verify mode, for tiny cases. fast: TJ_FAST, for chains. NULL: not timed */
+	tj_fn *sizes;            /* with sizes as arguments of the code; NULL: not timed */
 	tj_tensor *list[BENCH_IN + 1];
 	const float *in[BENCH_IN];
-	void *hand_out;          /* of the hand-written code, and of the limit */
+	void *hand_out;          /* results of the hand-written code; limit_to: those of the limit */
 	float *tmp, *limit_to;
 	bench_packed *packed;
 	double first_ms;
 	int64_t p[BENCH_SIZES];
 };
 
-/* Pages of 2 MiB where the system gives them on demand: the hand-written code should not lose by small ones. */
+/* Uses pages of 2 MiB if the system gives them, so that small pages do not slow the hand-written code. */
 static void *floats(int64_t n)
 {
 	size_t huge = (size_t)2 << 20, bytes = (size_t)(n ? n : 1) * 8, align = bytes < huge ? 64 : huge;
@@ -146,7 +146,7 @@ bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small, bool sizes)
 	return u;
 }
 
-/* The largest |ours - hand| / (1 + |hand|), of our second call. */
+/* The largest |ours - hand| / (1 + |hand|) of our second call. */
 double bench_error(bench_job *u)
 {
 	tj_scope *s = tj_push(u->ctx);
@@ -168,12 +168,12 @@ double bench_error(bench_job *u)
 typedef struct variant {
 	void (*run)(void *env);
 	void *env;
-	long n;              /* calls of a batch */
-	double us[MOST];     /* of a call, by round; then sorted */
+	long n;              /* calls in a batch */
+	double us[MOST];     /* time of a call, by round; sorted at the end */
 	double quick, median;
 } variant;
 
-/* One call before the clock starts: what the last variant did to the caches is not this one's; it wakes the threads, too. */
+/* One call before the clock starts, so that the cache contents of the last variant do not matter; it also wakes the threads. */
 static double batch_us(const variant *v)
 {
 	v->run(v->env);
@@ -198,7 +198,7 @@ static void measure(variant *v, int count, double seconds)
 	double fit = seconds * 1e6 / round_us;
 	int rounds = fit < LEAST ? LEAST : fit > MOST ? MOST : (int)fit;
 	for (int r = 0; r < rounds; r++)
-		for (int k = 0; k < count; k++) { /* to and fro: each comes after each of the others */
+		for (int k = 0; k < count; k++) { /* alternating order, so that each variant follows each other one */
 			variant *w = &v[r % 2 ? count - 1 - k : k];
 			w->us[r] = batch_us(w);
 		}

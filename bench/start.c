@@ -1,5 +1,5 @@
-/* start: the smallest program. Its parent, tj-bench, wants to know when the first result was there, how much memory was
- * resident then, and what compiling took. With an argument the function is that many ops long. */
+/* start: the smallest program. It tells its parent, tj-bench, when the first result was ready, how much memory was resident
+ * then, and how long compiling took. An argument is the number of ops of the function. */
 #include <tj.h>
 
 #include <stdlib.h>

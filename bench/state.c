@@ -1,5 +1,5 @@
-/* state: how the machine is now. Virtual cores are sometimes near one another and sometimes far apart, which moves what is
- * out of cache, and what two threads share, by a factor of two: so the state stands beside every table of times. */
+/* state: measures the present speed of the machine. Virtual cores may be near one another or far apart, which changes the speed
+ * of memory and of data shared by two threads by a factor of two. So every table of times has the state beside it. */
 #include "bench/bench.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ int bench_by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ---- one word sent to and fro between two threads ---- */
+/* ---- time to send one word between two threads and back ---- */
 static _Alignas(128) atomic_int word;
 
 static void *answer(void *unused)
@@ -60,7 +60,7 @@ static void copy_16m(void) { hand_copy(x, z, N); }
 static void add_16m(void) { hand_plus(x, y, z, N); }
 static void sgemm_1k(void) { hand_sgemm('N', 'N', 1024, 1024, 1024, x, 1024, y, 1024, z, 1024); }
 
-/* Work a second, the median of a few runs. */
+/* Work per second: the median of a few runs. */
 static double rate(void (*f)(void), double work)
 {
 	double s[REPEAT];

@@ -1,10 +1,10 @@
-/* tj-bench: times the cases against hand-written code and the machine's limits, all in turns in one process.
+/* tj-bench: times the cases, hand-written code and the limits of the machine, all in turns in one process.
  *
- *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line a case, and for each of others[]
+ *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
  *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
  *
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
- * --quick compares every case with the hand-written code at a small size, after all else was run once, and fails when they differ. */
+ * --quick runs everything else once, then compares every case with the hand-written code at a small size; fails when they differ. */
 #include "bench/bench.h"
 
 #include <regex.h>
@@ -48,9 +48,9 @@ static void put_header(void)
 
 typedef struct options {
 	bool json, quick, serve, state, sizes;
-	double seconds;      /* of a case */
+	double seconds;      /* time for each case */
 	const char *pattern;
-	char start[4096];    /* the program beside this one */
+	char start[4096];    /* path of the program `start`, beside this one */
 } options;
 
 static bool fine(tj_ctx *c)
@@ -100,7 +100,7 @@ static bool run_starts(tj_ctx *c, const options *o)
 /* ---- compile times in a process that has compiled before ---- */
 enum { KERNELS = 24, OPS = 15 };
 
-/* As many ops as self says, different ones for each: bits of the number choose them. */
+/* A function of OPS ops; the bits of *self choose them, so that each number gives another function. */
 static void further(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const int *which = self;
@@ -155,7 +155,7 @@ static void eventful(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_tanh(x);
 }
 
-/* What an event takes with the body's own code, boundaries left out. */
+/* Time of an event, the code of the body included, without boundaries. */
 static bool run_match(tj_ctx *current, const options *o)
 {
 	static const float v[16];
@@ -179,7 +179,7 @@ static bool run_match(tj_ctx *current, const options *o)
 	return good;
 }
 
-/* ---- a batch that changes: the network of mlp_32x784x256x10 over batches of 1 to 64 ---- */
+/* ---- changing batch size: the network of mlp_32x784x256x10 with batches of 1 to 64 ---- */
 enum { BATCHES = 64, SWEEPS = 50 };
 
 static void network(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -189,7 +189,7 @@ static void network(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_add(tj_matmul(h, in[3]), in[4]);
 }
 
-/* The time of all first calls, and of a call when all sizes were seen. */
+/* Measures the time of all first calls, and of a call when all sizes have been seen. */
 static void sweep(tj_ctx *c, tj_fn *f, tj_tensor *const *x, tj_tensor *const *w, double *first_ms, double *us)
 {
 	for (int turn = 0; turn <= SWEEPS + 1; turn++) {
@@ -234,7 +234,7 @@ static const struct other {
 	bool (*run)(tj_ctx *c, const options *o);
 } others[] = { { "start", run_starts }, { "compile", run_compile }, { "match_120", run_match }, { "batch_sweep_1_64", run_sweep } };
 
-/* The number of those that went well. */
+/* Returns the number of cases that passed. */
 static int run_others(tj_ctx *c, const regex_t *want, const options *o, int *failed)
 {
 	int passed = 0;
@@ -291,7 +291,7 @@ static int all(tj_ctx *c, const regex_t *want, const options *o)
 	return failed || !passed;
 }
 
-/* The last case stays open, so that a driver can ask for it in turns with other programs. */
+/* The last case stays open, so that a driver can time it in turns with other programs. */
 static int serve(tj_ctx *c, const options *o)
 {
 	char line[256], name[128];

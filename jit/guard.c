@@ -237,7 +237,7 @@ bool jit_loose_content(const jit_act *a, const jit_ext *want, const tj_tensor *h
 		char was[48], is[48];
 		snprintf(was, sizeof was, "constant #%llu", (unsigned long long)want->content);
 		snprintf(is, sizeof is, "constant #%llu", (unsigned long long)jit_content_id(a->fn, h));
-		tell_node(a, n, operand_of(n, n->next + (uint32_t)(want - n->met)), -1, "what is read first by an operand", was, is);
+		tell_node(a, n, operand_of(n, n->next + (uint32_t)(want - n->met)), -1, "the constant used as an operand", was, is);
 	}
 	return true;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Names the files of a folder that call each other in a circle, if there are any:  test/circles.sh build lower
+# Prints the files of a folder that call each other in a circle:  test/circles.sh build lower
 for c in "$2"/*.c; do
 	o=$1/${c%.c}.o
 	[ ! -f "$o" ] || nm -P "$o" | awk -v file="$c" '{ print file, $2, $1 }'

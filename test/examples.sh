@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the examples and compares what they print with test/examples/NAME.out:  test/examples.sh [-w] folder [NAME...]; all that have one
+# Runs the examples NAME (default: all with a .out file) and compares their output with test/examples/NAME.out:  test/examples.sh [-w] folder [NAME...]
 set -u
 write=
 [ "$1" = -w ] && write=1 && shift

@@ -1,4 +1,4 @@
-/* fuzz: random valid graphs, every executor against the evaluator, bit for bit.
+/* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
  *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-v]
  *

@@ -1,4 +1,4 @@
-/* gen: operands and ops at random, executors, comparison. */
+/* gen: random operands and ops, executors, comparison. */
 #include "test/gen.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# golden.sh TJC [-w] [file...]: checks every golden file (or rewrites it with -w); a line ok or FAIL each.
+# golden.sh TJC [-w] [file...]: checks every golden file, or rewrites it with -w; prints a line ok or FAIL for each.
 tjc=$1; shift
 mode=-g
 [ "$1" = -w ] && { mode=-w; shift; }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The examples of docs/GUIDE.md compile without a warning and print what stands behind them:  test/guide.sh build
+# The examples of docs/GUIDE.md must compile without a warning and print the text that follows them:  test/guide.sh build
 set -u
 dir=$(mktemp -d) passed=0 failed=0
 trap 'rm -rf "$dir"' EXIT
 
-# N/guide.c: the part at file scope, then main; N/want: what it prints.
+# N/guide.c: the part at file scope, then main; N/want: the expected output.
 awk -v dir="$dir" '
 	/^```c$/ { n++; in_c = 1; system("mkdir " dir "/" n); file = dir "/" n "/guide.c"; print "#include <tj.h>\n#include <stdint.h>\n#include <stdio.h>" > file; next }
 	/^```text$/ { want = n && !(n in done); file = dir "/" n "/want"; if (want) printf "" > file; next }

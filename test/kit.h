@@ -1,4 +1,4 @@
-/* What the unit tests share: cmocka, a context for each back end, tensors from literals, comparisons. */
+/* Helpers of the unit tests: cmocka, a context for each back end, tensors from literals, comparisons. */
 #ifndef TJ_TEST_KIT_H
 #define TJ_TEST_KIT_H
 
@@ -15,11 +15,11 @@
 
 #include "test/skip.h"
 
-/* The back end under test: set by main for each round. */
+/* The back end under test; KIT_RUN sets it for each round. */
 static const char *kit_backend;
 
 static inline tj_ctx *kit_open(void) { return tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend)); }
-static inline tj_ctx *kit_clone(tj_ctx *c) /* for the calling thread, which uses it from now on */
+static inline tj_ctx *kit_clone(tj_ctx *c) /* makes the clone the current context of the calling thread */
 {
 	tj_ctx *d = tj_ctx_clone(c);
 	if (d) tj_ctx_use(d);
@@ -31,7 +31,7 @@ static inline void kit_ok(tj_ctx *c)
 	const tj_error *e = tj_last_error(c);
 	fail_msg("%s: %s: %s", e->site, e->op, e->message);
 }
-/* The next error must have this code and name this in its message. */
+/* The next error must have this code, and `part` in its message. */
 static __attribute__((noinline, unused)) void kit_error(tj_ctx *c, tj_status code, const char *part)
 {
 	assert_string_equal(tj_strerror(tj_check(c)), tj_strerror(code));
@@ -60,7 +60,7 @@ static inline tj_stats kit_stats(tj_fn *f)
 	return s;
 }
 
-/* tj_explain() and tj_dump() as strings, to be freed. */
+/* tj_explain() and tj_dump() as strings; the caller frees them. */
 static __attribute__((noinline, unused)) char *kit_print(tj_fn *f, bool dump, tj_dump_what what)
 {
 	char *s = NULL;
@@ -84,7 +84,7 @@ static inline void kit_equal(tj_tensor *t, size_t n, const float *want)
 		if (!(v[i] == want[i] || (v[i] != v[i] && want[i] != want[i]))) fail_msg("element %zu is %a, not %a", i, (double)v[i], (double)want[i]);
 }
 
-/* TJ_DEVICE puts tensors elsewhere: what a test says of types in texts, of faults at once, or of the evaluator's views holds on the CPU. */
+/* TJ_DEVICE puts tensors on another device. Some expectations hold only on the CPU: types in texts, immediate faults, views in the evaluator. */
 static inline bool kit_elsewhere(void) { return getenv("TJ_DEVICE") != NULL; }
 
 /* The last line of a test program: runs its tests on each back end. */

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Rules that a compiler does not check: includes point down, generated text is current, mutable globals are those that
-# test/globals.txt names and gives a reason for.
+# Rules that a compiler does not check: includes point down, generated text is current, every mutable global is listed in
+# test/globals.txt with a reason, and others.
 #   test/lint.sh build/gen
 set -u
 passed=0 failed=0
-rule() { # name, what was found (nothing is good)
+rule() { # name, violations that were found ("" passes)
 	if [ -z "$2" ]; then
 		passed=$((passed + 1))
 	else
@@ -13,8 +13,8 @@ rule() { # name, what was found (nothing is good)
 	fi
 }
 
-# A folder's files may include only what stands at or below its own level.
-up() { # folder, then the folders it must not include
+# The files of a folder may include only headers of its own level or of levels below.
+up() { # folder, then the folders that it must not include
 	d=$1
 	shift
 	for f in "$@"; do grep -nE "#include \"$f/" "$d"/*.[ch] "$d"/*.inc "$d"/*.def 2>/dev/null; done

@@ -1,21 +1,21 @@
-/* mock: a device without hardware. What holds on it will hold on a GPU:
+/* mock: a device without hardware, as strict as a GPU:
  *
- *   its memory   an address range that the host cannot touch (PROT_NONE); kernels and copies see it through a second mapping
- *   its queues   run as late as they may: at a wait, a read, or when another queue waits for them; then in order
- *   its faults   are found when the kernel runs, which is later than the call that launched it
- *   its kernels  scalar C text, compiled by the system's C compiler
+ *   its memory   an address range that the host cannot access (PROT_NONE); kernels and copies use a second mapping of it
+ *   its queues   run as late as possible: at a wait, a read, or when another queue waits for them; then in order
+ *   its faults   are found when the kernel runs, later than the call that launched it
+ *   its kernels  scalar C text, compiled by the C compiler of the system
  *
- * What a GPU would get wrong in silence ends the process with a message: a host address that a kernel or copy follows, memory that is
- * used after it was freed. */
+ * Errors that a GPU might not report end the process with a message: a kernel or a copy that uses a host address, a use of memory
+ * after it was freed. */
 #ifndef TJ_TEST_MOCK_H
 #define TJ_TEST_MOCK_H
 
 #include "lower/lower.h"
 
-int mock_device(void);          /* its number in runtime/device.h, added by the first call: "mock:0" */
-uint64_t mock_launches(void);   /* kernels that have run */
-uint64_t mock_pending(void);    /* pieces of work that wait in all queues */
-rt_entry mock_kernel(const char *text, rt_err *err); /* C text of a function mock_entry, compiled once; NULL: err says why */
+int mock_device(void);          /* the device number of "mock:0" (runtime/device.h); the first call adds the device */
+uint64_t mock_launches(void);   /* number of kernels that have run */
+uint64_t mock_pending(void);    /* number of pieces of work that wait in all queues */
+rt_entry mock_kernel(const char *text, rt_err *err); /* text: C of a function mock_entry, compiled once; NULL: err says why */
 extern const struct lo_target mock_target;
 
 #endif

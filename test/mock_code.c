@@ -1,5 +1,5 @@
-/* The mock device's kernels: the kernel IR printed as scalar C, one index at a time, and compiled by the system's compiler. Reductions,
- * conversions and what else is no plain C call functions of this file. */
+/* The kernels of the mock device: prints kernel IR as scalar C, one index at a time, for the C compiler of the system. Reductions,
+ * conversions and other operations that are no plain C call functions of this file. */
 #include "test/mock.h"
 #include "lower/target.h"
 #include "test/unit/interp.h"

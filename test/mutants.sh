@@ -1,8 +1,8 @@
 #!/bin/sh
-# Sows each bug of test/mutants/*.patch into a copy of the tree and runs the tests until one fails.
+# Applies each bug of test/mutants/*.patch to a copy of the tree, and runs the tests until one fails.
 #   test/mutants.sh build-folder [regex]
-# A patch begins with a line that says what is wrong. Fails when a bug is not found, when a patch does not apply or does
-# not build. The copy takes the build along, so that only what a patch touches is built again.
+# The first line of a patch describes the bug. Fails when the tests do not find a bug, or when a patch does not apply or does
+# not build. The build is copied, too, so that only files that depend on the patch are built again.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1 regex=${2:-.} found=0 missed=0
@@ -13,7 +13,7 @@ tree=$tmp/tree log=$tmp/log
 mkdir "$tree"
 tar -cf - --exclude=./.git --exclude="./$build-*" . | tar -xf - -C "$tree" || exit 2
 
-# Which program failed, out of the log of run.sh.
+# Prints the program that failed, from the log of run.sh.
 finder() { awk '/^\[ *[0-9]+\/[0-9]+\] FAILED/ { print $(NF - 3); exit }' "$log"; }
 
 one() { # patch
@@ -30,12 +30,12 @@ one() { # patch
 	'') found=$((found + 1)) && by=$(finder) ;;
 	*) missed=$((missed + 1)) && tail -20 "$log" ;;
 	esac
-	rm -rf "$tree/test/fuzz-found" # or the goldens would find the next one
+	rm -rf "$tree/test/fuzz-found" # else the goldens would find the failures of the last bug
 	printf '%-22s %-20s %4s s  %s\n' "$name" "$by" $(($(date +%s) - start)) "$(head -1 "$1")"
-	tar -xmf "$tmp/clean" -C "$tree" # and not the patch backwards: without context it may put a line elsewhere
+	tar -xmf "$tmp/clean" -C "$tree" # not patch -R: a patch without context may change another line
 }
 
-for p in "$tree"/test/mutants/*.patch; do # of the copy, so that one may go on working here
+for p in "$tree"/test/mutants/*.patch; do # those of the copy, so that the tree may change meanwhile
 	basename "$p" | grep -qE "$regex" || continue
 	one "$p"
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints each prototype of a header that does not stand under the name of the file that defines it: header, function, file.
-# A section of a header begins with a comment `/* ---- ...` or `/* plan.c */`. The files are those that the comment names; where it names none,
-# and before the first section, the .c file of the header's name.
+# Prints each prototype that is not in the section of the file that defines the function: header, function, file.
+# A section of a header begins with a comment `/* ---- ...` or `/* plan.c */`. It is for the files that the comment names. If it names none, and
+# before the first section, it is for the .c file with the name of the header.
 set -u
 for h in runtime/*.h ir/*.h guards/*.h lower/*.h codegen_llvm/*.h jit/*.h; do
 	awk -v own="$(basename "$h" .h).c" '
@@ -23,6 +23,6 @@ for h in runtime/*.h ir/*.h guards/*.h lower/*.h codegen_llvm/*.h jit/*.h; do
 		for f in $found; do
 			case " $files " in *" $f "*) continue 2 ;; esac
 		done
-		[ -z "$found" ] || echo "$h $name" $found # written by a macro: not looked for
+		[ -z "$found" ] || echo "$h $name" $found # not found: a macro defines it
 	done
 done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The README's first program compiles as shown, without a warning, and runs:  test/readme.sh build
+# The first program of README.md must compile as shown, without a warning, and run:  test/readme.sh build
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

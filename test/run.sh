@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs the programs of test/suite that are of these tiers, two at a time, and adds their counts up:
+# Runs the programs of these tiers of test/suite, two at a time, and adds their counts up:
 #   BUILD=build test/run.sh [-x] [-t seconds] [-o names] tier...
-# -x stops at the first that fails; -o runs those named, in that order.
-# A program's counts are cmocka's closing lines, or a line "N passed, N failed, N skipped" of its own.
-# The last line is "N passed, N failed, N skipped"; a skip says why.
+# -x: stops at the first failure; -o: runs only the named programs, in that order.
+# The counts of a program are the last lines of cmocka, or its own line "N passed, N failed, N skipped".
+# The last line printed is "N passed, N failed, N skipped"; the reason of each skip is printed, too.
 set -u
 limit=900 stop=0 order=
 
-# "passed failed skipped" out of a log
+# prints "passed failed skipped" from a log
 counts() {
 	awk '/^\[  PASSED  \] [0-9]+ test/ { p += $4 }
 	     /^\[  FAILED  \] [0-9]+ test/ { f += $4 }
@@ -16,7 +16,7 @@ counts() {
 	     END { print p + 0, f + 0, s + 0 }' "$1"
 }
 
-# One program: a line with its verdict; its counts go to a file of the folder.
+# Runs one program: prints a line with its verdict, writes its counts to a file of the folder.
 one() { # folder limit 'name command'
 	dir=$1 limit=$2 name=${3%% *} command=${3#* } start=$(date +%s)
 	log=$dir/$name.log
@@ -50,7 +50,7 @@ if [ "${1:-}" = --one ]; then
 fi
 while :; do
 	case ${1:-} in
-	-x) stop=255 && shift ;; # xargs starts nothing more then
+	-x) stop=255 && shift ;; # with this status xargs starts no more programs
 	-t) limit=$2 && shift 2 ;;
 	-o) order=$2 && shift 2 ;;
 	*) break ;;

@@ -1,4 +1,4 @@
-/* A test that cannot run here says why; test/run.sh shows the line. */
+/* A test that cannot run here prints the reason; test/run.sh shows the line. */
 #ifndef TJ_TEST_SKIP_H
 #define TJ_TEST_SKIP_H
 

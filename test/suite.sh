@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the programs of test/suite that are of these tiers, each as a line `name command`:  BUILD=build test/suite.sh tier...
+# Prints the programs of these tiers of test/suite, each as a line `name command`:  BUILD=build test/suite.sh tier...
 set -u
 B=${BUILD:-build}
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.

@@ -1,4 +1,4 @@
-/* The public header as users use it, compiled as C11 and as C++17 under -pedantic. */
+/* The public header as in user code, compiled as C11 and as C++17 with -pedantic. */
 #include <tj.h>
 
 typedef struct layer {

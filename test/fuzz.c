@@ -3,15 +3,14 @@
  *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
- * graphs share one compile. Executors: the evaluator's plan; LLVM at each width (or at another one for each compile), in one
- * thread, and by the team with outputs written over externals; LLVM without fusion. -off: LLVM with a pass left out, or
- * with each of them in turn. -figures: lowered for CPUs whose limits and figures are others. -modes: some nodes are fast; what follows
- * from none of them is compared. -sizes: each graph, then itself at other sizes, with the code that the sizes before left.
- * -api: programs with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, programs whose
- * calls differ in size.
+ * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
+ * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
+ * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
+ * that depend on none of them are compared. -sizes: runs each graph at several sizes, which share code. -api: random programs
+ * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size.
  *
- * The mix of what was run is printed; a long run fails when it is not what it should be. A failure is cut down to a few
- * nodes of small sizes and written to a folder as a golden without its expectations. `fuzz -n 1 -s SEED` runs it again. */
+ * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
+ * of small sizes, and written to a folder as a golden without expectations. `fuzz -n 1 -s SEED` runs it again. */
 #include "test/fuzz.h"
 #include "test/mock.h"
 

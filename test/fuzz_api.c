@@ -1,15 +1,15 @@
-/* fuzz_api: random programs over the API. A program is the ops of a random graph, and between them cells assigned and read,
- * branches on values, control flow in the graph, values read by the host, ops whose result's size depends on data. Machines
- * run it several times, with other data: a model in the evaluator, ops outside of compiled functions, a compiled function,
- * and either a compiled function in direct mode, where half of the inputs, the cells and the constants are its declared
- * state, or changes of the program between the calls: a step gets another op, attribute or operand, as a captured variable
- * would have it. They agree bit for bit, cells included.
+/* fuzz_api: random programs over the API. A program is the ops of a random graph with, between them, assigns and reads of cells,
+ * branches on values, control flow in the graph, reads by the host, and ops whose result size depends on data. Several machines
+ * run it several times, with other data each time: a model in the evaluator; ops outside of compiled functions; a compiled
+ * function; and one of two more. Either a compiled function in direct mode, with half of the inputs, the cells and the constants as
+ * declared state; or a program that changes between calls as if by a captured variable: a step gets another op, attribute or
+ * operand. All results must agree bit for bit, cells included.
  *
- * In two of three programs the caller has modes of its own: another direction of rounding, subnormals flushed, exceptions
- * that are not masked. Results do not depend on them, and they are left as they are.
+ * In two of three programs the caller has set its own floating-point modes: another rounding direction, flushed subnormals,
+ * unmasked exceptions. Results may not depend on the modes, and the library must leave them as they are.
  *
- * -sizes: no cells, and other sizes from call to call: the model, and compiled functions alone, every third call that could
- * skip the body audited. */
+ * -sizes: no cells, and other sizes from call to call. Only the model and compiled functions run; every third call that could
+ * skip the body is audited. */
 #include "test/fuzz.h"
 
 #include <fenv.h>

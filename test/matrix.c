@@ -2,11 +2,11 @@
  *
  *   matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
  *
- * -z: with every size an argument of the code, which the shapes of an op share. -w rotate: a third of each op's cases at each width. -n: every
- * n-th case only. The cases of an op are the outputs of few graphs, so that one compile serves many. An op without cases fails. What the
- * evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists what is known to
- * fail; an unexpected pass fails too. Each op runs in a process of its own, so that a crash is a failed case. nonzero,
- * masked_select and unique are no rows of the table: test/unit/test_sized.c and fuzz -api have them. */
+ * -z: every size is an argument of the code, so that the shapes of an op share code. -w rotate: each width has a third of the cases of
+ * an op. -n: only every n-th case. Many cases of an op are outputs of one graph, so that they need one compile. An op without cases
+ * fails. A case that the evaluator refuses at run time (class FAULT) must be refused with the same code. test/matrix.expect lists cases
+ * that are known to fail; if one of them passes, that is a failure, too. Each op runs in its own process, so that a crash is a failed
+ * case. nonzero, masked_select and unique are not in the table: test/unit/test_sized.c and fuzz -api test them. */
 #include "test/gen.h"
 #include "test/mock.h"
 

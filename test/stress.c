@@ -1,6 +1,6 @@
-/* stress: threads with clones of one engine make mixed calls, each checked: shared functions in both modes under a budget that
- * evicts, sizes that come and go, functions of a thread's own that are made and freed, cells, branches, ops outside functions,
- * tensors that are large enough for the team, reports while others run, forks now and then.
+/* stress: threads with clones of one engine make mixed calls, and check each result: shared functions in both modes with a small
+ * budget of entries, changing sizes, functions that one thread makes and frees, cells, branches, ops outside of functions,
+ * tensors large enough for the team, reports during calls of other threads, occasional forks.
  *
  *   stress [-t threads] [-n calls] [-b backend] [-s seed] [-f forks]
  */

@@ -1,11 +1,11 @@
-/* tjc: parses IR text, runs passes, prints. Test driver and microscope.
+/* tjc: parses IR text, runs passes, prints the result. For tests and for looking at a graph.
  *
  *   tjc -p dce,decomp file.tj      the graph after the passes
  *   tjc -t file.tj                 as a table
  *   tjc -k kernels.txt             kernels, parsed and verified
  *   tjc -g file.tj...              checks golden files; -w rewrites their expected blocks
  *
- * A golden file holds input and what is expected, in one:
+ * A golden file holds the input and the expected output:
  *
  *   # run: fold
  *   %0 = input f32[4] slot=0

@@ -1,11 +1,10 @@
-/* ulp: how exact the maths is. Every f32 input, or every stride-th; random f64 inputs; special values.
+/* ulp: measures the errors of the maths functions. Inputs: every f32, or every stride-th; random f64; special values.
  *
  *   ulp [-s stride] [-n f64 inputs] [-j processes] [-e every] [-32|-64] [name...]
  *
- * Each input goes through the function that the evaluator and constant folding call (-e: through every e-th, kernels
- * alone take the rest) and through a compiled kernel; both must have the same bits. The result is compared with that of
- * libm in a wider type; whatever is worse than all before, beyond a bound, or special is decided by MPFR, and samples
- * of every block hold libm itself to MPFR. */
+ * Each input is computed by the function that the evaluator and constant folding call (-e: only every e-th input) and by a
+ * compiled kernel; both results must have the same bits. They are compared with libm in a wider type. MPFR decides where
+ * the error is larger than all before or than a bound, and for special values. Samples of every block compare libm with MPFR. */
 #include "ir/ir.h"
 #include "lower/target.h"
 
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 enum { BLOCK = 1 << 15, CHECKS = 4, MAX_PROCESSES = 64 };
-#define WRONG 1e9 /* ulps of a special value that is not right */
+#define WRONG 1e9 /* error of a wrong special value, in ulps */
 
 /* ---- the functions ---- */
 typedef int mp_fn(mpfr_t r, const mpfr_t x, mpfr_rnd_t d);

@@ -1,4 +1,4 @@
-/* The k-th allocation fails, for each k: a clear error, no crash, no leak, and the context goes on working. */
+/* For each k, the k-th allocation fails: there must be a clear error, no crash and no leak, and the context must still work. */
 #include "test/kit.h"
 
 #include "runtime/alloc.h"

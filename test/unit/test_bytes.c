@@ -1,4 +1,4 @@
-/* Copies with strides on both sides, against the plainest loop. */
+/* Strided copies, compared with a plain loop. */
 #include "runtime/bytes.h"
 
 #include "test/kit.h"

@@ -1,6 +1,6 @@
-/* Classes of bugs that tensor compilers had: stale traces, folds that are wrong, integers, casts, bool, accuracy, offsets beyond 2^31, random
- * numbers, fork, depth. Each expression runs op by op, traced, and replayed, on each back end, over enough elements for
- * whole vectors and a tail, and alone as the operand of a reduction. */
+/* Classes of bugs that tensor compilers have had: stale traces, wrong folds, integers, casts, bool, accuracy, offsets beyond 2^31, random
+ * numbers, fork, depth. Each expression runs op by op, traced and replayed, on each back end, with enough elements for full
+ * vectors and a tail, and also as the only operand of a reduction. */
 #include "test/kit.h"
 
 #include <fenv.h>

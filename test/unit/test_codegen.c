@@ -1,5 +1,5 @@
 /* codegen: kernels as text, compiled at each vector width and compared, bit for bit, with a plain interpreter of the
- * kernel IR. Buffers end where a page ends that may not be touched. */
+ * kernel IR. Each buffer ends before a page that cannot be accessed, so that accesses beyond its end fault. */
 #include "lower/lower.h"
 #include "runtime/alloc.h"
 

@@ -1,4 +1,4 @@
-/* Contexts: one thread at a time in each, told when two are; bodies that do not return; cells of one commit. */
+/* Contexts: an error when two threads use one; bodies that do not return; cells read as of one commit. */
 #include "test/kit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Tensors on another device than the CPU: the mock device of test/mock.h, through the public interface. */
+/* Tensors on a device that is not the CPU: the mock device of test/mock.h, through the public interface. */
 #include "test/mock.h"
 #include "test/kit.h"
 

@@ -1,4 +1,4 @@
-/* Direct mode: the body is skipped where that is sound, kept where it is not, and audit finds what cannot be seen. */
+/* Direct mode: skips the body where that is sound, runs it where it is not; the audit finds undeclared dependences. */
 #include "test/kit.h"
 
 #include "jit/jit.h"

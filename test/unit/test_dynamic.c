@@ -1,4 +1,4 @@
-/* Sizes that vary: code is shared, values are those of the op by op run, and the number of compiles is bounded. */
+/* Varying sizes: they share code, give the same values as ops run one by one, and the number of compiles is bounded. */
 #include "test/kit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Bad input: a clear error with file:line, nothing lost, and the context goes on working. */
+/* Bad input: a clear error with file:line, no loss of data, and a context that still works. */
 #include "test/kit.h"
 
 static void still_works(tj_ctx *c)

@@ -1,4 +1,4 @@
-/* What can be seen: dumps on disk, the log and its filter. */
+/* Dumps on disk, the log and its filter. */
 #include "test/kit.h"
 
 #include <dirent.h>

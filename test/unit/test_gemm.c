@@ -1,5 +1,5 @@
-/* Matrix products: the tiles bit for bit against a chain of fused multiply-adds in the order of k, on every way to cut them;
- * what the library computes within the bound of its sums; the same bits however busy the team is. */
+/* Matrix products: for every way to cut them into tiles, equal bits to a chain of fused multiply-adds in the order of k; results
+ * of the library within the error bound of their sums; the same bits no matter how busy the team is. */
 #include "runtime/alloc.h"
 #include "runtime/gemm.h"
 #include "test/skip.h"

@@ -1,4 +1,4 @@
-/* Guards: each kind fires when it must, says what differed and where, and does not fire when nothing that matters did. */
+/* Guards: each kind fires when it must, says what differed and where, and does not fire when nothing relevant has changed. */
 #include "test/kit.h"
 
 /* ---- what .on_recompile was told ---- */

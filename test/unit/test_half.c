@@ -1,4 +1,4 @@
-/* f16 and bf16: conversions round once, every op computes in f32 and rounds once, accumulators are f32. */
+/* f16 and bf16: a conversion rounds once; every op computes in f32 and rounds once; accumulators are f32. */
 #include "ir/ir.h"
 #include "lower/target.h"
 #include "runtime/half.h"

@@ -1,4 +1,4 @@
-/* A call whose guards pass takes no lock and asks the heap for nothing: both are counted here. */
+/* A call whose guards pass takes no lock and allocates nothing; this program counts both. */
 #include "test/kit.h"
 
 #include "runtime/alloc.h"

@@ -1,4 +1,4 @@
-/* Inner values: steps of a composite and results that nobody took, in a graph and for later segments of a call. */
+/* Inner values: steps of a composite and unused results, in a graph and for later segments of a call. */
 #include "test/kit.h"
 
 #include "jit/jit.h"

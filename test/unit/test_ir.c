@@ -1,5 +1,5 @@
 /* ir: types and shapes, text, evaluator, reduction tree, folds. Most cases are IR text that returns two values, the
- * computed and the known one; they must be equal bit for bit, all NaNs as one, as written and after folding. */
+ * computed and the known one. Their bits must be equal before and after folding; all NaNs are equal. */
 #include "test/mock.h"
 #include "ir/ir.h"
 #include "runtime/alloc.h"

@@ -1,6 +1,6 @@
-/* lower: plans against the evaluator, bit for bit; fusion by the number of kernels; memory; outputs that are views or may
- * overwrite an external; faults; want of memory. Each plan case runs by the evaluator's steps, by an interpreter of
- * kernels, with and without fusion, and compiled where LLVM is there. */
+/* lower: results of plans against the evaluator, bit for bit; fusion, checked by the number of kernels; memory; outputs that
+ * are views or may overwrite an external; faults; out of memory. Each plan runs with the steps of the evaluator, with an
+ * interpreter of kernels, with and without fusion, and compiled if LLVM is installed. */
 #include "lower/library.h"
 #include "lower/symbol.h"
 #include "lower/target.h"

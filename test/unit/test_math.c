@@ -1,4 +1,4 @@
-/* ir/math.inc: pow against MPFR, known values, and the kernels' copy of it against the evaluator's, bit for bit. */
+/* ir/math.inc: pow against MPFR; known values; kernels against the evaluator, bit for bit. */
 #include "ir/ir.h"
 #include "lower/target.h"
 #include "test/skip.h"

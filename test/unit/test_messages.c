@@ -1,4 +1,4 @@
-/* What users read when something is wrong: that it names the right line, the right thing, and says it once. */
+/* Error messages: each names the right line and the right cause, and appears once. */
 #include "test/kit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The compiler says what it does: each decision as text in tj_explain(), as a struct to a callback, as a line of the log,
- * with the user's file:line and what to do. Guards dropped on purpose, and audit that looks at them. */
+/* Notes: the compiler reports each decision as text in tj_explain(), as a struct to a callback and as a line of the log, with
+ * the file:line of the user and a hint. Guards that the user drops, and the audit of them. */
 #include "test/kit.h"
 
 #include "jit/jit.h"

@@ -1,9 +1,9 @@
-/* TJ_STRICT and TJ_FAST in one plan: each op is computed as the function whose body asked for it says. */
+/* TJ_STRICT and TJ_FAST in one plan: each op has the numerics of the function whose body called it. */
 #include "test/kit.h"
 
 #include "ir/ir.h"
 
-/* (1 + 2^-12)^2 is 1 + 2^-11 + 2^-24: rounded, what is left behind 1 + 2^-11 is 0; in one step it is 2^-24. */
+/* (1 + 2^-12)^2 is 1 + 2^-11 + 2^-24. After subtracting 1 + 2^-11, a rounded product leaves 0, a fused multiply-add 2^-24. */
 static const float factor = 1 + 0x1p-12f, less = -(1 + 0x1p-11f);
 static float once(void) { return !strcmp(kit_backend, "llvm") ? 0x1p-24f : 0; } /* a product and a sum that are both fast */
 enum { TWICE = 0 };                                                             /* rounded after the product */

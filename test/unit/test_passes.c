@@ -1,4 +1,4 @@
-/* Passes and back ends of users: what they may change, what happens when they are wrong, and that nothing is lost then. */
+/* Passes and back ends of users: what they may change, and that their errors are reported and lose no data. */
 #include "test/kit.h"
 
 static int ran;

@@ -1,4 +1,4 @@
-/* Graphs inside of a graph, as ir/region.c builds them: captures over levels, what is left out, a region made from another one. */
+/* Graphs inside of a graph, as ir/region.c builds them: captures across levels, unused operands, a region made from another one. */
 #include "ir/region.h"
 #include "runtime/alloc.h"
 

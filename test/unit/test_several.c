@@ -1,4 +1,4 @@
-/* Ops with several results: handles, what is wanted of them, kernels, memory, control flow, direct mode, passes, texts. */
+/* Ops with several results: handles, unused results, kernels, memory, control flow, direct mode, passes, texts. */
 #include "test/kit.h"
 
 #include <math.h>

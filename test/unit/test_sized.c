@@ -1,4 +1,4 @@
-/* Ops whose result's size depends on data: against plain loops, and in compiled functions, where each is a boundary. */
+/* Ops whose result size depends on data: compared with plain loops, and in compiled functions, where each is a boundary. */
 #include "test/kit.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* The team: every unit once, by whichever thread, in pieces of no fewer units than their grain where there are enough; with
- * threads that cannot be created, come late or lose their core; beside forks. Each test that needs a team of its own, and
- * each that could wait forever, has a process for itself. */
+/* The team: runs every unit exactly once, in pieces of at least the grain if there are enough units; also with threads that
+ * cannot be created, start late or lose their core, and during forks. A test that needs its own team, or could hang, runs in
+ * its own process. */
 #include "lower/lower.h"
 #include "runtime/exec.h"
 #include "runtime/log.h"

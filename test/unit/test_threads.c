@@ -1,5 +1,5 @@
-/* Clones of one engine on many threads: one compile for a new signature, the same bits; evictions, frees and other compiles
- * meanwhile; forks. Clean under the thread sanitizer (make tsan). */
+/* Clones of one engine on many threads: one compile for each new signature, the same bits everywhere; evictions, frees and
+ * other compiles at the same time; forks. The thread sanitizer (make tsan) must report nothing. */
 #include "test/kit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Stale traces, order of writes, boundaries, side exits: what a tracer gets wrong. */
+/* Typical errors of a tracer: stale traces, order of writes, boundaries, side exits. */
 #include "test/kit.h"
 
 /* ---- 1. stale trace ---- */

@@ -1,4 +1,4 @@
-/* Borrowed memory: tensors over the user's own bytes are read in place, never written, and given back once. */
+/* Borrowed memory: tensors over memory of the user are read in place, never written, and released once. */
 #include "test/kit.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * owner comes in and goes out with stores to its own record; only taking over a context is expensive:
  *
  *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else A takes it over, or is refused
- *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then it is A's again, and B is refused */
+ *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then the owner is A again, and B is refused */
 #include "jit/jit.h"
 
 #include <sched.h>

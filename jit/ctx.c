@@ -1,4 +1,4 @@
-/* Contexts and the engine: open, clone, use, close; the thread's current context; errors. */
+/* Contexts and the engine: open, clone, use, close; the current context of a thread; errors. */
 #include "jit/jit.h"
 
 #include <limits.h>
@@ -317,7 +317,7 @@ tj_status tj_log_topics(tj_ctx *c, const char *topics)
 
 /* ---- errors ---- */
 
-/* "loss.c:9 < train.c:41": where it happened, then who called. */
+/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
 static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");

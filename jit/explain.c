@@ -3,7 +3,7 @@
 
 static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
 
-/* Sums the counters. A hit on the key of the last call is not counted: such calls are all calls minus all others. */
+/* Sums the counters. Calls with the key of the call before are not counted, to keep them fast: they are all calls minus the others. */
 static void count_calls(tj_fn *f, tj_stats *s)
 {
 	unsigned long long sum[] = {

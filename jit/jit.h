@@ -1,11 +1,11 @@
-/* jit: the walk of a call.
+/* jit: how a call runs.
  *
  *   tj_call -> find the entry -> run the body, each event matched or recorded -> at a boundary: seal -> lower ->
  *   generate -> run -> at the return: commit
  *
  * An event is one thing that a body asks of the library. The events between two boundaries are a segment. An entry (one
  * argument signature) holds a trie of events. Every segment starts at the root of the trie; the values of earlier segments
- * are its externals. A published node of the trie changes no more, except for a few atomics. */
+ * are its externals. A published node of the trie never changes, except for a few atomics. */
 #ifndef TJ_JIT_JIT_H
 #define TJ_JIT_JIT_H
 
@@ -25,7 +25,7 @@
 	X(ASSIGN, "assign")     /* cell, value */                                                                            \
 	X(RETAIN, "retain")     /* value; it outlives the call */                                                            \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
-	/* boundaries: the values the host must see */                                                                       \
+	/* boundaries: the host needs their operands */                                                                        \
 	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \
 	X(UNIQUE, "unique") X(RETURN, "return")
 typedef enum jit_event_kind {
@@ -56,7 +56,7 @@ typedef struct jit_ext {
 typedef struct jit_node {
 	uint16_t op, nsrc, nattr;
 	uint8_t mode;            /* of an op: see ir_node; else 0 */
-	uint8_t draws;           /* 1: a random op. next_is() compares op to draws as one word */
+	uint8_t draws;           /* 1: a random op. next_is() compares the fields from op to here as one word */
 	uint32_t seq;            /* event number in the segment */
 	uint16_t nmet;           /* number of externals that this event is the first to use */
 	rt_head value;           /* first word of a handle of the result */
@@ -160,7 +160,7 @@ struct tj_fn {
 	uint32_t index;          /* in tj_ctx.slot; an index is used again after the function is freed */
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
 	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
-	atomic_uint parted;      /* side exits because two numbers of one line were no longer equal */
+	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */
 	pthread_mutex_t table_lock, compile;
 	gd_table table;
 	rt_vec(jit_entry *) entry;
@@ -237,7 +237,7 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
 #define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
 typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: its handle; in jit_done.num_from and jit_path.num its bits */
-/* callback: inside a callback of control flow, which may not run */
+/* callback: it stands in a callback of control flow, which may not run. */
 typedef struct jit_late_expr { uint16_t op; uint8_t nsrc; bool callback; jit_operand src[3]; } jit_late_expr;
 
 typedef struct jit_done {  /* an executed segment */
@@ -246,7 +246,7 @@ typedef struct jit_done {  /* an executed segment */
 	jit_plan *plan;          /* reference held */
 	rt_buffer **buf;         /* by value of the plan */
 	void **data;
-	jit_bound *ext;          /* externals that it ran with, for recomputing; owned. Not kept after the return */
+	jit_bound *ext;          /* externals that it ran with, owned, for recomputing; none for a RETURN */
 	uint32_t next, nnum;
 	uint64_t *num;
 	jit_from *ext_from;      /* DIRECT: where the externals and the numbers come from */
@@ -265,7 +265,7 @@ typedef struct jit_assigned { /* a cell and its current version */
 } jit_assigned;
 
 typedef struct jit_callback { /* a callback of control flow whose events are being traced */
-	tj_scope *scope;         /* its own */
+	tj_scope *scope;         /* the scope of the callback */
 	const char *op, *site;
 	uint32_t first;          /* its first event */
 } jit_callback;
@@ -279,7 +279,7 @@ typedef struct jit_span { uint32_t first, end; } jit_span;
 /* A thread, for other threads that want to use its contexts (claim.c). */
 enum { JIT_INSIDE = 4 };
 typedef struct jit_thread {
-	_Atomic(const tj_ctx *) inside[JIT_INSIDE]; /* the contexts whose functions it is executing, outermost first; those below JIT_INSIDE levels are not noted */
+	_Atomic(const tj_ctx *) inside[JIT_INSIDE]; /* the contexts that it is inside of, outermost first; deeper ones are not noted */
 	uint32_t depth;          /* of nested calls into the library; used by the thread itself only */
 	struct jit_thread *next; /* list of free records */
 } jit_thread;
@@ -297,8 +297,8 @@ typedef struct jit_act {
 	uint32_t bodies;         /* number of bodies that run now: of the call, of nested calls, callbacks */
 	_Atomic uint32_t left;   /* level of the outermost body that was left without returning; 0: none was */
 	const char *left_name;
-	uint32_t floor;          /* the thread's depth where the innermost body began */
-	tj_scope *scope;         /* the call's own */
+	uint32_t floor;          /* depth of the thread when the innermost body began */
+	tj_scope *scope;         /* the scope of the call */
 	bool failed;
 	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
 	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */
@@ -382,7 +382,7 @@ typedef struct jit_path { /* a segment. The scratch arrays are here because only
 
 typedef struct jit_learn { /* DIRECT: state of a call that runs the body and learns its path */
 	tj_tensor *const *in;    /* the arguments */
-	tj_tensor **state;       /* the declared variables' tensors */
+	tj_tensor **state;       /* tensors of the declared variables */
 	rt_vec(uint32_t) src;    /* JIT_FROM of the operands of the running event */
 	rt_vec(uint32_t) from;   /* JIT_FROM of the numbers of the running segment, by slot */
 	rt_vec(jit_late_expr) expr;

@@ -126,7 +126,7 @@ bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err)
 	*x = NULL;
 	if (!f->opts.backend) return true;
 	if (!apply(&(user){ .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
-	if (!c.run) return true; /* the user's back end left the graph to the next one */
+	if (!c.run) return true; /* the back end of the user did not take the graph */
 	*x = wrap(f, &c, g->out.n);
 	if (!*x) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 	return *x != NULL;

@@ -1,4 +1,4 @@
-/* What a context knows of a function: the keys that it has met, found without a lock, and its own counters. */
+/* Slots: what a context knows about a function, namely the keys that it has met, found without a lock, and its own counters. */
 #include "jit/jit.h"
 
 /* ---- slots: one for each context and function that it calls ---- */

@@ -444,7 +444,7 @@ tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same
 tj_tensor *jit_no_context(void);
 
 /* claim.c: only one thread at a time uses a context. */
-/* Of the calling thread; NULL until it first uses a context */
+/* The record of the calling thread; NULL until the thread first uses a context. */
 extern _Thread_local jit_thread *jit_me __attribute__((tls_model("initial-exec"), visibility("hidden")));
 void jit_disown(tj_ctx *c); /* no thread owns c from now on */
 bool jit_take_over(tj_ctx *c);
@@ -527,7 +527,7 @@ void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, 
 jit_act *jit_active(tj_ctx *c); /* the running activation; drops one whose body was left without returning */
 
 /* constant.c */
-/* Never 0. Equal ids: equal dtype, sizes and bytes. Equal contents get equal ids while at most 4,096 others were met since */
+/* Never 0. Equal ids mean equal dtype, sizes and bytes. Equal contents get equal ids until the table is full (4,096 constants) and cleared. */
 uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data);
 void jit_constants_free(jit_engine *e);
 
@@ -543,11 +543,11 @@ tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second ha
 void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* `what` has an effect beyond the call, so that direct mode cannot run it; a may be NULL */
 
 /* number.c */
-/* value; tj_full() of a number that dtype t cannot hold is an error, also when direct mode computes the number */
+/* For tj_full(): returns value, or an error if it is a number that dtype t cannot hold; direct mode checks late numbers again. */
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value);
-/* An integer division of numbers by zero: error; result 0; or error when the division runs */
+/* What an integer division of two numbers by zero gives: an error, 0, or an error only if the division runs. */
 typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LATER } jit_zero_div;
-/* Computes an op whose operands are all numbers; NULL: not possible for this op, or LATER */
+/* Computes an op whose operands are all numbers. NULL: it cannot compute this op, or the division is left for later (LATER). */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z);
 
 /* event.c, record.c */
@@ -570,7 +570,7 @@ bool jit_same_node(const jit_node *a, const jit_node *b);
 void jit_free_node(jit_node *n);
 void jit_free_trie(jit_node *first);
 
-tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a handle of the event's value; NULL: out of memory */
+tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
 /* flow.c */
 bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
@@ -596,12 +596,12 @@ tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32
 /* segment.c */
 jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it has no such segment */
 void jit_end_segments(jit_act *a); /* drops all values and references of the segments of the activation */
-bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs what is pending */
+bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs the pending events */
 /* h: a value of an earlier segment; false: its plan did not keep it */
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data);
 bool jit_recover(jit_act *a, const tj_tensor *h); /* recomputes h, which its plan did not keep */
 void jit_start_segment(jit_act *a);
-void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since a pending event may read it */
+void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
 void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes the value of a TRUTH */
 
 int jit_find_in_plan(const jit_plan *p, uint32_t seq);
@@ -648,17 +648,17 @@ bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
 bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: no hook took the graph; the back end of the context lowers it */
 
 /* audit.c */
-/* true: equal bits, any NaN equal to any other; both row-major */
+/* true: equal bits, where all NaNs are equal; got and want are row-major. */
 bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err);
 bool jit_audit_due(const jit_act *a, const jit_plan *p); /* TJ_AUDIT: the values of this run must be compared */
 bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* false: a value differs from that of the evaluator; the error is reported */
 
 /* direct.c */
-/* false: the body must run */
+/* Runs the call without its body. false: the body must run. */
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status);
 
 /* build.c */
-/* ext: its constants may be folded */
+/* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
 void jit_plan_unref(jit_plan *p);
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
@@ -673,18 +673,18 @@ void jit_take_cell(jit_taken *t); /* fills t with the committed content of t->ce
 void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n); /* the same for n cells, all as of one commit; elements without a cell stay empty */
 /* Fills t with the content of t->cell when the call first met it, even if others have committed since. true: an earlier segment met it. */
 bool jit_met_cell(jit_act *a, jit_taken *t);
-void jit_bind_cell(jit_act *a, jit_bound *b); /* of b->h */
+void jit_bind_cell(jit_act *a, jit_bound *b); /* b->h is the cell */
 /* jit_met_cell() when the body reads the value: later reads of the call give the same content; the call holds the reference */
 bool jit_read_cell(jit_act *a, jit_taken *t);
 bool jit_one_commit(jit_act *a); /* rebinds the cells that this segment met first, so that all have the content of one commit; false: out of memory */
 typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference. was: version number of the cell when the call met it */
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; takes the references over */
-/* A buffer that is row-major from its start: b or a copy; a reference */
+/* A reference on a buffer that is row-major from its start: b, or a copy. */
 rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err);
 tj_status jit_commit(jit_act *a, rt_err *err);
 
 /* fn.c */
-/* A reference; NULL: the error is reported */
+/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh);
 lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
 uint32_t jit_max_sizes(const tj_fn *f);

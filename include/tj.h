@@ -1,9 +1,8 @@
 /* tj.h - torch.compile for C: trace a C function over tensors, guard the trace, run fused kernels.
  *
- * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it: the first call records
- * what the body asks for, the graph is lowered to fused kernels and compiled in this process; later
- * calls match what the body asks for against the record and run the kernels. What does not match is
- * traced anew, and tj_explain() says why.
+ * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it. The first call records the ops of the
+ * body, lowers them to fused kernels and compiles these in this process. Later calls compare the ops of the body with
+ * the record and run the kernels. A call that differs from the record is traced anew, and tj_explain() says why.
  *
  * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
  *   (tj_push/tj_pop); t = tj_escape(t) moves it to the parent of its scope, t = tj_retain(t) keeps it until tj_release().
@@ -12,22 +11,22 @@
  *   context keeps the first error until tj_check().
  * Threads.  A context serves one thread at a time; tj_ctx_clone() makes one for another thread over the
  *   same engine. Functions, cells and retained tensors may be used from every clone. A context may be handed to
- *   another thread while none of its calls runs; a thread that comes while another one is inside is refused, and the
- *   error names the calls of both. A fork() waits while other threads compile; its child may do all that the thread
- *   which forked could do, with that thread's contexts.
- * Cells and threads.  All cells that a segment of a call (what runs between two boundaries) meets first are as of one
- *   commit; in direct mode, all cells of the call. So a reader of a and b never sees half of a call that assigns both. Of two calls
- *   that assign one cell at the same time, the second fails and commits nothing.
- *   A cell that C reads in a body (tj_item() and its like) keeps that value for the call. Tensors in .freeze are as of
- *   the call's key.
- * Leaving a body.  Return from it. One that is left by longjmp(), a C++ exception or the end of its thread is noticed
- *   at the next use of the context: the call is dropped, and the error is TJ_ERR_BODY. An error that the body takes away by
- *   tj_check() fails the call all the same.
- * Being called back.  Passes, back ends, filters, .on_recompile, .on_note and .log_to may ask for tj_explain(), tj_dump() and
- *   tj_fn_stats(), and work in a context of their own; what they ask of the context that runs is refused. They must
- *   return: one that is left by longjmp() leaves locks behind.
- * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it,
- *   the ordinals of random ops do: give two random ops of one expression a statement each.
+ *   another thread while none of its calls runs. If two threads use one context at the same time, the second is
+ *   refused, and the error names the calls of both. A fork() waits while other threads compile. Its child may use the
+ *   contexts of the thread that forked, as that thread could.
+ * Cells and threads.  A segment is the part of a call between two boundaries. All cells that it is the first to use
+ *   have the values of one commit; in direct mode, all cells of the call have. So a reader of a and b never sees half of a
+ *   call that assigns both. If two calls assign one cell at the same time, the second fails and commits nothing.
+ *   When C reads a cell in a body (tj_item(), ...), the cell keeps that value for the rest of the call. Tensors in
+ *   .freeze have the values that the call's key was made from.
+ * Leaving a body.  Return from it. If a longjmp(), a C++ exception or the end of the thread leaves a body, the next use
+ *   of the context notices: the call is dropped, and the error is TJ_ERR_BODY. An error in a body fails the call, even
+ *   when the body clears it by tj_check().
+ * Callbacks.  Passes, back ends, filters, .on_recompile, .on_note and .log_to may call tj_explain(), tj_dump() and
+ *   tj_fn_stats(), and may use a context of their own. Other calls with the running context are refused. A callback
+ *   must return: a longjmp() out of it leaves locks taken.
+ * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it, but the
+ *   numbering of random ops does: write two random ops of one expression as two statements.
  */
 #ifndef TJ_H
 #define TJ_H
@@ -57,7 +56,7 @@ extern "C" {
 typedef struct tj_f16 { uint16_t bits; } tj_f16;
 typedef struct tj_bf16 { uint16_t bits; } tj_bf16;
 
-/* The one table of dtypes.    name  text    C type    category; promotion never leaves the higher category */
+/* The one table of dtypes: name, text, C type, category. Promotion gives a dtype of the operands' highest category. */
 #define TJ_DTYPE_MAP(X)                 \
 	X(BOOL, "bool", uint8_t,  BOOL)     \
 	X(U8,   "u8",   uint8_t,  INT)      \
@@ -77,8 +76,8 @@ typedef enum tj_dtype {
 	TJ_DTYPE_COUNT
 } tj_dtype;
 
-TJ_API const char *tj_dtype_name(tj_dtype dtype); /* "f32"; "?" for what is none */
-TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 for what is none */
+TJ_API const char *tj_dtype_name(tj_dtype dtype); /* "f32"; "?" if dtype is invalid */
+TJ_API size_t tj_dtype_size(tj_dtype dtype);      /* bytes of an element; 0 if dtype is invalid */
 TJ_API tj_f16 tj_to_f16(double value);            /* rounded once, to nearest, ties to even; beyond the range: inf */
 TJ_API tj_bf16 tj_to_bf16(double value);
 TJ_API float tj_from_f16(tj_f16 value);           /* exact */
@@ -86,13 +85,14 @@ TJ_API float tj_from_bf16(tj_bf16 value);
 
 /* ---- devices ------------------------------------------------------------------------------------- */
 
-/* Where the bytes of a tensor are, and who computes with them. Tensors are made on the device of tj_open_opts.device;
- * tj_to() brings them to another one. Operands of an op are on one device; numbers and 0-d tensors of the CPU go with any. */
+/* Where the bytes of a tensor are, and what computes with them. New tensors are on the device tj_open_opts.device;
+ * tj_to() copies them to another one. All operands of an op must be on one device, except that numbers and 0-d tensors
+ * of the CPU may be used with any. */
 typedef int tj_device;
 enum { TJ_CPU = 0 };
 
 TJ_API tj_device tj_find_device(const char *name);       /* "cpu", ...; -1: there is none of that name */
-TJ_API const char *tj_device_name(tj_device device);     /* "?" for what is none */
+TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no such device */
 
 /* ---- errors -------------------------------------------------------------------------------------- */
 
@@ -121,18 +121,18 @@ typedef enum tj_status {
 	TJ_STATUS_COUNT
 } tj_status;
 
-typedef struct tj_ctx tj_ctx;       /* what one thread works with */
+typedef struct tj_ctx tj_ctx;       /* the library's state for one thread */
 typedef struct tj_tensor tj_tensor; /* a handle: a value, a cell, or a number in the handle's own bits */
 typedef struct tj_fn tj_fn;         /* a compiled function */
 typedef struct tj_scope tj_scope;   /* an open scope */
 
-/* An error, whole. Valid until the context's next error or tj_close(). */
+/* Everything known about an error. Valid until the context's next error or tj_close(). */
 typedef struct tj_error {
 	tj_status code;
 	const char *op;      /* "matmul", or the name of the call */
 	const char *message; /* "inner dimensions differ: f32[64,128] x f32[256,10] (128 and 256)" */
 	const char *site;    /* "train.c:41"; callers follow, innermost first */
-	const char *hint;    /* what would avoid it, or "" */
+	const char *hint;    /* how to avoid it, or "" */
 } tj_error;
 
 TJ_API const char *tj_strerror(tj_status status);
@@ -140,16 +140,16 @@ TJ_API tj_status tj_check(tj_ctx *c);              /* the first error since the 
 TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() returned, or NULL */
 TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: message, then the hint */
 
-/* The file:line of a call, handed on by the thin macros over the calls that may fail. */
+/* The caller's file:line. A macro over each function that may fail passes it. */
 #define TJ_STR_(x) #x
 #define TJ_STR(x) TJ_STR_(x)
 #define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
 
 /* ---- lists, shapes, option structs --------------------------------------------------------------- */
 
-/* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END: each argument is named once,
- * and a NULL inside a list of tensors is an error instead of its end. An empty list is TJ_0D (sizes, axes) or TJ_NONE
- * (tensors), all axes are TJ_ALL; TJ_SHAPE() and its like with nothing inside do not compile in C. */
+/* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END; a NULL in a list of tensors is an error. The
+ * macros below append the end and evaluate each argument once. An empty list is TJ_0D (sizes, axes) or TJ_NONE (tensors);
+ * TJ_ALL means all axes. In C, TJ_SHAPE() and the other list macros need at least one argument. */
 #define TJ_END_DIM INT64_MIN
 #define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 
@@ -176,25 +176,25 @@ TJ_API extern tj_tensor *const tj_no_tensors[1];
 
 typedef struct tj_open_opts {
 	size_t size;
-	uint64_t seed;         /* of the random numbers; 0 is a seed like another */
-	const char *log;       /* like TJ_LOG, which it overrides: "graph,guards,recompiles"; "@name": only of that function */
+	uint64_t seed;         /* of the random numbers; 0 is an ordinary seed */
+	const char *log;       /* like TJ_LOG, which it overrides: "graph,guards,recompiles"; "@name": only that function's lines */
 	void (*log_to)(void *self, const char *line); /* default: stderr */
 	void *log_self;
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
 	int threads;           /* team size; 0: TJ_THREADS, else the cores that the process may use */
-	bool check;            /* like TJ_CHECK=1: use after pop always found, margins behind out[] */
-	const char *dump;      /* like TJ_DUMP: a folder, in which each compile leaves a numbered one: graph, fusion, kernels, code, plan */
-	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it, and compares; also, the first values that each plan
-	                        * gives, of any function, and the first of each op outside of functions, with the evaluator's; 0: never */
-	const char *device;    /* where tensors are made: like TJ_DEVICE; default "cpu" */
-	bool time_guards;      /* like TJ_TIME_GUARDS=1: what guards take is measured, for tj_fn_stats() and tj_explain() */
+	bool check;            /* like TJ_CHECK=1: always find uses of popped tensors, and writes of a body behind out[] */
+	const char *dump;      /* like TJ_DUMP: a folder; each compile makes a numbered folder in it: graph, fusion, kernels, code, plan */
+	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
+	                        * the first values of each plan and of each op outside of functions. 0: never */
+	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu" */
+	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 
-TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* NULL when out of memory; the thread's current context */
-/* A context for another thread, same engine; current nowhere until tj_ctx_use(). Waits for a direct call of c, or the
- * commit of one, that runs in another thread. NULL: out of memory, or called from inside of such a run. */
+TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
+/* A context for another thread, on the same engine. It is current in no thread until tj_ctx_use(). Waits while another
+ * thread runs or commits a direct call of c. NULL: out of memory, or called from inside of such a call. */
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
-TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current one; returns the former */
+TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
 TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
@@ -204,9 +204,9 @@ TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts 
 
 TJ_API tj_scope *tj_push_at(const char *site, tj_ctx *c);
 TJ_API void tj_pop_at(const char *site, tj_scope *s);           /* frees the tensors of s and of scopes opened since */
-TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* in the parent of its scope; use what it returns */
-TJ_API tj_tensor *tj_retain_at(const char *site, tj_tensor *t); /* a reference to hold; use what it returns */
-TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives one reference of a retained tensor or a cell back */
+TJ_API tj_tensor *tj_escape_at(const char *site, tj_tensor *t); /* t in the parent of its scope; use the returned handle from now on */
+TJ_API tj_tensor *tj_retain_at(const char *site, tj_tensor *t); /* a reference to t until tj_release(); use the returned handle */
+TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives back one reference to a retained tensor or a cell */
 #define tj_push(c) tj_push_at(TJ_SITE, c)
 #define tj_pop(s) tj_pop_at(TJ_SITE, s)
 #define tj_escape(t) tj_escape_at(TJ_SITE, t)
@@ -215,10 +215,10 @@ TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives one ref
 
 /* ---- numbers ------------------------------------------------------------------------------------- */
 
-/* A number is a handle: its bits carry it, nothing is allocated, any operand may be one. Its category (int or
- * float) takes part in promotion and in the guards; its value never does: it is a run-time argument. */
-TJ_API tj_tensor *tj_f(double value); /* what it is in views, reductions and beside tensors: docs/NUMERICS.md */
-TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison: see tj_full() */
+/* A number is a handle that holds its value in its own bits; nothing is allocated. Any operand may be a number. Promotion
+ * and guards look at its category (int or float), never at its value, which is a run-time argument of the code. */
+TJ_API tj_tensor *tj_f(double value); /* its dtype beside tensors, in views and in reductions: docs/NUMERICS.md */
+TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison; tj_full() takes larger ones */
 #define tj_i(value) tj_i_at(TJ_SITE, value)
 
 /* ---- tensors ------------------------------------------------------------------------------------- */
@@ -226,25 +226,25 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 /* New tensors copy data: row-major, product of the sizes elements, host memory. */
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
 TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
-/* A tensor over memory of yours, without a copy. data is its first element, aligned to its size; strides are in elements, of any
- * sign, overlapping at will, one for each axis (NULL: row-major). tjit reads the memory and never writes it; it must not
- * change or go until release(env) is called: once, by the thread that drops the last tensor which shows it, results that are views
- * of it or cells that were assigned it included. release() must not call tjit. Without a release function it stays until the last tj_close(). On error
- * release is not called: the memory is yours. */
+/* A tensor over your memory, without a copy. data points to its first element and is aligned to the element's size. strides:
+ * in elements, one for each axis, of any sign; elements may overlap; NULL: row-major. tjit reads the memory and never writes
+ * it. The memory must stay valid and unchanged until tjit calls release(env), or until the last tj_close() when release is
+ * NULL. release() is called once, by the thread that drops the last tensor over the memory; views of the tensor and cells that
+ * hold it count. It must not call tjit. After an error it is not called. */
 TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
 #define tj_wrap(c, dtype, shape, strides, data, release, env) tj_wrap_at(TJ_SITE, c, dtype, shape, strides, data, release, env)
-/* data may be written in place, (float[]){ 1, 2 }: commas and all. */
+/* data may be a compound literal with commas: (float[]){ 1, 2 }. */
 #define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 #define tj_constant(c, dtype, shape, ...) tj_constant_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 
-TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 for what is no tensor */
+TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 if t is no tensor */
 TJ_API int64_t tj_dim(const tj_tensor *t, int axis);    /* negative axes count from the end; -1 out of range */
 TJ_API int64_t tj_numel(const tj_tensor *t);
-TJ_API tj_device tj_device_of(const tj_tensor *t);   /* of a number TJ_CPU; -1 for what has none */
+TJ_API tj_device tj_device_of(const tj_tensor *t);   /* TJ_CPU for numbers; -1 if t has no device */
 TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
 TJ_API bool tj_is_poison(const tj_tensor *t);
 
-/* Values. In a body each of these is a boundary: all that is pending runs first. */
+/* Values. In a body each of these is a boundary: all pending ops run first. */
 /* row-major, valid until the scope pops or the cell's next commit; 16 zero bytes on error: see tj_is_poison() */
 TJ_API const void *tj_data_at(const char *site, tj_tensor *t);
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
@@ -257,170 +257,170 @@ TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t by
 #define tj_truth(t) tj_truth_at(TJ_SITE, t)
 #define tj_read(t, dst, bytes) tj_read_at(TJ_SITE, t, dst, bytes)
 
-/* Ops whose result's size depends on data; in a body each is a boundary, too, and runs on the host. What follows is
- * traced once for each size and shares its code over sizes. A function in direct mode that uses one runs its body. */
+/* Ops whose result's size depends on data. In a body each is a boundary, too, and runs on the host. The ops after it are
+ * traced once for each size; all sizes share the code. A function in direct mode that uses one of these runs its body. */
 TJ_API tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x);                         /* i64 [count, rank]: where x is not 0, in row-major order */
 TJ_API tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask);  /* 1-d: x where the bool mask is true, in row-major order of the shape that both broadcast to */
-TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);                          /* 1-d: x's values, sorted; each NaN is one, last; of 0.0 and -0.0, which are equal, the first met */
-/* The same, and where asked for (else NULL), i64: the first place of each value in x flattened; for each element of x the place of
- * its value; how often each value is there. */
+TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);                          /* 1-d: the different values of x, sorted, then every NaN of x. 0.0 and -0.0 are equal: the first in x is taken */
+/* As tj_unique(), with up to three more results, i64 (NULL: not wanted). indices: where each value stands first in x, flattened.
+ * inverse: for each element of x, the place of its value in the result. counts: how often x has each value. */
 TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts);
 #define tj_nonzero(x) tj_nonzero_at(TJ_SITE, x)
 #define tj_masked_select(x, mask) tj_masked_select_at(TJ_SITE, x, mask)
 #define tj_unique(x) tj_unique_at(TJ_SITE, x)
 #define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts)
 
-/* Cells: the only mutable tensors. Inside a compiled function an assign is seen by what follows it, and all
- * assigns commit together at the end of the outermost call; a call that fails commits nothing. */
+/* Cells: the only mutable tensors. Inside a compiled function, later ops see an assigned value at once. All assigns
+ * commit together at the end of the outermost call; a call that fails commits nothing. */
 TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
 TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */
 #define tj_param(c, dtype, shape) tj_param_at(TJ_SITE, c, dtype, shape)
 #define tj_assign(cell, value) tj_assign_at(TJ_SITE, cell, value)
-#define tj_write(cell, ...) tj_write_at(TJ_SITE, cell, __VA_ARGS__) /* data in place too: tj_write(w, (float[]){ 1, 2 }, 8) */
+#define tj_write(cell, ...) tj_write_at(TJ_SITE, cell, __VA_ARGS__) /* data may be a compound literal: tj_write(w, (float[]){ 1, 2 }, 8) */
 
 /* ---- compiled functions -------------------------------------------------------------------------- */
 
-/* A body sees nin placeholders in `in` and sets each of out[0..nout-1]. It runs once per call. */
+/* A body gets nin placeholders in `in` and sets each of out[0..nout-1]. It runs once per call. */
 typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
 
-/* TJ_VERIFY: the body runs on every call and is matched: sound for any C function.
- * TJ_DIRECT: the body is skipped once it was followed under exactly these layouts, declared state and declared ints. It is
- * your declaration that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). Tensors that
- * were not declared, host reads and what outlives the call (tj_retain, tj_escape, tj_seed) are found, told once, and keep the
- * function in verify, and a call of more than 16 segments runs its body. Handles of numbers are not to be compared in a body. A C
- * variable that changes cannot be seen: TJ_AUDIT=n runs the body on every n-th call and compares. */
+/* TJ_VERIFY: the body runs on every call and is compared with the trace: right for any C function.
+ * TJ_DIRECT: the body runs once for each combination of layouts, declared state and declared ints, then it is skipped. You
+ * declare by this that the body depends on nothing but its arguments, .state and the scalars of tj_call_ex(). tjit finds
+ * undeclared tensors, host reads and effects that outlive the call (tj_retain, tj_escape, tj_seed): it reports them once and
+ * keeps the function in verify mode. A call of more than 16 segments runs its body, too. A body must not compare handles of
+ * numbers. tjit cannot see that a C variable changed: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
-/* TJ_STRICT: compiled = evaluator, bit for bit. TJ_FAST: a product and a sum may round once (fma), and minimum, maximum
- * and clamp need not look for NaN. In a nested call its function's own counts, for what its body asks for. Values that follow
- * from no fast op have the evaluator's bits, whatever is computed beside them; a product and a sum round once where both are fast. */
+/* TJ_STRICT: compiled code gives the evaluator's bits. TJ_FAST: a product and a sum may be rounded together, once (fma), and
+ * minimum, maximum and clamp need not look for NaN. The ops of a nested call's body follow the nested function's setting. A
+ * value that depends on no fast op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
-typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* what an integer division by zero is; the outermost call's counts */
+typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an integer division by zero is an error, or 0; the outermost call decides */
 
-/* How sizes of arguments are taken. AUTO: code is made for the sizes of the first call; when a size changes, once more with that
- * size as an argument of the code, for all sizes to come. ON: sizes are arguments of the code from the start. OFF: code for each
- * size. A new size is traced (the body runs and is recorded, some 10 us for an op), but compiles nothing; sizes 0 and 1, which
- * broadcast, have code of their own. */
+/* How the code depends on the sizes of arguments. AUTO: the first call makes code for its sizes; when a size changes, new code is
+ * made once that takes this size as an argument. ON: all sizes are arguments of the code from the start. OFF: each size has its own
+ * code. Except with OFF, a new size is traced (the body runs and is recorded, some 10 us for an op) but compiles nothing. Sizes 0
+ * and 1 have code of their own, because size 1 broadcasts. */
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
-/* Why a call was traced anew, handed to .on_recompile; and what else was decided, handed to .on_note. Strings live for the
- * callback, which may ask for tj_explain() and tj_fn_stats(), and may be called by any thread that calls the function. */
+/* Passed to .on_recompile: why a call was traced anew. Passed to .on_note: another decision. Strings are valid during the
+ * callback. It may call tj_explain() and tj_fn_stats(). Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
-	                       * "direct": the function, or a key of it, stays in verify; "impure": it went back to it; "eviction" and
-	                       * "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
+	                       * "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify mode;
+	                       * "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
 	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library", "nested" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
-	const char *expected; /* what the nearest trace has */
-	const char *found;
+	const char *expected; /* in the nearest trace */
+	const char *found;    /* in this call */
 	const char *site;     /* the user's file:line */
-	const char *hint;     /* what would avoid it */
-	const char *text;     /* all of it in a line */
-	int state;            /* declared variable that the operand is, or -1 */
+	const char *hint;     /* how to avoid it */
+	const char *text;     /* all of the above in one line */
+	int state;            /* number of the declared variable that differs, or -1 */
 	int trace, segment;   /* the nearest trace and its segment, or -1 */
 } tj_reason;
 
-/* A guard as it is installed; handed to .guard_filter. Strings live for the callback. */
+/* A new guard, passed to .guard_filter. Strings are valid during the callback. */
 typedef struct tj_guard {
 	const char *fn;
 	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "attribute", "numbers": at an event */
-	int arg;              /* argument, scalar, or operand of the event; an argument beyond .nin is a declared variable; -1 */
+	int arg;              /* number of the argument, scalar, or operand of the event, or -1; from .nin on: declared variables */
 	int dim;              /* number of the attribute, or -1 */
 	int event;            /* number of the event in its segment; -1: checked before the body */
-	const char *site;     /* the user's file:line of the call, of the event */
+	const char *site;     /* the user's file:line of the call or of the event */
 	const char *text;     /* "slice at a.c:7: attribute 1 is 0" */
-	bool droppable;       /* else it is kept whatever the filter says */
+	bool droppable;       /* false: it is kept, whatever the filter returns */
 } tj_guard;
 
 /* ---- your own passes and back ends --------------------------------------------------------------- */
 
-/* The graph of a segment, in order: operands stand before their users. It lives for the callback, which may change it;
- * what comes back is simplified and verified. The first mistake of a callback is kept and ends the compile with an error.
- * A node that is NULL has no inputs, no uses, no attributes, no data, rank -1 and the op "?". */
+/* The graph of a segment: a list of nodes, operands before their users. It is valid during the callback, which may change it.
+ * Afterwards the graph is simplified and verified. The first mistake of a callback ends the compile with an error.
+ * All functions take a NULL node: it has no inputs, no uses, no attributes, no data, rank -1 and the op "?". */
 typedef struct tj_graph tj_graph;
 typedef struct tj_node tj_node;
 TJ_API tj_node *tj_graph_first(const tj_graph *g);          /* NULL: the graph is empty */
 TJ_API tj_node *tj_node_next(const tj_node *n);             /* NULL behind the last one */
 TJ_API int tj_graph_outputs(const tj_graph *g);
 TJ_API tj_node *tj_graph_output(const tj_graph *g, int i);
-/* An op of docs/OPS.md, or "input", "number", "constant". A node that has several results (such an op, "cond", "while", "scan") is
- * used through nodes "get" alone, each with one attribute: the number of the result. They can be inserted like ops. */
+/* An op of docs/OPS.md, or "input", "number", "constant". A node with several results (some ops, and "cond", "while", "scan") is
+ * used by "get" nodes only. A "get" has one attribute, the number of the result, and can be inserted like an op. */
 TJ_API const char *tj_node_op(const tj_node *n);
 TJ_API int tj_node_inputs(const tj_node *n);
 TJ_API tj_node *tj_node_input(const tj_node *n, int k);
-TJ_API int tj_node_uses(const tj_node *n);                  /* by nodes and outputs */
-TJ_API int tj_node_attrs(const tj_node *n);                 /* axes, sizes, dtypes: in the order of docs/OPS.md, made positive */
+TJ_API int tj_node_uses(const tj_node *n);                  /* number of uses by nodes and outputs */
+TJ_API int tj_node_attrs(const tj_node *n);                 /* number of axes, sizes, dtypes, in the order of docs/OPS.md; axes are positive */
 TJ_API int64_t tj_node_attr(const tj_node *n, int k);
 TJ_API tj_dtype tj_node_dtype(const tj_node *n);
 TJ_API int tj_node_rank(const tj_node *n);
 TJ_API int64_t tj_node_dim(const tj_node *n, int axis);     /* -1 out of range */
 TJ_API const char *tj_node_site(const tj_node *n);          /* the user's file:line */
-TJ_API tj_numerics tj_node_numerics(const tj_node *n);      /* of the function whose body asked for it; of what is inserted, of the node behind it */
-TJ_API int tj_node_slot(const tj_node *n);                  /* of an input in tj_run.in, of a number in tj_run.number; -1 */
-TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; NULL */
-TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; NULL */
+TJ_API tj_numerics tj_node_numerics(const tj_node *n);      /* .numerics of the function whose body has the op; an inserted node takes `before`'s */
+TJ_API int tj_node_slot(const tj_node *n);                  /* index of an input in tj_run.in, of a number in tj_run.number; else -1 */
+TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; else NULL */
+TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; else NULL */
 TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr); /* NULL on error */
 TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies */
-TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* every use of old but one by `with` itself; of equal dtype and shape */
-TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* which has no uses */
+TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* in every use of old, except by `with` itself; dtypes and shapes must be equal */
+TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* n must have no uses */
 
-/* A pass: TJ_OK, or the error that ends the compile. Runs once for each plan, in the thread that compiles it. */
+/* A pass returns TJ_OK, or an error that ends the compile. It runs once for each plan, in the thread that compiles it. */
 typedef tj_status tj_pass_fn(tj_graph *g, void *self);
 typedef struct tj_pass { const char *name; tj_pass_fn *run; void *self; } tj_pass;
 TJ_API tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass); /* for every function of the engine, before its own passes */
 
-/* A back end of yours: fills out->run, or leaves it NULL to hand the graph, changed or not, to the one of the context. */
+/* Your back end sets out->run; or it leaves out->run NULL, and the context's back end compiles the graph, changed or not. */
 typedef struct tj_run {
 	const void *const *in;    /* by slot: element 0 of each input */
-	const uint64_t *number;   /* by slot: the bits of a double, of an int64_t when the number's dtype is i64 */
-	void *const *out;         /* by output: row-major, to be filled; never one of the inputs */
+	const uint64_t *number;   /* by slot: the bits of a double, or of an int64_t when the number's dtype is i64 */
+	void *const *out;         /* by output: where to write it, row-major; overlaps no input */
 } tj_run;
 typedef struct tj_compiled {
 	tj_status (*run)(void *env, const tj_run *r); /* may run in several threads at once */
-	void (*free)(void *env);  /* with the plan; may be NULL */
+	void (*free)(void *env);  /* called when the plan is freed; may be NULL */
 	void *env;
 } tj_compiled;
 typedef tj_status tj_backend_fn(void *self, tj_graph *g, tj_compiled *out);
 
 typedef struct tj_compile_opts {
 	size_t size;
-	const char *name;      /* in dumps, logs and kernels */
+	const char *name;      /* shown in dumps, logs and names of kernels */
 	int nin, nout;
 	tj_mode mode;
 	tj_numerics numerics;
 	tj_int_div_zero int_div_zero;
 	tj_dynamic dynamic;
-	const char *shapes;    /* what sizes are: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0", arguments in order. Equal names
-	                        * are equal sizes; a named size is a symbol from the start; `_` is any size or argument, `w: static` one
-	                        * whose sizes are no symbols. A call that does not fit fails and says where. NULL: nothing is said */
-	int max_entries;       /* argument signatures kept; 0: 64. Of dynamic ones, 16 times as many sizes. The least recently used goes first */
+	const char *shapes;    /* the sizes of the arguments, in order: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0". Equal names
+	                        * are equal sizes. A named size is an argument of the code from the start. `_`: any size, or any argument;
+	                        * `w: static`: each of its sizes has its own code. A call that does not fit fails and says where. NULL: none */
+	int max_entries;       /* argument signatures kept; 0: 64. Unless .dynamic is OFF, 16 times as many sizes. The least recently used goes first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
-	const tj_pass *passes; /* of this function, up to one without .run; NULL: none. The list is copied */
-	tj_backend_fn *backend; /* asked for each plan, behind the passes; NULL: the context's back end */
+	const tj_pass *passes; /* of this function; the list ends in one without .run, and is copied. NULL: none */
+	tj_backend_fn *backend; /* called for each plan, after the passes; NULL: the context's back end */
 	void *backend_self;
-	tj_vars state;         /* DIRECT: variables whose tensors the body uses, read anew on every call; the value of a number
-	                        * is part of the key: pass those that change often by tj_call_ex(). The list is copied */
-	tj_vars freeze;        /* as .state, but their content may be folded into the code: writing to one of them is a new trace */
-	void (*on_note)(void *self, const tj_reason *note); /* what was compiled and why so: boundaries, refused fusions, the evaluator, libraries */
+	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
+	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
+	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced anew */
+	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, library calls */
 	void *on_note_self;
-	/* Asked for each guard, once: true keeps it. One that is dropped is not checked, and what was compiled serves whatever is
-	 * found. Memory stays safe: the op, its operands, dtypes, sizes and strides are always checked. That the result is right is
-	 * then your declaration. May be dropped:
-	 *   "constant"   the content of a tj_constant() or of a tensor in .freeze: what was folded stays. There is one on the argument
-	 *                or variable, which alone counts in direct mode, and one on the event that reads the tensor first
-	 *   "scalar"     the value of an int of tj_call_ex(): the trace of the first one serves. The body, where it runs, gets the real one
-	 *   "attribute"  an int of an op (axis, start of a slice, ...): the recorded one is used, and gives the result its shape
-	 *   "numbers"    that numbers of one line are equal, as they were when recorded: the first is used for all
-	 * Under TJ_AUDIT each call that runs the body looks at them too, and the first that fails is told: "unguarded". */
+	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.
+	 * You then declare that the result is right. Memory stays safe: op, operands, dtypes, sizes and strides are always checked.
+	 * These may be dropped:
+	 *   "constant"   the content of a tj_constant() or of a tensor in .freeze: the folded values stay. There is one guard on the
+	 *                argument or variable (direct mode uses only this one), and one on the first event that reads the tensor
+	 *   "scalar"     the value of an int of tj_call_ex(): the trace of its first value is used. A body that runs gets the real value
+	 *   "attribute"  an int of an op (axis, start of a slice, ...): the recorded value is used, also for the shape of the result
+	 *   "numbers"    numbers of one line that were equal when recorded: the first one is used for all
+	 * Under TJ_AUDIT every call that runs the body also checks dropped guards; the first failure is reported as "unguarded". */
 	bool (*guard_filter)(void *self, const tj_guard *guard);
 	void *guard_filter_self;
 } tj_compile_opts;
 
-/* Scalars of a call, declared rather than captured, 32 at most; read in the body by tj_arg_f/tj_arg_i,
- * each of its own kind: a scalar that TJ_F() made by tj_arg_f, one that TJ_I() made by tj_arg_i; else it is an error. */
+/* Scalars of a call, 32 at most: declared, where a C variable would be captured. The body reads a TJ_F() by tj_arg_f and
+ * a TJ_I() by tj_arg_i; the other way round is an error. */
 typedef enum tj_scalar_kind { TJ_SCALAR_END, TJ_SCALAR_F, TJ_SCALAR_I } tj_scalar_kind;
 typedef struct tj_scalar {
 	tj_scalar_kind kind;
@@ -432,17 +432,17 @@ static inline tj_scalar TJ_I(int64_t i) { tj_scalar s = { TJ_SCALAR_I, 0, i }; r
 static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 0 }; return s; }
 
 TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
-TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* while no call of it runs; the last tj_close() does it too */
+TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* only while no call of f runs; the last tj_close() frees f, too */
 TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
-/* tj_call_ex() whose outputs lie in memory of yours: output i, row-major, in into[i], unless its data is NULL; out[i] is a tensor over
- * that memory, under the rules of tj_wrap(). bytes must be the output's. It is computed there when the memory is aligned to 64 bytes and is
- * no argument's; else copied there. After an error its content is undefined. Not in a body. scalars may be NULL. */
+/* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
+ * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to
+ * 64 bytes and no argument uses it, else copied there. After an error the content is undefined. Not in a body. scalars may be NULL. */
 typedef struct tj_into { void *data; size_t bytes; } tj_into;
 TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
-TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call as a number: bound at run time */
-TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: part of the key */
+TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call, as a number: its value is bound at run time */
+TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of the running call, as a C integer: its value is part of the key */
 #define tj_compile(c, body, self, opts) tj_compile_at(TJ_SITE, c, body, self, opts)
 #define tj_fn_free(f) tj_fn_free_at(TJ_SITE, f)
 #define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
@@ -454,29 +454,30 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* ... as a C integer: p
 
 /* ---- control flow in the graph ------------------------------------------------------------------- */
 
-/* A C `if` or loop on a value (tj_truth) runs what comes before it, then goes on; these stay in one plan instead. Their
- * callbacks are bodies: they see placeholders in `in`, set `out`, and run once per call of the op, whatever the number of
- * turns: what they ask for is traced and guarded like the rest. They may use any tensor and nest; a value cannot be read
- * (tj_truth, tj_item, tj_data), a cell not assigned, nothing retained and no random number drawn in them. Outside of compiled
- * functions they work, too. A failure is an error of the context, its status is returned, and the results are poison. */
+/* A C `if` or loop on a value (tj_truth) is a boundary; these ops stay in one plan. Their callbacks are bodies: they get
+ * placeholders in `in` and set `out`. A callback runs once per call of the op, whatever the number of turns, and its ops are
+ * traced and guarded like all others. It may use any tensor and contain these ops, but must not read a value (tj_truth,
+ * tj_item, tj_data), assign a cell, retain a tensor or draw random numbers. The ops work outside of compiled functions, too. On
+ * failure the context has the error, its status is returned, and the results are poison. */
 
-/* out[] is what then_ gives when pred is true, else what else_ gives; only that one is computed. pred: one element of any
- * dtype. Both callbacks get `in` and give nout tensors of equal dtypes and shapes. A number given is f32 or i64. */
+/* out[] are the results of then_ when pred is true, else those of else_; only these are computed. pred: one element of any
+ * dtype. Both callbacks get `in` and set nout tensors of equal dtypes and shapes. A number among them becomes f32 or i64. */
 TJ_API tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self);
 
-/* while (cond(carry)) carry = body(carry): out[] is the last carry, `init` the first. cond sets out[0], one element; body sets
- * as many as init has, each of its carry's dtype and shape. A number in init is f32 or i64, 0-d; tj_cast() makes another. */
+/* while (cond(carry)) carry = body(carry): init is the first list of carries, out[] the last. cond sets out[0], one element. body
+ * sets as many tensors as init has, each of its carry's dtype and shape. A number in init becomes f32 or i64, 0-d; tj_cast() gives
+ * it another dtype. */
 typedef struct tj_while_opts {
 	size_t size;
-	int64_t max_turns;     /* an error when cond is still true after so many; 0: no limit */
+	int64_t max_turns;     /* it is an error when cond is still true after this many turns; 0: no limit */
 } tj_while_opts;
 TJ_API tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond, tj_body *body, tj_list init, void *self, const tj_while_opts *opts);
 
-/* For each slice of xs along axis 0: body gets the carries and the slices, sets the carries anew, then a slice of each of ys.
- * carry[] is the last carry, ys[0..nys-1] are the slices stacked along a new axis 0. No turn at all works, too. */
+/* Runs body for each slice of xs along axis 0. body gets the carries, then the slices; it sets the new carries, then one slice
+ * of each of ys. carry[] are the last carries; ys[0..nys-1] are the slices, stacked along a new axis 0. There may be 0 turns. */
 typedef struct tj_scan_opts {
 	size_t size;
-	int64_t length;        /* turns, when xs is TJ_NONE; else it may repeat what xs says */
+	int64_t length;        /* number of turns when xs is TJ_NONE; else 0 or the size of axis 0 of xs */
 	bool reverse;          /* from the last slice to the first; ys stay in the order of xs */
 } tj_scan_opts;
 TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts);
@@ -491,41 +492,41 @@ typedef struct tj_stats {
 	uint64_t calls, hits, recordings, side_exits, boundaries, recomputed, failures;
 	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
 	uint64_t code_bytes;
-	double trace_ms, lower_ms, codegen_ms; /* spent in all */
+	double trace_ms, lower_ms, codegen_ms; /* total time */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
-	uint64_t compiles, compiled, shared; /* times that code was made; kernels for which it was; kernels that found it made */
-	/* How calls found their trace; with those whose arguments .shapes does not allow these make up .calls. A list of arguments
-	 * that is wrong in itself (NULL, too few) is no call. */
-	uint64_t hits_last;      /* all as in the context's call before */
-	uint64_t hits_key;       /* by a key that the context had met */
-	uint64_t hits_table;     /* by a key that another context had met */
-	uint64_t signatures;     /* by none: a new signature */
-	uint64_t nested;         /* calls in a body, traced through */
+	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before */
+	/* How calls found their trace. The sum of these and of the calls that .shapes refused is .calls. A call with an invalid
+	 * list of arguments (NULL, too few) is not counted. */
+	uint64_t hits_last;      /* same key as the context's call before */
+	uint64_t hits_key;       /* a key that the context had met */
+	uint64_t hits_table;     /* a key that only another context had met */
+	uint64_t signatures;     /* a new signature */
+	uint64_t nested;         /* calls inside a body, traced through */
 	/* Measured under TJ_TIME_GUARDS=1, else 0. */
-	uint64_t checks, events; /* keys compared with the last one; events followed in a body */
-	double check_ns, event_ns; /* of each; an event with what the body's own code takes */
+	uint64_t checks, events; /* keys compared with the last one; events matched in a body */
+	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
 } tj_stats;
 
-/* GRAPH and TABLE: what was traced; DOT: for Graphviz. FUSION: which ops became one kernel, and FUSION_DOT. KERNELS: loops;
- * CODE: LLVM text; ASSEMBLY. PLAN: the steps. TRACE: the events that are matched.
- * SYMBOLS: the graph of each signature, its sizes as expressions that hold for the sizes met; tj_dump() alone has it. */
+/* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;
+ * CODE: LLVM text; ASSEMBLY: machine code. PLAN: the steps. TRACE: the events that calls are matched against.
+ * SYMBOLS: the graph of each signature; sizes are expressions that hold for all sizes met so far. Only tj_dump() has it. */
 typedef enum tj_dump_what {
 	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY,
 	TJ_DUMP_SYMBOLS
 } tj_dump_what;
 
 TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */
-TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and why */
+TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and their reasons */
 TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller */
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
-TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; what is missing says why: "llvm: ..." */
+TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
- * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op that has several results returns
- * the first. The others go where the tj_tensor ** behind the parameters point; NULL: that result is not wanted. */
+ * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the
+ * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted. */
 /* >>> ops */
 
 /* a + b; or for bool; a number takes the dtype: it wraps or rounds, as in all arithmetic */
@@ -1017,7 +1018,7 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 #ifdef __cplusplus
 } /* extern "C" */
 
-/* C++17: temporaries that live to the end of the full expression. Options are set field by field. */
+/* C++17: the lists are temporaries that live to the end of the full expression. There is no TJ_OPTS: set options field by field. */
 namespace tj {
 template <unsigned N> struct dims {
 	int64_t v[N + 1];

@@ -1,15 +1,15 @@
-/* guards: when does a trace hold? Entry guards say what a call's arguments must be; the exact-key table remembers
- * which entry a key met. A failure is a gd_why, and from it the text that the user reads. Never includes lower/. */
+/* guards: the conditions under which a trace may be used. Entry guards are conditions on a call's arguments; the exact-key
+ * table maps a key to its entry. A failed guard gives a gd_why, from which the user's message is made. */
 #ifndef TJ_GUARDS_GUARDS_H
 #define TJ_GUARDS_GUARDS_H
 
 #include "runtime/layout.h"
 
-/* ---- signature: what is known of the arguments of a call ---- */
-typedef enum gd_kind { GD_VALUE, GD_CELL, GD_FLOAT, GD_INT } gd_kind; /* FLOAT, INT: a number; by category only */
+/* ---- signature: the properties of a call's arguments that its trace depends on ---- */
+typedef enum gd_kind { GD_VALUE, GD_CELL, GD_FLOAT, GD_INT } gd_kind; /* FLOAT, INT: a number of that category */
 typedef struct gd_arg {
 	const rt_layout *layout; /* NULL for numbers */
-	uint64_t content;        /* serial of a constant's content, 0 else */
+	uint64_t content;        /* serial of a constant's content; 0: no constant */
 	uint8_t kind;
 } gd_arg;
 
@@ -18,11 +18,11 @@ typedef struct gd_sig {
 	uint32_t narg, nint;
 	gd_arg *arg;
 	int64_t *ints;           /* the declared integer scalars, in order */
-	uint32_t nfloat;         /* declared scalars that are floats: a bit each; GD_MAX_SCALARS at most */
+	uint32_t nfloat;         /* bit i is set when declared scalar i is a float */
 } gd_sig;
 
-/* ---- exact keys: table.c. The caller locks. ---- */
-/* Words of a key: per argument {kind, layout id}, then the ints. Equal words <=> equal signature. */
+/* ---- exact keys: table.c. The caller holds a lock. ---- */
+/* A key is an array of words: nfloat; kind, layout id and content of each argument; the ints. Equal words <=> equal signature. */
 uint32_t gd_key_words(const gd_sig *s);
 void gd_key(const gd_sig *s, uint32_t *word);
 
@@ -30,7 +30,7 @@ typedef struct gd_slot { uint64_t hash; uint32_t *word; void *entry; } gd_slot;
 typedef struct gd_table { gd_slot *slot; uint32_t n, cap; } gd_table;
 void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n);
 bool gd_insert(gd_table *t, const uint32_t *word, uint32_t n, void *entry);
-void gd_remove(gd_table *t, const void *entry); /* every key of it */
+void gd_remove(gd_table *t, const void *entry); /* removes all keys of the entry */
 void gd_table_free(gd_table *t);
 
 /* ---- why a guard failed: why.c ---- */
@@ -40,44 +40,44 @@ typedef enum gd_cause {
 } gd_cause;
 typedef struct gd_why {
 	gd_cause cause;
-	gd_cause in;             /* CAPTURE: what of the captured tensor differs */
-	int arg, dim;            /* argument (or operand) and dimension; -1 when it is none */
+	gd_cause in;             /* CAPTURE: which property of the captured tensor differs */
+	int arg, dim;            /* number of the argument or operand, and dimension; -1: none */
 	char expected[96], found[96];
 } gd_why;
 /* First difference of two arguments; cause GD_SAME when there is none. */
 void gd_compare_arg(const gd_arg *expected, const gd_arg *found, gd_why *why);
-/* First difference of two signatures; returns how many arguments differ. */
+/* First difference of two signatures; returns the number of arguments that differ (1 when only scalars do). */
 int gd_compare(const gd_sig *expected, const gd_sig *found, gd_why *why);
 const char *gd_cause_name(gd_cause c);  /* "size" */
 const char *gd_cause_hint(gd_cause c);
 void gd_put_arg(rt_text *t, const gd_arg *a);
 
-/* ---- spec.c: what the user says of sizes ---- */
+/* ---- spec.c: sizes that the user declares in .shapes ---- */
 enum { GD_NAME = 32, GD_SYMBOLS = 32 };
 typedef enum gd_dim_kind { GD_DIM_ANY, GD_DIM_SIZE, GD_DIM_NAME } gd_dim_kind;
-typedef struct gd_dim { uint8_t kind; int64_t v; } gd_dim;    /* v: the size; the number of the symbol */
+typedef struct gd_dim { uint8_t kind; int64_t v; } gd_dim;    /* v: SIZE: the size; NAME: the number of the symbol */
 typedef struct gd_symbol { char name[GD_NAME]; int64_t least, most, mod, rest; } gd_symbol; /* least..most, and v % mod == rest */
 typedef struct gd_arg_spec {
-	char name[GD_NAME];      /* "" when it has none */
+	char name[GD_NAME];      /* "": no name */
 	int dtype;               /* -1: any */
-	bool ranked;             /* dim says what it must be */
-	bool fixed;              /* its sizes are no symbols: each is a signature of its own */
+	bool ranked;             /* rank and dim are declared */
+	bool fixed;              /* `static`: its sizes do not become symbols, each size makes a signature of its own */
 	int rank;
 	gd_dim dim[TJ_MAX_RANK];
 } gd_arg_spec;
 typedef struct gd_spec {
 	const char *text;
-	uint32_t nsymbol, narg, room;
+	uint32_t nsymbol, narg, room; /* room: the most arguments */
 	gd_symbol symbol[GD_SYMBOLS];
 	gd_arg_spec arg[];
 } gd_spec;
-gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err); /* rt_free() ends it; NULL on error */
+gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err); /* free it by rt_free(); NULL on error */
 bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err *err); /* site: where the spec was given */
 
 /* ---- general.c: signatures that differ in sizes alone ---- */
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec); /* spec may be NULL */
-uint32_t gd_moved(const gd_arg *a, const gd_arg *b);          /* of two such: the dimensions that differ, a bit each */
+uint32_t gd_moved(const gd_arg *a, const gd_arg *b);          /* for arguments of two such signatures: bit d is set when dimension d differs */
 void gd_put_size_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim);
-void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec); /* "x: f32[B,256]"; moved by argument */
+void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec); /* "x: f32[B,256]"; moved[i]: gd_moved() of argument i */
 
 #endif

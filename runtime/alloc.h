@@ -1,11 +1,11 @@
-/* alloc: what base.h does not show: aligned memory, and the hooks of the allocation tests. */
+/* alloc: functions of alloc.c that base.h does not declare: aligned memory, and hooks for the allocation tests. */
 #ifndef TJ_RUNTIME_ALLOC_H
 #define TJ_RUNTIME_ALLOC_H
 
 #include <stddef.h>
 
-void *rt_alloc_aligned(size_t align, size_t bytes); /* rt_free()d like the rest */
+void *rt_alloc_aligned(size_t align, size_t bytes); /* freed by rt_free() */
 long long rt_alloc_count(void);                     /* allocations since the start or the last rt_alloc_fail_at() */
-void rt_alloc_fail_at(long long k);                 /* the k-th from now fails, once; -1: none */
+void rt_alloc_fail_at(long long k);                 /* the k-th allocation from now fails, once; -1: none fails */
 
 #endif

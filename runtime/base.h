@@ -1,4 +1,4 @@
-/* What every folder stands on: allocation, growable arrays, arenas, text, dtypes. Knows no op. */
+/* base: used by all folders: allocation, growable arrays, arenas, text, dtypes, errors. */
 #ifndef TJ_RUNTIME_BASE_H
 #define TJ_RUNTIME_BASE_H
 
@@ -15,12 +15,12 @@
 #define RT_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define RT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* ---- alloc.c: every allocation of ours passes here, so that tests can count them and fail the k-th. */
+/* ---- alloc.c: all allocations of the library, so that tests can count them and make the k-th fail. */
 void *rt_alloc(size_t bytes);  /* NULL when out of memory, never for 0 bytes */
 void *rt_calloc(size_t bytes); /* zeroed */
 void *rt_realloc(void *p, size_t bytes);
 void rt_free(void *p);
-bool rt_has_room(size_t bytes); /* is so much address space free, in one piece? */
+bool rt_has_room(size_t bytes); /* are this many bytes of address space free, in one piece? */
 char *rt_strdup(const char *s);
 
 /* A lock for a few instructions. */
@@ -39,22 +39,22 @@ static inline void rt_unspin(atomic_flag *f) { atomic_flag_clear_explicit(f, mem
 		uint32_t n, cap;                                                                           \
 	}
 bool rt_grow(void **v, uint32_t *cap, uint32_t need, size_t elem);
-/* Room for k more elements; false when out of memory, the array is untouched then. */
+/* Makes room for k more elements; false when out of memory, and then the array is unchanged. */
 #define rt_reserve(a, k) ((a)->n + (k) <= (a)->cap || rt_grow((void **)&(a)->v, &(a)->cap, (a)->n + (k), sizeof *(a)->v))
 #define rt_push(a, x) (rt_reserve(a, 1) ? ((a)->v[(a)->n++] = (x), true) : false)
 #define rt_vec_free(a) (rt_free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 
-/* ---- alloc.c: arena: pointers stay put, freed in one call; zeroed memory. */
+/* ---- alloc.c: arena: zeroed memory that never moves and is freed in one call. */
 typedef struct rt_arena {
 	struct rt_chunk *top;
-	size_t used, total; /* used: of the top chunk; total: bytes held */
+	size_t used, total; /* bytes: used of the top chunk; held in all chunks */
 } rt_arena;
 void *rt_arena_alloc(rt_arena *a, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
 char *rt_arena_strdup(rt_arena *a, const char *s);
-void rt_arena_reset(rt_arena *a); /* empty again, one chunk kept */
+void rt_arena_reset(rt_arena *a); /* empties it, but keeps one chunk */
 void rt_arena_free(rt_arena *a);
 
-/* ---- text.c: a growable string; appends after a failed allocation do nothing and `oom` stays set. */
+/* ---- text.c: a growable string. When an allocation fails `oom` is set, and later appends do nothing. */
 typedef struct rt_text {
 	char *s; /* zero-terminated; NULL while empty */
 	size_t n, cap;
@@ -64,21 +64,21 @@ void rt_putf(rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
 void rt_puts(rt_text *t, const char *s);
 void rt_putn(rt_text *t, const char *s, size_t n);
 void rt_put_float(rt_text *t, double v); /* C hex float, exact; inf, -inf, nan */
-double rt_read_float(const char *s, char **end); /* strtod(), with a point in every locale */
+double rt_read_float(const char *s, char **end); /* strtod() with a decimal point, whatever the locale */
 void rt_text_free(rt_text *t);
 const char *rt_str(const rt_text *t); /* never NULL */
 
 /* ---- dtypes ---- */
 typedef enum rt_cat { RT_BOOL, RT_INT, RT_FLOAT } rt_cat;
-typedef enum rt_class { RT_I, RT_F, RT_D } rt_class; /* what a dtype computes in: int64_t, float, double */
+typedef enum rt_class { RT_I, RT_F, RT_D } rt_class; /* the C type that computes a dtype: int64_t, float, double */
 rt_cat rt_dtype_cat(tj_dtype t);
 rt_class rt_dtype_class(tj_dtype t);
-/* What values of dtype t are computed in: f32 for f16 and bf16, which are dtypes of memory alone; else t. A dtype that is
- * computed in another one is narrow: each op widens its operands, and rounds its result once. */
+/* The dtype that ops on t compute in: f32 for f16 and bf16, which only store values; else t. A dtype is narrow when it is
+ * computed in another one: each op widens its operands, and rounds its result once. */
 tj_dtype rt_compute_dtype(tj_dtype t);
 static inline bool rt_is_narrow(tj_dtype t) { return rt_compute_dtype(t) != t; }
-int rt_dtype_bits(tj_dtype t);        /* of the value: 1 for bool, mantissa bits for floats */
-int64_t rt_dtype_min(tj_dtype t);     /* bool and integers */
+int rt_dtype_bits(tj_dtype t);        /* bits of a value: 1 for bool; for floats, bits of the mantissa */
+int64_t rt_dtype_min(tj_dtype t);     /* t: bool or an integer dtype */
 int64_t rt_dtype_max(tj_dtype t);
 static inline bool rt_is_signed(tj_dtype t) { return rt_dtype_min(t) < 0; }
 /* The low bits of v as a value of an integer dtype or bool. */
@@ -87,16 +87,16 @@ static inline int64_t rt_wrap(tj_dtype t, uint64_t v)
 	int spare = 64 - rt_dtype_bits(t);
 	return rt_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
 }
-int rt_dtype_parse(const char *s, size_t n); /* -1 when it is none */
-/* The caller's rounding and flush modes set aside: what rt_fp_enter() returned puts them back. Modes that are the
- * default already cost a load and a compare; the sticky exception flags then are as after any arithmetic. */
+int rt_dtype_parse(const char *s, size_t n); /* -1: no dtype has this name */
+/* rt_fp_enter() sets the default rounding and flush modes and returns the caller's; rt_fp_leave() restores these. If the
+ * modes are the default ones already, this costs a load and a compare, and the sticky exception flags are not restored. */
 enum { RT_MXCSR = 0x1f80 /* to nearest, nothing flushed, exceptions masked */, RT_MXCSR_FLAGS = 0x3f };
 static inline bool rt_fp_default(unsigned csr) { return (csr | RT_MXCSR_FLAGS) == (RT_MXCSR | RT_MXCSR_FLAGS); }
 static inline unsigned rt_fp_enter(void)
 {
 	unsigned was = __builtin_ia32_stmxcsr();
 	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(RT_MXCSR);
-	__asm__ volatile("" ::: "memory"); /* what is loaded and computed below stays below */
+	__asm__ volatile("" ::: "memory"); /* later loads and arithmetic must not move above this */
 	return was;
 }
 static inline void rt_fp_leave(unsigned was)
@@ -105,27 +105,26 @@ static inline void rt_fp_leave(unsigned was)
 	if (RT_UNLIKELY(!rt_fp_default(was))) __builtin_ia32_ldmxcsr(was);
 }
 static inline void rt_fp_end(const unsigned *was) { rt_fp_leave(*was); }
-/* The default modes from here to the end of the block. The library computes nothing outside of them: an entry point sets
- * them on its way to whatever traces, folds, compiles, runs or converts floats; what it calls takes them as given. Nothing
- * uses the x87 unit. */
+/* Sets the default modes from here to the end of the block. Entry points use it before they trace, fold, compile, run or
+ * convert floats; all functions below them rely on these modes. Nothing uses the x87 unit. */
 #define RT_DEFAULT_MODES const unsigned rt_modes __attribute__((cleanup(rt_fp_end), unused)) = rt_fp_enter()
 
 static inline bool rt_is_float(tj_dtype t) { return rt_dtype_cat(t) == RT_FLOAT; }
 
-/* Overflow-checked product of sizes; false when it leaves int64_t or a size is negative. */
+/* Product of sizes; false when it does not fit int64_t or a size is negative. */
 bool rt_numel(int rank, const int64_t *dim, int64_t *numel);
 
 uint64_t rt_hash(const void *p, size_t bytes, uint64_t seed); /* XXH3 */
-void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough to stand for what was hashed */
+void rt_hash128(const void *p, size_t bytes, uint64_t out[2]); /* long enough that equal hashes are taken for equal bytes */
 double rt_now_ms(void);
 /* ---- stack.c ---- */
-size_t rt_stack_left(void); /* bytes of this thread's stack; SIZE_MAX where that is not known */
+size_t rt_stack_left(void); /* free bytes of this thread's stack; SIZE_MAX where that is not known */
 enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
-/* Runs f(env) on this stack when RT_ENOUGH_STACK is left; else on a new thread, and waits for it. If no thread can be created: here when
- * RT_LEAST_STACK is left, else returns false. */
+/* Runs f(env) on this stack when RT_ENOUGH_STACK bytes are free, else on a new thread, and waits for it. If no thread can be
+ * created, it runs f here when RT_LEAST_STACK bytes are free, else it returns false. */
 bool rt_with_stack(void (*f)(void *env), void *env);
 
-/* ---- an error on its way to the context; filled by whoever finds it. First error wins. ---- */
+/* ---- an error on its way to the context; set by the function that finds it. The first error stays. ---- */
 typedef struct rt_err {
 	tj_status code;
 	const char *op;   /* literal or interned */
@@ -133,7 +132,7 @@ typedef struct rt_err {
 	char message[512];
 	char hint[256];
 } rt_err;
-/* None yet. On hot paths, where clearing the texts would cost more than the work. */
+/* Sets e to "no error". Cheaper than = { 0 }, which also clears the texts. */
 static inline void rt_no_err(rt_err *e)
 {
 	e->code = TJ_OK;
@@ -143,11 +142,11 @@ static inline void rt_no_err(rt_err *e)
 tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...) RT_PRINTF(4, 5);
 void rt_hint(rt_err *e, const char *fmt, ...) RT_PRINTF(2, 3);
 
-/* What a value may make a run fail with: one wording for the evaluator, kernels and library calls. */
+/* An error that depends on a value, found in a run. The evaluator, kernels and library calls share its text. */
 typedef struct rt_fault {
 	const char *site, *op;
 	tj_status code;
-	int64_t size;     /* TJ_ERR_INDEX: of the axis */
+	int64_t size;     /* TJ_ERR_INDEX: size of the axis */
 } rt_fault;
 tj_status rt_fault_fail(const rt_fault *f, rt_err *err);
 

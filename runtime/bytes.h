@@ -1,21 +1,21 @@
-/* bytes: the one file through which the elements of tensors are written, read, filled, copied and packed, wherever they are. */
+/* bytes: the only functions that write, read, fill, copy and pack elements of tensors, on all devices. */
 #ifndef TJ_RUNTIME_BYTES_H
 #define TJ_RUNTIME_BYTES_H
 
 #include "runtime/buffer.h"
 #include "runtime/layout.h"
 
-/* ---- on the host. Strides in elements, of any sign; size: bytes of an element. The two places do not overlap. ---- */
+/* ---- on the host. Strides: in elements, of any sign; size: bytes of an element. `from` and `to` must not overlap. ---- */
 void rt_copy_strided(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride);
-/* The same into a row-major place. */
+/* The same, with a row-major `to`. */
 void rt_pack(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *stride, void *to);
 
-/* ---- on any device; work goes into the pool's queue of that device. Errors: out of memory, a fault that was waiting to be told. ---- */
+/* ---- on any device; work goes into the pool's queue of that device. Errors: out of memory, or a late fault of earlier work. ---- */
 tj_status rt_bytes_write(rt_pool *p, int device, void *to, const void *from, size_t bytes, rt_err *err); /* from the host */
 tj_status rt_bytes_read(rt_pool *p, int device, void *to, const void *from, size_t bytes, rt_err *err);  /* to the host; waits for the queue */
 tj_status rt_bytes_zero(rt_pool *p, int device, void *to, size_t bytes, rt_err *err);
 
-/* Elements of a tensor that are to be copied, row-major, to a place on the same or another device. */
+/* Elements of a tensor, to be copied row-major to the same or another device. */
 typedef struct rt_elements {
 	int device, rank;
 	size_t size;              /* bytes of an element */
@@ -24,14 +24,14 @@ typedef struct rt_elements {
 } rt_elements;
 tj_status rt_bytes_copy(rt_pool *p, const rt_elements *from, int device, void *to, rt_err *err);
 
-/* ---- of tensors: the same, in order with the work of all queues on the buffers (rt_buffer_before). data: element 0 of a tensor of
+/* ---- the same for tensors; they wait for work of other queues on the buffers (rt_buffer_before). data: element 0 of a tensor with
  * layout l, in buffer b. ---- */
 tj_status rt_buffer_write(rt_pool *p, rt_buffer *b, const void *from, size_t bytes, rt_err *err); /* from the host, to the buffer's start */
 tj_status rt_buffer_zero(rt_pool *p, rt_buffer *b, size_t bytes, rt_err *err);
 tj_status rt_tensor_read(rt_pool *p, const rt_layout *l, rt_buffer *b, const void *data, void *to, rt_err *err); /* row-major, to the host */
 tj_status rt_tensor_copy(rt_pool *p, const rt_layout *l, rt_buffer *b, const void *data, rt_buffer *to, rt_err *err); /* row-major, to the start of `to` */
-/* A tensor of any device for the host to read, by its own strides: where its element 0 is. On the CPU that is data; else a copy in
- * *copy, rt_alloc'ed, of the bytes from its first to its last element. NULL: told. */
+/* The address of element 0 of a tensor for the host to read, with the strides of l. On the CPU it is data. Else the tensor's bytes are
+ * copied to *copy, which the caller rt_free()s. NULL: err is set. */
 const void *rt_tensor_see(rt_pool *p, const rt_layout *l, rt_buffer *b, const void *data, void **copy, rt_err *err);
 
 #endif

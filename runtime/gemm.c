@@ -1,20 +1,20 @@
-/* gemm: why it exists, by measurements (Zen 4, oneDNN 2.6, GF/s of sgemm and of what is here).
+/* gemm: our own kernels. Measured GF/s, first column: oneDNN's sgemm, second column: this file (Zen 4, oneDNN 2.6):
  *
  * Tiles, on one core:
  *   [m,768] x [768,3072], m = 4, 9, 12            86 83 105           114 114 113
  *   16^3  64^3  256^3                             23 99 114           98 113 118
  *   [384,384] x [384,64], [1024,64] x [64,64]     107 104             118 115
  *
- * Strips, of a B that comes from the third cache or from memory, on two:
+ * Strips, on two cores, with B in the third cache or in memory:
  *   [m,768] x [768,3072], m = 1, 2                71 74               84 146
  *   [m,4096] x [4096,4096], m = 1, 4, 12, 16      22 48 95 115        23 80 150 145
  *
- * Tiles in place of strips: [1,768] x [768,3072] with gelu takes 64.0 us instead of 59.4, with 256 bits 63.5 instead of 62.0.
+ * Strips against tiles: [1,768] x [768,3072] with gelu takes 59.4 us by strips and 64.0 us by tiles; with 256 bits, 62.0 and 63.5 us.
  *
- * B is read in place: who reads it once or twice has nothing to gain by packing, and a small one stays in the second cache.
- * Of a large B with many rows oneDNN's packing pays.
+ * f32 reads B in place: packing gains nothing when B is read once or twice, or is small and stays in the second cache. For a large
+ * B and many rows packing pays, and oneDNN packs.
  *
- * f64 has tiles only, and packs by itself: 46 GF/s on one core where B is near, 36 from 256^3 on, the loops before it had 6 at most. */
+ * f64 has tiles only, and packs its operands: 46 GF/s on one core while B is in a near cache, 36 from 256^3 on; plain loops: 6. */
 #include "runtime/gemm.h"
 #include "runtime/alloc.h"
 
@@ -23,19 +23,19 @@
 #define PAGE_BYTES 4096
 #define PAGE (PAGE_BYTES / 4) /* floats */
 #define LINE_BYTES 64
-#define STRIP_STACK ((size_t)(RT_STRIP_ROWS + 2) * PAGE_BYTES + (16 << 10)) /* bytes: strips need so much of the stack */
-#define GROUP_ROWS 6        /* at most: the last of STRIP_ROWS */
-#define STRIP_KS 12         /* steps of k of a block, before the next has its turn */
-#define AHEAD 256           /* columns */
+#define STRIP_STACK ((size_t)(RT_STRIP_ROWS + 2) * PAGE_BYTES + (16 << 10)) /* bytes of the stack that strips need */
+#define GROUP_ROWS 6        /* the most rows of a group: the last of STRIP_ROWS */
+#define STRIP_KS 12         /* steps of k that a block of rows takes before the next block takes them */
+#define AHEAD 256           /* columns; distance of prefetches */
 
-/* Where in space a strip of C starts: half a page from where B does. Were it just behind B, by addresses modulo a page, the
- * CPU would take each load of B for one of what was just stored: half the speed. */
+/* The start of a strip of C in `space`: half a page from B, by addresses modulo a page. If it were just behind B, the CPU
+ * would take each load of B for a load of what was just stored, and run at half the speed. */
 static float *half_a_page_off(float *space, const float *b)
 {
 	return space + ((uintptr_t)b - (uintptr_t)space + PAGE_BYTES / 2) % PAGE_BYTES / LINE_BYTES * (LINE_BYTES / 4);
 }
 
-/* Rows of block i of blocks, from `from` on. */
+/* Number of rows of block i, when `rows` are divided evenly into `blocks`; *from: its first row. */
 static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
 {
 	*from = i * rows / blocks;
@@ -80,7 +80,7 @@ static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
 #define STRIP_ROWS_APART(X) X(1, 12)
 #include "runtime/gemm.inc"
 
-/* ---- f64: a product is rounded before it is added, as in the evaluator. Zen has units for both side by side ---- */
+/* ---- f64: a product is rounded before it is added, as in the evaluator. Zen multiplies and adds in separate units, in parallel. ---- */
 #define T double
 #define W 8
 #define TARGET "avx512f"
@@ -140,8 +140,8 @@ static bool in_memory(const rt_gemm *g)
 	return 4.0 * (double)g->k * (double)g->b_row > RT_THIRD_CACHE;
 }
 
-/* Is B read from so far that how it is walked matters more than what stays in registers? Short rows a tile reads nearly in
- * sequence, too. */
+/* Is B so far away (third cache or memory) that strips, which read it in sequence, are faster than tiles? Tiles read short
+ * rows nearly in sequence, too. */
 static bool far(const rt_gemm *g)
 {
 	const rt_policy *p = g->policy;
@@ -151,7 +151,7 @@ static bool far(const rt_gemm *g)
 	return g->b_row >= AHEAD && ((g->m < p->near_rows && bytes > (double)p->second_cache) || in_memory(g));
 }
 
-/* Of few columns most of a vector is wasted. */
+/* With few columns, most lanes of a vector are unused. */
 bool rt_gemm_wants(const rt_gemm *g)
 {
 	const rt_policy *p = g->policy;
@@ -169,7 +169,7 @@ static void run_near(const kernel *f, const rt_gemm *g, const float *a, const fl
 	}
 }
 
-/* Strip after strip; up to two rows of sums fit two pages. What is narrower than a vector is for tiles. */
+/* Strip after strip; of one or two rows, a strip is two pages wide. Tiles take the rest that is narrower than a vector. */
 static void run_far(const kernel *f, const rt_gemm *g, const float *a, const float *b, float *c)
 {
 	for (int64_t j = 0, n; j < g->n; j += n) {
@@ -189,8 +189,8 @@ void rt_gemm_run(const rt_gemm *g, const float *a, const float *b, float *c)
 }
 
 /* ---- f64 ---- */
-/* Panels of A and B are copied side by side, so that tiles read both in sequence, unless that would not pay. C waits in memory
- * from one part of k to the next, which rounds nothing. */
+/* Panels of A and B are packed, so that tiles read both in sequence, where that pays (packs()). Between two parts of k the sums
+ * are stored in C as f64, which rounds nothing. */
 enum { PACK_K = 128, PACK_ROWS = 96, PACK_COLUMNS = 768 };
 
 typedef struct kernel64 {
@@ -209,12 +209,13 @@ bool rt_gemm64_takes(const rt_gemm *g) { return kernel64_of(g) != NULL; }
 
 static void copy(double *to, const double *from, int64_t n)
 {
-	if (n == 24) memcpy(to, from, 24 * sizeof *to); /* a length that is known is no call */
+	if (n == 24) memcpy(to, from, 24 * sizeof *to); /* a constant length needs no call */
 	else if (n == 8) memcpy(to, from, 8 * sizeof *to);
 	else memcpy(to, from, (size_t)n * sizeof *to);
 }
 
-/* Panels of `width` rows or columns of a matrix, each panel [k][width]; step: to the next one of these, k_step: to the next k. */
+/* Copies n rows (or columns) of a matrix to panels of `width` of them, each panel [k][width]. Strides in elements: step: to the
+ * next row or column; k_step: to the next k. */
 static void pack(double *to, const double *from, int64_t n, int64_t step, int64_t nk, int64_t k_step, int64_t width)
 {
 	for (int64_t k = 0; step == 1 && k < nk; k++)
@@ -226,7 +227,7 @@ static void pack(double *to, const double *from, int64_t n, int64_t step, int64_
 	}
 }
 
-/* C of rows x columns, with nk steps of k, A and B packed. */
+/* A part of C, rows x columns, from packed A and B; g->k steps. */
 static void run_panels(const kernel64 *f, rt_gemm *g, int64_t rows, int64_t columns, const double *a, const double *b, double *c)
 {
 	for (int64_t j = 0; j < columns; j += f->columns) {
@@ -236,7 +237,7 @@ static void run_panels(const kernel64 *f, rt_gemm *g, int64_t rows, int64_t colu
 	}
 }
 
-/* pa: room for PACK_K steps of so many rows of A; behind it as much for columns of B. Multiples of those of a tile. */
+/* pa: room for PACK_K steps of most_rows rows of A, then of most_columns columns of B. Both are multiples of a tile's. */
 static void run_packed(const kernel64 *f, const rt_gemm *g, const double *a, const double *b, double *c, double *pa, int64_t most_rows,
                        int64_t most_columns)
 {
@@ -266,7 +267,7 @@ static void run_in_place(const kernel64 *f, const rt_gemm *g, const double *a, c
 		f->block(g, g->m - i < f->rows ? g->m - i : f->rows, a + i * g->a_row, b, c + i * g->c_row, g->n);
 }
 
-/* Room for one tile, when there is no memory: not on the stack of the others. */
+/* When out of memory: packs for one tile at a time, on the stack. Not inlined, because callers should not need that stack. */
 static __attribute__((noinline)) void run_packed_here(const kernel64 *f, const rt_gemm *g, const double *a, const double *b, double *c)
 {
 	_Alignas(LINE_BYTES) double few[PACK_K * (8 + 24)];

@@ -1,5 +1,5 @@
-/* layout: {dtype, device, sizes, strides} interned. Equal pointer <=> equal layout; the id stands for it in keys and is never
- * used again, so a key that outlives its layout can only miss. */
+/* layout: {dtype, device, sizes, strides}, interned: equal pointer <=> equal layout. Keys hold its id. No id is used twice, so
+ * a key that outlives its layout matches nothing. */
 #ifndef TJ_RUNTIME_LAYOUT_H
 #define TJ_RUNTIME_LAYOUT_H
 
@@ -12,7 +12,7 @@ typedef struct rt_layout {
 	uint32_t id;
 	uint8_t dtype, rank, device;
 	bool contiguous;      /* row-major without gaps */
-	atomic_int refs;      /* by tensors, traces, entries; 0: may be swept */
+	atomic_int refs;      /* references from tensors, traces, entries; 0: may be swept */
 	uint64_t hash;
 	int64_t numel, bytes; /* bytes = numel * size of an element */
 	int64_t dim[];        /* rank sizes, then rank strides in elements */
@@ -25,12 +25,12 @@ typedef struct rt_layouts {
 	rt_layout **slot;     /* open-addressed */
 	uint32_t n, cap;      /* cap a power of two */
 	uint32_t next_id;
-	uint32_t sweep_at;    /* n that starts a sweep */
+	uint32_t sweep_at;    /* a sweep starts when n reaches this */
 } rt_layouts;
 
 void rt_layouts_init(rt_layouts *t);
 void rt_layouts_free(rt_layouts *t);
-/* The layout with one more reference; NULL when out of memory or when the sizes overflow. stride NULL: row-major. */
+/* A new reference to the layout; NULL when out of memory or when the sizes overflow. stride NULL: row-major. */
 const rt_layout *rt_layout_get(rt_layouts *t, tj_dtype dtype, int device, int rank, const int64_t *dim, const int64_t *stride);
 static inline const rt_layout *rt_layout_ref(const rt_layout *l)
 {
@@ -41,6 +41,6 @@ static inline void rt_layout_unref(const rt_layout *l)
 {
 	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
 }
-void rt_put_layout(rt_text *t, const rt_layout *l); /* f32[4,8], f32[4,8]@cuda:0; with strides [1,4] when not row-major */
+void rt_put_layout(rt_text *t, const rt_layout *l); /* "f32[4,8]", "f32[4,8]@cuda:0"; a layout that is not row-major is followed by its strides */
 
 #endif

@@ -1,4 +1,4 @@
-/* log: what TJ_LOG asks for, line by line. */
+/* log: writes the lines of the topics that TJ_LOG names. */
 #ifndef TJ_RUNTIME_LOG_H
 #define TJ_RUNTIME_LOG_H
 
@@ -25,16 +25,16 @@ typedef enum rt_topic {
 } rt_topic;
 
 typedef struct rt_log_to {
-	uint32_t topics; /* bit per rt_topic */
-	char only[64];   /* lines of this function alone; "": of all */
+	uint32_t topics; /* one bit for each rt_topic */
+	char only[64];   /* only lines of this function are written; "": of all functions */
 	void (*to)(void *self, const char *line);
 	void *self;
 } rt_log_to;
 
-bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "@name": of one function; "help" prints the list */
+bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "@name": only lines of that function; "help" prints the list */
 static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
-void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* whatever the topics: something was ignored or replaced; NULL: stderr */
-void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text); /* many lines, each "[where] ..." */
+void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* written whatever the topics are; l NULL: to stderr */
+void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text); /* writes each line of text as "[where] line" */
 
 #endif

@@ -3,8 +3,8 @@
 
 typedef struct product { const rt_matmul *m; rt_operands x; } product;
 
-/* Rows [begin, end) of all products, batch after batch. Each element adds in the order of k, so any split
- * agrees. */
+/* Rows [begin, end) of all products, batch after batch. Each element is added in the order of k, so the bits do not depend on
+ * how rows are divided. */
 #define OWN(name, T, ACC)                                                                                         \
 	static void name(void *env, int thread, int64_t begin, int64_t end)                                           \
 	{                                                                                                             \

@@ -1,9 +1,9 @@
-/* matmul: a product, and who computes it. f32 of few rows or with a small B runs tiles of ours (gemm.c); other f32 goes to oneDNN;
- * without it the tiles take all they can. f16 and bf16 are computed by panels of f32. f64 runs tiles and integers run loops that
- * add in the order of k, as the evaluator does. Where one way ends and the next begins is the policy's (policy.h).
+/* matmul: chooses the way in which a product is computed. f32 with few rows or a small B uses our tiles (gemm.c), other f32 uses
+ * oneDNN; without oneDNN, tiles compute all that they can. f16 and bf16 are computed by panels of f32. f64 uses tiles and integers
+ * use loops; both add in the order of k, as the evaluator does. The policy (policy.h) has the limits between tiles and oneDNN.
  *
- * Deterministic for one shape, one policy and one team size: how a product is cut into parts follows from these alone; who
- * computes a part does not matter. */
+ * The result is the same for one shape, one policy and one team size: these alone decide how a product is cut into parts, and it
+ * does not matter which thread computes a part. */
 #include "runtime/matmul.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static rt_way choose(const rt_gemm *g, tj_dtype t)
 	return rt_gemm_takes(g) ? RT_TILES : RT_LOOPS;
 }
 
-/* How many operands a batch has of those with these offsets. */
+/* Number of different operands in a batch with these offsets; equal offsets are adjacent. */
 static int64_t distinct(const int64_t *offset, int64_t batch)
 {
 	int64_t n = 1;
@@ -26,7 +26,7 @@ static int64_t distinct(const int64_t *offset, int64_t batch)
 	return n;
 }
 
-/* Of a product, on one thread. */
+/* Estimated ns of a product on one thread. */
 static double estimate(const rt_matmul_desc *d, bool loops)
 {
 	const rt_policy *p = d->policy;

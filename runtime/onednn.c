@@ -1,5 +1,5 @@
-/* onednn: the driver of oneDNN's dnnl_sgemm, which is opened by name when the first product asks for it. 2.x and 3.x have the same
- * symbol: row-major, without a primitive and without a scratchpad. */
+/* onednn: calls oneDNN's dnnl_sgemm. The library is opened by name at the first product that may need it. 2.x and 3.x have the same
+ * function: row-major, without a primitive and without a scratchpad. */
 #include "runtime/matmul.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@ typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float al
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static sgemm_fn *sgemm; /* NULL: no library */
-static struct { int (*get)(void); void (*set)(int n); } omp; /* how many threads the OpenMP under the library takes; NULL: it has none */
+static struct { int (*get)(void); void (*set)(int n); } omp; /* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 /* ISO C has no cast from object to function pointer. */
@@ -29,7 +29,7 @@ static void open_library(void)
 	for (size_t i = 0; i < RT_COUNT(names) && !sgemm; i++) {
 		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 		if (find(h, "dnnl_sgemm", &sgemm)) {
-			find(h, "omp_get_max_threads", &omp.get); /* a handle finds what its dependencies have, too */
+			find(h, "omp_get_max_threads", &omp.get); /* dlsym() also finds symbols of the library's dependencies */
 			find(h, "omp_set_num_threads", &omp.set);
 		} else if (h) dlclose(h);
 	}
@@ -41,8 +41,8 @@ bool rt_onednn(void)
 	return sgemm != NULL;
 }
 
-/* dnnl_sgemm wants one unit stride and a leading dimension no smaller than a row; dimensions of extent 1 are
- * free. */
+/* dnnl_sgemm needs one unit stride, and a leading dimension that is at least a row. The stride of a dimension of size 1
+ * does not matter. */
 static bool gemm_side(int64_t rows, int64_t cols, int64_t row, int64_t col, char *trans, int64_t *ld)
 {
 	if (col == 1 || cols == 1) {
@@ -75,7 +75,7 @@ bool rt_onednn_run(const rt_gemm *g, const float *a, const float *b, float *c)
 	return !sgemm(ta, tb, g->m, g->n, g->k, 1.0f, a, lda, b, ldb, 0.0f, c, g->m == 1 ? g->n : g->c_row);
 }
 
-/* The team has other threads for other parts. */
+/* oneDNN must use one thread: the other threads of the team compute other parts. */
 int rt_onednn_begin(void)
 {
 	int before = sgemm && omp.get && omp.set ? omp.get() : 1;
@@ -83,7 +83,7 @@ int rt_onednn_begin(void)
 	return before;
 }
 
-/* What the thread had set is put back. */
+/* Restores the caller's number of OpenMP threads. */
 void rt_onednn_end(int before)
 {
 	if (before != 1) omp.set(before);

@@ -1,14 +1,14 @@
-/* panels: products of f16 and bf16, in f32, panel by panel.
+/* panels: products of f16 and bf16, in f32, panel by panel. For each panel of C, rows x cols:
  *
- *   for each panel of C, rows x cols        A[rows,k] and B[k,cols] to f32, in scratch memory of the thread
- *                                           their product in f32
- *                                           rounded once, into C
+ *   convert A[rows,k] and B[k,cols] to f32, in scratch memory of the thread
+ *   compute their product in f32
+ *   round it once, into C
  *
- * Few rows of A, and a B whose rows are dense: a panel of B is STEPS rows long, and what it adds to C is summed up in f32
- * until k ends. B is then read once, in the order in which it lies in memory; its columns in turn would touch a page for each
- * number: [1,4096] x [4096,4096] takes 10.6 ms that way.
+ * If A has few rows, and the rows of B are dense, a panel of B has STEPS rows, and the sums stay in f32 until the end of k. So B
+ * is read once, in the order of memory. Reading it column by column would touch a new page for each number:
+ * [1,4096] x [4096,4096] took 10.6 ms that way.
  *
- * The panels follow from the shape alone: the result depends on no thread. */
+ * The panels follow from the shape alone, so the result does not depend on the number of threads. */
 #include "runtime/half.h"
 #include "runtime/matmul.h"
 
@@ -19,14 +19,14 @@
 enum {
 	ROWS = 256, COLS = 256,
 	FEW_ROWS = 16, STEPS = 8, WIDE = 512, /* columns */
-	NEAR = 64 << 10, /* floats of B, which then stay in the second cache */
+	NEAR = 64 << 10, /* floats; a panel of B of this size stays in the second cache */
 	LINE = 16        /* floats */
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* ---- rows of numbers, from and to f32 ---- */
+/* ---- conversion of n adjacent numbers from and to f32 ---- */
 typedef void from_fn(float *to, const uint16_t *from, int64_t n);
 typedef void to_fn(uint16_t *to, const float *from, int64_t n);
 
@@ -69,7 +69,7 @@ V8 static void to_f16_8(uint16_t *to, const float *from, int64_t n)
 	for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 	to_f16(to + i, from + i, n - i);
 }
-/* As codegen_llvm/point.c has it. */
+/* The same algorithm as in codegen_llvm/point.c. */
 V8 static void to_bf16_8(uint16_t *to, const float *from, int64_t n)
 {
 	int64_t i = 0;
@@ -100,7 +100,7 @@ static to_fn *to_of(tj_dtype t)
 }
 
 /* ---- few rows ---- */
-/* c += the rows of b, times a: one fused multiply-add after the other. rows: STEPS, or what is left of k. */
+/* c[j] += a[k] * b[k][j] for each row k of b, by fused multiply-adds in the order of k. rows: STEPS, or less at the end of k. */
 typedef void add_fn(float *c, const float *a, const float *b, int64_t rows, int64_t cols);
 
 static void add_rows(float *c, const float *a, const float *b, int64_t rows, int64_t cols)
@@ -125,14 +125,14 @@ __attribute__((target("avx2,fma"))) static void add_rows_8(float *c, const float
 
 static add_fn *add_of(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? add_rows_8 : add_rows; }
 
-/* c[rows,cols] = a[rows,k] times the columns at b, by steps of k. */
+/* c[d->m,cols] = a[d->m,d->k] times the cols columns at b, STEPS of k at a time. space: room for STEPS rows of b in f32. */
 static void few_rows(const rt_matmul_desc *d, const float *a, const uint16_t *b, float *c, float *space, int64_t cols, from_fn *from)
 {
 	add_fn *add = add_of();
 	memset(c, 0, sizeof *c * (size_t)(d->m * cols));
 	for (int64_t k = 0; k < d->k; k += STEPS) {
 		int64_t steps = smaller(STEPS, d->k - k);
-		/* The CPU does not foresee the next rows: each is on another page, and short. */
+		/* The CPU does not prefetch the next rows by itself: they are short, and each is on another page. */
 		for (int64_t i = 0; i < STEPS && k + STEPS + i < d->k; i++)
 			for (int64_t j = 0; j < cols; j += 2 * LINE) __builtin_prefetch(b + (k + STEPS + i) * d->b_row + j);
 		for (int64_t i = 0; i < steps; i++) from(space + i * cols, b + (k + i) * d->b_row, cols);
@@ -154,7 +154,7 @@ rt_panels rt_panels_of(const rt_matmul_desc *d)
 	return p;
 }
 
-/* A part of a matrix, in f32 and dense. It keeps its order when that has one unit stride. */
+/* A part of a matrix, dense, in f32. row, col: its strides in elements, one of which is 1. */
 typedef struct panel { float *data; int64_t row, col; } panel;
 
 static panel widen(float *to, const uint16_t *x, int64_t rows, int64_t cols, int64_t row, int64_t col, bool transposed, from_fn *f)
@@ -175,8 +175,8 @@ typedef struct panel_job {
 	const rt_matmul *m;
 	rt_operands x;
 	char *scratch;
-	size_t step;         /* bytes of a thread */
-	atomic_bool failed;  /* the library did not compute a panel */
+	size_t step;         /* bytes of scratch for each thread */
+	atomic_bool failed;  /* oneDNN failed on a panel */
 } panel_job;
 
 /* One f32 product, on this thread. */
@@ -200,7 +200,7 @@ static bool run(const panel_job *j, float *scratch, int64_t begin, int64_t end)
 {
 	const rt_matmul_desc *d = &j->m->d;
 	const rt_panels *p = &j->m->panels;
-	const bool transposes = rt_onednn(); /* it takes a B whose columns have unit stride */
+	const bool transposes = rt_onednn(); /* oneDNN takes a transposed B, our tiles do not */
 	from_fn *from = from_of(d->dtype);
 	to_fn *to = to_of(d->dtype);
 	panel x = { NULL, 0, 0 };

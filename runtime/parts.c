@@ -1,5 +1,5 @@
-/* parts: a product by tiles or by the library, each part on one thread. The team shares out whole products of a batch, or parts of
- * large ones. */
+/* parts: products by tiles or by the library. A part is a product of the batch, or some rows or columns of a large product; one
+ * thread computes a part. */
 #include "runtime/matmul.h"
 
 #include <stdatomic.h>
@@ -7,10 +7,10 @@
 typedef struct job {
 	const rt_matmul *m;
 	rt_operands x;
-	int64_t parts;  /* of a product: rows of C when there are enough, else columns */
-	bool rows;
-	int64_t round;  /* a part's rows or columns are a multiple of it */
-	atomic_bool failed; /* the library did not compute a part */
+	int64_t parts;  /* number of parts of each product */
+	bool rows;      /* a part is some rows of C; false: some columns */
+	int64_t round;  /* the rows or columns of a part are a multiple of this, except in the last part */
+	atomic_bool failed; /* oneDNN failed on a part */
 } job;
 
 static void compute(job *j, int64_t batch, int64_t part)
@@ -41,13 +41,14 @@ static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 	rt_onednn_end(before);
 }
 
-/* How a product is cut. Measured on Zen 4 with 512 bits, two threads, oneDNN 2.6:
+/* Decides how products are cut into parts for a team of `size` threads. Measured on Zen 4 with 512 bits, two threads, oneDNN 2.6:
  *
- * For each part the library packs the operand that is not cut. So the larger operand is cut, into one part for each thread. With 512
- * bits it seems not to pack for up to 64 rows, so a product of not too many rows is cut into parts of 64: [128,768] x [768,3072] with
- * gelu takes 2.77 ms that way, 2.95 ms in halves by columns; [1024,768] takes 22.9 ms and 22.5 ms. With 256 bits it packs (policy.c).
- * The tiles do not pack. By rows more parts than threads, so that a thread that lost its core does not hold up the rest;
- * by columns one each, so that a thread finds in its cache what it read of B the last time: 63 us instead of 69 at m = 1. */
+ * The library packs the operand that is not cut, once for each part. So the larger operand is cut, into one part for each thread.
+ * With 512 bits the library seems not to pack for up to 64 rows, so a product of up to library_most rows per thread is cut into
+ * parts of 64 rows: [128,768] x [768,3072] with gelu takes 2.77 ms that way, 2.95 ms in halves by columns; [1024,768] takes 22.9
+ * and 22.5 ms. With 256 bits the library packs (policy.c).
+ * Tiles do not pack. Rows are cut into more parts than threads, so that other threads take over when one loses its core. Columns
+ * are cut into one part for each thread, which then finds its part of B in its cache the next time: 63 us instead of 69 at m = 1. */
 static void cut(const rt_matmul *m, int64_t size, job *j)
 {
 	const rt_policy *p = m->d.policy;

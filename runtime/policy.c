@@ -1,8 +1,8 @@
-/* policy: figures that were measured. 512 bits: Zen 4, two threads, oneDNN 2.6; the measurements stand in gemm.c and parts.c.
- * 256 bits: the same machine, with the library held at AVX2. There parts of 64 rows do not pay: the library packs the other operand for
- * each of them. The transformer block takes 34.4 ms in halves, 43.4 ms in parts of 64 rows, 42.2 ms in parts of 128. Nor does the library
- * pack there for few rows: [m,768] x [768,3072] takes 1.59 ms with m = 32 and 5.7 ms with m = 128, in tiles 1.00 and 4.2 ms; with
- * m = 384 it takes 8.5 ms, in tiles 11.6 ms. */
+/* policy: measured figures. 512 bits: Zen 4, two threads, oneDNN 2.6; for the measurements see gemm.c and parts.c.
+ * 256 bits: the same machine, with the library limited to AVX2. There parts of 64 rows do not pay, because the library packs the other
+ * operand for each part: the transformer block takes 34.4 ms in halves, 43.4 ms in parts of 64 rows, 42.2 ms in parts of 128.
+ * And tiles are faster for up to 128 rows: [m,768] x [768,3072] takes 1.59 ms (m = 32), 5.7 ms (128) and 8.5 ms (384) in the
+ * library; 1.00, 4.2 and 11.6 ms in tiles. */
 #include "runtime/policy.h"
 
 #include <stdlib.h>

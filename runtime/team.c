@@ -1,16 +1,16 @@
-/* team: the one pool of threads. A region cuts [0, n) into a share for each thread, and each share into pieces. Its caller
- * works like the others, and whoever is done takes pieces of the others' shares. So a region ends without the threads that
- * have not begun: its caller waits only for those that are inside a piece.
+/* team: the one pool of threads. A region is one rt_team_run(): it cuts [0, n) into a share for each thread, and each share
+ * into pieces. The caller works like the other threads. A thread that has finished its share takes pieces of other shares. So
+ * a region can end before some threads have begun: its caller waits only for threads that are inside a piece.
  *
- * A seat per thread tells where its thread is:
+ * Each thread has a seat with its state; in parentheses, the thread that changes it:
  *
- *   IDLE    -> CALLED   a region begins                      (its caller)
- *   CALLED  -> BUSY     the thread takes part                (the thread)
- *   CALLED  -> IDLE     the region is over without it        (its caller)
- *   BUSY    -> AWAITED  its caller sleeps until it is done   (its caller)
- *   BUSY or AWAITED -> IDLE   it found no more pieces        (the thread)
- *   IDLE    -> ASLEEP   no region came for a while           (the thread)
- *   ASLEEP  -> CALLED   a region begins                      (its caller, who rings the bell)
+ *   IDLE    -> CALLED   a region begins                           (the caller)
+ *   CALLED  -> BUSY     the thread takes part                     (the thread)
+ *   CALLED  -> IDLE     the region ended without it               (the caller)
+ *   BUSY    -> AWAITED  the caller sleeps until the thread is done (the caller)
+ *   BUSY or AWAITED -> IDLE   there are no more pieces            (the thread)
+ *   IDLE    -> ASLEEP   no region began for SPIN_NS               (the thread)
+ *   ASLEEP  -> CALLED   a region begins, the bell wakes the thread (the caller)
  *   IDLE or ASLEEP -> ENDED   the library is unloaded
  */
 #include "runtime/exec.h"
@@ -29,42 +29,42 @@
 
 #define THREADS_MOST 1024
 #define STACK_BYTES ((size_t)1 << 20) /* kernels need little, oneDNN some hundred KiB */
-#define PIECES 4              /* per thread, at least: the others can take over when one loses its core */
+#define PIECES 4              /* the least number of pieces per thread: others can take over when a thread loses its core */
 #define PIECES_MOST 32
-#define PIECE_NS 20e3         /* aim for pieces of this length in long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
+#define PIECE_NS 20e3         /* wanted time of a piece in long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
 
 /* Waiting, in nanoseconds. */
-#define SPIN_NS 200e3         /* a thread without a region looks for the next one so long, then sleeps */
-#define WAKE_NS 150e3         /* of work, in regions with no longer gap than SPIN_NS: less is not worth waking those that sleep */
-#define AWAIT_NS 200e3        /* a caller looks so long for a thread inside a piece, then sleeps: being woken takes up to 50 us */
-#define LATE_NS 100e3         /* a wait longer than this, and longer than the rest of the region, means that the thread lost its core */
-#define LOST_NS 20e3          /* a gap this long between two looks at the clock means that the spinning thread was descheduled */
-#define REST_MOST_NS 100e6    /* longest rest */
+#define SPIN_NS 200e3         /* an idle thread spins this long for the next region, then sleeps */
+#define WAKE_NS 150e3         /* sleeping threads are woken for at least this much work, in regions less than SPIN_NS apart */
+#define AWAIT_NS 200e3        /* a caller spins this long for a thread inside a piece, then sleeps: waking it takes up to 50 us */
+#define LATE_NS 100e3         /* a wait longer than this, and than the rest of the region, means that a thread lost its core */
+#define LOST_NS 20e3          /* a gap this long between two looks at the clock means that the spinning thread lost its core */
+#define REST_MOST_NS 100e6    /* the longest time that the team rests */
 
 enum { IDLE, CALLED, BUSY, AWAITED, ASLEEP, ENDED };
 
 typedef struct region {
 	void (*f)(void *env, int thread, int64_t begin, int64_t end);
 	void *env;
-	int64_t n, share, piece; /* units: of all, of a share, of a piece */
-	int size;                /* shares */
+	int64_t n, share, piece; /* units: in all, of a share, of a piece */
+	int size;                /* number of shares */
 } region;
 
-typedef struct seat { /* all a thread needs to begin is one line of the cache */
+typedef struct seat { /* one cache line: all that a thread needs to begin */
 	_Alignas(64) atomic_uint state;
-	atomic_int taken;  /* pieces of its share, by whomever */
-	atomic_int cpu;    /* on which the caller of the last region was */
+	atomic_int taken;  /* pieces of its share that threads have taken */
+	atomic_int cpu;    /* the CPU on which the caller of the last region ran */
 	region r;
 } seat;
 
 struct rt_team {
-	int threads;             /* wanted, the caller included; 0: not said yet */
-	int workers;             /* that there are, in seats 1 to workers; -1: not made yet */
-	atomic_bool taken;       /* by the caller of a region */
-	atomic_uint bell;        /* counts regions for which a thread was woken; what sleeping threads wait on */
-	atomic_llong rest_until; /* ns of the clock; 0: the team works */
-	double rest, last_late;  /* ns: of the last rest, and the time at its start */
-	double last, burst;      /* ns: when the last region began, and the work of those that came close upon each other */
+	int threads;             /* wanted number, the caller included; 0: not set yet */
+	int workers;             /* number of threads made, in seats 1 to workers; -1: none made yet */
+	atomic_bool taken;       /* a caller has the team */
+	atomic_uint bell;        /* futex of sleeping threads; counts the times that they were woken */
+	atomic_llong rest_until; /* time in ns until which regions run serially; 0: the team works */
+	double rest, last_late;  /* ns: length of the last rest, and the time when it began */
+	double last, burst;      /* ns: time when the last region began; work of the latest regions, each less than SPIN_NS after the one before */
 	seat seat[THREADS_MOST]; /* seat 0 is the caller's */
 	pthread_t thread[THREADS_MOST];
 };
@@ -95,8 +95,8 @@ static int64_t piece_of(int64_t share, int64_t grain, double ns)
 	return fine >= grain ? fine : grain < coarse ? grain : coarse;
 }
 
-/* A thread's own pieces first, the same at every call of a kernel: what it left in its cache is there. Then pieces that
- * other threads have not begun. */
+/* A thread takes the pieces of its own share first: these are the same at every call of a kernel, so their data may be in its
+ * cache. Then it takes pieces of other shares. */
 static void work(const region *r, int thread)
 {
 	unsigned modes = rt_fp_enter();
@@ -113,13 +113,13 @@ static void work(const region *r, int thread)
 }
 
 /* ---- a thread of the team ---- */
-/* Does it keep the caller, or another program, from running? */
+/* Does this spinning thread use a core that the caller or another program needs? */
 static bool in_the_way(const seat *s, double since_last_look)
 {
 	return since_last_look > LOST_NS || sched_getcpu() == atomic_load_explicit(&s->cpu, memory_order_relaxed);
 }
 
-/* The state, when it is no longer IDLE or the thread has looked for long enough. */
+/* Spins while the state is IDLE, for SPIN_NS at most; returns the state. */
 static unsigned look(seat *s)
 {
 	double start = now_ns(), last = start;
@@ -160,7 +160,7 @@ static void *serve(void *p)
 }
 
 /* ---- beginning and end ---- */
-/* With a stack of ours, or, when thread-local variables of the program do not fit it, of the system's. */
+/* With a stack of STACK_BYTES; with the system's default when the program's thread-local variables do not fit that. */
 static int create(pthread_t *t, seat *s)
 {
 	pthread_attr_t a;
@@ -172,7 +172,7 @@ static int create(pthread_t *t, seat *s)
 	return e == EINVAL ? pthread_create(t, NULL, serve, s) : e;
 }
 
-/* No handler of the user's runs on them, but for what a thread does itself. */
+/* New threads inherit this mask: no signal handler of the user runs on them, except for faults of the thread itself. */
 static void block_signals(sigset_t *before)
 {
 	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -193,10 +193,10 @@ static void make_threads(rt_team *t, const rt_log_to *log)
 	if (e) rt_warn(log, "the team has %d of %d threads: %s", t->workers + 1, t->threads, strerror(e));
 }
 
-/* The child of a fork() has no threads but the one that forked: its team is made anew. */
+/* The child of a fork() has only the thread that forked: its first region makes new threads. */
 static void in_child(void)
 {
-	for (int i = 1; i < team.threads; i++) atomic_store(&team.seat[i].state, IDLE); /* another thread may have been making them */
+	for (int i = 1; i < team.threads; i++) atomic_store(&team.seat[i].state, IDLE); /* all seats: another thread may have been creating threads */
 	team.workers = -1;
 	atomic_store(&team.rest_until, 0);
 	atomic_store(&team.taken, false);
@@ -207,7 +207,7 @@ static void start(void)
 	pthread_atfork(NULL, NULL, in_child);
 }
 
-/* When the library is unloaded, at the end of the process at the latest. If a region runs, the process ends with its threads. */
+/* Ends the threads when the library is unloaded or the process exits. If a region still runs, they end with the process. */
 __attribute__((destructor)) static void end(void)
 {
 	if (atomic_exchange(&team.taken, true)) return;
@@ -237,7 +237,7 @@ int rt_team_size(const rt_team *t)
 }
 
 /* ---- a region ---- */
-/* Does the thread have to be woken? Without waking, one that sleeps is not called. */
+/* Calls a thread to a region. True: it sleeps and must be woken. Without `waking`, sleeping threads are not called. */
 static bool call_to(seat *s, bool waking)
 {
 	unsigned state = IDLE;
@@ -263,7 +263,7 @@ static void open_region(rt_team *t, const region *r, bool waking)
 	wake(&t->bell, INT_MAX);
 }
 
-/* Waking costs the caller up to 40 us: a long region is worth it, or several that come close upon each other. */
+/* Waking costs the caller up to 40 us. It pays for a long region, or for several regions shortly after each other. */
 static bool worth_waking(rt_team *t, double now, double total_ns)
 {
 	t->burst = now - t->last < SPIN_NS ? t->burst + total_ns : total_ns;
@@ -276,7 +276,7 @@ static bool inside(unsigned state)
 	return state == BUSY || state == AWAITED;
 }
 
-/* Until the thread is outside of the region: how long that took, when it was not at once. */
+/* Waits until the thread is outside of the region; returns the ns waited. */
 static double close_seat(seat *s)
 {
 	unsigned state = atomic_load(&s->state);
@@ -291,8 +291,8 @@ static double close_seat(seat *s)
 	return now - start;
 }
 
-/* On a machine that is busy elsewhere, serial is faster than waiting for a thread that lost its core inside a piece. The team
- * rests as long as was lost by that, and twice as long as the last time when that was not long ago. */
+/* A machine may be busy with other programs: then serial work is faster than waiting for a thread that lost its core inside a
+ * piece. So the team rests (regions run serially) for as long as was lost; if it rested shortly before, for twice that time. */
 static void rest(rt_team *t, double lost)
 {
 	double now = now_ns();
@@ -321,7 +321,7 @@ static void run(rt_team *t, region *r, double total_ns, int64_t grain)
 	if (waited > LATE_NS && waited > now_ns() - start - waited) rest(t, waited);
 }
 
-/* The right to run more than one thread; false: a team of one, inside a region, or taken. */
+/* Takes the team for a region. False: it has one thread, rests, or is taken, for instance by the region that this one is in. */
 static bool take(rt_team *t)
 {
 	return t && t->threads > 1 && !resting(t) && !atomic_exchange_explicit(&t->taken, true, memory_order_acquire);

@@ -9,8 +9,8 @@
 
 /* ---- numbers: a handle whose bits are not a pointer ------------------------------------------------
  *
- * A pointer of user space has 16 zero bits on top. A handle of a number is ~d, d being the bits of a double: a
- * pointer would be a double of bits FFFFxxxxxxxxxxxx, a NaN that is never made. Integers take the other NaNs:
+ * The upper 16 bits of a pointer of user space are zero. The handle of a number is ~d, where d are the bits of a double:
+ * a pointer would be d = FFFFxxxxxxxxxxxx, a NaN that is never made. Integers use other NaNs:
  *
  *   d = 7FF0000000000001 + v          0 <= v <= 2^51
  *   d = FFF0000000000001 + (-v - 1)   -2^51 <= v < 0
@@ -47,7 +47,7 @@ static inline double rt_float_of(const tj_tensor *t)
 	uint64_t d = ~(uint64_t)(uintptr_t)t;
 	return d == RT_NAN_BITS ? __builtin_nan("") : rt_double(d);
 }
-/* The 64 bits a kernel sees: of the int64_t or of the double. */
+/* The 64 bits that a kernel gets: those of the int64_t or of the double. */
 static inline uint64_t rt_number_bits(const tj_tensor *t)
 {
 	return rt_is_int_number(t) ? (uint64_t)rt_int_of(t) : rt_bits(rt_float_of(t));
@@ -56,16 +56,16 @@ static inline uint64_t rt_number_bits(const tj_tensor *t)
 /* ---- handles --------------------------------------------------------------------------------------- */
 typedef enum rt_kind {
 	RT_DEAD,    /* its scope was popped */
-	RT_VALUE,   /* data is there */
-	RT_PENDING, /* event seq of segment seg: computed at the segment's boundary */
+	RT_VALUE,   /* data is valid */
+	RT_PENDING, /* the result of event seq of segment seg; computed at the segment's boundary */
 	RT_CELL,    /* mutable; data is the last committed version */
-	RT_LATE,    /* a number of a call in direct mode whose value may differ the next time: seg is its handle, seq where it comes from */
-	RT_POISON
+	RT_LATE,    /* a number in a call in direct mode, whose value may differ in the next call: seg is its handle, seq its origin */
+	RT_POISON   /* the result of a failed op */
 } rt_kind;
 enum {
 	RT_CONSTANT = 1,         /* content may be folded */
-	RT_HEAP = 2,             /* an rt_held: cells and retained tensors */
-	RT_BORROWED = 4          /* layout and buffer are kept by another handle that outlives this one */
+	RT_HEAP = 2,             /* an rt_held: a cell or a retained tensor */
+	RT_BORROWED = 4          /* holds no references: those of another handle, which outlives this one, keep layout and buffer */
 };
 
 typedef struct rt_head { /* a handle's first word */
@@ -75,26 +75,26 @@ typedef struct rt_head { /* a handle's first word */
 
 struct tj_tensor {
 	uint8_t kind, dtype, rank, flags;
-	uint32_t seq;            /* PENDING; VALUE: external slot where a running call met it last, a hint */
+	uint32_t seq;            /* PENDING: number of the event; VALUE: a hint, the external slot of its last use in a running call */
 	uint64_t seg;            /* PENDING: serial of the segment, unique in the context; CONSTANT: serial of the content */
-	const rt_layout *layout; /* PENDING: owned by the trace; else a reference is held */
-	rt_buffer *buf;          /* a reference is held; NULL while PENDING */
+	const rt_layout *layout; /* PENDING: the trace's; else the handle holds a reference */
+	rt_buffer *buf;          /* the handle holds a reference; NULL while PENDING */
 	void *data;              /* element 0 */
 	tj_ctx *ctx;             /* owner; NULL: the engine */
 	struct rt_engine *engine;
-	void *row_major;         /* rt_buffer of tj_data() when the layout is not row-major */
+	void *row_major;         /* rt_buffer with tj_data()'s copy of a tensor that is not row-major; NULL: none */
 };
 _Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_tensor, seq) && offsetof(rt_head, flags) == offsetof(tj_tensor, flags) &&
                offsetof(tj_tensor, seg) == sizeof(rt_head), "an rt_head is the first word of a handle");
 _Static_assert(sizeof(tj_tensor) == 64, "a handle is a cache line");
 
-/* A tensor of the engine: a cell, or what tj_retain() gave. */
+/* A tensor of the engine: a cell or a retained tensor. */
 typedef struct rt_held {
 	tj_tensor t;
 	atomic_int refs;
 	atomic_flag lock;        /* CELL: guards buf, data, version */
-	uint64_t version;        /* CELL: commits so far */
-	uint64_t content, content_version; /* a number for what it holds, given when somebody may fold it; of that version */
+	uint64_t version;        /* CELL: number of its commits */
+	uint64_t content, content_version; /* a serial that names its content, given when the content may be folded; valid for that version */
 	struct rt_held *prev, *next;
 } rt_held;
 static inline rt_held *rt_held_of(tj_tensor *t) { return (rt_held *)t; }
@@ -105,16 +105,16 @@ typedef struct rt_engine {
 	rt_layouts layouts;
 	pthread_mutex_t lock;    /* held tensors, functions */
 	pthread_mutex_t commit_lock; /* commits of cells, one after the other */
-	rt_held *held, *free_held; /* free ones stay dead handles until they are used again: a second release is found */
+	rt_held *held, *free_held; /* in use; free. A free one is a dead handle until it is used again, so a second release is noticed */
 	rt_log_to log;
 	rt_team *team;
-	atomic_ullong serial;    /* of contents, functions, ... */
+	atomic_ullong serial;    /* last serial given to a content, a function, ... */
 	bool check;              /* TJ_CHECK=1 */
-	char pad[64];            /* every call reads the counters below; what is written more often stays off their cache line */
+	char pad[64];            /* every call reads the counters below; fields that change more often must not share their cache line */
 	atomic_ullong commits_begun, commits_ended; /* equal: no cell is being written (jit/cell.c) */
 } rt_engine;
 
-/* ---- scopes: a list of chunks of handles each; a handle never moves ---- */
+/* ---- scopes: each has a list of chunks of handles; a handle never moves ---- */
 enum { RT_CHUNK = 63 };
 typedef struct rt_handles {
 	struct rt_handles *next;
@@ -126,30 +126,30 @@ struct tj_scope {
 	tj_ctx *ctx;
 	tj_scope *parent;
 	rt_handles *chunk;       /* newest first */
-	uint32_t used;           /* of the newest */
+	uint32_t used;           /* handles used in the newest chunk */
 	bool open;
-	uint64_t act;            /* serial of the activation it was opened in, 0 outside */
+	uint64_t act;            /* serial of the activation (a running call) that opened it; 0: opened outside of calls */
 };
 
 /* A context's part of the runtime. */
 typedef struct rt_ctx {
 	rt_engine *engine;
-	rt_cache *cache;         /* of buffers on the CPU */
-	rt_cache *cache_on[RT_DEVICES]; /* on the other devices; NULL: not used yet */
+	rt_cache *cache;         /* buffers on the CPU */
+	rt_cache *cache_on[RT_DEVICES]; /* buffers on the other devices; NULL: not used yet */
 	rt_pool *pool;
-	rt_run run;              /* what every run of a plan has in common: copied, then given its operands and an rt_err */
-	tj_scope *scope, *root;  /* innermost */
+	rt_run run;              /* a template for runs of plans: copied, then completed with operands and an rt_err */
+	tj_scope *scope, *root;  /* the innermost and the outermost scope */
 	tj_scope *free_scopes;   /* linked by parent */
-	rt_handles *free_chunks, *dead_chunks;
-	rt_handles *later_chunks; /* closed while a call runs, which may still know their handles by address */
+	rt_handles *free_chunks, *dead_chunks; /* dead_chunks: not used again (TJ_CHECK) */
+	rt_handles *later_chunks; /* of scopes closed in a running call, which may still compare addresses of their handles */
 	tj_tensor poison;
-	uint64_t serial;         /* of segments and activations */
-	uint64_t key, ordinal;   /* random numbers */
-	rt_err err, last;        /* first error since the last check; the one it returned */
-	uint64_t taken;          /* errors that were checked */
-	char site[512], last_site[512];
-	tj_error shown;
-	atomic_bool refused;     /* another thread was refused: why, under the lock */
+	uint64_t serial;         /* last serial of a segment or an activation */
+	uint64_t key, ordinal;   /* random numbers: the key, and the number of random ops so far */
+	rt_err err, last;        /* first error since the last tj_check(); the error that it returned */
+	uint64_t taken;          /* number of errors that tj_check() returned */
+	char site[512], last_site[512]; /* sites of err and of last */
+	tj_error shown;          /* last, as tj_last_error() shows it */
+	atomic_bool refused;     /* another thread was refused; refused_lock guards the reason */
 	atomic_flag refused_lock;
 	rt_err refused_err;
 	char refused_site[512];
@@ -163,27 +163,27 @@ static inline rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes) /* on
 	return RT_LIKELY(device == RT_CPU) ? rt_buffer_new(r->cache, bytes) : rt_buffer_elsewhere(r, device, bytes);
 }
 
-tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first one of another chunk, raw */
-/* A handle as a dead one leaves it: ctx and engine are set, buf and row_major NULL; the caller writes the rest. */
+tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first handle of another chunk, as rt_raw_handle() returns it */
+/* A new handle of the scope: ctx and engine are set, buf and row_major are NULL; the caller sets all other fields. */
 static inline tj_tensor *rt_raw_handle(rt_ctx *r, tj_scope *s)
 {
 	return RT_LIKELY(s->chunk && s->used < RT_CHUNK) ? &s->chunk->h[s->used++] : rt_more_handles(r, s);
 }
-tj_tensor *rt_handle(rt_ctx *r, tj_scope *s); /* a new handle of the scope; NULL when out of memory; only ctx and engine are set */
+tj_tensor *rt_handle(rt_ctx *r, tj_scope *s); /* a new handle of the scope, zero except ctx and engine; NULL when out of memory */
 tj_scope *rt_scope_push(rt_ctx *r, tj_ctx *self, uint64_t act);
-/* Closes the innermost scope. Handles die; with keep set, their buffers are handed to keep() first. */
+/* Closes the innermost scope. Its handles die. If keep is not NULL, keep() first takes over the references to their buffers. */
 void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self);
-void rt_recycle(rt_ctx *r); /* later_chunks may be used again */
-void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* gives up layout and buffers; the handle is dead */
+void rt_recycle(rt_ctx *r); /* frees later_chunks for use */
+void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* drops layout and buffers; the handle is then dead */
 
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */
 void rt_held_unref(rt_held *h, rt_cache *here);
 void rt_held_free_all(rt_engine *e);
 
-/* ---- a run-time error into the context ---- */
-void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site); /* the first one stays */
-void rt_ctx_refused(rt_ctx *r, const rt_err *e, const char *site); /* the same, by a thread that has no business here */
-tj_status rt_ctx_take_refused(rt_ctx *r); /* the last error is that one now */
+/* ---- errors of a context ---- */
+void rt_ctx_error(rt_ctx *r, const rt_err *e, const char *site); /* sets the context's error; the first one stays */
+void rt_ctx_refused(rt_ctx *r, const rt_err *e, const char *site); /* the same from a thread that was refused */
+tj_status rt_ctx_take_refused(rt_ctx *r); /* makes the refused thread's error r->last; returns its code */
 
 #endif

@@ -1,4 +1,4 @@
-/* general: signatures that differ in sizes alone, and which sizes those are. */
+/* general: compares signatures that differ in sizes alone, and names those sizes. */
 #include "guards/guards.h"
 
 static bool same_kind(const gd_arg *a, const gd_arg *b)
@@ -27,7 +27,7 @@ uint32_t gd_moved(const gd_arg *a, const gd_arg *b)
 	return bits;
 }
 
-/* The name that the spec gives, else s and a number that says which argument and dimension. */
+/* The name in the spec, else "s<argument>_<dimension>". */
 void gd_put_size_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim)
 {
 	const gd_dim *d = spec && arg < spec->narg && dim < spec->arg[arg].rank ? &spec->arg[arg].dim[dim] : NULL;

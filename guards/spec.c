@@ -1,4 +1,4 @@
-/* spec: what a user says of the sizes of arguments, as text.
+/* spec: parses and checks .shapes, the user's declaration of argument sizes.
  *
  *   "x: f32[B,S,256], mask: bool[B,1,S,S], w: static, _; B in 1..512; S%16==0"
  *
@@ -67,7 +67,7 @@ static bool copy_word(parser *p, char *to, size_t room)
 	return true;
 }
 
-/* The symbol of that name; made when it is new and may be. -1: no. */
+/* Number of the symbol with the name at p->at; with `make`, a new symbol when there is none. -1: error. */
 static int symbol(parser *p, bool make)
 {
 	char name[GD_NAME];
@@ -128,7 +128,7 @@ static bool argument(parser *p)
 	return accept(p, "[") ? dimensions(p, a) : fail(p, "[ is missing");
 }
 
-/* Of a name there is one divisor. */
+/* NAME % n == rest; once for each name. */
 static bool divisor(parser *p, gd_symbol *s)
 {
 	if (s->mod != 1) return fail(p, "a second % of one name");
@@ -142,7 +142,7 @@ static bool divisor(parser *p, gd_symbol *s)
 	return fail(p, "a rest is less than its divisor");
 }
 
-/* Several ranges of a name hold together. */
+/* NAME in least..most; several ranges of a name are intersected. */
 static bool range(parser *p, gd_symbol *s)
 {
 	int64_t least, most = INT64_MAX;

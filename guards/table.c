@@ -1,4 +1,4 @@
-/* Exact keys, hashed with XXH3, the full key compared. */
+/* The table of exact keys: a hash table (XXH3) that also compares the whole key. */
 #include "guards/guards.h"
 
 uint32_t gd_key_words(const gd_sig *s) { return 4 * s->narg + 2 * s->nint + 1; }
@@ -14,7 +14,7 @@ void gd_key(const gd_sig *s, uint32_t *w)
 	if (s->nint) memcpy(w, s->ints, s->nint * sizeof *s->ints);
 }
 
-/* A stored key: its length, then its words. */
+/* s->word: length of the key, then its words. */
 static bool equal(const gd_slot *s, uint64_t hash, const uint32_t *word, uint32_t n)
 {
 	return s->hash == hash && s->word[0] == n && !memcmp(s->word + 1, word, n * sizeof *word);
@@ -39,7 +39,7 @@ static void place(gd_table *t, gd_slot s)
 	t->n++;
 }
 
-/* Twice the room, without what was removed. */
+/* Doubles the capacity and drops removed keys. */
 static bool grow(gd_table *t)
 {
 	gd_table to = { .cap = t->cap ? t->cap * 2 : 16 };
@@ -67,7 +67,7 @@ bool gd_insert(gd_table *t, const uint32_t *word, uint32_t n, void *entry)
 void gd_remove(gd_table *t, const void *entry)
 {
 	for (uint32_t i = 0; i < t->cap; i++)
-		if (t->slot[i].entry == entry) t->slot[i].entry = NULL; /* its word stays: probes pass over it */
+		if (t->slot[i].entry == entry) t->slot[i].entry = NULL; /* its word stays, so that probes go on past it */
 }
 
 void gd_table_free(gd_table *t)

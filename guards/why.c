@@ -74,7 +74,7 @@ static void compare_layout(const rt_layout *e, const rt_layout *f, gd_why *w)
 		set(w, GD_DTYPE, -1, tj_dtype_name((tj_dtype)e->dtype), tj_dtype_name((tj_dtype)f->dtype));
 		return;
 	}
-	/* Sizes are told of first among tensors of one kind of layout: between kinds they may well vary, too. */
+	/* Sizes are compared only if both or none are row-major; else the difference in strides is reported. */
 	for (int i = 0; i < e->rank && e->contiguous == f->contiguous; i++)
 		if (e->dim[i] != f->dim[i]) {
 			set_int(w, GD_SIZE, i, e->dim[i], f->dim[i]);
@@ -98,7 +98,7 @@ void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
 	else if (e->content != f->content) set(w, GD_CONTENT, -1, "one constant", "another");
 }
 
-/* "(int, float)": bit i of nfloat for a float at i. */
+/* The kinds of the scalars: "(int, float)". */
 static void put_kinds(char *out, size_t room, const gd_sig *s)
 {
 	uint32_t n = s->nint + (uint32_t)__builtin_popcount(s->nfloat);

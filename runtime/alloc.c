@@ -1,4 +1,4 @@
-/* Allocation: every malloc of ours is here. Tests fail the k-th one and count them. */
+/* All allocations of the library. Tests count them and make the k-th fail. */
 #include "runtime/base.h"
 #include "runtime/alloc.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Off the hit path these two atomics cost nothing that shows; the hit path does not allocate. */
+/* Calls that hit do not allocate; elsewhere the cost of these two atomics is too small to measure. */
 static atomic_llong count;
 static atomic_llong fail_at = -1;
 

@@ -10,7 +10,7 @@ typedef struct dtype {
 	int64_t min, max;
 } dtype;
 
-/* By C type. NONE(ctype) is never evaluated: _Generic looks at its type only. */
+/* Properties of a dtype, from its C type. NONE(ctype) is never evaluated: _Generic uses only its type. */
 #define NONE(ctype) (*(ctype *)0)
 #define CLASS(ctype) _Generic(NONE(ctype), float: RT_F, tj_f16: RT_F, tj_bf16: RT_F, double: RT_D, default: RT_I)
 #define COMPUTE(NAME, ctype) _Generic(NONE(ctype), tj_f16: TJ_F32, tj_bf16: TJ_F32, default: TJ_##NAME)
@@ -79,7 +79,7 @@ void rt_hash128(const void *p, size_t bytes, uint64_t out[2])
 
 double rt_now_ms(void)
 {
-	RT_DEFAULT_MODES; /* asked for outside of entry points, too */
+	RT_DEFAULT_MODES; /* not all callers are below an entry point */
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;

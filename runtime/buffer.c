@@ -1,4 +1,4 @@
-/* The caching allocator: bins of four sizes to each power of two. */
+/* The caching allocator. A bin holds free buffers of one size; there are four sizes for each power of two. */
 #include "runtime/buffer.h"
 #include "runtime/alloc.h"
 
@@ -9,12 +9,12 @@ enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MA
 struct rt_cache {
 	int device;
 	rt_buffer *bin[BINS];
-	size_t held, least;             /* bytes in the bins, and the least since a fresh buffer was made */
-	size_t total, most_out;         /* bytes held or out; the most that were out, forgotten slowly */
-	uint32_t turn;                  /* fresh buffers so far: the age of others is told by it */
+	size_t held, least;             /* bytes in the bins now; the least since the last fresh buffer was made */
+	size_t total, most_out;         /* bytes in the bins or in use; the most in use, a maximum that decays slowly */
+	uint32_t turn;                  /* number of fresh buffers so far; the clock for the age of free buffers */
 	bool closed;
-	atomic_int users;               /* buffers out, plus one for the owner */
-	_Atomic(rt_buffer *) back;      /* handed back by other threads */
+	atomic_int users;               /* buffers that exist, plus one for the owner */
+	_Atomic(rt_buffer *) back;      /* stack of buffers that other threads handed back */
 };
 
 /* 256, 320, 384, 448, 512, 640, ... bytes. */
@@ -83,7 +83,7 @@ static void take_back(rt_cache *c)
 	}
 }
 
-/* The mark on the stack of a closed cache: later buffers free themselves. */
+/* Top of the stack of a closed cache: buffers handed back later are freed at once. */
 static rt_buffer closed_mark;
 
 void rt_cache_close(rt_cache *c)
@@ -112,8 +112,8 @@ static size_t alignment(size_t bytes)
 	return bytes >= HUGE ? HUGE : bytes >= LONG ? HALF_PAGE : 64;
 }
 
-/* ---- less of what nobody uses ---- */
-/* Frees what lies in the bins since `age` fresh buffers or longer. */
+/* ---- freeing unused buffers ---- */
+/* Frees buffers that came to their bin at least `age` fresh buffers ago. */
 static void drop_old(rt_cache *c, uint32_t age)
 {
 	for (int i = 0; i < BINS; i++)
@@ -129,7 +129,8 @@ static void drop_old(rt_cache *c, uint32_t age)
 		}
 }
 
-/* A program whose sizes change would hold a buffer of each size for ever. Only who needs a fresh buffer pays for this. */
+/* Limits the bytes in the bins: without this, a program whose sizes change would hold a buffer of each size for ever. Runs only
+ * when a fresh buffer is made. */
 static void trim(rt_cache *c)
 {
 	size_t out = c->total - c->least;
@@ -255,7 +256,7 @@ void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write)
 	rt_spin(&b->lock);
 	if (write) b->written = d->mark(q);
 	else {
-		d->wait_for(q, b->read); /* one mark stands for all reads: those of other queues are behind it */
+		d->wait_for(q, b->read); /* so that one mark stands for all reads, also those of other queues */
 		b->read = d->mark(q);
 	}
 	rt_unspin(&b->lock);

@@ -1,15 +1,15 @@
-/* Copies by strides on the host, the last axis in a loop of its own for each size of element, the others by an odometer; and copies
- * between devices. */
+/* Copies with strides on the host (the last axis by a loop for each element size, the others by counters), and copies between
+ * devices. */
 #include "runtime/bytes.h"
 #include "runtime/device.h"
 
-/* Bytes of any dtype. */
+/* Elements of 1, 2, 4 or 8 bytes, of any dtype. */
 typedef uint8_t __attribute__((may_alias)) of1;
 typedef uint16_t __attribute__((may_alias)) of2;
 typedef uint32_t __attribute__((may_alias)) of4;
 typedef uint64_t __attribute__((may_alias)) of8;
 
-typedef struct row { int64_t n, from, to; size_t size; } row; /* steps in elements */
+typedef struct row { int64_t n, from, to; size_t size; } row; /* from, to: strides in elements */
 
 static void copy_row(const row *r, const char *from, char *to)
 {
@@ -106,7 +106,7 @@ static bool is_row_major(const rt_elements *e, const int64_t *row_major)
 	return true;
 }
 
-/* Both on the host or both on one device. */
+/* Copies within the host or within one device. */
 static tj_status copy_there(rt_pool *p, const rt_elements *e, const int64_t *row_major, void *to, rt_err *err)
 {
 	const int64_t *stride = e->stride ? e->stride : row_major;
@@ -118,7 +118,7 @@ static tj_status copy_there(rt_pool *p, const rt_elements *e, const int64_t *row
 	return q ? rt_device_at(e->device)->copy(q, e->rank, e->dim, e->size, e->data, stride, to, row_major, err) : err->code;
 }
 
-/* From one device to another one: packed where it is, if need be, then over the host. */
+/* Copies from one device to another through the host; elements that are not row-major are first packed on their device. */
 static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_major, size_t bytes, int device, void *to, rt_err *err)
 {
 	const bool pack = !is_row_major(e, row_major);
@@ -132,7 +132,7 @@ static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_majo
 	if (st == TJ_OK && device != RT_CPU) st = rt_bytes_write(p, device, to, at, bytes, err);
 	if (packed) {
 		rt_err ignored = { 0 };
-		rt_pool_settle(p, e->device, st == TJ_OK ? err : &ignored); /* the copy may still be waiting */
+		rt_pool_settle(p, e->device, st == TJ_OK ? err : &ignored); /* the copy may not have run yet */
 		from->free(from->self, packed);
 	}
 	if (host != to) rt_free(host);
@@ -177,9 +177,9 @@ tj_status rt_tensor_read(rt_pool *p, const rt_layout *l, rt_buffer *b, const voi
 {
 	const rt_elements e = elements(l, data);
 	if (RT_LIKELY(l->device == RT_CPU)) return rt_bytes_copy(p, &e, RT_CPU, to, err);
-	tj_status st = rt_pool_settle(p, l->device, err); /* first: its fault may be what spoiled the value */
+	tj_status st = rt_pool_settle(p, l->device, err); /* before the check for lost values: a fault that it finds may make this value lost */
 	if (st == TJ_OK) st = rt_buffer_before(b, p, false, err);
-	return st == TJ_OK ? rt_bytes_copy(p, &e, RT_CPU, to, err) : st; /* over when it returns: nothing to mark */
+	return st == TJ_OK ? rt_bytes_copy(p, &e, RT_CPU, to, err) : st; /* it has waited, so there is no read to mark */
 }
 
 tj_status rt_tensor_copy(rt_pool *p, const rt_layout *l, rt_buffer *b, const void *data, rt_buffer *to, rt_err *err)

@@ -1,5 +1,5 @@
-/* cores: how many threads can run at once: what the process may use of the machine, by its affinity and by the CPU quota of
- * its container. */
+/* cores: how many threads of the process can run at once: the CPUs of its affinity mask, limited by the CPU quota of its
+ * container. */
 #include "runtime/exec.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@ static int cores_of_affinity(void)
 	return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
-/* The first two numbers of a file, or those that it has. */
+/* Reads the first two numbers of a file; returns how many it has, 0 to 2. */
 static int read_numbers(const char *folder, const char *name, double v[2])
 {
 	char path[PATH_MAX];

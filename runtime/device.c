@@ -1,4 +1,4 @@
-/* The devices of this process: a table that only grows. */
+/* The devices of this process: a table to which devices are added, never removed. */
 #include "runtime/device.h"
 
 #include <stdatomic.h>

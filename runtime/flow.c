@@ -1,7 +1,8 @@
-/* flow: runs control flow: one of two plans, a plan as long as another one gives true, a plan for each slice.
+/* flow: runs control flow: cond runs one of two plans, while runs a plan as long as another one gives true, scan runs a plan
+ * for each slice.
  *
- * Carries go to and fro between the result's buffer and a second one; a turn allocates nothing, and never writes what it
- * reads. Slices of xs are pointers into xs, and slices of ys are written where they stay. */
+ * A carry alternates between the result's buffer and a second one, so a turn allocates nothing and never overwrites its input.
+ * Slices of xs are pointers into xs; slices of ys are written directly into the result. */
 #include "runtime/bytes.h"
 
 typedef struct run {
@@ -9,10 +10,10 @@ typedef struct run {
 	rt_run *r;
 	const void **ext;        /* by slot */
 	void *const *result;
-	void **out;              /* where a turn writes */
-	void *const *second;     /* of each carry */
-	uint8_t *truth;
-	char *arena[RT_DEVICES]; /* of the regions */
+	void **out;              /* destinations of the next turn */
+	void *const *second;     /* second buffer of each carry */
+	uint8_t *truth;          /* result of the condition */
+	char *arena[RT_DEVICES]; /* arenas of the regions, by device */
 } run;
 
 tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err)
@@ -73,7 +74,7 @@ static tj_status deliver(run *w)
 	return st;
 }
 
-/* ---- the three ---- */
+/* ---- while, scan, cond ---- */
 static tj_status run_while(run *w)
 {
 	void *truth = w->truth;

@@ -1,17 +1,17 @@
-/* fork: who is inside, counted; the handlers of fork() wait until that is nobody but the thread that forks. Locks are
- * held only inside, so a child finds none that a thread which is gone had taken. */
+/* fork: counts the threads that are inside; the handlers of fork() wait until only the forking thread may be. Locks are held
+ * only inside, so no lock in a child is held by a thread that does not exist there. */
 #include "runtime/fork.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
 
-static atomic_int inside;   /* threads */
+static atomic_int inside;   /* number of threads that are inside */
 static atomic_bool forking;
 atomic_uint rt_fork_count = 1;
 static void (*in_child)(void);
-static _Thread_local int mine;   /* how deep this thread is */
-static _Thread_local int cancel; /* could it be cancelled before it came in? */
+static _Thread_local int mine;   /* calls of rt_fork_enter() by this thread without rt_fork_leave() */
+static _Thread_local int cancel; /* this thread's cancel state before it went inside */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void nap(void)
@@ -22,7 +22,7 @@ static void nap(void)
 	pthread_setcancelstate(was, NULL);
 }
 
-/* One fork at a time; who forks from a callback is inside itself. */
+/* One fork at a time. A thread that forks in a callback is inside itself: it does not wait for itself. */
 static void prepare(void)
 {
 	while (atomic_exchange(&forking, true)) nap();
@@ -51,7 +51,7 @@ void rt_fork_child(void (*f)(void)) { in_child = f; }
 void rt_fork_enter(void)
 {
 	if (mine++) return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* it would end with our locks */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* a cancelled thread would leave locks taken */
 	pthread_once(&once, start);
 	for (;;) {
 		atomic_fetch_add(&inside, 1);

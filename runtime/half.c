@@ -1,5 +1,5 @@
-/* half: f16 and bf16, the floats of 16 bits, from and to what C computes in. By integers, since C has no type for them
- * everywhere; compiled kernels convert with instructions of their own, and must give the same bits. */
+/* half: converts f16 and bf16 (floats of 16 bits) from and to float and double. It uses integers, because not every C compiler
+ * has types for them. Compiled kernels convert by their own instructions and must give the same bits. */
 #include "runtime/half.h"
 
 /* A format of 16 bits: the exponent's bias, and the bits of the mantissa that are stored. */
@@ -13,7 +13,7 @@ static uint64_t bits_of(double v)
 	return u;
 }
 
-/* The low `cut` bits go; to nearest, ties to even. A carry out of the mantissa moves the exponent, which is right. */
+/* Removes the low `cut` bits; rounds to nearest, ties to even. A carry out of the mantissa increments the exponent, as it should. */
 static uint64_t round_off(uint64_t u, int cut)
 {
 	const uint64_t half = UINT64_C(1) << (cut - 1), rest = u & (2 * half - 1), kept = u >> cut;
@@ -64,6 +64,6 @@ float rt_round_i(tj_dtype t, int64_t v)
 {
 	const int64_t exact = INT64_C(1) << 53, low = 2047, half = 1024;
 	if (t == TJ_F32) return (float)v;
-	if (v > exact || v < -exact) v = (v & ~low) | (v & low ? half : 0); /* exact in double, and on the same side of every tie */
+	if (v > exact || v < -exact) v = (v & ~low) | (v & low ? half : 0); /* makes v exact in double, on the same side of every tie */
 	return rt_round_f(t, (double)v);
 }

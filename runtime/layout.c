@@ -26,7 +26,7 @@ static bool row_major(int rank, const int64_t *dim, const int64_t *stride)
 	return true;
 }
 
-/* Row-major strides; of an empty tensor too, where every size counts as at least 1. */
+/* Row-major strides. In an empty tensor, a size of 0 counts as 1. */
 static void default_strides(int rank, const int64_t *dim, int64_t *stride)
 {
 	int64_t s = 1;
@@ -42,7 +42,7 @@ static bool place(rt_layout **slot, uint32_t cap, rt_layout *l)
 		if (!slot[i & (cap - 1)]) return slot[i & (cap - 1)] = l, true;
 }
 
-/* Moves to a table of `cap` slots; layouts nobody refers to are freed when sweep is set. */
+/* Moves the layouts to a table of `cap` slots; with `sweep`, layouts without references are freed. */
 static bool rehash(rt_layouts *t, uint32_t cap, bool sweep)
 {
 	rt_layout **slot = rt_calloc(cap * sizeof *slot);

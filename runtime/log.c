@@ -7,7 +7,7 @@ static const struct { const char *name, *doc; } topics[RT_LOG_COUNT] = {
 #undef X
 };
 
-/* Writing is where a thread with a pending pthread_cancel() ends: not here, in the middle of a call. */
+/* Writing is a cancellation point. Cancelling is disabled here, because a thread must not end in the middle of a call. */
 static void emit(const rt_log_to *l, const char *line)
 {
 	int cancel;
@@ -56,7 +56,7 @@ bool rt_log_parse(rt_log_to *l, const char *s, rt_err *err)
 	return true;
 }
 
-/* A line begins with [function/entry/segment], as much of it as there is. */
+/* Is the line of the function l->only? Lines begin with [function/entry/segment], or with a shorter form of it. */
 static bool wanted(const rt_log_to *l, const char *line)
 {
 	size_t n = strlen(l->only);

@@ -57,7 +57,8 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 	return rt_fault_fail(&s->fault[fault - 1], r->err);
 }
 
-/* Into the queue of a device. The numbers of a kernel that has its own come first; those that operands point to follow. */
+/* Puts a kernel into the queue of its device. The launch's numbers are the kernel's own, if any, then the first s->nnum of the
+ * plan's, to which operands may point. */
 static tj_status launch(const rt_step *s, void *const *buf, rt_run *r)
 {
 	uint64_t num[RT_FEW_NUMBERS + RT_FEW_NUMBERS], *all = num;
@@ -110,7 +111,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	const rt_plan *p = (const rt_plan *)x;
 	char *arena = r->arena ? r->arena[RT_CPU] : NULL;
 	if (x->arena_bytes[RT_CPU] && !arena && !(arena = rt_pool_arena(r->pool, x->arena_bytes[RT_CPU]))) return no_arena(x, RT_CPU, r->err);
-	const void *temporaries[RT_DEVICES], *numbers = r->num; /* by device: of those that the plan uses */
+	const void *temporaries[RT_DEVICES], *numbers = r->num; /* temporaries: arena by device; set for devices that the plan uses */
 	temporaries[RT_CPU] = arena;
 	for (int d = RT_CPU + 1; RT_UNLIKELY(x->devices) && d < RT_DEVICES; d++) {
 		if (!x->arena_bytes[d]) continue;
@@ -141,7 +142,7 @@ static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 	}
 }
 
-/* The plans of control flow, each behind its name. */
+/* Prints the plans of control flow, each after its name. */
 static void put_regions(const rt_plan *p, rt_text *t, tj_dump_what what)
 {
 	for (uint32_t i = 0; i < p->nstep; i++)
@@ -186,13 +187,13 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 	case TJ_DUMP_CODE: s = p->code_text; break;
 	case TJ_DUMP_ASSEMBLY: s = p->assembly_text; break;
 	case TJ_DUMP_PLAN: put_plan(p, t); return;
-	default: return; /* the tracer's to print */
+	default: return; /* jit/ prints the others */
 	}
 	if (s) rt_puts(t, s);
 	if (what != TJ_DUMP_PLAN) put_regions(p, t, what);
 }
 
-/* Launches that still wait may point to constants, code and texts of the plan. */
+/* First waits for all devices: launches in their queues may use constants, code and texts of the plan. */
 static void free_constants(rt_plan *p)
 {
 	for (int d = RT_CPU + 1; p->exec.devices && d < RT_DEVICES; d++)

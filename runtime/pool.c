@@ -1,4 +1,4 @@
-/* pool: what a context lends to the plans it runs. */
+/* pool: memory and device queues that a context lends to the plans it runs. */
 #include "runtime/alloc.h"
 #include "runtime/device.h"
 #include "runtime/exec.h"
@@ -6,19 +6,19 @@
 #include <sys/mman.h>
 
 #define LINE 64
-#define HUGE_PAGE ((size_t)2 << 20) /* larger blocks are aligned so that the kernel can use huge pages */
+#define HUGE_PAGE ((size_t)2 << 20) /* blocks from this size on are aligned to it, so that Linux can use huge pages */
 
 typedef struct block {
 	void *p;
 	size_t bytes;
 } block;
 
-typedef struct lost { uint64_t first, last; } lost; /* serials of a queue: from the launch that failed to when that was told */
+typedef struct lost { uint64_t first, last; } lost; /* serials of a queue: the failed launch; the wait that reported it */
 
-typedef struct station { /* what a context has on a device that is not the CPU */
+typedef struct station { /* a context's state on a device other than the CPU */
 	rt_queue *queue;       /* NULL: not used yet */
 	block arena;
-	bool doubt;            /* a kernel that may find a fault was put there since the last wait */
+	bool doubt;            /* since the last wait, a kernel that may find a fault was put into the queue */
 	rt_vec(lost) lost;
 } station;
 
@@ -52,7 +52,7 @@ void rt_pool_free(rt_pool *p)
 	rt_free(p);
 }
 
-/* At least that many bytes; grows by half so that a slowly growing shape does not allocate on every call. */
+/* At least this many bytes. Grows by half at least, so that a slowly growing shape does not allocate on every call. */
 static void *need(block *b, size_t bytes)
 {
 	if (bytes <= b->bytes && b->p) return b->p;
@@ -97,7 +97,7 @@ void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes)
 	void *fresh = rt_pool_queue(p, device, &ignored) ? d->alloc(d->self, bytes ? bytes : LINE) : NULL;
 	if (!fresh) return NULL;
 	if (s->arena.p) {
-		d->finish(d->self, d->mark(s->queue)); /* what still waits may use the old one */
+		d->finish(d->self, d->mark(s->queue)); /* work in the queue may use the old arena */
 		d->free(d->self, s->arena.p);
 	}
 	s->arena = (block){ fresh, bytes };

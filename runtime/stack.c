@@ -1,4 +1,4 @@
-/* stack: how much of a thread's stack is left, and a larger one for what needs it. */
+/* stack: how much of a thread's stack is free, and how to run a function on a larger one. */
 #include "runtime/base.h"
 
 #include <pthread.h>
@@ -6,9 +6,9 @@
 
 #define LARGE_STACK ((size_t)8 << 20)
 
-static _Thread_local char *lowest; /* address of this thread's stack; NULL: not asked yet */
+static _Thread_local char *lowest; /* lowest address of this thread's stack; NULL: not known yet */
 
-/* Of the main thread the C library knows by reading a file. */
+/* Cancelling is disabled because for the main thread the C library reads a file, which is a cancellation point. */
 static void find_lowest(void)
 {
 	pthread_attr_t a;
@@ -27,7 +27,7 @@ size_t rt_stack_left(void)
 {
 	char *here = __builtin_frame_address(0);
 	if (!lowest) find_lowest();
-	return lowest && here > lowest ? (size_t)(here - lowest) : SIZE_MAX; /* on a stack of the program's own making nothing is known */
+	return lowest && here > lowest ? (size_t)(here - lowest) : SIZE_MAX; /* the program may have made its own stack: then nothing is known */
 }
 
 /* ---- a larger one ---- */

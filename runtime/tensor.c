@@ -132,7 +132,7 @@ void rt_ctx_free(rt_ctx *r)
 	free_chunks(r->free_chunks);
 	free_chunks(r->dead_chunks);
 	free_chunks(r->later_chunks);
-	rt_pool_free(r->pool); /* waits for what its queues hold */
+	rt_pool_free(r->pool); /* waits for the work of its queues */
 	rt_cache_close(r->cache);
 	for (int i = 0; i < RT_DEVICES; i++) rt_cache_close(r->cache_on[i]);
 }

@@ -1,4 +1,4 @@
-/* Text that grows. */
+/* Growable strings, and floats as text. */
 #include "runtime/base.h"
 
 #include <locale.h>

@@ -342,7 +342,7 @@ typedef struct tj_guard {
 typedef struct tj_graph tj_graph;
 typedef struct tj_node tj_node;
 TJ_API tj_node *tj_graph_first(const tj_graph *g);          /* NULL: the graph is empty */
-TJ_API tj_node *tj_node_next(const tj_node *n);             /* NULL behind the last one */
+TJ_API tj_node *tj_node_next(const tj_node *n);             /* NULL after the last one */
 TJ_API int tj_graph_outputs(const tj_graph *g);
 TJ_API tj_node *tj_graph_output(const tj_graph *g, int i);
 /* An op of docs/OPS.md, or "input", "number", "constant". A node with several results (some ops, and "cond", "while", "scan") is

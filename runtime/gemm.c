@@ -113,12 +113,12 @@ static int64_t rows_of(int64_t rows, int64_t blocks, int64_t i, int64_t *from)
 #define ROWS(X) X(1, 8, 4) X(2, 4, 2) X(3, 3, 1) X(4, 2, 1) X(5, 2, 1) X(6, 2, 1)
 #include "runtime/gemm.inc"
 
-/* ---- which ---- */
+/* ---- choice of kernel ---- */
 typedef struct kernel {
 	void (*block)(const rt_gemm *g, int64_t rows, const float *a, const float *b, float *c, int64_t n);
 	void (*strips)(const rt_gemm *g, const float *a, const float *b, float *c, int64_t n);
 	int64_t width;              /* floats of a vector */
-	int64_t rows, rows_of_many; /* the most of a block: when one is all, and when there are several */
+	int64_t rows, rows_of_many; /* the most rows of a block: when there is one block; when there are several */
 } kernel;
 
 static bool has_512(const rt_gemm *g) { return g->policy->bits >= 512 && __builtin_cpu_supports("avx512f"); }
@@ -195,7 +195,7 @@ enum { PACK_K = 128, PACK_ROWS = 96, PACK_COLUMNS = 768 };
 
 typedef struct kernel64 {
 	void (*block)(const rt_gemm *g, int64_t rows, const double *a, const double *b, double *c, int64_t n);
-	int64_t rows, columns; /* of the main tile */
+	int64_t rows, columns; /* size of the main tile */
 } kernel64;
 
 static const kernel64 *kernel64_of(const rt_gemm *g)

@@ -84,7 +84,7 @@ rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err)
 	station *s = &p->on[device];
 	const rt_device *d = rt_device_at(device);
 	if (!s->queue && d) s->queue = d->open(d->self);
-	if (!s->queue) rt_fail(err, TJ_ERR_NOMEM, "device", "%s has no queue to give", rt_device_name(device));
+	if (!s->queue) rt_fail(err, TJ_ERR_NOMEM, "device", "no queue can be opened on %s", rt_device_name(device));
 	return s->queue;
 }
 

@@ -1,4 +1,4 @@
-/* The first difference between what a trace expects and what a call brings, in words. */
+/* why: finds the first difference between the arguments that a trace expects and those of a call, and describes it. */
 #include "guards/guards.h"
 
 static const struct { const char *name, *hint; } causes[] = {

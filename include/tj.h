@@ -182,7 +182,7 @@ typedef struct tj_open_opts {
 	void *log_self;
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
 	int threads;           /* team size; 0: TJ_THREADS, else the cores that the process may use */
-	bool check;            /* like TJ_CHECK=1: always find uses of popped tensors, and writes of a body behind out[] */
+	bool check;            /* like TJ_CHECK=1: always find uses of popped tensors, and writes of a body beyond out[] */
 	const char *dump;      /* like TJ_DUMP: a folder; each compile makes a numbered folder in it: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
 	                        * the first values of each plan and of each op outside of functions. 0: never */

@@ -85,7 +85,7 @@ double rt_now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* ---- errors on their way ---- */
+/* ---- errors on their way to the context ---- */
 tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ...)
 {
 	if (!e || e->code != TJ_OK) return code;

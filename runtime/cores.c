@@ -10,7 +10,7 @@
 static int cores_of_affinity(void)
 {
 	cpu_set_t set;
-	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set); /* fails above 1024 */
+	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set); /* sched_getaffinity() fails with more than 1024 CPUs */
 	return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
@@ -26,7 +26,7 @@ static int read_numbers(const char *folder, const char *name, double v[2])
 	return n;
 }
 
-/* Microseconds of CPU time in a period, and the period. Version 2 writes "max 100000" when there is no quota, version 1 -1. */
+/* v: microseconds of CPU time in a period, and the period. Without a quota, cgroup version 2 writes "max 100000", version 1 writes -1. */
 static bool read_quota(const char *cgroup, double v[2])
 {
 	double period[2];

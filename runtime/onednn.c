@@ -13,7 +13,7 @@ static sgemm_fn *sgemm; /* NULL: no library */
 static struct { int (*get)(void); void (*set)(int n); } omp; /* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-/* ISO C has no cast from object to function pointer. */
+/* By memcpy(), because ISO C has no cast from an object pointer to a function pointer. */
 static bool find(void *h, const char *name, void *fn)
 {
 	void *f = h ? dlsym(h, name) : NULL;

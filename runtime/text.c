@@ -43,7 +43,7 @@ void rt_putf(rt_text *t, const char *fmt, ...)
 }
 
 /* ---- floats, the same in every locale of the program ---- */
-static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); } /* a constant of the C library's, not allocated */
+static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); } /* a constant of the C library; nothing is allocated */
 
 void rt_put_float(rt_text *t, double v)
 {

@@ -47,7 +47,7 @@ static bool computes(const placing *p, const ir_node *n)
 	if (n->device == RT_CPU || n->op == IR_to || n->op == IR_input || n->op == IR_get || ir_is_flow(n->op)) return true;
 	const lo_target *t = lo_target_on(p->o, n->device);
 	const lo_how how = lo_how_of(p->from, n, t);
-	return t && how != LO_CALL;
+	return how == LO_VIEW || (t && how != LO_CALL);
 }
 
 static ir_ref compute_on_cpu(placing *p, ir_ref r, ir_ref *src)

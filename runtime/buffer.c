@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-enum { BINS = 4 * 48, HUGE = 2 << 20, LONG = 16 << 10, HALF_PAGE = 2048, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
+enum { BINS = 4 * 48, HUGE = 2 << 20, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
 struct rt_cache {
 	int device;
@@ -103,15 +103,6 @@ void rt_cache_close(rt_cache *c)
 	drop_cache(c);
 }
 
-/* Long ones start at multiples of half a page: a load a little ahead of a store to another buffer should not have its address
- * modulo a page, by which the CPU takes the one for the other (Zen 4, 512 bits, 16 to 250 KiB: sums and products take up to 1.04 of the
- * time without it, exp 1.00 to 1.02; with 256 bits no more than noise). Ten that all start with a page
- * would share too few places in the first cache. */
-static size_t alignment(size_t bytes)
-{
-	return bytes >= HUGE ? HUGE : bytes >= LONG ? HALF_PAGE : 64;
-}
-
 /* ---- freeing unused buffers ---- */
 /* Frees buffers that came to their bin at least `age` fresh buffers ago. */
 static void drop_old(rt_cache *c, uint32_t age)
@@ -146,7 +137,7 @@ static void *alloc_data(const rt_cache *c, size_t bytes)
 {
 	const rt_device *d = rt_device_at(c->device);
 	if (d) return d->alloc(d->self, bytes);
-	void *data = rt_alloc_aligned(alignment(bytes), bytes);
+	void *data = rt_alloc_aligned(bytes >= HUGE ? HUGE : 64, bytes);
 	if (data && bytes >= HUGE) madvise(data, bytes, MADV_HUGEPAGE);
 	return data;
 }

@@ -35,6 +35,7 @@ struct rt_queue {
 
 static struct {
 	pthread_mutex_t lock;
+	int fd, copy;            /* of the memory, and, while the process forks, of a copy for the child */
 	char *host, *there;      /* the two mappings */
 	size_t end;              /* of what was ever given out */
 	void *hole[CLASSES];     /* free blocks of 2^k bytes, linked by their first word, in `there` */
@@ -56,14 +57,43 @@ static char *there(const void *p)
 	return mock.there + ((const char *)p - mock.host);
 }
 
-static void map_space(void)
+static void map_space(int fd)
 {
-	int fd = memfd_create("mock", 0);
-	if (fd < 0 || ftruncate(fd, (off_t)SPACE)) die("no memory", NULL);
-	mock.host = mmap(NULL, SPACE, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	mock.there = mmap(NULL, SPACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	const int fixed = mock.host ? MAP_FIXED : 0;
+	if (fd < 0) die("no memory", NULL);
+	mock.host = mmap(mock.host, SPACE, PROT_NONE, MAP_SHARED | MAP_NORESERVE | fixed, fd, 0);
+	mock.there = mmap(mock.there, SPACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd, 0);
 	if (mock.host == MAP_FAILED || mock.there == MAP_FAILED) die("no addresses", NULL);
-	close(fd);
+	mock.fd = fd;
+}
+
+static int new_memory(void)
+{
+	int fd = memfd_create("mock", MFD_CLOEXEC);
+	if (fd >= 0 && ftruncate(fd, (off_t)SPACE)) die("no memory", NULL);
+	return fd;
+}
+
+/* ---- fork: parent and child would share the memory, so the child gets a copy ---- */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&mock.lock);
+	mock.copy = new_memory();
+	for (off_t at = 0, end; (at = lseek(mock.fd, at, SEEK_DATA)) >= 0 && (end = lseek(mock.fd, at, SEEK_HOLE)) > at; at = end)
+		if (pwrite(mock.copy, mock.there + at, (size_t)(end - at), at) != end - at) die("no memory for a child", NULL);
+}
+
+static void in_parent(void)
+{
+	close(mock.copy);
+	pthread_mutex_unlock(&mock.lock);
+}
+
+static void in_child(void)
+{
+	close(mock.fd);
+	map_space(mock.copy);
+	pthread_mutex_unlock(&mock.lock);
 }
 
 static int class_of(size_t bytes)
@@ -167,6 +197,7 @@ static void drop(work *w)
 
 static void run_to(struct rt_queue *q, uint64_t serial)
 {
+	RT_DEFAULT_MODES; /* a device has modes of its own, not those of the thread that waits */
 	while (q && q->next < q->work.n && q->work.v[q->next].serial <= serial) {
 		work w = q->work.v[q->next++];
 		switch (w.kind) {
@@ -344,7 +375,8 @@ int mock_device(void)
 	};
 	pthread_mutex_lock(&mock.lock);
 	if (!mock.number) {
-		map_space();
+		map_space(new_memory());
+		pthread_atfork(before_fork, in_parent, in_child);
 		mock.number = rt_device_add(&device);
 	}
 	pthread_mutex_unlock(&mock.lock);

@@ -133,7 +133,10 @@ static void put_ins(printer *p, uint32_t id)
 	const lo_ins *in = &p->k->ins.v[id];
 	const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
 	switch (in->op) {
-	case LO_CONST: rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2), (long long)(in->imm - in->imm / 2)); return;
+	case LO_CONST:
+		if (in->dtype == TJ_F16 || in->dtype == TJ_BF16) rt_putf(p->t, "v%u.f = %a;\n", id, (double)ir_load((tj_dtype)in->dtype, &in->imm).f);
+		else rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2), (long long)(in->imm - in->imm / 2)); /* LONG_MIN is no literal */
+		return;
 	case LO_NUM: rt_putf(p->t, "v%u.i = (i64)a->num[%lld];\n", id, (long long)in->imm); return;
 	case LO_SIZE: rt_putf(p->t, "v%u.i = a->size[%lld];\n", id, (long long)in->imm); return;
 	case LO_INDEX:

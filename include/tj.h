@@ -310,7 +310,7 @@ typedef struct tj_reason {
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
 	                       * "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify mode;
 	                       * "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
-	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "library", "nested" */
+	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "device", "library", "nested" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* in the nearest trace */
@@ -325,7 +325,8 @@ typedef struct tj_reason {
 /* A new guard, passed to .guard_filter. Strings are valid during the callback. */
 typedef struct tj_guard {
 	const char *fn;
-	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "attribute", "numbers": at an event */
+	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "numerics", "attribute",
+	                       * "numbers": at an event */
 	int arg;              /* number of the argument, scalar, or operand of the event, or -1; from .nin on: declared variables */
 	int dim;              /* number of the attribute, or -1 */
 	int event;            /* number of the event in its segment; -1: checked before the body */
@@ -404,7 +405,7 @@ typedef struct tj_compile_opts {
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
 	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced anew */
-	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, library calls */
+	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.
 	 * You then declare that the result is right. Memory stays safe: op, operands, dtypes, sizes and strides are always checked.

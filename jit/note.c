@@ -66,12 +66,12 @@ void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n)
 }
 
 /* ---- decisions of lowering ---- */
-static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library" };
+static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library", [LO_NOTE_DEVICE] = "device" };
 
 static void put_decision(const lo_note *n, rt_text *t)
 {
 	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is no part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
-	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_EVALUATOR ? "the " : "", n->other);
+	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
 	rt_puts(t, n->why);
 	if (*n->hint) rt_putf(t, "; %s", n->hint);
 }

@@ -42,11 +42,11 @@ static ir_ref on_cpu(ir_graph *g, ir_ref a, const char *site)
 	return a == IR_NONE || ir_at(g, a)->device == RT_CPU ? a : ir_to(g, a, RT_CPU, site);
 }
 
-static bool computes(const placing *p, const ir_node *n)
+bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	if (n->device == RT_CPU || n->op == IR_to || n->op == IR_input || n->op == IR_get || ir_is_flow(n->op)) return true;
-	const lo_target *t = lo_target_on(p->o, n->device);
-	const lo_how how = lo_how_of(p->from, n, t);
+	const lo_target *t = lo_target_on(o, n->device);
+	const lo_how how = lo_how_of(g, n, t);
 	return how == LO_VIEW || (t && how != LO_CALL);
 }
 
@@ -75,7 +75,7 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	p->to->mode = n->mode;
 	for (int k = 0; k < n->nsrc; k++) src[k] = p->map[ir_src(p->from, n, k)];
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
-	if (!computes(p, n)) p->map[r] = compute_on_cpu(p, r, src);
+	if (!lo_stays(p->from, n, p->o)) p->map[r] = compute_on_cpu(p, r, src);
 	else p->map[r] = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_copy(p->to, p->from, r, src);
 	return p->map[r] != IR_NONE;
 }

@@ -136,6 +136,7 @@ typedef struct lo_low {
 	rt_arena mem;
 	bool oom;
 	bool devices;            /* some value is not on the CPU */
+	const ir_graph *asked;   /* the graph before lo_assign_devices; g itself if that did not run */
 	lo_val *val;             /* by node */
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
 	uint32_t *stamp, now;    /* visited marks of searches */
@@ -246,6 +247,7 @@ void lo_count_regions(rt_plan *p); /* adds the regions' kernels and times to the
 
 /* ---- devices.c ---- */
 bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
+bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o); /* the node's device computes it; else the CPU must */
 /* Copies the graph; ops that their device does not compute move to the CPU, with copies of their operands and results. */
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 

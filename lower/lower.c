@@ -349,7 +349,7 @@ static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opt
 	ir_graph placed;
 	const ir_graph *there = place(flat, &placed, o, err);
 	tj_status st = there ? lower_regions(there, inner, &region, err) : err->code;
-	lo_low L = { .g = there, .o = o, .err = err, .region = region, .out = p->exec.out, .devices = lo_on_devices(flat) };
+	lo_low L = { .g = there, .o = o, .err = err, .region = region, .out = p->exec.out, .asked = flat, .devices = lo_on_devices(flat) };
 	if (st == TJ_OK) st = lower(&L, p);
 	*missing = L.missing;
 	close_low(&L);
@@ -445,7 +445,7 @@ static void rehearse_there(void *p)
 	if (r->st == TJ_OK) {
 		ir_graph placed;
 		const ir_graph *there = place(&flat, &placed, r->o, r->err);
-		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .devices = lo_on_devices(&flat) };
+		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .asked = &flat, .devices = lo_on_devices(&flat) };
 		r->st = there ? dry_run(&L, r->steps) : r->err->code;
 		if (r->st == TJ_OK) r->visit(&L, r->env);
 		if (there) close_low(&L);

@@ -265,7 +265,8 @@ bool lo_bounded(ir_op op, tj_dtype t); /* results of some routine for op are nea
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored although only one kernel reads it: that kernel refused to compute it */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
-	LO_NOTE_LIBRARY    /* a routine was chosen among several */
+	LO_NOTE_LIBRARY,   /* a routine was chosen among several */
+	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */
 } lo_note_kind;
 typedef struct lo_note {
 	lo_note_kind kind;

@@ -52,6 +52,34 @@ static void tell_call(lo_low *L, const notes *t, ir_ref r)
 	t->tell(t->self, &note);
 }
 
+/* ---- devices ---- */
+/* Node n of a graph is on a device that does not compute it, so lo_assign_devices moved it to the CPU. */
+static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
+{
+	const char *device = rt_device_at(n->device)->name;
+	lo_note note = { .kind = LO_NOTE_DEVICE, .op = ir_ops[n->op].name, .site = n->site, .other = "CPU", .other_site = "" };
+	rt_text why = { 0 };
+	if (!lo_target_on(L->o, n->device)) rt_putf(&why, "no back end computes on %s", device);
+	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);
+	note.why = why.oom ? "its device has no kernel for it" : rt_str(&why);
+	note.hint = "each call copies its operands to the host and its result back";
+	t->tell(t->self, &note);
+	rt_text_free(&why);
+}
+
+static void tell_devices(const lo_low *L, const notes *t)
+{
+	const ir_graph *g = L->asked;
+	bool *live = rt_alloc(g->node.n + 1u);
+	if (live && g != L->g && ir_live(g, live))
+		for (ir_ref r = 0; r < g->node.n; r++) {
+			const ir_node *n = ir_at(g, r);
+			const bool created = n->op == IR_const || n->op == IR_data;
+			if (live[r] && !created && !lo_stays(g, n, L->o)) tell_moved(L, t, n);
+		}
+	rt_free(live);
+}
+
 /* ---- library ---- */
 /* Finds the next step of a kind: the plan has routines and control flow in the order of L's steps. */
 static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
@@ -89,6 +117,7 @@ static void visit(lo_low *L, void *env)
 	notes *t = env;
 	for (ir_ref r = 0; r < L->g->node.n; r++)
 		if (L->val[r].refused) tell_refused(L, t, r);
+	tell_devices(L, t);
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
 		if (!L->o->target) {

@@ -90,6 +90,38 @@ static void bits_of_the_cpu(void **state)
 	}
 }
 
+/* ---- what the device does not compute ---- */
+static void product_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_exp(tj_matmul(tj_neg(in[0]), in[0]));
+}
+
+static void count_moved(void *self, const tj_reason *note)
+{
+	if (!strcmp(note->kind, "device")) *(int *)self += strstr(note->text, "matmul is computed by the CPU: no kernel of mock:0 ") ? 1 : 100;
+}
+
+/* The CPU computes the product, and a note says so; of the other ops nothing is said, nor of a product on the CPU. */
+static void moved_to_the_cpu(void **state)
+{
+	float a[9] = { 0.5f, -1, 0.25f, 1, 0, -0.5f, 2, 1, -2 }, y[2][9];
+	(void)state;
+	for (int mock = 0; mock < 2; mock++) {
+		int moved = 0;
+		tj_ctx *c = open_on(mock ? "mock:0" : "cpu");
+		tj_fn *f = tj_compile(c, product_body, NULL, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .on_note = count_moved, .on_note_self = &moved));
+		assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 3), a))), y[mock], sizeof y[mock]), TJ_OK);
+		assert_int_equal(moved, mock);
+		char *told = kit_explain(f);
+		assert_int_equal(strstr(told, "device: matmul at ") != NULL, mock);
+		free(told);
+		kit_ok(c);
+		tj_close(c);
+	}
+	assert_memory_equal(y[0], y[1], sizeof y[0]);
+}
+
 /* Nothing has run when the call returns. */
 static void work_is_late(void **state)
 {
@@ -375,7 +407,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bits_of_the_cpu),
-		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan),
+		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(moved_to_the_cpu), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan),
 		cmocka_unit_test(a_moved_argument_recompiles), cmocka_unit_test(a_fault_comes_late), cmocka_unit_test(a_late_fault_commits_nothing),
 		cmocka_unit_test(control_flow), cmocka_unit_test(clones),
 	};

@@ -87,6 +87,35 @@ static void matched(void **s)
 	tj_close(c);
 }
 
+static bool count_guard(void *self, const tj_guard *g)
+{
+	int *n = self;
+	if (strcmp(g->kind, "numerics")) return true;
+	n[0]++;
+	n[1] += strstr(g->text, "TJ_FAST") && !g->droppable && g->event >= 0;
+	return false; /* asks for it to be dropped: it is kept */
+}
+
+/* The filter sees the guard of each op that a nested call computes with other numerics, and cannot drop it. */
+static void filtered(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *kind[2] = { with(c, multiply_add, NULL, 2, 1, TJ_STRICT), with(c, multiply_add, NULL, 2, 1, TJ_FAST) }, *now = kind[1];
+	int seen[2] = { 0 };
+	tj_fn *f = tj_compile(c, calls, &now, TJ_OPTS(tj_compile_opts, .nin = 2, .nout = 1, .guard_filter = count_guard, .guard_filter_self = seen));
+	tj_tensor *x, *y;
+	inputs(c, &x, &y);
+	assert_f32(tj_call1(f, TJ_LIST(x, y)), once(), once(), once());
+	assert_int_equal(seen[0], 2); /* mul, add */
+	assert_int_equal(seen[1], 2);
+	now = kind[0];
+	assert_f32(tj_call1(f, TJ_LIST(x, y)), TWICE, TWICE, TWICE);
+	assert_int_equal(seen[0], 2); /* the outer function's numerics are no guard of their own */
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- direct mode; and a call that is left by an error ---- */
 static void refused(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_reshape(in[1], TJ_SHAPE(1, 3))); }
 typedef struct pair { tj_fn *good, *bad; } pair;
@@ -243,7 +272,7 @@ static void exact(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested), cmocka_unit_test(matched), cmocka_unit_test(direct), cmocka_unit_test(after_an_error), cmocka_unit_test(control_flow),
+		cmocka_unit_test(nested), cmocka_unit_test(matched), cmocka_unit_test(filtered), cmocka_unit_test(direct), cmocka_unit_test(after_an_error), cmocka_unit_test(control_flow),
 		cmocka_unit_test(passes), cmocka_unit_test(exact),
 	};
 	KIT_RUN(tests);

@@ -3,7 +3,7 @@
 
 typedef struct prim_text { const char *ints, *floats; } prim_text;
 static const prim_text prims[LO_PRIMS] = {
-#define PRIM(name, nsrc, types, result, ints, floats, doc) [LO_##name] = { ints, floats },
+#define PRIM(name, nsrc, types, result, ints, floats, ...) [LO_##name] = { ints, floats },
 #include "ir/prims.def"
 #undef PRIM
 };

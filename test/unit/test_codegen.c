@@ -251,7 +251,7 @@ static const char *textf(const char *fmt, ...)
 /* ---- point kernels ---- */
 typedef struct prim { const char *name, *types, *result; int nsrc; const char *ints, *floats; } prim;
 static const prim prims[] = {
-#define PRIM(name, nsrc, types, result, i, f, doc) { #name, #types, #result, nsrc, i, f },
+#define PRIM(name, nsrc, types, result, i, f, ...) { #name, #types, #result, nsrc, i, f },
 #include "ir/prims.def"
 #undef PRIM
 };

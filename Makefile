@@ -9,7 +9,7 @@ CFLAGS  += -std=c11 $(OPT) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
 LDLIBS   = -lxxhash -ldl -lm -lpthread
 LLVM_CONFIG ?= llvm-config-19
 
-SRC     := $(wildcard runtime/*.c guards/*.c ir/*.c lower/*.c jit/*.c)
+SRC     := $(wildcard runtime/*.c guards/*.c ir/*.c lower/*.c codegen_cuda/*.c jit/*.c)
 SRC     := $(filter-out ir/gen.c,$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 LLVMSRC := $(wildcard codegen_llvm/*.c)
@@ -66,6 +66,15 @@ golden-check: $(BUILD)/tjc  ## run test/*/*.tj
 golden: $(BUILD)/tjc  ## rewrite what test/*/*.tj expect
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(if $(T),'$(T)')
 .PHONY: golden golden-check
+
+# ---- a CUDA that runs on the CPU: the driver and NVRTC, for tests: LD_LIBRARY_PATH=$(BUILD)/test/fake TJ_DEVICE=cuda:0 program ----
+FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
+$(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
+$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
+$(FAKE):
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
+fake: $(FAKE)
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)

@@ -11,6 +11,7 @@
 #define TJ_CODEGEN_CUDA_CU_H
 
 #include "lower/target.h"
+#include "runtime/cuda.h"
 
 enum { CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16, CU_NAME = 64 };
 
@@ -27,15 +28,13 @@ typedef struct cu_shape {
 	int64_t chunk;      /* rows: elements of the largest chunk of the kernel's trees */
 } cu_shape;
 
-/* The arguments of a kernel are words of 64 bits. BUFFER: an address; 0 if the buffer is a run-time number, whose value is then VALUE. */
-typedef enum cu_word { CU_BUFFER, CU_VALUE, CU_SIZE, CU_NUMBER, CU_UNITS, CU_LAUNCH, CU_FAULT } cu_word;
-typedef struct cu_param { cu_word word; uint32_t n; } cu_param; /* n: number of the buffer, the size or the run-time number */
-typedef struct cu_params { rt_vec(cu_param) param; } cu_params;
+typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 
 /* ---- shape.c ---- */
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
 
 /* ---- target.c ---- */
+int cu_ordinal(const lo_target *t); /* the GPU whose target it is */
 int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 
 /* ---- printing a kernel ---- */

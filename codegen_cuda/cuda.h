@@ -4,7 +4,8 @@
 
 #include "lower/target.h"
 
-extern const lo_target cu_target;
+const lo_target *cu_target(int ordinal); /* of GPU 0, 1 ... */
+int cu_open(const char **why); /* adds the devices cuda:0 ...; returns their number. 0: *why says what is missing */
 const lo_backend *cu_find(const char *name, const char **why); /* opens NVRTC; NULL: *why says what is missing */
 
 #endif

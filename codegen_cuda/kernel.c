@@ -39,7 +39,7 @@ static bool may_be_number(const lo_kernel *k, uint32_t b)
 	return true;
 }
 
-static bool push(cu_params *p, cu_word word, uint32_t n) { return rt_push(&p->param, ((cu_param){ word, n })); }
+static bool push(cu_params *p, rt_cuda_word word, uint32_t n) { return rt_push(&p->param, ((rt_cuda_param){ word, n })); }
 
 bool cu_params_of(const lo_kernel *k, cu_params *p)
 {
@@ -47,30 +47,30 @@ bool cu_params_of(const lo_kernel *k, cu_params *p)
 	uint32_t most = 0;
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		if (k->buf.v[i].role == LO_KEPT) continue;
-		ok &= push(p, CU_BUFFER, i);
-		if (may_be_number(k, i)) ok &= push(p, CU_VALUE, i);
+		ok &= push(p, RT_CUDA_BUFFER, i);
+		if (may_be_number(k, i)) ok &= push(p, RT_CUDA_VALUE, i);
 	}
-	for (uint32_t i = 0; i < k->size.n; i++) ok &= push(p, CU_SIZE, i);
+	for (uint32_t i = 0; i < k->size.n; i++) ok &= push(p, RT_CUDA_SIZE, i);
 	for (uint32_t i = 0; i < k->ins.n; i++)
 		if (k->ins.v[i].op == LO_NUM && k->ins.v[i].imm >= most) most = (uint32_t)k->ins.v[i].imm + 1;
 	for (uint32_t i = 0; i < most; i++)
-		if (is_used(k, i)) ok &= push(p, CU_NUMBER, i);
-	return ok && push(p, CU_UNITS, 0) && push(p, CU_LAUNCH, 0) && push(p, CU_FAULT, 0);
+		if (is_used(k, i)) ok &= push(p, RT_CUDA_NUMBER, i);
+	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_LAUNCH, 0) && push(p, RT_CUDA_FAULT, 0);
 }
 
 static void put_arguments(cu *c, const cu_params *p)
 {
 	cu_line(c, "struct %s_args {\n", c->k->name);
 	for (uint32_t i = 0; i < p->param.n; i++) {
-		const cu_param *x = &p->param.v[i];
+		const rt_cuda_param *x = &p->param.v[i];
 		switch (x->word) {
-		case CU_BUFFER: cu_line(c, "void *b%u;\n", x->n); break;
-		case CU_VALUE: cu_line(c, "unsigned long long i%u;\n", x->n); break;
-		case CU_SIZE: cu_line(c, "long long s%u;\n", x->n); break;
-		case CU_NUMBER: cu_line(c, "long long n%u;\n", x->n); break;
-		case CU_UNITS: cu_line(c, "long long units;\n"); break;
-		case CU_LAUNCH: cu_line(c, "unsigned long long launch;\n"); break;
-		case CU_FAULT: cu_line(c, "unsigned long long *fault;\n"); break;
+		case RT_CUDA_BUFFER: cu_line(c, "void *b%u;\n", x->n); break;
+		case RT_CUDA_VALUE: cu_line(c, "unsigned long long i%u;\n", x->n); break;
+		case RT_CUDA_SIZE: cu_line(c, "long long s%u;\n", x->n); break;
+		case RT_CUDA_NUMBER: cu_line(c, "long long n%u;\n", x->n); break;
+		case RT_CUDA_UNITS: cu_line(c, "long long units;\n"); break;
+		case RT_CUDA_LAUNCH: cu_line(c, "unsigned long long launch;\n"); break;
+		case RT_CUDA_FAULT: cu_line(c, "unsigned long long *fault;\n"); break;
 		}
 	}
 	cu_line(c, "};\n");

@@ -44,10 +44,22 @@ static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 	return chunk * chunks;
 }
 
-const lo_target cu_target = {
+/* Each GPU has a target of its own, because code is shared by target. */
+static const lo_target model = {
 	.name = "cuda", .device = 1, .backend = "cuda", .find = cu_find,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
 	.kept_bytes = ROW_BYTES, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
 	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = vec, .keep = keep, .units = units, .part = part,
 };
+
+static lo_target targets[RT_DEVICES];
+
+const lo_target *cu_target(int ordinal)
+{
+	if (!targets[ordinal].name) targets[ordinal] = model;
+	return &targets[ordinal];
+}
+
+int cu_open(const char **why) { return rt_cuda_open(cu_target, why); }
+int cu_ordinal(const lo_target *t) { return (int)(t - targets); }

@@ -1,4 +1,5 @@
 /* Handles: checking operands, new tensors, properties of tensors, values for the host. */
+#include "codegen_cuda/cuda.h"
 #include "jit/jit.h"
 
 #include <stdlib.h>
@@ -268,7 +269,14 @@ tj_device tj_device_of(const tj_tensor *t)
 	return is_tensor(t) ? t->layout->device : -1;
 }
 
-tj_device tj_find_device(const char *name) { return name ? rt_device_parse(name, strlen(name)) : -1; }
+tj_device tj_find_device(const char *name)
+{
+	const char *why;
+	if (!name) return -1;
+	if (!strncmp(name, "cuda", 4)) cu_open(&why);
+	return rt_device_parse(name, strlen(name));
+}
+
 const char *tj_device_name(tj_device device) { return rt_device_name(device); }
 
 bool tj_is_poison(const tj_tensor *t) { return !t || t == TJ_END || (!rt_is_number(t) && t->kind == RT_POISON); }

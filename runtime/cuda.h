@@ -1,0 +1,39 @@
+/* cuda: NVIDIA GPUs through the driver API, and NVRTC. Both libraries are opened by name at the first use; nothing links them.
+ *
+ *   tensors, plans --- rt_device "cuda:0" ---> cuda.c     memory, a stream for each queue, launches, the fault word
+ *   codegen_cuda   --- text ---> nvrtc.c --- cubin ---> cuda.c   modules and their kernels
+ *
+ * All functions are thread-safe, and leave the caller's current CUDA context as it was. */
+#ifndef TJ_RUNTIME_CUDA_H
+#define TJ_RUNTIME_CUDA_H
+
+#include "runtime/device.h"
+
+/* The arguments of a kernel are words of 64 bits. BUFFER: an address; 0 if the buffer is a run-time number, whose value is then VALUE. */
+typedef enum rt_cuda_word { RT_CUDA_BUFFER, RT_CUDA_VALUE, RT_CUDA_SIZE, RT_CUDA_NUMBER, RT_CUDA_UNITS, RT_CUDA_LAUNCH, RT_CUDA_FAULT } rt_cuda_word;
+typedef struct rt_cuda_param { rt_cuda_word word; uint32_t n; } rt_cuda_param; /* n: number of the buffer, the size or the run-time number */
+
+/* A kernel of a module, and how it is launched. Its address is an rt_entry. */
+typedef struct rt_cuda_kernel {
+	void *function;              /* CUfunction */
+	unsigned threads;            /* of a block */
+	unsigned units;              /* that a block works on at the same time; a launch has no more blocks than that takes */
+	size_t shared;               /* bytes of a block */
+	uint32_t nparam;
+	const rt_cuda_param *param;
+} rt_cuda_kernel;
+
+/* ---- cuda.c ---- */
+/* Adds the devices cuda:0 ... once. Returns their number; 0: *why says what is missing, and what would provide it. */
+int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **why);
+int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
+tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
+tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function; k->shared is asked for */
+void rt_cuda_unload(int gpu, void *module);                          /* no queue may have work left that uses it */
+
+/* ---- nvrtc.c ---- */
+const char *rt_nvrtc_missing(void);                                     /* NULL: NVRTC is there; else why it is not */
+/* Compiles a program for sm_<arch>. *cubin is rt_alloc'ed. The error has the first lines of the compiler's log. */
+tj_status rt_nvrtc_compile(const char *text, int arch, void **cubin, size_t *bytes, rt_err *err);
+
+#endif

@@ -1,0 +1,93 @@
+/* nvrtc: the compiler of CUDA C, a library of the CUDA toolkit. It is opened by name: first in the folder TJ_CUDA_PATH (a toolkit, or a
+ * Python wheel's folder), then where the system's loader looks. */
+#include "runtime/cuda.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef void *program;
+#define NVRTC(X)                                                                                                       \
+	X(nvrtcGetErrorString, const char *, (int code))                                                                   \
+	X(nvrtcCreateProgram, int, (program *p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
+	X(nvrtcDestroyProgram, int, (program *p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
+	X(nvrtcGetProgramLogSize, int, (program p, size_t *bytes)) X(nvrtcGetProgramLog, int, (program p, char *log))      \
+	X(nvrtcGetCUBINSize, int, (program p, size_t *bytes)) X(nvrtcGetCUBIN, int, (program p, char *cubin))
+
+static struct compiler {
+#define X(name, type, params) type (*name) params;
+	NVRTC(X)
+#undef X
+} nv;
+
+static void *open_library(void)
+{
+	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
+	static const char *const folders[] = { "", "/lib64", "/lib", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib" };
+	const char *path = getenv("TJ_CUDA_PATH");
+	void *library = NULL;
+	for (size_t f = 0; path && f < RT_COUNT(folders) && !library; f++)
+		for (size_t n = 0; n < RT_COUNT(names) && !library; n++) {
+			char file[512];
+			snprintf(file, sizeof file, "%s%s/%s", path, folders[f], names[n]);
+			library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+		}
+	for (size_t n = 0; n < RT_COUNT(names) && !library; n++) library = dlopen(names[n], RTLD_NOW | RTLD_LOCAL);
+	return library;
+}
+
+static const char *load(void)
+{
+	void *library = open_library(), *symbol;
+	if (!library) return "libnvrtc.so.13 (or .12) is not there: install the CUDA toolkit's NVRTC, or set TJ_CUDA_PATH to the folder that has it";
+#define X(name, type, params)                                                                                          \
+	symbol = dlsym(library, #name);                                                                                    \
+	if (!symbol) return "this NVRTC lacks " #name;                                                                     \
+	memcpy(&nv.name, &symbol, sizeof nv.name);
+	NVRTC(X)
+#undef X
+	return NULL;
+}
+
+const char *rt_nvrtc_missing(void)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	static bool tried;
+	static const char *why;
+	pthread_mutex_lock(&once);
+	if (!tried) why = load();
+	tried = true;
+	pthread_mutex_unlock(&once);
+	return why;
+}
+
+static tj_status refused(program p, int code, rt_err *err)
+{
+	enum { SHOWN = 400 };
+	size_t n = 0;
+	nv.nvrtcGetProgramLogSize(p, &n);
+	char *log = rt_calloc(n + 1);
+	if (log) nv.nvrtcGetProgramLog(p, log);
+	rt_fail(err, TJ_ERR_COMPILE, "nvrtc", "%s: %.*s", nv.nvrtcGetErrorString(code), SHOWN, log ? log : "");
+	rt_free(log);
+	return TJ_ERR_COMPILE;
+}
+
+tj_status rt_nvrtc_compile(const char *text, int arch, void **cubin, size_t *bytes, rt_err *err)
+{
+	const char *missing = rt_nvrtc_missing();
+	char target[40];
+	program p = NULL;
+	if (missing) return rt_fail(err, TJ_ERR_COMPILE, "nvrtc", "%s", missing);
+	snprintf(target, sizeof target, "--gpu-architecture=sm_%d", arch);
+	const char *const options[] = { target, "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false" };
+	int code = nv.nvrtcCreateProgram(&p, text, "tjit.cu", 0, NULL, NULL);
+	if (code) return rt_fail(err, TJ_ERR_COMPILE, "nvrtc", "%s", nv.nvrtcGetErrorString(code));
+	code = nv.nvrtcCompileProgram(p, (int)RT_COUNT(options), options);
+	if (!code) code = nv.nvrtcGetCUBINSize(p, bytes);
+	*cubin = code ? NULL : rt_alloc(*bytes + 1);
+	if (*cubin) code = nv.nvrtcGetCUBIN(p, *cubin);
+	tj_status st = code ? refused(p, code, err) : *cubin ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "nvrtc", "out of memory");
+	nv.nvrtcDestroyProgram(&p);
+	return st;
+}

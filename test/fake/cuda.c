@@ -220,7 +220,7 @@ static int module_load(void **out, const void *image)
 	if (fd < 0 || write(fd, c->code, c->bytes) != (ssize_t)c->bytes) die("no room for a module");
 	close(fd);
 	m->library = dlopen(m->path, RTLD_NOW | RTLD_LOCAL);
-	unlink(m->path);
+	if (!getenv("FAKE_CUDA_KEEP")) unlink(m->path);
 	if (!m->library) die("%s", dlerror());
 	struct fake_hooks *hooks = dlsym(m->library, "fake_hooks");
 	if (!hooks) return INVALID_IMAGE;
@@ -281,6 +281,11 @@ static void run_kernel(const work *w)
 	unsigned long long *word = w->host;
 	for (size_t i = 0; i < w->f->bytes / 8; i++)
 		if (is_there(word[i])) word[i] = (uintptr_t)there(word[i], 1);
+	if (getenv("FAKE_CUDA_LOG")) {
+		fprintf(stderr, "%s: %u blocks of %u, arguments", w->f->name, w->blocks, w->threads);
+		for (size_t i = 0; i < w->f->bytes / 8; i++) fprintf(stderr, " %#llx", word[i]);
+		fputc('\n', stderr);
+	}
 	place = w->f->place;
 	place->grid = (struct fake_xyz){ w->blocks, 1, 1 };
 	kernel_run = w->f->run;

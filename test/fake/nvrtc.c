@@ -82,7 +82,7 @@ int nvrtcCompileProgram(program *p, int n, const char *const *options)
 	fprintf(f, "#include \"test/fake/device.h\"\n%s", p->text);
 	put_calls(f, p->text);
 	fclose(f);
-	snprintf(command, sizeof command, "g++ -std=c++17 -O1 -w -ffp-contract=off -fno-math-errno -mfma -mf16c -fno-strict-aliasing -fwrapv -shared -fPIC -I%s -o %s/k.so %s 2> %s/log", include_folder(), folder,
+	snprintf(command, sizeof command, "g++ -std=c++17 -O0 -w -ffp-contract=off -fno-math-errno -mfma -mf16c -fno-strict-aliasing -fwrapv -shared -fPIC -I%s -o %s/k.so %s 2> %s/log", include_folder(), folder,
 	         path, folder);
 	const int failed = system(command);
 	size_t bytes;

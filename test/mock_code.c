@@ -183,6 +183,8 @@ static void put_kernel(printer *p)
 	const int last = k->ndim - 1;
 	rt_puts(p->t, prelude);
 	rt_puts(p->t, "void mock_entry(const args *a, i64 begin, i64 end)\n{\n");
+	for (uint32_t i = 0; i < k->buf.n; i++)
+		if (k->buf.v[i].role != LO_KEPT && k->buf.v[i].aligned) rt_putf(p->t, "if ((unsigned long)a->buf[%u] %% 64) __builtin_trap(); /* said to be aligned */\n", i);
 	for (int i = 0; i < k->ndim; i++) rt_putf(p->t, "const i64 n%d = ", i), put_size(p, k->dim[i]), rt_puts(p->t, ";\n");
 	rt_puts(p->t, "const i64 red = "), put_size(p, k->reduces ? k->red : 1);
 	rt_puts(p->t, ", block = "), put_size(p, p->s->block);

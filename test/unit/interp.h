@@ -312,12 +312,23 @@ static void interp_index(interp *m)
 	}
 }
 
+/* Buffers are aligned where the kernel says so: a back end may use accesses that need it. */
+static void interp_check_buffers(const lo_kernel *k, const rt_kargs *a)
+{
+	for (uint32_t b = 0; b < k->buf.n; b++)
+		if (k->buf.v[b].role != LO_KEPT && k->buf.v[b].aligned && (uintptr_t)a->buf[b] % 64) {
+			fprintf(stderr, "interp: buffer b%u of %s is not aligned\n", b, k->name);
+			abort();
+		}
+}
+
 /* The units begin..end-1. */
 static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_kargs *a, int64_t begin, int64_t end)
 {
 	interp m = { .k = k, .s = s, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v), .shared = malloc(s->shared + 1), .registers = calloc(s->kept.n + 1u, sizeof *m.registers) };
 	for (uint32_t i = 0; i < s->kept.n; i++) m.registers[i] = malloc((size_t)k->buf.v[s->kept.v[i].buf].elems * 8 + 1);
 	int last = k->ndim - 1;
+	interp_check_buffers(k, a);
 	int64_t size = s->block, pieces = (k->dim[last] - 1) / size + 1;
 	for (int64_t u = begin; u < end; u++) {
 		int64_t parts = lo_parts(k, s), w = u / parts;

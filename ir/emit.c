@@ -66,8 +66,8 @@ static bool grow_cse(ir_graph *g)
 	return true;
 }
 
-/* ---- a node under way ---- */
-/* Puts operands, attributes and sizes at the tails. */
+/* ---- staging a node: it is complete, but may still be folded away ---- */
+/* Puts operands, attributes and sizes at the ends of the lists. */
 static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *attr, const ir_meta *m)
 {
 	if (!rt_reserve(&g->refs, n->nsrc) || !rt_reserve(&g->ints, (uint32_t)n->nattr + m->rank)) return false;
@@ -161,8 +161,8 @@ static bool make_room(operands *o, int n)
 	return true;
 }
 
-/* An int number beside integers of a narrower range: where it bounds them it counts at its exact value, which is the end of
- * the range for them; elsewhere it wraps. */
+/* Casts an operand. An int number as a bound of narrower integers (minimum, maximum, clamp) is first limited to their range, so it
+ * bounds them as its exact value would. For other ops it wraps. */
 ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site)
 {
 	const ir_node *n = ir_at(g, a);
@@ -198,7 +198,7 @@ static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
 
 ir_ref ir_keep_device(ir_graph *g, ir_ref a, const ir_node *like) { return on_device(g, a, like->device, like->site); }
 
-/* It is computed from constants and numbers alone. */
+/* The value is computed from constants and numbers alone. */
 static bool rootless(const ir_graph *g, ir_ref r, int depth)
 {
 	const ir_node *n = ir_at(g, r);

@@ -1,13 +1,11 @@
-/* infer: the dtype and the shape of a result, from operands and attributes. Checks all that does not depend
- * on data.
+/* infer: finds the dtype and the shape of a result from operands and attributes, and checks all that does not depend on data.
  *
- * TYPE RULES (docs/OPS.md has them as a table) give the dtype that each operand is to be cast to and the
- * result's. SHAPE RULES give the result's sizes and bring the attributes into normal form: axes counted from
- * the front, sizes in place of -1, lists of axes sorted. A normal form is itself a valid attribute of the
- * same meaning.
+ * TYPE RULES (a table in docs/OPS.md) give the dtype that each operand is cast to, and the dtype of the result. SHAPE RULES give the
+ * sizes of the result and bring the attributes into normal form: axes counted from the front, sizes in place of -1, sets of axes
+ * sorted. A normal form is itself a valid attribute with the same meaning.
  *
- * Promotion is PyTorch's: operands fall into three groups, tensors with axes, 0-d tensors, and numbers. A
- * lower group matters only where its category (bool < integer < float) is higher. */
+ * Promotion is PyTorch's. Operands fall into three groups: tensors with axes, 0-d tensors, and numbers. A later group matters only
+ * if its category (bool < integer < float) is higher. */
 #include "ir/ir.h"
 #include "ir/rules.h"
 
@@ -37,7 +35,7 @@ void ir_put_meta(rt_text *t, const ir_meta *m)
 	if (m->device != RT_CPU) rt_putf(t, "@%s", rt_device_name(m->device));
 }
 
-/* What a creation was asked for: its attributes are a dtype and sizes. */
+/* The attributes of a creation op: a dtype and sizes. */
 static void put_wanted(rt_text *t, const ask *q)
 {
 	bool known = q->nattr && q->attr[0] >= 0 && q->attr[0] < TJ_DTYPE_COUNT;
@@ -78,7 +76,7 @@ static bool fail(const ask *q, tj_status code, const char *what, const char *det
 }
 
 /* ---- promotion ---- */
-/* What holds both: PyTorch's table. No order of the dtypes would do: i8 and u8 are held by i16, f16 and bf16 by f32. */
+/* The dtype that a and b promote to, by PyTorch's table. No order of dtypes gives this: i8 with u8 is i16, f16 with bf16 is f32. */
 static tj_dtype join(tj_dtype a, tj_dtype b)
 {
 	enum { B1 = TJ_BOOL, U8 = TJ_U8, I8 = TJ_I8, IS = TJ_I16, IW = TJ_I32, IL = TJ_I64, HF = TJ_F16, BF = TJ_BF16, FS = TJ_F32, FD = TJ_F64 };
@@ -98,7 +96,7 @@ static tj_dtype join(tj_dtype a, tj_dtype b)
 	return (tj_dtype)table[a][b];
 }
 
-/* b matters only where its category is higher. -1: none. */
+/* b matters only if its category is higher. -1: no dtype. */
 static int combine(int a, int b)
 {
 	if (a < 0) return b;
@@ -106,7 +104,7 @@ static int combine(int a, int b)
 	return rt_dtype_cat((tj_dtype)b) > rt_dtype_cat((tj_dtype)a) ? (int)join((tj_dtype)a, (tj_dtype)b) : a;
 }
 
-/* The dtype of a number once it is a tensor. */
+/* The dtype of a number that becomes a tensor. */
 static tj_dtype settled(tj_dtype t) { return rt_is_float(t) ? TJ_F32 : t; }
 
 tj_dtype ir_promote(const ir_meta *a, int n)
@@ -128,7 +126,7 @@ static bool all_weak(const ask *q)
 	return q->nsrc > 0 && (q->info->flags & IR_POINT);
 }
 
-/* Promotion that keeps numbers among themselves in f64. */
+/* As ir_promote(), but floats are f64 when all operands are numbers. */
 static tj_dtype promote(const ask *q, const ir_meta *a, int n)
 {
 	tj_dtype t = ir_promote(a, n);
@@ -180,7 +178,7 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
-/* As type_float; eps is used as it is computed with: 1e-8 would be 0 in f16. */
+/* As type_float, but eps has the dtype of computation: 1e-8 would be 0 in f16. */
 static bool type_norm(ask *q)
 {
 	if (!type_float(q)) return false;
@@ -210,7 +208,7 @@ static bool type_integer(ask *q)
 	return same_for_all(q, t);
 }
 
-/* An int number counts at its exact value in comparisons with integers, whatever range theirs has. */
+/* Integers and an int number are compared in i64, so the number keeps its exact value. */
 static tj_dtype exact(const ask *q, tj_dtype t)
 {
 	for (int k = 0; k < q->nsrc; k++)
@@ -333,7 +331,7 @@ static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
 	return true;
 }
 
-/* Attributes from..nattr as a set of axes; none means all. */
+/* Attributes from..nattr as a set of axes; none of them means all axes. */
 static bool axes_in(const ask *q, int from, int rank, uint32_t *set)
 {
 	*set = 0;
@@ -364,7 +362,7 @@ uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank)
 	return set & all;
 }
 
-/* dim[0..*rank) broadcast with m's, as in NumPy. */
+/* Broadcasts dim[0..*rank), in place, with mdim[0..mrank), as in NumPy. */
 static bool broadcast(const ask *q, int *rank, int64_t *dim, int mrank, const int64_t *mdim)
 {
 	int n = *rank > mrank ? *rank : mrank;
@@ -523,7 +521,7 @@ static bool shape_unsqueeze(ask *q)
 	return put(q, a) && shape_from(q, x->rank + 1, dim);
 }
 
-/* Python's rule: an end beyond the axis is clamped; TJ_END_DIM is an open end. */
+/* Python's rule: a start or stop beyond the axis is clamped; TJ_END_DIM is an open end. */
 static int64_t clamp_end(int64_t v, int64_t size, bool up, bool is_start)
 {
 	int64_t lo = up ? 0 : -1, hi = up ? size : size - 1;
@@ -645,7 +643,7 @@ static bool shape_arg(ask *q)
 		if (q->src[0].rank > 1) set = 1u << a;
 	}
 	put(q, q->attr[0] != 0);
-	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* one axis or none: flattened is the same */
+	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* for one axis or none, flattening changes nothing */
 	return not_empty(q, set) && without(q, set, q->attr[0] != 0);
 }
 
@@ -687,7 +685,7 @@ static bool shape_matmul(ask *q)
 	return shape_from(q, rank, dim);
 }
 
-/* index fits inside m on every axis but one (-1: on all). */
+/* On every axis except `but` (-1: on all), index is not larger than m. */
 static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
 {
 	if (index->rank != m->rank)
@@ -750,7 +748,7 @@ static bool shape_one_hot(ask *q)
 	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);
 }
 
-/* dtype, then the sizes; FULL's and RANDOM's operands are 0-d. */
+/* The attributes are a dtype, then the sizes. The operands of FULL and RANDOM are 0-d. */
 static bool shape_shape_of(ask *q)
 {
 	for (int k = 0; k < q->nsrc; k++)
@@ -763,7 +761,7 @@ static bool shape_shape_of(ask *q)
 	return sizes_ok(q, q->nattr - 1, q->attr + 1) && shape_from(q, q->nattr - 1, q->attr + 1);
 }
 
-/* The first and the last of n values fit the dtype, and with them all between. */
+/* The first and the last of n values fit the dtype, and so do all between them. */
 static bool values_fit(const ask *q, uint64_t n)
 {
 	tj_dtype t = (tj_dtype)q->out->dtype;
@@ -870,7 +868,7 @@ static bool counts_ok(const ask *q)
 	return true;
 }
 
-/* Elements and bytes are counted without overflow. */
+/* The number of elements and of bytes does not overflow. */
 static bool size_ok(const ask *q)
 {
 	int64_t n, bytes;
@@ -880,7 +878,7 @@ static bool size_ok(const ask *q)
 	return fail(q, TJ_ERR_LIMIT, "too many elements", "the product of the sizes overflows");
 }
 
-/* The result is where the operands are. Numbers and 0-d tensors of the CPU go with operands of any device. */
+/* The result is on the operands' device. Numbers and 0-d tensors of the CPU go with operands on any device. */
 static bool place(const ask *q)
 {
 	const ir_meta *first = NULL;
@@ -925,7 +923,7 @@ tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int6
 	rt_err none = { 0 };
 	if ((unsigned)op >= IR_OPS) return rt_fail(err, TJ_ERR_ARG, "op", "no such op (%d)", (int)op);
 	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm ? norm : own, 0, want, err ? err : &none };
-	for (int i = q.info->nresult; i-- > 0;) /* the first one's normal form is the node's */
+	for (int i = q.info->nresult; i-- > 0;) /* result 0 comes last: its rule normalises the attributes of the node */
 		if (!infer_one(&q, i)) return q.err->code;
 	if (q.info->result) *out = IR_TUPLE;
 	if (nnorm) *nnorm = q.nnorm;

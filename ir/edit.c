@@ -86,7 +86,7 @@ static bool in_order(tj_graph *g, const tj_node *n)
 {
 	for (int k = 0; k < n->nsrc; k++) {
 		if (n->src[k]->ref != IR_NONE) continue;
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "operand %d of %s comes behind it: insert it before", k, ir_ops[n->op].name);
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "operand %d of %s comes after it: insert the operand before", k, ir_ops[n->op].name);
 		return false;
 	}
 	return true;
@@ -251,7 +251,7 @@ static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const 
 {
 	if (op == IR_get) {
 		if (n == 1 && nattr == 1 && is_tuple(inputs[0])) return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: a node with several results is needed, and the number of one"), false;
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;

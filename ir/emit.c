@@ -252,7 +252,7 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 static bool one_value_each(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, const char *site)
 {
 	for (int k = 0; k < nsrc; k++)
-		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: get one of them", site) != IR_NONE;
+		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: pick one with get", site) != IR_NONE;
 	return true;
 }
 

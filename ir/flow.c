@@ -160,7 +160,7 @@ static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
 		if (ir_at(r, i)->op != IR_input) continue;
 		have = ir_meta_of(r, i);
 		if (!slot_type(g, n, ir_attr(r, ir_at(r, i))[0], &want) || !same_type(&want, &have))
-			return bad(n, err, "%s: input %%%u is not of its operand's type", ir_flow_info(n->op)->region[k], i);
+			return bad(n, err, "%s: input %%%u does not have the type of its operand", ir_flow_info(n->op)->region[k], i);
 	}
 	return true;
 }
@@ -178,10 +178,10 @@ static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 	}
 	if (n->op == IR_scan) return true;
 	ir_meta p = n->op == IR_cond ? ir_meta_of(g, ir_src(g, n, 0)) : a->out.n == 1 ? ir_meta_of(a, a->out.v[0]) : (ir_meta){ 0 };
-	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is no bool[]");
+	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is not bool[]");
 	for (uint32_t i = 0; n->op == IR_cond && i < a->out.n; i++) {
 		ir_meta x = ir_meta_of(a, a->out.v[i]), y = i < b->out.n ? ir_meta_of(b, b->out.v[i]) : (ir_meta){ .rank = 1 };
-		if (!same_type(&x, &y)) return bad(n, err, "output %u differs", i);
+		if (!same_type(&x, &y)) return bad(n, err, "output %u has another type in each region", i);
 	}
 	return n->op != IR_cond || a->out.n == b->out.n || bad(n, err, "wrong number of results");
 }
@@ -203,7 +203,7 @@ bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] > n->nsrc) return bad(n, err, "too few operands");
 	for (int i = 0; n->op == IR_scan && i < ir_attr(g, n)[2]; i++) {
 		ir_meta m;
-		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length", i);
+		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length of the scan", i);
 	}
 	return outputs_ok(g, n, err);
 }

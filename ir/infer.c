@@ -244,7 +244,7 @@ static bool type_attr(ask *q)
 static bool type_numbers(ask *q)
 {
 	if (!type_attr(q)) return false;
-	return q->out->dtype != TJ_BOOL || refuse(q, "bool is not accepted", "ask for an integer or a float");
+	return q->out->dtype != TJ_BOOL || refuse(q, "bool is not accepted", "pass an integer or a float dtype");
 }
 
 static bool type_random(ask *q)
@@ -252,7 +252,7 @@ static bool type_random(ask *q)
 	if (!type_attr(q)) return false;
 	want_all(q, TJ_I64);
 	return rt_is_float((tj_dtype)q->out->dtype) ||
-	       refuse(q, "a float is needed", "ask for TJ_F32 and cast the result");
+	       refuse(q, "a float is needed", "pass TJ_F32, and cast the result");
 }
 
 static bool type_full(ask *q)
@@ -282,7 +282,7 @@ static bool type_arg(ask *q)
 static bool index_ok(ask *q, int k)
 {
 	if (q->src[k].dtype != TJ_I32 && q->src[k].dtype != TJ_I64)
-		return refuse(q, "an index is i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
+		return refuse(q, "an index must be i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
 	want_one(q, k, TJ_I64);
 	return true;
 }
@@ -300,7 +300,7 @@ static bool type_scatter(ask *q)
 {
 	if (!type_same(q) || !index_ok(q, 1)) return false;
 	if (q->src[2].dtype != q->out->dtype && !q->src[2].weak)
-		return refuse(q, "the source has another dtype", "cast it first: tj_cast(src, dtype of the operand)");
+		return refuse(q, "the source must have the dtype of the operand", "cast it first with tj_cast()");
 	return true;
 }
 
@@ -434,7 +434,7 @@ static bool shape_reshape(ask *q)
 	if (hole >= 0 && rest == 0)
 		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
 	if (hole >= 0 ? have % rest != 0 : have != rest) {
-		fail(q, TJ_ERR_SHAPE, "number of elements differs", "%lld and %lld", (long long)have,
+		fail(q, TJ_ERR_SHAPE, "the number of elements differs", "%lld and %lld", (long long)have,
 		     (long long)rest);
 		rt_hint(q->err, "the product of the sizes must stay the same; one size may be -1");
 		return false;
@@ -449,7 +449,7 @@ static bool shape_expand(ask *q)
 	const ir_meta *x = &q->src[0];
 	int n = q->nattr, lead = n - x->rank;
 	int64_t dim[MAX_ATTR] = { 0 };
-	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "fewer sizes than axes", "%d sizes", n);
+	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "the shape has fewer sizes than the operand has axes", "%d sizes", n);
 	for (int i = 0; i < n; i++) {
 		int64_t from = i < lead ? 1 : x->dim[i - lead];
 		dim[i] = q->attr[i] == -1 && i >= lead ? from : q->attr[i];
@@ -577,7 +577,7 @@ static bool shape_cat(ask *q)
 			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
 		for (int i = 0; i < x->rank; i++)
 			if (i != axis && x->dim[i] != q->src[0].dim[i])
-				return fail(q, TJ_ERR_SHAPE, "sizes differ off the joined axis",
+				return fail(q, TJ_ERR_SHAPE, "sizes differ on an axis that is not joined",
 				            "axis %d: %lld and %lld, operand %d", i, (long long)q->src[0].dim[i],
 				            (long long)x->dim[i], k);
 		if (__builtin_add_overflow(sum, x->dim[axis], &sum))
@@ -624,7 +624,7 @@ static bool not_empty(const ask *q, uint32_t set)
 {
 	for (int i = 0; i < q->src[0].rank; i++)
 		if ((set >> i & 1) && q->src[0].dim[i] == 0)
-			return fail(q, TJ_ERR_SHAPE, "no elements to take it of", "axis %d has size 0", i);
+			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i);
 	return true;
 }
 
@@ -662,7 +662,7 @@ static bool shape_matmul(ask *q)
 {
 	const ir_meta *a = &q->src[0], *b = &q->src[1];
 	if (!a->rank || !b->rank) {
-		fail(q, TJ_ERR_SHAPE, "both operands need an axis", "%s", "");
+		fail(q, TJ_ERR_SHAPE, "both operands need at least one axis", "%s", "");
 		rt_hint(q->err, "to scale by a 0-d tensor, use tj_mul()");
 		return false;
 	}
@@ -673,7 +673,7 @@ static bool shape_matmul(ask *q)
 			rt_hint(q->err, "the right operand looks transposed; see tj_transpose()");
 		else
 			rt_hint(q->err,
-			        "the last axis of the left operand must have the size of the right one's last but one");
+			        "the last axis of the left operand and the second last axis of the right one must have the same size");
 		return false;
 	}
 	int64_t dim[TJ_MAX_RANK + 2];
@@ -693,7 +693,7 @@ static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t
 		            m->rank);
 	for (int i = 0; i < m->rank; i++)
 		if (i != but && index->dim[i] > m->dim[i])
-			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: %lld, the %s has %lld", i,
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i,
 			            (long long)index->dim[i], of, (long long)m->dim[i]);
 	return true;
 }
@@ -719,8 +719,8 @@ static bool shape_index_select(ask *q)
 	if (q->src[0].rank == 0)
 		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
 	if (q->src[1].rank > 1) {
-		fail(q, TJ_ERR_SHAPE, "the index has one axis", "it has %d", q->src[1].rank);
-		rt_hint(q->err, "tj_gather() and tj_embedding() take an index of more axes");
+		fail(q, TJ_ERR_SHAPE, "the index must have at most one axis", "it has %d", q->src[1].rank);
+		rt_hint(q->err, "tj_gather() and tj_embedding() take an index with more axes");
 		return false;
 	}
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
@@ -732,7 +732,7 @@ static bool shape_index_select(ask *q)
 static bool shape_embedding(ask *q)
 {
 	if (q->src[0].rank != 2)
-		return fail(q, TJ_ERR_SHAPE, "the table has two axes", "it has %d", q->src[0].rank);
+		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank);
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
 	dim[q->src[1].rank] = q->src[0].dim[1];
@@ -769,7 +769,7 @@ static bool values_fit(const ask *q, uint64_t n)
 	for (int k = 0; n && k < 2; k++) {
 		if (ir_holds(t, (ir_scalar){ .i = end[k] }, true)) continue;
 		fail(q, TJ_ERR_ARG, "a value does not fit", "%s cannot hold %lld", tj_dtype_name(t), (long long)end[k]);
-		rt_hint(q->err, "ask for a wider dtype, and tj_cast() what should wrap");
+		rt_hint(q->err, "use a wider dtype; tj_cast() then wraps values, if that is wanted");
 		return false;
 	}
 	return true;
@@ -801,10 +801,10 @@ static bool shape_norm(ask *q)
 	for (int k = 1; k < q->nsrc - 1; k++)
 		if (q->src[k].rank != 1 || q->src[k].dim[0] != x->dim[x->rank - 1])
 			return fail(q, TJ_ERR_SHAPE,
-			            k == 1 ? "the weight has the size of the last axis"
-			                   : "the bias has the size of the last axis",
+			            k == 1 ? "the weight must be 1-d, with the size of the last axis"
+			                   : "the bias must be 1-d, with the size of the last axis",
 			            "%lld", (long long)x->dim[x->rank - 1]);
-	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps is a number", "%s", "");
+	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps must be a number or a 0-d tensor", "%s", "");
 	return shape_from(q, x->rank, x->dim);
 }
 
@@ -813,7 +813,7 @@ static bool shape_cross_entropy(ask *q)
 	const ir_meta *x = &q->src[0], *t = &q->src[1];
 	if (x->rank != 2 || t->rank != 1 || x->dim[0] != t->dim[0]) {
 		fail(q, TJ_ERR_SHAPE, "logits [N,C] and targets [N] are needed", "%s", "");
-		rt_hint(q->err, "tj_reshape() both so that rows come first");
+		rt_hint(q->err, "tj_reshape() gives them these shapes; one row for each sample");
 		return false;
 	}
 	return shape_from(q, 0, NULL);
@@ -886,7 +886,7 @@ static bool place(const ask *q)
 		const ir_meta *m = &q->src[k];
 		if (m->weak || (m->rank == 0 && m->device == RT_CPU)) continue;
 		if (first && first->device != m->device) {
-			fail(q, TJ_ERR_DEVICE, "operands on two devices", "%s and %s", rt_device_name(first->device), rt_device_name(m->device));
+			fail(q, TJ_ERR_DEVICE, "operands are on two devices", "%s and %s", rt_device_name(first->device), rt_device_name(m->device));
 			rt_hint(q->err, "move one of them with tj_to()");
 			return false;
 		}

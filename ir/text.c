@@ -334,7 +334,7 @@ static bool sizes(parser *p, ir_meta *m)
 	if (!integers(p, m->dim, TJ_MAX_RANK, &rank)) return false;
 	m->rank = (uint8_t)rank;
 	int64_t numel;
-	if (!rt_numel(rank, m->dim, &numel)) return fail(p, "no such shape");
+	if (!rt_numel(rank, m->dim, &numel)) return fail(p, "a size is negative, or the number of elements overflows");
 	return expect(p, "]");
 }
 
@@ -412,7 +412,7 @@ static bool parse_input(parser *p, const ir_meta *m, ir_ref *r)
 static bool parse_num(parser *p, const ir_meta *m, ir_ref *r)
 {
 	int64_t slot;
-	if (m->dtype != TJ_F64 && m->dtype != TJ_I64) return fail(p, "a number is f64 or i64");
+	if (m->dtype != TJ_F64 && m->dtype != TJ_I64) return fail(p, "a number must be f64 or i64");
 	if (!key(p, "slot")) return fail(p, "`slot=` expected");
 	if (!integer(p, &slot)) return false;
 	*r = ir_num_(p->g, (tj_dtype)m->dtype, (int)slot, NULL);
@@ -464,7 +464,7 @@ static bool find_hash(parser *p, const ir_meta *m, int64_t nbytes, ir_ref *r)
 				*r = ir_data_(p->g, m, q->g->data.v[i].bytes, NULL);
 				return true;
 			}
-	return fail(p, "no data of this hash and size at hand");
+	return fail(p, "no data with this hash and size is known");
 }
 
 static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
@@ -474,7 +474,7 @@ static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
 	unsigned char buf[INLINE_MAX * 8];
 	rt_numel(m->rank, m->dim, &numel);
 	if (key(p, "hash")) return find_hash(p, m, numel * (int64_t)size, r);
-	if (numel > INLINE_MAX) return fail(p, "more than %d elements are given by hash", INLINE_MAX);
+	if (numel > INLINE_MAX) return fail(p, "more than %d elements must be given by their hash", INLINE_MAX);
 	if (!expect(p, "{")) return false;
 	for (int64_t i = 0; i < numel; i++)
 		if ((i && !expect(p, ",")) || !element(p, (tj_dtype)m->dtype, buf + (size_t)i * size)) return false;
@@ -597,7 +597,7 @@ static bool parse_region(parser *p, const char *name, ir_graph *g)
 	in.outer = p;
 	in.ended = false;
 	g->raw = true;
-	if (++in.depth > IR_MAX_NEST) return fail(p, "more than %d regions in one another", IR_MAX_NEST);
+	if (++in.depth > IR_MAX_NEST) return fail(p, "regions are nested more than %d deep", IR_MAX_NEST);
 	blanks(&in);
 	bool ok = expect(&in, name) && expect(&in, ":");
 	blanks(&in);
@@ -638,7 +638,7 @@ static bool parse_node(parser *p)
 	ir_meta m;
 	ir_ref r = IR_NONE;
 	if (!expect(p, "%") || !integer(p, &number)) return false;
-	if (number < 0 || number >= NUMBER_MAX) return fail(p, "number out of range");
+	if (number < 0 || number >= NUMBER_MAX) return fail(p, "the number of the node is out of range");
 	if (number < p->names.n && p->names.v[number] != IR_NONE)
 		return fail(p, "%%%lld is defined twice", (long long)number);
 	blanks(p);

@@ -51,5 +51,5 @@ bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err)
 	if (i < 0 || i >= ir_results(g, t)) return bad(n, err, "there is no such result");
 	ir_meta want = ir_result(g, t, (int)i), have = ir_meta_of(g, r);
 	bool same = want.dtype == have.dtype && want.device == have.device && want.rank == have.rank && (!want.rank || !memcmp(want.dim, have.dim, sizeof *want.dim * want.rank));
-	return same || bad(n, err, "is not of the result's type");
+	return same || bad(n, err, "does not have the type of the result");
 }

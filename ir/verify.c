@@ -29,13 +29,13 @@ static bool leaf_ok(const ir_graph *g, ir_ref r, rt_err *err)
 	if (n->nsrc || n->nattr != want)
 		return fail(g, r, err, "a leaf has no operands and %d attributes", (int)want);
 	if (n->op == IR_num && (n->rank || !n->weak || (n->dtype != TJ_F64 && n->dtype != TJ_I64)))
-		return fail(g, r, err, "a number is 0-d, f64 or i64");
-	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "no such shape");
+		return fail(g, r, err, "a number must be 0-d, f64 or i64");
+	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "a size is negative, or the number of elements overflows");
 	if (n->op != IR_data) return true;
 	int64_t blob = ir_attr(g, n)[0];
 	if (blob < 0 || blob >= g->data.n ||
 	    g->data.v[blob].nbytes != numel * (int64_t)tj_dtype_size((tj_dtype)n->dtype))
-		return fail(g, r, err, "data of another size");
+		return fail(g, r, err, "its data has another size");
 	return true;
 }
 

@@ -314,7 +314,7 @@ static void shapes_are_checked(void **s)
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 4, 16), FILLED(c, 1, 4, 16)));
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 8, 32), FILLED(c, 1, 8, 32)));
 	kit_ok(c);
-	refused(c, f, FILLED(c, 1, 4, 16), FILLED(c, 1, 5, 16), TJ_ERR_SHAPE, "argument 1 (y): dim 0 is 5, but B is 4 by argument 0 (x), dim 0");
+	refused(c, f, FILLED(c, 1, 4, 16), FILLED(c, 1, 5, 16), TJ_ERR_SHAPE, "argument 1 (y): dim 0 is 5, but B is 4 in argument 0 (x), dim 0");
 	refused(c, f, FILLED(c, 1, 9, 16), FILLED(c, 1, 9, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 9, not in 1..8");
 	refused(c, f, FILLED(c, 1, 4, 20), FILLED(c, 1, 4, 20), TJ_ERR_SHAPE, "argument 0 (x): dim 1: S is 20, and 20 % 16 is 4, not 0");
 	refused(c, f, FILLED(c, 1, 4), FILLED(c, 1, 4, 16), TJ_ERR_SHAPE, "argument 0 (x) has 1 dimensions, not 2");
@@ -334,12 +334,12 @@ static void bad_shapes(void **s)
 	(void)s;
 	static const char *const bad[][2] = {
 		{ "", "no arguments" }, { "x: f32[B", "] is missing" }, { "x: f33[B]", "not a dtype" }, { "x: f32[B], y: f32[B], z: _", "more arguments than .nin" },
-		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument has" }, { "x: f32[B]; B % 0 == 0", "a divisor is positive" },
+		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument uses" }, { "x: f32[B]; B % 0 == 0", "a divisor must be positive" },
 		{ "x: f32[B]; B 3", "in` or % is missing" }, { "x: f32[B] y", "not understood" }, { "x: f32[,]", "a name is missing" },
 		{ "x: f32[B]; B in 1", ".. is missing" }, { "x: f32[B]; B % 2", "== is missing" }, { "x: f32", "[ is missing" },
-		{ "x: f32[99999999999999999999]", "too large a number at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % of one name at ` 3 == 0" },
-		{ "x: f32[B]; B % 8 == 8", "a rest is less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "no size is in the range at ` 5..4" },
-		{ "x: f32[B]; B in 1..4; B in 5..8", "no size is in the range at ` 5..8" },
+		{ "x: f32[99999999999999999999]", "the number is too large at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % for the same name at ` 3 == 0" },
+		{ "x: f32[B]; B % 8 == 8", "a remainder must be less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "the range contains no size at ` 5..4" },
+		{ "x: f32[B]; B in 1..4; B in 5..8", "the range contains no size at ` 5..8" },
 	};
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -137,7 +137,7 @@ static void not_there(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = y;
 	if (!w->before && !tj_truth(tj_sum(y, TJ_ALL, false))) return;
 	assert_int_equal(jit_inner_of(&c->act, TJ_SITE, y, 0)->kind, RT_POISON);
-	if (w->before) kit_error(c, TJ_ERR_STATE, "no value of an earlier segment");
+	if (w->before) kit_error(c, TJ_ERR_STATE, "not a value of an earlier segment");
 	else kit_error(c, TJ_ERR_ARG, "in one step");
 	w->reached++;
 }

@@ -821,10 +821,10 @@ static void test_bad_schedules(void **state)
 	(void)state;
 	static const struct { const char *text, *why; } bad[] = {
 		{ ROWS("cpu vec=r scratch=464", ""), "kept" },
-		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer lies nowhere" },
+		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer has no place" },
 		{ ROWS("cpu vec=r scratch=464", "  keep b2 scratch at=0\n  keep b2 scratch at=0\n"), "kept" },
-		{ ROWS("cpu vec=r block=2 scratch=464", "  keep b2 scratch at=0\n"), "several rows to a unit" },
-		{ ROWS("cpu vec=r block=0 scratch=464", "  keep b2 scratch at=0\n"), "no elements to a unit" },
+		{ ROWS("cpu vec=r block=2 scratch=464", "  keep b2 scratch at=0\n"), "a unit has several rows" },
+		{ ROWS("cpu vec=r block=0 scratch=464", "  keep b2 scratch at=0\n"), "a unit has no elements" },
 		{ ROWS("cpu vec=r grain=0 scratch=464", "  keep b2 scratch at=0\n"), "no grain" },
 		{ ROWS("cpu vec=d block=3 scratch=464", "  keep b2 scratch at=0\n"), "a row tree has its lanes along r" },
 		{ ROWS("cpu vec=r part=2049 scratch=464", "  keep b2 scratch at=0\n"), "not a part of r" },

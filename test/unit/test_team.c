@@ -250,7 +250,7 @@ static bool no_threads(void)
 	bool ok = true;
 	creations_left = 0;
 	for (int i = 0; i < 3; i++) ok &= run_once(&r, 1000, 0);
-	return ok && warnings == 1 && strstr(warning, "the team has 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
+	return ok && warnings == 1 && strstr(warning, "the team has only 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
 }
 
 static bool some_threads(void)
@@ -259,7 +259,7 @@ static bool some_threads(void)
 	bool ok = true;
 	creations_left = 1;
 	for (int i = 0; i < 50; i++) ok &= run_once(&r, 1000, 10);
-	return ok && two_meet() && warnings == 1 && strstr(warning, "the team has 2 of 5 threads: ");
+	return ok && two_meet() && warnings == 1 && strstr(warning, "the team has only 2 of 5 threads: ");
 }
 
 static bool one_is_alone(void)

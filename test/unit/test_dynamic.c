@@ -20,7 +20,7 @@ static tj_tensor *filled(tj_ctx *c, int rank, const int64_t *dim, uint32_t seed)
 }
 #define FILLED(c, seed, ...) filled(c, sizeof((int64_t[]){ __VA_ARGS__ }) / 8, (int64_t[]){ __VA_ARGS__ }, seed)
 
-/* The call, against the body run op by op outside of any compiled function. */
+/* Compares a call with the body run op by op, outside of any compiled function. */
 static void same_as_eager(tj_ctx *c, tj_fn *f, tj_body *body, void *self, tj_tensor *const *in)
 {
 	tj_tensor *want, *got = tj_call1(f, in);
@@ -38,7 +38,7 @@ static void mean_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_mean(in[0], TJ_AXES(1), false);
 }
 
-/* Shapes of up to so many rows and columns. */
+/* Random shapes up to a number of rows and columns. */
 static void means(int most_rows, int most_cols, int count)
 {
 	tj_ctx *c = kit_open();
@@ -408,7 +408,7 @@ static void symbols_are_shown(void **s)
 	tj_close(c);
 }
 
-/* An argument whose sizes are no symbols: each is a signature of its own. */
+/* Sizes of an argument that are not symbols: each is a signature of its own. */
 static void static_argument(void **s)
 {
 	(void)s;
@@ -502,7 +502,7 @@ static void call_size(tj_ctx *c, tj_fn *f, int n)
 	tj_pop(sc);
 }
 
-/* More sizes than are kept: the oldest go, their code stays. One that is called again and again is never the oldest. */
+/* More sizes than are kept: the oldest are dropped, their code stays. A size that is called again and again is never the oldest. */
 static void sizes_are_evicted(void **s)
 {
 	(void)s;
@@ -555,7 +555,7 @@ static void parts_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_cat(v, p->axis);
 }
 
-/* Operands of one cat that differ in where they lie, in their numbers or in sizes alone share code. */
+/* Operands of one cat that differ only in their offset, their numbers or their sizes share code. */
 static void parts_share_code(void **s)
 {
 	(void)s;

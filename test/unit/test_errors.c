@@ -107,7 +107,7 @@ static void options(void **s)
 	tj_close(c);
 }
 
-/* Calls that have no context to report to do nothing. */
+/* Calls without a context to report to do nothing. */
 static void null_handles(void **s)
 {
 	(void)s;
@@ -394,7 +394,7 @@ static void churn(void **s)
 	tj_close(c);
 }
 
-/* An environment that says nothing we know is told of, and ignored. */
+/* Unknown values of environment variables are reported and ignored. */
 static char told[1024];
 static void keep_line(void *self, const char *line)
 {
@@ -428,7 +428,7 @@ static void odd_environment(void **s)
 	}
 	tj_close(c);
 	c = tj_open(TJ_OPTS(tj_open_opts, .log = "grpah"));
-	assert_int_equal(tj_check(c), TJ_ERR_ARG); /* what the program itself says is an error */
+	assert_int_equal(tj_check(c), TJ_ERR_ARG); /* an unknown value in the options of the program is an error */
 	tj_close(c);
 }
 

@@ -307,7 +307,7 @@ static void no_turn(void **s)
 	tj_close(c);
 }
 
-/* Results nobody reads, one that is read twice, one that stands for two. */
+/* Unused results, a result that is read twice, and one value that is two results. */
 static void three(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = out[1] = tj_neg(in[0]), out[2] = in[0]; }
 static void unread(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -516,7 +516,7 @@ static void refusals(void **s)
 	tj_close(c);
 }
 
-/* What was computed before may be read before; a number is no value. */
+/* A value computed before the op may be read before it; a number has no value to read. */
 static void reads(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_mul(in[0], tj_f(tj_item(*(tj_tensor **)self))); }
 static void numbers(void **s)
 {
@@ -770,7 +770,7 @@ static void numbers_divided(void **s)
 				if (by || !runs) is_i64(y, runs ? 4 : 1);
 				else kit_error(c, TJ_ERR_DIV, "division by zero");
 			}
-			if (b == 2 && !by) continue; /* what adds 0 goes on for ever */
+			if (b == 2 && !by) continue; /* adding 0 would go on for ever */
 			assert_int_equal(tj_call(lenient, &y, in), TJ_OK);
 			is_i64(y, by ? 4 : 1);
 		}

@@ -390,7 +390,7 @@ static void test_strides(void **state)
 	}
 }
 
-/* What is given stands for the node, and for all it needs. */
+/* A given value replaces the node, and nodes that only it needs are not computed. */
 static void test_given(void **state)
 {
 	ir_graph g;
@@ -546,7 +546,7 @@ static void test_no_memory(void **state)
 		bool reached = rt_alloc_count() > k;
 		rt_alloc_fail_at(-1);
 		if (!reached) break;
-		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM); /* OK: a fold went without */
+		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM); /* OK: a fold did not find memory and left the node as it was */
 		refused += st == TJ_ERR_NOMEM;
 	}
 	assert_int_equal(st, TJ_OK);

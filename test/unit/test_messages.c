@@ -110,7 +110,7 @@ static void says_not(const told *t, const char *part)
 	if (strstr(t->text, part)) fail_msg("\"%s\" is in \"%s\"", part, t->text);
 }
 
-/* Audit: what differs is said, never "was 2, is 2". */
+/* Audit names the difference, and never says "was 2, is 2". */
 typedef struct hidden { int64_t start; double number; int which, source; tj_tensor *a, *b; } hidden;
 static void depends_on_hidden(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -143,7 +143,7 @@ static void audit_says_what_differs(void **s)
 		if (k) assert_string_equal(t.kind, "impure"); /* else the mismatch of the event is told first */
 		says(&t, k ? want[k] : "attribute");
 		says_not(&t, "was 2, is 2;");
-		assert_int_equal((int)tj_item(h.b), k == 2 ? 6 : 0); /* and what the call did is right */
+		assert_int_equal((int)tj_item(h.b), k == 2 ? 6 : 0); /* and the effects of the call are right */
 		kit_ok(c);
 		tj_close(c);
 	}

@@ -55,7 +55,7 @@ static void contains(const char *text, const char *part)
 	if (!strstr(text, part)) fail_msg("\"%s\" is not in:\n%s", part, text);
 }
 
-/* The last one of its kind, which says where. */
+/* The last note of this kind; it must name a place. */
 static const note *find(const told *t, const char *kind)
 {
 	for (int i = t->n; i-- > 0;)
@@ -68,7 +68,7 @@ static const note *find(const told *t, const char *kind)
 	return NULL;
 }
 
-/* What was told stands in tj_explain() and in the log, too. */
+/* The text of a note is in tj_explain() and in the log, too. */
 static void everywhere(tj_fn *f, const note *n, const char *part)
 {
 	contains(n->text, part);
@@ -472,7 +472,7 @@ static void drop_constant(void **s)
 		for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6);
 		tj_write(m.w, (float[]){ 5 }, 4);
 		for (int i = 0; i < 3; i++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));
-		if (!audit) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6); /* what was folded stays */
+		if (!audit) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6); /* the folded value stays */
 		assert_int_equal(kit_stats(f).plans, 1);
 		contains(x.all, "constant: mul at ");
 		if (direct) contains(x.all, "constant: argument 1 is constant #");

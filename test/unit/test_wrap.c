@@ -101,7 +101,7 @@ static void adds_in_place(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_assign(w, tj_add(w, tj_f(1)));
 }
 
-/* A cell may hold borrowed memory; what it becomes next is elsewhere. */
+/* A cell may hold borrowed memory; its next value is in other memory. */
 static void never_written(void **s)
 {
 	(void)s;

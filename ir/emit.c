@@ -43,7 +43,7 @@ static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
 }
 
-/* The slot of n's equal, or the empty one where it belongs. */
+/* The slot of a node that equals n, or the empty slot where n belongs. */
 static uint32_t *find(const ir_graph *g, const ir_node *n)
 {
 	uint32_t mask = g->ncse - 1, i = (uint32_t)hash_node(g, n) & mask;

@@ -73,7 +73,7 @@ typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GE
 } ir_classinfo;
 extern const ir_classinfo ir_classes[IR_GET + 1];
 
-/* ---- what is known of a value without its data ---- */
+/* ---- the type of a value ---- */
 typedef struct ir_meta {
 	uint8_t dtype, rank;
 	bool weak;            /* a number: takes part in promotion by category only */
@@ -88,7 +88,7 @@ enum { IR_MOST_RESULTS = 4, IR_MOST_SOURCES = 4 }; /* most results, and most ope
 typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar;
 
 /* ---- the graph ---- */
-typedef uint32_t ir_ref; /* index of a node; operands are below their user */
+typedef uint32_t ir_ref; /* index of a node; operands have smaller indices than their user */
 #define IR_NONE UINT32_MAX /* what emit returns on error or when out of memory; accepted as operand, passed on */
 
 typedef struct ir_node {
@@ -202,8 +202,8 @@ ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
  * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
 /*   op      attributes                             operands                    regions
  *   cond    {then, else}                           bool[], then any            then, else: the same outputs
- *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the carries anew
- *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the carries anew, then a slice of each ys
+ *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the new carries
+ *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the new carries, then a slice of each ys
  * A region's attribute is its index in g->region. */
 enum { IR_MAX_NEST = 64 };
 typedef struct ir_flowinfo { uint8_t nregion, nattr; const char *region[2], *attr[4]; } ir_flowinfo; /* nattr: without the regions */
@@ -271,7 +271,7 @@ tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const u
 /* ---- sized.c: ops whose result's size depends on data: first count, then write to row-major memory of that size ---- */
 int64_t ir_count_nonzero(const ir_value *x);
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
-void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* of one shape: broadcast by stride 0 */
+void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* x and mask have one shape; broadcast ones have strides of 0 */
 typedef struct ir_unique { /* sorted values. NaNs are last, each a value of its own. 0.0 equals -0.0: the first one that occurs stands for both */
 	int64_t n, count;       /* elements, values */
 	tj_dtype dtype;

@@ -31,8 +31,8 @@ ir_ref ir_build_close(ir_builder *b);                       /* the node, in b->a
 
 /* Makes a value of frame `home` usable in b->at: gives the value itself, or an input. Every region between the two captures it. */
 ir_ref ir_build_use(ir_builder *b, const ir_frame *home, ir_ref r);
-/* Copies all nodes of a region into b->at->g. slot[k] is what its input of slot k becomes, a value of b->at->g; map[old] = new
- * (room for region->node.n), so that more than the old outputs can be yielded. */
+/* Copies all nodes of a region into b->at->g. slot[k]: the value of b->at->g that replaces its input of slot k. Fills map[old] = new
+ * (room for region->node.n), so that the caller can yield more values than the old outputs. */
 bool ir_build_copy(ir_builder *b, const ir_graph *region, int nslot, const ir_ref *slot, ir_ref *map);
 
 #endif

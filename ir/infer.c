@@ -75,6 +75,9 @@ static bool fail(const ask *q, tj_status code, const char *what, const char *det
 	return false;
 }
 
+/* After fail(): what to do. */
+static bool advise(const ask *q, const char *hint) { return rt_hint(q->err, "%s", hint), false; }
+
 /* ---- promotion ---- */
 /* The dtype that a and b promote to, by PyTorch's table. No order of dtypes gives this: i8 with u8 is i16, f16 with bf16 is f32. */
 static tj_dtype join(tj_dtype a, tj_dtype b)
@@ -158,9 +161,7 @@ static bool same_for_all(ask *q, tj_dtype t)
 
 static bool refuse(ask *q, const char *what, const char *hint)
 {
-	fail(q, TJ_ERR_DTYPE, what, "%s", "");
-	rt_hint(q->err, "%s", hint);
-	return false;
+	return fail(q, TJ_ERR_DTYPE, what, "%s", "") || advise(q, hint);
 }
 
 static bool type_promote(ask *q) { return same_for_all(q, promote(q, q->src, q->nsrc)); }
@@ -235,7 +236,7 @@ static bool type_where(ask *q)
 static bool type_attr(ask *q)
 {
 	if (q->nattr < 1 || q->attr[0] < 0 || q->attr[0] >= TJ_DTYPE_COUNT)
-		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1));
+		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1)) || advise(q, "pass TJ_F32, TJ_I64, ...");
 	if (q->nsrc) want_one(q, 0, (tj_dtype)q->src[0].dtype);
 	q->out->weak = false;
 	return type_is(q, (tj_dtype)q->attr[0]);
@@ -312,8 +313,7 @@ static bool put(ask *q, int64_t v) { return q->norm[q->nnorm++] = v, true; }
 static bool shape_from(ask *q, int rank, const int64_t *dim)
 {
 	if (rank > TJ_MAX_RANK) {
-		fail(q, TJ_ERR_LIMIT, "too many axes", "%d, at most %d", rank, TJ_MAX_RANK);
-		return false;
+		return fail(q, TJ_ERR_LIMIT, "too many axes", "%d, at most %d", rank, TJ_MAX_RANK) || advise(q, "join axes with tj_reshape()");
 	}
 	q->out->rank = (uint8_t)rank;
 	for (int i = 0; i < rank; i++) q->out->dim[i] = dim[i];
@@ -326,7 +326,7 @@ static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
 	int n = rank ? rank : 1;
 	*axis = 0;
 	if (a < -n || a >= n)
-		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank);
+		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank) || advise(q, "axes count from 0 at the front, and from -1 at the end");
 	*axis = a < 0 ? a + n : a;
 	return true;
 }
@@ -338,7 +338,7 @@ static bool axes_in(const ask *q, int from, int rank, uint32_t *set)
 	for (int k = from; k < q->nattr; k++) {
 		int64_t a;
 		if (!axis_in(q, q->attr[k], rank, &a)) return false;
-		if (*set >> a & 1) return fail(q, TJ_ERR_ARG, "an axis is given twice", "axis %lld", (long long)a);
+		if (*set >> a & 1) return fail(q, TJ_ERR_ARG, "an axis is given twice", "axis %lld", (long long)a) || advise(q, "list each axis once");
 		*set |= 1u << a;
 	}
 	if (q->nattr <= from) *set = (1u << rank) - 1;
@@ -387,7 +387,8 @@ static bool sizes_ok(const ask *q, int n, const int64_t *dim)
 {
 	for (int i = 0; i < n; i++)
 		if (dim[i] < 0)
-			return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i);
+			return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i) ||
+			       advise(q, "sizes are 0 or more; tj_reshape() takes -1 once, tj_expand() for the axes of its operand");
 	return true;
 }
 
@@ -423,7 +424,7 @@ static bool shape_reshape(ask *q)
 	for (int i = 0; i < n; i++) {
 		dim[i] = q->attr[i];
 		if (dim[i] == -1 && hole >= 0)
-			return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i);
+			return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i) || advise(q, "only one size may be -1");
 		if (dim[i] == -1) {
 			hole = i;
 			dim[i] = 1;
@@ -432,7 +433,7 @@ static bool shape_reshape(ask *q)
 	if (!sizes_ok(q, (int)n, dim)) return false;
 	if (!rt_numel((int)n, dim, &rest)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	if (hole >= 0 && rest == 0)
-		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
+		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0") || advise(q, "pass the size instead of -1");
 	if (hole >= 0 ? have % rest != 0 : have != rest) {
 		fail(q, TJ_ERR_SHAPE, "the number of elements differs", "%lld and %lld", (long long)have,
 		     (long long)rest);
@@ -449,13 +450,15 @@ static bool shape_expand(ask *q)
 	const ir_meta *x = &q->src[0];
 	int n = q->nattr, lead = n - x->rank;
 	int64_t dim[MAX_ATTR] = { 0 };
-	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "the shape has fewer sizes than the operand has axes", "%d sizes", n);
+	if (lead < 0)
+		return fail(q, TJ_ERR_SHAPE, "the shape has fewer sizes than the operand has axes", "%d sizes", n) ||
+		       advise(q, "pass one size for each axis; new axes come first");
 	for (int i = 0; i < n; i++) {
 		int64_t from = i < lead ? 1 : x->dim[i - lead];
 		dim[i] = q->attr[i] == -1 && i >= lead ? from : q->attr[i];
 		if (dim[i] != from && from != 1)
 			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be expanded", "axis %d: %lld to %lld", i,
-			            (long long)from, (long long)dim[i]);
+			            (long long)from, (long long)dim[i]) || advise(q, "-1 keeps a size; tj_unsqueeze() adds an axis of size 1");
 	}
 	if (!sizes_ok(q, n, dim)) return false;
 	for (int i = 0; i < n; i++) put(q, dim[i]);
@@ -506,7 +509,7 @@ static bool shape_squeeze(ask *q)
 		if (!(set >> i & 1) || (x->dim[i] != 1 && q->nattr == 0)) dim[n++] = x->dim[i];
 		else if (x->dim[i] != 1)
 			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be dropped", "axis %d: %lld", i,
-			            (long long)x->dim[i]);
+			            (long long)x->dim[i]) || advise(q, "tj_reshape() joins axes; a reduction removes one");
 		else put(q, i);
 	}
 	return shape_from(q, n, dim);
@@ -534,9 +537,9 @@ static bool shape_slice(ask *q)
 {
 	int64_t axis, step = q->attr[3], n = 0;
 	const ir_meta *x = &q->src[0];
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "");
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
-	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 takes every element, -1 goes backwards");
 	int64_t size = x->dim[axis];
 	int64_t start = clamp_end(q->attr[1], size, step > 0, true),
 			stop = clamp_end(q->attr[2], size, step > 0, false);
@@ -574,12 +577,12 @@ static bool shape_cat(ask *q)
 	for (int k = 0; k < q->nsrc; k++) {
 		const ir_meta *x = &q->src[k];
 		if (x->rank != q->src[0].rank)
-			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
+			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k) || advise(q, "tj_unsqueeze() and tj_squeeze() add and drop axes");
 		for (int i = 0; i < x->rank; i++)
 			if (i != axis && x->dim[i] != q->src[0].dim[i])
 				return fail(q, TJ_ERR_SHAPE, "sizes differ on an axis that is not joined",
 				            "axis %d: %lld and %lld, operand %d", i, (long long)q->src[0].dim[i],
-				            (long long)x->dim[i], k);
+				            (long long)x->dim[i], k) || advise(q, "only the joined axis may differ in size; see tj_slice(), tj_expand()");
 		if (__builtin_add_overflow(sum, x->dim[axis], &sum))
 			return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	}
@@ -595,7 +598,7 @@ static bool shape_stack(ask *q)
 	if (!axis_in(q, q->attr[0], x->rank + 1, &a)) return false;
 	for (int k = 1; k < q->nsrc; k++)
 		if (q->src[k].rank != x->rank || memcmp(q->src[k].dim, x->dim, sizeof *x->dim * x->rank) != 0)
-			return fail(q, TJ_ERR_SHAPE, "shapes differ", "operand %d", k);
+			return fail(q, TJ_ERR_SHAPE, "shapes differ", "operand %d", k) || advise(q, "tj_cat() joins tensors that differ in size along an axis");
 	for (int i = 0; i <= x->rank; i++) dim[i] = i < a ? x->dim[i] : i == a ? q->nsrc : x->dim[i - 1];
 	return put(q, a) && shape_from(q, x->rank + 1, dim);
 }
@@ -624,7 +627,7 @@ static bool not_empty(const ask *q, uint32_t set)
 {
 	for (int i = 0; i < q->src[0].rank; i++)
 		if ((set >> i & 1) && q->src[0].dim[i] == 0)
-			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i);
+			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i) || advise(q, "look at tj_dim() first: there is no result for an empty axis");
 	return true;
 }
 
@@ -690,11 +693,11 @@ static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t
 {
 	if (index->rank != m->rank)
 		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of,
-		            m->rank);
+		            m->rank) || advise(q, "tj_unsqueeze() and tj_expand() give the index more axes; tj_index_select() takes a 1-d index");
 	for (int i = 0; i < m->rank; i++)
 		if (i != but && index->dim[i] > m->dim[i])
 			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i,
-			            (long long)index->dim[i], of, (long long)m->dim[i]);
+			            (long long)index->dim[i], of, (long long)m->dim[i]) || advise(q, "tj_slice() the index on this axis");
 	return true;
 }
 
@@ -717,7 +720,7 @@ static bool shape_index_select(ask *q)
 {
 	int64_t a;
 	if (q->src[0].rank == 0)
-		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (q->src[1].rank > 1) {
 		fail(q, TJ_ERR_SHAPE, "the index must have at most one axis", "it has %d", q->src[1].rank);
 		rt_hint(q->err, "tj_gather() and tj_embedding() take an index with more axes");
@@ -732,7 +735,7 @@ static bool shape_index_select(ask *q)
 static bool shape_embedding(ask *q)
 {
 	if (q->src[0].rank != 2)
-		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank);
+		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank) || advise(q, "tj_index_select() takes rows of tensors with other ranks");
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
 	dim[q->src[1].rank] = q->src[0].dim[1];
@@ -742,7 +745,7 @@ static bool shape_embedding(ask *q)
 static bool shape_one_hot(ask *q)
 {
 	int64_t dim[TJ_MAX_RANK + 1];
-	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]);
+	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]) || advise(q, "pass the number of classes");
 	memcpy(dim, q->src[0].dim, sizeof *dim * q->src[0].rank);
 	dim[q->src[0].rank] = q->attr[0];
 	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);
@@ -779,7 +782,7 @@ static bool shape_arange(ask *q)
 {
 	int64_t start = q->attr[1], stop = q->attr[2], step = q->attr[3];
 	uint64_t n = 0;
-	if (step == 0) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	if (step == 0) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 counts up, -1 counts down");
 	if (step > 0 && stop > start) n = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
 	if (step < 0 && stop < start) n = ((uint64_t)start - (uint64_t)stop - 1) / -(uint64_t)step + 1;
 	if (n > INT64_MAX) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
@@ -797,7 +800,7 @@ static bool shape_eye(ask *q)
 static bool shape_norm(ask *q)
 {
 	const ir_meta *x = &q->src[0];
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "");
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	for (int k = 1; k < q->nsrc - 1; k++)
 		if (q->src[k].rank != 1 || q->src[k].dim[0] != x->dim[x->rank - 1])
 			return fail(q, TJ_ERR_SHAPE,

@@ -505,8 +505,8 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	tj_tensor *none[1];
 	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
-	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
-	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
+	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
+	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	jit_slot *slot = jit_slot_of(c, f);

@@ -308,7 +308,7 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
 	if (!data || bytes != (size_t)cell->layout->bytes) {
-		jit_error(c, site, TJ_ERR_SHAPE, "write", NULL, "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
+		jit_error(c, site, TJ_ERR_SHAPE, "write", "pass the bytes of all elements, in row-major order", "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);

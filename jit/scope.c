@@ -16,7 +16,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 	if (!c) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
-		jit_error(c, site, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
+		jit_error(c, site, TJ_ERR_STATE, "pop", "pop each scope once, the last one that was pushed first", "this scope is not open");
 		return;
 	}
 	if (a && s->act != a->serial) {

@@ -1,4 +1,4 @@
-/* f32, then f64, then another size: each is traced anew, and the library says why. */
+/* f32, then f64, then another size: each is traced again, and the library says why. */
 #include <tj.h>
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)

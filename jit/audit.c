@@ -116,7 +116,7 @@ bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, 
 		const char *x = (const char *)got + (size_t)k * size, *y = (const char *)want + (size_t)k * size;
 		if (same_element(t, x, y)) continue;
 		double is = ir_cast_scalar(ir_load(t, x), t, TJ_F64).d, was = ir_cast_scalar(ir_load(t, y), t, TJ_F64).d;
-		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g compiled and %.17g in the evaluator", (long long)k, what, is, was);
+		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g in compiled code and %.17g in the evaluator", (long long)k, what, is, was);
 		rt_hint(err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
 		return false;
 	}

@@ -21,7 +21,7 @@ static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char 
 static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list in)
 {
 	int n = 0;
-	if (!in) return refuse(c, site, TJ_ERR_ARG, "TJ_NONE is the empty list", "%s: the list of arguments is NULL", f->name);
+	if (!in) return refuse(c, site, TJ_ERR_ARG, "pass TJ_NONE for an empty list", "%s: the list of arguments is NULL", f->name);
 	for (; in[n] != TJ_END && n <= f->opts.nin; n++)
 		if (!in[n]) return refuse(c, site, TJ_ERR_ARG, "a tensor was not set, or an op before it failed", "%s: argument %d is NULL", f->name, n);
 	if (n == f->opts.nin) return TJ_OK;
@@ -36,7 +36,7 @@ static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
 	if (c->rt.err.code != TJ_OK || c->rt.taken == c->act.taken) return error_of(c);
-	return refuse(c, site, e->code, "call what may fail as a compiled function of its own: its status tells, and the body may go on",
+	return refuse(c, site, e->code, "put code that may fail into a compiled function of its own: its status shows the failure, and the body may go on",
 	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
 }
 
@@ -179,7 +179,7 @@ static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
 static tj_status check_outputs(tj_ctx *c, const char *site, const tj_fn *f, tj_tensor *const *out)
 {
 	for (int i = f->opts.nout; i < f->opts.nout + MARGIN; i++)
-		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], .nout is %d", f->name, i, f->opts.nout);
+		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], but .nout is %d", f->name, i, f->opts.nout);
 	for (int i = 0; i < f->opts.nout; i++)
 		if (!out[i]) return refuse(c, site, TJ_ERR_ARG, "set every out[]", "the body of %s did not set out[%d]", f->name, i);
 	return TJ_OK;
@@ -431,8 +431,8 @@ static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, cons
 	int n = 0;
 	for (; p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS; n++)
 		if (p[n].kind != TJ_SCALAR_F && p[n].kind != TJ_SCALAR_I)
-			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d is of no kind (%d)", f->name, n, (int)p[n].kind);
-	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
+			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d has no valid kind (%d)", f->name, n, (int)p[n].kind);
+	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass the values in a tensor", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
 /* The handles that the arguments stand for now, in `few` if they fit there; the caller always calls free_args(). */
@@ -505,8 +505,8 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	tj_tensor *none[1];
 	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
-	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
-	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
+	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
+	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	jit_slot *slot = jit_slot_of(c, f);
@@ -521,7 +521,7 @@ tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { 
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)
 {
 	JIT_CURRENT(c, site);
-	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() takes any number", "%s has %d outputs, tj_call1() wants one", f->name, f->opts.nout);
+	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() returns any number of outputs", "%s has %d outputs, tj_call1() needs exactly one", f->name, f->opts.nout);
 }
 
 tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)

@@ -286,9 +286,9 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (jit_admit_all(c, site, "assign", 2, src, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (a && a->callback.n && jit_in_callback(c, site, "assign", "return the value in out[], and assign the result")) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (a && a->callback.n && jit_in_callback(c, site, "assign", "return the value in out[], and assign the result of the op")) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (rt_is_number(cell) || cell->kind != RT_CELL)
-		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
+		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
 	rt_held *h = rt_held_of(cell);
 	tj_tensor *v = fit(c, site, cell, rt_is_number(in[0]) ? value : in[0]);
 	if (v->kind == RT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
@@ -304,11 +304,11 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	if (!c) return TJ_ERR_STATE;
-	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor of tj_from_data(), or write before the call", "tj_write() in a body");
+	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor made by tj_from_data(), or write before the call", "tj_write() is not allowed in a body");
 	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only cells are written to");
+	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
 	if (!data || bytes != (size_t)cell->layout->bytes) {
-		jit_error(c, site, TJ_ERR_SHAPE, "write", NULL, "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
+		jit_error(c, site, TJ_ERR_SHAPE, "write", "pass the bytes of all elements, in row-major order", "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);
@@ -391,7 +391,7 @@ static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
 	if (!other) end_commit(c);
 	rt_unlock(&c->engine->rt.commit_lock);
 	if (!other) return TJ_OK;
-	rt_fail(err, TJ_ERR_STATE, "commit", "a cell that this call assigns was written by another context meanwhile");
+	rt_fail(err, TJ_ERR_STATE, "commit", "another context has written a cell that this call assigns");
 	rt_hint(err, "let one thread at a time run functions that assign the same cells");
 	return TJ_ERR_STATE;
 }

@@ -62,21 +62,21 @@ static int env_count(const rt_log_to *log, const char *name)
 	long n = v && *v ? strtol(v, &end, 10) : 0;
 	if (!v || !*v) return 0;
 	if (!*end && n >= 0 && n <= INT_MAX) return (int)n;
-	rt_warn(log, "%s=%s is no count; it is ignored", name, v);
+	rt_warn(log, "%s=%s is not a number of 0 or more; it is ignored", name, v);
 	return 0;
 }
 
 static void check_env_cpu(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_CPU");
-	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is none of 512, 256, 128; it is ignored", v);
+	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 }
 
 /* runtime/onednn.c reads it when the first product is planned. */
 static void check_env_onednn(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_ONEDNN");
-	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not off; it is ignored", v);
+	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not \"off\"; it is ignored", v);
 }
 
 static void read_env_log(rt_log_to *log)
@@ -245,7 +245,7 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
-	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() in a function that a running call called back");
+	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
 }
 
@@ -273,11 +273,11 @@ void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;
 	if (c->busy) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when the call that called back has returned", "tj_close() in a function that was called back: the context stays open");
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after the call has returned", "tj_close() is not allowed in a function that was called back: the context stays open");
 		return;
 	}
 	if (jit_active(c)) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned", "tj_close() is not allowed in a body: the context stays open");
 		c->act.failed = true;
 		return;
 	}

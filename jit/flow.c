@@ -44,7 +44,7 @@ static tj_status spoil(tj_ctx *c, tj_tensor **out, int n)
 bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
 {
 	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
-	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: it is traced once, its values are not there yet", op, k->op, k->site ? k->site : "?");
+	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: a callback is traced once, before its values exist", op, k->op, k->site ? k->site : "?");
 	return true;
 }
 
@@ -131,7 +131,7 @@ static tj_tensor *truth(const flow *w, tj_tensor *t)
 		char type[160];
 		const ir_meta m = jit_meta(t);
 		put_type(type, sizeof type, &m);
-		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition has one element, this one is %s (%s)", type, site_of(w, t));
+		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition must have one element, but it is %s (%s)", type, site_of(w, t));
 		return NULL;
 	}
 	if (is_number(t) || t->dtype != TJ_BOOL) t = cast(w, t, TJ_BOOL);
@@ -208,7 +208,7 @@ static const char *callback_name(const flow *w, int which) { return ir_flow_info
 static bool results(const flow *w, const callback *k, tj_tensor **made)
 {
 	for (int i = k->nout; i < k->nout + MARGIN; i++)
-		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "it has as many results as are asked for", "the callback `%s` set out[%d], it has %d results", callback_name(w, k->which), i, k->nout);
+		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "set only the results that the call asks for", "the callback `%s` set out[%d], but it has %d results", callback_name(w, k->which), i, k->nout);
 	for (int i = 0; i < k->nout; i++)
 		if (!made[i]) return fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]", callback_name(w, k->which), i);
 	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, k->nout, made, k->out) == JIT_POISON) return false;
@@ -285,7 +285,7 @@ static bool compare_else(const flow *w, callback *k, void *env)
 		if (same_type(&m, &b->type[i])) continue;
 		put_type(x, sizeof x, &b->type[i]);
 		put_type(y, sizeof y, &m);
-		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks give the same dtypes and shapes: see tj_cast(), tj_expand()",
+		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks must give the same dtypes and shapes: see tj_cast(), tj_expand()",
 		            "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y, site_of(w, k->out[i]));
 	}
 	return true;
@@ -329,9 +329,9 @@ static bool compare_carries(const flow *w, callback *k, void *env)
 		if (same_type(&m, &k->want[i])) continue;
 		put_type(x, sizeof x, &k->want[i]);
 		put_type(y, sizeof y, &m);
-		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry keeps its dtype: tj_cast() the initial value, or what the body gives");
-		else snprintf(hint, sizeof hint, "a carry keeps its shape: tj_expand() the initial value");
-		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
+		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry must keep its dtype: tj_cast() the initial value or the result of the body");
+		else snprintf(hint, sizeof hint, "a carry must keep its shape: tj_expand() the initial value");
+		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, but the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
 	}
 	return true;
 }
@@ -375,12 +375,12 @@ static bool same_length(const flow *w, tj_tensor *const *xs, int n, int64_t *tur
 {
 	for (int i = 0; i < n; i++) {
 		char type[160];
-		if (is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "a number may be captured", "xs %d is a number: it has no slices", i);
+		if (is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "let the body capture the number", "xs %d is a number: it has no slices", i);
 		const ir_meta m = jit_meta(xs[i]);
 		put_type(type, sizeof type, &m);
-		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "a 0-d tensor may be captured", "xs %d is %s: it has no axis 0", i, type);
+		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "let the body capture a 0-d tensor", "xs %d is %s: it has no axis 0", i, type);
 		if (!i && !*turns) *turns = m.dim[0];
-		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs have one length along axis 0, which .length repeats or leaves 0", "xs %d is %s, the length is %lld", i, type, (long long)*turns);
+		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs must have the same length along axis 0; .length must be that length or 0", "xs %d is %s, but the length is %lld", i, type, (long long)*turns);
 	}
 	return true;
 }
@@ -544,11 +544,11 @@ static tj_status go(const char *site, request *q)
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
-	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, NULL, "a callback is NULL");
-	if (!q->in || !q->xs) return refuse(c, site, q, "TJ_NONE is the empty list", "a list is NULL");
-	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "it needs a carry or an output", "it has no results");
+	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
+	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
+	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "give it at least one carry or output", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
-	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, NULL, "the array for the results is NULL");
+	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
 	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
 	return a ? perform(c, site, q) : run_outside(c, site, q);
 }

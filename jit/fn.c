@@ -150,11 +150,11 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	*hint = "set .nin and .nout";
 	if (o->nin < 0 || o->nout < 0 || o->nin > 65535 || o->nout > 65535) return ".nin and .nout are between 0 and 65535";
 	*hint = "use the names of tj.h";
-	if ((unsigned)o->mode > TJ_DIRECT) return ".mode is no tj_mode";
-	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is no tj_numerics";
-	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is no tj_int_div_zero";
-	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is no tj_dynamic";
-	*hint = "0 stands for 64";
+	if ((unsigned)o->mode > TJ_DIRECT) return ".mode is not a tj_mode";
+	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is not a tj_numerics";
+	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is not a tj_int_div_zero";
+	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is not a tj_dynamic";
+	*hint = "0 means 64";
 	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
 	for (int k = 0; k < 2; k++)
@@ -169,7 +169,7 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	const char *hint;
 	if (!c) return NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
-		jit_error(c, site, TJ_ERR_ARG, "compile", "make options by TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, which does not reach .nout", opts->size);
+		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
 	}
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
@@ -206,7 +206,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	JIT_CURRENT(c, site);
 	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
 	if (is_running(f)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
+		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
 		return;
 	}
 	rt_lock(&e->rt.lock);
@@ -463,7 +463,7 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	gd_put_general(&t, &g->sig, g->moved, f->spec);
 	rt_unlock(&f->table_lock);
 	char text[640];
-	static const char hint[] = "the size is an argument of the code from now on; .shapes says so from the start";
+	static const char hint[] = "from now on the size is an argument of the code; declare it in .shapes to have that from the start";
 	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
 	rt_log(&f->engine->rt.log, RT_LOG_DYNAMIC, "[%s/%u] %s: %s", f->name, g->number, site ? site : "?", rt_str(&t));
 	rt_text_free(&t);
@@ -506,8 +506,8 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 /* Reports that an entry with more than MAX_SEGMENTS segments was dropped. */
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
-	static const char turns[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
-	static const char sizes[] = "each size that depends on data records a segment, and finds its code made: nothing is to be done, or tj_where() keeps the size";
+	static const char turns[] = "a loop with a varying number of turns, or an attribute that grows, records a segment each time: make the value a tensor or a number";
+	static const char sizes[] = "each size that depends on data records a segment, which shares its code: nothing need be done, but tj_where() would keep the size the same";
 	char text[320];
 	rt_lock(&f->compile);
 	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;

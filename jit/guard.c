@@ -179,7 +179,7 @@ static void tell(tj_fn *f, tj_reason r, const char *what)
 	char text[512];
 	r.fn = f->name;
 	r.kind = "unguarded";
-	r.hint = "keep this guard in .guard_filter, or do not let it change";
+	r.hint = "keep this guard in .guard_filter, or keep the value the same";
 	r.state = r.trace = r.segment = -1;
 	snprintf(text, sizeof text, "%s: a guard that was dropped would have failed: %s was %s, is %s; %s", f->name, what, r.expected, r.found, r.hint);
 	r.text = text;

@@ -37,8 +37,8 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 {
 	jit_admit r = JIT_OK;
 	if (RT_UNLIKELY(c->busy)) {
-		jit_error(c, site, TJ_ERR_STATE, op, "use a context of its own there, made by tj_ctx_clone(); or do it after the call",
-		          "the context is used in a function that a call of it called back");
+		jit_error(c, site, TJ_ERR_STATE, op, "use another context there, made by tj_ctx_clone(), or do it after the call",
+		          "the context is used in a function that one of its own calls called back");
 		for (int k = 0; k < nsrc; k++) in[k] = &c->rt.poison;
 		return JIT_POISON;
 	}
@@ -48,7 +48,7 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
 	}
 	if (RT_UNLIKELY(r == JIT_POISON) && !c->active && c->rt.err.code == TJ_OK)
-		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before the tensor is used", "an operand is poison: what made it has failed, and that error was checked before");
+		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before you use the tensor", "an operand is poison: the op that should have made it failed, and that error was checked before");
 	return r;
 }
 
@@ -121,7 +121,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 {
 	int64_t dim[TJ_MAX_RANK];
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
-		jit_error(c, site, TJ_ERR_DTYPE, op, "TJ_F32, TJ_I64, ...", "%d is no dtype", (int)dtype);
+		jit_error(c, site, TJ_ERR_DTYPE, op, "TJ_F32, TJ_I64, ...", "%d is not a dtype", (int)dtype);
 		return NULL;
 	}
 	int rank = read_shape(shape, dim);
@@ -130,7 +130,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 		return NULL;
 	}
 	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, dtype, device, rank, dim, NULL);
-	if (!l) jit_error(c, site, TJ_ERR_SHAPE, op, NULL, "the number of bytes does not fit");
+	if (!l) jit_error(c, site, TJ_ERR_SHAPE, op, NULL, "the number of bytes overflows");
 	return l;
 }
 
@@ -177,12 +177,12 @@ static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *d
 	if (!data && l->numel) return "data is NULL";
 	if ((uintptr_t)data % tj_dtype_size((tj_dtype)l->dtype)) return "the memory is not aligned to its elements";
 	for (int d = 0; strides && d < l->rank; d++) {
-		if (strides[d] == TJ_END_DIM) return "the strides are fewer than the sizes: one for each axis, in elements; NULL is row-major";
+		if (strides[d] == TJ_END_DIM) return "there are fewer strides than sizes: give one for each axis, in elements; NULL means row-major";
 		if (l->numel && (__builtin_mul_overflow(l->dim[d] - 1, llabs(strides[d]), &part) || __builtin_add_overflow(span, part, &span)))
-			return "the strides lead too far";
+			return "the strides reach too far: the offset of an element overflows";
 	}
-	if (strides && strides[l->rank] != TJ_END_DIM) return "the strides are more than the sizes";
-	return span > INT64_MAX / 16 ? "the strides lead too far" : NULL;
+	if (strides && strides[l->rank] != TJ_END_DIM) return "there are more strides than sizes";
+	return span > INT64_MAX / 16 ? "the strides reach too far: the offset of an element overflows" : NULL;
 }
 
 tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
@@ -406,7 +406,7 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 	else if (one) one = read_element(c, site, &r, s);
 	else
 		jit_error(c, site, TJ_ERR_SHAPE, jit_event_name(event), "reduce it first, or read it with tj_data()",
-		          "one element is wanted, the tensor has %lld", (long long)r.layout->numel);
+		          "the tensor must have one element, it has %lld", (long long)r.layout->numel);
 	read_end(c, &r);
 	return one;
 }

@@ -62,7 +62,7 @@ tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32
 	RT_DEFAULT_MODES;
 	rt_err err = { 0 };
 	jit_done *d = !rt_is_number(t) && t->kind == RT_PENDING && !(t->seq & JIT_INNER) ? jit_find_done(a, t->seg) : NULL;
-	if (!d) return jit_error(a->ctx, site, TJ_ERR_STATE, "inner", NULL, "it is no value of an earlier segment of this call");
+	if (!d) return jit_error(a->ctx, site, TJ_ERR_STATE, "inner", NULL, "it is not a value of an earlier segment of this call");
 	const rt_layout *layout = NULL;
 	uint32_t name = ask(a, d->boundary, computed_by(d->boundary, t->seq)->seq, step, &layout, &err);
 	tj_tensor *h = name ? rt_raw_handle(&a->ctx->rt, a->ctx->rt.scope) : NULL;

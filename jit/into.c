@@ -85,7 +85,7 @@ tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list i
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
 	if (jit_active(c) && into) {
-		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: what it gives is a value of the body", "called in a body");
+		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
 	}
 	c->into = into;

@@ -216,7 +216,7 @@ static void put_difference(char *what, size_t room, const jit_node *was, const j
 		return;
 	}
 	for (k = 0; k + 1 < is->nsrc && was->src[k] == is->src[k];) k++;
-	snprintf(what, room, "%s operand %d of %s at %s is another than before", same, k, op, site);
+	snprintf(what, room, "%s operand %d of %s at %s is not the one of an earlier call", same, k, op, site);
 }
 
 static bool same_events(jit_act *a, const jit_path *p, const jit_done *d)
@@ -289,7 +289,7 @@ static bool same_expressions(jit_act *a, const jit_path *p, const jit_done *d)
 			same = was->src[k].from == is->src[k].from && (is->src[k].from != JIT_FROM(JIT_CONST, 0) || was->src[k].number == is->src[k].number);
 		if (same) continue;
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state a number computed from scalars before %s is computed otherwise", p->site ? p->site : "?");
+		snprintf(what, sizeof what, "with equal arguments and state a number computed from scalars before %s is computed in another way", p->site ? p->site : "?");
 		demote(a, p->site, jit_event_name(was->op), jit_event_name(is->op), what);
 		return false;
 	}
@@ -305,7 +305,7 @@ static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
 		if (same_from(was, is)) continue;
 		const char *op, *site = site_of_ext(d->boundary, i, &op);
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than before", op, site ? site : "?");
+		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than in an earlier call", op, site ? site : "?");
 		demote(a, site, "", "", what);
 		return false;
 	}
@@ -423,7 +423,7 @@ static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
 		if (both && same_from(&cell, &p->assign[i].cell) && same_from(&value, &p->assign[i].value)) continue;
 		const char *site = site_of_assign(a, d->boundary, i);
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state the assign at %s writes another cell, or another value, than before", site);
+		snprintf(what, sizeof what, "with equal arguments and state the assign at %s writes another cell or another value than in an earlier call", site);
 		demote(a, site, "", "", what);
 		return false;
 	}

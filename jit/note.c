@@ -70,7 +70,7 @@ static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALU
 
 static void put_decision(const lo_note *n, rt_text *t)
 {
-	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is no part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
 	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
 	rt_puts(t, n->why);
 	if (*n->hint) rt_putf(t, "; %s", n->hint);
@@ -112,9 +112,9 @@ static void tell_decision(void *self, const lo_note *n)
 static const char *way_around(int op)
 {
 	switch (op) {
-	case JIT_TRUTH: return "tj_where() chooses without one";
+	case JIT_TRUTH: return "tj_where() chooses without a boundary";
 	case JIT_ITEM: return "keep the value as a 0-d tensor, or read it after the call";
-	case JIT_NONZERO: case JIT_MASKED_SELECT: case JIT_UNIQUE: return "tj_where() keeps the size, and needs none";
+	case JIT_NONZERO: case JIT_MASKED_SELECT: case JIT_UNIQUE: return "tj_where() keeps the size the same and needs no boundary";
 	default: return "return the tensor in out[] and read it after the call";
 	}
 }
@@ -124,7 +124,7 @@ void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t)
 	long long bytes = 0;
 	if (b->op == JIT_RETURN) return;
 	for (uint32_t i = 0; i < p->n; i++) bytes += p->value[i].layout->bytes;
-	rt_putf(t, "%s ends segment %u: what is pending runs here, and %u values, %lld bytes, are stored for it and for what follows; %s",
+	rt_putf(t, "%s ends segment %u: the pending ops run here, and %u values (%lld bytes) are stored for it and for later segments; %s",
 	        jit_event_name(b->op), b->segment->number, p->n, bytes, way_around(b->op));
 }
 

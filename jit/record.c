@@ -147,7 +147,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	if (jit_creates(nsrc, meta) && !m.weak && op != IR_to) m.device = (uint8_t)a->ctx->engine->device;
 	if (ir_ops[op].nresult > 1) return true; /* each of its IR_gets has one */
 	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, NULL);
-	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the result's size does not fit");
+	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the size of the result overflows");
 	return *out != NULL;
 }
 
@@ -156,7 +156,7 @@ static bool declared(jit_act *a, const char *site, int op, int nattr, const int6
 {
 	if (op != JIT_PARAM && op != IR_get) return true;
 	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)attr[1], (int)attr[2], nattr - 3, attr + 3, NULL);
-	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, jit_event_name(op), NULL, "the result's size does not fit");
+	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, jit_event_name(op), NULL, "the size of the result overflows");
 	return *out != NULL;
 }
 

@@ -16,7 +16,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 	if (!c) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
-		jit_error(c, site, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
+		jit_error(c, site, TJ_ERR_STATE, "pop", "pop each scope once, the last one that was pushed first", "this scope is not open");
 		return;
 	}
 	if (a && s->act != a->serial) {
@@ -64,7 +64,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (a && (own == a->scope || own->act != a->serial)) jit_leaves_trace(a, "escape", site);
 	if (a && own == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
-		                 "a value of a compiled function that is not computed yet cannot leave the call");
+		                 "a value of a compiled function cannot leave the call before it is computed");
 	tj_tensor *h = jit_share(c, to, t);
 	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
 }
@@ -125,11 +125,11 @@ void tj_release_at(const char *site, tj_tensor *t)
 	JIT_CURRENT(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
+		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned", "this tensor is not retained");
 		return;
 	}
 	if (t->kind == RT_DEAD) {
-		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release what tj_retain() or tj_param() returned once for each time", "this tensor was released already");
+		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release a tensor once for each tj_retain() or tj_param() that returned it", "this tensor was released already");
 		return;
 	}
 	jit_act *a = c ? jit_active(c) : NULL;

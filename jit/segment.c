@@ -241,10 +241,10 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 	const char *name = a->fn->name, *reader = a->reader ? a->reader : "the return";
 	char text[512];
 	while (n->seq > event) n = n->parent;
-	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s and is read after it: computed once more; from now on it is kept",
+	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s, but is read after it: it was computed once more and is kept from now on",
 	         name, jit_event_name(n->op), n->site ? n->site : "?", d->boundary->site ? d->boundary->site : "?");
 	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = name, .kind = "recompute", .arg = -1, .dim = -1, .event = (int)event, .expected = "", .found = "", .site = reader,
-	                                           .hint = "one run was lost; nothing is to be done", .text = text, .state = -1,
+	                                           .hint = "this costs one run; nothing need be done", .text = text, .state = -1,
 	                                           .trace = (int)a->entry->number, .segment = (int)d->boundary->segment->number });
 }
 
@@ -559,7 +559,7 @@ void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit)
 
 static void tell_deep(jit_act *a, const char *site)
 {
-	static const char hint[] = "each tj_truth() is a segment: take fewer turns in a call, or choose with tj_where()";
+	static const char hint[] = "each tj_truth() ends a segment: take fewer turns in a call, or choose with tj_where()";
 	char text[384];
 	snprintf(text, sizeof text, "%s: a call of this key has more than %d segments; its body runs on every call; %s", a->fn->name, JIT_MAX_LEVELS, hint);
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = "direct", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",

@@ -404,7 +404,7 @@ static void build_there(void *p)
 /* Lowering and LLVM recurse deeply: if the stack is small, another thread with a larger one does the work. */
 static tj_status no_stack(rt_err *err)
 {
-	rt_fail(err, TJ_ERR_NOMEM, "compile", "%zu KiB of this thread's stack are left, compiling needs %d, and no thread that has them could be created", rt_stack_left() >> 10, RT_LEAST_STACK >> 10);
+	rt_fail(err, TJ_ERR_NOMEM, "compile", "compiling needs %d KiB of stack, this thread has %zu KiB left, and no thread with a larger stack could be created", RT_LEAST_STACK >> 10, rt_stack_left() >> 10);
 	rt_hint(err, "give the thread a larger stack: pthread_attr_setstacksize()");
 	return TJ_ERR_NOMEM;
 }

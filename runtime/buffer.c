@@ -234,7 +234,7 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
 	d->wait_for(q, written);
 	if (write) d->wait_for(q, read);
 	else if (rt_pool_lost(p, b->device, written))
-		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: the work that computed it failed, and that was reported", d->name);
+		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: computing it failed, and an earlier error reported that", d->name);
 	return TJ_OK;
 }
 

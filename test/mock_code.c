@@ -36,7 +36,7 @@ mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar
 	}
 }
 
-/* A kernel that holds the operand of one reduction: all that the interpreter looks at. */
+/* A kernel with the operand of one reduction; the interpreter looks at nothing else. */
 static lo_kernel around(lo_ins *ins, int red, int tree, int dtype, int64_t n)
 {
 	lo_kernel k = { .red = n };
@@ -116,7 +116,7 @@ static char class_letter(int dtype)
 	return c == RT_I ? 'i' : c == RT_F ? 'f' : 'd';
 }
 
-/* Plain C for what is the same in C; the rest by a function. */
+/* Plain C where C means the same, else a call of a function. */
 static bool put_plain(printer *p, uint32_t id, const lo_ins *in, int dtype)
 {
 	static const char *const word[LO_PRIMS] = { [LO_ADD] = "+", [LO_SUB] = "-", [LO_MUL] = "*", [LO_DIV] = "/", [LO_EQ] = "==", [LO_NE] = "!=",
@@ -159,7 +159,7 @@ static void put_ins(printer *p, uint32_t id)
 
 static bool gathers(const lo_ins *in) { return in->op == LO_REDUCE || in->op == LO_PART; }
 
-/* Values of a loop are kept for its reductions, which are computed behind it. */
+/* The values of a loop are kept for its reductions, which are computed after it. */
 static void put_loop(printer *p, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++)
@@ -281,7 +281,7 @@ static const lo_backend *find(const char *backend, const char **why)
 	return &b;
 }
 
-/* Another machine than the CPU on purpose: no lanes, smaller kernels, other units and parts. */
+/* Differs from the CPU on purpose: no lanes, smaller kernels, other units and parts. */
 static lo_vec vec(const lo_target *t, bool reduces, bool column)
 {
 	(void)t;

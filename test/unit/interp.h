@@ -19,7 +19,7 @@ typedef struct interp {
 	const lo_schedule *s;
 	const rt_kargs *a;
 	int64_t d[LO_MAXDIM], r;
-	int64_t begin, end, part; /* of r: what the unit takes, and its number */
+	int64_t begin, end, part; /* begin..end: the part of r that the unit computes; part: its number */
 	ir_scalar *v; /* by instruction */
 	char *shared, **registers; /* the latter by kept row */
 } interp;
@@ -32,7 +32,7 @@ static int64_t interp_at(const interp *m, const lo_ins *i)
 	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
 }
 
-/* Where a kept row lies. Registers and shared memory are the interpreter's own, one row each. */
+/* The memory of a kept row. The interpreter has memory of its own for registers and shared rows, one row each. */
 static char *interp_row(const interp *m, uint32_t buf)
 {
 	const lo_kept *x = lo_kept_at(m->s, buf);
@@ -50,7 +50,7 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }
 static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); }
 
-/* An integer as its dtype holds it. */
+/* An integer wrapped to its dtype. */
 static int64_t interp_wrap(tj_dtype t, uint64_t x)
 {
 	if (t == TJ_BOOL) return (int64_t)(x & 1);

@@ -93,7 +93,7 @@ static void two_threads_are_told(void **s)
 		tj_tensor *y = tj_call1(f, TJ_LIST(x));
 		pthread_join(t, NULL);
 		assert_true(k.refused);
-		assert_f32(y, 7); /* whose context it is goes on undisturbed */
+		assert_f32(y, 7); /* the thread that owns the context goes on undisturbed */
 		assert_int_equal(tj_check(c), TJ_ERR_STATE);
 		const tj_error *e = tj_last_error(c);
 		assert_non_null(strstr(e->message, "two threads use one context"));
@@ -159,7 +159,7 @@ static void *take_turns(void *p)
 	return NULL;
 }
 
-/* Handed over while no call runs, a context may serve any number of threads. */
+/* A context may serve any number of threads if it is handed over between calls. */
 static void handed_over(void **s)
 {
 	(void)s;
@@ -192,7 +192,7 @@ static void jumps(tj_tensor **out, tj_tensor *const *in, void *self)
 	if (self) longjmp(away, 1);
 }
 
-/* Its frame lies over those of the body that was left, and writes nothing there. */
+/* Its frame covers those of the body that was left, and does not write to them. */
 static __attribute__((noinline)) tj_status assign_in_a_large_frame(tj_tensor *cell, float v)
 {
 	volatile char big[1 << 17];
@@ -305,7 +305,7 @@ static void close_in_a_body(void **s)
 	for (int i = 0; i < 2; i++) {
 		assert_true(tj_is_poison(tj_call1(f, TJ_LIST(F32(c, 1)))));
 		assert_int_equal(tj_check(c), TJ_ERR_STATE);
-		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() in a body"));
+		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() is not allowed in a body"));
 	}
 	assert_f32(tj_neg(F32(c, 1)), -1);
 	kit_ok(c);
@@ -477,7 +477,7 @@ static void one_commit_in_a_segment(void **s)
 	tj_close(c);
 }
 
-/* What C has seen stays as it was; a value computed from it does too. */
+/* A value that C has read stays as it was, and so does a value computed from it. */
 static void reads_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	pair *p = self;
@@ -523,7 +523,7 @@ static void *read_pairs(void *arg)
 	return NULL;
 }
 
-/* A writer commits a = b = v all the time; whoever reads both sees equal ones. */
+/* A writer commits a = b = v all the time; a reader of both sees equal values. */
 static void readers_beside_a_writer(void **s)
 {
 	(void)s;

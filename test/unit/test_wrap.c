@@ -101,7 +101,7 @@ static void adds_in_place(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_assign(w, tj_add(w, tj_f(1)));
 }
 
-/* A cell may hold borrowed memory; what it becomes next is elsewhere. */
+/* A cell may hold borrowed memory; its next value is in other memory. */
 static void never_written(void **s)
 {
 	(void)s;
@@ -165,13 +165,13 @@ static void mistakes(void **s)
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2), NULL, bytes + 1, count, &given_back);
 	kit_error(c, TJ_ERR_ARG, "not aligned");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(1), bytes, count, &given_back);
-	kit_error(c, TJ_ERR_ARG, "strides are fewer");
+	kit_error(c, TJ_ERR_ARG, "fewer strides than sizes");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(2, 1, 7), bytes, count, &given_back);
-	kit_error(c, TJ_ERR_ARG, "strides are more");
+	kit_error(c, TJ_ERR_ARG, "more strides than sizes");
 	tj_wrap(c, TJ_F32, NULL, NULL, bytes, count, &given_back);
 	kit_error(c, TJ_ERR_SHAPE, "not a shape");
 	tj_wrap(c, (tj_dtype)99, TJ_SHAPE(2), NULL, bytes, count, &given_back);
-	kit_error(c, TJ_ERR_DTYPE, "no dtype");
+	kit_error(c, TJ_ERR_DTYPE, "not a dtype");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(INT64_MAX / 2, 1), bytes, count, &given_back);
 	kit_error(c, TJ_ERR_ARG, "too far");
 	assert_int_equal(given_back, 0);

@@ -572,7 +572,7 @@ void jit_free_trie(jit_node *first);
 
 tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
-/* flow.c */
+/* callback.c */
 bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
 bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
 bool jit_callback_pops(const jit_act *a, const tj_scope *s); /* s is older than the running callback */
@@ -657,7 +657,7 @@ bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *
 /* Runs the call without its body. false: the body must run. */
 bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status);
 
-/* build.c */
+/* compile.c */
 /* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
 void jit_plan_unref(jit_plan *p);

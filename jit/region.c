@@ -1,5 +1,5 @@
 /* Regions: turns events of control flow into calls of the builder (ir/region.c). */
-#include "jit/build.h"
+#include "jit/compile.h"
 
 static bool open_flow(jit_builder *b, const jit_node *n)
 {

@@ -1,6 +1,6 @@
-/* build: the graph of a path while it is built; private to build.c and region.c. */
-#ifndef TJ_JIT_BUILD_H
-#define TJ_JIT_BUILD_H
+/* compile: the graph of a path while it is built; private to compile.c and region.c. */
+#ifndef TJ_JIT_COMPILE_H
+#define TJ_JIT_COMPILE_H
 
 #include "ir/region.h"
 #include "jit/jit.h"
@@ -18,7 +18,7 @@ typedef struct jit_builder {
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 } jit_builder;
 
-/* build.c */
+/* compile.c */
 ir_ref jit_operand_of(jit_builder *b, const jit_node *n, jit_ref r); /* the node of an operand, in the graph of b->in.at */
 
 /* region.c */

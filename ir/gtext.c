@@ -1,4 +1,4 @@
-/* text: a graph as text and back.
+/* gtext: a graph as text and back.
  *
  *   %0 = input f32[4,8] slot=0                   strides=1,4 unless row-major
  *   %1 = num f64 slot=0                          a type without brackets is a number's

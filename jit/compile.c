@@ -1,5 +1,5 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
-#include "jit/build.h"
+#include "jit/compile.h"
 
 #include <stdlib.h>
 

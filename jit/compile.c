@@ -8,7 +8,6 @@ typedef jit_builder builder;
 
 enum { FOLD_BYTES = 4096 };  /* bytes; larger constants stay operands */
 
-
 static void collect(builder *b, jit_node *boundary)
 {
 	for (jit_node *n = boundary; n->parent; n = n->parent) b->path[n->seq] = n;
@@ -115,12 +114,6 @@ static int by_seq(const void *x, const void *y)
 {
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 	return a < b ? -1 : a > b;
-}
-
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
-{
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
-	return o;
 }
 
 /* The layout of output i: row-major, or with the strides of a view of an external. */

@@ -433,15 +433,18 @@ typedef struct jit_engine {
 	struct jit_engine *prev, *next; /* list of all engines of the process */
 } jit_engine;
 
-/* ctx.c */
+/* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
-const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
-const lo_backend *jit_backend(jit_engine *e); /* opens the back end of the target; NULL: it is missing, or the user chose the evaluator */
-/* Calls lo_build(). When the back end is missing, warns once for each engine; from then on the evaluator runs all its plans. */
-tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
 tj_tensor *jit_no_context(void);
+
+/* lowering.c */
+const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
+const lo_backend *jit_backend(jit_engine *e); /* opens the back end of the target; NULL: it is missing, or the user chose the evaluator */
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o); /* f NULL: an op outside of functions */
+/* Calls lo_build(). When the back end is missing, warns once for each engine; from then on the evaluator runs all its plans. */
+tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
 
 /* claim.c: only one thread at a time uses a context. */
 /* The record of the calling thread; NULL until the thread first uses a context. */
@@ -664,7 +667,6 @@ void jit_plan_unref(jit_plan *p);
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
 bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o);
 
 /* cell.c */
 uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant or a tensor in .freeze; 0: the content may change */

@@ -282,13 +282,3 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	rt_arena_free(&mem);
 	return p;
 }
-
-void jit_plan_unref(jit_plan *p)
-{
-	if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-	for (uint32_t i = 0; p->value && i < p->n; i++) rt_layout_unref(p->value[i].layout);
-	if (p->exec) rt_exec_unref(p->exec);
-	rt_free(p->value);
-	if (p->n) ir_graph_free(&p->graph);
-	rt_free(p);
-}

@@ -553,25 +553,38 @@ typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LAT
 /* Computes an op whose operands are all numbers. NULL: it cannot compute this op, or the division is left for later (LATER). */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z);
 
-/* event.c, record.c */
+/* trace.c */
 const char *jit_event_name(int op);
+jit_node *jit_new_node(int nsrc, int nattr, int nmet);
+bool jit_same_node(const jit_node *a, const jit_node *b);
+const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */
+void jit_free_node(jit_node *n);
+void jit_free_trie(jit_node *first);
+int jit_find_in_plan(const jit_plan *p, uint32_t seq);
+void jit_plan_unref(jit_plan *p);
+
+/* external.c */
+int jit_find_ext(const jit_act *a, const tj_tensor *h);
+bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext. met: NULL, or filled in; it holds no reference */
+void jit_unbind_ext(jit_act *a, uint32_t n);
+void jit_index_many(jit_act *a, uint32_t from);
+bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
+bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
+enum { JIT_FEW_EXT = 8 }; /* up to so many externals are searched in order, more through a hash table */
+/* Adds a->ext[from..] to a->index where handles have no slot hint. */
+static inline void jit_index_ext(jit_act *a, uint32_t from)
+{
+	if (a->ext.n > JIT_FEW_EXT && a->loose) jit_index_many(a, from);
+}
+
+/* event.c, record.c, exit.c */
 bool jit_creates(int nsrc, const ir_meta *src); /* no operand is a tensor: the result is made on the device of the engine */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 /* An op with several results: returns the first. to: addresses for the n others; NULL: that result is not wanted. */
 tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
-bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
-bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
-int jit_find_ext(const jit_act *a, const tj_tensor *h);
-bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext. met: NULL, or filled in; it holds no reference */
-void jit_unbind_ext(jit_act *a, uint32_t n);
-void jit_index_ext(jit_act *a, uint32_t from); /* adds a->ext[from..] to a->index where handles have no slot hint */
-void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now); /* writes both with as many digits as make them differ */
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
-bool jit_same_node(const jit_node *a, const jit_node *b);
-void jit_free_node(jit_node *n);
-void jit_free_trie(jit_node *first);
 
 tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
@@ -581,15 +594,7 @@ bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hi
 bool jit_callback_pops(const jit_act *a, const tj_scope *s); /* s is older than the running callback */
 void jit_outside_free(tj_ctx *c);
 
-/* sized.c */
-enum { JIT_SIZED_LINES = 64 }; /* lines remembered for each function */
-const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b); /* NULL: its size does not depend on data */
-const jit_sized *jit_find_size(const jit_act *a, int64_t size);
-bool jit_sized_news(tj_fn *f, const char *site); /* true: the line was not reported yet */
-
-
 /* inner.c */
-const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */
 uint32_t jit_inner_name(jit_segment *s, uint32_t seq, uint32_t step); /* finds or makes the name; 0: out of memory. Under fn->compile */
 uint32_t jit_event_of(const jit_act *a, const jit_segment *s, uint32_t name); /* the event that computes a named value */
 /* An inner value of the op that computed t, a value of an earlier segment of the running call; poison after an error. Plans keep it from
@@ -607,7 +612,6 @@ void jit_start_segment(jit_act *a);
 void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
 void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes the value of a TRUTH */
 
-int jit_find_in_plan(const jit_plan *p, uint32_t seq);
 typedef struct jit_inputs { /* what a plan runs with */
 	const jit_bound *ext;
 	uint32_t next;
@@ -663,7 +667,6 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 /* compile.c */
 /* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
-void jit_plan_unref(jit_plan *p);
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
 bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
@@ -698,6 +701,7 @@ enum { JIT_WHERE = 160 };
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment); /* writes "f/0.2/1", at most JIT_WHERE bytes; segment -1: none */
 void jit_reason(tj_fn *f, const tj_reason *r);               /* .on_recompile */
 void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n); /* .on_note */
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now); /* writes both with as many digits as make them differ */
 void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p); /* reports what was compiled; the caller holds no lock */
 void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t); /* a line each */
 void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what the boundary cost; nothing at a return */

@@ -65,6 +65,18 @@ void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n)
 	tell(f, topic, n);
 }
 
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now)
+{
+	const uint64_t bits[2] = { before, now };
+	char *const to[2] = { was, is };
+	for (int digits = 9; digits <= 17; digits += 8) { /* enough digits to show the difference */
+		for (int i = 0; i < 2; i++)
+			if (is_int) snprintf(to[i], room, "%lld", (long long)bits[i]);
+			else snprintf(to[i], room, "%.*g", digits, rt_double(bits[i]));
+		if (strcmp(was, is) != 0) return;
+	}
+}
+
 /* ---- decisions of lowering ---- */
 static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library" };
 

@@ -30,17 +30,6 @@ jit_done *jit_find_done(jit_act *a, uint64_t serial)
 	return lo < a->done.n && a->done.v[lo].serial == serial ? &a->done.v[lo] : NULL;
 }
 
-int jit_find_in_plan(const jit_plan *p, uint32_t seq)
-{
-	uint32_t lo = 0, hi = p->n;
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-		if (p->value[mid].seq < seq) lo = mid + 1;
-		else hi = mid;
-	}
-	return lo < p->n && p->value[lo].seq == seq ? (int)lo : -1;
-}
-
 bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data)
 {
 	jit_done *d = jit_find_done(a, h->seg);

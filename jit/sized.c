@@ -149,33 +149,6 @@ static tj_tensor *send(tj_ctx *c, const char *site, result *r)
 	return r->t;
 }
 
-/* Compares buffers, which live until the call ends, so that views and other handles of a result are found, too. */
-const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b)
-{
-	for (uint32_t i = a->sized.n; b && i-- > 0;)
-		if (a->sized.v[i].buf == b) return &a->sized.v[i];
-	return NULL;
-}
-
-/* Compares sizes, since C may have read the size and passed it on as an attribute. */
-const jit_sized *jit_find_size(const jit_act *a, int64_t size)
-{
-	for (uint32_t i = a->sized.n; i-- > 0;)
-		if (a->sized.v[i].size == size) return &a->sized.v[i];
-	return NULL;
-}
-
-/* Reported once for each line that makes such a tensor: from its second size on, the size is an argument of the code. */
-bool jit_sized_news(tj_fn *f, const char *site)
-{
-	bool news = true;
-	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->sized.n; i++) news &= f->sized.v[i] != site;
-	if (news && f->sized.n < JIT_SIZED_LINES) rt_push(&f->sized, site);
-	rt_unlock(&f->table_lock);
-	return news;
-}
-
 /* ---- the ops ---- */
 tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 {

@@ -18,11 +18,8 @@ typedef struct jit_builder {
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 } jit_builder;
 
-/* compile.c */
-ir_ref jit_operand_of(jit_builder *b, const jit_node *n, jit_ref r); /* the node of an operand, in the graph of b->in.at */
-
 /* region.c */
 static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
-bool jit_flow_event(jit_builder *b, const jit_node *n);
+bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
 
 #endif

@@ -648,7 +648,8 @@ void jit_path_free(jit_path *p);
 void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t);
 
 /* dump.c */
-void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p);
+void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
+void jit_log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p); /* the log, and a folder of TJ_DUMP */
 
 /* passes.c */
 bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
@@ -667,7 +668,6 @@ bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in
 /* compile.c */
 /* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
-void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t); /* any dump but the trace */
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
 bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
 
@@ -701,7 +701,10 @@ enum { JIT_WHERE = 160 };
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment); /* writes "f/0.2/1", at most JIT_WHERE bytes; segment -1: none */
 void jit_reason(tj_fn *f, const tj_reason *r);               /* .on_recompile */
 void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n); /* .on_note */
+void jit_tell(tj_fn *f, rt_topic topic, const tj_reason *n); /* the same, but not kept for tj_explain() */
 void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now); /* writes both with as many digits as make them differ */
+
+/* decision.c: what was compiled */
 void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p); /* reports what was compiled; the caller holds no lock */
 void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t); /* a line each */
 void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what the boundary cost; nothing at a return */

@@ -58,111 +58,6 @@ static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 	return h;
 }
 
-/* ---- the activation ---- */
-static void end(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	rt_cache *cache = c->rt.cache;
-	jit_end_segments(a);
-	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
-	rt_recycle(&c->rt);
-	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
-	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
-		if (a->retained.v[i]->t.kind == RT_PENDING) {
-			a->retained.v[i]->t.kind = RT_POISON;
-			a->retained.v[i]->t.layout = NULL;
-		}
-	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
-	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
-	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
-	rt_arena_reset(&a->mem);
-	c->active = false;
-	a->near = JIT_NOT_NEAR;
-	a->left = 0;
-	if (a->alone) jit_alone_end(c);
-	a->alone = false;
-	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
-	a->entry = NULL;
-	a->learn = NULL;
-	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
-	a->slot = NULL;
-}
-
-/* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */
-static jit_act *drop_left(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	uint32_t level = atomic_load(&a->left);
-	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
-	          a->left_name);
-	atomic_store(&a->left, 0);
-	a->bodies = level - 1;
-	a->failed = a->broken = true;
-	if (level > 1) return a;
-	JIT_COUNT(a->fn, failures);
-	end(c);
-	return NULL;
-}
-
-jit_act *jit_active(tj_ctx *c)
-{
-	if (RT_LIKELY(!c->active)) return NULL;
-	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? drop_left(c) : &c->act;
-}
-
-/* In direct mode a call that runs the body learns, unless the function was found unfit. */
-static void start_learning(jit_act *a, tj_tensor *const *in)
-{
-	tj_fn *f = a->fn;
-	jit_learn *l = &a->ctx->learn;
-	a->learn = NULL;
-	if (f->opts.mode != TJ_DIRECT || a->hit->deep || atomic_load_explicit(&f->follow, memory_order_relaxed)) return;
-	l->state = rt_arena_alloc(&a->mem, (f->nstate + 1) * sizeof *l->state);
-	if (!l->state) return;
-	for (uint32_t j = 0; j < f->nstate; j++) l->state[j] = *f->state[j];
-	l->in = in;
-	l->expr.n = l->from.n = l->src.n = 0;
-	l->ordinal = a->ctx->rt.ordinal;
-	a->learn = l;
-}
-
-static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
-{
-	jit_act *a = &c->act;
-	a->ctx = c;
-	a->fn = slot->fn;
-	a->slot = slot;
-	a->serial = c->rt.serial + 1;
-	a->failed = a->recorded = a->broken = false;
-	a->levels = 0;
-	a->ordinal = c->rt.ordinal;
-	a->taken = c->rt.taken;
-	a->depth = 0;
-	a->mode = jit_mode(a->fn);
-	a->scalars = scalars;
-	a->truth = NULL;
-	a->reader = NULL;
-	a->fresh = NULL;
-	a->entry = NULL;
-	a->learn = NULL;
-	a->ext.n = a->callback.n = 0;
-	a->bodies = a->floor = 0;
-	c->active = true;
-	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
-	a->scope = rt_scope_push(&c->rt, c, a->serial);
-	if (!a->scope) {
-		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-		return TJ_ERR_NOMEM;
-	}
-	a->hit = hit;
-	a->entry = hit->entry;
-	start_learning(a, in);
-	a->hints = !a->learn;
-	jit_start_segment(a);
-	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
-	return TJ_OK;
-}
-
 /* ---- the body ---- */
 
 static void run_body(jit_act *a, tj_fn *f, tj_tensor **out, tj_tensor *const *in) { jit_run_body(a, f->name, f->body, out, in, f->self); }
@@ -294,7 +189,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 	tj_fn *f = slot->fn;
 	tj_scope *to = c->rt.scope;
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
-	tj_status s = begin(c, slot, site, in, scalars, hit);
+	tj_status s = jit_act_begin(c, slot, site, in, scalars, hit);
 	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
@@ -312,7 +207,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 		JIT_COUNT(f, failures);
 		c->rt.ordinal = a->ordinal; /* a failed call draws no random numbers */
 	}
-	end(c);
+	jit_act_end(c);
 	return s;
 }
 
@@ -516,6 +411,20 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
+
+tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
+{
+	JIT_CURRENT(c, site);
+	if (!c) return TJ_ERR_STATE;
+	if (jit_active(c) && into) {
+		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: what it gives is a value of the body", "called in a body");
+		return TJ_ERR_STATE;
+	}
+	c->into = into;
+	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
+	c->into = NULL;
+	return s;
+}
 
 /* Reports that the function does not have exactly one output. */
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)

@@ -41,13 +41,6 @@ static tj_status spoil(tj_ctx *c, tj_tensor **out, int n)
 	return error_of(c);
 }
 
-bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
-{
-	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
-	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: it is traced once, its values are not there yet", op, k->op, k->site ? k->site : "?");
-	return true;
-}
-
 static void put_type(char *out, size_t room, const ir_meta *m)
 {
 	rt_text t = { 0 };
@@ -140,19 +133,6 @@ static tj_tensor *truth(const flow *w, tj_tensor *t)
 }
 
 /* ---- callbacks ---- */
-bool jit_closed(const jit_act *a, uint32_t seq)
-{
-	for (uint32_t i = 0; i < a->closed.n; i++)
-		if (seq >= a->closed.v[i].first && seq < a->closed.v[i].end) return true;
-	return false;
-}
-
-bool jit_callback_pops(const jit_act *a, const tj_scope *s)
-{
-	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
-	while (at && at != own && at != s) at = at->parent;
-	return at != s || s == own;
-}
 
 static bool enter(const flow *w)
 {

@@ -79,17 +79,3 @@ bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scop
 	}
 	return true;
 }
-
-tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
-{
-	JIT_CURRENT(c, site);
-	if (!c) return TJ_ERR_STATE;
-	if (jit_active(c) && into) {
-		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: what it gives is a value of the body", "called in a body");
-		return TJ_ERR_STATE;
-	}
-	c->into = into;
-	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
-	c->into = NULL;
-	return s;
-}

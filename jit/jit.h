@@ -526,8 +526,27 @@ static inline void jit_called_back(const jit_pause *p)
 /* body.c: noticing when the body does not return. */
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self);
 
-/* call.c */
-jit_act *jit_active(tj_ctx *c); /* the running activation; drops one whose body was left without returning */
+/* act.c */
+tj_status jit_act_begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit);
+void jit_act_end(tj_ctx *c);
+void jit_start_segment(jit_act *a);
+jit_act *jit_drop_left(tj_ctx *c);
+/* The running activation; drops one whose body was left without returning. */
+static inline jit_act *jit_active(tj_ctx *c)
+{
+	if (RT_LIKELY(!c->active)) return NULL;
+	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? jit_drop_left(c) : &c->act;
+}
+void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
+bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
+
+/* done.c */
+jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it has no such segment */
+/* h: a value of an earlier segment; false: its plan did not keep it */
+bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data);
+void jit_drop_values(jit_act *a, jit_plan *p, rt_buffer **buf); /* and the reference on the plan */
+void jit_drop_done(jit_act *a, jit_done *d);
 
 /* constant.c */
 /* Never 0. Equal ids mean equal dtype, sizes and bytes. Equal contents get equal ids until the table is full (4,096 constants) and cleared. */
@@ -589,9 +608,6 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
 /* callback.c */
-bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
-bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
-bool jit_callback_pops(const jit_act *a, const tj_scope *s); /* s is older than the running callback */
 void jit_outside_free(tj_ctx *c);
 
 /* inner.c */
@@ -601,17 +617,22 @@ uint32_t jit_event_of(const jit_act *a, const jit_segment *s, uint32_t name); /*
  * now on; where the plan that ran did not, it is computed once more. */
 tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32_t step);
 
+/* seal.c */
+jit_node *jit_seal(jit_act *a, jit_node *n); /* the boundary as a part of the trace; NULL: the error is reported. The first thread that brings it compiles it */
+/* The plan of the segment; a reference. */
+static inline jit_plan *jit_take_plan(jit_segment *s)
+{
+	jit_plan *p = atomic_load(&s->plan);
+	atomic_fetch_add(&p->refs, 1);
+	return p;
+}
+
 /* segment.c */
-jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it has no such segment */
-void jit_end_segments(jit_act *a); /* drops all values and references of the segments of the activation */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs the pending events */
-/* h: a value of an earlier segment; false: its plan did not keep it */
-bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data);
 bool jit_recover(jit_act *a, const tj_tensor *h); /* recomputes h, which its plan did not keep */
-void jit_start_segment(jit_act *a);
-void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
 void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes the value of a TRUTH */
 
+/* run.c */
 typedef struct jit_inputs { /* what a plan runs with */
 	const jit_bound *ext;
 	uint32_t next;
@@ -628,7 +649,7 @@ tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffe
 /* ptr: scratch, in->next elements; buf, data: filled, p->n elements */
 bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data);
 
-/* into.c: tj_call_into() */
+/* into.c: outputs in memory of the caller */
 /* Sets into[value] when the plan may compute the value in the memory that the caller gave for that output. false: out of memory. */
 bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t value, int output, rt_buffer **into);
 /* Copies outputs that the plan did not compute in place; before the commit. out: handles of `scope`. false: the error is reported */

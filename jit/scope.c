@@ -10,6 +10,14 @@ tj_scope *tj_push_at(const char *site, tj_ctx *c)
 	return s;
 }
 
+/* s is older than the running callback. */
+static bool is_older(const jit_act *a, const tj_scope *s)
+{
+	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
+	while (at && at != own && at != s) at = at->parent;
+	return at != s || s == own;
+}
+
 void tj_pop_at(const char *site, tj_scope *s)
 {
 	tj_ctx *c = jit_look_in(s ? s->ctx : NULL, site);
@@ -23,7 +31,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
 		return;
 	}
-	if (a && a->callback.n && jit_callback_pops(a, s)) {
+	if (a && a->callback.n && is_older(a, s)) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a callback", "a callback closes only its own scopes");
 		return;
 	}

@@ -1,0 +1,141 @@
+/* The activation: one running top-level call in one context. Where it begins, where it ends, and what is refused in a callback of control flow. */
+#include "jit/jit.h"
+
+void jit_start_segment(jit_act *a)
+{
+	a->cursor = &a->entry->root;
+	a->fresh = NULL;
+	a->seg = ++a->ctx->rt.serial;
+	a->seq = 0;
+	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = a->stray.n = 0;
+	a->indexed = false;
+	rt_recycle(&a->ctx->rt);
+}
+
+/* In direct mode a call that runs the body learns, unless the function was found unfit. */
+static void start_learning(jit_act *a, tj_tensor *const *in)
+{
+	tj_fn *f = a->fn;
+	jit_learn *l = &a->ctx->learn;
+	a->learn = NULL;
+	if (f->opts.mode != TJ_DIRECT || a->hit->deep || atomic_load_explicit(&f->follow, memory_order_relaxed)) return;
+	l->state = rt_arena_alloc(&a->mem, (f->nstate + 1) * sizeof *l->state);
+	if (!l->state) return;
+	for (uint32_t j = 0; j < f->nstate; j++) l->state[j] = *f->state[j];
+	l->in = in;
+	l->expr.n = l->from.n = l->src.n = 0;
+	l->ordinal = a->ctx->rt.ordinal;
+	a->learn = l;
+}
+
+tj_status jit_act_begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+{
+	jit_act *a = &c->act;
+	a->ctx = c;
+	a->fn = slot->fn;
+	a->slot = slot;
+	a->serial = c->rt.serial + 1;
+	a->failed = a->recorded = a->broken = false;
+	a->levels = 0;
+	a->ordinal = c->rt.ordinal;
+	a->taken = c->rt.taken;
+	a->depth = 0;
+	a->mode = jit_mode(a->fn);
+	a->scalars = scalars;
+	a->truth = NULL;
+	a->reader = NULL;
+	a->fresh = NULL;
+	a->entry = NULL;
+	a->learn = NULL;
+	a->ext.n = a->callback.n = 0;
+	a->bodies = a->floor = 0;
+	c->active = true;
+	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
+	a->scope = rt_scope_push(&c->rt, c, a->serial);
+	if (!a->scope) {
+		jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
+		return TJ_ERR_NOMEM;
+	}
+	a->hit = hit;
+	a->entry = hit->entry;
+	start_learning(a, in);
+	a->hints = !a->learn;
+	jit_start_segment(a);
+	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
+	return TJ_OK;
+}
+
+static void end_segments(jit_act *a)
+{
+	jit_unbind_ext(a, 0);
+	for (uint32_t i = 0; i < a->done.n; i++) jit_drop_done(a, &a->done.v[i]);
+	a->done.n = 0;
+	if (a->fresh) jit_free_trie(a->fresh); /* the recording did not reach its boundary */
+	a->fresh = NULL;
+}
+
+void jit_act_end(tj_ctx *c)
+{
+	jit_act *a = &c->act;
+	rt_cache *cache = c->rt.cache;
+	end_segments(a);
+	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
+	rt_recycle(&c->rt);
+	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
+	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
+		if (a->retained.v[i]->t.kind == RT_PENDING) {
+			a->retained.v[i]->t.kind = RT_POISON;
+			a->retained.v[i]->t.layout = NULL;
+		}
+	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
+	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
+	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
+	rt_arena_reset(&a->mem);
+	c->active = false;
+	a->near = JIT_NOT_NEAR;
+	a->left = 0;
+	if (a->alone) jit_alone_end(c);
+	a->alone = false;
+	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
+	a->entry = NULL;
+	a->learn = NULL;
+	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
+	a->slot = NULL;
+}
+
+/* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */
+jit_act *jit_drop_left(tj_ctx *c)
+{
+	jit_act *a = &c->act;
+	uint32_t level = atomic_load(&a->left);
+	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
+	          a->left_name);
+	atomic_store(&a->left, 0);
+	a->bodies = level - 1;
+	a->failed = a->broken = true;
+	if (level > 1) return a;
+	JIT_COUNT(a->fn, failures);
+	jit_act_end(c);
+	return NULL;
+}
+
+void jit_hold(void *act, rt_buffer *b)
+{
+	jit_act *a = act;
+	if (!rt_push(&a->hold, b)) a->failed = true;
+}
+
+/* ---- callbacks of control flow ---- */
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
+{
+	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
+	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: it is traced once, its values are not there yet", op, k->op, k->site ? k->site : "?");
+	return true;
+}
+
+bool jit_closed(const jit_act *a, uint32_t seq)
+{
+	for (uint32_t i = 0; i < a->closed.n; i++)
+		if (seq >= a->closed.v[i].first && seq < a->closed.v[i].end) return true;
+	return false;
+}

@@ -554,10 +554,13 @@ uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data);
 void jit_constants_free(jit_engine *e);
 
 /* handle.c */
+/* A number, or one that direct mode follows (RT_LATE). */
+static inline bool jit_is_number(const tj_tensor *t) { return rt_is_number(t) || (t && t != TJ_END && t->kind == RT_LATE); }
 typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
 ir_meta jit_meta(const tj_tensor *t);
 ir_meta jit_layout_meta(const rt_layout *l);
+tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data); /* t: a raw handle. Takes over the references */
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
 
@@ -607,7 +610,7 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 
 tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
-/* callback.c */
+/* outside.c */
 void jit_outside_free(tj_ctx *c);
 
 /* inner.c */
@@ -707,14 +710,21 @@ typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_wr
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; takes the references over */
 /* A reference on a buffer that is row-major from its start: b, or a copy. */
 rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err);
+rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b); /* commits b as the content of one cell; returns the old content, a reference */
+uint64_t jit_cell_version(rt_held *cell); /* its version number */
+/* Writes over the content of a cell that nobody else can see; false: somebody can, and nothing was written. */
+bool jit_overwrite(tj_ctx *c, rt_held *h, const void *data, size_t bytes, rt_err *err);
+
+/* assign.c */
 tj_status jit_commit(jit_act *a, rt_err *err);
 
-/* fn.c */
+/* entry.c */
 /* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh);
 lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
 uint32_t jit_max_sizes(const tj_fn *f);
 void jit_entry_unref(jit_entry *e);
+void jit_general_unref(jit_general *g);
 void jit_drop_empty(jit_entry *e);
 
 /* note.c: messages to the log, to the user's functions and for tj_explain() */

@@ -1,4 +1,4 @@
-/* The activation: one running top-level call in one context. Where it begins, where it ends, and what is refused in a callback of control flow. */
+/* The activation: one running top-level call in one context. Its segments, its end, and what is refused in a callback of control flow. */
 #include "jit/jit.h"
 
 void jit_start_segment(jit_act *a)
@@ -10,59 +10,6 @@ void jit_start_segment(jit_act *a)
 	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = a->stray.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
-}
-
-/* In direct mode a call that runs the body learns, unless the function was found unfit. */
-static void start_learning(jit_act *a, tj_tensor *const *in)
-{
-	tj_fn *f = a->fn;
-	jit_learn *l = &a->ctx->learn;
-	a->learn = NULL;
-	if (f->opts.mode != TJ_DIRECT || a->hit->deep || atomic_load_explicit(&f->follow, memory_order_relaxed)) return;
-	l->state = rt_arena_alloc(&a->mem, (f->nstate + 1) * sizeof *l->state);
-	if (!l->state) return;
-	for (uint32_t j = 0; j < f->nstate; j++) l->state[j] = *f->state[j];
-	l->in = in;
-	l->expr.n = l->from.n = l->src.n = 0;
-	l->ordinal = a->ctx->rt.ordinal;
-	a->learn = l;
-}
-
-tj_status jit_act_begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
-{
-	jit_act *a = &c->act;
-	a->ctx = c;
-	a->fn = slot->fn;
-	a->slot = slot;
-	a->serial = c->rt.serial + 1;
-	a->failed = a->recorded = a->broken = false;
-	a->levels = 0;
-	a->ordinal = c->rt.ordinal;
-	a->taken = c->rt.taken;
-	a->depth = 0;
-	a->mode = jit_mode(a->fn);
-	a->scalars = scalars;
-	a->truth = NULL;
-	a->reader = NULL;
-	a->fresh = NULL;
-	a->entry = NULL;
-	a->learn = NULL;
-	a->ext.n = a->callback.n = 0;
-	a->bodies = a->floor = 0;
-	c->active = true;
-	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
-	a->scope = rt_scope_push(&c->rt, c, a->serial);
-	if (!a->scope) {
-		jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
-		return TJ_ERR_NOMEM;
-	}
-	a->hit = hit;
-	a->entry = hit->entry;
-	start_learning(a, in);
-	a->hints = !a->learn;
-	jit_start_segment(a);
-	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
-	return TJ_OK;
 }
 
 static void end_segments(jit_act *a)

@@ -58,6 +58,61 @@ static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 	return h;
 }
 
+/* ---- the activation ---- */
+
+/* In direct mode a call that runs the body learns, unless the function was found unfit. */
+static void start_learning(jit_act *a, tj_tensor *const *in)
+{
+	tj_fn *f = a->fn;
+	jit_learn *l = &a->ctx->learn;
+	a->learn = NULL;
+	if (f->opts.mode != TJ_DIRECT || a->hit->deep || atomic_load_explicit(&f->follow, memory_order_relaxed)) return;
+	l->state = rt_arena_alloc(&a->mem, (f->nstate + 1) * sizeof *l->state);
+	if (!l->state) return;
+	for (uint32_t j = 0; j < f->nstate; j++) l->state[j] = *f->state[j];
+	l->in = in;
+	l->expr.n = l->from.n = l->src.n = 0;
+	l->ordinal = a->ctx->rt.ordinal;
+	a->learn = l;
+}
+
+static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+{
+	jit_act *a = &c->act;
+	a->ctx = c;
+	a->fn = slot->fn;
+	a->slot = slot;
+	a->serial = c->rt.serial + 1;
+	a->failed = a->recorded = a->broken = false;
+	a->levels = 0;
+	a->ordinal = c->rt.ordinal;
+	a->taken = c->rt.taken;
+	a->depth = 0;
+	a->mode = jit_mode(a->fn);
+	a->scalars = scalars;
+	a->truth = NULL;
+	a->reader = NULL;
+	a->fresh = NULL;
+	a->entry = NULL;
+	a->learn = NULL;
+	a->ext.n = a->callback.n = 0;
+	a->bodies = a->floor = 0;
+	c->active = true;
+	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
+	a->scope = rt_scope_push(&c->rt, c, a->serial);
+	if (!a->scope) {
+		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+		return TJ_ERR_NOMEM;
+	}
+	a->hit = hit;
+	a->entry = hit->entry;
+	start_learning(a, in);
+	a->hints = !a->learn;
+	jit_start_segment(a);
+	atomic_store_explicit(&a->entry->stamp, a->seg, memory_order_relaxed);
+	return TJ_OK;
+}
+
 /* ---- the body ---- */
 
 static void run_body(jit_act *a, tj_fn *f, tj_tensor **out, tj_tensor *const *in) { jit_run_body(a, f->name, f->body, out, in, f->self); }
@@ -189,7 +244,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 	tj_fn *f = slot->fn;
 	tj_scope *to = c->rt.scope;
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
-	tj_status s = jit_act_begin(c, slot, site, in, scalars, hit);
+	tj_status s = begin(c, slot, site, in, scalars, hit);
 	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);

@@ -2,6 +2,8 @@
 #include "jit/jit.h"
 
 /* ---- externals ---- */
+enum { FEW = 8 }; /* up to so many externals are searched in order, more through a hash table */
+
 static bool hinted(const jit_act *a, const tj_tensor *h) { return h->kind == RT_VALUE && !(h->flags & RT_HEAP) && a->hints; }
 
 static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)h >> 6) * 0x9E3779B1u); }
@@ -10,7 +12,7 @@ static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)
 int jit_find_ext(const jit_act *a, const tj_tensor *h)
 {
 	if (hinted(a, h)) return h->seq < a->ext.n && a->ext.v[h->seq].h == h ? (int)h->seq : -1;
-	if (a->ext.n <= JIT_FEW_EXT || !a->indexed) {
+	if (a->ext.n <= FEW || !a->indexed) {
 		for (uint32_t i = 0; i < a->ext.n; i++)
 			if (a->ext.v[i].h == h) return (int)i;
 		return -1;
@@ -30,8 +32,9 @@ static void enter(jit_act *a, uint32_t slot)
 	a->index.v[i & mask] = slot + 1;
 }
 
-void jit_index_many(jit_act *a, uint32_t from)
+void jit_index_ext(jit_act *a, uint32_t from)
 {
+	if (a->ext.n <= FEW || !a->loose) return;
 	if (!a->indexed || 2 * a->ext.n > a->index.cap) {
 		uint32_t cap = 32;
 		while (cap < 4 * a->ext.n) cap *= 2;

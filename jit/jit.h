@@ -527,7 +527,6 @@ static inline void jit_called_back(const jit_pause *p)
 void jit_run_body(jit_act *a, const char *name, tj_body *body, tj_tensor **out, tj_tensor *const *in, void *self);
 
 /* act.c */
-tj_status jit_act_begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit);
 void jit_act_end(tj_ctx *c);
 void jit_start_segment(jit_act *a);
 jit_act *jit_drop_left(tj_ctx *c);
@@ -589,15 +588,9 @@ void jit_plan_unref(jit_plan *p);
 int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext. met: NULL, or filled in; it holds no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);
-void jit_index_many(jit_act *a, uint32_t from);
+void jit_index_ext(jit_act *a, uint32_t from); /* adds a->ext[from..] to a->index where handles have no slot hint */
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
 bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
-enum { JIT_FEW_EXT = 8 }; /* up to so many externals are searched in order, more through a hash table */
-/* Adds a->ext[from..] to a->index where handles have no slot hint. */
-static inline void jit_index_ext(jit_act *a, uint32_t from)
-{
-	if (a->ext.n > JIT_FEW_EXT && a->loose) jit_index_many(a, from);
-}
 
 /* event.c, record.c, exit.c */
 bool jit_creates(int nsrc, const ir_meta *src); /* no operand is a tensor: the result is made on the device of the engine */

@@ -1,5 +1,5 @@
 /* The activation: one running top-level call in one context. Its segments, its end, and what is refused in a callback of control flow. */
-#include "jit/jit.h"
+#include "jit/call.h"
 
 void jit_start_segment(jit_act *a)
 {

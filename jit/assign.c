@@ -1,5 +1,9 @@
 /* Assigning to cells: inside a call each assign makes a new version; all cells are committed together when the call ends, all or none. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 static bool broadcasts(const tj_tensor *v, const tj_tensor *cell)
 {

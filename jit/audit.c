@@ -1,7 +1,9 @@
 /* Audit: compares the values of a plan with those of the evaluator, bit for bit. Results of a library are not compared but
  * given to the evaluator, so that values computed from them can be. Values that depend on TJ_FAST ops are not compared, since
  * their bits may differ from plan to plan. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "runtime/bytes.h"
 
 typedef struct audit {
 	tj_ctx *c;

@@ -1,5 +1,10 @@
 /* A call: find the entry, run the body, seal and run the pending events, commit, hand the outputs over. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
+#include "jit/note.h"
+#include "jit/segment.h"
 
 enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
 

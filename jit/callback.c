@@ -4,7 +4,10 @@
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
  *
  * outside.c has the entry points, and the op outside of compiled functions. */
+#include "jit/call.h"
 #include "jit/callback.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 enum { MARGIN = 8, MAX_NEST = 32 };
 

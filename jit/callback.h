@@ -2,7 +2,7 @@
 #ifndef TJ_JIT_CALLBACK_H
 #define TJ_JIT_CALLBACK_H
 
-#include "jit/jit.h"
+#include "jit/trace.h"
 
 typedef struct jit_flow { /* a call of tj_cond(), tj_while() or tj_scan() */
 	int op;

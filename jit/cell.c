@@ -1,5 +1,6 @@
 /* The content of cells: taken as of one commit, bound to a segment, written. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "runtime/bytes.h"
 
 static void lock(rt_held *h) { rt_spin(&h->lock); }
 static void unlock(rt_held *h) { rt_unspin(&h->lock); }

@@ -1,5 +1,10 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
+#include "jit/builder.h"
+#include "jit/claim.h"
 #include "jit/compile.h"
+#include "jit/handle.h"
+#include "jit/note.h"
+#include "runtime/bytes.h"
 
 #include <stdlib.h>
 

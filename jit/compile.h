@@ -1,25 +1,23 @@
-/* compile: the graph of a path while it is built; private to compile.c and region.c. */
+/* compile: from a path of the trace to a plan; the comparison with the evaluator. */
 #ifndef TJ_JIT_COMPILE_H
 #define TJ_JIT_COMPILE_H
 
-#include "ir/region.h"
-#include "jit/jit.h"
+#include "jit/segment.h"
 
-typedef struct jit_builder {
-	ir_graph g;
-	ir_builder in;           /* adds nodes to the graph or to the region of a callback */
-	jit_node **path;         /* by event number */
-	ir_ref *event;           /* by event: its value, */
-	ir_frame **home;         /* by event: the frame in whose graph that value is */
-	ir_ref *ext;             /* by slot: its node; IR_NONE until it is used */
-	const jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
-	rt_pool *pool;           /* of the context that compiles; reads constants */
-	rt_arena *mem;
-	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
-} jit_builder;
+/* compile.c */
+/* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
+jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
+bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
+bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
 
-/* region.c */
-static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
-bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
+/* passes.c */
+bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
+bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: no hook took the graph; the back end of the context lowers it */
+
+/* audit.c */
+/* true: equal bits, where all NaNs are equal; got and want are row-major. */
+bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err);
+bool jit_audit_due(const jit_act *a, const jit_plan *p); /* TJ_AUDIT: the values of this run must be compared */
+bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* false: a value differs from that of the evaluator; the error is reported */
 
 #endif

@@ -1,5 +1,7 @@
 /* New tensors: from data, constants, over memory of the caller, cells. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "runtime/bytes.h"
 
 #include <stdlib.h>
 

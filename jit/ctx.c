@@ -1,5 +1,7 @@
 /* Contexts and the engine: open, clone, use, close; the current context of a thread. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
 
 #include <limits.h>
 #include <stdlib.h>

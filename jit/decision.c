@@ -1,5 +1,7 @@
 /* What was compiled: the decisions of lowering, and what a boundary costs. The text is made again when it is wanted; nothing of it is kept. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 /* ---- decisions of lowering ---- */
 static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library" };

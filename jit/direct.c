@@ -4,7 +4,10 @@
  *
  * At a way that was not learned yet, or a division of numbers by zero in a callback of control flow, the call stops and the
  * body runs instead. That is safe since nothing is committed before the return. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 typedef struct direct {
 	tj_ctx *c;

@@ -1,5 +1,5 @@
 /* Executed segments of the running call: their values, and the inputs that they ran with. */
-#include "jit/jit.h"
+#include "jit/call.h"
 
 jit_done *jit_find_done(jit_act *a, uint64_t serial)
 {

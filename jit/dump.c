@@ -1,5 +1,6 @@
 /* The texts of a plan: for tj_dump(), for the log, and as files of TJ_DUMP=folder. Each compile writes a numbered folder of what it made, to read, and to compare with the next. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/note.h"
 
 #include <errno.h>
 #include <sys/stat.h>

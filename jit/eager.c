@@ -1,6 +1,10 @@
 /* Ops outside compiled functions: each is lowered as a graph of one op. The evaluator does the first runs of an op; an op
  * that comes again is compiled with its sizes as arguments of the code, so that other sizes share it. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
+#include "runtime/bytes.h"
 
 enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 

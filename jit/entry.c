@@ -1,5 +1,7 @@
 /* Entries: the signatures that a function was called with. Finding the entry of a call, the reason for a new one, the budget of entries. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 enum { SIZES = 16, MAX_SEGMENTS = 256 };
 

@@ -1,5 +1,5 @@
 /* Errors: the first error of a context, with the lines that led to it; poison, the result of what failed. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 _Thread_local tj_ctx *jit_thread_ctx;
 

@@ -1,6 +1,10 @@
 /* Events: matched against the trace, or recorded. Matching an event is its guard; it costs about one compare for each
  * operand, no lock, no allocation. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
 
 /* ---- matching ---- */
 

@@ -1,5 +1,7 @@
 /* Side exits: why an event did not match the trace. The reason goes to the log, to the program and to tj_explain(). */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/note.h"
 
 /* ---- sizes that depend on data ---- */
 enum { SIZED_LINES = 64 }; /* lines remembered for each function */

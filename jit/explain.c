@@ -1,5 +1,7 @@
 /* Reports on a function: traces, guards, hits, recompiles and their reasons; dumps; counters. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
 

@@ -1,5 +1,5 @@
 /* Externals and numbers of the running segment: bound to slots, and found again by handle. */
-#include "jit/jit.h"
+#include "jit/call.h"
 
 /* ---- externals ---- */
 enum { FEW = 8 }; /* up to so many externals are searched in order, more through a hash table */

@@ -1,5 +1,6 @@
 /* Compiled functions: making and freeing them. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/guard.h"
 
 enum { DEFAULT_ENTRIES = 64 };
 

@@ -1,5 +1,6 @@
 /* Handles: checking operands, handles of values, properties of tensors. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
 
 /* ---- admission: every operand of every event passes here ---- */
 

@@ -1,6 +1,9 @@
 /* Outputs in memory of the caller (tj_call_into()): the plan computes them there if it can; else they are copied there, before
  * the commit. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 enum { ALIGNED = 64 }; /* bytes; kernels expect destinations with this alignment */
 

@@ -1,6 +1,7 @@
 /* Direct mode, learning: a call that runs the body notes where every external and every number comes from. The result is a
  * path, with which a later call under the same key runs the plans without the body. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/note.h"
 
 /* ---- late numbers: those that may differ in the next call ---- */
 

@@ -1,5 +1,5 @@
 /* What an engine lowers for: its target and back end, found when they are first needed. When the back end is missing, the evaluator runs instead. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 static void evaluate_instead(jit_engine *e, const char *why)
 {

@@ -1,5 +1,6 @@
 /* Messages. Lines go to the log, structs to the callbacks of the program, and the last ones are kept for tj_explain(). */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/note.h"
 
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment)
 {

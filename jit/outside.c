@@ -1,5 +1,7 @@
 /* Control flow: the entry points. Outside of compiled functions the op becomes the body of its own compiled function, one for each set of callbacks. */
+#include "jit/call.h"
 #include "jit/callback.h"
+#include "jit/outside.h"
 
 enum { MAX_OUTSIDE = 64 };
 

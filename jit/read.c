@@ -1,5 +1,8 @@
 /* Values for the host: data, elements, truths. In a body a read is a boundary. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 /* Direct mode cannot know what the body does with a value that it reads, except a truth: a truth is always a boundary, also of a computed value. */
 static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const *in)

@@ -1,5 +1,8 @@
 /* Recording: nodes behind the last matched event, private until their boundary succeeds; then they become part of the trace. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
 
 /* ---- operands ---- */
 

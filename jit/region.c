@@ -1,5 +1,5 @@
 /* Regions: turns events of control flow into calls of the builder (ir/region.c). */
-#include "jit/compile.h"
+#include "jit/builder.h"
 
 /* Ends the region of a callback; after the last callback, closes its op. */
 static bool yield(jit_builder *b, const jit_node *n, ir_ref *out)

@@ -1,5 +1,5 @@
 /* Runs a plan: finds the destinations of its values, and keeps the queues of devices in order. */
-#include "jit/jit.h"
+#include "jit/segment.h"
 
 static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, rt_buffer **buf, void **data)
 {

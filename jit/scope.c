@@ -1,5 +1,7 @@
 /* Scopes and lifetimes: push, pop, escape, retain, release. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {

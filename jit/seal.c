@@ -1,5 +1,6 @@
 /* Sealing: at its boundary a recording is compiled and becomes a part of the trace. */
-#include "jit/jit.h"
+#include "jit/compile.h"
+#include "jit/note.h"
 
 /* ---- which values a plan must compute for later ---- */
 static bool has(const uint32_t *v, uint32_t n, uint32_t x)

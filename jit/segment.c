@@ -1,5 +1,9 @@
 /* Segments: at a boundary all pending events run as one plan. Later segments use its values as externals. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/compile.h"
+#include "jit/event.h"
+#include "jit/note.h"
+#include "runtime/bytes.h"
 
 /* ---- running a plan ---- */
 

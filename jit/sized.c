@@ -1,6 +1,9 @@
 /* nonzero, masked_select, unique: the size of the result depends on data. In a body each is a boundary: pending events run,
  * the host computes the op, and later events use the result as an external of the size that it has. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 /* ---- values of operands ---- */
 typedef struct operand {

@@ -1,5 +1,6 @@
 /* Slots: what a context knows about a function, namely the keys that it has met, found without a lock, and its own counters. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/guard.h"
 
 /* ---- slots: one for each context and function that it calls ---- */
 static jit_slot *new_slot(tj_fn *f)

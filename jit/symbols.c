@@ -5,7 +5,7 @@
  *   %2 = reshape f32[B,64] %1 shape=B,64          both
  *
  * A number that differs is replaced by the first expression over the symbols that holds for all compared sizes. */
-#include "jit/jit.h"
+#include "jit/note.h"
 
 #include <ctype.h>
 #include <stdlib.h>

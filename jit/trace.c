@@ -1,5 +1,5 @@
 /* The trace: its nodes and plans, made, compared, freed. */
-#include "jit/jit.h"
+#include "jit/trace.h"
 
 const char *jit_event_name(int op)
 {

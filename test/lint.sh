@@ -24,6 +24,16 @@ rule 'ir/ includes only runtime/' "$(up ir guards lower jit codegen_llvm codegen
 rule 'guards/ never includes lower/' "$(up guards lower jit codegen_llvm codegen_cuda)"
 rule 'lower/ includes only ir/ and runtime/' "$(up lower guards jit codegen_llvm codegen_cuda)"
 rule 'code generators do not include jit/ or each other' "$(up codegen_llvm jit guards codegen_cuda)$(up codegen_cuda jit guards codegen_llvm)"
+headers() { # headers that include each other in a circle
+	for h in runtime/*.h guards/*.h ir/*.h lower/*.h jit/*.h codegen_llvm/*.h; do sed -n "s|^#include \"\(.*\.h\)\".*|$h \1|p" "$h"; done |
+		tsort 2>&1 >/dev/null | sed -n 's/^tsort: \(.*\.h\)$/\1/p'
+}
+rule 'a header includes only headers below it' "$(headers)"
+same_name() { # .c files that share a name, but those that treat one subject at two stages
+	for c in runtime/*.c guards/*.c ir/*.c lower/*.c jit/*.c codegen_llvm/*.c; do basename "$c"; done | sort | uniq -d |
+		grep -vxE 'inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
+}
+rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
 rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit codegen_llvm 2>/dev/null)"
 

@@ -1,0 +1,25 @@
+/* builder: the graph of a path while it is built; private to compile.c and region.c. */
+#ifndef TJ_JIT_BUILDER_H
+#define TJ_JIT_BUILDER_H
+
+#include "ir/region.h"
+#include "jit/trace.h"
+
+typedef struct jit_builder {
+	ir_graph g;
+	ir_builder in;           /* adds nodes to the graph or to the region of a callback */
+	jit_node **path;         /* by event number */
+	ir_ref *event;           /* by event: its value, */
+	ir_frame **home;         /* by event: the frame in whose graph that value is */
+	ir_ref *ext;             /* by slot: its node; IR_NONE until it is used */
+	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
+	rt_pool *pool;           /* of the context that compiles; reads constants */
+	rt_arena *mem;
+	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
+} jit_builder;
+
+/* region.c */
+static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
+bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
+
+#endif

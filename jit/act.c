@@ -7,7 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = a->loose = a->closed.n = a->ntaken = a->stray.n = 0;
+	a->ext.n = a->num.n = a->cell.n = a->unhinted = a->closed.n = a->ntaken = a->stray.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
@@ -24,18 +24,18 @@ static void end_segments(jit_act *a)
 void jit_act_end(tj_ctx *c)
 {
 	jit_act *a = &c->act;
-	rt_cache *cache = c->rt.cache;
+	rt_allocator *allocator = c->rt.allocator;
 	end_segments(a);
 	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
 	rt_recycle(&c->rt);
-	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
+	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], allocator);
 	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
 		if (a->retained.v[i]->t.kind == RT_PENDING) {
 			a->retained.v[i]->t.kind = RT_POISON;
 			a->retained.v[i]->t.layout = NULL;
 		}
-	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
-	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
+	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, allocator);
+	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], allocator);
 	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
@@ -46,8 +46,8 @@ void jit_act_end(tj_ctx *c)
 	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
 	a->entry = NULL;
 	a->learn = NULL;
-	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
-	a->slot = NULL;
+	if (a->memo) atomic_store_explicit(&a->memo->busy, false, memory_order_release);
+	a->memo = NULL;
 }
 
 /* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */

@@ -62,7 +62,7 @@ typedef struct jit_span { uint32_t first, end; } jit_span;
 typedef struct jit_act {
 	tj_ctx *ctx;
 	tj_fn *fn;
-	jit_slot *slot;
+	jit_memo *memo;
 	jit_hit *hit;
 	jit_entry *entry;        /* that of the hit */
 	struct jit_learn *learn; /* DIRECT: learns the path of this call; NULL: this call does not learn */
@@ -86,7 +86,7 @@ typedef struct jit_act {
 	uint8_t mode;            /* of the innermost running function: IR_FAST or 0 */
 	const tj_scalar *scalars;
 	uint64_t ordinal;        /* random numbers that the context drew before the call */
-	uint64_t taken;          /* c->rt.taken before the call: number of errors that the user has fetched */
+	uint64_t fetched;        /* c->rt.fetched before the call: number of errors that the user has fetched */
 	rt_vec(const char *) sites; /* lines of the running nested calls, outermost first */
 
 	/* the running segment */
@@ -100,7 +100,7 @@ typedef struct jit_act {
 	unsigned long long since; /* value of commits_ended before the segment bound its first cell; valid when ntaken > 0 */
 	uint32_t ntaken;         /* cells bound in this segment, those included that were unbound again */
 	rt_vec(uint32_t) index;  /* hash table: handle -> slot + 1, of the externals whose handle has no slot hint; cap is a power of two */
-	uint32_t loose;          /* number of externals without a hint */
+	uint32_t unhinted;       /* number of externals without a hint */
 	bool indexed;            /* `index` is up to date */
 	rt_vec(jit_callback) callback; /* running now, outermost first */
 	rt_vec(jit_span) closed; /* events of callbacks that have returned; their values may not be used outside */

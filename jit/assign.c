@@ -76,7 +76,7 @@ static tj_status assign_now(tj_ctx *c, const char *site, rt_held *cell, const tj
 	rt_buffer *b = NULL;
 	if (rt_pool_settle_all(c->rt.pool, &err) == TJ_OK) b = jit_content(c, v->layout, v->buf, v->data, &err);
 	if (!b) return jit_report(c, site, &err), err.code;
-	rt_buffer_unref(jit_replace(c, cell, b), c->rt.cache);
+	rt_buffer_unref(jit_replace(c, cell, b), c->rt.allocator);
 	return TJ_OK;
 }
 
@@ -118,11 +118,11 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	if (in_place && err.code == TJ_OK) return TJ_OK;
 	rt_buffer *b = in_place ? NULL : rt_buffer_on(&c->rt, cell->layout->device, bytes);
 	if (b && rt_buffer_write(c->rt.pool, b, data, bytes, &err) == TJ_OK) {
-		rt_buffer_unref(jit_replace(c, h, b), c->rt.cache);
+		rt_buffer_unref(jit_replace(c, h, b), c->rt.allocator);
 		return TJ_OK;
 	}
 	rt_fail(&err, TJ_ERR_NOMEM, "write", "out of memory");
-	rt_buffer_unref(b, c->rt.cache);
+	rt_buffer_unref(b, c->rt.allocator);
 	return jit_report(c, site, &err), err.code;
 }
 
@@ -156,6 +156,6 @@ tj_status jit_commit(jit_act *a, rt_err *err)
 		if (!w[i].buf) break;
 	}
 	if (w && i == n) return jit_write_cells(a->ctx, w, n, a->alone, err);
-	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(w[k].buf, a->ctx->rt.cache);
+	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(w[k].buf, a->ctx->rt.allocator);
 	return rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
 }

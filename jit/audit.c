@@ -87,7 +87,7 @@ static bool run_where_it_is(audit *a, rt_exec *x, const jit_inputs *in)
 		const rt_elements e = { m.device, m.rank, tj_dtype_size((tj_dtype)m.dtype), m.dim, NULL, out[i] };
 		ok = x->out[i].same_ext >= 0 || rt_bytes_copy(a->c->rt.pool, &e, TJ_CPU, a->out[i], &a->err) == TJ_OK;
 	}
-	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.cache);
+	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.allocator);
 	return ok;
 }
 

@@ -44,7 +44,7 @@ static void take_all(jit_taken *t, uint32_t n)
 static void give_back(tj_ctx *c, jit_taken *t, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (t[i].cell) rt_buffer_unref(t[i].buf, c->rt.cache);
+		if (t[i].cell) rt_buffer_unref(t[i].buf, c->rt.allocator);
 }
 
 void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n)
@@ -139,7 +139,7 @@ void jit_bind_cell(jit_act *a, jit_bound *b)
 bool jit_read_cell(jit_act *a, jit_taken *t)
 {
 	bool earlier = jit_met_cell(a, t), kept = earlier ? rt_push(&a->hold, t->buf) : rt_push(&a->read, *t);
-	if (!kept) rt_buffer_unref(t->buf, a->ctx->rt.cache);
+	if (!kept) rt_buffer_unref(t->buf, a->ctx->rt.allocator);
 	return kept;
 }
 
@@ -169,7 +169,7 @@ bool jit_one_commit(jit_act *a)
 	for (uint32_t i = 0; t && i < a->ext.n; i++) {
 		jit_bound *b = &a->ext.v[i];
 		if (!t[i].cell) continue;
-		rt_buffer_unref(b->buf, a->ctx->rt.cache);
+		rt_buffer_unref(b->buf, a->ctx->rt.allocator);
 		b->buf = t[i].buf;
 		b->data = t[i].data;
 		b->seg = t[i].version;
@@ -215,7 +215,7 @@ rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, 
 	rt_buffer *copy = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	if (copy && rt_tensor_copy(c->rt.pool, l, b, data, copy, err) == TJ_OK) return copy;
 	rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
-	rt_buffer_unref(copy, c->rt.cache);
+	rt_buffer_unref(copy, c->rt.allocator);
 	return NULL;
 }
 
@@ -257,7 +257,7 @@ tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_er
 	if (!alone) s = write_shared(c, w, n, err);
 	else
 		for (uint32_t i = 0; i < n; i++) swap_in(&w[i]);
-	for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
+	for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.allocator);
 	return s;
 }
 

@@ -120,7 +120,7 @@ tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shap
 	bool zero = b && rt_buffer_zero(c->rt.pool, b, (size_t)l->bytes, &err) == TJ_OK;
 	rt_held *h = zero ? rt_held_new(&c->engine->rt) : NULL;
 	if (!h) {
-		rt_buffer_unref(b, c->rt.cache);
+		rt_buffer_unref(b, c->rt.allocator);
 		rt_layout_unref(l);
 		return err.code ? jit_report(c, site, &err) : jit_error(c, site, TJ_ERR_NOMEM, "param", NULL, "out of memory");
 	}

@@ -235,7 +235,7 @@ void tj_close(tj_ctx *c)
 	}
 	jit_engine *e = c->engine;
 	jit_outside_free(c);
-	jit_slots_free(c);
+	jit_memos_free(c);
 	rt_vec_free(&c->learn.src);
 	rt_vec_free(&c->learn.from);
 	rt_vec_free(&c->learn.expr);
@@ -277,6 +277,6 @@ tj_status tj_check(tj_ctx *c)
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };
-	c->rt.taken++;
+	c->rt.fetched++;
 	return c->rt.last.code;
 }

@@ -18,7 +18,7 @@ struct tj_ctx {
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers computed by the running direct call */
 	rt_vec(jit_taken) taken; /* direct call while other contexts may commit: contents of the cells, by argument, then state */
-	rt_vec(jit_slot *) slot; /* by tj_fn.index */
+	rt_vec(jit_memo *) memo; /* by tj_fn.index */
 	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
 };
@@ -47,9 +47,9 @@ typedef struct jit_engine {
 	struct jit_engine *prev, *next; /* list of all engines of the process */
 } jit_engine;
 
-static inline jit_slot *jit_slot_of(const tj_ctx *c, const tj_fn *f)
+static inline jit_memo *jit_memo_of(const tj_ctx *c, const tj_fn *f)
 {
-	jit_slot *s = f->index < c->slot.n ? c->slot.v[f->index] : NULL;
+	jit_memo *s = f->index < c->memo.n ? c->memo.v[f->index] : NULL;
 	return s && s->fn == f ? s : NULL;
 }
 /* The arguments for running an executable in the context. */

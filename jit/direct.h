@@ -2,7 +2,7 @@
 #ifndef TJ_JIT_DIRECT_H
 #define TJ_JIT_DIRECT_H
 
-#include "jit/slot.h"
+#include "jit/memo.h"
 
 typedef struct jit_done jit_done;
 typedef struct jit_stray jit_stray;
@@ -43,7 +43,7 @@ typedef struct jit_path { /* a segment. The scratch arrays are here because only
 	jit_from *out;
 	jit_operand *out_num;
 	jit_assign *assign;
-	uint32_t *into;          /* by value: 1 + index of the assign whose cell it may overwrite; 0: none */
+	uint32_t *assign_of;     /* by value: 1 + index of the assign whose cell it may overwrite; 0: none */
 	rt_buffer **over;        /* scratch, by value: the buffer of that cell */
 	uint64_t draws;          /* number of random events of the whole call */
 	jit_bound *bound;        /* scratch, as are ptr to data: externals, numbers, values */
@@ -74,6 +74,6 @@ void jit_path_free(jit_path *p);
 
 /* direct.c */
 /* Runs the call without its body. false: the body must run. */
-bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status);
+bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status);
 
 #endif

@@ -27,7 +27,7 @@ bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt
 void jit_drop_values(jit_act *a, jit_plan *p, rt_buffer **buf)
 {
 	for (uint32_t i = 0; buf && i < p->n; i++)
-		if (buf[i]) rt_buffer_unref(buf[i], a->ctx->rt.cache);
+		if (buf[i]) rt_buffer_unref(buf[i], a->ctx->rt.allocator);
 	jit_plan_unref(p);
 }
 
@@ -35,5 +35,5 @@ void jit_drop_done(jit_act *a, jit_done *d)
 {
 	jit_drop_values(a, d->plan, d->buf);
 	for (uint32_t i = 0; i < d->next; i++)
-		if (d->ext[i].owned) rt_buffer_unref(d->ext[i].buf, a->ctx->rt.cache);
+		if (d->ext[i].owned) rt_buffer_unref(d->ext[i].buf, a->ctx->rt.allocator);
 }

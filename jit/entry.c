@@ -249,7 +249,7 @@ static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const u
 		e = NULL;
 	}
 	if (e) {
-		e->nth = g->met++;
+		e->nth = g->made++;
 		f->entry.v[f->entry.n++] = e;
 	} else drop_general(f, g);
 	return e;

@@ -34,7 +34,7 @@ static void enter(jit_act *a, uint32_t slot)
 
 void jit_index_ext(jit_act *a, uint32_t from)
 {
-	if (a->ext.n <= FEW || !a->loose) return;
+	if (a->ext.n <= FEW || !a->unhinted) return;
 	if (!a->indexed || 2 * a->ext.n > a->index.cap) {
 		uint32_t cap = 32;
 		while (cap < 4 * a->ext.n) cap *= 2;
@@ -75,7 +75,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 		b->data = jit_find_value(a, h, &b->layout, &b->buf, &data) ? data : NULL;
 	} else if (h->kind == RT_CELL) jit_bind_cell(a, b);
 	if (hinted(a, h)) h->seq = a->ext.n;
-	else a->loose++;
+	else a->unhinted++;
 	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL, false };
 	a->ext.n++;
 	return true;
@@ -86,8 +86,8 @@ void jit_unbind_ext(jit_act *a, uint32_t n)
 {
 	while (a->ext.n > n) {
 		jit_bound *b = &a->ext.v[--a->ext.n];
-		a->loose -= !hinted(a, b->h);
-		if (b->owned) rt_buffer_unref(b->buf, a->ctx->rt.cache);
+		a->unhinted -= !hinted(a, b->h);
+		if (b->owned) rt_buffer_unref(b->buf, a->ctx->rt.allocator);
 	}
 }
 

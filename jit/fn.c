@@ -4,7 +4,7 @@
 
 enum { DEFAULT_ENTRIES = 64 };
 
-/* The smallest free function index: contexts keep their slots in an array by index. Under the lock of the engine. */
+/* The smallest free function index: contexts keep their memos in an array by index. Under the lock of the engine. */
 static bool take_index(jit_engine *e, uint32_t *index)
 {
 	uint32_t w = 0;
@@ -164,7 +164,7 @@ static bool is_running(tj_fn *f)
 {
 	bool busy = false;
 	rt_lock(&f->table_lock);
-	for (jit_slot *s = f->slots; s; s = s->next) busy |= atomic_load(&s->busy);
+	for (jit_memo *s = f->memos; s; s = s->next) busy |= atomic_load(&s->busy);
 	rt_unlock(&f->table_lock);
 	return busy;
 }
@@ -183,7 +183,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;
 	if (f->next) f->next->prev = f->prev;
-	jit_slots_drop(f);
+	jit_memos_drop(f);
 	give_index(e, f->index);
 	rt_unlock(&e->rt.lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {

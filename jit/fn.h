@@ -15,7 +15,7 @@ typedef struct jit_general {
 	uint32_t number;
 	gd_sig sig;              /* the first signature that was met */
 	uint32_t *moved;         /* by argument: a bit for each dimension whose size is a symbol */
-	uint32_t met;            /* number of entries ever made of it */
+	uint32_t made;           /* number of entries ever made of it */
 } jit_general;
 
 typedef struct jit_entry {   /* one signature, sizes included */
@@ -28,15 +28,15 @@ typedef struct jit_entry {   /* one signature, sizes included */
 	jit_general *general;
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* compiled boundaries, in the order of compilation; under fn->compile */
-	struct jit_hit *met;     /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
+	struct jit_hit *known;   /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
 	atomic_ullong hits, stamp; /* hits: those of freed jit_hits. stamp: serial of the last call, to evict the oldest */
 } jit_entry;
 
-/* Each context has its own counters (jit_slot), without contention. When a context ends, its counts are added to those of the function. */
-#define JIT_SLOT_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) X(event_ps)
+/* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
+#define JIT_MEMO_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) X(event_ps)
 typedef struct jit_counters {
 #define X(what) atomic_ullong what;
-	JIT_SLOT_COUNTERS(X)
+	JIT_MEMO_COUNTERS(X)
 #undef X
 	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
 	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
@@ -60,7 +60,7 @@ struct tj_fn {
 	uint32_t nstate, nfreeze;
 	tj_pass *pass;
 	uint32_t npass;
-	uint32_t index;          /* in tj_ctx.slot; an index is used again after the function is freed */
+	uint32_t index;          /* in tj_ctx.memo; an index is used again after the function is freed */
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
 	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
 	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */
@@ -75,7 +75,7 @@ struct tj_fn {
 	struct jit_asked *asked; /* answers of .guard_filter for the guards of the key, by argument, state, scalar; NULL: no filter */
 	rt_vec(const char *) sized; /* reported lines: their tensors have sizes that depend on data; under table_lock */
 	jit_counters count;
-	struct jit_slot *slots;  /* list of the slots of all contexts that call it; under table_lock */
+	struct jit_memo *memos;  /* list of the memos of all contexts that call it; under table_lock */
 	tj_fn *prev, *next;
 };
 #define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)

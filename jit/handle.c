@@ -86,7 +86,7 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 	tj_tensor *t = rt_raw_handle(&c->rt, s);
 	if (RT_LIKELY(t != NULL)) return jit_fill_value(t, layout, buf, data);
 	rt_layout_unref(layout);
-	rt_buffer_unref(buf, c->rt.cache);
+	rt_buffer_unref(buf, c->rt.allocator);
 	return NULL;
 }
 

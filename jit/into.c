@@ -57,7 +57,7 @@ static tj_tensor *settle(tj_ctx *c, tj_scope *scope, tj_tensor *t, const tj_into
 	if (rt_tensor_read(c->rt.pool, l, t->buf, t->data, to->data, err) == TJ_OK) h = jit_new_value(c, scope, plain, b, to->data);
 	else {
 		rt_layout_unref(plain);
-		rt_buffer_unref(b, c->rt.cache);
+		rt_buffer_unref(b, c->rt.allocator);
 	}
 	if (!h) rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory");
 	return h;

@@ -335,10 +335,10 @@ static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
 	p->expr = rt_arena_alloc(&mem, (p->nexpr + 1) * sizeof *p->expr);
 	p->buf = rt_arena_alloc(&mem, (n + 1) * sizeof *p->buf);
 	p->data = rt_arena_alloc(&mem, (n + 1) * sizeof *p->data);
-	p->into = rt_arena_alloc(&mem, (n + 1) * sizeof *p->into);
+	p->assign_of = rt_arena_alloc(&mem, (n + 1) * sizeof *p->assign_of);
 	p->stray = rt_arena_alloc(&mem, (d->nstray + 1) * sizeof *p->stray);
 	p->over = rt_arena_alloc(&mem, (n + 1) * sizeof *p->over);
-	if (!p->over || !p->ext || !p->bound || !p->ptr || !p->num || !p->bits || !p->expr || !p->buf || !p->data || !p->into || !p->stray) {
+	if (!p->over || !p->ext || !p->bound || !p->ptr || !p->num || !p->bits || !p->expr || !p->buf || !p->data || !p->assign_of || !p->stray) {
 		rt_arena_free(&mem);
 		return NULL;
 	}
@@ -447,7 +447,7 @@ static void learn_in_place(jit_path *p, uint32_t level)
 		if (slot >= 0 && is_assigned_elsewhere(p, &p->ext[slot])) continue;
 		for (uint32_t k = 0; slot >= 0 && k < p->nassign; k++) {
 			const jit_from *c = &p->assign[k].cell, *v = &p->assign[k].value, *x = &p->ext[slot];
-			if (v->kind == JIT_FROM_VALUE && v->seg == level && v->index == i && c->kind == x->kind && c->index == x->index) p->into[i] = k + 1;
+			if (v->kind == JIT_FROM_VALUE && v->seg == level && v->index == i && c->kind == x->kind && c->index == x->index) p->assign_of[i] = k + 1;
 		}
 	}
 }

@@ -26,9 +26,9 @@ static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 	jit_line *same = find_line(ring, line);
 	if (same) same->times++;
 	else {
-		jit_line *slot = &ring->line[ring->n++ % JIT_REASONS];
-		rt_free(slot->text);
-		*slot = (jit_line){ rt_strdup(line), 1 };
+		jit_line *oldest = &ring->line[ring->n++ % JIT_REASONS];
+		rt_free(oldest->text);
+		*oldest = (jit_line){ rt_strdup(line), 1 };
 	}
 	ring->told++;
 	rt_unlock(&f->table_lock);

@@ -17,7 +17,7 @@ typedef struct reached { const rt_layout *layout; void *data; rt_buffer *buf, *o
 
 static void read_end(tj_ctx *c, reached *r)
 {
-	if (r->own) rt_buffer_unref(r->own, c->rt.cache);
+	if (r->own) rt_buffer_unref(r->own, c->rt.allocator);
 	r->own = NULL;
 }
 
@@ -59,7 +59,7 @@ static const void *keep_copy(tj_ctx *c, tj_tensor *t, const rt_layout *l, rt_buf
 	}
 	const rt_layout *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, RT_CPU, l->rank, l->dim, NULL);
 	tj_tensor *h = plain ? jit_new_value(c, c->rt.scope, plain, copy, copy->data) : NULL;
-	if (!plain) rt_buffer_unref(copy, c->rt.cache);
+	if (!plain) rt_buffer_unref(copy, c->rt.allocator);
 	return h ? h->data : NULL;
 }
 
@@ -73,9 +73,9 @@ static const void *row_major(tj_ctx *c, const char *site, tj_tensor *t)
 	if (l->contiguous && l->device == RT_CPU) p = r.data; /* of a cell: valid until its next commit */
 	else if (t->row_major && !(t->flags & RT_HEAP)) p = ((rt_buffer *)t->row_major)->data;
 	else {
-		rt_buffer *copy = rt_buffer_new(c->rt.cache, (size_t)l->bytes);
+		rt_buffer *copy = rt_buffer_new(c->rt.allocator, (size_t)l->bytes);
 		if (copy && rt_tensor_read(c->rt.pool, l, r.buf, r.data, copy->data, &err) == TJ_OK) p = keep_copy(c, t, l, copy);
-		else rt_buffer_unref(copy, c->rt.cache);
+		else rt_buffer_unref(copy, c->rt.allocator);
 		if (!p) rt_fail(&err, TJ_ERR_NOMEM, "data", "out of memory");
 	}
 	read_end(c, &r);
@@ -194,7 +194,7 @@ bool tj_truth_at(const char *site, tj_tensor *t)
 	JIT_CURRENT(c, site);
 	if (!c) return false;
 	if (!element_as(site, JIT_TRUTH, t, TJ_BOOL, &s)) return any_bit(c);
-	jit_follow(c, t, s.i != 0);
+	jit_note_truth(c, t, s.i != 0);
 	if (c->active && c->act.learn && c->act.done.n) c->act.done.v[c->act.done.n - 1].bit = s.i != 0;
 	return s.i != 0;
 }

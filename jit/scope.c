@@ -84,7 +84,7 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 {
 	tj_ctx *c = a->ctx;
 	if (t->seg == a->seg && !jit_step(a, site, JIT_RETAIN, 1, &t, 0, NULL)) {
-		rt_held_unref(h, c->rt.cache);
+		rt_held_unref(h, c->rt.allocator);
 		return &c->rt.poison;
 	}
 	h->t.kind = RT_PENDING;
@@ -145,5 +145,5 @@ void tj_release_at(const char *site, tj_tensor *t)
 	jit_act *a = c ? jit_active(c) : NULL;
 	jit_leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* a pending event may read it */
-	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
+	rt_held_unref(rt_held_of(t), c ? c->rt.allocator : NULL);
 }

@@ -215,7 +215,7 @@ static void note_way(jit_act *a, jit_segment *s)
 	a->truth = NULL;
 }
 
-void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit)
+void jit_note_truth(tj_ctx *c, const tj_tensor *t, bool bit)
 {
 	jit_act *a = c->active ? &c->act : NULL;
 	if (!a || rt_is_number(t) || t->kind != RT_PENDING || !a->done.n) return;
@@ -223,7 +223,7 @@ void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit)
 	if (b->op != JIT_TRUTH || a->done.v[a->done.n - 1].serial != t->seg || b->src[0] != JIT_REF(JIT_EV, t->seq)) return;
 	a->truth = b->segment;
 	a->bit = bit;
-	atomic_fetch_add_explicit(&b->segment->taken[bit], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&b->segment->chosen[bit], 1, memory_order_relaxed);
 }
 
 static void tell_deep(jit_act *a, const char *site)
@@ -259,7 +259,7 @@ static bool outputs_into(jit_act *a, const jit_plan *p, jit_inputs *in, tj_tenso
 
 static void drop_into(jit_act *a, const jit_plan *p, const jit_inputs *in)
 {
-	for (uint32_t i = 0; in->into && i < p->n; i++) rt_buffer_unref(in->into[i], a->ctx->rt.cache);
+	for (uint32_t i = 0; in->into && i < p->n; i++) rt_buffer_unref(in->into[i], a->ctx->rt.allocator);
 }
 
 static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src)
@@ -268,7 +268,7 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	jit_node *n = jit_step(a, site, op, nsrc, src, 0, NULL);
 	if (!n || a->failed) return false;
 	if (!jit_one_commit(a)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
-	JIT_TICK(a->slot, boundaries);
+	JIT_TICK(a->memo, boundaries);
 	if (a->fresh && !(n = jit_seal(a, n))) return false;
 	a->cursor = n;
 	note_way(a, n->segment);

@@ -10,7 +10,7 @@ jit_node *jit_seal(jit_act *a, jit_node *n); /* the boundary as a part of the tr
 /* segment.c */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs the pending events */
 bool jit_recover(jit_act *a, const tj_tensor *h); /* recomputes h, which its plan did not keep */
-void jit_follow(tj_ctx *c, const tj_tensor *t, bool bit); /* notes the value of a TRUTH */
+void jit_note_truth(tj_ctx *c, const tj_tensor *t, bool bit); /* notes the value of a TRUTH */
 
 /* run.c */
 typedef struct jit_inputs { /* what a plan runs with */

@@ -77,7 +77,7 @@ static void take_cells(tj_ctx *c, jit_act *a, int n, tj_tensor *const *in, opera
 static void give_back(tj_ctx *c, operand *o, int n)
 {
 	for (int k = 0; k < n; k++)
-		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.cache);
+		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.allocator);
 	for (int k = 0; k < n; k++) rt_free(o[k].copy);
 }
 

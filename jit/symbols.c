@@ -194,7 +194,7 @@ void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t)
 	int n = choose(f, g, e);
 	rt_putf(t, "# %s, signature %u: ", f->name, g->number);
 	gd_put_general(t, &g->sig, g->moved, f->spec);
-	rt_putf(t, "; %u sizes met, %d compared\n", g->met, n);
+	rt_putf(t, "; %u sizes met, %d compared\n", g->made, n);
 	for (uint32_t i = 0; n && i < e[0]->sealed.n; i++) {
 		const jit_node *b = e[0]->sealed.v[i];
 		rt_text one = { 0 };

@@ -7,7 +7,7 @@
  * argument signature) holds a trie of events. Every segment starts at the root of the trie; the values of earlier segments
  * are its externals. A published node of the trie never changes, except for a few atomics.
  *
- * The headers of jit/, from below: what is kept (trace.h, fn.h, slot.h), what a call holds (cell.h, direct.h, act.h, ctx.h), who may
+ * The headers of jit/, from below: what is kept (trace.h, fn.h, memo.h), what a call holds (cell.h, direct.h, act.h, ctx.h), who may
  * come in (claim.h), and by subject what is done: call.h, handle.h, event.h, segment.h, compile.h, note.h, guard.h, outside.h. */
 #ifndef TJ_JIT_TRACE_H
 #define TJ_JIT_TRACE_H
@@ -95,7 +95,7 @@ typedef struct jit_segment {
 	rt_vec(uint32_t) keep;   /* event numbers and names of the values that the plan computes for later; only grows */
 	rt_vec(jit_inner) inner; /* index: name without JIT_INNER; only grows, so that names stay valid. Under fn->compile */
 	atomic_uint hits, misses;
-	atomic_uint taken[2];    /* of a TRUTH: how often it was false, true */
+	atomic_uint chosen[2];   /* of a TRUTH: how often it was false, true */
 	atomic_uint after[2];    /* of a TRUTH: 1 + number of the segment that last followed false, true; 0: none */
 } jit_segment;
 

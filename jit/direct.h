@@ -68,8 +68,15 @@ tj_tensor *jit_late_op(jit_act *a, int op, int nsrc, tj_tensor *const *src, tj_t
 void jit_learn_operands(jit_act *a, int n);
 void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
 void jit_learn_segment(jit_act *a, jit_done *d);
-void jit_learn_end(jit_act *a, tj_tensor *const *res);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
+/* Reports why the body runs on every call from now on. */
+void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint, const char *what);
+bool jit_from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *out); /* where the value of an earlier segment comes from */
+bool jit_from_outside(jit_act *a, const jit_bound *b, jit_from *out); /* where any other tensor comes from; false: from no argument and no declared variable */
+const char *jit_site_of_ext(const jit_node *boundary, uint32_t slot, const char **op); /* the line that first reads an external, and its op */
+
+/* path.c */
+void jit_learn_end(jit_act *a, tj_tensor *const *res); /* after the return */
 void jit_path_free(jit_path *p);
 
 /* direct.c */

@@ -164,6 +164,7 @@ static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return 
 /* ---- low.c ---- */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed memory that lives as long as L; out of memory: NULL, and L->oom is set */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
+char *lo_take_text(rt_text *t, rt_arena *mem); /* the text as a string of mem; frees t. NULL: out of memory */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
@@ -258,5 +259,8 @@ void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
+
+/* ---- code.c ---- */
+tj_status lo_generate(lo_low *L, rt_plan *p); /* gives every kernel of the plan its code */
 
 #endif

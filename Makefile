@@ -10,7 +10,7 @@ LDLIBS   = -lxxhash -ldl -lm -lpthread
 LLVM_CONFIG ?= llvm-config-19
 
 SRC     := $(wildcard runtime/*.c guards/*.c ir/*.c lower/*.c jit/*.c)
-SRC     := $(filter-out ir/gen.c,$(SRC))
+SRC     := $(filter-out ir/opdoc.c,$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
@@ -49,9 +49,9 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
-$(BUILD)/gen: ir/gen.c ir/ops.def ir/classes.def
+$(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/gen.c
+	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/opdoc.c
 gen: $(BUILD)/gen  ## write the op section of tj.h and docs/OPS.md
 	$(BUILD)/gen include/tj.h docs/OPS.md
 gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def

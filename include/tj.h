@@ -525,7 +525,7 @@ TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the t
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
-/* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
+/* Written by ir/opdoc.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the
  * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted. */
 /* >>> ops */

@@ -234,7 +234,7 @@ tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *e
 /* The same; also decomposes composites, except nodes that the back end takes: claim() says so. */
 tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err);
 
-/* ---- text.c ---- */
+/* ---- gtext.c ---- */
 void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
 void ir_table(const ir_graph *g, rt_text *t);  /* a table for people: opcode, name, target, args, shape, site */
 tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */

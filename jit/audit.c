@@ -1,7 +1,9 @@
 /* Audit: compares the values of a plan with those of the evaluator, bit for bit. Results of a library are not compared but
  * given to the evaluator, so that values computed from them can be. Values that depend on TJ_FAST ops are not compared, since
  * their bits may differ from plan to plan. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "runtime/bytes.h"
 
 typedef struct audit {
 	tj_ctx *c;
@@ -85,7 +87,7 @@ static bool run_where_it_is(audit *a, rt_exec *x, const jit_inputs *in)
 		const rt_elements e = { m.device, m.rank, tj_dtype_size((tj_dtype)m.dtype), m.dim, NULL, out[i] };
 		ok = x->out[i].same_ext >= 0 || rt_bytes_copy(a->c->rt.pool, &e, TJ_CPU, a->out[i], &a->err) == TJ_OK;
 	}
-	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.cache);
+	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.allocator);
 	return ok;
 }
 

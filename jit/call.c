@@ -1,5 +1,10 @@
 /* A call: find the entry, run the body, seal and run the pending events, commit, hand the outputs over. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
+#include "jit/note.h"
+#include "jit/segment.h"
 
 enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
 
@@ -35,7 +40,7 @@ static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.c
 static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
-	if (c->rt.err.code != TJ_OK || c->rt.taken == c->act.taken) return error_of(c);
+	if (c->rt.err.code != TJ_OK || c->rt.fetched == c->act.fetched) return error_of(c);
 	return refuse(c, site, e->code, "put code that may fail into a compiled function of its own: its status shows the failure, and the body may go on",
 	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
 }
@@ -59,56 +64,6 @@ static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 }
 
 /* ---- the activation ---- */
-static void end(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	rt_cache *cache = c->rt.cache;
-	jit_end_segments(a);
-	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
-	rt_recycle(&c->rt);
-	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
-	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
-		if (a->retained.v[i]->t.kind == RT_PENDING) {
-			a->retained.v[i]->t.kind = RT_POISON;
-			a->retained.v[i]->t.layout = NULL;
-		}
-	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
-	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
-	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
-	rt_arena_reset(&a->mem);
-	c->active = false;
-	a->near = JIT_NOT_NEAR;
-	a->left = 0;
-	if (a->alone) jit_alone_end(c);
-	a->alone = false;
-	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
-	a->entry = NULL;
-	a->learn = NULL;
-	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
-	a->slot = NULL;
-}
-
-/* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */
-static jit_act *drop_left(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	uint32_t level = atomic_load(&a->left);
-	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
-	          a->left_name);
-	atomic_store(&a->left, 0);
-	a->bodies = level - 1;
-	a->failed = a->broken = true;
-	if (level > 1) return a;
-	JIT_COUNT(a->fn, failures);
-	end(c);
-	return NULL;
-}
-
-jit_act *jit_active(tj_ctx *c)
-{
-	if (RT_LIKELY(!c->active)) return NULL;
-	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? drop_left(c) : &c->act;
-}
 
 /* In direct mode a call that runs the body learns, unless the function was found unfit. */
 static void start_learning(jit_act *a, tj_tensor *const *in)
@@ -126,17 +81,17 @@ static void start_learning(jit_act *a, tj_tensor *const *in)
 	a->learn = l;
 }
 
-static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
 	a->ctx = c;
-	a->fn = slot->fn;
-	a->slot = slot;
+	a->fn = memo->fn;
+	a->memo = memo;
 	a->serial = c->rt.serial + 1;
 	a->failed = a->recorded = a->broken = false;
 	a->levels = 0;
 	a->ordinal = c->rt.ordinal;
-	a->taken = c->rt.taken;
+	a->fetched = c->rt.fetched;
 	a->depth = 0;
 	a->mode = jit_mode(a->fn);
 	a->scalars = scalars;
@@ -148,7 +103,7 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->ext.n = a->callback.n = 0;
 	a->bodies = a->floor = 0;
 	c->active = true;
-	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
 	if (!a->scope) {
 		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -264,7 +219,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
 	if (a->learn) jit_learn_end(a, res);
 	if (!a->recorded) {
-		JIT_TICK(a->slot, hits);
+		JIT_TICK(a->memo, hits);
 		JIT_TICK(a->hit, hits);
 	}
 	return TJ_OK;
@@ -275,7 +230,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 /* TJ_TIME_GUARDS: the time of matching and of the code of the body, without boundaries. */
 static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 {
-	jit_slot *s = a->slot;
+	jit_memo *s = a->memo;
 	a->away = 0;
 	a->followed = 0;
 	double start = rt_now_ms();
@@ -288,13 +243,13 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
 }
 
-static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
-	tj_fn *f = slot->fn;
+	tj_fn *f = memo->fn;
 	tj_scope *to = c->rt.scope;
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
-	tj_status s = begin(c, slot, site, in, scalars, hit);
+	tj_status s = begin(c, memo, site, in, scalars, hit);
 	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
@@ -312,7 +267,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 		JIT_COUNT(f, failures);
 		c->rt.ordinal = a->ordinal; /* a failed call draws no random numbers */
 	}
-	end(c);
+	jit_act_end(c);
 	return s;
 }
 
@@ -408,7 +363,7 @@ static tj_status check_state(tj_ctx *c, const char *site, const tj_fn *f)
 }
 
 /* TJ_AUDIT: every n-th call that could skip the body runs it. */
-static bool due(tj_ctx *c, jit_slot *s)
+static bool due(tj_ctx *c, jit_memo *s)
 {
 	if (RT_LIKELY(!c->engine->audit)) return false;
 	if (s->until_audit++ + 1 < c->engine->audit) return false;
@@ -418,12 +373,12 @@ static bool due(tj_ctx *c, jit_slot *s)
 }
 
 /* A call under a known key: without the body if direct mode allows it. */
-static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_status s;
-	if (hit->path && !atomic_load_explicit(&slot->fn->follow, memory_order_relaxed) && !due(c, slot) &&
-	    jit_direct(c, slot, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, slot, site, out, in, scalars, hit);
+	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
+	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
+	return call_top(c, memo, site, out, in, scalars, hit);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
@@ -453,17 +408,17 @@ static void free_args(tj_tensor **few, tj_tensor **args)
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args;
-	jit_slot *slot = jit_slot_make(c, f);
+	jit_memo *memo = jit_memo_make(c, f);
 	jit_hit *hit;
-	tj_status s = slot ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
 	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
 	if (s != TJ_OK) return s;
-	JIT_TICK(slot, calls);
+	JIT_TICK(memo, calls);
 	s = admit_args(c, site, f, in, few, &args);
-	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = error_of(c);
-	if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars);
-	else JIT_TICK(slot, refused);
+	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
+	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
+	else JIT_TICK(memo, refused);
 	free_args(few, args);
 	return s;
 }
@@ -509,13 +464,27 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
-	jit_slot *slot = jit_slot_of(c, f);
-	jit_hit *hit = !slot ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, slot, in, scalars) : jit_timed_check(c, slot, in, scalars);
-	if (RT_LIKELY(hit != NULL)) JIT_TICK(slot, calls);
-	return RT_LIKELY(hit != NULL) ? call_hit(c, slot, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	jit_memo *memo = jit_memo_of(c, f);
+	jit_hit *hit = !memo ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars) : jit_timed_check(c, memo, in, scalars);
+	if (RT_LIKELY(hit != NULL)) JIT_TICK(memo, calls);
+	return RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
+
+tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
+{
+	JIT_CURRENT(c, site);
+	if (!c) return TJ_ERR_STATE;
+	if (jit_active(c) && into) {
+		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
+		return TJ_ERR_STATE;
+	}
+	c->into = into;
+	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
+	c->into = NULL;
+	return s;
+}
 
 /* Reports that the function does not have exactly one output. */
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)

@@ -1,10 +1,10 @@
-/* Contexts and the engine: open, clone, use, close; the current context of a thread; errors. */
-#include "jit/jit.h"
+/* Contexts and the engine: open, clone, use, close; the current context of a thread. */
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
 
 #include <limits.h>
 #include <stdlib.h>
-
-_Thread_local tj_ctx *jit_thread_ctx;
 
 tj_ctx *tj_ctx_current(void) { return jit_thread_ctx; }
 
@@ -131,7 +131,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
-	e->device = device && *device ? tj_find_device(device) : TJ_CPU;
+	e->device = device && *device ? rt_device_parse(device, strlen(device)) : TJ_CPU;
 	if (e->device < 0) {
 		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
 		e->device = TJ_CPU;
@@ -148,54 +148,6 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	check_env_onednn(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
-}
-
-/* ---- the target of lowering ---- */
-static void evaluate_instead(jit_engine *e, const char *why)
-{
-	rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
-	e->target = NULL;
-}
-
-const lo_target *jit_target(jit_engine *e)
-{
-	rt_lock(&e->target_lock);
-	if (!e->target_found) {
-		const char *why = NULL;
-		if (strcmp(e->backend_name, "eval")) e->target = lo_target_find(e->backend_name, &why);
-		if (why) evaluate_instead(e, why);
-		e->target_found = true;
-	}
-	const lo_target *t = e->target;
-	rt_unlock(&e->target_lock);
-	return RT_UNLIKELY(lo_backend_gone()) ? NULL : t;
-}
-
-/* The back end of the target is missing. Several threads may find that at the same time. */
-static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
-{
-	rt_lock(&e->target_lock);
-	if (e->target == t && !lo_backend_gone()) evaluate_instead(e, why);
-	rt_unlock(&e->target_lock);
-}
-
-/* LLVM is loaded (8 ms, 48 MiB) when the first kernel must be compiled. */
-const lo_backend *jit_backend(jit_engine *e)
-{
-	const char *why = NULL;
-	const lo_target *t = jit_target(e);
-	const lo_backend *b = t ? t->find(t->backend, &why) : NULL;
-	if (t && !b) lose_backend(e, t, why);
-	return b;
-}
-
-tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err)
-{
-	const char *why = NULL;
-	o->missing = &why;
-	tj_status st = lo_build(g, o, out, err);
-	if (why) lose_backend(e, o->target, why);
-	return st;
 }
 
 /* ---- contexts ---- */
@@ -283,7 +235,7 @@ void tj_close(tj_ctx *c)
 	}
 	jit_engine *e = c->engine;
 	jit_outside_free(c);
-	jit_slots_free(c);
+	jit_memos_free(c);
 	rt_vec_free(&c->learn.src);
 	rt_vec_free(&c->learn.from);
 	rt_vec_free(&c->learn.expr);
@@ -315,52 +267,6 @@ tj_status tj_log_topics(tj_ctx *c, const char *topics)
 	return err.code;
 }
 
-/* ---- errors ---- */
-
-/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
-static void chain(tj_ctx *c, const char *site, char *out, size_t room)
-{
-	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
-	if (!c->active) return;
-	for (uint32_t i = c->act.sites.n; i-- > 0;) {
-		const char *s = c->act.sites.v[i];
-		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
-			if (n < room) snprintf(out + n, room - n, " ...");
-			return;
-		}
-		if (s) n += (size_t)snprintf(out + n, room - n, " < %s", s);
-	}
-}
-
-tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
-{
-	char where[sizeof c->rt.site];
-	chain(c, e->site ? e->site : site, where, sizeof where);
-	rt_err with = *e;
-	with.site = NULL;
-	rt_ctx_error(&c->rt, &with, where);
-	if (c->active) c->act.failed = true;
-	return &c->rt.poison;
-}
-
-tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
-{
-	rt_err e = { .code = code, .op = op };
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(e.message, sizeof e.message, fmt, ap);
-	va_end(ap);
-	rt_hint(&e, "%s", hint ? hint : "");
-	return jit_report(c, site, &e);
-}
-
-/* The result of an op when the thread has no context, in which an error could be kept. */
-tj_tensor *jit_no_context(void)
-{
-	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
-	return &poison;
-}
-
 tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
@@ -371,40 +277,6 @@ tj_status tj_check(tj_ctx *c)
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };
-	c->rt.taken++;
+	c->rt.fetched++;
 	return c->rt.last.code;
-}
-
-const tj_error *tj_last_error(tj_ctx *c)
-{
-	const rt_err *e = c ? &c->rt.last : NULL;
-	if (!e || e->code == TJ_OK) return NULL;
-	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
-	return &c->rt.shown;
-}
-
-void tj_perror(tj_ctx *c, FILE *f)
-{
-	const tj_error *e = tj_last_error(c);
-	if (!e || !f) return;
-	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
-	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);
-}
-
-const char *const *tj_backends(void)
-{
-	static char text[2][160];
-	static const char *list[3];
-	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-	rt_lock(&once);
-	if (!list[0]) {
-		const char *why = NULL;
-		if (lo_backend_find("llvm", &why)) snprintf(text[0], sizeof text[0], "llvm");
-		else snprintf(text[0], sizeof text[0], "llvm: %s", why);
-		snprintf(text[1], sizeof text[1], "eval");
-		list[1] = text[1];
-		list[0] = text[0];
-	}
-	rt_unlock(&once);
-	return list;
 }

@@ -2,7 +2,9 @@
  *
  * Whether a guard was dropped is looked up only when it fails, so that a match costs nothing more. Dropped guards of an event
  * are bits of its node; dropped guards of the key are left out of the key. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 enum { ASKED = 1, DROPPED = 2, TOLD = 4 };
 typedef struct jit_asked {

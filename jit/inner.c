@@ -1,17 +1,7 @@
 /* Inner values: intermediate values of an event that later segments read. Gradients need them: the exponentials of a softmax, the indices of a
  * maximum that the user did not take. A segment gives each needed one a name, which stays valid in the trace and in all plans. */
-#include "jit/jit.h"
-
-const jit_node *jit_flow_of(const jit_node *yield)
-{
-	int depth = 0;
-	for (const jit_node *n = yield; n; n = n->parent) {
-		depth += n->op == JIT_YIELD;
-		depth -= n->op == JIT_CALLBACK;
-		if (!depth && ir_is_flow(n->op)) return n;
-	}
-	return NULL;
-}
+#include "jit/call.h"
+#include "jit/compile.h"
 
 /* The event that computes the value of event seq: for an IR_get, the op or the control flow before it. */
 static const jit_node *computed_by(const jit_node *boundary, uint32_t seq)

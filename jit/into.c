@@ -1,6 +1,9 @@
 /* Outputs in memory of the caller (tj_call_into()): the plan computes them there if it can; else they are copied there, before
  * the commit. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 enum { ALIGNED = 64 }; /* bytes; kernels expect destinations with this alignment */
 
@@ -54,7 +57,7 @@ static tj_tensor *settle(tj_ctx *c, tj_scope *scope, tj_tensor *t, const tj_into
 	if (rt_tensor_read(c->rt.pool, l, t->buf, t->data, to->data, err) == TJ_OK) h = jit_new_value(c, scope, plain, b, to->data);
 	else {
 		rt_layout_unref(plain);
-		rt_buffer_unref(b, c->rt.cache);
+		rt_buffer_unref(b, c->rt.allocator);
 	}
 	if (!h) rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory");
 	return h;
@@ -78,18 +81,4 @@ bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scop
 		if (err.code != TJ_OK) return jit_report(c, site, &err), false;
 	}
 	return true;
-}
-
-tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
-{
-	JIT_CURRENT(c, site);
-	if (!c) return TJ_ERR_STATE;
-	if (jit_active(c) && into) {
-		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
-		return TJ_ERR_STATE;
-	}
-	c->into = into;
-	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
-	c->into = NULL;
-	return s;
 }

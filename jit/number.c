@@ -1,5 +1,6 @@
 /* Numbers: handles that carry a value in their bits. An op whose operands are all numbers is computed at once. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
 
 tj_tensor *tj_f(double value) { return rt_number_f(value); }
 

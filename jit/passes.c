@@ -1,6 +1,7 @@
 /* User code between the trace and the back end: passes over the graph, and back ends of the user. */
 #include "ir/edit.h"
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
 
 tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass)
 {

@@ -1,5 +1,7 @@
 /* Scopes and lifetimes: push, pop, escape, retain, release. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
@@ -8,6 +10,14 @@ tj_scope *tj_push_at(const char *site, tj_ctx *c)
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
 	return s;
+}
+
+/* s is older than the running callback. */
+static bool is_older(const jit_act *a, const tj_scope *s)
+{
+	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
+	while (at && at != own && at != s) at = at->parent;
+	return at != s || s == own;
 }
 
 void tj_pop_at(const char *site, tj_scope *s)
@@ -23,7 +33,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
 		return;
 	}
-	if (a && a->callback.n && jit_callback_pops(a, s)) {
+	if (a && a->callback.n && is_older(a, s)) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a callback", "a callback closes only its own scopes");
 		return;
 	}
@@ -74,7 +84,7 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 {
 	tj_ctx *c = a->ctx;
 	if (t->seg == a->seg && !jit_step(a, site, JIT_RETAIN, 1, &t, 0, NULL)) {
-		rt_held_unref(h, c->rt.cache);
+		rt_held_unref(h, c->rt.allocator);
 		return &c->rt.poison;
 	}
 	h->t.kind = RT_PENDING;
@@ -135,5 +145,5 @@ void tj_release_at(const char *site, tj_tensor *t)
 	jit_act *a = c ? jit_active(c) : NULL;
 	jit_leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* a pending event may read it */
-	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
+	rt_held_unref(rt_held_of(t), c ? c->rt.allocator : NULL);
 }

@@ -132,7 +132,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
 
-/* ---- flow.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
+/* ---- control.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
  * and use the numbers of its plan. ---- */
 typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
 typedef struct rt_flow_bufs { /* the step's buffers, in this order; each field is the number of the first one of its kind */

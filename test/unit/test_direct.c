@@ -1,7 +1,7 @@
 /* Direct mode: skips the body where that is sound, runs it where it is not; the audit finds undeclared dependences. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 static int runs; /* of the body */
 static char reason[1024];

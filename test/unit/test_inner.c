@@ -1,7 +1,7 @@
 /* Inner values: steps of a composite and unused results, in a graph and for later segments of a call. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/segment.h"
 
 #include <math.h>
 

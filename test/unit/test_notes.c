@@ -2,7 +2,7 @@
  * the file:line of the user and a hint. Guards that the user drops, and the audit of them. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,7 @@
 /* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes are passed on as the user gave them. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 /* Appends sizes or axes to `n` leading integers; returns how many there are in all, or -1 when there are too many. */
 static int append(int64_t *attr, int n, tj_dims list)

@@ -1,4 +1,4 @@
-/* backend: the plug-ins that compile kernels, opened when something must be compiled. */
+/* plugin: the plug-ins that compile kernels, opened when something must be compiled. */
 #include "lower/target.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* text: prints a graph and parses it back.
+/* gtext: prints a graph and parses it back.
  *
  *   %0 = input f32[4,8] slot=0                   also strides=1,4 if not row-major
  *   %1 = num f64 slot=0                          a type without brackets: a number

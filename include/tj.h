@@ -2,7 +2,7 @@
  *
  * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it. The first call records the ops of the
  * body, lowers them to fused kernels and compiles these in this process. Later calls compare the ops of the body with
- * the record and run the kernels. A call that differs from the record is traced anew, and tj_explain() says why.
+ * the record and run the kernels. A call that differs from the record is traced again, and tj_explain() says why.
  *
  * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
  *   (tj_push/tj_pop); t = tj_escape(t) moves it to the parent of its scope, t = tj_retain(t) keeps it until tj_release().
@@ -303,7 +303,7 @@ typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an intege
  * and 1 have code of their own, because size 1 broadcasts. */
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
-/* Passed to .on_recompile: why a call was traced anew. Passed to .on_note: another decision. Strings are valid during the
+/* Passed to .on_recompile: why a call was traced again. Passed to .on_note: another decision. Strings are valid during the
  * callback. It may call tj_explain() and tj_fn_stats(). Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
@@ -404,7 +404,7 @@ typedef struct tj_compile_opts {
 	void *backend_self;
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
-	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced anew */
+	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced again */
 	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.

@@ -210,7 +210,7 @@ void tj_explain(tj_fn *f, FILE *out)
 	print_totals(f, &s, out);
 	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
-	print_ring(&f->reasons, "traced anew", out);
+	print_ring(&f->reasons, "traced again", out);
 	print_ring(&f->notes, "noted", out);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);

@@ -8,7 +8,7 @@
 #define RT_LOG_MAP(X)                                                     \
 	X(GRAPH,      "graph",      "each graph as it is compiled")           \
 	X(GUARDS,     "guards",     "each guard as it is installed")          \
-	X(RECOMPILES, "recompiles", "why a call was traced anew")             \
+	X(RECOMPILES, "recompiles", "why a call was traced again")             \
 	X(FUSION,     "fusion",     "which ops became one kernel")                 \
 	X(KERNELS,    "kernels",    "kernel IR")                              \
 	X(CODE,       "code",       "LLVM text")                              \

@@ -219,7 +219,7 @@ static void repeated_reasons(void **s)
 	char *all = kit_explain(f);
 	for (const char *p = all; (p = strstr(p, "constant differs")) != NULL; p++) shown++;
 	for (const char *p = all; (p = strstr(p, " times)")) != NULL; p++) counted++;
-	if (shown > 3 || !counted || !strstr(all, "traced anew 39 times")) fail_msg("%d lines:\n%s", shown, all);
+	if (shown > 3 || !counted || !strstr(all, "traced again 39 times")) fail_msg("%d lines:\n%s", shown, all);
 	free(all);
 	kit_ok(c);
 	tj_close(c);

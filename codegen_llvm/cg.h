@@ -227,7 +227,7 @@ cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const 
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
-/* ---- build.c: the new kernels of a plan, on several threads when there are many ---- */
+/* ---- parallel.c: the new kernels of a plan, on several threads when there are many ---- */
 typedef struct cg_unit { /* a kernel of a plan */
 	rt_text text;       /* its function */
 	cg_key key;

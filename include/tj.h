@@ -438,7 +438,8 @@ TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
 /* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
  * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to
- * 64 bytes and no argument uses it, else copied there. After an error the content is undefined. Not in a body. scalars may be NULL. */
+ * 64 bytes and no argument uses it, else copied there at the end of the call, so it may be the memory of an argument made by tj_wrap(),
+ * if no other tensor over it is read afterwards. No two of into[] may overlap. After an error the content is undefined. Not in a body. scalars may be NULL. */
 typedef struct tj_into { void *data; size_t bytes; } tj_into;
 TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
@@ -970,7 +971,7 @@ TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
 TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
 #define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)
 
-/* start, start + step, ... before stop; a value that an integer dtype cannot hold is an error */
+/* start, start + step, ... before stop; a value beyond the range of the dtype is an error */
 TJ_API tj_tensor *tj_arange(tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_arange_at(const char *site, tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 #define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step)

@@ -744,8 +744,10 @@ static bool shape_embedding(ask *q)
 
 static bool shape_one_hot(ask *q)
 {
+	int64_t indices = 0;
 	int64_t dim[TJ_MAX_RANK + 1];
 	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]) || advise(q, "pass the number of classes");
+	if (!q->attr[0] && (rt_numel(q->src[0].rank, q->src[0].dim, &indices), indices)) return fail(q, TJ_ERR_ARG, "with 0 classes no index is in range", "0") || advise(q, "pass the number of classes");
 	memcpy(dim, q->src[0].dim, sizeof *dim * q->src[0].rank);
 	dim[q->src[0].rank] = q->attr[0];
 	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);

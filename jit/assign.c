@@ -145,17 +145,28 @@ static rt_buffer *new_content(jit_act *a, const jit_assigned *s, rt_err *err)
 	return jit_content(a->ctx, l, b, data, err);
 }
 
-tj_status jit_commit(jit_act *a, rt_err *err)
+tj_status jit_commit_begin(jit_act *a, jit_write **write, rt_err *err)
 {
 	uint32_t n = a->assigned.n, i = 0;
+	*write = NULL;
 	if (!n) return TJ_OK;
 	if (rt_pool_settle_all(a->ctx->rt.pool, err) != TJ_OK) return err->code;
-	jit_write *w = rt_arena_alloc(&a->mem, n * sizeof *w);
+	jit_write *w = *write = rt_arena_alloc(&a->mem, n * sizeof *w);
 	for (; w && i < n; i++) {
 		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i], err), a->assigned.v[i].was };
 		if (!w[i].buf) break;
 	}
-	if (w && i == n) return jit_write_cells(a->ctx, w, n, a->alone, err);
-	for (uint32_t k = 0; k < i; k++) rt_buffer_unref(w[k].buf, a->ctx->rt.allocator);
+	if (w && i == n) return TJ_OK;
+	jit_commit_drop(a->ctx, w, i);
 	return rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+}
+
+tj_status jit_commit_end(jit_act *a, jit_write *w, rt_err *err)
+{
+	return w ? jit_write_cells(a->ctx, w, a->assigned.n, a->alone, err) : TJ_OK;
+}
+
+void jit_commit_drop(tj_ctx *c, const jit_write *w, uint32_t n)
+{
+	for (uint32_t k = 0; w && k < n; k++) rt_buffer_unref(w[k].buf, c->rt.allocator);
 }

@@ -108,7 +108,7 @@ static bool same_element(tj_dtype t, const char *x, const char *y)
 {
 	if (!memcmp(x, y, tj_dtype_size(t))) return true;
 	ir_scalar a = ir_cast_scalar(ir_load(t, x), t, TJ_F64), b = ir_cast_scalar(ir_load(t, y), t, TJ_F64);
-	return rt_is_float(t) && a.d != a.d && b.d != b.d;
+	return t == TJ_BOOL ? a.d == b.d : rt_is_float(t) && a.d != a.d && b.d != b.d; /* any byte but 0 is true */
 }
 
 bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err)

@@ -211,8 +211,12 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	/* Make the outputs before the commit swaps buffers. They have the values of after the commit: jit_admit_all() resolved the versions. */
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
 	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	if (RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) return error_of(c);
-	if (jit_commit(a, &err) != TJ_OK) {
+	jit_write *write;
+	if (jit_commit_begin(a, &write, &err) == TJ_OK && RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) {
+		jit_commit_drop(c, write, a->assigned.n);
+		return error_of(c);
+	}
+	if (err.code != TJ_OK || jit_commit_end(a, write, &err) != TJ_OK) {
 		jit_report(c, site, &err);
 		return err.code;
 	}
@@ -475,10 +479,15 @@ tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { 
 tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
 {
 	JIT_CURRENT(c, site);
+	int a, b;
 	if (!c) return TJ_ERR_STATE;
 	if (jit_active(c) && into) {
 		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
+	}
+	if (f && !jit_into_apart(into, f->opts.nout, &a, &b)) {
+		jit_error(c, site, TJ_ERR_ARG, "call_into", "give each output memory of its own", "into[%d] and into[%d] overlap", a, b);
+		return TJ_ERR_ARG;
 	}
 	c->into = into;
 	tj_status s = tj_call_ex_at(site, f, out, in, scalars);

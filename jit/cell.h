@@ -28,6 +28,10 @@ uint64_t jit_cell_version(rt_held *cell); /* its version number */
 bool jit_overwrite(tj_ctx *c, rt_held *h, const void *data, size_t bytes, rt_err *err);
 
 /* assign.c */
-tj_status jit_commit(jit_act *a, rt_err *err);
+/* A commit begins by making the new contents (NULL: no cell was assigned), before outputs are written to memory of the caller, which
+ * may be that of an assigned value. end() writes the cells; drop() gives the contents up. */
+tj_status jit_commit_begin(jit_act *a, jit_write **w, rt_err *err);
+tj_status jit_commit_end(jit_act *a, jit_write *w, rt_err *err);
+void jit_commit_drop(tj_ctx *c, const jit_write *w, uint32_t n);
 
 #endif

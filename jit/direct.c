@@ -177,12 +177,13 @@ static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
 	return rt_held_of(t);
 }
 
-static bool commit(direct *d, const jit_path *p)
+/* The new contents of the cells. NULL: the error is reported. */
+static jit_write *new_contents(direct *d, const jit_path *p)
 {
 	tj_ctx *c = d->c;
 	rt_err err;
 	rt_no_err(&err);
-	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), false;
+	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), NULL;
 	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
 	uint32_t n = 0;
 	for (; w && n < p->nassign; n++) {
@@ -193,11 +194,18 @@ static bool commit(direct *d, const jit_path *p)
 		w[n].cell = written_cell(d, &p->assign[n].cell, &w[n].was);
 		if (!(w[n].buf = jit_content(c, l, b, data, &err))) break;
 	}
-	if (!w || n < p->nassign) {
-		for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.allocator);
-		rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
-	} else jit_write_cells(c, w, n, d->alone, &err);
-	if (err.code != TJ_OK) jit_report(c, d->site, &err);
+	if (w && n == p->nassign) return w;
+	jit_commit_drop(c, w, n);
+	rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+	jit_report(c, d->site, &err);
+	return NULL;
+}
+
+static bool commit(direct *d, const jit_path *p, jit_write *w)
+{
+	rt_err err;
+	rt_no_err(&err);
+	if (jit_write_cells(d->c, w, p->nassign, d->alone, &err) != TJ_OK) jit_report(d->c, d->site, &err);
 	return err.code == TJ_OK;
 }
 
@@ -207,8 +215,10 @@ static bool give(direct *d, const jit_path *p, tj_tensor **out)
 	for (uint32_t i = 0; made && i < p->nout; i++)
 		if (!(made[i] = make_output(d, p, i))) made = NULL;
 	if (!made) jit_error(d->c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
-	if (made && RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return false;
-	if (!made || (p->nassign && !commit(d, p))) return false;
+	jit_write *w = NULL;
+	if (!made || (p->nassign && !(w = new_contents(d, p)))) return false;
+	if (RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return jit_commit_drop(d->c, w, p->nassign), false;
+	if (w && !commit(d, p, w)) return false;
 	for (uint32_t i = 0; i < p->nout; i++) out[i] = made[i];
 	return true;
 }

@@ -32,8 +32,15 @@ static tj_tensor *for_all(tj_tensor *poison, others o)
 	return poison;
 }
 
+/* tj_to() of an operand that is on the device already, be it a value, a cell or a number: the operand itself. */
+static inline bool is_there(int op, tj_tensor *const *src, const int64_t *attr)
+{
+	return op == IR_to && !tj_is_poison(src[0]) && tj_device_of(src[0]) == (tj_device)attr[0];
+}
+
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
 {
+	if (is_there(op, src, attr)) return src[0];
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
 }
 

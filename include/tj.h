@@ -439,7 +439,8 @@ TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);          
 /* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
  * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to
  * 64 bytes and no argument uses it, else copied there at the end of the call, so it may be the memory of an argument made by tj_wrap(),
- * if no other tensor over it is read afterwards. No two of into[] may overlap. After an error the content is undefined. Not in a body. scalars may be NULL. */
+ * if no other tensor over it is read afterwards. No two of into[] may overlap. After an error the content is undefined. Not in a
+ * body. scalars may be NULL. */
 typedef struct tj_into { void *data; size_t bytes; } tj_into;
 TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);

@@ -88,7 +88,7 @@ typedef struct lo_val {
 
 typedef struct lo_buffer {
 	uint8_t place, device; /* rt_place; the device that holds its bytes */
-	uint32_t slot;
+	uint32_t index;      /* see rt_pbuf */
 	const void *data;    /* RT_AT_CONST */
 	int64_t bytes, offset;
 	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */

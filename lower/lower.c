@@ -92,7 +92,7 @@ static bool place_outputs(lo_low *L)
 		}
 		lo_val *v = &L->val[r];
 		int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
-		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .device = n->device, .slot = i, .bytes = bytes });
+		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .device = n->device, .index = i, .bytes = bytes });
 		if (b == LO_NOBUF) return false;
 		if (v->how == LO_LEAF || v->buf != LO_NOBUF) lo_add_dest(L, r, b, IR_NONE, 0, NULL);
 		else {

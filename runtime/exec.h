@@ -71,13 +71,13 @@ void rt_exec_unref(rt_exec *x);
 typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST, RT_AT_NUM } rt_place;
 typedef struct rt_pbuf { /* a buffer of the plan */
 	uint8_t place, device;
-	uint32_t slot;       /* external slot, or number of the output, constant or number; ARENA: device */
+	uint32_t index;      /* external slot, or number of the output, constant or number; ARENA: device */
 	int64_t offset;      /* ARENA: bytes from the arena's start */
 	int64_t bytes;
 } rt_pbuf;
-typedef struct rt_at {   /* an operand of a step: a part of a buffer, at address table[place][slot] + offset */
+typedef struct rt_at {   /* an operand of a step: a part of a buffer, at address table[place][index] + offset */
 	uint32_t buf;        /* number of the plan's buffer */
-	uint32_t place, slot;
+	uint32_t place, index;
 	int64_t offset;      /* bytes */
 } rt_at;
 

@@ -163,6 +163,10 @@ static void two_devices(void **state)
 	assert_int_equal(tj_check(c), TJ_ERR_DEVICE);
 	assert_non_null(strstr(tj_last_error(c)->message, "cpu and mock:0"));
 	assert_non_null(strstr(tj_last_error(c)->hint, "tj_to"));
+	assert_ptr_equal(tj_to(x, TJ_CPU), x); /* it is there already */
+	tj_tensor *number = tj_f(0.1), *param = tj_param(c, TJ_F32, TJ_0D);
+	assert_ptr_equal(tj_to(number, TJ_CPU), number);
+	assert_ptr_equal(tj_to(param, TJ_CPU), param);
 	tj_tensor *half = tj_full(TJ_F32, TJ_0D, tj_f(0.5)); /* 0-d tensors of the CPU go with any */
 	tj_tensor *sum = tj_add(x, tj_to(tj_mul(tj_add(m, tj_i(1)), half), TJ_CPU));
 	assert_int_equal(tj_device_of(sum), TJ_CPU);

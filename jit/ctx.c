@@ -88,7 +88,7 @@ static void read_env_log(rt_log_to *log)
 static void close_engine(jit_engine *e)
 {
 	delist(e);
-	while (e->fns) tj_fn_free(e->fns);
+	while (e->fns) jit_fn_free(e->fns);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
 	rt_held_free_all(&e->rt);
@@ -203,7 +203,7 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 
 static void free_act(jit_act *a)
 {
-	rt_vec_free(&a->sites);
+	rt_vec_free(&a->callers);
 	rt_vec_free(&a->ext);
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);

@@ -8,8 +8,8 @@ static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
 	if (!c->active) return;
-	for (uint32_t i = c->act.sites.n; i-- > 0;) {
-		const char *s = c->act.sites.v[i];
+	for (uint32_t i = c->act.callers.n; i-- > 0;) {
+		const char *s = c->act.callers.v[i].site;
 		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
 			if (n < room) snprintf(out + n, room - n, " ...");
 			return;

@@ -39,7 +39,7 @@ static bool same_key(const jit_flow *x, const jit_flow *y)
 
 static void drop_outside(jit_outside *o)
 {
-	tj_fn_free_at(o->site, o->fn);
+	jit_fn_free(o->fn);
 	rt_free(o);
 }
 

@@ -7,10 +7,11 @@ static const char *const place_name[] = { "filter of a key", "filter of an event
 
 typedef struct probe {
 	tj_ctx *c, *clone;
-	tj_fn *f, *other;
+	tj_fn *f, *outer;        /* outer calls f in its body */
 	place at;
 	void (*act)(struct probe *p); /* runs at `at`; NULL: nothing does */
 	bool inside;             /* it runs now */
+	bool in_f;               /* the body of f runs now */
 	int acts, turn;
 } probe;
 
@@ -54,15 +55,19 @@ static tj_status backend(void *self, tj_graph *g, tj_compiled *out)
 /* out = -in. The constant is for the filter of a key. y is read after a boundary, but not kept there: the plan is widened. */
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	const probe *p = self;
+	probe *p = self;
 	if (p->at == RUN) {
 		out[0] = tj_neg(in[0]);
 		return;
 	}
+	p->in_f = true;
 	tj_tensor *x = tj_mul(in[0], in[1]), *y = tj_neg(x), *z = tj_exp(y);
 	bool large = tj_truth(tj_gt(tj_sum(z, TJ_ALL, false), tj_f(1e9)));
 	out[0] = large ? tj_sub(tj_f(0), tj_add(x, tj_f(0))) : y;
+	p->in_f = false;
 }
+
+static void calls_f(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_call1(((probe *)self)->f, TJ_LIST(in[0], in[1])); }
 
 static void open_probe(probe *p, place at, tj_mode mode)
 {
@@ -71,10 +76,13 @@ static void open_probe(probe *p, place at, tj_mode mode)
 	p->clone = tj_ctx_clone(p->c);
 	tj_add_pass(p->c, &(tj_pass){ "of the engine", engine_pass, p });
 	const tj_pass passes[] = { { "own", pass, p }, { 0 } };
-	p->f = tj_compile(p->c, body, p, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 2, .nout = 1, .mode = mode, .passes = passes, .backend = backend, .backend_self = p,
-	                                         .on_recompile = on_recompile, .on_recompile_self = p, .on_note = on_note, .on_note_self = p, .guard_filter = filter,
-	                                         .guard_filter_self = p, .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF));
-	p->other = kit_fn(p->c, "other", body, p, 2, 1);
+	tj_compile_opts o = { .size = sizeof o, .name = "f", .nin = 2, .nout = 1, .mode = mode, .passes = passes, .backend = backend, .backend_self = p,
+	                      .on_recompile = on_recompile, .on_recompile_self = p, .on_note = on_note, .on_note_self = p, .guard_filter = filter, .guard_filter_self = p,
+	                      .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF };
+	p->f = tj_compile(p->c, body, p, &o);
+	o.name = "outer";
+	o.int_div_zero = TJ_ZERO; /* that of f differs: .on_note of a nested call */
+	p->outer = tj_compile(p->c, calls_f, p, &o);
 	kit_ok(p->c);
 }
 
@@ -86,22 +94,21 @@ static void close_probe(probe *p)
 	tj_close(p->c);
 }
 
-/* Calls f with n elements of value v. */
-static tj_tensor *call(const probe *p, tj_ctx *c, int n, float v)
+/* Calls a function with n elements of value v. */
+static tj_tensor *call(tj_fn *f, tj_ctx *c, int n, float v)
 {
 	float x[8], one = 1;
 	for (int i = 0; i < 8; i++) x[i] = v;
-	tj_tensor *y = tj_call1(p->f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(n), x), tj_constant(c, TJ_F32, TJ_0D, &one)));
-	return y;
+	return tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(n), x), tj_constant(c, TJ_F32, TJ_0D, &one)));
 }
 
 /* f calls the place at least once in each mode: new sizes, both branches, more signatures than .max_entries. */
-enum { TURNS = 12 };
-static tj_tensor *turn(const probe *p, tj_ctx *c, int i, float *want)
+enum { TURNS = 8 };
+static tj_tensor *turn(tj_fn *f, tj_ctx *c, int i, float *want)
 {
 	const float v = i % 3 == 1 ? -30 : 2;
 	*want = -v;
-	return call(p, c, 1 + i % 4, v);
+	return call(f, c, 1 + i % 4, v);
 }
 
 /* ---- a clone calls the function that is being called ---- */
@@ -111,7 +118,7 @@ static void clone_calls(probe *p)
 	tj_ctx *was = tj_ctx_use(p->clone);
 	for (int i = 0; i < 3; i++) { /* the call of the context itself, and others */
 		tj_scope *s = tj_push(p->clone);
-		assert_true(((const float *)tj_data(turn(p, p->clone, p->turn + i, &want)))[0] == want);
+		assert_true(((const float *)tj_data(turn(p->f, p->clone, p->turn + i, &want)))[0] == want);
 		kit_ok(p->clone);
 		tj_pop(s);
 	}
@@ -128,7 +135,7 @@ static void clones_may_call_the_function(void **s)
 			for (p.turn = 0; p.turn < TURNS; p.turn++) {
 				float want;
 				p.act = clone_calls;
-				tj_tensor *y = turn(&p, p.c, p.turn, &want);
+				tj_tensor *y = turn(p.f, p.c, p.turn, &want);
 				kit_ok(p.c);
 				if (((const float *)tj_data(y))[0] != want) fail_msg("%s, turn %d", place_name[at], p.turn);
 			}
@@ -138,8 +145,77 @@ static void clones_may_call_the_function(void **s)
 		}
 }
 
+/* ---- a function is not freed under its call ---- */
+static void frees(probe *p)
+{
+	tj_ctx *const ctx[] = { p->clone, NULL, p->c }, *was = tj_ctx_current();
+	for (int i = 0; i < 3; i++) {
+		tj_ctx_use(ctx[i]);
+		tj_fn_free(p->f);
+		if (ctx[i]) assert_int_equal(tj_check(ctx[i]), TJ_ERR_STATE);
+	}
+	tj_ctx_use((tj_ctx *)was);
+}
+
+static void frees_nested(probe *p)
+{
+	if (p->in_f) frees(p);
+}
+
+static void no_function_is_freed_under_its_call(void **s)
+{
+	(void)s;
+	for (place at = 0; at < PLACES; at++)
+		for (int kind = 0; kind < 4; kind++) { /* verify, direct; nested in these */
+			probe p;
+			float want;
+			open_probe(&p, at, kind % 2 ? TJ_DIRECT : TJ_VERIFY);
+			tj_fn *f = kind >= 2 ? p.outer : p.f;
+			for (int i = 0; i < TURNS; i++) {
+				p.act = kind >= 2 ? frees_nested : frees;
+				turn(f, p.c, i, &want); /* it may fail, since the callback has made a mistake */
+				(void)tj_check(p.c);
+				p.act = NULL;
+				tj_tensor *y = turn(f, p.c, i, &want);
+				kit_ok(p.c);
+				assert_true(((const float *)tj_data(y))[0] == want);
+			}
+			if (!p.acts) fail_msg("%s was never called", place_name[at]);
+			close_probe(&p);
+		}
+}
+
+typedef struct suicide { tj_fn *f, *outer; bool now; } suicide;
+static void frees_itself(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	suicide *k = self;
+	if (k->now) tj_fn_free(k->f);
+	out[0] = tj_neg(in[0]);
+}
+static void calls_it(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_call1(((suicide *)self)->f, TJ_LIST(in[0])); }
+
+static void nor_in_its_body(void **s)
+{
+	(void)s;
+	suicide k = { 0 };
+	tj_ctx *c = kit_open();
+	k.f = kit_fn(c, "frees_itself", frees_itself, &k, 1, 1);
+	k.outer = kit_fn(c, "calls_it", calls_it, &k, 1, 1);
+	for (int i = 0; i < 8; i++) {
+		k.now = i & 1;
+		tj_tensor *y = tj_call1(i & 2 ? k.outer : k.f, TJ_LIST(F32(c, 1)));
+		if (k.now) kit_error(c, TJ_ERR_STATE, "a call of frees_itself is running");
+		else assert_f32(y, -1);
+	}
+	tj_fn_free(k.f); /* no call runs: it is freed */
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(clones_may_call_the_function) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(clones_may_call_the_function), cmocka_unit_test(no_function_is_freed_under_its_call), cmocka_unit_test(nor_in_its_body),
+	};
 	KIT_RUN(tests);
 }

@@ -461,8 +461,7 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	JIT_CURRENT(c, site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
-	tj_tensor *none[1];
-	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
+	if (RT_UNLIKELY(c->busy) && jit_refuse(c, site, "call")) return TJ_ERR_STATE;
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
 	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
@@ -479,7 +478,7 @@ tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { 
 tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return TJ_ERR_STATE;
+	if (!c || jit_refuses(c, site, "call_into")) return TJ_ERR_STATE;
 	if (jit_active(c) && into) {
 		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
@@ -509,6 +508,7 @@ tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 /* ---- scalars of the call ---- */
 static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kind kind)
 {
+	if (jit_refuses(c, site, kind == TJ_SCALAR_I ? "arg_i" : "arg_f")) return NULL;
 	jit_act *a = jit_active(c);
 	int i = 0;
 	const tj_scalar *s = a ? a->scalars : NULL;

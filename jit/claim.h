@@ -73,9 +73,15 @@ bool jit_alone_wait(tj_ctx *c); /* waits until no run relies on c being alone; f
 
 /* Around a user function that the library calls while the context is at work: the function may not use the context. */
 typedef struct jit_pause { tj_ctx *c; const jit_thread *near; } jit_pause;
+/* The context at work is the innermost one that the thread is inside of: a body may have made another one current. */
+static inline tj_ctx *jit_at_work(void)
+{
+	const uint32_t n = jit_me ? jit_me->depth : 0;
+	return n && n <= JIT_INSIDE ? (tj_ctx *)(uintptr_t)atomic_load_explicit(&jit_me->inside[n - 1], memory_order_relaxed) : jit_thread_ctx;
+}
 static inline jit_pause jit_calls_back(void)
 {
-	jit_pause p = { jit_thread_ctx, NULL };
+	jit_pause p = { jit_at_work(), NULL };
 	if (!p.c) return p;
 	p.c->busy++;
 	p.near = p.c->act.near;
@@ -87,6 +93,12 @@ static inline void jit_called_back(const jit_pause *p)
 	if (!p->c) return;
 	p->c->busy--;
 	p->c->act.near = p->near;
+}
+/* At the head of every function of tj.h that uses a context, except tj_check() and its like. True: such a user function runs, and the error is
+ * reported. Only the owner of c reads `busy`. */
+static inline bool jit_refuses(tj_ctx *c, const char *site, const char *op)
+{
+	return RT_UNLIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me && c->busy) && jit_refuse(c, site, op);
 }
 #define JIT_CALLS_BACK const jit_pause pause __attribute__((cleanup(jit_called_back), unused)) = jit_calls_back()
 

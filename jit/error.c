@@ -40,6 +40,13 @@ tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op
 	return jit_report(c, site, &e);
 }
 
+bool jit_refuse(tj_ctx *c, const char *site, const char *op)
+{
+	jit_error(c, site, TJ_ERR_STATE, op, "use a clone there, made by tj_ctx_clone() before the call, or do it after the call",
+	          "the context is used in a function that one of its own calls called back");
+	return true;
+}
+
 /* The result of an op when the thread has no context, in which an error could be kept. */
 tj_tensor *jit_no_context(void)
 {

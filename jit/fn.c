@@ -137,7 +137,7 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 {
 	tj_compile_opts o = { 0 };
 	const char *hint;
-	if (!c) return NULL;
+	if (!c || jit_refuses(c, site, "compile")) return NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
 		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
@@ -211,6 +211,7 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 {
 	if (!f) return;
 	JIT_CURRENT(c, site);
+	if (c && f->engine == c->engine && jit_refuses(c, site, "fn_free")) return;
 	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
 	if (!is_running(f)) jit_fn_free(f);
 	else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);

@@ -36,8 +36,7 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 {
 	jit_admit r = JIT_OK;
 	if (RT_UNLIKELY(c->busy)) {
-		jit_error(c, site, TJ_ERR_STATE, op, "use another context there, made by tj_ctx_clone(), or do it after the call",
-		          "the context is used in a function that one of its own calls called back");
+		jit_refuse(c, site, op);
 		for (int k = 0; k < nsrc; k++) in[k] = &c->rt.poison;
 		return JIT_POISON;
 	}

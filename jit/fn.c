@@ -210,7 +210,7 @@ void jit_fn_free(tj_fn *f)
 void tj_fn_free_at(const char *site, tj_fn *f)
 {
 	if (!f) return;
-	JIT_CURRENT(c, site);
+	JIT_CURRENT_IF_ANY(c, site);
 	if (c && f->engine == c->engine && jit_refuses(c, site, "fn_free")) return;
 	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
 	if (!is_running(f)) jit_fn_free(f);

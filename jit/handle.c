@@ -45,8 +45,9 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 		in[k] = admit(c, site, op, k, src[k]);
 		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
 	}
-	if (RT_UNLIKELY(r == JIT_POISON) && !c->active && c->rt.err.code == TJ_OK)
-		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before you use the tensor", "an operand is poison: the op that should have made it failed, and that error was checked before");
+	if (RT_UNLIKELY(r == JIT_POISON) && !(c->active && c->act.failed) && c->rt.err.code == TJ_OK)
+		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before you use the tensor",
+		          "an operand is poison: the op that should have made it failed, and that error was checked before, or is in another context");
 	return r;
 }
 

@@ -132,7 +132,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 
 void tj_release_at(const char *site, tj_tensor *t)
 {
-	JIT_CURRENT(c, site);
+	JIT_CURRENT_IF_ANY(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned", "this tensor is not retained");

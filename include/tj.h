@@ -24,10 +24,11 @@
  *   when the body clears it by tj_check().
  * Callbacks.  Passes, back ends and their run(), .guard_filter, .on_recompile, .on_note and .log_to are called while their
  *   context is at work. They may call tj_explain(), tj_dump() and tj_fn_stats() of any function; tj_check(),
- *   tj_last_error() and tj_perror() of any context; tj_ctx_use(); and what needs no context: numbers, properties of
- *   tensors, names, graphs. Every other function is refused with the running context: TJ_ERR_STATE, poison or NULL. So
- *   are tj_fn_free() and tj_release() while the running context is current. A refused call may make the running call
- *   fail; if that returns TJ_OK, tj_check() still gives the error of the refused call.
+ *   tj_last_error() and tj_perror() of any context; tj_ctx_use() and tj_ctx_current(); and what needs no context: numbers,
+ *   properties of tensors, devices, dtypes, tj_backends(), the graph that they get. Every other function is refused with
+ *   the running context: TJ_ERR_STATE, poison or NULL. So are tj_fn_free() and tj_release() while that context is
+ *   current. A refused call may make the running call fail; if that returns TJ_OK, tj_check() still gives the error of
+ *   the refused call.
  *   A callback may use a context of its own, for example a clone that was made before the call: it may even call the
  *   function that is running. It makes the former context current before it returns. It must not wait for another
  *   thread that uses the engine: that thread may wait for the compile, and both would wait forever. A callback must

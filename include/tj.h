@@ -22,9 +22,17 @@
  * Leaving a body.  Return from it. If a longjmp(), a C++ exception or the end of the thread leaves a body, the next use
  *   of the context notices: the call is dropped, and the error is TJ_ERR_BODY. An error in a body fails the call, even
  *   when the body clears it by tj_check().
- * Callbacks.  Passes, back ends, filters, .on_recompile, .on_note and .log_to may call tj_explain(), tj_dump() and
- *   tj_fn_stats(), and may use a context of their own. Other calls with the running context are refused. A callback
- *   must return: a longjmp() out of it leaves locks taken.
+ * Callbacks.  Passes, back ends and their run(), .guard_filter, .on_recompile, .on_note and .log_to are called while their
+ *   context is at work. They may call tj_explain(), tj_dump() and tj_fn_stats() of any function; tj_check(),
+ *   tj_last_error() and tj_perror() of any context; tj_ctx_use() and tj_ctx_current(); and what needs no context: numbers,
+ *   properties of tensors, devices, dtypes, tj_backends(), the graph that they get. Every other function is refused with
+ *   the running context: TJ_ERR_STATE, poison or NULL. So are tj_fn_free() and tj_release() while that context is
+ *   current. A refused call may make the running call fail; if that returns TJ_OK, tj_check() still gives the error of
+ *   the refused call.
+ *   A callback may use a context of its own, for example a clone that was made before the call: it may even call the
+ *   function that is running. It makes the former context current before it returns. It must not wait for another
+ *   thread that uses the engine: that thread may wait for the compile, and both would wait forever. A callback must
+ *   return: a longjmp() out of it leaves locks taken.
  * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it, but the
  *   numbering of random ops does: write two random ops of one expression as two statements.
  */
@@ -192,7 +200,7 @@ typedef struct tj_open_opts {
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
 /* A context for another thread, on the same engine. It is current in no thread until tj_ctx_use(). Waits while another
- * thread runs or commits a direct call of c. NULL: out of memory, or called from inside of such a call. */
+ * thread runs or commits a direct call of c. NULL: out of memory, or called in a callback of c. */
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
@@ -304,7 +312,7 @@ typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an intege
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
 /* Passed to .on_recompile: why a call was traced again. Passed to .on_note: another decision. Strings are valid during the
- * callback. It may call tj_explain() and tj_fn_stats(). Any thread that calls the function may run it. */
+ * callback. What it may call: see Callbacks above. Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
@@ -380,7 +388,7 @@ typedef struct tj_run {
 } tj_run;
 typedef struct tj_compiled {
 	tj_status (*run)(void *env, const tj_run *r); /* may run in several threads at once */
-	void (*free)(void *env);  /* called when the plan is freed; may be NULL */
+	void (*free)(void *env);  /* called when the plan is freed, maybe under locks of tjit: it must not call tjit. May be NULL */
 	void *env;
 } tj_compiled;
 typedef tj_status tj_backend_fn(void *self, tj_graph *g, tj_compiled *out);

@@ -47,6 +47,7 @@ typedef struct jit_assigned { /* a cell and its current version */
 	uint64_t was;            /* version number of the cell when the call first met it */
 } jit_assigned;
 
+typedef struct jit_caller { const char *site; const tj_fn *fn; } jit_caller; /* a line, and the function that it calls; NULL: control flow */
 typedef struct jit_callback { /* a callback of control flow whose events are being traced */
 	tj_scope *scope;         /* the scope of the callback */
 	const char *op, *site;
@@ -87,7 +88,7 @@ typedef struct jit_act {
 	const tj_scalar *scalars;
 	uint64_t ordinal;        /* random numbers that the context drew before the call */
 	uint64_t fetched;        /* c->rt.fetched before the call: number of errors that the user has fetched */
-	rt_vec(const char *) sites; /* lines of the running nested calls, outermost first */
+	rt_vec(jit_caller) callers; /* the running nested calls and calls of control flow, outermost first */
 
 	/* the running segment */
 	jit_node *cursor, *fresh; /* cursor: last event. fresh: first event that is not published; NULL while all matched */

@@ -105,6 +105,7 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	if (!c) return TJ_ERR_STATE;
+	if (jit_refuses(c, site, "write")) return TJ_ERR_STATE;
 	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor made by tj_from_data(), or write before the call", "tj_write() is not allowed in a body");
 	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");

@@ -103,7 +103,6 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->ext.n = a->callback.n = 0;
 	a->bodies = a->floor = 0;
 	c->active = true;
-	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
 	if (!a->scope) {
 		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -252,6 +251,7 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 	jit_act *a = &c->act;
 	tj_fn *f = memo->fn;
 	tj_scope *to = c->rt.scope;
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
 	tj_status s = begin(c, memo, site, in, scalars, hit);
 	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
@@ -301,7 +301,7 @@ static void restore_versions(jit_act *a, const jit_assigned *was, uint32_t n)
 		tj_tensor *old = i < n ? was[i].version : &now->cell->t;
 		if (now->version == old) continue;
 		tj_tensor *src[2] = { old, &now->cell->t };
-		if (jit_step(a, a->sites.v[0], JIT_ASSIGN, 2, src, 0, NULL)) now->version = old;
+		if (jit_step(a, a->callers.v[0].site, JIT_ASSIGN, 2, src, 0, NULL)) now->version = old;
 		else a->failed = true;
 	}
 }
@@ -327,6 +327,18 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	return s;
 }
 
+/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
+static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
+{
+	static const char hint[] = "give both functions the same .int_div_zero";
+	const tj_fn *outer = a->fn;
+	char text[512];
+	if (atomic_exchange(&f->told, true)) return;
+	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
+	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
+	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+}
+
 static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars)
 {
 	tj_ctx *c = a->ctx;
@@ -336,8 +348,9 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	uint8_t mode = a->mode;
 	if (a->depth == MAX_DEPTH) return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
 	jit_assigned *was = rt_arena_alloc(&a->mem, (nassigned + 1) * sizeof *was);
-	if (!was || !rt_push(&a->sites, site)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (!was || !rt_push(&a->callers, ((jit_caller){ site, f }))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (nassigned) memcpy(was, a->assigned.v, nassigned * sizeof *was);
+	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	a->depth++;
 	a->scalars = scalars;
 	a->mode = jit_mode(f);
@@ -349,7 +362,7 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 		a->failed = failed || a->broken; /* the caller gets the status, and may go on */
 		restore_versions(a, was, nassigned);
 	}
-	a->sites.n--;
+	a->callers.n--;
 	return s;
 }
 
@@ -419,24 +432,16 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
 	if (s != TJ_OK) return s;
 	JIT_TICK(memo, calls);
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed); /* a new key calls .on_recompile and others, which may not free f */
 	s = admit_args(c, site, f, in, few, &args);
 	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
 	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
-	else JIT_TICK(memo, refused);
+	else {
+		JIT_TICK(memo, refused);
+		atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
+	}
 	free_args(few, args);
 	return s;
-}
-
-/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
-static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
-{
-	static const char hint[] = "give both functions the same .int_div_zero";
-	const tj_fn *outer = a->fn;
-	char text[512];
-	if (atomic_exchange(&f->told, true)) return;
-	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
-	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
@@ -447,7 +452,6 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	if (s != TJ_OK) return s;
 	JIT_COUNT(f, calls);
 	JIT_COUNT(f, nested);
-	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
 		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* a late number keeps its handle */
@@ -461,8 +465,7 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	JIT_CURRENT(c, site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
-	tj_tensor *none[1];
-	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
+	if (RT_UNLIKELY(c->busy) && jit_refuse(c, site, "call")) return TJ_ERR_STATE;
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
 	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
@@ -480,7 +483,7 @@ tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list i
 {
 	JIT_CURRENT(c, site);
 	int a, b;
-	if (!c) return TJ_ERR_STATE;
+	if (!c || jit_refuses(c, site, "call_into")) return TJ_ERR_STATE;
 	if (jit_active(c) && into) {
 		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
@@ -514,6 +517,7 @@ tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 /* ---- scalars of the call ---- */
 static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kind kind)
 {
+	if (jit_refuses(c, site, kind == TJ_SCALAR_I ? "arg_i" : "arg_f")) return NULL;
 	jit_act *a = jit_active(c);
 	int i = 0;
 	const tj_scalar *s = a ? a->scalars : NULL;

@@ -205,10 +205,10 @@ static bool trace(const flow *w, callback *k, bool (*check)(const flow *w, callb
 {
 	jit_act *a = w->a;
 	if (!enter(w)) return false;
-	bool ok = rt_push(&a->sites, w->site) || nomem(w);
+	bool ok = rt_push(&a->callers, ((jit_caller){ w->site, NULL })) || nomem(w);
 	if (ok) {
 		ok = step(w, JIT_CALLBACK, 0, NULL, 1, (int64_t[]){ k->which }) && run_callback(w, k, check, env);
-		a->sites.n--;
+		a->callers.n--;
 	}
 	leave(w);
 	if (!ok) a->failed = a->broken = true; /* the trace has a CALLBACK without a YIELD */

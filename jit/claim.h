@@ -37,10 +37,11 @@ static inline void jit_go_out(tj_ctx *const *c)
 	uint32_t i = *c ? --jit_me->depth : JIT_INSIDE;
 	if (RT_LIKELY(i < JIT_INSIDE)) atomic_store_explicit(&jit_me->inside[i], NULL, memory_order_release);
 }
-/* The calling thread is inside of c until jit_go_out(). NULL: c is NULL, or another thread is inside; then both threads get an error. */
+/* The calling thread is inside of c until jit_go_out(). NULL: c is NULL, an error of the running call; or another thread is inside, and both threads
+ * get an error. */
 static inline tj_ctx *jit_come_in(tj_ctx *c, const char *site)
 {
-	if (RT_UNLIKELY(!c)) return NULL;
+	if (RT_UNLIKELY(!c)) return jit_missing(site);
 	if (RT_UNLIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) != jit_me)) return jit_come_in_anew(c, site);
 	jit_note_in(c);
 	if (RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me)) return c;
@@ -58,6 +59,8 @@ static inline tj_ctx *jit_look_in(tj_ctx *c, const char *site)
 /* At the head of every function of tj.h that uses a context: `in` is c, or NULL when the function must refuse. Left at the end of the block. */
 #define JIT_COME_IN(in, c, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_come_in(c, site)
 #define JIT_CURRENT(in, site) JIT_COME_IN(in, jit_thread_ctx, site)
+/* For functions that work without a context, too. */
+#define JIT_CURRENT_IF_ANY(in, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_thread_ctx ? jit_come_in(jit_thread_ctx, site) : NULL
 /* Around code that relies on c being the only context of the engine; true: it is, until jit_alone_end(). */
 static inline void jit_alone_end(tj_ctx *c) { atomic_store_explicit(&c->alone, 0, memory_order_release); }
 static inline bool jit_alone_begin(tj_ctx *c)
@@ -73,9 +76,15 @@ bool jit_alone_wait(tj_ctx *c); /* waits until no run relies on c being alone; f
 
 /* Around a user function that the library calls while the context is at work: the function may not use the context. */
 typedef struct jit_pause { tj_ctx *c; const jit_thread *near; } jit_pause;
+/* The context at work is the innermost one that the thread is inside of: a body may have made another one current. */
+static inline tj_ctx *jit_at_work(void)
+{
+	const uint32_t n = jit_me ? jit_me->depth : 0;
+	return n && n <= JIT_INSIDE ? (tj_ctx *)(uintptr_t)atomic_load_explicit(&jit_me->inside[n - 1], memory_order_relaxed) : jit_thread_ctx;
+}
 static inline jit_pause jit_calls_back(void)
 {
-	jit_pause p = { jit_thread_ctx, NULL };
+	jit_pause p = { jit_at_work(), NULL };
 	if (!p.c) return p;
 	p.c->busy++;
 	p.near = p.c->act.near;
@@ -87,6 +96,12 @@ static inline void jit_called_back(const jit_pause *p)
 	if (!p->c) return;
 	p->c->busy--;
 	p->c->act.near = p->near;
+}
+/* At the head of every function of tj.h that uses a context, except tj_check() and its like. True: such a user function runs, and the error is
+ * reported. Only the owner of c reads `busy`. */
+static inline bool jit_refuses(tj_ctx *c, const char *site, const char *op)
+{
+	return RT_UNLIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me && c->busy) && jit_refuse(c, site, op);
 }
 #define JIT_CALLS_BACK const jit_pause pause __attribute__((cleanup(jit_called_back), unused)) = jit_calls_back()
 

@@ -38,6 +38,7 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_dtyp
 {
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
+	if (jit_refuses(c, site, op)) return &c->rt.poison;
 	jit_active(c);
 	const rt_layout *l = new_layout(c, site, op, dtype, c->engine->device, shape);
 	if (!l) return &c->rt.poison;
@@ -89,6 +90,7 @@ tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape
 {
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
+	if (jit_refuses(c, site, "wrap")) return &c->rt.poison;
 	jit_active(c);
 	const rt_layout *l = new_layout(c, site, "wrap", dtype, RT_CPU, shape), *strided;
 	if (!l) return &c->rt.poison;
@@ -112,6 +114,7 @@ tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shap
 {
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
+	if (jit_refuses(c, site, "param")) return &c->rt.poison;
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
 	const rt_layout *l = new_layout(c, site, "param", dtype, c->engine->device, shape);
 	if (!l) return &c->rt.poison;

@@ -88,7 +88,7 @@ static void read_env_log(rt_log_to *log)
 static void close_engine(jit_engine *e)
 {
 	delist(e);
-	while (e->fns) tj_fn_free(e->fns);
+	while (e->fns) jit_fn_free(e->fns);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
 	rt_held_free_all(&e->rt);
@@ -194,6 +194,7 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 
 tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
+	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
@@ -203,7 +204,7 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 
 static void free_act(jit_act *a)
 {
-	rt_vec_free(&a->sites);
+	rt_vec_free(&a->callers);
 	rt_vec_free(&a->ext);
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);
@@ -224,10 +225,7 @@ static void free_act(jit_act *a)
 void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;
-	if (c->busy) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after the call has returned", "tj_close() is not allowed in a function that was called back: the context stays open");
-		return;
-	}
+	if (jit_refuses(c, "tj_close", "close")) return;
 	if (jit_active(c)) {
 		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned", "tj_close() is not allowed in a body: the context stays open");
 		c->act.failed = true;
@@ -251,7 +249,7 @@ void tj_close(tj_ctx *c)
 void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in) return;
+	if (!in || jit_refuses(c, site, "seed")) return;
 	jit_leaves_trace(jit_active(c), "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
@@ -261,7 +259,7 @@ void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 tj_status tj_log_topics(tj_ctx *c, const char *topics)
 {
 	rt_err err = { 0 };
-	if (!c) return TJ_ERR_STATE;
+	if (!c || jit_refuses(c, "tj_log_topics", "log_topics")) return TJ_ERR_STATE;
 	if (rt_log_parse(&c->engine->rt.log, topics, &err)) return TJ_OK;
 	jit_report(c, "tj_log_topics", &err);
 	return err.code;

@@ -68,6 +68,8 @@ extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-ex
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
 tj_tensor *jit_no_context(void);
+tj_ctx *jit_missing(const char *site); /* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */
+bool jit_refuse(tj_ctx *c, const char *site, const char *op); /* reports that op is refused while a user function is called back; returns true */
 
 /* lowering.c */
 const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */

@@ -207,19 +207,26 @@ static void take_out(tj_fn *f, uint32_t i)
 	jit_entry_unref(e);
 }
 
-static void evict_oldest(tj_fn *f)
+/* The log may call f again, so lines are written after table_lock is released: until then they are kept here. */
+typedef struct line { char text[200]; } line;
+static void write_line(const tj_fn *f, const line *l)
+{
+	if (*l->text) rt_log(&f->engine->rt.log, RT_LOG_CACHE, "%s", l->text);
+}
+
+static void evict_oldest(tj_fn *f, line *l)
 {
 	uint32_t oldest = 0;
 	for (uint32_t i = 1; i < f->entry.n; i++)
 		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
 	JIT_COUNT(f, evictions);
 	char where[JIT_WHERE];
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] evicted: more sizes than %d times .max_entries = %d", jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
+	snprintf(l->text, sizeof l->text, "[%s] evicted: more sizes than %d times .max_entries = %d", jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
 	take_out(f, oldest);
 }
 
 /* Evicts all sizes of the least recently used general entry. */
-static void evict_general(tj_fn *f)
+static void evict_general(tj_fn *f, line *l)
 {
 	jit_general *oldest = NULL;
 	unsigned long long least = 0;
@@ -232,16 +239,16 @@ static void evict_general(tj_fn *f)
 		least = last;
 	}
 	JIT_COUNT(f, evictions);
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
+	snprintf(l->text, sizeof l->text, "[%.100s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
 	for (uint32_t k = f->entry.n; k-- > 0;)
 		if (f->entry.v[k]->general == oldest) take_out(f, k);
 }
 
 /* Makes an entry for a new key. Under table_lock. */
-static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n)
+static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n, line *l)
 {
-	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f);
-	if (g && f->entry.n >= jit_max_sizes(f)) evict_oldest(f);
+	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f, l);
+	if (g && f->entry.n >= jit_max_sizes(f)) evict_oldest(f, l);
 	if (!g && !(g = new_general(f, sig))) return NULL;
 	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, g, sig) : NULL;
 	if (e && !gd_insert(&f->table, word, n, e)) {
@@ -279,6 +286,7 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	rt_err err = { 0 };
 	bool fresh = false, explain = false, moves = false;
 	jit_general *g = NULL;
+	line evicted_line = { "" };
 	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
 	unsigned long long evicted = atomic_load(&f->count.evictions);
 	rt_lock(&f->table_lock);
@@ -287,11 +295,12 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 		g = find_general(f, sig, &moves);
 		if (g) gd_compare(&g->sig, sig, &why);
 		else explain = nearest_entry(f, sig, &why, &nearest);
-		e = add_entry(f, g, sig, word, n);
+		e = add_entry(f, g, sig, word, n, &evicted_line);
 		fresh = e != NULL;
 	}
 	if (e) atomic_fetch_add(&e->refs, 1);
 	rt_unlock(&f->table_lock);
+	write_line(f, &evicted_line);
 	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
 	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
 	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
@@ -332,12 +341,13 @@ void jit_drop_empty(jit_entry *e)
 		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
 		if (full) {
 			JIT_COUNT(f, evictions);
-			rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
 			dropped = true;
 		}
 		take_out(f, i);
 		break;
 	}
 	rt_unlock(&f->table_lock);
-	if (dropped) explain_budget(f, e); /* e is valid: the running call holds a reference */
+	if (!dropped) return;
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
+	explain_budget(f, e); /* e is valid: the running call holds a reference */
 }

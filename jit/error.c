@@ -1,5 +1,5 @@
 /* Errors: the first error of a context, with the lines that led to it; poison, the result of what failed. */
-#include "jit/ctx.h"
+#include "jit/claim.h"
 
 _Thread_local tj_ctx *jit_thread_ctx;
 
@@ -8,8 +8,8 @@ static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
 	if (!c->active) return;
-	for (uint32_t i = c->act.sites.n; i-- > 0;) {
-		const char *s = c->act.sites.v[i];
+	for (uint32_t i = c->act.callers.n; i-- > 0;) {
+		const char *s = c->act.callers.v[i].site;
 		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
 			if (n < room) snprintf(out + n, room - n, " ...");
 			return;
@@ -38,6 +38,21 @@ tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op
 	va_end(ap);
 	rt_hint(&e, "%s", hint ? hint : "");
 	return jit_report(c, site, &e);
+}
+
+bool jit_refuse(tj_ctx *c, const char *site, const char *op)
+{
+	jit_error(c, site, TJ_ERR_STATE, op, "use a clone there, made by tj_ctx_clone() before the call, or do it after the call",
+	          "the context is used in a function that one of its own calls called back");
+	return true;
+}
+
+tj_ctx *jit_missing(const char *site)
+{
+	const uint32_t n = jit_me ? jit_me->depth : 0;
+	tj_ctx *c = n ? (tj_ctx *)(uintptr_t)atomic_load(&jit_me->inside[n < JIT_INSIDE ? n - 1 : JIT_INSIDE - 1]) : NULL;
+	if (c) jit_error(c, site, TJ_ERR_STATE, "ctx", "choose one with tj_ctx_use()", "the context is NULL, or no context is current in this thread");
+	return NULL;
 }
 
 /* The result of an op when the thread has no context, in which an error could be kept. */

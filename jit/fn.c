@@ -137,7 +137,7 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 {
 	tj_compile_opts o = { 0 };
 	const char *hint;
-	if (!c) return NULL;
+	if (!c || jit_refuses(c, site, "compile")) return NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
 		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
@@ -160,25 +160,29 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	return f;
 }
 
+/* f is nested in a call of a context that this thread is inside of. Of other threads the user makes sure. */
+static bool is_nested(const tj_fn *f)
+{
+	for (int i = 0; jit_me && i < JIT_INSIDE; i++) {
+		const tj_ctx *c = atomic_load(&jit_me->inside[i]);
+		for (uint32_t k = 0; c && c->active && k < c->act.callers.n; k++)
+			if (c->act.callers.v[k].fn == f) return true;
+	}
+	return false;
+}
+
 static bool is_running(tj_fn *f)
 {
-	bool busy = false;
+	bool busy = is_nested(f);
 	rt_lock(&f->table_lock);
 	for (jit_memo *s = f->memos; s; s = s->next) busy |= atomic_load(&s->busy);
 	rt_unlock(&f->table_lock);
 	return busy;
 }
 
-void tj_fn_free_at(const char *site, tj_fn *f)
+void jit_fn_free(tj_fn *f)
 {
-	if (!f) return;
 	jit_engine *e = f->engine;
-	JIT_CURRENT(c, site);
-	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
-	if (is_running(f)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
-		return;
-	}
 	rt_lock(&e->rt.lock);
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;
@@ -201,4 +205,14 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	pthread_mutex_destroy(&f->table_lock);
 	pthread_mutex_destroy(&f->compile);
 	free_fn(f);
+}
+
+void tj_fn_free_at(const char *site, tj_fn *f)
+{
+	if (!f) return;
+	JIT_CURRENT_IF_ANY(c, site);
+	if (c && f->engine == c->engine && jit_refuses(c, site, "fn_free")) return;
+	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
+	if (!is_running(f)) jit_fn_free(f);
+	else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
 }

@@ -80,6 +80,9 @@ struct tj_fn {
 };
 #define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
 
+/* fn.c */
+void jit_fn_free(tj_fn *f); /* no call of f runs */
+
 /* entry.c */
 /* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh);

@@ -36,8 +36,7 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 {
 	jit_admit r = JIT_OK;
 	if (RT_UNLIKELY(c->busy)) {
-		jit_error(c, site, TJ_ERR_STATE, op, "use another context there, made by tj_ctx_clone(), or do it after the call",
-		          "the context is used in a function that one of its own calls called back");
+		jit_refuse(c, site, op);
 		for (int k = 0; k < nsrc; k++) in[k] = &c->rt.poison;
 		return JIT_POISON;
 	}
@@ -46,8 +45,9 @@ jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, t
 		in[k] = admit(c, site, op, k, src[k]);
 		if (!rt_is_number(in[k]) && in[k]->kind == RT_POISON) r = JIT_POISON;
 	}
-	if (RT_UNLIKELY(r == JIT_POISON) && !c->active && c->rt.err.code == TJ_OK)
-		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before you use the tensor", "an operand is poison: the op that should have made it failed, and that error was checked before");
+	if (RT_UNLIKELY(r == JIT_POISON) && !(c->active && c->act.failed) && c->rt.err.code == TJ_OK)
+		jit_error(c, site, TJ_ERR_ARG, op, "look at tj_check() before you use the tensor",
+		          "an operand is poison: the op that should have made it failed, and that error was checked before, or is in another context");
 	return r;
 }
 

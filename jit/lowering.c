@@ -1,23 +1,24 @@
 /* What an engine lowers for: its target and back end, found when they are first needed. When the back end is missing, the evaluator runs instead. */
 #include "jit/ctx.h"
 
-static void evaluate_instead(jit_engine *e, const char *why)
+/* Not under target_lock: the log may call tj_explain(), which takes it. */
+static void warn(jit_engine *e, const char *why)
 {
-	rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
-	e->target = NULL;
+	if (why) rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
 }
 
 const lo_target *jit_target(jit_engine *e)
 {
+	const char *why = NULL;
 	rt_lock(&e->target_lock);
 	if (!e->target_found) {
-		const char *why = NULL;
 		if (strcmp(e->backend_name, "eval")) e->target = lo_target_find(e->backend_name, &why);
-		if (why) evaluate_instead(e, why);
+		if (why) e->target = NULL;
 		e->target_found = true;
 	}
 	const lo_target *t = e->target;
 	rt_unlock(&e->target_lock);
+	warn(e, why);
 	return RT_UNLIKELY(lo_backend_gone()) ? NULL : t;
 }
 
@@ -25,8 +26,10 @@ const lo_target *jit_target(jit_engine *e)
 static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
 {
 	rt_lock(&e->target_lock);
-	if (e->target == t && !lo_backend_gone()) evaluate_instead(e, why);
+	const bool lost = e->target == t && !lo_backend_gone();
+	if (lost) e->target = NULL;
 	rt_unlock(&e->target_lock);
+	if (lost) warn(e, why);
 }
 
 /* LLVM is loaded (8 ms, 48 MiB) when the first kernel must be compiled. */

@@ -39,7 +39,7 @@ static bool same_key(const jit_flow *x, const jit_flow *y)
 
 static void drop_outside(jit_outside *o)
 {
-	tj_fn_free_at(o->site, o->fn);
+	jit_fn_free(o->fn);
 	rt_free(o);
 }
 
@@ -118,6 +118,10 @@ static tj_status go(const char *site, jit_flow *q)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
+	if (jit_refuses(c, site, ir_ops[q->op].name)) {
+		jit_spoil(c, q->out, q->nout);
+		return jit_spoil(c, q->ys, q->nys);
+	}
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");

@@ -5,7 +5,7 @@
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
-	if (!jit_look_in(c, site)) return NULL;
+	if (!jit_look_in(c, site) || jit_refuses(c, site, "push")) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
@@ -23,7 +23,7 @@ static bool is_older(const jit_act *a, const tj_scope *s)
 void tj_pop_at(const char *site, tj_scope *s)
 {
 	tj_ctx *c = jit_look_in(s ? s->ctx : NULL, site);
-	if (!c) return;
+	if (!c || jit_refuses(c, site, "pop")) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", "pop each scope once, the last one that was pushed first", "this scope is not open");
@@ -132,7 +132,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 
 void tj_release_at(const char *site, tj_tensor *t)
 {
-	JIT_CURRENT(c, site);
+	JIT_CURRENT_IF_ANY(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
 		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned", "this tensor is not retained");
@@ -142,6 +142,7 @@ void tj_release_at(const char *site, tj_tensor *t)
 		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release a tensor once for each tj_retain() or tj_param() that returned it", "this tensor was released already");
 		return;
 	}
+	if (c && t->engine == &c->engine->rt && jit_refuses(c, site, "release")) return;
 	jit_act *a = c ? jit_active(c) : NULL;
 	jit_leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* a pending event may read it */

@@ -132,21 +132,26 @@ static void publish(jit_node *from, jit_node *fresh)
 }
 
 /* ---- sealing ---- */
-static jit_segment *compile_segment(jit_act *a, jit_node *n, rt_err *err)
+/* A pass, a back end or the log may call the function with a clone while this runs: the lock is recursive, and that call may seal segments
+ * of the same entry. So the number of the segment is final only after the plan is built. */
+static bool compile_segment(jit_act *a, jit_node *n, rt_err *err)
 {
-	jit_segment *s = rt_calloc(sizeof *s);
-	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), NULL;
-	n->segment = s;
+	jit_segment *s = n->segment = rt_calloc(sizeof *s);
+	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), false;
 	s->number = a->entry->sealed.n;
-	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) && rt_reserve(&a->entry->sealed, 1) ? jit_build(a, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
-	if (!p) {
-		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
-		return NULL;
-	}
+	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) ? jit_build(a, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
+	if (!p) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), false;
 	atomic_store(&s->plan, p);
-	a->entry->sealed.v[s->number] = n;
-	__atomic_store_n(&a->entry->sealed.n, s->number + 1, __ATOMIC_RELAXED); /* jit_drop_empty() reads it without the lock */
-	return s;
+	return true;
+}
+
+static bool enlist(jit_entry *e, jit_node *n, rt_err *err)
+{
+	if (!rt_reserve(&e->sealed, 1)) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), false;
+	n->segment->number = e->sealed.n;
+	e->sealed.v[e->sealed.n] = n;
+	__atomic_store_n(&e->sealed.n, e->sealed.n + 1, __ATOMIC_RELAXED); /* jit_drop_empty() reads it without the lock */
+	return true;
 }
 
 /* Makes the recording a part of the trace; the first thread that brings it compiles it. */
@@ -157,19 +162,16 @@ jit_node *jit_seal(jit_act *a, jit_node *n)
 	atomic_store(&a->fn->count.trace_ms, atomic_load(&a->fn->count.trace_ms) + rt_now_ms() - a->started);
 	rt_lock(&a->fn->compile);
 	jit_node *twin = find_twin(from, a->fresh);
-	if (twin) {
-		jit_free_trie(a->fresh);
-		n = twin;
-	} else if (compile_segment(a, n, &err)) {
-		publish(from, a->fresh);
-	} else n = NULL;
+	bool ok = twin || compile_segment(a, n, &err);
+	if (ok && !twin) twin = find_twin(from, a->fresh); /* a call from inside of the compile may have sealed the same path */
+	if (twin) jit_free_trie(a->fresh);
+	else if ((ok = ok && enlist(a->entry, n, &err))) publish(from, a->fresh);
 	rt_unlock(&a->fn->compile);
-	if (n) a->fresh = NULL;
-	else jit_report(a->ctx, a->cursor->site, &err);
-	if (n && n != twin) {
-		jit_plan *p = jit_take_plan(n->segment);
-		jit_tell_segment(a->fn, a->entry, n, p);
-		jit_plan_unref(p);
-	}
+	if (!ok) return jit_report(a->ctx, a->cursor->site, &err), NULL;
+	a->fresh = NULL;
+	if (twin) return twin;
+	jit_plan *p = jit_take_plan(n->segment);
+	jit_tell_segment(a->fn, a->entry, n, p);
+	jit_plan_unref(p);
 	return n;
 }

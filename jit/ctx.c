@@ -2,6 +2,7 @@
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
+#include "runtime/policy.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static int env_count(const rt_log_to *log, const char *name)
 static void check_env_cpu(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_CPU");
-	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
+	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 }
 
 /* runtime/onednn.c reads it when the first product is planned. */

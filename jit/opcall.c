@@ -32,10 +32,11 @@ static tj_tensor *for_all(tj_tensor *poison, others o)
 	return poison;
 }
 
-/* tj_to() of an operand that is on the device already, be it a value, a cell or a number: the operand itself. */
+/* tj_to() of an operand that is on the device already, be it a value, a cell or a number: the operand itself. Errors are the event's. */
 static inline bool is_there(int op, tj_tensor *const *src, const int64_t *attr)
 {
-	return op == IR_to && !tj_is_poison(src[0]) && tj_device_of(src[0]) == (tj_device)attr[0];
+	if (op != IR_to || tj_is_poison(src[0]) || tj_device_of(src[0]) != (tj_device)attr[0]) return false;
+	return jit_thread_ctx && !jit_thread_ctx->busy;
 }
 
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)

@@ -47,6 +47,16 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	return true;
 }
 
+/* A plan for several targets has a text of each, one after the other. */
+static void add_text(rt_plan *p, char **all, const char *more)
+{
+	rt_text t = { 0 };
+	if (!more) return;
+	rt_putf(&t, "%s%s", *all ? *all : "", more);
+	*all = t.oom ? NULL : rt_arena_strdup(&p->mem, rt_str(&t));
+	rt_text_free(&t);
+}
+
 /* Compiles n kernels from `first` on; all are for the same target. */
 static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 {
@@ -62,8 +72,8 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 	p->exec.code_bytes += job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms += job.codegen_ms + found - start;
 	p->exec.compiled += (uint32_t)n;
-	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
-	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
+	add_text(p, &p->code_text, job.text);
+	add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
 	lo_hold_code(p, job.code);

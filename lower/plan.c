@@ -159,6 +159,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->unit_ns = b->s.unit_ns;
 	t->grain = b->s.grain;
 	t->scratch = b->s.scratch;
+	t->shared = b->s.shared;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;

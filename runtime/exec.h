@@ -99,6 +99,7 @@ typedef struct rt_step {
 	double unit_ns;          /* estimated ns of a unit: units * unit_ns decides on the use of the team and on the size of pieces */
 	int64_t grain;           /* this many neighbouring units should go to one thread: they read the same cache lines */
 	size_t scratch;          /* bytes for each thread */
+	size_t shared;           /* bytes for each unit; 0 on the CPU */
 	const int64_t *size;     /* values of the kernel's symbols */
 	uint32_t nsize;
 	uint32_t nnum;           /* not on the CPU: operands may point to the first nnum numbers of the plan */

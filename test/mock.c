@@ -166,15 +166,16 @@ static void run_kernel(struct rt_queue *q, const work *w)
 {
 	const rt_launch *l = &w->launch;
 	int32_t fault = 0;
-	void **buf = malloc((l->nbuf + 1) * sizeof *buf), *scratch = malloc(l->scratch + 64);
+	void **buf = malloc((l->nbuf + 1) * sizeof *buf), *scratch = malloc(l->scratch + 64), *shared = malloc(l->shared + 64);
 	for (uint32_t i = 0; i < l->nbuf; i++) {
 		const char *p = l->buf[i], *num = (const char *)l->num;
 		const bool number = p >= num && p < num + l->nnum * sizeof *l->num;
 		buf[i] = number ? (void *)(uintptr_t)p : there(p);
 	}
-	const rt_kargs a = { buf, l->num, &fault, scratch, l->size };
-	((rt_kernel_fn *)l->entry)(&a, 0, l->units);
+	const mock_kargs a = { { buf, l->num, &fault, scratch, l->size }, shared };
+	((rt_kernel_fn *)l->entry)(&a.k, 0, l->units);
 	mock.launches++;
+	free(shared);
 	free(scratch);
 	free(buf);
 	if (!fault || q->failed) return;

@@ -402,7 +402,6 @@ static const lo_target *near_target(void)
 	static lo_target t;
 	t = *interp_target();
 	t.name = "near";
-	t.device = 1;
 	t.kept_bytes = 280;
 	t.split_row = INT64_MAX;
 	t.vec = no_lanes;

@@ -220,6 +220,7 @@ lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 bool lo_group_all(lo_low *L); /* decides for every value which group or step computes it; false: out of memory */
 
 /* ---- lower.c ---- */
+lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o); /* for region k of a node of control flow; .name as in o */
 /* Lowers up to the groups (or, if steps is set, up to the steps) and calls visit. */
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
 

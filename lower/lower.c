@@ -184,19 +184,25 @@ static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_op
 }
 
 /* ---- regions of control flow: graphs of their own, lowered first ---- */
-static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o)
 {
-	const ir_node *n = ir_at(g, r);
-	bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
-	rt_text name = { 0 };
+	const bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
 	lo_opts inner = *o;
-	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
-	inner.name = rt_str(&name);
 	inner.into = NULL;
 	inner.store_all = true;
 	inner.to_cpu = n->op == IR_while && k == 0;
 	inner.off |= LO_OFF(ALIAS); /* a region never writes over its inputs: turns alternate between two buffers */
 	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
+	return inner;
+}
+
+static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	rt_text name = { 0 };
+	lo_opts inner = lo_region_opts(g, n, k, o);
+	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
+	inner.name = rt_str(&name);
 	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
 	rt_text_free(&name);
 	return st;

@@ -259,7 +259,7 @@ typedef struct lo_opts {
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
 /* ---- library.c ---- */
-bool lo_bounded(ir_op op, tj_dtype t); /* results of some routine for op are near the evaluator's, not equal to them; t: dtype of the result */
+bool lo_bounded(ir_op op, tj_dtype t); /* results of some target's routine for op are near the evaluator's, not equal to them; t: dtype of the result */
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {

@@ -106,10 +106,10 @@ static void tell_library(lo_low *L, notes *t, ir_ref r)
 static void tell_regions(lo_low *L, notes *t, ir_ref r)
 {
 	const rt_step *s = next_step(t, RT_STEP_FLOW, &t->flow);
-	lo_opts o = *L->o;
-	o.store_all = true;
-	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++)
+	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++) {
+		const lo_opts o = lo_region_opts(L->g, lo_node(L, r), k, L->o);
 		lo_notes(ir_flow_region(L->g, lo_node(L, r), k), &o, s->flow->region[k], t->tell, t->self, L->err);
+	}
 }
 
 static void visit(lo_low *L, void *env)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that building and testing need; does nothing when they are there.
-# apt-get as root, else through sudo; says what to do when neither works.
+# Installs the Debian packages that building and testing need, if any is missing. Uses apt-get as root, else through sudo; if neither
+# works, it says what to do.
 set -eu
 packages="gcc g++ libc6-dev llvm-19-dev libdnnl-dev libxxhash-dev libmpfr-dev libcmocka-dev"
 missing=

@@ -56,7 +56,10 @@ static void put_index(cu *c, const lo_ins *in, bool first)
 static void put_pointer(cu *c, const lo_ins *in, bool first)
 {
 	const lo_buf *b = &c->k->buf.v[in->buf];
-	if (b->role == LO_KEPT) rt_putf(c->out, "(%s *)(own + %lld) + ", cu_memory((tj_dtype)b->dtype), (long long)lo_kept_at(c->s, in->buf)->offset);
+	if (b->role == LO_KEPT) {
+		rt_putf(c->out, "(%s *)(own + %zu + ", cu_memory((tj_dtype)b->dtype), c->shape.own);
+		cu_size(c, lo_kept_at(c->s, in->buf)->offset), rt_puts(c->out, ") + ");
+	}
 	else rt_putf(c->out, "b%u + ", in->buf);
 	rt_puts(c->out, "(");
 	put_index(c, in, first);

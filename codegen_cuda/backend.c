@@ -24,7 +24,12 @@ static tj_status find_kernel(module *m, int i, const lo_kernel *k, const lo_sche
 {
 	const cu_shape x = cu_shape_of(k, s);
 	if (!cu_params_of(k, &m->params[i])) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	m->kernel[i] = (rt_cuda_kernel){ .threads = (unsigned)x.threads, .units = (unsigned)x.units, .shared = x.shared, .nparam = m->params[i].param.n, .param = m->params[i].param.v };
+	rt_cuda_kernel *to = &m->kernel[i];
+	to->threads = (unsigned)x.threads;
+	to->units = (unsigned)x.units;
+	to->own = x.own;
+	to->nparam = m->params[i].param.n;
+	to->param = m->params[i].param.v;
 	return rt_cuda_find(m->gpu, m->module, k->name, &m->kernel[i], err);
 }
 

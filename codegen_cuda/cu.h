@@ -22,8 +22,7 @@ typedef struct cu_shape {
 	int warps;          /* rows: warps that share a unit; lanes: 0 */
 	int threads;        /* of a block */
 	int units;          /* that a block works on at the same time */
-	size_t shared;      /* bytes of a block: `each` for each unit */
-	size_t each;
+	size_t own;         /* bytes of shared memory for each unit, before those of its kept rows */
 	int64_t step;       /* rows: elements that a warp reads at a time */
 	int64_t chunk;      /* rows: elements of the largest chunk of the kernel's trees */
 } cu_shape;

@@ -55,7 +55,7 @@ bool cu_params_of(const lo_kernel *k, cu_params *p)
 		if (k->ins.v[i].op == LO_NUM && k->ins.v[i].imm >= most) most = (uint32_t)k->ins.v[i].imm + 1;
 	for (uint32_t i = 0; i < most; i++)
 		if (is_used(k, i)) ok &= push(p, RT_CUDA_NUMBER, i);
-	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_LAUNCH, 0) && push(p, RT_CUDA_FAULT, 0);
+	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_EACH, 0) && push(p, RT_CUDA_LAUNCH, 0) && push(p, RT_CUDA_FAULT, 0);
 }
 
 static void put_arguments(cu *c, const cu_params *p)
@@ -69,6 +69,7 @@ static void put_arguments(cu *c, const cu_params *p)
 		case RT_CUDA_SIZE: cu_line(c, "long long s%u;\n", x->n); break;
 		case RT_CUDA_NUMBER: cu_line(c, "long long n%u;\n", x->n); break;
 		case RT_CUDA_UNITS: cu_line(c, "long long units;\n"); break;
+		case RT_CUDA_EACH: cu_line(c, "long long each;\n"); break;
 		case RT_CUDA_LAUNCH: cu_line(c, "unsigned long long launch;\n"); break;
 		case RT_CUDA_FAULT: cu_line(c, "unsigned long long *fault;\n"); break;
 		}
@@ -236,7 +237,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	if (c.shape.rows) {
 		cu_line(&c, "const int lane = threadIdx.x %% 32, who = threadIdx.x / %d, mine = threadIdx.x / 32 %% %d;\n", c.shape.warps * CU_WARP, c.shape.warps);
 		cu_line(&c, "const bool lead = lane == 0 && mine == 0;\n");
-		if (c.shape.each) cu_line(&c, "char *const own = tj_shared + who * %zu;\n", c.shape.each);
+		cu_line(&c, "char *const own = tj_shared + who * a.each;\n");
 		cu_line(&c, "for (ix u = (ix)blockIdx.x * %d + who; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", c.shape.units, c.shape.units);
 	} else cu_line(&c, "for (ix u = (ix)blockIdx.x * %d + threadIdx.x; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", c.shape.threads, c.shape.threads);
 	put_unit(&c);

@@ -198,7 +198,7 @@ static void join_warps(cu *c, const acc *a)
 	if (c->shape.warps < 2) return;
 	snprintf(here, sizeof here, "a%u[s][j]", a->i);
 	snprintf(there, sizeof there, "w%u[((mine + h) * %d + s) * %d + lane * %d + j]", a->i, a->sets, CU_WARP * a->elems, a->elems);
-	cu_line(c, "%s *const w%u = (%s *)(own + %zu);\n", cu_type(a->t), a->i, cu_type(a->t), c->shape.each - (size_t)c->shape.warps * IR_TREE_BYTES);
+	cu_line(c, "%s *const w%u = (%s *)own;\n", cu_type(a->t), a->i, cu_type(a->t));
 	cu_line(c, "TJ_UNROLL for (int h = 1; h < %d; h *= 2) {\n", c->shape.warps);
 	cu_line(c, "if (mine %% (2 * h) == h) TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++)\n", a->sets, a->elems);
 	cu_line(c, "	w%u[(mine * %d + s) * %d + lane * %d + j] = %s;\n", a->i, a->sets, CU_WARP * a->elems, a->elems, here);
@@ -254,15 +254,14 @@ static void gather(cu *c, const acc *a)
 	} else combine_line(c, a, here, here, "other");
 	cu_line(c, "}\n");
 	if (c->shape.warps < 2) return;
-	const size_t from = c->shape.each - (size_t)c->shape.warps * IR_TREE_BYTES;
-	cu_line(c, "if (lane == 0) ((%s *)(own + %zu))[mine] = %s", type, from, here);
-	if (a->search) rt_putf(c->out, ", ((long long *)(own + %zu))[mine] = i%u", from + (size_t)c->shape.warps * 8, a->i);
+	cu_line(c, "if (lane == 0) ((%s *)own)[mine] = %s", type, here);
+	if (a->search) rt_putf(c->out, ", ((long long *)(own + %zu))[mine] = i%u", (size_t)c->shape.warps * 8, a->i);
 	rt_puts(c->out, ";\n");
 	cu_line(c, "__syncthreads();\n");
 	cu_line(c, "if (lane == 0 && mine == 0) for (int h = 1; h < %d; h++) {\n", c->shape.warps);
-	cu_line(c, "const %s other = ((%s *)(own + %zu))[h];\n", type, type, from);
+	cu_line(c, "const %s other = ((%s *)own)[h];\n", type, type);
 	if (a->search) {
-		cu_line(c, "const long long at = ((long long *)(own + %zu))[h];\n", from + (size_t)c->shape.warps * 8);
+		cu_line(c, "const long long at = ((long long *)(own + %zu))[h];\n", (size_t)c->shape.warps * 8);
 		cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, %s, i%u)) %s = other, i%u = at;\n", up, here, a->i, here, a->i);
 	} else combine_line(c, a, here, here, "other");
 	cu_line(c, "}\n");
@@ -273,13 +272,12 @@ static void gather(cu *c, const acc *a)
 static void spread(cu *c, const acc *a, const char *type, const char *value)
 {
 	const char *wide = !strcmp(type, "float") || !strcmp(type, "double") || !strcmp(type, "long long") ? type : "int";
-	const size_t from = c->shape.each - (size_t)c->shape.warps * IR_TREE_BYTES;
 	if (!c->shape.rows) cu_line(c, "const %s v%u = %s;\n", type, a->i, value);
 	else if (c->shape.warps < 2) cu_line(c, "const %s v%u = (%s)__shfl_sync(~0u, (%s)%s, 0);\n", type, a->i, type, wide, value);
 	else {
-		cu_line(c, "if (lane == 0 && mine == 0) *(%s *)(own + %zu) = %s;\n", type, from, value);
+		cu_line(c, "if (lane == 0 && mine == 0) *(%s *)own = %s;\n", type, value);
 		cu_line(c, "__syncthreads();\n");
-		cu_line(c, "const %s v%u = *(%s *)(own + %zu);\n", type, a->i, type, from);
+		cu_line(c, "const %s v%u = *(%s *)own;\n", type, a->i, type);
 		cu_line(c, "__syncthreads();\n");
 	}
 }

@@ -41,7 +41,6 @@ cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s)
 		while (x.warps < CU_MOST_WARPS && x.warps * x.chunk < red) x.warps *= 2;
 	if (x.warps > 1) x.threads = x.warps * CU_WARP;
 	x.units = x.threads / (x.warps * CU_WARP);
-	x.each = (s->shared + 15) / 16 * 16 + (x.warps > 1 ? (size_t)x.warps * IR_TREE_BYTES * 2 : 0);
-	x.shared = x.each * (size_t)x.units;
+	x.own = x.warps > 1 ? (size_t)x.warps * IR_TREE_BYTES : 0;
 	return x;
 }

@@ -80,7 +80,7 @@ cg_str cg_address(cg *c, uint32_t i)
 	const lo_index *x = &c->k->index.v[in->index];
 	tj_dtype t = (tj_dtype)in->dtype;
 	int64_t coef = cg_lane_coef(c, in);
-	cg_str p = cg_fmt("%%p%u", i);
+	cg_str p = cg_fmt(c->stage_copy && c->staged[i] ? "%%q%u" : "%%p%u", i);
 	if (cg_lane_rows(c, in)) return step_ptr(c, p, t, c->r, c->lanes);
 	if (in->dyn != LO_NOREF && !(c->varies[in->dyn] && c->lanes > 1))
 		p = step_ptr(c, p, t, cg_use(c, in->dyn, false), in->dyn_stride);

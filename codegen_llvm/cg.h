@@ -88,6 +88,9 @@ typedef struct cg {
 	cg_str stray;       /* OR of all byte offsets of the streamed stores; a bit below 64 set means unaligned, and the plain loop runs */
 	bool streams, stream_copy; /* streams: the kernel has streamed stores. stream_copy: the current copy of the loop uses them */
 	const lo_section *asked, *asks; /* asked: the loop whose loads are prefetched. asks: the loop that prefetches; NULL: none does */
+	uint8_t *staged;    /* by instruction: an access that the tail makes to a copy on the stack (stage.c) */
+	bool stages, stage_copy; /* stages: the kernel has such a tail. stage_copy: the current copy of the loop runs on %q, not on %p */
+	bool stage_out;     /* what is copied at this point of the text: the results, or the inputs */
 	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
@@ -116,6 +119,11 @@ void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put w
 void cg_find_streams(cg *c); /* sets stream, streams, stray and far */
 bool cg_streams_in(const cg *c, const lo_section *s); /* the section has streamed stores */
 bool cg_streaming(const cg *c, uint32_t store); /* the store is streamed in the current copy of the loop */
+
+/* ---- stage.c: tails that run the main loop once more, on copies ---- */
+void cg_find_staged(cg *c); /* sets staged and stages; once c->lanes and c->tail_lanes are known */
+void cg_stage_open(cg *c, cg_str lo, cg_str stop); /* the block before the loop: %from..%to is its range, %second is true for the copies */
+void cg_stage_tail(cg *c, cg_str stop, cg_str hi); /* after the loop: what copies stop..hi; text continues at %whole */
 
 /* ---- ahead.c: prefetches ---- */
 void cg_find_ahead(cg *c);
@@ -227,7 +235,7 @@ cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const 
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
-/* ---- build.c: the new kernels of a plan, on several threads when there are many ---- */
+/* ---- parallel.c: the new kernels of a plan, on several threads when there are many ---- */
 typedef struct cg_unit { /* a kernel of a plan */
 	rt_text text;       /* its function */
 	cg_key key;

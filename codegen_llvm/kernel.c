@@ -107,8 +107,8 @@ static void sections(cg *c)
 	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
 }
 
-/* copy: suffix of the names in this copy of the loop. */
-static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy)
+/* copy: suffix of the names in this copy of the loop. after: the label behind it. */
+static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy, const char *after)
 {
 	cg_label(c, cg_fmt("vector%s", copy));
 	rt_putf(c->out, "  %%v%s = phi i64 [ %s, %%%s ], [ %%v.next%s, %%step%s ]\n", copy, lo.s, from.s, copy, copy);
@@ -118,7 +118,7 @@ static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *co
 	cg_jump(c, cg_fmt("step%s", copy));
 	rt_putf(c->out, "  %%v.next%s = add i64 %%v%s, %d\n  %%v.more%s = icmp slt i64 %%v.next%s, %s\n", copy, copy, c->lanes,
 			copy, copy, stop.s);
-	rt_putf(c->out, "  br i1 %%v.more%s, label %%vector%s, label %%vectors\n", copy, copy);
+	rt_putf(c->out, "  br i1 %%v.more%s, label %%vector%s, label %%%s\n", copy, copy, after);
 }
 
 static void wide_loop(cg *c, cg_str lo, cg_str stop, bool guard)
@@ -136,21 +136,38 @@ static void wide_loop(cg *c, cg_str lo, cg_str stop, bool guard)
 	cg_jump(c, cg_fmt("vectors"));
 }
 
-static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard)
+/* The loop of plain stores. staged: it also computes the tail, on copies. */
+static void plain_loop(cg *c, cg_str lo, cg_str stop, cg_str from, bool staged)
 {
-	const char *first = c->streams ? "pick" : "vector";
+	if (!staged) {
+		loop_copy(c, lo, stop, from, "", "vectors");
+		return;
+	}
+	cg_stage_open(c, lo, stop);
+	from = c->block_label;
+	rt_puts(c->out, "  br label %vector\n");
+	c->stage_copy = true;
+	loop_copy(c, cg_fmt("%%from"), cg_fmt("%%to"), from, "", "passed");
+	c->stage_copy = false;
+	cg_label(c, cg_fmt("passed"));
+	rt_puts(c->out, "  br i1 %second, label %stage.out, label %vectors\n");
+}
+
+static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard, bool staged)
+{
+	const char *plain = staged ? "plain" : "vector", *first = c->streams ? "pick" : plain;
 	if (guard)
 		rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%%s, label %%vectors\n", lo.s, stop.s, first);
 	else rt_putf(c->out, "  br label %%%s\n", first);
 	if (c->streams) {
 		cg_label(c, cg_fmt("pick"));
-		rt_puts(c->out, "  br i1 %nt, label %vector.s, label %vector\n");
+		rt_putf(c->out, "  br i1 %%nt, label %%vector.s, label %%%s\n", plain);
 	}
 	cg_str from = c->block_label;
 	c->stream_copy = true;
-	if (c->streams) loop_copy(c, lo, stop, from, ".s");
+	if (c->streams) loop_copy(c, lo, stop, from, ".s", "vectors");
 	c->stream_copy = false;
-	loop_copy(c, lo, stop, from, "");
+	plain_loop(c, lo, stop, from, staged);
 	cg_label(c, cg_fmt("vectors"));
 }
 
@@ -217,9 +234,11 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 				hi.s, lo.s, -(long long)c->lanes, lo.s);
 		stop = cg_fmt("%%stop");
 	}
+	bool staged = c->stages && s.main && s.tail;
 	if (s.main && c->wide) wide_loop(c, lo, stop, s.guard_main);
-	else if (s.main) main_loop(c, lo, stop, s.guard_main);
-	if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
+	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
+	if (staged) cg_stage_tail(c, stop, hi);
+	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 
 /* The loops that a unit's block needs; with unknown sizes all of them, each with a check for an empty range. */
@@ -318,13 +337,14 @@ static bool prepare(cg *c)
 	c->varies = rt_calloc(n);
 	c->tile = rt_calloc(n);
 	c->stream = rt_calloc(n);
+	c->staged = rt_calloc(n);
 	c->rare = rt_calloc(n * sizeof *c->rare);
 	c->copy = "";
 	c->next_unit = "%u, 1";
 	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies && c->tile && c->stream && c->rare;
+	return c->val && c->place && c->varies && c->tile && c->stream && c->staged && c->rare;
 }
 
 static void drop(cg *c)
@@ -334,6 +354,7 @@ static void drop(cg *c)
 	rt_free(c->varies);
 	rt_free(c->tile);
 	rt_free(c->stream);
+	rt_free(c->staged);
 	rt_free(c->rare);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
@@ -364,6 +385,7 @@ static tj_status function(cg *c, rt_text *out)
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else {
 		c->tail_lanes = cg_tail_lanes(c);
+		cg_find_staged(c);
 		along_d(c);
 	}
 	assemble(c, out);

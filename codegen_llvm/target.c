@@ -1,5 +1,6 @@
 /* target: the CPU's vector width, and LLVM target machines: each thread has its own, one for each vector width. */
 #include "codegen_llvm/cg.h"
+#include "runtime/policy.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
@@ -42,9 +43,8 @@ const char *cg_missing(void)
 
 int cg_width(void)
 {
-	const char *want = getenv("TJ_CPU");
-	int most = wide_cpu() ? 512 : 256, bits = want ? atoi(want) : most;
-	return bits == 128 || bits == 256 ? bits : most;
+	const int most = wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
+	return wanted && wanted < most ? wanted : most;
 }
 
 /* ---- a thread's machines ---- */

@@ -1,5 +1,5 @@
-/* A back end of your own, with nothing but tj.h: it takes graphs of element-wise f32 ops over equal shapes, compiles them to
- * a little stack of closures, and hands every other graph on to LLVM. */
+/* A back end of your own, written with tj.h alone: it compiles graphs of element-wise f32 ops over equal shapes to a list of steps,
+ * and leaves every other graph to LLVM. */
 #include <tj.h>
 
 #include <math.h>
@@ -40,7 +40,7 @@ static bool translate(const tj_graph *g, const tj_node *n, const program *p, ste
 	s->slot = tj_node_slot(n);
 	s->number = strcmp(op, "number") == 0;
 	if (s->number) return tj_node_dtype(n) == TJ_F64;
-	if (strcmp(op, "cast") == 0) { /* of a number, which run() makes a float anyway */
+	if (strcmp(op, "cast") == 0) { /* a cast of a number: run() converts it to float anyway */
 		*s = p->s[place_of(g, tj_node_input(n, 0))];
 		return s->number;
 	}
@@ -94,7 +94,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
 	out[0] = tj_tanh(tj_sub(tj_mul(in[0], tj_f(0.5)), in[1]));
-	if (tj_rank(in[0]) == 2) out[0] = tj_sum(out[0], TJ_AXES(0), false); /* not for this back end */
+	if (tj_rank(in[0]) == 2) out[0] = tj_sum(out[0], TJ_AXES(0), false); /* this back end does not take it */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A C `if` on a tensor: both ways are traced, and both are in the printed graph. */
+/* A C `if` on a tensor: both branches are traced, and both are in the printed graph. */
 #include <tj.h>
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)

@@ -131,7 +131,7 @@ static bool read_text(const char *path, text *t)
 	return t->id && t->n - t->held_out > 2 * CONTEXT;
 }
 
-/* Windows of 8 characters and what follows them, starting at `at`, or at random places when `at` is negative. */
+/* Windows of 8 characters and the character after each, from `at` on, or at random places if `at` is negative. */
 static void fill(const text *t, int64_t at, uint64_t *state, int64_t *idx, int64_t *target)
 {
 	for (int b = 0; b < BATCH; b++) {
@@ -169,7 +169,7 @@ static double run_op_by_op(tj_ctx *c, void *m, batch b, double rate)
 	return tj_item(out);
 }
 
-/* n steps from the start; ms of a step, and the loss of each when asked for. */
+/* Runs n steps from the start. Gives the ms of a step and, if wanted, the loss of each step. */
 static double train(tj_ctx *c, const text *t, run_step *run, void *self, int64_t n, int64_t steps, double *loss, bool progress)
 {
 	uint64_t state = 7;
@@ -225,7 +225,7 @@ static void print_sample(tj_ctx *c, const text *t, tj_fn *f)
 	putchar('\n');
 }
 
-/* The same first steps in an engine of its own: by the evaluator, or op by op. */
+/* The same first steps in another engine: computed by the evaluator, or op by op. */
 static double compare(const text *t, const char *backend, bool op_by_op, int64_t steps, const double *loss, double *worst)
 {
 	tj_ctx *was = tj_ctx_current(), *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend));

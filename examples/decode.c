@@ -5,7 +5,7 @@
 enum { MOST = 14, VOCAB = 12, DIM = 8, STOP = 0 };
 typedef struct model { tj_tensor *embed, *query, *value; } model;
 
-/* What comes next: the last token asks, all tokens so far answer. tokens: i64[n] */
+/* Scores for the next token, by attention of the last token to all tokens so far. tokens: i64[n] */
 static tj_tensor *logits(const model *m, tj_tensor *tokens)
 {
 	tj_tensor *x = tj_embedding(m->embed, tokens);                      /* [n, DIM] */
@@ -21,7 +21,7 @@ static void decode(tj_tensor **out, tj_tensor *const *in, void *self)
 	do {
 		next = tj_argmax(logits(self, tokens), 0, true);
 		tokens = tj_cat(TJ_LIST(tokens, next), 0);
-	} while (tj_item_i(next) != STOP && tj_dim(tokens, 0) < MOST); /* all that is pending runs, and C reads the token */
+	} while (tj_item_i(next) != STOP && tj_dim(tokens, 0) < MOST); /* the pending ops run, and C reads the token */
 	out[0] = tokens;
 }
 

@@ -1,4 +1,4 @@
-/* Direct mode: the body is skipped once it was followed. Declared state is read anew; what was not declared is found. */
+/* Direct mode: after one followed call the body is skipped. Declared state is read on each call; audit finds undeclared values. */
 #include <tj.h>
 
 typedef struct model { tj_tensor *w, *b; double scale; int ran; } model;

@@ -1,4 +1,4 @@
-/* Errors are caught and survived: each names the op, the shapes, the line; the context goes on working. */
+/* Handles errors and goes on: each error names the op, the shapes and the line, and the context goes on working. */
 #include <tj.h>
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)

@@ -1,4 +1,4 @@
-/* relu(x) + sigmoid(x) becomes one kernel; here it is. */
+/* relu(x) + sigmoid(x) becomes one kernel, which this program prints. */
 #include <tj.h>
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)

@@ -11,7 +11,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static bool is(const tj_node *n, const char *op) { return strcmp(tj_node_op(n), op) == 0; }
 
-/* n is (x + c1) + c2, both constants f32 of one shape, and nobody else wants x + c1. */
+/* n is (x + c1) + c2, both constants are f32 of one shape, and nothing else uses x + c1. */
 static bool fits(tj_node *n)
 {
 	if (!is(n, "add") || !is(tj_node_input(n, 1), "constant")) return false;

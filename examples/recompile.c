@@ -1,4 +1,4 @@
-/* f32, then f64, then another size: each is traced anew, and the library says why. */
+/* f32, then f64, then another size: each is traced again, and the library says why. */
 #include <tj.h>
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -10,7 +10,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 static void why(void *self, const tj_reason *r)
 {
 	(void)self;
-	printf("traced anew by %s: %s was %s, is %s\n", r->site, r->kind, r->expected, r->found);
+	printf("traced again by %s: %s was %s, is %s\n", r->site, r->kind, r->expected, r->found);
 }
 
 int main(void)

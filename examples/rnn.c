@@ -6,8 +6,8 @@
 enum { T = 24, B = 4, X = 8, H = 16 };
 typedef struct rnn { tj_tensor *w, *u, *b; } rnn;
 
-/* h' = tanh(x w + h u + b); the new state is also what is given out. Sums over one axis rather than products of matrices:
- * those of a library differ from ours in the last bit. */
+/* h' = tanh(x w + h u + b); the new state is also the output. The products are sums over an axis, not tj_matmul(): a library may give
+ * other last bits. */
 static tj_tensor *product(tj_tensor *a, tj_tensor *w) { return tj_sum(tj_mul(tj_unsqueeze(a, 2), w), TJ_AXES(1), false); }
 
 static void cell(tj_tensor **out, tj_tensor *const *in, void *self)

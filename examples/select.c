@@ -1,5 +1,5 @@
-/* A detector's boxes: those whose score passes a threshold are kept, so the sizes of what follows depend on data. Each new
- * count is traced once; code is made for the first counts and serves all others. */
+/* Boxes of a detector: those with a score above a threshold are kept, so later sizes depend on data. Each new count is traced once;
+ * code is compiled for the first counts and used for all others. */
 #include <tj.h>
 
 enum { N = 8 };
@@ -10,7 +10,7 @@ static void detect(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const float *threshold = self;
 	tj_tensor *pass = tj_gt(in[1], tj_f((double)*threshold));
-	tj_tensor *at = tj_squeeze(tj_nonzero(pass), TJ_AXES(1)); /* what is pending runs here: the count is known from now on */
+	tj_tensor *at = tj_squeeze(tj_nonzero(pass), TJ_AXES(1)); /* the pending ops run here: the count is known from now on */
 	tj_tensor *box = tj_index_select(in[0], 0, at);           /* [k, 4] */
 	tj_tensor *lo = tj_slice(box, 1, 0, 2, 1), *hi = tj_slice(box, 1, 2, 4, 1);
 	tj_tensor *lo2 = tj_maximum(tj_unsqueeze(lo, 0), tj_unsqueeze(lo, 1)), *hi2 = tj_minimum(tj_unsqueeze(hi, 0), tj_unsqueeze(hi, 1));

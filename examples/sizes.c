@@ -1,4 +1,4 @@
-/* One function over many sizes: what is compiled, and when; sizes that have names. */
+/* One function with many sizes: what is compiled, and when; sizes with names. */
 #include <stdlib.h>
 #include <tj.h>
 
@@ -32,7 +32,7 @@ int main(void)
 	tj_fn_stats(f, &n);
 	printf("500 sizes: %d signature, %d compiles\n", (int)n.entries, (int)n.compiles);
 
-	/* Names are symbols from the start, and every call is held to them. */
+	/* Named sizes are symbols from the start, and every call is checked against them. */
 	tj_fn *g = tj_compile(c, scores, NULL, TJ_OPTS(tj_compile_opts, .name = "named", .nin = 2, .nout = 1, .on_recompile = tell,
 	                                               .shapes = "x: f32[B,S], scale: f32[1,S]; B in 2..64; S%4==0"));
 	for (int i = 2; i < 64; i += 5) tj_call1(g, TJ_LIST(ones(i, 4 * i), ones(1, 4 * i)));

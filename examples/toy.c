@@ -5,7 +5,7 @@ static void by_truth(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
 	tj_tensor *x = tj_relu(in[0]);
-	if (tj_truth(tj_gt(tj_sum(x, TJ_ALL, false), tj_f(0)))) x = tj_mul(x, tj_f(2)); /* what is pending runs here */
+	if (tj_truth(tj_gt(tj_sum(x, TJ_ALL, false), tj_f(0)))) x = tj_mul(x, tj_f(2)); /* the pending ops run here */
 	out[0] = x;
 }
 

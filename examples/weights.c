@@ -1,4 +1,4 @@
-/* Weights that change between calls are seen: written to, assigned, or swapped for another tensor. */
+/* Calls see weights that change between them: written to, assigned, or replaced by another tensor. */
 #include <tj.h>
 
 typedef struct model { tj_tensor *w; } model;

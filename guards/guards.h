@@ -26,8 +26,8 @@ typedef struct gd_sig {
 uint32_t gd_key_words(const gd_sig *s);
 void gd_key(const gd_sig *s, uint32_t *word);
 
-typedef struct gd_slot { uint64_t hash; uint32_t *word; void *entry; } gd_slot;
-typedef struct gd_table { gd_slot *slot; uint32_t n, cap; } gd_table;
+typedef struct gd_bucket { uint64_t hash; uint32_t *word; void *entry; } gd_bucket;
+typedef struct gd_table { gd_bucket *bucket; uint32_t n, cap; } gd_table;
 void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n);
 bool gd_insert(gd_table *t, const uint32_t *word, uint32_t n, void *entry);
 void gd_remove(gd_table *t, const void *entry); /* removes all keys of the entry */

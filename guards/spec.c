@@ -43,7 +43,7 @@ static bool integer(parser *p, int64_t *v)
 	if (!isdigit((unsigned char)*p->at)) return fail(p, "a number is missing");
 	errno = 0;
 	*v = strtoll(p->at, &end, 10);
-	if (errno) return fail(p, "too large a number");
+	if (errno) return fail(p, "the number is too large");
 	p->at = end;
 	return true;
 }
@@ -74,7 +74,7 @@ static int symbol(parser *p, bool make)
 	if (!copy_word(p, name, sizeof name)) return -1;
 	for (uint32_t i = 0; i < p->s->nsymbol; i++)
 		if (!strcmp(p->s->symbol[i].name, name)) return (int)i;
-	if (!make || p->s->nsymbol == GD_SYMBOLS) return fail(p, make ? "too many names" : "a condition on a name that no argument has"), -1;
+	if (!make || p->s->nsymbol == GD_SYMBOLS) return fail(p, make ? "too many names" : "a condition on a name that no argument uses"), -1;
 	gd_symbol *s = &p->s->symbol[p->s->nsymbol];
 	*s = (gd_symbol){ .most = INT64_MAX, .mod = 1 };
 	memcpy(s->name, name, sizeof name);
@@ -131,15 +131,15 @@ static bool argument(parser *p)
 /* NAME % n == rest; once for each name. */
 static bool divisor(parser *p, gd_symbol *s)
 {
-	if (s->mod != 1) return fail(p, "a second % of one name");
+	if (s->mod != 1) return fail(p, "a second % for the same name");
 	if (!integer(p, &s->mod)) return false;
-	if (s->mod < 1) return fail(p, "a divisor is positive");
+	if (s->mod < 1) return fail(p, "a divisor must be positive");
 	if (!accept(p, "==")) return fail(p, "== is missing");
 	const char *at = p->at;
 	if (!integer(p, &s->rest)) return false;
 	if (s->rest < s->mod) return true;
 	p->at = at;
-	return fail(p, "a rest is less than its divisor");
+	return fail(p, "a remainder must be less than its divisor");
 }
 
 /* NAME in least..most; several ranges of a name are intersected. */
@@ -155,7 +155,7 @@ static bool range(parser *p, gd_symbol *s)
 	if (most < s->most) s->most = most;
 	if (s->least <= s->most) return true;
 	p->at = at;
-	return fail(p, "no size is in the range");
+	return fail(p, "the range contains no size");
 }
 
 static bool condition(parser *p)
@@ -208,7 +208,7 @@ static bool check_symbol(const gd_spec *s, uint32_t i, int d, int64_t size, boun
 	put_arg(s, i, here, sizeof here);
 	if (b->set && b->v != size) {
 		put_arg(s, b->arg, there, sizeof there);
-		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d is %lld, but %s is %lld by %s, dim %d", here, d, (long long)size, y->name, (long long)b->v, there, b->dim);
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d is %lld, but %s is %lld in %s, dim %d", here, d, (long long)size, y->name, (long long)b->v, there, b->dim);
 	} else if (size < y->least || (size > y->most && y->most < INT64_MAX)) {
 		char most[24] = "";
 		if (y->most < INT64_MAX) snprintf(most, sizeof most, "%lld", (long long)y->most);

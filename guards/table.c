@@ -15,7 +15,7 @@ void gd_key(const gd_sig *s, uint32_t *w)
 }
 
 /* s->word: length of the key, then its words. */
-static bool equal(const gd_slot *s, uint64_t hash, const uint32_t *word, uint32_t n)
+static bool equal(const gd_bucket *s, uint64_t hash, const uint32_t *word, uint32_t n)
 {
 	return s->hash == hash && s->word[0] == n && !memcmp(s->word + 1, word, n * sizeof *word);
 }
@@ -25,17 +25,17 @@ void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n)
 	if (!t->cap) return NULL;
 	uint64_t hash = rt_hash(word, n * sizeof *word, 0);
 	for (uint32_t i = (uint32_t)hash;; i++) {
-		const gd_slot *s = &t->slot[i & (t->cap - 1)];
+		const gd_bucket *s = &t->bucket[i & (t->cap - 1)];
 		if (!s->word) return NULL;
 		if (s->entry && equal(s, hash, word, n)) return s->entry;
 	}
 }
 
-static void place(gd_table *t, gd_slot s)
+static void place(gd_table *t, gd_bucket s)
 {
 	uint32_t i = (uint32_t)s.hash;
-	while (t->slot[i & (t->cap - 1)].word) i++;
-	t->slot[i & (t->cap - 1)] = s;
+	while (t->bucket[i & (t->cap - 1)].word) i++;
+	t->bucket[i & (t->cap - 1)] = s;
 	t->n++;
 }
 
@@ -43,12 +43,12 @@ static void place(gd_table *t, gd_slot s)
 static bool grow(gd_table *t)
 {
 	gd_table to = { .cap = t->cap ? t->cap * 2 : 16 };
-	if (!(to.slot = rt_calloc(to.cap * sizeof *to.slot))) return false;
+	if (!(to.bucket = rt_calloc(to.cap * sizeof *to.bucket))) return false;
 	for (uint32_t i = 0; i < t->cap; i++) {
-		if (t->slot[i].entry) place(&to, t->slot[i]);
-		else rt_free(t->slot[i].word);
+		if (t->bucket[i].entry) place(&to, t->bucket[i]);
+		else rt_free(t->bucket[i].word);
 	}
-	rt_free(t->slot);
+	rt_free(t->bucket);
 	*t = to;
 	return true;
 }
@@ -60,19 +60,19 @@ bool gd_insert(gd_table *t, const uint32_t *word, uint32_t n, void *entry)
 	if (!copy) return false;
 	copy[0] = n;
 	memcpy(copy + 1, word, n * sizeof *word);
-	place(t, (gd_slot){ rt_hash(word, n * sizeof *word, 0), copy, entry });
+	place(t, (gd_bucket){ rt_hash(word, n * sizeof *word, 0), copy, entry });
 	return true;
 }
 
 void gd_remove(gd_table *t, const void *entry)
 {
 	for (uint32_t i = 0; i < t->cap; i++)
-		if (t->slot[i].entry == entry) t->slot[i].entry = NULL; /* its word stays, so that probes go on past it */
+		if (t->bucket[i].entry == entry) t->bucket[i].entry = NULL; /* its word stays, so that probes go on past it */
 }
 
 void gd_table_free(gd_table *t)
 {
-	for (uint32_t i = 0; i < t->cap; i++) rt_free(t->slot[i].word);
-	rt_free(t->slot);
+	for (uint32_t i = 0; i < t->cap; i++) rt_free(t->bucket[i].word);
+	rt_free(t->bucket);
 	*t = (gd_table){ 0 };
 }

@@ -8,9 +8,9 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_DTYPE] = { "dtype", "cast the argument with tj_cast() before the call" },
 	[GD_SIZE] = { "size", "pad the argument to one size, or raise .max_entries" },
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
-	[GD_CELLNESS] = { "cell", "pass a cell in this place always or never" },
+	[GD_CELLNESS] = { "cell", "in this place, pass a cell on every call or on none" },
 	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },
-	[GD_NUMBER] = { "number", "pass a tensor in this place always, or a number always; tj_full() makes a tensor of a number" },
+	[GD_NUMBER] = { "number", "in this place, always pass a tensor or always a number; tj_full() makes a tensor from a number" },
 	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
 	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
@@ -19,11 +19,11 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_PARTED] = { "numbers", "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
 	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
 	[GD_OPERAND] = { "operand", "the body combined other values than before" },
-	[GD_CAPTURE] = { "capture", "a tensor that the body captures changed its layout; keep it, or pass it as an argument" },
+	[GD_CAPTURE] = { "capture", "a tensor that the body captures changed its layout; keep the layout, or pass the tensor as an argument" },
 	[GD_ALIAS] = { "alias", "the body used one tensor where it used two before, or two where it used one" },
 	[GD_END] = { "end", "the body has more or fewer ops than before" },
 	[GD_BRANCH] = { "branch", "tj_truth() gave the other value; the traces of both are kept" },
-	[GD_DATA_SIZE] = { "data size", "what follows is traced once for each such size, with the code shared; tj_where() keeps the size" },
+	[GD_DATA_SIZE] = { "data size", "the rest of the call is traced once for each such size, and shares the code; tj_where() keeps the size the same" },
 };
 
 const char *gd_cause_name(gd_cause c) { return causes[c].name; }

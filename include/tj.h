@@ -2,7 +2,7 @@
  *
  * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it. The first call records the ops of the
  * body, lowers them to fused kernels and compiles these in this process. Later calls compare the ops of the body with
- * the record and run the kernels. A call that differs from the record is traced anew, and tj_explain() says why.
+ * the record and run the kernels. A call that differs from the record is traced again, and tj_explain() says why.
  *
  * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
  *   (tj_push/tj_pop); t = tj_escape(t) moves it to the parent of its scope, t = tj_retain(t) keeps it until tj_release().
@@ -22,9 +22,17 @@
  * Leaving a body.  Return from it. If a longjmp(), a C++ exception or the end of the thread leaves a body, the next use
  *   of the context notices: the call is dropped, and the error is TJ_ERR_BODY. An error in a body fails the call, even
  *   when the body clears it by tj_check().
- * Callbacks.  Passes, back ends, filters, .on_recompile, .on_note and .log_to may call tj_explain(), tj_dump() and
- *   tj_fn_stats(), and may use a context of their own. Other calls with the running context are refused. A callback
- *   must return: a longjmp() out of it leaves locks taken.
+ * Callbacks.  Passes, back ends and their run(), .guard_filter, .on_recompile, .on_note and .log_to are called while their
+ *   context is at work. They may call tj_explain(), tj_dump() and tj_fn_stats() of any function; tj_check(),
+ *   tj_last_error() and tj_perror() of any context; tj_ctx_use() and tj_ctx_current(); and what needs no context: numbers,
+ *   properties of tensors, devices, dtypes, tj_backends(), the graph that they get. Every other function is refused with
+ *   the running context: TJ_ERR_STATE, poison or NULL. So are tj_fn_free() and tj_release() while that context is
+ *   current. A refused call may make the running call fail; if that returns TJ_OK, tj_check() still gives the error of
+ *   the refused call.
+ *   A callback may use a context of its own, for example a clone that was made before the call: it may even call the
+ *   function that is running. It makes the former context current before it returns. It must not wait for another
+ *   thread that uses the engine: that thread may wait for the compile, and both would wait forever. A callback must
+ *   return: a longjmp() out of it leaves locks taken.
  * Order.  C leaves the evaluation order of nested arguments to the compiler. Values do not depend on it, but the
  *   numbering of random ops does: write two random ops of one expression as two statements.
  */
@@ -192,7 +200,7 @@ typedef struct tj_open_opts {
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
 /* A context for another thread, on the same engine. It is current in no thread until tj_ctx_use(). Waits while another
- * thread runs or commits a direct call of c. NULL: out of memory, or called from inside of such a call. */
+ * thread runs or commits a direct call of c. NULL: out of memory, or called in a callback of c. */
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
@@ -303,8 +311,8 @@ typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an intege
  * and 1 have code of their own, because size 1 broadcasts. */
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
-/* Passed to .on_recompile: why a call was traced anew. Passed to .on_note: another decision. Strings are valid during the
- * callback. It may call tj_explain() and tj_fn_stats(). Any thread that calls the function may run it. */
+/* Passed to .on_recompile: why a call was traced again. Passed to .on_note: another decision. Strings are valid during the
+ * callback. What it may call: see Callbacks above. Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
@@ -380,7 +388,7 @@ typedef struct tj_run {
 } tj_run;
 typedef struct tj_compiled {
 	tj_status (*run)(void *env, const tj_run *r); /* may run in several threads at once */
-	void (*free)(void *env);  /* called when the plan is freed; may be NULL */
+	void (*free)(void *env);  /* called when the plan is freed, maybe under locks of tjit: it must not call tjit. May be NULL */
 	void *env;
 } tj_compiled;
 typedef tj_status tj_backend_fn(void *self, tj_graph *g, tj_compiled *out);
@@ -404,7 +412,7 @@ typedef struct tj_compile_opts {
 	void *backend_self;
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
-	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced anew */
+	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced again */
 	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.
@@ -438,7 +446,9 @@ TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
 /* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
  * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to
- * 64 bytes and no argument uses it, else copied there. After an error the content is undefined. Not in a body. scalars may be NULL. */
+ * 64 bytes and no argument uses it, else copied there at the end of the call, so it may be the memory of an argument made by tj_wrap(),
+ * if no other tensor over it is read afterwards. No two of into[] may overlap. After an error the content is undefined. Not in a
+ * body. scalars may be NULL. */
 typedef struct tj_into { void *data; size_t bytes; } tj_into;
 TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
@@ -525,12 +535,12 @@ TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the t
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
-/* Written by ir/gen.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
+/* Written by ir/opdoc.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the
  * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted. */
 /* >>> ops */
 
-/* a + b; or for bool; a number takes the dtype: it wraps or rounds, as in all arithmetic */
+/* a + b; logical or for bool; a C number is converted to the dtype of the tensors (wraps or rounds), as in all arithmetic */
 TJ_API tj_tensor *tj_add(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_add_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_add(a, b) tj_add_at(TJ_SITE, a, b)
@@ -540,7 +550,7 @@ TJ_API tj_tensor *tj_sub(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_sub_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_sub(a, b) tj_sub_at(TJ_SITE, a, b)
 
-/* a * b; and for bool */
+/* a * b; logical and for bool */
 TJ_API tj_tensor *tj_mul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_mul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_mul(a, b) tj_mul_at(TJ_SITE, a, b)
@@ -555,32 +565,32 @@ TJ_API tj_tensor *tj_floor_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_floor_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_floor_divide(a, b) tj_floor_divide_at(TJ_SITE, a, b)
 
-/* a - floor_divide(a, b) * b: the divisor's sign, also of a zero */
+/* a - floor_divide(a, b) * b; has the sign of the divisor, also when it is zero */
 TJ_API tj_tensor *tj_remainder(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_remainder_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b)
 
-/* a / b rounded toward zero; floats: the quotient is rounded, then its fraction cut off */
+/* a / b rounded toward zero; floats: the quotient is rounded to the dtype, then its fraction is cut off */
 TJ_API tj_tensor *tj_trunc_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_trunc_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_trunc_divide(a, b) tj_trunc_divide_at(TJ_SITE, a, b)
 
-/* what is left of a by the exact quotient cut off: the dividend's sign; exact for floats */
+/* a - n * b, where n is the exact quotient a / b cut to an integer; has the sign of the dividend; exact for floats */
 TJ_API tj_tensor *tj_fmod(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_fmod_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_fmod(a, b) tj_fmod_at(TJ_SITE, a, b)
 
-/* a to the power b; integers: wraps, negative exponents give 0, 1 or -1 */
+/* a to the power b; integers wrap, and negative exponents give 0, 1 or -1 */
 TJ_API tj_tensor *tj_pow(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_pow_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b)
 
-/* the smaller; NaN if either is; a number beyond the dtype's range counts as the nearest value of the dtype, inf for floats */
+/* the smaller; NaN if either is NaN; a C number beyond the range of the dtype counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_minimum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_minimum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b)
 
-/* the larger; NaN if either is; a number beyond the dtype's range counts as the nearest value of the dtype, inf for floats */
+/* the larger; NaN if either is NaN; a C number beyond the range of the dtype counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
@@ -625,7 +635,7 @@ TJ_API tj_tensor *tj_round(tj_tensor *x);
 TJ_API tj_tensor *tj_round_at(const char *site, tj_tensor *x);
 #define tj_round(x) tj_round_at(TJ_SITE, x)
 
-/* toward zero */
+/* rounded toward zero */
 TJ_API tj_tensor *tj_trunc(tj_tensor *x);
 TJ_API tj_tensor *tj_trunc_at(const char *site, tj_tensor *x);
 #define tj_trunc(x) tj_trunc_at(TJ_SITE, x)
@@ -645,22 +655,22 @@ TJ_API tj_tensor *tj_bitwise_xor(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bitwise_xor_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_bitwise_xor(a, b) tj_bitwise_xor_at(TJ_SITE, a, b)
 
-/* ~a; logical for bool */
+/* ~a; logical not for bool */
 TJ_API tj_tensor *tj_bitwise_not(tj_tensor *x);
 TJ_API tj_tensor *tj_bitwise_not_at(const char *site, tj_tensor *x);
 #define tj_bitwise_not(x) tj_bitwise_not_at(TJ_SITE, x)
 
-/* a << b; 0 when b < 0 or b >= width; a number wraps to the dtype first */
+/* a << b; 0 when b < 0 or b >= width; a C number is first wrapped to the dtype */
 TJ_API tj_tensor *tj_shift_left(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_left_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b)
 
-/* a >> b, arithmetic; the sign when b < 0 or b >= width; a number wraps to the dtype first */
+/* a >> b; a signed dtype keeps the sign; when b < 0 or b >= width, the result is -1 for a < 0, else 0; a C number is first wrapped to the dtype */
 TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
 
-/* a == b; integers and an int number: at its exact value, as in all comparisons */
+/* a == b; an int C number is compared with integers by its exact value, as in all comparisons */
 TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_eq(a, b) tj_eq_at(TJ_SITE, a, b)
@@ -785,7 +795,7 @@ TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_where_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c)
 
-/* minimum(maximum(a, b), c); numbers as in minimum */
+/* minimum(maximum(a, b), c); C numbers count as in minimum */
 TJ_API tj_tensor *tj_clamp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_clamp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
 #define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c)
@@ -810,22 +820,22 @@ TJ_API tj_tensor *tj_gelu_tanh(tj_tensor *x);
 TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
 #define tj_gelu_tanh(x) tj_gelu_tanh_at(TJ_SITE, x)
 
-/* to another dtype; float to int truncates, saturates, NaN gives 0 */
+/* converts to another dtype; float to int truncates and saturates, NaN gives 0; int to int wraps */
 TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
 TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
 #define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype)
 
-/* on another device; on its own device it is the operand itself */
+/* copies to another device; on its own device it is the operand itself */
 TJ_API tj_tensor *tj_to(tj_tensor *x, tj_device device);
 TJ_API tj_tensor *tj_to_at(const char *site, tj_tensor *x, tj_device device);
 #define tj_to(x, device) tj_to_at(TJ_SITE, x, device)
 
-/* same elements in row-major order; one size may be -1; a number becomes f32 or i64, as in all views and reductions */
+/* the same elements in row-major order; one size may be -1; a C number becomes f32 or i64, as in all views and reductions */
 TJ_API tj_tensor *tj_reshape(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_reshape_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_reshape(x, shape) tj_reshape_at(TJ_SITE, x, shape)
 
-/* broadcast to a shape; -1 keeps a size */
+/* broadcasts to a shape; -1 keeps a size */
 TJ_API tj_tensor *tj_expand(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_expand_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_expand(x, shape) tj_expand_at(TJ_SITE, x, shape)
@@ -850,7 +860,7 @@ TJ_API tj_tensor *tj_unsqueeze(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_unsqueeze_at(const char *site, tj_tensor *x, int axis);
 #define tj_unsqueeze(x, axis) tj_unsqueeze_at(TJ_SITE, x, axis)
 
-/* start:stop:step along an axis, Python's rules; negative steps too; TJ_END_DIM: open end */
+/* start:stop:step along an axis by Python's rules, negative steps too; TJ_END_DIM: open end */
 TJ_API tj_tensor *tj_slice(tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_slice_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 #define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step)
@@ -870,12 +880,12 @@ TJ_API tj_tensor *tj_stack(tj_list list, int axis);
 TJ_API tj_tensor *tj_stack_at(const char *site, tj_list list, int axis);
 #define tj_stack(list, axis) tj_stack_at(TJ_SITE, list, axis)
 
-/* integers and bool sum to i64 */
+/* the sum; integers and bool give i64 */
 TJ_API tj_tensor *tj_sum(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_sum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_sum(x, axes, keepdim) tj_sum_at(TJ_SITE, x, axes, keepdim)
 
-/* integers and bool to i64 */
+/* the product; integers and bool give i64 */
 TJ_API tj_tensor *tj_prod(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_prod_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_prod(x, axes, keepdim) tj_prod_at(TJ_SITE, x, axes, keepdim)
@@ -885,47 +895,47 @@ TJ_API tj_tensor *tj_mean(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_mean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_mean(x, axes, keepdim) tj_mean_at(TJ_SITE, x, axes, keepdim)
 
-/* largest; NaN if any; of zeros that differ in sign one of them; an error over no elements */
+/* the largest; NaN if any element is NaN; either zero when zeros of both signs are largest; an error over no elements */
 TJ_API tj_tensor *tj_amax(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_amax(x, axes, keepdim) tj_amax_at(TJ_SITE, x, axes, keepdim)
 
-/* smallest; NaN if any; of zeros that differ in sign one of them; an error over no elements */
+/* the smallest; NaN if any element is NaN; either zero when zeros of both signs are smallest; an error over no elements */
 TJ_API tj_tensor *tj_amin(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amin_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_amin(x, axes, keepdim) tj_amin_at(TJ_SITE, x, axes, keepdim)
 
-/* any is not 0 */
+/* whether any element is not 0 */
 TJ_API tj_tensor *tj_any(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_any_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_any(x, axes, keepdim) tj_any_at(TJ_SITE, x, axes, keepdim)
 
-/* all are not 0 */
+/* whether no element is 0 */
 TJ_API tj_tensor *tj_all(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_all_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim)
 
-/* log(sum(exp(a))) without overflow; -inf where every a is, and over no elements */
+/* log(sum(exp(a))) without overflow; -inf when every element is -inf, and over no elements */
 TJ_API tj_tensor *tj_logsumexp(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_logsumexp_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 #define tj_logsumexp(x, axes, keepdim) tj_logsumexp_at(TJ_SITE, x, axes, keepdim)
 
-/* index of the first largest; NaN is largest; TJ_END_DIM as axis: of the flattened operand */
+/* index of the first largest element; NaN counts as largest; axis TJ_END_DIM: in the flattened operand */
 TJ_API tj_tensor *tj_argmax(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmax_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmax(x, axis, keepdim) tj_argmax_at(TJ_SITE, x, axis, keepdim)
 
-/* index of the first smallest; NaN is smallest */
+/* index of the first smallest element; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand */
 TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
 
-/* the largest along an axis, and its index: the first one's; NaN is largest; TJ_END_DIM as axis: of the flattened operand. Returns the values; NULL for indices: not wanted */
+/* the largest element along an axis, and the index of the first such; NaN counts as largest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_max_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 #define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
 
-/* the smallest along an axis, and its index: the first one's; NaN is smallest. Returns the values; NULL for indices: not wanted */
+/* the smallest element along an axis, and the index of the first such; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_min_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 #define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
@@ -935,7 +945,7 @@ TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdi
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
 
-/* matrix product; batch axes broadcast; 1-d operands as in NumPy; f64 and integers: exactly the loop over k in order */
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy; f64 and integers: the bits of a loop over k in order */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)
@@ -945,22 +955,22 @@ TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
 #define tj_gather(x, axis, index) tj_gather_at(TJ_SITE, x, axis, index)
 
-/* the rows index[] of an axis */
+/* the slices index[] along an axis */
 TJ_API tj_tensor *tj_index_select(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_index_select_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
 #define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index)
 
-/* a[index, :] : index's shape and one axis more */
+/* a[index, :]; has the shape of the index and one more axis */
 TJ_API tj_tensor *tj_embedding(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_embedding_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b)
 
-/* a, and y[..index[..i..]..] += src[..i..] in index order */
+/* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index */
 TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 #define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)
 
-/* i64: 1 at the index, else 0, along a new last axis of n */
+/* 1 at the index, else 0, along a new last axis of size n; the dtype is i64 */
 TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
 TJ_API tj_tensor *tj_one_hot_at(const char *site, tj_tensor *index, int64_t n);
 #define tj_one_hot(index, n) tj_one_hot_at(TJ_SITE, index, n)
@@ -970,22 +980,22 @@ TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
 TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
 #define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)
 
-/* start, start + step, ... before stop; a value that an integer dtype cannot hold is an error */
+/* start, start + step, ... before stop; a value beyond the range of the dtype is an error */
 TJ_API tj_tensor *tj_arange(tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_arange_at(const char *site, tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 #define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step)
 
-/* 1 on the diagonal */
+/* 1 on the diagonal, else 0 */
 TJ_API tj_tensor *tj_eye(tj_dtype dtype, int64_t n, int64_t m);
 TJ_API tj_tensor *tj_eye_at(const char *site, tj_dtype dtype, int64_t n, int64_t m);
 #define tj_eye(dtype, n, m) tj_eye_at(TJ_SITE, dtype, n, m)
 
-/* Philox numbers in [0, 1) */
+/* random numbers in [0, 1), from Philox */
 TJ_API tj_tensor *tj_uniform(tj_dtype dtype, tj_dims shape);
 TJ_API tj_tensor *tj_uniform_at(const char *site, tj_dtype dtype, tj_dims shape);
 #define tj_uniform(dtype, shape) tj_uniform_at(TJ_SITE, dtype, shape)
 
-/* Philox numbers, mean 0, variance 1 */
+/* normally distributed random numbers, mean 0, variance 1, from Philox */
 TJ_API tj_tensor *tj_normal(tj_dtype dtype, tj_dims shape);
 TJ_API tj_tensor *tj_normal_at(const char *site, tj_dtype dtype, tj_dims shape);
 #define tj_normal(dtype, shape) tj_normal_at(TJ_SITE, dtype, shape)

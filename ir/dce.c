@@ -1,7 +1,7 @@
 /* dce: copies the nodes that the outputs need into a new graph.
  *
  * requires nothing; keeps slots, sites, the order of nodes;
- *          the result is simplified, since it is emitted anew
+ *          the result is simplified, since all nodes are emitted again
  *
  *   %0 = input f32[4] slot=0                 %0 = input f32[4] slot=0
  *   %1 = exp f32[4] %0              =>       %1 = neg f32[4] %0

@@ -1,7 +1,7 @@
-/* decomp: composites into simpler ops.
+/* decomp: replaces composites by simpler ops.
  *
- * requires nothing; keeps slots, sites, outputs; the result is simplified and has no composite but those
- * claimed
+ * requires nothing; keeps slots, sites, outputs; the result is simplified, and its only composites are those that the back end
+ *          claimed
  *
  *   %1 = softmax f32[8,64] %0 axis=1     =>     %1 = amax f32[8,1] %0 keepdim=1 axes=1
  *                                               %2 = sub f32[8,64] %0 %1
@@ -9,26 +9,25 @@
  *                                               %4 = sum f32[8,1] %3 keepdim=1 axes=1
  *                                               %5 = div f32[8,64] %3 %4
  *
- * These sequences are what the composites mean, bit for bit. A composite computes in at least f32 and rounds
- * to its own dtype once, at its end: enter() and leave() around each. Means are a sum by the tree and one
- * division; var is two-pass (the mean first, then the squares of the distances); softmax subtracts the
- * maximum and divides truly. */
+ * These sequences define the composites, bit for bit. A composite computes in at least f32 and rounds to its own dtype once, at
+ * its end: enter() and leave() do that. A mean is a sum by the tree and one division; var has two passes (first the mean, then the
+ * squares of the distances from it); softmax subtracts the maximum, and divides rather than multiply by 1 / sum. */
 #include "ir/ir.h"
 
 typedef struct made {
 	ir_graph *g;
 	const char *site;
-	tj_dtype dtype; /* what it computes in */
+	tj_dtype dtype; /* the dtype of computation */
 } made;
 
-/* ---- shorthand: ops at one site. C leaves the order of arguments open and nodes are numbered in the order
- * of calls: two arguments that both emit get a statement each. ---- */
+/* ---- shorthand: ops at one site. Nodes are numbered in the order of calls, and C leaves the order open in which arguments are
+ * evaluated. So a call has at most one argument that emits; others get a statement before it. ---- */
 static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
 static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
 static int rank_of(const made *m, ir_ref a) { return a == IR_NONE ? 0 : ir_at(m->g, a)->rank; }
 
-/* Narrow floats compute in f32. */
+/* Enters a composite: narrow floats are computed in f32. */
 static ir_ref enter(made *m, ir_ref a)
 {
 	if (a == IR_NONE) return a;
@@ -42,7 +41,7 @@ static ir_ref leave(const made *m, ir_ref a, tj_dtype t)
 	return a == IR_NONE || ir_at(m->g, a)->dtype == t ? a : ir_cast(m->g, a, t, m->site);
 }
 
-/* No axes to reduce: a 0-d operand is its own sum. */
+/* Without axes to reduce, the operand (it is 0-d) is the result. */
 static ir_ref reduce(const made *m, ir_op op, ir_ref a, uint32_t axes, bool keepdim)
 {
 	return a == IR_NONE || !axes ? a : ir_reduce(m->g, op, a, axes, keepdim, m->site);
@@ -86,13 +85,14 @@ static ir_ref gelu_tanh(const made *m, ir_ref x)
 }
 
 /* ---- statistics ---- */
-/* The sum of the squares of d, the distances from the mean. The mean is rounded, by up to an ulp of its size: what all distances
- * have in common by that, (sum d)^2 / n, is taken off, as far as it is finite, and no further than 0. Both sums are made in one pass. */
+/* The sum of the squares of d, the distances from the mean. The mean is rounded, so all distances share an error, which adds
+ * (sum d)^2 / n to the sum. That is subtracted if it is finite; the result is at least 0. One pass makes both sums. */
 static ir_ref sum_of_squares(const made *m, ir_ref d, uint32_t axes, bool keepdim)
 {
 	double n = (double)elements(m, d, axes);
 	ir_ref squares = reduce(m, IR_sum, op2(m, IR_mul, d, d), axes, keepdim), rest = reduce(m, IR_sum, d, axes, keepdim);
-	ir_ref common = op2(m, IR_div, op2(m, IR_mul, rest, rest), num(m, n));
+	ir_ref divisor = num(m, n);
+	ir_ref common = op2(m, IR_div, op2(m, IR_mul, rest, rest), divisor);
 	ir_ref least = num(m, 0), less = op2(m, IR_maximum, op2(m, IR_sub, squares, common), least), finite = op1(m, IR_isfinite, common);
 	return ir_emit(m->g, IR_where, 3, (ir_ref[]){ finite, less, squares }, 0, NULL, m->site);
 }
@@ -101,11 +101,11 @@ static ir_ref var(const made *m, ir_ref x, uint32_t axes, int64_t correction, bo
 {
 	if (x == IR_NONE) return x;
 	int64_t n = elements(m, x, axes) - correction;
-	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true));
-	return op2(m, IR_div, sum_of_squares(m, d, axes, keepdim), num(m, n > 0 ? (double)n : 0));
+	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true)), divisor = num(m, n > 0 ? (double)n : 0);
+	return op2(m, IR_div, sum_of_squares(m, d, axes, keepdim), divisor);
 }
 
-/* x - max along an axis. The largest of no elements is not asked for: x is empty then. */
+/* x - max along an axis. An empty x is returned as it is, since amax over no elements is an error. */
 static ir_ref below_max(const made *m, ir_ref x, uint32_t axis)
 {
 	if (x == IR_NONE || ir_numel(m->g, x) == 0) return x;
@@ -126,10 +126,10 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 	return op2(m, IR_sub, s, op1(m, IR_log, reduce(m, IR_sum, op1(m, IR_exp, s), axis, true)));
 }
 
-/* log(sum(exp(x - m))) + m; m is the largest, or 0 where that is infinite: inf - inf would be NaN. */
+/* log(sum(exp(x - m))) + m; m is the maximum, or 0 where the maximum is not finite: inf - inf would be NaN. */
 static ir_ref logsumexp(const made *m, ir_ref x, uint32_t axes, bool keepdim)
 {
-	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim)); /* of nothing: log(0) */
+	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim)); /* of no elements: log(0) */
 	ir_ref top[3] = { IR_NONE, reduce(m, IR_amax, x, axes, true), num(m, 0) };
 	top[0] = op1(m, IR_isfinite, top[1]);
 	ir_ref low = ir_emit(m->g, IR_where, 3, top, 0, NULL, m->site);
@@ -169,7 +169,7 @@ static ir_ref cross_entropy(const made *m, ir_ref x, ir_ref target)
 	return op1(m, IR_neg, mean_over(m, ir_reshape(m->g, picked, 1, &n, m->site), 1, false));
 }
 
-/* Numbers take the dtype of the result at once, not by way of f32. */
+/* Numbers are cast directly to the dtype of the result, not to f32 first. */
 static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis, tj_dtype dtype)
 {
 	ir_ref *wide = rt_arena_alloc(&m->g->mem, sizeof *wide * (size_t)n);

@@ -1,4 +1,4 @@
-/* dot: the graph for Graphviz: `dot -Tsvg`. Leaves are ellipses, ops boxes, each with its shape and the user's line. */
+/* dot: prints a graph for Graphviz (`dot -Tsvg`). Leaves are ellipses, ops are boxes; each shows its shape and the user's line. */
 #include "ir/ir.h"
 
 static void put_label(const ir_graph *g, ir_ref r, rt_text *t)

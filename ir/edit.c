@@ -23,7 +23,7 @@ static tj_node *new_node(tj_graph *g, int nsrc, int nattr)
 	return n;
 }
 
-/* In front of `before`; NULL: at the end. */
+/* Links a node in front of `before`; NULL: at the end. */
 static void link_node(tj_graph *g, tj_node *n, tj_node *before)
 {
 	n->next = before;
@@ -81,18 +81,18 @@ static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src
 	return ir_emit(to, (ir_op)n->op, n->nsrc, src, n->nattr, n->attr, n->site);
 }
 
-/* Operands stand before their users. */
+/* Checks that operands stand before their users. */
 static bool in_order(tj_graph *g, const tj_node *n)
 {
 	for (int k = 0; k < n->nsrc; k++) {
 		if (n->src[k]->ref != IR_NONE) continue;
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "operand %d of %s comes behind it: insert it before", k, ir_ops[n->op].name);
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "operand %d of %s comes after it: insert the operand before", k, ir_ops[n->op].name);
 		return false;
 	}
 	return true;
 }
 
-/* What the outputs need; the most operands of one. */
+/* Marks the nodes that the outputs need. Gives the largest number of operands of a node. */
 static int mark_live(tj_graph *g)
 {
 	int most = 0;
@@ -196,10 +196,10 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 
 /* ---- changing it ---- */
 
-/* Still in the list; NULL is nowhere. */
+/* The node is in the list; else an error. what: the call and the operand, for the message. */
 static bool stands(tj_graph *g, const tj_node *n, const char *what)
 {
-	if (!g) return false; /* nowhere to keep an error */
+	if (!g) return false; /* there is no graph to keep an error */
 	if (n && !n->erased) return true;
 	rt_fail(&g->err, TJ_ERR_ARG, "pass", "%s: %s", what, n ? "the node was erased" : "the node is NULL");
 	return false;
@@ -246,12 +246,12 @@ static bool alike(const tj_node *a, const tj_node *b)
 	return same_type(&a->meta, &b->meta);
 }
 
-/* The type of what is inserted. */
+/* The type of the inserted node. */
 static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr, ir_meta *m)
 {
 	if (op == IR_get) {
 		if (n == 1 && nattr == 1 && is_tuple(inputs[0])) return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: a node with several results is needed, and the number of one"), false;
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;

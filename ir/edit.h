@@ -10,26 +10,26 @@ struct tj_node {
 	uint16_t op;
 	uint8_t mode;         /* as in ir_node */
 	bool erased;
-	bool live;            /* the outputs need it; found when the list is given back */
+	bool live;            /* the outputs need it; set by ir_edit_end() */
 	int nsrc, nattr, uses;
 	tj_node **src;
-	int64_t *attr;        /* normalised, or as an insert gave them */
+	int64_t *attr;        /* normalised; of an inserted node as given */
 	ir_meta meta;
 	const char *site;
-	ir_ref from, ref;     /* the node it was, the node it becomes; IR_NONE */
-	void *bytes;          /* of an inserted constant */
+	ir_ref from, ref;     /* its node in the old graph, in the new one; IR_NONE: none */
+	void *bytes;          /* data of an inserted constant */
 };
 
 struct tj_graph {
 	rt_arena mem;
-	const ir_graph *from; /* kept by the caller until the end */
+	const ir_graph *from; /* the caller keeps it until ir_edit_free() */
 	tj_node *first, *last, **out;
 	int nout;
-	rt_err err;           /* a pass's first mistake */
+	rt_err err;           /* the first error of a pass */
 };
 
-bool ir_edit_begin(tj_graph *g, const ir_graph *from); /* false: out of memory; free in any case */
-bool ir_edit_end(tj_graph *g, ir_graph *to);           /* emits into `to`, verified; false: g->err */
+bool ir_edit_begin(tj_graph *g, const ir_graph *from); /* false: out of memory; call ir_edit_free() in any case */
+bool ir_edit_end(tj_graph *g, ir_graph *to);           /* emits the list into `to` and verifies it; false: see g->err */
 void ir_edit_free(tj_graph *g);
 
 #endif

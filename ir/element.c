@@ -1,4 +1,4 @@
-/* One element of a dtype in memory, as a scalar of its class. */
+/* element: reads and writes one element in memory, as an ir_scalar of its dtype's class. */
 #include "ir/ir.h"
 #include "runtime/half.h"
 
@@ -59,5 +59,5 @@ bool ir_holds(tj_dtype t, ir_scalar number, bool is_int)
 	}
 	if (is_int) return number.i >= rt_dtype_min(t) && number.i <= rt_dtype_max(t);
 	if (t == TJ_I64) return d >= -0x1p63 && d < 0x1p63;
-	return d > (double)rt_dtype_min(t) - 1 && d < (double)rt_dtype_max(t) + 1; /* not for NaN */
+	return d > (double)rt_dtype_min(t) - 1 && d < (double)rt_dtype_max(t) + 1; /* false for NaN */
 }

@@ -43,7 +43,7 @@ static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
 }
 
-/* The slot of n's equal, or the empty one where it belongs. */
+/* The slot of a node that equals n, or the empty slot where n belongs. */
 static uint32_t *find(const ir_graph *g, const ir_node *n)
 {
 	uint32_t mask = g->ncse - 1, i = (uint32_t)hash_node(g, n) & mask;
@@ -66,8 +66,8 @@ static bool grow_cse(ir_graph *g)
 	return true;
 }
 
-/* ---- a node under way ---- */
-/* Puts operands, attributes and sizes at the tails. */
+/* ---- staging a node: it is complete, but may still be folded away ---- */
+/* Puts operands, attributes and sizes at the ends of the lists. */
 static bool stage(ir_graph *g, ir_node *n, const ir_ref *src, const int64_t *attr, const ir_meta *m)
 {
 	if (!rt_reserve(&g->refs, n->nsrc) || !rt_reserve(&g->ints, (uint32_t)n->nattr + m->rank)) return false;
@@ -161,8 +161,8 @@ static bool make_room(operands *o, int n)
 	return true;
 }
 
-/* An int number beside integers of a narrower range: where it bounds them it counts at its exact value, which is the end of
- * the range for them; elsewhere it wraps. */
+/* Casts an operand. An int number as a bound of narrower integers (minimum, maximum, clamp) is first limited to their range, so it
+ * bounds them as its exact value would. For other ops it wraps. */
 ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site)
 {
 	const ir_node *n = ir_at(g, a);
@@ -198,7 +198,7 @@ static ir_ref on_device(ir_graph *g, ir_ref a, int device, const char *site)
 
 ir_ref ir_keep_device(ir_graph *g, ir_ref a, const ir_node *like) { return on_device(g, a, like->device, like->site); }
 
-/* It is computed from constants and numbers alone. */
+/* The value is computed from constants and numbers alone. */
 static bool rootless(const ir_graph *g, ir_ref r, int depth)
 {
 	const ir_node *n = ir_at(g, r);
@@ -252,7 +252,7 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 static bool one_value_each(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, const char *site)
 {
 	for (int k = 0; k < nsrc; k++)
-		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: get one of them", site) != IR_NONE;
+		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: pick one with get", site) != IR_NONE;
 	return true;
 }
 

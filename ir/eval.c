@@ -1,14 +1,14 @@
-/* eval: what every op means, on plain host arrays. The oracle of the tests, the fallback, and the constant
- * folder.
+/* eval: computes every op on plain host arrays, and so defines what it means. It is the oracle of the tests, the fallback, and the
+ * constant folder.
  *
- * Written for obviousness: every function walks all indices of a shape with a cursor, finds each element by
- * its strides, and computes one scalar. Nothing here is fast, nothing depends on layout. Scalars are computed
- * by ir/math.inc (point.c), reductions by the tree (tree.c), composites by their decomposition. */
+ * The code is meant to be obviously right, not fast: every function walks all indices of a shape with a cursor, finds each element
+ * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
+ * by the tree (tree.c), composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
 
 typedef struct job {
 	ir_op op;
-	int which;     /* of several results, the one to compute */
+	int which;     /* the result to compute, if the op has several */
 	const int64_t *attr;
 	int nattr, nsrc;
 	const ir_value *src;
@@ -39,7 +39,7 @@ typedef struct cursor {
 	int rank;
 	bool more;
 	int64_t dim[TJ_MAX_RANK], at[TJ_MAX_RANK];
-	int64_t count; /* how many came before: the row-major index */
+	int64_t count; /* row-major index of `at` */
 } cursor;
 
 static cursor begin(int rank, const int64_t *dim)
@@ -64,7 +64,7 @@ static void next(cursor *c)
 	c->more = false;
 }
 
-/* Where the element at c is in v. */
+/* Offset in v, in elements, of the element at c. */
 static int64_t offset(const ir_value *v, const cursor *c)
 {
 	int64_t o = 0;
@@ -72,7 +72,7 @@ static int64_t offset(const ir_value *v, const cursor *c)
 	return o;
 }
 
-/* The same with another index along one axis; a 0-d v has no axis. */
+/* The same with another index along one axis. A 0-d v has no axis. */
 static int64_t offset_but(const ir_value *v, const cursor *c, int64_t axis, int64_t index)
 {
 	int64_t o = 0;
@@ -80,7 +80,7 @@ static int64_t offset_but(const ir_value *v, const cursor *c, int64_t axis, int6
 	return o;
 }
 
-/* Where it is when v broadcasts: axes match from the last one, size 1 repeats. */
+/* The same for a v that is broadcast: axes match from the last one, and size 1 is repeated. */
 static int64_t offset_broadcast(const ir_value *v, const cursor *c)
 {
 	int64_t o = 0;
@@ -126,14 +126,14 @@ static tj_status eval_cast(job *j)
 	return TJ_OK;
 }
 
-/* ---- views: the operand seen with the result's sizes and other strides, then copied ---- */
+/* ---- views: the operand with the sizes of the result and other strides, then copied ---- */
 static tj_status eval_view(job *j)
 {
 	const ir_value *x = &j->src[0];
 	const int64_t *attr = j->attr;
 	int rank = j->out->meta.rank, lead = rank - x->meta.rank;
 	ir_value v = { .meta = j->out->meta, .data = x->data };
-	int64_t first = 0; /* element 0 of the view, in elements from x's */
+	int64_t first = 0; /* offset of the view's element 0 from x's, in elements */
 	if (!rank) return copy_out(x, j->out);
 	switch (j->op) {
 	case IR_reshape: case IR_squeeze: case IR_unsqueeze: return copy_out(x, j->out);
@@ -203,7 +203,7 @@ static ir_scalar reduce_d(ir_op op, const double *x, int64_t n, bool column)
 	return (ir_scalar){ .d = ir_tree_d(x, n, 1, f, op == IR_prod ? 1 : 0, column) };
 }
 
-/* Integers and bool: no order. Sums and products wrap. */
+/* Integers and bool: any order gives the same result. Sums and products wrap. */
 static ir_scalar reduce_i(ir_op op, const int64_t *x, int64_t n)
 {
 	int64_t r = op == IR_prod || op == IR_all ? 1 : op == IR_amax ? INT64_MIN : op == IR_amin ? INT64_MAX : 0;
@@ -218,11 +218,11 @@ static ir_scalar reduce_i(ir_op op, const int64_t *x, int64_t n)
 	return (ir_scalar){ .i = r };
 }
 
-/* Ops that look for one element: the first largest or smallest, NaN most extreme. */
+/* Ops that find one element: the first largest or smallest one. NaN beats every number. */
 static bool looks_for_one(ir_op op) { return op == IR_argmax || op == IR_argmin || op == IR_max_with_indices || op == IR_min_with_indices; }
 static bool looks_up(ir_op op) { return op == IR_argmax || op == IR_max_with_indices; }
 
-/* a is better than b, which comes before it. */
+/* a is chosen rather than b, which comes first. */
 static bool beats(ir_op op, rt_class cls, ir_scalar a, ir_scalar b)
 {
 	if (cls == RT_I) return looks_up(op) ? a.i > b.i : a.i < b.i;
@@ -231,12 +231,11 @@ static bool beats(ir_op op, rt_class cls, ir_scalar a, ir_scalar b)
 	return looks_up(op) ? x > y : x < y;
 }
 
-/* The elements of x at c, with axes lo..hi running: `row` gets them one after another, as float, double or
- * int64_t. */
+/* Copies into `row`, as float, double or int64_t, the elements of x along axes lo..hi; c has the indices of the other axes. */
 static void collect(const ir_value *x, const cursor *c, int lo, int hi, void *row)
 {
 	rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
-	cursor full = *c; /* c walks the axes outside lo..hi: the cursor of x has them in place */
+	cursor full = *c; /* c has a place for every axis of x */
 	for (cursor r = begin(hi - lo, x->meta.dim + lo); r.more; next(&r)) {
 		for (int i = lo; i < hi; i++) full.at[i] = r.at[i - lo];
 		ir_scalar v = load(x, offset(x, &full));
@@ -246,7 +245,7 @@ static void collect(const ir_value *x, const cursor *c, int lo, int hi, void *ro
 	}
 }
 
-/* The element, or its index. */
+/* The chosen element, or its index. */
 static ir_scalar first_best(ir_op op, bool element, rt_class cls, const void *row, int64_t n)
 {
 	int64_t best = 0;
@@ -263,7 +262,7 @@ static ir_scalar first_best(ir_op op, bool element, rt_class cls, const void *ro
 	return element ? b : (ir_scalar){ .i = best };
 }
 
-/* Axes lo..hi of x reduced to size 1 into y, row-major. */
+/* Reduces axes lo..hi of x to size 1, into y, which is row-major. */
 static tj_status reduce_group(const job *j, const ir_value *x, int lo, int hi, bool column, const ir_value *y)
 {
 	int64_t n = 0;
@@ -284,7 +283,7 @@ static tj_status reduce_group(const job *j, const ir_value *x, int lo, int hi, b
 	return TJ_OK;
 }
 
-/* The innermost group of adjacent reduced axes below `end`. */
+/* Finds the last group lo..hi of adjacent reduced axes below `end`. */
 static bool group_below(uint32_t set, int end, int *lo, int *hi)
 {
 	for (*hi = end; *hi > 0 && !(set >> (*hi - 1) & 1); --*hi) {}
@@ -292,9 +291,8 @@ static bool group_below(uint32_t set, int end, int *lo, int *hi)
 	return *lo < *hi;
 }
 
-/* Groups of adjacent reduced axes, innermost first, each a reduction of its own: by rows when it holds the
- * last axis, else by columns. An arg reduction has one group. Between groups the value keeps its rank,
- * reduced axes having size 1. */
+/* Reduces one group of adjacent axes after another, the last group first: by the row tree if the group holds the last axis, else by
+ * the column tree. An arg reduction has one group. Between groups the value keeps its rank; reduced axes have size 1. */
 static tj_status eval_reduce(job *j)
 {
 	ir_value x = j->src[0];
@@ -302,7 +300,7 @@ static tj_status eval_reduce(job *j)
 	uint32_t set = ir_reduced(j->op, j->nattr, j->attr, rank);
 	void *held = NULL;
 	tj_status st = TJ_OK;
-	if (!set) { /* of a 0-d operand: a group of no axes, one element */
+	if (!set) { /* a 0-d operand: one group of no axes, with one element */
 		ir_value y = *j->out;
 		return reduce_group(j, &x, 0, 0, false, &y);
 	}
@@ -343,7 +341,7 @@ static ir_scalar dot(const ir_value *a, const ir_value *b, int64_t ao, int64_t a
 	return cls == RT_F ? (ir_scalar){ .f = (float)sum } : (ir_scalar){ .d = sum };
 }
 
-/* v with an axis of size 1 put in front (left operand) or behind (right one), when it is a vector. */
+/* A vector becomes a matrix: a row if it is the left operand, a column if it is the right one. */
 static ir_value as_matrix(const ir_value *v, bool left)
 {
 	ir_value m = *v;
@@ -415,7 +413,7 @@ static tj_status eval_embedding(job *j)
 {
 	const ir_value *table = &j->src[0], *index = &j->src[1];
 	for (cursor c = over(j->out); c.more; next(&c)) {
-		int64_t i = load(index, offset(index, &c)).i; /* index has the result's axes but the last */
+		int64_t i = load(index, offset(index, &c)).i; /* index has all axes of the result but the last */
 		if (in_range(j, i, table->meta.dim[0]) != TJ_OK) return TJ_ERR_INDEX;
 		store(j->out, c.count, load(table, i * table->stride[0] + c.at[c.rank - 1] * table->stride[1]));
 	}
@@ -513,7 +511,7 @@ static bool cast_to(const ir_value *from, tj_dtype t, ir_value *to)
 	return to->data && eval_cast(&(job){ .op = IR_cast, .src = from, .out = to }) == TJ_OK;
 }
 
-/* What accumulates narrow floats: the operands widened, the op on them, and its result rounded once. */
+/* An op that accumulates narrow floats: widens the operands, computes, and rounds the result once. */
 static tj_status eval_wide(job *j)
 {
 	ir_value src[3], out, *made[4] = { NULL };
@@ -589,7 +587,7 @@ typedef struct state {
 	ir_scalar *consts; /* by node */
 } state;
 
-/* Which nodes are needed, given that some come from outside, and by whom last. */
+/* Marks the nodes that must be computed, given the values from outside, and notes the last user of each. */
 static void mark(state *s)
 {
 	for (uint32_t i = 0; i < s->g->out.n; i++) {
@@ -632,7 +630,7 @@ static int64_t bytes_of(const ir_meta *m)
 	return numel * (int64_t)tj_dtype_size((tj_dtype)m->dtype);
 }
 
-/* Each result of an op by itself. */
+/* Computes the results of an op one at a time. */
 static tj_status eval_each(state *s, const ir_node *n, const ir_value *src, void *const *block)
 {
 	tj_status st = TJ_OK;
@@ -644,7 +642,7 @@ static tj_status eval_each(state *s, const ir_node *n, const ir_value *src, void
 	return st;
 }
 
-/* Several results in one block: where each lies, then all of them. */
+/* Several results go into one block: pointers to them, then the results. */
 static tj_status compute_tuple(state *s, ir_ref r)
 {
 	const ir_node *n = ir_at(s->g, r);
@@ -676,7 +674,7 @@ static tj_status compute_tuple(state *s, ir_ref r)
 	return st;
 }
 
-/* A copy: the block goes with its last reader. */
+/* Copies the result: the block is freed after its last reader. */
 static tj_status compute_get(state *s, ir_ref r)
 {
 	const ir_node *n = ir_at(s->g, r);
@@ -707,7 +705,7 @@ static tj_status visit(state *s, ir_ref r)
 	case IR_num:
 		v->data = (void *)(uintptr_t)&s->num[attr[0]];
 		return TJ_OK;
-	case IR_const: /* one element, seen with strides of 0 */
+	case IR_const: /* one element, with strides of 0 */
 		v->data = &s->consts[r];
 		store(v, 0, ir_const_value(s->g, n));
 		memset(v->stride, 0, sizeof v->stride);

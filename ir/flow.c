@@ -83,7 +83,7 @@ bool ir_same_graph(const ir_graph *a, const ir_graph *b)
 	return true;
 }
 
-/* Equal regions are one, so that equal nodes have equal attributes. UINT32_MAX: out of memory. */
+/* The index of the region; equal regions share one, so that equal nodes have equal attributes. UINT32_MAX: out of memory. */
 static uint32_t intern(ir_graph *g, ir_graph *r)
 {
 	for (uint32_t i = 0; i < g->region.n; i++)
@@ -122,7 +122,7 @@ bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_grap
 	return false;
 }
 
-/* ---- what a node must be ---- */
+/* ---- checks ---- */
 static bool same_type(const ir_meta *a, const ir_meta *b)
 {
 	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
@@ -140,7 +140,7 @@ static bool bad(const ir_node *n, rt_err *err, const char *fmt, ...)
 	return false;
 }
 
-/* The value that slot k of a region stands for. */
+/* The type of the value that slot k of a region stands for. */
 static bool slot_type(const ir_graph *g, const ir_node *n, int64_t k, ir_meta *m)
 {
 	int64_t at = k + (n->op == IR_cond), carries = n->op == IR_scan ? ir_attr(g, n)[1] : 0;
@@ -160,12 +160,12 @@ static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
 		if (ir_at(r, i)->op != IR_input) continue;
 		have = ir_meta_of(r, i);
 		if (!slot_type(g, n, ir_attr(r, ir_at(r, i))[0], &want) || !same_type(&want, &have))
-			return bad(n, err, "%s: input %%%u is not of its operand's type", ir_flow_info(n->op)->region[k], i);
+			return bad(n, err, "%s: input %%%u does not have the type of its operand", ir_flow_info(n->op)->region[k], i);
 	}
 	return true;
 }
 
-/* A region's outputs have the types of the carries, or of the other region's outputs. */
+/* The outputs of a region have the types of the carries (while, scan) or of the other region's outputs (cond). */
 static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 {
 	const ir_graph *a = ir_flow_region(g, n, 0), *b = n->op == IR_scan ? a : ir_flow_region(g, n, 1);
@@ -178,10 +178,10 @@ static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 	}
 	if (n->op == IR_scan) return true;
 	ir_meta p = n->op == IR_cond ? ir_meta_of(g, ir_src(g, n, 0)) : a->out.n == 1 ? ir_meta_of(a, a->out.v[0]) : (ir_meta){ 0 };
-	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is no bool[]");
+	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is not bool[]");
 	for (uint32_t i = 0; n->op == IR_cond && i < a->out.n; i++) {
 		ir_meta x = ir_meta_of(a, a->out.v[i]), y = i < b->out.n ? ir_meta_of(b, b->out.v[i]) : (ir_meta){ .rank = 1 };
-		if (!same_type(&x, &y)) return bad(n, err, "output %u differs", i);
+		if (!same_type(&x, &y)) return bad(n, err, "output %u has another type in each region", i);
 	}
 	return n->op != IR_cond || a->out.n == b->out.n || bad(n, err, "wrong number of results");
 }
@@ -203,7 +203,7 @@ bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] > n->nsrc) return bad(n, err, "too few operands");
 	for (int i = 0; n->op == IR_scan && i < ir_attr(g, n)[2]; i++) {
 		ir_meta m;
-		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length", i);
+		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length of the scan", i);
 	}
 	return outputs_ok(g, n, err);
 }
@@ -239,7 +239,7 @@ ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const i
 	return ir_flow(g, (ir_op)n->op, n->nsrc, src, region, ir_attr(from, n) + count, n->site);
 }
 
-/* ---- the evaluator: obvious, and all in buffers of its own ---- */
+/* ---- the evaluator: plain loops, with buffers of its own ---- */
 typedef struct job {
 	const ir_graph *g;
 	const ir_node *n;
@@ -263,7 +263,7 @@ static tj_status run_region(const job *j, int k, void *const *out)
 	return ir_eval(ir_flow_region(j->g, j->n, k), j->ext, j->num, NULL, out, j->o, j->err);
 }
 
-/* A destination for each of the first n results. */
+/* New memory for each of the first n results. */
 static void **fresh(job *j, int n)
 {
 	void **p = rt_arena_alloc(&j->mem, sizeof *p * ((size_t)n + 1));
@@ -274,7 +274,7 @@ static void **fresh(job *j, int n)
 	return p;
 }
 
-/* The carries move on. */
+/* Copies the new carries to the outputs; the next turn reads them there. */
 static void carry(const job *j, int n, void *const *next)
 {
 	for (int i = 0; i < n; i++) {

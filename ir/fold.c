@@ -1,36 +1,32 @@
-/* fold: a simpler equal of a node about to be appended.
+/* fold: finds a simpler node that equals the node about to be appended.
  *
  *   %1 = const f32[] 0x1p+0
  *   %2 = mul f32[4] %0 %1            =>      %0
  *
- * WHAT A RULE MUST KEEP. The value of every element, bit for bit; NaNs count as one, signed zeros do not. So
- * x*1, x/1, x-0 (+0.0 only: x - -0.0 turns -0.0 into +0.0), x + -0.0 (and not x+0), double negation. There is
- * no rule for x*0 (NaN, inf, -0.0), x-x, x/x (inf, NaN, 0), x+0, for other orders of a sum or product, for
- * a*b+c as one rounding, for sqrt(x)^2, for pow(x, 0.5): each changes some value. The result keeps dtype,
- * shape, and whether it is a number (weak): like() puts a cast or an expand around a simpler operand that
- * differs in those.
+ * WHAT A RULE MUST KEEP. The value of every element, bit for bit. All NaNs count as equal; +0.0 and -0.0 do not. So there are rules
+ * for x*1, x/1, x-0 (only for +0.0: x - -0.0 turns -0.0 into +0.0), x + -0.0 (not x+0) and double negation. There are none for x*0
+ * (NaN, inf, -0.0), x-x, x/x (inf, NaN, 0), x+0, another order of a sum or product, a*b+c with one rounding, sqrt(x)^2 and
+ * pow(x, 0.5): each would change some value. The result keeps its dtype, its shape, and whether it is a number (weak): when a
+ * simpler operand differs in one of these, like() adds a cast or an expand.
  *
- * Casts. cast(cast(x, B), C) is cast(x, C) when x's dtype A embeds in B, except A an integer, B a float, C an
- * integer: a float saturates on its way to C where an integer wraps, so there A must embed in C as well. f32
- * -> i32 -> f32 has no rule (it truncates), i64 -> f64 -> i64 has none (it rounds).
+ * Casts. cast(cast(x, B), C) becomes cast(x, C) when every value of x's dtype A is a value of B. If A and C are integers and B is a
+ * float, A must embed in C as well: a cast from a float saturates, one from an integer wraps. There is no rule for f32 -> i32 ->
+ * f32, which truncates, and none for i64 -> f64 -> i64, which rounds.
  *
- * Constants. A POINT op of constants is computed by the evaluator, which is the meaning of the op. An op that
- * would fault (integer division by zero) stays: whether it faults, and whether it is demanded, is known at
- * run time only. Through library nodes nothing is folded. Data beyond FOLD_MAX elements stays as it is: it
- * would be stored twice.
+ * Constants. The evaluator, which defines the ops, computes a POINT op of constants. An op that would fault (integer division by
+ * zero) stays: only a run knows whether its value is needed. Library nodes are never folded. Data of more than FOLD_MAX elements is
+ * not folded, since the result would be stored beside it.
  *
- * Views. Some spellings are written as one: transpose as permute, squeeze and unsqueeze as reshape, full as a
- * constant or an expand. Then views of the same kind compose. Slices of slices on one axis compose; on
- * different axes they stay.
+ * Views. Later passes know only one spelling of some ops: transpose becomes permute, squeeze and unsqueeze become reshape, full
+ * becomes a constant or an expand. After that, two views of the same kind become one. Two slices become one only on the same axis.
  *
- * WHY IT ENDS. Folding happens once for a node, when it is emitted, with operands that are folded already. A
- * rule returns an earlier node, or emits others in its place, and these are of three kinds: leaves, which no
- * rule looks at; another spelling, and no rule makes a transpose, squeeze, unsqueeze or full, so that a node
- * is respelled once; the same op on an operand of its operand (views of views, casts of casts), and operand
- * numbers cannot fall for ever. The cast and the expand of like() are the last that happens to a node.
+ * WHY IT ENDS. A node is folded once, when it is emitted, and its operands are folded by then. A rule returns an earlier node or
+ * emits others. Those are of three kinds. Leaves: no rule applies to them. Another spelling: no rule emits a transpose, squeeze,
+ * unsqueeze or full, so a node changes its spelling once. The same op on an operand of its operand (views of views, casts of
+ * casts): operands have ever smaller numbers. The cast and the expand of like() come last.
  *
- * TURNING IT OFF. Graphs with g->raw set are appended as written; with IR_OFF_FOLD only spellings are chosen. Rules count how often they fired, over the
- * process, for the test that fails when a rule was never used. */
+ * TURNING IT OFF. Nodes of a graph with g->raw set are appended as written. IR_OFF_FOLD leaves only the rules that choose a
+ * spelling. Each rule counts how often it fired in the process; a test fails when a rule was never used. */
 #include "ir/ir.h"
 
 enum { FOLD_MAX = 1024 };
@@ -53,7 +49,7 @@ static bool all_splat(const ir_graph *g, const ir_node *n)
 	return n->nsrc > 0;
 }
 
-/* A constant of this very value: -0.0 is not 0. */
+/* n is a constant of exactly this value: -0.0 is not 0. */
 static bool is_value(const ir_graph *g, const ir_node *n, double value)
 {
 	int64_t bits = (int64_t)value;
@@ -81,7 +77,7 @@ static void dims_of(const ir_graph *g, const ir_node *n, int64_t *dim)
 	if (n->rank) memcpy(dim, ir_dims(g, n), sizeof *dim * n->rank);
 }
 
-/* x with n's shape, and a tensor where n is one. */
+/* x expanded to n's shape; a number is cast to a tensor if n is a tensor. */
 static ir_ref like(ir_graph *g, const ir_node *n, ir_ref x)
 {
 	int64_t dim[TJ_MAX_RANK];
@@ -106,7 +102,7 @@ static ir_value value_of(const ir_graph *g, ir_ref r, int64_t *one)
 	return v;
 }
 
-/* n's operands are constants: computes it, with shape m, into a constant. */
+/* Computes n, whose operands are constants, into a constant of type m. splat: all operands have one value, so one element is computed. */
 static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool splat)
 {
 	ir_value src[3], out = { .data = NULL };
@@ -123,7 +119,7 @@ static ir_ref compute(ir_graph *g, const ir_node *n, const ir_meta *m, bool spla
 	if (out.data &&
 	    ir_eval_op((ir_op)n->op, 0, attr, n->nattr, n->nsrc, src, &out, NULL, n->site, &err) == TJ_OK) {
 		if (!splat) r = ir_data_(g, m, out.data, n->site);
-		else { /* one element makes a 0-d constant: give it the shape */
+		else { /* a 0-d constant, then expanded to the shape */
 			r = ir_data_(g, &(ir_meta){ .dtype = m->dtype }, out.data, n->site);
 			if (r != IR_NONE) r = ir_expand(g, r, m->rank, m->dim, n->site);
 		}
@@ -285,7 +281,7 @@ static ir_ref cat_one(ir_graph *g, const ir_node *n)
 }
 
 /* ---- casts ---- */
-/* Every value of a is one of b, and comes back. */
+/* Every value of dtype a is a value of dtype b. */
 static bool embeds(tj_dtype a, tj_dtype b)
 {
 	if (rt_is_float(a)) return rt_is_float(b) && (a == b || (!rt_is_narrow(b) && rt_dtype_bits(a) <= rt_dtype_bits(b)));
@@ -324,7 +320,7 @@ static ir_ref to_to(ir_graph *g, const ir_node *n)
 	return twice(g, n, IR_to) ? ir_to(g, ir_src(g, arg(g, n, 0), 0), n->device, n->site) : IR_NONE;
 }
 
-/* to(what is made from no tensor) -> the same, made there */
+/* to(a value made from no tensor) -> the same value, made on that device */
 static ir_ref to_created(ir_graph *g, const ir_node *n)
 {
 	if (n->op != IR_to || !ir_created(g, ir_src(g, n, 0))) return IR_NONE;
@@ -339,7 +335,7 @@ static ir_ref to_created(ir_graph *g, const ir_node *n)
 	return ir_append(g, (ir_op)made.op, &m, made.nsrc, src, made.nattr, attr, made.site);
 }
 
-/* to(expand(x)) -> expand(to(x)): what is repeated is moved once */
+/* to(expand(x)) -> expand(to(x)): repeated elements are moved once */
 static ir_ref to_expand(ir_graph *g, const ir_node *n)
 {
 	if (n->op != IR_to || arg(g, n, 0)->op != IR_expand) return IR_NONE;
@@ -392,7 +388,7 @@ static ir_ref not_not(ir_graph *g, const ir_node *n)
 	return twice(g, n, IR_bitwise_not) || twice(g, n, IR_logical_not) ? ir_src(g, arg(g, n, 0), 0) : IR_NONE;
 }
 
-/* ---- the list; constants first, since what they give needs no other rule ---- */
+/* ---- the list; rules that give constants come first, since no other rule applies to a constant ---- */
 #define RULES(X)                                                                                                        \
 	X(const_point) X(const_view) X(full_expand) X(transpose_permute) X(squeeze_reshape) X(view_same) X(reshape_reshape) \
 	X(expand_expand) X(permute_permute) X(slice_slice) X(flip_flip) X(cat_one) X(cast_same) X(cast_cast) X(to_same)     \
@@ -410,7 +406,7 @@ static ir_ref (*const rules[])(ir_graph *g, const ir_node *n) = {
 };
 static uint64_t fired[RT_COUNT(rules)]; /* atomic */
 
-/* Later passes know one spelling only. */
+/* The rules that choose the spelling which later passes expect. */
 static bool spelling(size_t rule)
 {
 	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape || rules[rule] == to_same || rules[rule] == to_created;

@@ -1,4 +1,4 @@
-/* graph: the container, and questions about nodes. Growing it is emit.c's. */
+/* graph: the container, and questions about its nodes. emit.c appends nodes. */
 #include "ir/ir.h"
 
 void ir_graph_init(ir_graph *g) { *g = (ir_graph){ 0 }; }
@@ -21,7 +21,7 @@ void ir_graph_free(ir_graph *g)
 static void fit(void **v, uint32_t *cap, uint32_t n, size_t elem)
 {
 	void *p = n < *cap && n ? rt_realloc(*v, n * elem) : NULL;
-	if (!p) return; /* as large as before */
+	if (!p) return; /* the block keeps its size */
 	*v = p;
 	*cap = n;
 }

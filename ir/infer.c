@@ -1,13 +1,11 @@
-/* infer: the dtype and the shape of a result, from operands and attributes. Checks all that does not depend
- * on data.
+/* infer: finds the dtype and the shape of a result from operands and attributes, and checks all that does not depend on data.
  *
- * TYPE RULES (docs/OPS.md has them as a table) give the dtype that each operand is to be cast to and the
- * result's. SHAPE RULES give the result's sizes and bring the attributes into normal form: axes counted from
- * the front, sizes in place of -1, lists of axes sorted. A normal form is itself a valid attribute of the
- * same meaning.
+ * TYPE RULES (a table in docs/OPS.md) give the dtype that each operand is cast to, and the dtype of the result. SHAPE RULES give the
+ * sizes of the result and bring the attributes into normal form: axes counted from the front, sizes in place of -1, sets of axes
+ * sorted. A normal form is itself a valid attribute with the same meaning.
  *
- * Promotion is PyTorch's: operands fall into three groups, tensors with axes, 0-d tensors, and numbers. A
- * lower group matters only where its category (bool < integer < float) is higher. */
+ * Promotion is PyTorch's. Operands fall into three groups: tensors with axes, 0-d tensors, and numbers. A later group matters only
+ * if its category (bool < integer < float) is higher. */
 #include "ir/ir.h"
 #include "ir/rules.h"
 
@@ -37,7 +35,7 @@ void ir_put_meta(rt_text *t, const ir_meta *m)
 	if (m->device != RT_CPU) rt_putf(t, "@%s", rt_device_name(m->device));
 }
 
-/* What a creation was asked for: its attributes are a dtype and sizes. */
+/* The attributes of a creation op: a dtype and sizes. */
 static void put_wanted(rt_text *t, const ask *q)
 {
 	bool known = q->nattr && q->attr[0] >= 0 && q->attr[0] < TJ_DTYPE_COUNT;
@@ -77,8 +75,11 @@ static bool fail(const ask *q, tj_status code, const char *what, const char *det
 	return false;
 }
 
+/* After fail(): what to do. */
+static bool advise(const ask *q, const char *hint) { return rt_hint(q->err, "%s", hint), false; }
+
 /* ---- promotion ---- */
-/* What holds both: PyTorch's table. No order of the dtypes would do: i8 and u8 are held by i16, f16 and bf16 by f32. */
+/* The dtype that a and b promote to, by PyTorch's table. No order of dtypes gives this: i8 with u8 is i16, f16 with bf16 is f32. */
 static tj_dtype join(tj_dtype a, tj_dtype b)
 {
 	enum { B1 = TJ_BOOL, U8 = TJ_U8, I8 = TJ_I8, IS = TJ_I16, IW = TJ_I32, IL = TJ_I64, HF = TJ_F16, BF = TJ_BF16, FS = TJ_F32, FD = TJ_F64 };
@@ -98,7 +99,7 @@ static tj_dtype join(tj_dtype a, tj_dtype b)
 	return (tj_dtype)table[a][b];
 }
 
-/* b matters only where its category is higher. -1: none. */
+/* b matters only if its category is higher. -1: no dtype. */
 static int combine(int a, int b)
 {
 	if (a < 0) return b;
@@ -106,7 +107,7 @@ static int combine(int a, int b)
 	return rt_dtype_cat((tj_dtype)b) > rt_dtype_cat((tj_dtype)a) ? (int)join((tj_dtype)a, (tj_dtype)b) : a;
 }
 
-/* The dtype of a number once it is a tensor. */
+/* The dtype of a number that becomes a tensor. */
 static tj_dtype settled(tj_dtype t) { return rt_is_float(t) ? TJ_F32 : t; }
 
 tj_dtype ir_promote(const ir_meta *a, int n)
@@ -128,7 +129,7 @@ static bool all_weak(const ask *q)
 	return q->nsrc > 0 && (q->info->flags & IR_POINT);
 }
 
-/* Promotion that keeps numbers among themselves in f64. */
+/* As ir_promote(), but floats are f64 when all operands are numbers. */
 static tj_dtype promote(const ask *q, const ir_meta *a, int n)
 {
 	tj_dtype t = ir_promote(a, n);
@@ -160,9 +161,7 @@ static bool same_for_all(ask *q, tj_dtype t)
 
 static bool refuse(ask *q, const char *what, const char *hint)
 {
-	fail(q, TJ_ERR_DTYPE, what, "%s", "");
-	rt_hint(q->err, "%s", hint);
-	return false;
+	return fail(q, TJ_ERR_DTYPE, what, "%s", "") || advise(q, hint);
 }
 
 static bool type_promote(ask *q) { return same_for_all(q, promote(q, q->src, q->nsrc)); }
@@ -180,7 +179,7 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
-/* As type_float; eps is used as it is computed with: 1e-8 would be 0 in f16. */
+/* As type_float, but eps has the dtype of computation: 1e-8 would be 0 in f16. */
 static bool type_norm(ask *q)
 {
 	if (!type_float(q)) return false;
@@ -210,7 +209,7 @@ static bool type_integer(ask *q)
 	return same_for_all(q, t);
 }
 
-/* An int number counts at its exact value in comparisons with integers, whatever range theirs has. */
+/* Integers and an int number are compared in i64, so the number keeps its exact value. */
 static tj_dtype exact(const ask *q, tj_dtype t)
 {
 	for (int k = 0; k < q->nsrc; k++)
@@ -237,7 +236,7 @@ static bool type_where(ask *q)
 static bool type_attr(ask *q)
 {
 	if (q->nattr < 1 || q->attr[0] < 0 || q->attr[0] >= TJ_DTYPE_COUNT)
-		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1));
+		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1)) || advise(q, "pass TJ_F32, TJ_I64, ...");
 	if (q->nsrc) want_one(q, 0, (tj_dtype)q->src[0].dtype);
 	q->out->weak = false;
 	return type_is(q, (tj_dtype)q->attr[0]);
@@ -246,7 +245,7 @@ static bool type_attr(ask *q)
 static bool type_numbers(ask *q)
 {
 	if (!type_attr(q)) return false;
-	return q->out->dtype != TJ_BOOL || refuse(q, "bool is not accepted", "ask for an integer or a float");
+	return q->out->dtype != TJ_BOOL || refuse(q, "bool is not accepted", "pass an integer or a float dtype");
 }
 
 static bool type_random(ask *q)
@@ -254,7 +253,7 @@ static bool type_random(ask *q)
 	if (!type_attr(q)) return false;
 	want_all(q, TJ_I64);
 	return rt_is_float((tj_dtype)q->out->dtype) ||
-	       refuse(q, "a float is needed", "ask for TJ_F32 and cast the result");
+	       refuse(q, "a float is needed", "pass TJ_F32, and cast the result");
 }
 
 static bool type_full(ask *q)
@@ -284,7 +283,7 @@ static bool type_arg(ask *q)
 static bool index_ok(ask *q, int k)
 {
 	if (q->src[k].dtype != TJ_I32 && q->src[k].dtype != TJ_I64)
-		return refuse(q, "an index is i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
+		return refuse(q, "an index must be i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
 	want_one(q, k, TJ_I64);
 	return true;
 }
@@ -302,7 +301,7 @@ static bool type_scatter(ask *q)
 {
 	if (!type_same(q) || !index_ok(q, 1)) return false;
 	if (q->src[2].dtype != q->out->dtype && !q->src[2].weak)
-		return refuse(q, "the source has another dtype", "cast it first: tj_cast(src, dtype of the operand)");
+		return refuse(q, "the source must have the dtype of the operand", "cast it first with tj_cast()");
 	return true;
 }
 
@@ -314,8 +313,7 @@ static bool put(ask *q, int64_t v) { return q->norm[q->nnorm++] = v, true; }
 static bool shape_from(ask *q, int rank, const int64_t *dim)
 {
 	if (rank > TJ_MAX_RANK) {
-		fail(q, TJ_ERR_LIMIT, "too many axes", "%d, at most %d", rank, TJ_MAX_RANK);
-		return false;
+		return fail(q, TJ_ERR_LIMIT, "too many axes", "%d, at most %d", rank, TJ_MAX_RANK) || advise(q, "join axes with tj_reshape()");
 	}
 	q->out->rank = (uint8_t)rank;
 	for (int i = 0; i < rank; i++) q->out->dim[i] = dim[i];
@@ -328,19 +326,19 @@ static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
 	int n = rank ? rank : 1;
 	*axis = 0;
 	if (a < -n || a >= n)
-		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank);
+		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank) || advise(q, "axes count from 0 at the front, and from -1 at the end");
 	*axis = a < 0 ? a + n : a;
 	return true;
 }
 
-/* Attributes from..nattr as a set of axes; none means all. */
+/* Attributes from..nattr as a set of axes; none of them means all axes. */
 static bool axes_in(const ask *q, int from, int rank, uint32_t *set)
 {
 	*set = 0;
 	for (int k = from; k < q->nattr; k++) {
 		int64_t a;
 		if (!axis_in(q, q->attr[k], rank, &a)) return false;
-		if (*set >> a & 1) return fail(q, TJ_ERR_ARG, "an axis is given twice", "axis %lld", (long long)a);
+		if (*set >> a & 1) return fail(q, TJ_ERR_ARG, "an axis is given twice", "axis %lld", (long long)a) || advise(q, "list each axis once");
 		*set |= 1u << a;
 	}
 	if (q->nattr <= from) *set = (1u << rank) - 1;
@@ -364,7 +362,7 @@ uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank)
 	return set & all;
 }
 
-/* dim[0..*rank) broadcast with m's, as in NumPy. */
+/* Broadcasts dim[0..*rank), in place, with mdim[0..mrank), as in NumPy. */
 static bool broadcast(const ask *q, int *rank, int64_t *dim, int mrank, const int64_t *mdim)
 {
 	int n = *rank > mrank ? *rank : mrank;
@@ -389,7 +387,8 @@ static bool sizes_ok(const ask *q, int n, const int64_t *dim)
 {
 	for (int i = 0; i < n; i++)
 		if (dim[i] < 0)
-			return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i);
+			return fail(q, TJ_ERR_SHAPE, "a size is negative", "%lld on axis %d", (long long)dim[i], i) ||
+			       advise(q, "sizes are 0 or more; tj_reshape() takes -1 once, tj_expand() for the axes of its operand");
 	return true;
 }
 
@@ -425,7 +424,7 @@ static bool shape_reshape(ask *q)
 	for (int i = 0; i < n; i++) {
 		dim[i] = q->attr[i];
 		if (dim[i] == -1 && hole >= 0)
-			return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i);
+			return fail(q, TJ_ERR_SHAPE, "two sizes are -1", "axes %d and %d", hole, i) || advise(q, "only one size may be -1");
 		if (dim[i] == -1) {
 			hole = i;
 			dim[i] = 1;
@@ -434,9 +433,9 @@ static bool shape_reshape(ask *q)
 	if (!sizes_ok(q, (int)n, dim)) return false;
 	if (!rt_numel((int)n, dim, &rest)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	if (hole >= 0 && rest == 0)
-		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0");
+		return fail(q, TJ_ERR_SHAPE, "the size for -1 is not determined", "another size is 0") || advise(q, "pass the size instead of -1");
 	if (hole >= 0 ? have % rest != 0 : have != rest) {
-		fail(q, TJ_ERR_SHAPE, "number of elements differs", "%lld and %lld", (long long)have,
+		fail(q, TJ_ERR_SHAPE, "the number of elements differs", "%lld and %lld", (long long)have,
 		     (long long)rest);
 		rt_hint(q->err, "the product of the sizes must stay the same; one size may be -1");
 		return false;
@@ -451,13 +450,15 @@ static bool shape_expand(ask *q)
 	const ir_meta *x = &q->src[0];
 	int n = q->nattr, lead = n - x->rank;
 	int64_t dim[MAX_ATTR] = { 0 };
-	if (lead < 0) return fail(q, TJ_ERR_SHAPE, "fewer sizes than axes", "%d sizes", n);
+	if (lead < 0)
+		return fail(q, TJ_ERR_SHAPE, "the shape has fewer sizes than the operand has axes", "%d sizes", n) ||
+		       advise(q, "pass one size for each axis; new axes come first");
 	for (int i = 0; i < n; i++) {
 		int64_t from = i < lead ? 1 : x->dim[i - lead];
 		dim[i] = q->attr[i] == -1 && i >= lead ? from : q->attr[i];
 		if (dim[i] != from && from != 1)
 			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be expanded", "axis %d: %lld to %lld", i,
-			            (long long)from, (long long)dim[i]);
+			            (long long)from, (long long)dim[i]) || advise(q, "-1 keeps a size; tj_unsqueeze() adds an axis of size 1");
 	}
 	if (!sizes_ok(q, n, dim)) return false;
 	for (int i = 0; i < n; i++) put(q, dim[i]);
@@ -508,7 +509,7 @@ static bool shape_squeeze(ask *q)
 		if (!(set >> i & 1) || (x->dim[i] != 1 && q->nattr == 0)) dim[n++] = x->dim[i];
 		else if (x->dim[i] != 1)
 			return fail(q, TJ_ERR_SHAPE, "only axes of size 1 can be dropped", "axis %d: %lld", i,
-			            (long long)x->dim[i]);
+			            (long long)x->dim[i]) || advise(q, "tj_reshape() joins axes; a reduction removes one");
 		else put(q, i);
 	}
 	return shape_from(q, n, dim);
@@ -523,7 +524,7 @@ static bool shape_unsqueeze(ask *q)
 	return put(q, a) && shape_from(q, x->rank + 1, dim);
 }
 
-/* Python's rule: an end beyond the axis is clamped; TJ_END_DIM is an open end. */
+/* Python's rule: a start or stop beyond the axis is clamped; TJ_END_DIM is an open end. */
 static int64_t clamp_end(int64_t v, int64_t size, bool up, bool is_start)
 {
 	int64_t lo = up ? 0 : -1, hi = up ? size : size - 1;
@@ -536,9 +537,9 @@ static bool shape_slice(ask *q)
 {
 	int64_t axis, step = q->attr[3], n = 0;
 	const ir_meta *x = &q->src[0];
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "");
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
-	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 takes every element, -1 goes backwards");
 	int64_t size = x->dim[axis];
 	int64_t start = clamp_end(q->attr[1], size, step > 0, true),
 			stop = clamp_end(q->attr[2], size, step > 0, false);
@@ -576,12 +577,12 @@ static bool shape_cat(ask *q)
 	for (int k = 0; k < q->nsrc; k++) {
 		const ir_meta *x = &q->src[k];
 		if (x->rank != q->src[0].rank)
-			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k);
+			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k) || advise(q, "tj_unsqueeze() and tj_squeeze() add and drop axes");
 		for (int i = 0; i < x->rank; i++)
 			if (i != axis && x->dim[i] != q->src[0].dim[i])
-				return fail(q, TJ_ERR_SHAPE, "sizes differ off the joined axis",
+				return fail(q, TJ_ERR_SHAPE, "sizes differ on an axis that is not joined",
 				            "axis %d: %lld and %lld, operand %d", i, (long long)q->src[0].dim[i],
-				            (long long)x->dim[i], k);
+				            (long long)x->dim[i], k) || advise(q, "only the joined axis may differ in size; see tj_slice(), tj_expand()");
 		if (__builtin_add_overflow(sum, x->dim[axis], &sum))
 			return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	}
@@ -597,7 +598,7 @@ static bool shape_stack(ask *q)
 	if (!axis_in(q, q->attr[0], x->rank + 1, &a)) return false;
 	for (int k = 1; k < q->nsrc; k++)
 		if (q->src[k].rank != x->rank || memcmp(q->src[k].dim, x->dim, sizeof *x->dim * x->rank) != 0)
-			return fail(q, TJ_ERR_SHAPE, "shapes differ", "operand %d", k);
+			return fail(q, TJ_ERR_SHAPE, "shapes differ", "operand %d", k) || advise(q, "tj_cat() joins tensors that differ in size along an axis");
 	for (int i = 0; i <= x->rank; i++) dim[i] = i < a ? x->dim[i] : i == a ? q->nsrc : x->dim[i - 1];
 	return put(q, a) && shape_from(q, x->rank + 1, dim);
 }
@@ -626,7 +627,7 @@ static bool not_empty(const ask *q, uint32_t set)
 {
 	for (int i = 0; i < q->src[0].rank; i++)
 		if ((set >> i & 1) && q->src[0].dim[i] == 0)
-			return fail(q, TJ_ERR_SHAPE, "no elements to take it of", "axis %d has size 0", i);
+			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i) || advise(q, "look at tj_dim() first: there is no result for an empty axis");
 	return true;
 }
 
@@ -645,7 +646,7 @@ static bool shape_arg(ask *q)
 		if (q->src[0].rank > 1) set = 1u << a;
 	}
 	put(q, q->attr[0] != 0);
-	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* one axis or none: flattened is the same */
+	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* for one axis or none, flattening changes nothing */
 	return not_empty(q, set) && without(q, set, q->attr[0] != 0);
 }
 
@@ -664,7 +665,7 @@ static bool shape_matmul(ask *q)
 {
 	const ir_meta *a = &q->src[0], *b = &q->src[1];
 	if (!a->rank || !b->rank) {
-		fail(q, TJ_ERR_SHAPE, "both operands need an axis", "%s", "");
+		fail(q, TJ_ERR_SHAPE, "both operands need at least one axis", "%s", "");
 		rt_hint(q->err, "to scale by a 0-d tensor, use tj_mul()");
 		return false;
 	}
@@ -675,7 +676,7 @@ static bool shape_matmul(ask *q)
 			rt_hint(q->err, "the right operand looks transposed; see tj_transpose()");
 		else
 			rt_hint(q->err,
-			        "the last axis of the left operand must have the size of the right one's last but one");
+			        "the last axis of the left operand and the second last axis of the right one must have the same size");
 		return false;
 	}
 	int64_t dim[TJ_MAX_RANK + 2];
@@ -687,16 +688,16 @@ static bool shape_matmul(ask *q)
 	return shape_from(q, rank, dim);
 }
 
-/* index fits inside m on every axis but one (-1: on all). */
+/* On every axis except `but` (-1: on all), index is not larger than m. */
 static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
 {
 	if (index->rank != m->rank)
 		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of,
-		            m->rank);
+		            m->rank) || advise(q, "tj_unsqueeze() and tj_expand() give the index more axes; tj_index_select() takes a 1-d index");
 	for (int i = 0; i < m->rank; i++)
 		if (i != but && index->dim[i] > m->dim[i])
-			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: %lld, the %s has %lld", i,
-			            (long long)index->dim[i], of, (long long)m->dim[i]);
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i,
+			            (long long)index->dim[i], of, (long long)m->dim[i]) || advise(q, "tj_slice() the index on this axis");
 	return true;
 }
 
@@ -719,10 +720,10 @@ static bool shape_index_select(ask *q)
 {
 	int64_t a;
 	if (q->src[0].rank == 0)
-		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "");
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (q->src[1].rank > 1) {
-		fail(q, TJ_ERR_SHAPE, "the index has one axis", "it has %d", q->src[1].rank);
-		rt_hint(q->err, "tj_gather() and tj_embedding() take an index of more axes");
+		fail(q, TJ_ERR_SHAPE, "the index must have at most one axis", "it has %d", q->src[1].rank);
+		rt_hint(q->err, "tj_gather() and tj_embedding() take an index with more axes");
 		return false;
 	}
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
@@ -734,7 +735,7 @@ static bool shape_index_select(ask *q)
 static bool shape_embedding(ask *q)
 {
 	if (q->src[0].rank != 2)
-		return fail(q, TJ_ERR_SHAPE, "the table has two axes", "it has %d", q->src[0].rank);
+		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank) || advise(q, "tj_index_select() takes rows of tensors with other ranks");
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
 	dim[q->src[1].rank] = q->src[0].dim[1];
@@ -743,14 +744,16 @@ static bool shape_embedding(ask *q)
 
 static bool shape_one_hot(ask *q)
 {
+	int64_t indices = 0;
 	int64_t dim[TJ_MAX_RANK + 1];
-	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]);
+	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]) || advise(q, "pass the number of classes");
+	if (!q->attr[0] && (rt_numel(q->src[0].rank, q->src[0].dim, &indices), indices)) return fail(q, TJ_ERR_ARG, "with 0 classes no index is in range", "0") || advise(q, "pass the number of classes");
 	memcpy(dim, q->src[0].dim, sizeof *dim * q->src[0].rank);
 	dim[q->src[0].rank] = q->attr[0];
 	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);
 }
 
-/* dtype, then the sizes; FULL's and RANDOM's operands are 0-d. */
+/* The attributes are a dtype, then the sizes. The operands of FULL and RANDOM are 0-d. */
 static bool shape_shape_of(ask *q)
 {
 	for (int k = 0; k < q->nsrc; k++)
@@ -763,7 +766,7 @@ static bool shape_shape_of(ask *q)
 	return sizes_ok(q, q->nattr - 1, q->attr + 1) && shape_from(q, q->nattr - 1, q->attr + 1);
 }
 
-/* The first and the last of n values fit the dtype, and with them all between. */
+/* The first and the last of n values fit the dtype, and so do all between them. */
 static bool values_fit(const ask *q, uint64_t n)
 {
 	tj_dtype t = (tj_dtype)q->out->dtype;
@@ -771,7 +774,7 @@ static bool values_fit(const ask *q, uint64_t n)
 	for (int k = 0; n && k < 2; k++) {
 		if (ir_holds(t, (ir_scalar){ .i = end[k] }, true)) continue;
 		fail(q, TJ_ERR_ARG, "a value does not fit", "%s cannot hold %lld", tj_dtype_name(t), (long long)end[k]);
-		rt_hint(q->err, "ask for a wider dtype, and tj_cast() what should wrap");
+		rt_hint(q->err, "use a wider dtype; tj_cast() then wraps values, if that is wanted");
 		return false;
 	}
 	return true;
@@ -781,7 +784,7 @@ static bool shape_arange(ask *q)
 {
 	int64_t start = q->attr[1], stop = q->attr[2], step = q->attr[3];
 	uint64_t n = 0;
-	if (step == 0) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "");
+	if (step == 0) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 counts up, -1 counts down");
 	if (step > 0 && stop > start) n = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
 	if (step < 0 && stop < start) n = ((uint64_t)start - (uint64_t)stop - 1) / -(uint64_t)step + 1;
 	if (n > INT64_MAX) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
@@ -799,14 +802,14 @@ static bool shape_eye(ask *q)
 static bool shape_norm(ask *q)
 {
 	const ir_meta *x = &q->src[0];
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "");
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no last axis", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	for (int k = 1; k < q->nsrc - 1; k++)
 		if (q->src[k].rank != 1 || q->src[k].dim[0] != x->dim[x->rank - 1])
 			return fail(q, TJ_ERR_SHAPE,
-			            k == 1 ? "the weight has the size of the last axis"
-			                   : "the bias has the size of the last axis",
+			            k == 1 ? "the weight must be 1-d, with the size of the last axis"
+			                   : "the bias must be 1-d, with the size of the last axis",
 			            "%lld", (long long)x->dim[x->rank - 1]);
-	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps is a number", "%s", "");
+	if (q->src[q->nsrc - 1].rank) return fail(q, TJ_ERR_SHAPE, "eps must be a number or a 0-d tensor", "%s", "");
 	return shape_from(q, x->rank, x->dim);
 }
 
@@ -815,7 +818,7 @@ static bool shape_cross_entropy(ask *q)
 	const ir_meta *x = &q->src[0], *t = &q->src[1];
 	if (x->rank != 2 || t->rank != 1 || x->dim[0] != t->dim[0]) {
 		fail(q, TJ_ERR_SHAPE, "logits [N,C] and targets [N] are needed", "%s", "");
-		rt_hint(q->err, "tj_reshape() both so that rows come first");
+		rt_hint(q->err, "tj_reshape() gives them these shapes; one row for each sample");
 		return false;
 	}
 	return shape_from(q, 0, NULL);
@@ -870,7 +873,7 @@ static bool counts_ok(const ask *q)
 	return true;
 }
 
-/* Elements and bytes are counted without overflow. */
+/* The number of elements and of bytes does not overflow. */
 static bool size_ok(const ask *q)
 {
 	int64_t n, bytes;
@@ -880,7 +883,7 @@ static bool size_ok(const ask *q)
 	return fail(q, TJ_ERR_LIMIT, "too many elements", "the product of the sizes overflows");
 }
 
-/* The result is where the operands are. Numbers and 0-d tensors of the CPU go with operands of any device. */
+/* The result is on the operands' device. Numbers and 0-d tensors of the CPU go with operands on any device. */
 static bool place(const ask *q)
 {
 	const ir_meta *first = NULL;
@@ -888,7 +891,7 @@ static bool place(const ask *q)
 		const ir_meta *m = &q->src[k];
 		if (m->weak || (m->rank == 0 && m->device == RT_CPU)) continue;
 		if (first && first->device != m->device) {
-			fail(q, TJ_ERR_DEVICE, "operands on two devices", "%s and %s", rt_device_name(first->device), rt_device_name(m->device));
+			fail(q, TJ_ERR_DEVICE, "operands are on two devices", "%s and %s", rt_device_name(first->device), rt_device_name(m->device));
 			rt_hint(q->err, "move one of them with tj_to()");
 			return false;
 		}
@@ -925,7 +928,7 @@ tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int6
 	rt_err none = { 0 };
 	if ((unsigned)op >= IR_OPS) return rt_fail(err, TJ_ERR_ARG, "op", "no such op (%d)", (int)op);
 	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm ? norm : own, 0, want, err ? err : &none };
-	for (int i = q.info->nresult; i-- > 0;) /* the first one's normal form is the node's */
+	for (int i = q.info->nresult; i-- > 0;) /* result 0 comes last: its rule normalises the attributes of the node */
 		if (!infer_one(&q, i)) return q.err->code;
 	if (q.info->result) *out = IR_TUPLE;
 	if (nnorm) *nnorm = q.nnorm;

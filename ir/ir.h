@@ -73,7 +73,7 @@ typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GE
 } ir_classinfo;
 extern const ir_classinfo ir_classes[IR_GET + 1];
 
-/* ---- what is known of a value without its data ---- */
+/* ---- the type of a value ---- */
 typedef struct ir_meta {
 	uint8_t dtype, rank;
 	bool weak;            /* a number: takes part in promotion by category only */
@@ -88,7 +88,7 @@ enum { IR_MOST_RESULTS = 4, IR_MOST_SOURCES = 4 }; /* most results, and most ope
 typedef union ir_scalar { int64_t i; float f; double d; } ir_scalar;
 
 /* ---- the graph ---- */
-typedef uint32_t ir_ref; /* index of a node; operands are below their user */
+typedef uint32_t ir_ref; /* index of a node; operands have smaller indices than their user */
 #define IR_NONE UINT32_MAX /* what emit returns on error or when out of memory; accepted as operand, passed on */
 
 typedef struct ir_node {
@@ -202,8 +202,8 @@ ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
  * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
 /*   op      attributes                             operands                    regions
  *   cond    {then, else}                           bool[], then any            then, else: the same outputs
- *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the carries anew
- *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the carries anew, then a slice of each ys
+ *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the new carries
+ *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the new carries, then a slice of each ys
  * A region's attribute is its index in g->region. */
 enum { IR_MAX_NEST = 64 };
 typedef struct ir_flowinfo { uint8_t nregion, nattr; const char *region[2], *attr[4]; } ir_flowinfo; /* nattr: without the regions */
@@ -219,7 +219,7 @@ int ir_flow_results(const ir_graph *g, const ir_node *n);
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
 bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node, regions included */
 bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r)); /* a node of its regions, on any level, passes the test */
-bool ir_same_graph(const ir_graph *a, const ir_graph *b); /* but for sites */
+bool ir_same_graph(const ir_graph *a, const ir_graph *b); /* equal except for sites */
 
 /* ---- tuple.c: nodes with several results, control flow among them ---- */
 int ir_results(const ir_graph *g, const ir_node *n);
@@ -231,16 +231,16 @@ bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err);
  * or strings of the graph that was parsed, which then must stay. ---- */
 /* Copies what the outputs need (DCE). Fills map[old] = new when map is not NULL. */
 tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *err);
-/* The same, composites decomposed, unless claim says that the back end takes the node. */
+/* The same; also decomposes composites, except nodes that the back end takes: claim() says so. */
 tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err);
 
-/* ---- text.c ---- */
+/* ---- gtext.c ---- */
 void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
-void ir_table(const ir_graph *g, rt_text *t);  /* as people read it: opcode, name, target, args, shape, site */
+void ir_table(const ir_graph *g, rt_text *t);  /* a table for people: opcode, name, target, args, shape, site */
 tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */
 void ir_dump(const ir_graph *g);               /* to stderr, for gdb */
 /* ---- dot.c ---- */
-void ir_dot(const ir_graph *g, rt_text *t);    /* dot.c: for Graphviz */
+void ir_dot(const ir_graph *g, rt_text *t);    /* for Graphviz */
 
 /* ---- verify.c ---- */
 tj_status ir_verify(const ir_graph *g, rt_err *err);
@@ -259,8 +259,8 @@ typedef struct ir_eval_opts {
  * the dtypes that ir_infer wants. */
 tj_status ir_eval_op(ir_op op, int which /* of several results */, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
                      const ir_eval_opts *o, const char *site, rt_err *err);
-/* A whole graph. given, when not NULL, holds per node data to take instead of computing (row-major), or NULL: how an
- * oracle takes over a library node's output. out: row-major destinations, one per g->out, allocated by the caller. */
+/* A whole graph. given: NULL, or for each node row-major data to use instead of computing the node, or NULL; so a test can use the
+ * results of library nodes. out: row-major destinations, one per g->out, allocated by the caller. */
 tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
                   void *const *out, const ir_eval_opts *o, rt_err *err);
 
@@ -271,13 +271,13 @@ tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const u
 /* ---- sized.c: ops whose result's size depends on data: first count, then write to row-major memory of that size ---- */
 int64_t ir_count_nonzero(const ir_value *x);
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
-void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* of one shape: broadcast by stride 0 */
-typedef struct ir_unique { /* sorted; NaNs last, each a value of its own; of 0.0 and -0.0, which are equal, the first */
+void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* x and mask have one shape; broadcast ones have strides of 0 */
+typedef struct ir_unique { /* sorted values. NaNs are last, each a value of its own. 0.0 equals -0.0: the first one that occurs stands for both */
 	int64_t n, count;       /* elements, values */
 	tj_dtype dtype;
 	bool minus_zero;
 	uint64_t *keys, *key;   /* keys: memory for 2 n keys; key: the half of it with the sorted keys */
-	int64_t *indices, *index; /* the same for the elements' positions; NULL: not asked for */
+	int64_t *indices, *index; /* the same for the positions of the elements; NULL: not wanted */
 } ir_unique;
 bool ir_unique_sort(ir_unique *u, const ir_value *x, bool indexed); /* false: out of memory */
 /* first: position of the first element of each value; inverse: by element, the number of its value; counts: elements of each value.
@@ -285,19 +285,18 @@ bool ir_unique_sort(ir_unique *u, const ir_value *x, bool indexed); /* false: ou
 void ir_unique_write(const ir_unique *u, void *value, int64_t *first, int64_t *inverse, int64_t *counts);
 void ir_unique_free(ir_unique *u);
 
-/* ---- tree.c: the fixed order of reductions, as plain loops over doubles/floats; the oracle's ---- */
+/* ---- tree.c: the fixed order of reductions, as plain loops, for the evaluator ---- */
 float ir_tree_f(const float *x, int64_t n, int64_t stride, float (*f)(float, float), float init, bool column);
 double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double, double), double init, bool column);
 
 /* ---- element.c: any non-zero byte of a bool is true; integers wrap to the width ---- */
 ir_scalar ir_load(tj_dtype t, const void *p);
-bool ir_holds(tj_dtype t, ir_scalar number, bool is_int); /* t has the number, rounded or its fraction cut off: nothing wraps, saturates, becomes infinite */
+bool ir_holds(tj_dtype t, ir_scalar number, bool is_int); /* t can hold the number, rounded or with its fraction cut off: it does not wrap, saturate or become infinite */
 void ir_store(tj_dtype t, void *p, ir_scalar s);
 
 /* ---- point.c: ir/math.inc on plain numbers ---- */
-/* A POINT op on one element of each operand; bits is the width of an integer compute dtype (8, 32, 64; 1 for bool, which
- * also is not signed). Integer results may exceed the dtype: the store truncates. Comparisons give 0 or 1 in i.
- * Division by zero of integers is the caller's to find. */
+/* A POINT op on one element of each operand, computed in the dtype `compute`. Comparisons give 0 or 1 in i. The caller checks for
+ * division of integers by zero. */
 typedef ir_scalar ir_point_fn(const ir_scalar *src, tj_dtype compute);
 ir_point_fn *ir_point_get(ir_op op, rt_class cls); /* NULL: not for that class */
 ir_scalar ir_cast_scalar(ir_scalar v, tj_dtype from, tj_dtype to); /* saturation, NaN gives 0, any non-zero is true */

@@ -1,22 +1,22 @@
-/* The table of ops, from ops.def; behind them the leaves of a graph and control flow. */
+/* ops: the table of ops, built from ops.def. After the ops come leaves, control flow and get. */
 #include "ir/ir.h"
 #include "ir/rules.h"
 
-/* The words of the columns of ops.def. */
+/* The words in the columns of ops.def. */
 enum {
 	POINT = IR_POINT, VIEW = IR_VIEW, MATH = IR_MATH, REDUCE = IR_REDUCE, COMPOSITE = IR_COMPOSITE, LIB = IR_LIB,
 	RNG = IR_RNG, FAULT = IR_FAULT, ACCUM = IR_ACCUM
 };
 enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_IFD = MATH_I | MATH_FD };
 
-/* Class and number of operands; those of what is no op of ops.def have no row in classes.def. */
+/* Class and number of operands. Leaves, control flow and get have no row in classes.def; theirs are here. */
 #define CLASS_OF(op, enumerator, nsrc, ...) enumerator, nsrc
 #define NSRC_OF(op, enumerator, nsrc, ...) nsrc
 #define IR_CLASS_LEAF(ROW, op) ROW(op, IR_LEAF, 0, )
 #define IR_CLASS_FLOW(ROW, op) ROW(op, IR_FLOW, 255, )
 #define IR_CLASS_GET(ROW, op)  ROW(op, IR_GET, 1, )
 
-/* The lists of results. */
+/* The lists of results, for ops with several. */
 #define RESULT(name, i, type, shape) { #name, IR_TYPE_##type, IR_SHAPE_##shape },
 #define OP(...)
 #define OPS(name, cls, flags, math, results, doc) \
@@ -37,10 +37,10 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 	OP(num, LEAF, 0, NONE, LEAF, LEAF, "a number bound at run time, by slot")
 	OP(const, LEAF, 0, NONE, LEAF, LEAF, "one value, in any shape")
 	OP(data, LEAF, 0, NONE, LEAF, LEAF, "constant data, row-major")
-	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "one of two regions, by a bool")
-	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "a region as long as another one gives true")
-	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "a region for each slice along axis 0")
-	OP(get, GET, 0, NONE, LEAF, LEAF, "one of several results")
+	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs one of two regions, chosen by a bool")
+	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs a region as long as another one gives true")
+	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs a region for each slice along axis 0")
+	OP(get, GET, 0, NONE, LEAF, LEAF, "one result of a node that has several")
 #undef OP
 };
 

@@ -1,4 +1,4 @@
-/* ir/math.inc on plain numbers: what the evaluator and constant folding compute with. */
+/* point: ir/math.inc compiled for plain numbers. The evaluator and constant folding compute with it. */
 #include "ir/ir.h"
 #include "runtime/half.h"
 
@@ -22,11 +22,12 @@ static I truth_value(bool b) { return (I){ b, TJ_BOOL }; }
 #define WIDTH(a) rt_dtype_bits((a).t)
 #define KI(like, dtype, c) ((void)(like), wrap(dtype, (uint64_t)(int64_t)(c)))
 
-/* Out of range: anything, but defined. */
+/* Out of range any result will do, but it must be defined in C. */
 static inline uint64_t integer_f(F a) { return a >= -0x1p63f && a < 0x1p63f ? (uint64_t)(int64_t)a : 0; }
 static inline uint64_t integer_d(D a) { return a >= -0x1p63 && a < 0x1p63 ? (uint64_t)(int64_t)a : 0; }
 
-/* a 2^b in two steps, of which the first is exact. U: the bits of T, its exponent's bias and place. */
+/* a 2^b in two multiplications. The first one is exact unless a is close to the smallest normal number; math.inc never passes such
+ * an a. U holds the bits of a T; bias and place describe its exponent. */
 #define SCALE_AS(T, x, U, bias, place)                                                         \
 	static inline T SCALE_##x(T a, T b)                                                        \
 	{                                                                                          \
@@ -84,7 +85,7 @@ static inline I AND_i(I a, I b) { return wrap(a.t, (uint64_t)(a.v & b.v)); }
 static inline I OR_i(I a, I b) { return wrap(a.t, (uint64_t)(a.v | b.v)); }
 static inline I XOR_i(I a, I b) { return wrap(a.t, (uint64_t)(a.v ^ b.v)); }
 
-/* Shifts by what is out of range belong to values that are not chosen. */
+/* A shift by an amount out of range gives a value that is not selected: any result will do. */
 static inline int shift(I b) { return (int)(b.v & (rt_dtype_bits(b.t) - 1)); }
 static inline uint64_t as_width(I a) { return (uint64_t)a.v << (64 - rt_dtype_bits(a.t)) >> (64 - rt_dtype_bits(a.t)); }
 static inline I SHL_i(I a, I b) { return wrap(a.t, (uint64_t)a.v << shift(b)); }
@@ -107,7 +108,7 @@ static inline I TO_I_i(I a, tj_dtype t) { return wrap(t, (uint64_t)a.v); }
 
 #include "ir/math.inc"
 
-/* ---- the table: a wrapper for each function of math.inc ------------------------------------------------ */
+/* ---- the table: one wrapper for each function of math.inc ------------------------------------------------ */
 
 static ir_scalar out_f(F v) { return (ir_scalar){ .f = v }; }
 static ir_scalar out_d(D v) { return (ir_scalar){ .d = v }; }
@@ -153,7 +154,7 @@ static ir_point_fn *const table[IR_OP_COUNT][3] = {
 #include "ir/ops.def"
 #undef OP
 };
-_Static_assert(RT_I == 0 && RT_F == 1 && RT_D == 2, "the columns of table");
+_Static_assert(RT_I == 0 && RT_F == 1 && RT_D == 2, "they index the columns of table");
 
 ir_point_fn *ir_point_get(ir_op op, rt_class cls)
 {

@@ -165,7 +165,7 @@ static uint32_t place_operands(const ir_nest *n, uint32_t *place)
 	return count;
 }
 
-/* Nothing is emitted into the region any more, so its table of equal nodes may go. */
+/* Gives the inputs of a complete region the slots in place[]. Nothing more is emitted into it, so it is sealed. */
 static void renumber(const ir_nest *n, ir_graph *region, const uint32_t *place)
 {
 	ir_graph_seal(region);

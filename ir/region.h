@@ -1,10 +1,10 @@
-/* region: builds control flow, graphs inside of a graph. For the recorder, for passes that change a region, for tests. */
+/* region: builds control flow, graphs inside a graph. The recorder, passes that change a region, and tests use it. */
 #ifndef TJ_IR_REGION_H
 #define TJ_IR_REGION_H
 
 #include "ir/ir.h"
 
-typedef struct ir_frame { /* where nodes go: the graph itself, or one region that is being built in it */
+typedef struct ir_frame { /* a graph that nodes are emitted into: the graph itself, or a region that is being built in it */
 	struct ir_frame *outer; /* NULL: the graph itself */
 	ir_graph *g;
 	struct ir_nest *of;     /* the control flow that the region will belong to */
@@ -12,27 +12,27 @@ typedef struct ir_frame { /* where nodes go: the graph itself, or one region tha
 
 typedef struct ir_builder {
 	ir_frame top, *at;      /* the graph; the innermost open region. Emit into at->g */
-	struct ir_nest *nest, *all; /* the innermost control flow that is open; all, to be freed */
+	struct ir_nest *nest, *all; /* nest: the innermost open control flow; all: every one, to be freed */
 	rt_arena mem;
 } ir_builder;
 
 void ir_build_begin(ir_builder *b, ir_graph *g);
-void ir_build_end(ir_builder *b); /* at any time: what is still open goes, the graph stays */
-const rt_err *ir_build_error(const ir_builder *b); /* the first one, of whichever graph */
+void ir_build_end(ir_builder *b); /* allowed at any time: frees what is still open; the graph stays */
+const rt_err *ir_build_error(const ir_builder *b); /* the first error in any of the graphs */
 
 /* A control-flow node: open, then for each region enter ... yield, then close. Operands are values of b->at->g; attr is without
  * the regions (flow.c). Each of these gives false, or IR_NONE, after an error. */
 bool ir_build_open(ir_builder *b, ir_op op, int nsrc, const ir_ref *src, const int64_t *attr, const char *site);
 bool ir_build_enter(ir_builder *b);                         /* the next region: b->at is it */
-ir_ref ir_build_input(ir_builder *b, int k, const char *site); /* in the region: what its slot k stands for, an operand that `open` was given */
+ir_ref ir_build_input(ir_builder *b, int k, const char *site); /* in the region: its input of slot k, which stands for an operand that `open` was given */
 bool ir_build_yield(ir_builder *b, int n, const ir_ref *out); /* the region's outputs, values of b->at->g; b->at is the graph around */
-bool ir_build_complete(const ir_builder *b);                /* every region was yielded: it may be closed */
+bool ir_build_complete(const ir_builder *b);                /* every region was yielded: the node may be closed */
 ir_ref ir_build_close(ir_builder *b);                       /* the node, in b->at->g */
 
-/* A value of frame `home`, for nodes of b->at: the same, or an input. Every region on the way captures it. */
+/* Makes a value of frame `home` usable in b->at: gives the value itself, or an input. Every region between the two captures it. */
 ir_ref ir_build_use(ir_builder *b, const ir_frame *home, ir_ref r);
-/* Copies all nodes of a region into b->at->g. slot[k] is what its input of slot k becomes, a value of b->at->g; map[old] = new
- * (room for region->node.n), so that more than the old outputs can be yielded. */
+/* Copies all nodes of a region into b->at->g. slot[k]: the value of b->at->g that replaces its input of slot k. Fills map[old] = new
+ * (room for region->node.n), so that the caller can yield more values than the old outputs. */
 bool ir_build_copy(ir_builder *b, const ir_graph *region, int nslot, const ir_ref *slot, ir_ref *map);
 
 #endif

@@ -1,5 +1,5 @@
-/* Ops whose result's size depends on data: no nodes of a graph, since a plan knows every size before it runs. Plain loops
- * over values on the host, each once to count and once to write; jit/sized.c calls them between two segments. */
+/* sized: ops whose result size depends on data. They are not nodes of a graph, since a plan knows every size before it runs. They
+ * are plain loops over values on the host: one counts, a second one writes. jit/sized.c calls them between two segments. */
 #include "ir/ir.h"
 
 /* ---- rows: an index space walked along its last axis, over one value or two ---- */
@@ -11,7 +11,7 @@ typedef struct rows {
 typedef struct row { const char *p[2]; int64_t n, step[2]; } row;
 typedef void see_row(void *self, const row *r);
 
-/* Axis d - 1 goes on where axis d ends, in both values. */
+/* In both values, axes d - 1 and d can be walked as one axis. */
 static bool joins(const rows *r, int d)
 {
 	for (int k = 0; k < 2; k++)
@@ -19,7 +19,7 @@ static bool joins(const rows *r, int d)
 	return true;
 }
 
-/* Rows as long as can be: the order of the elements stays. */
+/* Joins axes to make rows longer. The order of the elements stays the same. */
 static void join_axes(rows *r)
 {
 	for (int d = r->rank - 1; d > 0; d--) {
@@ -88,7 +88,7 @@ static inline void store_bits(char *p, size_t size, uint64_t bits)
 	}
 }
 
-/* The bits that say whether an element is zero: -0.0 is, NaN is not. */
+/* A mask of the bits that are all 0 if and only if the element is zero. -0.0 is zero, NaN is not. */
 static uint64_t value_bits(tj_dtype t)
 {
 	uint64_t all = UINT64_MAX >> (64 - 8 * tj_dtype_size(t));
@@ -96,7 +96,7 @@ static uint64_t value_bits(tj_dtype t)
 }
 
 /* ---- nonzero ---- */
-typedef struct nonzero { /* of rows that are not joined, when it writes */
+typedef struct nonzero { /* the writing loop needs the index of each element: its rows are not joined */
 	size_t size;
 	uint64_t mask;
 	int64_t count, *out, *end;
@@ -135,7 +135,7 @@ static void write_row(void *self, const row *r)
 	const int last = z->rank - 1;
 	const char *p = r->p[0];
 	int64_t *out = z->out;
-	for (int64_t i = 0; i < r->n && out < z->end; i++, p += r->step[0]) { /* written, then kept or not: a branch would be guessed wrong */
+	for (int64_t i = 0; i < r->n && out < z->end; i++, p += r->step[0]) { /* writes each index, then keeps it or not: a branch would be mispredicted */
 		for (int d = 0; d < last; d++) out[d] = z->at[d];
 		out[last] = i;
 		out += (load_bits(p, z->size) & z->mask) != 0 ? z->rank : 0;
@@ -192,8 +192,8 @@ void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, vo
 
 /* ---- unique: elements become keys that sort as unsigned integers ----
  *
- * Integers: the sign bit turned. Floats: negative ones turned whole, of others the sign bit; zeros are one key, NaNs are
- * the last key, and the only one of which no two are equal. */
+ * Integers: the sign bit is flipped. Floats: all bits of a negative number are flipped, else the sign bit. Both zeros have the same
+ * key. All NaNs have the last key; elements with that key count as different values. */
 static uint64_t key_of(tj_dtype t, uint64_t bits)
 {
 	const uint64_t all = UINT64_MAX >> (64 - 8 * tj_dtype_size(t)), sign = all ^ all >> 1;
@@ -232,7 +232,7 @@ static void gather_row(void *self, const row *r)
 	}
 }
 
-/* One byte of the keys: stable, from the one half of the arrays to the other. */
+/* Sorts by one byte of the keys, stably, from one half of the arrays into the other. */
 static void sort_byte(ir_unique *u, int shift, const int64_t *count)
 {
 	int64_t at[256], sum = 0;
@@ -261,7 +261,7 @@ static void sort_keys(ir_unique *u)
 		if (count[b][u->key[0] >> 8 * b & 255] < u->n) sort_byte(u, 8 * b, count[b]);
 }
 
-/* The i-th of the sorted elements is no other value than the one before. */
+/* Sorted element i has the same value as the one before it. */
 static bool repeats(const ir_unique *u, int64_t i)
 {
 	return i && u->key[i] == u->key[i - 1] && !(rt_is_float(u->dtype) && u->key[i] == UINT64_MAX >> (64 - 8 * tj_dtype_size(u->dtype)));

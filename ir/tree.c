@@ -1,25 +1,25 @@
-/* tree: the one order in which floats are reduced, whatever runs it. As plain loops; compiled code must agree
- * bit for bit.
+/* tree: the fixed order in which floats are reduced, as plain loops. All executors use this order; compiled code must give the
+ * same bits. The row tree is used when the reduced axes include the last one, else the column tree.
  *
- *   row     L = 512 bytes of lanes (128 f32, 64 f64), J = 16 rows of lanes to a chunk
+ *   row     L lanes take 512 bytes (128 f32, 64 f64); a chunk has J = 16 rows of lanes
  *   column  L = 1, J = 32
  *
- *   1  A[c][l] = x[c*L*J + l] + x[c*L*J + L + l] + ...     sequential in j, for each chunk c and lane l
- *   2  A[l]    = adjacent chunks paired, (0 1)(2 3)..., and so on upwards; an odd last one moves up unchanged
- *   3  r       = lanes halved: l + (l + L/2), then L/4, ...
+ *   1  A[c][l] = x[c*L*J + l] + x[c*L*J + L + l] + ...     for each chunk c and lane l, one after another
+ *   2  A[l]    = adjacent chunks in pairs, (0 1)(2 3)..., then pairs of pairs, ...; an odd last one moves up unchanged
+ *   3  r       = lane l + lane (l + L/2), then l + (l + L/4), ...
  *
- * What is absent (the last chunk's missing rows and lanes) is skipped, never replaced by a neutral element:
- * the sum of one -0.0 is -0.0. init is the value over no elements only.
+ * The last chunk may lack rows and lanes. They are skipped, never replaced by a neutral element, so the sum of one -0.0 is
+ * -0.0. init is the result over no elements; it is used for nothing else.
  *
- * Step 2 is a binary counter: a block of 2^k chunks meets its neighbour as soon as that is whole, and what is
- * left at the end folds from the right. That is the pairing above, with a stack of 64 blocks instead of an
- * array of chunks. */
+ * Step 2 works like a binary counter: a block of 2^k chunks is combined with the next one as soon as both have 2^k chunks; the
+ * blocks left at the end are combined from the right. This is the pairing above, with a stack of 64 blocks in place of an array
+ * of all chunks. */
 #include "ir/ir.h"
 #include "ir/tree.h"
 
 enum { LEVELS = 64 };
 
-/* One text for both widths: NAME(x, n, stride, f, init, column). */
+/* The code for float and for double: NAME(x, n, stride, f, init, column). */
 #define TREE(NAME, T)                                                                                                  \
 	typedef struct NAME##_block {                                                                                      \
 		int64_t chunks, lanes;       /* how many chunks it covers; lanes present */                                    \
@@ -37,7 +37,7 @@ enum { LEVELS = 64 };
 		}                                                                                                              \
 	}                                                                                                                  \
                                                                                                                        \
-	/* Step 2: a takes its right neighbour b, which may lack lanes. */                                                 \
+	/* Step 2: combines a with its right neighbour b, which may lack lanes. */                                         \
 	static void NAME##_pair(NAME##_block *a, const NAME##_block *b, T (*f)(T, T))                                      \
 	{                                                                                                                  \
 		for (int64_t l = 0; l < b->lanes; l++) a->lane[l] = f(a->lane[l], b->lane[l]);                                 \

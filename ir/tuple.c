@@ -29,7 +29,7 @@ ir_ref ir_get(ir_graph *g, ir_ref tuple, int i, const char *site)
 		rt_fail(&g->err, TJ_ERR_ARG, "get", "%s has no result %d", ir_ops[n->op].name, i);
 		return IR_NONE;
 	}
-	for (ir_ref r = tuple + 1; g->off & IR_OFF_CSE && r < g->node.n; r++) { /* a result has one place, whatever passes are off */
+	for (ir_ref r = tuple + 1; g->off & IR_OFF_CSE && r < g->node.n; r++) { /* a result has only one get, also if CSE is off */
 		const ir_node *x = ir_at(g, r);
 		if (x->op == IR_get && ir_src(g, x, 0) == tuple && ir_attr(g, x)[0] == i) return r;
 	}
@@ -51,5 +51,5 @@ bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err)
 	if (i < 0 || i >= ir_results(g, t)) return bad(n, err, "there is no such result");
 	ir_meta want = ir_result(g, t, (int)i), have = ir_meta_of(g, r);
 	bool same = want.dtype == have.dtype && want.device == have.device && want.rank == have.rank && (!want.rank || !memcmp(want.dim, have.dim, sizeof *want.dim * want.rank));
-	return same || bad(n, err, "is not of the result's type");
+	return same || bad(n, err, "does not have the type of the result");
 }

@@ -1,11 +1,11 @@
-/* verify: a graph is what its own rules say. Names the node, the rule, and the types.
+/* verify: checks a graph against these rules. An error names the node, the rule and the types.
  *
- *   operands lie below their user and are as many as the op takes
- *   dtype, shape and attributes are what ir_infer gives; operands have the dtypes that it wants
- *   what computes nothing has no mode
- *   leaves have their attributes, data its bytes; outputs exist
- *   of a node with several results only `get` takes one
- *   regions are graphs of their own, with the types that their node says
+ *   operands stand before their user, and there are as many as the op takes
+ *   dtype, shape and attributes are those that ir_infer gives; operands have the dtypes that it wants
+ *   nodes that compute nothing have no mode
+ *   leaves have their attributes, data has its bytes; outputs exist
+ *   only `get` uses a node that has several results
+ *   regions are valid graphs, and their inputs and outputs have the types that their node needs
  */
 #include "ir/ir.h"
 
@@ -29,13 +29,13 @@ static bool leaf_ok(const ir_graph *g, ir_ref r, rt_err *err)
 	if (n->nsrc || n->nattr != want)
 		return fail(g, r, err, "a leaf has no operands and %d attributes", (int)want);
 	if (n->op == IR_num && (n->rank || !n->weak || (n->dtype != TJ_F64 && n->dtype != TJ_I64)))
-		return fail(g, r, err, "a number is 0-d, f64 or i64");
-	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "no such shape");
+		return fail(g, r, err, "a number must be 0-d, f64 or i64");
+	if (!rt_numel(n->rank, ir_dims(g, n), &numel)) return fail(g, r, err, "a size is negative, or the number of elements overflows");
 	if (n->op != IR_data) return true;
 	int64_t blob = ir_attr(g, n)[0];
 	if (blob < 0 || blob >= g->data.n ||
 	    g->data.v[blob].nbytes != numel * (int64_t)tj_dtype_size((tj_dtype)n->dtype))
-		return fail(g, r, err, "data of another size");
+		return fail(g, r, err, "its data has another size");
 	return true;
 }
 
@@ -88,7 +88,7 @@ static bool flow_ok(const ir_graph *g, ir_ref r, rt_err *err)
 	return n->op == IR_get ? ir_get_check(g, r, err) : ir_flow_check(g, r, err);
 }
 
-/* Where nothing lies, the start may be anywhere. */
+/* An empty range may start anywhere. */
 static bool inside(uint32_t start, uint32_t n, uint32_t end) { return !n || (uint64_t)start + n <= end; }
 
 static bool node_ok(const ir_graph *g, ir_ref r, ir_meta *src, uint8_t *want, rt_err *err)

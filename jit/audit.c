@@ -1,7 +1,9 @@
 /* Audit: compares the values of a plan with those of the evaluator, bit for bit. Results of a library are not compared but
  * given to the evaluator, so that values computed from them can be. Values that depend on TJ_FAST ops are not compared, since
  * their bits may differ from plan to plan. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "runtime/bytes.h"
 
 typedef struct audit {
 	tj_ctx *c;
@@ -85,7 +87,7 @@ static bool run_where_it_is(audit *a, rt_exec *x, const jit_inputs *in)
 		const rt_elements e = { m.device, m.rank, tj_dtype_size((tj_dtype)m.dtype), m.dim, NULL, out[i] };
 		ok = x->out[i].same_ext >= 0 || rt_bytes_copy(a->c->rt.pool, &e, TJ_CPU, a->out[i], &a->err) == TJ_OK;
 	}
-	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.cache);
+	for (uint32_t i = 0; to && i < n; i++) rt_buffer_unref(to[i], a->c->rt.allocator);
 	return ok;
 }
 
@@ -106,7 +108,7 @@ static bool same_element(tj_dtype t, const char *x, const char *y)
 {
 	if (!memcmp(x, y, tj_dtype_size(t))) return true;
 	ir_scalar a = ir_cast_scalar(ir_load(t, x), t, TJ_F64), b = ir_cast_scalar(ir_load(t, y), t, TJ_F64);
-	return rt_is_float(t) && a.d != a.d && b.d != b.d;
+	return t == TJ_BOOL ? a.d == b.d : rt_is_float(t) && a.d != a.d && b.d != b.d; /* any byte but 0 is true */
 }
 
 bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err)
@@ -116,7 +118,7 @@ bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, 
 		const char *x = (const char *)got + (size_t)k * size, *y = (const char *)want + (size_t)k * size;
 		if (same_element(t, x, y)) continue;
 		double is = ir_cast_scalar(ir_load(t, x), t, TJ_F64).d, was = ir_cast_scalar(ir_load(t, y), t, TJ_F64).d;
-		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g compiled and %.17g in the evaluator", (long long)k, what, is, was);
+		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g in compiled code and %.17g in the evaluator", (long long)k, what, is, was);
 		rt_hint(err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
 		return false;
 	}

@@ -3,7 +3,7 @@
  *
  * The longjmp() and pthread_exit() of glibc run the handlers of _pthread_cleanup_push() of all frames that they unwind;
  * unwinding for an exception runs the `cleanup` attribute (this file is compiled with -fexceptions). */
-#include "jit/jit.h"
+#include "jit/claim.h"
 
 #include <pthread.h>
 

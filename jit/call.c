@@ -1,5 +1,10 @@
 /* A call: find the entry, run the body, seal and run the pending events, commit, hand the outputs over. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
+#include "jit/note.h"
+#include "jit/segment.h"
 
 enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
 
@@ -21,7 +26,7 @@ static tj_status refuse(tj_ctx *c, const char *site, tj_status code, const char 
 static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list in)
 {
 	int n = 0;
-	if (!in) return refuse(c, site, TJ_ERR_ARG, "TJ_NONE is the empty list", "%s: the list of arguments is NULL", f->name);
+	if (!in) return refuse(c, site, TJ_ERR_ARG, "pass TJ_NONE for an empty list", "%s: the list of arguments is NULL", f->name);
 	for (; in[n] != TJ_END && n <= f->opts.nin; n++)
 		if (!in[n]) return refuse(c, site, TJ_ERR_ARG, "a tensor was not set, or an op before it failed", "%s: argument %d is NULL", f->name, n);
 	if (n == f->opts.nin) return TJ_OK;
@@ -35,8 +40,8 @@ static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.c
 static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
-	if (c->rt.err.code != TJ_OK || c->rt.taken == c->act.taken) return error_of(c);
-	return refuse(c, site, e->code, "call what may fail as a compiled function of its own: its status tells, and the body may go on",
+	if (c->rt.err.code != TJ_OK || c->rt.fetched == c->act.fetched) return error_of(c);
+	return refuse(c, site, e->code, "put code that may fail into a compiled function of its own: its status shows the failure, and the body may go on",
 	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
 }
 
@@ -59,56 +64,6 @@ static tj_tensor *placeholder(jit_act *a, uint32_t i, tj_tensor *t)
 }
 
 /* ---- the activation ---- */
-static void end(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	rt_cache *cache = c->rt.cache;
-	jit_end_segments(a);
-	while (c->rt.scope && c->rt.scope->act == a->serial) rt_scope_pop(&c->rt, NULL, NULL);
-	rt_recycle(&c->rt);
-	for (uint32_t i = 0; i < a->hold.n; i++) rt_buffer_unref(a->hold.v[i], cache);
-	for (uint32_t i = 0; i < a->retained.n; i++) /* retained values that were never computed */
-		if (a->retained.v[i]->t.kind == RT_PENDING) {
-			a->retained.v[i]->t.kind = RT_POISON;
-			a->retained.v[i]->t.layout = NULL;
-		}
-	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, cache);
-	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], cache);
-	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->sites.n = 0;
-	rt_arena_reset(&a->mem);
-	c->active = false;
-	a->near = JIT_NOT_NEAR;
-	a->left = 0;
-	if (a->alone) jit_alone_end(c);
-	a->alone = false;
-	if (a->entry && (a->failed || a->recorded) && !atomic_load_explicit(&a->entry->dead, memory_order_relaxed)) jit_drop_empty(a->entry);
-	a->entry = NULL;
-	a->learn = NULL;
-	if (a->slot) atomic_store_explicit(&a->slot->busy, false, memory_order_release);
-	a->slot = NULL;
-}
-
-/* A body was left without returning. If it was the body of the call, the call is over; else the call goes on, but fails. */
-static jit_act *drop_left(tj_ctx *c)
-{
-	jit_act *a = &c->act;
-	uint32_t level = atomic_load(&a->left);
-	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
-	          a->left_name);
-	atomic_store(&a->left, 0);
-	a->bodies = level - 1;
-	a->failed = a->broken = true;
-	if (level > 1) return a;
-	JIT_COUNT(a->fn, failures);
-	end(c);
-	return NULL;
-}
-
-jit_act *jit_active(tj_ctx *c)
-{
-	if (RT_LIKELY(!c->active)) return NULL;
-	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? drop_left(c) : &c->act;
-}
 
 /* In direct mode a call that runs the body learns, unless the function was found unfit. */
 static void start_learning(jit_act *a, tj_tensor *const *in)
@@ -126,17 +81,17 @@ static void start_learning(jit_act *a, tj_tensor *const *in)
 	a->learn = l;
 }
 
-static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
 	a->ctx = c;
-	a->fn = slot->fn;
-	a->slot = slot;
+	a->fn = memo->fn;
+	a->memo = memo;
 	a->serial = c->rt.serial + 1;
 	a->failed = a->recorded = a->broken = false;
 	a->levels = 0;
 	a->ordinal = c->rt.ordinal;
-	a->taken = c->rt.taken;
+	a->fetched = c->rt.fetched;
 	a->depth = 0;
 	a->mode = jit_mode(a->fn);
 	a->scalars = scalars;
@@ -148,7 +103,6 @@ static tj_status begin(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor *c
 	a->ext.n = a->callback.n = 0;
 	a->bodies = a->floor = 0;
 	c->active = true;
-	atomic_store_explicit(&slot->busy, true, memory_order_relaxed);
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
 	if (!a->scope) {
 		refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -179,7 +133,7 @@ static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
 static tj_status check_outputs(tj_ctx *c, const char *site, const tj_fn *f, tj_tensor *const *out)
 {
 	for (int i = f->opts.nout; i < f->opts.nout + MARGIN; i++)
-		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], .nout is %d", f->name, i, f->opts.nout);
+		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], but .nout is %d", f->name, i, f->opts.nout);
 	for (int i = 0; i < f->opts.nout; i++)
 		if (!out[i]) return refuse(c, site, TJ_ERR_ARG, "set every out[]", "the body of %s did not set out[%d]", f->name, i);
 	return TJ_OK;
@@ -256,15 +210,19 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 	/* Make the outputs before the commit swaps buffers. They have the values of after the commit: jit_admit_all() resolved the versions. */
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
 	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	if (RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) return error_of(c);
-	if (jit_commit(a, &err) != TJ_OK) {
+	jit_write *write;
+	if (jit_commit_begin(a, &write, &err) == TJ_OK && RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) {
+		jit_commit_drop(c, write, a->assigned.n);
+		return error_of(c);
+	}
+	if (err.code != TJ_OK || jit_commit_end(a, write, &err) != TJ_OK) {
 		jit_report(c, site, &err);
 		return err.code;
 	}
 	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
 	if (a->learn) jit_learn_end(a, res);
 	if (!a->recorded) {
-		JIT_TICK(a->slot, hits);
+		JIT_TICK(a->memo, hits);
 		JIT_TICK(a->hit, hits);
 	}
 	return TJ_OK;
@@ -275,7 +233,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 /* TJ_TIME_GUARDS: the time of matching and of the code of the body, without boundaries. */
 static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 {
-	jit_slot *s = a->slot;
+	jit_memo *s = a->memo;
 	a->away = 0;
 	a->followed = 0;
 	double start = rt_now_ms();
@@ -288,13 +246,14 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
 }
 
-static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
-	tj_fn *f = slot->fn;
+	tj_fn *f = memo->fn;
 	tj_scope *to = c->rt.scope;
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
 	if (RT_UNLIKELY(f->asked != NULL)) jit_audit_key(c, f, site, in, scalars);
-	tj_status s = begin(c, slot, site, in, scalars, hit);
+	tj_status s = begin(c, memo, site, in, scalars, hit);
 	a->near = a->hints ? jit_me : JIT_NOT_NEAR;
 	if (s == TJ_OK) {
 		tj_tensor **made = make_outputs(a, f);
@@ -312,7 +271,7 @@ static tj_status call_top(tj_ctx *c, jit_slot *slot, const char *site, tj_tensor
 		JIT_COUNT(f, failures);
 		c->rt.ordinal = a->ordinal; /* a failed call draws no random numbers */
 	}
-	end(c);
+	jit_act_end(c);
 	return s;
 }
 
@@ -342,7 +301,7 @@ static void restore_versions(jit_act *a, const jit_assigned *was, uint32_t n)
 		tj_tensor *old = i < n ? was[i].version : &now->cell->t;
 		if (now->version == old) continue;
 		tj_tensor *src[2] = { old, &now->cell->t };
-		if (jit_step(a, a->sites.v[0], JIT_ASSIGN, 2, src, 0, NULL)) now->version = old;
+		if (jit_step(a, a->callers.v[0].site, JIT_ASSIGN, 2, src, 0, NULL)) now->version = old;
 		else a->failed = true;
 	}
 }
@@ -368,6 +327,18 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	return s;
 }
 
+/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
+static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
+{
+	static const char hint[] = "give both functions the same .int_div_zero";
+	const tj_fn *outer = a->fn;
+	char text[512];
+	if (atomic_exchange(&f->told, true)) return;
+	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
+	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
+	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+}
+
 static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars)
 {
 	tj_ctx *c = a->ctx;
@@ -377,8 +348,9 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	uint8_t mode = a->mode;
 	if (a->depth == MAX_DEPTH) return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
 	jit_assigned *was = rt_arena_alloc(&a->mem, (nassigned + 1) * sizeof *was);
-	if (!was || !rt_push(&a->sites, site)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (!was || !rt_push(&a->callers, ((jit_caller){ site, f }))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (nassigned) memcpy(was, a->assigned.v, nassigned * sizeof *was);
+	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	a->depth++;
 	a->scalars = scalars;
 	a->mode = jit_mode(f);
@@ -390,7 +362,7 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 		a->failed = failed || a->broken; /* the caller gets the status, and may go on */
 		restore_versions(a, was, nassigned);
 	}
-	a->sites.n--;
+	a->callers.n--;
 	return s;
 }
 
@@ -408,7 +380,7 @@ static tj_status check_state(tj_ctx *c, const char *site, const tj_fn *f)
 }
 
 /* TJ_AUDIT: every n-th call that could skip the body runs it. */
-static bool due(tj_ctx *c, jit_slot *s)
+static bool due(tj_ctx *c, jit_memo *s)
 {
 	if (RT_LIKELY(!c->engine->audit)) return false;
 	if (s->until_audit++ + 1 < c->engine->audit) return false;
@@ -418,12 +390,12 @@ static bool due(tj_ctx *c, jit_slot *s)
 }
 
 /* A call under a known key: without the body if direct mode allows it. */
-static tj_status call_hit(tj_ctx *c, jit_slot *slot, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_status s;
-	if (hit->path && !atomic_load_explicit(&slot->fn->follow, memory_order_relaxed) && !due(c, slot) &&
-	    jit_direct(c, slot, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, slot, site, out, in, scalars, hit);
+	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
+	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
+	return call_top(c, memo, site, out, in, scalars, hit);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
@@ -431,8 +403,8 @@ static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, cons
 	int n = 0;
 	for (; p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS; n++)
 		if (p[n].kind != TJ_SCALAR_F && p[n].kind != TJ_SCALAR_I)
-			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d is of no kind (%d)", f->name, n, (int)p[n].kind);
-	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass a tensor of them", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
+			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d has no valid kind (%d)", f->name, n, (int)p[n].kind);
+	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass the values in a tensor", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
 /* The handles that the arguments stand for now, in `few` if they fit there; the caller always calls free_args(). */
@@ -453,31 +425,23 @@ static void free_args(tj_tensor **few, tj_tensor **args)
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args;
-	jit_slot *slot = jit_slot_make(c, f);
+	jit_memo *memo = jit_memo_make(c, f);
 	jit_hit *hit;
-	tj_status s = slot ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
 	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
 	if (s != TJ_OK) return s;
-	JIT_TICK(slot, calls);
+	JIT_TICK(memo, calls);
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed); /* a new key calls .on_recompile and others, which may not free f */
 	s = admit_args(c, site, f, in, few, &args);
-	if (s == TJ_OK && !(hit = jit_meet(c, slot, args, scalars, site))) s = error_of(c);
-	if (s == TJ_OK) s = call_hit(c, slot, hit, site, out, args, scalars);
-	else JIT_TICK(slot, refused);
+	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
+	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
+	else {
+		JIT_TICK(memo, refused);
+		atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
+	}
 	free_args(few, args);
 	return s;
-}
-
-/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
-static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
-{
-	static const char hint[] = "give both functions the same .int_div_zero";
-	const tj_fn *outer = a->fn;
-	char text[512];
-	if (atomic_exchange(&f->told, true)) return;
-	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
-	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
 }
 
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
@@ -488,7 +452,6 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	if (s != TJ_OK) return s;
 	JIT_COUNT(f, calls);
 	JIT_COUNT(f, nested);
-	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	s = admit_args(c, site, f, in, few, &args);
 	for (int i = 0; s == TJ_OK && i < f->opts.nin; i++)
 		if (!rt_is_number(in[i]) && in[i]->kind == RT_LATE) args[i] = in[i]; /* a late number keeps its handle */
@@ -502,26 +465,44 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	JIT_CURRENT(c, site);
 	if (RT_UNLIKELY(!c)) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
-	tj_tensor *none[1];
-	if (RT_UNLIKELY(c->busy) && jit_admit_all(c, site, "call", 0, none, none) == JIT_POISON) return error_of(c);
+	if (RT_UNLIKELY(c->busy) && jit_refuse(c, site, "call")) return TJ_ERR_STATE;
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
-	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, NULL, "%s belongs to another engine", f->name);
-	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, NULL, "%s: out is NULL", f->name);
+	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
+	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
-	jit_slot *slot = jit_slot_of(c, f);
-	jit_hit *hit = !slot ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, slot, in, scalars) : jit_timed_check(c, slot, in, scalars);
-	if (RT_LIKELY(hit != NULL)) JIT_TICK(slot, calls);
-	return RT_LIKELY(hit != NULL) ? call_hit(c, slot, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	jit_memo *memo = jit_memo_of(c, f);
+	jit_hit *hit = !memo ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars) : jit_timed_check(c, memo, in, scalars);
+	if (RT_LIKELY(hit != NULL)) JIT_TICK(memo, calls);
+	return RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }
+
+tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
+{
+	JIT_CURRENT(c, site);
+	int a, b;
+	if (!c || jit_refuses(c, site, "call_into")) return TJ_ERR_STATE;
+	if (jit_active(c) && into) {
+		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
+		return TJ_ERR_STATE;
+	}
+	if (f && !jit_into_apart(into, f->opts.nout, &a, &b)) {
+		jit_error(c, site, TJ_ERR_ARG, "call_into", "give each output memory of its own", "into[%d] and into[%d] overlap", a, b);
+		return TJ_ERR_ARG;
+	}
+	c->into = into;
+	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
+	c->into = NULL;
+	return s;
+}
 
 /* Reports that the function does not have exactly one output. */
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)
 {
 	JIT_CURRENT(c, site);
-	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() takes any number", "%s has %d outputs, tj_call1() wants one", f->name, f->opts.nout);
+	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() returns any number of outputs", "%s has %d outputs, tj_call1() needs exactly one", f->name, f->opts.nout);
 }
 
 tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
@@ -536,6 +517,7 @@ tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 /* ---- scalars of the call ---- */
 static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kind kind)
 {
+	if (jit_refuses(c, site, kind == TJ_SCALAR_I ? "arg_i" : "arg_f")) return NULL;
 	jit_act *a = jit_active(c);
 	int i = 0;
 	const tj_scalar *s = a ? a->scalars : NULL;

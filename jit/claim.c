@@ -5,7 +5,7 @@
  *
  *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else A takes it over, or is refused
  *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then the owner is A again, and B is refused */
-#include "jit/jit.h"
+#include "jit/claim.h"
 
 #include <sched.h>
 #include <time.h>
@@ -53,7 +53,7 @@ static void tell_both(tj_ctx *c, const char *site)
 	const char *other = atomic_load_explicit(&c->last_call, memory_order_relaxed);
 	rt_err e = { 0 };
 	rt_fail(&e, TJ_ERR_STATE, "ctx", "two threads use one context: another thread is in a call at %s, this one calls at %s", other ? other : "?", site ? site : "?");
-	rt_hint(&e, "make a context for each thread with tj_ctx_clone() and choose it there with tj_ctx_use(); or hand this one over while none of its calls runs");
+	rt_hint(&e, "make a context for each thread with tj_ctx_clone() and choose it there with tj_ctx_use(); or hand this one to another thread between calls");
 	rt_ctx_refused(&c->rt, &e, site);
 }
 

@@ -1,6 +1,6 @@
 /* Constants: tensors whose content may be folded into code. They are identified by content: a body that makes a constant of
  * equal bytes in every call always gets the same constant, and nothing is compiled again. */
-#include "jit/jit.h"
+#include "jit/handle.h"
 
 enum { MOST = 4096 }; /* known constants; beyond that all are forgotten, and each one that comes again costs a new trace */
 

@@ -1,10 +1,12 @@
-/* Contexts and the engine: open, clone, use, close; the current context of a thread; errors. */
-#include "jit/jit.h"
+/* Contexts and the engine: open, clone, use, close; the current context of a thread. */
+#include "codegen_cuda/cuda.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
+#include "runtime/policy.h"
 
 #include <limits.h>
 #include <stdlib.h>
-
-_Thread_local tj_ctx *jit_thread_ctx;
 
 tj_ctx *tj_ctx_current(void) { return jit_thread_ctx; }
 
@@ -62,21 +64,21 @@ static int env_count(const rt_log_to *log, const char *name)
 	long n = v && *v ? strtol(v, &end, 10) : 0;
 	if (!v || !*v) return 0;
 	if (!*end && n >= 0 && n <= INT_MAX) return (int)n;
-	rt_warn(log, "%s=%s is no count; it is ignored", name, v);
+	rt_warn(log, "%s=%s is not a number of 0 or more; it is ignored", name, v);
 	return 0;
 }
 
 static void check_env_cpu(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_CPU");
-	if (v && *v && strcmp(v, "512") && strcmp(v, "256") && strcmp(v, "128")) rt_warn(log, "TJ_CPU=%s is none of 512, 256, 128; it is ignored", v);
+	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 }
 
 /* runtime/onednn.c reads it when the first product is planned. */
 static void check_env_onednn(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_ONEDNN");
-	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not off; it is ignored", v);
+	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not \"off\"; it is ignored", v);
 }
 
 static void read_env_log(rt_log_to *log)
@@ -88,7 +90,7 @@ static void read_env_log(rt_log_to *log)
 static void close_engine(jit_engine *e)
 {
 	delist(e);
-	while (e->fns) tj_fn_free(e->fns);
+	while (e->fns) jit_fn_free(e->fns);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
 	rt_held_free_all(&e->rt);
@@ -130,8 +132,9 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
+	rt_device_on_demand(cu_add_devices);
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
-	e->device = device && *device ? tj_find_device(device) : TJ_CPU;
+	e->device = device && *device ? rt_device_parse(device, strlen(device)) : TJ_CPU;
 	if (e->device < 0) {
 		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
 		e->device = TJ_CPU;
@@ -148,54 +151,6 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	check_env_onednn(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
-}
-
-/* ---- the target of lowering ---- */
-static void evaluate_instead(jit_engine *e, const char *why)
-{
-	rt_warn(&e->rt.log, "back end %s: %s; the evaluator runs instead", e->backend_name, why);
-	e->target = NULL;
-}
-
-const lo_target *jit_target(jit_engine *e)
-{
-	rt_lock(&e->target_lock);
-	if (!e->target_found) {
-		const char *why = NULL;
-		if (strcmp(e->backend_name, "eval")) e->target = lo_target_find(e->backend_name, &why);
-		if (why) evaluate_instead(e, why);
-		e->target_found = true;
-	}
-	const lo_target *t = e->target;
-	rt_unlock(&e->target_lock);
-	return RT_UNLIKELY(lo_backend_gone()) ? NULL : t;
-}
-
-/* The back end of the target is missing. Several threads may find that at the same time. */
-static void lose_backend(jit_engine *e, const lo_target *t, const char *why)
-{
-	rt_lock(&e->target_lock);
-	if (e->target == t && !lo_backend_gone()) evaluate_instead(e, why);
-	rt_unlock(&e->target_lock);
-}
-
-/* LLVM is loaded (8 ms, 48 MiB) when the first kernel must be compiled. */
-const lo_backend *jit_backend(jit_engine *e)
-{
-	const char *why = NULL;
-	const lo_target *t = jit_target(e);
-	const lo_backend *b = t ? t->find(t->backend, &why) : NULL;
-	if (t && !b) lose_backend(e, t, why);
-	return b;
-}
-
-tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err)
-{
-	const char *why = NULL;
-	o->missing = &why;
-	tj_status st = lo_build(g, o, out, err);
-	if (why) lose_backend(e, o->target, why);
-	return st;
 }
 
 /* ---- contexts ---- */
@@ -242,16 +197,17 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 
 tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
+	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
-	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() in a function that a running call called back");
+	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
 }
 
 static void free_act(jit_act *a)
 {
-	rt_vec_free(&a->sites);
+	rt_vec_free(&a->callers);
 	rt_vec_free(&a->ext);
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);
@@ -272,18 +228,15 @@ static void free_act(jit_act *a)
 void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;
-	if (c->busy) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when the call that called back has returned", "tj_close() in a function that was called back: the context stays open");
-		return;
-	}
+	if (jit_refuses(c, "tj_close", "close")) return;
 	if (jit_active(c)) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it when tj_call() has returned", "tj_close() in a body: the context stays open");
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned", "tj_close() is not allowed in a body: the context stays open");
 		c->act.failed = true;
 		return;
 	}
 	jit_engine *e = c->engine;
 	jit_outside_free(c);
-	jit_slots_free(c);
+	jit_memos_free(c);
 	rt_vec_free(&c->learn.src);
 	rt_vec_free(&c->learn.from);
 	rt_vec_free(&c->learn.expr);
@@ -299,7 +252,7 @@ void tj_close(tj_ctx *c)
 void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in) return;
+	if (!in || jit_refuses(c, site, "seed")) return;
 	jit_leaves_trace(jit_active(c), "seed", site);
 	c->engine->seed = seed;
 	c->rt.key = mix(seed, c->ordinal);
@@ -309,56 +262,10 @@ void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed)
 tj_status tj_log_topics(tj_ctx *c, const char *topics)
 {
 	rt_err err = { 0 };
-	if (!c) return TJ_ERR_STATE;
+	if (!c || jit_refuses(c, "tj_log_topics", "log_topics")) return TJ_ERR_STATE;
 	if (rt_log_parse(&c->engine->rt.log, topics, &err)) return TJ_OK;
 	jit_report(c, "tj_log_topics", &err);
 	return err.code;
-}
-
-/* ---- errors ---- */
-
-/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
-static void chain(tj_ctx *c, const char *site, char *out, size_t room)
-{
-	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
-	if (!c->active) return;
-	for (uint32_t i = c->act.sites.n; i-- > 0;) {
-		const char *s = c->act.sites.v[i];
-		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
-			if (n < room) snprintf(out + n, room - n, " ...");
-			return;
-		}
-		if (s) n += (size_t)snprintf(out + n, room - n, " < %s", s);
-	}
-}
-
-tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
-{
-	char where[sizeof c->rt.site];
-	chain(c, e->site ? e->site : site, where, sizeof where);
-	rt_err with = *e;
-	with.site = NULL;
-	rt_ctx_error(&c->rt, &with, where);
-	if (c->active) c->act.failed = true;
-	return &c->rt.poison;
-}
-
-tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
-{
-	rt_err e = { .code = code, .op = op };
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(e.message, sizeof e.message, fmt, ap);
-	va_end(ap);
-	rt_hint(&e, "%s", hint ? hint : "");
-	return jit_report(c, site, &e);
-}
-
-/* The result of an op when the thread has no context, in which an error could be kept. */
-tj_tensor *jit_no_context(void)
-{
-	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
-	return &poison;
 }
 
 tj_status tj_check(tj_ctx *c)
@@ -371,40 +278,6 @@ tj_status tj_check(tj_ctx *c)
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };
-	c->rt.taken++;
+	c->rt.fetched++;
 	return c->rt.last.code;
-}
-
-const tj_error *tj_last_error(tj_ctx *c)
-{
-	const rt_err *e = c ? &c->rt.last : NULL;
-	if (!e || e->code == TJ_OK) return NULL;
-	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
-	return &c->rt.shown;
-}
-
-void tj_perror(tj_ctx *c, FILE *f)
-{
-	const tj_error *e = tj_last_error(c);
-	if (!e || !f) return;
-	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
-	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);
-}
-
-const char *const *tj_backends(void)
-{
-	static char text[2][160];
-	static const char *list[3];
-	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-	rt_lock(&once);
-	if (!list[0]) {
-		const char *why = NULL;
-		if (lo_backend_find("llvm", &why)) snprintf(text[0], sizeof text[0], "llvm");
-		else snprintf(text[0], sizeof text[0], "llvm: %s", why);
-		snprintf(text[1], sizeof text[1], "eval");
-		list[1] = text[1];
-		list[0] = text[0];
-	}
-	rt_unlock(&once);
-	return list;
 }

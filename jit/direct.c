@@ -1,10 +1,13 @@
 /* Direct mode: a call under a key whose path was learned runs the plans of the path; the body is skipped.
  *
- *   same key (slot.c) -> path: run the plan -> a TRUTH: read its value, take that way -> ... -> the return: outputs, commit
+ *   same key (memo.c) -> path: run the plan -> a TRUTH: read its value, take that way -> ... -> the return: outputs, commit
  *
  * At a way that was not learned yet, or a division of numbers by zero in a callback of control flow, the call stops and the
  * body runs instead. That is safe since nothing is committed before the return. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 typedef struct direct {
 	tj_ctx *c;
@@ -99,7 +102,7 @@ static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
 		const rt_layout *l;
 		void *data;
 		p->over[i] = NULL;
-		if (p->into[i]) fetch(d, &p->assign[p->into[i] - 1].cell, &l, &p->over[i], &data);
+		if (p->assign_of[i]) fetch(d, &p->assign[p->assign_of[i] - 1].cell, &l, &p->over[i], &data);
 	}
 	return p->over;
 }
@@ -120,7 +123,7 @@ static bool run_into(direct *d, jit_path *p, jit_inputs *in)
 	}
 	if (ok) ok = jit_run_plan(c, d->site, p->plan, in, p->ptr, p->buf, p->data);
 	else jit_error(c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
-	for (uint32_t i = 0; in->into && i < p->plan->n; i++) rt_buffer_unref(in->into[i], c->rt.cache);
+	for (uint32_t i = 0; in->into && i < p->plan->n; i++) rt_buffer_unref(in->into[i], c->rt.allocator);
 	rt_free(in->into);
 	return ok;
 }
@@ -174,12 +177,13 @@ static rt_held *written_cell(const direct *d, const jit_from *f, uint64_t *was)
 	return rt_held_of(t);
 }
 
-static bool commit(direct *d, const jit_path *p)
+/* The new contents of the cells. NULL: the error is reported. */
+static jit_write *new_contents(direct *d, const jit_path *p)
 {
 	tj_ctx *c = d->c;
 	rt_err err;
 	rt_no_err(&err);
-	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), false;
+	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), NULL;
 	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
 	uint32_t n = 0;
 	for (; w && n < p->nassign; n++) {
@@ -190,11 +194,18 @@ static bool commit(direct *d, const jit_path *p)
 		w[n].cell = written_cell(d, &p->assign[n].cell, &w[n].was);
 		if (!(w[n].buf = jit_content(c, l, b, data, &err))) break;
 	}
-	if (!w || n < p->nassign) {
-		for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.cache);
-		rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
-	} else jit_write_cells(c, w, n, d->alone, &err);
-	if (err.code != TJ_OK) jit_report(c, d->site, &err);
+	if (w && n == p->nassign) return w;
+	jit_commit_drop(c, w, n);
+	rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
+	jit_report(c, d->site, &err);
+	return NULL;
+}
+
+static bool commit(direct *d, const jit_path *p, jit_write *w)
+{
+	rt_err err;
+	rt_no_err(&err);
+	if (jit_write_cells(d->c, w, p->nassign, d->alone, &err) != TJ_OK) jit_report(d->c, d->site, &err);
 	return err.code == TJ_OK;
 }
 
@@ -204,8 +215,10 @@ static bool give(direct *d, const jit_path *p, tj_tensor **out)
 	for (uint32_t i = 0; made && i < p->nout; i++)
 		if (!(made[i] = make_output(d, p, i))) made = NULL;
 	if (!made) jit_error(d->c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
-	if (made && RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return false;
-	if (!made || (p->nassign && !commit(d, p))) return false;
+	jit_write *w = NULL;
+	if (!made || (p->nassign && !(w = new_contents(d, p)))) return false;
+	if (RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return jit_commit_drop(d->c, w, p->nassign), false;
+	if (w && !commit(d, p, w)) return false;
 	for (uint32_t i = 0; i < p->nout; i++) out[i] = made[i];
 	return true;
 }
@@ -215,10 +228,10 @@ static void drop_values(const direct *d)
 	for (uint32_t k = 0; k < d->n; k++) {
 		const jit_path *p = d->level[k];
 		for (uint32_t i = 0; i < p->plan->n; i++)
-			if (p->buf[i]) rt_buffer_unref(p->buf[i], d->c->rt.cache);
+			if (p->buf[i]) rt_buffer_unref(p->buf[i], d->c->rt.allocator);
 	}
 	for (uint32_t i = 0; !d->alone && i < d->c->taken.n; i++)
-		if (d->c->taken.v[i].cell) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.cache);
+		if (d->c->taken.v[i].cell) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.allocator);
 }
 
 /* If no other context exists, the call uses cells in place. Else it takes all of them as of one commit. */
@@ -277,7 +290,7 @@ static jit_path *run_path(direct *d, jit_path *p)
 	return NULL;
 }
 
-bool jit_direct(tj_ctx *c, jit_slot *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
+bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
 {
 	direct d; /* set field by field: clearing all levels would take as long as a small kernel */
 	d.c = c;

@@ -1,9 +1,46 @@
-/* TJ_DUMP=folder: each compile writes a numbered folder of what it made, to read, and to compare with the next. */
-#include "jit/jit.h"
+/* The texts of a plan: for tj_dump(), for the log, and as files of TJ_DUMP=folder. Each compile writes a numbered folder of what it made, to read, and to compare with the next. */
+#include "jit/ctx.h"
+#include "jit/note.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 
+/* ---- one text ---- */
+/* These texts are not kept, so the graph is lowered once more. Nothing is compiled again: the plan holds its kernels. */
+static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
+{
+	lo_opts o;
+	rt_exec *x = NULL;
+	rt_err err = { 0 };
+	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
+	jit_lower_opts(f, f->engine, &o);
+	o.family = f->family; /* it knows which sizes are symbols of the code */
+	o.keep_text = true;
+	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
+	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;
+	x->print(x, t, what);
+	rt_exec_unref(x);
+}
+
+void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
+{
+	static const ir_graph none;
+	const ir_graph *g = p->n ? &p->graph : &none;
+	const lo_target *target = jit_target(f->engine);
+	rt_err err = { 0 };
+	if (!target) target = &lo_cpu; /* shows the groups that a CPU would have */
+	switch (what) {
+	case TJ_DUMP_GRAPH: ir_print(g, t); break;
+	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
+	case TJ_DUMP_DOT: ir_dot(g, t); break;
+	case TJ_DUMP_FUSION: if (p->n) lo_print_groups(g, target, t, &err); break;
+	case TJ_DUMP_FUSION_DOT: if (p->n) lo_dot_groups(g, target, t, &err); break;
+	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: case TJ_DUMP_ASSEMBLY: if (p->exec) put_lowered(f, p, what, t); break;
+	default: if (p->exec) p->exec->print(p->exec, t, what);
+	}
+}
+
+/* ---- TJ_DUMP ---- */
 static void write_file(jit_engine *e, const char *folder, const char *name, const char *text)
 {
 	char path[768];
@@ -44,11 +81,32 @@ static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 }
 
 /* A pthread_cancel() may not stop it in the middle. */
-void jit_dump_plan(tj_fn *f, const char *where, const jit_plan *p)
+static void write_folder(tj_fn *f, const char *where, const jit_plan *p)
 {
 	int cancel;
 	if (!f->engine->dump) return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	dump_plan(f, where, p);
 	pthread_setcancelstate(cancel, NULL);
+}
+
+/* ---- the log ---- */
+void jit_log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p)
+{
+	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
+		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_FUSION, TJ_DUMP_FUSION }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
+	};
+	const rt_log_to *l = &f->engine->rt.log;
+	char where[JIT_WHERE];
+	jit_where(where, f, e, (int)boundary->segment->number);
+	for (size_t i = 0; i < RT_COUNT(parts); i++) {
+		if (!rt_logs(l, parts[i].topic)) continue;
+		rt_text t = { 0 };
+		jit_put_plan(f, p, parts[i].what, &t);
+		rt_log_text(l, parts[i].topic, where, rt_str(&t));
+		rt_text_free(&t);
+	}
+	write_folder(f, where, p);
+	rt_log(l, RT_LOG_PERF, "[%s] lowering %.2f ms, code generation %.2f ms, %u kernels, %u library calls, %u evaluator steps", where,
+	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }

@@ -1,6 +1,10 @@
 /* Ops outside compiled functions: each is lowered as a graph of one op. The evaluator does the first runs of an op; an op
  * that comes again is compiled with its sizes as arguments of the code, so that other sizes share it. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
+#include "runtime/bytes.h"
 
 enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 
@@ -297,7 +301,7 @@ static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt
 	for (int i = 0; ok && i < x->nout; i++) /* a view is not computed */
 		ok = u->exec->out[i].same_ext >= 0 || same_values(c, l[i], got[i], want[i], ir_ops[q->op].name, err);
 	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "audit", "out of memory");
-	for (int i = 0; i < x->nout; i++) rt_buffer_unref(want[i], c->rt.cache);
+	for (int i = 0; i < x->nout; i++) rt_buffer_unref(want[i], c->rt.allocator);
 	rt_exec_unref(x);
 	drop_layouts(l);
 	return ok;
@@ -311,7 +315,7 @@ static bool make_room(tj_ctx *c, const asked *q, const taken *u, const args *a, 
 		const rt_layout *l = u->layout[i];
 		b[i] = o->same_ext >= 0 ? rt_buffer_ref(a->buf[o->same_ext]) : rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 		if (!b[i]) {
-			while (i--) rt_buffer_unref(b[i], c->rt.cache);
+			while (i--) rt_buffer_unref(b[i], c->rt.allocator);
 			return jit_error(c, q->site, TJ_ERR_NOMEM, ir_ops[q->op].name, NULL, "no memory for %lld bytes", (long long)l->bytes), false;
 		}
 		data[i] = b[i]->data;
@@ -338,7 +342,7 @@ static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_ten
 	tj_status st = TJ_OK;
 	if (!nothing_to_do(u->exec)) st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
 	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
-		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.cache);
+		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.allocator);
 		err.site = NULL; /* all sites share the kernels */
 		jit_report(c, q->site, &err);
 		return;
@@ -363,7 +367,7 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 	if (bind(c, &mem, q->nsrc, q->src, q->op, &a)) run(c, q, &u, &a, out);
 	else jit_error(c, q->site, TJ_ERR_NOMEM, ir_ops[q->op].name, NULL, "out of memory");
 	for (int k = 0; a.buf && k < q->nsrc; k++)
-		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.cache);
+		if (a.buf[k]) rt_buffer_unref(a.buf[k], c->rt.allocator);
 	rt_exec_unref(u.exec);
 	drop_layouts(u.layout);
 	rt_arena_free(&mem);

@@ -1,96 +1,10 @@
 /* Events: matched against the trace, or recorded. Matching an event is its guard; it costs about one compare for each
  * operand, no lock, no allocation. */
-#include "jit/jit.h"
-
-/* ---- externals by handle ---- */
-
-static uint32_t hash_handle(const tj_tensor *h) { return (uint32_t)(((uintptr_t)h >> 6) * 0x9E3779B1u); }
-
-/* Slot of an external of this segment; -1: it is none. Few externals are searched in order, many through a hash table. */
-enum { FEW = 8 };
-static bool hinted(const jit_act *a, const tj_tensor *h) { return h->kind == RT_VALUE && !(h->flags & RT_HEAP) && a->hints; }
-
-int jit_find_ext(const jit_act *a, const tj_tensor *h)
-{
-	if (hinted(a, h)) return h->seq < a->ext.n && a->ext.v[h->seq].h == h ? (int)h->seq : -1;
-	if (a->ext.n <= FEW || !a->indexed) {
-		for (uint32_t i = 0; i < a->ext.n; i++)
-			if (a->ext.v[i].h == h) return (int)i;
-		return -1;
-	}
-	uint32_t mask = a->index.cap - 1;
-	for (uint32_t i = hash_handle(h);; i++) {
-		uint32_t s = a->index.v[i & mask];
-		if (!s) return -1;
-		if (a->ext.v[s - 1].h == h) return (int)s - 1;
-	}
-}
-
-static void enter(jit_act *a, uint32_t slot)
-{
-	uint32_t mask = a->index.cap - 1, i = hash_handle(a->ext.v[slot].h);
-	while (a->index.v[i & mask]) i++;
-	a->index.v[i & mask] = slot + 1;
-}
-
-void jit_index_ext(jit_act *a, uint32_t from)
-{
-	if (a->ext.n <= FEW || !a->loose) return;
-	if (!a->indexed || 2 * a->ext.n > a->index.cap) {
-		uint32_t cap = 32;
-		while (cap < 4 * a->ext.n) cap *= 2;
-		if (cap > a->index.cap) {
-			uint32_t *v = rt_realloc(a->index.v, cap * sizeof *v);
-			if (!v) {
-				a->indexed = false; /* searched in order from now on */
-				return;
-			}
-			a->index.v = v;
-			a->index.cap = cap;
-		}
-		memset(a->index.v, 0, a->index.cap * sizeof *a->index.v);
-		a->indexed = true;
-		from = 0;
-	}
-	for (uint32_t i = from; i < a->ext.n; i++)
-		if (!hinted(a, a->ext.v[i].h)) enter(a, i);
-}
-
-/* Written in place, field by field: copying a struct whose fields were just stored would stall on those stores. */
-bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
-{
-	if (!rt_reserve(&a->ext, 1)) return false;
-	jit_bound *b = &a->ext.v[a->ext.n];
-	b->h = h;
-	b->layout = h->layout;
-	b->pending = b->owned = b->taken = false;
-	if (h->kind != RT_CELL) { /* of a cell, jit_bind_cell() does it: other contexts may commit */
-		b->data = h->data;
-		b->buf = h->buf;
-	}
-	if (h->kind == RT_PENDING) {
-		void *data;
-		b->pending = true;
-		b->seg = h->seg;
-		b->seq = h->seq;
-		b->data = jit_find_value(a, h, &b->layout, &b->buf, &data) ? data : NULL;
-	} else if (h->kind == RT_CELL) jit_bind_cell(a, b);
-	if (hinted(a, h)) h->seq = a->ext.n;
-	else a->loose++;
-	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL, false };
-	a->ext.n++;
-	return true;
-}
-
-/* Unbinds all externals but the first n. */
-void jit_unbind_ext(jit_act *a, uint32_t n)
-{
-	while (a->ext.n > n) {
-		jit_bound *b = &a->ext.v[--a->ext.n];
-		a->loose -= !hinted(a, b->h);
-		if (b->owned) rt_buffer_unref(b->buf, a->ctx->rt.cache);
-	}
-}
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/guard.h"
+#include "jit/handle.h"
+#include "jit/outside.h"
 
 /* ---- matching ---- */
 
@@ -103,22 +17,6 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
 	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
-}
-
-static uint32_t number_from(const jit_act *a, int k) { return (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0); }
-
-/* Gives the number that is operand k of an event a new slot. */
-bool jit_bind_number(jit_act *a, int k, tj_tensor *h)
-{
-	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, number_from(a, k));
-	return rt_push(&a->num, rt_number_bits(h));
-}
-
-/* A guard: operand k was equal to the number of slot i when it was recorded, and the trace uses that slot for both. */
-bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h)
-{
-	if (a->num.v[i] != rt_number_bits(h)) return false;
-	return RT_LIKELY(!a->learn) || a->learn->from.v[i] == number_from(a, k);
 }
 
 static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
@@ -327,7 +225,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr, 1, &r);
 		return r;
 	}
-	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw before, and pass the numbers in: every turn would draw the same"))
+	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw the numbers before the op and pass them in: in a callback, every turn would draw the same ones"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
 	tj_tensor *t = n ? result_of(a, n) : NULL;

@@ -1,5 +1,7 @@
 /* Reports on a function: traces, guards, hits, recompiles and their reasons; dumps; counters. */
-#include "jit/jit.h"
+#include "jit/ctx.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
 
@@ -8,17 +10,17 @@ static void count_calls(tj_fn *f, tj_stats *s)
 {
 	unsigned long long sum[] = {
 #define X(what) count_of(&f->count.what),
-		JIT_SLOT_COUNTERS(X)
+		JIT_MEMO_COUNTERS(X)
 #undef X
 	};
 	enum {
 #define X(what) AT_##what,
-		JIT_SLOT_COUNTERS(X)
+		JIT_MEMO_COUNTERS(X)
 #undef X
 	};
-	for (const jit_slot *k = f->slots; k; k = k->next) {
+	for (const jit_memo *k = f->memos; k; k = k->next) {
 #define X(what) sum[AT_##what] += count_of(&k->what);
-		JIT_SLOT_COUNTERS(X)
+		JIT_MEMO_COUNTERS(X)
 #undef X
 	}
 	s->calls = sum[AT_calls], s->boundaries = sum[AT_boundaries], s->direct = sum[AT_direct], s->audits = sum[AT_audits];
@@ -95,7 +97,7 @@ static void print_node_guards(tj_fn *f, const jit_node *b, FILE *out)
 
 static void print_way(const jit_segment *s, int bit, FILE *out)
 {
-	unsigned n = atomic_load(&s->taken[bit]), after = atomic_load(&s->after[bit]);
+	unsigned n = atomic_load(&s->chosen[bit]), after = atomic_load(&s->after[bit]);
 	fprintf(out, "        %s: %u times", bit ? "true " : "false", n);
 	if (after) fprintf(out, ", then segment %u", after - 1);
 	fputc('\n', out);
@@ -146,7 +148,7 @@ static void print_ring(const jit_ring *r, const char *title, FILE *out)
 static unsigned long long hits_of(const jit_entry *e)
 {
 	unsigned long long hits = count_of(&e->hits);
-	for (const jit_hit *h = e->met; h; h = h->next) hits += count_of(&h->hits);
+	for (const jit_hit *h = e->known; h; h = h->next) hits += count_of(&h->hits);
 	return hits;
 }
 
@@ -167,7 +169,7 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 	unsigned long long hits = 0;
 	rt_text t = { 0 };
 	gd_put_general(&t, &g->sig, g->moved, f->spec);
-	if (g->met > 1) fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number, rt_str(&t), g->met);
+	if (g->made > 1) fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number, rt_str(&t), g->made);
 	rt_text_free(&t);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		const jit_entry *e = f->entry.v[i];
@@ -184,14 +186,14 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
 	        (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings, (unsigned long long)s->side_exits,
 	        (unsigned long long)s->failures, (unsigned long long)s->evictions);
-	fprintf(out, "  calls found their trace: %llu as the one before, %llu by a key of their context, %llu by a key of another, %llu with a new signature, %llu nested\n",
+	fprintf(out, "  calls found their trace: %llu the same one as the call before, %llu by a key of their context, %llu by a key of another context, %llu with a new signature, %llu nested\n",
 	        (unsigned long long)s->hits_last, (unsigned long long)s->hits_key, (unsigned long long)s->hits_table, (unsigned long long)s->signatures,
 	        (unsigned long long)s->nested);
 	fprintf(out, "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
 	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled, (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
 	        (unsigned long long)s->code_bytes, s->trace_ms, s->lower_ms, s->codegen_ms);
 	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team));
-	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "it was asked for");
+	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "as requested");
 	if (f->engine->timed) fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns, s->event_ns);
 	if (f->opts.mode == TJ_DIRECT)
 		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",
@@ -208,7 +210,7 @@ void tj_explain(tj_fn *f, FILE *out)
 	print_totals(f, &s, out);
 	rt_lock(&f->table_lock);
 	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
-	print_ring(&f->reasons, "traced anew", out);
+	print_ring(&f->reasons, "traced again", out);
 	print_ring(&f->notes, "noted", out);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);

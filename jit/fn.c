@@ -1,11 +1,10 @@
-/* Compiled functions: making and freeing them, finding the entry of a call, the reason for a new entry, the budget of entries. */
-#include "jit/jit.h"
+/* Compiled functions: making and freeing them. */
+#include "jit/call.h"
+#include "jit/guard.h"
 
-enum { DEFAULT_ENTRIES = 64, SIZES = 16, MAX_SEGMENTS = 256 };
+enum { DEFAULT_ENTRIES = 64 };
 
-/* ---- functions ---- */
-
-/* The smallest free function index: contexts keep their slots in an array by index. Under the lock of the engine. */
+/* The smallest free function index: contexts keep their memos in an array by index. Under the lock of the engine. */
 static bool take_index(jit_engine *e, uint32_t *index)
 {
 	uint32_t w = 0;
@@ -45,35 +44,6 @@ static bool copy_passes(tj_fn *f, const tj_compile_opts *o)
 	f->pass = rt_calloc((f->npass + 1) * sizeof *f->pass);
 	if (f->pass && f->npass) memcpy(f->pass, o->passes, f->npass * sizeof *f->pass);
 	return f->pass != NULL;
-}
-
-static void free_sig(gd_sig *s)
-{
-	for (uint32_t i = 0; s->arg && i < s->narg; i++) rt_layout_unref(s->arg[i].layout);
-	rt_free(s->arg);
-	rt_free(s->ints);
-}
-
-static bool copy_sig(gd_sig *to, const gd_sig *s)
-{
-	*to = *s;
-	to->arg = rt_calloc((s->narg + 1) * sizeof *to->arg);
-	to->ints = rt_calloc((s->nint + 1) * sizeof *to->ints);
-	if (!to->arg || !to->ints) return false;
-	if (s->nint) memcpy(to->ints, s->ints, s->nint * sizeof *s->ints);
-	for (uint32_t i = 0; i < s->narg; i++) {
-		to->arg[i] = s->arg[i];
-		if (s->arg[i].layout) rt_layout_ref(s->arg[i].layout);
-	}
-	return true;
-}
-
-static void unref_general(jit_general *g)
-{
-	if (atomic_fetch_sub(&g->refs, 1) != 1) return;
-	free_sig(&g->sig);
-	rt_free(g->moved);
-	rt_free(g);
 }
 
 static void free_fn(tj_fn *f)
@@ -150,11 +120,11 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	*hint = "set .nin and .nout";
 	if (o->nin < 0 || o->nout < 0 || o->nin > 65535 || o->nout > 65535) return ".nin and .nout are between 0 and 65535";
 	*hint = "use the names of tj.h";
-	if ((unsigned)o->mode > TJ_DIRECT) return ".mode is no tj_mode";
-	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is no tj_numerics";
-	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is no tj_int_div_zero";
-	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is no tj_dynamic";
-	*hint = "0 stands for 64";
+	if ((unsigned)o->mode > TJ_DIRECT) return ".mode is not a tj_mode";
+	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is not a tj_numerics";
+	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is not a tj_int_div_zero";
+	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is not a tj_dynamic";
+	*hint = "0 means 64";
 	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
 	for (int k = 0; k < 2; k++)
@@ -167,9 +137,9 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 {
 	tj_compile_opts o = { 0 };
 	const char *hint;
-	if (!c) return NULL;
+	if (!c || jit_refuses(c, site, "compile")) return NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
-		jit_error(c, site, TJ_ERR_ARG, "compile", "make options by TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, which does not reach .nout", opts->size);
+		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
 	}
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
@@ -190,37 +160,41 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	return f;
 }
 
+/* f is nested in a call of a context that this thread is inside of. Of other threads the user makes sure. */
+static bool is_nested(const tj_fn *f)
+{
+	for (int i = 0; jit_me && i < JIT_INSIDE; i++) {
+		const tj_ctx *c = atomic_load(&jit_me->inside[i]);
+		for (uint32_t k = 0; c && c->active && k < c->act.callers.n; k++)
+			if (c->act.callers.v[k].fn == f) return true;
+	}
+	return false;
+}
+
 static bool is_running(tj_fn *f)
 {
-	bool busy = false;
+	bool busy = is_nested(f);
 	rt_lock(&f->table_lock);
-	for (jit_slot *s = f->slots; s; s = s->next) busy |= atomic_load(&s->busy);
+	for (jit_memo *s = f->memos; s; s = s->next) busy |= atomic_load(&s->busy);
 	rt_unlock(&f->table_lock);
 	return busy;
 }
 
-void tj_fn_free_at(const char *site, tj_fn *f)
+void jit_fn_free(tj_fn *f)
 {
-	if (!f) return;
 	jit_engine *e = f->engine;
-	JIT_CURRENT(c, site);
-	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
-	if (is_running(f)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call returned", "a call of %s is running", f->name);
-		return;
-	}
 	rt_lock(&e->rt.lock);
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;
 	if (f->next) f->next->prev = f->prev;
-	jit_slots_drop(f);
+	jit_memos_drop(f);
 	give_index(e, f->index);
 	rt_unlock(&e->rt.lock);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		atomic_store(&f->entry.v[i]->dead, true);
 		jit_entry_unref(f->entry.v[i]);
 	}
-	for (uint32_t i = 0; i < f->general.n; i++) unref_general(f->general.v[i]);
+	for (uint32_t i = 0; i < f->general.n; i++) jit_general_unref(f->general.v[i]);
 	rt_vec_free(&f->general);
 	rt_vec_free(&f->entry);
 	gd_table_free(&f->table);
@@ -233,311 +207,12 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	free_fn(f);
 }
 
-/* ---- entries ---- */
-void jit_entry_unref(jit_entry *e)
+void tj_fn_free_at(const char *site, tj_fn *f)
 {
-	if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
-	jit_node *first = atomic_load(&e->root.child);
-	if (first) jit_free_trie(first);
-	rt_vec_free(&e->sealed);
-	free_sig(&e->sig);
-	unref_general(e->general);
-	rt_free(e);
-}
-
-static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
-{
-	jit_entry *e = rt_calloc(sizeof *e);
-	if (!e) return NULL;
-	atomic_init(&e->refs, 1);
-	e->fn = f;
-	e->number = g->number;
-	if (!copy_sig(&e->sig, sig)) {
-		free_sig(&e->sig);
-		rt_free(e);
-		return NULL;
-	}
-	atomic_fetch_add(&g->refs, 1);
-	e->general = g;
-	return e;
-}
-
-/* ---- reasons ---- */
-static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_t nearest, const char *site)
-{
-	char text[512];
-	int n = snprintf(text, sizeof text, "%s: ", f->name);
-	size_t room = sizeof text - (size_t)n;
-	if (w->cause == GD_SCALARS) snprintf(text + n, room, "scalars were %s, are %s (trace %u); %s", w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else if (w->cause == GD_SCALAR) snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else if (w->dim >= 0) snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text, .state = -1, .trace = (int)trace, .segment = -1 });
-}
-
-/* Dropped traces make calls slow: reported for the first one, then now and then. */
-enum { EVICTIONS_TOLD = 64 };
-static void explain_eviction(tj_fn *f, const char *site)
-{
-	char text[256];
-	if ((atomic_load(&f->count.evictions) - 1) % EVICTIONS_TOLD) return;
-	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
-	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "",
-	         f->family ? "traced" : "compiled");
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "eviction", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site,
-	                            .hint = "raise .max_entries", .text = text, .state = -1, .trace = -1, .segment = -1 });
-}
-
-/* The entry whose guards fail on the fewest arguments, and its first failure. */
-static bool nearest_entry(tj_fn *f, const gd_sig *sig, gd_why *why, uint32_t *number)
-{
-	int best = -1;
-	for (uint32_t i = 0; i < f->general.n; i++) {
-		gd_why w;
-		int differ = gd_compare(&f->general.v[i]->sig, sig, &w);
-		if (best >= 0 && differ >= best) continue;
-		best = differ;
-		*why = w;
-		*number = f->general.v[i]->number;
-	}
-	return best >= 0;
-}
-
-/* ---- general entries ---- */
-/* Marks the sizes that the user declared to be symbols. */
-static void mark_named(const tj_fn *f, jit_general *g)
-{
-	for (uint32_t i = 0; i < g->sig.narg; i++) {
-		const rt_layout *l = g->sig.arg[i].layout;
-		const gd_arg_spec *a = f->spec && i < f->spec->narg ? &f->spec->arg[i] : NULL;
-		for (int d = 0; l && d < l->rank; d++) {
-			bool named = a && a->ranked && a->dim[d].kind == GD_DIM_NAME, said = a && (a->fixed || a->ranked);
-			if (named || (f->opts.dynamic == TJ_DYNAMIC_ON && !said)) g->moved[i] |= 1u << d;
-		}
-	}
-}
-
-static jit_general *new_general(tj_fn *f, const gd_sig *sig)
-{
-	jit_general *g = rt_reserve(&f->general, 1) ? rt_calloc(sizeof *g) : NULL;
-	if (!g) return NULL;
-	atomic_init(&g->refs, 1);
-	g->number = f->next_entry;
-	g->moved = rt_calloc((sig->narg + 1) * sizeof *g->moved);
-	if (!copy_sig(&g->sig, sig) || !g->moved) return unref_general(g), NULL;
-	f->next_entry++;
-	mark_named(f, g);
-	return f->general.v[f->general.n++] = g;
-}
-
-static void drop_general(tj_fn *f, jit_general *g)
-{
-	for (uint32_t i = 0; i < f->entry.n; i++)
-		if (f->entry.v[i]->general == g) return;
-	for (uint32_t i = 0; i < f->general.n; i++)
-		if (f->general.v[i] == g) f->general.v[i] = f->general.v[--f->general.n];
-	unref_general(g);
-}
-
-/* The general entry of the signature, or NULL. moves: set when a size that was always the same has changed. */
-static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
-{
-	*moves = false;
-	for (uint32_t i = 0; f->family && i < f->general.n; i++) {
-		jit_general *g = f->general.v[i];
-		if (!gd_same_but_sizes(&g->sig, sig, f->spec)) continue;
-		for (uint32_t k = 0; k < sig->narg; k++) {
-			uint32_t bits = gd_moved(&g->sig.arg[k], &sig->arg[k]);
-			*moves |= (bits & ~g->moved[k]) != 0;
-			g->moved[k] |= bits;
-		}
-		return g;
-	}
-	return NULL;
-}
-
-/* Adds the last sizes that depend on data, of those that the call has met so far, without repeats. */
-enum { SIZED_MOST = 32 };
-static int sized_moving(const jit_act *a, int64_t *moving)
-{
-	int n = 0;
-	for (uint32_t i = a->sized.n; i-- > 0 && n < SIZED_MOST;) {
-		bool new = true;
-		for (int k = 0; k < n; k++) new &= moving[k] != a->sized.v[i].size;
-		if (new) moving[n++] = a->sized.v[i].size;
-	}
-	return n;
-}
-
-lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem)
-{
-	tj_fn *f = a->fn;
-	const jit_entry *e = a->entry;
-	lo_moving m = { .always = f->opts.dynamic == TJ_DYNAMIC_ON || f->spec || e->nth > 0 || a->sized.n };
-	int64_t *moving = rt_arena_alloc(mem, ((e->sig.narg + 1) * TJ_MAX_RANK + SIZED_MOST) * sizeof *moving);
-	int64_t *fixed = rt_arena_alloc(mem, (e->sig.narg + next + 1) * TJ_MAX_RANK * sizeof *fixed);
-	if (!f->family || !moving || !fixed) return m;
-	m.nmoving = sized_moving(a, moving);
-	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < e->sig.narg; i++) {
-		const rt_layout *l = e->sig.arg[i].layout;
-		for (int d = 0; l && d < l->rank; d++)
-			if (e->general->moved[i] >> d & 1) moving[m.nmoving++] = l->dim[d];
-			else fixed[m.nfixed++] = l->dim[d];
-	}
-	rt_unlock(&f->table_lock);
-	for (uint32_t i = 0; ext && i < next; i++) /* captures */
-		for (int d = 0; ext[i].h && ext[i].h->kind == RT_CELL && d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
-	m.moving = moving;
-	m.fixed = fixed;
-	return m;
-}
-
-uint32_t jit_max_sizes(const tj_fn *f) { return (uint32_t)f->opts.max_entries * (f->family ? SIZES : 1); }
-
-/* ---- the table ---- */
-static void take_out(tj_fn *f, uint32_t i)
-{
-	jit_entry *e = f->entry.v[i];
-	gd_remove(&f->table, e);
-	f->entry.v[i] = f->entry.v[--f->entry.n];
-	atomic_store(&e->dead, true);
-	drop_general(f, e->general);
-	jit_entry_unref(e);
-}
-
-static void evict_oldest(tj_fn *f)
-{
-	uint32_t oldest = 0;
-	for (uint32_t i = 1; i < f->entry.n; i++)
-		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
-	JIT_COUNT(f, evictions);
-	char where[JIT_WHERE];
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] evicted: more sizes than %d times .max_entries = %d", jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
-	take_out(f, oldest);
-}
-
-/* Evicts all sizes of the least recently used general entry. */
-static void evict_general(tj_fn *f)
-{
-	jit_general *oldest = NULL;
-	unsigned long long least = 0;
-	for (uint32_t i = 0; i < f->general.n; i++) {
-		unsigned long long last = 0;
-		for (uint32_t k = 0; k < f->entry.n; k++)
-			if (f->entry.v[k]->general == f->general.v[i] && atomic_load(&f->entry.v[k]->stamp) > last) last = atomic_load(&f->entry.v[k]->stamp);
-		if (oldest && last >= least) continue;
-		oldest = f->general.v[i];
-		least = last;
-	}
-	JIT_COUNT(f, evictions);
-	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
-	for (uint32_t k = f->entry.n; k-- > 0;)
-		if (f->entry.v[k]->general == oldest) take_out(f, k);
-}
-
-/* Makes an entry for a new key. Under table_lock. */
-static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n)
-{
-	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f);
-	if (g && f->entry.n >= jit_max_sizes(f)) evict_oldest(f);
-	if (!g && !(g = new_general(f, sig))) return NULL;
-	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, g, sig) : NULL;
-	if (e && !gd_insert(&f->table, word, n, e)) {
-		jit_entry_unref(e);
-		e = NULL;
-	}
-	if (e) {
-		e->nth = g->met++;
-		f->entry.v[f->entry.n++] = e;
-	} else drop_general(f, g);
-	return e;
-}
-
-/* A recompile is reported when a size changes for the first time, but not for further sizes. */
-static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
-{
-	rt_text t = { 0 };
-	rt_lock(&f->table_lock);
-	gd_put_general(&t, &g->sig, g->moved, f->spec);
-	rt_unlock(&f->table_lock);
-	char text[640];
-	static const char hint[] = "the size is an argument of the code from now on; .shapes says so from the start";
-	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
-	rt_log(&f->engine->rt.log, RT_LOG_DYNAMIC, "[%s/%u] %s: %s", f->name, g->number, site ? site : "?", rt_str(&t));
-	rt_text_free(&t);
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(GD_SIZE), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)g->number, .segment = -1 });
-}
-
-/* The entry of a key that this context has not met: from the table of exact keys, else a new one; a reference. */
-jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *made)
-{
-	uint32_t n = gd_key_words(sig), nearest = 0;
-	gd_why why = { .cause = GD_SAME };
-	rt_err err = { 0 };
-	bool fresh = false, explain = false, moves = false;
-	jit_general *g = NULL;
-	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
-	unsigned long long evicted = atomic_load(&f->count.evictions);
-	rt_lock(&f->table_lock);
-	jit_entry *e = gd_find(&f->table, word, n);
-	if (!e) {
-		g = find_general(f, sig, &moves);
-		if (g) gd_compare(&g->sig, sig, &why);
-		else explain = nearest_entry(f, sig, &why, &nearest);
-		e = add_entry(f, g, sig, word, n);
-		fresh = e != NULL;
-	}
-	if (e) atomic_fetch_add(&e->refs, 1);
-	rt_unlock(&f->table_lock);
-	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
-	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
-	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
-	if (fresh && g && moves) explain_size(f, g, &why, site);
-	char where[JIT_WHERE];
-	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), g ? "size" : "signature", sig->narg);
-	if (fresh) jit_log_guards(f, e, NULL);
-	*made = fresh;
-	return e;
-}
-
-/* Reports that an entry with more than MAX_SEGMENTS segments was dropped. */
-static void explain_budget(tj_fn *f, const jit_entry *e)
-{
-	static const char turns[] = "a loop whose turns differ, or an attribute that grows, records a segment for each: make it a tensor or a number";
-	static const char sizes[] = "each size that depends on data records a segment, and finds its code made: nothing is to be done, or tj_where() keeps the size";
-	char text[320];
-	rt_lock(&f->compile);
-	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;
-	rt_unlock(&f->compile);
-	rt_lock(&f->table_lock);
-	const char *hint = f->sized.n ? sizes : turns;
-	rt_unlock(&f->table_lock);
-	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be %s again; %s", f->name, e->number, MAX_SEGMENTS, f->family ? "traced" : "compiled", hint);
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "budget", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
-}
-
-/* Drops an entry without a trace (after a call that failed) or with too many segments (after a call that recorded). */
-void jit_drop_empty(jit_entry *e)
-{
-	tj_fn *f = e->fn;
-	bool empty = !atomic_load(&e->root.child), full = __atomic_load_n(&e->sealed.n, __ATOMIC_RELAXED) > MAX_SEGMENTS;
-	if (!empty && !full) return;
-	bool dropped = false;
-	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->entry.n; i++) {
-		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
-		if (full) {
-			JIT_COUNT(f, evictions);
-			rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s/%u] dropped: more than %d segments", f->name, e->number, MAX_SEGMENTS);
-			dropped = true;
-		}
-		take_out(f, i);
-		break;
-	}
-	rt_unlock(&f->table_lock);
-	if (dropped) explain_budget(f, e); /* e is valid: the running call holds a reference */
+	if (!f) return;
+	JIT_CURRENT_IF_ANY(c, site);
+	if (c && f->engine == c->engine && jit_refuses(c, site, "fn_free")) return;
+	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
+	if (!is_running(f)) jit_fn_free(f);
+	else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
 }

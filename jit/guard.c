@@ -2,7 +2,9 @@
  *
  * Whether a guard was dropped is looked up only when it fails, so that a match costs nothing more. Dropped guards of an event
  * are bits of its node; dropped guards of the key are left out of the key. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/guard.h"
+#include "jit/note.h"
 
 enum { ASKED = 1, DROPPED = 2, TOLD = 4 };
 typedef struct jit_asked {
@@ -179,7 +181,7 @@ static void tell(tj_fn *f, tj_reason r, const char *what)
 	char text[512];
 	r.fn = f->name;
 	r.kind = "unguarded";
-	r.hint = "keep this guard in .guard_filter, or do not let it change";
+	r.hint = "keep this guard in .guard_filter, or keep the value the same";
 	r.state = r.trace = r.segment = -1;
 	snprintf(text, sizeof text, "%s: a guard that was dropped would have failed: %s was %s, is %s; %s", f->name, what, r.expected, r.found, r.hint);
 	r.text = text;

@@ -1,17 +1,7 @@
 /* Inner values: intermediate values of an event that later segments read. Gradients need them: the exponentials of a softmax, the indices of a
  * maximum that the user did not take. A segment gives each needed one a name, which stays valid in the trace and in all plans. */
-#include "jit/jit.h"
-
-const jit_node *jit_flow_of(const jit_node *yield)
-{
-	int depth = 0;
-	for (const jit_node *n = yield; n; n = n->parent) {
-		depth += n->op == JIT_YIELD;
-		depth -= n->op == JIT_CALLBACK;
-		if (!depth && ir_is_flow(n->op)) return n;
-	}
-	return NULL;
-}
+#include "jit/call.h"
+#include "jit/compile.h"
 
 /* The event that computes the value of event seq: for an IR_get, the op or the control flow before it. */
 static const jit_node *computed_by(const jit_node *boundary, uint32_t seq)
@@ -62,7 +52,7 @@ tj_tensor *jit_inner_of(jit_act *a, const char *site, const tj_tensor *t, uint32
 	RT_DEFAULT_MODES;
 	rt_err err = { 0 };
 	jit_done *d = !rt_is_number(t) && t->kind == RT_PENDING && !(t->seq & JIT_INNER) ? jit_find_done(a, t->seg) : NULL;
-	if (!d) return jit_error(a->ctx, site, TJ_ERR_STATE, "inner", NULL, "it is no value of an earlier segment of this call");
+	if (!d) return jit_error(a->ctx, site, TJ_ERR_STATE, "inner", NULL, "it is not a value of an earlier segment of this call");
 	const rt_layout *layout = NULL;
 	uint32_t name = ask(a, d->boundary, computed_by(d->boundary, t->seq)->seq, step, &layout, &err);
 	tj_tensor *h = name ? rt_raw_handle(&a->ctx->rt, a->ctx->rt.scope) : NULL;

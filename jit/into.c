@@ -1,6 +1,9 @@
 /* Outputs in memory of the caller (tj_call_into()): the plan computes them there if it can; else they are copied there, before
  * the commit. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 enum { ALIGNED = 64 }; /* bytes; kernels expect destinations with this alignment */
 
@@ -18,13 +21,17 @@ static span span_of(const rt_layout *l, const void *data)
 	return s;
 }
 
+static bool overlap(span s, const tj_into *to)
+{
+	return s.first < (const char *)to->data + to->bytes && (const char *)to->data < s.end;
+}
+
 /* No external overlaps the memory of the output: else the plan might read what it has just written. */
 static bool clear_of_externals(const jit_inputs *in, const tj_into *to)
 {
 	for (uint32_t i = 0; i < in->next; i++) {
 		if (!in->ext[i].data || in->ext[i].layout->device != TJ_CPU) continue;
-		const span s = span_of(in->ext[i].layout, in->ext[i].data);
-		if (s.first < (const char *)to->data + to->bytes && (const char *)to->data < s.end) return false;
+		if (overlap(span_of(in->ext[i].layout, in->ext[i].data), to)) return false;
 	}
 	return true;
 }
@@ -38,58 +45,82 @@ bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t
 	return (into[value] = rt_buffer_borrow(to->data, NULL, NULL)) != NULL;
 }
 
-/* An output as a tensor over memory of the caller: t itself when the plan computed it there, else a copy. */
-static tj_tensor *settle(tj_ctx *c, tj_scope *scope, tj_tensor *t, const tj_into *to, rt_err *err)
+static tj_tensor *no_memory(rt_err *err)
 {
-	const rt_layout *l = t->layout;
-	if (t->data == to->data) return t;
-	const rt_layout *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, TJ_CPU, l->rank, l->dim, NULL);
-	rt_buffer *b = plain ? rt_buffer_borrow(to->data, NULL, NULL) : NULL;
-	if (!b) {
-		rt_layout_unref(plain);
-		rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory");
-		return NULL;
-	}
-	tj_tensor *h = NULL;
-	if (rt_tensor_read(c->rt.pool, l, t->buf, t->data, to->data, err) == TJ_OK) h = jit_new_value(c, scope, plain, b, to->data);
-	else {
-		rt_layout_unref(plain);
-		rt_buffer_unref(b, c->rt.cache);
-	}
-	if (!h) rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory");
-	return h;
+	rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory");
+	return NULL;
 }
 
-bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scope, tj_tensor **out)
+/* The elements of t, row-major, as a tensor over b at `to`. Takes the reference to b. */
+static tj_tensor *copy_to(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_buffer *b, void *to, rt_err *err)
 {
-	for (int i = 0; c->into && i < f->opts.nout; i++) {
+	const rt_layout *l = t->layout, *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, TJ_CPU, l->rank, l->dim, NULL);
+	tj_tensor *h = NULL;
+	if (plain && b && rt_tensor_read(c->rt.pool, l, t->buf, t->data, to, err) == TJ_OK) h = jit_new_value(c, scope, plain, b, to);
+	if (h) return h;
+	rt_layout_unref(plain);
+	rt_buffer_unref(b, c->rt.allocator);
+	return no_memory(err);
+}
+
+/* t is the output itself, at its place and row-major. */
+static bool is_in_place(const tj_tensor *t, const tj_into *to) { return t->data == to->data && t->layout->contiguous; }
+
+/* ---- outputs that are views of an argument whose memory is written over ---- */
+static bool is_written_over(const tj_ctx *c, int n, tj_tensor *const *out, const tj_tensor *t)
+{
+	if (rt_is_number(t) || t->layout->device != TJ_CPU || !t->data) return false;
+	for (int i = 0; i < n; i++)
+		if (c->into[i].data && !is_in_place(out[i], &c->into[i]) && overlap(span_of(t->layout, t->data), &c->into[i])) return true;
+	return false;
+}
+
+/* Copies such an output to memory of its own, before any output is written. */
+static tj_tensor *aside(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_err *err)
+{
+	rt_buffer *b = rt_buffer_new(c->rt.allocator, (size_t)t->layout->bytes);
+	return b ? copy_to(c, scope, t, b, b->data, err) : no_memory(err);
+}
+
+/* ---- after the run ---- */
+static bool fits(const tj_fn *f, int i, const tj_tensor *t, const tj_into *to, rt_err *err)
+{
+	if (rt_is_number(t)) rt_fail(err, TJ_ERR_ARG, "call", "%s: output %d is a number, which has no memory", f->name, i);
+	else if (to->bytes != (size_t)t->layout->bytes)
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: into[%d] has %zu bytes, the output %lld", f->name, i, to->bytes, (long long)t->layout->bytes);
+	else if ((uintptr_t)to->data % tj_dtype_size((tj_dtype)t->layout->dtype))
+		rt_fail(err, TJ_ERR_ARG, "call", "%s: into[%d] is not aligned to the elements of the output", f->name, i);
+	return err->code == TJ_OK;
+}
+
+static bool settle(tj_ctx *c, const tj_fn *f, tj_scope *scope, tj_tensor **out, rt_err *err)
+{
+	const int n = f->opts.nout;
+	for (int i = 0; i < n; i++)
+		if (c->into[i].data && !fits(f, i, out[i], &c->into[i], err)) return false;
+	for (int i = 0; i < n; i++)
+		if (is_written_over(c, n, out, out[i]) && !(out[i] = aside(c, scope, out[i], err))) return false;
+	for (int i = 0; i < n; i++) {
 		const tj_into *to = &c->into[i];
-		rt_err err = { 0 };
-		if (!to->data) continue;
-		if (rt_is_number(out[i])) rt_fail(&err, TJ_ERR_ARG, "call", "%s: output %d is a number, which has no memory", f->name, i);
-		else if (to->bytes != (size_t)out[i]->layout->bytes)
-			rt_fail(&err, TJ_ERR_SHAPE, "call", "%s: into[%d] has %zu bytes, the output %lld", f->name, i, to->bytes, (long long)out[i]->layout->bytes);
-		else if ((uintptr_t)to->data % tj_dtype_size((tj_dtype)out[i]->layout->dtype))
-			rt_fail(&err, TJ_ERR_ARG, "call", "%s: into[%d] is not aligned to the elements of the output", f->name, i);
-		else if (out[i]->layout->numel) {
-			tj_tensor *t = settle(c, scope, out[i], to, &err);
-			if (t) out[i] = t;
-		}
-		if (err.code != TJ_OK) return jit_report(c, site, &err), false;
+		if (!to->data || !out[i]->layout->numel || is_in_place(out[i], to)) continue;
+		if (!(out[i] = copy_to(c, scope, out[i], rt_buffer_borrow(to->data, NULL, NULL), to->data, err))) return false;
 	}
 	return true;
 }
 
-tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into)
+bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scope, tj_tensor **out)
 {
-	JIT_CURRENT(c, site);
-	if (!c) return TJ_ERR_STATE;
-	if (jit_active(c) && into) {
-		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: what it gives is a value of the body", "called in a body");
-		return TJ_ERR_STATE;
-	}
-	c->into = into;
-	tj_status s = tj_call_ex_at(site, f, out, in, scalars);
-	c->into = NULL;
-	return s;
+	rt_err err = { 0 };
+	return settle(c, f, scope, out, &err) || (jit_report(c, site, &err), false);
+}
+
+/* ---- before the call ---- */
+bool jit_into_apart(const tj_into *into, int n, int *a, int *b)
+{
+	for (*a = 0; into && *a < n; ++*a)
+		for (*b = *a + 1; *b < n; ++*b) {
+			const tj_into *x = &into[*a], *y = &into[*b];
+			if (x->data && y->data && overlap((span){ x->data, (const char *)x->data + x->bytes }, y)) return false;
+		}
+	return true;
 }

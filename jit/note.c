@@ -1,6 +1,6 @@
-/* Messages: why a call was traced anew, what was compiled and what that cost. Lines go to the log, structs to the callbacks of
- * the program, and the last ones are kept for tj_explain(). Text that can be made again is not kept. */
-#include "jit/jit.h"
+/* Messages. Lines go to the log, structs to the callbacks of the program, and the last ones are kept for tj_explain(). */
+#include "jit/claim.h"
+#include "jit/note.h"
 
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment)
 {
@@ -26,9 +26,9 @@ static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 	jit_line *same = find_line(ring, line);
 	if (same) same->times++;
 	else {
-		jit_line *slot = &ring->line[ring->n++ % JIT_REASONS];
-		rt_free(slot->text);
-		*slot = (jit_line){ rt_strdup(line), 1 };
+		jit_line *oldest = &ring->line[ring->n++ % JIT_REASONS];
+		rt_free(oldest->text);
+		*oldest = (jit_line){ rt_strdup(line), 1 };
 	}
 	ring->told++;
 	rt_unlock(&f->table_lock);
@@ -52,7 +52,7 @@ void jit_reason(tj_fn *f, const tj_reason *r)
 	if (f->opts.on_recompile) f->opts.on_recompile(f->opts.on_recompile_self, r);
 }
 
-static void tell(tj_fn *f, rt_topic topic, const tj_reason *n)
+void jit_tell(tj_fn *f, rt_topic topic, const tj_reason *n)
 {
 	log_it(f, topic, n);
 	JIT_CALLS_BACK;
@@ -62,84 +62,17 @@ static void tell(tj_fn *f, rt_topic topic, const tj_reason *n)
 void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n)
 {
 	keep(f, &f->notes, n);
-	tell(f, topic, n);
+	jit_tell(f, topic, n);
 }
 
-/* ---- decisions of lowering ---- */
-static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library", [LO_NOTE_DEVICE] = "device" };
-
-static void put_decision(const lo_note *n, rt_text *t)
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now)
 {
-	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is no part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
-	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
-	rt_puts(t, n->why);
-	if (*n->hint) rt_putf(t, "; %s", n->hint);
-}
-
-typedef void see_decision(void *self, const lo_note *n);
-static void each_decision(tj_fn *f, const jit_plan *p, see_decision *see, void *self)
-{
-	lo_opts o;
-	rt_err err = { 0 };
-	if (p->exec && p->n) lo_notes(&p->graph, jit_lower_opts(f, f->engine, &o), p->exec, see, self, &err);
-}
-
-static void put_line(void *self, const lo_note *n)
-{
-	rt_text *t = self;
-	rt_putf(t, "%s: %s at %s ", kinds[n->kind], n->op, n->site ? n->site : "?");
-	put_decision(n, t);
-	rt_puts(t, "\n");
-}
-
-void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t) { each_decision(f, p, put_line, t); }
-
-typedef struct telling { tj_fn *f; const jit_entry *e; const jit_node *boundary; } telling;
-static void tell_decision(void *self, const lo_note *n)
-{
-	const telling *x = self;
-	rt_text t = { 0 };
-	rt_putf(&t, "%s: %s ", x->f->name, n->op);
-	put_decision(n, &t);
-	tell(x->f, n->kind == LO_NOTE_FUSION ? RT_LOG_FUSION : RT_LOG_PLAN,
-	     &(tj_reason){ .fn = x->f->name, .kind = kinds[n->kind], .arg = -1, .dim = -1, .event = -1, .expected = n->op, .found = n->other,
-	                   .site = n->site ? n->site : "?", .hint = n->hint, .text = rt_str(&t), .state = -1, .trace = (int)x->e->number,
-	                   .segment = (int)x->boundary->segment->number });
-	rt_text_free(&t);
-}
-
-/* ---- boundaries ---- */
-static const char *way_around(int op)
-{
-	switch (op) {
-	case JIT_TRUTH: return "tj_where() chooses without one";
-	case JIT_ITEM: return "keep the value as a 0-d tensor, or read it after the call";
-	case JIT_NONZERO: case JIT_MASKED_SELECT: case JIT_UNIQUE: return "tj_where() keeps the size, and needs none";
-	default: return "return the tensor in out[] and read it after the call";
+	const uint64_t bits[2] = { before, now };
+	char *const to[2] = { was, is };
+	for (int digits = 9; digits <= 17; digits += 8) { /* enough digits to show the difference */
+		for (int i = 0; i < 2; i++)
+			if (is_int) snprintf(to[i], room, "%lld", (long long)bits[i]);
+			else snprintf(to[i], room, "%.*g", digits, rt_double(bits[i]));
+		if (strcmp(was, is) != 0) return;
 	}
-}
-
-void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t)
-{
-	long long bytes = 0;
-	if (b->op == JIT_RETURN) return;
-	for (uint32_t i = 0; i < p->n; i++) bytes += p->value[i].layout->bytes;
-	rt_putf(t, "%s ends segment %u: what is pending runs here, and %u values, %lld bytes, are stored for it and for what follows; %s",
-	        jit_event_name(b->op), b->segment->number, p->n, bytes, way_around(b->op));
-}
-
-void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *b, const jit_plan *p)
-{
-	const rt_log_to *l = &f->engine->rt.log;
-	jit_log_guards(f, e, b);
-	if (!f->opts.on_note && !rt_logs(l, RT_LOG_FUSION) && !rt_logs(l, RT_LOG_PLAN)) return;
-	rt_text t = { 0 };
-	rt_putf(&t, "%s: ", f->name);
-	jit_put_boundary(b, p, &t);
-	if (b->op != JIT_RETURN)
-		tell(f, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "boundary", .arg = -1, .dim = -1, .event = (int)b->seq, .expected = "", .found = "",
-		                                   .site = b->site ? b->site : "?", .hint = way_around(b->op), .text = rt_str(&t), .state = -1,
-		                                   .trace = (int)e->number, .segment = (int)b->segment->number });
-	rt_text_free(&t);
-	each_decision(f, p, tell_decision, &(telling){ f, e, b });
 }

@@ -1,5 +1,6 @@
 /* Numbers: handles that carry a value in their bits. An op whose operands are all numbers is computed at once. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/handle.h"
 
 tj_tensor *tj_f(double value) { return rt_number_f(value); }
 
@@ -15,7 +16,7 @@ tj_tensor *tj_i_at(const char *site, int64_t value)
 	if (in_range(value)) return rt_number_i(value);
 	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
-	return too_large(c, site, "i", "make a tensor of it with tj_full() or tj_from_data()", value);
+	return too_large(c, site, "i", "make it a tensor with tj_full() or tj_from_data()", value);
 }
 
 static ir_scalar scalar_of(const tj_tensor *t, tj_dtype compute)
@@ -35,7 +36,7 @@ static tj_tensor *check_fit(tj_ctx *c, const char *site, tj_tensor *const *src)
 	if (is_int) s.i = rt_int_of(src[0]);
 	else s.d = rt_float_of(src[0]);
 	if (ir_holds(t, s, is_int)) return src[0];
-	const char *hint = rt_is_float(t) ? "ask for a wider dtype" : "bound the number first, with tj_clamp(), or ask for a wider dtype";
+	const char *hint = rt_is_float(t) ? "use a wider dtype" : "limit the number first with tj_clamp(), or use a wider dtype";
 	if (is_int) return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %lld", tj_dtype_name(t), (long long)s.i);
 	return jit_error(c, site, TJ_ERR_ARG, "full", hint, "%s cannot hold %.9g", tj_dtype_name(t), s.d);
 }
@@ -68,12 +69,12 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	tj_dtype result = rt_is_float((tj_dtype)out.dtype) ? TJ_F64 : TJ_I64;
 	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], want[k] == TJ_BOOL ? TJ_BOOL : compute); /* a condition is bool */
 	if (ir_divides(op) && compute != TJ_F64 && in[1].i == 0) {
-		if (z == JIT_ZERO_DIV_ERROR) return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, NULL, "integer division by zero");
+		if (z == JIT_ZERO_DIV_ERROR) return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, "in a function compiled with .int_div_zero = TJ_ZERO the result is 0", "integer division by zero");
 		return z == JIT_ZERO_DIV_0 ? rt_number_i(0) : NULL;
 	}
 	ir_point_fn *f = ir_point_get(op, rt_dtype_class(compute));
 	if (!f) return NULL;
 	ir_scalar r = f(in, compute);
 	if (result == TJ_F64) return rt_number_f(r.d);
-	return in_range(r.i) ? rt_number_i(r.i) : too_large(c, site, ir_ops[op].name, "tj_cast() an operand to TJ_I64: tensors have all of its range", r.i);
+	return in_range(r.i) ? rt_number_i(r.i) : too_large(c, site, ir_ops[op].name, "tj_cast() an operand to TJ_I64: tensors have its full range", r.i);
 }

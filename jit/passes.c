@@ -1,10 +1,11 @@
 /* User code between the trace and the back end: passes over the graph, and back ends of the user. */
 #include "ir/edit.h"
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
 
 tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass)
 {
-	if (!c) return TJ_ERR_STATE;
+	if (!c || jit_refuses(c, "tj_add_pass", "add_pass")) return TJ_ERR_STATE;
 	if (!pass || !pass->run) {
 		jit_error(c, NULL, TJ_ERR_ARG, "add_pass", NULL, "the pass has no function");
 		return TJ_ERR_ARG;
@@ -110,6 +111,7 @@ static rt_exec *wrap(tj_fn *f, const tj_compiled *c, uint32_t nout)
 	if (!h || !out) {
 		rt_free(h);
 		rt_free(out);
+		JIT_CALLS_BACK;
 		if (c->free) c->free(c->env);
 		return NULL;
 	}

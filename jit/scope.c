@@ -1,29 +1,39 @@
 /* Scopes and lifetimes: push, pop, escape, retain, release. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 tj_scope *tj_push_at(const char *site, tj_ctx *c)
 {
-	if (!jit_look_in(c, site)) return NULL;
+	if (!jit_look_in(c, site) || jit_refuses(c, site, "push")) return NULL;
 	jit_act *a = jit_active(c);
 	tj_scope *s = rt_scope_push(&c->rt, c, a ? a->serial : 0);
 	if (!s) jit_error(c, site, TJ_ERR_NOMEM, "push", NULL, "out of memory");
 	return s;
 }
 
+/* s is older than the running callback. */
+static bool is_older(const jit_act *a, const tj_scope *s)
+{
+	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
+	while (at && at != own && at != s) at = at->parent;
+	return at != s || s == own;
+}
+
 void tj_pop_at(const char *site, tj_scope *s)
 {
 	tj_ctx *c = jit_look_in(s ? s->ctx : NULL, site);
-	if (!c) return;
+	if (!c || jit_refuses(c, site, "pop")) return;
 	jit_act *a = jit_active(c);
 	if (!s->open || s == c->rt.root) {
-		jit_error(c, site, TJ_ERR_STATE, "pop", NULL, "this scope is not open");
+		jit_error(c, site, TJ_ERR_STATE, "pop", "pop each scope once, the last one that was pushed first", "this scope is not open");
 		return;
 	}
 	if (a && s->act != a->serial) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a body", "a body closes only its own scopes");
 		return;
 	}
-	if (a && a->callback.n && jit_callback_pops(a, s)) {
+	if (a && a->callback.n && is_older(a, s)) {
 		jit_error(c, site, TJ_ERR_STATE, "pop", "push and pop in pairs inside a callback", "a callback closes only its own scopes");
 		return;
 	}
@@ -64,7 +74,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (a && (own == a->scope || own->act != a->serial)) jit_leaves_trace(a, "escape", site);
 	if (a && own == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
-		                 "a value of a compiled function that is not computed yet cannot leave the call");
+		                 "a value of a compiled function cannot leave the call before it is computed");
 	tj_tensor *h = jit_share(c, to, t);
 	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
 }
@@ -74,7 +84,7 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 {
 	tj_ctx *c = a->ctx;
 	if (t->seg == a->seg && !jit_step(a, site, JIT_RETAIN, 1, &t, 0, NULL)) {
-		rt_held_unref(h, c->rt.cache);
+		rt_held_unref(h, c->rt.allocator);
 		return &c->rt.poison;
 	}
 	h->t.kind = RT_PENDING;
@@ -122,18 +132,19 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 
 void tj_release_at(const char *site, tj_tensor *t)
 {
-	JIT_CURRENT(c, site);
+	JIT_CURRENT_IF_ANY(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release what tj_retain() or tj_param() returned", "this tensor is not retained");
+		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned", "this tensor is not retained");
 		return;
 	}
 	if (t->kind == RT_DEAD) {
-		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release what tj_retain() or tj_param() returned once for each time", "this tensor was released already");
+		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release a tensor once for each tj_retain() or tj_param() that returned it", "this tensor was released already");
 		return;
 	}
+	if (c && t->engine == &c->engine->rt && jit_refuses(c, site, "release")) return;
 	jit_act *a = c ? jit_active(c) : NULL;
 	jit_leaves_trace(a, "release", site);
 	if (a && rt_push(&a->released, rt_held_of(t))) return; /* a pending event may read it */
-	rt_held_unref(rt_held_of(t), c ? c->rt.cache : NULL);
+	rt_held_unref(rt_held_of(t), c ? c->rt.allocator : NULL);
 }

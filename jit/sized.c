@@ -1,6 +1,9 @@
 /* nonzero, masked_select, unique: the size of the result depends on data. In a body each is a boundary: pending events run,
  * the host computes the op, and later events use the result as an external of the size that it has. */
-#include "jit/jit.h"
+#include "jit/call.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+#include "runtime/bytes.h"
 
 /* ---- values of operands ---- */
 typedef struct operand {
@@ -74,7 +77,7 @@ static void take_cells(tj_ctx *c, jit_act *a, int n, tj_tensor *const *in, opera
 static void give_back(tj_ctx *c, operand *o, int n)
 {
 	for (int k = 0; k < n; k++)
-		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.cache);
+		if (o[k].cell) rt_buffer_unref(o[k].cell, c->rt.allocator);
 	for (int k = 0; k < n; k++) rt_free(o[k].copy);
 }
 
@@ -147,33 +150,6 @@ static tj_tensor *send(tj_ctx *c, const char *site, result *r)
 	rt_free(r->host);
 	r->host = NULL;
 	return r->t;
-}
-
-/* Compares buffers, which live until the call ends, so that views and other handles of a result are found, too. */
-const jit_sized *jit_find_sized(const jit_act *a, const rt_buffer *b)
-{
-	for (uint32_t i = a->sized.n; b && i-- > 0;)
-		if (a->sized.v[i].buf == b) return &a->sized.v[i];
-	return NULL;
-}
-
-/* Compares sizes, since C may have read the size and passed it on as an attribute. */
-const jit_sized *jit_find_size(const jit_act *a, int64_t size)
-{
-	for (uint32_t i = a->sized.n; i-- > 0;)
-		if (a->sized.v[i].size == size) return &a->sized.v[i];
-	return NULL;
-}
-
-/* Reported once for each line that makes such a tensor: from its second size on, the size is an argument of the code. */
-bool jit_sized_news(tj_fn *f, const char *site)
-{
-	bool news = true;
-	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->sized.n; i++) news &= f->sized.v[i] != site;
-	if (news && f->sized.n < JIT_SIZED_LINES) rt_push(&f->sized, site);
-	rt_unlock(&f->table_lock);
-	return news;
 }
 
 /* ---- the ops ---- */

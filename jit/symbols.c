@@ -5,7 +5,7 @@
  *   %2 = reshape f32[B,64] %1 shape=B,64          both
  *
  * A number that differs is replaced by the first expression over the symbols that holds for all compared sizes. */
-#include "jit/jit.h"
+#include "jit/note.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -194,7 +194,7 @@ void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t)
 	int n = choose(f, g, e);
 	rt_putf(t, "# %s, signature %u: ", f->name, g->number);
 	gd_put_general(t, &g->sig, g->moved, f->spec);
-	rt_putf(t, "; %u sizes met, %d compared\n", g->met, n);
+	rt_putf(t, "; %u sizes met, %d compared\n", g->made, n);
 	for (uint32_t i = 0; n && i < e[0]->sealed.n; i++) {
 		const jit_node *b = e[0]->sealed.v[i];
 		rt_text one = { 0 };

@@ -89,7 +89,7 @@ static bool try_slot(const lo_low *L, uint32_t o, uint32_t out, int writer, int 
 {
 	if (!plain(L, L->g->out.v[o], slot)) return false;
 	for (uint32_t b = 0; b < L->buf.n; b++)
-		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].slot == (uint32_t)slot)
+		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].index == (uint32_t)slot)
 			return readers_allow(L, b, out, writer);
 	return true; /* nobody reads it */
 }
@@ -115,8 +115,8 @@ static void find(lo_low *L, uint32_t o, uint32_t buf, int safe)
 	}
 	for (uint32_t i = 0; i < L->step.v[writer].reads.n; i++) {
 		const lo_buffer *b = &L->buf.v[L->step.v[writer].reads.v[i]];
-		if (b->place != RT_AT_EXT || !try_slot(L, o, buf, writer, (int)b->slot)) continue;
-		L->out[o].alias_ext = (int)b->slot;
+		if (b->place != RT_AT_EXT || !try_slot(L, o, buf, writer, (int)b->index)) continue;
+		L->out[o].alias_ext = (int)b->index;
 		return;
 	}
 }
@@ -125,5 +125,5 @@ void lo_find_aliases(lo_low *L)
 {
 	int safe = first_safe(L);
 	for (uint32_t b = 0; b < L->buf.n; b++)
-		if (L->buf.v[b].place == RT_AT_OUT) find(L, L->buf.v[b].slot, b, safe);
+		if (L->buf.v[b].place == RT_AT_OUT) find(L, L->buf.v[b].index, b, safe);
 }

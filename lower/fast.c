@@ -6,7 +6,7 @@
  *
  * Product and sum must both be fast: a strict product is always rounded. So a value that depends on no fast node has the evaluator's
  * bits. Only sums that the user wrote are changed: sums inside exp and other functions rely on each rounding. */
-#include "lower/build.h"
+#include "lower/kbuild.h"
 
 static uint32_t prim2(lo_kernel *k, lo_op op, tj_dtype t, uint32_t a, uint32_t b)
 {

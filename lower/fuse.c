@@ -185,11 +185,11 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 	lo_reduced_axes(L, r, &lo, &hi, &keep);
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
-	if (G->classed && G->column != column) return refuse(L, "the kernel reduces rows, this reduces columns, or the other way round");
-	if (had && lo_outer(G) < lo_target_of(L, r)->few_rows && G->red >= lo_target_of(L, r)->split_row && feeds_reduction(L, G, r)) return refuse(L, "threads share a few long rows, which takes a kernel of one loop");
+	if (G->classed && G->column != column) return refuse(L, "one of the two reduces rows, the other one columns");
+	if (had && lo_outer(G) < lo_target_of(L, r)->few_rows && G->red >= lo_target_of(L, r)->split_row && feeds_reduction(L, G, r)) return refuse(L, "it has a few long rows that threads share, and such a kernel has only one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
-	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space leaves no room for what is reduced: it would be computed for each element again");
+	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space cannot hold the reduced axes: the reduction would be computed again for each element");
 	lo_use *u = lo_ask_op(L, G, r, m);
 	bool there = u && !elsewhere(L, G, src, u->src[0]->map), once = !store || lo_covers(L, G, r, m);
 	if (there && once) {
@@ -198,7 +198,7 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 		return u;
 	}
 	if (!had) forget_r(G, made);
-	return refuse(L, there ? NOT_ONCE : "what it reduces is read at another index in the kernel, or not at an affine one");
+	return refuse(L, there ? NOT_ONCE : "the kernel reads its operand at another index, or at an index that is not affine");
 }
 
 /* ---- values element by element ---- */
@@ -227,7 +227,7 @@ static lo_use *ask_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store
 	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
 	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return refuse(L, NOT_ONCE);
 	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
-	if (!u) return refuse(L, "what it reads cannot be reached by affine indices of the kernel");
+	if (!u) return refuse(L, "the kernel cannot read its operands at affine indices");
 	G->redundant += repeated;
 	return u;
 }
@@ -268,7 +268,7 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	lo_group *G = L->group.v[id];
 	const bool had = G->reduces;
 	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
-	if (!has_room(L, G, r)) return refuse(L, "the kernel computes enough already: more would leave no registers");
+	if (!has_room(L, G, r)) return refuse(L, "the kernel is as large as registers allow");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
 	lo_use *made = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
 	if (!made || L->oom) return false;

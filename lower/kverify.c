@@ -78,9 +78,9 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 		if (type_of(v, in->src[i]) != t) return bad(v, "operands differ in dtype");
 	bool any = (compares && !rt_is_narrow(t)) || last || in->op == LO_CONVERT;
 	if (in->op == LO_CONVERT && t != in->dtype && ((rt_is_narrow(t) && in->dtype != TJ_F32) || (rt_is_narrow((tj_dtype)in->dtype) && t != TJ_F32)))
-		return bad(v, "a narrow float is converted from and to f32 only");
+		return bad(v, "narrow floats are only converted from and to f32");
 	if (!any && !type_fits(r->types[0], t)) return bad(v, "not for this dtype");
-	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "not the same bits");
+	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "the dtypes differ in size");
 	if (!own && in->dtype != (compares ? TJ_BOOL : t)) return bad(v, "wrong result dtype");
 	return true;
 }
@@ -129,7 +129,7 @@ static bool check_part(const verifier *v, const lo_ins *in)
 {
 	const lo_kernel *k = v->k;
 	if (!check_access(v, in) || !check_reduce(v, in)) return false;
-	if (in->imm >= LO_RED_ARGMAX) return bad(v, "not in parts");
+	if (in->imm >= LO_RED_ARGMAX) return bad(v, "this reduction cannot be split into parts");
 	if (in->dyn != LO_NOREF || k->index.v[in->index].rcoef) return bad(v, "its place depends on r");
 	if (k->buf.v[in->buf].role != LO_OUT) return bad(v, "not stored to an output");
 	if (lo_part_lanes(in) > 1 && in->tree != LO_TREE_ROW) return bad(v, "only row trees have parts");
@@ -196,9 +196,9 @@ static const char *bad_kept(const lo_kernel *k, const lo_schedule *s)
 	uint32_t first = k->buf.n - s->kept.n;
 	if (s->kept.n > k->buf.n) return "more is kept than there are buffers";
 	for (uint32_t i = 0; i < k->buf.n; i++)
-		if ((k->buf.v[i].role == LO_KEPT) != (i >= first)) return "kept buffers do not come last, or lie nowhere";
+		if ((k->buf.v[i].role == LO_KEPT) != (i >= first)) return "kept buffers must come last, and each needs a place";
 	for (uint32_t i = 0; i < s->kept.n; i++)
-		if (s->kept.v[i].buf != first + i || s->kept.v[i].where >= LO_RECOMPUTED) return "a kept buffer lies nowhere";
+		if (s->kept.v[i].buf != first + i || s->kept.v[i].where >= LO_RECOMPUTED) return "a kept buffer has no place";
 	return NULL;
 }
 
@@ -208,8 +208,8 @@ static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
 	if (s->vec > LO_VEC_NONE) return "no such lanes";
 	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
 	if (s->part < 0 || (s->part && (s->vec == LO_VEC_D || !k->reduces || s->part & (s->part - 1)))) return "not a part of r";
-	if (lo_size(k, s->block) < 1) return "no elements to a unit";
-	if ((s->vec == LO_VEC_R || s->part) && lo_size(k, s->block) != 1) return "several rows to a unit";
+	if (lo_size(k, s->block) < 1) return "a unit has no elements";
+	if ((s->vec == LO_VEC_R || s->part) && lo_size(k, s->block) != 1) return "a unit has several rows";
 	return s->grain < 1 ? "no grain" : NULL;
 }
 

@@ -16,8 +16,11 @@ bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 
 bool lo_bounded(ir_op op, tj_dtype t)
 {
-	static const lo_routine *const all[] = { &lo_matmul, &lo_scatter_add };
-	for (size_t i = 0; i < RT_COUNT(all); i++)
-		if (all[i]->op == op) return all[i]->bounded >> rt_dtype_class(t) & 1;
-	return false;
+	bool is = false;
+	for (int d = RT_CPU; d < RT_DEVICES && !is; d++) {
+		const rt_device *device = rt_device_at(d);
+		const lo_routine *x = lo_routine_of(device ? device->target : d == RT_CPU ? &lo_cpu : NULL, op);
+		is = x && x->bounded >> rt_dtype_class(t) & 1;
+	}
+	return is;
 }

@@ -20,7 +20,7 @@ extern const lo_routine lo_matmul, lo_scatter_add;
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the routine of node r takes operand k as it is */
 
-/* ---- call.c: steps that call C over host buffers ---- */
+/* ---- hostcall.c: steps that call C over host buffers ---- */
 typedef struct lo_call {
 	int device;         /* of the result */
 	int64_t bytes;      /* of it */

@@ -21,3 +21,10 @@ rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
 	t->nbuf = n;
 	return t->at = rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1));
 }
+
+char *lo_take_text(rt_text *t, rt_arena *mem)
+{
+	char *s = t->oom ? NULL : rt_arena_strdup(mem, rt_str(t));
+	rt_text_free(t);
+	return s;
+}

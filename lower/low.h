@@ -88,7 +88,7 @@ typedef struct lo_val {
 
 typedef struct lo_buffer {
 	uint8_t place, device; /* rt_place; the device that holds its bytes */
-	uint32_t slot;
+	uint32_t index;      /* see rt_pbuf */
 	const void *data;    /* RT_AT_CONST */
 	int64_t bytes, offset;
 	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */
@@ -145,7 +145,7 @@ typedef struct lo_low {
 	const char *missing;     /* why the target's back end is not there; NULL: it is, or was not needed */
 	rt_vec(lo_buffer) buf;
 	rt_vec(lo_step) step;
-	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flow.c; NULL: not made */
+	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flowstep.c; NULL: not made */
 	rt_out *out;             /* in the plan's memory */
 	int64_t arena_bytes[RT_DEVICES];
 } lo_low;
@@ -165,6 +165,7 @@ static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return 
 /* ---- low.c ---- */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed memory that lives as long as L; out of memory: NULL, and L->oom is set */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
+char *lo_take_text(rt_text *t, rt_arena *mem); /* the text as a string of mem; frees t. NULL: out of memory */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
@@ -219,13 +220,14 @@ lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 bool lo_group_all(lo_low *L); /* decides for every value which group or step computes it; false: out of memory */
 
 /* ---- lower.c ---- */
+lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o); /* for region k of a node of control flow; .name as in o */
 /* Lowers up to the groups (or, if steps is set, up to the steps) and calls visit. */
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
 
 /* ---- order.c ---- */
 bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
 
-/* ---- build.c ---- */
+/* ---- kbuild.c ---- */
 typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error message names besides site and status */
 typedef struct lo_built {
 	lo_kernel k;
@@ -239,7 +241,7 @@ bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; fals
 /* ---- share.c ---- */
 void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* splits a long reduction of few rows into two kernels, two steps */
 
-/* ---- flow.c: control flow ---- */
+/* ---- flowstep.c: control flow ---- */
 bool lo_flow_takes(const lo_low *L, ir_ref r, const lo_access *a); /* the step can use this operand as it lies; else it must own a buffer */
 void lo_add_flow(lo_low *L, ir_ref r);
 bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
@@ -260,5 +262,8 @@ void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
+
+/* ---- code.c ---- */
+tj_status lo_generate(lo_low *L, rt_plan *p); /* gives every kernel of the plan its code */
 
 #endif

@@ -3,12 +3,12 @@
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
- *         -> steps             order.c    with kernels from build.c, long reductions shared out by share.c;
- *                                         control flow is a step, too (flow.c)
+ *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c;
+ *                                         control flow is a step, too (flowstep.c)
  *         -> offsets           memory.c
  *         -> plan              plan.c
- *         -> code              the back end, all kernels in one job */
-#include "lower/twin.h"
+ *         -> code              code.c     by the back end, all kernels in one job */
+#include "lower/low.h"
 
 #include <ctype.h>
 
@@ -92,7 +92,7 @@ static bool place_outputs(lo_low *L)
 		}
 		lo_val *v = &L->val[r];
 		int64_t bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)n->dtype);
-		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .device = n->device, .slot = i, .bytes = bytes });
+		uint32_t b = lo_new_buf(L, (lo_buffer){ .place = RT_AT_OUT, .device = n->device, .index = i, .bytes = bytes });
 		if (b == LO_NOBUF) return false;
 		if (v->how == LO_LEAF || v->buf != LO_NOBUF) lo_add_dest(L, r, b, IR_NONE, 0, NULL);
 		else {
@@ -101,120 +101,6 @@ static bool place_outputs(lo_low *L)
 		}
 	}
 	return !L->oom;
-}
-
-/* ---- kernels and code ---- */
-static char *take_text(rt_text *t, rt_arena *mem)
-{
-	char *s = t->oom ? NULL : rt_arena_strdup(mem, rt_str(t));
-	rt_text_free(t);
-	return s;
-}
-
-static void keep_texts(lo_low *L, rt_plan *p)
-{
-	rt_text kernels = { 0 };
-	for (uint32_t i = 0; i < L->step.n; i++)
-		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &L->step.v[i].built->s, &kernels);
-	p->kernel_text = take_text(&kernels, &p->mem);
-}
-
-/* Kernels to compile: those without code yet, one of equal ones, and none that has nothing to do. */
-typedef struct work {
-	lo_twin *twin;           /* every kernel with something to do */
-	uint32_t ntwin;
-	const lo_kernel **kernel;
-	const lo_schedule **schedule;
-	lo_twin **from;          /* by kernel to compile */
-	rt_entry *fn;
-	int n;
-} work;
-
-/* With keep_text all kernels are compiled, and nothing is added to the family. */
-static bool choose_work(lo_low *L, rt_plan *p, work *w)
-{
-	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
-		if (!L->step.v[i].built) continue;
-		while (p->step[j].kind != RT_STEP_KERNEL) j++;
-		rt_step *t = &p->step[j++];
-		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t };
-	}
-	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
-	for (uint32_t i = 0; i < w->ntwin; i++) {
-		lo_twin *x = &w->twin[i];
-		if ((x->code != i || x->t->fn) && !L->o->keep_text) continue;
-		w->kernel[w->n] = x->k;
-		w->schedule[w->n] = x->s;
-		w->from[w->n++] = x;
-	}
-	return true;
-}
-
-/* Compiles n kernels from `first` on; all are for the same target. */
-static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
-{
-	const lo_target *t = w->schedule[first]->target;
-	lo_family *f = L->o->keep_text ? NULL : L->o->family;
-	double start = rt_now_ms();
-	const lo_backend *b = t->find(t->backend, &L->missing);
-	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
-	double found = rt_now_ms();
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn + first, .kernel = w->kernel + first, .schedule = w->schedule + first, .nkernel = n };
-	tj_status st = b->compile(&job, L->err);
-	if (st != TJ_OK) return st;
-	p->exec.code_bytes += job.code ? job.code->bytes : 0;
-	p->exec.codegen_ms += job.codegen_ms + found - start;
-	p->exec.compiled += (uint32_t)n;
-	if (job.text) p->code_text = rt_arena_strdup(&p->mem, job.text);
-	if (job.assembly) p->assembly_text = rt_arena_strdup(&p->mem, job.assembly);
-	rt_free(job.text);
-	rt_free(job.assembly);
-	lo_hold_code(p, job.code);
-	for (int i = first; i < first + n; i++) {
-		w->from[i]->t->fn = w->fn[i];
-		if (!f) continue;
-		lo_family_add(f, w->from[i]->kin, w->fn[i], job.code);
-		w->from[i]->kin = NULL;
-	}
-	return TJ_OK;
-}
-
-/* A job for each run of kernels of one target. */
-static tj_status compile_all(lo_low *L, rt_plan *p, work *w)
-{
-	tj_status st = TJ_OK;
-	for (int i = 0, n; i < w->n && st == TJ_OK; i += n) {
-		for (n = 1; i + n < w->n && w->schedule[i + n]->target == w->schedule[i]->target;) n++;
-		st = compile(L, p, w, i, n);
-	}
-	return st;
-}
-
-/* Gives each twin the code of the kernel that was compiled for all of them. */
-static void hand_on(lo_low *L, work *w)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < w->ntwin; i++) {
-		if (w->twin[i].code == i) continue;
-		w->twin[i].t->fn = w->twin[w->twin[i].code].t->fn;
-		n++;
-	}
-	if (L->o->family) lo_family_twins(L->o->family, n);
-}
-
-static tj_status generate(lo_low *L, rt_plan *p)
-{
-	size_t n = p->exec.kernels;
-	if (!n) return TJ_OK;
-	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
-	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* room: each kernel may share code, or come from a new object */
-	if (L->oom || !p->code) return nomem(L->err);
-	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
-	if (L->o->keep_text) keep_texts(L, p);
-	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
-	if (st == TJ_OK) hand_on(L, &w);
-	for (uint32_t i = 0; i < w.ntwin; i++) lo_kin_free(w.twin[i].kin);
-	return st;
 }
 
 /* ---- the whole ---- */
@@ -254,7 +140,7 @@ static tj_status finish_kernels(lo_low *L)
 		rt_text t = { 0 };
 		rt_putf(&t, "tj_%s_k%u", L->o->name ? L->o->name : "f", n++);
 		make_symbol(&t);
-		k->name = take_text(&t, &L->mem);
+		k->name = lo_take_text(&t, &L->mem);
 		if (!k->name) return nomem(L->err);
 		s->grain = lo_grain(k, s);
 		if (lo_verify(k, s, L->err) != TJ_OK) return L->err->code;
@@ -271,9 +157,8 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	}
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
 	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
-	if (L->o->keep_text && !p->exec.kernels) keep_texts(L, p);
 	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
-	return generate(L, p);
+	return lo_generate(L, p);
 }
 
 /* Decomposed and with plain reductions only, in `to`. */
@@ -299,19 +184,25 @@ static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_op
 }
 
 /* ---- regions of control flow: graphs of their own, lowered first ---- */
-static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o)
 {
-	const ir_node *n = ir_at(g, r);
-	bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
-	rt_text name = { 0 };
+	const bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
 	lo_opts inner = *o;
-	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
-	inner.name = rt_str(&name);
 	inner.into = NULL;
 	inner.store_all = true;
 	inner.to_cpu = n->op == IR_while && k == 0;
 	inner.off |= LO_OFF(ALIAS); /* a region never writes over its inputs: turns alternate between two buffers */
 	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
+	return inner;
+}
+
+static tj_status lower_region(const ir_graph *g, ir_ref r, int k, const lo_opts *o, rt_exec **out, rt_err *err)
+{
+	const ir_node *n = ir_at(g, r);
+	rt_text name = { 0 };
+	lo_opts inner = lo_region_opts(g, n, k, o);
+	rt_putf(&name, "%s_%s%u_%s", o->name ? o->name : "f", ir_ops[n->op].name, r, ir_flow_info(n->op)->region[k]);
+	inner.name = rt_str(&name);
 	tj_status st = lo_build(ir_flow_region(g, n, k), &inner, out, err);
 	rt_text_free(&name);
 	return st;
@@ -404,7 +295,7 @@ static void build_there(void *p)
 /* Lowering and LLVM recurse deeply: if the stack is small, another thread with a larger one does the work. */
 static tj_status no_stack(rt_err *err)
 {
-	rt_fail(err, TJ_ERR_NOMEM, "compile", "%zu KiB of this thread's stack are left, compiling needs %d, and no thread that has them could be created", rt_stack_left() >> 10, RT_LEAST_STACK >> 10);
+	rt_fail(err, TJ_ERR_NOMEM, "compile", "compiling needs %d KiB of stack, this thread has %zu KiB left, and no thread with a larger stack could be created", RT_LEAST_STACK >> 10, rt_stack_left() >> 10);
 	rt_hint(err, "give the thread a larger stack: pthread_attr_setstacksize()");
 	return TJ_ERR_NOMEM;
 }

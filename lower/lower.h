@@ -113,7 +113,7 @@ typedef struct lo_kernel {
 	rt_vec(int64_t) size;   /* the value of each symbol of the kernel and of its schedule */
 } lo_kernel;
 
-/* ---- kernel.c ---- */
+/* ---- kir.c ---- */
 void lo_kernel_free(lo_kernel *k);
 uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
@@ -197,7 +197,7 @@ void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the
 void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_code *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);
 
-/* ---- backend.c: who compiles kernels ---- */
+/* ---- plugin.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
 	const lo_kernel *const *kernel;
 	const lo_schedule *const *schedule; /* of each kernel */
@@ -259,7 +259,7 @@ typedef struct lo_opts {
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
 /* ---- library.c ---- */
-bool lo_bounded(ir_op op, tj_dtype t); /* results of some routine for op are near the evaluator's, not equal to them; t: dtype of the result */
+bool lo_bounded(ir_op op, tj_dtype t); /* results of some target's routine for op are near the evaluator's, not equal to them; t: dtype of the result */
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {

@@ -36,10 +36,10 @@ static void tell_refused(lo_low *L, const notes *t, ir_ref r)
 static const char *without_kernel(const ir_node *n)
 {
 	const ir_opinfo *info = &ir_ops[n->op];
-	if (info->flags & IR_POINT) return "no kernel computes it on this dtype";
+	if (info->flags & IR_POINT) return "no kernel computes it for this dtype";
 	if (info->flags & IR_RNG) return "kernels draw floats only";
-	if (lo_is_gather((ir_op)n->op)) return "it reads out of a tensor without elements";
-	return "no kernel can index what it reads";
+	if (lo_is_gather((ir_op)n->op)) return "it reads from a tensor without elements";
+	return "no kernel can index its operands";
 }
 
 static void tell_call(lo_low *L, const notes *t, ir_ref r)
@@ -106,10 +106,10 @@ static void tell_library(lo_low *L, notes *t, ir_ref r)
 static void tell_regions(lo_low *L, notes *t, ir_ref r)
 {
 	const rt_step *s = next_step(t, RT_STEP_FLOW, &t->flow);
-	lo_opts o = *L->o;
-	o.store_all = true;
-	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++)
+	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++) {
+		const lo_opts o = lo_region_opts(L->g, lo_node(L, r), k, L->o);
 		lo_notes(ir_flow_region(L->g, lo_node(L, r), k), &o, s->flow->region[k], t->tell, t->self, L->err);
+	}
 }
 
 static void visit(lo_low *L, void *env)
@@ -122,7 +122,7 @@ static void visit(lo_low *L, void *env)
 		const lo_step *s = &L->step.v[i];
 		if (!L->o->target) {
 			t->tell(t->self, &(lo_note){ LO_NOTE_EVALUATOR, "every op", lo_node(L, s->ref)->site, "evaluator", NULL,
-			                             "it was asked for, or no back end is there: tj_backends() says why", "" });
+			                             "it was requested, or there is no back end: tj_backends() says why", "" });
 			return;
 		}
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);

@@ -14,7 +14,7 @@ static bool upload(lo_low *L, rt_plan *p, uint32_t i)
 	rt_pool *pool = rt_pool_new();
 	void *there = pool ? d->alloc(d->self, (size_t)b->bytes + 1) : NULL;
 	bool ok = there && rt_bytes_write(pool, b->device, there, b->data, (size_t)b->bytes, L->err) == TJ_OK;
-	p->constant[p->buf[i].slot] = there; /* the plan owns it, also after an error */
+	p->constant[p->buf[i].index] = there; /* the plan owns it, also after an error */
 	rt_pool_free(pool); /* waits */
 	return ok;
 }
@@ -28,7 +28,7 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	if (!bytes) return false;
 	bytes += (LINE - (uintptr_t)bytes % LINE) % LINE;
 	if (b->bytes) memcpy(bytes, b->data, (size_t)b->bytes);
-	p->constant[p->buf[i].slot] = bytes;
+	p->constant[p->buf[i].index] = bytes;
 	return true;
 }
 
@@ -40,8 +40,8 @@ static bool put_bufs(lo_low *L, rt_plan *p)
 	if (!p->buf || !p->constant) return false;
 	for (uint32_t i = 0, nconst = 0; i < L->buf.n; i++) {
 		const lo_buffer *b = &L->buf.v[i];
-		uint32_t slot = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? b->device : b->slot;
-		p->buf[i] = (rt_pbuf){ .place = b->place, .device = b->device, .slot = slot, .offset = b->offset, .bytes = b->bytes };
+		uint32_t index = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? b->device : b->index;
+		p->buf[i] = (rt_pbuf){ .place = b->place, .device = b->device, .index = index, .offset = b->offset, .bytes = b->bytes };
 		if (!copy_consts(L, p, i)) return false;
 	}
 	return true;
@@ -55,9 +55,9 @@ static void place_operands(rt_plan *p)
 			rt_at *a = &p->step[s].at[i];
 			const rt_pbuf *b = &p->buf[a->buf];
 			a->place = b->place;
-			a->slot = b->place == RT_AT_NUM ? 0 : b->slot; /* the numbers are one array */
+			a->index = b->place == RT_AT_NUM ? 0 : b->index; /* the numbers are one array */
 			if (b->place == RT_AT_ARENA) a->offset += b->offset;
-			if (b->place == RT_AT_NUM) a->offset += (int64_t)(b->slot * sizeof(uint64_t));
+			if (b->place == RT_AT_NUM) a->offset += (int64_t)(b->index * sizeof(uint64_t));
 		}
 }
 
@@ -159,6 +159,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->unit_ns = b->s.unit_ns;
 	t->grain = b->s.grain;
 	t->scratch = b->s.scratch;
+	t->shared = b->s.shared;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;

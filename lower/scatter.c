@@ -122,7 +122,7 @@ static void why(const rt_step *t, lo_note *n)
 {
 	(void)t;
 	n->other = "own loops";
-	n->why = "it adds in the order of the index, so that the result is always the same";
+	n->why = "it adds in the order of the index, so the result is always the same";
 }
 
 const lo_routine lo_scatter_add = { .op = IR_scatter_add, .make = make, .code = { run, NULL }, .why = why };

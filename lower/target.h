@@ -1,6 +1,7 @@
 /* target: a machine that runs kernels, as far as lowering must know it: limits, figures, and the decisions that differ from machine to
  * machine. A target is a constant for the life of the process, and may be defined anywhere; nothing of it needs a compiler. Its address
- * is a part of the key under which code is shared. */
+ * is a part of the key under which code is shared, so each device has a target of its own: rt_device_add() refuses a second device with
+ * the same one. */
 #ifndef TJ_LOWER_TARGET_H
 #define TJ_LOWER_TARGET_H
 
@@ -8,7 +9,6 @@
 
 struct lo_target {
 	const char *name;        /* in the text of schedules: "cpu" */
-	int device;              /* kind of device whose memory the kernels read and write; 0: the host's */
 
 	/* The back end. find() may open a plug-in, so it is called only when a kernel must be compiled. It returns NULL and sets *why when the back
 	 * end is missing; then the evaluator runs the graph. */

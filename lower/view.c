@@ -153,14 +153,14 @@ static uint32_t leaf_buf(lo_low *L, ir_ref r)
 	int64_t bytes = ir_numel(L->g, r) * (int64_t)size;
 	if (n->op == IR_input) {
 		for (uint32_t i = 0; i < L->buf.n; i++)
-			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].slot == (uint32_t)attr[0]) return i;
-		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .slot = (uint32_t)attr[0], .bytes = bytes });
+			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].index == (uint32_t)attr[0]) return i;
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)attr[0], .bytes = bytes });
 	}
 	if (n->op == IR_data) {
 		const ir_blob *b = &L->g->data.v[attr[0]];
 		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = n->device, .data = b->bytes, .bytes = b->nbytes });
 	}
-	if (n->op == IR_num) return lo_new_buf(L, (lo_buffer){ .place = RT_AT_NUM, .slot = (uint32_t)attr[0], .bytes = bytes });
+	if (n->op == IR_num) return lo_new_buf(L, (lo_buffer){ .place = RT_AT_NUM, .index = (uint32_t)attr[0], .bytes = bytes });
 	int64_t *one = lo_mem(L, sizeof *one);
 	if (!one) return LO_NOBUF;
 	ir_store((tj_dtype)n->dtype, one, ir_const_value(L->g, n));

@@ -6,7 +6,7 @@
 
 enum { BINS = 4 * 48, HUGE = 2 << 20, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
-struct rt_cache {
+struct rt_allocator {
 	int device;
 	rt_buffer *bin[BINS];
 	size_t held, least;             /* bytes in the bins now; the least since the last fresh buffer was made */
@@ -27,16 +27,16 @@ static uint32_t bin_of(size_t bytes)
 	return (log - 8) * 4 + quarter + 1;
 }
 
-rt_cache *rt_cache_new(int device)
+rt_allocator *rt_allocator_new(int device)
 {
-	rt_cache *c = rt_calloc(sizeof *c);
+	rt_allocator *c = rt_calloc(sizeof *c);
 	if (!c) return NULL;
 	atomic_init(&c->users, 1);
 	c->device = device;
 	return c;
 }
 
-static void drop_cache(rt_cache *c)
+static void drop_allocator(rt_allocator *c)
 {
 	if (atomic_fetch_sub_explicit(&c->users, 1, memory_order_acq_rel) == 1) rt_free(c);
 }
@@ -55,13 +55,13 @@ static void free_data(rt_buffer *b)
 
 static void destroy(rt_buffer *b)
 {
-	rt_cache *home = b->home;
+	rt_allocator *home = b->home;
 	free_data(b);
 	rt_free(b);
-	drop_cache(home);
+	drop_allocator(home);
 }
 
-static void put(rt_cache *c, rt_buffer *b)
+static void put(rt_allocator *c, rt_buffer *b)
 {
 	if (c->closed || c->held + b->bytes > HELD_MAX) {
 		c->total -= b->bytes;
@@ -74,7 +74,7 @@ static void put(rt_cache *c, rt_buffer *b)
 	c->bin[b->bin] = b;
 }
 
-static void take_back(rt_cache *c)
+static void take_back(rt_allocator *c)
 {
 	rt_buffer *b = atomic_exchange_explicit(&c->back, NULL, memory_order_acquire);
 	for (rt_buffer *next; b; b = next) {
@@ -83,10 +83,10 @@ static void take_back(rt_cache *c)
 	}
 }
 
-/* Top of the stack of a closed cache: buffers handed back later are freed at once. */
+/* Top of the stack of a closed allocator: buffers handed back later are freed at once. */
 static rt_buffer closed_mark;
 
-void rt_cache_close(rt_cache *c)
+void rt_allocator_close(rt_allocator *c)
 {
 	if (!c) return;
 	c->closed = true;
@@ -100,12 +100,12 @@ void rt_cache_close(rt_cache *c)
 			c->bin[i] = b->next;
 			destroy(b);
 		}
-	drop_cache(c);
+	drop_allocator(c);
 }
 
 /* ---- freeing unused buffers ---- */
 /* Frees buffers that came to their bin at least `age` fresh buffers ago. */
-static void drop_old(rt_cache *c, uint32_t age)
+static void drop_old(rt_allocator *c, uint32_t age)
 {
 	for (int i = 0; i < BINS; i++)
 		for (rt_buffer **at = &c->bin[i], *b; (b = *at);) {
@@ -122,7 +122,7 @@ static void drop_old(rt_cache *c, uint32_t age)
 
 /* Limits the bytes in the bins: without this, a program whose sizes change would hold a buffer of each size for ever. Runs only
  * when a fresh buffer is made. */
-static void trim(rt_cache *c)
+static void trim(rt_allocator *c)
 {
 	size_t out = c->total - c->least;
 	c->most_out = out > c->most_out ? out : c->most_out - (c->most_out - out) / 64;
@@ -133,7 +133,7 @@ static void trim(rt_cache *c)
 	c->least = c->held;
 }
 
-static void *alloc_data(const rt_cache *c, size_t bytes)
+static void *alloc_data(const rt_allocator *c, size_t bytes)
 {
 	const rt_device *d = rt_device_at(c->device);
 	if (d) return d->alloc(d->self, bytes);
@@ -142,7 +142,7 @@ static void *alloc_data(const rt_cache *c, size_t bytes)
 	return data;
 }
 
-static rt_buffer *make(rt_cache *c, uint32_t bin)
+static rt_buffer *make(rt_allocator *c, uint32_t bin)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
 	if (!b) return NULL;
@@ -158,7 +158,7 @@ static rt_buffer *make(rt_cache *c, uint32_t bin)
 	return b;
 }
 
-static rt_buffer *fresh(rt_cache *c, uint32_t bin)
+static rt_buffer *fresh(rt_allocator *c, uint32_t bin)
 {
 	trim(c);
 	rt_buffer *b = make(c, bin);
@@ -168,7 +168,7 @@ static rt_buffer *fresh(rt_cache *c, uint32_t bin)
 	return make(c, bin);
 }
 
-rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes)
+rt_buffer *rt_buffer_new(rt_allocator *c, size_t bytes)
 {
 	if (bytes > (size_t)1 << 46) return NULL;
 	uint32_t bin = bin_of(bytes);
@@ -185,9 +185,9 @@ rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes)
 	return b;
 }
 
-size_t rt_cache_held(const rt_cache *c) { return c->held; }
+size_t rt_allocator_held(const rt_allocator *c) { return c->held; }
 
-static void hand_back(rt_cache *home, rt_buffer *b)
+static void hand_back(rt_allocator *home, rt_buffer *b)
 {
 	rt_buffer *top = atomic_load_explicit(&home->back, memory_order_acquire);
 	do {
@@ -212,7 +212,7 @@ static void give_back(rt_buffer *b)
 	rt_free(b);
 }
 
-void rt_buffer_unref(rt_buffer *b, rt_cache *here)
+void rt_buffer_unref(rt_buffer *b, rt_allocator *here)
 {
 	if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
 	if (RT_UNLIKELY(b->borrowed)) give_back(b);
@@ -234,7 +234,7 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
 	d->wait_for(q, written);
 	if (write) d->wait_for(q, read);
 	else if (rt_pool_lost(p, b->device, written))
-		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: the work that computed it failed, and that was reported", d->name);
+		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: computing it failed, and an earlier error reported that", d->name);
 	return TJ_OK;
 }
 

@@ -1,7 +1,7 @@
-/* buffer: reference-counted storage from a cache of the context.
+/* buffer: reference-counted storage from an allocator of the context.
  *
  * A buffer that a tensor shows is immutable; the holder of the only reference may write it. Freed buffers go back to their
- * cache, because fresh pages cost up to four times the kernel that fills them: the owner's thread puts them there at once,
+ * allocator, because fresh pages cost up to four times the kernel that fills them: the owner's thread puts them there at once,
  * other threads use a lock-free stack. */
 #ifndef TJ_RUNTIME_BUFFER_H
 #define TJ_RUNTIME_BUFFER_H
@@ -10,14 +10,14 @@
 
 #include <stdatomic.h>
 
-typedef struct rt_cache rt_cache;
+typedef struct rt_allocator rt_allocator;
 
 typedef struct rt_buffer {
 	atomic_int refs;
 	uint32_t bin;
-	uint32_t turn;            /* valid in a bin: the cache's turn when the buffer came there */
+	uint32_t turn;            /* valid in a bin: the allocator's turn when the buffer came there */
 	size_t bytes;             /* capacity; not set for borrowed memory */
-	rt_cache *home;           /* the cache it came from */
+	rt_allocator *home;       /* the allocator it came from */
 	struct rt_buffer *next;   /* in a bin or on the hand-back stack */
 	void *data;               /* address on the device. CPU: 64-byte aligned; large buffers 2 MiB; borrowed memory: as its elements */
 	uint8_t device;
@@ -28,11 +28,11 @@ typedef struct rt_buffer {
 	void *env;
 } rt_buffer;
 
-rt_cache *rt_cache_new(int device);
-/* Closes the cache: no more buffers are taken from it. Buffers in use are freed at their last reference, the cache with the last one. */
-void rt_cache_close(rt_cache *c);
-rt_buffer *rt_buffer_new(rt_cache *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
-size_t rt_cache_held(const rt_cache *c); /* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; at most 1 GiB */
+rt_allocator *rt_allocator_new(int device);
+/* Closes the allocator: no more buffers are taken from it. Buffers in use are freed at their last reference, the allocator with the last one. */
+void rt_allocator_close(rt_allocator *c);
+rt_buffer *rt_buffer_new(rt_allocator *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
+size_t rt_allocator_held(const rt_allocator *c); /* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; at most 1 GiB */
 /* A buffer over the user's memory; the thread that drops the last reference calls release(env), once. */
 rt_buffer *rt_buffer_borrow(void *data, void (*release)(void *env), void *env);
 static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
@@ -40,8 +40,8 @@ static inline rt_buffer *rt_buffer_ref(rt_buffer *b)
 	atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
 	return b;
 }
-/* here: the cache of the running thread's context, or NULL. */
-void rt_buffer_unref(rt_buffer *b, rt_cache *here);
+/* here: the allocator of the running thread's context, or NULL. */
+void rt_buffer_unref(rt_buffer *b, rt_allocator *here);
 /* To be called before and after work on a buffer is put into the pool's queue of its device; on the CPU they do nothing.
  * rt_buffer_before() makes the queue wait for other contexts' work on the buffer; an error when its content is lost (rt_pool_lost). */
 tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err);

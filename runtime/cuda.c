@@ -207,7 +207,7 @@ static bool remember(rt_queue *q, const rt_launch *l)
 	return !l->nfault || rt_push(&q->record, ((record){ q->serial, l->fault, l->nfault }));
 }
 
-static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l, uint64_t *word)
+static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l, size_t each, uint64_t *word)
 {
 	for (uint32_t i = 0; i < k->nparam; i++) {
 		const uint32_t n = k->param[i].n;
@@ -219,26 +219,38 @@ static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l,
 		case RT_CUDA_SIZE: word[i] = (uint64_t)l->size[n]; break;
 		case RT_CUDA_NUMBER: word[i] = l->num[n]; break;
 		case RT_CUDA_UNITS: word[i] = (uint64_t)l->units; break;
+		case RT_CUDA_EACH: word[i] = each; break;
 		case RT_CUDA_LAUNCH: word[i] = q->serial; break;
 		case RT_CUDA_FAULT: word[i] = q->word_there; break;
 		}
 	}
 }
 
+/* A block may have more shared memory than every GPU gives only after it was asked for. */
+static tj_status ask(const gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *err)
+{
+	if (RT_LIKELY(shared <= atomic_load_explicit(&k->asked, memory_order_relaxed))) return TJ_OK;
+	tj_status st = TRY(g, cuFuncSetAttribute, (k->function, FUNCTION_SHARED, (int)shared), err);
+	if (st == TJ_OK) atomic_store(&k->asked, shared);
+	return st;
+}
+
 static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 {
-	const rt_cuda_kernel *k = (const rt_cuda_kernel *)(uintptr_t)l->entry;
+	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
 	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 4 KiB of them are possible", k->nparam);
 	if (!enter(q->gpu)) return no_entry(q->gpu, err);
 	const int64_t blocks = (l->units - 1) / (int64_t)k->units + 1;
+	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
 	void *arguments = word;
 	q->serial++;
-	pack(q, k, l, word);
+	pack(q, k, l, each, word);
 	if (q->record.n >= RECORDS && !cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) q->record.n = 0;
 	tj_status st = remember(q, l) ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "cuda", "out of memory");
+	if (st == TJ_OK) st = ask(q->gpu, k, shared, err);
 	if (st == TJ_OK)
-		st = TRY(q->gpu, cuLaunchKernel, (k->function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, k->threads, 1, 1, (unsigned)k->shared, q->stream, &arguments, NULL), err);
+		st = TRY(q->gpu, cuLaunchKernel, (k->function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, k->threads, 1, 1, (unsigned)shared, q->stream, &arguments, NULL), err);
 	leave();
 	return st;
 }
@@ -384,7 +396,7 @@ tj_status rt_cuda_find(int n, void *module, const char *name, rt_cuda_kernel *k,
 	gpu *g = &gpus[n];
 	if (!enter(g)) return no_entry(g, err);
 	tj_status st = TRY(g, cuModuleGetFunction, (&k->function, module, name), err);
-	if (st == TJ_OK && k->shared > SHARED_UNASKED) st = TRY(g, cuFuncSetAttribute, (k->function, FUNCTION_SHARED, (int)k->shared), err);
+	atomic_init(&k->asked, SHARED_UNASKED);
 	leave();
 	return st;
 }

@@ -9,8 +9,11 @@
 
 #include "runtime/device.h"
 
-/* The arguments of a kernel are words of 64 bits. BUFFER: an address; 0 if the buffer is a run-time number, whose value is then VALUE. */
-typedef enum rt_cuda_word { RT_CUDA_BUFFER, RT_CUDA_VALUE, RT_CUDA_SIZE, RT_CUDA_NUMBER, RT_CUDA_UNITS, RT_CUDA_LAUNCH, RT_CUDA_FAULT } rt_cuda_word;
+#include <stdatomic.h>
+
+/* The arguments of a kernel are words of 64 bits. BUFFER: an address; 0 if the buffer is a run-time number, whose value is then VALUE.
+ * EACH: bytes of shared memory for each unit. LAUNCH: the number of the launch; FAULT: the address of the word for faults. */
+typedef enum rt_cuda_word { RT_CUDA_BUFFER, RT_CUDA_VALUE, RT_CUDA_SIZE, RT_CUDA_NUMBER, RT_CUDA_UNITS, RT_CUDA_EACH, RT_CUDA_LAUNCH, RT_CUDA_FAULT } rt_cuda_word;
 typedef struct rt_cuda_param { rt_cuda_word word; uint32_t n; } rt_cuda_param; /* n: number of the buffer, the size or the run-time number */
 
 /* A kernel of a module, and how it is launched. Its address is an rt_entry. */
@@ -18,7 +21,8 @@ typedef struct rt_cuda_kernel {
 	void *function;              /* CUfunction */
 	unsigned threads;            /* of a block */
 	unsigned units;              /* that a block works on at the same time; a launch has no more blocks than that takes */
-	size_t shared;               /* bytes of a block */
+	size_t own;                  /* bytes of shared memory for each unit, besides those of the launch */
+	atomic_size_t asked;         /* most bytes of shared memory of a block that the driver was asked to allow */
 	uint32_t nparam;
 	const rt_cuda_param *param;
 } rt_cuda_kernel;
@@ -28,7 +32,7 @@ typedef struct rt_cuda_kernel {
 int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **why);
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
-tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function; k->shared is asked for */
+tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */
 void rt_cuda_unload(int gpu, void *module);                          /* no queue may have work left that uses it */
 
 /* ---- nvrtc.c ---- */

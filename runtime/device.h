@@ -34,6 +34,7 @@ typedef struct rt_launch {
 	const int64_t *size;                 /* values of the kernel's symbols */
 	int64_t units;
 	size_t scratch;                      /* bytes for each thread of the device */
+	size_t shared;                       /* bytes for each unit, which its threads share */
 	const rt_fault *fault;               /* faults of the kernel: number k means fault[k - 1]. Their texts stay valid until a drain() */
 	uint32_t nfault;
 } rt_launch;
@@ -64,9 +65,11 @@ typedef struct rt_device {
 } rt_device;
 
 /* ---- device.c: the devices of this process. They can be added, never removed. Thread-safe. ---- */
-int rt_device_add(const rt_device *d);           /* number of the new device; -1: there are RT_DEVICES already. d must stay valid for ever */
+int rt_device_add(const rt_device *d);           /* number of the new device; -1: there are RT_DEVICES already, or one has the same target. d must stay valid for ever */
 const rt_device *rt_device_at(int device);       /* NULL: the CPU, or no such device */
 const char *rt_device_name(int device);          /* "cpu" */
+typedef void rt_device_opener(void);
+void rt_device_on_demand(rt_device_opener *open); /* called before a name cuda... is looked up: it may add devices */
 int rt_device_parse(const char *name, size_t n); /* number of the device with this name; -1: there is none */
 
 #endif

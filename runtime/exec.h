@@ -71,13 +71,13 @@ void rt_exec_unref(rt_exec *x);
 typedef enum rt_place { RT_AT_EXT, RT_AT_OUT, RT_AT_ARENA, RT_AT_CONST, RT_AT_NUM } rt_place;
 typedef struct rt_pbuf { /* a buffer of the plan */
 	uint8_t place, device;
-	uint32_t slot;       /* external slot, or number of the output, constant or number; ARENA: device */
+	uint32_t index;      /* external slot, or number of the output, constant or number; ARENA: device */
 	int64_t offset;      /* ARENA: bytes from the arena's start */
 	int64_t bytes;
 } rt_pbuf;
-typedef struct rt_at {   /* an operand of a step: a part of a buffer, at address table[place][slot] + offset */
+typedef struct rt_at {   /* an operand of a step: a part of a buffer, at address table[place][index] + offset */
 	uint32_t buf;        /* number of the plan's buffer */
-	uint32_t place, slot;
+	uint32_t place, index;
 	int64_t offset;      /* bytes */
 } rt_at;
 
@@ -99,6 +99,7 @@ typedef struct rt_step {
 	double unit_ns;          /* estimated ns of a unit: units * unit_ns decides on the use of the team and on the size of pieces */
 	int64_t grain;           /* this many neighbouring units should go to one thread: they read the same cache lines */
 	size_t scratch;          /* bytes for each thread */
+	size_t shared;           /* bytes for each unit; 0 on the CPU */
 	const int64_t *size;     /* values of the kernel's symbols */
 	uint32_t nsize;
 	uint32_t nnum;           /* not on the CPU: operands may point to the first nnum numbers of the plan */
@@ -132,7 +133,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
 
-/* ---- flow.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
+/* ---- control.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
  * and use the numbers of its plan. ---- */
 typedef enum rt_flow_kind { RT_COND, RT_WHILE, RT_SCAN } rt_flow_kind;
 typedef struct rt_flow_bufs { /* the step's buffers, in this order; each field is the number of the first one of its kind */

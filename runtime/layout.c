@@ -11,8 +11,8 @@ void rt_layouts_init(rt_layouts *t)
 
 void rt_layouts_free(rt_layouts *t)
 {
-	for (uint32_t i = 0; i < t->cap; i++) rt_free(t->slot[i]);
-	rt_free(t->slot);
+	for (uint32_t i = 0; i < t->cap; i++) rt_free(t->bucket[i]);
+	rt_free(t->bucket);
 	pthread_mutex_destroy(&t->lock);
 }
 
@@ -36,26 +36,26 @@ static void default_strides(int rank, const int64_t *dim, int64_t *stride)
 	}
 }
 
-static bool place(rt_layout **slot, uint32_t cap, rt_layout *l)
+static bool place(rt_layout **bucket, uint32_t cap, rt_layout *l)
 {
 	for (uint32_t i = (uint32_t)l->hash;; i++)
-		if (!slot[i & (cap - 1)]) return slot[i & (cap - 1)] = l, true;
+		if (!bucket[i & (cap - 1)]) return bucket[i & (cap - 1)] = l, true;
 }
 
 /* Moves the layouts to a table of `cap` slots; with `sweep`, layouts without references are freed. */
 static bool rehash(rt_layouts *t, uint32_t cap, bool sweep)
 {
-	rt_layout **slot = rt_calloc(cap * sizeof *slot);
-	if (!slot) return false;
+	rt_layout **bucket = rt_calloc(cap * sizeof *bucket);
+	if (!bucket) return false;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < t->cap; i++) {
-		rt_layout *l = t->slot[i];
+		rt_layout *l = t->bucket[i];
 		if (!l) continue;
 		if (sweep && atomic_load_explicit(&l->refs, memory_order_acquire) == 0) rt_free(l);
-		else n += place(slot, cap, l);
+		else n += place(bucket, cap, l);
 	}
-	rt_free(t->slot);
-	t->slot = slot;
+	rt_free(t->bucket);
+	t->bucket = bucket;
 	t->cap = cap;
 	t->n = n;
 	return true;
@@ -78,7 +78,7 @@ static rt_layout *make(rt_layouts *t, tj_dtype dtype, int device, int rank, cons
 	                  .bytes = numel * (int64_t)tj_dtype_size(dtype), .contiguous = row_major(rank, body, body + rank) || numel == 0 };
 	memcpy(l->dim, body, 2 * (size_t)rank * sizeof(int64_t));
 	atomic_init(&l->refs, 0);
-	place(t->slot, t->cap, l);
+	place(t->bucket, t->cap, l);
 	t->n++;
 	return l;
 }
@@ -87,7 +87,7 @@ static rt_layout *find(rt_layouts *t, tj_dtype dtype, int device, int rank, cons
 {
 	if (!t->cap) return NULL;
 	for (uint32_t i = (uint32_t)hash;; i++) {
-		rt_layout *l = t->slot[i & (t->cap - 1)];
+		rt_layout *l = t->bucket[i & (t->cap - 1)];
 		if (!l) return NULL;
 		if (l->hash == hash && l->dtype == dtype && l->device == device && l->rank == rank && !memcmp(l->dim, body, 2 * (size_t)rank * sizeof *body)) return l;
 	}

@@ -22,7 +22,7 @@ static inline const int64_t *rt_strides(const rt_layout *l) { return l->dim + l-
 
 typedef struct rt_layouts {
 	pthread_mutex_t lock;
-	rt_layout **slot;     /* open-addressed */
+	rt_layout **bucket;   /* open-addressed */
 	uint32_t n, cap;      /* cap a power of two */
 	uint32_t next_id;
 	uint32_t sweep_at;    /* a sweep starts when n reaches this */

@@ -8,8 +8,8 @@
 #define RT_LOG_MAP(X)                                                     \
 	X(GRAPH,      "graph",      "each graph as it is compiled")           \
 	X(GUARDS,     "guards",     "each guard as it is installed")          \
-	X(RECOMPILES, "recompiles", "why a call was traced anew")             \
-	X(FUSION,     "fusion",     "what became one kernel")                 \
+	X(RECOMPILES, "recompiles", "why a call was traced again")             \
+	X(FUSION,     "fusion",     "which ops became one kernel")                 \
 	X(KERNELS,    "kernels",    "kernel IR")                              \
 	X(CODE,       "code",       "LLVM text")                              \
 	X(PLAN,       "plan",       "steps and memory of each plan")          \

@@ -77,18 +77,18 @@ const char *rt_matmul_why(const rt_matmul *m, const char **hint)
 	*hint = "";
 	if (m->d.dtype == TJ_F64 && m->way == RT_TILES) return "tiles of f64 add in the order of k, as the evaluator does";
 	if (rt_dtype_class(m->d.dtype) != RT_F) {
-		*hint = "cast the operands to f32 where that is exact enough";
-		return "oneDNN takes f32, the own tiles f32 and f64 with AVX2; the loops add in the order of k, as the evaluator does";
+		*hint = "cast the operands to f32 if that is exact enough";
+		return "oneDNN computes f32, own tiles f32 and f64 with AVX2; other products are loops that add in the order of k, as the evaluator does";
 	}
 	if (m->way == RT_PANELS) {
-		*hint = "where the operands are used often, a copy of them in f32 saves the conversion";
-		return "operands of f16 and bf16 become f32 panel by panel, oneDNN or own tiles compute the product, and each element is rounded once";
+		*hint = "if the operands are used often, keep a copy of them in f32: that saves the conversion";
+		return "operands of f16 and bf16 are converted to f32 panel by panel, oneDNN or own tiles compute the product, and each element is rounded once";
 	}
-	if (m->way == RT_LIBRARY) return "the right operand is large and has many rows against it, so that the packing of oneDNN pays; own tiles take few rows or a small right operand";
-	if (m->way == RT_TILES && rt_gemm_wants(&m->gemm)) return "few rows, or a right operand of up to 1 MiB: the packing of oneDNN would not pay";
-	*hint = rt_onednn() ? "pass row-major operands, or transposes of such" : "install oneDNN (libdnnl), and leave TJ_ONEDNN unset";
-	if (m->way == RT_TILES) return rt_onednn() ? "oneDNN does not take these strides" : "oneDNN is missing or switched off";
-	return rt_onednn() ? "neither oneDNN nor the own tiles take these strides" : "oneDNN is missing or switched off, and the own tiles do not take these strides on this CPU";
+	if (m->way == RT_LIBRARY) return "the right operand is large and the left one has many rows, so the packing of oneDNN pays; own tiles compute products with few rows or a small right operand";
+	if (m->way == RT_TILES && rt_gemm_wants(&m->gemm)) return "few rows, or a right operand of at most 1 MiB: the packing of oneDNN would not pay";
+	*hint = rt_onednn() ? "pass row-major operands or transposes of them" : "install oneDNN (libdnnl), and leave TJ_ONEDNN unset";
+	if (m->way == RT_TILES) return rt_onednn() ? "oneDNN does not support these strides" : "oneDNN is missing or switched off";
+	return rt_onednn() ? "neither oneDNN nor own tiles support these strides" : "oneDNN is missing or switched off, and own tiles do not support these strides on this CPU";
 }
 
 tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r)

@@ -73,7 +73,7 @@ static tj_status launch(const rt_step *s, void *const *buf, rt_run *r)
 	for (uint32_t i = 0; i < s->nbuf; i++)
 		if (s->at[i].place == RT_AT_NUM) at[i] = (char *)(all + own) + s->at[i].offset;
 	const rt_launch l = { .entry = s->fn, .buf = buf, .nbuf = s->nbuf, .num = all, .nnum = n, .size = s->size, .nsize = s->nsize, .units = s->units,
-	                      .scratch = s->scratch, .fault = s->fault, .nfault = s->nfault };
+	                      .scratch = s->scratch, .shared = s->shared, .fault = s->fault, .nfault = s->nfault };
 	if (s->nfault) rt_pool_doubt(r->pool, s->device);
 	tj_status st = rt_device_at(s->device)->launch(q, &l, r->err);
 	if (all != num) rt_free(all);
@@ -87,11 +87,11 @@ static tj_status copy(const rt_step *s, void *const *buf, rt_run *r)
 	return rt_bytes_copy(r->pool, &from, s->device, buf[1], r->err);
 }
 
-/* table: pointers by place and slot. */
+/* table: pointers by place and index. */
 static tj_status run_step(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
 {
 	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
-	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].slot] + s->at[i].offset;
+	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
 	switch ((rt_step_kind)s->kind) {
 	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : launch(s, buf, r);
 	case RT_STEP_COPY: return copy(s, buf, r);
@@ -133,11 +133,11 @@ static const char *const places[] = { "ext", "out", "arena", "const", "num" };
 static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 {
 	rt_putf(t, " %s", places[a->place]);
-	if (a->place == RT_AT_ARENA) rt_putf(t, "%s%s+%lld", a->slot == RT_CPU ? "" : "@", a->slot == RT_CPU ? "" : rt_device_name((int)a->slot), (long long)a->offset);
-	else if (a->place == RT_AT_NUM) rt_putf(t, "%u", p->buf[a->buf].slot);
+	if (a->place == RT_AT_ARENA) rt_putf(t, "%s%s+%lld", a->index == RT_CPU ? "" : "@", a->index == RT_CPU ? "" : rt_device_name((int)a->index), (long long)a->offset);
+	else if (a->place == RT_AT_NUM) rt_putf(t, "%u", p->buf[a->buf].index);
 	else if (a->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)p->buf[a->buf].bytes);
 	else {
-		rt_putf(t, "%u", a->slot);
+		rt_putf(t, "%u", a->index);
 		if (a->offset) rt_putf(t, "+%lld", (long long)a->offset);
 	}
 }
@@ -201,7 +201,7 @@ static void free_constants(rt_plan *p)
 	for (uint32_t i = 0; i < p->nbuf; i++) {
 		const rt_pbuf *b = &p->buf[i];
 		const rt_device *d = b->place == RT_AT_CONST ? rt_device_at(b->device) : NULL;
-		if (d && p->constant[b->slot]) d->free(d->self, (void *)(uintptr_t)p->constant[b->slot]);
+		if (d && p->constant[b->index]) d->free(d->self, (void *)(uintptr_t)p->constant[b->index]);
 	}
 }
 

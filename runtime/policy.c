@@ -6,6 +6,7 @@
 #include "runtime/policy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const rt_policy rt_policy_512 = {
 	.bits = 512,
@@ -23,9 +24,16 @@ const rt_policy rt_policy_256 = {
 	.gflops = 100, .gflops64 = 35, .gflops_loops = 4, .near_gbytes = 50, .far_gbytes = 15,
 };
 
-const rt_policy *rt_policy_here(void)
+int rt_wanted_bits(void)
 {
 	const char *want = getenv("TJ_CPU");
-	int bits = want ? atoi(want) : 0;
-	return __builtin_cpu_supports("avx512f") && bits != 128 && bits != 256 ? &rt_policy_512 : &rt_policy_256;
+	for (int bits = 128; want && bits <= 512; bits *= 2)
+		if (atoi(want) == bits && strlen(want) == 3) return bits;
+	return 0;
+}
+
+const rt_policy *rt_policy_here(void)
+{
+	const int wanted = rt_wanted_bits();
+	return __builtin_cpu_supports("avx512f") && wanted != 128 && wanted != 256 ? &rt_policy_512 : &rt_policy_256;
 }

@@ -36,6 +36,7 @@ typedef struct rt_policy {
 enum { RT_STRIP_ROWS = 16 }; /* the most rows of strips: their sums are on the stack */
 
 extern const rt_policy rt_policy_256, rt_policy_512; /* CPUs with AVX2; with AVX-512 */
+int rt_wanted_bits(void);              /* 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 const rt_policy *rt_policy_here(void); /* this CPU's; TJ_CPU=256 or 128 gives rt_policy_256 */
 
 #endif

@@ -190,7 +190,7 @@ static void make_threads(rt_team *t, const rt_log_to *log)
 	for (t->workers = 0; t->workers < t->threads - 1; t->workers++)
 		if ((e = create(&t->thread[t->workers + 1], &t->seat[t->workers + 1]))) break;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (e) rt_warn(log, "the team has %d of %d threads: %s", t->workers + 1, t->threads, strerror(e));
+	if (e) rt_warn(log, "the team has only %d of %d threads: %s", t->workers + 1, t->threads, strerror(e));
 }
 
 /* The child of a fork() has only the thread that forked: its first region makes new threads. */

@@ -40,9 +40,9 @@ void rt_drop_handle(rt_ctx *r, tj_tensor *t)
 {
 	if (t->kind != RT_PENDING && !(t->flags & RT_BORROWED)) {
 		rt_layout_unref(t->layout);
-		if (t->buf) rt_buffer_unref(t->buf, r->cache);
+		if (t->buf) rt_buffer_unref(t->buf, r->allocator);
 	}
-	if (t->row_major) rt_buffer_unref(t->row_major, r->cache);
+	if (t->row_major) rt_buffer_unref(t->row_major, r->allocator);
 	t->kind = RT_DEAD;
 	t->buf = NULL;
 	t->row_major = NULL;
@@ -108,10 +108,10 @@ void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self)
 /* ---- contexts ---- */
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e)
 {
-	*r = (rt_ctx){ .engine = e, .cache = rt_cache_new(RT_CPU), .pool = rt_pool_new() };
+	*r = (rt_ctx){ .engine = e, .allocator = rt_allocator_new(RT_CPU), .pool = rt_pool_new() };
 	r->run = (rt_run){ .team = e->team, .log = &e->log, .pool = r->pool };
 	r->poison = (tj_tensor){ .kind = RT_POISON, .ctx = self, .engine = e, .dtype = TJ_F32 };
-	return r->cache && r->pool && (r->root = rt_scope_push(r, self, 0));
+	return r->allocator && r->pool && (r->root = rt_scope_push(r, self, 0));
 }
 
 static void free_chunks(rt_handles *k)
@@ -133,14 +133,14 @@ void rt_ctx_free(rt_ctx *r)
 	free_chunks(r->dead_chunks);
 	free_chunks(r->later_chunks);
 	rt_pool_free(r->pool); /* waits for the work of its queues */
-	rt_cache_close(r->cache);
-	for (int i = 0; i < RT_DEVICES; i++) rt_cache_close(r->cache_on[i]);
+	rt_allocator_close(r->allocator);
+	for (int i = 0; i < RT_DEVICES; i++) rt_allocator_close(r->allocator_on[i]);
 }
 
 rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes)
 {
-	rt_cache **c = &r->cache_on[device];
-	if (!*c && !(*c = rt_cache_new(device))) return NULL;
+	rt_allocator **c = &r->allocator_on[device];
+	if (!*c && !(*c = rt_allocator_new(device))) return NULL;
 	return rt_buffer_new(*c, bytes);
 }
 
@@ -171,7 +171,7 @@ rt_held *rt_held_new(rt_engine *e)
 	return h;
 }
 
-void rt_held_unref(rt_held *h, rt_cache *here)
+void rt_held_unref(rt_held *h, rt_allocator *here)
 {
 	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
 	rt_engine *e = h->t.engine;

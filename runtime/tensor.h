@@ -134,8 +134,8 @@ struct tj_scope {
 /* A context's part of the runtime. */
 typedef struct rt_ctx {
 	rt_engine *engine;
-	rt_cache *cache;         /* buffers on the CPU */
-	rt_cache *cache_on[RT_DEVICES]; /* buffers on the other devices; NULL: not used yet */
+	rt_allocator *allocator; /* buffers on the CPU */
+	rt_allocator *allocator_on[RT_DEVICES]; /* buffers on the other devices; NULL: not used yet */
 	rt_pool *pool;
 	rt_run run;              /* a template for runs of plans: copied, then completed with operands and an rt_err */
 	tj_scope *scope, *root;  /* the innermost and the outermost scope */
@@ -146,7 +146,7 @@ typedef struct rt_ctx {
 	uint64_t serial;         /* last serial of a segment or an activation */
 	uint64_t key, ordinal;   /* random numbers: the key, and the number of random ops so far */
 	rt_err err, last;        /* first error since the last tj_check(); the error that it returned */
-	uint64_t taken;          /* number of errors that tj_check() returned */
+	uint64_t fetched;        /* number of errors that tj_check() returned */
 	char site[512], last_site[512]; /* sites of err and of last */
 	tj_error shown;          /* last, as tj_last_error() shows it */
 	atomic_bool refused;     /* another thread was refused; refused_lock guards the reason */
@@ -160,7 +160,7 @@ void rt_ctx_free(rt_ctx *r);
 rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes);
 static inline rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes) /* one reference; contents undefined; NULL when out of memory */
 {
-	return RT_LIKELY(device == RT_CPU) ? rt_buffer_new(r->cache, bytes) : rt_buffer_elsewhere(r, device, bytes);
+	return RT_LIKELY(device == RT_CPU) ? rt_buffer_new(r->allocator, bytes) : rt_buffer_elsewhere(r, device, bytes);
 }
 
 tj_tensor *rt_more_handles(rt_ctx *r, tj_scope *s); /* the first handle of another chunk, as rt_raw_handle() returns it */
@@ -178,7 +178,7 @@ void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* drops layout and buffers; the h
 
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */
-void rt_held_unref(rt_held *h, rt_cache *here);
+void rt_held_unref(rt_held *h, rt_allocator *here);
 void rt_held_free_all(rt_engine *e);
 
 /* ---- errors of a context ---- */

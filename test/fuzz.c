@@ -64,7 +64,7 @@ static void add_value(gen *G, ir_ref r)
 	if (!rt_push(&G->value, r)) abort();
 }
 
-/* Rather one of the last values than an old one: chains are what fuses. */
+/* Prefers recent values to old ones: that makes chains, which fuse. */
 static ir_ref any_value(gen *G)
 {
 	uint32_t n = G->value.n, back = gen_chance(G, 65) && n > 3 ? 3 : n;
@@ -76,7 +76,7 @@ static bool usable(ir_op op)
 	return !(fuzz_opt.api && ((ir_ops[op].flags & IR_RNG)));
 }
 
-/* An op on its own result: what the rules for pairs look for. */
+/* An op applied to its own result, for the fold rules that look for such pairs. */
 static ir_ref twice(gen *G)
 {
 	static const ir_op ops[] = { IR_neg, IR_logical_not, IR_bitwise_not, IR_flip, IR_permute, IR_transpose, IR_expand, IR_slice, IR_reshape,
@@ -107,11 +107,11 @@ static ir_ref any_op(gen *G)
 
 static int how_many(gen *G)
 {
-	int most = fuzz_opt.api && fuzz_opt.sizes ? 7 : 17; /* several signatures of each: rather more programs */
+	int most = fuzz_opt.api && fuzz_opt.sizes ? 7 : 17; /* each program runs with several signatures: keep it small, to run more of them */
 	return gen_chance(G, 5) ? 20 + (int)gen_below(G, 21) : 1 + (int)gen_below(G, most);
 }
 
-/* A row-major input that is read at two places for each element of an output of its size: not to be overwritten. */
+/* A row-major input of which each element of an output of its size reads two: the output must not overwrite it. */
 static void beside_itself(gen *G)
 {
 	static const ir_op views[] = { IR_flip, IR_transpose, IR_flip, IR_softmax, IR_relu };
@@ -124,7 +124,7 @@ static void beside_itself(gen *G)
 	if (x != IR_NONE) gen_join(G, gen_chance(G, 50) ? IR_sub : IR_mul, x, was);
 }
 
-/* The same ops on many slices of an input, with numbers of their own: kernels that may share code. */
+/* The same ops on many slices of an input, each with its own numbers: kernels that may share code. */
 static void many_alike(gen *G)
 {
 	static const ir_op ops[] = { IR_exp, IR_neg, IR_sum, IR_argmax, IR_softmax };
@@ -145,7 +145,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 	G->value.n = 0;
 	if (!fuzz_opt.api) G->most = seed % 12 == 5 ? LARGE : MOST;
 	G->spread = seed % 3 ? 4 : 15;
-	if (!fuzz_opt.api && seed % 4 == 1) G->zeros = true; /* of all graphs of a batch from here on: harmless */
+	if (!fuzz_opt.api && seed % 4 == 1) G->zeros = true; /* stays true for the rest of the batch, which does no harm */
 	for (int k = 1 + (int)gen_below(G, 3); k > 0; k--) add_value(G, any_input(G, -1));
 	for (int k = how_many(G); k > 0; k--) {
 		G->g->mode = fuzz_opt.modes && gen_chance(G, 15) ? IR_FAST : 0;
@@ -170,7 +170,7 @@ typedef struct executor { char name[48]; gen_how how; int width; } executor;
 
 static int widths_run(void) { return fuzz_opt.rotate ? 1 : fuzz_opt.nwidth; }
 
-/* Without passes: each that was asked for. */
+/* The same graph with each requested pass left out. */
 static int executors(void) { return fuzz_opt.mock ? 3 : fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
 
 static int nth_pass(int n)
@@ -182,7 +182,7 @@ static int nth_pass(int n)
 
 static int width_of(uint64_t seed) { return fuzz_opt.width[seed / BATCH % (uint64_t)fuzz_opt.nwidth]; }
 
-/* The CPU with other limits and figures, small ones mostly: kernels and schedules become others, results do not. */
+/* The CPU with other limits and figures, mostly small ones: kernels and schedules differ then, results must not. */
 static const lo_target *other_cpu(uint64_t seed)
 {
 	enum { TARGETS = 16 };
@@ -240,7 +240,7 @@ static executor executor_at(int i, uint64_t seed)
 /* The team runs every other batch: it shares the code of the serial run, but compiles it again. */
 static bool skipped(const executor *e, uint64_t seed) { return e->how.team && seed / BATCH % 2 != 0; }
 
-/* What went wrong in a graph on an executor; "" when nothing did. */
+/* What went wrong in a graph on an executor; "" if nothing did. */
 static void check_on(gen *G, const executor *e, rt_text *why)
 {
 	gen_out got, want;
@@ -278,7 +278,7 @@ static void check_on(gen *G, const executor *e, rt_text *why)
 }
 
 /* ---- other sizes ---- */
-/* The live graph with sizes of `from` as `to`, inputs filled anew; false when the ops do not take that. */
+/* The live graph with `to` for each size `from`, and new contents of inputs; false if the ops do not allow these sizes. */
 static bool resized(gen *G, int64_t from, int64_t to, ir_graph *out)
 {
 	ir_graph *g = G->g;
@@ -327,7 +327,7 @@ static int64_t some_size(gen *G)
 	return 0;
 }
 
-/* False: an index that was in range is not, at this size. */
+/* False: an index that was in range is out of range at this size. */
 static bool valid(gen *G)
 {
 	gen_out o;
@@ -338,7 +338,7 @@ static bool valid(gen *G)
 	return ok;
 }
 
-/* The graph, then itself at other sizes, by the code of one family; the last time with every size a symbol. */
+/* Runs the graph, then the graph at other sizes, with the code of one family; the last time every size is a symbol. */
 static void check_sizes(gen *G, uint64_t seed, fuzz_mix *mix, rt_text *why)
 {
 	enum { ROUNDS = 6 };
@@ -384,7 +384,7 @@ static void check_all(gen *G, uint64_t seed, rt_text *why)
 }
 
 /* ---- children: a crash is a failure like another ---- */
-/* Nothing but such inputs, so that the plan may overwrite what it can: faults elsewhere would forbid it. */
+/* Graphs with such inputs alone, so that the plan may overwrite them: ops that may fault would forbid it. */
 static void check_in_place(uint64_t seed, rt_text *why)
 {
 	gen G;
@@ -410,7 +410,7 @@ static int open_result(void)
 	exit(2);
 }
 
-/* Runs f in a child; its verdict, or how it died. */
+/* Runs f in a child process; gives its verdict, or how the child died. */
 fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env)
 {
 	fuzz_verdict v = { 0 };
@@ -451,7 +451,7 @@ static bool same_kind(const char *a, const char *b)
 	return x == y && (x || !strncmp(a, b, strcspn(a, "0123456789")));
 }
 
-/* Still fails as `why` says, which is empty at first. */
+/* The cut graph still fails as `why` says; `why` is empty at first. */
 static bool fails(gen *G, uint64_t seed, char *why, size_t size)
 {
 	uint32_t nout = G->g->out.n;
@@ -462,7 +462,7 @@ static bool fails(gen *G, uint64_t seed, char *why, size_t size)
 	return true;
 }
 
-/* The least prefix of nodes whose last one, alone as output, fails. */
+/* The shortest prefix of nodes that fails when its last node is the only output. */
 static bool one_output(gen *G, uint64_t seed, char *why, size_t size)
 {
 	rt_vec(ir_ref) old = { 0 };
@@ -481,7 +481,7 @@ static bool one_output(gen *G, uint64_t seed, char *why, size_t size)
 	return false;
 }
 
-/* Outputs that the failure does not need. */
+/* Drops outputs that the failure does not need. */
 static void fewer_outputs(gen *G, uint64_t seed, char *why, size_t size)
 {
 	for (uint32_t i = 0; i < G->g->out.n && G->g->out.n > 1;) {
@@ -494,7 +494,7 @@ static void fewer_outputs(gen *G, uint64_t seed, char *why, size_t size)
 	}
 }
 
-/* The graph with node `cut` as an input that holds what the evaluator gives it. */
+/* The graph with node `cut` replaced by an input that holds its value from the evaluator. */
 static bool replace(gen *G, ir_ref cut, ir_graph *to)
 {
 	ir_graph *g = G->g;
@@ -572,7 +572,7 @@ static bool shrink(gen *G, int64_t from, int64_t to, uint64_t seed, char *why, s
 	return true;
 }
 
-/* Each size as small as the failure allows: 1, 2, 3, half of it, one less. */
+/* Makes each size as small as the failure allows: tries 1, 2, 3, half of it, one less. */
 static void shrink_sizes(gen *G, uint64_t seed, char *why, size_t size)
 {
 	for (int64_t d = 6000; d > 1; d--) {
@@ -622,7 +622,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 	rt_text_free(&t);
 }
 
-/* A graph of its own; false when it fails. */
+/* Tests one graph alone; false: it fails. */
 static bool alone(uint64_t seed)
 {
 	if (fuzz_opt.api) return fuzz_api_alone(seed);
@@ -635,7 +635,7 @@ static bool alone(uint64_t seed)
 	bool bad = fails(&G, seed, why, sizeof why);
 	if (bad) {
 		printf("FAIL seed %llu: %s\n", (unsigned long long)seed, why);
-		if (strncmp(why, "simplified", 10)) G.step.n = 0; /* not the folds' fault: they are not asked again */
+		if (strncmp(why, "simplified", 10)) G.step.n = 0; /* folding is not the cause: do not compare with the raw graph again */
 		if (!G.step.n && !one_output(&G, seed, why, sizeof why)) fewer_outputs(&G, seed, why, sizeof why);
 		if (!G.step.n) cut_operands(&G, seed, why, sizeof why);
 		if (!G.step.n) shrink_sizes(&G, seed, why, sizeof why);
@@ -673,7 +673,7 @@ void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 	}
 }
 
-/* Of this process, once. */
+/* Once for this process. */
 void fuzz_count_rules(fuzz_mix *m)
 {
 	const char *const *names;
@@ -682,7 +682,7 @@ void fuzz_count_rules(fuzz_mix *m)
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) m->rule[i] = fired[i];
 }
 
-/* "group outer=8 red=64 row: amax sub exp" and the like: what kinds of kernels there were. */
+/* Counts the kinds of kernels from lines such as "group outer=8 red=64 row: amax sub exp". */
 static void count_groups(const gen *G, fuzz_mix *m)
 {
 	rt_text t = { 0 };
@@ -697,7 +697,7 @@ static void count_groups(const gen *G, fuzz_mix *m)
 	rt_text_free(&t);
 }
 
-/* Each by itself: ops that take no other size would stop all of them. */
+/* Each graph by itself: an op that allows no other size would stop the whole batch. */
 static void run_sizes(uint64_t seed, int n, int fd)
 {
 	rt_text why = { 0 };
@@ -756,7 +756,7 @@ static void progress(const totals *t)
 	fflush(stdout);
 }
 
-/* A batch that fails is run graph by graph; one that fails only as a whole is a failure too. */
+/* After a failure of a batch, runs its graphs one by one. A batch that fails only as a whole is a failure, too. */
 static void finish(fuzz_child *c, int status, totals *t)
 {
 	fuzz_result r = { 0 };
@@ -810,7 +810,7 @@ static void put_count(int *col, const char *name, uint64_t n)
 	*col += printf("%s%s %llu", sep, name, (unsigned long long)n);
 }
 
-/* What a long run must have met; the number of what it has not. */
+/* What a long run must have met; gives the number of things that it has not met. */
 static int check_mix(const fuzz_mix *m)
 {
 	const char *const *names;
@@ -822,7 +822,7 @@ static int check_mix(const fuzz_mix *m)
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
 	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= often, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
-	for (int i = 0; i < n && i < FUZZ_RULES; i++) /* test_ir fires what takes two devices */
+	for (int i = 0; i < n && i < FUZZ_RULES; i++) /* test_ir tests the rules that need two devices */
 		HOLD(m->rule[i] || !strncmp(names[i], "to_", 3), "the rule %s never fired", names[i]);
 	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= often, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
 	HOLD((double)m->steps / g >= 8, "%.1f ops a graph", (double)m->steps / g);

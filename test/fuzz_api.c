@@ -24,12 +24,12 @@ typedef enum kind { ASSIGN, READ, BRANCH, DATA, SIZED, COND, WHILE, SCAN, KINDS 
 typedef struct event { /* before step `at` */
 	kind kind;
 	uint32_t at;
-	ir_ref value;   /* what is assigned, replaced, asked, read */
+	ir_ref value;   /* the value that is assigned, replaced, tested or read */
 	int cell;
-	double limit;   /* BRANCH, and inside of control flow: any element above it? */
-	ir_ref other;   /* COND, WHILE, SCAN: captured, of the type that is carried; or IR_NONE */
-	ir_op op[2];    /* what a turn does with the carry and what is captured; the second above the limit when it is nested */
-	int turns;      /* SIZED: which of the ops */
+	double limit;   /* BRANCH, and in control flow: the test is whether any element is above it */
+	ir_ref other;   /* COND, WHILE, SCAN: a captured value with the type of the carry; or IR_NONE */
+	ir_op op[2];    /* the op of a turn on the carry and the captured value; op[1]: nested, for values above the limit */
+	int turns;      /* SIZED: which op */
 	bool nest, reverse;
 	bool off;
 } event;
@@ -150,7 +150,7 @@ static void make(program *p, uint64_t seed)
 	for (uint32_t i = 0; i < p->g.out.n && p->nout < MAX_OUT; i++) p->out[p->nout++] = p->g.out.v[i];
 }
 
-/* ---- what a captured variable changes between calls ---- */
+/* ---- changes between calls, as a captured variable makes them ---- */
 static bool result_of(const program *p, const gen_step *s, int which, ir_meta *m)
 {
 	ir_meta src[8];
@@ -171,7 +171,7 @@ static ir_op another(gen *G, ir_op op)
 	return op;
 }
 
-/* Another op, attribute, order of operands, or operand. */
+/* Changes a step: another op, attribute, order of operands, or operand. */
 static void change(program *p, gen_step *s, uint32_t at)
 {
 	gen *G = &p->G;
@@ -203,7 +203,7 @@ static bool same_results(const program *p, const gen_step *was, const gen_step *
 	return true;
 }
 
-/* The results must have the same types: what follows takes them. */
+/* The results must have the same types as before: later steps use them. */
 static bool vary(program *p)
 {
 	gen *G = &p->G;
@@ -222,7 +222,7 @@ static bool vary(program *p)
 	return false;
 }
 
-/* ---- machines: a value is a handle of theirs ---- */
+/* ---- machines: each runs programs, and has its own handles for values ---- */
 typedef struct machine {
 	program *p;
 	void **val;  /* by node of p->g */
@@ -233,7 +233,7 @@ typedef struct machine {
 	void *(*cell)(struct machine *m, int k);
 	void (*assign)(struct machine *m, int k, void *v);
 	void (*data)(struct machine *m, void *v);
-	void *(*sized)(struct machine *m, const event *e, void *v); /* the sum of what it gives */
+	void *(*sized)(struct machine *m, const event *e, void *v); /* the sum of its result */
 	void *(*flow)(struct machine *m, const event *e, void *v, void *other); /* other: NULL when nothing is captured */
 } machine;
 
@@ -271,7 +271,7 @@ static void run_program(machine *m)
 /* ---- the model: each op a graph of its own, in the evaluator ---- */
 typedef struct mval {
 	ir_meta meta;
-	void *data; /* NULL: whatever the cell holds when it is used */
+	void *data; /* NULL: the value that the cell holds when it is used */
 	int cell;
 } mval;
 typedef struct model {
@@ -294,7 +294,7 @@ static mval *new_mval(model *o, const ir_meta *m)
 	return v;
 }
 
-/* Of several results the one called which. */
+/* Result `which` of an op with several results. */
 static void *model_result(model *o, ir_op op, int which, int nsrc, void **src, int nattr, const int64_t *attr)
 {
 	ir_graph g;
@@ -373,7 +373,7 @@ static bool model_above(machine *m, void *v, double limit)
 	return !m->failed && *(const uint8_t *)any->data;
 }
 
-/* What has a size is a value like others from here on. */
+/* From here on, a result whose size depended on data is a value like others. */
 static void *model_sized(machine *m, const event *e, void *v)
 {
 	model *o = (model *)m;
@@ -403,7 +403,7 @@ static void *model_sized(machine *m, const event *e, void *v)
 	return model_emit(o, IR_cast, 1, &sum, 1, (int64_t[]){ x->meta.dtype });
 }
 
-/* Control flow as C has it. */
+/* Control flow as plain C. */
 static void *model_turn(machine *m, const event *e, void *x, void *other)
 {
 	bool second = e->nest && model_above(m, x, e->limit);
@@ -440,7 +440,7 @@ static void *model_flow(machine *m, const event *e, void *v, void *other)
 {
 	if (e->kind == SCAN) return model_scan(m, e, v, other);
 	if (e->kind == COND) return model_above(m, v, e->limit) ? model_turn(m, e, v, other) : model_pair(m, e->op[1], v, v);
-	const mval *x = now((model *)m, v); /* what a cell holds here, whatever is assigned later */
+	const mval *x = now((model *)m, v); /* the value of a cell at this point, also if it is assigned later */
 	mval *r = new_mval((model *)m, &x->meta);
 	r->data = x->data;
 	v = r;
@@ -479,7 +479,7 @@ static double eps_of(const program *p, const gen_step *s)
 	return d;
 }
 
-/* What a parameter of ir/classes.def gets; behind a comma. */
+/* The argument for a parameter of ir/classes.def, after a comma. */
 #define GIVE(type, name, role, k) , GIVE_##role(type, k)
 #define GIVE_OPERAND(type, k)  v[k]
 #define GIVE_FITTED(type, k)   v[k]
@@ -496,7 +496,7 @@ static double eps_of(const program *p, const gen_step *s)
 #define CALL(op, results, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__) results(NOTHING, GIVE_RESULT));
 #define BOTH(op, results) op, results
 
-/* all: where results go but the first, by number. */
+/* all: destinations of all results but the first, by number. */
 static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v, tj_tensor **all)
 {
 	const int64_t *a = s->attr;
@@ -621,7 +621,7 @@ static void *api_flow(machine *m, const event *e, void *v, void *other)
 	return out[0];
 }
 
-/* The external of a slot as a tensor: row-major, or the same values by way of a view. */
+/* The external of a slot as a tensor: row-major, or a view with the same values. */
 static tj_tensor *tensor_of(api *x, const gen_slot *s, int way)
 {
 	int64_t dim[TJ_MAX_RANK + 1], n = 0, at[TJ_MAX_RANK] = { 0 }, put[TJ_MAX_RANK], o = 0, shape[TJ_MAX_RANK + 1];
@@ -778,7 +778,7 @@ static bool agrees(program *p, const model *o, api *x, tj_tensor **out, rt_text 
 	const tj_error *e = tj_last_error(x->c);
 	if (why->n) return false;
 	if (o->m.failed && st == TJ_OK) return true; /* only demanded values fault */
-	if (st != want && !(is_fault(st) && is_fault(want))) { /* which of several is not promised */
+	if (st != want && !(is_fault(st) && is_fault(want))) { /* if several ops fault, any of the faults may be reported */
 		rt_putf(why, "\"%s\" %s, the model has \"%s\"", tj_strerror(st), e && st ? e->message : "", tj_strerror(want));
 		return false;
 	}
@@ -800,18 +800,18 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 	if (!agrees(p, o, x, out, why)) rt_putf(why, " (%s, call %d)", who, nth);
 }
 
-/* Other data for the next call; every other time the same. A step changes once, and changes back. */
+/* New data for every other call, else new data in a third of the inputs. A step changes once, and changes back. */
 static void next_data(program *p, int nth, fuzz_mix *mix)
 {
 	if (nth == 2 && !p->direct && vary(p) && mix) mix->varied++;
 	if (nth > 2 && nth % 2 && p->varied >= 0) p->G.step.v[p->varied] = p->was;
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
-	for (uint32_t i = 0; nth && i < p->G.num.n; i += 1 + p->direct) gen_redraw(&p->G, i); /* direct: the others are the body's constants */
+	for (uint32_t i = 0; nth && i < p->G.num.n; i += 1 + p->direct) gen_redraw(&p->G, i); /* direct: the other numbers are constants of the body */
 }
 
 /* ---- other sizes ---- */
-/* Sizes of `from` as `to`, in the inputs as they were made and in attributes; from 0: all as they were. */
+/* Sets each size `from` to `to`, in the original inputs and attributes; from 0: restores all. */
 static void set_size(program *p, int64_t from, int64_t to)
 {
 	gen *G = &p->G;
@@ -839,7 +839,7 @@ static int64_t some_size(program *p)
 	return 0;
 }
 
-/* No input becomes large by it. */
+/* The change makes no input large. */
 static bool small(const program *p, int64_t from, int64_t to)
 {
 	for (uint32_t k = 0; k < p->base_dims.n; k++) {
@@ -851,7 +851,7 @@ static bool small(const program *p, int64_t from, int64_t to)
 	return true;
 }
 
-/* Every other call has other sizes, which the ops take: the model says so. */
+/* Every other call has other sizes. The model tells whether the ops allow them. */
 static void next_size(program *p, model *o, int nth, fuzz_mix *mix)
 {
 	gen *G = &p->G;
@@ -872,7 +872,7 @@ static void next_size(program *p, model *o, int nth, fuzz_mix *mix)
 
 static tj_dynamic dynamic_of(const program *p) { return fuzz_opt.sizes && p->G.step.n % 3 == 0 ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO; }
 
-/* All that a body uses and is no argument. */
+/* All values that a body uses and that are not arguments. */
 static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 {
 	int n = 0;
@@ -1053,7 +1053,7 @@ static void print_program(const program *p)
 	for (int i = 0; i < p->nout; i++) printf("  out %%%u\n", p->out[i]);
 }
 
-/* Events, steps at the end, and outputs that the failure does not need go. */
+/* Drops events, steps at the end, and outputs that the failure does not need. */
 static void reduce(program *p, fuzz_verdict *v)
 {
 	for (int i = 0; i < p->nevent; i++) {

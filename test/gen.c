@@ -45,7 +45,7 @@ void gen_free(gen *G)
 	ir_graph_free(G->g);
 }
 
-/* ---- the graph as it was asked for ---- */
+/* ---- the raw graph, without simplification ---- */
 static ir_ref pair(gen *G, ir_ref r, ir_ref raw)
 {
 	while (G->raw_of.n <= r)
@@ -80,7 +80,7 @@ static ir_ref get(gen *G, const gen_step *tuple, int i)
 	return pair(G, s.result, s.raw);
 }
 
-/* The results that are used: G->want, or some. */
+/* The results that are used: G->want, or random ones. */
 static ir_ref get_some(gen *G, ir_op op)
 {
 	uint32_t at = G->step.n - 1, all = (1u << ir_ops[op].nresult) - 1;
@@ -194,7 +194,7 @@ static void strides_of(gen *G, gen_layout l, int rank, const int64_t *dim, int64
 	}
 }
 
-/* Bytes before and behind element 0 that the strides reach. */
+/* The number of bytes that the strides reach before and after element 0. */
 static void extent(const gen_slot *s, int64_t size, int64_t *before, int64_t *behind)
 {
 	*before = 0;
@@ -236,7 +236,7 @@ void gen_refill(gen *G, gen_slot *s)
 	}
 }
 
-/* Room for the slot's values in that layout, filled, with the forbidden page behind. */
+/* Memory for the values of the slot in this layout, filled, and followed by the forbidden page. */
 static void make_slot(gen *G, gen_slot *s, gen_layout l)
 {
 	strides_of(G, l, s->meta.rank, s->meta.dim, s->stride);
@@ -307,7 +307,7 @@ void gen_redraw(gen *G, uint32_t slot)
 	if (k->kind != GEN_FIXED) G->num.v[slot] = draw(G, k);
 }
 
-/* One number as a tensor of this shape, instead of an input; IR_NONE: not this time, or the dtype has no numbers. */
+/* A number expanded to this shape, in place of an input; IR_NONE: not this time, or the dtype has no numbers. */
 static ir_ref spread(gen *G, tj_dtype t, int rank, const int64_t *dim, gen_num_kind kind, int64_t hi)
 {
 	if (!G->numbers || (t != TJ_I64 && t != TJ_F32) || !gen_chance(G, G->spread)) return IR_NONE;
@@ -385,7 +385,7 @@ static int related(gen *G, const ir_meta *m, int64_t *dim)
 	return rank;
 }
 
-/* Another operand of an element-wise op beside x. */
+/* A second operand for an element-wise op on x. */
 static ir_ref beside(gen *G, ir_ref x, bool nonzero)
 {
 	ir_meta m = ir_meta_of(G->g, x);
@@ -407,7 +407,7 @@ static bool same_shape(const ir_meta *a, const ir_meta *b)
 	return a->dtype == b->dtype && a->rank == b->rank && !b->weak && !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank);
 }
 
-/* A tensor of this very shape. */
+/* A tensor of exactly this shape. */
 static ir_ref of_shape(gen *G, tj_dtype t, int rank, const int64_t *dim)
 {
 	ir_meta m = { .dtype = (uint8_t)t, .rank = (uint8_t)rank };
@@ -416,7 +416,7 @@ static ir_ref of_shape(gen *G, tj_dtype t, int rank, const int64_t *dim)
 	return r != IR_NONE ? r : gen_input_any(G, t, rank, dim);
 }
 
-/* Integers in 0..size-1: an input, or a computed one. Of size 0 there are none: dim must hold a 0 then. */
+/* Integers in 0..size-1: an input or a computed value. There are none for size 0: then dim must contain a 0. */
 static ir_ref index_of(gen *G, int rank, const int64_t *dim, int64_t size)
 {
 	int layout = G->layout;
@@ -528,7 +528,7 @@ static void list_operands(gen *G, ir_op op, call *c, ir_ref x)
 	add_attr(c, axis);
 }
 
-/* An index of x's sizes, or fewer, and of any size along the axis. */
+/* An index with sizes up to those of x, and any size along the axis. */
 static int index_shape(gen *G, const ir_meta *m, int64_t axis, int64_t *dim)
 {
 	for (int i = 0; i < m->rank; i++) dim[i] = gen_chance(G, 70) ? m->dim[i] : gen_below(G, m->dim[i] + 1);
@@ -583,7 +583,7 @@ static bool embedding_operand(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
-/* x * 1, x / 1, x - 0, x + -0.0 as the rules of ir/fold.c know them, and their false friends. */
+/* x * 1, x / 1, x - 0 and x + -0.0, which ir/fold.c simplifies, and similar ones that it must not. */
 static bool neutral_operand(gen *G, ir_op op, call *c, const ir_meta *m)
 {
 	bool sum = op == IR_add || op == IR_sub;
@@ -638,7 +638,7 @@ static void creation(gen *G, ir_op op, call *c)
 		for (int i = (int)gen_below(G, 4); i > 0; i--) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 9));
 		if (op == IR_full && gen_chance(G, 50)) {
 			bool integer = gen_chance(G, 50);
-			if (gen_chance(G, 80)) c->attr[0] = integer ? TJ_I64 : TJ_F64; /* elsewhere it may be more than the dtype holds */
+			if (gen_chance(G, 80)) c->attr[0] = integer ? TJ_I64 : TJ_F64; /* other dtypes may not hold its values */
 			add_src(c, gen_number(G, integer, false));
 		}
 		else if (op == IR_full) add_src(c, gen_input(G, any_dtype(G), 0, NULL, any_content(G), 0, 0));
@@ -660,7 +660,7 @@ static bool norm_operands(gen *G, call *c, const ir_meta *m)
 
 static ir_ref last_number(gen *G) { return number(G, TJ_F64, G->num.n - 1); }
 
-/* The rest of the operands, and the attributes. */
+/* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
 	ir_meta m = { 0 };
@@ -704,7 +704,7 @@ bool gen_creates(ir_op op)
 	}
 }
 
-/* Numbers that were expanded to a 0-d tensor go in as they are: ops that are not point by point take them by memory. */
+/* A number expanded to a 0-d tensor stays as it is: ops that are not element-wise read it from memory. */
 static void bare(gen *G, call *c)
 {
 	for (uint32_t i = 0; G->spread && i < G->step.n; i++) {
@@ -777,7 +777,7 @@ static const void **externals(const gen *G)
 	return ext;
 }
 
-/* An output that is an external seen through strides. */
+/* An output that is a view of an external. */
 static void copy_seen(const gen *G, const rt_out *u, void *dst)
 {
 	const gen_slot *s = &G->slot.v[u->same_ext];
@@ -795,14 +795,14 @@ static void copy_seen(const gen *G, const rt_out *u, void *dst)
 	}
 }
 
-/* Makes the team take even the smallest kernels. */
+/* Makes the team run even the smallest kernels. */
 static void share_out(rt_exec *x)
 {
 	rt_plan *p = (rt_plan *)x;
 	for (uint32_t i = 0; x->run == rt_plan_run && i < p->nstep; i++) p->step[i].unit_ns = 1e6;
 }
 
-/* Private copies of externals take outputs that may overwrite them. */
+/* Copies externals that outputs may overwrite, and lets the outputs overwrite the copies. */
 typedef struct places { void **out; char **copy; } places;
 
 static bool row_major(const gen_slot *s)
@@ -931,7 +931,7 @@ void gen_keep_lib(gen *G)
 		if (bounded(G->g, r)) ir_ret(G->g, r);
 }
 
-/* In f64: the product itself and that of the absolute values, on operands as the executor saw them. */
+/* Computes in f64 the product, and the product of the absolute values, on the operands that the executor had. */
 static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, char *why, size_t size)
 {
 	const tj_dtype t = (tj_dtype)ir_at(G->g, r)->dtype;

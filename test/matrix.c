@@ -45,7 +45,7 @@ typedef struct kase { /* one output */
 	tj_dtype dtype;
 	int shape, layout;
 	gen_content content;
-	uint32_t want;      /* of an op that has several results: those that are used; else 0 */
+	uint32_t want;      /* op with several results: a bit for each that is used; else 0 */
 	int fault;          /* 0: none; else 1 + where the bad value goes */
 	char name[96];
 } kase;
@@ -93,10 +93,10 @@ static gen_content content_for(ir_op op, int64_t n, int turn)
 	return n >= 64 ? GEN_SPECIAL : turn % 3 == 2 ? GEN_PLAIN : GEN_SPECIAL;
 }
 
-/* Every set of the results, in turn. */
+/* Each subset of the results in turn. */
 static uint32_t wanted(ir_op op, int turn) { return ir_ops[op].nresult > 1 ? 1 + (uint32_t)turn % ((1u << ir_ops[op].nresult) - 1) : 0; }
 
-/* A layout for each shape, another one for each dtype and op; -f: all of them. */
+/* One layout for each shape, which also differs by dtype and op; -f: all layouts. */
 static void cases_of(ir_op op, kases *list)
 {
 	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
@@ -111,7 +111,7 @@ static void cases_of(ir_op op, kases *list)
 		}
 }
 
-/* Operands that are numbers, 0-d or expanded: a leaf that has no memory of its own. */
+/* Operands that are numbers, 0-d or expanded: leaves without memory of their own. */
 static void numbers_of(ir_op op, kases *list)
 {
 	static const tj_dtype types[] = { TJ_I64, TJ_F32 };
@@ -122,7 +122,7 @@ static void numbers_of(ir_op op, kases *list)
 				add_case(list, (kase){ .op = op, .dtype = types[t], .shape = s, .layout = SPREAD, .content = GEN_PLAIN, .want = wanted(op, s) });
 }
 
-/* What must be refused: index out of range, integer division by zero. Each is a graph of its own. */
+/* Faults: an index out of range, an integer division by zero. Each is a graph of its own. */
 static void faults_of(ir_op op, kases *list)
 {
 	static const int sizes[] = { 0, 3, 5, 6, 7, 10 };
@@ -150,7 +150,7 @@ static ir_ref apply(gen *G, const kase *k)
 	G->content = k->content;
 	G->want = k->want;
 	for (int tries = 0; tries < 8; tries++) {
-		if (tries >= 2 && k->op == IR_expand && s->rank) dim[gen_below(G, s->rank)] = 1; /* something to expand */
+		if (tries >= 2 && k->op == IR_expand && s->rank) dim[gen_below(G, s->rank)] = 1; /* an axis that can be expanded */
 		G->spread = k->layout == SPREAD ? 100 : 0;
 		ir_ref x = gen_creates(k->op) ? IR_NONE : gen_input_any(G, k->dtype, s->rank, dim);
 		G->spread /= 2;
@@ -263,10 +263,10 @@ static void run_on(gen *G, const kase *k, const uint32_t *out, uint32_t n, const
 	gen_out_free(&want);
 }
 
-/* A graph whose compilation fails as a whole is halved. */
+/* If compiling a graph fails as a whole, it is halved. */
 static void run_group(const kase *k, uint32_t n, report *rep);
 
-/* *x: what was built, or NULL: while it is there, its kernels are not compiled again for the first executor. */
+/* *x: the plan that was built, or NULL. While it exists, the first executor need not compile its kernels again. */
 static bool builds(gen *G, rt_exec **x)
 {
 	executor e = executor_at(1);
@@ -311,7 +311,7 @@ static void run_group(const kase *k, uint32_t n, report *rep)
 /* ---- faults ---- */
 static int index_operand(ir_op op) { return op == IR_one_hot ? 0 : 1; }
 
-/* Puts a bad value into the operand that is checked; false: it has no elements. */
+/* Puts a bad value into the operand that the op checks; false: the operand has no elements. */
 static bool spoil(gen *G, const kase *k)
 {
 	const gen_step *s = &G->step.v[G->step.n - 1];
@@ -406,7 +406,7 @@ static bool collect(work *w, int status, tally *all)
 	return true;
 }
 
-/* After a crash: halves, until the case is known. */
+/* After a crash: halves the cases until the failing one is found. */
 static void bisect(work w, int status, tally *all)
 {
 	if (w.n == 1) {
@@ -462,7 +462,7 @@ static void submit_chunks(work *pool, const kase *k, uint32_t n, bool faults, in
 	for (uint32_t at = 0; at < n; at += CHUNK) submit(pool, (work){ k + at, n - at < CHUNK ? n - at : CHUNK, faults, 0, -1, width }, all);
 }
 
-/* -w rotate: every third case at each width. first: the width that the first case gets. */
+/* -w rotate: each width runs every third case. first: the width of the first case. */
 static void submit_list(work *pool, kases *l, bool faults, int first, tally *all)
 {
 	kases dealt = { 0 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum { CLASSES = 40, SMALLEST = 8, POISON_MOST = 1 << 16 };
-static const size_t SPACE = (size_t)64 << 30; /* of addresses; pages come when they are touched */
+static const size_t SPACE = (size_t)64 << 30; /* of address space; a page gets memory when it is touched */
 
 typedef enum kind { WRITE, COPY, ZERO, LAUNCH, WAIT_FOR } kind;
 typedef struct work {
@@ -24,20 +24,20 @@ typedef struct work {
 } work;
 
 struct rt_queue {
-	uint64_t id, serial;     /* serial: of the work that was put last */
+	uint64_t id, serial;     /* serial: number of the work that was added last */
 	rt_vec(work) work;
-	uint32_t next;           /* the first that has not run */
+	uint32_t next;           /* index of the first work that has not run */
 	uint64_t failed;         /* serial of the launch that found a fault, 0: none */
-	rt_err err;              /* ... and which */
+	rt_err err;              /* the error of that fault */
 	char site[256];
 	struct rt_queue *other;
 };
 
 static struct {
 	pthread_mutex_t lock;
-	int fd, copy;            /* of the memory, and, while the process forks, of a copy for the child */
+	int fd, copy;            /* file of the memory; file of a copy for the child while the process forks */
 	char *host, *there;      /* the two mappings */
-	size_t end;              /* of what was ever given out */
+	size_t end;              /* end of the memory that was ever given out */
 	void *hole[CLASSES];     /* free blocks of 2^k bytes, linked by their first word, in `there` */
 	struct rt_queue *queues;
 	uint64_t ids, launches;
@@ -103,7 +103,7 @@ static int class_of(size_t bytes)
 	return k;
 }
 
-/* Sizes of blocks are kept beside them, by block of 256 bytes. */
+/* The sizes of blocks are kept outside of them, one for each 256 bytes. */
 static uint8_t *class_at(const void *p)
 {
 	static uint8_t *classes;
@@ -128,7 +128,7 @@ static void *take(size_t bytes)
 		mock.end += (size_t)1 << k;
 	}
 	*class_at(p) = (uint8_t)k;
-	poison(p, k, 0xAB); /* of floats a small negative number */
+	poison(p, k, 0xAB); /* read as floats: small negative numbers */
 	return p;
 }
 
@@ -166,22 +166,23 @@ static void run_kernel(struct rt_queue *q, const work *w)
 {
 	const rt_launch *l = &w->launch;
 	int32_t fault = 0;
-	void **buf = malloc((l->nbuf + 1) * sizeof *buf), *scratch = malloc(l->scratch + 64);
+	void **buf = malloc((l->nbuf + 1) * sizeof *buf), *scratch = malloc(l->scratch + 64), *shared = malloc(l->shared + 64);
 	for (uint32_t i = 0; i < l->nbuf; i++) {
 		const char *p = l->buf[i], *num = (const char *)l->num;
 		const bool number = p >= num && p < num + l->nnum * sizeof *l->num;
 		buf[i] = number ? (void *)(uintptr_t)p : there(p);
 	}
-	const rt_kargs a = { buf, l->num, &fault, scratch, l->size };
-	((rt_kernel_fn *)l->entry)(&a, 0, l->units);
+	const mock_kargs a = { { buf, l->num, &fault, scratch, l->size }, shared };
+	((rt_kernel_fn *)l->entry)(&a.k, 0, l->units);
 	mock.launches++;
+	free(shared);
 	free(scratch);
 	free(buf);
 	if (!fault || q->failed) return;
 	q->failed = w->serial;
 	q->err = (rt_err){ 0 };
 	rt_fault_fail(&l->fault[fault - 1], &q->err);
-	snprintf(q->site, sizeof q->site, "%s", q->err.site ? q->err.site : ""); /* the plan may be gone when this is told */
+	snprintf(q->site, sizeof q->site, "%s", q->err.site ? q->err.site : ""); /* the plan may be gone when this is reported */
 	if (q->err.site) q->err.site = q->site;
 }
 
@@ -241,7 +242,7 @@ static tj_status put(rt_queue *q, work w)
 {
 	pthread_mutex_lock(&mock.lock);
 	w.serial = ++q->serial;
-	if (q->work.n == q->work.cap) { /* not by rt_push(): tests make that fail */
+	if (q->work.n == q->work.cap) { /* not rt_push(), which tests make fail */
 		q->work.cap = q->work.cap ? 2 * q->work.cap : 64;
 		q->work.v = realloc(q->work.v, q->work.cap * sizeof *q->work.v);
 		if (!q->work.v) die("no memory for work", q);

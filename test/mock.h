@@ -12,6 +12,8 @@
 
 #include "lower/lower.h"
 
+typedef struct mock_kargs { rt_kargs k; void *shared; } mock_kargs; /* shared: of a unit; units run one after the other */
+
 int mock_device(void);          /* the device number of "mock:0" (runtime/device.h); the first call adds the device */
 uint64_t mock_launches(void);   /* number of kernels that have run */
 uint64_t mock_pending(void);    /* number of pieces of work that wait in all queues */

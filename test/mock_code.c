@@ -36,7 +36,7 @@ mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar
 	}
 }
 
-/* A kernel that holds the operand of one reduction: all that the interpreter looks at. */
+/* A kernel with the operand of one reduction; the interpreter looks at nothing else. */
 static lo_kernel around(lo_ins *ins, int red, int tree, int dtype, int64_t n)
 {
 	lo_kernel k = { .red = n };
@@ -72,7 +72,7 @@ void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, 
 /* ---- printing ---- */
 static const char prelude[] =
 	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
-	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; } args;\n"
+	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; char *shared; } args;\n"
 	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S mock_bitcast(S, int, int);\n"
 	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S *, i64, void *, i64);\n"
 	"extern S *mock_rows(i64); extern void free(void *);\n";
@@ -103,7 +103,9 @@ static void put_at(printer *p, const lo_ins *in)
 static void put_place(printer *p, const lo_ins *in)
 {
 	const lo_buf *b = &p->k->buf.v[in->buf];
-	if (b->role == LO_KEPT) rt_puts(p->t, "(a->scratch + "), put_size(p, lo_kept_at(p->s, in->buf)->offset), rt_puts(p->t, ")");
+	const lo_kept *x = b->role == LO_KEPT ? lo_kept_at(p->s, in->buf) : NULL;
+	if (x && x->where == LO_REGISTERS) rt_putf(p->t, "(char *)kept%u", in->buf);
+	else if (x) rt_putf(p->t, "(a->%s + ", x->where == LO_SHARED ? "shared" : "scratch"), put_size(p, x->offset), rt_puts(p->t, ")");
 	else rt_putf(p->t, "(char *)a->buf[%u]", in->buf);
 	rt_puts(p->t, " + (");
 	put_at(p, in);
@@ -116,7 +118,7 @@ static char class_letter(int dtype)
 	return c == RT_I ? 'i' : c == RT_F ? 'f' : 'd';
 }
 
-/* Plain C for what is the same in C; the rest by a function. */
+/* Plain C where C means the same, else a call of a function. */
 static bool put_plain(printer *p, uint32_t id, const lo_ins *in, int dtype)
 {
 	static const char *const word[LO_PRIMS] = { [LO_ADD] = "+", [LO_SUB] = "-", [LO_MUL] = "*", [LO_DIV] = "/", [LO_EQ] = "==", [LO_NE] = "!=",
@@ -159,7 +161,7 @@ static void put_ins(printer *p, uint32_t id)
 
 static bool gathers(const lo_ins *in) { return in->op == LO_REDUCE || in->op == LO_PART; }
 
-/* Values of a loop are kept for its reductions, which are computed behind it. */
+/* The values of a loop are kept for its reductions, which are computed after it. */
 static void put_loop(printer *p, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++)
@@ -183,6 +185,12 @@ static void put_kernel(printer *p)
 	const int last = k->ndim - 1;
 	rt_puts(p->t, prelude);
 	rt_puts(p->t, "void mock_entry(const args *a, i64 begin, i64 end)\n{\n");
+	for (uint32_t i = 0; i < k->buf.n; i++)
+		if (k->buf.v[i].role != LO_KEPT && k->buf.v[i].aligned) rt_putf(p->t, "if ((unsigned long)a->buf[%u] %% 64) __builtin_trap(); /* said to be aligned */\n", i);
+	for (uint32_t i = 0; i < p->s->kept.n; i++) {
+		const uint32_t b = p->s->kept.v[i].buf;
+		if (p->s->kept.v[i].where == LO_REGISTERS) rt_putf(p->t, "i64 kept%u[", b), put_size(p, k->buf.v[b].elems), rt_puts(p->t, "];\n");
+	}
 	for (int i = 0; i < k->ndim; i++) rt_putf(p->t, "const i64 n%d = ", i), put_size(p, k->dim[i]), rt_puts(p->t, ";\n");
 	rt_puts(p->t, "const i64 red = "), put_size(p, k->reduces ? k->red : 1);
 	rt_puts(p->t, ", block = "), put_size(p, p->s->block);
@@ -279,7 +287,7 @@ static const lo_backend *find(const char *backend, const char **why)
 	return &b;
 }
 
-/* Another machine than the CPU on purpose: no lanes, smaller kernels, other units and parts. */
+/* Differs from the CPU on purpose: smaller kernels, other units, other parts, kept rows in each kind of memory. */
 static lo_vec vec(const lo_target *t, bool reduces, bool column)
 {
 	(void)t;
@@ -289,8 +297,9 @@ static lo_vec vec(const lo_target *t, bool reduces, bool column)
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
 	(void)v;
+	enum { FEW = 1024, MORE = 2048 };
 	*room = (size_t)row;
-	return row <= t->kept_bytes ? LO_SCRATCH : LO_RECOMPUTED;
+	return row <= FEW ? LO_REGISTERS : row <= MORE ? LO_SHARED : row <= t->kept_bytes ? LO_SCRATCH : LO_RECOMPUTED;
 }
 
 static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
@@ -307,7 +316,7 @@ static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 }
 
 const lo_target mock_target = {
-	.name = "mock", .device = 1, .backend = "mock", .find = find,
+	.name = "mock", .backend = "mock", .find = find,
 	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .far_step = 8, .transposed = 1 << 10,
 	.kept_bytes = 4096, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
 	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,

@@ -30,12 +30,12 @@ one() { # patch
 	'') found=$((found + 1)) && by=$(finder) ;;
 	*) missed=$((missed + 1)) && tail -20 "$log" ;;
 	esac
-	rm -rf "$tree/test/fuzz-found" # else the goldens would find the failures of the last bug
+	rm -rf "$tree/test/fuzz-found" # else the goldens would report failures of this bug for the next one
 	printf '%-22s %-20s %4s s  %s\n' "$name" "$by" $(($(date +%s) - start)) "$(head -1 "$1")"
 	tar -xmf "$tmp/clean" -C "$tree" # not patch -R: a patch without context may change another line
 }
 
-for p in "$tree"/test/mutants/*.patch; do # those of the copy, so that the tree may change meanwhile
+for p in "$tree"/test/mutants/*.patch; do # the patches of the copy: the tree may change meanwhile
 	basename "$p" | grep -qE "$regex" || continue
 	one "$p"
 done

@@ -50,7 +50,7 @@ if [ "${1:-}" = --one ]; then
 fi
 while :; do
 	case ${1:-} in
-	-x) stop=255 && shift ;; # with this status xargs starts no more programs
+	-x) stop=255 && shift ;; # xargs starts no more programs after this status
 	-t) limit=$2 && shift 2 ;;
 	-o) order=$2 && shift 2 ;;
 	*) break ;;

@@ -92,7 +92,7 @@ static tj_tensor *ramp(tj_ctx *c, int n, float from)
 
 static void call_square(worker *w, tj_ctx *c, tj_fn *f)
 {
-	int n = 1 + (int)draw(w, draw(w, 256) ? 8 : MOST_SIZE); /* mostly few, so that it is not all compiling */
+	int n = 1 + (int)draw(w, draw(w, 256) ? 8 : MOST_SIZE); /* mostly few sizes, so that not every call compiles */
 	float from = (float)draw(w, 9) - 40 * (float)draw(w, 2), sum = (float)n * from + (float)(n * (n - 1) / 2);
 	const float *y = tj_data(tj_call1(f, TJ_LIST(ramp(c, n, from))));
 	bool ok = true;

@@ -28,7 +28,7 @@ enum { MAX_PASSES = 15 };
 typedef struct pass {
 	const char *name;
 	tj_status (*run)(const ir_graph *from, ir_graph *to, rt_text *t,
-	                 rt_err *err); /* prints to t what is expected */
+	                 rt_err *err); /* prints the text of the block to t */
 	bool prints; /* t is filled by run; to is not used */
 } pass;
 
@@ -58,7 +58,7 @@ static tj_status run_table(const ir_graph *from, ir_graph *to, rt_text *t, rt_er
 	return TJ_OK;
 }
 
-/* dce emits every node anew, so it folds and merges; once more drops what the folds left behind. */
+/* dce emits every node again, so it folds and merges; a second run drops the nodes that folding left unused. */
 static tj_status run_fold(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	ir_graph mid;
@@ -115,7 +115,7 @@ static void put_block(rt_text *out, const char *title, const rt_text *body)
  * says why. */
 static bool run_passes(const char *text, const char *list, rt_text *out, rt_err *err)
 {
-	ir_graph g[MAX_PASSES + 1]; /* all stay: sites of the first are borrowed by the others */
+	ir_graph g[MAX_PASSES + 1]; /* all of them stay: the later ones borrow the sites of the first */
 	int cur = 0;
 	for (int i = 0; i <= MAX_PASSES; i++) ir_graph_init(&g[i]);
 	tj_status st = ir_parse(&g[0], text, err);
@@ -159,7 +159,7 @@ static char *slurp(const char *path)
 	return s;
 }
 
-/* The word list behind `# run:`; "" when there is none. */
+/* The words after `# run:`; "" if there is no such line. */
 static void run_line(const char *text, char *list, size_t size)
 {
 	const char *s = strstr(text, "# run:");
@@ -211,7 +211,7 @@ static int show(const char *path, const char *list)
 	return !ok;
 }
 
-/* Kernels one behind the other, each from a line `kernel ...` on. What is between them is left out. */
+/* Parses kernels, each from a line `kernel ...` on, and skips the text between them. */
 static int show_kernels(const char *path)
 {
 	char *text = slurp(path), *next;

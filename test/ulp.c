@@ -134,7 +134,7 @@ static double exact_ulps(measure *m, double x, double got)
 	return fabs(mpfr_get_d(m->d, MPFR_RNDN));
 }
 
-/* What looks worse than all before is measured exactly. */
+/* An error that looks larger than all before is measured exactly. */
 static void suspect(measure *m, double x, double got)
 {
 	double u = exact_ulps(m, x, got);
@@ -144,7 +144,7 @@ static void suspect(measure *m, double x, double got)
 	m->r->at = x;
 }
 
-/* Sure without MPFR: the same infinity, the same zero, both NaN, or no further off than others were. False for NaN. */
+/* Needs no MPFR for two NaNs, the same infinity, the same zero, or an error no larger than one before. */
 static inline void judge32(measure *m, float x, float got)
 {
 	double want = m->f->near((double)x);
@@ -213,7 +213,7 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/* Any bits, and values of everyday size. */
+/* Random bits, and values of usual size. */
 static double random_wide(uint64_t i)
 {
 	uint64_t b = mix(i);
@@ -227,7 +227,7 @@ static double random_wide(uint64_t i)
 static double input(uint64_t i, bool wide)
 {
 	uint32_t b = (uint32_t)i;
-	if (opt.stride > 1) b = (uint32_t)(i * opt.stride + mix(i) % opt.stride); /* not all with zeros at the end */
+	if (opt.stride > 1) b = (uint32_t)(i * opt.stride + mix(i) % opt.stride); /* so that not all values end in zeros */
 	float f;
 	if (wide) return i < RT_COUNT(special) ? special[i] : random_wide(i);
 	memcpy(&f, &b, sizeof f);

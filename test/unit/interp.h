@@ -19,7 +19,7 @@ typedef struct interp {
 	const lo_schedule *s;
 	const rt_kargs *a;
 	int64_t d[LO_MAXDIM], r;
-	int64_t begin, end, part; /* of r: what the unit takes, and its number */
+	int64_t begin, end, part; /* begin..end: the part of r that the unit computes; part: its number */
 	ir_scalar *v; /* by instruction */
 	char *shared, **registers; /* the latter by kept row */
 } interp;
@@ -32,7 +32,7 @@ static int64_t interp_at(const interp *m, const lo_ins *i)
 	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
 }
 
-/* Where a kept row lies. Registers and shared memory are the interpreter's own, one row each. */
+/* The memory of a kept row. The interpreter has memory of its own for registers and shared rows, one row each. */
 static char *interp_row(const interp *m, uint32_t buf)
 {
 	const lo_kept *x = lo_kept_at(m->s, buf);
@@ -50,7 +50,7 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }
 static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); }
 
-/* An integer as its dtype holds it. */
+/* An integer wrapped to its dtype. */
 static int64_t interp_wrap(tj_dtype t, uint64_t x)
 {
 	if (t == TJ_BOOL) return (int64_t)(x & 1);
@@ -312,12 +312,23 @@ static void interp_index(interp *m)
 	}
 }
 
+/* Buffers are aligned where the kernel says so: a back end may use accesses that need it. */
+static void interp_check_buffers(const lo_kernel *k, const rt_kargs *a)
+{
+	for (uint32_t b = 0; b < k->buf.n; b++)
+		if (k->buf.v[b].role != LO_KEPT && k->buf.v[b].aligned && (uintptr_t)a->buf[b] % 64) {
+			fprintf(stderr, "interp: buffer b%u of %s is not aligned\n", b, k->name);
+			abort();
+		}
+}
+
 /* The units begin..end-1. */
 static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_kargs *a, int64_t begin, int64_t end)
 {
 	interp m = { .k = k, .s = s, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v), .shared = malloc(s->shared + 1), .registers = calloc(s->kept.n + 1u, sizeof *m.registers) };
 	for (uint32_t i = 0; i < s->kept.n; i++) m.registers[i] = malloc((size_t)k->buf.v[s->kept.v[i].buf].elems * 8 + 1);
 	int last = k->ndim - 1;
+	interp_check_buffers(k, a);
 	int64_t size = s->block, pieces = (k->dim[last] - 1) / size + 1;
 	for (int64_t u = begin; u < end; u++) {
 		int64_t parts = lo_parts(k, s), w = u / parts;

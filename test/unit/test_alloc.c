@@ -134,7 +134,7 @@ static bool sized_scenario(void)
 static void fail_each(bool (*run)(void), long long stride)
 {
 	rt_alloc_fail_at(-1);
-	run(); /* opens what is opened once */
+	run(); /* opens all that is opened only once */
 	rt_alloc_fail_at(-1);
 	assert_true(run());
 	long long n = rt_alloc_count();
@@ -162,7 +162,7 @@ static void op_is_named(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(1 << 20), tj_f(1));
-	for (int i = 0; i < 4; i++) tj_neg(x); /* nothing is left to make but the result */
+	for (int i = 0; i < 4; i++) tj_neg(x); /* from now on only the result is allocated */
 	int named = 0;
 	for (int k = 0; k < 8; k++) {
 		rt_alloc_fail_at(k);
@@ -176,16 +176,16 @@ static void op_is_named(void **s)
 	tj_close(c);
 }
 
-/* ---- the cache of buffers ---- */
+/* ---- the allocator of buffers ---- */
 enum { MB = 1 << 20 };
 
-/* A fresh buffer finds no memory: those that are free make room for it, also those that another thread handed back. */
-static void cache_makes_room(void **s)
+/* There is no memory for a new buffer: free buffers are given back to make room, also those that another thread freed. */
+static void allocator_makes_room(void **s)
 {
 	(void)s;
 	for (int elsewhere = 0; elsewhere < 2; elsewhere++)
-		for (int k = 0; k < 2; k++) { /* what it is that fails: its head or its data */
-			rt_cache *c = rt_cache_new(RT_CPU);
+		for (int k = 0; k < 2; k++) { /* the allocation that fails: of its head, of its data */
+			rt_allocator *c = rt_allocator_new(RT_CPU);
 			rt_buffer *b[3];
 			for (int i = 0; i < 3; i++) b[i] = rt_buffer_new(c, (size_t)(i + 1) * MB);
 			for (int i = 0; i < 3; i++) rt_buffer_unref(b[i], elsewhere ? NULL : c);
@@ -193,39 +193,39 @@ static void cache_makes_room(void **s)
 			rt_buffer *large = rt_buffer_new(c, 8 * MB);
 			rt_alloc_fail_at(-1);
 			assert_non_null(large);
-			assert_int_equal(rt_cache_held(c), 0);
+			assert_int_equal(rt_allocator_held(c), 0);
 			rt_buffer_unref(large, c);
-			rt_cache_close(c);
+			rt_allocator_close(c);
 		}
 }
 
-/* Sizes grow, few buffers are alive at a time: what is held follows what was out. */
-static void cache_lets_go(void **s)
+/* Sizes grow, and few buffers are alive at a time: the cache holds about as much as was in use. */
+static void allocator_lets_go(void **s)
 {
 	(void)s;
-	rt_cache *c = rt_cache_new(RT_CPU);
+	rt_allocator *c = rt_allocator_new(RT_CPU);
 	size_t most = 0;
 	for (int i = 4; i < 110; i++) {
 		rt_buffer *a = rt_buffer_new(c, (size_t)i * MB), *b = rt_buffer_new(c, (size_t)i * MB);
 		rt_buffer_unref(a, c);
 		rt_buffer_unref(b, c);
-		if (rt_cache_held(c) > most) most = rt_cache_held(c);
+		if (rt_allocator_held(c) > most) most = rt_allocator_held(c);
 	}
-	assert_in_range(most, 200 * MB, 700 * MB); /* 1 GiB without a bound; a turn's two buffers are 224 at most */
-	for (int i = 0; i < 60; i++) { /* small ones from now on */
+	assert_in_range(most, 200 * MB, 700 * MB); /* without a bound it would be 1 GiB; the two buffers of a turn are 224 MB at most */
+	for (int i = 0; i < 60; i++) { /* from now on small buffers */
 		rt_buffer *a[20];
 		for (int k = 0; k < 20; k++) a[k] = rt_buffer_new(c, (size_t)(i + 1) << 10);
 		for (int k = 0; k < 20; k++) rt_buffer_unref(a[k], c);
 	}
-	assert_in_range(rt_cache_held(c), 1, 300 * MB);
-	rt_cache_close(c);
+	assert_in_range(rt_allocator_held(c), 1, 300 * MB);
+	rt_allocator_close(c);
 }
 
-/* Sizes that come again find their buffers. */
-static void cache_keeps_what_is_used(void **s)
+/* Sizes that come again get buffers from the cache. */
+static void allocator_keeps_what_is_used(void **s)
 {
 	(void)s;
-	rt_cache *c = rt_cache_new(RT_CPU);
+	rt_allocator *c = rt_allocator_new(RT_CPU);
 	for (int i = 0; i < 40; i++) {
 		long long before = rt_alloc_count();
 		for (int k = 1; k <= 10; k++) {
@@ -235,12 +235,12 @@ static void cache_keeps_what_is_used(void **s)
 		if (i) assert_int_equal(rt_alloc_count(), before);
 		rt_buffer_unref(rt_buffer_new(c, (size_t)1000 << i % 8), c);
 	}
-	rt_cache_close(c);
+	rt_allocator_close(c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized), cmocka_unit_test(op_is_named),
-		                                cmocka_unit_test(cache_makes_room), cmocka_unit_test(cache_lets_go), cmocka_unit_test(cache_keeps_what_is_used) };
+		                                cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used) };
 	KIT_RUN(tests);
 }

@@ -57,7 +57,7 @@ static void thrice(tj_ctx *c, expression *e, int nin, tj_tensor *const *in, tj_d
 	tj_fn_free(f);
 }
 
-/* count cases over and over, n elements in all. */
+/* n elements: the `count` cases again and again. */
 static tj_tensor *repeat(tj_ctx *c, tj_dtype t, size_t n, size_t count, const void *v)
 {
 	size_t size = tj_dtype_size(t);
@@ -171,7 +171,7 @@ static void other_cell(void **s)
 	assert_f32(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_0D, ROW(float, 2)))), -2);
 	assert_f32(k.t[0], 20);
 	assert_f32(k.t[1], 10);
-	assert_int_equal(kit_stats(f).recordings, 2); /* what is kept for the commit differs */
+	assert_int_equal(kit_stats(f).recordings, 2); /* the values that are kept for the commit differ */
 	kit_ok(c);
 	tj_close(c);
 }
@@ -207,7 +207,7 @@ static void step_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_sum(cell, TJ_ALL, false);
 }
 
-/* What shows a cell's value keeps it: the cell is not overwritten in place then. */
+/* A tensor that shows the value of a cell keeps it: then the cell is not overwritten in place. */
 static void snapshots(void **s)
 {
 	(void)s;
@@ -235,7 +235,7 @@ static void view_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_truth(tj_any(tj_gt(v, tj_f(3)), TJ_ALL, false)) ? tj_mul(v, v) : tj_neg(v);
 }
 
-/* A value that is only a view is not kept for the branch at first, and has another layout when it is. */
+/* A value that is only a view is not kept at the branch at first; once it is kept, it has another layout. */
 static void views_behind_branches(void **s)
 {
 	(void)s;
@@ -253,7 +253,7 @@ static void views_behind_branches(void **s)
 	}
 }
 
-/* A tensor that is gone before what reads it has run; its memory is asked for again. */
+/* A tensor is gone before the op that reads it has run; its memory is allocated again. */
 static void short_lived(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -277,7 +277,7 @@ static void popped_in_body(void **s)
 	tj_close(c);
 }
 
-/* The trace that was not used for longest goes first. */
+/* The least recently used trace is dropped first. */
 static void least_recent(void **s)
 {
 	(void)s;
@@ -335,7 +335,7 @@ static void subnormals(void **s)
 	(void)s;
 	const float x[] = { 0x1p-149f, -0x1p-149f, 0x1p-126f, 0x1.fffffcp-127f };
 	unsigned modes = _mm_getcsr();
-	for (int flush = 0; flush < 2; flush++) { /* whatever modes the caller has */
+	for (int flush = 0; flush < 2; flush++) { /* in any modes of the caller */
 		_mm_setcsr(modes | (flush ? 0x8040 | 0x4000 : 0)); /* flushing, rounding up */
 		gives(twice, TJ_F32, 4, x, NULL, TJ_F32, ROW(float, 0x1p-148f, -0x1p-148f, 0x1p-125f, 0x1.fffffcp-126f));
 		gives(halved, TJ_F32, 4, x, NULL, TJ_F32, ROW(float, 0, -0.0f, 0x1p-127f, 0x1p-127f));
@@ -370,7 +370,7 @@ static unsigned control_bits(void)
 	return (_mm_getcsr() & ~0x3Fu) | (unsigned)x87 << 16;
 }
 
-/* A context of its own: the first call compiles. All that an expression is worth, one behind the other. */
+/* In a context of its own, so that the first call compiles. Prints all values of an expression, one after the other. */
 static size_t under_modes(expression *e, int round, bool flush, bool traps, char *got)
 {
 	const float x[] = { 0x1p-149f, 0.3f, -1.7f, 0x1.8p-127f, 5 };
@@ -540,8 +540,8 @@ static void bools(void **s)
 
 static int category(tj_dtype t) { return t == TJ_BOOL ? 0 : t < TJ_F16 ? 1 : 2; }
 
-/* PyTorch's rule in words: the higher category; within it the larger of those with axes, which 0-d ones and numbers do not widen.
- * Of two of one size, a larger one that holds both. */
+/* PyTorch's rule in words: the higher category; within it the larger dtype of tensors with axes, which 0-d tensors and numbers do not
+ * widen. Two dtypes of the same size give a larger one that holds both. */
 static tj_dtype promoted(tj_dtype a, tj_dtype b, int kind)
 {
 	int x = category(a), y = category(b);
@@ -654,7 +654,7 @@ EXPR(start_of_flip, tj_slice(tj_flip(tj_expand(A, TJ_SHAPE(3, FAR)), TJ_ALL), 1,
 EXPR(far_steps, tj_slice(tj_expand(A, TJ_SHAPE(FAR)), 0, 3, TJ_END_DIM, (int64_t)1 << 31))
 EXPR(far_gather, tj_index_select(tj_expand(A, TJ_SHAPE(FAR)), 0, B))
 EXPR(far_arange, tj_add(tj_arange(TJ_I64, FAR, FAR + 4, 1), A))
-EXPR(whole_range, tj_add(tj_arange(TJ_U8, 253, 256, 1), A)) /* to the end of a dtype; none at all beyond it */
+EXPR(whole_range, tj_add(tj_arange(TJ_U8, 253, 256, 1), A)) /* up to the largest value of a dtype; no elements beyond it */
 EXPR(backwards, tj_add(tj_arange(TJ_U8, 2, -1, -1), A))
 EXPR(none_beyond, tj_add(tj_arange(TJ_U8, 300, 300, 1), A))
 EXPR(far_reshape, tj_slice(tj_reshape(tj_expand(A, TJ_SHAPE(FAR, 2)), TJ_SHAPE(2, -1)), 1, FAR - 2, TJ_END_DIM, 1))
@@ -710,7 +710,7 @@ static bool differ(tj_tensor *a, tj_tensor *b)
 
 static tj_tensor *mask(int n) { return tj_uniform(TJ_F32, TJ_SHAPE(n)); }
 
-/* Two masks; the first is read again behind a boundary, where it is recomputed. */
+/* Two masks; the first is read again after a boundary, so it is recomputed. */
 static void two_masks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)in, (void)self;
@@ -767,7 +767,7 @@ static void clones(void **s)
 	assert_true(differ(t[0], t[1]) && differ(t[0], t[2]) && differ(t[1], t[2]));
 	tj_tensor *small = tj_slice(mask(WIDE), 0, 0, 8, 1);
 	tj_seed(c, 9), t[0] = mask(8);
-	tj_seed(c, 9), small = tj_slice(mask(WIDE), 0, 0, 8, 1); /* element i is the same whatever the size */
+	tj_seed(c, 9), small = tj_slice(mask(WIDE), 0, 0, 8, 1); /* element i does not depend on the size */
 	assert_false(differ(t[0], small));
 	tj_release(t[1]);
 	tj_release(t[2]);
@@ -942,7 +942,7 @@ static void fill(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self
 static void full_that_fits(void **s)
 {
 	(void)s;
-	static const struct { tj_dtype t; double v; bool ok; const char *what; } cases[] = { /* a whole one: an int number, too */
+	static const struct { tj_dtype t; double v; bool ok; const char *what; } cases[] = { /* a whole value is also tried as an int number */
 		{ TJ_U8, 255, true, "" }, { TJ_U8, 256, false, "u8 cannot hold 256" }, { TJ_U8, -1, false, "u8 cannot hold -1" }, { TJ_U8, 255.5, true, "" },
 		{ TJ_I32, 0x1p31, false, "i32 cannot hold" }, { TJ_I32, -0x1p31, true, "" }, { TJ_I64, 0x1p63, false, "i64 cannot hold" }, { TJ_I64, -0x1p63, true, "" },
 		{ TJ_I32, NAN, false, "i32 cannot hold nan" }, { TJ_F32, 1e300, false, "f32 cannot hold 1e+300" }, { TJ_F32, 0x1.fffffep127, true, "" }, { TJ_F32, INFINITY, true, "" },
@@ -1027,7 +1027,7 @@ static void variances(void **s)
 	}
 	free(v);
 	tj_close(c);
-	reduces(var_all, TJ_F32, ROW(float, 0.1f), TJ_F32, ROW(float, 0)); /* of what is all the same: never below 0 */
+	reduces(var_all, TJ_F32, ROW(float, 0.1f), TJ_F32, ROW(float, 0)); /* of equal elements: never below 0 */
 	reduces(var_all, TJ_F64, ROW(double, 1e9 / 3), TJ_F64, ROW(double, 0));
 	reduces(lse_row, TJ_F32, ROW(float, 1), TJ_F32, ROW(float, -INF32));
 	reduces(lse_all, TJ_F64, ROW(double, 1), TJ_F64, ROW(double, -INFINITY));

@@ -96,7 +96,7 @@ static void set_width(int bits)
 	setenv("TJ_CPU", s, 1);
 }
 
-/* text: NULL, or where its LLVM text goes, which is the caller's then. */
+/* text: NULL, or gets the LLVM text, which the caller frees. */
 static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_code **code, char **text)
 {
 	rt_err err = { 0 };
@@ -174,7 +174,7 @@ static void parse(env *e, const char *text)
 	rt_text_free(&twice);
 }
 
-/* Runs the units in three pieces, so that the range is seen to count. */
+/* Runs the units in three pieces, to test that kernels respect the range. */
 static void run_pieces(env *e, rt_kernel_fn *fn, const rt_kargs *a)
 {
 	int64_t n = lo_units(&e->k, &e->s), first = n / 3, second = n / 2;
@@ -221,7 +221,7 @@ static void check_some(const char *text, bool mild, int nwidth, const int64_t *e
 	make_buffers(&e);
 	args(&e, e.want, &a, bufs, &e.fault);
 	interp_units(&e.k, &e.s, &a, 0, lo_units(&e.k, &e.s));
-	for (int w = 0; w < nwidth; w++) /* a sanitizer looks at what generates the code, not at the code: one width of each kernel will do */
+	for (int w = 0; w < nwidth; w++) /* a sanitizer checks the code generator, not the generated code: one width of each kernel is enough */
 		if (!SANITIZED || w == (int)(count % (unsigned)nwidth)) compare(&e, text, widths[w], false);
 	if (++count % 3 == 0) compare(&e, text, widths[count / 3 % 3], true);
 	for (uint32_t i = 0; i < e.k.buf.n; i++) {
@@ -264,7 +264,7 @@ static void each_primitive(void **state)
 		for (int t = TJ_U8; t < TJ_DTYPE_COUNT; t++) {
 			const prim *o = &prims[p];
 			if (rt_is_narrow((tj_dtype)t)) continue; /* nothing is computed in it */
-			if (t == TJ_I8 && p % 3) continue;       /* a sample: but for its sign it is u8 */
+			if (t == TJ_I8 && p % 3) continue;       /* a sample: i8 is like u8 except for its sign */
 			const char *dt = tj_dtype_name((tj_dtype)t), *res = o->result[0] == 'B' ? "bool" : dt;
 			bool f = rt_is_float((tj_dtype)t), shift = strstr(o->name, "SH"),
 				 div = !strcmp(o->name, "DIV") || !strcmp(o->name, "REM"), scale = !strcmp(o->name, "SCALE");
@@ -549,8 +549,8 @@ static void long_rows(void **state)
 	for (size_t i = 0; i < RT_COUNT(big); i++) long_row(big[i], i % 2 ? "f64" : "f32", 3);
 }
 
-/* What a select seldom needs is behind a branch: columns with a scalar of the loop on both sides of it, rows with a tail,
- * element by element, one select inside what another seldom needs. */
+/* Values that a select seldom needs are computed behind a branch: for columns with a scalar of the loop on both sides of it, rows
+ * with a tail, element by element, and a select inside such a value of another select. */
 static void seldom(void **state)
 {
 	(void)state;
@@ -628,8 +628,8 @@ static int asks(int loops, int rows, int n, int step)
 	return prefetches(text);
 }
 
-/* The second loop asks for the next row, an only one for the next page: each line once, of rows that come from memory; the former
- * of rows that fit the first cache. */
+/* The second loop over a row prefetches the next row, if a row has at most 32 KiB; a single loop prefetches the next page. Rows that
+ * come from memory are prefetched, each line once. */
 static void next_rows(void **state)
 {
 	set_width(512);
@@ -648,7 +648,7 @@ static void next_rows(void **state)
 	static const char weighted[] = "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
 	                               "  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
 	                               "  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
-	assert_int_equal(prefetches(weighted), lines); /* what is the same for all rows is near */
+	assert_int_equal(prefetches(weighted), lines); /* operands that are the same for all rows are near */
 }
 
 static int64_t grain(const char *text)
@@ -674,7 +674,7 @@ static void grains(void **state)
 #undef COPY
 }
 
-/* Rows in parts of which a unit each, and what is left of the parts put together. */
+/* Rows in parts: each unit computes one part, then the partial results are combined. */
 static void parts(void **state)
 {
 	static const int sizes[] = { 16384, 16385, 18431, 18433, 24575, 24577, 26000, 40961 };
@@ -709,7 +709,7 @@ static void columns(void **state)
 	for (int w = 1; w < 300; w += 23) column(40, w, "max", "f32", false, 3);
 }
 
-/* Many columns to a unit: whole blocks, one that ends early, some behind the last vector. */
+/* Many columns in a unit: whole blocks, a block that ends early, columns after the last vector. */
 static void wide_columns(void **state)
 {
 	static const int widths_[] = { 512, 1024, 1030, 1536 + 31, 2048 };
@@ -892,7 +892,7 @@ static const char *scale(const char *name, const char *factor)
 		name, factor);
 }
 
-/* Equal kernels are one function, in a plan and between plans; code goes with its last user. */
+/* Equal kernels are one function, in a plan and between plans; code is freed with its last user. */
 static void equal_kernels(void **state)
 {
 	lo_kernel k[3];

@@ -93,7 +93,7 @@ static void two_threads_are_told(void **s)
 		tj_tensor *y = tj_call1(f, TJ_LIST(x));
 		pthread_join(t, NULL);
 		assert_true(k.refused);
-		assert_f32(y, 7); /* whose context it is goes on undisturbed */
+		assert_f32(y, 7); /* the thread that owns the context goes on undisturbed */
 		assert_int_equal(tj_check(c), TJ_ERR_STATE);
 		const tj_error *e = tj_last_error(c);
 		assert_non_null(strstr(e->message, "two threads use one context"));
@@ -159,7 +159,7 @@ static void *take_turns(void *p)
 	return NULL;
 }
 
-/* Handed over while no call runs, a context may serve any number of threads. */
+/* A context may serve any number of threads if it is handed over between calls. */
 static void handed_over(void **s)
 {
 	(void)s;
@@ -192,7 +192,7 @@ static void jumps(tj_tensor **out, tj_tensor *const *in, void *self)
 	if (self) longjmp(away, 1);
 }
 
-/* Its frame lies over those of the body that was left, and writes nothing there. */
+/* Its frame covers those of the body that was left, and does not write to them. */
 static __attribute__((noinline)) tj_status assign_in_a_large_frame(tj_tensor *cell, float v)
 {
 	volatile char big[1 << 17];
@@ -305,7 +305,7 @@ static void close_in_a_body(void **s)
 	for (int i = 0; i < 2; i++) {
 		assert_true(tj_is_poison(tj_call1(f, TJ_LIST(F32(c, 1)))));
 		assert_int_equal(tj_check(c), TJ_ERR_STATE);
-		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() in a body"));
+		assert_non_null(strstr(tj_last_error(c)->message, "tj_close() is not allowed in a body"));
 	}
 	assert_f32(tj_neg(F32(c, 1)), -1);
 	kit_ok(c);
@@ -420,6 +420,41 @@ static void stale_poison(void **s)
 	tj_close(c);
 }
 
+/* A call that fails has its error in its own context, also when the body used no context, or another one. */
+typedef struct astray { tj_ctx *c, *clone; int kind; } astray;
+static void goes_astray(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const astray *k = self;
+	float v = 1;
+	tj_ctx_use(k->kind == 5 ? k->clone : k->kind == 4 ? k->c : NULL);
+	switch (k->kind) {
+	case 0: out[0] = tj_full(TJ_F32, TJ_SHAPE(2), tj_i(1)); break;
+	case 1: tj_item(in[0]), out[0] = in[0]; break;
+	case 2: out[0] = tj_max_with_indices(in[0], 0, false, NULL); break;
+	case 3: out[0] = in[0], tj_call(NULL, NULL, TJ_NONE); break;
+	case 4: out[0] = tj_from_data(NULL, TJ_F32, TJ_0D, &v); break;
+	default: out[0] = tj_matmul(F32(k->clone, 1), F32(k->clone, 1, 2)); break;
+	}
+	tj_ctx_use(k->c);
+}
+static void errors_of_a_body_that_left_its_context(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open(), *clone = tj_ctx_clone(c);
+	astray k = { c, clone, 0 };
+	tj_fn *f = kit_fn(c, "astray", goes_astray, &k, 1, 1);
+	for (k.kind = 0; k.kind < 6; k.kind++) {
+		tj_tensor *y = NULL;
+		assert_int_equal(tj_call(f, &y, TJ_LIST(F32(c, 1, 2))), k.kind == 5 ? TJ_ERR_ARG : TJ_ERR_STATE);
+		if (k.kind < 5) kit_error(c, TJ_ERR_STATE, "no context is current");
+		else kit_error(c, TJ_ERR_ARG, "or is in another context");
+		kit_ok(c);
+	}
+	assert_int_equal(tj_check(clone), TJ_ERR_SHAPE);
+	tj_close(clone);
+	tj_close(c);
+}
+
 /* ---- cells of one commit ---- */
 typedef struct pair {
 	tj_tensor *a, *b;
@@ -477,7 +512,7 @@ static void one_commit_in_a_segment(void **s)
 	tj_close(c);
 }
 
-/* What C has seen stays as it was; a value computed from it does too. */
+/* A value that C has read stays as it was, and so does a value computed from it. */
 static void reads_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	pair *p = self;
@@ -523,7 +558,7 @@ static void *read_pairs(void *arg)
 	return NULL;
 }
 
-/* A writer commits a = b = v all the time; whoever reads both sees equal ones. */
+/* A writer commits a = b = v all the time; a reader of both sees equal values. */
 static void readers_beside_a_writer(void **s)
 {
 	(void)s;
@@ -617,7 +652,7 @@ int main(void)
 		cmocka_unit_test(a_clone_is_current_nowhere), cmocka_unit_test(two_threads_are_told), cmocka_unit_test(hammered), cmocka_unit_test(handed_over),
 		cmocka_unit_test(large_frame_after_longjmp), cmocka_unit_test(inner_body_left), cmocka_unit_test(callback_left),
 		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body), cmocka_unit_test(called_back),
-		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison),
+		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison), cmocka_unit_test(errors_of_a_body_that_left_its_context),
 		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(readers_beside_a_writer),
 		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
 	};

@@ -133,7 +133,7 @@ static void work_is_late(void **state)
 	tj_fn *f = tj_compile(c, a_body, NULL, TJ_OPTS(tj_compile_opts, .name = "a", .nin = 2, .nout = 2));
 	tj_tensor *out[2], *in[3] = { tj_from_data(c, TJ_F32, TJ_SHAPE(10, N / 10), a), tj_from_data(c, TJ_F32, TJ_SHAPE(N / 10), b), TJ_END };
 	uint64_t before = mock_launches();
-	memset(a, 0, sizeof a); /* what was handed over is copied */
+	memset(a, 0, sizeof a); /* the data was copied */
 	assert_int_equal(tj_call(f, out, in), TJ_OK);
 	assert_int_equal(mock_launches(), before);
 	assert_true(mock_pending() > 0);
@@ -163,6 +163,10 @@ static void two_devices(void **state)
 	assert_int_equal(tj_check(c), TJ_ERR_DEVICE);
 	assert_non_null(strstr(tj_last_error(c)->message, "cpu and mock:0"));
 	assert_non_null(strstr(tj_last_error(c)->hint, "tj_to"));
+	assert_ptr_equal(tj_to(x, TJ_CPU), x); /* it is there already */
+	tj_tensor *number = tj_f(0.1), *param = tj_param(c, TJ_F32, TJ_0D);
+	assert_ptr_equal(tj_to(number, TJ_CPU), number);
+	assert_ptr_equal(tj_to(param, TJ_CPU), param);
 	tj_tensor *half = tj_full(TJ_F32, TJ_0D, tj_f(0.5)); /* 0-d tensors of the CPU go with any */
 	tj_tensor *sum = tj_add(x, tj_to(tj_mul(tj_add(m, tj_i(1)), half), TJ_CPU));
 	assert_int_equal(tj_device_of(sum), TJ_CPU);
@@ -265,13 +269,13 @@ static void a_fault_comes_late(void **state)
 	tj_tensor *before = tj_add(x, tj_i(1)), *lost[1];
 	assert_int_equal(tj_call(f, lost, TJ_LIST(x, tj_from_data(c, TJ_I64, TJ_SHAPE(2), bad))), TJ_OK); /* launched */
 	tj_tensor *after = tj_add(lost[0], tj_i(1));
-	assert_int_equal(tj_read(before, (float[4]){ 0 }, 4 * sizeof(float)), TJ_ERR_INDEX); /* the first wait tells of it */
+	assert_int_equal(tj_read(before, (float[4]){ 0 }, 4 * sizeof(float)), TJ_ERR_INDEX); /* the first wait reports it */
 	assert_int_equal(tj_check(c), TJ_ERR_INDEX);
 	assert_non_null(strstr(tj_last_error(c)->site, "test_devices.c"));
 	assert_int_equal(tj_read(before, (float[4]){ 0 }, 4 * sizeof(float)), TJ_OK); /* it was computed before */
 	assert_int_equal(tj_read(lost[0], y, sizeof y), TJ_ERR_STATE);
 	tj_check(c);
-	assert_int_equal(tj_read(after, y, sizeof y), TJ_ERR_STATE); /* and what follows from it */
+	assert_int_equal(tj_read(after, y, sizeof y), TJ_ERR_STATE); /* and so is a value computed from it */
 	assert_non_null(strstr((tj_check(c), tj_last_error(c)->message), "lost"));
 	assert_true(tj_is_poison(tj_add(after, tj_i(1))));
 	tj_check(c);
@@ -293,7 +297,7 @@ static void pick_into(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = v;
 }
 
-/* A commit waits for what may fail: a fault leaves the cells as they were, in place or not. */
+/* A commit waits for work that may fail: a fault leaves the cells as they were, written in place or not. */
 static void a_late_fault_commits_nothing(void **state)
 {
 	float a[4] = { 1, 2, 3, 4 }, y[2];
@@ -376,7 +380,7 @@ static void control_flow(void **state)
 	assert_memory_equal(y[0], y[1], sizeof y[0]);
 }
 
-/* Two contexts, a queue each: what one wrote, the other sees. */
+/* Two contexts with a queue each: one sees the writes of the other. */
 static void clones(void **state)
 {
 	float a[4] = { 1, 2, 3, 4 }, y[4];

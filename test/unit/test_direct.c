@@ -1,7 +1,7 @@
 /* Direct mode: skips the body where that is sound, runs it where it is not; the audit finds undeclared dependences. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 static int runs; /* of the body */
 static char reason[1024];
@@ -407,7 +407,7 @@ static void escapes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)s
 static void assigns(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, tj_assign(*(tj_tensor **)self, in[0]), out[0] = in[0]; }
 static void asks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_item(tj_arg_f(0)) > 1 ? tj_neg(in[0]) : in[0]; }
 
-/* What the body holds itself is a capture, also while it happens to be the argument. */
+/* A tensor that the body holds itself is a capture, even if the same tensor is passed as the argument. */
 static void capture_is_no_argument(void **s)
 {
 	(void)s;
@@ -475,7 +475,7 @@ static void keeps_the_old(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_add(cell_a, cell_b);
 	out[1] = cell_b;
 }
-/* A value that a boundary did not keep is read behind the next one. */
+/* A value that a boundary did not keep is read after the next one. */
 static void reads_late(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -499,7 +499,7 @@ static void asks_often(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_add(in[0], tj_f(1000.0 * count));
 	out[1] = in[0];
 }
-/* What a nested call returns of a cell is its value then. */
+/* A nested call that returns a cell returns its value at that time. */
 static void gives_a(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, (void)in, out[0] = cell_a; }
 static void returns_cell(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -673,7 +673,7 @@ static void audit_finds_impure_bodies(void **s)
 		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:")) fail_msg("%s: \"%s\"", cases[i].name, reason);
 		uint64_t before = skipped(f);
 		tj_call_ex(f, &out, TJ_LIST(x, y), TJ_SCALARS(TJ_F(1)));
-		assert_int_equal(skipped(f), before); /* back to verify for good, and right again */
+		assert_int_equal(skipped(f), before); /* the function stays in verify mode, and the result is right */
 		if (cases[i].body == scales) assert_f32(out, 3, 6, 9, 12);
 		tj_close(c);
 	}
@@ -681,7 +681,7 @@ static void audit_finds_impure_bodies(void **s)
 
 /* ---- the same behind branches: audit covers the tree of a call's plans ---- */
 static bool positive(tj_tensor *x) { return tj_truth(tj_gt(tj_sum(x, TJ_ALL, false), tj_f(0))); }
-static void late_number(tj_tensor **out, tj_tensor *const *in, void *self) /* what a clock would give */
+static void late_number(tj_tensor **out, tj_tensor *const *in, void *self) /* a number that changes like a clock */
 {
 	(void)self;
 	out[0] = positive(in[0]) ? tj_add(in[0], tj_f(counter++)) : tj_neg(in[0]);

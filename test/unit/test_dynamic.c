@@ -20,7 +20,7 @@ static tj_tensor *filled(tj_ctx *c, int rank, const int64_t *dim, uint32_t seed)
 }
 #define FILLED(c, seed, ...) filled(c, sizeof((int64_t[]){ __VA_ARGS__ }) / 8, (int64_t[]){ __VA_ARGS__ }, seed)
 
-/* The call, against the body run op by op outside of any compiled function. */
+/* Compares a call with the body run op by op, outside of any compiled function. */
 static void same_as_eager(tj_ctx *c, tj_fn *f, tj_body *body, void *self, tj_tensor *const *in)
 {
 	tj_tensor *want, *got = tj_call1(f, in);
@@ -38,7 +38,7 @@ static void mean_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_mean(in[0], TJ_AXES(1), false);
 }
 
-/* Shapes of up to so many rows and columns. */
+/* Random shapes up to a number of rows and columns. */
 static void means(int most_rows, int most_cols, int count)
 {
 	tj_ctx *c = kit_open();
@@ -314,7 +314,7 @@ static void shapes_are_checked(void **s)
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 4, 16), FILLED(c, 1, 4, 16)));
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 8, 32), FILLED(c, 1, 8, 32)));
 	kit_ok(c);
-	refused(c, f, FILLED(c, 1, 4, 16), FILLED(c, 1, 5, 16), TJ_ERR_SHAPE, "argument 1 (y): dim 0 is 5, but B is 4 by argument 0 (x), dim 0");
+	refused(c, f, FILLED(c, 1, 4, 16), FILLED(c, 1, 5, 16), TJ_ERR_SHAPE, "argument 1 (y): dim 0 is 5, but B is 4 in argument 0 (x), dim 0");
 	refused(c, f, FILLED(c, 1, 9, 16), FILLED(c, 1, 9, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 9, not in 1..8");
 	refused(c, f, FILLED(c, 1, 4, 20), FILLED(c, 1, 4, 20), TJ_ERR_SHAPE, "argument 0 (x): dim 1: S is 20, and 20 % 16 is 4, not 0");
 	refused(c, f, FILLED(c, 1, 4), FILLED(c, 1, 4, 16), TJ_ERR_SHAPE, "argument 0 (x) has 1 dimensions, not 2");
@@ -334,12 +334,12 @@ static void bad_shapes(void **s)
 	(void)s;
 	static const char *const bad[][2] = {
 		{ "", "no arguments" }, { "x: f32[B", "] is missing" }, { "x: f33[B]", "not a dtype" }, { "x: f32[B], y: f32[B], z: _", "more arguments than .nin" },
-		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument has" }, { "x: f32[B]; B % 0 == 0", "a divisor is positive" },
+		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument uses" }, { "x: f32[B]; B % 0 == 0", "a divisor must be positive" },
 		{ "x: f32[B]; B 3", "in` or % is missing" }, { "x: f32[B] y", "not understood" }, { "x: f32[,]", "a name is missing" },
 		{ "x: f32[B]; B in 1", ".. is missing" }, { "x: f32[B]; B % 2", "== is missing" }, { "x: f32", "[ is missing" },
-		{ "x: f32[99999999999999999999]", "too large a number at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % of one name at ` 3 == 0" },
-		{ "x: f32[B]; B % 8 == 8", "a rest is less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "no size is in the range at ` 5..4" },
-		{ "x: f32[B]; B in 1..4; B in 5..8", "no size is in the range at ` 5..8" },
+		{ "x: f32[99999999999999999999]", "the number is too large at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % for the same name at ` 3 == 0" },
+		{ "x: f32[B]; B % 8 == 8", "a remainder must be less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "the range contains no size at ` 5..4" },
+		{ "x: f32[B]; B in 1..4; B in 5..8", "the range contains no size at ` 5..8" },
 	};
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -408,7 +408,7 @@ static void symbols_are_shown(void **s)
 	tj_close(c);
 }
 
-/* An argument whose sizes are no symbols: each is a signature of its own. */
+/* Sizes of an argument that are not symbols: each is a signature of its own. */
 static void static_argument(void **s)
 {
 	(void)s;
@@ -502,7 +502,7 @@ static void call_size(tj_ctx *c, tj_fn *f, int n)
 	tj_pop(sc);
 }
 
-/* More sizes than are kept: the oldest go, their code stays. One that is called again and again is never the oldest. */
+/* More sizes than are kept: the oldest are dropped, their code stays. A size that is called again and again is never the oldest. */
 static void sizes_are_evicted(void **s)
 {
 	(void)s;
@@ -555,7 +555,7 @@ static void parts_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_cat(v, p->axis);
 }
 
-/* Operands of one cat that differ in where they lie, in their numbers or in sizes alone share code. */
+/* Operands of one cat that differ only in their offset, their numbers or their sizes share code. */
 static void parts_share_code(void **s)
 {
 	(void)s;

@@ -107,7 +107,7 @@ static void options(void **s)
 	tj_close(c);
 }
 
-/* Calls that have no context to report to do nothing. */
+/* Calls without a context to report to do nothing. */
 static void null_handles(void **s)
 {
 	(void)s;
@@ -129,7 +129,7 @@ static void limits(void **s)
 	tj_ctx *c = kit_open();
 	float v = 0;
 	tj_from_data(c, TJ_F32, TJ_SHAPE(INT64_C(1) << 40, INT64_C(1) << 40), &v);
-	kit_error(c, TJ_ERR_SHAPE, "fit");
+	kit_error(c, TJ_ERR_SHAPE, "bytes overflows");
 	tj_full(TJ_F32, TJ_SHAPE(INT64_C(1) << 62), tj_f(0));
 	assert_int_not_equal(tj_check(c), TJ_OK);
 	tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), &v);
@@ -205,7 +205,7 @@ static void outputs(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = F32(c, 1), *out[2] = { x, x };
 	tj_call(kit_fn(c, "too_many", too_many, NULL, 1, 2), out, TJ_LIST(x));
-	kit_error(c, TJ_ERR_LIMIT, "out[2], .nout is 2");
+	kit_error(c, TJ_ERR_LIMIT, "out[2], but .nout is 2");
 	assert_ptr_equal(out[0], x);
 	tj_call(kit_fn(c, "nothing", sets_nothing, NULL, 1, 2), out, TJ_LIST(x));
 	kit_error(c, TJ_ERR_ARG, "did not set out[0]");
@@ -270,7 +270,7 @@ static void cells(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *p = kit_param(c, 1), *x = F32(c, 1);
 	tj_assign(x, p);
-	kit_error(c, TJ_ERR_ARG, "only cells");
+	kit_error(c, TJ_ERR_ARG, "only a cell");
 	tj_assign(p, F32(c, 1, 2));
 	kit_error(c, TJ_ERR_SHAPE, "f32[2] does not fit the cell, f32[]");
 	assert_string_equal(tj_last_error(c)->op, "assign");
@@ -394,7 +394,7 @@ static void churn(void **s)
 	tj_close(c);
 }
 
-/* An environment that says nothing we know is told of, and ignored. */
+/* Unknown values of environment variables are reported and ignored. */
 static char told[1024];
 static void keep_line(void *self, const char *line)
 {
@@ -428,7 +428,7 @@ static void odd_environment(void **s)
 	}
 	tj_close(c);
 	c = tj_open(TJ_OPTS(tj_open_opts, .log = "grpah"));
-	assert_int_equal(tj_check(c), TJ_ERR_ARG); /* what the program itself says is an error */
+	assert_int_equal(tj_check(c), TJ_ERR_ARG); /* an unknown value in the options of the program is an error */
 	tj_close(c);
 }
 

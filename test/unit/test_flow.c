@@ -307,7 +307,7 @@ static void no_turn(void **s)
 	tj_close(c);
 }
 
-/* Results nobody reads, one that is read twice, one that stands for two. */
+/* Unused results, a result that is read twice, and one value that is two results. */
 static void three(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = out[1] = tj_neg(in[0]), out[2] = in[0]; }
 static void unread(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -444,17 +444,17 @@ static void mismatches(void **s)
 	fails(c, (asked){ 0, forgets, halve, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_ARG, "did not set out[0]", "`then`", "out[]");
 	fails(c, (asked){ 0, halve, too_many, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_LIMIT, "set out[1]", "`else`", "");
 	fails(c, (asked){ 0, halve, wrong, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_SHAPE, "f32[3]", "f32[2]", "");
-	fails(c, (asked){ 0, halve, halve, l, TJ_NONE, x, 0, 0 }, TJ_ERR_SHAPE, "one element, this one is f32[2]", "", "tj_any()");
+	fails(c, (asked){ 0, halve, halve, l, TJ_NONE, x, 0, 0 }, TJ_ERR_SHAPE, "one element, but it is f32[2]", "", "tj_any()");
 	fails(c, (asked){ 0, halve, NULL, l, TJ_NONE, x, 0, 0 }, TJ_ERR_ARG, "callback is NULL", "", "");
 	fails(c, (asked){ 0, halve, halve, NULL, TJ_NONE, x, 0, 0 }, TJ_ERR_ARG, "list is NULL", "", "TJ_NONE");
-	fails(c, (asked){ 1, never, wide, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_DTYPE, "carry 0 is f32[2], the body gives f64[2] (test/unit/test_flow.c:", "", "tj_cast()");
+	fails(c, (asked){ 1, never, wide, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_DTYPE, "carry 0 is f32[2], but the body gives f64[2] (test/unit/test_flow.c:", "", "tj_cast()");
 	fails(c, (asked){ 1, never, longer, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_SHAPE, "the body gives f32[4]", "", "tj_expand()");
-	fails(c, (asked){ 1, halve, halve, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_SHAPE, "one element, this one is f32[2]", "", "tj_any()");
+	fails(c, (asked){ 1, halve, halve, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_SHAPE, "one element, but it is f32[2]", "", "tj_any()");
 	fails(c, (asked){ 1, never, halve, TJ_NONE, TJ_NONE, NULL, 0, 0 }, TJ_ERR_ARG, "no results", "", "carry");
 	fails(c, (asked){ 1, never, halve, l, TJ_NONE, NULL, -1, 0 }, TJ_ERR_ARG, "negative", "", "");
-	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(x, z), NULL, 0, 0 }, TJ_ERR_SHAPE, "xs 1 is f32[3], the length is 2", "", ".length");
-	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(x), NULL, 3, 0 }, TJ_ERR_SHAPE, "xs 0 is f32[2], the length is 3", "", ".length");
-	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(tj_f(1)), NULL, 0, 0 }, TJ_ERR_SHAPE, "no slices", "", "captured");
+	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(x, z), NULL, 0, 0 }, TJ_ERR_SHAPE, "xs 1 is f32[3], but the length is 2", "", ".length");
+	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(x), NULL, 3, 0 }, TJ_ERR_SHAPE, "xs 0 is f32[2], but the length is 3", "", ".length");
+	fails(c, (asked){ 2, halve, NULL, NULL, TJ_LIST(tj_f(1)), NULL, 0, 0 }, TJ_ERR_SHAPE, "no slices", "", "let the body capture");
 	tj_release(x);
 	tj_release(z);
 	tj_close(c);
@@ -516,7 +516,7 @@ static void refusals(void **s)
 	tj_close(c);
 }
 
-/* What was computed before may be read before; a number is no value. */
+/* A value computed before the op may be read before it; a number has no value to read. */
 static void reads(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_mul(in[0], tj_f(tj_item(*(tj_tensor **)self))); }
 static void numbers(void **s)
 {
@@ -581,7 +581,7 @@ static void changes(void **s)
 	m.flag = 3;
 	m.w = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 1), ones); /* a capture of another layout */
 	assert_int_equal(tj_call(f, y, TJ_LIST(x)), TJ_ERR_SHAPE);
-	kit_error(c, TJ_ERR_SHAPE, "carry 0 is f32[], the body gives f32[1]");
+	kit_error(c, TJ_ERR_SHAPE, "carry 0 is f32[], but the body gives f32[1]");
 	if (!strstr(told, "capture") || !strstr(told, "rank")) fail_msg("%s", told);
 	m.w = w0;
 	m.index = -1; /* an attribute */
@@ -770,7 +770,7 @@ static void numbers_divided(void **s)
 				if (by || !runs) is_i64(y, runs ? 4 : 1);
 				else kit_error(c, TJ_ERR_DIV, "division by zero");
 			}
-			if (b == 2 && !by) continue; /* what adds 0 goes on for ever */
+			if (b == 2 && !by) continue; /* adding 0 would go on for ever */
 			assert_int_equal(tj_call(lenient, &y, in), TJ_OK);
 			is_i64(y, by ? 4 : 1);
 		}

@@ -149,7 +149,7 @@ static const product products[] = {
 	{ 120, 200, 90, 1, false, true }, { 33, 500, 100, 1, true, true },   { 3, 3, 3, 1, false, false },     { 6, 2000, 200, 2, false, false },
 };
 
-/* Whatever way is taken; twice, alone and with a team: the same bits where the team has the same size. */
+/* Any way of computing, twice, alone and with a team: the bits are the same if the team has the same size. */
 static void test_ways(void **state)
 {
 	(void)state;
@@ -198,7 +198,7 @@ static void check64(int64_t m, int64_t n, int64_t k, int la, int lb, const doubl
 	layout64 x = layout_of(la, m, k), y = layout_of(lb, k, n);
 	for (int64_t i = 0; i < m; i++)
 		for (int64_t j = 0; j < c_row; j++) {
-			double want = j < n ? 0 : 42; /* what lies behind a row stays */
+			double want = j < n ? 0 : 42; /* memory after a row stays as it was */
 			for (int64_t q = 0; q < k && j < n; q++) {
 				double p = a[x.first + i * x.row + q * x.col] * b[y.first + q * y.row + j * y.col];
 				want += p;
@@ -251,7 +251,7 @@ static void test_f64(void **state)
 	}
 }
 
-/* Few rows and a small B are ours; large ones, and B that is turned, the library's where there is one. */
+/* Our tiles compute products with few rows or a small B; the library, if there is one, large ones and those with a transposed B. */
 static void test_choice(void **state)
 {
 	(void)state;

@@ -61,7 +61,7 @@ static void fired(fixture *x, const char *kind, int arg, int dim, const char *ex
 	contains(x->told.text, "guarded");
 	assert_true(x->told.hint[0]);
 	char *all = kit_explain(x->f);
-	contains(all, "traced anew 1 times");
+	contains(all, "traced again 1 times");
 	contains(all, expected);
 	contains(all, found);
 	contains(all, x->told.hint);
@@ -73,7 +73,7 @@ static void fired(fixture *x, const char *kind, int arg, int dim, const char *ex
 /* The calls since the first one were hits. */
 static void quiet(const fixture *x, unsigned long long plans)
 {
-	if (x->told.n) fail_msg("traced anew: %s", x->told.text);
+	if (x->told.n) fail_msg("traced again: %s", x->told.text);
 	assert_int_equal(kit_stats(x->f).plans, plans);
 }
 
@@ -193,7 +193,7 @@ static void number_argument(void **s)
 	open_with(&x, twice_in, NULL, 1);
 	assert_true(tj_item(tj_call1(x.f, TJ_LIST(tj_f(1.5)))) == 3);
 	assert_true(tj_item(tj_call1(x.f, TJ_LIST(tj_f(-4)))) == -8); /* another value */
-	if (x.told.n) fail_msg("traced anew: %s", x.told.text);
+	if (x.told.n) fail_msg("traced again: %s", x.told.text);
 	assert_int_equal(tj_item_i(tj_call1(x.f, TJ_LIST(tj_i(7)))), 14);
 	fired(&x, "number", 0, -1, "a float number", "an int number");
 	close_it(&x);

@@ -14,7 +14,7 @@ static uint16_t bits_of(tj_dtype t, double v) { return t == TJ_F16 ? tj_to_f16(v
 static double value_of(tj_dtype t, uint16_t bits) { return t == TJ_F16 ? (double)tj_from_f16((tj_f16){ bits }) : (double)tj_from_bf16((tj_bf16){ bits }); }
 static uint16_t infinity_of(tj_dtype t) { return t == TJ_F16 ? 0x7c00 : 0x7f80; }
 
-/* By the definition of the format: what the library makes of the bits must be this. */
+/* The value by the definition of the format: the library must read the bits so. */
 static double by_definition(tj_dtype t, uint16_t bits)
 {
 	int stored = t == TJ_F16 ? 10 : 7, bias = t == TJ_F16 ? 15 : 127, e = (bits & 0x7fff) >> stored, m = bits & ((1 << stored) - 1);
@@ -397,7 +397,7 @@ static void products_by_panels(void **state)
 	tj_close(c);
 }
 
-/* What computes a product of bf16 is told, once. */
+/* A note says once what computes a product of bf16. */
 static void the_note_of_a_product(void **state)
 {
 	(void)state;
@@ -460,7 +460,7 @@ static void random_numbers(void **state)
 	tj_close(c);
 }
 
-/* Where f32 was, bf16 is another signature, and the explanation says which dtype was and which is. */
+/* bf16 in place of f32 is another signature, and the explanation names both dtypes. */
 static void another_dtype_recompiles(void **state)
 {
 	(void)state;

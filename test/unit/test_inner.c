@@ -1,7 +1,7 @@
 /* Inner values: steps of a composite and unused results, in a graph and for later segments of a call. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/segment.h"
 
 #include <math.h>
 
@@ -122,13 +122,13 @@ static void later_segments(void **s)
 				check(out, &q, x, n);
 			}
 		const tj_stats stats = kit_stats(f);
-		assert_int_equal(stats.recomputed, 1); /* what was not kept, once, at the first size: from then on it is kept, at others from the first call on */
+		assert_int_equal(stats.recomputed, 1); /* a value that was not kept, once, at the first size: then it is kept, and at other sizes from the first call on */
 		assert_int_equal(stats.recordings, 4); /* of two segments at two sizes */
 		tj_close(c);
 	}
 }
 
-typedef struct wrong { bool before; int reached; } wrong; /* asks in the segment that computes it, or for a step of what has none */
+typedef struct wrong { bool before; int reached; } wrong; /* asks in the segment that computes the value, or for a step of an op without steps */
 static void not_there(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	wrong *w = self;
@@ -137,7 +137,7 @@ static void not_there(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = y;
 	if (!w->before && !tj_truth(tj_sum(y, TJ_ALL, false))) return;
 	assert_int_equal(jit_inner_of(&c->act, TJ_SITE, y, 0)->kind, RT_POISON);
-	if (w->before) kit_error(c, TJ_ERR_STATE, "no value of an earlier segment");
+	if (w->before) kit_error(c, TJ_ERR_STATE, "not a value of an earlier segment");
 	else kit_error(c, TJ_ERR_ARG, "in one step");
 	w->reached++;
 }

@@ -69,10 +69,10 @@ static const struct refusal {
 } refusals[] = {
 	{ "%0 = input f32[64,128] slot=0\n%1 = input f32[256,10] slot=1\n%2 = matmul f32[64,10] %0 %1",
 	  "inner dimensions differ: f32[64,128] x f32[256,10] (128 and 256)", TJ_ERR_SHAPE },
-	{ "%0 = input f32[] slot=0\n%1 = matmul f32[] %0 %0", "both operands need an axis", TJ_ERR_SHAPE },
+	{ "%0 = input f32[] slot=0\n%1 = matmul f32[] %0 %0", "both operands need at least one axis", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[4,3] slot=1\n%2 = add f32[4,3] %0 %1",
 	  "shapes do not broadcast: f32[2,3] x f32[4,3] (2 and 4 on axis 0)", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input f32[2]@mock:0 slot=1\n%2 = add f32[2] %0 %1", "operands on two devices: f32[2] x f32[2]@mock:0 (cpu and mock:0)", TJ_ERR_DEVICE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2]@mock:0 slot=1\n%2 = add f32[2] %0 %1", "operands are on two devices: f32[2] x f32[2]@mock:0 (cpu and mock:0)", TJ_ERR_DEVICE },
 	{ "%0 = input f32[2] slot=0\n%1 = to f32[2] %0 device=tpu", "no such device", TJ_ERR_PARSE },
 	{ "%0 = input f32[2]@mock:0 slot=0\n%1 = neg f32[2] %0", "the result is f32[2]@mock:0", TJ_ERR_PARSE },
 	{ "%0 = input bool[2] slot=0\n%1 = neg bool[2] %0", "bool is not accepted: bool[2]", TJ_ERR_DTYPE },
@@ -83,7 +83,7 @@ static const struct refusal {
 	{ "%0 = input f32[6] slot=0\n%1 = reshape f32[6] %0 shape=-1,-1", "two sizes are -1", TJ_ERR_SHAPE },
 	{ "%0 = input f32[0] slot=0\n%1 = reshape f32[0] %0 shape=0,-1", "the size for -1 is not determined", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = expand f32[3] %0 shape=3", "only axes of size 1 can be expanded", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,2] slot=0\n%1 = expand f32[2] %0 shape=2", "fewer sizes than axes", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,2] slot=0\n%1 = expand f32[2] %0 shape=2", "the shape has fewer sizes than the operand has axes", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,2] slot=0\n%1 = permute f32[2,2] %0 axes=0", "permute needs every axis once", TJ_ERR_ARG },
 	{ "%0 = input f32[2,2] slot=0\n%1 = permute f32[2,2] %0 axes=0,0", "an axis is given twice", TJ_ERR_ARG },
 	{ "%0 = input f32[2,2] slot=0\n%1 = transpose f32[2,2] %0 a=0 b=2", "axis out of range: f32[2,2] (axis 2, rank 2)", TJ_ERR_ARG },
@@ -91,23 +91,23 @@ static const struct refusal {
 	{ "%0 = input f32[2] slot=0\n%1 = slice f32[2] %0 axis=0 start=0 stop=2 step=0", "the step is 0", TJ_ERR_ARG },
 	{ "%0 = input f32[] slot=0\n%1 = slice f32[] %0 axis=0 start=0 stop=2 step=1", "no axis to slice", TJ_ERR_SHAPE },
 	{ "%0 = input f32[] slot=0\n%1 = cat f32[2] %0 %0 axis=0", "0-d tensors cannot be joined", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[2,4] slot=1\n%2 = cat f32[4,3] %0 %1 axis=0", "sizes differ off the joined axis", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[2,4] slot=1\n%2 = cat f32[4,3] %0 %1 axis=0", "sizes differ on an axis that is not joined", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input f32[3] slot=1\n%2 = stack f32[2,2] %0 %1 axis=0", "shapes differ", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,0] slot=0\n%1 = amax f32[2] %0 keepdim=0 axes=1", "no elements to take it of", TJ_ERR_SHAPE },
-	{ "%0 = input f32[0] slot=0\n%1 = argmin i64[] %0 keepdim=0 axis=end", "no elements to take it of", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,0] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1", "no elements to take it of", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,0] slot=0\n%1 = amax f32[2] %0 keepdim=0 axes=1", "there are no elements to reduce", TJ_ERR_SHAPE },
+	{ "%0 = input f32[0] slot=0\n%1 = argmin i64[] %0 keepdim=0 axis=end", "there are no elements to reduce", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,0] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1", "there are no elements to reduce", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=2", "axis out of range", TJ_ERR_ARG },
 	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get f32[2] %1 i=2", "max_with_indices has no result 2", TJ_ERR_ARG },
 	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[2] %1 i=0", "the result is f32[2]", TJ_ERR_PARSE },
-	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = neg f32[2] %1", "an operand has several results: get one of them", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = neg f32[2] %1", "an operand has several results: pick one with get", TJ_ERR_ARG },
 	{ "%0 = input f32[2,3] slot=0\n%1 = neg f32[2,3] %0\n%2 = get f32[2,3] %1 i=0", "neg has no result 0", TJ_ERR_ARG },
 	{ "%0 = input f32[2] slot=0\n%1 = sum f32[] %0 keepdim=0 axes=0,-1", "an axis is given twice", TJ_ERR_ARG },
-	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "an index is i32 or i64", TJ_ERR_DTYPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "an index must be i32 or i64", TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2,2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "ranks differ", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,2] slot=0\n%1 = input i64[2,3] slot=1\n%2 = gather f32[2,3] %0 %1 axis=0", "the index is larger", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = input f64[2] slot=2\n%3 = scatter_add f32[2] %0 %1 %2 axis=0",
-	  "the source has another dtype", TJ_ERR_DTYPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = embedding f32[2,2] %0 %1", "the table has two axes", TJ_ERR_SHAPE },
+	  "the source must have the dtype of the operand", TJ_ERR_DTYPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = embedding f32[2,2] %0 %1", "the table must have two axes", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = cross_entropy f32[] %0 %1", "logits [N,C] and targets [N]", TJ_ERR_SHAPE },
 	{ "%0 = input i32[2,2] slot=0\n%1 = input i64[2] slot=1\n%2 = cross_entropy f32[] %0 %1", "a float is needed", TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = full f32[2] %0 dtype=f32 shape=2", "a number or a 0-d tensor is needed", TJ_ERR_SHAPE },
@@ -120,7 +120,7 @@ static const struct refusal {
 	{ "%0 = arange i32[1] dtype=i32 start=2147483648 stop=2147483649 step=1", "i32 cannot hold 2147483648", TJ_ERR_ARG },
 	{ "%0 = eye i32[2,2] dtype=i32 n=2 m=-2", "a size is negative", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,4] slot=0\n%1 = input f32[2] slot=1\n%2 = input f32[] slot=2\n%3 = rms_norm f32[2,4] %0 %1 %2",
-	  "the weight has the size of the last axis", TJ_ERR_SHAPE },
+	  "the weight must be 1-d, with the size of the last axis", TJ_ERR_SHAPE },
 	{ "%0 = input f32[4294967296,1] slot=0\n%1 = input f32[1,4294967296] slot=1\n%2 = add f32[1] %0 %1", "too many elements", TJ_ERR_LIMIT },
 	{ "%0 = input f32[] slot=0\n%1 = expand f32[1] %0 shape=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n%2 = unsqueeze f32[1] %1 axis=0", "the result is", TJ_ERR_PARSE },
 	{ "%0 = input f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] slot=0\n%1 = unsqueeze f32[1] %0 axis=0", "too many axes", TJ_ERR_LIMIT },
@@ -390,7 +390,7 @@ static void test_strides(void **state)
 	}
 }
 
-/* What is given stands for the node, and for all it needs. */
+/* A given value replaces the node, and nodes that only it needs are not computed. */
 static void test_given(void **state)
 {
 	ir_graph g;
@@ -546,7 +546,7 @@ static void test_no_memory(void **state)
 		bool reached = rt_alloc_count() > k;
 		rt_alloc_fail_at(-1);
 		if (!reached) break;
-		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM); /* OK: a fold went without */
+		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM); /* OK: a fold did not find memory and left the node as it was */
 		refused += st == TJ_ERR_NOMEM;
 	}
 	assert_int_equal(st, TJ_OK);

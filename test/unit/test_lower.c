@@ -307,7 +307,7 @@ static void test_plans(void **state)
 	for (size_t i = 0; i < RT_COUNT(cases); i++) check_case(&cases[i], false);
 }
 
-/* A machine without routines: the evaluator has their ops. With one of its own it runs that one, on what it takes. */
+/* On a machine without routines the evaluator computes their ops. A machine with a routine of its own runs it, for ops that it takes. */
 static bool takes_none(const lo_low *L, ir_ref r, int k, const lo_access *a) { return (void)L, (void)r, (void)a, k > 0; }
 static int own_runs;
 static tj_status run_counted(const void *self, void *const *buf, rt_run *r) { return own_runs++, lo_scatter_add.code.run(self, buf, r); }
@@ -402,7 +402,6 @@ static const lo_target *near_target(void)
 	static lo_target t;
 	t = *interp_target();
 	t.name = "near";
-	t.device = 1;
 	t.kept_bytes = 280;
 	t.split_row = INT64_MAX;
 	t.vec = no_lanes;
@@ -719,7 +718,7 @@ static const lo_backend *no_backend(const char *name, const char **why)
 	return NULL;
 }
 
-/* The back end is looked for when a kernel must be compiled; where there is none, the evaluator runs the plan. */
+/* The back end is looked up when a kernel must be compiled; if there is none, the evaluator runs the plan. */
 static void test_back_end_when_needed(void **state)
 {
 	(void)state;
@@ -771,7 +770,7 @@ static lo_kin *kin_of(const char *text, const lo_target *t)
 	return kin;
 }
 
-/* Code of one target or schedule is none of another's. How long a unit takes is not in the code. */
+/* Code for one target or schedule is not used for another. The time of a unit is not part of the code. */
 static void test_code_of_schedules(void **state)
 {
 	(void)state;
@@ -815,16 +814,16 @@ static void test_code_of_targets(void **state)
 	assert_int_equal(codes, 0);
 }
 
-/* What a verifier must not let through. */
+/* Kernels that the verifier must refuse. */
 static void test_bad_schedules(void **state)
 {
 	(void)state;
 	static const struct { const char *text, *why; } bad[] = {
 		{ ROWS("cpu vec=r scratch=464", ""), "kept" },
-		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer lies nowhere" },
+		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer has no place" },
 		{ ROWS("cpu vec=r scratch=464", "  keep b2 scratch at=0\n  keep b2 scratch at=0\n"), "kept" },
-		{ ROWS("cpu vec=r block=2 scratch=464", "  keep b2 scratch at=0\n"), "several rows to a unit" },
-		{ ROWS("cpu vec=r block=0 scratch=464", "  keep b2 scratch at=0\n"), "no elements to a unit" },
+		{ ROWS("cpu vec=r block=2 scratch=464", "  keep b2 scratch at=0\n"), "a unit has several rows" },
+		{ ROWS("cpu vec=r block=0 scratch=464", "  keep b2 scratch at=0\n"), "a unit has no elements" },
 		{ ROWS("cpu vec=r grain=0 scratch=464", "  keep b2 scratch at=0\n"), "no grain" },
 		{ ROWS("cpu vec=d block=3 scratch=464", "  keep b2 scratch at=0\n"), "a row tree has its lanes along r" },
 		{ ROWS("cpu vec=r part=2049 scratch=464", "  keep b2 scratch at=0\n"), "not a part of r" },
@@ -851,7 +850,7 @@ static void test_bad_schedules(void **state)
 	}
 }
 
-/* A function whose kernels never come again keeps some of their code, and what plans run. */
+/* A function whose kernels never come again keeps some of their code, and the code that plans run. */
 static void test_code_goes(void **state)
 {
 	(void)state;

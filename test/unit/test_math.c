@@ -455,7 +455,7 @@ static void check_random(ir_op op, tj_dtype t)
 	lo_kernel_free(&o.k);
 }
 
-/* What is computed like another dtype: one width of each will do. */
+/* Dtypes that are computed like another one: one width of each is enough. */
 static bool sampled(int t) { return t == TJ_I8 || rt_is_narrow((tj_dtype)t); }
 
 static void check_all(int width)

@@ -110,7 +110,7 @@ static void says_not(const told *t, const char *part)
 	if (strstr(t->text, part)) fail_msg("\"%s\" is in \"%s\"", part, t->text);
 }
 
-/* Audit: what differs is said, never "was 2, is 2". */
+/* Audit names the difference, and never says "was 2, is 2". */
 typedef struct hidden { int64_t start; double number; int which, source; tj_tensor *a, *b; } hidden;
 static void depends_on_hidden(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -143,7 +143,7 @@ static void audit_says_what_differs(void **s)
 		if (k) assert_string_equal(t.kind, "impure"); /* else the mismatch of the event is told first */
 		says(&t, k ? want[k] : "attribute");
 		says_not(&t, "was 2, is 2;");
-		assert_int_equal((int)tj_item(h.b), k == 2 ? 6 : 0); /* and what the call did is right */
+		assert_int_equal((int)tj_item(h.b), k == 2 ? 6 : 0); /* and the effects of the call are right */
 		kit_ok(c);
 		tj_close(c);
 	}
@@ -170,7 +170,7 @@ static void number_hints(void **s)
 			assert_f32(y, 2, 4);
 		}
 		assert_string_equal(t.kind, "number");
-		assert_non_null(strstr(t.hint, k < 2 ? "a tensor in this place always" : "not both"));
+		assert_non_null(strstr(t.hint, k < 2 ? "always pass a tensor or always a number" : "not both"));
 		kit_ok(c);
 		tj_close(c);
 	}
@@ -219,7 +219,7 @@ static void repeated_reasons(void **s)
 	char *all = kit_explain(f);
 	for (const char *p = all; (p = strstr(p, "constant differs")) != NULL; p++) shown++;
 	for (const char *p = all; (p = strstr(p, " times)")) != NULL; p++) counted++;
-	if (shown > 3 || !counted || !strstr(all, "traced anew 39 times")) fail_msg("%d lines:\n%s", shown, all);
+	if (shown > 3 || !counted || !strstr(all, "traced again 39 times")) fail_msg("%d lines:\n%s", shown, all);
 	free(all);
 	kit_ok(c);
 	tj_close(c);
@@ -241,7 +241,7 @@ static void bad_options(void **s)
 	tj_tensor *y = NULL, *x = F32(c, 0, 0);
 	const tj_scalar odd[] = { { (tj_scalar_kind)7, 0, 0 }, tj_scalar_end() };
 	assert_int_equal(tj_call_ex(f, &y, TJ_LIST(x), odd), TJ_ERR_ARG);
-	kit_error(c, TJ_ERR_ARG, "scalar 0 is of no kind (7)");
+	kit_error(c, TJ_ERR_ARG, "scalar 0 has no valid kind (7)");
 	assert_f32(tj_call1(f, TJ_LIST(x)), 1, 1);
 	assert_true(!strcmp(kit_backend, "eval") || kit_stats(f).kernels == 1); /* LLVM took the name */
 	char *all = kit_explain(f);

@@ -2,7 +2,7 @@
  * the file:line of the user and a hint. Guards that the user drops, and the audit of them. */
 #include "test/kit.h"
 
-#include "jit/jit.h"
+#include "jit/ctx.h"
 
 #include <stdatomic.h>
 
@@ -55,7 +55,7 @@ static void contains(const char *text, const char *part)
 	if (!strstr(text, part)) fail_msg("\"%s\" is not in:\n%s", part, text);
 }
 
-/* The last one of its kind, which says where. */
+/* The last note of this kind; it must name a place. */
 static const note *find(const told *t, const char *kind)
 {
 	for (int i = t->n; i-- > 0;)
@@ -68,7 +68,7 @@ static const note *find(const told *t, const char *kind)
 	return NULL;
 }
 
-/* What was told stands in tj_explain() and in the log, too. */
+/* The text of a note is in tj_explain() and in the log, too. */
 static void everywhere(tj_fn *f, const note *n, const char *part)
 {
 	contains(n->text, part);
@@ -135,7 +135,7 @@ static void sizes(void **s)
 	tj_fn *f = FN(c, scaled, &m, 1, 1, .mode = TJ_VERIFY);
 	for (int i = 2; i < 12; i++) tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(i), tj_f(1))));
 	assert_int_equal(reasons.n, 1);
-	everywhere(f, find(&reasons, "size"), "argument 0: dim 0 was 2, is 3 (trace 0); the size is an argument of the code from now on");
+	everywhere(f, find(&reasons, "size"), "argument 0: dim 0 was 2, is 3 (trace 0); from now on the size is an argument of the code");
 	contains(explained(f), "signature 0: f32[s0_0]; 10 sizes, which share code");
 	contains(explained(f), "and 7 more sizes: 0 calls hit them");
 	contains(log_text, "dynamic: [scaled/0] test/unit/test_notes.c:");
@@ -186,8 +186,8 @@ static void boundaries(void **s)
 	assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 0, 0);
 	const note *n = find(&notes, "boundary");
 	assert_int_equal(n->segment, 0);
-	contains(n->text, "truth ends segment 0: what is pending runs here, and");
-	contains(n->text, "bytes, are stored");
+	contains(n->text, "truth ends segment 0: the pending ops run here, and");
+	contains(n->text, "bytes) are stored");
 	contains(n->hint, "tj_where()");
 	contains(explained(f), "truth ends segment 0");
 	contains(log_text, "plan: [late/0/0] ");
@@ -231,9 +231,9 @@ static void fusion_refused(void **s)
 	tj_fn *f = FN(c, rows_and_columns, NULL, 1, 2, .mode = TJ_VERIFY);
 	tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(64, 32), tj_f(0.5))));
 	const note *n = find(&notes, "fusion");
-	contains(n->text, "is no part of the kernel that computes");
+	contains(n->text, "is not part of the kernel that computes");
 	contains(n->hint, "memory");
-	everywhere(f, n, strstr(n->text, "is no part"));
+	everywhere(f, n, strstr(n->text, "is not part"));
 	contains(log_text, "fusion: [rows_and_columns/0/0] group");
 	contains(log_text, "fusion: [rows_and_columns/0/0] test/unit/test_notes.c:");
 	kit_ok(c);
@@ -252,8 +252,8 @@ static void evaluator(void **s)
 	tj_fn *f = FN(c, draws_ints, NULL, 2, 1, .mode = TJ_VERIFY);
 	tj_call1(f, TJ_LIST(F32(c, 1, 2), tj_from_data(c, TJ_I64, TJ_SHAPE(2), ((int64_t[]){ 0, 0 }))));
 	if (llvm()) everywhere(f, find(&notes, "library"), "is computed by own loops: it adds in the order of the index");
-	else everywhere(f, find(&notes, "evaluator"), "is computed by the evaluator: it was asked for, or no back end is there");
-	contains(explained(f), llvm() ? "back end: llvm, " : "back end: the evaluator (it was asked for)");
+	else everywhere(f, find(&notes, "evaluator"), "is computed by the evaluator: it was requested, or there is no back end");
+	contains(explained(f), llvm() ? "back end: llvm, " : "back end: the evaluator (as requested)");
 	kit_ok(c);
 	tj_close(c);
 }
@@ -268,7 +268,7 @@ static void op_without_kernel(void **s)
 	tj_fn *f = FN(c, gathers, NULL, 2, 1, .mode = TJ_VERIFY);
 	const int64_t at[1] = { 0 };
 	tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 0), at), tj_from_data(c, TJ_I64, TJ_SHAPE(1), at)));
-	everywhere(f, find(&notes, "evaluator"), "is computed by the evaluator: it reads out of a tensor without elements; it runs on one thread");
+	everywhere(f, find(&notes, "evaluator"), "is computed by the evaluator: it reads from a tensor without elements; it runs on one thread");
 	(void)tj_check(c); /* the index is out of range */
 	tj_close(c);
 }
@@ -284,11 +284,11 @@ static void library(void **s)
 	const note *n = find(&notes, "library");
 	assert_string_equal(n->expected, "matmul");
 	assert_string_equal(n->found, "own tiles");
-	everywhere(f, n, "is computed by own tiles: few rows, or a right operand of up to 1 MiB");
+	everywhere(f, n, "is computed by own tiles: few rows, or a right operand of at most 1 MiB");
 	tj_call1(f, TJ_LIST(tj_full(TJ_F64, TJ_SHAPE(4, 8), tj_f(1)), tj_full(TJ_F64, TJ_SHAPE(8, 16), tj_f(1))));
 	everywhere(f, find(&notes, "library"), "tiles of f64 add in the order of k");
 	tj_call1(f, TJ_LIST(tj_full(TJ_I32, TJ_SHAPE(4, 8), tj_f(1)), tj_full(TJ_I32, TJ_SHAPE(8, 16), tj_f(1))));
-	everywhere(f, find(&notes, "library"), "oneDNN takes f32, the own tiles f32 and f64");
+	everywhere(f, find(&notes, "library"), "oneDNN computes f32, own tiles f32 and f64");
 	contains(find(&notes, "library")->hint, "cast the operands to f32");
 	tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(64, 600), tj_f(1)), tj_full(TJ_F32, TJ_SHAPE(600, 600), tj_f(1))));
 	n = find(&notes, "library");
@@ -335,7 +335,7 @@ static void budget(void **s)
 	for (m.n = 0; m.n < 260; m.n++) tj_call1(f, TJ_LIST(x));
 	const note *n = find(&reasons, "budget");
 	assert_int_equal(n->trace, 0);
-	contains(n->hint, "make it a tensor or a number");
+	contains(n->hint, "make the value a tensor or a number");
 	everywhere(f, n, "trace 0 has more than 256 segments: it is dropped");
 	contains(log_text, "cache: [slices/0] dropped: more than 256 segments");
 	kit_ok(c);
@@ -366,7 +366,7 @@ static void counts(void **s)
 		assert_int_equal(n.signatures, 2);
 		assert_int_equal(n.hits, 12);
 		assert_int_equal(n.direct, mode == TJ_DIRECT ? 11 : 0);
-		contains(explained(f), "10 as the one before, 1 by a key of their context, 1 by a key of another, 2 with a new signature, 0 nested");
+		contains(explained(f), "10 the same one as the call before, 1 by a key of their context, 1 by a key of another context, 2 with a new signature, 0 nested");
 		contains(explained(f), "trace 0: 11 calls hit it"); /* direct calls, too */
 		contains(explained(f), "trace 0.1: 1 calls hit it");
 		contains(explained(f), "code generation ");
@@ -472,7 +472,7 @@ static void drop_constant(void **s)
 		for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6);
 		tj_write(m.w, (float[]){ 5 }, 4);
 		for (int i = 0; i < 3; i++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));
-		if (!audit) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6); /* what was folded stays */
+		if (!audit) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2))), 3, 6); /* the folded value stays */
 		assert_int_equal(kit_stats(f).plans, 1);
 		contains(x.all, "constant: mul at ");
 		if (direct) contains(x.all, "constant: argument 1 is constant #");

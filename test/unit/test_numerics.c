@@ -57,7 +57,7 @@ static void nested(void **s)
 		}
 		assert_int_equal(kit_stats(f).recordings, 1);
 		char *told = kit_explain(f);
-		assert_null(strstr(told, "called in the body of")); /* nothing is ignored */
+		assert_null(strstr(told, "called in the body of")); /* no option is ignored */
 		free(told);
 		tj_close(c);
 	}
@@ -204,7 +204,7 @@ static tj_status look(tj_graph *g, void *self)
 	assert_int_equal(tj_node_numerics(NULL), TJ_STRICT);
 	return TJ_OK;
 }
-/* x * x as square(x), and a sum as it was: what is inserted has the numerics of the node behind it. */
+/* Replaces x * x by square(x), and inserts a sum: an inserted node has the numerics of the node after it. */
 static tj_status squares(tj_graph *g, void *self)
 {
 	(void)self;

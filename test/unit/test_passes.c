@@ -149,7 +149,7 @@ static void wrong_passes_are_errors(void **s)
 	(void)s;
 	static const struct { const char *name; tj_pass_fn *pass; const char *why; } cases[] = {
 		{ "unknown_op", unknown_op, "frobnicate" }, { "other_shape", other_shape, "differ" }, { "still_used", still_used, "still has" },
-		{ "gives_up", gives_up, "limit" }, { "bad_operands", bad_operands, "operands" }, { "out_of_order", out_of_order, "comes behind" },
+		{ "gives_up", gives_up, "limit" }, { "bad_operands", bad_operands, "operands" }, { "out_of_order", out_of_order, "comes after it" },
 		{ "uses_erased", uses_erased, "erased" }, { "erases_twice", erases_twice, "erased" },
 	};
 	tj_ctx *c = kit_open();

@@ -282,7 +282,7 @@ static void blunder(ir_builder *b, ir_graph *g, int which)
 	if (which == NO_REGION) assert_false(ir_build_yield(b, 1, &x));
 	assert_true(which == NO_REGION || which == EARLY || ir_build_enter(b));
 	const ir_frame *in = b->at;
-	if (which == NO_OPERAND) assert_int_equal(input(b, 1), IR_NONE); /* of a cond slot 0 is behind the predicate */
+	if (which == NO_OPERAND) assert_int_equal(input(b, 1), IR_NONE); /* slot 0 of a cond is the operand after the predicate */
 	if (which == TWICE) assert_false(ir_build_enter(b));
 	if (which == NO_VALUE) assert_false(ir_build_copy(b, one, 0, NULL, map));
 	ir_ref own = which == LEAVES ? input(b, 0) : x;

@@ -85,7 +85,7 @@ static void one_kernel_each(void **s)
 			char *text = kit_dump(f, TJ_DUMP_KERNELS);
 			assert_int_equal(kit_stats(f).kernels, 1);
 			assert_int_equal(kit_stats(f).eval_steps, 0);
-			assert_null(strstr(text, cases[i].never)); /* what is not used is neither computed nor stored */
+			assert_null(strstr(text, cases[i].never)); /* an unused result is neither computed nor stored */
 			free(text);
 		}
 		kit_ok(c);
@@ -108,7 +108,7 @@ static void other_sizes(void **s)
 	tj_close(c);
 }
 
-/* What C asks for may change from call to call. */
+/* The set of results that C asks for may change from call to call. */
 static void asks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *at = NULL, *v = tj_min_with_indices(in[0], 1, false, *(bool *)self ? &at : NULL);
@@ -169,7 +169,7 @@ static void skips_the_body(void **s)
 }
 
 /* ---- in regions of control flow ---- */
-static void index_again(tj_tensor **out, tj_tensor *const *in, void *self) /* the largest of what is left, until it is negative */
+static void index_again(tj_tensor **out, tj_tensor *const *in, void *self) /* takes the largest remaining element, until it is negative */
 {
 	tj_tensor *at, *v = tj_max_with_indices(in[0], 0, true, &at);
 	(void)self;

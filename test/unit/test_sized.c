@@ -328,7 +328,7 @@ static void bounded(void **s)
 	tj_close(c);
 }
 
-/* nonzero drives a loop in C; what it gives is an index of what follows. */
+/* The result of nonzero drives a loop in C, and is an index for later ops. */
 static void rows_kept(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -420,7 +420,7 @@ static void prefix_is_sealed_once(void **s)
 	tj_close(c);
 }
 
-/* A value read behind a boundary is computed once more for the first count, and kept for all others. */
+/* A value read after a boundary is computed once more for the first count, and kept for all others. */
 static void read_behind(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -465,7 +465,7 @@ static void errors(void **s)
 	assert_true(strlen(tj_last_error(c)->hint) > 0);
 	assert_true(tj_is_poison(tj_nonzero(NULL)));
 	kit_error(c, TJ_ERR_ARG, "operand 0 is NULL");
-	/* Poison goes through, and the first error stays. */
+	/* Poison is passed on, and the first error stays. */
 	tj_tensor *bad = tj_add(x, mask), *counts;
 	assert_true(tj_is_poison(tj_nonzero(bad)) && tj_is_poison(tj_masked_select(x, bad)) && tj_is_poison(tj_unique_all(bad, NULL, NULL, &counts)) && tj_is_poison(counts));
 	kit_error(c, TJ_ERR_SHAPE, "bool[2]");

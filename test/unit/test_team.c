@@ -199,7 +199,7 @@ typedef struct meeting {
 	atomic_int came, modes_wrong, signals_open, names_wrong;
 } meeting;
 
-/* Does not end before another thread is in the region, too; a region that runs serial, as the team rests, is no meeting. */
+/* Does not end before another thread is in the region, too. A region that runs serially because the team rests does not count. */
 static void meet(void *env, int thread, int64_t begin, int64_t end)
 {
 	meeting *m = env;
@@ -250,7 +250,7 @@ static bool no_threads(void)
 	bool ok = true;
 	creations_left = 0;
 	for (int i = 0; i < 3; i++) ok &= run_once(&r, 1000, 0);
-	return ok && warnings == 1 && strstr(warning, "the team has 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
+	return ok && warnings == 1 && strstr(warning, "the team has only 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
 }
 
 static bool some_threads(void)
@@ -259,7 +259,7 @@ static bool some_threads(void)
 	bool ok = true;
 	creations_left = 1;
 	for (int i = 0; i < 50; i++) ok &= run_once(&r, 1000, 10);
-	return ok && two_meet() && warnings == 1 && strstr(warning, "the team has 2 of 5 threads: ");
+	return ok && two_meet() && warnings == 1 && strstr(warning, "the team has only 2 of 5 threads: ");
 }
 
 static bool one_is_alone(void)
@@ -298,7 +298,7 @@ static bool ends_without(void)
 	return ok && two_meet() && run_once(&r, 1000, 10);
 }
 
-/* Between regions threads fall asleep; rests come and go, as some are late. */
+/* Between regions threads fall asleep. When some are late, the team rests for a while. */
 static bool sleeps_between(void)
 {
 	rt_run r = with_team(3);
@@ -459,7 +459,7 @@ static void shallow_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_softmax(tj_add(tj_exp(in[0]), in[0]), 0);
 }
 
-/* Kernels, the evaluator or an error, by how much there is; never the end of the process. */
+/* By the size of the address space, kernels or the evaluator run, or there is an error; the process never ends. */
 static bool survives(void)
 {
 	setrlimit(RLIMIT_AS, &(struct rlimit){ room << 20, room << 20 });

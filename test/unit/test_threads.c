@@ -334,8 +334,8 @@ static void count_line(void *self, const char *line)
 	++*(int *)self;
 }
 
-/* Compiles with all the log tells, hits, and a product by strips, whose sums are on the stack where it has room; what was done is
- * explained and dumped. */
+/* Compiles with all log topics, has hits, and a product by strips, whose sums are on the stack if it has room; then explains and
+ * dumps the function. */
 static void *on_small_stack(void *p)
 {
 	job *j = p;
@@ -407,7 +407,7 @@ static void write_line(void *self, const char *line)
 	pthread_testcancel();
 }
 
-/* It ends where the program says, not inside of a call, with a lock: others go on. */
+/* The thread ends where the program says, not inside a call with a lock held: other threads go on. */
 static void cancelled(void **s)
 {
 	(void)s;

@@ -183,7 +183,7 @@ static void numbers(tj_tensor **out, tj_tensor *const *in, void *self)
 	(void)self;
 	out[0] = tj_add(tj_mul(in[0], tj_add(tj_f(1), tj_i(2))), tj_div(tj_i(1), tj_i(2)));
 }
-/* A number becomes f64 at once where the result is f64: 0.1 is not rounded by way of f32. */
+/* A number is converted directly to f64 if the result is f64: 0.1 is not rounded to f32 first. */
 static void joined(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -349,7 +349,7 @@ static void failure_commits_nothing(void **s)
 	tj_close(c);
 }
 
-/* A view of what a cell was, returned beside its new value: the commit must not write in place then. */
+/* A view of the old value of a cell, returned beside the new one: then the commit must not write in place. */
 static void old_view(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	knobs *k = self;
@@ -617,7 +617,7 @@ static void declared_scalars(void **s)
 	tj_close(c);
 }
 
-/* A call sees one version of a cell, whoever commits while it runs. */
+/* A call sees one version of a cell, even if others commit while it runs. */
 static tj_ctx *reader, *writer;
 static void reads_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {

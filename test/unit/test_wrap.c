@@ -101,7 +101,7 @@ static void adds_in_place(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_assign(w, tj_add(w, tj_f(1)));
 }
 
-/* A cell may hold borrowed memory; what it becomes next is elsewhere. */
+/* A cell may hold borrowed memory; its next value is in other memory. */
 static void never_written(void **s)
 {
 	(void)s;
@@ -165,13 +165,13 @@ static void mistakes(void **s)
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2), NULL, bytes + 1, count, &given_back);
 	kit_error(c, TJ_ERR_ARG, "not aligned");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(1), bytes, count, &given_back);
-	kit_error(c, TJ_ERR_ARG, "strides are fewer");
+	kit_error(c, TJ_ERR_ARG, "fewer strides than sizes");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(2, 1, 7), bytes, count, &given_back);
-	kit_error(c, TJ_ERR_ARG, "strides are more");
+	kit_error(c, TJ_ERR_ARG, "more strides than sizes");
 	tj_wrap(c, TJ_F32, NULL, NULL, bytes, count, &given_back);
 	kit_error(c, TJ_ERR_SHAPE, "not a shape");
 	tj_wrap(c, (tj_dtype)99, TJ_SHAPE(2), NULL, bytes, count, &given_back);
-	kit_error(c, TJ_ERR_DTYPE, "no dtype");
+	kit_error(c, TJ_ERR_DTYPE, "not a dtype");
 	tj_wrap(c, TJ_F32, TJ_SHAPE(2, 2), TJ_SHAPE(INT64_MAX / 2, 1), bytes, count, &given_back);
 	kit_error(c, TJ_ERR_ARG, "too far");
 	assert_int_equal(given_back, 0);
@@ -188,6 +188,68 @@ static void two_ways(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_transpose(in[0], 0, 1);
 	out[2] = tj_add(in[0], tj_f(1));
 	if (cell) tj_assign(cell, out[2]);
+}
+
+/* out[0]: a view of the argument; out[1]: another one; out[2]: computed */
+static void views_and_more(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_transpose(in[0], 0, 1);
+	out[1] = tj_flip(in[0], TJ_AXES(0));
+	out[2] = tj_neg(in[0]);
+}
+
+/* Outputs are written over the argument that other outputs are views of. */
+static void outputs_over_their_argument(void **s)
+{
+	(void)s;
+	enum { N = 4, ALL = N * N };
+	for (int turn = 0; turn < 2 * 3 * 8; turn++) {
+		float memory[3 * ALL], *x = memory + ALL, other[2][ALL];
+		const int mode = turn % 2, at = turn / 2 % 3, shift = (turn / 6 - 4) * 3;
+		for (int i = 0; i < 3 * ALL; i++) memory[i] = (float)(i - ALL);
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, views_and_more, NULL, TJ_OPTS(tj_compile_opts, .name = "views", .nin = 1, .nout = 3, .mode = (tj_mode)mode));
+		tj_into into[3] = { { other[0], sizeof other[0] }, { NULL, 0 }, { other[1], sizeof other[1] } };
+		tj_tensor *out[3];
+		into[at] = (tj_into){ x + shift, sizeof other[0] };
+		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, into), TJ_OK);
+		for (int k = 0; k < 3; k++) {
+			float y[ALL];
+			assert_int_equal(tj_read(out[k], y, sizeof y), TJ_OK);
+			if (into[k].data) assert_ptr_equal(tj_data(out[k]), into[k].data);
+			for (int i = 0; i < ALL; i++) assert_true(y[i] == (float)(k == 0 ? i % N * N + i / N : k == 1 ? (N - 1 - i / N) * N + i % N : -i));
+		}
+		kit_ok(c);
+		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ into[0], { NULL, 0 }, { (float *)into[0].data + 1, ALL * 4 } })), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "into[0] and into[2] overlap");
+		tj_close(c);
+	}
+}
+
+static void assigns_it(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_assign(*(tj_tensor **)self, in[0]);
+	out[0] = tj_neg(in[0]);
+}
+
+/* A cell gets the argument's elements as they were before the output is written over them. */
+static void output_over_an_assigned_argument(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(4)), *out;
+		tj_fn *f = tj_compile(c, assigns_it, &cell, TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
+		for (int turn = 0; turn < 4; turn++) {
+			float x[4] = { 1, 2, 3, (float)turn }, y[4];
+			assert_int_equal(tj_call_into(f, &out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ { x, sizeof x } })), TJ_OK);
+			assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);
+			assert_true(x[0] == -1 && x[3] == -(float)turn && y[0] == 1 && y[3] == (float)turn);
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
 }
 
 static void outputs_in_memory_of_the_caller(void **s)
@@ -238,7 +300,7 @@ static void outputs_in_memory_of_the_caller(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
+		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(outputs_over_their_argument), cmocka_unit_test(output_over_an_assigned_argument), cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
 		cmocka_unit_test(dropped_by_another_thread), cmocka_unit_test(mistakes),
 	};
 	KIT_RUN(tests);

@@ -1,5 +1,7 @@
 /* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes are passed on as the user gave them. */
-#include "jit/jit.h"
+#include "jit/claim.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
 /* Appends sizes or axes to `n` leading integers; returns how many there are in all, or -1 when there are too many. */
 static int append(int64_t *attr, int n, tj_dims list)
@@ -30,8 +32,16 @@ static tj_tensor *for_all(tj_tensor *poison, others o)
 	return poison;
 }
 
+/* tj_to() of an operand that is on the device already, be it a value, a cell or a number: the operand itself. Errors are the event's. */
+static inline bool is_there(int op, tj_tensor *const *src, const int64_t *attr)
+{
+	if (op != IR_to || tj_is_poison(src[0]) || tj_device_of(src[0]) != (tj_device)attr[0]) return false;
+	return jit_thread_ctx && !jit_thread_ctx->busy;
+}
+
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
 {
+	if (is_there(op, src, attr)) return src[0];
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
 }
 

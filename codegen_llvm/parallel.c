@@ -1,4 +1,4 @@
-/* build: from the text of new kernels to code. If a plan has many, they are compiled in parts: one object and one thread for
+/* parallel: from the text of new kernels to code. If a plan has many, they are compiled in parts: one object and one thread for
  * each part; the threads end when the job ends. */
 #include "codegen_llvm/cg.h"
 

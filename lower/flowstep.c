@@ -1,4 +1,4 @@
-/* flow: control flow becomes a step (runtime/flow.c); its regions, graphs of their own, are lowered before it (lower.c).
+/* flowstep: control flow becomes a step (runtime/control.c); its regions, graphs of their own, are lowered before it (lower.c).
  *
  * requires every value decided (fuse.c)
  *

@@ -1,9 +1,9 @@
-/* build: the graph of a path while it is built; private to build.c and region.c. */
-#ifndef TJ_JIT_BUILD_H
-#define TJ_JIT_BUILD_H
+/* builder: the graph of a path while it is built; private to compile.c and region.c. */
+#ifndef TJ_JIT_BUILDER_H
+#define TJ_JIT_BUILDER_H
 
 #include "ir/region.h"
-#include "jit/jit.h"
+#include "jit/trace.h"
 
 typedef struct jit_builder {
 	ir_graph g;
@@ -12,17 +12,14 @@ typedef struct jit_builder {
 	ir_ref *event;           /* by event: its value, */
 	ir_frame **home;         /* by event: the frame in whose graph that value is */
 	ir_ref *ext;             /* by slot: its node; IR_NONE until it is used */
-	const jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
+	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
 	rt_pool *pool;           /* of the context that compiles; reads constants */
 	rt_arena *mem;
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 } jit_builder;
 
-/* build.c */
-ir_ref jit_operand_of(jit_builder *b, const jit_node *n, jit_ref r); /* the node of an operand, in the graph of b->in.at */
-
 /* region.c */
 static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
-bool jit_flow_event(jit_builder *b, const jit_node *n);
+bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
 
 #endif

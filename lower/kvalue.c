@@ -1,7 +1,7 @@
-/* value: makes the instructions for the values of a group.
+/* kvalue: makes the instructions for the values of a group.
  *
  * requires every lo_use of the group settled; a value has one instruction in a section */
-#include "lower/build.h"
+#include "lower/kbuild.h"
 
 /* ---- where a value comes from ---- */
 lo_mem_info *lo_member(lo_builder *B, ir_ref r)

@@ -1,4 +1,4 @@
-/* kernel: small functions on the kernel IR. */
+/* kir: small functions on the kernel IR. */
 #include "ir/tree.h"
 #include "lower/lower.h"
 

@@ -1,12 +1,15 @@
-/* Control flow: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op, on
+/* Control flow in a compiled function: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op, on
  * placeholders. Its events are part of the trace, so its captures are guarded.
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
  *
- * Outside of compiled functions the op becomes the body of its own compiled function, one for each set of callbacks. */
-#include "jit/jit.h"
+ * outside.c has the entry points, and the op outside of compiled functions. */
+#include "jit/call.h"
+#include "jit/callback.h"
+#include "jit/event.h"
+#include "jit/handle.h"
 
-enum { MARGIN = 8, MAX_NEST = 32, MAX_OUTSIDE = 64 };
+enum { MARGIN = 8, MAX_NEST = 32 };
 
 typedef struct flow { /* one call of an op */
 	tj_ctx *c;
@@ -19,7 +22,6 @@ typedef struct flow { /* one call of an op */
 static const char *public_name(int op) { return op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
 
 /* ---- errors ---- */
-static tj_status error_of(const tj_ctx *c) { return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE; }
 
 static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
 static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...)
@@ -34,19 +36,6 @@ static bool fail(const flow *w, tj_status code, const char *hint, const char *fm
 }
 
 static bool nomem(const flow *w) { return fail(w, TJ_ERR_NOMEM, NULL, "out of memory"); }
-
-static tj_status spoil(tj_ctx *c, tj_tensor **out, int n)
-{
-	for (int i = 0; out && i < n; i++) out[i] = &c->rt.poison;
-	return error_of(c);
-}
-
-bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
-{
-	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
-	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: it is traced once, its values are not there yet", op, k->op, k->site ? k->site : "?");
-	return true;
-}
 
 static void put_type(char *out, size_t room, const ir_meta *m)
 {
@@ -65,14 +54,6 @@ static const char *site_of(const flow *w, const tj_tensor *t)
 }
 
 /* ---- lists ---- */
-static bool is_number(const tj_tensor *t) { return rt_is_number(t) || t->kind == RT_LATE; }
-
-static int length(tj_list list)
-{
-	int n = 0;
-	while (list && list[n] != TJ_END && n < UINT16_MAX / 2) n++;
-	return n;
-}
 
 /* Admits the operands of a list; late numbers (RT_LATE) keep their handles. */
 static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
@@ -127,32 +108,19 @@ static tj_tensor *box(const flow *w, tj_tensor *t, const ir_meta *like)
 /* Casts a value that tj_truth() accepts to a 0-d bool tensor. */
 static tj_tensor *truth(const flow *w, tj_tensor *t)
 {
-	if (!is_number(t) && t->layout->numel != 1) {
+	if (!jit_is_number(t) && t->layout->numel != 1) {
 		char type[160];
 		const ir_meta m = jit_meta(t);
 		put_type(type, sizeof type, &m);
-		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition has one element, this one is %s (%s)", type, site_of(w, t));
+		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition must have one element, but it is %s (%s)", type, site_of(w, t));
 		return NULL;
 	}
-	if (is_number(t) || t->dtype != TJ_BOOL) t = cast(w, t, TJ_BOOL);
+	if (jit_is_number(t) || t->dtype != TJ_BOOL) t = cast(w, t, TJ_BOOL);
 	if (t->kind != RT_POISON && t->rank) t = jit_event(w->site, IR_reshape, 1, &t, 0, NULL);
 	return t->kind == RT_POISON ? NULL : t;
 }
 
 /* ---- callbacks ---- */
-bool jit_closed(const jit_act *a, uint32_t seq)
-{
-	for (uint32_t i = 0; i < a->closed.n; i++)
-		if (seq >= a->closed.v[i].first && seq < a->closed.v[i].end) return true;
-	return false;
-}
-
-bool jit_callback_pops(const jit_act *a, const tj_scope *s)
-{
-	const tj_scope *own = a->callback.v[a->callback.n - 1].scope, *at = a->ctx->rt.scope;
-	while (at && at != own && at != s) at = at->parent;
-	return at != s || s == own;
-}
 
 static bool enter(const flow *w)
 {
@@ -194,7 +162,7 @@ static bool arguments(const flow *w, const callback *k, tj_tensor **in)
 	int64_t slot = 0;
 	for (int i = 0; i < k->nin; i++) {
 		in[i] = k->like[i];
-		if (is_number(in[i])) continue; /* passed as it is, without a PARAM */
+		if (jit_is_number(in[i])) continue; /* passed as it is, without a PARAM */
 		ir_meta m = jit_meta(in[i]);
 		if (i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 		if (!(in[i] = typed(w, JIT_PARAM, slot++, &m))) return false;
@@ -208,12 +176,12 @@ static const char *callback_name(const flow *w, int which) { return ir_flow_info
 static bool results(const flow *w, const callback *k, tj_tensor **made)
 {
 	for (int i = k->nout; i < k->nout + MARGIN; i++)
-		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "it has as many results as are asked for", "the callback `%s` set out[%d], it has %d results", callback_name(w, k->which), i, k->nout);
+		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "set only the results that the call asks for", "the callback `%s` set out[%d], but it has %d results", callback_name(w, k->which), i, k->nout);
 	for (int i = 0; i < k->nout; i++)
 		if (!made[i]) return fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]", callback_name(w, k->which), i);
 	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, k->nout, made, k->out) == JIT_POISON) return false;
 	for (int i = 0; i < k->nout; i++) {
-		if (is_number(made[i])) k->out[i] = box(w, made[i], i < k->nwant ? &k->want[i] : NULL);
+		if (jit_is_number(made[i])) k->out[i] = box(w, made[i], i < k->nwant ? &k->want[i] : NULL);
 		if (k->out[i]->kind == RT_POISON) return false;
 	}
 	return true;
@@ -237,10 +205,10 @@ static bool trace(const flow *w, callback *k, bool (*check)(const flow *w, callb
 {
 	jit_act *a = w->a;
 	if (!enter(w)) return false;
-	bool ok = rt_push(&a->sites, w->site) || nomem(w);
+	bool ok = rt_push(&a->callers, ((jit_caller){ w->site, NULL })) || nomem(w);
 	if (ok) {
 		ok = step(w, JIT_CALLBACK, 0, NULL, 1, (int64_t[]){ k->which }) && run_callback(w, k, check, env);
-		a->sites.n--;
+		a->callers.n--;
 	}
 	leave(w);
 	if (!ok) a->failed = a->broken = true; /* the trace has a CALLBACK without a YIELD */
@@ -252,7 +220,7 @@ static int tensors(tj_tensor *const *list, int n, tj_tensor **out)
 {
 	int count = 0;
 	for (int i = 0; i < n; i++)
-		if (!is_number(list[i])) out[count++] = list[i];
+		if (!jit_is_number(list[i])) out[count++] = list[i];
 	return count;
 }
 
@@ -285,7 +253,7 @@ static bool compare_else(const flow *w, callback *k, void *env)
 		if (same_type(&m, &b->type[i])) continue;
 		put_type(x, sizeof x, &b->type[i]);
 		put_type(y, sizeof y, &m);
-		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks give the same dtypes and shapes: see tj_cast(), tj_expand()",
+		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks must give the same dtypes and shapes: see tj_cast(), tj_expand()",
 		            "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y, site_of(w, k->out[i]));
 	}
 	return true;
@@ -293,7 +261,7 @@ static bool compare_else(const flow *w, callback *k, void *env)
 
 static bool cond(const flow *w, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list list)
 {
-	int n = length(list);
+	int n = jit_length(list);
 	rt_arena *mem = &w->a->mem;
 	tj_tensor **in, **p, **src = rt_arena_alloc(mem, ((size_t)n + 1) * sizeof *src);
 	both b = { rt_arena_alloc(mem, ((size_t)nout + 1) * sizeof *b.type), rt_arena_alloc(mem, ((size_t)nout + 1) * sizeof *b.site) };
@@ -313,7 +281,7 @@ static bool carries(const flow *w, tj_list list, int n, tj_tensor ***init, ir_me
 	if (!admit(w, list, n, init)) return false;
 	for (int i = 0; i < n; i++) {
 		tj_tensor **t = &(*init)[i];
-		if (is_number(*t)) *t = box(w, *t, NULL);
+		if (jit_is_number(*t)) *t = box(w, *t, NULL);
 		if ((*t)->kind == RT_POISON) return false;
 		type[i] = jit_meta(*t);
 	}
@@ -329,9 +297,9 @@ static bool compare_carries(const flow *w, callback *k, void *env)
 		if (same_type(&m, &k->want[i])) continue;
 		put_type(x, sizeof x, &k->want[i]);
 		put_type(y, sizeof y, &m);
-		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry keeps its dtype: tj_cast() the initial value, or what the body gives");
-		else snprintf(hint, sizeof hint, "a carry keeps its shape: tj_expand() the initial value");
-		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
+		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry must keep its dtype: tj_cast() the initial value or the result of the body");
+		else snprintf(hint, sizeof hint, "a carry must keep its shape: tj_expand() the initial value");
+		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, but the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
 	}
 	return true;
 }
@@ -345,7 +313,7 @@ static bool to_truth(const flow *w, callback *k, void *env)
 
 static bool while_(const flow *w, tj_tensor **out, tj_body *cond_, tj_body *body, tj_list init, int64_t most)
 {
-	int n = length(init);
+	int n = jit_length(init);
 	tj_tensor **in;
 	ir_meta *type = rt_arena_alloc(&w->a->mem, ((size_t)n + 1) * sizeof *type);
 	if (!type) return nomem(w);
@@ -375,19 +343,19 @@ static bool same_length(const flow *w, tj_tensor *const *xs, int n, int64_t *tur
 {
 	for (int i = 0; i < n; i++) {
 		char type[160];
-		if (is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "a number may be captured", "xs %d is a number: it has no slices", i);
+		if (jit_is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "let the body capture the number", "xs %d is a number: it has no slices", i);
 		const ir_meta m = jit_meta(xs[i]);
 		put_type(type, sizeof type, &m);
-		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "a 0-d tensor may be captured", "xs %d is %s: it has no axis 0", i, type);
+		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "let the body capture a 0-d tensor", "xs %d is %s: it has no axis 0", i, type);
 		if (!i && !*turns) *turns = m.dim[0];
-		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs have one length along axis 0, which .length repeats or leaves 0", "xs %d is %s, the length is %lld", i, type, (long long)*turns);
+		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs must have the same length along axis 0; .length must be that length or 0", "xs %d is %s, but the length is %lld", i, type, (long long)*turns);
 	}
 	return true;
 }
 
 static bool scan(const flow *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list list, const tj_scan_opts *o)
 {
-	int n = length(init), m = length(list), nout = n + nys;
+	int n = jit_length(init), m = jit_length(list), nout = n + nys;
 	int64_t attr[4] = { n, m, o->length, o->reverse };
 	tj_tensor **in, **xs, **all = rt_arena_alloc(&w->a->mem, ((size_t)n + (size_t)m + 1) * sizeof *all);
 	ir_meta *type = rt_arena_alloc(&w->a->mem, ((size_t)nout + 1) * sizeof *type);
@@ -405,19 +373,14 @@ static bool scan(const flow *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_b
 	return give(w, 0, n, type, carry) && give(w, n, nys, type, ys);
 }
 
-/* ---- one call, inside or outside of a compiled function ---- */
-typedef struct request {
-	int op;
-	tj_body *f[2];
-	void *self;
-	tj_list in, xs;          /* cond: in[0] is the predicate */
-	int nin, nxs, nout, nys; /* nout: number of results without ys */
-	int64_t turns;
-	bool reverse;
-	tj_tensor **out, **ys;
-} request;
+/* ---- one call ---- */
+tj_status jit_spoil(tj_ctx *c, tj_tensor **out, int n)
+{
+	for (int i = 0; out && i < n; i++) out[i] = &c->rt.poison;
+	return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+}
 
-static tj_status perform(tj_ctx *c, const char *site, const request *q)
+tj_status jit_flow_run(tj_ctx *c, const char *site, const jit_flow *q)
 {
 	flow w = { c, &c->act, site, q->op, q->self };
 	bool ok = !c->act.failed;
@@ -425,161 +388,6 @@ static tj_status perform(tj_ctx *c, const char *site, const request *q)
 	else if (ok && q->op == IR_while) ok = while_(&w, q->out, q->f[0], q->f[1], q->in, q->turns);
 	else if (ok) ok = scan(&w, q->out, q->ys, q->nys, q->f[0], q->in, q->xs, &(tj_scan_opts){ .length = q->turns, .reverse = q->reverse });
 	if (ok) return TJ_OK;
-	spoil(c, q->out, q->nout);
-	return spoil(c, q->ys, q->nys);
-}
-
-/* ---- outside of compiled functions ---- */
-typedef struct jit_outside {
-	request key, now;        /* key: the call that it was made for. now: the running call */
-	const char *site;
-	tj_fn *fn;
-	uint64_t used;
-} jit_outside;
-
-/* in: the operands. out: all results in one list. */
-static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	jit_outside *o = self;
-	request q = o->now;
-	tj_ctx *c = jit_thread_ctx;
-	tj_tensor **list = rt_arena_alloc(&c->act.mem, ((size_t)q.nin + 1) * sizeof *list);
-	if (!list) {
-		spoil(c, out, q.nout + q.nys);
-		return;
-	}
-	memcpy(list, in, (size_t)q.nin * sizeof *list);
-	list[q.nin] = TJ_END;
-	q.in = list;
-	q.xs = in + q.nin;
-	q.out = out;
-	q.ys = out + q.nout;
-	perform(c, o->site, &q);
-}
-
-static bool same_key(const request *x, const request *y)
-{
-	return x->op == y->op && x->f[0] == y->f[0] && x->f[1] == y->f[1] && x->nin == y->nin && x->nxs == y->nxs && x->nout == y->nout && x->nys == y->nys;
-}
-
-static void drop_outside(jit_outside *o)
-{
-	tj_fn_free_at(o->site, o->fn);
-	rt_free(o);
-}
-
-void jit_outside_free(tj_ctx *c)
-{
-	for (uint32_t i = 0; i < c->outside.n; i++) drop_outside(c->outside.v[i]);
-	rt_vec_free(&c->outside);
-}
-
-static void make_room(tj_ctx *c)
-{
-	uint32_t oldest = 0;
-	if (c->outside.n < MAX_OUTSIDE) return;
-	for (uint32_t i = 1; i < c->outside.n; i++)
-		if (c->outside.v[i]->used < c->outside.v[oldest]->used) oldest = i;
-	drop_outside(c->outside.v[oldest]);
-	c->outside.v[oldest] = c->outside.v[--c->outside.n];
-}
-
-static jit_outside *find_outside(tj_ctx *c, const char *site, const request *q)
-{
-	for (uint32_t i = 0; i < c->outside.n; i++)
-		if (same_key(&c->outside.v[i]->key, q)) return c->outside.v[i];
-	make_room(c);
-	jit_outside *o = rt_calloc(sizeof *o);
-	if (!o || !rt_reserve(&c->outside, 1)) {
-		rt_free(o);
-		return NULL;
-	}
-	o->key = *q;
-	o->fn = tj_compile_at(site, c, outside_body, o, TJ_OPTS(tj_compile_opts, .name = ir_ops[q->op].name, .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
-	if (!o->fn) {
-		rt_free(o);
-		return NULL;
-	}
-	return c->outside.v[c->outside.n++] = o;
-}
-
-static tj_status run_outside(tj_ctx *c, const char *site, const request *q)
-{
-	rt_arena mem = { 0 };
-	size_t nin = (size_t)(q->nin + q->nxs), nout = (size_t)(q->nout + q->nys);
-	jit_outside *o = find_outside(c, site, q);
-	tj_tensor **in = rt_arena_alloc(&mem, (nin + 1) * sizeof *in), **out = rt_arena_alloc(&mem, (nout + 1) * sizeof *out);
-	tj_status s = TJ_ERR_NOMEM;
-	if (!o || !in || !out) jit_error(c, site, s, ir_ops[q->op].name, NULL, "out of memory");
-	else {
-		if (q->nin) memcpy(in, q->in, (size_t)q->nin * sizeof *in);
-		if (q->nxs) memcpy(in + q->nin, q->xs, (size_t)q->nxs * sizeof *in);
-		in[nin] = TJ_END;
-		o->now = *q;
-		o->site = site;
-		o->used = ++c->rt.serial;
-		s = tj_call_at(site, o->fn, out, in);
-	}
-	if (s == TJ_OK) {
-		if (q->nout) memcpy(q->out, out, (size_t)q->nout * sizeof *out);
-		if (q->nys) memcpy(q->ys, out + q->nout, (size_t)q->nys * sizeof *out);
-	} else {
-		spoil(c, q->out, q->nout);
-		spoil(c, q->ys, q->nys);
-	}
-	rt_arena_free(&mem);
-	return s;
-}
-
-/* ---- entry points ---- */
-static tj_status refuse(tj_ctx *c, const char *site, const request *q, const char *hint, const char *what)
-{
-	jit_error(c, site, TJ_ERR_ARG, ir_ops[q->op].name, hint, "%s", what);
-	spoil(c, q->out, q->nout > 0 ? q->nout : 0);
-	return spoil(c, q->ys, q->nys > 0 ? q->nys : 0);
-}
-
-static tj_status go(const char *site, request *q)
-{
-	JIT_CURRENT(c, site);
-	if (!c) return TJ_ERR_STATE;
-	jit_act *a = jit_active(c);
-	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, NULL, "a callback is NULL");
-	if (!q->in || !q->xs) return refuse(c, site, q, "TJ_NONE is the empty list", "a list is NULL");
-	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "it needs a carry or an output", "it has no results");
-	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
-	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, NULL, "the array for the results is NULL");
-	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
-	return a ? perform(c, site, q) : run_outside(c, site, q);
-}
-
-tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self)
-{
-	int n = length(in);
-	tj_tensor *few[17], **list = n < 16 ? few : rt_alloc(((size_t)n + 2) * sizeof *list);
-	JIT_CURRENT(c, site);
-	if (!list) return c ? (jit_error(c, site, TJ_ERR_NOMEM, "cond", NULL, "out of memory"), spoil(c, out, nout)) : TJ_ERR_NOMEM;
-	list[0] = pred;
-	if (n) memcpy(list + 1, in, (size_t)n * sizeof *list);
-	list[n + 1] = TJ_END;
-	tj_status s = go(site, &(request){ .op = IR_cond, .f = { then_, else_ }, .self = self, .in = in ? list : NULL, .xs = TJ_NONE, .nin = n + 1, .nout = nout, .out = out });
-	if (list != few) rt_free(list);
-	return s;
-}
-
-tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond_, tj_body *body, tj_list init, void *self, const tj_while_opts *opts)
-{
-	tj_while_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
-	int n = length(init);
-	return go(site, &(request){ .op = IR_while, .f = { cond_, body }, .self = self, .in = init, .xs = TJ_NONE, .nin = n, .nout = n, .turns = o.max_turns, .out = out });
-}
-
-tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts)
-{
-	tj_scan_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
-	int n = length(init);
-	return go(site, &(request){ .op = IR_scan, .f = { body, NULL }, .self = self, .in = init, .xs = xs, .nin = n, .nxs = length(xs), .nout = n, .nys = nys,
-	                            .turns = o.length, .reverse = o.reverse, .out = carry, .ys = ys });
+	jit_spoil(c, q->out, q->nout);
+	return jit_spoil(c, q->ys, q->nys);
 }

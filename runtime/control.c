@@ -1,4 +1,4 @@
-/* flow: runs control flow: cond runs one of two plans, while runs a plan as long as another one gives true, scan runs a plan
+/* control: runs control flow: cond runs one of two plans, while runs a plan as long as another one gives true, scan runs a plan
  * for each slice.
  *
  * A carry alternates between the result's buffer and a second one, so a turn allocates nothing and never overwrites its input.

@@ -1,10 +1,11 @@
-/* Slots: what a context knows about a function, namely the keys that it has met, found without a lock, and its own counters. */
-#include "jit/jit.h"
+/* Memos: what a context remembers of a function, namely the keys that it has met, found without a lock, and its own counters. */
+#include "jit/ctx.h"
+#include "jit/guard.h"
 
-/* ---- slots: one for each context and function that it calls ---- */
-static jit_slot *new_slot(tj_fn *f)
+/* ---- memos: one for each context and function that it calls ---- */
+static jit_memo *new_memo(tj_fn *f)
 {
-	jit_slot *s = rt_calloc(sizeof *s);
+	jit_memo *s = rt_calloc(sizeof *s);
 	uint32_t n = (uint32_t)f->opts.nin + f->nstate;
 	if (!s || !(s->seen = rt_calloc((n + 1) * sizeof *s->seen))) {
 		rt_free(s);
@@ -12,9 +13,9 @@ static jit_slot *new_slot(tj_fn *f)
 	}
 	s->fn = f;
 	rt_lock(&f->table_lock);
-	s->next = f->slots;
+	s->next = f->memos;
 	if (s->next) s->next->prev = s;
-	f->slots = s;
+	f->memos = s;
 	rt_unlock(&f->table_lock);
 	return s;
 }
@@ -23,9 +24,9 @@ static void link_hit(jit_hit *h)
 {
 	jit_entry *e = h->entry;
 	rt_lock(&e->fn->table_lock);
-	h->next = e->met;
+	h->next = e->known;
 	if (h->next) h->next->prev = h;
-	e->met = h;
+	e->known = h;
 	rt_unlock(&e->fn->table_lock);
 }
 
@@ -35,7 +36,7 @@ static void unlink_hit(jit_hit *h)
 	jit_entry *e = h->entry;
 	rt_lock(&e->fn->table_lock);
 	if (h->prev) h->prev->next = h->next;
-	else e->met = h->next;
+	else e->known = h->next;
 	if (h->next) h->next->prev = h->prev;
 	atomic_fetch_add(&e->hits, atomic_load(&h->hits));
 	rt_unlock(&e->fn->table_lock);
@@ -50,7 +51,7 @@ static void free_hit(jit_hit *h)
 	rt_free(h);
 }
 
-static void forget_all(jit_slot *s)
+static void forget_all(jit_memo *s)
 {
 	for (uint32_t i = 0; i < s->known.n; i++) free_hit(s->known.v[i]);
 	s->known.n = 0;
@@ -58,7 +59,7 @@ static void forget_all(jit_slot *s)
 	s->last = NULL;
 }
 
-static void free_slot(jit_slot *s)
+static void free_memo(jit_memo *s)
 {
 	forget_all(s);
 	rt_vec_free(&s->known);
@@ -67,50 +68,50 @@ static void free_slot(jit_slot *s)
 	rt_free(s);
 }
 
-jit_slot *jit_slot_make(tj_ctx *c, tj_fn *f)
+jit_memo *jit_memo_make(tj_ctx *c, tj_fn *f)
 {
 	uint32_t i = f->index;
-	if (i >= c->slot.n && !rt_reserve(&c->slot, i + 1 - c->slot.n)) return NULL;
-	while (c->slot.n <= i) c->slot.v[c->slot.n++] = NULL;
-	jit_slot *s = c->slot.v[i];
+	if (i >= c->memo.n && !rt_reserve(&c->memo, i + 1 - c->memo.n)) return NULL;
+	while (c->memo.n <= i) c->memo.v[c->memo.n++] = NULL;
+	jit_memo *s = c->memo.v[i];
 	if (s && s->fn == f) return s;
-	if (s) free_slot(s); /* its function was freed */
-	return c->slot.v[i] = new_slot(f);
+	if (s) free_memo(s); /* its function was freed */
+	return c->memo.v[i] = new_memo(f);
 }
 
 /* The context ends: its counts are added to those of the functions. */
-void jit_slots_free(tj_ctx *c)
+void jit_memos_free(tj_ctx *c)
 {
 	rt_lock(&c->engine->rt.lock); /* so that no function is freed meanwhile */
-	for (uint32_t i = 0; i < c->slot.n; i++) {
-		jit_slot *s = c->slot.v[i];
+	for (uint32_t i = 0; i < c->memo.n; i++) {
+		jit_memo *s = c->memo.v[i];
 		tj_fn *f = s ? s->fn : NULL;
 		if (f) {
 			rt_lock(&f->table_lock);
 			if (s->prev) s->prev->next = s->next;
-			else f->slots = s->next;
+			else f->memos = s->next;
 			if (s->next) s->next->prev = s->prev;
 #define X(what) atomic_fetch_add(&f->count.what, atomic_load(&s->what));
-			JIT_SLOT_COUNTERS(X)
+			JIT_MEMO_COUNTERS(X)
 #undef X
 			rt_unlock(&f->table_lock);
 		}
-		if (s) free_slot(s);
+		if (s) free_memo(s);
 	}
 	rt_unlock(&c->engine->rt.lock);
-	rt_vec_free(&c->slot);
+	rt_vec_free(&c->memo);
 }
 
-/* The function is freed while no call of it runs. Its slots stay in the contexts, empty. Under the lock of the engine. */
-void jit_slots_drop(tj_fn *f)
+/* The function is freed while no call of it runs. Its memos stay in the contexts, empty. Under the lock of the engine. */
+void jit_memos_drop(tj_fn *f)
 {
-	for (jit_slot *s = f->slots, *next; s; s = next) {
+	for (jit_memo *s = f->memos, *next; s; s = next) {
 		next = s->next;
 		forget_all(s);
 		s->fn = NULL;
 		s->prev = s->next = NULL;
 	}
-	f->slots = NULL;
+	f->memos = NULL;
 }
 
 /* ---- comparing with the last call, tensor by tensor ---- */
@@ -125,14 +126,14 @@ static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, tj_fn *f, con
 	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !f->nfreeze) || jit_content_id(f, t) == m->content || m->content == ANY_CONTENT) && (!m->self || m->self == t);
 }
 
-static bool same_scalars(const jit_slot *s, const tj_scalar *p)
+static bool same_scalars(const jit_memo *s, const tj_scalar *p)
 {
 	for (uint32_t i = 0; i < s->scalar.n; i++)
 		if (s->scalar.v[i].kind != p[i].kind || (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i && !jit_drops_scalar(s->fn, i, p[i].i))) return false;
 	return p[s->scalar.n].kind == TJ_SCALAR_END;
 }
 
-jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
+jit_hit *jit_same_as_last(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars)
 {
 	jit_hit *h = s->last;
 	tj_fn *f = s->fn;
@@ -148,7 +149,7 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *s
 }
 
 /* jit_same_as_last() changes nothing, so it can run many times. */
-jit_hit *jit_timed_check(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars)
+jit_hit *jit_timed_check(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars)
 {
 	RT_DEFAULT_MODES;
 	enum { TIMES = 64 };
@@ -169,7 +170,7 @@ static jit_seen see(tj_fn *f, const tj_tensor *t, uint32_t place, bool by_self)
 	return (jit_seen){ t->layout, jit_drops_content(f, place, content, NULL) ? ANY_CONTENT : content, by_self ? t : NULL, t->kind };
 }
 
-static void remember(jit_slot *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
+static void remember(jit_memo *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
 {
 	tj_fn *f = s->fn;
 	bool direct = f->opts.mode == TJ_DIRECT;
@@ -254,7 +255,7 @@ static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in
 }
 
 /* ---- meeting a key ---- */
-static void drop_hit(jit_slot *s, uint32_t i)
+static void drop_hit(jit_memo *s, uint32_t i)
 {
 	gd_remove(&s->table, s->known.v[i]);
 	if (s->last == s->known.v[i]) s->last = NULL;
@@ -263,7 +264,7 @@ static void drop_hit(jit_slot *s, uint32_t i)
 }
 
 /* Drops the hits of evicted entries, or all hits when there are too many. */
-static void sweep(jit_slot *s)
+static void sweep(jit_memo *s)
 {
 	for (uint32_t i = s->known.n; i-- > 0;)
 		if (atomic_load_explicit(&s->known.v[i]->entry->dead, memory_order_relaxed)) drop_hit(s, i);
@@ -271,7 +272,7 @@ static void sweep(jit_slot *s)
 }
 
 /* Takes over the reference on e. The hit holds the layouts of the state, so that equal addresses mean equal layouts. */
-static jit_hit *new_hit(tj_ctx *c, jit_slot *s, jit_entry *e, const uint32_t *word, uint32_t n)
+static jit_hit *new_hit(tj_ctx *c, jit_memo *s, jit_entry *e, const uint32_t *word, uint32_t n)
 {
 	const tj_fn *f = s->fn;
 	jit_hit *h = rt_calloc(sizeof *h + f->nstate * sizeof *h->layout);
@@ -289,7 +290,7 @@ static jit_hit *new_hit(tj_ctx *c, jit_slot *s, jit_entry *e, const uint32_t *wo
 	return h;
 }
 
-jit_hit *jit_meet(tj_ctx *c, jit_slot *s, tj_list in, const tj_scalar *scalars, const char *site)
+jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, const char *site)
 {
 	gd_sig sig;
 	tj_fn *f = s->fn;

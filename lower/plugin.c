@@ -1,4 +1,4 @@
-/* backend: the plug-ins that compile kernels, opened when something must be compiled. */
+/* plugin: the plug-ins that compile kernels, opened when something must be compiled. */
 #include "lower/target.h"
 
 #include <dlfcn.h>
@@ -77,7 +77,7 @@ static void open_llvm(void)
 	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* the plug-in has its own copy of the run time, with another gate */
 	const char *missing = b && b->missing ? b->missing() : NULL;
 	if (b && !missing && !atexit(end)) llvm = b; /* runs before LLVM's own exit handlers, which were registered earlier */
-	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " is not of this version");
+	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " has another version than this library");
 }
 
 const lo_backend *lo_backend_find(const char *name, const char **why)

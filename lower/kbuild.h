@@ -1,6 +1,6 @@
-/* build: one kernel under construction. Private to build.c and value.c. */
-#ifndef TJ_LOWER_BUILD_H
-#define TJ_LOWER_BUILD_H
+/* kbuild: one kernel under construction. Private to kbuild.c, kvalue.c and fast.c. */
+#ifndef TJ_LOWER_KBUILD_H
+#define TJ_LOWER_KBUILD_H
 
 #include "lower/low.h"
 
@@ -50,7 +50,7 @@ typedef struct lo_builder {
 	rt_vec(uint32_t) kbuf;   /* low buffer of each kernel buffer; LO_NOBUF: KEPT */
 } lo_builder;
 
-/* ---- value.c ---- */
+/* ---- kvalue.c ---- */
 lo_source lo_source_of(lo_builder *B, const lo_use *u);
 int lo_operands(lo_builder *B, const lo_use *u, lo_source *s /* 3 */); /* the operands of an OP, without a gather's table; returns how many */
 bool lo_source_in_r(const lo_builder *B, const lo_source *s);

@@ -1,4 +1,4 @@
-/* Build-time: writes what people read of ops.def between markers: the op section of include/tj.h and
+/* gen: a program of the build. Writes the text that comes from ops.def between the markers of include/tj.h (the op section) and
  * docs/OPS.md.
  *
  *   gen [-c] include/tj.h docs/OPS.md        -c: change nothing, fail when a file differs
@@ -9,17 +9,17 @@
 
 #include "ir/classes.def"
 
-/* Parameters as declared and as the macro passes them on, each behind ", ". */
+/* Parameters as the prototype declares them, and as the macro passes them on; each after ", ". */
 #define DECL(type, name, role, k) ", " #type " " #name
 #define ARG(type, name, role, k) ", " #name
-/* of the results behind the first: where they go */
+/* Parameters for all results but the first: where to store them. */
 #define NOTHING(name, i, type, shape)
 #define DECL_RESULT(name, i, type, shape) ", tj_tensor ** " #name
 #define ARG_RESULT(name, i, type, shape) ", " #name
 #define ONE(FIRST, NEXT)
 #define TEXTS(results, class, nsrc, ...) \
 	IR_EACH(DECL, __VA_ARGS__) results(NOTHING, DECL_RESULT), IR_EACH(ARG, __VA_ARGS__) results(NOTHING, ARG_RESULT)
-/* of all results: their rules */
+/* The rules and names of all results. */
 #define TYPE(name, i, type, shape) #type
 #define NEXT_TYPE(name, i, type, shape) ", " #type
 #define NAME(name, i, type, shape) #name
@@ -29,7 +29,7 @@
 
 typedef struct row {
 	const char *name, *params, *args, *flags, *type, *shape, *doc;
-	const char *first, *others; /* results, where they are several: their names, the others behind ", " */
+	const char *first, *others; /* names of several results: the first; the others, each after ", ". NULL: one result */
 } row;
 static const row rows[] = {
 #define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, doc, NULL, NULL },
@@ -39,7 +39,7 @@ static const row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-#include <stdbool.h> /* not before the table: there `bool` is text */
+#include <stdbool.h> /* after the table, where `bool` must stay a word and not become _Bool */
 
 static void die(const char *what, const char *name)
 {
@@ -47,7 +47,7 @@ static void die(const char *what, const char *name)
 	exit(1);
 }
 
-/* A star belongs to the name. */
+/* Prints parameters without the blank after a star. */
 static void put_params(FILE *f, const char *text)
 {
 	for (; *text; text++)
@@ -58,7 +58,7 @@ static void header(FILE *f)
 {
 	for (const row *r = rows; r < rows + ROWS; r++) {
 		fprintf(f, "\n/* %s", r->doc);
-		if (r->first) fprintf(f, ". Returns the %s; NULL for %s: not wanted", r->first, r->others + 2);
+		if (r->first) fprintf(f, ". Returns the %s; NULL for %s if not wanted", r->first, r->others + 2);
 		fprintf(f, " */\n");
 		fprintf(f, "TJ_API tj_tensor *tj_%s(", r->name);
 		put_params(f, r->params + 2);
@@ -73,7 +73,7 @@ static void table(FILE *f)
 	fprintf(f, "| op | call | dtypes | shape | flags | meaning |\n|---|---|---|---|---|---|\n");
 	for (const row *r = rows; r < rows + ROWS; r++) {
 		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | ", r->name, r->name, r->args + 2, r->type, r->shape);
-		for (const char *s = strcmp(r->flags, "0") ? r->flags : ""; *s; s++) /* a bar would end the cell */
+		for (const char *s = strcmp(r->flags, "0") ? r->flags : ""; *s; s++) /* a bar would end the table cell */
 			fputs(*s == '|' ? ", " : (char[]){ *s, 0 }, f);
 		fputs(" | ", f);
 		for (const char *s = r->doc; *s; s++) fprintf(f, *s == '|' ? "\\|" : "%c", *s);
@@ -94,7 +94,7 @@ static char *slurp(const char *path)
 	return s;
 }
 
-/* The file with what lies between the lines of the two markers replaced. */
+/* The text of a file, with the lines between the two markers replaced. */
 static char *splice(const char *old, const char *path, const char *begin, const char *end,
                     void (*body)(FILE *f))
 {

@@ -1,4 +1,4 @@
-/* build: the kernel of a group.
+/* kbuild: the kernel of a group.
  *
  * requires grouping finished; breaks nothing of it
  *
@@ -11,7 +11,7 @@
  *
  * The kernel is built twice. First each atom is a dimension; then atoms that walk all buffers together are one dimension, and
  * the dimension along which stores are contiguous goes last. */
-#include "lower/build.h"
+#include "lower/kbuild.h"
 
 static bool failed(const lo_builder *B)
 {

@@ -1,5 +1,10 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
-#include "jit/build.h"
+#include "jit/builder.h"
+#include "jit/claim.h"
+#include "jit/compile.h"
+#include "jit/handle.h"
+#include "jit/note.h"
+#include "runtime/bytes.h"
 
 #include <stdlib.h>
 
@@ -7,7 +12,6 @@
 typedef jit_builder builder;
 
 enum { FOLD_BYTES = 4096 };  /* bytes; larger constants stay operands */
-
 
 static void collect(builder *b, jit_node *boundary)
 {
@@ -36,7 +40,8 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
 
-ir_ref jit_operand_of(builder *b, const jit_node *n, jit_ref r)
+/* The node of an operand, in the graph of b->in.at. */
+static ir_ref operand_of(builder *b, const jit_node *n, jit_ref r)
 {
 	uint32_t i = JIT_IDX(r);
 	switch (JIT_KIND(r)) {
@@ -47,12 +52,19 @@ ir_ref jit_operand_of(builder *b, const jit_node *n, jit_ref r)
 	}
 }
 
-static bool emit_event(builder *b, const jit_node *n, rt_arena *mem)
+/* The operands of an event, and room for two more. */
+static ir_ref *operands_of(builder *b, const jit_node *n)
+{
+	ir_ref *src = rt_arena_alloc(b->mem, (n->nsrc + 2u) * sizeof *src);
+	for (int k = 0; src && k < n->nsrc; k++) src[k] = operand_of(b, n, n->src[k]);
+	return src;
+}
+
+static bool emit_event(builder *b, const jit_node *n)
 {
 	int nsrc = n->nsrc;
-	ir_ref *src = rt_arena_alloc(mem, ((size_t)nsrc + 2) * sizeof *src);
+	ir_ref *src = operands_of(b, n);
 	if (!src) return false;
-	for (int k = 0; k < nsrc; k++) src[k] = jit_operand_of(b, n, n->src[k]);
 	if (ir_ops[n->op].flags & IR_RNG) {
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum, n->site);
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum + 1, n->site);
@@ -89,9 +101,10 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 		const jit_node *x = b->path[i];
 		b->home[i] = b->in.at;
 		if (jit_is_flow_event(x->op)) {
-			if (!jit_flow_event(b, x)) return false;
+			ir_ref *src = operands_of(b, x);
+			if (!src || !jit_flow_event(b, x, src)) return false;
 		} else if (x->op >= IR_OPS) meet_externals(b, x);
-		else if (!emit_event(b, x, mem)) return false;
+		else if (!emit_event(b, x)) return false;
 	}
 	return true;
 }
@@ -115,12 +128,6 @@ static int by_seq(const void *x, const void *y)
 {
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 	return a < b ? -1 : a > b;
-}
-
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
-{
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
-	return o;
 }
 
 /* The layout of output i: row-major, or with the strides of a view of an external. */
@@ -156,60 +163,6 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_fetch_add(&f->count.code_bytes, x->code_bytes);
 	atomic_store(&f->count.lower_ms, atomic_load(&f->count.lower_ms) + x->lower_ms);
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
-}
-
-/* These texts are not kept, so the graph is lowered once more. Nothing is compiled again: the plan holds its kernels. */
-static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
-{
-	lo_opts o;
-	rt_exec *x = NULL;
-	rt_err err = { 0 };
-	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
-	jit_lower_opts(f, f->engine, &o);
-	o.family = f->family; /* it knows which sizes are symbols of the code */
-	o.keep_text = true;
-	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
-	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;
-	x->print(x, t, what);
-	rt_exec_unref(x);
-}
-
-void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
-{
-	static const ir_graph none;
-	const ir_graph *g = p->n ? &p->graph : &none;
-	const lo_target *target = jit_target(f->engine);
-	rt_err err = { 0 };
-	if (!target) target = &lo_cpu; /* shows the groups that a CPU would have */
-	switch (what) {
-	case TJ_DUMP_GRAPH: ir_print(g, t); break;
-	case TJ_DUMP_TABLE: if (p->n) ir_table(g, t); break;
-	case TJ_DUMP_DOT: ir_dot(g, t); break;
-	case TJ_DUMP_FUSION: if (p->n) lo_print_groups(g, target, t, &err); break;
-	case TJ_DUMP_FUSION_DOT: if (p->n) lo_dot_groups(g, target, t, &err); break;
-	case TJ_DUMP_KERNELS: case TJ_DUMP_CODE: case TJ_DUMP_ASSEMBLY: if (p->exec) put_lowered(f, p, what, t); break;
-	default: if (p->exec) p->exec->print(p->exec, t, what);
-	}
-}
-
-static void log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p)
-{
-	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
-		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_FUSION, TJ_DUMP_FUSION }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
-	};
-	const rt_log_to *l = &f->engine->rt.log;
-	char where[JIT_WHERE];
-	jit_where(where, f, e, (int)boundary->segment->number);
-	for (size_t i = 0; i < RT_COUNT(parts); i++) {
-		if (!rt_logs(l, parts[i].topic)) continue;
-		rt_text t = { 0 };
-		jit_put_plan(f, p, parts[i].what, &t);
-		rt_log_text(l, parts[i].topic, where, rt_str(&t));
-		rt_text_free(&t);
-	}
-	jit_dump_plan(f, where, p);
-	rt_log(l, RT_LOG_PERF, "[%s] lowering %.2f ms, code generation %.2f ms, %u kernels, %u library calls, %u evaluator steps", where,
-	       p->exec->lower_ms, p->exec->codegen_ms, p->exec->kernels, p->exec->library_calls, p->exec->eval_steps);
 }
 
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
@@ -278,7 +231,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	}
 	if (ok && p->exec) {
 		count(f, p->exec);
-		log_plan(f, a->entry, boundary, p);
+		jit_log_plan(f, a->entry, boundary, p);
 	}
 	if (!ok) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
@@ -288,14 +241,4 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	ir_build_end(&b.in);
 	rt_arena_free(&mem);
 	return p;
-}
-
-void jit_plan_unref(jit_plan *p)
-{
-	if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-	for (uint32_t i = 0; p->value && i < p->n; i++) rt_layout_unref(p->value[i].layout);
-	if (p->exec) rt_exec_unref(p->exec);
-	rt_free(p->value);
-	if (p->n) ir_graph_free(&p->graph);
-	rt_free(p);
 }

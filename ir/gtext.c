@@ -1,17 +1,17 @@
-/* text: a graph as text and back.
+/* gtext: prints a graph and parses it back.
  *
- *   %0 = input f32[4,8] slot=0                   strides=1,4 unless row-major
- *   %1 = num f64 slot=0                          a type without brackets is a number's
+ *   %0 = input f32[4,8] slot=0                   also strides=1,4 if not row-major
+ *   %1 = num f64 slot=0                          a type without brackets: a number
  *   %2 = const f32[] 0x1p-1                      floats in hex, exact
- *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., looked up in g->data
- *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (classes.def); `end`: TJ_END_DIM; the site
+ *   %3 = data i32[3] {1,2,3}                     above 64 elements: hash=..., found in g->data
+ *   %4 = sum f32[4] %0 keepdim=0 axes=1  # a.c:9 attributes by class (classes.def), TJ_END_DIM as `end`; after # the site
  *   ret %4
- *   %5 = add f32[4] %0 %4 mode=fast              unless strict; what computes nothing has no mode
- *   %5 = max_with_indices %0 keepdim=0 axis=1    what has several results has no type (tuple.c)
- *   %6 = cond %7 %0                              of control flow the regions follow (flow.c), each up to its ret
+ *   %5 = add f32[4] %0 %4 mode=fast              the mode; none in strict mode, and none if the node computes nothing
+ *   %5 = max_with_indices %0 keepdim=0 axis=1    a node with several results has no type (tuple.c)
+ *   %6 = cond %7 %0                              after control flow come its regions (flow.c), each up to its ret
  *
- * The parser appends as written (raw): nothing is cast, folded or merged, so what is printed parses back
- * exactly. Lines that start with # are comments. */
+ * The parser appends nodes as written (raw): it casts, folds and merges nothing, so a printed graph parses back exactly. Lines that
+ * start with # are comments. */
 #include "ir/ir.h"
 
 #include <ctype.h>
@@ -153,7 +153,7 @@ void ir_dump(const ir_graph *g)
 /* ---- the table that people read ---- */
 enum { CELLS = 6 };
 
-/* Pads each cell to its column's width; without t, widens the columns. */
+/* Prints a row with each cell padded to the width of its column; without t, only widens the columns. */
 static void put_row(rt_text *t, int *width, const char *const *cell)
 {
 	for (int i = 0; i < CELLS; i++) {
@@ -204,7 +204,7 @@ static void table(const ir_graph *g, rt_text *t)
 	rt_text_free(&out);
 }
 
-/* The regions of control flow follow the table, each as one of its own. */
+/* After the table comes one table for each region of control flow. */
 void ir_table(const ir_graph *g, rt_text *t)
 {
 	table(g, t);
@@ -219,12 +219,12 @@ void ir_table(const ir_graph *g, rt_text *t)
 
 /* ---- parsing ---- */
 typedef struct parser {
-	const char *at, *line; /* where it reads; where the line begins */
+	const char *at, *line; /* next character; beginning of its line */
 	int lineno;
 	ir_graph *g;
 	rt_err *err;
-	rt_vec(ir_ref) names; /* by the number behind % */
-	int depth;            /* of regions */
+	rt_vec(ir_ref) names; /* nodes by the number after % */
+	int depth;            /* number of regions around this text */
 	const struct parser *outer;
 	bool ended;           /* a ret was read */
 } parser;
@@ -249,7 +249,7 @@ static void blanks(parser *p)
 	while (*p->at == ' ' || *p->at == '\t' || *p->at == '\r') p->at++;
 }
 
-/* The literal text comes next; skips it. */
+/* Skips this literal text if it comes next. */
 static bool accept(parser *p, const char *s)
 {
 	size_t n = strlen(s);
@@ -326,7 +326,7 @@ static bool type(parser *p, ir_meta *m)
 	return true;
 }
 
-/* Up to the bracket. */
+/* The sizes, up to the closing bracket. */
 static bool sizes(parser *p, ir_meta *m)
 {
 	int rank = 0;
@@ -334,7 +334,7 @@ static bool sizes(parser *p, ir_meta *m)
 	if (!integers(p, m->dim, TJ_MAX_RANK, &rank)) return false;
 	m->rank = (uint8_t)rank;
 	int64_t numel;
-	if (!rt_numel(rank, m->dim, &numel)) return fail(p, "no such shape");
+	if (!rt_numel(rank, m->dim, &numel)) return fail(p, "a size is negative, or the number of elements overflows");
 	return expect(p, "]");
 }
 
@@ -349,7 +349,7 @@ static bool reference(parser *p, ir_ref *r)
 	return fail(p, "%%%lld is not defined above", (long long)k);
 }
 
-/* Operands go to the tail of a growing list: an op may have any number. */
+/* Operands are in a growing list: an op may have any number. */
 typedef rt_vec(ir_ref) ref_list;
 
 static bool operands(parser *p, ref_list *src)
@@ -362,7 +362,7 @@ static bool operands(parser *p, ref_list *src)
 	return true;
 }
 
-/* name=, then what reads the value */
+/* Skips `name=` if it comes next; the caller reads the value. */
 static bool key(parser *p, const char *name)
 {
 	blanks(p);
@@ -412,7 +412,7 @@ static bool parse_input(parser *p, const ir_meta *m, ir_ref *r)
 static bool parse_num(parser *p, const ir_meta *m, ir_ref *r)
 {
 	int64_t slot;
-	if (m->dtype != TJ_F64 && m->dtype != TJ_I64) return fail(p, "a number is f64 or i64");
+	if (m->dtype != TJ_F64 && m->dtype != TJ_I64) return fail(p, "a number must be f64 or i64");
 	if (!key(p, "slot")) return fail(p, "`slot=` expected");
 	if (!integer(p, &slot)) return false;
 	*r = ir_num_(p->g, (tj_dtype)m->dtype, (int)slot, NULL);
@@ -464,7 +464,7 @@ static bool find_hash(parser *p, const ir_meta *m, int64_t nbytes, ir_ref *r)
 				*r = ir_data_(p->g, m, q->g->data.v[i].bytes, NULL);
 				return true;
 			}
-	return fail(p, "no data of this hash and size at hand");
+	return fail(p, "no data with this hash and size is known");
 }
 
 static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
@@ -474,7 +474,7 @@ static bool parse_data(parser *p, const ir_meta *m, ir_ref *r)
 	unsigned char buf[INLINE_MAX * 8];
 	rt_numel(m->rank, m->dim, &numel);
 	if (key(p, "hash")) return find_hash(p, m, numel * (int64_t)size, r);
-	if (numel > INLINE_MAX) return fail(p, "more than %d elements are given by hash", INLINE_MAX);
+	if (numel > INLINE_MAX) return fail(p, "more than %d elements must be given by their hash", INLINE_MAX);
 	if (!expect(p, "{")) return false;
 	for (int64_t i = 0; i < numel; i++)
 		if ((i && !expect(p, ",")) || !element(p, (tj_dtype)m->dtype, buf + (size_t)i * size)) return false;
@@ -529,7 +529,7 @@ static bool op_name(parser *p, ir_op *op)
 	return fail(p, "no op named `%.*s`", (int)n, s);
 }
 
-/* An error of the op itself gets the line in front. */
+/* Reports an error of the op itself, with line and column in front. */
 static bool op_failed(parser *p)
 {
 	const rt_err *e = &p->g->err;
@@ -587,7 +587,7 @@ static bool next_line(parser *p)
 	return true;
 }
 
-/* The lines behind `name:` up to a ret. */
+/* `name:` and the lines after it, up to a ret. */
 static bool parse_region(parser *p, const char *name, ir_graph *g)
 {
 	parser in = *p;
@@ -597,7 +597,7 @@ static bool parse_region(parser *p, const char *name, ir_graph *g)
 	in.outer = p;
 	in.ended = false;
 	g->raw = true;
-	if (++in.depth > IR_MAX_NEST) return fail(p, "more than %d regions in one another", IR_MAX_NEST);
+	if (++in.depth > IR_MAX_NEST) return fail(p, "regions are nested more than %d deep", IR_MAX_NEST);
 	blanks(&in);
 	bool ok = expect(&in, name) && expect(&in, ":");
 	blanks(&in);
@@ -611,7 +611,7 @@ static bool parse_region(parser *p, const char *name, ir_graph *g)
 	return ok;
 }
 
-/* op operands attributes  # site, then the regions */
+/* op operands attributes  # site; then the regions */
 static bool parse_flow(parser *p, ir_op op, ir_ref *r)
 {
 	const ir_flowinfo *info = ir_flow_info(op);
@@ -638,7 +638,7 @@ static bool parse_node(parser *p)
 	ir_meta m;
 	ir_ref r = IR_NONE;
 	if (!expect(p, "%") || !integer(p, &number)) return false;
-	if (number < 0 || number >= NUMBER_MAX) return fail(p, "number out of range");
+	if (number < 0 || number >= NUMBER_MAX) return fail(p, "the number of the node is out of range");
 	if (number < p->names.n && p->names.v[number] != IR_NONE)
 		return fail(p, "%%%lld is defined twice", (long long)number);
 	blanks(p);
@@ -679,7 +679,7 @@ static bool parse_ret(parser *p)
 	return true;
 }
 
-/* What follows # on a line, or NULL. */
+/* The text after # on a line; NULL: there is none. */
 static bool site_text(parser *p, const char **site)
 {
 	blanks(p);
@@ -699,7 +699,7 @@ static bool site_text(parser *p, const char **site)
 	return true;
 }
 
-/* What follows # on the line of a node is its site. */
+/* The text after # on the line of a node is its site. */
 static bool parse_site(parser *p, bool node)
 {
 	const char *site;
@@ -708,7 +708,7 @@ static bool parse_site(parser *p, bool node)
 	return true;
 }
 
-/* Control flow takes its site and the lines of its regions itself. */
+/* parse_node() reads more than one line for control flow: then site and regions are done. */
 static bool parse_line(parser *p)
 {
 	bool node = false;

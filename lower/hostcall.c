@@ -1,4 +1,4 @@
-/* call: steps that call C functions on host buffers: the evaluator, and copies to a destination with strides. Such a step copies what it
+/* hostcall: steps that call C functions on host buffers: the evaluator, and copies to a destination with strides. Such a step copies what it
  * needs of its node into the plan. */
 #include "lower/library.h"
 #include "runtime/bytes.h"

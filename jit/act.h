@@ -1,0 +1,126 @@
+/* act: an activation, one running top-level call in one context. */
+#ifndef TJ_JIT_ACT_H
+#define TJ_JIT_ACT_H
+
+#include "jit/cell.h"
+#include "jit/direct.h"
+
+typedef struct jit_thread jit_thread;
+#define JIT_NOT_NEAR ((const jit_thread *)1)
+
+/* An event that may fault, and that another line asked for than the one in the trace. site: the line that ran, for errors. */
+typedef struct jit_stray { uint32_t seq; const char *site; } jit_stray;
+
+typedef struct jit_bound { /* an external of the running segment */
+	tj_tensor *h;
+	const rt_layout *layout;
+	const void *data;        /* NULL: the plan of its segment did not keep the value */
+	rt_buffer *buf;
+	uint64_t seg;            /* pending: seg and seq name the value, since h may be popped before the boundary. CELL: its version when it was bound */
+	uint32_t seq;
+	bool pending;
+	bool owned;              /* a reference on buf is held */
+	bool taken;              /* CELL: no earlier segment of the call used it */
+} jit_bound;
+
+typedef struct jit_done {  /* an executed segment */
+	uint64_t serial;
+	jit_node *boundary;
+	jit_plan *plan;          /* reference held */
+	rt_buffer **buf;         /* by value of the plan */
+	void **data;
+	jit_bound *ext;          /* externals that it ran with, owned, for recomputing; none for a RETURN */
+	uint32_t next, nnum;
+	uint64_t *num;
+	jit_from *ext_from;      /* DIRECT: where the externals and the numbers come from */
+	jit_operand *num_from;
+	uint32_t next_from, nnum_from;
+	uint32_t nexpr;          /* length of jit_learn.expr when the segment ended */
+	jit_stray *stray;        /* DIRECT */
+	uint32_t nstray;
+	bool bit;                /* TRUTH: its value */
+} jit_done;
+
+typedef struct jit_assigned { /* a cell and its current version */
+	rt_held *cell;
+	tj_tensor *version;
+	uint64_t was;            /* version number of the cell when the call first met it */
+} jit_assigned;
+
+typedef struct jit_caller { const char *site; const tj_fn *fn; } jit_caller; /* a line, and the function that it calls; NULL: control flow */
+typedef struct jit_callback { /* a callback of control flow whose events are being traced */
+	tj_scope *scope;         /* the scope of the callback */
+	const char *op, *site;
+	uint32_t first;          /* its first event */
+} jit_callback;
+typedef struct jit_sized { /* a result of nonzero, masked_select or unique in the running call */
+	const rt_buffer *buf;
+	const char *op, *site;
+	int64_t size;            /* of axis 0; depends on data */
+} jit_sized;
+typedef struct jit_span { uint32_t first, end; } jit_span;
+
+typedef struct jit_act {
+	tj_ctx *ctx;
+	tj_fn *fn;
+	jit_memo *memo;
+	jit_hit *hit;
+	jit_entry *entry;        /* that of the hit */
+	struct jit_learn *learn; /* DIRECT: learns the path of this call; NULL: this call does not learn */
+	uint64_t serial;         /* of the first segment; unique in the context */
+	const jit_thread *near;  /* the thread whose events may take the fast path of jit_event(); JIT_NOT_NEAR: none may */
+	uint32_t bodies;         /* number of bodies that run now: of the call, of nested calls, callbacks */
+	_Atomic uint32_t left;   /* level of the outermost body that was left without returning; 0: none was */
+	const char *left_name;
+	uint32_t floor;          /* depth of the thread when the innermost body began */
+	tj_scope *scope;         /* the scope of the call */
+	bool failed;
+	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
+	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */
+	uint32_t levels;         /* number of segments that learned */
+	bool recorded;           /* an event of this call did not match and was recorded */
+	const char *reader;      /* line that needs a value which was not kept; NULL: the return */
+	double away;             /* TJ_TIME_GUARDS. away: ns spent at boundaries. followed: number of events so far */
+	uint64_t followed;
+	bool hints;              /* values keep their external slot in seq; false while direct mode marks placeholders there */
+	int depth;               /* of nested calls */
+	uint8_t mode;            /* of the innermost running function: IR_FAST or 0 */
+	const tj_scalar *scalars;
+	uint64_t ordinal;        /* random numbers that the context drew before the call */
+	uint64_t fetched;        /* c->rt.fetched before the call: number of errors that the user has fetched */
+	rt_vec(jit_caller) callers; /* the running nested calls and calls of control flow, outermost first */
+
+	/* the running segment */
+	jit_node *cursor, *fresh; /* cursor: last event. fresh: first event that is not published; NULL while all matched */
+	uint64_t seg;
+	uint32_t seq;
+	rt_vec(jit_bound) ext;
+	rt_vec(uint64_t) num;
+	rt_vec(rt_held *) cell;
+	rt_vec(jit_stray) stray;
+	unsigned long long since; /* value of commits_ended before the segment bound its first cell; valid when ntaken > 0 */
+	uint32_t ntaken;         /* cells bound in this segment, those included that were unbound again */
+	rt_vec(uint32_t) index;  /* hash table: handle -> slot + 1, of the externals whose handle has no slot hint; cap is a power of two */
+	uint32_t unhinted;       /* number of externals without a hint */
+	bool indexed;            /* `index` is up to date */
+	rt_vec(jit_callback) callback; /* running now, outermost first */
+	rt_vec(jit_span) closed; /* events of callbacks that have returned; their values may not be used outside */
+
+	rt_vec(jit_taken) read;  /* cells whose values the body has read (tj_item() and others) */
+	rt_vec(jit_sized) sized;
+	rt_vec(jit_assigned) assigned;
+	rt_vec(jit_done) done;
+	rt_vec(rt_buffer *) hold; /* released at the end of the call */
+	rt_vec(rt_held *) retained; /* retained by this call, still pending */
+	rt_vec(rt_held *) released; /* released by this call; unreferenced at its end */
+	jit_segment *truth;      /* segment of the TRUTH before the running segment; bit: its value */
+	bool bit;
+	double started;          /* time when the first private event was recorded, ms */
+	rt_arena mem;            /* freed at the end of the call */
+} jit_act;
+
+static inline uint8_t jit_mode(const tj_fn *f) { return f->opts.numerics == TJ_FAST ? IR_FAST : 0; }
+/* The mode of an event; 0 for events that are no ops. */
+static inline uint8_t jit_mode_of(const jit_act *a, int op) { return op < IR_OPS ? a->mode : 0; }
+
+#endif

@@ -1,0 +1,36 @@
+/* call: the running call, its executed segments, and the externals of the running segment. */
+#ifndef TJ_JIT_CALL_H
+#define TJ_JIT_CALL_H
+
+#include "jit/claim.h"
+
+/* act.c */
+void jit_act_end(tj_ctx *c);
+void jit_start_segment(jit_act *a);
+jit_act *jit_drop_left(tj_ctx *c);
+/* The running activation; drops one whose body was left without returning. */
+static inline jit_act *jit_active(tj_ctx *c)
+{
+	if (RT_LIKELY(!c->active)) return NULL;
+	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? jit_drop_left(c) : &c->act;
+}
+void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
+bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
+
+/* done.c */
+jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it has no such segment */
+/* h: a value of an earlier segment; false: its plan did not keep it */
+bool jit_find_value(jit_act *a, const tj_tensor *h, const rt_layout **layout, rt_buffer **buf, void **data);
+void jit_drop_values(jit_act *a, jit_plan *p, rt_buffer **buf); /* and the reference on the plan */
+void jit_drop_done(jit_act *a, jit_done *d);
+
+/* external.c */
+int jit_find_ext(const jit_act *a, const tj_tensor *h);
+bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext. met: NULL, or filled in; it holds no reference */
+void jit_unbind_ext(jit_act *a, uint32_t n);
+void jit_index_ext(jit_act *a, uint32_t from); /* adds a->ext[from..] to a->index where handles have no slot hint */
+bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
+bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
+
+#endif

@@ -1,0 +1,37 @@
+/* cell: the content of cells. Inside a call each assign makes a new version; a call commits all its cells or none. */
+#ifndef TJ_JIT_CELL_H
+#define TJ_JIT_CELL_H
+
+#include "jit/fn.h"
+
+/* The content of a cell at one commit; buf: a reference is held. */
+typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version; } jit_taken;
+
+/* cell.c */
+uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant or a tensor in .freeze; 0: the content may change */
+tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the value that reading the cell gives now */
+void jit_take_cell(jit_taken *t); /* fills t with the committed content of t->cell */
+void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n); /* the same for n cells, all as of one commit; elements without a cell stay empty */
+/* Fills t with the content of t->cell when the call first met it, even if others have committed since. true: an earlier segment met it. */
+bool jit_met_cell(jit_act *a, jit_taken *t);
+void jit_bind_cell(jit_act *a, jit_bound *b); /* b->h is the cell */
+/* jit_met_cell() when the body reads the value: later reads of the call give the same content; the call holds the reference */
+bool jit_read_cell(jit_act *a, jit_taken *t);
+bool jit_one_commit(jit_act *a); /* rebinds the cells that this segment met first, so that all have the content of one commit; false: out of memory */
+typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference. was: version number of the cell when the call met it */
+tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; takes the references over */
+/* A reference on a buffer that is row-major from its start: b, or a copy. */
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err);
+rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b); /* commits b as the content of one cell; returns the old content, a reference */
+uint64_t jit_cell_version(rt_held *cell); /* its version number */
+/* Writes over the content of a cell that nobody else can see; false: somebody can, and nothing was written. */
+bool jit_overwrite(tj_ctx *c, rt_held *h, const void *data, size_t bytes, rt_err *err);
+
+/* assign.c */
+/* A commit begins by making the new contents (NULL: no cell was assigned), before outputs are written to memory of the caller, which
+ * may be that of an assigned value. end() writes the cells; drop() gives the contents up. */
+tj_status jit_commit_begin(jit_act *a, jit_write **w, rt_err *err);
+tj_status jit_commit_end(jit_act *a, jit_write *w, rt_err *err);
+void jit_commit_drop(tj_ctx *c, const jit_write *w, uint32_t n);
+
+#endif

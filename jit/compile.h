@@ -1,0 +1,23 @@
+/* compile: from a path of the trace to a plan; the comparison with the evaluator. */
+#ifndef TJ_JIT_COMPILE_H
+#define TJ_JIT_COMPILE_H
+
+#include "jit/segment.h"
+
+/* compile.c */
+/* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
+jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
+bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
+bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
+
+/* passes.c */
+bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
+bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: no hook took the graph; the back end of the context lowers it */
+
+/* audit.c */
+/* true: equal bits, where all NaNs are equal; got and want are row-major. */
+bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err);
+bool jit_audit_due(const jit_act *a, const jit_plan *p); /* TJ_AUDIT: the values of this run must be compared */
+bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* false: a value differs from that of the evaluator; the error is reported */
+
+#endif

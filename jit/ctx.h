@@ -1,0 +1,81 @@
+/* ctx: contexts and the engine that they share; errors; the target of lowering. */
+#ifndef TJ_JIT_CTX_H
+#define TJ_JIT_CTX_H
+
+#include "jit/act.h"
+
+struct tj_ctx {
+	rt_ctx rt;               /* first, so that a tj_ctx is an rt_ctx */
+	struct jit_engine *engine;
+	jit_act act;             /* its arrays are kept between calls */
+	bool active;
+	_Atomic(jit_thread *) owner;  /* the thread that used the context last */
+	_Atomic(const char *) last_call; /* line of the last tj_call() */
+	atomic_flag claim_lock;  /* held by a thread that takes the context over */
+	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context of the engine; any other value: no run does */
+	const tj_into *into;     /* by output: memory of the caller for the results of the running call; NULL: memory of the library */
+	uint32_t busy;           /* number of running user functions that the library called (passes, hooks, filters, log); they may not use the context */
+	jit_learn learn;
+	rt_vec(tj_tensor *) late; /* numbers computed by the running direct call */
+	rt_vec(jit_taken) taken; /* direct call while other contexts may commit: contents of the cells, by argument, then state */
+	rt_vec(jit_memo *) memo; /* by tj_fn.index */
+	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
+	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
+};
+
+typedef struct jit_engine {
+	rt_engine rt;            /* first */
+	int device;              /* device on which new tensors are made */
+	char *backend_name;
+	const lo_target *target; /* target of lowering; NULL: the evaluator runs everything */
+	bool target_found;
+	pthread_mutex_t target_lock;
+	tj_fn *fns;              /* under rt.lock */
+	uint64_t *used;          /* bit set of used function indices; under rt.lock */
+	uint32_t nused;          /* words in `used` */
+	uint32_t audit;
+	bool timed;              /* TJ_TIME_GUARDS */
+	void (*log_to)(void *self, const char *line);
+	void *log_self;
+	char *dump;              /* TJ_DUMP: a folder; NULL: none */
+	atomic_uint dumped;
+	rt_vec(tj_pass) pass;    /* passes of every function; under rt.lock */
+	uint64_t seed;
+	atomic_uint clones;
+	struct jit_eager *eager;
+	gd_table constants;      /* content of a constant -> its serial; under rt.lock */
+	struct jit_engine *prev, *next; /* list of all engines of the process */
+} jit_engine;
+
+static inline jit_memo *jit_memo_of(const tj_ctx *c, const tj_fn *f)
+{
+	jit_memo *s = f->index < c->memo.n ? c->memo.v[f->index] : NULL;
+	return s && s->fn == f ? s : NULL;
+}
+/* The arguments for running an executable in the context. */
+static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint64_t *num, void *const *out, rt_err *err)
+{
+	rt_run r = c->rt.run;
+	r.ext = ext;
+	r.num = num;
+	r.out = out;
+	r.err = err;
+	return r;
+}
+
+/* error.c */
+extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
+tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
+tj_tensor *jit_no_context(void);
+tj_ctx *jit_missing(const char *site); /* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */
+bool jit_refuse(tj_ctx *c, const char *site, const char *op); /* reports that op is refused while a user function is called back; returns true */
+
+/* lowering.c */
+const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
+const lo_backend *jit_backend(jit_engine *e); /* opens the back end of the target; NULL: it is missing, or the user chose the evaluator */
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o); /* f NULL: an op outside of functions */
+/* Calls lo_build(). When the back end is missing, warns once for each engine; from then on the evaluator runs all its plans. */
+tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
+
+#endif

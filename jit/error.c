@@ -1,0 +1,79 @@
+/* Errors: the first error of a context, with the lines that led to it; poison, the result of what failed. */
+#include "jit/claim.h"
+
+_Thread_local tj_ctx *jit_thread_ctx;
+
+/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
+static void chain(tj_ctx *c, const char *site, char *out, size_t room)
+{
+	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
+	if (!c->active) return;
+	for (uint32_t i = c->act.callers.n; i-- > 0;) {
+		const char *s = c->act.callers.v[i].site;
+		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
+			if (n < room) snprintf(out + n, room - n, " ...");
+			return;
+		}
+		if (s) n += (size_t)snprintf(out + n, room - n, " < %s", s);
+	}
+}
+
+tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
+{
+	char where[sizeof c->rt.site];
+	chain(c, e->site ? e->site : site, where, sizeof where);
+	rt_err with = *e;
+	with.site = NULL;
+	rt_ctx_error(&c->rt, &with, where);
+	if (c->active) c->act.failed = true;
+	return &c->rt.poison;
+}
+
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
+{
+	rt_err e = { .code = code, .op = op };
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e.message, sizeof e.message, fmt, ap);
+	va_end(ap);
+	rt_hint(&e, "%s", hint ? hint : "");
+	return jit_report(c, site, &e);
+}
+
+bool jit_refuse(tj_ctx *c, const char *site, const char *op)
+{
+	jit_error(c, site, TJ_ERR_STATE, op, "use a clone there, made by tj_ctx_clone() before the call, or do it after the call",
+	          "the context is used in a function that one of its own calls called back");
+	return true;
+}
+
+tj_ctx *jit_missing(const char *site)
+{
+	const uint32_t n = jit_me ? jit_me->depth : 0;
+	tj_ctx *c = n ? (tj_ctx *)(uintptr_t)atomic_load(&jit_me->inside[n < JIT_INSIDE ? n - 1 : JIT_INSIDE - 1]) : NULL;
+	if (c) jit_error(c, site, TJ_ERR_STATE, "ctx", "choose one with tj_ctx_use()", "the context is NULL, or no context is current in this thread");
+	return NULL;
+}
+
+/* The result of an op when the thread has no context, in which an error could be kept. */
+tj_tensor *jit_no_context(void)
+{
+	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
+	return &poison;
+}
+
+const tj_error *tj_last_error(tj_ctx *c)
+{
+	const rt_err *e = c ? &c->rt.last : NULL;
+	if (!e || e->code == TJ_OK) return NULL;
+	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
+	return &c->rt.shown;
+}
+
+void tj_perror(tj_ctx *c, FILE *f)
+{
+	const tj_error *e = tj_last_error(c);
+	if (!e || !f) return;
+	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
+	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);
+}

@@ -1,0 +1,18 @@
+/* event: what a body asks for is matched against the trace, or recorded. */
+#ifndef TJ_JIT_EVENT_H
+#define TJ_JIT_EVENT_H
+
+#include "jit/ctx.h"
+
+/* event.c, record.c, exit.c */
+bool jit_creates(int nsrc, const ir_meta *src); /* no operand is a tensor: the result is made on the device of the engine */
+tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+/* An op with several results: returns the first. to: addresses for the n others; NULL: that result is not wanted. */
+tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);
+jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
+jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
+
+tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
+
+#endif

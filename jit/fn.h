@@ -1,0 +1,95 @@
+/* fn: compiled functions, and their entries: the signatures that they were called with. */
+#ifndef TJ_JIT_FN_H
+#define TJ_JIT_FN_H
+
+#include "guards/guards.h"
+#include "jit/trace.h"
+#include "lower/target.h"
+
+typedef struct jit_act jit_act;
+typedef struct jit_bound jit_bound;
+
+/* All signatures that differ only in sizes. Each has its own jit_entry and trace; they share code. */
+typedef struct jit_general {
+	atomic_int refs;         /* held by the function and by each entry */
+	uint32_t number;
+	gd_sig sig;              /* the first signature that was met */
+	uint32_t *moved;         /* by argument: a bit for each dimension whose size is a symbol */
+	uint32_t made;           /* number of entries ever made of it */
+} jit_general;
+
+typedef struct jit_entry {   /* one signature, sizes included */
+	atomic_int refs;         /* held by the table, by activations and by hits */
+	atomic_bool dead;        /* evicted */
+	struct tj_fn *fn;
+	gd_sig sig;
+	uint32_t number;         /* that of `general` */
+	uint32_t nth;            /* which of the entries of `general` it is: 0, 1, ... */
+	jit_general *general;
+	jit_node root;
+	rt_vec(jit_node *) sealed; /* compiled boundaries, in the order of compilation; under fn->compile */
+	struct jit_hit *known;   /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
+	atomic_ullong hits, stamp; /* hits: those of freed jit_hits. stamp: serial of the last call, to evict the oldest */
+} jit_entry;
+
+/* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
+#define JIT_MEMO_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) X(event_ps)
+typedef struct jit_counters {
+#define X(what) atomic_ullong what;
+	JIT_MEMO_COUNTERS(X)
+#undef X
+	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
+	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
+	_Atomic(double) trace_ms, lower_ms, codegen_ms;
+} jit_counters;
+
+enum { JIT_REASONS = 32 };
+typedef struct jit_line { char *text; uint32_t times; } jit_line;
+typedef struct jit_ring { /* the last messages; under fn->table_lock */
+	jit_line line[JIT_REASONS];
+	uint32_t n, told;        /* n: lines that were new. told: all lines, repeated ones included */
+} jit_ring;
+struct tj_fn {
+	struct jit_engine *engine;
+	tj_body *body;
+	void *self;
+	char *name;
+	const char *site;
+	tj_compile_opts opts;
+	tj_tensor ***state;      /* addresses of declared variables: .state, then .freeze */
+	uint32_t nstate, nfreeze;
+	tj_pass *pass;
+	uint32_t npass;
+	uint32_t index;          /* in tj_ctx.memo; an index is used again after the function is freed */
+	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
+	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
+	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */
+	pthread_mutex_t table_lock, compile;
+	gd_table table;
+	rt_vec(jit_entry *) entry;
+	rt_vec(jit_general *) general;
+	uint32_t next_entry;
+	gd_spec *spec;           /* of .shapes; NULL: none */
+	lo_family *family;       /* code shared by all sizes; NULL: .dynamic is OFF */
+	jit_ring reasons, notes;
+	struct jit_asked *asked; /* answers of .guard_filter for the guards of the key, by argument, state, scalar; NULL: no filter */
+	rt_vec(const char *) sized; /* reported lines: their tensors have sizes that depend on data; under table_lock */
+	jit_counters count;
+	struct jit_memo *memos;  /* list of the memos of all contexts that call it; under table_lock */
+	tj_fn *prev, *next;
+};
+#define JIT_COUNT(f, what) atomic_fetch_add_explicit(&(f)->count.what, 1, memory_order_relaxed)
+
+/* fn.c */
+void jit_fn_free(tj_fn *f); /* no call of f runs */
+
+/* entry.c */
+/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. */
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh);
+lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
+uint32_t jit_max_sizes(const tj_fn *f);
+void jit_entry_unref(jit_entry *e);
+void jit_general_unref(jit_general *g);
+void jit_drop_empty(jit_entry *e);
+
+#endif

@@ -1,0 +1,83 @@
+/* Runs a plan: finds the destinations of its values, and keeps the queues of devices in order. */
+#include "jit/segment.h"
+
+static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, rt_buffer **buf, void **data)
+{
+	const rt_out *o = &p->exec->out[i];
+	*buf = rt_buffer_ref(ext[o->same_ext].buf);
+	*data = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
+}
+
+/* Finds the destinations of the values of a plan. Views of an external take a reference on its buffer first, so that no
+ * other value is then computed in that buffer. */
+static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		buf[i] = NULL;
+		if (p->exec->out[i].same_ext >= 0) share_external(p, i, in->ext, &buf[i], &data[i]);
+	}
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (buf[i]) continue;
+		rt_buffer *over = in->over ? in->over[i] : NULL;
+		if (RT_UNLIKELY(in->into && in->into[i])) buf[i] = rt_buffer_ref(in->into[i]);
+		else if (over && rt_buffer_only(over, in->owners) && !p->exec->late_faults) buf[i] = rt_buffer_ref(over);
+		else buf[i] = rt_buffer_on(&c->rt, p->value[i].layout->device, (size_t)p->value[i].layout->bytes);
+		if (!buf[i]) return false;
+		data[i] = buf[i]->data;
+	}
+	return true;
+}
+
+/* The line of this call that asked for the failed op; `site` is the line in the trace. */
+static const char *line_that_ran(const jit_inputs *in, const char *site)
+{
+	for (const jit_node *n = in->boundary; in->nstray && n && n->parent; n = n->parent)
+		for (uint32_t i = 0; i < in->nstray; i++)
+			if (in->stray[i].seq == n->seq && n->site && !strcmp(n->site, site)) return in->stray[i].site;
+	return site;
+}
+
+tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffer *const *in, rt_buffer *const *out)
+{
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < nin && st == TJ_OK; i++)
+		if (in[i]) st = rt_buffer_before(in[i], r->pool, false, r->err);
+	for (int i = 0; i < x->nout && st == TJ_OK; i++)
+		if (x->out[i].same_ext < 0) st = rt_buffer_before(out[i], r->pool, true, r->err);
+	if (st != TJ_OK) return st;
+	st = x->run(x, r);
+	for (uint32_t i = 0; i < nin; i++)
+		if (in[i]) rt_buffer_after(in[i], r->pool, false);
+	for (int i = 0; i < x->nout; i++)
+		if (x->out[i].same_ext < 0) rt_buffer_after(out[i], r->pool, true);
+	return st;
+}
+
+static tj_status run_on_devices(const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+{
+	rt_buffer **from = rt_alloc((in->next + 1) * sizeof *from);
+	if (!from) return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
+	for (uint32_t i = 0; i < in->next; i++) from[i] = in->ext[i].buf;
+	tj_status st = jit_run_on_devices(p->exec, r, in->next, from, buf);
+	rt_free(from);
+	return st;
+}
+
+bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inputs *in, const void **ptr, rt_buffer **buf, void **data)
+{
+	rt_err err;
+	if (!p->exec) return true; /* nothing to compute */
+	rt_no_err(&err);
+	/* Write a cell in place only after all earlier device work has succeeded. */
+	if (RT_UNLIKELY(p->exec->devices) && in->over && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), false;
+	if (!place_values(c, p, in, buf, data)) {
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
+		return false;
+	}
+	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
+	rt_run r = jit_run(c, ptr, in->num, data, &err);
+	if (RT_LIKELY((RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) : run_on_devices(p, &r, in, buf)) == TJ_OK)) return true;
+	if (err.site) err.site = line_that_ran(in, err.site);
+	jit_report(c, site, &err);
+	return false;
+}

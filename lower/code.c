@@ -1,0 +1,125 @@
+/* code: the code of a plan's kernels: of the family, of an equal kernel of the plan, or compiled.
+ *
+ * requires the steps of the plan made and its kernels verified */
+#include "lower/twin.h"
+
+static tj_status nomem(rt_err *err)
+{
+	return rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+}
+
+static void keep_texts(lo_low *L, rt_plan *p)
+{
+	rt_text kernels = { 0 };
+	for (uint32_t i = 0; i < L->step.n; i++)
+		if (L->step.v[i].built) lo_print(&L->step.v[i].built->k, &L->step.v[i].built->s, &kernels);
+	p->kernel_text = lo_take_text(&kernels, &p->mem);
+}
+
+/* Kernels to compile: those without code yet, one of equal ones, and none that has nothing to do. */
+typedef struct work {
+	lo_twin *twin;           /* every kernel with something to do */
+	uint32_t ntwin;
+	const lo_kernel **kernel;
+	const lo_schedule **schedule;
+	lo_twin **from;          /* by kernel to compile */
+	rt_entry *fn;
+	int n;
+} work;
+
+/* With keep_text all kernels are compiled, and nothing is added to the family. */
+static bool choose_work(lo_low *L, rt_plan *p, work *w)
+{
+	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
+		if (!L->step.v[i].built) continue;
+		while (p->step[j].kind != RT_STEP_KERNEL) j++;
+		rt_step *t = &p->step[j++];
+		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t };
+	}
+	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
+	for (uint32_t i = 0; i < w->ntwin; i++) {
+		lo_twin *x = &w->twin[i];
+		if ((x->code != i || x->t->fn) && !L->o->keep_text) continue;
+		w->kernel[w->n] = x->k;
+		w->schedule[w->n] = x->s;
+		w->from[w->n++] = x;
+	}
+	return true;
+}
+
+/* A plan for several targets has a text of each, one after the other. */
+static void add_text(rt_plan *p, char **all, const char *more)
+{
+	rt_text t = { 0 };
+	if (!more) return;
+	rt_putf(&t, "%s%s", *all ? *all : "", more);
+	*all = t.oom ? NULL : rt_arena_strdup(&p->mem, rt_str(&t));
+	rt_text_free(&t);
+}
+
+/* Compiles n kernels from `first` on; all are for the same target. */
+static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
+{
+	const lo_target *t = w->schedule[first]->target;
+	lo_family *f = L->o->keep_text ? NULL : L->o->family;
+	double start = rt_now_ms();
+	const lo_backend *b = t->find(t->backend, &L->missing);
+	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
+	double found = rt_now_ms();
+	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn + first, .kernel = w->kernel + first, .schedule = w->schedule + first, .nkernel = n };
+	tj_status st = b->compile(&job, L->err);
+	if (st != TJ_OK) return st;
+	p->exec.code_bytes += job.code ? job.code->bytes : 0;
+	p->exec.codegen_ms += job.codegen_ms + found - start;
+	p->exec.compiled += (uint32_t)n;
+	add_text(p, &p->code_text, job.text);
+	add_text(p, &p->assembly_text, job.assembly);
+	rt_free(job.text);
+	rt_free(job.assembly);
+	lo_hold_code(p, job.code);
+	for (int i = first; i < first + n; i++) {
+		w->from[i]->t->fn = w->fn[i];
+		if (!f) continue;
+		lo_family_add(f, w->from[i]->kin, w->fn[i], job.code);
+		w->from[i]->kin = NULL;
+	}
+	return TJ_OK;
+}
+
+/* A job for each run of kernels of one target. */
+static tj_status compile_all(lo_low *L, rt_plan *p, work *w)
+{
+	tj_status st = TJ_OK;
+	for (int i = 0, n; i < w->n && st == TJ_OK; i += n) {
+		for (n = 1; i + n < w->n && w->schedule[i + n]->target == w->schedule[i]->target;) n++;
+		st = compile(L, p, w, i, n);
+	}
+	return st;
+}
+
+/* Gives each twin the code of the kernel that was compiled for all of them. */
+static void hand_on(lo_low *L, work *w)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < w->ntwin; i++) {
+		if (w->twin[i].code == i) continue;
+		w->twin[i].t->fn = w->twin[w->twin[i].code].t->fn;
+		n++;
+	}
+	if (L->o->family) lo_family_twins(L->o->family, n);
+}
+
+tj_status lo_generate(lo_low *L, rt_plan *p)
+{
+	size_t n = p->exec.kernels;
+	if (L->o->keep_text) keep_texts(L, p);
+	if (!n) return TJ_OK;
+	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
+	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* room: each kernel may share code, or come from a new object */
+	if (L->oom || !p->code) return nomem(L->err);
+	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
+	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
+	if (st == TJ_OK) hand_on(L, &w);
+	for (uint32_t i = 0; i < w.ntwin; i++) lo_kin_free(w.twin[i].kin);
+	return st;
+}

@@ -1,13 +1,11 @@
 /* reach: how a group would get a value at a map.
  *
- * requires how and light of every value; only asks, marks no value. The answer is recorded when the group takes the reader (fuse.c),
- * and the builder follows it
+ * requires how and light of every value. A question records nothing about values. It may split atoms of the group, even if the answer
+ * is NULL; the maps stay valid. The answer is recorded when the group takes the reader (fuse.c), and the builder follows it
  *
  *   reader at [d0, d1]       reads                            gets it
  *   %5 = add %3 %4           %3 = transpose %2                from %2 at [d1, d0]: computed or loaded; known when %2 is decided
- *                            %4 = mul 2.0 (arange)            computed in place
- *
- * A question may split atoms of the group. That rewrites its maps; the elements that they index stay the same. */
+ *                            %4 = mul 2.0 (arange)            computed in place */
 #include "lower/fuse.h"
 
 /* ---- the group ---- */

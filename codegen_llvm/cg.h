@@ -195,7 +195,6 @@ void cg_fault(cg *c, uint32_t ins);
 
 /* ---- reduce.c: accumulators ---- */
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: some need several chunks */
-cg_str cg_identity(const cg_acc *a, int lanes);
 void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this step of r */
 void cg_acc_place(cg *c, cg_acc *a);                  /* wide: addresses this vector's part of the arrays */
 void cg_acc_reset(cg *c, cg_acc *a);                  /* stores the identity */

@@ -159,11 +159,12 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return u;
 }
 
-bool lo_asks_buffer(const lo_low *L, const lo_use *u)
+/* u needs a buffer for some value that does not own one yet. */
+static bool asks_buffer(const lo_low *L, const lo_use *u)
 {
 	if (u->base != IR_NONE && !L->val[u->base].own) return true;
 	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
-		if (u->src[k] && lo_asks_buffer(L, u->src[k])) return true;
+		if (u->src[k] && asks_buffer(L, u->src[k])) return true;
 	return false;
 }
 
@@ -222,7 +223,7 @@ bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers)
 		lo_map *m = L->val[r].made->map;
 		const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
 		if (!u) return false;
-		*buffers |= lo_asks_buffer(L, u);
+		*buffers |= asks_buffer(L, u);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);

@@ -4,8 +4,10 @@ ifeq ($(origin CC),default)
 CC      := gcc
 endif
 OPT     ?= -O2 -g
-CFLAGS  += -std=c11 $(OPT) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-           -fvisibility=hidden -fPIC -ffp-contract=off -fno-math-errno -MMD -MP -Iinclude -I. -D_GNU_SOURCE $(EXTRA)
+WARN     = -Wall -Wextra -Wpedantic
+CFLAGS  += -std=c11 $(OPT) $(WARN) -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+           -fvisibility=hidden -fPIC -ffp-contract=off -fno-math-errno -MMD -MP \
+           -Iinclude -I. -D_GNU_SOURCE $(EXTRA)
 LDLIBS   = -lxxhash -ldl -lm -lpthread
 LLVM_CONFIG ?= llvm-config-19
 
@@ -16,7 +18,8 @@ LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
-TESTOBJ := $(TESTS:=.o) $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code)
+TESTOBJ := $(TESTS:=.o) \
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -29,12 +32,16 @@ $(BUILD)/libtj.so: $(OBJ)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
-# Links LLVM statically if its static libraries are installed: the plug-in then loads in 3 ms instead of 12, and takes 40 MiB less.
+# Links LLVM statically if its static libraries are installed: the plug-in then loads in 3 ms
+# instead of 12, and takes 40 MiB less.
 LLVMPARTS := $(shell $(LLVM_CONFIG) --link-static --libs x86 irreader orcjit 2>/dev/null)
 LLVMSLIM  := -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,pack-relative-relocs -Wl,--as-needed
-LLVMLIBS  := $(if $(LLVMPARTS),$(LLVMSLIM) $(LLVMPARTS) -l:libz.so.1 -l:libzstd.so.1 -lstdc++,$(shell $(LLVM_CONFIG) --libs 2>/dev/null))
-$(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a  # has its own copy of the few functions of the library that it uses
-	$(CC) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(EXTRA) $$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
+LLVMALL   := $(LLVMSLIM) $(LLVMPARTS) -l:libz.so.1 -l:libzstd.so.1 -lstdc++
+LLVMLIBS  := $(if $(LLVMPARTS),$(LLVMALL),$(shell $(LLVM_CONFIG) --libs 2>/dev/null))
+# The plug-in has its own copy of the few functions of the library that it uses.
+$(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a
+	$(CC) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(EXTRA) \
+		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
 $(BUILD)/jit/body.o: CFLAGS += -fexceptions -fno-plt
@@ -46,7 +53,7 @@ $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/l
 	$(LINKTEST) $< $(MOCK) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
+	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
@@ -81,80 +88,91 @@ $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/stress: $(BUILD)/test/stress.o
-$(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress: $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress)
+$(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
-ulp: $(BUILD)/test/ulp  ## measure the errors of the maths over all 2^32 f32 inputs: make ulp [T=function] (hours; ULP='-s 64' is a sample)
+ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
-matrix: $(BUILD)/test/matrix  ## test every op x dtype x shape x layout, at three vector widths, and with sizes as arguments: make matrix [T=regex] (ten minutes)
+matrix: $(BUILD)/test/matrix  ## op x dtype x shape x layout: make matrix [T=regex] (ten minutes)
 	$< -w all $(if $(T),'$(T)')
 	$< -z -w 512 $(if $(T),'$(T)')
-fuzz: $(BUILD)/test/fuzz  ## compare random graphs, also with each pass left out, and random programs with the evaluator: make fuzz [N=graphs]
+fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: make fuzz [N=graphs]
 	$< -w all -n $(or $(N),500)
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
 	$< -w rotate -figures -n $(or $(N),500)
 	$< -w rotate -modes -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
-stress: $(BUILD)/test/stress  ## run a million mixed calls from 32 threads, with forks: make stress [N=calls]
+stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: make stress [N=calls]
 	$< -t 32 -f 50 -n $(or $(N),1000000)
 	$< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
-allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation of the library fail in turn, with LLVM too (minutes)
+allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minutes)
 	TEST_EACH=1 $<
 .PHONY: matrix fuzz ulp stress allocs
 
-# ---- benchmarks: no test depends on times; --quick compares the results of every case with the hand-written code ----
+# ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
-$(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp -Ofast -march=native -Wno-shadow
+$(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
+	-Ofast -march=native -Wno-shadow
 $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)/tj-start
 	$(CC) -fopenmp -o $@ $(BENCHOBJ) -L$(BUILD) -ltj -ldnnl -lm -lpthread -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
-	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wpedantic -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN'
-bench: $(BUILD)/tj-bench  ## time the cases, hand-written C and the limits of the machine: make bench [T=regex]
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj \
+		-Wl,-rpath,'$$ORIGIN'
+bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T=regex]
 	$< --state $(if $(T),'$(T)')
 .PHONY: bench
 
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
-demo: deps  ## install missing packages, build, train a character-level language model: make demo [TEXT=file] [STEPS=n]
+demo: deps  ## install missing packages, build, train a model: make demo [TEXT=file] [STEPS=n]
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
 	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
-test: deps  ## install missing packages, build, run all tests, and samples of matrix, fuzz and stress (5 to 10 minutes)
+test: deps  ## install missing packages, build, run all tests (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
 check: test-build  ## run the quick tests (one to two minutes)
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
-test-build: lib $(TESTS) $(EXAMPLES) $(BUILD)/tjc $(BUILD)/gen $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/matrix $(BUILD)/test/fuzz $(BUILD)/test/ulp $(BUILD)/test/stress $(BUILD)/tj-bench
+test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
-	$(CXX) -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+	$(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj \
+		-Wl,-rpath,'$$ORIGIN/..'
 examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 	test/examples.sh -w $(BUILD)/examples
 
 # ---- address and undefined-behaviour sanitizers over the unit tests ----
 san-build:
-	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
+	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' \
+		EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
 san-tests: $(TESTS) $(BUILD)/tjc
 
 tsan:  ## run the tests with threads under the thread sanitizer
-	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' EXTRA='-fsanitize=thread' tsan-tests
+	@$(MAKE) --no-print-directory -s -j2 BUILD=$(BUILD)-tsan OPT='-O1 -g' \
+		EXTRA='-fsanitize=thread' tsan-tests
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_team
 	TJ_THREADS=3 TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_threads
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_contexts
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/stress -t 8 -n 4000
-tsan-tests: lib $(BUILD)/test/unit/test_team $(BUILD)/test/unit/test_threads $(BUILD)/test/unit/test_contexts $(BUILD)/test/stress
+tsan-tests: lib \
+	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts stress)
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make check ----
-# Cheap programs come first. lint is left out: it fails for every bug, since the patch does not apply a second time.
-FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math test_codegen
+# Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
+# apply a second time.
+FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
+           test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
+           test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
-mutants: test-build  ## apply each bug of test/mutants to a copy, and check that a test fails: make mutants [T=regex] (half an hour)
+mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'
 find-bug: test-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -x -t 180 -o '$(FINDERS)' check

@@ -8,7 +8,8 @@
  *   pre       before the loop of a section (lanes along r)
  *   body      the rest: inside the vector loop (lanes along d) or the section's loop
  *
- * Where the last vector may have absent lanes, the body is written twice: unmasked for the main loop, masked for the tail. */
+ * Where the last vector may have absent lanes, the body is written again, masked, for the tail; or the main loop runs once more on
+ * copies (stage.c). */
 #ifndef TJ_CODEGEN_LLVM_CG_H
 #define TJ_CODEGEN_LLVM_CG_H
 
@@ -90,7 +91,7 @@ typedef struct cg {
 	const lo_section *asked, *asks; /* asked: the loop whose loads are prefetched. asks: the loop that prefetches; NULL: none does */
 	uint8_t *staged;    /* by instruction: an access that the tail makes to a copy on the stack (stage.c) */
 	bool stages, stage_copy; /* stages: the kernel has such a tail. stage_copy: the current copy of the loop runs on %q, not on %p */
-	bool stage_out;     /* what is copied at this point of the text: the results, or the inputs */
+	bool stage_out;     /* true: results are copied back now; false: inputs are copied in */
 	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
@@ -194,7 +195,6 @@ void cg_fault(cg *c, uint32_t ins);
 
 /* ---- reduce.c: accumulators ---- */
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: some need several chunks */
-cg_str cg_identity(const cg_acc *a, int lanes);
 void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this step of r */
 void cg_acc_place(cg *c, cg_acc *a);                  /* wide: addresses this vector's part of the arrays */
 void cg_acc_reset(cg *c, cg_acc *a);                  /* stores the identity */

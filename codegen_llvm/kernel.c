@@ -1,7 +1,7 @@
 /* kernel: the function around the sections.
  *
  *   for each unit: its outer indices, then
- *     lanes along d:  the sections for each vector of the unit's block of the last dimension; then masked, for the tail
+ *     lanes along d:  the sections for each vector of the unit's block of the last dimension; then the tail, masked or on copies (stage.c)
  *     lanes along d, and loads across rows: tile.c
  *     lanes along r:  the sections, for each index of the unit's block */
 #include "codegen_llvm/cg.h"

@@ -100,7 +100,7 @@ static chain measure(const cg *c, int *depth, uint32_t *last)
 	return r;
 }
 
-/* The code may run on many elements, even if this kernel has few. Not with several dimensions: the last one may always be short. */
+/* The only dimension is a symbol, so the code may later run on many elements. With several dimensions the last one may always be short. */
 static bool any_size(const lo_kernel *k) { return k->ndim == 1 && lo_is_sym(k->dim[0]); }
 
 static int64_t elements(const lo_kernel *k)

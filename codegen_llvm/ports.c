@@ -3,9 +3,10 @@
  *   multiplier ports: a * b, a * b + c        adder ports: a + b, max(a, b), a < b        (Zen 4 and 5)
  *
  * If a body has more operations for the adders, the multipliers idle; so a part of its additions becomes a * 1 + b, which has the bits
- * of a + b. The 1 passes an empty asm, or LLVM would remove the product. One half of the vectors of each addition moves, or both, rather
- * than all of some additions. Only where several vectors go side by side: a dependency chain gains nothing. Ten times x * y + 0.5 and a
- * maximum take 4.6 ns a vector instead of 5.4; chain30 of 1M takes 156 us instead of 190 (Zen 4, 512 bits; no other CPU was measured).
+ * of a + b. The 1 passes an empty asm, or LLVM would remove the product. For each addition, half of its vectors or all of them are written
+ * this way. This is done only if several vectors are computed side by side: a single dependency chain gains nothing. Ten times
+ * x * y + 0.5 and a maximum take 4.6 ns a vector instead of 5.4; chain30 of 1M takes 156 us instead of 190 (Zen 4, 512 bits; no other CPU
+ * was measured).
  * Not with 256 bits: the 1 takes one of 16 registers, and chain30 is 2 to 4 % slower. */
 #include "codegen_llvm/cg.h"
 

@@ -34,7 +34,7 @@ static int64_t neutral(lo_red red, tj_dtype t)
 	return 0;
 }
 
-cg_str cg_identity(const cg_acc *a, int lanes)
+static cg_str identity(const cg_acc *a, int lanes)
 {
 	return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes);
 }
@@ -171,7 +171,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 /* Makes the arrays of an accumulator that lives across chunks, or has more lanes than the body. */
 static void make_arrays(cg *c, cg_acc *a, bool chunked)
 {
-	a->now = cg_identity(a, a->lanes);
+	a->now = identity(a, a->lanes);
 	a->inow = cg_literal(a->index_dtype, 0, a->lanes);
 	if (!chunked && !a->memory) return;
 	a->state = a->at = array(c, "state", a->ins, a->dtype, a->lanes, cg_lit(1));
@@ -183,7 +183,7 @@ static void make_arrays(cg *c, cg_acc *a, bool chunked)
 
 void cg_acc_reset(cg *c, cg_acc *a)
 {
-	store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
+	store(c, a->dtype, a->lanes, identity(a, a->lanes), a->at);
 	if (a->arg) store(c, a->index_dtype, a->lanes, cg_literal(a->index_dtype, 0, a->lanes), a->istate);
 }
 
@@ -280,7 +280,7 @@ void cg_acc_update(cg *c, cg_acc *a)
 {
 	uint32_t src = c->k->ins.v[a->ins].src[0];
 	cg_str x = cg_use(c, src, true);
-	if (c->rows) x = cg_select_mask(c, a->dtype, x, cg_identity(a, c->lanes));
+	if (c->rows) x = cg_select_mask(c, a->dtype, x, identity(a, c->lanes));
 	if (a->arg) update_arg(c, a, x);
 	else if (a->memory) update_memory(c, a, x);
 	else
@@ -291,7 +291,7 @@ void cg_acc_update(cg *c, cg_acc *a)
 /* ---- chunks ---- */
 void cg_acc_load(cg *c, cg_acc *a)
 {
-	if (a->fresh) a->now = cg_identity(a, a->lanes);
+	if (a->fresh) a->now = identity(a, a->lanes);
 	else if (!a->memory) a->now = load(c, a->dtype, a->lanes, a->at);
 	if (a->arg) a->inow = load(c, a->index_dtype, a->lanes, a->istate);
 }
@@ -354,7 +354,7 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 		cg_label(c, cg_fmt("flush%u", id));
 	}
 	carry(c, a, number, a->now);
-	if (!a->fresh) store(c, a->dtype, a->lanes, cg_identity(a, a->lanes), a->at);
+	if (!a->fresh) store(c, a->dtype, a->lanes, identity(a, a->lanes), a->at);
 	if (every > 1) cg_jump(c, cg_fmt("keep%u", id));
 }
 
@@ -505,7 +505,7 @@ void cg_acc_end_short(cg *c, cg_acc *a)
 {
 	a->first = cg_acc_value(c, a, false);
 	a->first_element = a->now;
-	a->now = cg_identity(a, a->lanes);
+	a->now = identity(a, a->lanes);
 	a->inow = cg_literal(a->index_dtype, 0, a->lanes);
 }
 

@@ -12,9 +12,9 @@
 #include "codegen_llvm/cg.h"
 
 enum {
-	FAR = 8,
-	MAX_TILES = 2
-}; /* FAR: a tile pays from so many elements between lanes on. Tiles lie on the stack, 32 or 64 KiB each */
+	FAR = 8,      /* least distance between lanes, in elements, at which a tile pays */
+	MAX_TILES = 2 /* a tile takes 32 or 64 KiB of stack */
+};
 
 static bool tiled_by(const cg *c, const lo_ins *in, int dim)
 {

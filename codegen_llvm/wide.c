@@ -10,6 +10,7 @@
  * of 4096: 4.5 ms down strips of 128, 2.5 ms with 16 rows. In percent of the speed of just reading the data: 16 rows 67 %, 8 rows 86 %,
  * 4 rows 84 %, 2 rows 64 %. On Zen 4 it takes 0.97 ms instead of 2.3 ms, with 256 bits 1.12 instead of 2.65. */
 #include "codegen_llvm/cg.h"
+#include "ir/tree.h"
 
 enum { WIDEST = 96 << 10, LEAST_RED = 64, LEAST_BLOCK = 512 };
 
@@ -24,7 +25,7 @@ static bool simple(const cg *c, const lo_section *s, bool *loop, int64_t *bytes)
 		if (in->op != LO_REDUCE) continue;
 		if (in->tree != LO_TREE_COLUMN || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) return false;
 		int levels = 1;
-		for (int64_t n = lo_size(c->k, c->k->red) / 32; n; n >>= 1) levels++;
+		for (int64_t n = lo_size(c->k, c->k->red) / IR_TREE_COLUMN_ROWS; n; n >>= 1) levels++;
 		*bytes += (levels + 1) * lo_size(c->k, c->s->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return !s->loop || !*loop;

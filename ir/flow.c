@@ -31,7 +31,7 @@ ir_graph *ir_region_new(void)
 	return r;
 }
 
-ir_graph *ir_region_ref(ir_graph *r)
+static ir_graph *region_ref(ir_graph *r)
 {
 	__atomic_add_fetch(&r->owners, 1, __ATOMIC_RELAXED);
 	return r;
@@ -89,7 +89,7 @@ static uint32_t intern(ir_graph *g, ir_graph *r)
 	for (uint32_t i = 0; i < g->region.n; i++)
 		if (ir_same_graph(g->region.v[i], r)) return i;
 	if (!rt_push(&g->region, r)) return UINT32_MAX;
-	ir_region_ref(r);
+	region_ref(r);
 	return g->region.n - 1;
 }
 

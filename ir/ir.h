@@ -209,7 +209,6 @@ enum { IR_MAX_NEST = 64 };
 typedef struct ir_flowinfo { uint8_t nregion, nattr; const char *region[2], *attr[4]; } ir_flowinfo; /* nattr: without the regions */
 const ir_flowinfo *ir_flow_info(int op);
 ir_graph *ir_region_new(void); /* one reference; NULL: out of memory */
-ir_graph *ir_region_ref(ir_graph *r);
 void ir_region_unref(ir_graph *r);
 /* The node; attr without the regions. Takes references of its own. */
 ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site);

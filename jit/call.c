@@ -335,8 +335,9 @@ static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
 	char text[512];
 	if (atomic_exchange(&f->told, true)) return;
 	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
-	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "nested", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                                           .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+	tj_reason r = jit_new_reason(f->name, "nested", site ? site : "?", hint, text);
+	r.trace = (int)a->entry->number;
+	jit_note(a->fn, RT_LOG_PLAN, &r);
 }
 
 static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars)

@@ -40,10 +40,12 @@ static void tell_decision(void *self, const lo_note *n)
 	rt_text t = { 0 };
 	rt_putf(&t, "%s: %s ", x->f->name, n->op);
 	put_decision(n, &t);
-	jit_tell(x->f, n->kind == LO_NOTE_FUSION ? RT_LOG_FUSION : RT_LOG_PLAN,
-	     &(tj_reason){ .fn = x->f->name, .kind = kinds[n->kind], .arg = -1, .dim = -1, .event = -1, .expected = n->op, .found = n->other,
-	                   .site = n->site ? n->site : "?", .hint = n->hint, .text = rt_str(&t), .state = -1, .trace = (int)x->e->number,
-	                   .segment = (int)x->boundary->segment->number });
+	tj_reason r = jit_new_reason(x->f->name, kinds[n->kind], n->site ? n->site : "?", n->hint, rt_str(&t));
+	r.expected = n->op;
+	r.found = n->other;
+	r.trace = (int)x->e->number;
+	r.segment = (int)x->boundary->segment->number;
+	jit_tell(x->f, n->kind == LO_NOTE_FUSION ? RT_LOG_FUSION : RT_LOG_PLAN, &r);
 	rt_text_free(&t);
 }
 
@@ -75,10 +77,13 @@ void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *b, const jit
 	rt_text t = { 0 };
 	rt_putf(&t, "%s: ", f->name);
 	jit_put_boundary(b, p, &t);
-	if (b->op != JIT_RETURN)
-		jit_tell(f, RT_LOG_PLAN, &(tj_reason){ .fn = f->name, .kind = "boundary", .arg = -1, .dim = -1, .event = (int)b->seq, .expected = "", .found = "",
-		                                   .site = b->site ? b->site : "?", .hint = way_around(b->op), .text = rt_str(&t), .state = -1,
-		                                   .trace = (int)e->number, .segment = (int)b->segment->number });
+	if (b->op != JIT_RETURN) {
+		tj_reason r = jit_new_reason(f->name, "boundary", b->site ? b->site : "?", way_around(b->op), rt_str(&t));
+		r.event = (int)b->seq;
+		r.trace = (int)e->number;
+		r.segment = (int)b->segment->number;
+		jit_tell(f, RT_LOG_PLAN, &r);
+	}
 	rt_text_free(&t);
 	each_decision(f, p, tell_decision, &(telling){ f, e, b });
 }

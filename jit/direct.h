@@ -19,7 +19,7 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
 #define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
 typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: its handle; in jit_done.num_from and jit_path.num its bits */
-/* callback: it stands in a callback of control flow, which may not run. */
+/* callback: belongs to a callback of control flow that is perhaps not executed. */
 typedef struct jit_late_expr { uint16_t op; uint8_t nsrc; bool callback; jit_operand src[3]; } jit_late_expr;
 
 enum { JIT_MAX_LEVELS = 16 };

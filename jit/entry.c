@@ -63,6 +63,16 @@ static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
 }
 
 /* ---- reasons ---- */
+static void tell_cause(tj_fn *f, tj_reason *r, const gd_why *w, uint32_t trace)
+{
+	r->arg = w->arg;
+	r->dim = w->dim;
+	r->expected = w->expected;
+	r->found = w->found;
+	r->trace = (int)trace;
+	jit_reason(f, r);
+}
+
 static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_t nearest, const char *site)
 {
 	char text[512];
@@ -72,8 +82,8 @@ static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_
 	else if (w->cause == GD_SCALAR) snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	else if (w->dim >= 0) snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest, gd_cause_hint(w->cause));
 	else snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text, .state = -1, .trace = (int)trace, .segment = -1 });
+	tj_reason r = jit_new_reason(f->name, gd_cause_name(w->cause), site, gd_cause_hint(w->cause), text);
+	tell_cause(f, &r, w, trace);
 }
 
 /* Dropped traces make calls slow: reported for the first one, then now and then. */
@@ -85,8 +95,8 @@ static void explain_eviction(tj_fn *f, const char *site)
 	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
 	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "",
 	         f->family ? "traced" : "compiled");
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "eviction", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site,
-	                            .hint = "raise .max_entries", .text = text, .state = -1, .trace = -1, .segment = -1 });
+	tj_reason r = jit_new_reason(f->name, "eviction", site, "raise .max_entries", text);
+	jit_reason(f, &r);
 }
 
 /* The entry whose guards fail on the fewest arguments, and its first failure. */
@@ -274,8 +284,8 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
 	rt_log(&f->engine->rt.log, RT_LOG_DYNAMIC, "[%s/%u] %s: %s", f->name, g->number, site ? site : "?", rt_str(&t));
 	rt_text_free(&t);
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = gd_cause_name(GD_SIZE), .arg = w->arg, .dim = w->dim, .event = -1, .expected = w->expected,
-	                            .found = w->found, .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)g->number, .segment = -1 });
+	tj_reason r = jit_new_reason(f->name, gd_cause_name(GD_SIZE), site, hint, text);
+	tell_cause(f, &r, w, g->number);
 }
 
 /* The entry of a key that this context has not met: from the table of exact keys, else a new one; a reference. */
@@ -325,8 +335,9 @@ static void explain_budget(tj_fn *f, const jit_entry *e)
 	const char *hint = f->sized.n ? sizes : turns;
 	rt_unlock(&f->table_lock);
 	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be %s again; %s", f->name, e->number, MAX_SEGMENTS, f->family ? "traced" : "compiled", hint);
-	jit_reason(f, &(tj_reason){ .fn = f->name, .kind = "budget", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                            .hint = hint, .text = text, .state = -1, .trace = (int)e->number, .segment = -1 });
+	tj_reason r = jit_new_reason(f->name, "budget", site ? site : "?", hint, text);
+	r.trace = (int)e->number;
+	jit_reason(f, &r);
 }
 
 /* Drops an entry without a trace (after a call that failed) or with too many segments (after a call that recorded). */

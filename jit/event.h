@@ -5,7 +5,6 @@
 #include "jit/ctx.h"
 
 /* event.c, record.c, exit.c */
-bool jit_creates(int nsrc, const ir_meta *src); /* no operand is a tensor: the result is made on the device of the engine */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 /* An op with several results: returns the first. to: addresses for the n others; NULL: that result is not wanted. */
 tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);

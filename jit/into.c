@@ -5,8 +5,6 @@
 #include "jit/segment.h"
 #include "runtime/bytes.h"
 
-enum { ALIGNED = 64 }; /* bytes; kernels expect destinations with this alignment */
-
 /* The bytes of a tensor; end: behind the last one. */
 typedef struct span { const char *first, *end; } span;
 static span span_of(const rt_layout *l, const void *data)
@@ -41,7 +39,8 @@ bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t
 	const tj_into *to = &c->into[output];
 	const rt_layout *l = p->value[value].layout;
 	if (!to->data || into[value] || p->exec->out[value].same_ext >= 0 || l->device != TJ_CPU || !l->contiguous || to->bytes != (size_t)l->bytes) return true;
-	if ((uintptr_t)to->data % ALIGNED || !clear_of_externals(in, to)) return true;
+	/* kernels expect aligned destinations */
+	if ((uintptr_t)to->data % RT_LINE || !clear_of_externals(in, to)) return true;
 	return (into[value] = rt_buffer_borrow(to->data, NULL, NULL)) != NULL;
 }
 

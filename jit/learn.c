@@ -63,8 +63,11 @@ void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *
 {
 	char text[640];
 	snprintf(text, sizeof text, "%s: %s; the body runs on every call; %s", a->fn->name, what, hint);
-	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = kind, .arg = -1, .dim = -1, .event = -1, .expected = expected, .found = found,
-	                                .site = site, .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+	tj_reason r = jit_new_reason(a->fn->name, kind, site, hint, text);
+	r.expected = expected;
+	r.found = found;
+	r.trace = (int)a->entry->number;
+	jit_reason(a->fn, &r);
 }
 
 /* The body does something that direct mode cannot skip; reported once. site NULL: a failure of the library itself, the next call learns again. */

@@ -59,10 +59,10 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
 
 const char *const *tj_backends(void)
 {
-	static char text[2][160];
+	static char text[2][160]; /* the text that the function returns */
 	static const char *list[3];
-	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-	rt_lock(&once);
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	rt_lock(&lock);
 	if (!list[0]) {
 		const char *why = NULL;
 		if (lo_backend_find("llvm", &why)) snprintf(text[0], sizeof text[0], "llvm");
@@ -71,6 +71,6 @@ const char *const *tj_backends(void)
 		list[1] = text[1];
 		list[0] = text[0];
 	}
-	rt_unlock(&once);
+	rt_unlock(&lock);
 	return list;
 }

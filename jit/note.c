@@ -44,6 +44,12 @@ static void log_it(tj_fn *f, rt_topic topic, const tj_reason *r)
 	rt_log(&f->engine->rt.log, topic, "[%s] %s: %s", where, r->site ? r->site : "?", r->text);
 }
 
+tj_reason jit_new_reason(const char *fn, const char *kind, const char *site, const char *hint, const char *text)
+{
+	return (tj_reason){ .fn = fn, .kind = kind, .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site, .hint = hint,
+	                    .text = text, .state = -1, .trace = -1, .segment = -1 };
+}
+
 void jit_reason(tj_fn *f, const tj_reason *r)
 {
 	log_it(f, RT_LOG_RECOMPILES, r);

@@ -7,6 +7,8 @@
 /* note.c: messages to the log, to the user's functions and for tj_explain() */
 enum { JIT_WHERE = 160 };
 char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment); /* writes "f/0.2/1", at most JIT_WHERE bytes; segment -1: none */
+/* A message without a place: expected and found are "", numbers are -1. The caller adds what is known. */
+tj_reason jit_new_reason(const char *fn, const char *kind, const char *site, const char *hint, const char *text);
 void jit_reason(tj_fn *f, const tj_reason *r);               /* .on_recompile */
 void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n); /* .on_note */
 void jit_tell(tj_fn *f, rt_topic topic, const tj_reason *n); /* the same, but not kept for tj_explain() */

@@ -70,7 +70,8 @@ static bool make_refs(jit_act *a, int op, int nsrc, tj_tensor *const *src, opera
 }
 
 /* ---- the result ---- */
-bool jit_creates(int nsrc, const ir_meta *src)
+/* No operand is a tensor: the result is made on the device of the engine. */
+static bool creates(int nsrc, const ir_meta *src)
 {
 	for (int k = 0; k < nsrc; k++)
 		if (!src[k].weak) return false;
@@ -88,7 +89,7 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 		nsrc += 2;
 	}
 	if (ir_infer((ir_op)op, nsrc, meta, nattr, attr, &m, NULL, NULL, NULL, &err) != TJ_OK) return jit_report(a->ctx, site, &err), false;
-	if (jit_creates(nsrc, meta) && !m.weak && op != IR_to) m.device = (uint8_t)a->ctx->engine->device;
+	if (creates(nsrc, meta) && !m.weak && op != IR_to) m.device = (uint8_t)a->ctx->engine->device;
 	if (ir_ops[op].nresult > 1) return true; /* each of its IR_gets has one */
 	*out = rt_layout_get(&a->ctx->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, NULL);
 	if (!*out) jit_error(a->ctx, site, TJ_ERR_SHAPE, ir_ops[op].name, NULL, "the size of the result overflows");

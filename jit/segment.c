@@ -84,9 +84,11 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 	while (n->seq > event) n = n->parent;
 	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s, but is read after it: it was computed once more and is kept from now on",
 	         name, jit_event_name(n->op), n->site ? n->site : "?", d->boundary->site ? d->boundary->site : "?");
-	jit_note(a->fn, RT_LOG_PLAN, &(tj_reason){ .fn = name, .kind = "recompute", .arg = -1, .dim = -1, .event = (int)event, .expected = "", .found = "", .site = reader,
-	                                           .hint = "this costs one run; nothing need be done", .text = text, .state = -1,
-	                                           .trace = (int)a->entry->number, .segment = (int)d->boundary->segment->number });
+	tj_reason r = jit_new_reason(name, "recompute", reader, "this costs one run; nothing need be done", text);
+	r.event = (int)event;
+	r.trace = (int)a->entry->number;
+	r.segment = (int)d->boundary->segment->number;
+	jit_note(a->fn, RT_LOG_PLAN, &r);
 }
 
 bool jit_recover(jit_act *a, const tj_tensor *h)
@@ -231,8 +233,9 @@ static void tell_deep(jit_act *a, const char *site)
 	static const char hint[] = "each tj_truth() ends a segment: take fewer turns in a call, or choose with tj_where()";
 	char text[384];
 	snprintf(text, sizeof text, "%s: a call of this key has more than %d segments; its body runs on every call; %s", a->fn->name, JIT_MAX_LEVELS, hint);
-	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = "direct", .arg = -1, .dim = -1, .event = -1, .expected = "", .found = "", .site = site ? site : "?",
-	                                .hint = hint, .text = text, .state = -1, .trace = (int)a->entry->number, .segment = -1 });
+	tj_reason r = jit_new_reason(a->fn->name, "direct", site ? site : "?", hint, text);
+	r.trace = (int)a->entry->number;
+	jit_reason(a->fn, &r);
 }
 
 /* A value that only the caller keeps may be computed in memory of the caller. */

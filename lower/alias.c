@@ -14,8 +14,8 @@ static int section_of(const lo_kernel *k, uint32_t ins)
 	return -1;
 }
 
-/* Every load of `in` is at the index of every store to `out`, and comes first. */
-bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out)
+/* out may share in's memory: every load of `in` is at the index of every store to `out`, and comes first. */
+static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 {
 	for (uint32_t s = 0; s < k->ins.n; s++) {
 		const lo_ins *store = &k->ins.v[s];
@@ -61,7 +61,7 @@ static bool readers_allow(const lo_low *L, uint32_t ext, uint32_t out, int write
 	if (L->buf.v[ext].last > writer) return false;
 	const lo_built *b = L->step.v[writer].built;
 	uint32_t in = kernel_buf(b, ext, LO_IN), to = kernel_buf(b, out, LO_OUT);
-	return in == LO_NOREF || lo_alias_ok(&b->k, in, to);
+	return in == LO_NOREF || may_share(&b->k, in, to);
 }
 
 /* Every input node of the external shows all of it, row-major, and no output is a view of it. */

@@ -6,8 +6,6 @@
  * byte of a condition, the regions' arena, pointers, and row-major copies of operands. It is live during this step only. */
 #include "lower/low.h"
 
-#define LINE 64
-
 void lo_count_regions(rt_plan *p)
 {
 	for (uint32_t i = 0; i < p->nstep; i++)
@@ -105,7 +103,7 @@ static void put(places *p, uint32_t i, uint32_t buf, int64_t offset)
 static void put_work(layout *y, places *p, uint32_t i, int device, int64_t bytes)
 {
 	put(p, i, y->work[device], y->end[device]);
-	y->end[device] += ((bytes ? bytes : 1) + LINE - 1) / LINE * LINE;
+	y->end[device] += ((bytes ? bytes : 1) + RT_LINE - 1) / RT_LINE * RT_LINE;
 }
 
 static void put_operand(lo_low *L, ir_ref r, uint32_t i, places *p)

@@ -236,7 +236,8 @@ static lo_use *join_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool stor
 {
 	bool made, again = weight_of(lo_node(L, r)) > 1 && often(L, G, r, m), had = G->reduces;
 	if (!had && (again || (store && !lo_covers(L, G, r, m)))) {
-		ir_ref q = reduction_below(L, r); /* computed once per row, it is not repeated, if the group walks q's rows */
+		/* If the group walks the rows of q, the value is computed once per row and not repeated. */
+		ir_ref q = reduction_below(L, r);
 		bool used[LO_ATOMS] = { 0 };
 		if (q == IR_NONE || rest_of(L, G, r, m, used) <= 1 || !make_r(L, G, q, r, m, &made)) return refuse(L, again ? AGAIN : NOT_ONCE);
 	}
@@ -394,8 +395,8 @@ static void place(lo_low *L, ir_ref r)
 	if (n > MAX_WANTS) n = 0;
 	do before = n, n = merge_wants(L, r, w, n);
 	while (n < before);
-	for (uint32_t tries = 0, last = UINT32_MAX; tries < n;
-	     tries++) { /* the group that runs first was made last */
+	/* Groups are made from the end of the graph, so the newest group runs first. Try it first. */
+	for (uint32_t tries = 0, last = UINT32_MAX; tries < n; tries++) {
 		uint32_t best = UINT32_MAX;
 		for (uint32_t i = 0; i < n; i++)
 			if (w[i].group < last && (best == UINT32_MAX || w[i].group > w[best].group)) best = i;

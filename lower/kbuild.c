@@ -1,6 +1,6 @@
 /* kbuild: the kernel of a group.
  *
- * requires grouping finished; breaks nothing of it
+ * requires finished groups; changes none
  *
  * A value that depends on a reduction is known only after the loop of that reduction. So each member has a phase: the number
  * of loops that come before it. Loop l+1 reduces and stores row values of phase l; the point section before it computes what
@@ -160,7 +160,8 @@ static void save(lo_builder *B, const lo_save *s, const lo_source *from)
 	lo_store(B, lo_kbuf(B, s->dest->buf, t, LO_OUT), &e, v, t);
 }
 
-static uint8_t red_of(ir_op op)
+/* -1: no reduction that kernels compute. */
+static int red_of(ir_op op)
 {
 	switch (op) {
 	case IR_sum: return LO_RED_ADD;
@@ -172,7 +173,8 @@ static uint8_t red_of(ir_op op)
 	case IR_argmax: return LO_RED_ARGMAX;
 	case IR_max_with_indices: return LO_RED_ATMAX; /* the values */
 	case IR_min_with_indices: return LO_RED_ATMIN;
-	default: return LO_RED_ARGMIN;
+	case IR_argmin: return LO_RED_ARGMIN;
+	default: return -1;
 	}
 }
 
@@ -183,7 +185,11 @@ static void reduce(lo_builder *B, ir_ref r)
 	lo_source from = lo_source_of(B, made->src[0]), self = { .from = LO_FROM_OP, .ref = r, .map = made->map, .use = made };
 	uint32_t v = lo_value(B, &from);
 	if (v == LO_NOREF) return;
-	uint8_t red = red_of((ir_op)n->op);
+	int red = red_of((ir_op)n->op);
+	if (red < 0) {
+		rt_fail(B->L->err, TJ_ERR_COMPILE, "lower", "no kernel computes the reduction %s", ir_ops[n->op].name);
+		return;
+	}
 	bool arg = red >= LO_RED_ARGMAX, logic = red == LO_RED_AND || red == LO_RED_OR;
 	if (!arg) v = lo_cast(B->k, v, (tj_dtype)n->dtype);
 	lo_tree tree = arg || logic ? LO_TREE_NONE : B->G->column ? LO_TREE_COLUMN : LO_TREE_ROW;

@@ -192,10 +192,10 @@ static uint32_t compare_narrow(lo_builder *B, const ir_node *n, const uint32_t *
 	uint32_t least = constant(B, TJ_I64, rt_dtype_min(t)), most = constant(B, TJ_I64, rt_dtype_max(t));
 	uint32_t low = prim(B, LO_LT, TJ_BOOL, 2, num, least, 0), high = prim(B, LO_GT, TJ_BOOL, 2, num, most, 0);
 	uint32_t near = prim(B, LO_SELECT, TJ_I64, 3, low, least, prim(B, LO_SELECT, TJ_I64, 3, high, most, num));
-	uint32_t edge = which < 2 ? near : which == 2 || which == 5 ? most : least; /* what n is compared with: the end that x may equal */
+	uint32_t edge = which < 2 ? near : which == 2 || which == 5 ? most : least; /* the bound that n is compared with */
 	uint32_t alone = prim(B, flag[which], TJ_BOOL, 2, num, edge, 0);
 	uint32_t here = prim(B, (lo_op)(LO_EQ + which), TJ_BOOL, 2, x.src[0], lo_cast(B->k, near, t), 0);
-	bool either = which == 1 || which == 2 || which == 4; /* != < > hold for more than `here`; == <= >= for less */
+	bool either = which == 1 || which == 2 || which == 4; /* !=, <, > are true if `here` or `alone` is; ==, <=, >= need both */
 	return prim(B, either ? LO_OR : LO_AND, TJ_BOOL, 2, here, alone, 0);
 }
 

@@ -257,7 +257,6 @@ tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o
 bool lo_layout(lo_low *L); /* gives each temporary an offset in the arena, by live ranges */
 
 /* ---- alias.c ---- */
-bool lo_alias_ok(const lo_kernel *k, uint32_t in, uint32_t out); /* out may share in's memory */
 void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */

@@ -161,8 +161,9 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	return lo_generate(L, p);
 }
 
-/* Decomposed and with plain reductions only, in `to`. */
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
+
+/* Decomposed and with plain reductions only, in `to`. */
 static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *err)
 {
 	ir_graph plain;
@@ -292,7 +293,7 @@ static void build_there(void *p)
 	b->st = build(b->g, b->o, b->out, b->err);
 }
 
-/* Lowering and LLVM recurse deeply: if the stack is small, another thread with a larger one does the work. */
+/* The error when no stack is large enough. */
 static tj_status no_stack(rt_err *err)
 {
 	rt_fail(err, TJ_ERR_NOMEM, "compile", "compiling needs %d KiB of stack, this thread has %zu KiB left, and no thread with a larger stack could be created", RT_LEAST_STACK >> 10, rt_stack_left() >> 10);
@@ -300,6 +301,7 @@ static tj_status no_stack(rt_err *err)
 	return TJ_ERR_NOMEM;
 }
 
+/* Lowering and LLVM recurse deeply: if the stack is small, another thread with a larger one does the work. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
 {
 	building b = { g, o, out, err, TJ_OK };

@@ -263,7 +263,7 @@ bool lo_bounded(ir_op op, tj_dtype t); /* results of some target's routine for o
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
-	LO_NOTE_FUSION,    /* a value is stored although only one kernel reads it: that kernel refused to compute it */
+	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
 	LO_NOTE_LIBRARY,   /* a routine was chosen among several */
 	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */

@@ -6,8 +6,6 @@
  * free after it. Two buffers that are alive in one step never overlap. All offsets are multiples of 64. */
 #include "lower/low.h"
 
-#define LINE 64
-
 typedef struct hole { int64_t at, bytes; } hole;
 typedef struct space { rt_vec(hole) hole; int64_t end; } space; /* holes by rising offset, never adjacent */
 
@@ -69,7 +67,7 @@ static bool give(space *p, int64_t at, int64_t bytes)
 
 static int64_t room(const lo_buffer *b)
 {
-	return b->bytes ? (b->bytes + LINE - 1) / LINE * LINE : LINE;
+	return b->bytes ? (b->bytes + RT_LINE - 1) / RT_LINE * RT_LINE : RT_LINE;
 }
 
 bool lo_layout(lo_low *L)

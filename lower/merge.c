@@ -126,7 +126,7 @@ static bool all_used(const lo_group *G, const lo_expr *e, bool with_r)
 	return true;
 }
 
-/* B walks all of A's r or nothing of it: a value that depends on only a part of r cannot be in A. */
+/* B must use all of A's r or none of it: A cannot hold a value that depends on a part of r. */
 static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
 {
 	int all = 0, some = 0;

@@ -4,8 +4,6 @@
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
-#define LINE 64
-
 /* Copies a constant to its device, if that is not the CPU, by a pool made for this. */
 static bool upload(lo_low *L, rt_plan *p, uint32_t i)
 {
@@ -24,9 +22,9 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	const lo_buffer *b = &L->buf.v[i];
 	if (b->place != RT_AT_CONST) return true;
 	if (b->device != RT_CPU) return upload(L, p, i);
-	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + LINE);
+	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + RT_LINE);
 	if (!bytes) return false;
-	bytes += (LINE - (uintptr_t)bytes % LINE) % LINE;
+	bytes += (RT_LINE - (uintptr_t)bytes % RT_LINE) % RT_LINE;
 	if (b->bytes) memcpy(bytes, b->data, (size_t)b->bytes);
 	p->constant[p->buf[i].index] = bytes;
 	return true;
@@ -172,7 +170,7 @@ static void place_many(rt_plan *p, const int64_t *arena_bytes)
 	for (uint32_t i = 0; i < p->nstep; i++)
 		if (p->step[i].nbuf > most) most = p->step[i].nbuf;
 	for (int d = 0; d < RT_DEVICES; d++) p->exec.arena_bytes[d] = (size_t)arena_bytes[d];
-	p->many = (p->exec.arena_bytes[RT_CPU] + LINE - 1) / LINE * LINE;
+	p->many = (p->exec.arena_bytes[RT_CPU] + RT_LINE - 1) / RT_LINE * RT_LINE;
 	if (most > RT_FEW_OPERANDS) p->exec.arena_bytes[RT_CPU] = p->many + most * sizeof(void *);
 }
 

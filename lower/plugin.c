@@ -17,7 +17,7 @@ typedef const lo_backend *entry(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const lo_backend *llvm;
 static char why_not[256];
-static atomic_bool ending; /* the process is exiting, and LLVM's own handlers follow */
+static atomic_bool ending; /* true while the process exits: LLVM's own handlers follow */
 
 static void end(void) { atomic_store(&ending, true); }
 bool lo_backend_gone(void) { return atomic_load_explicit(&ending, memory_order_relaxed); }

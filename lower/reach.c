@@ -1,13 +1,11 @@
 /* reach: how a group would get a value at a map.
  *
- * requires how and light of every value; only asks, marks no value. The answer is recorded when the group takes the reader (fuse.c),
- * and the builder follows it
+ * requires how and light of every value. A question records nothing about values. It may split atoms of the group, even if the answer
+ * is NULL; the maps stay valid. The answer is recorded when the group takes the reader (fuse.c), and the builder follows it
  *
  *   reader at [d0, d1]       reads                            gets it
  *   %5 = add %3 %4           %3 = transpose %2                from %2 at [d1, d0]: computed or loaded; known when %2 is decided
- *                            %4 = mul 2.0 (arange)            computed in place
- *
- * A question may split atoms of the group. That rewrites its maps; the elements that they index stay the same. */
+ *                            %4 = mul 2.0 (arange)            computed in place */
 #include "lower/fuse.h"
 
 /* ---- the group ---- */
@@ -161,11 +159,12 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return u;
 }
 
-bool lo_asks_buffer(const lo_low *L, const lo_use *u)
+/* u needs a buffer for some value that does not own one yet. */
+static bool asks_buffer(const lo_low *L, const lo_use *u)
 {
 	if (u->base != IR_NONE && !L->val[u->base].own) return true;
 	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
-		if (u->src[k] && lo_asks_buffer(L, u->src[k])) return true;
+		if (u->src[k] && asks_buffer(L, u->src[k])) return true;
 	return false;
 }
 
@@ -224,7 +223,7 @@ bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers)
 		lo_map *m = L->val[r].made->map;
 		const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
 		if (!u) return false;
-		*buffers |= lo_asks_buffer(L, u);
+		*buffers |= asks_buffer(L, u);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);

@@ -52,9 +52,8 @@ const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf)
 
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes)
 {
-	enum { LINE = 64 };
 	size_t none = 0, *used = where == LO_SCRATCH ? &s->scratch : where == LO_SHARED ? &s->shared : &none;
 	lo_kept x = { .buf = buf, .where = (uint8_t)where, .offset = (int64_t)*used };
-	*used += (bytes + LINE - 1) / LINE * LINE + LINE; /* one unused cache line after each */
+	*used += (bytes + RT_LINE - 1) / RT_LINE * RT_LINE + RT_LINE; /* one unused cache line after each */
 	return rt_push(&s->kept, x);
 }

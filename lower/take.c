@@ -82,7 +82,7 @@ static bool in_place(lo_low *L, ir_ref r, const lo_use *u)
 	return lo_group_at(L, &by) == G && lo_map_equal(G, u->map, v->made->map);
 }
 
-/* The group reads the view's operand. So it does even for a view that got a buffer later, if its index into that is not affine. */
+/* The group reads the view's operand. It does so even if the view has got its own buffer, when the index into that buffer is not affine. */
 static bool through(lo_low *L, ir_ref r, const lo_use *u)
 {
 	uint32_t id = u->group;

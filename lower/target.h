@@ -21,7 +21,7 @@ struct lo_target {
 	const struct rt_policy *(*policy)(void); /* of products (runtime/policy.h) */
 
 	/* What one kernel may compute. */
-	int weight;              /* most work: a plain op counts 1, a transcendental one 10 */
+	int weight;              /* most work; fuse.c counts 1 for a plain op, 4 for a reduction or an op that may fault, 10 for a transcendental one, 20 for a random one */
 	int members;             /* most values */
 	int redundant;           /* most plain ops that it may compute more than once for an element */
 	int64_t few_rows;        /* fewer rows than this cannot keep all threads busy */

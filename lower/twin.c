@@ -17,8 +17,6 @@ enum { MANY = 16 }; /* code generation takes 1 to 4 ms each */
 /* ---- from the kernel to its step ---- */
 static bool has_index(const lo_ins *in) { return in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART; }
 
-enum { LINE = 64 }; /* bytes; see lo_buf.aligned */
-
 /* The least offset at which each buffer is accessed. */
 static int64_t *least_offsets(lo_low *L, const lo_kernel *k)
 {
@@ -54,7 +52,7 @@ static void move_offsets(lo_low *L, lo_kernel *k, rt_step *t)
 	for (uint32_t b = 0; b < t->nbuf; b++) {
 		const int64_t bytes = least[b] * (int64_t)tj_dtype_size((tj_dtype)k->buf.v[b].dtype);
 		t->at[b].offset += bytes;
-		k->buf.v[b].aligned &= bytes % LINE == 0; /* of the new element 0 */
+		k->buf.v[b].aligned &= bytes % RT_LINE == 0; /* of the new element 0 */
 	}
 }
 

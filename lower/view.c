@@ -35,7 +35,7 @@ static bool reshape_strides(int rank, const int64_t *dim, const int64_t *from, i
 				b *= odim[j1++];
 			}
 		}
-		for (int k = i, last = -1; k < i1; k++) { /* the operand's axes must lie one inside the other */
+		for (int k = i, last = -1; k < i1; k++) { /* the strides must be those of one axis: each is the size times the stride of the next */
 			if (dim[k] == 1) continue;
 			if (last >= 0 && from[last] != dim[k] * from[k]) return false;
 			last = k;

@@ -12,6 +12,7 @@
 
 #define RT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define RT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+enum { RT_LINE = 64 }; /* bytes of a cache line; the alignment of buffers */
 #define RT_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define RT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 

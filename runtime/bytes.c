@@ -71,7 +71,8 @@ tj_status rt_bytes_write(rt_pool *p, int device, void *to, const void *from, siz
 	return q ? rt_device_at(device)->write(q, to, from, bytes, err) : err->code;
 }
 
-tj_status rt_bytes_read(rt_pool *p, int device, void *to, const void *from, size_t bytes, rt_err *err)
+/* To the host; waits for the queue. */
+static tj_status read_bytes(rt_pool *p, int device, void *to, const void *from, size_t bytes, rt_err *err)
 {
 	if (RT_LIKELY(device == RT_CPU)) {
 		if (bytes) memcpy(to, from, bytes);
@@ -82,7 +83,7 @@ tj_status rt_bytes_read(rt_pool *p, int device, void *to, const void *from, size
 	return rt_device_at(device)->read(q, to, from, bytes, err);
 }
 
-tj_status rt_bytes_zero(rt_pool *p, int device, void *to, size_t bytes, rt_err *err)
+static tj_status zero_bytes(rt_pool *p, int device, void *to, size_t bytes, rt_err *err)
 {
 	if (RT_LIKELY(device == RT_CPU)) {
 		memset(to, 0, bytes);
@@ -128,7 +129,7 @@ static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_majo
 	tj_status st = pack && from && !packed ? no_memory(err, (int64_t)bytes) : TJ_OK;
 	if (!host && (from || pack) && !(host = rt_alloc(bytes))) st = no_memory(err, (int64_t)bytes);
 	if (st == TJ_OK && pack) st = copy_there(p, e, row_major, from ? packed : host, err), at = from ? packed : host;
-	if (st == TJ_OK && from) st = rt_bytes_read(p, e->device, host, at, bytes, err), at = host;
+	if (st == TJ_OK && from) st = read_bytes(p, e->device, host, at, bytes, err), at = host;
 	if (st == TJ_OK && device != RT_CPU) st = rt_bytes_write(p, device, to, at, bytes, err);
 	if (packed) {
 		rt_err ignored = { 0 };
@@ -163,7 +164,7 @@ tj_status rt_buffer_write(rt_pool *p, rt_buffer *b, const void *from, size_t byt
 tj_status rt_buffer_zero(rt_pool *p, rt_buffer *b, size_t bytes, rt_err *err)
 {
 	tj_status st = rt_buffer_before(b, p, true, err);
-	if (st == TJ_OK) st = rt_bytes_zero(p, b->device, b->data, bytes, err);
+	if (st == TJ_OK) st = zero_bytes(p, b->device, b->data, bytes, err);
 	rt_buffer_after(b, p, true);
 	return st;
 }
@@ -208,7 +209,7 @@ const void *rt_tensor_see(rt_pool *p, const rt_layout *l, rt_buffer *b, const vo
 	*copy = rt_alloc((size_t)bytes + 1);
 	if (!*copy) return no_memory(err, bytes), NULL;
 	if (rt_pool_settle(p, l->device, err) == TJ_OK && rt_buffer_before(b, p, false, err) == TJ_OK &&
-	    rt_bytes_read(p, l->device, *copy, (const char *)data + low * size, (size_t)bytes, err) == TJ_OK)
+	    read_bytes(p, l->device, *copy, (const char *)data + low * size, (size_t)bytes, err) == TJ_OK)
 		return (const char *)*copy - low * size;
 	rt_free(*copy);
 	*copy = NULL;

@@ -6,7 +6,7 @@
  *
  *   context                                    device
  *     rt_bytes_write  --- copies the bytes ---> queue: write, launch, launch, copy ...   runs later
- *     rt_bytes_read   <-- waits for all earlier work of the queue -------------------------
+ *     rt_bytes_copy   <-- waits for all earlier work of the queue -------------------------
  *
  * A kernel that finds a fault writes the number of the launch and the fault into a word of its queue. The host reads that
  * word when it waits, possibly after the call that caused the fault has returned (rt_pool_settle(), pool.c). */

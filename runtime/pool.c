@@ -5,7 +5,6 @@
 
 #include <sys/mman.h>
 
-#define LINE 64
 #define HUGE_PAGE ((size_t)2 << 20) /* blocks from this size on are aligned to it, so that Linux can use huge pages */
 
 typedef struct block {
@@ -57,9 +56,9 @@ static void *need(block *b, size_t bytes)
 {
 	if (bytes <= b->bytes && b->p) return b->p;
 	size_t want = bytes < b->bytes + b->bytes / 2 ? b->bytes + b->bytes / 2 : bytes;
-	size_t align = want >= HUGE_PAGE ? HUGE_PAGE : LINE;
+	size_t align = want >= HUGE_PAGE ? HUGE_PAGE : RT_LINE;
 	want = (want + align - 1) / align * align;
-	void *p = rt_alloc_aligned(align, want ? want : LINE);
+	void *p = rt_alloc_aligned(align, want ? want : RT_LINE);
 	if (!p) return NULL;
 	if (want >= HUGE_PAGE) madvise(p, want, MADV_HUGEPAGE);
 	rt_free(b->p);
@@ -75,7 +74,7 @@ void *rt_pool_arena(rt_pool *p, size_t bytes)
 
 void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes)
 {
-	return need(&p->scratch, (size_t)threads * ((bytes + LINE - 1) / LINE * LINE));
+	return need(&p->scratch, (size_t)threads * ((bytes + RT_LINE - 1) / RT_LINE * RT_LINE));
 }
 
 /* ---- devices ---- */
@@ -94,7 +93,7 @@ void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes)
 	const rt_device *d = rt_device_at(device);
 	station *s = &p->on[device];
 	if (bytes <= s->arena.bytes && s->arena.p) return s->arena.p;
-	void *fresh = rt_pool_queue(p, device, &ignored) ? d->alloc(d->self, bytes ? bytes : LINE) : NULL;
+	void *fresh = rt_pool_queue(p, device, &ignored) ? d->alloc(d->self, bytes ? bytes : RT_LINE) : NULL;
 	if (!fresh) return NULL;
 	if (s->arena.p) {
 		d->finish(d->self, d->mark(s->queue)); /* work in the queue may use the old arena */

@@ -36,7 +36,8 @@ tj_tensor *rt_handle(rt_ctx *r, tj_scope *s)
 	return t;
 }
 
-void rt_drop_handle(rt_ctx *r, tj_tensor *t)
+/* Drops layout and buffers; the handle is then dead. */
+static void drop_handle(rt_ctx *r, tj_tensor *t)
 {
 	if (t->kind != RT_PENDING && !(t->flags & RT_BORROWED)) {
 		rt_layout_unref(t->layout);
@@ -75,7 +76,7 @@ static void drop_all(rt_ctx *r, tj_scope *s, void (*keep)(void *, rt_buffer *), 
 				keep(self, t->buf);
 				t->buf = NULL;
 			}
-			rt_drop_handle(r, t);
+			drop_handle(r, t);
 		}
 		next = k->next;
 		/* Under TJ_CHECK a dead handle stays dead: its chunk is not used again before the context closes. */

@@ -174,7 +174,6 @@ tj_scope *rt_scope_push(rt_ctx *r, tj_ctx *self, uint64_t act);
 /* Closes the innermost scope. Its handles die. If keep is not NULL, keep() first takes over the references to their buffers. */
 void rt_scope_pop(rt_ctx *r, void (*keep)(void *self, rt_buffer *b), void *self);
 void rt_recycle(rt_ctx *r); /* frees later_chunks for use */
-void rt_drop_handle(rt_ctx *r, tj_tensor *t); /* drops layout and buffers; the handle is then dead */
 
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */

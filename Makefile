@@ -74,14 +74,15 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(if $(T),'$(T)')
 .PHONY: golden golden-check
 
-# ---- a CUDA that runs on the CPU: the driver and NVRTC, for tests: LD_LIBRARY_PATH=$(BUILD)/test/fake TJ_DEVICE=cuda:0 program ----
+# ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
 FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
 $(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
 $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
 $(FAKE):
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-fake: $(FAKE)
+$(BUILD)/test/unit/test_cuda: LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(BUILD)/test/unit/test_cuda: | $(FAKE)
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)

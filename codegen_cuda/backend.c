@@ -2,6 +2,29 @@
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 
+/* ---- targets ---- */
+static lo_target targets[RT_DEVICES]; /* each GPU has its own, because code is shared by target */
+
+static int ordinal(const lo_target *t) { return (int)(t - targets); }
+
+const lo_target *cu_target(int gpu)
+{
+	lo_target *t = &targets[gpu];
+	if (t->find) return t;
+	*t = cu_model;
+	t->find = cu_find;
+	return t;
+}
+
+int cu_open(const char **why) { return rt_cuda_open(cu_target, why); }
+
+void cu_add_devices(void)
+{
+	const char *why;
+	cu_open(&why);
+}
+
+/* ---- modules ---- */
 typedef struct module {
 	rt_code code;
 	int gpu;
@@ -37,7 +60,7 @@ static tj_status build(lo_compile *job, const char *text, module *m, rt_err *err
 {
 	void *cubin = NULL;
 	size_t bytes = 0;
-	m->gpu = cu_ordinal(job->schedule[0]->target);
+	m->gpu = ordinal(job->schedule[0]->target);
 	tj_status st = rt_nvrtc_compile(text, rt_cuda_arch(m->gpu), &cubin, &bytes, err);
 	if (st == TJ_OK) st = rt_cuda_load(m->gpu, cubin, &m->module, err);
 	rt_free(cubin);

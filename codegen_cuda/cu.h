@@ -33,7 +33,7 @@ typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
 
 /* ---- target.c ---- */
-int cu_ordinal(const lo_target *t); /* the GPU whose target it is */
+extern const lo_target cu_model; /* without .find */
 int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 
 /* ---- printing a kernel ---- */
@@ -48,11 +48,13 @@ typedef struct cu {
 	int indent;
 } cu;
 
+/* ---- line.c ---- */
+void cu_line(cu *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* one line; { and } at its ends move the indentation */
+
 /* ---- kernel.c ---- */
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out); /* the text of one kernel; its name is k->name */
 void cu_prelude(rt_text *out);                                          /* what the texts of all kernels need, once in a program */
 bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the caller frees p->param; false: out of memory */
-void cu_line(cu *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* one line; { and } at its ends move the indentation */
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */

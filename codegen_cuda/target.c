@@ -1,6 +1,5 @@
 /* target: NVIDIA GPUs as lowering sees them. Figures are those of an H200 where it matters; none was measured yet. */
 #include "codegen_cuda/cu.h"
-#include "codegen_cuda/cuda.h"
 #include "ir/tree.h"
 
 enum { ROW_BYTES = 40 << 10 }; /* of shared memory for a row: less than every GPU gives a block without being asked */
@@ -44,28 +43,10 @@ static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
 	return chunk * chunks;
 }
 
-/* Each GPU has a target of its own, because code is shared by target. */
-static const lo_target model = {
-	.name = "cuda", .backend = "cuda", .find = cu_find,
+const lo_target cu_model = {
+	.name = "cuda", .backend = "cuda",
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
 	.kept_bytes = ROW_BYTES, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
 	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = vec, .keep = keep, .units = units, .part = part,
 };
-
-static lo_target targets[RT_DEVICES];
-
-const lo_target *cu_target(int ordinal)
-{
-	if (!targets[ordinal].name) targets[ordinal] = model;
-	return &targets[ordinal];
-}
-
-int cu_open(const char **why) { return rt_cuda_open(cu_target, why); }
-void cu_add_devices(void)
-{
-	const char *why;
-	cu_open(&why);
-}
-
-int cu_ordinal(const lo_target *t) { return (int)(t - targets); }

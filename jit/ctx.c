@@ -1,5 +1,4 @@
 /* Contexts and the engine: open, clone, use, close; the current context of a thread. */
-#include "codegen_cuda/cuda.h"
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
@@ -132,9 +131,8 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
-	rt_device_on_demand(cu_add_devices);
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
-	e->device = device && *device ? rt_device_parse(device, strlen(device)) : TJ_CPU;
+	e->device = device && *device ? jit_device(device) : TJ_CPU;
 	if (e->device < 0) {
 		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
 		e->device = TJ_CPU;

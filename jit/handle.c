@@ -140,7 +140,7 @@ tj_device tj_device_of(const tj_tensor *t)
 
 tj_device tj_find_device(const char *name)
 {
-	return name ? rt_device_parse(name, strlen(name)) : -1;
+	return name ? jit_device(name) : -1;
 }
 
 const char *tj_device_name(tj_device device) { return rt_device_name(device); }

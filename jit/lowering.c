@@ -1,4 +1,5 @@
 /* What an engine lowers for: its target and back end, found when they are first needed. When the back end is missing, the evaluator runs instead. */
+#include "codegen_cuda/cuda.h"
 #include "jit/ctx.h"
 
 /* Not under target_lock: the log may call tj_explain(), which takes it. */
@@ -73,4 +74,11 @@ const char *const *tj_backends(void)
 	}
 	rt_unlock(&lock);
 	return list;
+}
+
+/* ---- devices ---- */
+int jit_device(const char *name)
+{
+	rt_device_on_demand(cu_add_devices);
+	return rt_device_parse(name, strlen(name));
 }

@@ -3,6 +3,7 @@
  * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits for
  * one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cuda.h"
+#include "runtime/fork.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -151,21 +152,21 @@ static rt_queue *gpu_open(void *self)
 	atomic_store(q->word, 0);
 	q->gpu = g;
 	q->id = atomic_fetch_add(&ids, 1) + 1;
-	pthread_mutex_lock(&g->lock);
+	rt_lock(&g->lock);
 	q->next = g->queues;
 	g->queues = q;
-	pthread_mutex_unlock(&g->lock);
+	rt_unlock(&g->lock);
 	return q;
 }
 
 static void gpu_close(rt_queue *q)
 {
 	gpu *g = q->gpu;
-	pthread_mutex_lock(&g->lock);
+	rt_lock(&g->lock);
 	rt_queue **at = &g->queues;
 	while (*at != q) at = &(*at)->next;
 	*at = q->next;
-	pthread_mutex_unlock(&g->lock);
+	rt_unlock(&g->lock);
 	if (!enter(g)) return; /* in a forked child the handles are those of the parent */
 	drop_queue(q);
 	leave();
@@ -293,10 +294,10 @@ static void gpu_wait_for(rt_queue *q, rt_mark m)
 {
 	gpu *g = q->gpu;
 	if (!m.queue || m.queue == q->id || !enter(g)) return;
-	pthread_mutex_lock(&g->lock);
+	rt_lock(&g->lock);
 	rt_queue *other = behind(g, m);
 	if (other && !cu.cuEventRecord(other->event, other->stream)) cu.cuStreamWaitEvent(q->stream, other->event, 0);
-	pthread_mutex_unlock(&g->lock);
+	rt_unlock(&g->lock);
 	leave();
 }
 
@@ -304,10 +305,10 @@ static void gpu_finish(void *self, rt_mark m)
 {
 	gpu *g = self;
 	if (!m.queue || !enter(g)) return;
-	pthread_mutex_lock(&g->lock);
+	rt_lock(&g->lock);
 	rt_queue *q = behind(g, m);
 	if (q) cu.cuStreamSynchronize(q->stream);
-	pthread_mutex_unlock(&g->lock);
+	rt_unlock(&g->lock);
 	leave();
 }
 
@@ -315,9 +316,9 @@ static void gpu_drain(void *self)
 {
 	gpu *g = self;
 	if (!enter(g)) return;
-	pthread_mutex_lock(&g->lock);
+	rt_lock(&g->lock);
 	for (rt_queue *q = g->queues; q; q = q->next) cu.cuStreamSynchronize(q->stream);
-	pthread_mutex_unlock(&g->lock);
+	rt_unlock(&g->lock);
 	leave();
 }
 
@@ -340,12 +341,12 @@ static tj_status copy_kernel(gpu *g, rt_err *err)
 	void *cubin = NULL, *module = NULL;
 	size_t bytes;
 	rt_cuda_kernel k = { 0 };
-	pthread_mutex_lock(&g->copy_lock);
+	rt_lock(&g->copy_lock);
 	tj_status st = g->copy ? TJ_OK : rt_nvrtc_compile(copy_text, g->arch, &cubin, &bytes, err);
 	if (st == TJ_OK && !g->copy) st = rt_cuda_load(g->ordinal, cubin, &module, err);
 	if (st == TJ_OK && !g->copy) st = rt_cuda_find(g->ordinal, module, "tj_copy", &k, err);
 	if (st == TJ_OK && !g->copy) g->copy = k.function;
-	pthread_mutex_unlock(&g->copy_lock);
+	rt_unlock(&g->copy_lock);
 	rt_free(cubin);
 	return st;
 }
@@ -461,7 +462,7 @@ int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **wh
 	static bool tried;
 	static const char *missing;
 	int n = 0;
-	pthread_mutex_lock(&once);
+	rt_lock(&once);
 	if (!tried) {
 		tried = true;
 		home = getpid();
@@ -471,6 +472,6 @@ int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **wh
 		if (ngpu) missing = NULL;
 	}
 	*why = missing;
-	pthread_mutex_unlock(&once);
+	rt_unlock(&once);
 	return ngpu;
 }

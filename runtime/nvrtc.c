@@ -1,6 +1,7 @@
 /* nvrtc: the compiler of CUDA C, a library of the CUDA toolkit. It is opened by name: first in the folder TJ_CUDA_PATH (a toolkit, or a
  * Python wheel's folder), then where the system's loader looks. */
 #include "runtime/cuda.h"
+#include "runtime/fork.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -54,10 +55,10 @@ const char *rt_nvrtc_missing(void)
 	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 	static bool tried;
 	static const char *why;
-	pthread_mutex_lock(&once);
+	rt_lock(&once);
 	if (!tried) why = load();
 	tried = true;
-	pthread_mutex_unlock(&once);
+	rt_unlock(&once);
 	return why;
 }
 

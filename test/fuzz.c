@@ -222,7 +222,7 @@ static executor executor_at(int i, uint64_t seed)
 	if (i == 0) return e;
 	e.how.target = fuzz_opt.figures ? other_cpu(seed) : fuzz_opt.llvm;
 	if (fuzz_opt.mock) {
-		e.how.device = getenv("FUZZ_CUDA") ? tj_find_device("cuda:0") : mock_device();
+		e.how.device = mock_device();
 		if (i == 2) e.how.off = LO_OFF(FUSE);
 		snprintf(e.name, sizeof e.name, "mock%s", i == 2 ? " unfused" : "");
 		return e;

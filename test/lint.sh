@@ -25,22 +25,22 @@ rule 'guards/ never includes lower/' "$(up guards lower jit codegen_llvm codegen
 rule 'lower/ includes only ir/ and runtime/' "$(up lower guards jit codegen_llvm codegen_cuda)"
 rule 'code generators do not include jit/ or each other' "$(up codegen_llvm jit guards codegen_cuda)$(up codegen_cuda jit guards codegen_llvm)"
 headers() { # headers that include each other in a circle
-	for h in runtime/*.h guards/*.h ir/*.h lower/*.h jit/*.h codegen_llvm/*.h; do sed -n "s|^#include \"\(.*\.h\)\".*|$h \1|p" "$h"; done |
+	for h in runtime/*.h guards/*.h ir/*.h lower/*.h jit/*.h codegen_llvm/*.h codegen_cuda/*.h; do sed -n "s|^#include \"\(.*\.h\)\".*|$h \1|p" "$h"; done |
 		tsort 2>&1 >/dev/null | sed -n 's/^tsort: \(.*\.h\)$/\1/p'
 }
 rule 'a header includes only headers below it' "$(headers)"
-same_name() { # .c files that share a name, but those that treat one subject at two stages
+same_name() { # .c files that share a name, but those that treat one subject at two stages; the code generators have the same parts
 	for c in runtime/*.c guards/*.c ir/*.c lower/*.c jit/*.c codegen_llvm/*.c; do basename "$c"; done | sort | uniq -d |
 		grep -vxE 'inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
 }
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
-rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit codegen_llvm 2>/dev/null)"
+rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit codegen_llvm codegen_cuda 2>/dev/null)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit codegen_llvm examples test/unit 2>/dev/null | head -5)"
+rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
-	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
+	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
 rule 'no files of runtime/, guards/, lower/ or jit/ call each other in a circle' \
@@ -50,7 +50,7 @@ circle() { # folder, how many of its files may call each other in a circle
 	[ "$n" -le "$2" ] || echo "$1: $n files, $2 were known"
 }
 build=$1
-rule 'in ir/ and codegen_llvm/ no more files call each other in a circle than are known' "$(circle ir 8)$(circle codegen_llvm 7)"
+rule 'in ir/ and the code generators no more files call each other in a circle than are known' "$(circle ir 8)$(circle codegen_llvm 7)$(circle codegen_cuda 0)"
 rule 'prototypes stand under the name of the file that has them' "$(test/prototypes.sh)"
 rule 'mutable globals are those of test/globals.txt' \
 	"$(test/globals.sh "$(dirname "$1")" | diff - test/globals.txt | sed -n 's/^< *\([^ ]* [^ ]*\).*/new: \1/p; s/^> *\([^ ]* [^ ]*\).*/gone: \1/p' | sort -k2 | uniq -u -f1)"

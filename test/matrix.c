@@ -202,7 +202,7 @@ static executor executor_at(int i)
 	if (opt.mock) {
 		strcpy(e.name, "mock");
 		e.how.target = opt.llvm;
-		e.how.device = getenv("FUZZ_CUDA") ? tj_find_device("cuda:0") : mock_device();
+		e.how.device = mock_device();
 		return e;
 	}
 	e.width = opt.width[i - 1];

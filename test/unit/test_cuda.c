@@ -1,0 +1,217 @@
+/* GPUs through the public interface: every result has the CPU's bits. The driver and NVRTC are those of test/fake, which run kernels
+ * on the CPU; this program finds them first. LD_LIBRARY_PATH with the folders of the real ones chooses a GPU. */
+#include "test/kit.h"
+
+#include <stdlib.h>
+
+enum { MOST = 1 << 17, OUTS = 4 };
+
+static int skipped(void)
+{
+	if (tj_find_device("cuda:0") > 0) return 0;
+	printf("SKIP test_cuda: no GPU and no fake of one\n");
+	return 1;
+}
+
+typedef struct job { tj_body *body; void *self; int nin, nout; tj_dtype dtype; int64_t dim[2][3]; tj_dynamic dynamic; } job;
+typedef struct result { char *byte[OUTS]; size_t bytes[OUTS]; tj_dtype dtype[OUTS]; } result;
+
+static void fill(char *to, tj_dtype t, int64_t n, unsigned seed)
+{
+	for (int64_t i = 0; i < n; i++) {
+		seed = seed * 1103515245u + 12345u;
+		const int v = (int)(seed >> 16) % 2001 - 1000;
+		switch (t) {
+		case TJ_F32: ((float *)to)[i] = (float)v / 177; break;
+		case TJ_F64: ((double *)to)[i] = (double)v / 177; break;
+		case TJ_I64: ((int64_t *)to)[i] = v; break;
+		case TJ_I32: ((int32_t *)to)[i] = v * 77777; break;
+		case TJ_BF16: ((uint16_t *)to)[i] = (uint16_t)(0x3f00 + (seed >> 20) % 300 + (seed >> 31 << 15)); break;
+		case TJ_F16: ((uint16_t *)to)[i] = (uint16_t)(0x3800 + (seed >> 18) % 3000 + (seed >> 31 << 15)); break;
+		default: to[i] = (char)v; break;
+		}
+	}
+}
+
+static result run(const char *device, const job *j, int mode)
+{
+	static char data[2][MOST * 8];
+	result r = { 0 };
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
+	tj_fn *f = tj_compile(c, j->body, j->self, TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = (tj_mode)mode, .dynamic = j->dynamic));
+	for (int turn = 0; turn < 2; turn++) {
+		tj_tensor *in[3] = { TJ_END, TJ_END, TJ_END }, *out[OUTS];
+		for (int i = 0; i < j->nin; i++) {
+			int64_t n = 1, dim[4];
+			int k = 0;
+			for (; k < 3 && j->dim[i][k] >= 0; k++) n *= dim[k] = j->dim[i][k];
+			dim[k] = TJ_END_DIM;
+			assert_true(n <= MOST);
+			fill(data[i], j->dtype, n, (unsigned)i + 7);
+			in[i] = tj_from_data(c, j->dtype, dim, data[i]);
+		}
+		if (tj_call(f, out, in) != TJ_OK) fail_msg("%s: %s", device, tj_last_error(c)->message);
+		for (int i = 0; i < j->nout; i++) {
+			r.bytes[i] = (size_t)tj_numel(out[i]) * tj_dtype_size(tj_dtype_of(out[i]));
+			r.dtype[i] = tj_dtype_of(out[i]);
+			free(r.byte[i]);
+			r.byte[i] = malloc(r.bytes[i] + 1);
+			assert_string_equal(tj_device_name(tj_device_of(out[i])), device);
+			if (tj_read(out[i], r.byte[i], r.bytes[i]) != TJ_OK) fail_msg("%s: %s", device, tj_last_error(c)->message);
+		}
+	}
+	kit_ok(c);
+	tj_close(c);
+	return r;
+}
+
+/* On the CPU and on the GPU, verified and direct: equal bits. */
+static void same(job j)
+{
+	const result want = run("cpu", &j, TJ_VERIFY);
+	for (int mode = 0; mode < 2; mode++) {
+		const result got = run("cuda:0", &j, mode);
+		for (int i = 0; i < j.nout; i++) {
+			assert_int_equal(got.bytes[i], want.bytes[i]);
+			if (memcmp(got.byte[i], want.byte[i], got.bytes[i])) fail_msg("output %d of [%lld,%lld] differs", i, (long long)j.dim[0][0], (long long)j.dim[0][1]);
+			free(got.byte[i]);
+		}
+	}
+	for (int i = 0; i < j.nout; i++) free(want.byte[i]);
+}
+
+/* ---- element by element ---- */
+static void chain(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_add(tj_mul(in[0], tj_f(0.5)), in[1]);
+	out[0] = tj_gelu(x);
+	out[1] = tj_where(tj_gt(x, tj_i(0)), tj_log(tj_abs(x)), tj_sin(in[0]));
+	out[2] = tj_transpose(x, 0, 1);
+	out[3] = tj_sqrt(tj_abs(tj_transpose(x, 0, 1)));
+}
+
+static void elements(void **s)
+{
+	(void)s;
+	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_F16, TJ_BF16 };
+	if (skipped()) return;
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++) same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = types[t], .dim = { { 13, 33, -1 }, { 33, -1 } } });
+}
+
+static void whole_numbers(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_floor_divide(in[0], tj_add(tj_abs(in[1]), tj_i(1)));
+	out[1] = tj_bitwise_xor(tj_shift_left(in[0], tj_i(3)), in[1]);
+	out[2] = tj_cast(in[0], TJ_I8);
+	out[3] = tj_sum(in[0], TJ_AXES(1), false);
+}
+
+static void integers(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = whole_numbers, .nin = 2, .nout = 4, .dtype = TJ_I32, .dim = { { 5, 700, -1 }, { 5, 700, -1 } } });
+	same((job){ .body = whole_numbers, .nin = 2, .nout = 4, .dtype = TJ_I64, .dim = { { 5, 31, -1 }, { 5, 31, -1 } } });
+}
+
+/* ---- reductions ---- */
+static void over_rows(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_softmax(in[0], -1);
+	out[1] = tj_var(in[0], TJ_AXES(-1), 1, false);
+	out[2] = tj_argmax(in[0], -1, false);
+	out[3] = tj_amin(in[0], TJ_AXES(-1), true);
+}
+
+static void over_columns(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_softmax(in[0], 0);
+	out[1] = tj_sum(in[0], TJ_AXES(0), false);
+	out[2] = tj_argmin(in[0], 0, false);
+	out[3] = tj_prod(in[0], TJ_AXES(0), true);
+}
+
+static void over_all(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_sum(in[0], TJ_ALL, false);
+	out[1] = tj_amax(in[0], TJ_ALL, false);
+	out[2] = tj_mean(tj_mul(in[0], in[0]), TJ_ALL, false);
+}
+
+static void rows(void **s)
+{
+	(void)s;
+	static const int64_t lengths[] = { 1, 5, 128, 300, 2049, 5000, 20011 };
+	if (skipped()) return;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = i % 3 ? TJ_F32 : TJ_F64, .dim = { { 3, lengths[i], -1 } } });
+	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 40, 300, -1 } } });
+}
+
+static void columns(void **s)
+{
+	(void)s;
+	static const int64_t lengths[] = { 1, 33, 1000 };
+	if (skipped()) return;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = i % 2 ? TJ_F64 : TJ_F32, .dim = { { lengths[i], 37, -1 } } });
+}
+
+/* Long enough to be shared out in parts. */
+static void parts(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = over_all, .nin = 1, .nout = 3, .dtype = TJ_F32, .dim = { { 99991, -1 } } });
+}
+
+static void sizes_as_arguments(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 6, 2500, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+	same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = TJ_F32, .dim = { { 6, 45, -1 }, { 45, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+}
+
+/* ---- faults and cells ---- */
+static void picks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *cell = *(tj_tensor **)self;
+	tj_assign(cell, tj_add(cell, tj_i(1)));
+	out[0] = tj_index_select(in[0], 0, in[1]);
+}
+
+/* The GPU finds the fault after the call has returned; then the cell has its old value again. */
+static void a_late_fault(void **s)
+{
+	(void)s;
+	const float x[4] = { 1, 2, 3, 4 };
+	const int64_t good[2] = { 3, 0 }, bad[2] = { 1, 4 };
+	float y[2], held;
+	if (skipped()) return;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_tensor *cell = tj_param(c, TJ_F32, TJ_0D), *t = tj_from_data(c, TJ_F32, TJ_SHAPE(4), x);
+	tj_fn *f = tj_compile(c, picks, &cell, TJ_OPTS(tj_compile_opts, .name = "picks", .nin = 2, .nout = 1));
+	assert_int_equal(tj_read(tj_call1(f, TJ_LIST(t, tj_from_data(c, TJ_I64, TJ_SHAPE(2), good))), y, sizeof y), TJ_OK);
+	assert_true(y[0] == 4 && y[1] == 1);
+	kit_ok(c);
+	tj_tensor *lost = tj_call1(f, TJ_LIST(t, tj_from_data(c, TJ_I64, TJ_SHAPE(2), bad)));
+	assert_int_not_equal(tj_read(lost, y, sizeof y), TJ_OK);
+	kit_error(c, TJ_ERR_INDEX, "out of range for an axis of size 4");
+	assert_int_equal(tj_read(cell, &held, sizeof held), TJ_OK);
+	assert_true(held == 1);
+	kit_ok(c);
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(parts),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(a_late_fault),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -100,13 +100,6 @@ static int64_t row_major_strides(const rt_elements *e, int64_t *stride)
 	return n;
 }
 
-static bool is_row_major(const rt_elements *e, const int64_t *row_major)
-{
-	for (int d = 0; e->stride && d < e->rank; d++)
-		if (e->dim[d] > 1 && e->stride[d] != row_major[d]) return false;
-	return true;
-}
-
 /* Copies within the host or within one device. */
 static tj_status copy_there(rt_pool *p, const rt_elements *e, const int64_t *row_major, void *to, rt_err *err)
 {
@@ -122,7 +115,7 @@ static tj_status copy_there(rt_pool *p, const rt_elements *e, const int64_t *row
 /* Copies from one device to another through the host; elements that are not row-major are first packed on their device. */
 static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_major, size_t bytes, int device, void *to, rt_err *err)
 {
-	const bool pack = !is_row_major(e, row_major);
+	const bool pack = !rt_is_row_major(e->rank, e->dim, e->stride);
 	const rt_device *from = rt_device_at(e->device);
 	void *packed = pack && from ? from->alloc(from->self, bytes) : NULL, *host = device == RT_CPU ? to : NULL;
 	const void *at = e->data;
@@ -145,7 +138,7 @@ tj_status rt_bytes_copy(rt_pool *p, const rt_elements *e, int device, void *to, 
 	int64_t row_major[TJ_MAX_RANK], n = row_major_strides(e, row_major);
 	if (!n) return TJ_OK;
 	if (e->device != device) return carry(p, e, row_major, (size_t)n * e->size, device, to, err);
-	if (device == RT_CPU && is_row_major(e, row_major)) {
+	if (device == RT_CPU && rt_is_row_major(e->rank, e->dim, e->stride)) {
 		memcpy(to, e->data, (size_t)n * e->size);
 		return TJ_OK;
 	}

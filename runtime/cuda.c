@@ -4,6 +4,7 @@
  * one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cuda.h"
 #include "runtime/fork.h"
+#include "runtime/layout.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -351,13 +352,6 @@ static tj_status copy_kernel(gpu *g, rt_err *err)
 	return st;
 }
 
-static bool is_row_major(int rank, const int64_t *dim, const int64_t *stride)
-{
-	for (int64_t i = rank - 1, n = 1; i >= 0; n *= dim[i--])
-		if (dim[i] != 1 && stride[i] != n) return false;
-	return true;
-}
-
 static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
 {
 	copy_args a = { .to = to, .from = from, .n = 1, .size = (long long)size, .rank = rank };
@@ -369,7 +363,7 @@ static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size
 		a.from_stride[i] = from_stride[i];
 	}
 	if (!a.n) return TJ_OK;
-	const bool plain = is_row_major(rank, dim, from_stride) && is_row_major(rank, dim, to_stride);
+	const bool plain = rt_is_row_major(rank, dim, from_stride) && rt_is_row_major(rank, dim, to_stride);
 	if (!plain && copy_kernel(q->gpu, err) != TJ_OK) return err ? err->code : TJ_ERR_DEVICE;
 	if (!enter(q->gpu)) return no_entry(q->gpu, err);
 	const long long blocks = (a.n - 1) / 256 + 1;

@@ -16,10 +16,10 @@ void rt_layouts_free(rt_layouts *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
-static bool row_major(int rank, const int64_t *dim, const int64_t *stride)
+bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride)
 {
 	int64_t want = 1;
-	for (int i = rank - 1; i >= 0; i--) {
+	for (int i = rank - 1; stride && i >= 0; i--) {
 		if (dim[i] != 1 && stride[i] != want) return false;
 		want *= dim[i];
 	}
@@ -75,7 +75,7 @@ static rt_layout *make(rt_layouts *t, tj_dtype dtype, int device, int rank, cons
 	rt_layout *l = rt_alloc(sizeof *l + 2 * (size_t)rank * sizeof(int64_t));
 	if (!l) return NULL;
 	*l = (rt_layout){ .id = t->next_id++, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .device = (uint8_t)device, .hash = hash, .numel = numel,
-	                  .bytes = numel * (int64_t)tj_dtype_size(dtype), .contiguous = row_major(rank, body, body + rank) || numel == 0 };
+	                  .bytes = numel * (int64_t)tj_dtype_size(dtype), .contiguous = rt_is_row_major(rank, body, body + rank) || numel == 0 };
 	memcpy(l->dim, body, 2 * (size_t)rank * sizeof(int64_t));
 	atomic_init(&l->refs, 0);
 	place(t->bucket, t->cap, l);

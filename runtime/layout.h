@@ -41,6 +41,7 @@ static inline void rt_layout_unref(const rt_layout *l)
 {
 	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
 }
+bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride); /* strides in elements; NULL: row-major */
 void rt_put_layout(rt_text *t, const rt_layout *l); /* "f32[4,8]", "f32[4,8]@cuda:0"; a layout that is not row-major is followed by its strides */
 
 #endif

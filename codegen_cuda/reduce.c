@@ -42,23 +42,7 @@ static acc acc_of(const cu *c, uint32_t i)
 			for (acc a = acc_of(c, i_); once_; once_ = false)
 
 /* ---- arithmetic ---- */
-static void put_identity(rt_text *t, const acc *a)
-{
-	static const double none[] = { [LO_RED_ADD] = -0.0, [LO_RED_MUL] = 1, [LO_RED_MAX] = -__builtin_inf(), [LO_RED_MIN] = __builtin_inf() };
-	const double d = a->red <= LO_RED_MIN ? none[a->red] : 0;
-	const float f = (float)d;
-	int64_t bits = 0;
-	if (a->t == TJ_F32) memcpy(&bits, &f, sizeof f);
-	else if (a->t == TJ_F64) memcpy(&bits, &d, sizeof d);
-	else switch (a->red) {
-	case LO_RED_MUL: bits = 1; break;
-	case LO_RED_MAX: bits = rt_dtype_min(a->t); break;
-	case LO_RED_MIN: bits = rt_dtype_max(a->t); break;
-	case LO_RED_AND: bits = a->t == TJ_BOOL ? 1 : -1; break;
-	default: break;
-	}
-	cu_bits(t, a->t, bits);
-}
+static void put_identity(rt_text *t, const acc *a) { cu_bits(t, a->t, lo_identity(a->red, a->t)); }
 
 static void put_combine(rt_text *t, const acc *a, const char *x, const char *y)
 {

@@ -10,33 +10,9 @@
 #include "ir/tree.h"
 
 /* ---- arithmetic ---- */
-static int64_t float_bits(tj_dtype t, double v)
-{
-	float f = (float)v;
-	int64_t bits;
-	uint32_t low;
-	memcpy(&bits, &v, sizeof bits);
-	memcpy(&low, &f, sizeof low);
-	return t == TJ_F32 ? (int64_t)low : bits;
-}
-
-static int64_t neutral(lo_red red, tj_dtype t)
-{
-	bool f = rt_is_float(t);
-	switch (red) {
-	case LO_RED_ADD: return f ? float_bits(t, -0.0) : 0;
-	case LO_RED_MUL: return f ? float_bits(t, 1.0) : 1;
-	case LO_RED_MAX: case LO_RED_ARGMAX: case LO_RED_ATMAX: return f ? float_bits(t, -1.0 / 0.0) : rt_dtype_min(t);
-	case LO_RED_MIN: case LO_RED_ARGMIN: case LO_RED_ATMIN: return f ? float_bits(t, 1.0 / 0.0) : rt_dtype_max(t);
-	case LO_RED_AND: return t == TJ_BOOL ? 1 : -1;
-	case LO_RED_OR: return 0;
-	}
-	return 0;
-}
-
 static cg_str identity(const cg_acc *a, int lanes)
 {
-	return cg_literal(a->dtype, neutral(a->red, a->dtype), lanes);
+	return cg_literal(a->dtype, lo_identity(a->red, a->dtype), lanes);
 }
 
 /* a > b (for minima a < b) as an i1 vector. */

@@ -118,6 +118,7 @@ void lo_kernel_free(lo_kernel *k);
 uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
 int64_t lo_part_lanes(const lo_ins *in);      /* in: PART or REDUCE. Lanes of the row tree; 1 when order does not matter */
+int64_t lo_identity(lo_red red, tj_dtype t);  /* an element that changes no result (-0.0 for sums), as the imm of CONST */
 
 /* ---- schedule.c: how a machine runs a kernel ---- */
 typedef enum lo_vec {

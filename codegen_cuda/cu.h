@@ -13,7 +13,7 @@
 #include "lower/target.h"
 #include "runtime/cuda.h"
 
-enum { CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16, CU_NAME = 64 };
+enum { CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16 };
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
 typedef struct cu_shape {
@@ -31,6 +31,7 @@ typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 
 /* ---- shape.c ---- */
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
+int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
 
 /* ---- target.c ---- */
 extern const lo_target cu_model; /* without .find */

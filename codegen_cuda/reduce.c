@@ -15,22 +15,17 @@ typedef struct acc {
 	lo_red red;
 	bool search, ordered, part;
 	int sets, elems;         /* sizes of a<i> */
-	int64_t lanes, chunk;    /* of the tree; not ordered: chunk 0 */
+	int64_t lanes, chunk;    /* of the tree; lanes: of a row tree only. Not ordered: chunk 0 */
 } acc;
-
-static bool is_search(const lo_ins *in) { return in->imm >= LO_RED_ARGMAX; }
 
 static acc acc_of(const cu *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	acc a = { .i = i, .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype, .red = (lo_red)in->imm, .search = is_search(in), .part = in->op == LO_PART, .sets = 1, .elems = 1 };
-	a.ordered = rt_is_float(a.t) && in->tree != LO_TREE_NONE && !a.search;
-	if (!a.ordered) return a;
-	a.lanes = 1;
-	a.chunk = IR_TREE_COLUMN_ROWS;
-	if (!c->shape.rows) return a;
+	acc a = { .i = i, .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype, .red = (lo_red)in->imm, .search = in->imm >= LO_RED_ARGMAX, .part = in->op == LO_PART, .sets = 1, .elems = 1 };
+	a.chunk = cu_chunk_of(c->k, in);
+	a.ordered = a.chunk != 0;
+	if (!a.ordered || !c->shape.rows) return a;
 	a.lanes = ir_tree_lanes(a.t);
-	a.chunk = a.lanes * (in->tree == LO_TREE_PARTS ? 1 : IR_TREE_ROWS);
 	a.sets = (int)(a.lanes / c->shape.step);
 	a.elems = c->shape.elems;
 	return a;
@@ -64,7 +59,27 @@ static void combine_line(cu *c, const acc *a, const char *to, const char *x, con
 	rt_puts(c->out, ";\n");
 }
 
-static void each_lane(cu *c, const acc *a) { cu_line(c, "TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) {\n", a->sets, a->elems); }
+/* The head of a loop over the lanes of a thread, behind `when`. */
+static void each_lane_if(cu *c, const acc *a, const char *when)
+{
+	cu_line(c, "%sTJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) {\n", when, a->sets, a->elems);
+}
+
+static void each_lane(cu *c, const acc *a) { each_lane_if(c, a, ""); }
+
+static const char *upward(const acc *a) { return a->red == LO_RED_ARGMAX || a->red == LO_RED_ATMAX ? "true" : "false"; }
+
+/* Takes the value and the index of another thread, `other` and `at`, if they are better. */
+static void take_other(cu *c, const acc *a)
+{
+	const uint32_t i = a->i;
+	if (a->search) cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, a%u[0][0], i%u)) a%u[0][0] = other, i%u = at;\n", upward(a), i, i, i, i);
+	else {
+		char here[24];
+		snprintf(here, sizeof here, "a%u[0][0]", i);
+		combine_line(c, a, here, here, "other");
+	}
+}
 
 /* ---- the counter ---- */
 /* Blocks on the stack of a thread, at most. */
@@ -107,7 +122,7 @@ void cu_acc_update(cu *c, uint32_t i)
 	const uint32_t src = c->k->ins.v[i].src[0];
 	snprintf(v, sizeof v, "v%u", src);
 	if (a.search) {
-		cu_line(c, "if (tj_beats<%s>(%s, r, a%u[0][0], i%u)) a%u[0][0] = %s, i%u = r;\n", a.red == LO_RED_ARGMAX || a.red == LO_RED_ATMAX ? "true" : "false", v, i, i, i, v, i);
+		cu_line(c, "if (tj_beats<%s>(%s, r, a%u[0][0], i%u)) a%u[0][0] = %s, i%u = r;\n", upward(&a), v, i, i, i, v, i);
 		return;
 	}
 	if (a.sets > 1) snprintf(to, sizeof to, "a%u[y %% %d][j]", i, a.sets);
@@ -184,12 +199,11 @@ static void join_warps(cu *c, const acc *a)
 	snprintf(there, sizeof there, "w%u[((mine + h) * %d + s) * %d + lane * %d + j]", a->i, a->sets, CU_WARP * a->elems, a->elems);
 	cu_line(c, "%s *const w%u = (%s *)own;\n", cu_type(a->t), a->i, cu_type(a->t));
 	cu_line(c, "TJ_UNROLL for (int h = 1; h < %d; h *= 2) {\n", c->shape.warps);
-	cu_line(c, "if (mine %% (2 * h) == h) TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++)\n", a->sets, a->elems);
-	cu_line(c, "	w%u[(mine * %d + s) * %d + lane * %d + j] = %s;\n", a->i, a->sets, CU_WARP * a->elems, a->elems, here);
+	each_lane_if(c, a, "if (mine % (2 * h) == h) ");
+	cu_line(c, "w%u[(mine * %d + s) * %d + lane * %d + j] = %s;\n", a->i, a->sets, CU_WARP * a->elems, a->elems, here);
+	cu_line(c, "}\n");
 	cu_line(c, "__syncthreads();\n");
-	cu_line(c, "if (mine %% (2 * h) == 0) ");
-	rt_putf(c->out, "TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) {\n", a->sets, a->elems);
-	c->indent++;
+	each_lane_if(c, a, "if (mine % (2 * h) == 0) ");
 	cu_line(c, "const %s other = %s;\n", cu_type(a->t), there);
 	combine_line(c, a, here, here, "other");
 	cu_line(c, "}\n");
@@ -226,38 +240,32 @@ static void halve(cu *c, const acc *a)
 /* Without order: the values of all threads of a warp, then of the warps. Thread 0 has the result. */
 static void gather(cu *c, const acc *a)
 {
-	const char *type = cu_type(a->t), *wide = shuffled(a->t), *up = a->red == LO_RED_ARGMAX || a->red == LO_RED_ATMAX ? "true" : "false";
-	char here[24];
-	snprintf(here, sizeof here, "a%u[0][0]", a->i);
+	const char *type = cu_type(a->t);
 	if (!c->shape.rows) return;
 	cu_line(c, "TJ_UNROLL for (int h = %d; h >= 1; h /= 2) {\n", CU_WARP / 2);
-	cu_line(c, "const %s other = (%s)__shfl_down_sync(~0u, (%s)%s, h);\n", type, type, wide, here);
-	if (a->search) {
-		cu_line(c, "const long long at = __shfl_down_sync(~0u, i%u, h);\n", a->i);
-		cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, %s, i%u)) %s = other, i%u = at;\n", up, here, a->i, here, a->i);
-	} else combine_line(c, a, here, here, "other");
+	cu_line(c, "const %s other = (%s)__shfl_down_sync(~0u, (%s)a%u[0][0], h);\n", type, type, shuffled(a->t), a->i);
+	if (a->search) cu_line(c, "const long long at = __shfl_down_sync(~0u, i%u, h);\n", a->i);
+	take_other(c, a);
 	cu_line(c, "}\n");
 	if (c->shape.warps < 2) return;
-	cu_line(c, "if (lane == 0) ((%s *)own)[mine] = %s", type, here);
+	cu_line(c, "if (lane == 0) ((%s *)own)[mine] = a%u[0][0]", type, a->i);
 	if (a->search) rt_putf(c->out, ", ((long long *)(own + %zu))[mine] = i%u", (size_t)c->shape.warps * 8, a->i);
 	rt_puts(c->out, ";\n");
 	cu_line(c, "__syncthreads();\n");
 	cu_line(c, "if (lane == 0 && mine == 0) for (int h = 1; h < %d; h++) {\n", c->shape.warps);
 	cu_line(c, "const %s other = ((%s *)own)[h];\n", type, type);
-	if (a->search) {
-		cu_line(c, "const long long at = ((long long *)(own + %zu))[h];\n", (size_t)c->shape.warps * 8);
-		cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, %s, i%u)) %s = other, i%u = at;\n", up, here, a->i, here, a->i);
-	} else combine_line(c, a, here, here, "other");
+	if (a->search) cu_line(c, "const long long at = ((long long *)(own + %zu))[h];\n", (size_t)c->shape.warps * 8);
+	take_other(c, a);
 	cu_line(c, "}\n");
 	cu_line(c, "__syncthreads();\n");
 }
 
 /* From thread 0 to all threads of the unit. */
-static void spread(cu *c, const acc *a, const char *type, const char *value)
+static void spread(cu *c, const acc *a, tj_dtype t, const char *value)
 {
-	const char *wide = !strcmp(type, "float") || !strcmp(type, "double") || !strcmp(type, "long long") ? type : "int";
+	const char *type = cu_type(t);
 	if (!c->shape.rows) cu_line(c, "const %s v%u = %s;\n", type, a->i, value);
-	else if (c->shape.warps < 2) cu_line(c, "const %s v%u = (%s)__shfl_sync(~0u, (%s)%s, 0);\n", type, a->i, type, wide, value);
+	else if (c->shape.warps < 2) cu_line(c, "const %s v%u = (%s)__shfl_sync(~0u, (%s)%s, 0);\n", type, a->i, type, shuffled(t), value);
 	else {
 		cu_line(c, "if (lane == 0 && mine == 0) *(%s *)own = %s;\n", type, value);
 		cu_line(c, "__syncthreads();\n");
@@ -269,17 +277,17 @@ static void spread(cu *c, const acc *a, const char *type, const char *value)
 static void store_part(cu *c, const acc *a)
 {
 	const lo_ins *in = &c->k->ins.v[a->i];
-	const char *who = c->shape.rows ? (c->shape.warps > 1 ? "if (mine == 0) " : "") : "";
 	if (!a->ordered || !c->shape.rows) {
 		cu_line(c, "%s*(", c->shape.rows ? "if (lead) " : "");
 		cu_part_pointer(c, in);
 		rt_putf(c->out, " + part) = a%u[0][0];\n", a->i);
 		return;
 	}
-	cu_line(c, "%sTJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++)\n", who, a->sets, a->elems);
-	cu_line(c, "	*(");
+	each_lane_if(c, a, c->shape.warps > 1 ? "if (mine == 0) " : "");
+	cu_line(c, "*(");
 	cu_part_pointer(c, in);
 	rt_putf(c->out, " + part * %lldll + s * %lld + lane * %d + j) = a%u[s][j];\n", (long long)a->lanes, (long long)c->shape.step, a->elems, a->i);
+	cu_line(c, "}\n");
 }
 
 void cu_acc_end(cu *c)
@@ -296,6 +304,6 @@ void cu_acc_end(cu *c)
 		}
 		const bool index = a.red == LO_RED_ARGMAX || a.red == LO_RED_ARGMIN;
 		snprintf(value, sizeof value, index ? "i%u" : "a%u[0][0]", a.i);
-		spread(c, &a, index ? "long long" : cu_type(a.t), value);
+		spread(c, &a, index ? TJ_I64 : a.t, value);
 	}
 }

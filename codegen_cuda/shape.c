@@ -2,12 +2,17 @@
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
 
-/* Elements of one chunk of the row tree of a reduction; 0: order does not matter. */
-static int64_t chunk_of(const lo_kernel *k, const lo_ins *in)
+int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in)
 {
 	const tj_dtype t = (tj_dtype)k->ins.v[in->src[0]].dtype;
-	const bool ordered = rt_is_float(t) && in->tree != LO_TREE_NONE && in->imm < LO_RED_ARGMAX;
-	return !ordered ? 0 : ir_tree_lanes(t) * (in->tree == LO_TREE_PARTS ? 1 : IR_TREE_ROWS);
+	if (!rt_is_float(t) || in->imm >= LO_RED_ARGMAX) return 0;
+	switch ((lo_tree)in->tree) {
+	case LO_TREE_ROW: return ir_tree_lanes(t) * IR_TREE_ROWS;
+	case LO_TREE_PARTS: return ir_tree_lanes(t);
+	case LO_TREE_COLUMN: return IR_TREE_COLUMN_ROWS;
+	case LO_TREE_NONE: break;
+	}
+	return 0;
 }
 
 /* A warp reads as many elements at a time as the narrowest tree of the kernel has lanes. */
@@ -17,7 +22,7 @@ static void rows(const lo_kernel *k, cu_shape *x)
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
 		if (in->op != LO_REDUCE && in->op != LO_PART) continue;
-		const int64_t each = chunk_of(k, in), n = ir_tree_lanes((tj_dtype)k->ins.v[in->src[0]].dtype);
+		const int64_t each = cu_chunk_of(k, in), n = ir_tree_lanes((tj_dtype)k->ins.v[in->src[0]].dtype);
 		if (each && n < lanes) lanes = n;
 		if (each > chunk) chunk = each;
 	}

@@ -1,14 +1,7 @@
-/* target: NVIDIA GPUs as lowering sees them. Figures are those of an H200 where it matters; none was measured yet. */
+/* target: NVIDIA GPUs as lowering sees them. The figures are estimates for an H200; none was measured. */
 #include "codegen_cuda/cu.h"
-#include "ir/tree.h"
 
-enum { ROW_BYTES = 40 << 10 }; /* of shared memory for a row: less than every GPU gives a block without being asked */
-
-static lo_vec vec(const lo_target *t, bool reduces, bool column)
-{
-	(void)t;
-	return reduces && !column ? LO_VEC_R : LO_VEC_D;
-}
+enum { ROW_BYTES = 40 << 10 }; /* of shared memory for the row of a block; several short rows in a block may need more than a GPU gives unasked */
 
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
@@ -36,17 +29,10 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = 1;
 }
 
-static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
-{
-	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
-	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
-	return chunk * chunks;
-}
-
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda",
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
 	.kept_bytes = ROW_BYTES, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = vec, .keep = keep, .units = units, .part = part,
+	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = lo_enough_parts,
 };

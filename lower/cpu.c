@@ -1,15 +1,8 @@
 /* cpu: the target of x86-64 CPUs. Figures were measured with vectors of 256 and of 512 bits; both widths use the same schedules. */
-#include "ir/tree.h"
 #include "lower/library.h"
 #include "runtime/policy.h"
 
-/* ---- lanes and kept values ---- */
-static lo_vec vec(const lo_target *t, bool reduces, bool column)
-{
-	(void)t;
-	return reduces && !column ? LO_VEC_R : LO_VEC_D;
-}
-
+/* ---- kept values ---- */
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
 	int64_t bytes = row * (v == LO_VEC_R ? 1 : t->kept_rows);
@@ -78,15 +71,6 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = each * (double)s->block + 2;
 }
 
-/* ---- parts of r ---- */
-/* Enough parts for any team, and parts so long that storing their lanes costs little. */
-static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
-{
-	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
-	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
-	return chunk * chunks;
-}
-
 /* ---- the target ---- */
 static const lo_routine *const library[] = { &lo_matmul, &lo_scatter_add, NULL };
 
@@ -98,7 +82,7 @@ const lo_target lo_cpu = {
 	.op_ns = 0.012, .byte_ns = 0.02, .same_ns = 0.01, .far_ns = 1.0,
 	.parts = 32, .least_chunks = 4, .most_chunks = 64, .join_ns = 10, .lane_ns = 0.05,
 	.strip_elems = 256 << 10, .far_elems = 4 << 20, .far_bytes = RT_THIRD_CACHE,
-	.vec = vec, .keep = keep, .units = units, .part = part,
+	.vec = lo_vec_of_tree, .keep = keep, .units = units, .part = lo_enough_parts,
 };
 
 const lo_target *lo_target_find(const char *backend, const char **why)

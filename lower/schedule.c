@@ -1,4 +1,5 @@
 /* schedule: the units of a scheduled kernel, and where its kept rows live. */
+#include "ir/tree.h"
 #include "lower/target.h"
 
 void lo_schedule_free(lo_schedule *s)
@@ -40,6 +41,20 @@ int64_t lo_grain(const lo_kernel *k, const lo_schedule *s)
 			if (coef[d] == 1 && grain < s->target->tile_rows * units) grain = s->target->tile_rows * units;
 	}
 	return grain;
+}
+
+/* ---- decisions that targets share ---- */
+lo_vec lo_vec_of_tree(const lo_target *t, bool reduces, bool column)
+{
+	(void)t;
+	return reduces && !column ? LO_VEC_R : LO_VEC_D;
+}
+
+int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, int64_t lanes)
+{
+	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
+	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
+	return chunk * chunks;
 }
 
 /* ---- values kept between loops ---- */

@@ -63,6 +63,10 @@ struct lo_target {
 	int64_t (*part)(const lo_target *t, const lo_kernel *k, int64_t lanes); /* elements of r per part; lanes: what each reduction leaves of a part */
 };
 
+/* ---- schedule.c: decisions that targets share ---- */
+lo_vec lo_vec_of_tree(const lo_target *t, bool reduces, bool column); /* vec: lanes along r for row trees, else along d */
+int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, int64_t lanes); /* part: t->parts of them if chunks allow, long enough to pay for storing lanes */
+
 /* ---- cpu.c ---- */
 extern const lo_target lo_cpu; /* compiled by "llvm" */
 const lo_target *lo_target_find(const char *backend, const char **why); /* a built-in target, by its back end; NULL: none, *why says why */

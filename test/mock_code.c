@@ -288,12 +288,6 @@ static const lo_backend *find(const char *backend, const char **why)
 }
 
 /* Differs from the CPU on purpose: smaller kernels, other units, other parts, kept rows in each kind of memory. */
-static lo_vec vec(const lo_target *t, bool reduces, bool column)
-{
-	(void)t;
-	return reduces && !column ? LO_VEC_R : LO_VEC_D;
-}
-
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
 	(void)v;
@@ -320,5 +314,5 @@ const lo_target mock_target = {
 	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .far_step = 8, .transposed = 1 << 10,
 	.kept_bytes = 4096, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
 	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .vec = vec, .keep = keep, .units = units, .part = part,
+	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,
 };

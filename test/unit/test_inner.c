@@ -2,19 +2,11 @@
 #include "test/kit.h"
 
 #include "jit/segment.h"
+#include "test/unit/parsed.h"
 
 #include <math.h>
 
 /* ---- in a graph ---- */
-static ir_graph parsed(const char *text)
-{
-	ir_graph g;
-	rt_err err = { 0 };
-	ir_graph_init(&g);
-	if (ir_parse(&g, text, &err) != TJ_OK) fail_msg("%s", err.message);
-	return g;
-}
-
 /* The last step of this op, of a composite of one f32[4] and more operands. */
 static uint32_t step_of(const char *text, int op)
 {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "test/unit/interp.h"
+#include "test/unit/parsed.h"
 
 enum { MAX_SLOTS = 8, MAX_OUTS = 4 };
 
@@ -107,15 +108,6 @@ static void compare(const ir_graph *g, const env *e, uint32_t i, const char *how
 		if (nan || !memcmp((char *)e->out[i] + at, (char *)e->want[i] + at, size)) continue;
 		fail_msg("%s: output %u, element %zu differs", how, i, at / size);
 	}
-}
-
-static ir_graph parsed(const char *text)
-{
-	ir_graph g;
-	rt_err err = { 0 };
-	ir_graph_init(&g);
-	if (ir_parse(&g, text, &err) != TJ_OK) fail_msg("%s", err.message);
-	return g;
 }
 
 static rt_exec *built(const ir_graph *g, const lo_target *t, bool no_fuse)

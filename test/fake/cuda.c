@@ -367,6 +367,14 @@ static int api_name(int code, const char **name)
 static int api_retain(void **c, int d) { return *c = &context_mark, d ? INVALID_VALUE : SUCCESS; }
 static int api_push(void *c) { return c == &context_mark ? depth++, SUCCESS : INVALID_CONTEXT; }
 static int api_pop(void **c) { return depth ? depth--, *c = &context_mark, SUCCESS : INVALID_CONTEXT; }
+static int api_current(void **c) { return *c = depth ? &context_mark : NULL, SUCCESS; }
+static int api_pointer(void *value, int attribute, address p)
+{
+	NEED_CONTEXT();
+	if (attribute != 9 || !is_there(p)) return INVALID_VALUE; /* 9: the number of its GPU */
+	return *(int *)value = 0, SUCCESS;
+}
+static int api_memory(size_t *unused, size_t *all) { NEED_CONTEXT(); return *all = SPACE, *unused = SPACE - memory.end, SUCCESS; }
 static int api_alloc(address *p, size_t n) { NEED_CONTEXT(); LOCKED(mem_alloc(p, n)); }
 static int api_free(address p) { NEED_CONTEXT(); LOCKED(mem_free(p)); }
 static int api_host_alloc(void **p, size_t n, unsigned flags) { NEED_CONTEXT(); (void)flags; return (*p = calloc(1, n + 8)) ? SUCCESS : OUT_OF_MEMORY; }
@@ -449,6 +457,7 @@ int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags
 		X("cuInit", api_init) X("cuDriverGetVersion", api_version) X("cuDeviceGetCount", api_count) X("cuDeviceGet", api_device)
 		X("cuDeviceGetAttribute", api_attribute) X("cuGetErrorName", api_name) X("cuDevicePrimaryCtxRetain", api_retain)
 		X("cuCtxPushCurrent", api_push) X("cuCtxPopCurrent", api_pop) X("cuMemAlloc", api_alloc) X("cuMemFree", api_free)
+		X("cuCtxGetCurrent", api_current) X("cuPointerGetAttribute", api_pointer) X("cuMemGetInfo", api_memory)
 		X("cuMemHostAlloc", api_host_alloc) X("cuMemFreeHost", api_host_free) X("cuMemHostGetDevicePointer", api_host_pointer)
 		X("cuMemcpyHtoDAsync", api_write) X("cuMemcpyDtoHAsync", api_read) X("cuMemcpyDtoDAsync", api_copy) X("cuMemsetD8Async", api_fill)
 		X("cuStreamCreate", api_stream) X("cuStreamDestroy", api_drop_stream) X("cuStreamSynchronize", api_sync) X("cuStreamWaitEvent", api_stream_wait)

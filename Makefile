@@ -81,7 +81,7 @@ $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/
 $(FAKE):
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_streams)
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_graphs test_streams)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 

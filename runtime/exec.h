@@ -58,6 +58,7 @@ typedef struct rt_exec {
 	void (*destroy)(struct rt_exec *x);
 	bool devices;            /* it has steps on devices other than the CPU */
 	bool late_faults;        /* it has kernels on such devices that may find a fault */
+	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
 	uint32_t kernels, library_calls, eval_steps;
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
@@ -119,6 +120,7 @@ typedef struct rt_step {
 typedef struct rt_plan {
 	rt_exec exec;
 	rt_arena mem;            /* memory of the plan, this struct included */
+	uint64_t serial;         /* of the plans of the process */
 	uint32_t nbuf, nstep;
 	rt_pbuf *buf;
 	const void **constant;   /* by slot: the constant's elements, in mem or on a device */
@@ -129,6 +131,7 @@ typedef struct rt_plan {
 	char *kernel_text, *code_text, *assembly_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees memory of steps that is not in mem; may be NULL */
 } rt_plan;
+uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);

@@ -211,6 +211,23 @@ TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last on
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
 #define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
 
+/* What library calls may do, for all functions and ops of a context; zero is the default. Traces and plans belong to the settings under which
+ * they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
+ * settings of its context. Not in a body. */
+typedef enum tj_products { TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN, TJ_PRODUCTS_LIBRARY } tj_products;
+typedef struct tj_settings {
+	size_t size;
+	bool allow_tf32;              /* GPU: operands of f32 products may be rounded to TF32, 10 bits of mantissa; several times as fast */
+	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
+	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
+	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
+	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
+} tj_settings;
+TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
+TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
+#define tj_set_settings(c, s) tj_set_settings_at(TJ_SITE, c, s)
+#define tj_get_settings(c, out) tj_get_settings_at(TJ_SITE, c, out)
+
 /* ---- scopes and lifetimes ------------------------------------------------------------------------ */
 
 TJ_API tj_scope *tj_push_at(const char *site, tj_ctx *c);

@@ -197,6 +197,10 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
 	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
+	if (clone) {
+		clone->settings = c->settings;
+		rt_pool_single_launches(clone->rt.pool, rt_pool_launches_singly(c->rt.pool));
+	}
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
 	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");

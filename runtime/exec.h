@@ -189,6 +189,8 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is set */
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
 void rt_pool_doubt(rt_pool *p, int device);
+void rt_pool_single_launches(rt_pool *p, bool on); /* kernels are launched one by one, not as graphs */
+bool rt_pool_launches_singly(const rt_pool *p);
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the queue is in doubt; the error is the fault */
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
 tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the error is the first fault */
@@ -222,6 +224,7 @@ typedef struct rt_matmul_desc {
 	int64_t c_row;           /* of C[m,n]; columns are adjacent */
 	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
 	const struct rt_policy *policy; /* policy.h; NULL: this CPU's */
+	uint32_t settings;       /* rt_setting */
 } rt_matmul_desc;
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
 void rt_matmul_free(rt_matmul *m);

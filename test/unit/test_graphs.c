@@ -111,8 +111,23 @@ static void graphs_are_evicted(void **s)
 	tj_close(cpu.c);
 }
 
+static void not_when_switched_off(void **s)
+{
+	(void)s;
+	float y[MOST], sum;
+	if (skipped()) return;
+	run gpu = open_run("cuda:0", false, TJ_VERIFY);
+	assert_int_equal(tj_set_settings(gpu.c, TJ_OPTS(tj_settings, .no_graphs = true)), TJ_OK);
+	for (int i = 0; i < 8; i++) call(&gpu, 4, 3, 0.5, y, &sum);
+	assert_true(replays(gpu.f) == 0);
+	assert_int_equal(tj_set_settings(gpu.c, NULL), TJ_OK);
+	for (int i = 0; i < 8; i++) call(&gpu, 4, 3, 0.5, y, &sum);
+	assert_true(replays(gpu.f) > 0);
+	tj_close(gpu.c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(replays_use_what_is_new), cmocka_unit_test(graphs_are_evicted) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(replays_use_what_is_new), cmocka_unit_test(graphs_are_evicted), cmocka_unit_test(not_when_switched_off) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

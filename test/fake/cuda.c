@@ -501,6 +501,13 @@ static int api_stream_wait(void *s, void *e, unsigned flags)
 }
 static int sync_event(const event *e) { return e->stream ? run_stream(e->stream, e->at), SUCCESS : SUCCESS; }
 static int api_event_sync(void *e) { NEED_CONTEXT(); LOCKED(sync_event(e)); }
+static int api_elapsed(float *ms, void *from, void *to)
+{
+	NEED_CONTEXT();
+	const event *a = from, *b = to;
+	if (!a->stream || !b->stream || a->stream->done < a->at || b->stream->done < b->at) return 600; /* not ready */
+	return *ms = (float)(b->at - a->at), SUCCESS;
+}
 static int api_load(void **m, const void *image) { NEED_CONTEXT(); LOCKED(module_load(m, image)); }
 static int api_unload(void *m) { NEED_CONTEXT(); (void)m; return SUCCESS; } /* its functions are never called again */
 static int api_function(void **f, void *m, const char *name) { NEED_CONTEXT(); LOCKED(module_function(f, m, name)); }
@@ -545,7 +552,7 @@ int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags
 		X("cuMemHostAlloc", api_host_alloc) X("cuMemFreeHost", api_host_free) X("cuMemHostGetDevicePointer", api_host_pointer)
 		X("cuMemcpyHtoDAsync", api_write) X("cuMemcpyDtoHAsync", api_read) X("cuMemcpyDtoDAsync", api_copy) X("cuMemsetD8Async", api_fill)
 		X("cuStreamCreate", api_stream) X("cuStreamDestroy", api_drop_stream) X("cuStreamSynchronize", api_sync) X("cuStreamWaitEvent", api_stream_wait)
-		X("cuEventCreate", api_event) X("cuEventDestroy", api_drop_event) X("cuEventRecord", api_record) X("cuEventSynchronize", api_event_sync)
+		X("cuEventElapsedTime", api_elapsed) X("cuEventCreate", api_event) X("cuEventDestroy", api_drop_event) X("cuEventRecord", api_record) X("cuEventSynchronize", api_event_sync)
 		X("cuModuleLoadData", api_load) X("cuModuleUnload", api_unload) X("cuModuleGetFunction", api_function)
 		X("cuGraphCreate", api_graph) X("cuGraphDestroy", api_drop_graph) X("cuGraphExecDestroy", api_drop_graph) X("cuGraphAddKernelNode", api_add_node)
 		X("cuGraphInstantiateWithFlags", api_instantiate) X("cuGraphExecKernelNodeSetParams", api_set_node) X("cuGraphLaunch", api_launch_graph)

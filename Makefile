@@ -76,11 +76,17 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 
 # ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
 FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
-$(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
-$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
+FAKECFLAGS = $(filter-out -MMD -MP -fsanitize%,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"'
+FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber log memory module race stream)
+$(BUILD)/test/fake/libcuda.so.1: $(FAKEDRIVER) test/fake/driver.h test/fake/fake.h
+$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/fake.h \
+	| $(BUILD)/test/fake/device.o
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
+	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lpthread
+$(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
+	@mkdir -p $(@D)
+	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 $(BUILD)/test/unit/test_cuda: LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(BUILD)/test/unit/test_cuda: | $(FAKE)
 

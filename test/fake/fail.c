@@ -1,0 +1,24 @@
+/* fail: calls that must fail.  FAKE_CUDA_FAIL=function:n[:code[:on]]: the n-th call of that function of the driver or of NVRTC fails with the
+ * code (999, unknown, is the default) and does nothing else; with `on` all later calls of it do, too. */
+#include "test/fake/fake.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int fake_injected(const char *function, int *code)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int calls;
+	const char *s = getenv("FAKE_CUDA_FAIL");
+	char name[64], on[8] = "";
+	int n = 1, hit = 0;
+	*code = 999;
+	if (!s || sscanf(s, "%63[^:]:%d:%d:%7s", name, &n, code, on) < 1 || strcmp(name, function) != 0) return 0;
+	pthread_mutex_lock(&lock);
+	calls++;
+	hit = calls == n || (calls > n && *on);
+	pthread_mutex_unlock(&lock);
+	return hit;
+}

@@ -83,7 +83,7 @@ $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/
 	| $(BUILD)/test/fake/device.o
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lpthread
+	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lm -lpthread
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<

@@ -2,6 +2,7 @@
 #include "test/fake/driver.h"
 
 #include <dlfcn.h>
+#include <fenv.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,9 @@ void fake_launch_run(const function *f, struct fake_xyz grid, struct fake_xyz n,
 	const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z, first = fake_random() % blocks;
 	if (getenv("FAKE_CUDA_LOG")) print(f, grid, n, arguments);
 	translate(f, arguments);
+	fenv_t of_caller; /* its rounding, its exceptions: a GPU knows nothing of them */
+	fegetenv(&of_caller);
+	fesetenv(FE_DFL_ENV);
 	fake_race_launch();
 	place->grid = grid;
 	place->size = n;
@@ -171,4 +175,5 @@ void fake_launch_run(const function *f, struct fake_xyz grid, struct fake_xyz n,
 		memset(memory, 0xCD, shared);
 		fake_run_block(&t);
 	}
+	fesetenv(&of_caller);
 }

@@ -87,8 +87,9 @@ $(FAKE):
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
-$(BUILD)/test/unit/test_cuda: LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
-$(BUILD)/test/unit/test_cuda: | $(FAKE)
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_streams)
+$(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(ON_FAKE): | $(FAKE)
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)

@@ -134,7 +134,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
 	e->device = device && *device ? jit_device(device) : TJ_CPU;
 	if (e->device < 0) {
-		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
+		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU: %s", device, jit_device_why(device));
 		e->device = TJ_CPU;
 	}
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");

@@ -23,6 +23,7 @@ typedef void *handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction */
 	X(cuMemAlloc, 3020, (address *p, size_t bytes)) X(cuMemFree, 3020, (address p))                                                     \
 	X(cuMemHostAlloc, 2020, (void **p, size_t bytes, unsigned flags)) X(cuMemFreeHost, 2000, (void *p))                                 \
 	X(cuMemHostGetDevicePointer, 3020, (address *p, void *host, unsigned flags))                                                        \
+	X(cuPointerGetAttribute, 4000, (void *value, int attribute, address p)) X(cuMemGetInfo, 3020, (size_t *unused, size_t *all))        \
 	X(cuMemcpyHtoDAsync, 3020, (address to, const void *from, size_t bytes, handle stream))                                             \
 	X(cuMemcpyDtoHAsync, 3020, (void *to, address from, size_t bytes, handle stream))                                                   \
 	X(cuMemcpyDtoDAsync, 3020, (address to, address from, size_t bytes, handle stream))                                                 \
@@ -37,7 +38,7 @@ typedef void *handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction */
 	X(cuLaunchKernel, 4000, (handle function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared, handle stream, void **param, void **extra))
 
 enum { HOST_MAPPED = 2, HOST_PORTABLE = 1, STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76,
-       FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, CODE_OUT_OF_MEMORY = 2, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
+       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, CODE_OUT_OF_MEMORY = 2, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
 
 static struct driver {
 #define X(name, version, params) int (*name) params;
@@ -50,7 +51,7 @@ typedef struct record { uint64_t serial; const rt_fault *fault; uint32_t n; } re
 struct rt_queue {
 	struct gpu *gpu;
 	uint64_t id, serial, done;   /* serial: of the work that was put last; done: all up to here has run */
-	handle stream, event;
+	handle stream, own, event;   /* stream: where its work goes: `own`, or one of the user */
 	_Atomic uint64_t *word;      /* host memory that kernels write to: launch << 16 | fault; 0: none */
 	address word_there;
 	rt_vec(record) record;
@@ -124,7 +125,7 @@ static void gpu_free(void *self, void *p)
 static void drop_queue(rt_queue *q)
 {
 	if (q->event) cu.cuEventDestroy(q->event);
-	if (q->stream) cu.cuStreamDestroy(q->stream);
+	if (q->own) cu.cuStreamDestroy(q->own);
 	if (q->word) cu.cuMemFreeHost((void *)(uintptr_t)q->word);
 	rt_vec_free(&q->record);
 	rt_free(q);
@@ -139,7 +140,8 @@ static rt_queue *gpu_open(void *self)
 		return NULL;
 	}
 	void *word = NULL;
-	int code = cu.cuStreamCreate(&q->stream, STREAM_NON_BLOCKING);
+	int code = cu.cuStreamCreate(&q->own, STREAM_NON_BLOCKING);
+	q->stream = q->own;
 	if (!code) code = cu.cuEventCreate(&q->event, EVENT_NO_TIMING);
 	if (!code) code = cu.cuMemHostAlloc(&word, sizeof *q->word, HOST_MAPPED | HOST_PORTABLE);
 	q->word = word;
@@ -171,6 +173,36 @@ static void gpu_close(rt_queue *q)
 	if (!enter(g)) return; /* in a forked child the handles are those of the parent */
 	drop_queue(q);
 	leave();
+}
+
+/* ---- working with other libraries ---- */
+static void *gpu_stream(rt_queue *q) { return q->stream; }
+
+static tj_status gpu_use_stream(rt_queue *q, void *stream, rt_err *err)
+{
+	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	tj_status st = TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
+	if (st == TJ_OK) q->stream = stream ? stream : q->own;
+	leave();
+	return st;
+}
+
+static bool gpu_owns(void *self, const void *p)
+{
+	const gpu *g = self;
+	int ordinal = -1;
+	if (!enter(g)) return false;
+	const int code = cu.cuPointerGetAttribute(&ordinal, POINTER_DEVICE, (address)(uintptr_t)p);
+	leave();
+	return !code && ordinal == g->ordinal;
+}
+
+static bool gpu_memory(void *self, size_t *unused, size_t *all)
+{
+	if (!enter(self)) return false;
+	const int code = cu.cuMemGetInfo(unused, all);
+	leave();
+	return !code;
 }
 
 /* ---- copies ---- */
@@ -444,13 +476,14 @@ static const char *add_gpu(int ordinal, const struct lo_target *target)
 	pthread_mutex_init(&g->copy_lock, NULL);
 	g->device = (rt_device){ .name = g->name, .target = target, .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
 		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
-		                     .drain = gpu_drain, .finish = gpu_finish };
+		                     .drain = gpu_drain, .finish = gpu_finish, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
+		                     .memory = gpu_memory };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";
 	ngpu++;
 	return NULL;
 }
 
-int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **why)
+const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal))
 {
 	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 	static bool tried;
@@ -465,7 +498,7 @@ int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **wh
 		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target(i));
 		if (ngpu) missing = NULL;
 	}
-	*why = missing;
+	const char *why = missing;
 	rt_unlock(&once);
-	return ngpu;
+	return why;
 }

@@ -188,6 +188,7 @@ void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
 void rt_pool_doubt(rt_pool *p, int device);
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the queue is in doubt; the error is the fault */
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
+tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the error is the first fault */
 bool rt_pool_lost(const rt_pool *p, int device, rt_mark m);    /* is a value whose last write has mark m lost? */
 
 /* ---- the machine ---- */

@@ -200,8 +200,7 @@ static void free_constants(rt_plan *p)
 		if (rt_device_at(d)) rt_device_at(d)->drain(rt_device_at(d)->self);
 	for (uint32_t i = 0; i < p->nbuf; i++) {
 		const rt_pbuf *b = &p->buf[i];
-		const rt_device *d = b->place == RT_AT_CONST ? rt_device_at(b->device) : NULL;
-		if (d && p->constant[b->index]) d->free(d->self, (void *)(uintptr_t)p->constant[b->index]);
+		if (b->place == RT_AT_CONST && b->device != RT_CPU) rt_device_free(b->device, (void *)(uintptr_t)p->constant[b->index], (size_t)b->bytes + 1);
 	}
 }
 

@@ -848,7 +848,7 @@ static void take_back(const gen *G, const gen_out *o, places *p)
 
 int gen_device(const char *name)
 {
-	rt_device_on_demand(cu_add_devices);
+	rt_device_on_demand(cu_open);
 	const int n = !strncmp(name, "mock", 4) ? mock_device() : rt_device_parse(name, strlen(name));
 	if (n > RT_CPU) return n;
 	fprintf(stderr, "there is no device %s\n", name);

@@ -108,6 +108,14 @@ static int set_current(void *c)
 	return SUCCESS;
 }
 
+static int pointer_attribute(int *value, int attribute, address p)
+{
+	enum { ORDINAL = 9 }; /* of the GPU whose memory it is */
+	if (attribute != ORDINAL || !fake_is_there(p)) return INVALID_VALUE;
+	*value = 0;
+	return SUCCESS;
+}
+
 /* ---- the functions ---- */
 API(cuInit, NOTHING, (unsigned flags), start(flags))
 API(cuDriverGetVersion, NOTHING, (int *v), (*v = 13000, SUCCESS))
@@ -122,6 +130,8 @@ API(cuCtxSetCurrent, STARTED, (void *c), set_current(c))
 API(cuCtxGetCurrent, STARTED, (void **c), (*c = depth ? current[depth - 1] : NULL, SUCCESS))
 API(cuMemAlloc, CONTEXT, (address *p, size_t n), fake_alloc(p, n))
 API(cuMemFree, CONTEXT, (address p), fake_free(p))
+API(cuMemGetInfo, CONTEXT, (size_t *unused, size_t *all), fake_memory_info(unused, all))
+API(cuPointerGetAttribute, CONTEXT, (void *value, int a, address p), pointer_attribute(value, a, p))
 API(cuMemHostAlloc, CONTEXT, (void **p, size_t n, unsigned flags), flags > 7 ? INVALID_VALUE : fake_host_alloc(p, n))
 API(cuMemFreeHost, CONTEXT, (void *p), fake_host_free(p))
 API(cuMemHostGetDevicePointer, CONTEXT, (address *p, void *h, unsigned flags), (*p = (uintptr_t)h, flags || !fake_is_pinned(h, 1) ? INVALID_VALUE : SUCCESS))
@@ -153,7 +163,7 @@ int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags
 	static const struct { const char *name; void (*fn)(void); } api[] = {
 #define X(name) { #name, (void (*)(void))api_##name },
 		X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuGetErrorName) X(cuDevicePrimaryCtxRetain)
-		X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost)
+		X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuPointerGetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost)
 		X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate)
 		X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)
 		X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)

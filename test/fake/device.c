@@ -7,18 +7,25 @@ OWN struct fake_place fake_place;
 OWN struct fake_hooks fake_hooks;
 OWN __attribute__((aligned(128))) char tj_shared[(228 << 10) + 64];
 
+/* Most accesses are to local variables, or read the thread's place. */
+static inline void use(const void *p, size_t bytes, int writes)
+{
+	if ((size_t)((const char *)p - fake_place.stack) >= FAKE_STACK && (writes || (size_t)((const char *)p - (const char *)&fake_place) >= sizeof fake_place))
+		fake_hooks.access(p, bytes, writes);
+}
+
 #define ACCESS(bytes)                                                                                                                   \
 	OWN void __tsan_read##bytes(void *p);                                                                                               \
 	OWN void __tsan_write##bytes(void *p);                                                                                              \
-	void __tsan_read##bytes(void *p) { fake_hooks.access(p, bytes, 0); }                                                                \
-	void __tsan_write##bytes(void *p) { fake_hooks.access(p, bytes, 1); }
+	void __tsan_read##bytes(void *p) { use(p, bytes, 0); }                                                                \
+	void __tsan_write##bytes(void *p) { use(p, bytes, 1); }
 ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16)
 #undef ACCESS
 OWN void __tsan_read_range(void *p, size_t bytes);
 OWN void __tsan_write_range(void *p, size_t bytes);
 OWN void __tsan_init(void);
-void __tsan_read_range(void *p, size_t bytes) { fake_hooks.access(p, bytes, 0); }
-void __tsan_write_range(void *p, size_t bytes) { fake_hooks.access(p, bytes, 1); }
+void __tsan_read_range(void *p, size_t bytes) { use(p, bytes, 0); }
+void __tsan_write_range(void *p, size_t bytes) { use(p, bytes, 1); }
 void __tsan_init(void) {}
 
 struct where { const char *file; unsigned line, column; };

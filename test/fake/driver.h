@@ -50,6 +50,7 @@ char *fake_there(address p, size_t bytes); /* where the host finds it; ends the 
 bool fake_is_pinned(const void *p, size_t bytes);
 bool fake_find(const void *there, size_t bytes, size_t *at); /* an address of the second mapping: *at counts from its start */
 void fake_check(size_t at, size_t bytes, const char *what); /* ends the process unless the bytes are inside of one allocation */
+int fake_memory_info(size_t *unused, size_t *all);
 void fake_memory_count(int *device, int *host); /* allocations that were not freed */
 
 /* ---- race.c ---- */

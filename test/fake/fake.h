@@ -7,12 +7,16 @@
 #endif
 
 struct fake_xyz { unsigned x, y, z; };
-struct fake_place { struct fake_xyz thread, block, grid, size; };   /* threadIdx, blockIdx, gridDim, blockDim of the running thread; in each object */
+enum { FAKE_STACK = 128 << 10 };                                    /* bytes of a thread's local memory */
+struct fake_place {                                                 /* of the running thread; in each object */
+	struct fake_xyz thread, block, grid, size;                      /* threadIdx, blockIdx, gridDim, blockDim */
+	char *stack;                                                    /* its local memory */
+};
 struct fake_hooks {                                                 /* what kernels call; set when an object is loaded */
 	void (*barrier)(int site);                                      /* site: a number of the call in the text */
 	void (*sync_warp)(unsigned mask, int site);
 	unsigned long long (*shuffle)(unsigned mask, unsigned long long value, int lane, int site); /* lane: whose value the caller wants */
-	void (*access)(const void *p, size_t bytes, int writes);        /* of any memory but plain local variables */
+	void (*access)(const void *p, size_t bytes, int writes);        /* of memory that is not local */
 	unsigned long long (*swap)(unsigned long long *p, unsigned long long was, unsigned long long value); /* atomicCAS */
 	void (*undefined)(const char *what, unsigned line);             /* the line of the program did what C++ leaves undefined */
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK = 128 << 10, PAGE = 4096 };
+enum { STACK = FAKE_STACK, PAGE = 4096 };
 typedef enum state { READY, AT_BARRIER, AT_WARP, AT_SHUFFLE, DONE } state;
 typedef struct fiber { void *sp; state state; int site, lane; unsigned long long value; } fiber;
 
@@ -14,6 +14,7 @@ static fiber fibers[MOST_THREADS];
 static char *stacks;                        /* of all fibers; each begins with a page that cannot be used */
 static void *scheduler;
 static int running, nthread;
+static short order[MOST_THREADS];
 static const task *now;
 
 void fake_switch(void **save, void *to);
@@ -62,9 +63,8 @@ static void use(const void *p, size_t bytes, int writes, bool atomic)
 {
 	size_t at;
 	const size_t align = bytes > 16 ? 16 : bytes;
-	if (inside(p, bytes, stacks + (size_t)running * STACK, STACK)) return;
 	if (inside(p, bytes, now->image, (size_t)(now->image_end - now->image)) && !inside(p, 1, now->memory, (228 << 10) + GUARD)) {
-		if (!writes || inside(p, bytes, now->place, sizeof *now->place)) return;
+		if (!writes) return;
 		fake_die("%s writes a constant", now->name);
 	}
 	if (bytes & (bytes - 1) ? bytes % 16 == 0 && (uintptr_t)p % 16 : (uintptr_t)p % align)
@@ -125,6 +125,7 @@ static void resume(int t)
 {
 	const struct fake_xyz n = now->threads;
 	running = t;
+	now->place->stack = stacks + (size_t)t * STACK;
 	now->place->thread = (struct fake_xyz){ (unsigned)t % n.x, (unsigned)t / n.x % n.y, (unsigned)t / n.x / n.y };
 	fake_switch(&scheduler, fibers[t].sp);
 }
@@ -168,13 +169,27 @@ static bool meet_warps(void)
 	return any;
 }
 
-static void run_ready(void)
+/* The order of the threads: warp by warp, or the lanes of all warps in turn, from any start. */
+static void shuffle_order(void)
 {
-	const int by = nthread > WARP && fake_random() & 1 ? WARP : 1, start = (int)(fake_random() % (unsigned)nthread);
-	for (int i = 0; i < nthread; i++) { /* warp by warp, or the lanes of all warps in turn */
-		const int k = (i + start) % nthread, t = by == 1 || nthread % WARP ? k : k % (nthread / WARP) * WARP + k / (nthread / WARP);
-		if (fibers[t].state == READY) resume(t);
+	const bool by_lane = nthread > WARP && nthread % WARP == 0 && fake_random() & 1;
+	const int start = (int)(fake_random() % (unsigned)nthread);
+	for (int i = 0; i < nthread; i++) {
+		const int k = (i + start) % nthread;
+		order[i] = (short)(by_lane ? k % (nthread / WARP) * WARP + k / (nthread / WARP) : k);
 	}
+}
+
+/* Returns how many threads are not done. */
+static int run_ready(void)
+{
+	int left = 0;
+	for (int i = 0; i < nthread; i++) {
+		fiber *f = &fibers[order[i]];
+		if (f->state == READY) resume(order[i]);
+		left += f->state != DONE;
+	}
+	return left;
 }
 
 static void meet_block(void)
@@ -194,11 +209,7 @@ void fake_run_block(const task *t)
 	if (!stacks) open_stacks();
 	fake_race_block();
 	for (int i = 0; i < nthread; i++) prepare(i);
-	for (;;) {
-		int left = 0;
-		run_ready();
-		for (int i = 0; i < nthread; i++) left += fibers[i].state != DONE;
-		if (!left) return;
+	shuffle_order();
+	while (run_ready())
 		if (!meet_warps()) meet_block();
-	}
 }

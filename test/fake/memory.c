@@ -156,6 +156,13 @@ bool fake_is_pinned(const void *p, size_t bytes)
 	return false;
 }
 
+int fake_memory_info(size_t *unused, size_t *all)
+{
+	*all = memory.most;
+	*unused = memory.most - memory.used;
+	return SUCCESS;
+}
+
 void fake_memory_count(int *device, int *host)
 {
 	*device = *host = 0;

@@ -30,6 +30,7 @@ void fake_memory_open(void)
 	memory.host = map(SPACE, PROT_NONE, fd);
 	memory.there = map(SPACE, PROT_READ | PROT_WRITE, fd);
 	memory.owner = map(SPACE / SMALLEST * sizeof *memory.owner, PROT_READ | PROT_WRITE, -1);
+	memory.end = SMALLEST; /* so that an access before the first block is inside of the range, too */
 	memory.most = most ? strtoull(most, NULL, 0) : (size_t)8 << 30;
 	fake_race_open(SPACE);
 }

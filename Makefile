@@ -87,7 +87,7 @@ $(FAKE):
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_streams test_fake)
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_streams test_fake test_driver_fails)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 

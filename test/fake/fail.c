@@ -7,18 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int hits;
+
+__attribute__((visibility("default"))) int fake_failures(void);
+int fake_failures(void) { return hits; } /* calls that failed so far, for tests */
+
 int fake_injected(const char *function, int *code)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static int calls;
 	const char *s = getenv("FAKE_CUDA_FAIL");
 	char name[64], on[8] = "";
-	int n = 1, hit = 0;
+	int n = 1, hit;
 	*code = 999;
 	if (!s || sscanf(s, "%63[^:]:%d:%d:%7s", name, &n, code, on) < 1 || strcmp(name, function) != 0) return 0;
 	pthread_mutex_lock(&lock);
 	calls++;
 	hit = calls == n || (calls > n && *on);
+	hits += hit;
 	pthread_mutex_unlock(&lock);
 	return hit;
 }

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int hits;
+static int hits, waits;
 
 __attribute__((visibility("default"))) int fake_failures(void);
 int fake_failures(void) { return hits; } /* calls that failed so far, for tests */
+
+int fake_failed_waits(void) { return waits; }
 
 int fake_injected(const char *function, int *code)
 {
@@ -25,6 +27,7 @@ int fake_injected(const char *function, int *code)
 	calls++;
 	hit = calls == n || (calls > n && *on);
 	hits += hit;
+	waits += hit && (strstr(function, "Synchronize") || strstr(function, "Push"));
 	pthread_mutex_unlock(&lock);
 	return hit;
 }

@@ -27,4 +27,6 @@ struct fake_cubin { char magic[sizeof FAKE_MAGIC]; int arch; char path[512]; };
 
 int fake_injected(const char *function, int *code); /* fail.c: true when this call of an API function must fail with *code */
 
+int fake_failed_waits(void); /* calls that failed, and without which a program cannot wait */
+
 #endif

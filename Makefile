@@ -76,12 +76,35 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 
 # ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
 FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
-$(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
-$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
+FAKECFLAGS = $(filter-out -MMD -MP -fsanitize%,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"'
+FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber graph log memory module race stream)
+$(BUILD)/test/fake/libcuda.so.1: $(FAKEDRIVER) test/fake/driver.h test/fake/fake.h
+$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/fake.h \
+	| $(BUILD)/test/fake/device.o
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_graphs test_streams)
+	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lm -lpthread
+# A program that is told TJ_DEVICE=cuda:0 finds the GPU that runs on the CPU.
+ONFAKE = LD_LIBRARY_PATH=$(BUILD)/test/fake
+CUDAUNITS = trace direct flow contexts dynamic sized several guards streams
+cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of work (hours): [N=graphs]
+	$(ONFAKE) $(BUILD)/test/matrix -d cuda:0
+	FAKE_CUDA_SEED=1 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -n $(or $(N),20000)
+	FAKE_CUDA_SEED=2 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -modes -s 100000 -n $(or $(N),1000)
+	FAKE_CUDA_SEED=3 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -n $(or $(N),1000)
+	FAKE_CUDA_SEED=4 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -sizes -n $(or $(N),300)
+	for a in 80 90 120; do FAKE_CUDA_ARCH=$$a $(BUILD)/test/unit/test_cuda || exit 1; done
+	TEST_EACH=1 $(BUILD)/test/unit/test_driver_fails
+	for t in $(CUDAUNITS); do for s in 0 5; do FAKE_CUDA_SEED=$$s $(ONFAKE) TJ_DEVICE=cuda:0 \
+		$(BUILD)/test/unit/test_$$t || exit 1; done; done
+	$(ONFAKE) TJ_DEVICE=cuda:0 test/examples.sh $(BUILD)/examples $(CUDAEXAMPLES)
+CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weights
+.PHONY: cuda-check
+$(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
+	@mkdir -p $(@D)
+	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_driver_fails \
+	test_fake test_graphs test_streams)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 
@@ -144,7 +167,7 @@ check: test-build  ## run the quick tests (one to two minutes)
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
-	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE)
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
@@ -175,7 +198,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
            test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

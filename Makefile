@@ -74,15 +74,17 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(if $(T),'$(T)')
 .PHONY: golden golden-check
 
-# ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
-FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
+# ---- a CUDA driver, an NVRTC and a cuBLASLt that compute on the CPU, for tests ----
+FAKE := $(patsubst %,$(BUILD)/test/fake/%,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
 $(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
 $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
+$(BUILD)/test/fake/libcublasLt.so.13: test/fake/cublaslt.c test/fake/fake.h
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-$(BUILD)/test/unit/test_cuda: LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
-$(BUILD)/test/unit/test_cuda: | $(FAKE)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lm -lpthread
+ONFAKE := $(patsubst %,$(BUILD)/test/unit/%,test_cuda test_cublas)
+$(ONFAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(ONFAKE): | $(FAKE)
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)

@@ -403,6 +403,18 @@ void rt_cuda_unload(int n, void *module)
 	leave();
 }
 
+/* ---- work of other libraries ---- */
+tj_status rt_cuda_enter(rt_queue *q, void **stream, int *n, rt_err *err)
+{
+	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	q->serial++;
+	*stream = q->stream;
+	*n = q->gpu->ordinal;
+	return TJ_OK;
+}
+
+void rt_cuda_leave(void) { leave(); }
+
 /* ---- the devices of this machine ---- */
 static const char *load_driver(void)
 {

@@ -255,11 +255,12 @@ static int module_function(void **out, void *mod, const char *name)
 }
 
 /* ---- streams ---- */
-typedef enum kind { WRITE, READ, COPY, FILL, LAUNCH, RECORD, WAIT } kind;
+typedef enum kind { WRITE, READ, COPY, FILL, LAUNCH, LIBRARY, RECORD, WAIT } kind;
 typedef struct event { struct stream *stream; unsigned long long at; } event;
 typedef struct work {
 	kind kind;
-	void *host;              /* WRITE: a copy; READ: where to; LAUNCH: a copy of the arguments */
+	void *host;              /* WRITE: a copy; READ: where to; LAUNCH: a copy of the arguments; LIBRARY: what `run` gets */
+	void (*run)(void *);     /* LIBRARY: of a fake library, see fake.h */
 	address to, from;
 	size_t bytes;
 	unsigned char byte;
@@ -310,6 +311,7 @@ static void run_one(const work *w)
 	case COPY: memcpy(there(w->to, w->bytes), there(w->from, w->bytes), w->bytes); break;
 	case FILL: memset(there(w->to, w->bytes), w->byte, w->bytes); break;
 	case LAUNCH: run_kernel(w); break;
+	case LIBRARY: w->run(w->host); break;
 	case WAIT: run_stream(w->other, w->at); break;
 	case RECORD: break;
 	}
@@ -440,6 +442,12 @@ static int api_launch(void *fn, unsigned x, unsigned y, unsigned z, unsigned tx,
 	if ((int)tx > f->threads || shared > f->shared || f->bytes > 4096) return shared > f->shared ? INVALID_VALUE : TOO_MANY_RESOURCES;
 	LOCKED(put(s, (work){ .kind = LAUNCH, .host = copy_of(param[0], f->bytes), .f = f, .blocks = x * y * z, .threads = tx, .shared = shared }));
 }
+
+/* ---- for other fake libraries ---- */
+EXPORT fake_cuda_put_fn fake_cuda_put;
+EXPORT fake_cuda_there_fn fake_cuda_there;
+int fake_cuda_put(void *s, void (*run)(void *), void *self) { NEED_CONTEXT(); LOCKED(put(s, (work){ .kind = LIBRARY, .run = run, .host = self })); }
+void *fake_cuda_there(unsigned long long p, size_t bytes) { return there(p, bytes); }
 
 EXPORT int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result);
 int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result)

@@ -1,4 +1,4 @@
-/* fake: what the fake driver (cuda.c), the fake NVRTC (nvrtc.c) and the objects it makes (device.h) agree on. */
+/* fake: what the fake driver (cuda.c), the fake NVRTC (nvrtc.c) and the objects it makes (device.h) agree on, and what the fake cuBLASLt (cublaslt.c) needs of the driver. */
 #ifndef TJ_TEST_FAKE_FAKE_H
 #define TJ_TEST_FAKE_FAKE_H
 
@@ -13,5 +13,9 @@ struct fake_hooks {                                                 /* what kern
 
 #define FAKE_MAGIC "fake-cubin"
 struct fake_cubin { char magic[sizeof FAKE_MAGIC]; int arch; size_t bytes; char code[]; }; /* code: a shared object */
+
+/* What the fake driver has for other fake libraries, found by dlsym(). */
+typedef int fake_cuda_put_fn(void *stream, void (*run)(void *self), void *self); /* work that the stream runs in its turn; a code of the driver */
+typedef void *fake_cuda_there_fn(unsigned long long address, size_t bytes);      /* memory of the device, for work that runs */
 
 #endif

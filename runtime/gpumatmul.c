@@ -217,7 +217,7 @@ static tj_status by_library(rt_blas *x, const rt_lt *lt, rt_queue *q, operands o
 	if (call) *why = call->why;
 	const int e = call && !call->why ? multiply_all(x, lt, handle, call, o, stream) : 0;
 	rt_cuda_leave();
-	if (e == RT_LT_NOT_SUPPORTED) *why = lt->cublasLtGetStatusName(e); /* the heuristic does not promise that its answer runs */
+	if (e == RT_LT_NOT_SUPPORTED) *why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
 	else if (e) st = rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device), lt->cublasLtGetStatusName(e), e);
 	return st;
 }

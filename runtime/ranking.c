@@ -125,7 +125,8 @@ rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, 
 	}
 	if (!e) e = status;
 	if (!e) describe_choice(lt, x);
-	else x->why = lt->cublasLtGetStatusName(e);
+	else snprintf(x->text, sizeof x->text, "cuBLASLt has no algorithm for it: %s", lt->cublasLtGetStatusName(e));
+	if (e) x->why = x->text;
 	return x;
 }
 

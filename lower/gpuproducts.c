@@ -22,7 +22,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	memcpy(at, x.at, sizeof x.at);
 	at[3].buf = s->work[lo_node(L, s->ref)->device];
 	rt_blas_desc d = { .dtype = (tj_dtype)lo_node(L, s->ref)->dtype, .device = lo_node(L, s->ref)->device, .m = x.m, .n = x.n, .k = x.k, .a_row = x.a_row, .a_col = x.a_col,
-		               .b_row = x.b_row, .b_col = x.b_col, .nbatch = x.nbatch, .policy = rt_blas_strict };
+		               .b_row = x.b_row, .b_col = x.b_col, .nbatch = x.nbatch, .policy = L->o->products ? *L->o->products : rt_blas_strict };
 	memcpy(d.batch, x.batch, sizeof d.batch);
 	memcpy(d.a_step, x.a_step, sizeof d.a_step);
 	memcpy(d.b_step, x.b_step, sizeof d.b_step);

@@ -249,6 +249,7 @@ typedef struct lo_opts {
 	uint8_t off;                  /* passes switched off: LO_OFF() */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
+	const struct rt_blas_policy *products; /* what a GPU's library may do in products (runtime/cublas.h); NULL: rt_blas_strict */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
 	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */
 	uint32_t carries;             /* number of carries, the first outputs; output i that is input slot i is not stored */

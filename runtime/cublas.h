@@ -2,6 +2,7 @@
  *
  *   cublaslt.c    the library: its functions, a handle for each GPU        ranking.c   the algorithm of a product, kept under a key
  *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library has none
+ *   tuning.c      the fastest of several algorithms, by the clock
  *
  * Loading the library takes 0.1 to 1 s. It is begun beside the compiler when a plan has its first product, and the run waits for it. */
 #ifndef TJ_RUNTIME_CUBLAS_H
@@ -14,9 +15,10 @@ typedef struct rt_blas_policy {
 	bool tf32;               /* operands of f32 may be rounded to TF32 (10 bits of mantissa) */
 	bool reduced;            /* partial sums of f16 and bf16 may be rounded to the dtype of the result */
 	bool deterministic;      /* no sum over k is split into parts that are added later */
-	int64_t workspace;       /* most bytes of workspace */
+	int64_t workspace;       /* most bytes of workspace, up to RT_BLAS_WORKSPACE */
+	int tries;               /* algorithms to time at the first run, up to RT_LT_TRIES; 0, 1: the heuristic's first is taken */
 } rt_blas_policy;
-enum { RT_BLAS_WORKSPACE = 32 << 20 }; /* what NVIDIA recommends for Hopper */
+enum { RT_BLAS_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */, RT_LT_TRIES = 8 };
 extern const rt_blas_policy rt_blas_strict; /* full f32, sums in f32 */
 
 /* C[batch..., m, n] = A B, C row-major. F32, F16 and BF16 add in f32, F64 in f64. Strides in elements. */
@@ -66,7 +68,7 @@ void *rt_lt_handle(int gpu, const char **why);
 /* ---- ranking.c ---- */
 /* A product of the library, with all that the choice of an algorithm depends on. Compared byte for byte: no padding. */
 typedef struct rt_lt_key {
-	int64_t version, gpu, dtype, tf32, reduced, deterministic, workspace;
+	int64_t version, gpu, dtype, tf32, reduced, deterministic, workspace, tries;
 	int64_t m, n, k, batch;              /* of the library: m is our n */
 	int64_t lda, ldb, a_transposed, b_transposed, a_step, b_step, c_step;
 	int64_t a_align, b_align, c_align;   /* bytes, powers of two, up to 256 */
@@ -76,12 +78,19 @@ typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	const rt_lt *lt;
 	rt_lt_key key;
 	void *product, *a, *b, *c;           /* descriptors */
-	rt_lt_choice choice;
+	rt_lt_choice choice;                 /* the algorithm */
+	int noption;                         /* more than 1: nobody has chosen among these yet */
+	rt_lt_choice option[RT_LT_TRIES];
 	const char *why;                     /* why the library has no algorithm; NULL: it has one */
-	char text[120];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
+	char text[160];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
 } rt_lt_call;
 rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err); /* NULL: err is set. Asks the heuristic if it was not asked yet */
 void rt_lt_call_free(rt_lt_call *x);
+void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
+
+/* ---- tuning.c ---- */
+typedef int rt_lt_run(void *env, const rt_lt_call *x); /* puts the product into the queue; a status */
+void rt_lt_tune(rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* chooses the fastest option; waits for the queue */
 
 /* ---- onhost.c ---- */
 tj_status rt_blas_on_host(const rt_blas_desc *d, const void *a, const void *b, void *c, rt_run *r); /* copies the operands to the CPU, and the result back */

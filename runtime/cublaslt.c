@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here */
 static _Atomic state known;
 static const char *missing;          /* valid when known is MISSING */
 static atomic_bool begun, ending;    /* a thread was started to open it; the process exits */
-static void *handles[RT_DEVICES];    /* by GPU */
+static _Atomic(void *) handles[RT_DEVICES]; /* by GPU; set once */
 
 static const char *switched_off(void)
 {
@@ -40,6 +40,8 @@ static const char *load(void)
 
 const rt_lt *rt_lt_get(const char **why)
 {
+	*why = NULL;
+	if (RT_LIKELY(atomic_load_explicit(&known, memory_order_acquire) == THERE)) return &lt;
 	rt_lock(&lock); /* a fork() waits, so no child finds it half open */
 	if (atomic_load(&known) == NOT_TRIED) {
 		missing = load();
@@ -85,19 +87,28 @@ void rt_lt_begin(void)
 }
 
 /* ---- handles ---- */
-void *rt_lt_handle(int gpu, const char **why)
+static const char *create(int gpu)
 {
 	static char refused[120];
-	rt_lock(&lock);
-	const int status = handles[gpu] || *refused ? 0 : lt.cublasLtCreate(&handles[gpu]);
-	if (status) {
-		snprintf(refused, sizeof refused, "cublasLtCreate gives %s: the library may be newer than the driver", lt.cublasLtGetStatusName(status));
-		handles[gpu] = NULL;
-		missing = refused;
-		atomic_store(&known, MISSING);
+	void *h = NULL;
+	const int status = *refused ? 0 : lt.cublasLtCreate(&h);
+	if (!*refused && !status) {
+		atomic_store(&handles[gpu], h);
+		return NULL;
 	}
-	void *const handle = handles[gpu];
-	*why = handle ? NULL : refused;
-	rt_unlock(&lock);
-	return handle;
+	if (!*refused) snprintf(refused, sizeof refused, "cublasLtCreate gives %s: the library may be newer than the driver", lt.cublasLtGetStatusName(status));
+	missing = refused;
+	atomic_store(&known, MISSING);
+	return refused;
+}
+
+void *rt_lt_handle(int gpu, const char **why)
+{
+	*why = NULL;
+	if (RT_UNLIKELY(!atomic_load_explicit(&handles[gpu], memory_order_acquire))) {
+		rt_lock(&lock);
+		if (!atomic_load(&handles[gpu])) *why = create(gpu);
+		rt_unlock(&lock);
+	}
+	return atomic_load_explicit(&handles[gpu], memory_order_acquire);
 }

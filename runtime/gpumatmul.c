@@ -73,7 +73,8 @@ static void set_key(rt_blas *x, const rt_blas_desc *d, axis batch)
 	int64_t la, lb;
 	rt_leading(d->m, d->k, d->a_row, d->a_col, &ta, &la);
 	rt_leading(d->k, d->n, d->b_row, d->b_col, &tb, &lb);
-	x->key = (rt_lt_key){ .dtype = d->dtype, .tf32 = d->policy.tf32, .reduced = d->policy.reduced, .deterministic = d->policy.deterministic, .workspace = d->policy.workspace,
+	x->key = (rt_lt_key){ .dtype = d->dtype, .tf32 = d->policy.tf32, .reduced = d->policy.reduced, .deterministic = d->policy.deterministic, .workspace = d->policy.workspace < RT_BLAS_WORKSPACE ? d->policy.workspace : RT_BLAS_WORKSPACE,
+		                  .tries = d->policy.tries < RT_LT_TRIES ? d->policy.tries : RT_LT_TRIES,
 		                  .m = d->n, .n = d->m, .k = d->k, .batch = batch.n, .lda = lb, .ldb = la, .a_transposed = tb, .b_transposed = ta,
 		                  .a_step = batch.b, .b_step = batch.a, .c_step = batch.c };
 }
@@ -134,48 +135,25 @@ static const rt_lt_call *find(const rt_blas *x, const rt_lt_key *k)
 	return c;
 }
 
-/* The call for operands at these addresses. NULL: err is set. */
-static const rt_lt_call *call_of(rt_blas *x, const rt_lt *lt, void *handle, int gpu, const void *a, const void *b, const void *c, rt_err *err)
-{
-	rt_lt_key key = x->key;
-	key.a_align = alignment(b, x->b_bits);
-	key.b_align = alignment(a, x->a_bits);
-	key.c_align = alignment(c, x->c_bits);
-	const rt_lt_call *call = find(x, &key);
-	if (RT_LIKELY(call != NULL)) return call;
-	key.version = (int64_t)lt->cublasLtGetVersion();
-	key.gpu = gpu;
-	rt_lock(&x->lock);
-	if (!(call = find(x, &key))) {
-		rt_lt_call *fresh = rt_lt_call_new(lt, handle, &key, err);
-		if (fresh) {
-			fresh->next = atomic_load(&x->calls);
-			atomic_store(&x->calls, fresh);
-		}
-		call = fresh;
-	}
-	rt_unlock(&x->lock);
-	return call;
-}
-
 /* ---- running ---- */
 typedef struct operands { const char *a, *b; char *c; void *work; } operands;
+typedef struct place { rt_queue *q; void *stream, *handle; int gpu; } place; /* where a product runs */
 
-static int multiply(const rt_lt *lt, void *handle, const rt_lt_call *x, operands o, void *stream)
+static int multiply(const rt_lt_call *x, const place *p, operands o)
 {
 	static const float one = 1, zero = 0;
 	static const double one64 = 1, zero64 = 0;
 	const bool wide = x->key.dtype == TJ_F64;
-	return lt->cublasLtMatmul(handle, x->product, wide ? (const void *)&one64 : &one, o.b, x->a, o.a, x->b, wide ? (const void *)&zero64 : &zero, o.c, x->c, o.c, x->c,
-	                          &x->choice.algorithm, o.work, x->choice.workspace, stream);
+	return x->lt->cublasLtMatmul(p->handle, x->product, wide ? (const void *)&one64 : &one, o.b, x->a, o.a, x->b, wide ? (const void *)&zero64 : &zero, o.c, x->c, o.c, x->c,
+	                             &x->choice.algorithm, o.work, x->choice.workspace, p->stream);
 }
 
-static int multiply_all(const rt_blas *x, const rt_lt *lt, void *handle, const rt_lt_call *call, operands o, void *stream)
+static int multiply_all(const rt_blas *x, const rt_lt_call *call, const place *p, operands o)
 {
 	const int64_t size = (int64_t)tj_dtype_size(x->d.dtype);
 	int64_t at[TJ_MAX_RANK] = { 0 };
 	for (;;) {
-		const int e = multiply(lt, handle, call, o, stream);
+		const int e = multiply(call, p, o);
 		int i = 0;
 		if (e) return e;
 		for (; i < x->naxis; i++) { /* the next batch of the outer loops */
@@ -191,9 +169,43 @@ static int multiply_all(const rt_blas *x, const rt_lt *lt, void *handle, const r
 	}
 }
 
+typedef struct trial { const rt_blas *x; const place *p; operands o; } trial;
+static int try_it(void *env, const rt_lt_call *call)
+{
+	const trial *t = env;
+	return multiply_all(t->x, call, t->p, t->o);
+}
+
+/* The call for operands at these addresses. NULL: err is set. */
+static const rt_lt_call *call_of(rt_blas *x, const rt_lt *lt, const place *p, operands o, rt_err *err)
+{
+	rt_lt_key key = x->key;
+	key.a_align = alignment(o.b, x->b_bits);
+	key.b_align = alignment(o.a, x->a_bits);
+	key.c_align = alignment(o.c, x->c_bits);
+	const rt_lt_call *call = find(x, &key);
+	if (RT_LIKELY(call != NULL)) return call;
+	key.version = (int64_t)lt->cublasLtGetVersion();
+	key.gpu = p->gpu;
+	rt_lock(&x->lock);
+	if (!(call = find(x, &key))) {
+		rt_lt_call *fresh = rt_lt_call_new(lt, p->handle, &key, err);
+		if (fresh && fresh->noption > 1) rt_lt_tune(fresh, x->d.device, p->q, try_it, &(trial){ x, p, o });
+		if (fresh) {
+			fresh->next = atomic_load(&x->calls);
+			atomic_store(&x->calls, fresh);
+		}
+		call = fresh;
+	}
+	rt_unlock(&x->lock);
+	return call;
+}
+
 static tj_status by_cpu(rt_blas *x, const char *why, const void *a, const void *b, void *c, rt_run *r)
 {
-	if (!atomic_exchange(&x->refused, why)) rt_warn(r->log, "a product on %s is computed by the CPU: %s", rt_device_name(x->d.device), why);
+	static atomic_flag told = ATOMIC_FLAG_INIT; /* once; notes and tj_explain() tell it of each product */
+	atomic_store(&x->refused, why);
+	if (!atomic_flag_test_and_set(&told)) rt_warn(r->log, "a product on %s is computed by the CPU: %s", rt_device_name(x->d.device), why);
 	return rt_blas_on_host(&x->d, a, b, c, r);
 }
 
@@ -207,15 +219,14 @@ static tj_status fill_zero(const rt_blas *x, rt_queue *q, void *c, rt_err *err)
 /* *why: why the library cannot compute it; then nothing was done. */
 static tj_status by_library(rt_blas *x, const rt_lt *lt, rt_queue *q, operands o, const char **why, rt_err *err)
 {
-	void *stream = NULL, *handle;
-	int gpu = 0;
-	tj_status st = rt_cuda_enter(q, &stream, &gpu, err);
+	place p = { .q = q };
+	tj_status st = rt_cuda_enter(q, &p.stream, &p.gpu, err);
 	if (st != TJ_OK) return st;
-	handle = rt_lt_handle(gpu, why);
-	const rt_lt_call *call = handle ? call_of(x, lt, handle, gpu, o.a, o.b, o.c, err) : NULL;
-	if (handle && !call) st = err->code;
+	p.handle = rt_lt_handle(p.gpu, why);
+	const rt_lt_call *call = p.handle ? call_of(x, lt, &p, o, err) : NULL;
+	if (p.handle && !call) st = err->code;
 	if (call) *why = call->why;
-	const int e = call && !call->why ? multiply_all(x, lt, handle, call, o, stream) : 0;
+	const int e = call && !call->why ? multiply_all(x, call, &p, o) : 0;
 	rt_cuda_leave();
 	if (e == RT_LT_NOT_SUPPORTED) *why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
 	else if (e) st = rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device), lt->cublasLtGetStatusName(e), e);
@@ -251,10 +262,10 @@ const char *rt_blas_why(const rt_blas *x, const char **hint)
 		return refused;
 	}
 	switch (x->d.dtype) {
-	case TJ_F64: return "cuBLASLt's heuristic ranks this algorithm first; it adds in f64, in another order than the evaluator";
+	case TJ_F64: return "the heuristic of cuBLASLt proposes this algorithm; it adds in f64, in another order than the evaluator";
 	case TJ_F32:
-		return x->d.policy.tf32 ? "cuBLASLt's heuristic ranks this algorithm first; operands are rounded to TF32, as allowed"
-		                        : "cuBLASLt's heuristic ranks this algorithm first; it computes in full f32, without TF32";
-	default: return "cuBLASLt's heuristic ranks this algorithm first; it adds in f32 and rounds each element once";
+		return x->d.policy.tf32 ? "the heuristic of cuBLASLt proposes this algorithm; operands are rounded to TF32, as allowed"
+		                        : "the heuristic of cuBLASLt proposes this algorithm; it computes in full f32, without TF32";
+	default: return "the heuristic of cuBLASLt proposes this algorithm; it adds in f32 and rounds each element once";
 	}
 }

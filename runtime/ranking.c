@@ -1,5 +1,5 @@
-/* ranking: the algorithm of a product. cuBLASLt's heuristic ranks its algorithms for a shape, a layout and an alignment; the first one is
- * taken, and kept under the key of the product, so that equal products of other plans do not ask again. */
+/* ranking: the algorithm of a product. cuBLASLt's heuristic ranks its algorithms for a shape, a layout and an alignment. The first one, or
+ * the one that tuning.c found to be the fastest, is kept under the key of the product: equal products of other plans do not ask again. */
 #include "runtime/cublas.h"
 
 #include <stdio.h>
@@ -56,9 +56,11 @@ static int ask(const rt_lt *lt, void *handle, rt_lt_call *x)
 	e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_WORKSPACE, &workspace, sizeof workspace);
 	if (!e) e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_REDUCTION, &splits, sizeof splits);
 	for (int i = 0; i < 4 && !e; i++) e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_ALIGN_A + i, &align[i], sizeof align[i]);
-	if (!e) e = lt->cublasLtMatmulAlgoGetHeuristic(handle, x->product, x->a, x->b, x->c, x->c, want, 1, &x->choice, &found);
+	if (!e) e = lt->cublasLtMatmulAlgoGetHeuristic(handle, x->product, x->a, x->b, x->c, x->c, want, k->tries > 1 ? (int)k->tries : 1, x->option, &found);
 	lt->cublasLtMatmulPreferenceDestroy(want);
-	return e ? e : found ? x->choice.state : RT_LT_NOT_SUPPORTED;
+	for (int i = 0; i < found && !e; i++) /* those that can be used move to the front */
+		if (!x->option[i].state) x->option[x->noption++] = x->option[i];
+	return e ? e : x->noption ? 0 : found ? x->option[0].state : RT_LT_NOT_SUPPORTED;
 }
 
 static int setting(const rt_lt *lt, const rt_lt_call *x, int attribute)
@@ -68,8 +70,9 @@ static int setting(const rt_lt *lt, const rt_lt_call *x, int attribute)
 	return lt->cublasLtMatmulAlgoConfigGetAttribute(&x->choice.algorithm, attribute, &v, sizeof v, &written) ? 0 : v;
 }
 
-static void describe_choice(const rt_lt *lt, rt_lt_call *x)
+static void describe_choice(rt_lt_call *x)
 {
+	const rt_lt *lt = x->lt;
 	const int v = (int)x->key.version, split = setting(lt, x, CONFIG_SPLIT); /* 130100: 13.1.0 */
 	int n = snprintf(x->text, sizeof x->text, "cublasLt %d.%d.%d, algorithm %d, tile %d, stages %d", v / 10000, v / 100 % 100, v % 100, setting(lt, x, CONFIG_ID),
 	                 setting(lt, x, CONFIG_TILE), setting(lt, x, CONFIG_STAGES));
@@ -78,7 +81,7 @@ static void describe_choice(const rt_lt *lt, rt_lt_call *x)
 
 /* ---- answers that are kept ---- */
 enum { MOST = 1024 }; /* answers; then new ones replace the oldest */
-typedef struct answer { rt_lt_key key; rt_lt_choice choice; int status; } answer;
+typedef struct answer { rt_lt_key key; rt_lt_choice choice; int status; char text[sizeof ((rt_lt_call *)0)->text]; } answer;
 static struct { pthread_mutex_t lock; answer *v; uint32_t n, next; } answers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool recall(rt_lt_call *x, int *status)
@@ -90,6 +93,7 @@ static bool recall(rt_lt_call *x, int *status)
 		if (memcmp(&a->key, &x->key, sizeof x->key) != 0) continue;
 		found = true;
 		x->choice = a->choice;
+		memcpy(x->text, a->text, sizeof x->text);
 		*status = a->status;
 	}
 	rt_unlock(&answers.lock);
@@ -101,7 +105,9 @@ static void keep(const rt_lt_call *x, int status)
 	rt_lock(&answers.lock);
 	if (!answers.v) answers.v = rt_alloc(MOST * sizeof *answers.v);
 	if (answers.v) {
-		answers.v[answers.next] = (answer){ x->key, x->choice, status };
+		answer *const a = &answers.v[answers.next];
+		*a = (answer){ .key = x->key, .choice = x->choice, .status = status };
+		memcpy(a->text, x->text, sizeof a->text);
 		answers.next = (answers.next + 1) % MOST;
 		if (answers.n < MOST) answers.n++;
 	}
@@ -109,6 +115,22 @@ static void keep(const rt_lt_call *x, int status)
 }
 
 /* ---- one call ---- */
+void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us)
+{
+	x->choice = x->option[option];
+	describe_choice(x);
+	const size_t n = strlen(x->text);
+	if (us > 0 && first_us > 0) snprintf(x->text + n, sizeof x->text - n, " (the fastest of %d that were timed: %.1f us; the heuristic's first: %.1f us)", x->noption, us, first_us);
+	x->noption = 1;
+	keep(x, 0);
+}
+
+static void refuse(rt_lt_call *x, int status)
+{
+	snprintf(x->text, sizeof x->text, "cuBLASLt has no algorithm for it: %s", x->lt->cublasLtGetStatusName(status));
+	x->why = x->text;
+}
+
 rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err)
 {
 	rt_lt_call *x = rt_calloc(sizeof *x);
@@ -118,15 +140,13 @@ rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, 
 	}
 	x->lt = lt;
 	x->key = *key;
-	int status = 0, e = describe(lt, x);
-	if (!e && !recall(x, &status)) {
-		status = ask(lt, handle, x);
+	int status = describe(lt, x);
+	if (status) refuse(x, status);
+	else if (recall(x, &status)) x->why = status ? x->text : NULL;
+	else if ((status = ask(lt, handle, x))) {
+		refuse(x, status);
 		keep(x, status);
-	}
-	if (!e) e = status;
-	if (!e) describe_choice(lt, x);
-	else snprintf(x->text, sizeof x->text, "cuBLASLt has no algorithm for it: %s", lt->cublasLtGetStatusName(e));
-	if (e) x->why = x->text;
+	} else if (x->noption == 1) rt_lt_choose(x, 0, 0, 0);
 	return x;
 }
 

@@ -2,7 +2,8 @@
  * order. What the real library refuses gives the status that it gives. What it would not notice ends the process with a message: a
  * descriptor that was destroyed, memory outside of an allocation.
  *
- * FAKE_CUBLASLT_FAIL=function:status makes each call of that function give that status. */
+ * FAKE_CUBLASLT_FAIL=function:status makes each call of that function give that status; FAKE_CUBLASLT_SLOW makes algorithms that split k
+ * take 2 ms more. */
 #include "test/fake/fake.h"
 
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
@@ -223,11 +225,14 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 	const size_t size = size_of(x.a.type);
 	for (int i = 0; i < 4; i++)
 		if (w->align[i] < size || (w->align[i] & (w->align[i] - 1))) return NOT_SUPPORTED;
-	const bool split = w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
-	memset(out, 0, sizeof *out);
-	out->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2] }, .workspace = split ? partial_bytes(&x) : 0 };
-	out->workspace = out->algorithm.workspace;
-	*found = 1;
+	bool split = w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
+	for (int more = 1; more && *found < wanted; split = false) { /* k in parts, if that is possible, then k in one part */
+		more = split;
+		choice *o = &out[(*found)++];
+		memset(o, 0, sizeof *o);
+		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2] }, .workspace = split ? partial_bytes(&x) : 0 };
+		o->workspace = o->algorithm.workspace;
+	}
 	return SUCCESS;
 }
 
@@ -312,6 +317,7 @@ static void run(void *self)
 {
 	job *j = self;
 	const problem *x = &j->x;
+	if (j->splits > 1 && getenv("FAKE_CUBLASLT_SLOW")) usleep(2000);
 	if (j->bytes) memset(there(j->workspace, j->bytes), 0x5A, j->bytes);
 	for (int batch = 0; batch < x->c.batch; batch++) {
 		const char *a = matrix(&x->a, j->a, batch), *b = matrix(&x->b, j->b, batch);

@@ -447,6 +447,37 @@ static void follows_its_policy(void **s)
 	rt_pool_free(p);
 }
 
+/* The heuristic's first algorithm has k in parts, and is made slow: then the other one is taken, also by the next product. */
+static void takes_the_fastest(void **s)
+{
+	static float a[SIDE * LONG], y[3][SIDE * SIDE];
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	atomic_int *runs = counter("fake_cublaslt_run"), *asked = counter("fake_cublaslt_asked");
+	const int device = tj_find_device("cuda:0");
+	const rt_device *d = rt_device_at(device);
+	rt_pool *p = rt_pool_new();
+	rt_err err = { 0 };
+	void *there[2] = { d->alloc(d->self, sizeof a), d->alloc(d->self, RT_BLAS_WORKSPACE + 256) };
+	for (int i = 0; i < SIDE * LONG; i++) a[i] = (float)(i % 97) / 89;
+	assert_int_equal(rt_bytes_write(p, device, there[0], a, sizeof a, &err), TJ_OK);
+	setenv("FAKE_CUBLASLT_SLOW", "1", 1);
+	const int before = *asked, ran = *runs;
+	multiply(p, device, (rt_blas_policy){ .workspace = RT_BLAS_WORKSPACE, .tries = 4 }, there[0], there[0], there[1], y[0]);
+	assert_true(*runs > ran + 4);
+	const int after = *runs;
+	multiply(p, device, (rt_blas_policy){ .workspace = RT_BLAS_WORKSPACE, .tries = 4 }, there[0], there[0], there[1], y[1]);
+	assert_int_equal(*runs, after + 1);
+	assert_int_equal(*asked, before + 1);
+	unsetenv("FAKE_CUBLASLT_SLOW");
+	multiply(p, device, (rt_blas_policy){ .workspace = RT_BLAS_WORKSPACE, .deterministic = true }, there[0], there[0], there[1], y[2]);
+	assert_memory_equal(y[0], y[1], sizeof y[0]);
+	assert_memory_equal(y[0], y[2], sizeof y[0]);
+	for (int i = 0; i < 2; i++) d->free(d->self, there[i]);
+	rt_pool_free(p);
+}
+
 /* ---- threads ---- */
 typedef struct worker { int n; result r; } worker;
 
@@ -568,7 +599,7 @@ int main(int n, char **argument)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts), cmocka_unit_test(between_kernels), cmocka_unit_test(without_elements), cmocka_unit_test(of_one), cmocka_unit_test(any_number_of_rows),
 		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
-		cmocka_unit_test(follows_its_policy), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
+		cmocka_unit_test(follows_its_policy), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
 	};
 	self_path = argument[0];
 	if (n < 2) return cmocka_run_group_tests(tests, NULL, NULL);

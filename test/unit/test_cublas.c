@@ -176,6 +176,7 @@ static void between_kernels(void **s)
 	NEED_GPU();
 	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 7, -1 }, { 7, 5, -1 } } });
 	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 7, -1 }, { 7, 5, -1 } }, .mode = TJ_DIRECT });
+	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 300, -1 }, { 300, 5, -1 } } }); /* with a workspace beside temporaries */
 }
 
 /* ---- sizes ---- */
@@ -529,6 +530,29 @@ static void shared_plan(void **s)
 	tj_close(c);
 }
 
+/* A context uses the product of another one: its queue waits for the product. */
+static void of_another_context(void **s)
+{
+	float x[4] = { 1, 2, 3, 4 }, y[4];
+	const float want[4] = { 7 * 7 + 10 * 15, 7 * 10 + 10 * 22, 15 * 7 + 22 * 15, 15 * 10 + 22 * 22 };
+	(void)s;
+	NEED_GPU();
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = 1));
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), x), *p = tj_call1(f, TJ_LIST(t, t));
+	tj_read(p, y, sizeof y); /* waits: what is put next is all that the queue has */
+	p = tj_retain(tj_call1(f, TJ_LIST(t, t)));
+	tj_ctx *d = kit_clone(c);
+	assert_int_equal(tj_read(tj_call1(f, TJ_LIST(p, p)), y, sizeof y), TJ_OK);
+	assert_memory_equal(y, want, sizeof y);
+	kit_ok(d);
+	tj_close(d);
+	tj_ctx_use(c);
+	tj_release(p);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- control flow and cells ---- */
 static tj_tensor *weights;
 
@@ -599,7 +623,7 @@ int main(int n, char **argument)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts), cmocka_unit_test(between_kernels), cmocka_unit_test(without_elements), cmocka_unit_test(of_one), cmocka_unit_test(any_number_of_rows),
 		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
-		cmocka_unit_test(follows_its_policy), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
+		cmocka_unit_test(follows_its_policy), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(of_another_context), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
 	};
 	self_path = argument[0];
 	if (n < 2) return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,8 +33,9 @@ typedef struct algorithm { uint64_t problem; uint32_t splits, align[3], workspac
 _Static_assert(sizeof(algorithm) == 64, "as in cublasLt.h");
 typedef struct choice { algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } choice;
 
-EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_compute;
-atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_compute; /* heuristics asked; products; compute type of the last one */
+EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute;
+atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused; /* how often: heuristics; products; either of them refused */
+atomic_int fake_cublaslt_compute;                                         /* compute type of the last product */
 
 _Noreturn static void die(const char *what)
 {
@@ -220,11 +221,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 	real(h, HANDLE);
 	*found = 0;
 	fake_cublaslt_asked++;
-	const int e = wanted < 1 ? INVALID_VALUE : problem_of(p, a, b, c, d, &x);
+	int e = wanted < 1 ? INVALID_VALUE : problem_of(p, a, b, c, d, &x);
+	for (int i = 0; i < 4 && !e; i++)
+		if (w->align[i] < size_of(x.a.type) || (w->align[i] & (w->align[i] - 1))) e = NOT_SUPPORTED;
+	fake_cublaslt_refused += e != 0;
 	if (e) return e;
-	const size_t size = size_of(x.a.type);
-	for (int i = 0; i < 4; i++)
-		if (w->align[i] < size || (w->align[i] & (w->align[i] - 1))) return NOT_SUPPORTED;
 	bool split = w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
 	for (int more = 1; more && *found < wanted; split = false) { /* k in parts, if that is possible, then k in one part */
 		more = split;
@@ -354,6 +355,7 @@ int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al,
 	if (!e && how->problem != hash_of(&j->x)) e = INVALID_VALUE;
 	if (!e && (!is_aligned(a, how->align[0]) || !is_aligned(b, how->align[1]) || !is_aligned(d, how->align[2]))) e = INVALID_VALUE;
 	if (!e && (bytes < how->workspace || (bytes && !is_aligned(workspace, 256)))) e = INVALID_VALUE;
+	fake_cublaslt_refused += e != 0;
 	if (e) {
 		free(j);
 		return e;

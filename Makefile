@@ -81,7 +81,8 @@ $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/
 $(BUILD)/test/fake/libcublasLt.so.13: test/fake/cublaslt.c test/fake/fake.h
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lm -lpthread
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< \
+		-ldl -lm -lpthread
 ONFAKE := $(patsubst %,$(BUILD)/test/unit/%,test_cuda test_cublas)
 $(ONFAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ONFAKE): | $(FAKE)

@@ -89,20 +89,17 @@ rt_blas *rt_blas_new(const rt_blas_desc *d, rt_err *err)
 	rt_blas_desc rows = *d; /* with batches as rows */
 	const int64_t size = (int64_t)tj_dtype_size(d->dtype);
 	x->d = *d;
+	pthread_mutex_init(&x->lock, NULL);
 	x->naxis = axes_of(d, x->loop);
 	to_rows(&rows, x->loop, &x->naxis);
 	const axis batch = take_longest(x->loop, &x->naxis);
 	set_key(x, &rows, batch);
-	x->a_bits = batch.a;
-	x->b_bits = batch.b;
-	x->c_bits = batch.c;
-	for (int i = 0; i < x->naxis; i++) {
-		x->a_bits |= x->loop[i].a;
-		x->b_bits |= x->loop[i].b;
-		x->c_bits |= x->loop[i].c;
+	for (int i = -1; i < x->naxis; i++) {
+		const axis *const y = i < 0 ? &batch : &x->loop[i];
+		x->a_bits |= y->a * size;
+		x->b_bits |= y->b * size;
+		x->c_bits |= y->c * size;
 	}
-	x->a_bits *= size, x->b_bits *= size, x->c_bits *= size;
-	pthread_mutex_init(&x->lock, NULL);
 	return x;
 }
 

@@ -341,6 +341,37 @@ static void is_missing(void **s)
 	for (size_t i = 0; i < sizeof told / sizeof *told; i++) assert_int_equal(in_a_process(told[i][1], "FAKE_CUBLASLT_FAIL", told[i][0]), 0);
 }
 
+static void put_files(const char *folder, bool there)
+{
+	for (int v = 12; v <= 13; v++) {
+		char file[64];
+		snprintf(file, sizeof file, "%s/libcublasLt.so.%d", folder, v);
+		if (!there) {
+			unlink(file);
+			continue;
+		}
+		FILE *f = fopen(file, "w");
+		assert_non_null(f);
+		fputs("nothing", f);
+		fclose(f);
+	}
+}
+
+/* The loader finds files of that name which are no libraries. */
+static void is_no_library(void **s)
+{
+	char folder[] = "/tmp/tj-cublas-XXXXXX";
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	assert_non_null(mkdtemp(folder));
+	put_files(folder, true);
+	const int status = in_a_process("libcublasLt.so.13 (or .12) is not there: install", "LD_LIBRARY_PATH", folder);
+	put_files(folder, false);
+	rmdir(folder);
+	assert_int_equal(status, 0);
+}
+
 /* The real library, where there is one: it takes our types, attributes and their sizes, and then wants a handle, which takes a GPU. */
 enum { PASSED = 0, NOT_THERE = 77 };
 
@@ -633,7 +664,7 @@ int main(int n, char **argument)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts), cmocka_unit_test(between_kernels), cmocka_unit_test(without_elements), cmocka_unit_test(of_one), cmocka_unit_test(any_number_of_rows),
-		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
+		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(is_no_library), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
 		cmocka_unit_test(follows_its_policy), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(of_another_context), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
 	};
 	self_path = argument[0];

@@ -1,5 +1,6 @@
 /* target: NVIDIA GPUs as lowering sees them. The figures are estimates for an H200; none was measured. */
 #include "codegen_cuda/cu.h"
+#include "lower/library.h"
 
 enum { ROW_BYTES = 40 << 10 }; /* of shared memory for the row of a block; several short rows in a block may need more than a GPU gives unasked */
 
@@ -29,8 +30,10 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = 1;
 }
 
+static const lo_routine *const library[] = { &lo_gpu_matmul, NULL };
+
 const lo_target cu_model = {
-	.name = "cuda", .backend = "cuda",
+	.name = "cuda", .backend = "cuda", .library = library,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
 	.kept_bytes = ROW_BYTES, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,

@@ -1,12 +1,11 @@
 /* target: NVIDIA GPUs as lowering sees them. The figures are estimates for an H200; none was measured. */
 #include "codegen_cuda/cu.h"
 
-enum { ROW_BYTES = 40 << 10 }; /* of shared memory for the row of a block; several short rows in a block may need more than a GPU gives unasked */
-
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
 	*room = (size_t)row;
-	return v == LO_VEC_R && row <= t->kept_bytes ? LO_SHARED : LO_RECOMPUTED;
+	if (v != LO_VEC_R || row > t->kept_bytes) return LO_RECOMPUTED;
+	return row <= CU_REGISTER_BYTES ? LO_REGISTERS : LO_SHARED;
 }
 
 /* A thread stores 16 bytes of the widest element. Sizes must not decide it: kernels that differ in sizes share code. */
@@ -29,10 +28,12 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = 1;
 }
 
+enum { SHARED = 99 << 10 }; /* bytes of shared memory that a block of the smallest GPU (sm_86, sm_89, sm_120) may ask for */
+
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda",
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
-	.kept_bytes = ROW_BYTES, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
+	.kept_bytes = SHARED - CU_RESERVED, .shared_bytes = SHARED - CU_RESERVED, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
 	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = lo_enough_parts,
 };

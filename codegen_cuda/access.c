@@ -166,7 +166,7 @@ static bool is_late(const cu *c, const lo_ins *in)
 /* A unit that is there twice must store once; kept rows are the unit's own. */
 static const char *if_live(const cu *c, const lo_ins *in)
 {
-	return c->shape.walk != CU_POINTS && c->k->buf.v[in->buf].role != LO_KEPT ? "if (live) " : "";
+	return c->k->reduces && c->k->buf.v[in->buf].role != LO_KEPT ? "if (live) " : "";
 }
 
 void cu_declare_stores(cu *c)
@@ -193,7 +193,8 @@ void cu_load(cu *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	cu_line(c, "const %s v%u = ", cu_type((tj_dtype)in->dtype), i);
-	if (is_early(c, in)) put_array(c, i), rt_puts(c->out, "[j]");
+	if (cu_is_tiled(c, in)) cu_tiled_load(c, i);
+	else if (is_early(c, in)) put_array(c, i), rt_puts(c->out, "[j]");
 	else rt_puts(c->out, "*("), put_pointer(c, in, false), rt_puts(c->out, ")");
 	rt_puts(c->out, in->dtype == TJ_BOOL ? " != 0;\n" : ";\n");
 }
@@ -204,10 +205,10 @@ void cu_store(cu *c, uint32_t i)
 	if (is_late(c, in)) cu_line(c, "y%u[j]", i);
 	else if (kept_in_registers(c, in->buf)) cu_line(c, "g%u[q][j]", in->buf);
 	else {
-		cu_line(c, "%s*(", c->shape.walk != CU_POINTS && !c->in_elems ? "if (lead) " : if_live(c, in));
+		cu_line(c, "%s*(", c->k->reduces && !c->in_elems ? "if (lead) " : if_live(c, in));
 		put_pointer(c, in, false), rt_puts(c->out, ")");
 	}
 	rt_putf(c->out, " = v%u;\n", in->src[0]);
 }
 
-void cu_part_pointer(cu *c, const lo_ins *in) { put_pointer(c, in, false); }
+void cu_pointer(cu *c, const lo_ins *in) { put_pointer(c, in, false); }

@@ -1,8 +1,9 @@
 /* cu: from scheduled kernels to CUDA C, and through NVRTC to code of a device. Headers and prototypes of codegen_cuda/.
  *
- * A kernel's units are shared out in one of three ways:
+ * A kernel's units are shared out in one of four ways:
  *
  *   points   no reduction    a thread takes a unit: `elems` adjacent elements of the last dimension
+ *   tiles    no reduction    a block takes 32 by 32 elements, where loads and stores go along different dimensions (tile.c)
  *   rows     vec=r           `warps` warps take a unit, a row. The lanes of the row tree take 512 bytes (ir/tree.h): 16 bytes for each
  *                            thread of a warp. So a warp reads one row of lanes at a time, and each warp takes 2^k neighbouring chunks:
  *
@@ -30,7 +31,7 @@ enum {
 	CU_RESERVED = 40 << 10   /* bytes of a block's shared memory that are not for kept rows */
 };
 
-typedef enum cu_walk { CU_POINTS, CU_ROWS, CU_COLUMNS } cu_walk;
+typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS } cu_walk;
 typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held; /* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
@@ -47,6 +48,7 @@ typedef struct cu_shape {
 	int rows;           /* rows of lanes that a warp walks in a chunk */
 	bool whole;         /* the length is a multiple of elems */
 	bool in_registers;  /* rows that are read twice, and kept rows, stay in registers */
+	int side;           /* tiles: the dimension along which the loads go */
 	int nheld;          /* rows that are read twice */
 	cu_held held[CU_HELD];
 } cu_shape;
@@ -103,9 +105,17 @@ void cu_declare_loads(cu *c);      /* their arrays */
 void cu_early_loads(cu *c);        /* as whole vectors where possible */
 void cu_declare_stores(cu *c);
 void cu_late_stores(cu *c);
-void cu_part_pointer(cu *c, const lo_ins *in); /* where the lanes of part 0 go */
 void cu_load(cu *c, uint32_t i);
 void cu_store(cu *c, uint32_t i);
+
+void cu_pointer(cu *c, const lo_ins *in); /* the address of one element */
+
+/* ---- tile.c ---- */
+int cu_side(const lo_kernel *k); /* the dimension along which loads go that a tile can turn; -1: there is none */
+size_t cu_tile_bytes(const lo_kernel *k, int side); /* of shared memory for a block */
+bool cu_is_tiled(const cu *c, const lo_ins *in);
+void cu_tiled_load(cu *c, uint32_t i); /* the expression of the loaded element */
+void cu_tiles(cu *c, void (*body)(cu *c)); /* the walk over tiles */
 
 /* ---- reduce.c ---- */
 void cu_acc_begin(cu *c);          /* declares the accumulators of the section */

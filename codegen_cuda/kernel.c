@@ -107,6 +107,16 @@ static void body(cu *c)
 	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) instruction(c, i);
 }
 
+/* Without reductions: each thread has all of its elements. */
+static bool is_whole(const cu *c)
+{
+	const int64_t size = c->k->dim[c->k->ndim - 1];
+	return !lo_is_sym(size) && size % c->shape.elems == 0;
+}
+
+/* The head of the loop over a thread's elements. The compiler is quicker where it need not find out that a condition is always true. */
+static void put_elements(cu *c, bool all) { cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) %s{\n", c->shape.elems, all ? "" : "if (j < n) "); }
+
 /* The loop over a thread's elements, without reductions. */
 static void elements(cu *c)
 {
@@ -114,7 +124,7 @@ static void elements(cu *c)
 	cu_declare_loads(c);
 	cu_early_loads(c);
 	cu_declare_stores(c);
-	cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) if (j < n) {\n", c->shape.elems);
+	put_elements(c, is_whole(c));
 	cu_line(c, "const ix d%d = e + j;\n", c->k->ndim - 1);
 	body(c);
 	cu_line(c, "}\n");
@@ -139,7 +149,7 @@ static int weight(const cu *c)
  * half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
 static int unroll_of(const cu *c)
 {
-	enum { COPIES = 16, WORK = 128 };
+	enum { COPIES = 16, WORK = 48 };
 	const cu_shape *x = &c->shape;
 	const int sets = x->walk == CU_ROWS ? (int)(IR_TREE_LANES(sizeof(float)) / x->step) : 1;
 	int n = COPIES / x->elems;
@@ -160,14 +170,15 @@ static bool is_full(const cu *c)
 static void put_row(cu *c)
 {
 	const cu_shape *x = &c->shape;
-	cu_line(c, "TJ_UNROLL for (int q = 0; q < %d; q++) {\n", c->unroll);
+	if (c->unroll > 1) cu_line(c, "TJ_UNROLL for (int q = 0; q < %d; q++) {\n", c->unroll);
+	else cu_line(c, "{ const int q = 0;\n"), c->indent++;
 	cu_line(c, "const ix i0 = z * %lld + (y0 + q) * %lld", (long long)x->chunk, (long long)x->step);
 	if (x->walk == CU_ROWS) rt_putf(c->out, " + lane * %d", x->elems);
 	rt_puts(c->out, ", r0 = from + i0;\n");
 	if (is_full(c)) cu_line(c, "const int n = %d;\n", x->elems);
 	else if (x->whole || x->elems == 1) cu_line(c, "const int n = i0 < len ? %d : 0;\n", x->elems);
 	else cu_line(c, "const int n = len - i0 < %d ? (int)(len - i0) : %d;\n", x->elems, x->elems);
-	cu_line(c, "if (n > 0) {\n");
+	cu_line(c, "%s{\n", is_full(c) ? "" : "if (n > 0) ");
 }
 
 /* A chunk: some rows of lanes are loaded, then used. */
@@ -184,7 +195,7 @@ static void chunk_loop(cu *c)
 	}
 	put_row(c);
 	cu_declare_stores(c);
-	cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) if (j < n) {\n", c->shape.elems);
+	put_elements(c, c->shape.whole || c->shape.elems == 1);
 	cu_line(c, "const ix r = r0 + j;\n");
 	body(c);
 	cu_line(c, "}\n");
@@ -265,8 +276,7 @@ static void put_unit(cu *c)
 		else cu_line(c, "const ix d0 = w;\n");
 	}
 	if (k->reduces) return;
-	const int64_t size = k->dim[last];
-	if (!lo_is_sym(size) && size % c->shape.elems == 0) cu_line(c, "const int n = %d;\n", c->shape.elems);
+	if (is_whole(c)) cu_line(c, "const int n = %d;\n", c->shape.elems);
 	else cu_line(c, "const int n = dim%d - e < %d ? (int)(dim%d - e) : %d;\n", last, c->shape.elems, last, c->shape.elems);
 }
 
@@ -297,6 +307,22 @@ static void put_units(cu *c)
 	cu_line(c, "const ix u = live ? base + who : (ix)a.units - 1;\n");
 }
 
+static void units(cu *c)
+{
+	put_units(c);
+	put_unit(c);
+	cu_held_rows(c);
+	sections(c);
+	cu_line(c, "}\n");
+}
+
+static void tiles(cu *c)
+{
+	const lo_section all = { false, 0, c->k->ins.n };
+	c->at = &all;
+	cu_tiles(c, body);
+}
+
 /* Which values are read. */
 static bool *find_used(const lo_kernel *k)
 {
@@ -321,11 +347,8 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
-	put_units(&c);
-	put_unit(&c);
-	cu_held_rows(&c);
-	sections(&c);
-	cu_line(&c, "}\n");
+	if (c.shape.walk == CU_TILES) tiles(&c);
+	else units(&c);
 	cu_line(&c, "}\n\n");
 	rt_free(used);
 }

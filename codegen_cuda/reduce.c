@@ -46,9 +46,9 @@ static void put_combine(rt_text *t, const acc *a, const char *x, const char *y)
 	const char sign = a->red == LO_RED_MAX ? '>' : '<';
 	const char *const src[3] = { x, y, "" };
 	if (a->red == LO_RED_MAX || a->red == LO_RED_MIN) {
-		rt_putf(t, "%s %c %s ", x, sign, y);
-		if (rt_is_float(a->t)) rt_putf(t, "|| %s != %s ", x, x);
-		rt_putf(t, "? %s : %s", x, y);
+		rt_putf(t, "(%s %c %s)", x, sign, y);
+		if (rt_is_float(a->t)) rt_putf(t, " | (%s != %s)", x, x);
+		rt_putf(t, " ? %s : %s", x, y);
 	} else cu_prim(t, op[a->red], a->t, src);
 }
 
@@ -231,12 +231,12 @@ static void store_part(cu *c, const acc *a)
 	const lo_ins *in = &c->k->ins.v[a->i];
 	if (!a->ordered) {
 		cu_line(c, "if (lead) *(");
-		cu_part_pointer(c, in);
+		cu_pointer(c, in);
 		rt_putf(c->out, " + part) = a%u[0];\n", a->i);
 		return;
 	}
 	cu_line(c, "if (live && mine == 0) TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) *(", a->sets, a->elems);
-	cu_part_pointer(c, in);
+	cu_pointer(c, in);
 	rt_putf(c->out, " + part * %lldll + s * %lld + lane * %d + j) = a%u[s * %d + j];\n", (long long)a->lanes, (long long)c->shape.step, a->elems, a->i, a->elems);
 }
 

@@ -175,11 +175,14 @@ static void fill_block(const lo_schedule *s, cu_shape *x, size_t room)
 
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s)
 {
-	cu_shape x = { .walk = !k->reduces ? CU_POINTS : s->vec == LO_VEC_R ? CU_ROWS : CU_COLUMNS, .warps = 1, .span = CU_WARP };
+	cu_shape x = { .walk = s->vec == LO_VEC_R ? CU_ROWS : CU_COLUMNS, .warps = 1, .span = CU_WARP };
 	const size_t room = (size_t)s->target->shared_bytes + CU_RESERVED;
-	if (x.walk == CU_POINTS) {
+	if (!k->reduces) {
+		x.side = cu_side(k);
+		x.walk = x.side >= 0 ? CU_TILES : CU_POINTS;
 		x.elems = cu_elems(k);
-		x.units = x.threads = CU_THREADS;
+		x.units = x.threads = CU_THREADS; /* a tile has about as many units: 1,024 elements of 1 to 16 each */
+		x.own = x.walk == CU_TILES ? (cu_tile_bytes(k, x.side) - 1) / CU_THREADS + 1 : 0;
 		return x;
 	}
 	if (x.walk == CU_ROWS) rows(k, s, &x);

@@ -193,7 +193,7 @@ void cu_load(cu *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	cu_line(c, "const %s v%u = ", cu_type((tj_dtype)in->dtype), i);
-	if (cu_is_tiled(c, in)) cu_tiled_load(c, i);
+	if (cu_is_tiled(c, in)) rt_putf(c->out, "tile%u[tx * %d + i]", i, CU_PITCH);
 	else if (is_early(c, in)) put_array(c, i), rt_puts(c->out, "[j]");
 	else rt_puts(c->out, "*("), put_pointer(c, in, false), rt_puts(c->out, ")");
 	rt_puts(c->out, in->dtype == TJ_BOOL ? " != 0;\n" : ";\n");

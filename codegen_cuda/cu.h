@@ -25,6 +25,7 @@ enum {
 	CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16, CU_UNKNOWN_WARPS = 8, /* UNKNOWN: of a unit whose length is an argument */
 	CU_MOST_PER = 16,        /* chunks that a warp takes in a pass */
 	CU_LEVELS = 20,          /* of the stack of passes (tj_levels in prelude.c) */
+	CU_SIDE = 32, CU_PITCH = CU_SIDE + 1, /* of a tile: its elements, and those from row to row */
 	CU_HELD = 6,             /* rows of inputs that a kernel holds */
 	CU_REGISTER_ROWS = 2,    /* rows of lanes that a warp holds in registers, at most */
 	CU_REGISTER_BYTES = 1024, /* of a kept row that stays in registers, at most */
@@ -35,6 +36,7 @@ typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS } cu_walk;
 typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held; /* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
+struct cu;
 typedef struct cu_shape {
 	cu_walk walk;
 	int elems;          /* adjacent elements that a thread takes at a time */
@@ -60,6 +62,8 @@ cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
 size_t cu_join_bytes(const cu_shape *x); /* of a unit's shared memory, for what warps give each other */
 size_t cu_stack_bytes(const cu_shape *x); /* likewise, for the stack of passes of one reduction */
 const cu_held *cu_held_at(const lo_kernel *k, const cu_shape *x, const lo_ins *in); /* the held row that a load reads; NULL: none */
+bool cu_is_tiled(const struct cu *c, const lo_ins *in);
+size_t cu_tile_bytes(const lo_ins *in); /* of the load's tile */
 int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
 
 /* ---- target.c ---- */
@@ -111,10 +115,6 @@ void cu_store(cu *c, uint32_t i);
 void cu_pointer(cu *c, const lo_ins *in); /* the address of one element */
 
 /* ---- tile.c ---- */
-int cu_side(const lo_kernel *k); /* the dimension along which loads go that a tile can turn; -1: there is none */
-size_t cu_tile_bytes(const lo_kernel *k, int side); /* of shared memory for a block */
-bool cu_is_tiled(const cu *c, const lo_ins *in);
-void cu_tiled_load(cu *c, uint32_t i); /* the expression of the loaded element */
 void cu_tiles(cu *c, void (*body)(cu *c)); /* the walk over tiles */
 
 /* ---- reduce.c ---- */

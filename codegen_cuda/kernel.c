@@ -172,12 +172,12 @@ static void put_row(cu *c)
 	const cu_shape *x = &c->shape;
 	if (c->unroll > 1) cu_line(c, "TJ_UNROLL for (int q = 0; q < %d; q++) {\n", c->unroll);
 	else cu_line(c, "{ const int q = 0;\n"), c->indent++;
-	cu_line(c, "const ix i0 = z * %lld + (y0 + q) * %lld", (long long)x->chunk, (long long)x->step);
+	cu_line(c, "const int i0 = (y0 + q) * %lld", (long long)x->step);
 	if (x->walk == CU_ROWS) rt_putf(c->out, " + lane * %d", x->elems);
-	rt_puts(c->out, ", r0 = from + i0;\n");
+	rt_puts(c->out, "; const ix r0 = c0 + i0;\n");
 	if (is_full(c)) cu_line(c, "const int n = %d;\n", x->elems);
-	else if (x->whole || x->elems == 1) cu_line(c, "const int n = i0 < len ? %d : 0;\n", x->elems);
-	else cu_line(c, "const int n = len - i0 < %d ? (int)(len - i0) : %d;\n", x->elems, x->elems);
+	else if (x->whole || x->elems == 1) cu_line(c, "const int n = i0 < left ? %d : 0;\n", x->elems);
+	else cu_line(c, "const int n = left - i0 < %d ? left - i0 : %d;\n", x->elems, x->elems);
 	cu_line(c, "%s{\n", is_full(c) ? "" : "if (n > 0) ");
 }
 
@@ -222,6 +222,8 @@ static void row_loop(cu *c)
 	}
 	cu_line(c, "const ix start = first + mine * per, stop = start + per < chunks ? start + per : chunks;\n");
 	cu_line(c, "TJ_ROLLED for (ix z = start; z < stop; z++) {\n");
+	cu_line(c, "const ix c0 = from + z * %lld, rest = from + len - c0;\n", (long long)x->chunk);
+	cu_line(c, "const int left = (int)(rest < %lld ? rest : %lld);\n", (long long)x->chunk, (long long)x->chunk);
 	chunk_loop(c);
 	cu_line(c, "}\n");
 	cu_acc_pass(c);

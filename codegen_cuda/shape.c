@@ -124,6 +124,39 @@ static int most_stacks(const lo_kernel *k)
 	return most;
 }
 
+/* ---- tiles ---- */
+/* The dimension along which the load is contiguous, if it is not the last one; -1: none, or the load goes along the last. */
+static int side_of(const lo_kernel *k, const lo_ins *in)
+{
+	const int64_t *coef = k->index.v[in->index].coef;
+	const int last = k->ndim - 1;
+	if (in->op != LO_LOAD || in->dyn != LO_NOREF || coef[last] == 0 || coef[last] == 1 || lo_size(k, k->dim[last]) < CU_SIDE / 2) return -1;
+	for (int d = 0; d < last; d++)
+		if (coef[d] == 1 && lo_size(k, k->dim[d]) >= CU_SIDE / 2) return d;
+	return -1;
+}
+
+size_t cu_tile_bytes(const lo_ins *in) { return (CU_PITCH * CU_SIDE * tj_dtype_size((tj_dtype)in->dtype) + 15) / 16 * 16; }
+bool cu_is_tiled(const cu *c, const lo_ins *in) { return c->shape.walk == CU_TILES && side_of(c->k, in) == c->shape.side; }
+
+/* A kernel without reductions: tiles, if its stores go along the last dimension and few of its loads along another one. */
+static void tiles(const lo_kernel *k, cu_shape *x)
+{
+	enum { MOST = 40 << 10 };
+	size_t bytes = 0;
+	int side = -1;
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		if (in->op == LO_STORE && (in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1)) return;
+		if (side < 0) side = side_of(k, in);
+		if (side >= 0 && side_of(k, in) == side) bytes += cu_tile_bytes(in);
+	}
+	if (side < 0 || bytes > MOST) return;
+	x->walk = CU_TILES;
+	x->side = side;
+	x->own = (bytes - 1) / CU_THREADS + 1; /* a block takes a tile, about as many units as it has threads */
+}
+
 /* ---- shapes ---- */
 /* Elements of the longest row that can be kept in registers; 0: none is kept there. */
 static int64_t most_kept_here(const lo_kernel *k, const lo_schedule *s)
@@ -178,11 +211,10 @@ cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s)
 	cu_shape x = { .walk = s->vec == LO_VEC_R ? CU_ROWS : CU_COLUMNS, .warps = 1, .span = CU_WARP };
 	const size_t room = (size_t)s->target->shared_bytes + CU_RESERVED;
 	if (!k->reduces) {
-		x.side = cu_side(k);
-		x.walk = x.side >= 0 ? CU_TILES : CU_POINTS;
+		x.walk = CU_POINTS;
 		x.elems = cu_elems(k);
-		x.units = x.threads = CU_THREADS; /* a tile has about as many units: 1,024 elements of 1 to 16 each */
-		x.own = x.walk == CU_TILES ? (cu_tile_bytes(k, x.side) - 1) / CU_THREADS + 1 : 0;
+		x.units = x.threads = CU_THREADS;
+		tiles(k, &x);
 		return x;
 	}
 	if (x.walk == CU_ROWS) rows(k, s, &x);

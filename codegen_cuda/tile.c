@@ -10,46 +10,8 @@
  */
 #include "codegen_cuda/cu.h"
 
-enum { SIDE = 32, PITCH = SIDE + 1, STEP = CU_THREADS / SIDE, MOST_TILES = 4 };
+enum { SIDE = CU_SIDE, STEP = CU_THREADS / SIDE };
 
-/* ---- which loads ---- */
-/* The dimension along which the load is contiguous, if it is not the last one; -1: none, or the load goes along the last. */
-static int side_of(const lo_kernel *k, const lo_ins *in)
-{
-	const int64_t *coef = k->index.v[in->index].coef;
-	const int last = k->ndim - 1;
-	if (in->op != LO_LOAD || in->dyn != LO_NOREF || coef[last] == 0 || coef[last] == 1 || lo_size(k, k->dim[last]) < SIDE / 2) return -1;
-	for (int d = 0; d < last; d++)
-		if (coef[d] == 1 && lo_size(k, k->dim[d]) >= SIDE / 2) return d;
-	return -1;
-}
-
-int cu_side(const lo_kernel *k)
-{
-	int side = -1, n = 0;
-	for (uint32_t i = 0; i < k->ins.n; i++) {
-		const lo_ins *in = &k->ins.v[i];
-		if (in->op == LO_STORE && (in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1)) return -1;
-		if (side < 0) side = side_of(k, in);
-		n += side >= 0 && side_of(k, in) == side;
-	}
-	return n <= MOST_TILES ? side : -1;
-}
-
-bool cu_is_tiled(const cu *c, const lo_ins *in) { return c->shape.walk == CU_TILES && side_of(c->k, in) == c->shape.side; }
-
-/* ---- memory ---- */
-static size_t bytes_of(const lo_ins *in) { return (PITCH * SIDE * tj_dtype_size((tj_dtype)in->dtype) + 15) / 16 * 16; }
-
-size_t cu_tile_bytes(const lo_kernel *k, int side)
-{
-	size_t n = 0;
-	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (side_of(k, &k->ins.v[i]) == side) n += bytes_of(&k->ins.v[i]);
-	return n;
-}
-
-/* ---- text ---- */
 static void put_declarations(cu *c)
 {
 	size_t at = 0;
@@ -59,7 +21,7 @@ static void put_declarations(cu *c)
 		if (!cu_is_tiled(c, in)) continue;
 		const char *type = cu_memory((tj_dtype)in->dtype);
 		cu_line(c, "%s *const tile%u = (%s *)(tj_shared + %zu);\n", type, i, type, at);
-		at += bytes_of(in);
+		at += cu_tile_bytes(in);
 	}
 }
 
@@ -98,7 +60,7 @@ void cu_tiles(cu *c, void (*body)(cu *c))
 	put_walk(c, false, true);
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
 		if (cu_is_tiled(c, &c->k->ins.v[i])) {
-			cu_line(c, "tile%u[i * %d + tx] = *(", i, PITCH);
+			cu_line(c, "tile%u[i * %d + tx] = *(", i, CU_PITCH);
 			cu_pointer(c, &c->k->ins.v[i]), rt_puts(c->out, ");\n");
 		}
 	cu_line(c, "}\n");
@@ -111,5 +73,3 @@ void cu_tiles(cu *c, void (*body)(cu *c))
 	cu_line(c, "__syncthreads();\n");
 	cu_line(c, "}\n");
 }
-
-void cu_tiled_load(cu *c, uint32_t i) { rt_putf(c->out, "tile%u[tx * %d + i]", i, PITCH); }

@@ -67,7 +67,8 @@ size_t cu_tile_bytes(const lo_ins *in); /* of the load's tile */
 int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
 
 /* ---- target.c ---- */
-extern const lo_target cu_model; /* without .find */
+extern const lo_target cu_model; /* without .find, and without what cu_fit_target() sets */
+void cu_fit_target(lo_target *t, int arch); /* the figures that differ between GPUs; arch: 90 for sm_90 */
 int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 
 /* ---- printing a kernel ---- */

@@ -145,14 +145,14 @@ static int weight(const cu *c)
 	return n;
 }
 
-/* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile. A kernel whose narrowest tree has
+/* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile, above all those of odd lengths. A kernel whose narrowest tree has
  * half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
 static int unroll_of(const cu *c)
 {
 	enum { COPIES = 16, WORK = 48 };
 	const cu_shape *x = &c->shape;
 	const int sets = x->walk == CU_ROWS ? (int)(IR_TREE_LANES(sizeof(float)) / x->step) : 1;
-	int n = COPIES / x->elems;
+	int n = (x->whole || x->elems == 1 ? COPIES : COPIES / 2) / x->elems;
 	if (x->in_registers) return x->rows;
 	while (n > sets && (n > x->rows || n * x->elems * weight(c) > WORK)) n /= 2;
 	return n;

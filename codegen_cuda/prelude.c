@@ -26,7 +26,7 @@ static const char accesses[] =
 
 /* Reductions in the order of ir/tree.c. a: the lanes of a thread; f(x, y): x op y, x from the left.
  *
- *   tj_carry   puts a complete chunk on the stack k: blocks of 2^l chunks, as a binary counter of m carries
+ *   tj_carry   puts a complete chunk on the stack k: blocks of 2^l chunks, as a binary counter of m carries. Without branches: fewer registers
  *   tj_fold    a = what is left on the stack, from the right
  *   tj_join    a of the first warp = all warps' a, neighbours in pairs; `slot` is the thread's place in its warp
  *   tj_halve   the lanes of a group of `span` threads, E adjacent ones each: lane l with lane l + half, until one is left. In each of the
@@ -35,12 +35,12 @@ static const char accesses[] =
  *                thread t has lanes 4t to 4t+3  --xor 16-->  2 of 64 lanes  --xor 8-->  1 of 32 lanes  --xor 4, 2, 1, 16, 8-->  all have the result */
 static const char trees[] =
 	"template <int N, class T> __device__ __forceinline__ void tj_fill(T (&a)[N], T x) { TJ_UNROLL for (int j = 0; j < N; j++) a[j] = x; }\n"
-	"template <int l, int L, int N, class T, class F> __device__ __forceinline__ void tj_carry_from(T (&k)[L][N], int m, T (&a)[N], F f)\n{\n"
-	"\tif constexpr (l < L) {\n"
-	"\t\tif (m >> l & 1) {\n\t\t\tTJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(k[l][j], a[j]);\n\t\t\ttj_carry_from<l + 1>(k, m, a, f);\n"
-	"\t\t} else TJ_UNROLL for (int j = 0; j < N; j++) k[l][j] = a[j];\n\t}\n}\n"
 	"template <int L, int N, class T, class F> __device__ __forceinline__ void tj_carry(T (&k)[L][N], int &m, T (&a)[N], T none, F f)\n{\n"
-	"\ttj_carry_from<0>(k, m++, a, f);\n\ttj_fill(a, none);\n}\n"
+	"\tbool up = true;\n"
+	"\tTJ_UNROLL for (int l = 0; l < L; l++) {\n\t\tconst bool full = m >> l & 1;\n"
+	"\t\tTJ_UNROLL for (int j = 0; j < N; j++) {\n\t\t\tconst T both = f(k[l][j], a[j]);\n"
+	"\t\t\tif (up & !full) k[l][j] = a[j];\n\t\t\tif (up & full) a[j] = both;\n\t\t}\n\t\tup &= full;\n\t}\n"
+	"\tm++;\n\ttj_fill(a, none);\n}\n"
 	"template <int L, int N, class T, class F> __device__ __forceinline__ void tj_fold(const T (&k)[L][N], int m, T (&a)[N], F f)\n{\n"
 	"\tTJ_UNROLL for (int l = 0; l < L; l++) if (m >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(k[l][j], a[j]);\n}\n"
 	"template <int W, int N, class T, class F> __device__ __forceinline__ void tj_join(T (&a)[N], T *area, int mine, int slot, F f)\n{\n"

@@ -28,12 +28,25 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = 1;
 }
 
-enum { SHARED = 99 << 10 }; /* bytes of shared memory that a block of the smallest GPU (sm_86, sm_89, sm_120) may ask for */
+/* Bytes of shared memory that a block may ask for. */
+static int64_t shared_of(int arch)
+{
+	switch (arch) {
+	case 80: case 87: return 163 << 10;
+	case 90: case 100: case 103: case 110: return 227 << 10;
+	default: return 99 << 10; /* sm_86, sm_89, sm_120, and what is not known */
+	}
+}
+
+void cu_fit_target(lo_target *t, int arch)
+{
+	t->kept_bytes = t->shared_bytes = shared_of(arch) - CU_RESERVED;
+}
 
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda",
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 64, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
-	.kept_bytes = SHARED - CU_RESERVED, .shared_bytes = SHARED - CU_RESERVED, .kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
+	.kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 128, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
 	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = lo_enough_parts,
 };

@@ -428,7 +428,7 @@ static const char *load_driver(void)
 	return why;
 }
 
-static const char *add_gpu(int ordinal, const struct lo_target *target)
+static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int ordinal, int arch))
 {
 	gpu *g = &gpus[ordinal];
 	int major = 0, minor = 0, device = 0;
@@ -442,7 +442,7 @@ static const char *add_gpu(int ordinal, const struct lo_target *target)
 	g->arch = major * 10 + minor;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_mutex_init(&g->copy_lock, NULL);
-	g->device = (rt_device){ .name = g->name, .target = target, .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
+	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
 		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
 		                     .drain = gpu_drain, .finish = gpu_finish };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";
@@ -450,7 +450,7 @@ static const char *add_gpu(int ordinal, const struct lo_target *target)
 	return NULL;
 }
 
-int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **why)
+int rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch), const char **why)
 {
 	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 	static bool tried;
@@ -462,7 +462,7 @@ int rt_cuda_open(const struct lo_target *(*target)(int ordinal), const char **wh
 		home = getpid();
 		missing = load_driver();
 		if (!missing && (cu.cuDeviceGetCount(&n) || !n)) missing = "the NVIDIA driver finds no GPU";
-		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target(i));
+		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target);
 		if (ngpu) missing = NULL;
 	}
 	*why = missing;

@@ -295,7 +295,7 @@ static bool lower(const kase *k, const char *name, const char *dtype, program *p
 	ir_graph g;
 	rt_err err = { 0 };
 	char *text = with_dtype(k->text, dtype);
-	const lo_opts o = { .name = "f", .target = cu_target(0) };
+	const lo_opts o = { .name = "f", .target = cu_target(0, 80) };
 	p->sizes = k->sizes;
 	cu_prelude(&p->text);
 	ir_graph_init(&g);

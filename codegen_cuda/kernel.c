@@ -136,11 +136,13 @@ static void elements(cu *c)
 /* How many instructions a body takes, roughly. */
 static int weight(const cu *c)
 {
-	enum { DIVISION = 10 };
+	enum { DIVISION = 10, SEARCH = 8 };
 	int n = 1;
 	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
-		const lo_op op = (lo_op)c->k->ins.v[i].op;
-		n += op == LO_DIV || op == LO_REM || op == LO_SQRT ? DIVISION : op != LO_CONST && op != LO_LOAD && op != LO_STORE;
+		const lo_ins *in = &c->k->ins.v[i];
+		if (in->op == LO_DIV || in->op == LO_REM || in->op == LO_SQRT) n += DIVISION;
+		else if (in->op == LO_REDUCE && in->imm >= LO_RED_ARGMAX) n += SEARCH;
+		else n += in->op != LO_CONST && in->op != LO_LOAD && in->op != LO_STORE;
 	}
 	return n;
 }

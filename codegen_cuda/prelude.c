@@ -45,9 +45,9 @@ static const char trees[] =
 	"\tTJ_UNROLL for (int l = 0; l < L; l++) if (m >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(k[l][j], a[j]);\n}\n"
 	"template <int W, int N, class T, class F> __device__ __forceinline__ void tj_join(T (&a)[N], T *area, int mine, int slot, F f)\n{\n"
 	"\tTJ_ROLLED for (int h = 1; h < W; h *= 2) {\n"
-	"\t\tif (mine % (2 * h) == h) TJ_UNROLL for (int j = 0; j < N; j++) area[(mine * N + j) * 32 + slot] = a[j];\n"
+	"\t\tif ((mine & (2 * h - 1)) == h) TJ_UNROLL for (int j = 0; j < N; j++) area[(mine * N + j) * 32 + slot] = a[j];\n"
 	"\t\t__syncthreads();\n"
-	"\t\tif (mine % (2 * h) == 0) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(a[j], area[((mine + h) * N + j) * 32 + slot]);\n"
+	"\t\tif ((mine & (2 * h - 1)) == 0) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(a[j], area[((mine + h) * N + j) * 32 + slot]);\n"
 	"\t\t__syncthreads();\n\t}\n}\n"
 	"template <class T> __device__ __forceinline__ T tj_across(T x, int h) { return __shfl_sync(~0u, x, (int)threadIdx.x % 32 ^ h); }\n"
 	"template <class T, class F> __device__ __forceinline__ T tj_pair(T mine, T other, int h, F f) \n{\n"
@@ -76,12 +76,11 @@ static const char passes[] =
 	"\tTJ_ROLLED for (int l = 0; l < tj_levels; l++) if (pass >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(area[(l * N + j) * 32 + slot], a[j]);\n}\n";
 
 static const char searches[] =
-	"template <class T> __device__ __forceinline__ bool tj_above(T a, T b) { return a > b || (a != a && b == b); }\n"
-	"template <class T> __device__ __forceinline__ bool tj_below(T a, T b) { return a < b || (a != a && b == b); }\n"
+	"template <class T> __device__ __forceinline__ bool tj_above(T a, T b) { return (a > b) | ((a != a) & (b == b)); }\n"
+	"template <class T> __device__ __forceinline__ bool tj_below(T a, T b) { return (a < b) | ((a != a) & (b == b)); }\n"
 	"template <bool up, class T, class U> __device__ __forceinline__ bool tj_beats(T a, long long i, U b, long long at) /* (a, i) comes before the best so far */\n{\n"
-	"\tif (at < 0) return true;\n"
-	"\tif (up ? tj_above<U>(a, b) : tj_below<U>(a, b)) return true;\n"
-	"\treturn i < at && !(up ? tj_above<U>(b, a) : tj_below<U>(b, a));\n}\n";
+	"\tconst bool before = up ? tj_above<U>(a, b) : tj_below<U>(a, b), behind = up ? tj_above<U>(b, a) : tj_below<U>(b, a);\n"
+	"\treturn (at < 0) | before | ((i < at) & !behind);\n}\n";
 
 static const char others[] =
 	"__device__ __forceinline__ void tj_fault(unsigned long long *word, unsigned long long launch, int number) { atomicCAS(word, 0ull, launch << 16 | number); }\n"

@@ -6,6 +6,7 @@
  *
  *   memory      no stack frame, no spill, no local load or store
  *   registers   times the threads of a block fit an SM
+ *   shared      the memory that the threads of a block share is no more than it may ask for
  *   arguments   the kernel's constant bank has the words that the host packs
  *   wide        loads and stores of the width that the case promises
  *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
@@ -83,6 +84,7 @@ static const char *dtype_of(char letter)
 typedef struct wanted {
 	char name[64];
 	unsigned words, threads;
+	size_t shared, most;  /* bytes of shared memory of a block, and what it may ask for */
 	int fma32, fma64;     /* instructions of the kernel IR */
 	bool divides;         /* it has a division, a root or a remainder, or divides by sizes: approximate reciprocals are a part of these */
 	bool roots, floats64;
@@ -91,7 +93,10 @@ typedef struct wanted {
 static wanted wanted_of(const lo_kernel *k, const lo_schedule *s)
 {
 	cu_params p = { 0 };
-	wanted w = { .threads = (unsigned)cu_shape_of(k, s).threads, .divides = k->size.n > 0 };
+	const cu_shape x = cu_shape_of(k, s);
+	wanted w = { .threads = (unsigned)x.threads, .divides = k->size.n > 0 };
+	w.shared = (x.own + (s->shared + 15) / 16 * 16) * (size_t)x.units;
+	w.most = (size_t)s->target->shared_bytes + CU_RESERVED;
 	if (cu_params_of(k, &p)) w.words = p.param.n;
 	rt_vec_free(&p.param);
 	snprintf(w.name, sizeof w.name, "%s", k->name);
@@ -197,6 +202,7 @@ static const char *verdict(const wanted *w, const found *f, int wide)
 	RULE(f->frame != 0, "memory: a stack frame of %d bytes", f->frame);
 	RULE(f->local, "memory: %d local accesses: %s", f->local, f->example);
 	RULE((unsigned)each * w->threads > FILE_OF_REGISTERS, "registers: %d of each of %u threads", f->registers, w->threads);
+	RULE(w->shared > w->most, "shared: %zu bytes of a block, it may ask for %zu", w->shared, w->most);
 	RULE(f->bytes != (int)w->words * 8, "arguments: %d bytes, the host packs %u words", f->bytes, w->words);
 	RULE(f->load < wide || f->store < wide, "wide: loads of %d bytes, stores of %d, %d are promised", f->load, f->store, wide);
 	RULE(f->constant, "read-only: %d loads past coherence: %s", f->constant, f->example);
@@ -213,10 +219,10 @@ static const char *verdict(const wanted *w, const found *f, int wide)
 static void report(const char *name, const wanted *w, const found *f, int wide)
 {
 	const char *why = verdict(w, f, wide);
-	if (*why) failed++, printf("FAIL %s %s: %s\n", name, w->name, why);
+	if (*why) failed++, printf("\nFAIL %s %s: %s\n", name, w->name, why);
 	else passed++;
 	if (verbose)
-		printf("%-36s %-10s %3d registers, load %2d, store %2d, fma %3d of %2d, %3d of %2d\n", name, w->name, f->registers, f->load, f->store, f->fma32, w->fma32, f->fma64,
+		printf("\n%-36s %-10s %3d registers, load %2d, store %2d, fma %3d of %2d, %3d of %2d", name, w->name, f->registers, f->load, f->store, f->fma32, w->fma32, f->fma64,
 		       w->fma64);
 }
 
@@ -246,7 +252,7 @@ static void take(lo_low *L, void *self)
 static void save(const char *path, const void *data, size_t n)
 {
 	FILE *f = fopen(path, "wb");
-	if (!f || fwrite(data, 1, n, f) != n) failed++, printf("FAIL %s cannot be written\n", path);
+	if (!f || fwrite(data, 1, n, f) != n) failed++, printf("\nFAIL %s cannot be written\n", path);
 	if (f) fclose(f);
 }
 
@@ -266,7 +272,7 @@ static double compile(const char *name, const char *text, int arch, const char *
 	const double start = now();
 	const tj_status st = rt_nvrtc_compile(text, arch, &cubin, &bytes, &err);
 	const double ms = now() - start;
-	if (st != TJ_OK) failed++, printf("FAIL %s: %s\n", name, err.message);
+	if (st != TJ_OK) failed++, printf("\nFAIL %s: %s\n", name, err.message);
 	else save(path, cubin, bytes);
 	rt_free(cubin);
 	return st == TJ_OK ? ms : -1;
@@ -290,65 +296,59 @@ static char *with_dtype(const char *text, const char *dtype)
 	return all;
 }
 
-static bool lower(const kase *k, const char *name, const char *dtype, program *p)
+static bool lower(const kase *k, const char *name, const char *dtype, size_t gpu, program *p)
 {
 	ir_graph g;
 	rt_err err = { 0 };
 	char *text = with_dtype(k->text, dtype);
-	const lo_opts o = { .name = "f", .target = cu_target(0, 80) };
+	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]) };
 	p->sizes = k->sizes;
 	cu_prelude(&p->text);
 	ir_graph_init(&g);
 	tj_status st = ir_parse(&g, text, &err);
 	if (st == TJ_OK) st = lo_dry_run(&g, &o, true, take, p, &err);
-	if (st != TJ_OK || !p->n) failed++, printf("FAIL %s: %s\n", name, st == TJ_OK ? "no kernel" : err.message);
+	if (st != TJ_OK || !p->n) failed++, printf("\nFAIL %s: %s\n", name, st == TJ_OK ? "no kernel" : err.message);
 	ir_graph_free(&g);
 	rt_free(text);
 	return st == TJ_OK && p->n;
 }
 
-static void run(const kase *k, char letter)
+/* One case for one GPU. Returns the time of compilation in ms. */
+static double run(const kase *k, const char *dtype, size_t gpu)
 {
 	program p = { 0 };
 	char name[100], path[300];
-	const char *dtype = dtype_of(letter);
 	double ms = 0;
-	snprintf(name, sizeof name, "%s %s", k->name, dtype);
-	if (lower(k, name, dtype, &p)) {
-		snprintf(path, sizeof path, "%s/%s.%s.cu", folder, k->name, dtype);
+	snprintf(name, sizeof name, "%s %s sm_%d", k->name, dtype, archs[gpu]);
+	if (lower(k, name, dtype, gpu, &p)) {
+		snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cu", folder, k->name, dtype, archs[gpu]);
 		save(path, rt_str(&p.text), strlen(rt_str(&p.text)));
-		for (size_t a = 0; a < RT_COUNT(archs) && ms >= 0; a++) {
-			char full[120];
-			if (quick && archs[a] != 90) continue;
-			snprintf(full, sizeof full, "%s sm_%d", name, archs[a]);
-			snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cubin", folder, k->name, dtype, archs[a]);
-			const double t = compile(full, rt_str(&p.text), archs[a], path);
-			ms = t < 0 ? t : archs[a] == 90 ? t : ms;
-			for (uint32_t i = 0; i < p.n && t >= 0; i++) {
-				found f;
-				inspect(path, &p.kernel[i], &f);
-				report(full, &p.kernel[i], &f, k->wide && strchr("fdil", letter) ? k->wide : 0);
-			}
+		snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cubin", folder, k->name, dtype, archs[gpu]);
+		ms = compile(name, rt_str(&p.text), archs[gpu], path);
+		for (uint32_t i = 0; i < p.n && ms >= 0; i++) {
+			found f;
+			inspect(path, &p.kernel[i], &f);
+			report(name, &p.kernel[i], &f, strlen(dtype) == 3 && strchr("36", dtype[1]) ? k->wide : 0);
 		}
-		printf("%-28s %2u kernel%s %5.0f ms\n", name, p.n, p.n > 1 ? "s" : " ", ms);
-		fflush(stdout);
 	}
 	rt_text_free(&p.text);
+	return p.n ? ms / p.n : 0;
 }
 
 /* ---- bugs that the rules must find ---- */
 #define KERNEL(body) "extern \"C\" __global__ void __launch_bounds__(256) k(float *a, const float *__restrict__ b) {\n" body "\n}\n"
 typedef struct bug { const char *rule, *text; wanted w; int wide; } bug;
 static const bug bugs[] = {
-	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
-	{ "arguments", KERNEL("a[0] = 1;"), { "k", 3, 256, 0, 0, false, false, false }, 0 },
-	{ "registers", KERNEL("a[0] = 1;"), { "k", 2, 1 << 14, 0, 0, false, false, false }, 0 },
-	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { "k", 2, 256, 0, 0, false, false, false }, 16 },
-	{ "read-only", KERNEL("a[threadIdx.x] = b[threadIdx.x];"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { "k", 2, 256, 0, 0, false, false, false }, 0 },
+	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "arguments", KERNEL("a[0] = 1;"), { "k", 3, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "registers", KERNEL("a[0] = 1;"), { "k", 2, 1 << 14, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "shared", KERNEL("a[0] = 1;"), { "k", 2, 256, 2, 1, 0, 0, false, false, false }, 0 },
+	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 16 },
+	{ "read-only", KERNEL("a[threadIdx.x] = b[threadIdx.x];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
 };
 
 static void find_bugs(void)
@@ -361,7 +361,7 @@ static void find_bugs(void)
 		inspect(path, &bugs[i].w, &f);
 		const char *why = verdict(&bugs[i].w, &f, bugs[i].wide);
 		if (!strncmp(why, bugs[i].rule, strlen(bugs[i].rule))) passed++;
-		else failed++, printf("FAIL the rule `%s` does not find its bug, but: %s\n", bugs[i].rule, *why ? why : "nothing");
+		else failed++, printf("\nFAIL the rule `%s` does not find its bug, but: %s\n", bugs[i].rule, *why ? why : "nothing");
 	}
 }
 
@@ -381,7 +381,13 @@ int main(int n, char **arg)
 	for (size_t k = 0; k < RT_COUNT(cases); k++) {
 		bool asked = i == n;
 		for (int a = i; a < n; a++) asked |= !strcmp(arg[a], cases[k].name);
-		for (const char *d = cases[k].dtypes; asked && *d; d++) run(&cases[k], *d);
+		for (const char *d = cases[k].dtypes; asked && *d; d++) {
+			printf("%-20s %-5s", cases[k].name, dtype_of(*d));
+			for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
+				if (!quick || archs[gpu] == 90) printf("%6.0f", run(&cases[k], dtype_of(*d), gpu));
+			puts(" ms a kernel");
+			fflush(stdout);
+		}
 	}
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed > 0;

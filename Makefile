@@ -82,8 +82,9 @@ $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/
 $(FAKE):
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-$(BUILD)/test/unit/test_cuda: LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
-$(BUILD)/test/unit/test_cuda: | $(FAKE)
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_graphs test_streams)
+$(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(ON_FAKE): | $(FAKE)
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)

@@ -17,13 +17,7 @@ const lo_target *cu_target(int gpu, int arch)
 	return t;
 }
 
-int cu_open(const char **why) { return rt_cuda_open(cu_target, why); }
-
-void cu_add_devices(void)
-{
-	const char *why;
-	cu_open(&why);
-}
+const char *cu_open(void) { return rt_cuda_open(cu_target); }
 
 /* ---- modules ---- */
 typedef struct module {

@@ -5,8 +5,7 @@
 #include "lower/target.h"
 
 const lo_target *cu_target(int gpu, int arch); /* of GPU 0, 1 ...; arch: 90 for sm_90 */
-void cu_add_devices(void); /* cu_open(), for rt_device_on_demand() */
-int cu_open(const char **why); /* adds the devices cuda:0 ...; returns their number. 0: *why says what is missing */
+const char *cu_open(void); /* adds the devices cuda:0 ...; NULL, or what is missing. For rt_device_on_demand() */
 const lo_backend *cu_find(const char *name, const char **why); /* opens NVRTC; NULL: *why says what is missing */
 
 #endif

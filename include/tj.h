@@ -99,7 +99,10 @@ TJ_API float tj_from_bf16(tj_bf16 value);
 typedef int tj_device;
 enum { TJ_CPU = 0 };
 
-TJ_API tj_device tj_find_device(const char *name);       /* "cpu", ...; -1: there is none of that name */
+/* Names, NULL-terminated; name i is that of device i. When no GPU can be used, the last one says why: "cuda: libcuda.so.1 is not
+ * there: ...". The first call, and the first device name that begins with "cuda", look for GPUs (opening the driver takes some 100 ms). */
+TJ_API const char *const *tj_devices(void);
+TJ_API tj_device tj_find_device(const char *name);       /* "cpu", "cuda:0", ...; -1: there is none of that name */
 TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no such device */
 
 /* ---- errors -------------------------------------------------------------------------------------- */
@@ -208,6 +211,23 @@ TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last on
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
 #define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
 
+/* What library calls may do, for all functions and ops of a context; zero is the default. Traces and plans belong to the settings under which
+ * they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
+ * settings of its context. Not in a body. */
+typedef enum tj_products { TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN, TJ_PRODUCTS_LIBRARY } tj_products;
+typedef struct tj_settings {
+	size_t size;
+	bool allow_tf32;              /* GPU: operands of f32 products may be rounded to TF32, 10 bits of mantissa; several times as fast */
+	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
+	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
+	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
+	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
+} tj_settings;
+TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
+TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
+#define tj_set_settings(c, s) tj_set_settings_at(TJ_SITE, c, s)
+#define tj_get_settings(c, out) tj_get_settings_at(TJ_SITE, c, out)
+
 /* ---- scopes and lifetimes ------------------------------------------------------------------------ */
 
 TJ_API tj_scope *tj_push_at(const char *site, tj_ctx *c);
@@ -244,6 +264,22 @@ TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dim
 /* data may be a compound literal with commas: (float[]){ 1, 2 }. */
 #define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
 #define tj_constant(c, dtype, shape, ...) tj_constant_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
+
+/* The same on a given device, not on that of the context. data of tj_wrap_on() is an address on that device; work that is in other
+ * streams must not write there while tjit may read it. release() is called when the device has read it for the last time. */
+TJ_API tj_tensor *tj_from_data_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data);
+TJ_API tj_tensor *tj_constant_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data);
+TJ_API tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
+#define tj_from_data_on(c, device, dtype, shape, ...) tj_from_data_on_at(TJ_SITE, c, device, dtype, shape, __VA_ARGS__)
+#define tj_constant_on(c, device, dtype, shape, ...) tj_constant_on_at(TJ_SITE, c, device, dtype, shape, __VA_ARGS__)
+#define tj_wrap_on(c, device, dtype, shape, strides, data, release, env) tj_wrap_on_at(TJ_SITE, c, device, dtype, shape, strides, data, release, env)
+/* Ops without tensor operands make their result on the device of the context. These make it on another one; nothing is copied in
+ * compiled functions. */
+#define tj_full_on(device, dtype, shape, value) tj_to(tj_full(dtype, shape, value), device)
+#define tj_arange_on(device, dtype, start, stop, step) tj_to(tj_arange(dtype, start, stop, step), device)
+#define tj_eye_on(device, dtype, n, m) tj_to(tj_eye(dtype, n, m), device)
+#define tj_uniform_on(device, dtype, shape) tj_to(tj_uniform(dtype, shape), device)
+#define tj_normal_on(device, dtype, shape) tj_to(tj_normal(dtype, shape), device)
 
 TJ_API int tj_rank(const tj_tensor *t);                 /* 0 for numbers; -1 if t is no tensor */
 TJ_API int64_t tj_dim(const tj_tensor *t, int axis);    /* negative axes count from the end; -1 out of range */
@@ -283,9 +319,49 @@ TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **i
 TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
 TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */
+TJ_API tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape);
 #define tj_param(c, dtype, shape) tj_param_at(TJ_SITE, c, dtype, shape)
+#define tj_param_on(c, device, dtype, shape) tj_param_on_at(TJ_SITE, c, device, dtype, shape)
 #define tj_assign(cell, value) tj_assign_at(TJ_SITE, cell, value)
 #define tj_write(cell, ...) tj_write_at(TJ_SITE, cell, __VA_ARGS__) /* data may be a compound literal: tj_write(w, (float[]){ 1, 2 }, 8) */
+
+/* ---- GPUs, beside other libraries of the process ------------------------------------------------------- */
+
+/* Work on a GPU waits in a queue, one for each context and GPU: a call returns before it is done. tj_sync() returns when all work of
+ * the context has run, and reports the first fault of it. Not in a body. */
+TJ_API tj_status tj_sync_at(const char *site, tj_ctx *c);
+#define tj_sync(c) tj_sync_at(TJ_SITE, c)
+/* The queue of the context on a GPU, a CUstream: work that you put there runs after all that tjit has put there so far. Instead,
+ * tjit can put its work into a stream of yours, of the GPU's primary context; it must live until the next tj_set_stream() or the
+ * tj_close() of the context. NULL: a stream of the context's own, as in the beginning. NULL on error, and for the CPU. Not in a body. */
+TJ_API void *tj_stream_at(const char *site, tj_ctx *c, tj_device device);
+TJ_API tj_status tj_set_stream_at(const char *site, tj_ctx *c, tj_device device, void *stream);
+#define tj_stream(c, device) tj_stream_at(TJ_SITE, c, device)
+#define tj_set_stream(c, device, stream) tj_set_stream_at(TJ_SITE, c, device, stream)
+/* The address of the elements on the tensor's own device, row-major; on the CPU it is tj_data(). The elements are there in the order of
+ * tj_stream(). Valid as long as tj_data(). In a body it is a boundary. NULL on error. */
+TJ_API const void *tj_device_data_at(const char *site, tj_tensor *t);
+#define tj_device_data(t) tj_device_data_at(TJ_SITE, t)
+
+/* Memory of a device, in bytes, of all contexts of the process. On the CPU only tensors are counted, on GPUs temporaries, too. */
+typedef struct tj_memory {
+	size_t size;
+	uint64_t allocated;   /* got from the device */
+	uint64_t cached;      /* of these: kept by this context for its next tensors */
+	uint64_t peak;        /* the most that was allocated since the start or the last tj_reset_peak() */
+	uint64_t limit;       /* of tj_limit_memory(); 0: none */
+	uint64_t allocations; /* number of them */
+	uint64_t free, total; /* of a GPU, whatever process uses it; 0 on the CPU */
+} tj_memory;
+TJ_API tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_memory *out); /* out->size set by the caller */
+/* An allocation that would pass the limit is out of memory: first the context frees what it keeps and tries again, then the call fails. */
+TJ_API tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint64_t bytes);
+TJ_API tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device); /* frees what this context keeps for its next tensors */
+TJ_API tj_status tj_reset_peak_at(const char *site, tj_ctx *c, tj_device device);
+#define tj_memory_stats(c, device, out) tj_memory_stats_at(TJ_SITE, c, device, out)
+#define tj_limit_memory(c, device, bytes) tj_limit_memory_at(TJ_SITE, c, device, bytes)
+#define tj_empty_cache(c, device) tj_empty_cache_at(TJ_SITE, c, device)
+#define tj_reset_peak(c, device) tj_reset_peak_at(TJ_SITE, c, device)
 
 /* ---- compiled functions -------------------------------------------------------------------------- */
 
@@ -448,8 +524,9 @@ TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);          
  * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to
  * 64 bytes and no argument uses it, else copied there at the end of the call, so it may be the memory of an argument made by tj_wrap(),
  * if no other tensor over it is read afterwards. No two of into[] may overlap. After an error the content is undefined. Not in a
- * body. scalars may be NULL. */
-typedef struct tj_into { void *data; size_t bytes; } tj_into;
+ * body. scalars may be NULL. The memory may be that of a GPU: then .device says so, and the output is there when tj_sync() has returned
+ * or, for other work, in the order of tj_stream(). */
+typedef struct tj_into { void *data; size_t bytes; tj_device device; } tj_into;
 TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
 TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call, as a number: its value is bound at run time */
@@ -517,6 +594,7 @@ typedef struct tj_stats {
 	/* Measured under TJ_TIME_GUARDS=1, else 0. */
 	uint64_t checks, events; /* keys compared with the last one; events matched in a body */
 	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
+	uint64_t replays;        /* rows of kernels that a GPU ran as one CUDA graph, in the plans that exist now */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

@@ -489,6 +489,10 @@ tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list i
 		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
 	}
+	if (f && !jit_into_exists(into, f->opts.nout, &a)) {
+		jit_error(c, site, TJ_ERR_DEVICE, "call_into", ".device says where the memory is; tj_devices() lists devices", "into[%d].data is not memory of device %d, %s", a, into[a].device, rt_device_name(into[a].device));
+		return TJ_ERR_DEVICE;
+	}
 	if (f && !jit_into_apart(into, f->opts.nout, &a, &b)) {
 		jit_error(c, site, TJ_ERR_ARG, "call_into", "give each output memory of its own", "into[%d] and into[%d] overlap", a, b);
 		return TJ_ERR_ARG;

@@ -134,7 +134,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
 	e->device = device && *device ? jit_device(device) : TJ_CPU;
 	if (e->device < 0) {
-		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU", device);
+		rt_warn(&e->rt.log, "there is no device %s; tensors are made on the CPU: %s", device, jit_device_why(device));
 		e->device = TJ_CPU;
 	}
 	const char *name = o->backend ? o->backend : getenv("TJ_BACKEND");
@@ -197,6 +197,10 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
 	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
+	if (clone) {
+		clone->settings = c->settings;
+		rt_pool_single_launches(clone->rt.pool, rt_pool_launches_singly(c->rt.pool));
+	}
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
 	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");

@@ -13,7 +13,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
 	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
-	jit_lower_opts(f, f->engine, &o);
+	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.family = f->family; /* it knows which sizes are symbols of the code */
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;

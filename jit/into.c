@@ -28,7 +28,7 @@ static bool overlap(span s, const tj_into *to)
 static bool clear_of_externals(const jit_inputs *in, const tj_into *to)
 {
 	for (uint32_t i = 0; i < in->next; i++) {
-		if (!in->ext[i].data || in->ext[i].layout->device != TJ_CPU) continue;
+		if (!in->ext[i].data || in->ext[i].layout->device != to->device) continue;
 		if (overlap(span_of(in->ext[i].layout, in->ext[i].data), to)) return false;
 	}
 	return true;
@@ -38,10 +38,10 @@ bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t
 {
 	const tj_into *to = &c->into[output];
 	const rt_layout *l = p->value[value].layout;
-	if (!to->data || into[value] || p->exec->out[value].same_ext >= 0 || l->device != TJ_CPU || !l->contiguous || to->bytes != (size_t)l->bytes) return true;
+	if (!to->data || into[value] || p->exec->out[value].same_ext >= 0 || l->device != to->device || !l->contiguous || to->bytes != (size_t)l->bytes) return true;
 	/* kernels expect aligned destinations */
 	if ((uintptr_t)to->data % RT_LINE || !clear_of_externals(in, to)) return true;
-	return (into[value] = rt_buffer_borrow(to->data, NULL, NULL)) != NULL;
+	return (into[value] = rt_buffer_borrow(to->device, to->data, NULL, NULL)) != NULL;
 }
 
 static tj_tensor *no_memory(rt_err *err)
@@ -50,35 +50,36 @@ static tj_tensor *no_memory(rt_err *err)
 	return NULL;
 }
 
-/* The elements of t, row-major, as a tensor over b at `to`. Takes the reference to b. */
-static tj_tensor *copy_to(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_buffer *b, void *to, rt_err *err)
+/* The elements of t, row-major, as a tensor over b. Takes the reference to b. */
+static tj_tensor *copy_to(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_buffer *b, rt_err *err)
 {
-	const rt_layout *l = t->layout, *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, TJ_CPU, l->rank, l->dim, NULL);
-	tj_tensor *h = NULL;
-	if (plain && b && rt_tensor_read(c->rt.pool, l, t->buf, t->data, to, err) == TJ_OK) h = jit_new_value(c, scope, plain, b, to);
-	if (h) return h;
+	const rt_layout *l = t->layout, *plain = b ? rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, b->device, l->rank, l->dim, NULL) : NULL;
+	if (plain && rt_tensor_copy(c->rt.pool, l, t->buf, t->data, b, err) == TJ_OK) {
+		tj_tensor *h = jit_new_value(c, scope, plain, b, b->data);
+		return h ? h : no_memory(err);
+	}
 	rt_layout_unref(plain);
 	rt_buffer_unref(b, c->rt.allocator);
 	return no_memory(err);
 }
 
 /* t is the output itself, at its place and row-major. */
-static bool is_in_place(const tj_tensor *t, const tj_into *to) { return t->data == to->data && t->layout->contiguous; }
+static bool is_in_place(const tj_tensor *t, const tj_into *to) { return t->data == to->data && t->layout->device == to->device && t->layout->contiguous; }
 
 /* ---- outputs that are views of an argument whose memory is written over ---- */
 static bool is_written_over(const tj_ctx *c, int n, tj_tensor *const *out, const tj_tensor *t)
 {
-	if (rt_is_number(t) || t->layout->device != TJ_CPU || !t->data) return false;
+	if (rt_is_number(t) || !t->data) return false;
 	for (int i = 0; i < n; i++)
-		if (c->into[i].data && !is_in_place(out[i], &c->into[i]) && overlap(span_of(t->layout, t->data), &c->into[i])) return true;
+		if (c->into[i].data && c->into[i].device == t->layout->device && !is_in_place(out[i], &c->into[i]) && overlap(span_of(t->layout, t->data), &c->into[i])) return true;
 	return false;
 }
 
 /* Copies such an output to memory of its own, before any output is written. */
 static tj_tensor *aside(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_err *err)
 {
-	rt_buffer *b = rt_buffer_new(c->rt.allocator, (size_t)t->layout->bytes);
-	return b ? copy_to(c, scope, t, b, b->data, err) : no_memory(err);
+	rt_buffer *b = rt_buffer_on(&c->rt, t->layout->device, (size_t)t->layout->bytes);
+	return b ? copy_to(c, scope, t, b, err) : no_memory(err);
 }
 
 /* ---- after the run ---- */
@@ -102,7 +103,7 @@ static bool settle(tj_ctx *c, const tj_fn *f, tj_scope *scope, tj_tensor **out, 
 	for (int i = 0; i < n; i++) {
 		const tj_into *to = &c->into[i];
 		if (!to->data || !out[i]->layout->numel || is_in_place(out[i], to)) continue;
-		if (!(out[i] = copy_to(c, scope, out[i], rt_buffer_borrow(to->data, NULL, NULL), to->data, err))) return false;
+		if (!(out[i] = copy_to(c, scope, out[i], rt_buffer_borrow(to->device, to->data, NULL, NULL), err))) return false;
 	}
 	return true;
 }
@@ -114,12 +115,21 @@ bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scop
 }
 
 /* ---- before the call ---- */
+bool jit_into_exists(const tj_into *into, int n, int *bad)
+{
+	for (*bad = 0; into && *bad < n; ++*bad) {
+		const tj_into *x = &into[*bad];
+		if (x->data && x->device != TJ_CPU && !jit_is_memory_of(x->device, x->data)) return false;
+	}
+	return true;
+}
+
 bool jit_into_apart(const tj_into *into, int n, int *a, int *b)
 {
 	for (*a = 0; into && *a < n; ++*a)
 		for (*b = *a + 1; *b < n; ++*b) {
 			const tj_into *x = &into[*a], *y = &into[*b];
-			if (x->data && y->data && overlap((span){ x->data, (const char *)x->data + x->bytes }, y)) return false;
+			if (x->data && y->data && x->device == y->device && overlap((span){ x->data, (const char *)x->data + x->bytes }, y)) return false;
 		}
 	return true;
 }

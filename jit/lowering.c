@@ -52,9 +52,9 @@ tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out,
 	return st;
 }
 
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, uint32_t settings, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
+	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .settings = settings, .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
 	return o;
 }
 
@@ -79,6 +79,31 @@ const char *const *tj_backends(void)
 /* ---- devices ---- */
 int jit_device(const char *name)
 {
-	rt_device_on_demand(cu_add_devices);
+	rt_device_on_demand(cu_open);
 	return rt_device_parse(name, strlen(name));
+}
+
+const char *jit_device_why(const char *name)
+{
+	const char *why = !strncmp(name, "cuda", 4) ? rt_device_missing() : NULL;
+	return why ? why : "tj_devices() lists those of this machine";
+}
+
+const char *const *tj_devices(void)
+{
+	static const char *list[RT_DEVICES + 2];
+	static char reason[240];
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	rt_lock(&lock);
+	rt_device_on_demand(cu_open);
+	const char *why = rt_device_missing();
+	int n = 0;
+	for (list[n++] = rt_device_name(RT_CPU); n < RT_DEVICES && rt_device_at(n); n++) list[n] = rt_device_name(n);
+	if (why) {
+		snprintf(reason, sizeof reason, "cuda: %s", why);
+		list[n++] = reason;
+	}
+	list[n] = NULL;
+	rt_unlock(&lock);
+	return list;
 }

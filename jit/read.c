@@ -96,6 +96,48 @@ const void *tj_data_at(const char *site, tj_tensor *t)
 	return p ? p : zeros;
 }
 
+/* Work that the user puts into the queue from now on finds the elements there. */
+static bool wait_in_queue(tj_ctx *c, const char *site, rt_buffer *b)
+{
+	rt_err err = { 0 };
+	return rt_buffer_before(b, c->rt.pool, false, &err) == TJ_OK || (jit_report(c, site, &err), false);
+}
+
+static const void *row_major_there(tj_ctx *c, const char *site, const reached *r)
+{
+	const rt_layout *l = r->layout, *plain = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, l->device, l->rank, l->dim, NULL);
+	rt_buffer *b = plain ? rt_buffer_on(&c->rt, l->device, (size_t)l->bytes) : NULL;
+	rt_err err = { 0 };
+	if (b && rt_tensor_copy(c->rt.pool, l, r->buf, r->data, b, &err) == TJ_OK) {
+		const tj_tensor *h = jit_new_value(c, c->rt.scope, plain, b, b->data);
+		if (h) return h->data;
+	} else {
+		rt_buffer_unref(b, c->rt.allocator);
+		rt_layout_unref(plain);
+	}
+	rt_fail(&err, TJ_ERR_NOMEM, "device_data", "out of memory");
+	jit_report(c, site, &err);
+	return NULL;
+}
+
+const void *tj_device_data_at(const char *site, tj_tensor *t)
+{
+	JIT_CURRENT(c, site);
+	reached r;
+	const void *p = NULL;
+	if (!c) return NULL;
+	if (jit_is_number(t)) {
+		jit_error(c, site, TJ_ERR_ARG, "device_data", "tj_item() gives its value", "a number has no memory");
+		return NULL;
+	}
+	if (tj_device_of(t) == TJ_CPU) return row_major(c, site, t);
+	if (!reach(c, site, JIT_DATA, t, &r)) return NULL;
+	if (!r.layout->contiguous) p = row_major_there(c, site, &r);
+	else if (wait_in_queue(c, site, r.buf)) p = r.data;
+	read_end(c, &r);
+	return p;
+}
+
 tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 {
 	JIT_CURRENT(c, site);

@@ -53,10 +53,18 @@ tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffe
 	return st;
 }
 
-static tj_status run_on_devices(const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+/* Makes room for the temporaries; if need be by freeing what the context keeps for its next tensors. The plan reports when there is none. */
+static void reserve(tj_ctx *c, const rt_exec *x)
+{
+	for (int d = TJ_CPU + 1; d < RT_DEVICES; d++)
+		if (x->arena_bytes[d] && !rt_pool_arena_on(c->rt.pool, d, x->arena_bytes[d]) && c->rt.allocator_on[d]) rt_allocator_empty(c->rt.allocator_on[d]);
+}
+
+static tj_status run_on_devices(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
 {
 	rt_buffer **from = rt_alloc((in->next + 1) * sizeof *from);
 	if (!from) return rt_fail(r->err, TJ_ERR_NOMEM, "call", "out of memory");
+	reserve(c, p->exec);
 	for (uint32_t i = 0; i < in->next; i++) from[i] = in->ext[i].buf;
 	tj_status st = jit_run_on_devices(p->exec, r, in->next, from, buf);
 	rt_free(from);
@@ -76,7 +84,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
-	if (RT_LIKELY((RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) : run_on_devices(p, &r, in, buf)) == TJ_OK)) return true;
+	if (RT_LIKELY((RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, &r) : run_on_devices(c, p, &r, in, buf)) == TJ_OK)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);
 	jit_report(c, site, &err);
 	return false;

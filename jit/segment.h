@@ -32,6 +32,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 /* into.c: outputs in memory of the caller */
 /* Sets into[value] when the plan may compute the value in the memory that the caller gave for that output. false: out of memory. */
 bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t value, int output, rt_buffer **into);
+bool jit_into_exists(const tj_into *into, int n, int *bad); /* false: into[*bad] is not memory of its device */
 bool jit_into_apart(const tj_into *into, int n, int *a, int *b); /* false: into[*a] and into[*b] overlap */
 /* Copies outputs that the plan did not compute in place; before the commit. out: handles of `scope`. false: the error is reported */
 bool jit_into_settle(tj_ctx *c, const char *site, const tj_fn *f, tj_scope *scope, tj_tensor **out);

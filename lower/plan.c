@@ -8,9 +8,8 @@
 static bool upload(lo_low *L, rt_plan *p, uint32_t i)
 {
 	const lo_buffer *b = &L->buf.v[i];
-	const rt_device *d = rt_device_at(b->device);
 	rt_pool *pool = rt_pool_new();
-	void *there = pool ? d->alloc(d->self, (size_t)b->bytes + 1) : NULL;
+	void *there = pool ? rt_device_alloc(b->device, (size_t)b->bytes + 1) : NULL;
 	bool ok = there && rt_bytes_write(pool, b->device, there, b->data, (size_t)b->bytes, L->err) == TJ_OK;
 	p->constant[p->buf[i].index] = there; /* the plan owns it, also after an error */
 	rt_pool_free(pool); /* waits */

@@ -41,16 +41,23 @@ static void drop_allocator(rt_allocator *c)
 	if (atomic_fetch_sub_explicit(&c->users, 1, memory_order_acq_rel) == 1) rt_free(c);
 }
 
+/* All work on the buffer has run. */
+static void finish(const rt_device *d, const rt_buffer *b)
+{
+	d->finish(d->self, b->written);
+	d->finish(d->self, b->read);
+}
+
 static void free_data(rt_buffer *b)
 {
 	const rt_device *d = rt_device_at(b->device);
 	if (RT_LIKELY(!d)) {
 		rt_free(b->data);
+		rt_usage_give(RT_CPU, b->bytes);
 		return;
 	}
-	d->finish(d->self, b->written);
-	d->finish(d->self, b->read);
-	d->free(d->self, b->data);
+	finish(d, b);
+	rt_device_free(b->device, b->data, b->bytes);
 }
 
 static void destroy(rt_buffer *b)
@@ -63,7 +70,7 @@ static void destroy(rt_buffer *b)
 
 static void put(rt_allocator *c, rt_buffer *b)
 {
-	if (c->closed || c->held + b->bytes > HELD_MAX) {
+	if (c->closed || (c->device == RT_CPU && c->held + b->bytes > HELD_MAX)) {
 		c->total -= b->bytes;
 		destroy(b);
 		return;
@@ -135,11 +142,19 @@ static void trim(rt_allocator *c)
 
 static void *alloc_data(const rt_allocator *c, size_t bytes)
 {
-	const rt_device *d = rt_device_at(c->device);
-	if (d) return d->alloc(d->self, bytes);
+	if (c->device != RT_CPU) return rt_device_alloc(c->device, bytes);
+	if (!rt_usage_take(RT_CPU, bytes)) return NULL;
 	void *data = rt_alloc_aligned(bytes >= HUGE ? HUGE : 64, bytes);
-	if (data && bytes >= HUGE) madvise(data, bytes, MADV_HUGEPAGE);
+	if (!data) rt_usage_give(RT_CPU, bytes);
+	else if (bytes >= HUGE) madvise(data, bytes, MADV_HUGEPAGE);
 	return data;
+}
+
+void rt_allocator_empty(rt_allocator *c)
+{
+	take_back(c);
+	drop_old(c, 0);
+	c->least = 0;
 }
 
 static rt_buffer *make(rt_allocator *c, uint32_t bin)
@@ -162,9 +177,10 @@ static rt_buffer *fresh(rt_allocator *c, uint32_t bin)
 {
 	trim(c);
 	rt_buffer *b = make(c, bin);
-	if (b || !c->held) return b;
-	drop_old(c, 0);
-	c->least = 0;
+	if (b) return b;
+	take_back(c);
+	if (!c->held) return NULL;
+	rt_allocator_empty(c);
 	return make(c, bin);
 }
 
@@ -199,15 +215,16 @@ static void hand_back(rt_allocator *home, rt_buffer *b)
 	} while (!atomic_compare_exchange_weak_explicit(&home->back, &top, b, memory_order_release, memory_order_acquire));
 }
 
-rt_buffer *rt_buffer_borrow(void *data, void (*release)(void *env), void *env)
+rt_buffer *rt_buffer_borrow(int device, void *data, void (*release)(void *env), void *env)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
-	if (b) *b = (rt_buffer){ .refs = 1, .data = data, .borrowed = true, .release = release, .env = env };
+	if (b) *b = (rt_buffer){ .refs = 1, .data = data, .device = (uint8_t)device, .lock = ATOMIC_FLAG_INIT, .borrowed = true, .release = release, .env = env };
 	return b;
 }
 
 static void give_back(rt_buffer *b)
 {
+	if (b->device != RT_CPU) finish(rt_device_at(b->device), b);
 	if (b->release) b->release(b->env);
 	rt_free(b);
 }

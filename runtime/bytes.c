@@ -117,7 +117,7 @@ static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_majo
 {
 	const bool pack = !rt_is_row_major(e->rank, e->dim, e->stride);
 	const rt_device *from = rt_device_at(e->device);
-	void *packed = pack && from ? from->alloc(from->self, bytes) : NULL, *host = device == RT_CPU ? to : NULL;
+	void *packed = pack && from ? rt_device_alloc(e->device, bytes) : NULL, *host = device == RT_CPU ? to : NULL;
 	const void *at = e->data;
 	tj_status st = pack && from && !packed ? no_memory(err, (int64_t)bytes) : TJ_OK;
 	if (!host && (from || pack) && !(host = rt_alloc(bytes))) st = no_memory(err, (int64_t)bytes);
@@ -127,7 +127,7 @@ static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_majo
 	if (packed) {
 		rt_err ignored = { 0 };
 		rt_pool_settle(p, e->device, st == TJ_OK ? err : &ignored); /* the copy may not have run yet */
-		from->free(from->self, packed);
+		rt_device_free(e->device, packed, bytes);
 	}
 	if (host != to) rt_free(host);
 	return st;

@@ -37,10 +37,15 @@ const char *rt_device_name(int device)
 static _Atomic(rt_device_opener *) opener;
 void rt_device_on_demand(rt_device_opener *open) { atomic_store(&opener, open); }
 
-int rt_device_parse(const char *name, size_t n)
+const char *rt_device_missing(void)
 {
 	rt_device_opener *open = atomic_load(&opener);
-	if (open && n > 4 && !memcmp(name, "cuda", 4)) open();
+	return open ? open() : NULL;
+}
+
+int rt_device_parse(const char *name, size_t n)
+{
+	if (n > 4 && !memcmp(name, "cuda", 4)) (void)rt_device_missing();
 	for (int i = 0; i < RT_DEVICES; i++) {
 		const char *known = rt_device_name(i);
 		if (strlen(known) == n && !memcmp(known, name, n) && *known != '?') return i;

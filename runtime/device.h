@@ -62,14 +62,38 @@ typedef struct rt_device {
 	void (*wait_for)(rt_queue *q, rt_mark m); /* work put into q after this call runs after m, a mark of any queue of this device */
 	void (*drain)(void *self);           /* returns when all queues have run; called before code or fault tables of launches are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; marks of a closed queue have */
+
+	/* May be NULL. Launches between begin and end may start as one, faster; `plan` and `step` name them: the serial of a plan, and its first step of
+	 * them. No other work is put into the queue in between. *replayed: they did. forget() frees what is known of a plan, before its code is freed. */
+	void (*begin)(rt_queue *q, uint64_t plan, uint32_t step);
+	tj_status (*end)(rt_queue *q, bool *replayed, rt_err *err);
+	void (*forget)(void *self, uint64_t plan);
+
+	/* May be NULL. */
+	void *(*stream)(rt_queue *q);        /* what other libraries need to put work into the queue: a CUstream */
+	tj_status (*use_stream)(rt_queue *q, void *stream, rt_err *err); /* the queue puts its work there from now on; NULL: into a stream of its own */
+	bool (*owns)(void *self, const void *p); /* p is an address of the device */
+	bool (*memory)(void *self, size_t *unused, size_t *all); /* bytes of the device that no process uses, and all of them */
 } rt_device;
 
 /* ---- device.c: the devices of this process. They can be added, never removed. Thread-safe. ---- */
 int rt_device_add(const rt_device *d);           /* number of the new device; -1: there are RT_DEVICES already, or one has the same target. d must stay valid for ever */
 const rt_device *rt_device_at(int device);       /* NULL: the CPU, or no such device */
 const char *rt_device_name(int device);          /* "cpu" */
-typedef void rt_device_opener(void);
-void rt_device_on_demand(rt_device_opener *open); /* called before a name cuda... is looked up: it may add devices */
+typedef const char *rt_device_opener(void); /* adds devices; or returns why there are none */
+void rt_device_on_demand(rt_device_opener *open); /* called before a name cuda... is looked up */
+const char *rt_device_missing(void);             /* calls the opener; NULL: it has added devices, or there is none */
 int rt_device_parse(const char *name, size_t n); /* number of the device with this name; -1: there is none */
+
+
+/* ---- usage.c: bytes of tensors and temporaries on each device, in all contexts. Thread-safe. ---- */
+typedef struct rt_usage { size_t used, peak, limit; uint64_t made; } rt_usage; /* made: number of allocations; limit 0: none */
+bool rt_usage_take(int device, size_t bytes);    /* false: it would pass the limit */
+void rt_usage_give(int device, size_t bytes);
+rt_usage rt_usage_of(int device);
+void rt_usage_limit(int device, size_t bytes);
+void rt_usage_reset_peak(int device);
+void *rt_device_alloc(int device, size_t bytes); /* not on the CPU. NULL: out of memory, or beyond the limit */
+void rt_device_free(int device, void *p, size_t bytes);
 
 #endif

@@ -24,6 +24,7 @@ typedef struct station { /* a context's state on a device other than the CPU */
 struct rt_pool {
 	block arena, scratch;
 	station on[RT_DEVICES];
+	bool singly;           /* kernels are launched one by one */
 };
 
 rt_pool *rt_pool_new(void)
@@ -31,12 +32,13 @@ rt_pool *rt_pool_new(void)
 	return rt_calloc(sizeof(rt_pool));
 }
 
-static void leave(const rt_device *d, station *s)
+static void leave(int device, station *s)
 {
+	const rt_device *d = rt_device_at(device);
 	rt_err ignored = { 0 };
 	uint64_t launch;
 	d->wait(s->queue, &launch, &ignored);
-	if (s->arena.p) d->free(d->self, s->arena.p);
+	rt_device_free(device, s->arena.p, s->arena.bytes);
 	d->close(s->queue);
 	rt_vec_free(&s->lost);
 }
@@ -45,7 +47,7 @@ void rt_pool_free(rt_pool *p)
 {
 	if (!p) return;
 	for (int i = 0; i < RT_DEVICES; i++)
-		if (p->on[i].queue) leave(rt_device_at(i), &p->on[i]);
+		if (p->on[i].queue) leave(i, &p->on[i]);
 	rt_free(p->arena.p);
 	rt_free(p->scratch.p);
 	rt_free(p);
@@ -92,16 +94,31 @@ void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes)
 	rt_err ignored = { 0 };
 	const rt_device *d = rt_device_at(device);
 	station *s = &p->on[device];
+	bytes = bytes ? bytes : RT_LINE;
 	if (bytes <= s->arena.bytes && s->arena.p) return s->arena.p;
-	void *fresh = rt_pool_queue(p, device, &ignored) ? d->alloc(d->self, bytes ? bytes : RT_LINE) : NULL;
+	void *fresh = rt_pool_queue(p, device, &ignored) ? rt_device_alloc(device, bytes) : NULL;
 	if (!fresh) return NULL;
 	if (s->arena.p) {
 		d->finish(d->self, d->mark(s->queue)); /* work in the queue may use the old arena */
-		d->free(d->self, s->arena.p);
+		rt_device_free(device, s->arena.p, s->arena.bytes);
 	}
 	s->arena = (block){ fresh, bytes };
 	return fresh;
 }
+
+tj_status rt_pool_sync(rt_pool *p, rt_err *err)
+{
+	tj_status st = TJ_OK;
+	for (int i = RT_CPU + 1; i < RT_DEVICES; i++) {
+		p->on[i].doubt |= p->on[i].queue != NULL;
+		const tj_status one = rt_pool_settle(p, i, st == TJ_OK ? err : &(rt_err){ 0 });
+		if (st == TJ_OK) st = one;
+	}
+	return st;
+}
+
+void rt_pool_single_launches(rt_pool *p, bool on) { p->singly = on; }
+bool rt_pool_launches_singly(const rt_pool *p) { return p->singly; }
 
 void rt_pool_doubt(rt_pool *p, int device) { p->on[device].doubt = true; }
 

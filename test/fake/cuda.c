@@ -340,6 +340,77 @@ static int put(stream *s, work w)
 
 static void *copy_of(const void *p, size_t bytes) { return memcpy(malloc(bytes + 1), p, bytes); }
 
+/* ---- graphs: kernels in a row, with arguments of their own ---- */
+typedef struct kernel_node { void *f; unsigned x, y, z, tx, ty, tz, shared; void **param, **extra, *kernel, *context; } kernel_node; /* as the driver's */
+typedef struct graph { struct graph_node { kernel_node k; void *args; } *node[4096]; unsigned n; bool runs; } graph;
+typedef struct graph_node graph_node;
+
+static int check_launch(const kernel_node *k);
+
+static int set_node(graph_node *n, const kernel_node *k)
+{
+	const int refused = check_launch(k);
+	if (refused) return refused;
+	free(n->args);
+	n->k = *k;
+	n->args = copy_of(k->param[0], ((const function *)k->f)->bytes);
+	return SUCCESS;
+}
+
+static int add_node(void **out, graph *g, void *const *after, size_t n, const kernel_node *k)
+{
+	if (n > 1 || (n == 1) != (g->n > 0) || (n && after[0] != g->node[g->n - 1]) || g->n == 4096) return INVALID_VALUE; /* ours are rows */
+	graph_node *x = calloc(1, sizeof *x);
+	const int refused = set_node(x, k);
+	if (refused) return free(x), refused;
+	*out = g->node[g->n++] = x;
+	return SUCCESS;
+}
+
+/* A graph that can be launched has nodes of its own; the first node has behind it where the copy is. */
+static int instantiate(void **out, const graph *g)
+{
+	graph *x = calloc(1, sizeof *x);
+	x->runs = true;
+	for (unsigned i = 0; i < g->n; i++) {
+		x->node[x->n++] = copy_of(g->node[i], sizeof(graph_node));
+		x->node[i]->args = copy_of(g->node[i]->args, ((const function *)g->node[i]->k.f)->bytes);
+		x->node[i]->k.extra = (void **)g->node[i]; /* the node of the program by which SetParams finds it */
+	}
+	*out = x;
+	return SUCCESS;
+}
+
+static int set_exec_node(graph *x, const void *node, const kernel_node *k)
+{
+	for (unsigned i = 0; i < x->n; i++)
+		if (x->node[i]->k.extra == node) {
+			const int refused = set_node(x->node[i], k);
+			x->node[i]->k.extra = (void **)(uintptr_t)node;
+			return refused;
+		}
+	return INVALID_VALUE;
+}
+
+static int launch_graph(graph *x, stream *s)
+{
+	if (!x->runs) return INVALID_VALUE;
+	for (unsigned i = 0; i < x->n; i++) {
+		const kernel_node *k = &x->node[i]->k;
+		function *f = k->f;
+		put(s, (work){ .kind = LAUNCH, .host = copy_of(x->node[i]->args, f->bytes), .f = f, .blocks = k->x, .threads = k->tx, .shared = k->shared });
+	}
+	return s ? SUCCESS : INVALID_HANDLE;
+}
+
+static int drop_graph(graph *g)
+{
+	for (unsigned i = 0; i < g->n; i++) free(g->node[i]->args), free(g->node[i]);
+	memset(g, 0xDD, sizeof *g);
+	free(g);
+	return SUCCESS;
+}
+
 /* ---- the API ---- */
 #define NEED_CONTEXT() do { if (!started) return NOT_INITIALIZED; if (!depth) return INVALID_CONTEXT; } while (0)
 #define LOCKED(result) do { pthread_mutex_lock(&lock); const int r_ = (result); pthread_mutex_unlock(&lock); return r_; } while (0)
@@ -367,6 +438,14 @@ static int api_name(int code, const char **name)
 static int api_retain(void **c, int d) { return *c = &context_mark, d ? INVALID_VALUE : SUCCESS; }
 static int api_push(void *c) { return c == &context_mark ? depth++, SUCCESS : INVALID_CONTEXT; }
 static int api_pop(void **c) { return depth ? depth--, *c = &context_mark, SUCCESS : INVALID_CONTEXT; }
+static int api_current(void **c) { return *c = depth ? &context_mark : NULL, SUCCESS; }
+static int api_pointer(void *value, int attribute, address p)
+{
+	NEED_CONTEXT();
+	if (attribute != 9 || !is_there(p)) return INVALID_VALUE; /* 9: the number of its GPU */
+	return *(int *)value = 0, SUCCESS;
+}
+static int api_memory(size_t *unused, size_t *all) { NEED_CONTEXT(); return *all = SPACE, *unused = SPACE - memory.end, SUCCESS; }
 static int api_alloc(address *p, size_t n) { NEED_CONTEXT(); LOCKED(mem_alloc(p, n)); }
 static int api_free(address p) { NEED_CONTEXT(); LOCKED(mem_free(p)); }
 static int api_host_alloc(void **p, size_t n, unsigned flags) { NEED_CONTEXT(); (void)flags; return (*p = calloc(1, n + 8)) ? SUCCESS : OUT_OF_MEMORY; }
@@ -432,12 +511,25 @@ static int api_function_attribute(void *f, int a, int v)
 	((function *)f)->shared = (size_t)v;
 	return SUCCESS;
 }
+static int check_launch(const kernel_node *k)
+{
+	const function *f = k->f;
+	if (!k->x || !k->y || !k->z || k->x > 0x7fffffffu || k->y > 65535 || k->z > 65535 || !k->tx || k->ty != 1 || k->tz != 1 || k->tx > MOST_THREADS || k->extra) return INVALID_VALUE;
+	if ((int)k->tx > f->threads || f->bytes > 4096) return TOO_MANY_RESOURCES;
+	return k->shared > f->shared ? INVALID_VALUE : SUCCESS;
+}
+static int api_graph(void **g, unsigned flags) { NEED_CONTEXT(); return *g = calloc(1, sizeof(graph)), flags ? INVALID_VALUE : SUCCESS; }
+static int api_drop_graph(void *g) { NEED_CONTEXT(); LOCKED(drop_graph(g)); }
+static int api_add_node(void **node, void *g, void *const *after, size_t n, const kernel_node *k) { NEED_CONTEXT(); LOCKED(add_node(node, g, after, n, k)); }
+static int api_instantiate(void **exec, void *g, unsigned long long flags) { NEED_CONTEXT(); (void)flags; LOCKED(instantiate(exec, g)); }
+static int api_set_node(void *exec, void *node, const kernel_node *k) { NEED_CONTEXT(); LOCKED(set_exec_node(exec, node, k)); }
+static int api_launch_graph(void *exec, void *s) { NEED_CONTEXT(); LOCKED(launch_graph(exec, s)); }
 static int api_launch(void *fn, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *s, void **param, void **extra)
 {
 	NEED_CONTEXT();
 	function *f = fn;
-	if (!x || !y || !z || x > 0x7fffffffu || y > 65535 || z > 65535 || !tx || ty != 1 || tz != 1 || tx > MOST_THREADS || extra) return INVALID_VALUE;
-	if ((int)tx > f->threads || shared > f->shared || f->bytes > 4096) return shared > f->shared ? INVALID_VALUE : TOO_MANY_RESOURCES;
+	const int refused = check_launch(&(kernel_node){ fn, x, y, z, tx, ty, tz, shared, param, extra, NULL, NULL });
+	if (refused) return refused;
 	LOCKED(put(s, (work){ .kind = LAUNCH, .host = copy_of(param[0], f->bytes), .f = f, .blocks = x * y * z, .threads = tx, .shared = shared }));
 }
 
@@ -449,11 +541,14 @@ int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags
 		X("cuInit", api_init) X("cuDriverGetVersion", api_version) X("cuDeviceGetCount", api_count) X("cuDeviceGet", api_device)
 		X("cuDeviceGetAttribute", api_attribute) X("cuGetErrorName", api_name) X("cuDevicePrimaryCtxRetain", api_retain)
 		X("cuCtxPushCurrent", api_push) X("cuCtxPopCurrent", api_pop) X("cuMemAlloc", api_alloc) X("cuMemFree", api_free)
+		X("cuCtxGetCurrent", api_current) X("cuPointerGetAttribute", api_pointer) X("cuMemGetInfo", api_memory)
 		X("cuMemHostAlloc", api_host_alloc) X("cuMemFreeHost", api_host_free) X("cuMemHostGetDevicePointer", api_host_pointer)
 		X("cuMemcpyHtoDAsync", api_write) X("cuMemcpyDtoHAsync", api_read) X("cuMemcpyDtoDAsync", api_copy) X("cuMemsetD8Async", api_fill)
 		X("cuStreamCreate", api_stream) X("cuStreamDestroy", api_drop_stream) X("cuStreamSynchronize", api_sync) X("cuStreamWaitEvent", api_stream_wait)
 		X("cuEventCreate", api_event) X("cuEventDestroy", api_drop_event) X("cuEventRecord", api_record) X("cuEventSynchronize", api_event_sync)
 		X("cuModuleLoadData", api_load) X("cuModuleUnload", api_unload) X("cuModuleGetFunction", api_function)
+		X("cuGraphCreate", api_graph) X("cuGraphDestroy", api_drop_graph) X("cuGraphExecDestroy", api_drop_graph) X("cuGraphAddKernelNode", api_add_node)
+		X("cuGraphInstantiateWithFlags", api_instantiate) X("cuGraphExecKernelNodeSetParams", api_set_node) X("cuGraphLaunch", api_launch_graph)
 		X("cuFuncSetAttribute", api_function_attribute) X("cuLaunchKernel", api_launch)
 #undef X
 	};

@@ -272,6 +272,11 @@ static void try_tensors(const probe *p)
 	POISON(tj_constant, p->c, TJ_F32, TJ_SHAPE(1), &v);
 	POISON(tj_wrap, p->c, TJ_F32, TJ_SHAPE(1), NULL, &v, NULL, NULL);
 	POISON(tj_param, p->c, TJ_F32, TJ_0D);
+	POISON(tj_from_data_on, p->c, TJ_CPU, TJ_F32, TJ_SHAPE(1), &v);
+	POISON(tj_constant_on, p->c, TJ_CPU, TJ_F32, TJ_SHAPE(1), &v);
+	POISON(tj_wrap_on, p->c, TJ_CPU, TJ_F32, TJ_SHAPE(1), NULL, &v, NULL, NULL);
+	POISON(tj_param_on, p->c, TJ_CPU, TJ_F32, TJ_0D);
+	REFUSED(tj_device_data, !tj_device_data(p->x));
 	REFUSED(tj_data, *(const float *)tj_data(p->x) == 0);
 	REFUSED(tj_item, tj_item(p->cell) != tj_item(p->cell));
 	REFUSED(tj_item_i, !tj_item_i(p->cell));
@@ -292,12 +297,27 @@ static void try_calls(const probe *p)
 	REFUSED(tj_call, tj_call(p->idle, &y, TJ_LIST(p->x)) == TJ_ERR_STATE && !y);
 	POISON(tj_call1, p->idle, TJ_LIST(p->x));
 	REFUSED(tj_call_ex, tj_call_ex(p->idle, &y, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && !y);
-	REFUSED(tj_call_into, tj_call_into(p->idle, &y, TJ_LIST(p->x), NULL, (&(tj_into){ v, sizeof v })) == TJ_ERR_STATE && !y);
+	REFUSED(tj_call_into, tj_call_into(p->idle, &y, TJ_LIST(p->x), NULL, (&(tj_into){ v, sizeof v, TJ_CPU })) == TJ_ERR_STATE && !y);
 	POISON(tj_arg_f, 0);
 	REFUSED(tj_arg_i, !tj_arg_i(0));
 	REFUSED(tj_cond, tj_cond(out, 1, p->cell, same, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_while, tj_while(out, same, same, TJ_LIST(p->cell), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_scan, tj_scan(out, NULL, 0, same, TJ_LIST(p->cell), TJ_LIST(p->x), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
+}
+
+static void try_devices(const probe *p)
+{
+	tj_memory m = { .size = sizeof m };
+	REFUSED(tj_sync, tj_sync(p->c) == TJ_ERR_STATE);
+	REFUSED(tj_stream, !tj_stream(p->c, TJ_CPU));
+	REFUSED(tj_set_stream, tj_set_stream(p->c, TJ_CPU, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_memory_stats, tj_memory_stats(p->c, TJ_CPU, &m) == TJ_ERR_STATE && !m.allocated);
+	REFUSED(tj_limit_memory, tj_limit_memory(p->c, TJ_CPU, 1) == TJ_ERR_STATE);
+	REFUSED(tj_empty_cache, tj_empty_cache(p->c, TJ_CPU) == TJ_ERR_STATE);
+	tj_settings set = { .size = sizeof set };
+	REFUSED(tj_set_settings, tj_set_settings(p->c, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_get_settings, tj_get_settings(p->c, &set) == TJ_ERR_STATE);
+	REFUSED(tj_reset_peak, tj_reset_peak(p->c, TJ_CPU) == TJ_ERR_STATE);
 }
 
 /* An op of each class: they all come in by jit_event(). */
@@ -354,6 +374,7 @@ static void try_what_is_allowed(const probe *p)
 	ALLOWED(tj_find_device, tj_find_device("cpu") == TJ_CPU);
 	ALLOWED(tj_device_name, tj_device_name(TJ_CPU) != NULL);
 	ALLOWED(tj_strerror, tj_strerror(TJ_OK) != NULL);
+	ALLOWED(tj_devices, !strcmp(tj_devices()[0], "cpu"));
 	ALLOWED(tj_backends, tj_backends()[0] != NULL);
 	ALLOWED(tj_to_f16, tj_from_f16(tj_to_f16(1)) == 1);
 	ALLOWED(tj_from_f16, true);
@@ -365,6 +386,7 @@ static void try_all(probe *p)
 {
 	try_lifetimes(p);
 	try_tensors(p);
+	try_devices(p);
 	try_calls(p);
 	try_ops(p);
 	try_what_is_allowed(p);
@@ -443,7 +465,7 @@ static tj_status calls_into(tj_graph *g, void *self)
 	float v;
 	tj_tensor *y = NULL;
 	(void)g;
-	assert_int_equal(tj_call_into(*(tj_fn **)self, &y, TJ_NONE, NULL, (&(tj_into){ &v, sizeof v })), TJ_ERR_STATE);
+	assert_int_equal(tj_call_into(*(tj_fn **)self, &y, TJ_NONE, NULL, (&(tj_into){ &v, sizeof v, TJ_CPU })), TJ_ERR_STATE);
 	return TJ_OK;
 }
 static void negates(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_neg(in[0]); }
@@ -456,7 +478,7 @@ static void memory_of_the_caller_stays(void **s)
 	float v[2] = { 0, 0 };
 	const tj_pass passes[] = { { "into", calls_into, &f }, { 0 } };
 	f = tj_compile(c, negates, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .passes = passes));
-	assert_int_equal(tj_call_into(f, &y, TJ_LIST(F32(c, 1, 2)), NULL, (&(tj_into){ v, sizeof v })), TJ_OK);
+	assert_int_equal(tj_call_into(f, &y, TJ_LIST(F32(c, 1, 2)), NULL, (&(tj_into){ v, sizeof v, TJ_CPU })), TJ_OK);
 	assert_true(v[0] == -1 && v[1] == -2);
 	kit_error(c, TJ_ERR_STATE, "called back"); /* the call succeeded, and the refused one is still reported */
 	tj_close(c);

@@ -210,9 +210,9 @@ static void outputs_over_their_argument(void **s)
 		for (int i = 0; i < 3 * ALL; i++) memory[i] = (float)(i - ALL);
 		tj_ctx *c = kit_open();
 		tj_fn *f = tj_compile(c, views_and_more, NULL, TJ_OPTS(tj_compile_opts, .name = "views", .nin = 1, .nout = 3, .mode = (tj_mode)mode));
-		tj_into into[3] = { { other[0], sizeof other[0] }, { NULL, 0 }, { other[1], sizeof other[1] } };
+		tj_into into[3] = { { other[0], sizeof other[0], TJ_CPU }, { NULL, 0, TJ_CPU }, { other[1], sizeof other[1], TJ_CPU } };
 		tj_tensor *out[3];
-		into[at] = (tj_into){ x + shift, sizeof other[0] };
+		into[at] = (tj_into){ x + shift, sizeof other[0], TJ_CPU };
 		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, into), TJ_OK);
 		for (int k = 0; k < 3; k++) {
 			float y[ALL];
@@ -221,7 +221,7 @@ static void outputs_over_their_argument(void **s)
 			for (int i = 0; i < ALL; i++) assert_true(y[i] == (float)(k == 0 ? i % N * N + i / N : k == 1 ? (N - 1 - i / N) * N + i % N : -i));
 		}
 		kit_ok(c);
-		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ into[0], { NULL, 0 }, { (float *)into[0].data + 1, ALL * 4 } })), TJ_ERR_ARG);
+		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ into[0], { NULL, 0, TJ_CPU }, { (float *)into[0].data + 1, ALL * 4, TJ_CPU } })), TJ_ERR_ARG);
 		kit_error(c, TJ_ERR_ARG, "into[0] and into[2] overlap");
 		tj_close(c);
 	}
@@ -243,7 +243,7 @@ static void output_over_an_assigned_argument(void **s)
 		tj_fn *f = tj_compile(c, assigns_it, &cell, TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
 		for (int turn = 0; turn < 4; turn++) {
 			float x[4] = { 1, 2, 3, (float)turn }, y[4];
-			assert_int_equal(tj_call_into(f, &out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ { x, sizeof x } })), TJ_OK);
+			assert_int_equal(tj_call_into(f, &out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ { x, sizeof x, TJ_CPU } })), TJ_OK);
 			assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);
 			assert_true(x[0] == -1 && x[3] == -(float)turn && y[0] == 1 && y[3] == (float)turn);
 		}
@@ -261,7 +261,7 @@ static void outputs_in_memory_of_the_caller(void **s)
 		tj_ctx *c = kit_open();
 		tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(2, 3)), *out[3];
 		tj_fn *f = tj_compile(c, two_ways, &cell, TJ_OPTS(tj_compile_opts, .name = "two", .nin = 1, .nout = 3, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
-		const tj_into into[3] = { { a, sizeof a }, { b, sizeof b }, { d + 1, sizeof a } }; /* the last one is not aligned, and goes to a cell */
+		const tj_into into[3] = { { a, sizeof a, TJ_CPU }, { b, sizeof b, TJ_CPU }, { d + 1, sizeof a, TJ_CPU } }; /* the last one is not aligned, and goes to a cell */
 		for (int turn = 0; turn < 5; turn++) {
 			memset(a, 0, sizeof a), memset(b, 0, sizeof b), memset(d, 0, sizeof d);
 			assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, x, NULL, NULL)), NULL, into), TJ_OK);
@@ -276,7 +276,7 @@ static void outputs_in_memory_of_the_caller(void **s)
 			assert_true(tj_item(tj_sum(out[0], TJ_ALL, false)) == 42);
 		}
 		/* Over its own argument: computed beside it, then copied. */
-		const tj_into over[3] = { { x, sizeof x }, { NULL, 0 }, { NULL, 0 } };
+		const tj_into over[3] = { { x, sizeof x, TJ_CPU }, { NULL, 0, TJ_CPU }, { NULL, 0, TJ_CPU } };
 		float was[6];
 		memcpy(was, x, sizeof x);
 		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, x, NULL, NULL)), NULL, over), TJ_OK);
@@ -285,7 +285,7 @@ static void outputs_in_memory_of_the_caller(void **s)
 		for (int i = 0; i < 6; i++) assert_true(y[i] == was[i] + 1);
 		memcpy(x, was, sizeof x);
 		/* A wrong size is an error that commits nothing. */
-		const tj_into small[3] = { { a, 8 }, { NULL, 0 }, { NULL, 0 } };
+		const tj_into small[3] = { { a, 8, TJ_CPU }, { NULL, 0, TJ_CPU }, { NULL, 0, TJ_CPU } };
 		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2, 3), tj_f(9))), NULL, small), TJ_ERR_SHAPE);
 		kit_error(c, TJ_ERR_SHAPE, "into[0] has 8 bytes, the output 24");
 		assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);

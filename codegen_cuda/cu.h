@@ -11,7 +11,8 @@
  *                              warp  |         0         |         1         |    2
  *
  *                            A row shorter than 512 bytes takes `span` threads, and a warp 32 / span of them.
- *   columns  vec=d           a unit is one column. A warp reads 32 adjacent columns, row by row; `warps` warps share the rows as above
+ *   columns  vec=d           a unit is one column. A warp reads 32 adjacent columns, row by row; `warps` warps share the rows as above.
+ *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp
  *
  * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. A block that has fewer units left than it
  * can take repeats the last one, and stores nothing for it (`live`): so all threads reach each barrier and each shuffle. */
@@ -40,7 +41,7 @@ struct cu;
 typedef struct cu_shape {
 	cu_walk walk;
 	int elems;          /* adjacent elements that a thread takes at a time */
-	int warps, span;    /* warps that share a unit; rows: threads that share a row of lanes */
+	int warps, span;    /* warps that share a unit; threads that share a row of lanes, or read adjacent columns */
 	int threads;        /* of a block */
 	int units;          /* that a block works on at the same time */
 	size_t own;         /* bytes of shared memory for each unit, before those of its kept rows */

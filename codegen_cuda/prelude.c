@@ -43,11 +43,11 @@ static const char trees[] =
 	"\tm++;\n\ttj_fill(a, none);\n}\n"
 	"template <int L, int N, class T, class F> __device__ __forceinline__ void tj_fold(const T (&k)[L][N], int m, T (&a)[N], F f)\n{\n"
 	"\tTJ_UNROLL for (int l = 0; l < L; l++) if (m >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(k[l][j], a[j]);\n}\n"
-	"template <int W, int N, class T, class F> __device__ __forceinline__ void tj_join(T (&a)[N], T *area, int mine, int slot, F f)\n{\n"
+	"template <int W, int span, int N, class T, class F> __device__ __forceinline__ void tj_join(T (&a)[N], T *area, int mine, int slot, F f)\n{\n"
 	"\tTJ_ROLLED for (int h = 1; h < W; h *= 2) {\n"
-	"\t\tif ((mine & (2 * h - 1)) == h) TJ_UNROLL for (int j = 0; j < N; j++) area[(mine * N + j) * 32 + slot] = a[j];\n"
+	"\t\tif ((mine & (2 * h - 1)) == h) TJ_UNROLL for (int j = 0; j < N; j++) area[(mine * N + j) * span + slot] = a[j];\n"
 	"\t\t__syncthreads();\n"
-	"\t\tif ((mine & (2 * h - 1)) == 0) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(a[j], area[((mine + h) * N + j) * 32 + slot]);\n"
+	"\t\tif ((mine & (2 * h - 1)) == 0) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(a[j], area[((mine + h) * N + j) * span + slot]);\n"
 	"\t\t__syncthreads();\n\t}\n}\n"
 	"template <class T> __device__ __forceinline__ T tj_across(T x, int h) { return __shfl_sync(~0u, x, (int)threadIdx.x % 32 ^ h); }\n"
 	"template <class T, class F> __device__ __forceinline__ T tj_pair(T mine, T other, int h, F f) \n{\n"
@@ -67,13 +67,13 @@ static const char trees[] =
  * stack in shared memory, as tj_carry does it. area: of the unit, for one slot. */
 static const char passes[] =
 	"enum { tj_levels = 20 };\n"
-	"template <int N, class T, class F> __device__ __forceinline__ void tj_push(T (&a)[N], T *area, int slot, int pass, T none, F f)\n{\n"
+	"template <int span, int N, class T, class F> __device__ __forceinline__ void tj_push(T (&a)[N], T *area, int slot, int pass, T none, F f)\n{\n"
 	"\tint l = 0;\n"
-	"\tTJ_ROLLED for (; pass >> l & 1; l++) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(area[(l * N + j) * 32 + slot], a[j]);\n"
-	"\tTJ_UNROLL for (int j = 0; j < N; j++) area[(l * N + j) * 32 + slot] = a[j];\n"
+	"\tTJ_ROLLED for (; pass >> l & 1; l++) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(area[(l * N + j) * span + slot], a[j]);\n"
+	"\tTJ_UNROLL for (int j = 0; j < N; j++) area[(l * N + j) * span + slot] = a[j];\n"
 	"\ttj_fill(a, none);\n}\n"
-	"template <int N, class T, class F> __device__ __forceinline__ void tj_pop(T (&a)[N], const T *area, int slot, int pass, F f)\n{\n"
-	"\tTJ_ROLLED for (int l = 0; l < tj_levels; l++) if (pass >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(area[(l * N + j) * 32 + slot], a[j]);\n}\n";
+	"template <int span, int N, class T, class F> __device__ __forceinline__ void tj_pop(T (&a)[N], const T *area, int slot, int pass, F f)\n{\n"
+	"\tTJ_ROLLED for (int l = 0; l < tj_levels; l++) if (pass >> l & 1) TJ_UNROLL for (int j = 0; j < N; j++) a[j] = f(area[(l * N + j) * span + slot], a[j]);\n}\n";
 
 static const char searches[] =
 	"template <class T> __device__ __forceinline__ bool tj_above(T a, T b) { return (a > b) | ((a != a) & (b == b)); }\n"

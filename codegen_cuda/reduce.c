@@ -156,7 +156,7 @@ static size_t stack_at(const cu *c, const acc *a)
 static void fold(cu *c, const acc *a)
 {
 	if (levels(c, a)) cu_line(c, "tj_fold(k%u, m%u, a%u, f%u);\n", a->i, a->i, a->i, a->i);
-	if (c->shape.warps > 1) cu_line(c, "tj_join<%d>(a%u, (%s *)own, mine, %s, f%u);\n", c->shape.warps, a->i, cu_type(a->t), slot(c), a->i);
+	if (c->shape.warps > 1) cu_line(c, "tj_join<%d, %d>(a%u, (%s *)own, mine, %s, f%u);\n", c->shape.warps, c->shape.span, a->i, cu_type(a->t), slot(c), a->i);
 }
 
 void cu_acc_pass(cu *c)
@@ -166,11 +166,11 @@ void cu_acc_pass(cu *c)
 		fold(c, &a);
 		if (c->shape.per) continue;
 		cu_line(c, "if (passes) {\n");
-		cu_line(c, "if (mine == 0) tj_push(a%u, (%s *)(own + %zu), %s, pass, none%u, f%u);\n", a.i, cu_type(a.t), stack_at(c, &a), slot(c), a.i, a.i);
+		cu_line(c, "if (mine == 0) tj_push<%d>(a%u, (%s *)(own + %zu), %s, pass, none%u, f%u);\n", c->shape.span, a.i, cu_type(a.t), stack_at(c, &a), slot(c), a.i, a.i);
 		cu_line(c, "else tj_fill(a%u, none%u);\n", a.i, a.i);
 		cu_line(c, "m%u = 0;\n", a.i);
 		cu_line(c, "}\n");
-		cu_line(c, "if (passes && mine == 0 && first + per * %d >= chunks) tj_pop(a%u, (const %s *)(own + %zu), %s, pass + 1, f%u);\n", c->shape.warps, a.i, cu_type(a.t),
+		cu_line(c, "if (passes && mine == 0 && first + per * %d >= chunks) tj_pop<%d>(a%u, (const %s *)(own + %zu), %s, pass + 1, f%u);\n", c->shape.warps, c->shape.span, a.i, cu_type(a.t),
 		        stack_at(c, &a), slot(c), a.i);
 	}
 	if (!c->shape.per) cu_line(c, "pass++;\n");
@@ -192,7 +192,9 @@ static void gather(cu *c, const acc *a)
 		cu_line(c, "}\n");
 	}
 	if (c->shape.warps < 2) return;
-	const char *place = c->shape.walk == CU_ROWS ? "" : " * 32 + who", *one = c->shape.walk == CU_ROWS ? "lane == 0" : "true";
+	const char *one = c->shape.walk == CU_ROWS ? "lane == 0" : "true";
+	char place[24] = "";
+	if (c->shape.walk == CU_COLUMNS) snprintf(place, sizeof place, " * %d + who", c->shape.span);
 	cu_line(c, "if (%s) ((%s *)own)[mine%s] = a%u[0]", one, type, place, a->i);
 	if (a->search) rt_putf(c->out, ", ((long long *)(own + %zu))[mine%s] = i%u", indices, place, a->i);
 	rt_puts(c->out, ";\n");

@@ -38,7 +38,7 @@ static void lanes(const lo_kernel *k, cu_shape *x)
 static void share_chunks(cu_shape *x, int64_t red)
 {
 	const int64_t chunks = (red - 1) / x->chunk + 1;
-	while (x->warps < CU_MOST_WARPS && x->warps < chunks) x->warps *= 2;
+	while (x->warps < CU_MOST_WARPS * CU_WARP / x->span && x->warps < chunks) x->warps *= 2;
 	for (x->per = 1; (int64_t)x->per * x->warps < chunks && x->per < CU_MOST_PER;) x->per *= 2;
 	if ((int64_t)x->per * x->warps < chunks) x->per = 0;
 }
@@ -187,6 +187,17 @@ static void rows(const lo_kernel *k, const lo_schedule *s, cu_shape *x)
 	x->in_registers = kept_here || (known && x->rows <= CU_REGISTER_ROWS && !s->kept.n);
 }
 
+/* Few columns of many rows: a warp reads a sector of memory of each of several rows, so there are more blocks and more threads to a column. */
+static void narrow(const lo_kernel *k, cu_shape *x)
+{
+	enum { SECTOR = 32, BLOCKS = 264 };
+	int64_t all = 1, size = sizeof(double);
+	for (int d = 0; d < k->ndim; d++) all *= lo_size(k, k->dim[d]);
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_LOAD && (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) < size) size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
+	while (x->span * size > SECTOR && all / x->span < BLOCKS && k->red > CU_MOST_WARPS * x->chunk * (CU_WARP / x->span)) x->span /= 2;
+}
+
 static void columns(const lo_kernel *k, cu_shape *x)
 {
 	x->chunk = IR_TREE_COLUMN_ROWS;
@@ -194,14 +205,17 @@ static void columns(const lo_kernel *k, cu_shape *x)
 	x->elems = 1;
 	x->step = 1;
 	if (lo_is_sym(k->red)) x->warps = CU_UNKNOWN_WARPS;
-	else share_chunks(x, k->red);
+	else {
+		narrow(k, x);
+		share_chunks(x, k->red);
+	}
 }
 
 /* As many units as 256 threads take, or as shared memory has room for. */
 static void fill_block(const lo_schedule *s, cu_shape *x, size_t room)
 {
 	const int each = x->walk == CU_ROWS ? x->warps * x->span : x->warps;
-	x->units = x->warps > 1 ? (x->walk == CU_ROWS ? 1 : CU_WARP) : CU_THREADS / each;
+	x->units = x->warps > 1 ? (x->walk == CU_ROWS ? 1 : x->span) : CU_THREADS / each;
 	while (x->units > CU_WARP / x->span && x->walk == CU_ROWS && (size_t)x->units * (x->own + s->shared) > room) x->units /= 2;
 	x->threads = x->units * each;
 }

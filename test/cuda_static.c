@@ -31,7 +31,7 @@ static int passed, failed;
 /* ---- cases: $ stands for the dtype ---- */
 typedef struct kase {
 	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, u u8 */
-	int wide;                  /* bytes of the widest load and store, at least; of dtypes with four bytes or more. 0: not promised */
+	int load, store;           /* bytes of the widest load and store, at least, of dtypes with four bytes or more. 0: not promised */
 	bool sizes;                /* sizes are arguments */
 	const char *text;
 } kase;
@@ -46,31 +46,31 @@ typedef struct kase {
 #define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
 
 static const kase cases[] = {
-	{ "point", "fdhbilu", 16, false, CHAIN("512", "1024") },
-	{ "point_odd", "fdb", 0, false, CHAIN("13", "33") },
-	{ "point_sizes", "fdbi", 0, true, CHAIN("512", "1024") },
-	{ "point_heavy", "fdhb", 16, false, GELU("512", "1024") },
-	{ "divide_root", "fd", 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
-	{ "transpose", "fdbu", 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
-	{ "transpose_sizes", "fb", 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
-	{ "cat", "fb", 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
-	{ "embedding", "fb", 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
-	{ "softmax_row_short", "fdhb", 0, false, ROW("softmax", "4096", "128") },
-	{ "softmax_row", "fdhb", 16, false, ROW("softmax", "4096", "1024") },
-	{ "softmax_row_odd", "fb", 0, false, ROW("softmax", "100", "1001") },
-	{ "softmax_row_long", "fdb", 0, false, ROW("softmax", "256", "16384") },
-	{ "softmax_row_longest", "fb", 0, false, ROW("softmax", "256", "131072") },
-	{ "softmax_row_sizes", "fdb", 0, true, ROW("softmax", "256", "4096") },
-	{ "layer_norm", "fd", 0, false, NORM("$", "4096", "4096") },
-	{ "layer_norm_half", "hb", 0, false, NORM("f32", "4096", "4096") },
-	{ "argmax_row", "fdbi", 0, false, "%0 = input $[512,4096] slot=0\n%1 = argmax i64[512] %0 keepdim=0 axis=1\nret %1\n" },
-	{ "sum_row", "fdhb", 0, false, SUM("4096", "1", "4096", "4096") },
-	{ "sum_column", "fdhb", 0, false, SUM("4096", "0", "4096", "4096") },
-	{ "sum_column_few", "fd", 0, false, SUM("64", "0", "65536", "64") },
-	{ "sum_column_sizes", "fd", 0, true, SUM("64", "0", "65536", "64") },
-	{ "softmax_column", "fdb", 0, false, COLUMN("softmax", "300", "4000") },
-	{ "argmin_column", "fi", 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
-	{ "sum_all", "fdb", 0, false, SUM("", "0,1", "4096", "4096") },
+	{ "point", "fdhbilu", 16, 16, false, CHAIN("512", "1024") },
+	{ "point_odd", "fdb", 0, 0, false, CHAIN("13", "33") },
+	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
+	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
+	{ "divide_root", "fd", 16, 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
+	{ "transpose", "fdbu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
+	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
+	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
+	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
+	{ "softmax_row_short", "fdhb", 16, 16, false, ROW("softmax", "4096", "128") },
+	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
+	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
+	{ "softmax_row_long", "fdb", 16, 16, false, ROW("softmax", "256", "16384") },
+	{ "softmax_row_longest", "fb", 16, 16, false, ROW("softmax", "256", "131072") },
+	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
+	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
+	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
+	{ "argmax_row", "fdbi", 16, 0, false, "%0 = input $[512,4096] slot=0\n%1 = argmax i64[512] %0 keepdim=0 axis=1\nret %1\n" },
+	{ "sum_row", "fdhb", 16, 0, false, SUM("4096", "1", "4096", "4096") },
+	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
+	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
+	{ "sum_column_sizes", "fd", 0, 0, true, SUM("64", "0", "65536", "64") },
+	{ "softmax_column", "fdb", 0, 0, false, COLUMN("softmax", "300", "4000") },
+	{ "argmin_column", "fi", 0, 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
+	{ "sum_all", "fdb", 16, 0, false, SUM("", "0,1", "4096", "4096") },
 };
 
 static const char *dtype_of(char letter)
@@ -192,7 +192,7 @@ static void read_resources(const char *cubin, const char *kernel, found *f)
 enum { FILE_OF_REGISTERS = 65536, REGISTERS_A_STEP = 8, FLUSHES_OF_ROOT = 3 };
 
 /* A violation, as text; or "". */
-static const char *verdict(const wanted *w, const found *f, int wide)
+static const char *verdict(const wanted *w, const found *f, int load, int store)
 {
 	static char why[300];
 	const int each = (f->registers + REGISTERS_A_STEP - 1) / REGISTERS_A_STEP * REGISTERS_A_STEP;
@@ -204,7 +204,7 @@ static const char *verdict(const wanted *w, const found *f, int wide)
 	RULE((unsigned)each * w->threads > FILE_OF_REGISTERS, "registers: %d of each of %u threads", f->registers, w->threads);
 	RULE(w->shared > w->most, "shared: %zu bytes of a block, it may ask for %zu", w->shared, w->most);
 	RULE(f->bytes != (int)w->words * 8, "arguments: %d bytes, the host packs %u words", f->bytes, w->words);
-	RULE(f->load < wide || f->store < wide, "wide: loads of %d bytes, stores of %d, %d are promised", f->load, f->store, wide);
+	RULE(f->load < load || f->store < store, "wide: loads of %d bytes, stores of %d; %d and %d are promised", f->load, f->store, load, store);
 	RULE(f->constant, "read-only: %d loads past coherence: %s", f->constant, f->example);
 	RULE(f->approximate, "maths: %d approximations: %s", f->approximate, f->example);
 	RULE(f->flush > (w->roots ? f->roots * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s", f->flush, f->example);
@@ -216,9 +216,9 @@ static const char *verdict(const wanted *w, const found *f, int wide)
 	return why;
 }
 
-static void report(const char *name, const wanted *w, const found *f, int wide)
+static void report(const char *name, const wanted *w, const found *f, const kase *k, bool wide)
 {
-	const char *why = verdict(w, f, wide);
+	const char *why = verdict(w, f, wide ? k->load : 0, wide ? k->store : 0);
 	if (*why) failed++, printf("\nFAIL %s %s: %s\n", name, w->name, why);
 	else passed++;
 	if (verbose)
@@ -328,7 +328,7 @@ static double run(const kase *k, const char *dtype, size_t gpu)
 		for (uint32_t i = 0; i < p.n && ms >= 0; i++) {
 			found f;
 			inspect(path, &p.kernel[i], &f);
-			report(name, &p.kernel[i], &f, strlen(dtype) == 3 && strchr("36", dtype[1]) ? k->wide : 0);
+			report(name, &p.kernel[i], &f, k, strlen(dtype) == 3 && strchr("36", dtype[1]));
 		}
 	}
 	rt_text_free(&p.text);
@@ -359,7 +359,7 @@ static void find_bugs(void)
 		snprintf(path, sizeof path, "%s/bug%zu.cubin", folder, i);
 		if (compile(bugs[i].rule, bugs[i].text, 90, path) < 0) continue;
 		inspect(path, &bugs[i].w, &f);
-		const char *why = verdict(&bugs[i].w, &f, bugs[i].wide);
+		const char *why = verdict(&bugs[i].w, &f, bugs[i].wide, bugs[i].wide);
 		if (!strncmp(why, bugs[i].rule, strlen(bugs[i].rule))) passed++;
 		else failed++, printf("\nFAIL the rule `%s` does not find its bug, but: %s\n", bugs[i].rule, *why ? why : "nothing");
 	}

@@ -188,6 +188,7 @@ static void passes(void **s)
 	(void)s;
 	if (skipped()) return;
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 18001, 3, -1 } } });
+	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3001, 21, -1 } } });
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 9001, 3, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 1, 140001, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }

@@ -2,7 +2,8 @@
 #include "codegen_cuda/cu.h"
 
 /* Accesses of 16 bytes at the most. An address that is not known to be aligned is looked at; it is the same for all threads of a warp,
- * modulo 16 bytes, so the branch is uniform. */
+ * modulo 16 bytes, so the branch is uniform. A store behind such a branch is PTX, since NVRTC 13 makes a store for each element of it; its
+ * address is in global memory, because kept rows are known to be aligned. The fake NVRTC (TJ_CONVERTS) has no PTX. */
 static const char accesses[] =
 	"#define TJ_UNROLL _Pragma(\"unroll\")\n"
 	"#define TJ_ROLLED _Pragma(\"unroll 1\")\n"
@@ -13,15 +14,24 @@ static const char accesses[] =
 	"template <> struct tj_vector<4> { typedef unsigned int type; };\n"
 	"template <> struct tj_vector<8> { typedef uint2 type; };\n"
 	"template <> struct tj_vector<16> { typedef uint4 type; };\n"
-	"template <int n, class T> union tj_many { T x[n]; typename tj_vector<n * sizeof(T) < 16 ? n * sizeof(T) : 16>::type v[n * sizeof(T) < 16 ? 1 : n * sizeof(T) / 16]; };\n"
+	"template <int n, class T> union tj_many {\n\tenum { vectors = n * sizeof(T) < 16 ? 1 : n * sizeof(T) / 16 };\n"
+	"\ttypedef typename tj_vector<n * sizeof(T) / vectors>::type vector;\n\tT x[n];\n\tvector v[vectors];\n};\n"
 	"template <bool aligned, int E, class T> __device__ __forceinline__ bool tj_whole(const T *p, int n) /* one access can take all E elements */\n{\n"
-	"\tconst int bytes = sizeof(tj_many<E, T>) < 16 ? sizeof(tj_many<E, T>) : 16;\n"
-	"\treturn n == E && (aligned || (unsigned long long)p % bytes == 0);\n}\n"
+	"\treturn n == E && (aligned || (unsigned long long)p % sizeof(typename tj_many<E, T>::vector) == 0);\n}\n"
 	"template <bool aligned, int E, class T> __device__ __forceinline__ void tj_load(T (&x)[E], const T *p, int n)\n{\n"
-	"\tif (tj_whole<aligned, E>(p, n)) {\n\t\tconst tj_many<E, T> m = *(const tj_many<E, T> *)p;\n\t\tTJ_UNROLL for (int j = 0; j < E; j++) x[j] = m.x[j];\n"
+	"\tif (tj_whole<aligned, E>(p, n)) {\n\t\ttypedef tj_many<E, T> many;\n\t\tmany m;\n"
+	"\t\tTJ_UNROLL for (int i = 0; i < many::vectors; i++) m.v[i] = ((const typename many::vector *)p)[i];\n"
+	"\t\tTJ_UNROLL for (int j = 0; j < E; j++) x[j] = m.x[j];\n"
 	"\t} else TJ_UNROLL for (int j = 0; j < E; j++) if (j < n) x[j] = p[j];\n}\n"
+	"template <bool anywhere, class V> __device__ __forceinline__ void tj_put(V *p, V v) { *p = v; }\n"
+	"#ifndef TJ_CONVERTS\n"
+	"template <> __device__ __forceinline__ void tj_put<false, uint4>(uint4 *p, uint4 v) { asm volatile(\"st.global.v4.b32 [%0], {%1, %2, %3, %4};\" :: \"l\"(p), \"r\"(v.x), \"r\"(v.y), \"r\"(v.z), \"r\"(v.w) : \"memory\"); }\n"
+	"template <> __device__ __forceinline__ void tj_put<false, uint2>(uint2 *p, uint2 v) { asm volatile(\"st.global.v2.b32 [%0], {%1, %2};\" :: \"l\"(p), \"r\"(v.x), \"r\"(v.y) : \"memory\"); }\n"
+	"#endif\n"
 	"template <bool aligned, int E, class T> __device__ __forceinline__ void tj_store(T *p, const T (&x)[E], int n)\n{\n"
-	"\tif (tj_whole<aligned, E>(p, n)) {\n\t\ttj_many<E, T> m;\n\t\tTJ_UNROLL for (int j = 0; j < E; j++) m.x[j] = x[j];\n\t\t*(tj_many<E, T> *)p = m;\n"
+	"\tif (tj_whole<aligned, E>(p, n)) {\n\t\ttypedef tj_many<E, T> many;\n\t\tmany m;\n"
+	"\t\tTJ_UNROLL for (int j = 0; j < E; j++) m.x[j] = x[j];\n"
+	"\t\tTJ_UNROLL for (int i = 0; i < many::vectors; i++) tj_put<aligned>((typename many::vector *)p + i, m.v[i]);\n"
 	"\t} else TJ_UNROLL for (int j = 0; j < E; j++) if (j < n) p[j] = x[j];\n}\n";
 
 /* Reductions in the order of ir/tree.c. a: the lanes of a thread; f(x, y): x op y, x from the left.

@@ -19,7 +19,8 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code)
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code) \
+           $(BUILD)/test/cuda_static.o
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -118,6 +119,15 @@ $(BUILD)/test/stress: $(BUILD)/test/stress.o
 RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
 $(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
+# ---- the real NVRTC, without a GPU ----
+CUDATOOLS := $(BUILD)/cuda-tools
+$(BUILD)/test/cuda_static: $(BUILD)/test/cuda_static.o $(BUILD)/libtj.a
+	$(LINKTEST) $< $(BUILD)/libtj.a -rdynamic $(LDLIBS)
+cuda-tools:  ## download NVIDIA's compiler and disassembler into the build folder (61 MiB)
+	@test/cuda-tools.sh $(CUDATOOLS)
+cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for GPUs, check the code
+	$< $(CUDATOOLS) $(T)
+.PHONY: cuda-tools cuda-static
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
 matrix: $(BUILD)/test/matrix  ## op x dtype x shape x layout: make matrix [T=regex] (ten minutes)
@@ -168,7 +178,8 @@ check: test-build  ## run the quick tests (one to two minutes)
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
-	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE)
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) \
+	$(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'

@@ -7,11 +7,12 @@ static lo_target targets[RT_DEVICES]; /* each GPU has its own, because code is s
 
 static int ordinal(const lo_target *t) { return (int)(t - targets); }
 
-const lo_target *cu_target(int gpu)
+const lo_target *cu_target(int gpu, int arch)
 {
 	lo_target *t = &targets[gpu];
 	if (t->find) return t;
 	*t = cu_model;
+	cu_fit_target(t, arch);
 	t->find = cu_find;
 	return t;
 }

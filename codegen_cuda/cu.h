@@ -1,40 +1,75 @@
 /* cu: from scheduled kernels to CUDA C, and through NVRTC to code of a device. Headers and prototypes of codegen_cuda/.
  *
- * A kernel's units are shared out in one of two ways:
+ * A kernel's units are shared out in one of four ways:
  *
- *   lanes  vec=d   a thread takes a unit: `block` adjacent elements of the last dimension, or one column of a reduction
- *   rows   vec=r   `warps` warps take a unit, a row. The lanes of the row tree take 512 bytes (ir/tree.h): 16 bytes for each
- *                  thread of a warp. So a warp reads one row of lanes at a time, and each warp takes 2^k neighbouring chunks.
+ *   points   no reduction    a thread takes a unit: `elems` adjacent elements of the last dimension
+ *   tiles    no reduction    a block takes 32 by 32 elements, where loads and stores go along different dimensions (tile.c)
+ *   rows     vec=r           `warps` warps take a unit, a row. The lanes of the row tree take 512 bytes (ir/tree.h): 16 bytes for each
+ *                            thread of a warp. So a warp reads one row of lanes at a time, and each warp takes 2^k neighbouring chunks:
  *
- * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. */
+ *                              row   | chunk 0 | chunk 1 | chunk 2 | chunk 3 | chunk 4 ...       per = 2, warps = 4
+ *                              warp  |         0         |         1         |    2
+ *
+ *                            A row shorter than 512 bytes takes `span` threads, and a warp 32 / span of them.
+ *   columns  vec=d           a unit is one column. A warp reads 32 adjacent columns, row by row; `warps` warps share the rows as above.
+ *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp
+ *
+ * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. A block that has fewer units left than it
+ * can take repeats the last one, and stores nothing for it (`live`): so all threads reach each barrier and each shuffle. */
 #ifndef TJ_CODEGEN_CUDA_CU_H
 #define TJ_CODEGEN_CUDA_CU_H
 
 #include "lower/target.h"
 #include "runtime/cuda.h"
 
-enum { CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16 };
+enum {
+	CU_WARP = 32, CU_THREADS = 256, CU_MOST_WARPS = 16, CU_UNKNOWN_WARPS = 8, /* UNKNOWN: of a unit whose length is an argument */
+	CU_MOST_PER = 16,        /* chunks that a warp takes in a pass */
+	CU_LEVELS = 20,          /* of the stack of passes (tj_levels in prelude.c) */
+	CU_SIDE = 32, CU_PITCH = CU_SIDE + 1, /* of a tile: its elements, and those from row to row */
+	CU_HELD = 6,             /* rows of inputs that a kernel holds */
+	CU_REGISTER_ROWS = 2,    /* rows of lanes that a warp holds in registers, at most */
+	CU_REGISTER_BYTES = 1024, /* of a kept row that stays in registers, at most */
+	CU_RESERVED = 40 << 10   /* bytes of a block's shared memory that are not for kept rows */
+};
+
+typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS } cu_walk;
+typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held; /* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
+struct cu;
 typedef struct cu_shape {
-	bool rows;
+	cu_walk walk;
 	int elems;          /* adjacent elements that a thread takes at a time */
-	int warps;          /* rows: warps that share a unit; lanes: 0 */
+	int warps, span;    /* warps that share a unit; threads that share a row of lanes, or read adjacent columns */
 	int threads;        /* of a block */
 	int units;          /* that a block works on at the same time */
 	size_t own;         /* bytes of shared memory for each unit, before those of its kept rows */
-	int64_t step;       /* rows: elements that a warp reads at a time */
-	int64_t chunk;      /* rows: elements of the largest chunk of the kernel's trees */
+	int64_t step;       /* rows: elements that a warp reads at a time; columns: 1 */
+	int64_t chunk;      /* elements of the largest chunk of the kernel's trees */
+	int per;            /* chunks that a warp takes; 0: as many as needed, known at run time */
+	int rows;           /* rows of lanes that a warp walks in a chunk */
+	bool whole;         /* the length is a multiple of elems */
+	bool in_registers;  /* rows that are read twice, and kept rows, stay in registers */
+	int side;           /* tiles: the dimension along which the loads go */
+	int nheld;          /* rows that are read twice */
+	cu_held held[CU_HELD];
 } cu_shape;
 
 typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 
 /* ---- shape.c ---- */
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
+size_t cu_join_bytes(const cu_shape *x); /* of a unit's shared memory, for what warps give each other */
+size_t cu_stack_bytes(const cu_shape *x); /* likewise, for the stack of passes of one reduction */
+const cu_held *cu_held_at(const lo_kernel *k, const cu_shape *x, const lo_ins *in); /* the held row that a load reads; NULL: none */
+bool cu_is_tiled(const struct cu *c, const lo_ins *in);
+size_t cu_tile_bytes(const lo_ins *in); /* of the load's tile */
 int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
 
 /* ---- target.c ---- */
-extern const lo_target cu_model; /* without .find */
+extern const lo_target cu_model; /* without .find, and without what cu_fit_target() sets */
+void cu_fit_target(lo_target *t, int arch); /* the figures that differ between GPUs; arch: 90 for sm_90 */
 int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 
 /* ---- printing a kernel ---- */
@@ -45,6 +80,8 @@ typedef struct cu {
 	bool narrow;             /* all indices and unit numbers fit 31 bits */
 	const lo_section *at;    /* the section being printed */
 	bool in_elems;           /* inside of the loop over `elems` elements: names of loads and stores have an index */
+	int unroll;              /* rows: rows of lanes that are loaded before the first of them is used; names of loads have a second index q */
+	const bool *used;        /* by instruction: its value is read */
 	rt_text *out;
 	int indent;
 } cu;
@@ -54,8 +91,10 @@ void cu_line(cu *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- kernel.c ---- */
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out); /* the text of one kernel; its name is k->name */
-void cu_prelude(rt_text *out);                                          /* what the texts of all kernels need, once in a program */
 bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the caller frees p->param; false: out of memory */
+
+/* ---- prelude.c ---- */
+void cu_prelude(rt_text *out); /* what the texts of all kernels need, once in a program */
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */
@@ -66,17 +105,25 @@ void cu_bits(rt_text *out, tj_dtype t, int64_t bits);   /* a literal, by the bit
 void cu_prim(rt_text *out, lo_op op, tj_dtype t, const char *const src[3]);
 
 /* ---- access.c ---- */
-void cu_early_loads(cu *c);        /* loads of the section that need no value of it, as whole vectors where possible */
+void cu_held_rows(cu *c);          /* declares the rows that stay in registers, at the start of a unit */
+bool cu_loads_early(const cu *c);  /* the section has loads that need no value of it */
+void cu_declare_loads(cu *c);      /* their arrays */
+void cu_early_loads(cu *c);        /* as whole vectors where possible */
 void cu_declare_stores(cu *c);
 void cu_late_stores(cu *c);
-void cu_part_pointer(cu *c, const lo_ins *in); /* where the lanes of part 0 go */
 void cu_load(cu *c, uint32_t i);
 void cu_store(cu *c, uint32_t i);
+
+void cu_pointer(cu *c, const lo_ins *in); /* the address of one element */
+
+/* ---- tile.c ---- */
+void cu_tiles(cu *c, void (*body)(cu *c)); /* the walk over tiles */
 
 /* ---- reduce.c ---- */
 void cu_acc_begin(cu *c);          /* declares the accumulators of the section */
 void cu_acc_update(cu *c, uint32_t i);
 void cu_acc_row(cu *c);            /* a row of lanes is complete */
 void cu_acc_flush(cu *c);          /* a chunk is complete */
+void cu_acc_pass(cu *c);           /* a pass is complete */
 void cu_acc_end(cu *c);            /* v<i> is the result of REDUCE i; the lanes of PARTs are stored */
 #endif

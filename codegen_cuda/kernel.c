@@ -1,5 +1,6 @@
 /* kernel: the text of a whole kernel: arguments, the walk over units, sections. */
 #include "codegen_cuda/cu.h"
+#include "ir/tree.h"
 
 /* ---- arguments: 64-bit words, in an order that host and text agree on ---- */
 static bool is_used(const lo_kernel *k, uint32_t num)
@@ -95,8 +96,9 @@ static void instruction(cu *c, uint32_t i)
 	case LO_LOAD: cu_load(c, i); break;
 	case LO_STORE: cu_store(c, i); break;
 	case LO_REDUCE: case LO_PART: cu_acc_update(c, i); break;
-	case LO_FAULT: cu_line(c, "if (v%u) tj_fault(a.fault, a.launch, %d);\n", in->src[0], (int)in->imm + 1); break;
-	default: cu_value(c, i);
+	case LO_FAULT: cu_line(c, "if (%sv%u) tj_fault(a.fault, a.launch, %d);\n", c->k->reduces ? "live && " : "", in->src[0], (int)in->imm + 1); break;
+	default:
+		if (c->used[i]) cu_value(c, i);
 	}
 }
 
@@ -105,52 +107,130 @@ static void body(cu *c)
 	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) instruction(c, i);
 }
 
-/* The loop over a thread's elements; `set` defines the index of element j. */
-static void elements(cu *c, const char *set)
+/* Without reductions: each thread has all of its elements. */
+static bool is_whole(const cu *c)
+{
+	const int64_t size = c->k->dim[c->k->ndim - 1];
+	return !lo_is_sym(size) && size % c->shape.elems == 0;
+}
+
+/* The head of the loop over a thread's elements. The compiler is quicker where it need not find out that a condition is always true. */
+static void put_elements(cu *c, bool all) { cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) %s{\n", c->shape.elems, all ? "" : "if (j < n) "); }
+
+/* The loop over a thread's elements, without reductions. */
+static void elements(cu *c)
 {
 	c->in_elems = true;
+	cu_declare_loads(c);
 	cu_early_loads(c);
 	cu_declare_stores(c);
-	cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) if (j < n) {\n", c->shape.elems);
-	cu_line(c, "%s\n", set);
+	put_elements(c, is_whole(c));
+	cu_line(c, "const ix d%d = e + j;\n", c->k->ndim - 1);
 	body(c);
 	cu_line(c, "}\n");
 	cu_late_stores(c);
 	c->in_elems = false;
 }
 
-/* A warp takes `per` neighbouring chunks, a power of two. */
-static void rows_loop(cu *c)
+/* ---- the walk along r ---- */
+/* How many instructions a body takes, roughly. */
+static int weight(const cu *c)
+{
+	enum { DIVISION = 10, SEARCH = 8 };
+	int n = 1;
+	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if (in->op == LO_DIV || in->op == LO_REM || in->op == LO_SQRT) n += DIVISION;
+		else if (in->op == LO_REDUCE && in->imm >= LO_RED_ARGMAX) n += SEARCH;
+		else n += in->op != LO_CONST && in->op != LO_LOAD && in->op != LO_STORE;
+	}
+	return n;
+}
+
+/* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile, above all those of odd lengths. A kernel whose narrowest tree has
+ * half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
+static int unroll_of(const cu *c)
+{
+	enum { COPIES = 16, WORK = 48 };
+	const cu_shape *x = &c->shape;
+	const int sets = x->walk == CU_ROWS ? (int)(IR_TREE_LANES(sizeof(float)) / x->step) : 1;
+	int n = (x->whole || x->elems == 1 ? COPIES : COPIES / 2) / x->elems;
+	if (x->in_registers) return x->rows;
+	while (n > sets && (n > x->rows || n * x->elems * weight(c) > WORK)) n /= 2;
+	return n;
+}
+
+/* Every row of lanes is there, with all its elements. */
+static bool is_full(const cu *c)
 {
 	const cu_shape *x = &c->shape;
-	const int rows = (int)(x->chunk / x->step);
-	cu_line(c, "ix per = 1; const ix chunks = (len - 1) / %lld + 1;\n", (long long)x->chunk);
-	cu_line(c, "while (per * %d < chunks) per *= 2;\n", x->warps);
-	cu_line(c, "for (ix z = mine * per; z < (mine + 1) * per && z < chunks; z++) {\n");
-	cu_line(c, "TJ_UNROLL_BY(4) for (int y = 0; y < %d; y++) {\n", rows);
-	cu_line(c, "const ix i0 = z * %lld + y * %lld + lane * %d; const int n = len - i0 < %d ? (int)(len - i0) : %d;\n", (long long)x->chunk, (long long)x->step, x->elems,
-	        x->elems, x->elems);
-	cu_line(c, "const ix r0 = from + i0; if (n > 0) {\n");
-	c->indent++;
-	elements(c, "const ix r = r0 + j;");
-	c->indent--;
+	if (x->walk == CU_ROWS && x->span < CU_WARP) return false;
+	return !lo_is_sym(c->k->red) && (c->k->red % x->chunk == 0 || c->k->red == x->rows * x->step) && x->rows % c->unroll == 0;
+}
+
+/* The elements that a thread takes of row q of the unrolled ones: n from r0 on. */
+static void put_row(cu *c)
+{
+	const cu_shape *x = &c->shape;
+	if (c->unroll > 1) cu_line(c, "TJ_UNROLL for (int q = 0; q < %d; q++) {\n", c->unroll);
+	else cu_line(c, "{ const int q = 0;\n"), c->indent++;
+	cu_line(c, "const int i0 = (y0 + q) * %lld", (long long)x->step);
+	if (x->walk == CU_ROWS) rt_putf(c->out, " + lane * %d", x->elems);
+	rt_puts(c->out, "; const ix r0 = c0 + i0;\n");
+	if (is_full(c)) cu_line(c, "const int n = %d;\n", x->elems);
+	else if (x->whole || x->elems == 1) cu_line(c, "const int n = i0 < left ? %d : 0;\n", x->elems);
+	else cu_line(c, "const int n = left - i0 < %d ? left - i0 : %d;\n", x->elems, x->elems);
+	cu_line(c, "%s{\n", is_full(c) ? "" : "if (n > 0) ");
+}
+
+/* A chunk: some rows of lanes are loaded, then used. */
+static void chunk_loop(cu *c)
+{
+	c->in_elems = true;
+	cu_line(c, "TJ_ROLLED for (int y0 = 0; y0 < %d; y0 += %d) {\n", c->shape.rows, c->unroll);
+	cu_declare_loads(c);
+	if (cu_loads_early(c)) {
+		put_row(c);
+		cu_early_loads(c);
+		cu_line(c, "}\n");
+		cu_line(c, "}\n");
+	}
+	put_row(c);
+	cu_declare_stores(c);
+	put_elements(c, c->shape.whole || c->shape.elems == 1);
+	cu_line(c, "const ix r = r0 + j;\n");
+	body(c);
+	cu_line(c, "}\n");
+	cu_late_stores(c);
 	cu_line(c, "}\n");
 	cu_acc_row(c);
 	cu_line(c, "}\n");
-	cu_acc_flush(c);
 	cu_line(c, "}\n");
+	c->in_elems = false;
+	cu_acc_flush(c);
 }
 
-/* A thread takes a whole column. */
-static void column_loop(cu *c)
+/* A warp takes `per` neighbouring chunks, a power of two; in several passes if there are too many. */
+static void row_loop(cu *c)
 {
-	cu_line(c, "for (ix z = 0; z < len; z += 32) {\n");
-	cu_line(c, "TJ_UNROLL_BY(8) for (int y = 0; y < 32; y++) if (z + y < len) {\n");
-	cu_line(c, "const ix r = from + z + y;\n");
-	body(c);
+	const cu_shape *x = &c->shape;
+	c->unroll = unroll_of(c);
+	cu_line(c, "const ix chunks = (len - 1) / %lld + 1;\n", (long long)x->chunk);
+	if (x->per) cu_line(c, "const ix per = %d, first = 0;\n", x->per);
+	else {
+		cu_line(c, "ix per = 1; while (per < %d && per * %d < chunks) per *= 2;\n", CU_MOST_PER, x->warps);
+		cu_line(c, "const bool passes = chunks > per * %d; int pass = 0;\n", x->warps);
+		cu_line(c, "TJ_ROLLED for (ix first = 0; first < chunks; first += per * %d) {\n", x->warps);
+	}
+	cu_line(c, "const ix start = first + mine * per, stop = start + per < chunks ? start + per : chunks;\n");
+	cu_line(c, "TJ_ROLLED for (ix z = start; z < stop; z++) {\n");
+	cu_line(c, "const ix c0 = from + z * %lld, rest = from + len - c0;\n", (long long)x->chunk);
+	cu_line(c, "const int left = (int)(rest < %lld ? rest : %lld);\n", (long long)x->chunk, (long long)x->chunk);
+	chunk_loop(c);
 	cu_line(c, "}\n");
-	cu_acc_flush(c);
-	cu_line(c, "}\n");
+	cu_acc_pass(c);
+	if (!x->per) cu_line(c, "}\n");
+	c->unroll = 0;
 }
 
 static void section(cu *c, const lo_section *s)
@@ -162,10 +242,7 @@ static void section(cu *c, const lo_section *s)
 	}
 	cu_acc_begin(c);
 	cu_line(c, "{\n");
-	c->indent++;
-	if (c->shape.rows) rows_loop(c);
-	else column_loop(c);
-	c->indent--;
+	row_loop(c);
 	cu_line(c, "}\n");
 	cu_acc_end(c);
 }
@@ -173,15 +250,13 @@ static void section(cu *c, const lo_section *s)
 /* Without reductions, the sections are one loop over a thread's elements. */
 static void sections(cu *c)
 {
-	lo_section all = { false, 0, c->k->ins.n };
+	const lo_section all = { false, 0, c->k->ins.n };
 	if (c->k->reduces) {
 		for (uint32_t i = 0; i < c->k->section.n; i++) section(c, &c->k->section.v[i]);
 		return;
 	}
-	char set[80];
-	snprintf(set, sizeof set, "const ix d%d = e + j;", c->k->ndim - 1);
 	c->at = &all;
-	elements(c, set);
+	elements(c);
 }
 
 /* ---- units ---- */
@@ -204,62 +279,80 @@ static void put_unit(cu *c)
 		else if (i) cu_line(c, "const ix d%d = w %% dim%d; w /= dim%d;\n", i, i, i);
 		else cu_line(c, "const ix d0 = w;\n");
 	}
-	if (!k->reduces) cu_line(c, "const int n = dim%d - e < %d ? (int)(dim%d - e) : %d;\n", last, c->shape.elems, last, c->shape.elems);
+	if (k->reduces) return;
+	if (is_whole(c)) cu_line(c, "const int n = %d;\n", c->shape.elems);
+	else cu_line(c, "const int n = dim%d - e < %d ? (int)(dim%d - e) : %d;\n", last, c->shape.elems, last, c->shape.elems);
+}
+
+/* Which thread this is: `who` is its unit in the block, `mine` its warp of the unit, `lane` its place in the warp. */
+static void put_thread(cu *c)
+{
+	const cu_shape *x = &c->shape;
+	if (x->walk == CU_COLUMNS) {
+		cu_line(c, "const int who = threadIdx.x %% %d, mine = threadIdx.x / %d, lane = threadIdx.x %% 32;\n", x->units, x->units);
+		cu_line(c, "char *const own = tj_shared; /* of all units of the block */\n");
+		return;
+	}
+	cu_line(c, "const int lane = threadIdx.x %% %d, who = threadIdx.x / %d, mine = threadIdx.x / 32 %% %d;\n", x->span, x->warps * x->span, x->warps);
+	cu_line(c, "char *const own = tj_shared + who * a.each;\n");
+}
+
+/* The loop over the units of a block. */
+static void put_units(cu *c)
+{
+	const cu_shape *x = &c->shape;
+	if (x->walk == CU_POINTS) {
+		cu_line(c, "TJ_ROLLED for (ix u = (ix)blockIdx.x * %d + threadIdx.x; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", x->threads, x->threads);
+		return;
+	}
+	put_thread(c);
+	cu_line(c, "TJ_ROLLED for (ix base = (ix)blockIdx.x * %d; base < (ix)a.units; base += (ix)gridDim.x * %d) {\n", x->units, x->units);
+	cu_line(c, "const bool live = base + who < (ix)a.units, lead = live && mine == 0%s;\n", x->walk == CU_ROWS ? " && lane == 0" : "");
+	cu_line(c, "const ix u = live ? base + who : (ix)a.units - 1;\n");
+}
+
+static void units(cu *c)
+{
+	put_units(c);
+	put_unit(c);
+	cu_held_rows(c);
+	sections(c);
+	cu_line(c, "}\n");
+}
+
+static void tiles(cu *c)
+{
+	const lo_section all = { false, 0, c->k->ins.n };
+	c->at = &all;
+	cu_tiles(c, body);
+}
+
+/* Which values are read. */
+static bool *find_used(const lo_kernel *k)
+{
+	bool *used = rt_calloc(k->ins.n + 1);
+	for (uint32_t i = 0; used && i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		for (int s = 0; s < in->nsrc; s++) used[in->src[s]] = true;
+		if ((in->op == LO_LOAD || in->op == LO_STORE) && in->dyn != LO_NOREF) used[in->dyn] = true;
+	}
+	return used;
 }
 
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 {
-	cu c = { .k = k, .s = s, .shape = cu_shape_of(k, s), .narrow = fits(k, s), .out = out };
+	bool *used = find_used(k);
+	cu c = { .k = k, .s = s, .shape = cu_shape_of(k, s), .narrow = fits(k, s), .used = used, .out = out };
 	cu_params p = { 0 };
-	if (!cu_params_of(k, &p)) out->oom = true;
+	out->oom |= !used || !cu_params_of(k, &p);
 	put_arguments(&c, &p);
 	rt_vec_free(&p.param);
+	if (!used) return;
 	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
-	if (c.shape.rows) {
-		cu_line(&c, "const int lane = threadIdx.x %% 32, who = threadIdx.x / %d, mine = threadIdx.x / 32 %% %d;\n", c.shape.warps * CU_WARP, c.shape.warps);
-		cu_line(&c, "const bool lead = lane == 0 && mine == 0;\n");
-		cu_line(&c, "char *const own = tj_shared + who * a.each;\n");
-		cu_line(&c, "for (ix u = (ix)blockIdx.x * %d + who; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", c.shape.units, c.shape.units);
-	} else cu_line(&c, "for (ix u = (ix)blockIdx.x * %d + threadIdx.x; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", c.shape.threads, c.shape.threads);
-	put_unit(&c);
-	sections(&c);
-	cu_line(&c, "}\n");
+	if (c.shape.walk == CU_TILES) tiles(&c);
+	else units(&c);
 	cu_line(&c, "}\n\n");
+	rt_free(used);
 }
-
-/* ---- the prelude ---- */
-static const char prelude[] =
-	"#define TJ_UNROLL _Pragma(\"unroll\")\n"
-	"#define TJ_UNROLL_BY(n) _Pragma(TJ_TEXT(unroll n))\n"
-	"#define TJ_TEXT(x) #x\n"
-	"extern __shared__ __align__(16) char tj_shared[];\n"
-	"template <int bytes> struct tj_vector; /* of one access */\n"
-	"template <> struct tj_vector<1> { typedef unsigned char type; };\n"
-	"template <> struct tj_vector<2> { typedef unsigned short type; };\n"
-	"template <> struct tj_vector<4> { typedef unsigned int type; };\n"
-	"template <> struct tj_vector<8> { typedef uint2 type; };\n"
-	"template <> struct tj_vector<16> { typedef uint4 type; };\n"
-	"template <int n, class T> union tj_many { T x[n]; typename tj_vector<n * sizeof(T) < 16 ? n * sizeof(T) : 16>::type v[n * sizeof(T) < 16 ? 1 : n * sizeof(T) / 16]; };\n"
-	"template <bool aligned, int E, class T, class P> __device__ __forceinline__ void tj_load(T (&x)[E], P *p, int n)\n{\n"
-	"\tif (aligned && n == E) {\n\t\tconst tj_many<E, T> m = *(const tj_many<E, T> *)p;\n\t\tTJ_UNROLL for (int j = 0; j < E; j++) x[j] = m.x[j];\n"
-	"\t} else TJ_UNROLL for (int j = 0; j < E; j++) if (j < n) x[j] = p[j];\n}\n"
-	"template <bool aligned, int E, class T> __device__ __forceinline__ void tj_store(T *p, const T (&x)[E], int n)\n{\n"
-	"\tif (aligned && n == E) {\n\t\ttj_many<E, T> m;\n\t\tTJ_UNROLL for (int j = 0; j < E; j++) m.x[j] = x[j];\n\t\t*(tj_many<E, T> *)p = m;\n"
-	"\t} else TJ_UNROLL for (int j = 0; j < E; j++) if (j < n) p[j] = x[j];\n}\n"
-	"template <class T> __device__ __forceinline__ bool tj_above(T a, T b) { return a > b || (a != a && b == b); }\n"
-	"template <class T> __device__ __forceinline__ bool tj_below(T a, T b) { return a < b || (a != a && b == b); }\n"
-	"template <bool up, class T, class U> __device__ __forceinline__ bool tj_beats(T a, long long i, U b, long long at) /* (a, i) comes before the best so far */\n{\n"
-	"\tif (at < 0) return true;\n"
-	"\tif (up ? tj_above<U>(a, b) : tj_below<U>(a, b)) return true;\n"
-	"\treturn i < at && !(up ? tj_above<U>(b, a) : tj_below<U>(b, a));\n}\n"
-	"__device__ __forceinline__ void tj_fault(unsigned long long *word, unsigned long long launch, int number) { atomicCAS(word, 0ull, launch << 16 | number); }\n"
-	"#ifndef TJ_CONVERTS\n"
-	"__device__ __forceinline__ float tj_from_f16(unsigned short h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
-	"__device__ __forceinline__ unsigned short tj_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
-	"__device__ __forceinline__ float tj_from_bf16(unsigned short h) { return __int_as_float((int)h << 16); }\n"
-	"__device__ __forceinline__ unsigned short tj_to_bf16(float f) { unsigned short h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
-	"#endif\n\n";
-
-void cu_prelude(rt_text *out) { rt_puts(out, prelude); }

@@ -87,13 +87,16 @@ static void need(lo_builder *B, const lo_source *s, uint64_t loops)
 }
 
 /* Several loops read it, and the target has room for its row. */
-static bool keeps(const lo_builder *B, lo_mem_info *m)
+static bool keeps(lo_builder *B, lo_mem_info *m)
 {
 	const lo_target *t = B->s->target;
 	int64_t row = B->G->red * (int64_t)tj_dtype_size((tj_dtype)lo_node(B->L, m->ref)->dtype);
 	if (!(m->need & (m->need - 1)) || !lo_heavy(B->L, m->ref)) return false;
 	m->where = t->keep(t, (lo_vec)B->s->vec, row, &m->room);
-	return m->where != LO_RECOMPUTED;
+	if (m->where != LO_SHARED) return m->where != LO_RECOMPUTED;
+	const bool fits = B->shared + lo_kept_room(m->room) <= (size_t)t->shared_bytes;
+	if (fits) B->shared += lo_kept_room(m->room);
+	return fits;
 }
 
 static void find_needs(lo_builder *B)

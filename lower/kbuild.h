@@ -43,6 +43,7 @@ typedef struct lo_builder {
 	lo_mem_info *mem;        /* sorted by rising ref */
 	rt_vec(lo_made) made;
 	rt_vec(lo_expr) seen;    /* every index expression used so far: decides which atoms can be one dimension */
+	size_t shared;           /* bytes of the kept rows that live in LO_SHARED */
 	int loop;                /* the loop that is being filled; 0: a point section */
 	int ndim;
 	int inner[LO_ATOMS];     /* by dimension: its innermost atom, whose coefficient is the dimension's; -1: none */

@@ -154,6 +154,7 @@ int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) 
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* number of parts of r; 1: r is not split */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* computes the field `grain` from the kernel's accesses */
 const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* where the KEPT buffer lives; NULL: the schedule does not name it */
+size_t lo_kept_room(size_t bytes); /* what lo_keep() takes for them */
 /* Adds a KEPT buffer of `bytes` bytes to s, at a multiple of 64. false: out of memory. */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 

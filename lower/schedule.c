@@ -65,10 +65,12 @@ const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf)
 	return NULL;
 }
 
+size_t lo_kept_room(size_t bytes) { return (bytes + RT_LINE - 1) / RT_LINE * RT_LINE + RT_LINE; } /* one unused cache line after each */
+
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes)
 {
 	size_t none = 0, *used = where == LO_SCRATCH ? &s->scratch : where == LO_SHARED ? &s->shared : &none;
 	lo_kept x = { .buf = buf, .where = (uint8_t)where, .offset = (int64_t)*used };
-	*used += (bytes + RT_LINE - 1) / RT_LINE * RT_LINE + RT_LINE; /* one unused cache line after each */
+	*used += lo_kept_room(bytes);
 	return rt_push(&s->kept, x);
 }

@@ -32,6 +32,7 @@ struct lo_target {
 
 	/* Values kept between loops. */
 	int64_t kept_bytes;      /* most bytes of a kept row, or of kept_rows such rows together */
+	int64_t shared_bytes;    /* most bytes of the kept rows of a unit that live in LO_SHARED */
 	int kept_rows;           /* how many kept rows lie side by side where lanes go along d */
 
 	/* Units. */

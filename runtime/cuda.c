@@ -6,7 +6,7 @@
 #include "runtime/fork.h"
 #include "runtime/layout.h"
 
-enum { HOST_MAPPED = 2, HOST_PORTABLE = 1, STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76,
+enum { HOST_MAPPED = 2, HOST_PORTABLE = 1, STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_PROCESSORS = 16,
        POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, CODE_OUT_OF_MEMORY = 2, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
 
 static rt_gpu gpus[RT_DEVICES];
@@ -182,13 +182,22 @@ static tj_status ask(const rt_gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *
 	return st;
 }
 
+/* The blocks of a launch: enough for all units, but no more than a few times what the device runs at once. Blocks go on from their unit with
+ * the stride of the grid, so a block that has begun is used again, and the load stays even. */
+static unsigned grid_of(const rt_gpu *g, const rt_cuda_kernel *k, int64_t units)
+{
+	enum { TURNS = 8, THREADS = 2048 }; /* THREADS: of a multiprocessor */
+	const int64_t blocks = (units - 1) / (int64_t)k->units + 1;
+	const int64_t most = g->processors > 0 ? (int64_t)g->processors * TURNS * (THREADS / (int64_t)k->threads) : MOST_BLOCKS;
+	return (unsigned)(blocks < most ? blocks : most);
+}
+
 static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 {
 	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
 	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 4 KiB of them are possible", k->nparam);
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	const int64_t blocks = (l->units - 1) / (int64_t)k->units + 1;
 	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
 	void *arguments = word;
 	q->serial++;
@@ -196,7 +205,7 @@ static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 	if (q->record.n >= RECORDS && !rt_cugraph_gathers(q) && !rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) q->record.n = 0;
 	tj_status st = remember(q, l) ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "cuda", "out of memory");
 	if (st == TJ_OK) st = ask(q->gpu, k, shared, err);
-	const rt_culaunch c = { k->function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), k->threads, (unsigned)shared, k->nparam };
+	const rt_culaunch c = { k->function, grid_of(q->gpu, k, l->units), k->threads, (unsigned)shared, k->nparam };
 	if (st == TJ_OK && rt_cugraph_gathers(q)) st = rt_cugraph_add(q, &c, word, err);
 	else if (st == TJ_OK) st = RT_CU_TRY(q->gpu, cuLaunchKernel, (c.function, c.blocks, 1, 1, c.threads, 1, 1, c.shared, q->stream, &arguments, NULL), err);
 	rt_cu_leave();
@@ -394,21 +403,23 @@ tj_status rt_cuda_enter(rt_queue *q, void **stream, int *n, rt_err *err)
 void rt_cuda_leave(void) { rt_cu_leave(); }
 
 /* ---- the devices of this machine ---- */
-static const char *add_gpu(int ordinal, const struct lo_target *target)
+static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int ordinal, int arch))
 {
 	rt_gpu *g = &gpus[ordinal];
-	int major = 0, minor = 0, device = 0;
+	int major = 0, minor = 0, processors = 0, device = 0;
 	int code = rt_cu.cuDeviceGet(&device, ordinal);
 	if (!code) code = rt_cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, device);
 	if (!code) code = rt_cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, device);
+	if (!code) code = rt_cu.cuDeviceGetAttribute(&processors, ATTRIBUTE_PROCESSORS, device);
 	if (!code) code = rt_cu.cuDevicePrimaryCtxRetain(&g->context, device);
 	if (code) return "a GPU's context cannot be made";
 	snprintf(g->name, sizeof g->name, "cuda:%d", ordinal);
 	g->ordinal = ordinal;
 	g->arch = major * 10 + minor;
+	g->processors = processors;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_mutex_init(&g->copy_lock, NULL);
-	g->device = (rt_device){ .name = g->name, .target = target, .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
+	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
 		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
 		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
 		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
@@ -417,7 +428,7 @@ static const char *add_gpu(int ordinal, const struct lo_target *target)
 	return NULL;
 }
 
-const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal))
+const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch))
 {
 	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
 	static bool tried;
@@ -428,7 +439,7 @@ const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal))
 		tried = true;
 		missing = rt_cu_load();
 		if (!missing && (rt_cu.cuDeviceGetCount(&n) || !n)) missing = "the NVIDIA driver finds no GPU";
-		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target(i));
+		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target);
 		if (ngpu) missing = NULL;
 	}
 	const char *why = missing;

@@ -30,7 +30,7 @@ typedef struct rt_cuda_kernel {
 
 /* ---- cuda.c ---- */
 /* Adds the devices cuda:0 ... once. Returns NULL, or what is missing, and what would provide it. */
-const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal));
+const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */

@@ -65,7 +65,8 @@ struct rt_queue {
 typedef struct rt_gpu {
 	rt_device device;
 	char name[16];
-	int ordinal, arch;
+	int ordinal, arch;           /* arch: 90 for sm_90 */
+	int processors;              /* multiprocessors; 0: not known */
 	rt_cuobj context;
 	pthread_mutex_t lock, copy_lock; /* of the list of queues; of `copy` */
 	rt_cuobj copy;               /* the kernel of strided copies, once it was needed */

@@ -155,7 +155,7 @@ static uint64_t hash_of_rest(const char *folder)
 /* An option of ours that the real NVRTC knows, too. */
 static bool take_option(program *p, const char *o, bool *contracts)
 {
-	static const char *const known[] = { "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-lineinfo", "--generate-line-info" };
+	static const char *const known[] = { "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--disable-warnings", "-lineinfo", "--generate-line-info" };
 	if (sscanf(o, "--gpu-architecture=sm_%d", &p->arch) == 1) return p->arch >= 75;
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strcmp(o, known[i])) {

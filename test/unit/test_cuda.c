@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 1 << 17, OUTS = 4 };
+enum { MOST = 150000, OUTS = 4 };
 
 static int skipped(void)
 {
@@ -99,6 +99,27 @@ static void elements(void **s)
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = types[t], .dim = { { 13, 33, -1 }, { 33, -1 } } });
 }
 
+/* Loads that go along another dimension than the stores: through tiles in shared memory. */
+static void turned(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const int last = tj_rank(in[0]) - 1;
+	(void)self;
+	tj_tensor *x = tj_transpose(in[0], 0, last), *y = tj_transpose(tj_mul(in[1], in[1]), 0, last);
+	out[0] = tj_add(x, tj_i(3));
+	out[1] = tj_sub(tj_mul(x, x), y);
+	out[2] = tj_add(tj_mul(x, y), tj_transpose(tj_transpose(x, 0, last), 0, last));
+}
+
+static void tiles(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I8 };
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++) same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = types[t], .dim = { { 45, 70, -1 }, { 45, 70, -1 } } });
+	same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = TJ_F32, .dim = { { 32, 3, 64 }, { 32, 3, 64 } } });
+	same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = TJ_F32, .dim = { { 100, 33, -1 }, { 100, 33, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+}
+
 static void whole_numbers(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -150,14 +171,26 @@ static void rows(void **s)
 	if (skipped()) return;
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = i % 3 ? TJ_F32 : TJ_F64, .dim = { { 3, lengths[i], -1 } } });
 	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 40, 300, -1 } } });
+	for (int64_t n = 3; n < 80; n = n * 4 + 7) same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = n % 5 ? TJ_F32 : TJ_F64, .dim = { { 77, n, -1 } } });
 }
 
 static void columns(void **s)
 {
 	(void)s;
-	static const int64_t lengths[] = { 1, 33, 1000 };
+	static const int64_t lengths[] = { 1, 33, 1000, 2100 };
 	if (skipped()) return;
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = i % 2 ? TJ_F64 : TJ_F32, .dim = { { lengths[i], 37, -1 } } });
+}
+
+/* More chunks than the warps of a unit take at a time. */
+static void passes(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 18001, 3, -1 } } });
+	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3001, 21, -1 } } });
+	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 9001, 3, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 1, 140001, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
 
 /* Long enough to be shared out in parts. */
@@ -210,7 +243,7 @@ static void a_late_fault(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(parts),
+		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
 		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(a_late_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -395,6 +395,7 @@ static const lo_target *near_target(void)
 	t = *interp_target();
 	t.name = "near";
 	t.kept_bytes = 280;
+	t.shared_bytes = INT64_MAX;
 	t.split_row = INT64_MAX;
 	t.vec = no_lanes;
 	t.keep = keep_near;

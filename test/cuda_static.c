@@ -1,0 +1,394 @@
+/* cuda_static: what the real NVRTC makes of every schedule of codegen_cuda, for several GPUs, checked without a GPU.
+ *
+ *   cuda_static [-q] [-v] tools [case...]      tools: the folder of `make cuda-tools`. -q: sm_90 only. -v: a line for each kernel
+ *
+ * Each case is a graph and a list of dtypes. It is lowered for CUDA, printed, compiled, and disassembled. Rules:
+ *
+ *   memory      no stack frame, no spill, no local load or store
+ *   registers   times the threads of a block fit an SM
+ *   shared      the memory that the threads of a block share is no more than it may ask for
+ *   arguments   the kernel's constant bank has the words that the host packs
+ *   wide        loads and stores of the width that the case promises
+ *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
+ *   maths       no approximation, no flush of subnormals, no contraction: each fma is one of the kernel IR or of an IEEE division or root
+ *
+ * Each rule must first find a bug that was made for it (the table `bugs`). */
+#include "codegen_cuda/cu.h"
+#include "codegen_cuda/cuda.h"
+#include "lower/low.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int archs[] = { 80, 90, 100, 120 };
+static const char *tools, *folder;
+static bool quick, verbose;
+static int passed, failed;
+
+/* ---- cases: $ stands for the dtype ---- */
+typedef struct kase {
+	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, u u8 */
+	int load, store;           /* bytes of the widest load and store, at least, of dtypes with four bytes or more. 0: not promised */
+	bool sizes;                /* sizes are arguments */
+	const char *text;
+} kase;
+
+#define CHAIN(n, m)                                                                                                    \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = mul $[" n "," m "] %0 %0\n%3 = add $[" n "," m "] %2 %1\n%4 = sub $[" n "," m "] %3 %0\nret %4\n"
+#define GELU(n, m) "%0 = input $[" n "," m "] slot=0\n%1 = gelu $[" n "," m "] %0\nret %1\n"
+#define ROW(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=1\nret %1\n"
+#define COLUMN(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=0\nret %1\n"
+#define NORM(t, n, m)                                                                                                   \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = input $[" m "] slot=2\n%3 = const " t "[] 0x1p-10\n%4 = layer_norm $[" n "," m "] %0 %1 %2 %3\nret %4\n"
+#define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
+
+static const kase cases[] = {
+	{ "point", "fdhbilu", 16, 16, false, CHAIN("512", "1024") },
+	{ "point_odd", "fdb", 0, 0, false, CHAIN("13", "33") },
+	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
+	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
+	{ "divide_root", "fd", 16, 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
+	{ "transpose", "fdbu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
+	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
+	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
+	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
+	{ "softmax_row_short", "fdhb", 16, 16, false, ROW("softmax", "4096", "128") },
+	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
+	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
+	{ "softmax_row_long", "fdb", 16, 16, false, ROW("softmax", "256", "16384") },
+	{ "softmax_row_longest", "fb", 16, 16, false, ROW("softmax", "256", "131072") },
+	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
+	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
+	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
+	{ "argmax_row", "fdbi", 16, 0, false, "%0 = input $[512,4096] slot=0\n%1 = argmax i64[512] %0 keepdim=0 axis=1\nret %1\n" },
+	{ "sum_row", "fdhb", 16, 0, false, SUM("4096", "1", "4096", "4096") },
+	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
+	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
+	{ "sum_column_sizes", "fd", 0, 0, true, SUM("64", "0", "65536", "64") },
+	{ "softmax_column", "fdb", 0, 0, false, COLUMN("softmax", "300", "4000") },
+	{ "argmin_column", "fi", 0, 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
+	{ "sum_all", "fdb", 16, 0, false, SUM("", "0,1", "4096", "4096") },
+};
+
+static const char *dtype_of(char letter)
+{
+	static const char letters[] = "fdhbilu";
+	static const char *const names[] = { "f32", "f64", "f16", "bf16", "i32", "i64", "u8" };
+	return names[strchr(letters, letter) - letters];
+}
+
+/* ---- what a kernel asks of its code ---- */
+typedef struct wanted {
+	char name[64];
+	unsigned words, threads;
+	size_t shared, most;  /* bytes of shared memory of a block, and what it may ask for */
+	int fma32, fma64;     /* instructions of the kernel IR */
+	bool divides;         /* it has a division, a root or a remainder, or divides by sizes: approximate reciprocals are a part of these */
+	bool roots, floats64;
+} wanted;
+
+static wanted wanted_of(const lo_kernel *k, const lo_schedule *s)
+{
+	cu_params p = { 0 };
+	const cu_shape x = cu_shape_of(k, s);
+	wanted w = { .threads = (unsigned)x.threads, .divides = k->size.n > 0 };
+	w.shared = (x.own + (s->shared + 15) / 16 * 16) * (size_t)x.units;
+	w.most = (size_t)s->target->shared_bytes + CU_RESERVED;
+	if (cu_params_of(k, &p)) w.words = p.param.n;
+	rt_vec_free(&p.param);
+	snprintf(w.name, sizeof w.name, "%s", k->name);
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		w.fma32 += in->op == LO_FMA && in->dtype == TJ_F32;
+		w.fma64 += in->op == LO_FMA && in->dtype == TJ_F64;
+		w.divides |= in->op == LO_DIV || in->op == LO_REM || in->op == LO_SQRT;
+		w.roots |= in->op == LO_SQRT;
+		w.floats64 |= in->dtype == TJ_F64;
+	}
+	return w;
+}
+
+/* ---- what the tools find in it ---- */
+typedef struct found {
+	int registers, frame, bytes; /* bytes: of arguments */
+	int local, constant, flush, approximate, reciprocals, roots, fma32, fma64, load, store; /* load, store: bytes of the widest */
+	char example[96];            /* of what is wrong */
+} found;
+
+static void note(found *f, int *count, const char *op)
+{
+	if (!(*count)++) snprintf(f->example, sizeof f->example, "%s", op);
+}
+
+static int width(const char *op) { return strstr(op, ".128") ? 16 : strstr(op, ".64") ? 8 : 4; }
+
+/* One instruction of the kernel, or (inside) of a function that the compiler added for divisions and roots. */
+static void look_at(found *f, const char *op, bool inside)
+{
+	static const char *const approximate[] = { "MUFU.EX2", "MUFU.LG2", "MUFU.SIN", "MUFU.COS", "MUFU.TANH", "MUFU.SQRT" };
+	if (!strncmp(op, "LDL", 3) || !strncmp(op, "STL", 3)) note(f, &f->local, op);
+	if (!strncmp(op, "LDG", 3) && strstr(op, ".CONSTANT")) note(f, &f->constant, op);
+	if (inside) return;
+	if (strstr(op, ".FTZ") && strncmp(op, "F2I", 3)) note(f, &f->flush, op);
+	for (size_t i = 0; i < RT_COUNT(approximate); i++)
+		if (!strncmp(op, approximate[i], strlen(approximate[i]))) note(f, &f->approximate, op);
+	f->reciprocals += !strncmp(op, "MUFU.R", 6);
+	f->roots += !strncmp(op, "MUFU.RSQ", 8);
+	f->fma32 += !strncmp(op, "FFMA", 4);
+	f->fma64 += !strncmp(op, "DFMA", 4);
+	if (!strncmp(op, "LDG", 3) && width(op) > f->load) f->load = width(op);
+	if (!strncmp(op, "STG", 3) && width(op) > f->store) f->store = width(op);
+}
+
+static FILE *tool(const char *command, const char *cubin)
+{
+	char line[700];
+	snprintf(line, sizeof line, "PATH=%s/nvidia/cu13/bin:$PATH %s %s 2>&1", tools, command, cubin);
+	return popen(line, "r");
+}
+
+/* Instructions stand behind a comment with their address, and perhaps a predicate. */
+static void disassemble(const char *cubin, const char *kernel, found *f)
+{
+	char line[1024], section[128];
+	bool ours = false, inside = false;
+	FILE *p = tool("nvdisasm -c", cubin);
+	snprintf(section, sizeof section, ".text.%s:", kernel);
+	while (p && fgets(line, sizeof line, p)) {
+		if (!strncmp(line, ".text.", 6)) ours = !strncmp(line, section, strlen(section)), inside = false;
+		if (ours && !strncmp(line, "$__internal", 11)) inside = true;
+		char *op = ours ? strstr(line, "*/") : NULL;
+		if (!op || !strstr(line, "/*")) continue;
+		op += 2 + strspn(op + 2, " \t{");
+		if (*op == '@') op += strcspn(op, " "), op += strspn(op, " ");
+		op[strcspn(op, " ;\n")] = 0;
+		if (isupper((unsigned char)*op)) look_at(f, op, inside);
+	}
+	if (p) pclose(p);
+}
+
+static void read_resources(const char *cubin, const char *kernel, found *f)
+{
+	char line[1024], section[128], value[160], *at;
+	bool ours = false, bank = false;
+	FILE *p = tool("cuobjdump -elf", cubin);
+	f->registers = f->frame = f->bytes = -1;
+	snprintf(section, sizeof section, ".nv.info.%s\n", kernel);
+	snprintf(value, sizeof value, "function: %s(", kernel);
+	while (p && fgets(line, sizeof line, p)) {
+		if (!strncmp(line, ".nv.", 4)) ours = !strcmp(line, section);
+		if (strstr(line, value) && (at = strstr(line, "register count: "))) f->registers = (int)strtol(at + 16, NULL, 0);
+		if (strstr(line, value) && (at = strstr(line, "min stack size: "))) f->frame = (int)strtol(at + 16, NULL, 0);
+		if (ours && bank && (at = strstr(line, "Value:"))) f->bytes = (int)strtol(at + 6, NULL, 0), bank = false;
+		if (strstr(line, "EIATTR_CBANK_PARAM_SIZE")) bank = true;
+	}
+	if (p) pclose(p);
+}
+
+/* ---- rules ---- */
+enum { FILE_OF_REGISTERS = 65536, REGISTERS_A_STEP = 8, FLUSHES_OF_ROOT = 3 };
+
+/* A violation, as text; or "". */
+static const char *verdict(const wanted *w, const found *f, int load, int store)
+{
+	static char why[300];
+	const int each = (f->registers + REGISTERS_A_STEP - 1) / REGISTERS_A_STEP * REGISTERS_A_STEP;
+	why[0] = 0;
+#define RULE(bad, ...) if (!why[0] && (bad)) snprintf(why, sizeof why, __VA_ARGS__)
+	RULE(f->registers < 0 || f->frame < 0 || f->bytes < 0, "memory: the tools say nothing about this kernel");
+	RULE(f->frame != 0, "memory: a stack frame of %d bytes", f->frame);
+	RULE(f->local, "memory: %d local accesses: %s", f->local, f->example);
+	RULE((unsigned)each * w->threads > FILE_OF_REGISTERS, "registers: %d of each of %u threads", f->registers, w->threads);
+	RULE(w->shared > w->most, "shared: %zu bytes of a block, it may ask for %zu", w->shared, w->most);
+	RULE(f->bytes != (int)w->words * 8, "arguments: %d bytes, the host packs %u words", f->bytes, w->words);
+	RULE(f->load < load || f->store < store, "wide: loads of %d bytes, stores of %d; %d and %d are promised", f->load, f->store, load, store);
+	RULE(f->constant, "read-only: %d loads past coherence: %s", f->constant, f->example);
+	RULE(f->approximate, "maths: %d approximations: %s", f->approximate, f->example);
+	RULE(f->flush > (w->roots ? f->roots * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s", f->flush, f->example);
+	RULE(f->reciprocals && !w->divides, "maths: %d approximate reciprocals without a division", f->reciprocals);
+	RULE(f->fma32 && !w->fma32 && !w->divides, "maths: %d fused multiply-adds, the kernel has none", f->fma32);
+	RULE(f->fma64 && !w->fma64 && !w->divides, "maths: %d fused multiply-adds of f64, the kernel has none", f->fma64);
+	RULE(w->fma32 && !w->divides && !w->floats64 && f->fma32 % w->fma32, "maths: %d fused multiply-adds, no multiple of the kernel's %d", f->fma32, w->fma32);
+#undef RULE
+	return why;
+}
+
+static void report(const char *name, const wanted *w, const found *f, const kase *k, bool wide)
+{
+	const char *why = verdict(w, f, wide ? k->load : 0, wide ? k->store : 0);
+	if (*why) failed++, printf("\nFAIL %s %s: %s\n", name, w->name, why);
+	else passed++;
+	if (verbose)
+		printf("\n%-36s %-10s %3d registers, load %2d, store %2d, fma %3d of %2d, %3d of %2d", name, w->name, f->registers, f->load, f->store, f->fma32, w->fma32, f->fma64,
+		       w->fma64);
+}
+
+/* ---- a program ---- */
+typedef struct program {
+	rt_text text;
+	bool sizes;
+	uint32_t n;
+	wanted kernel[16];
+} program;
+
+static void take(lo_low *L, void *self)
+{
+	program *p = self;
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		lo_built *b = L->step.v[i].built;
+		if (!b || p->n == RT_COUNT(p->kernel)) continue;
+		static char names[RT_COUNT(p->kernel)][16];
+		snprintf(names[p->n], sizeof names[p->n], "k%u", p->n);
+		b->k.name = names[p->n];
+		if (p->sizes) lo_all_symbols(&b->k, &b->s);
+		cu_kernel(&b->k, &b->s, &p->text);
+		p->kernel[p->n++] = wanted_of(&b->k, &b->s);
+	}
+}
+
+static void save(const char *path, const void *data, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+	if (!f || fwrite(data, 1, n, f) != n) failed++, printf("\nFAIL %s cannot be written\n", path);
+	if (f) fclose(f);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* Compiles a text and leaves its cubin at `path`. Returns CPU time in ms; -1: an error was reported. */
+static double compile(const char *name, const char *text, int arch, const char *path)
+{
+	void *cubin = NULL;
+	size_t bytes = 0;
+	rt_err err = { 0 };
+	const double start = now();
+	const tj_status st = rt_nvrtc_compile(text, arch, &cubin, &bytes, &err);
+	const double ms = now() - start;
+	if (st != TJ_OK) failed++, printf("\nFAIL %s: %s\n", name, err.message);
+	else save(path, cubin, bytes);
+	rt_free(cubin);
+	return st == TJ_OK ? ms : -1;
+}
+
+static void inspect(const char *path, const wanted *w, found *f)
+{
+	*f = (found){ 0 };
+	read_resources(path, w->name, f);
+	disassemble(path, w->name, f);
+}
+
+static char *with_dtype(const char *text, const char *dtype)
+{
+	rt_text t = { 0 };
+	for (const char *s = text; *s; s++)
+		if (*s == '$') rt_puts(&t, dtype);
+		else rt_putn(&t, s, 1);
+	char *all = rt_strdup(rt_str(&t));
+	rt_text_free(&t);
+	return all;
+}
+
+static bool lower(const kase *k, const char *name, const char *dtype, size_t gpu, program *p)
+{
+	ir_graph g;
+	rt_err err = { 0 };
+	char *text = with_dtype(k->text, dtype);
+	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]) };
+	p->sizes = k->sizes;
+	cu_prelude(&p->text);
+	ir_graph_init(&g);
+	tj_status st = ir_parse(&g, text, &err);
+	if (st == TJ_OK) st = lo_dry_run(&g, &o, true, take, p, &err);
+	if (st != TJ_OK || !p->n) failed++, printf("\nFAIL %s: %s\n", name, st == TJ_OK ? "no kernel" : err.message);
+	ir_graph_free(&g);
+	rt_free(text);
+	return st == TJ_OK && p->n;
+}
+
+/* One case for one GPU. Returns the time of compilation in ms. */
+static double run(const kase *k, const char *dtype, size_t gpu)
+{
+	program p = { 0 };
+	char name[100], path[300];
+	double ms = 0;
+	snprintf(name, sizeof name, "%s %s sm_%d", k->name, dtype, archs[gpu]);
+	if (lower(k, name, dtype, gpu, &p)) {
+		snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cu", folder, k->name, dtype, archs[gpu]);
+		save(path, rt_str(&p.text), strlen(rt_str(&p.text)));
+		snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cubin", folder, k->name, dtype, archs[gpu]);
+		ms = compile(name, rt_str(&p.text), archs[gpu], path);
+		for (uint32_t i = 0; i < p.n && ms >= 0; i++) {
+			found f;
+			inspect(path, &p.kernel[i], &f);
+			report(name, &p.kernel[i], &f, k, strlen(dtype) == 3 && strchr("36", dtype[1]));
+		}
+	}
+	rt_text_free(&p.text);
+	return p.n ? ms / p.n : 0;
+}
+
+/* ---- bugs that the rules must find ---- */
+#define KERNEL(body) "extern \"C\" __global__ void __launch_bounds__(256) k(float *a, const float *__restrict__ b) {\n" body "\n}\n"
+typedef struct bug { const char *rule, *text; wanted w; int wide; } bug;
+static const bug bugs[] = {
+	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "arguments", KERNEL("a[0] = 1;"), { "k", 3, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "registers", KERNEL("a[0] = 1;"), { "k", 2, 1 << 14, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "shared", KERNEL("a[0] = 1;"), { "k", 2, 256, 2, 1, 0, 0, false, false, false }, 0 },
+	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 16 },
+	{ "read-only", KERNEL("a[threadIdx.x] = b[threadIdx.x];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+};
+
+static void find_bugs(void)
+{
+	for (size_t i = 0; i < RT_COUNT(bugs); i++) {
+		char path[300];
+		found f;
+		snprintf(path, sizeof path, "%s/bug%zu.cubin", folder, i);
+		if (compile(bugs[i].rule, bugs[i].text, 90, path) < 0) continue;
+		inspect(path, &bugs[i].w, &f);
+		const char *why = verdict(&bugs[i].w, &f, bugs[i].wide, bugs[i].wide);
+		if (!strncmp(why, bugs[i].rule, strlen(bugs[i].rule))) passed++;
+		else failed++, printf("\nFAIL the rule `%s` does not find its bug, but: %s\n", bugs[i].rule, *why ? why : "nothing");
+	}
+}
+
+int main(int n, char **arg)
+{
+	static char path[300];
+	int i = 1;
+	for (; i < n && arg[i][0] == '-'; i++) quick |= arg[i][1] == 'q', verbose |= arg[i][1] == 'v';
+	if (i == n) return fprintf(stderr, "usage: cuda_static [-q] [-v] tools [case...]\n"), 2;
+	tools = arg[i++];
+	snprintf(path, sizeof path, "%s/nvidia/cu13/bin/nvdisasm", tools);
+	if (access(path, X_OK) != 0) return printf("SKIP cuda_static: no NVRTC in %s: run `make cuda-tools`\n0 passed, 0 failed, 1 skipped\n", tools), 0;
+	setenv("TJ_CUDA_PATH", tools, 1);
+	snprintf(path, sizeof path, "%s-out", tools);
+	mkdir(folder = path, 0777);
+	find_bugs();
+	for (size_t k = 0; k < RT_COUNT(cases); k++) {
+		bool asked = i == n;
+		for (int a = i; a < n; a++) asked |= !strcmp(arg[a], cases[k].name);
+		for (const char *d = cases[k].dtypes; asked && *d; d++) {
+			printf("%-20s %-5s", cases[k].name, dtype_of(*d));
+			for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
+				if (!quick || archs[gpu] == 90) printf("%6.0f", run(&cases[k], dtype_of(*d), gpu));
+			puts(" ms a kernel");
+			fflush(stdout);
+		}
+	}
+	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+	return failed > 0;
+}

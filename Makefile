@@ -77,23 +77,38 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 
 # ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
 FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
-$(BUILD)/test/fake/libcuda.so.1: test/fake/cuda.c test/fake/fake.h
-$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fake.h test/fake/device.h
+FAKECFLAGS = $(filter-out -MMD -MP -fsanitize%,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"'
+FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber graph log memory module race stream)
+$(BUILD)/test/fake/libcuda.so.1: $(FAKEDRIVER) test/fake/driver.h test/fake/fake.h
+$(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/fake.h \
+	| $(BUILD)/test/fake/device.o
 $(FAKE):
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"' -shared -o $@ $< -ldl -lpthread
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_graphs test_streams)
+	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lm -lpthread
+# A program that is told TJ_DEVICE=cuda:0 finds the GPU that runs on the CPU.
+ONFAKE = LD_LIBRARY_PATH=$(BUILD)/test/fake
+CUDAUNITS = trace direct flow contexts dynamic sized several guards streams
+cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of work (hours): [N=graphs]
+	$(ONFAKE) $(BUILD)/test/matrix -d cuda:0
+	FAKE_CUDA_SEED=1 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -n $(or $(N),20000)
+	FAKE_CUDA_SEED=2 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -modes -s 100000 -n $(or $(N),1000)
+	FAKE_CUDA_SEED=3 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -n $(or $(N),1000)
+	FAKE_CUDA_SEED=4 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -sizes -n $(or $(N),300)
+	for a in 80 90 120; do FAKE_CUDA_ARCH=$$a $(BUILD)/test/unit/test_cuda || exit 1; done
+	TEST_EACH=1 $(BUILD)/test/unit/test_driver_fails
+	for t in $(CUDAUNITS); do for s in 0 5; do FAKE_CUDA_SEED=$$s $(ONFAKE) TJ_DEVICE=cuda:0 \
+		$(BUILD)/test/unit/test_$$t || exit 1; done; done
+	$(ONFAKE) TJ_DEVICE=cuda:0 test/examples.sh $(BUILD)/examples $(CUDAEXAMPLES)
+CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weights
+.PHONY: cuda-check
+$(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
+	@mkdir -p $(@D)
+	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_driver_fails \
+	test_fake test_graphs test_streams)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 
-# ---- the op matrix and the fuzzer ----
-$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/ulp: $(BUILD)/test/ulp.o
-$(BUILD)/test/stress: $(BUILD)/test/stress.o
-RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress)
-$(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 # ---- the real NVRTC, without a GPU ----
 CUDATOOLS := $(BUILD)/cuda-tools
 $(BUILD)/test/cuda_static: $(BUILD)/test/cuda_static.o $(BUILD)/libtj.a
@@ -103,6 +118,16 @@ cuda-tools:  ## download NVIDIA's compiler and disassembler into the build folde
 cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for GPUs, check the code
 	$< $(CUDATOOLS) $(T)
 .PHONY: cuda-tools cuda-static
+
+# ---- the op matrix and the fuzzer ----
+$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/ulp: $(BUILD)/test/ulp.o
+$(BUILD)/test/prelude: $(BUILD)/test/prelude.o
+$(BUILD)/test/stress: $(BUILD)/test/stress.o
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
+$(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
 matrix: $(BUILD)/test/matrix  ## op x dtype x shape x layout: make matrix [T=regex] (ten minutes)
@@ -123,7 +148,7 @@ allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minu
 .PHONY: matrix fuzz ulp stress allocs
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
-BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
+BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
 	-Ofast -march=native -Wno-shadow
@@ -132,6 +157,9 @@ $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN'
+$(BUILD)/tj-gpu: $(patsubst %,$(BUILD)/bench/%.o,gpu-main gpu clock) $(BUILD)/libtj.so
+	$(CC) -o $@ $(filter %.o,$^) -L$(BUILD) -ltj -lm -lpthread -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN'
+$(BUILD)/bench/gpu-main.o: bench/bench.h
 bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T=regex]
 	$< --state $(if $(T),'$(T)')
 .PHONY: bench
@@ -139,9 +167,10 @@ bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
-demo: deps  ## install missing packages, build, train a model: make demo [TEXT=file] [STEPS=n]
+demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [STEPS=n] [DEVICE=cuda]
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
-	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
+	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),4000) \
+		$(or $(DEVICE),cpu)
 test: deps  ## install missing packages, build, run all tests (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
@@ -149,8 +178,7 @@ check: test-build  ## run the quick tests (one to two minutes)
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
-	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench \
-	$(BUILD)/test/cuda_static
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
@@ -181,10 +209,13 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
            test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
+pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack
+	@test/pack.sh $(BUILD) $(BUILD)/pack
+.PHONY: pack
 mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'
 find-bug: test-build

@@ -88,6 +88,8 @@ int bench_gpu(const char *device, const char *pattern, double seconds, bool quic
 
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
+
+/* ---- clock.c ---- */
 double bench_now(void); /* seconds */
 int bench_by_size(const void *a, const void *b); /* compares doubles for qsort, ascending */
 

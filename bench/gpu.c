@@ -299,6 +299,7 @@ int bench_gpu(const char *name, const char *pattern, double seconds, bool quick,
 {
 	int passed = 0, failed = 0;
 	regex_t want;
+	if (!strcmp(name, "cuda")) name = "cuda:0";
 	const tj_device device = tj_find_device(name);
 	if (device <= 0 || regcomp(&want, pattern, REG_EXTENDED | REG_NOSUB)) {
 		const char *const *all = tj_devices();

@@ -330,7 +330,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--serve")) o->serve = true;
 		else if (!strcmp(argv[i], "--state")) o->state = true;
 		else if (!strcmp(argv[i], "--sizes")) o->sizes = true;
-		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = strcmp(argv[++i], "cuda") ? argv[i] : "cuda:0";
+		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = argv[++i];
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;

@@ -198,6 +198,8 @@ typedef struct tj_open_opts {
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
 	                        * the first values of each plan and of each op outside of functions. 0: never */
 	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu" */
+	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each kernel.
+	                        * NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 

@@ -128,6 +128,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->rt.check = env_set(&e->rt.log, "TJ_CHECK") || o->check;
 	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
+	e->profile = env_set(&e->rt.log, "TJ_PROFILE") || o->profile;
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
@@ -169,6 +170,7 @@ static tj_ctx *open_on(jit_engine *e)
 	}
 	atomic_fetch_add(&e->rt.contexts, 1);
 	c->engine = e;
+	c->rt.run.profile = e->profile;
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
 	c->act.near = JIT_NOT_NEAR;

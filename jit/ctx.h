@@ -36,6 +36,7 @@ typedef struct jit_engine {
 	uint32_t nused;          /* words in `used` */
 	uint32_t audit;
 	bool timed;              /* TJ_TIME_GUARDS */
+	bool profile;            /* TJ_PROFILE */
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */

@@ -71,7 +71,8 @@ static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		rt_text t = { 0 };
 		jit_put_plan(f, p, parts[i].what, &t);
-		write_file(e, folder, parts[i].file, t.s);
+		const bool cuda = parts[i].what == TJ_DUMP_CODE && p->exec && p->exec->devices;
+		write_file(e, folder, cuda ? "code.cu" : parts[i].file, t.s);
 		rt_text_free(&t);
 	}
 	rt_text t = { 0 };

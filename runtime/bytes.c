@@ -126,6 +126,7 @@ static tj_status carry(rt_pool *p, const rt_elements *e, const int64_t *row_majo
 	if (st == TJ_OK && device != RT_CPU) st = rt_bytes_write(p, device, to, at, bytes, err);
 	if (packed) {
 		rt_err ignored = { 0 };
+		if (st != TJ_OK) rt_pool_doubt(p, e->device);
 		rt_pool_settle(p, e->device, st == TJ_OK ? err : &ignored); /* the copy may not have run yet */
 		rt_device_free(e->device, packed, bytes);
 	}

@@ -34,6 +34,8 @@ static void gpu_free(void *self, void *p)
 static void drop_queue(rt_queue *q)
 {
 	rt_cugraph_free(q->graphs);
+	for (int i = 0; i < 2; i++)
+		if (q->clock[i]) rt_cu.cuEventDestroy(q->clock[i]);
 	if (q->event) rt_cu.cuEventDestroy(q->event);
 	if (q->own) rt_cu.cuStreamDestroy(q->own);
 	if (q->word) rt_cu.cuMemFreeHost((void *)(uintptr_t)q->word);
@@ -228,6 +230,20 @@ static void gpu_forget(void *self, uint64_t plan)
 	rt_cu_leave();
 }
 
+/* Two events of the queue, and the time between them. */
+static void gpu_clock(rt_queue *q, double *ns)
+{
+	float ms = 0;
+	if (!rt_cu_enter(q->gpu)) return;
+	for (int i = 0; i < 2; i++)
+		if (!q->clock[i] && rt_cu.cuEventCreate(&q->clock[i], 0)) q->clock[i] = NULL;
+	if (q->clock[0] && q->clock[1]) {
+		rt_cu.cuEventRecord(q->clock[ns != NULL], q->stream);
+		if (ns && !rt_cu.cuEventSynchronize(q->clock[1]) && !rt_cu.cuEventElapsedTime(&ms, q->clock[0], q->clock[1])) *ns = (double)ms * 1e6;
+	}
+	rt_cu_leave();
+}
+
 /* ---- waiting ---- */
 static tj_status fault_of(rt_queue *q, uint64_t word, uint64_t *launch, rt_err *err)
 {
@@ -393,7 +409,7 @@ static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int or
 	pthread_mutex_init(&g->copy_lock, NULL);
 	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
 		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
-		                     .drain = gpu_drain, .finish = gpu_finish, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
+		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
 		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";
 	ngpu++;

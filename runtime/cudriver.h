@@ -33,7 +33,7 @@ typedef struct rt_cunode {           /* CUDA_KERNEL_NODE_PARAMS_v2 */
 	X(cuStreamCreate, 2000, (rt_cuobj *stream, unsigned flags)) X(cuStreamDestroy, 4000, (rt_cuobj stream))                             \
 	X(cuStreamSynchronize, 2000, (rt_cuobj stream)) X(cuStreamWaitEvent, 3020, (rt_cuobj stream, rt_cuobj event, unsigned flags))       \
 	X(cuEventCreate, 2000, (rt_cuobj *event, unsigned flags)) X(cuEventDestroy, 4000, (rt_cuobj event))                                 \
-	X(cuEventRecord, 2000, (rt_cuobj event, rt_cuobj stream)) X(cuEventSynchronize, 2000, (rt_cuobj event))                             \
+	X(cuEventElapsedTime, 2000, (float *ms, rt_cuobj from, rt_cuobj to)) X(cuEventRecord, 2000, (rt_cuobj event, rt_cuobj stream)) X(cuEventSynchronize, 2000, (rt_cuobj event))                             \
 	X(cuModuleLoadData, 2000, (rt_cuobj *module, const void *image)) X(cuModuleUnload, 2000, (rt_cuobj module))                         \
 	X(cuModuleGetFunction, 2000, (rt_cuobj *function, rt_cuobj module, const char *name))                                               \
 	X(cuFuncSetAttribute, 9000, (rt_cuobj function, int attribute, int value))                                                          \
@@ -54,6 +54,7 @@ typedef struct rt_record { uint64_t serial; const rt_fault *fault; uint32_t n; }
 struct rt_queue {
 	struct rt_gpu *gpu;
 	uint64_t id, serial, done;   /* serial: of the work that was put last; done: all up to here has run */
+	rt_cuobj clock[2];           /* events that measure, once they were needed */
 	rt_cuobj stream, own, event; /* stream: where its work goes: `own`, or one of the user */
 	_Atomic uint64_t *word;      /* host memory that kernels write to: launch << 16 | fault; 0: none */
 	rt_cuptr word_there;

@@ -69,6 +69,8 @@ typedef struct rt_device {
 	tj_status (*end)(rt_queue *q, bool *replayed, rt_err *err);
 	void (*forget)(void *self, uint64_t plan);
 
+	void (*clock)(rt_queue *q, double *ns); /* ns NULL: starts a clock; else waits for the queue's work and gives its time since then. May be NULL */
+
 	/* May be NULL. */
 	void *(*stream)(rt_queue *q);        /* what other libraries need to put work into the queue: a CUstream */
 	tj_status (*use_stream)(rt_queue *q, void *stream, rt_err *err); /* the queue puts its work there from now on; NULL: into a stream of its own */

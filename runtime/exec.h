@@ -35,6 +35,7 @@ typedef struct rt_run {
 	const uint64_t *num;      /* numbers, by slot */
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
+	bool profile;             /* measure each step */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
 	char *const *arena;       /* by device: arena_bytes of memory; NULL: the pool's arenas. A region gets a part of its plan's arena */
@@ -88,11 +89,13 @@ typedef struct rt_routine { /* C code that computes a step, over host buffers */
 	tj_status (*run)(const void *self, void *const *buf, rt_run *r);
 	void (*drop)(void *self); /* frees the memory of self that is not the plan's; self may be NULL. drop NULL: nothing to free */
 } rt_routine;
+typedef struct rt_time { uint64_t runs, ns; } rt_time; /* atomic; ns: the sum */
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "dnnl_sgemm", "eval nonzero" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
+	rt_time *time;           /* profile.c */
 	/* KERNEL */
 	uint8_t device;          /* KERNEL, COPY: the device that runs it */
 	rt_entry fn;

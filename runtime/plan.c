@@ -1,5 +1,6 @@
 /* plan: an array of steps over one table of buffers, run in order. */
 #include "runtime/bytes.h"
+#include "runtime/profile.h"
 
 #include <stdatomic.h>
 
@@ -131,6 +132,17 @@ static tj_status end(const rt_plan *p, int device, rt_run *r)
 	return st;
 }
 
+static tj_status run_profiled(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+{
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
+		const rt_clock c = rt_step_begin(&p->step[i], r);
+		st = run_step(&p->step[i], table, many, r);
+		rt_step_end(&p->step[i], c);
+	}
+	return st;
+}
+
 static tj_status run_on_devices(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
 {
 	tj_status st = TJ_OK;
@@ -167,6 +179,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
+	if (RT_UNLIKELY(r->profile)) return run_profiled(p, table, many, r);
 	if (RT_UNLIKELY(x->devices)) return run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
@@ -212,6 +225,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
+		rt_put_time(t, s);
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		rt_puts(t, "\n");

@@ -1,6 +1,6 @@
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
@@ -12,7 +12,6 @@
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
  * of small sizes, and written to a folder as a golden without expectations. `fuzz -n 1 -s SEED` runs it again. */
 #include "test/fuzz.h"
-#include "test/mock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -171,7 +170,7 @@ typedef struct executor { char name[48]; gen_how how; int width; } executor;
 static int widths_run(void) { return fuzz_opt.rotate ? 1 : fuzz_opt.nwidth; }
 
 /* The same graph with each requested pass left out. */
-static int executors(void) { return fuzz_opt.mock ? 3 : fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
+static int executors(void) { return fuzz_opt.device ? 3 : fuzz_opt.llvm ? 2 + 2 * widths_run() + __builtin_popcount(fuzz_opt.off) : 1; }
 
 static int nth_pass(int n)
 {
@@ -221,10 +220,10 @@ static executor executor_at(int i, uint64_t seed)
 	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
 	e.how.target = fuzz_opt.figures ? other_cpu(seed) : fuzz_opt.llvm;
-	if (fuzz_opt.mock) {
-		e.how.device = mock_device();
+	if (fuzz_opt.device) {
+		e.how.device = gen_device(fuzz_opt.device);
 		if (i == 2) e.how.off = LO_OFF(FUSE);
-		snprintf(e.name, sizeof e.name, "mock%s", i == 2 ? " unfused" : "");
+		snprintf(e.name, sizeof e.name, "%.30s%s", fuzz_opt.device, i == 2 ? " unfused" : "");
 		return e;
 	}
 	e.width = i == 1 || pass >= 0 || fuzz_opt.rotate ? width_of(seed) : fuzz_opt.width[(i - 2) / 2];
@@ -882,7 +881,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -907,7 +906,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
-		else if (!strcmp(argv[i], "-d")) fuzz_opt.mock = true;
+		else if (!strcmp(argv[i], "-d") && more) fuzz_opt.device = argv[++i];
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();
 	}

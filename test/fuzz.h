@@ -19,7 +19,7 @@ typedef struct fuzz_options {
 	int n, width[3], nwidth;
 	uint64_t seed;
 	bool sizes;                /* graphs or programs run at several sizes, which share code */
-	bool mock;            /* run on the mock device */
+	const char *device;        /* run on this device instead of the CPU; NULL: on the CPU */
 	bool api, verbose, rotate; /* rotate: each compile has another vector width */
 	bool figures;              /* lower graphs for CPUs with other limits and figures */
 	bool modes;                /* some nodes are fast; values that depend on none of them are compared */

@@ -1,5 +1,7 @@
 /* gen: random operands and ops, executors, comparison. */
 #include "test/gen.h"
+#include "codegen_cuda/cuda.h"
+#include "test/mock.h"
 
 #include <float.h>
 #include <math.h>
@@ -842,6 +844,15 @@ static void take_back(const gen *G, const gen_out *o, places *p)
 	for (uint32_t e = 0; e < G->slot.n; e++) free(p->copy[e]);
 	free(p->copy);
 	free(p->out);
+}
+
+int gen_device(const char *name)
+{
+	rt_device_on_demand(cu_open);
+	const int n = !strncmp(name, "mock", 4) ? mock_device() : rt_device_parse(name, strlen(name));
+	if (n > RT_CPU) return n;
+	fprintf(stderr, "there is no device %s\n", name);
+	exit(2);
 }
 
 /* The same graph on a device. */

@@ -104,6 +104,8 @@ typedef struct gen_how {
 	lo_family *family;         /* code shared between runs; new code is added to it; NULL: none */
 	bool symbols;              /* every size is an argument of the code */
 } gen_how;
+int gen_device(const char *name);        /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that
+                                            opened a GPU cannot use it: ask in the child */
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);
 /* Runs the evaluator. lib: NULL, or results from which it takes the library nodes that are outputs. */
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err);

@@ -1,6 +1,6 @@
 /* matrix: every op of ir/ops.def x dtype x shape x layout x executor, against the evaluator, bit for bit.
  *
- *   matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
+ *   matrix [-w 512|256|128|all|rotate] [-d device] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
  *
  * -z: every size is an argument of the code, so that the shapes of an op share code. -w rotate: each width has a third of the cases of
  * an op. -n: only every n-th case. Many cases of an op are outputs of one graph, so that they need one compile. An op without cases
@@ -8,7 +8,6 @@
  * that are known to fail; if one of them passes, that is a failure, too. Each op runs in its own process, so that a crash is a failed
  * case. nonzero, masked_select and unique are not in the table: test/unit/test_sized.c and fuzz -api test them. */
 #include "test/gen.h"
-#include "test/mock.h"
 
 #include <errno.h>
 #include <regex.h>
@@ -53,7 +52,8 @@ typedef rt_vec(kase) kases;
 
 static struct {
 	int width[3], nwidth, nth;
-	bool quiet, full, sizes, rotate, mock;
+	bool quiet, full, sizes, rotate;
+	const char *device; /* NULL: the CPU */
 	uint64_t seed;
 	regex_t re;
 	bool filtered;
@@ -199,14 +199,12 @@ static executor executor_at(int i)
 {
 	executor e = { .name = "eval" };
 	if (i == 0) return e;
-	if (opt.mock) {
-		strcpy(e.name, "mock");
-		e.how.target = opt.llvm;
-		e.how.device = mock_device();
-		return e;
+	if (opt.device) snprintf(e.name, sizeof e.name, "%s", opt.device);
+	else {
+		e.width = opt.width[i - 1];
+		snprintf(e.name, sizeof e.name, "llvm%d", e.width);
 	}
-	e.width = opt.width[i - 1];
-	snprintf(e.name, sizeof e.name, "llvm%d", e.width);
+	e.how.device = opt.device ? gen_device(opt.device) : RT_CPU;
 	e.how.target = opt.llvm;
 	if (opt.sizes && !family) family = lo_family_new(); /* of this op's process */
 	e.how.family = family;
@@ -214,7 +212,7 @@ static executor executor_at(int i)
 	return e;
 }
 
-static int executors(void) { return 1 + (opt.mock ? 1 : opt.llvm ? opt.nwidth : 0); }
+static int executors(void) { return 1 + (opt.device ? 1 : opt.llvm ? opt.nwidth : 0); }
 
 static void use_width(int width)
 {
@@ -295,7 +293,7 @@ static void run_group(const kase *k, uint32_t n, report *rep)
 	rt_text_free(&why);
 	gen_keep_lib(&G);
 	rt_exec *built = NULL;
-	bool halve = used && n > 1 && opt.llvm && !builds(&G, &built);
+	bool halve = used && n > 1 && opt.llvm && !opt.device && !builds(&G, &built);
 	for (int e = 0; used && !halve && e < executors(); e++) {
 		executor x = executor_at(e);
 		run_on(&G, k, out, n, &x, rep);
@@ -541,9 +539,9 @@ static void widths(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: matrix [-w 512|256|128|all|rotate] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]\n"
+	fprintf(stderr, "usage: matrix [-w 512|256|128|all|rotate] [-d device] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]\n"
 	                "  -f  every layout for every shape     -z  sizes as arguments of the code     -e  only the evaluator's plans\n"
-	                "  -d  on the mock device\n");
+	                "  -d  on this device (cuda:0, mock:0) instead of the CPU\n");
 	return 2;
 }
 
@@ -552,7 +550,7 @@ int main(int argc, char **argv)
 	const char *w = NULL, *why = "not asked for";
 	bool only_eval = false;
 	int o;
-	while ((o = getopt(argc, argv, "w:s:n:fqezd")) != -1) {
+	while ((o = getopt(argc, argv, "w:s:n:d:fqez")) != -1) {
 		if (o == 'w') w = optarg;
 		else if (o == 's') opt.seed = strtoull(optarg, NULL, 0);
 		else if (o == 'n') opt.nth = atoi(optarg);
@@ -560,7 +558,7 @@ int main(int argc, char **argv)
 		else if (o == 'z') opt.sizes = true;
 		else if (o == 'q') opt.quiet = true;
 		else if (o == 'e') only_eval = true;
-		else if (o == 'd') opt.mock = true;
+		else if (o == 'd') opt.device = optarg;
 		else return usage();
 	}
 	if (opt.nth < 1) opt.nth = 1;

@@ -1,8 +1,15 @@
-// What CUDA C has and C++ lacks, for kernels that run on the CPU. The fake NVRTC puts it before the text of a program.
+// What CUDA C has and C++ lacks, for kernels that run on the CPU. The fake NVRTC puts it before the text of a program; it includes
+// nothing but fake.h, because a header of the C library would take longer to compile than a program.
+typedef __SIZE_TYPE__ size_t;
 #include "test/fake/fake.h"
-#include <math.h>
-#include <string.h>
-extern "C" { struct fake_place fake_place; struct fake_hooks fake_hooks; __attribute__((aligned(64))) char tj_shared[(228 << 10) + 64]; }
+extern "C" {
+extern struct fake_place fake_place;
+extern struct fake_hooks fake_hooks;
+extern char tj_shared[];
+#define FAKE_MATHS(f, T) T fabs##f(T); T sqrt##f(T); T fma##f(T, T, T); T floor##f(T); T ceil##f(T); T rint##f(T); T trunc##f(T); T ldexp##f(T, int);
+FAKE_MATHS(f, float)
+FAKE_MATHS(, double)
+}
 #define __global__
 #define __device__ static
 #define __forceinline__ inline
@@ -13,32 +20,35 @@ extern "C" { struct fake_place fake_place; struct fake_hooks fake_hooks; __attri
 #define threadIdx fake_place.thread
 #define blockIdx fake_place.block
 #define gridDim fake_place.grid
-struct uint2 { unsigned x, y; };
+#define blockDim fake_place.size
+struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
-static inline void __syncthreads() { fake_hooks.barrier(); }
-template <class T> static inline T fake_shuffle(unsigned mask, T v, int from)
+template <class T> static inline T fake_shuffle(unsigned mask, T v, int lane, int site)
 {
 	unsigned long long w = 0;
-	memcpy(&w, &v, sizeof v);
-	w = fake_hooks.shuffle(mask, w, from);
-	memcpy(&v, &w, sizeof v);
+	__builtin_memcpy(&w, &v, sizeof v);
+	w = fake_hooks.shuffle(mask, w, lane, site);
+	__builtin_memcpy(&v, &w, sizeof v);
 	return v;
 }
-template <class T> static inline T __shfl_sync(unsigned mask, T v, int from) { return fake_shuffle(mask, v, from); }
-template <class T> static inline T __shfl_down_sync(unsigned mask, T v, int n) { return fake_shuffle(mask, v, -n); }
-static inline float __int_as_float(int i) { float f; memcpy(&f, &i, 4); return f; }
-static inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
-static inline double __longlong_as_double(long long i) { double f; memcpy(&f, &i, 8); return f; }
-static inline long long __double_as_longlong(double f) { long long i; memcpy(&i, &f, 8); return i; }
-static inline unsigned long long atomicCAS(unsigned long long *p, unsigned long long was, unsigned long long v)
-{
-	const unsigned long long now = *p;
-	if (now == was) *p = v;
-	return now;
-}
+#define FAKE_LANE ((int)(threadIdx.x % 32))
+#define __shfl_sync(mask, v, from) fake_shuffle(mask, v, from, __COUNTER__)
+#define __shfl_down_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE + (int)(n), __COUNTER__)
+#define __shfl_up_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE - (int)(n), __COUNTER__)
+#define __shfl_xor_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE ^ (int)(n), __COUNTER__)
+#define __syncthreads() fake_hooks.barrier(__COUNTER__)
+#define __syncwarp() fake_hooks.sync_warp(~0u, __COUNTER__)
+#define atomicCAS fake_hooks.swap
+template <class To, class From> static inline To fake_bits(From v) { To t; __builtin_memcpy(&t, &v, sizeof t); return t; }
+#define __int_as_float fake_bits<float, int>
+#define __float_as_int fake_bits<int, float>
+#define __longlong_as_double fake_bits<double, long long>
+#define __double_as_longlong fake_bits<long long, double>
 #define TJ_CONVERTS /* the only part of the prelude that differs: conversions by PTX */
-static inline float tj_from_f16(unsigned short h) { _Float16 x; memcpy(&x, &h, 2); return (float)x; }
-static inline unsigned short tj_to_f16(float f) { const _Float16 x = (_Float16)f; unsigned short h; memcpy(&h, &x, 2); return h; }
+typedef short fake_halves __attribute__((vector_size(16)));
+typedef float fake_floats __attribute__((vector_size(16)));
+static inline float tj_from_f16(unsigned short h) { const fake_halves v = { (short)h }; return __builtin_ia32_vcvtph2ps(v)[0]; }
+static inline unsigned short tj_to_f16(float f) { const fake_floats v = { f }; return (unsigned short)__builtin_ia32_vcvtps2ph(v, 0)[0]; }
 static inline float tj_from_bf16(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
 static inline unsigned short tj_to_bf16(float f)
 {

@@ -1,0 +1,163 @@
+/* Each call of the driver and of NVRTC fails once, in a process of its own: the error is clear, what succeeds is right, nothing is left
+ * behind, and the CPU goes on. TEST_EACH=1: every call, not only the first two of each function. */
+#include "test/kit.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 96, LEFT = 5, ILLEGAL_ADDRESS = 700, OUT_OF_MEMORY = 2, UNKNOWN = 999 };
+static const char *const functions[] = {
+	"cuGetProcAddress", "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuGetErrorName", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent",
+	"cuCtxPopCurrent", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostGetDevicePointer", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+	"cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
+	"cuEventDestroy", "cuEventRecord", "cuEventSynchronize", "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
+	"nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcCompileProgram", "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN",
+};
+
+static void (*fake_left)(int left[LEFT]);
+static int (*failures[2])(void);
+
+static bool open_fake(void)
+{
+	void *library[2] = { dlopen("libcuda.so.1", RTLD_NOW), dlopen("libnvrtc.so.13", RTLD_NOW) };
+	void *symbol = library[0] ? dlsym(library[0], "fake_left") : NULL;
+	memcpy(&fake_left, &symbol, sizeof symbol);
+	for (int i = 0; symbol && i < 2; i++) {
+		void *f = library[i] ? dlsym(library[i], "fake_failures") : NULL;
+		memcpy(&failures[i], &f, sizeof f);
+	}
+	return symbol && failures[1];
+}
+
+/* ---- what runs ---- */
+static void body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *cell = *(tj_tensor **)self;
+	tj_assign(cell, tj_add(cell, tj_i(1)));
+	out[0] = tj_softmax(in[0], -1);
+	out[1] = tj_add(tj_index_select(in[0], 0, in[1]), cell);
+	out[2] = tj_transpose(in[0], 0, 1);
+}
+
+/* An error has a code, a message and a place; false: there was none. */
+static bool told(tj_ctx *c)
+{
+	if (tj_check(c) == TJ_OK) return false;
+	const tj_error *e = tj_last_error(c);
+	if (!e || !e->message[0]) fprintf(stderr, "an error without a message\n"), _exit(2);
+	if (getenv("TEST_TELL")) fprintf(stderr, "%s: %s: %s\n", e->site ? e->site : "", e->op ? e->op : "", e->message);
+	return true;
+}
+
+/* The results of a call, and the cell after it. False: it failed, and said why. */
+static bool call(tj_ctx *c, tj_fn *f, tj_tensor *cell, float y[3 * N + 1])
+{
+	static const int64_t pick[2] = { 1, 0 };
+	float x[N];
+	tj_scope *s = tj_push(c);
+	for (int i = 0; i < N; i++) x[i] = (float)(i * 7 % 13) / 4;
+	tj_tensor *out[3] = { NULL }, *in[3] = { tj_from_data(c, TJ_F32, TJ_SHAPE(3, N / 3), x), tj_from_data(c, TJ_I64, TJ_SHAPE(2), pick), TJ_END };
+	memset(y, 0, (3 * N + 1) * sizeof *y);
+	bool ok = tj_call(f, out, in) == TJ_OK;
+	const size_t bytes[3] = { N * sizeof *y, 2 * N / 3 * sizeof *y, N * sizeof *y };
+	for (int i = 0; ok && i < 3; i++) ok = tj_read(out[i], y + i * N, bytes[i]) == TJ_OK;
+	ok = ok && tj_read(cell, y + 3 * N, sizeof *y) == TJ_OK;
+	const bool why = told(c);
+	if (!ok && !why) fprintf(stderr, "a call failed without an error\n"), _exit(2);
+	tj_pop(s);
+	return ok && !why;
+}
+
+static int rounds(const char *device, float y[4][3 * N + 1])
+{
+	int done = 0;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
+	if (!c) return 0;
+	tj_tensor *cell = tj_param(c, TJ_F32, TJ_0D);
+	tj_fn *f = tj_compile(c, body, &cell, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 2, .nout = 3));
+	for (int i = 0; i < 4 && cell && f; i++) done += call(c, f, cell, y[done]);
+	told(c);
+	tj_close(c);
+	return done;
+}
+
+/* Exits with 0: nothing failed; 1: a failure was met well; 2: not. */
+static void child(const int *most)
+{
+	static float want[4][3 * N + 1], got[4][3 * N + 1];
+	int left[LEFT];
+	alarm(60);
+	const int n = rounds("cuda:0", got);
+	if (rounds("cpu", want) != 4) fprintf(stderr, "the CPU computes no more\n"), _exit(2);
+	for (int i = 0, calls = 0; i < n; i++) { /* the cell counts calls that succeeded, also when a read after them failed */
+		const int k = (int)got[i][3 * N];
+		if (k <= calls || k > 4 || memcmp(got[i], want[k - 1], sizeof *got)) fprintf(stderr, "result %d of %d is wrong, the cell is %g\n", i, n, (double)got[i][3 * N]), _exit(2);
+		calls = k;
+	}
+	fake_left(left);
+	for (int i = 0; most && i < LEFT; i++)
+		if (left[i] > most[i]) fprintf(stderr, "of kind %d %d are left, %d without a failure\n", i, left[i], most[i]), _exit(2);
+	const bool hit = failures[0]() + failures[1]() > 0;
+	if (!hit && n != 4) fprintf(stderr, "%d of 4 calls succeed though nothing fails\n", n), _exit(2);
+	if (!most) {
+		const ssize_t k = write(3, left, sizeof left);
+		_exit(k != (ssize_t)sizeof left);
+	}
+	_exit(hit);
+}
+
+static int run(const char *what, const int *most, int *left)
+{
+	int fd[2], status = 0;
+	assert_int_equal(pipe(fd), 0);
+	fflush(stdout);
+	const pid_t pid = fork();
+	if (!pid) {
+		dup2(fd[1], 3);
+		setenv("FAKE_CUDA_FAIL", what, 1);
+		child(most);
+	}
+	close(fd[1]);
+	if (left) assert_int_equal(read(fd[0], left, LEFT * sizeof *left), LEFT * (int)sizeof *left);
+	close(fd[0]);
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) {
+		printf("FAKE_CUDA_FAIL=%s: %s\n", what, WIFEXITED(status) ? "see above" : strsignal(WTERMSIG(status)));
+		return 2;
+	}
+	return WEXITSTATUS(status);
+}
+
+static bool gives_back(const char *f) { return strstr(f, "Free") || strstr(f, "Destroy") || strstr(f, "Unload") || strstr(f, "Pop") || strstr(f, "Push"); }
+
+static void each_call(void **state)
+{
+	static const int codes[] = { UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS };
+	int left[LEFT], bad = 0, met = 0;
+	const int most = getenv("TEST_EACH") ? 1000 : 2;
+	(void)state;
+	if (!open_fake()) {
+		printf("SKIP test_driver_fails: the CUDA that is found is not the fake one\n");
+		return;
+	}
+	assert_int_equal(run("", NULL, left), 0);
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+		for (int n = 1, hit = 1; n <= most && hit; n++) {
+			const int code = codes[((int)i + n) % 3];
+			char what[80];
+			snprintf(what, sizeof what, "%s:%d:%d", functions[i], n, code);
+			hit = run(what, gives_back(functions[i]) || code == ILLEGAL_ADDRESS ? (int[LEFT]){ 999, 999, 999, 999, 999 } : left, NULL);
+			bad += hit == 2;
+			met += hit == 1;
+		}
+	printf("%d failures met\n", met);
+	assert_int_equal(bad, 0);
+	assert_true(met >= 40);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_call) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -75,13 +75,14 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 	test/golden.sh $(abspath $(BUILD)/tjc) -w $(if $(T),'$(T)')
 .PHONY: golden golden-check
 
-# ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
-FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
+# ---- a CUDA driver, an NVRTC and a cuBLASLt that compute on the CPU, for tests ----
+FAKE := $(patsubst %,$(BUILD)/test/fake/%,libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13)
 FAKECFLAGS = $(filter-out -MMD -MP -fsanitize%,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"'
 FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber graph log memory module race stream)
 $(BUILD)/test/fake/libcuda.so.1: $(FAKEDRIVER) test/fake/driver.h test/fake/fake.h
 $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/fake.h \
 	| $(BUILD)/test/fake/device.o
+$(BUILD)/test/fake/libcublasLt.so.13: test/fake/cublaslt.c test/fake/fail.c test/fake/fake.h
 $(FAKE):
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lm -lpthread
@@ -104,7 +105,7 @@ CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weight
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_driver_fails \
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
 	test_fake test_graphs test_streams)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)

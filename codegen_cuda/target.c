@@ -1,6 +1,7 @@
 /* target: NVIDIA GPUs as lowering sees them. The figures are estimates for an H200; none was measured. */
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
+#include "lower/library.h"
 
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 {
@@ -55,8 +56,10 @@ void cu_fit_target(lo_target *t, int arch)
 	t->kept_bytes = t->shared_bytes = shared_of(arch) - CU_RESERVED;
 }
 
+static const lo_routine *const library[] = { &lo_gpu_matmul, NULL };
+
 const lo_target cu_model = {
-	.name = "cuda", .backend = "cuda",
+	.name = "cuda", .backend = "cuda", .library = library,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 256, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
 	.kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 512, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,

@@ -222,6 +222,8 @@ typedef struct tj_settings {
 	bool allow_tf32;              /* GPU: operands of f32 products may be rounded to TF32, 10 bits of mantissa; several times as fast */
 	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
+	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
+	bool autotune;                /* GPU: the first run of a product times some algorithms and keeps the fastest; then another process may get other bits */
 	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 } tj_settings;

@@ -16,11 +16,11 @@ typedef struct audit {
 	rt_err err;
 } audit;
 
-/* A library computes the node, and may add in another order than the evaluator. Products of f64 and of integers have equal bits. */
+/* A library computes the node, and may add in another order than the evaluator. */
 static bool is_library_op(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype);
+	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device);
 }
 
 /* Also a result of control flow that contains such a node. */

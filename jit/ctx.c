@@ -73,11 +73,14 @@ static void check_env_cpu(const rt_log_to *log)
 	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 }
 
-/* runtime/onednn.c reads it when the first product is planned. */
-static void check_env_onednn(const rt_log_to *log)
+/* runtime/onednn.c and cublaslt.c read them when the first product is planned. */
+static void check_env_libraries(const rt_log_to *log)
 {
-	const char *v = getenv("TJ_ONEDNN");
-	if (v && *v && strcmp(v, "off")) rt_warn(log, "TJ_ONEDNN=%s is not \"off\"; it is ignored", v);
+	static const char *const switches[] = { "TJ_ONEDNN", "TJ_CUBLASLT" };
+	for (size_t i = 0; i < RT_COUNT(switches); i++) {
+		const char *v = getenv(switches[i]);
+		if (v && *v && strcmp(v, "off")) rt_warn(log, "%s=%s is not \"off\"; it is ignored", switches[i], v);
+	}
 }
 
 static void read_env_log(rt_log_to *log)
@@ -147,7 +150,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 		return NULL;
 	}
 	check_env_cpu(&e->rt.log);
-	check_env_onednn(&e->rt.log);
+	check_env_libraries(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

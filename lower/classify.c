@@ -24,7 +24,7 @@ lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t)
 	if (info->flags & IR_VIEW) return LO_VIEW;
 	if (!t || n->op == IR_to) return LO_CALL;
 	if (info->flags & IR_POINT) return point_has(g, n) ? LO_FUSE : LO_CALL;
-	if (lo_routine_of(t, (ir_op)n->op)) return LO_LIB;
+	if (lo_routine_of(t, (ir_op)n->op) && !lo_lacks(t, (ir_op)n->op, (tj_dtype)n->dtype)) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;
 	if (lo_is_gather((ir_op)n->op)) return ir_numel(g, ir_src(g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
 	switch (n->op) {

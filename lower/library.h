@@ -8,6 +8,8 @@
 typedef struct lo_routine {
 	ir_op op;
 	unsigned bounded;        /* bits by dtype class (RT_..): set if results are only near the evaluator's; clear if they are equal bit for bit */
+	int64_t workspace;       /* bytes that the step gets on the node's device: lo_step.work; 0: none */
+	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
 	/* true: the routine reads operand k as it lies in memory; false: copy it to a row-major buffer. NULL: it reads any strides. */
 	bool (*takes)(const lo_low *L, ir_ref r, int k, const lo_access *a);
 	bool (*make)(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t); /* fills t's operands, self, name; false: out of memory, or L->err is set */
@@ -15,10 +17,23 @@ typedef struct lo_routine {
 	void (*why)(const rt_step *t, lo_note *n); /* fills n's other, why and hint */
 } lo_routine;
 
-extern const lo_routine lo_matmul, lo_scatter_add;
+extern const lo_routine lo_matmul, lo_scatter_add; /* of the CPU */
+extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */
+const char *lo_lacks(const lo_target *t, ir_op op, tj_dtype dtype); /* why its routine does not compute this dtype; NULL: it does, or there is none */
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the routine of node r takes operand k as it is */
+
+/* ---- matrices.c: the operands of products ---- */
+typedef struct lo_product {  /* a [batch..., m, k] times b [batch..., k, n]; strides in elements */
+	int64_t m, n, k, a_row, a_col, b_row, b_col;
+	int nbatch;              /* batch axes of the result */
+	int64_t batch[TJ_MAX_RANK], a_step[TJ_MAX_RANK], b_step[TJ_MAX_RANK]; /* their sizes; strides of the operands along them, 0 where one broadcasts */
+	rt_at at[3];             /* a, b, the result */
+} lo_product;
+void lo_product_of(lo_low *L, ir_ref r, lo_product *x); /* matmul r, as its step computes it */
+/* Operand r, number k of a product, is a matrix with a leading dimension (rt_leading) as it lies. */
+bool lo_matrix_leads(const lo_low *L, ir_ref r, int k, const lo_access *a);
 
 /* ---- hostcall.c: steps that call C over host buffers ---- */
 typedef struct lo_call {

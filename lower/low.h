@@ -123,7 +123,7 @@ typedef struct lo_step {
 	uint32_t group;          /* KERNEL */
 	ir_ref ref;              /* LIBRARY, CALL, FLOW, TO: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
-	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF */
+	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF. LIBRARY: on its device, if the routine has one */
 	const char *name;
 	struct lo_built *built;  /* KERNEL */
 	rt_vec(uint32_t) reads, writes; /* buffers */

@@ -262,7 +262,8 @@ typedef struct lo_opts {
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
 /* ---- library.c ---- */
-bool lo_bounded(ir_op op, tj_dtype t); /* results of some target's routine for op are near the evaluator's, not equal to them; t: dtype of the result */
+/* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
+bool lo_bounded(ir_op op, tj_dtype t, int device);
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {

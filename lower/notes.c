@@ -59,7 +59,10 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	const char *device = rt_device_at(n->device)->name;
 	lo_note note = { .kind = LO_NOTE_DEVICE, .op = ir_ops[n->op].name, .site = n->site, .other = "CPU", .other_site = "" };
 	rt_text why = { 0 };
-	if (!lo_target_on(L->o, n->device)) rt_putf(&why, "no back end computes on %s", device);
+	const lo_target *target = lo_target_on(L->o, n->device);
+	const char *lacks = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	if (!target) rt_putf(&why, "no back end computes on %s", device);
+	else if (lacks) rt_puts(&why, lacks);
 	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);
 	note.why = why.oom ? "its device has no kernel for it" : rt_str(&why);
 	note.hint = "each call copies its operands to the host and its result back";

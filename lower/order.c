@@ -4,7 +4,7 @@
  *
  * Of the steps that may run next, takes the one whose first node comes first in the graph. That is program order where fusion
  * moved nothing, and it keeps live ranges short. */
-#include "lower/low.h"
+#include "lower/library.h"
 
 /* ---- making them ---- */
 static lo_step *add(lo_low *L, lo_kind kind, ir_ref r)
@@ -15,6 +15,16 @@ static lo_step *add(lo_low *L, lo_kind kind, ir_ref r)
 		return NULL;
 	}
 	return &L->step.v[L->step.n - 1];
+}
+
+/* A workspace is written by the step and read by none: the memory is free again after it. */
+static void add_workspace(lo_low *L, lo_step *s)
+{
+	const ir_node *n = lo_node(L, s->ref);
+	const lo_routine *x = lo_routine_of(lo_target_of(L, s->ref), (ir_op)n->op);
+	if (s->kind != LO_STEP_LIBRARY || !x->workspace) return;
+	s->work[n->device] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = n->device, .bytes = x->workspace });
+	if (!L->oom) lo_touch(L, s, s->work[n->device], true);
 }
 
 static void add_node_step(lo_low *L, ir_ref r)
@@ -28,6 +38,7 @@ static void add_node_step(lo_low *L, ir_ref r)
 		lo_touch(L, s, lo_buf_of(L, a.base), false);
 	}
 	lo_touch(L, s, lo_buf_of(L, r), true);
+	add_workspace(L, s);
 }
 
 static void add_copy_step(lo_low *L, ir_ref r, const lo_dest *d)

@@ -390,6 +390,18 @@ void rt_cuda_unload(int n, void *module)
 	rt_cu_leave();
 }
 
+/* ---- work of other libraries ---- */
+tj_status rt_cuda_enter(rt_queue *q, void **stream, int *n, rt_err *err)
+{
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	q->serial++;
+	*stream = q->stream;
+	*n = q->gpu->ordinal;
+	return TJ_OK;
+}
+
+void rt_cuda_leave(void) { rt_cu_leave(); }
+
 /* ---- the devices of this machine ---- */
 static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int ordinal, int arch))
 {

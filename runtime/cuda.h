@@ -2,6 +2,7 @@
  *
  *   tensors, plans --- rt_device "cuda:0" ---> cuda.c     memory, a stream for each queue, launches, the fault word
  *   codegen_cuda   --- text ---> nvrtc.c --- cubin ---> cuda.c   modules and their kernels
+ *   products       --- cublas.h ------------ stream ---> cuda.c   work of libraries, in the same queues
  *
  * All functions are thread-safe, and leave the caller's current CUDA context as it was. */
 #ifndef TJ_RUNTIME_CUDA_H
@@ -34,6 +35,13 @@ int rt_cuda_arch(int gpu);                                              /* 90 fo
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */
 void rt_cuda_unload(int gpu, void *module);                          /* no queue may have work left that uses it */
+/* Between these two a library of NVIDIA may put work into the queue: the GPU's context is current, and *stream is the queue's CUstream. */
+tj_status rt_cuda_enter(rt_queue *q, void **stream, int *gpu, rt_err *err);
+void rt_cuda_leave(void);
+
+/* ---- toolkit.c ---- */
+/* dlopen() of the first of these names that is there; name ends with NULL. wheel: where a Python wheel of CUDA 12 has it, "/nvidia/cublas/lib". */
+void *rt_toolkit_open(const char *const *name, const char *wheel);
 
 /* ---- nvrtc.c ---- */
 const char *rt_nvrtc_missing(void);                                     /* NULL: NVRTC is there; else why it is not */

@@ -85,7 +85,7 @@ typedef struct rt_at {   /* an operand of a step: a part of a buffer, at address
 
 enum { RT_FEW_OPERANDS = 32, RT_FEW_NUMBERS = 64 }; /* arrays of these sizes are put on the stack */
 typedef enum rt_step_kind { RT_STEP_KERNEL, RT_STEP_ROUTINE, RT_STEP_FLOW, RT_STEP_COPY } rt_step_kind;
-typedef struct rt_routine { /* C code that computes a step, over host buffers */
+typedef struct rt_routine { /* C code that computes a step */
 	tj_status (*run)(const void *self, void *const *buf, rt_run *r);
 	void (*drop)(void *self); /* frees the memory of self that is not the plan's; self may be NULL. drop NULL: nothing to free */
 } rt_routine;
@@ -97,7 +97,7 @@ typedef struct rt_step {
 	rt_at *at;               /* nbuf of them */
 	rt_time *time;           /* profile.c */
 	/* KERNEL */
-	uint8_t device;          /* KERNEL, COPY: the device that runs it */
+	uint8_t device;          /* KERNEL, COPY, ROUTINE: the device that runs it */
 	rt_entry fn;
 	int64_t units;           /* 0: nothing to do */
 	double unit_ns;          /* estimated ns of a unit: units * unit_ns decides on the use of the team and on the size of pieces */

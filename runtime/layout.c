@@ -118,6 +118,16 @@ static void put_list(rt_text *t, const int64_t *v, int n)
 	rt_puts(t, "]");
 }
 
+bool rt_leading(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *transposed, int64_t *ld)
+{
+	*transposed = false;
+	*ld = rows == 1 ? cols : row;
+	if ((col == 1 || cols == 1) && *ld >= cols) return true;
+	*transposed = true;
+	*ld = cols == 1 ? rows : col;
+	return (row == 1 || rows == 1) && *ld >= rows;
+}
+
 void rt_put_layout(rt_text *t, const rt_layout *l)
 {
 	rt_puts(t, tj_dtype_name((tj_dtype)l->dtype));

@@ -42,6 +42,9 @@ static inline void rt_layout_unref(const rt_layout *l)
 	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
 }
 bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride); /* strides in elements; NULL: row-major */
+/* A matrix with these strides as a library reads it: rows (or, if *transposed, columns) of adjacent elements, *ld elements apart, which do not
+ * overlap. Strides of axes of size 1 do not matter. false: it has no such form. */
+bool rt_leading(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *transposed, int64_t *ld);
 void rt_put_layout(rt_text *t, const rt_layout *l); /* "f32[4,8]", "f32[4,8]@cuda:0"; a layout that is not row-major is followed by its strides */
 
 #endif

@@ -1,11 +1,9 @@
-/* nvrtc: the compiler of CUDA C, a library of the CUDA toolkit. It is opened by name: first in the folder TJ_CUDA_PATH (a toolkit, or a
- * Python wheel's folder), then where the system's loader looks. */
+/* nvrtc: the compiler of CUDA C, a library of the CUDA toolkit, opened by name at the first use. */
 #include "runtime/cuda.h"
 #include "runtime/fork.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 typedef void *program;
 #define NVRTC(X)                                                                                                       \
@@ -21,25 +19,10 @@ static struct compiler {
 #undef X
 } nv;
 
-static void *open_library(void)
-{
-	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12" };
-	static const char *const folders[] = { "", "/lib64", "/lib", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib" };
-	const char *path = getenv("TJ_CUDA_PATH");
-	void *library = NULL;
-	for (size_t f = 0; path && f < RT_COUNT(folders) && !library; f++)
-		for (size_t n = 0; n < RT_COUNT(names) && !library; n++) {
-			char file[512];
-			snprintf(file, sizeof file, "%s%s/%s", path, folders[f], names[n]);
-			library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-		}
-	for (size_t n = 0; n < RT_COUNT(names) && !library; n++) library = dlopen(names[n], RTLD_NOW | RTLD_LOCAL);
-	return library;
-}
-
 static const char *load(void)
 {
-	void *library = open_library(), *symbol;
+	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", NULL };
+	void *library = rt_toolkit_open(names, "/nvidia/cuda_nvrtc/lib"), *symbol;
 	if (!library) return "libnvrtc.so.13 (or .12) is not there: install the CUDA toolkit's NVRTC, or set TJ_CUDA_PATH to the folder that has it";
 #define X(name, type, params)                                                                                          \
 	symbol = dlsym(library, #name);                                                                                    \

@@ -1,5 +1,6 @@
 /* onednn: calls oneDNN's dnnl_sgemm. The library is opened by name at the first product that may need it. 2.x and 3.x have the same
  * function: row-major, without a primitive and without a scratchpad. */
+#include "runtime/layout.h"
 #include "runtime/matmul.h"
 
 #include <dlfcn.h>
@@ -41,38 +42,21 @@ bool rt_onednn(void)
 	return sgemm != NULL;
 }
 
-/* dnnl_sgemm needs one unit stride, and a leading dimension that is at least a row. The stride of a dimension of size 1
- * does not matter. */
-static bool gemm_side(int64_t rows, int64_t cols, int64_t row, int64_t col, char *trans, int64_t *ld)
-{
-	if (col == 1 || cols == 1) {
-		*trans = 'N';
-		*ld = rows == 1 ? cols : row;
-		if (*ld >= cols && (cols > 1 || *ld >= 1)) return true;
-	}
-	if (row == 1 || rows == 1) {
-		*trans = 'T';
-		*ld = cols == 1 ? rows : col;
-		return *ld >= rows && *ld >= 1;
-	}
-	return false;
-}
-
 bool rt_onednn_takes(const rt_gemm *g)
 {
-	char t;
+	bool t;
 	int64_t ld;
-	return g->m && g->n && g->k && gemm_side(g->m, g->k, g->a_row, g->a_col, &t, &ld) && gemm_side(g->k, g->n, g->b_row, g->b_col, &t, &ld) &&
+	return g->m && g->n && g->k && rt_leading(g->m, g->k, g->a_row, g->a_col, &t, &ld) && rt_leading(g->k, g->n, g->b_row, g->b_col, &t, &ld) &&
 	       (g->c_row >= g->n || g->m == 1);
 }
 
 bool rt_onednn_run(const rt_gemm *g, const float *a, const float *b, float *c)
 {
-	char ta = 'N', tb = 'N';
-	int64_t lda = 1, ldb = 1;
-	gemm_side(g->m, g->k, g->a_row, g->a_col, &ta, &lda);
-	gemm_side(g->k, g->n, g->b_row, g->b_col, &tb, &ldb);
-	return !sgemm(ta, tb, g->m, g->n, g->k, 1.0f, a, lda, b, ldb, 0.0f, c, g->m == 1 ? g->n : g->c_row);
+	bool ta, tb;
+	int64_t lda, ldb;
+	rt_leading(g->m, g->k, g->a_row, g->a_col, &ta, &lda);
+	rt_leading(g->k, g->n, g->b_row, g->b_col, &tb, &ldb);
+	return !sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', g->m, g->n, g->k, 1.0f, a, lda, b, ldb, 0.0f, c, g->m == 1 ? g->n : g->c_row);
 }
 
 /* oneDNN must use one thread: the other threads of the team compute other parts. */

@@ -8,6 +8,8 @@ typedef enum rt_setting {
 	RT_ALLOW_TF32 = 1,             /* GPU products may round operands of f32 to TF32 */
 	RT_ALLOW_REDUCED = 2,          /* GPU products of f16 and bf16 may round partial sums to the dtype */
 	RT_ALLOW_NONDETERMINISTIC = 4, /* a library may sum in an order that changes from run to run */
+	RT_NO_SPLIT_SUMS = 32,         /* GPU products may not split sums into parts */
+	RT_AUTOTUNE = 64,              /* the first run of a GPU product times several algorithms */
 	RT_PRODUCTS_OWN = 8, RT_PRODUCTS_LIBRARY = 16 /* who computes products, if it can; neither: what is estimated to be faster */
 } rt_setting;
 

@@ -919,7 +919,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype);
+	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device);
 }
 
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err)

@@ -165,6 +165,13 @@ API(cuFuncSetAttribute, CONTEXT, (void *f, int a, int v), a == 8 ? fake_function
 API(cuLaunchKernel, CONTEXT, (void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *s, void **param, void **extra),
     extra ? INVALID_VALUE : fake_put_launch(s, f, (struct fake_xyz){ x, y, z }, (struct fake_xyz){ tx, ty, tz }, shared, param))
 
+/* ---- for the other fake libraries ---- */
+API(library, CONTEXT, (void *s, void (*run)(void *), void *self), fake_put_library(s, run, self))
+EXPORT fake_cuda_put_fn fake_cuda_put;
+EXPORT fake_cuda_there_fn fake_cuda_there;
+int fake_cuda_put(void *s, void (*run)(void *), void *self) { return api_library(s, run, self); }
+void *fake_cuda_there(unsigned long long p, size_t bytes) { return fake_there(p, bytes); }
+
 EXPORT int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result);
 int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result)
 {

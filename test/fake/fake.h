@@ -1,4 +1,5 @@
-/* fake: what the fake driver, the fake NVRTC (nvrtc.c) and the objects that it makes (device.h, device.c) agree on. */
+/* fake: what the fake driver, the fake NVRTC (nvrtc.c) and the objects that it makes (device.h, device.c) agree on, and what the fake cuBLASLt
+ * (cublaslt.c) needs of the driver. */
 #ifndef TJ_TEST_FAKE_FAKE_H
 #define TJ_TEST_FAKE_FAKE_H
 
@@ -28,5 +29,9 @@ struct fake_cubin { char magic[sizeof FAKE_MAGIC]; int arch; char path[512]; };
 int fake_injected(const char *function, int *code); /* fail.c: true when this call of an API function must fail with *code */
 
 int fake_failed_waits(void); /* calls that failed, and without which a program cannot wait */
+
+/* What the fake driver has for other fake libraries, found by dlsym(). */
+typedef int fake_cuda_put_fn(void *stream, void (*run)(void *self), void *self); /* work that the stream runs in its turn; a code of the driver */
+typedef void *fake_cuda_there_fn(unsigned long long address, size_t bytes);      /* memory of the device, for work that runs */
 
 #endif

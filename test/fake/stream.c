@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { WRITE, READ, COPY, FILL, LAUNCH, RECORD, WAIT } kind;
+typedef enum kind { WRITE, READ, COPY, FILL, LAUNCH, LIBRARY, RECORD, WAIT } kind;
 typedef struct work {
 	kind kind;
-	void *host;              /* WRITE: from where; READ: to where; LAUNCH: a copy of the arguments */
+	void *host;              /* WRITE: from where; READ: to where; LAUNCH: a copy of the arguments; LIBRARY: what `run` gets */
+	void (*run)(void *self); /* LIBRARY: of another fake library */
 	bool owned;              /* WRITE: host is a copy */
 	address to, from;
 	size_t bytes;            /* LAUNCH: of the arguments */
@@ -47,6 +48,7 @@ static void run_one(const work *w)
 		fake_launch_run(w->f, w->grid, w->threads, w->shared, word);
 		break;
 	}
+	case LIBRARY: w->run(w->host); break;
 	case WAIT: case RECORD: break;
 	}
 }
@@ -154,6 +156,8 @@ int fake_put_launch(void *s, function *f, struct fake_xyz grid, struct fake_xyz 
 	return put(s, (work){ .kind = LAUNCH, .host = copy_of(param[0], bytes), .bytes = bytes, .f = f, .grid = grid, .threads = threads, .shared = shared });
 }
 
+int fake_put_library(void *s, void (*run)(void *self), void *self) { return put(s, (work){ .kind = LIBRARY, .run = run, .host = self }); }
+
 /* ---- who uses what ---- */
 static bool meets(uintptr_t p, size_t bytes, uintptr_t from, uintptr_t to) { return p < to && p + bytes > from; }
 
@@ -169,7 +173,7 @@ static const char *user(const work *w, uintptr_t from, uintptr_t to)
 		for (size_t i = 0; i < w->bytes / 8; i++)
 			if (word[i] >= from && word[i] < to) return "a kernel";
 		return NULL;
-	case RECORD: case WAIT: break;
+	case LIBRARY: case RECORD: case WAIT: break;
 	}
 	return NULL;
 }

@@ -1,0 +1,107 @@
+/* cublas: matrix products on NVIDIA GPUs by cuBLASLt, a library of the CUDA toolkit that is opened by name.
+ *
+ *   cublaslt.c    the library: its functions, a handle for each GPU        ranking.c   the algorithm of a product, kept under a key
+ *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library has none
+ *   tuning.c      the fastest of several algorithms, by the clock
+ *
+ * Loading the library takes 0.1 to 1 s. It is begun beside the compiler when a plan has its first product, and the run waits for it. */
+#ifndef TJ_RUNTIME_CUBLAS_H
+#define TJ_RUNTIME_CUBLAS_H
+
+#include "runtime/exec.h"
+
+/* What a user allows. Another policy is another key of the algorithm. */
+typedef struct rt_blas_policy {
+	bool tf32;               /* operands of f32 may be rounded to TF32 (10 bits of mantissa) */
+	bool reduced;            /* partial sums of f16 and bf16 may be rounded to the dtype of the result */
+	bool any_order;          /* parts of a sum over k may be added in an order that changes from run to run */
+	bool no_parts;           /* no sum over k is split into parts */
+	int64_t workspace;       /* most bytes of workspace, up to RT_BLAS_WORKSPACE */
+	int tries;               /* algorithms to time at the first run, up to RT_LT_TRIES; 0, 1: the heuristic's first is taken */
+} rt_blas_policy;
+enum { RT_BLAS_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */, RT_LT_TRIES = 8 };
+
+/* C[batch..., m, n] = A B, C row-major. F32, F16 and BF16 add in f32, F64 in f64. Strides in elements. */
+typedef struct rt_blas_desc {
+	tj_dtype dtype;
+	int device;
+	int64_t m, n, k;
+	int64_t a_row, a_col, b_row, b_col; /* rt_leading() holds for both operands, unless one has no elements */
+	int nbatch;
+	int64_t batch[TJ_MAX_RANK], a_step[TJ_MAX_RANK], b_step[TJ_MAX_RANK]; /* batch axes; any strides */
+	rt_blas_policy policy;
+} rt_blas_desc;
+
+/* ---- cublaslt.c ---- */
+enum { RT_LT_NOT_SUPPORTED = 15 };            /* a status */
+typedef struct rt_lt_algorithm { uint64_t data[8]; } rt_lt_algorithm;
+typedef struct rt_lt_choice {            /* an answer of the heuristic */
+	rt_lt_algorithm algorithm;
+	size_t workspace;
+	int state;                           /* 0: the algorithm can be used */
+	float waves;
+	int reserved[4];
+} rt_lt_choice;
+#define RT_LT(X)                                                                                                                        \
+	X(cublasLtCreate, int, (void **handle)) X(cublasLtGetVersion, size_t, (void)) X(cublasLtGetStatusName, const char *, (int status))  \
+	X(cublasLtMatmulDescCreate, int, (void **product, int compute, int scale)) X(cublasLtMatmulDescDestroy, int, (void *product))       \
+	X(cublasLtMatmulDescSetAttribute, int, (void *product, int attribute, const void *value, size_t bytes))                             \
+	X(cublasLtMatrixLayoutCreate, int, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld))                             \
+	X(cublasLtMatrixLayoutDestroy, int, (void *layout))                                                                                 \
+	X(cublasLtMatrixLayoutSetAttribute, int, (void *layout, int attribute, const void *value, size_t bytes))                            \
+	X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X(cublasLtMatmulPreferenceDestroy, int, (void *preference))             \
+	X(cublasLtMatmulPreferenceSetAttribute, int, (void *preference, int attribute, const void *value, size_t bytes))                    \
+	X(cublasLtMatmulAlgoGetHeuristic, int, (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int wanted, rt_lt_choice *choice, int *found)) \
+	X(cublasLtMatmulAlgoConfigGetAttribute, int, (const rt_lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)) \
+	X(cublasLtMatmul, int, (void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, void *workspace, size_t bytes, void *stream))
+typedef struct rt_lt {
+#define X(name, type, params) type (*name) params;
+	RT_LT(X)
+#undef X
+} rt_lt;
+const rt_lt *rt_lt_get(const char **why);    /* opens the library, or waits until it is open. NULL: *why says what is missing, and what would provide it */
+const char *rt_lt_missing(void);             /* why it cannot be used, as far as is known; does not wait. NULL: it is there, or was not opened yet */
+void rt_lt_begin(void);                      /* begins to open it, on a thread of its own */
+/* The handle of a GPU, whose context is current. NULL: *why says why there is none. */
+void *rt_lt_handle(int gpu, const char **why);
+
+/* ---- ranking.c ---- */
+/* A product of the library, with all that the choice of an algorithm depends on. Compared byte for byte: no padding. */
+typedef struct rt_lt_key {
+	int64_t version, gpu, dtype, tf32, reduced, any_order, no_parts, workspace, tries;
+	int64_t m, n, k, batch;              /* of the library: m is our n */
+	int64_t lda, ldb, a_transposed, b_transposed, a_step, b_step, c_step;
+	int64_t a_align, b_align, c_align;   /* bytes, powers of two, up to 256 */
+} rt_lt_key;
+typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
+	struct rt_lt_call *next;             /* of the same product, for operands aligned otherwise */
+	const rt_lt *lt;
+	rt_lt_key key;
+	void *product, *a, *b, *c;           /* descriptors */
+	rt_lt_choice choice;                 /* the algorithm */
+	int noption;                         /* more than 1: nobody has chosen among these yet */
+	rt_lt_choice option[RT_LT_TRIES];
+	const char *why;                     /* why the library has no algorithm; NULL: it has one */
+	char text[160];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
+} rt_lt_call;
+rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err); /* NULL: err is set. Asks the heuristic if it was not asked yet */
+void rt_lt_call_free(rt_lt_call *x);
+void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
+
+/* ---- tuning.c ---- */
+typedef int rt_lt_run(void *env, const rt_lt_call *x); /* puts the product into the queue; a status */
+void rt_lt_tune(rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* chooses the fastest option; waits for the queue */
+
+/* ---- onhost.c ---- */
+tj_status rt_blas_on_host(const rt_blas_desc *d, const void *a, const void *b, void *c, rt_run *r); /* copies the operands to the CPU, and the result back */
+
+/* ---- gpumatmul.c ---- */
+typedef struct rt_blas rt_blas;
+rt_blas *rt_blas_new(const rt_blas_desc *d, rt_err *err);
+void rt_blas_free(rt_blas *x);               /* no queue may have work left of it */
+/* work: RT_BLAS_WORKSPACE + 256 bytes of the device, at any address. Thread-safe. */
+tj_status rt_blas_run(rt_blas *x, const void *a, const void *b, void *c, void *work, rt_run *r);
+const char *rt_blas_name(const rt_blas *x);  /* what computes it, once it ran: "cublasLt 13.1.0, algorithm 6, tile 20, stages 4" */
+const char *rt_blas_why(const rt_blas *x, const char **hint); /* the reason */
+
+#endif

@@ -110,15 +110,6 @@ ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fai
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 
-# ---- the op matrix and the fuzzer ----
-$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/ulp: $(BUILD)/test/ulp.o
-$(BUILD)/test/prelude: $(BUILD)/test/prelude.o
-$(BUILD)/test/stress: $(BUILD)/test/stress.o
-RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
-$(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 # ---- the real NVRTC, without a GPU ----
 CUDATOOLS := $(BUILD)/cuda-tools
 $(BUILD)/test/cuda_static: $(BUILD)/test/cuda_static.o $(BUILD)/libtj.a
@@ -128,6 +119,16 @@ cuda-tools:  ## download NVIDIA's compiler and disassembler into the build folde
 cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for GPUs, check the code
 	$< $(CUDATOOLS) $(T)
 .PHONY: cuda-tools cuda-static
+
+# ---- the op matrix and the fuzzer ----
+$(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/ulp: $(BUILD)/test/ulp.o
+$(BUILD)/test/prelude: $(BUILD)/test/prelude.o
+$(BUILD)/test/stress: $(BUILD)/test/stress.o
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
+$(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
 matrix: $(BUILD)/test/matrix  ## op x dtype x shape x layout: make matrix [T=regex] (ten minutes)
@@ -178,8 +179,12 @@ check: test-build  ## run the quick tests (one to two minutes)
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
+<<<<<<< HEAD
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) \
 	$(BUILD)/test/cuda_static
+=======
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
+>>>>>>> w-sched
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'

@@ -64,7 +64,7 @@ tj_status rt_nvrtc_compile(const char *text, int arch, void **cubin, size_t *byt
 	program p = NULL;
 	if (missing) return rt_fail(err, TJ_ERR_COMPILE, "nvrtc", "%s", missing);
 	snprintf(target, sizeof target, "--gpu-architecture=sm_%d", arch);
-	const char *const options[] = { target, "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false", "--disable-warnings" };
+	const char *const options[] = { target, "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false" };
 	int code = nv.nvrtcCreateProgram(&p, text, "tjit.cu", 0, NULL, NULL);
 	if (code) return rt_fail(err, TJ_ERR_COMPILE, "nvrtc", "%s", nv.nvrtcGetErrorString(code));
 	code = nv.nvrtcCompileProgram(p, (int)RT_COUNT(options), options);

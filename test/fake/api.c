@@ -166,10 +166,10 @@ API(cuLaunchKernel, CONTEXT, (void *f, unsigned x, unsigned y, unsigned z, unsig
     extra ? INVALID_VALUE : fake_put_launch(s, f, (struct fake_xyz){ x, y, z }, (struct fake_xyz){ tx, ty, tz }, shared, param))
 
 /* ---- for the other fake libraries ---- */
-API(library, CONTEXT, (void *s, void (*run)(void *), void *self), fake_put_library(s, run, self))
+API(library, CONTEXT, (void *s, void (*run)(void *), const void *job, size_t bytes), fake_put_library(s, run, job, bytes))
 EXPORT fake_cuda_put_fn fake_cuda_put;
 EXPORT fake_cuda_there_fn fake_cuda_there;
-int fake_cuda_put(void *s, void (*run)(void *), void *self) { return api_library(s, run, self); }
+int fake_cuda_put(void *s, void (*run)(void *), const void *job, size_t bytes) { return api_library(s, run, job, bytes); }
 void *fake_cuda_there(unsigned long long p, size_t bytes) { return fake_there(p, bytes); }
 
 EXPORT int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result);

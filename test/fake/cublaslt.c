@@ -316,7 +316,7 @@ static char *matrix(const layout *x, const void *p, int batch)
 
 static void run(void *self)
 {
-	job *j = self;
+	const job *j = self;
 	const problem *x = &j->x;
 	if (j->splits > 1 && getenv("FAKE_CUBLASLT_SLOW")) usleep(2000);
 	if (j->bytes) memset(there(j->workspace, j->bytes), 0x5A, j->bytes);
@@ -333,7 +333,6 @@ static void run(void *self)
 				store(x->c.type, c, (int64_t)row + (int64_t)col * x->c.ld, j->alpha * total);
 			}
 	}
-	free(j);
 }
 
 static bool is_aligned(const void *p, uint32_t n) { return (uintptr_t)p % n == 0; }
@@ -344,30 +343,28 @@ int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al,
                    const algorithm *how, void *workspace, size_t bytes, void *stream)
 {
 	FAIL_IF_TOLD();
-	job *j = calloc(1, sizeof *j);
+	job j;
 	fake_cuda_put_fn *put;
 	void *symbol = driver("fake_cuda_put");
 	memcpy(&put, &symbol, sizeof put);
 	real(h, HANDLE);
-	int e = problem_of(p, al, bl, cl, dl, &j->x);
-	const bool wide = j->x.p.scale == R_64F;
+	memset(&j, 0, sizeof j);
+	int e = problem_of(p, al, bl, cl, dl, &j.x);
+	const bool wide = j.x.p.scale == R_64F;
 	if (!e && (!how || c != d || (wide ? *(const double *)beta : (double)*(const float *)beta) != 0)) e = NOT_SUPPORTED;
-	if (!e && how->problem != hash_of(&j->x)) e = INVALID_VALUE;
+	if (!e && how->problem != hash_of(&j.x)) e = INVALID_VALUE;
 	if (!e && (!is_aligned(a, how->align[0]) || !is_aligned(b, how->align[1]) || !is_aligned(d, how->align[2]))) e = INVALID_VALUE;
 	if (!e && (bytes < how->workspace || (bytes && !is_aligned(workspace, 256)))) e = INVALID_VALUE;
 	fake_cublaslt_refused += e != 0;
-	if (e) {
-		free(j);
-		return e;
-	}
-	j->a = a;
-	j->b = b;
-	j->c = d;
-	j->workspace = workspace;
-	j->bytes = bytes;
-	j->alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha;
-	j->splits = how->splits;
+	if (e) return e;
+	j.a = a;
+	j.b = b;
+	j.c = d;
+	j.workspace = workspace;
+	j.bytes = bytes;
+	j.alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha;
+	j.splits = how->splits;
 	fake_cublaslt_run++;
-	fake_cublaslt_compute = j->x.p.compute;
-	return put(stream, run, j) ? EXECUTION_FAILED : SUCCESS;
+	fake_cublaslt_compute = j.x.p.compute;
+	return put(stream, run, &j, sizeof j) ? EXECUTION_FAILED : SUCCESS;
 }

@@ -117,7 +117,7 @@ int fake_put_read(void *s, void *to, address from, size_t bytes);
 int fake_put_copy(void *s, address to, address from, size_t bytes);
 int fake_put_fill(void *s, address to, unsigned char byte, size_t bytes);
 int fake_put_launch(void *s, function *f, struct fake_xyz grid, struct fake_xyz threads, size_t shared, void **param);
-int fake_put_library(void *s, void (*run)(void *self), void *self); /* run frees self */
+int fake_put_library(void *s, void (*run)(void *job), const void *job, size_t bytes); /* a copy of the job: the addresses in it are in use */
 void fake_streams_all(void);             /* runs everything */
 const char *fake_user_of(uintptr_t from, uintptr_t to); /* work that the host does not know to be done, and uses these bytes; NULL: none */
 const char *fake_user_of_module(const module *m);

@@ -31,7 +31,8 @@ int fake_injected(const char *function, int *code); /* fail.c: true when this ca
 int fake_failed_waits(void); /* calls that failed, and without which a program cannot wait */
 
 /* What the fake driver has for other fake libraries, found by dlsym(). */
-typedef int fake_cuda_put_fn(void *stream, void (*run)(void *self), void *self); /* work that the stream runs in its turn; a code of the driver */
+/* Work that the stream runs in its turn, with a copy of the job, whose addresses it uses. Returns a code of the driver. */
+typedef int fake_cuda_put_fn(void *stream, void (*run)(void *job), const void *job, size_t bytes);
 typedef void *fake_cuda_there_fn(unsigned long long address, size_t bytes);      /* memory of the device, for work that runs */
 
 #endif

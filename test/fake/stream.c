@@ -13,11 +13,11 @@
 typedef enum kind { WRITE, READ, COPY, FILL, LAUNCH, LIBRARY, RECORD, WAIT } kind;
 typedef struct work {
 	kind kind;
-	void *host;              /* WRITE: from where; READ: to where; LAUNCH: a copy of the arguments; LIBRARY: what `run` gets */
-	void (*run)(void *self); /* LIBRARY: of another fake library */
+	void *host;              /* WRITE: from where; READ: to where; LAUNCH, LIBRARY: a copy of the arguments */
+	void (*run)(void *job);  /* LIBRARY: of another fake library */
 	bool owned;              /* WRITE: host is a copy */
 	address to, from;
-	size_t bytes;            /* LAUNCH: of the arguments */
+	size_t bytes;            /* LAUNCH, LIBRARY: of the arguments */
 	unsigned char byte;
 	function *f;
 	struct fake_xyz grid, threads;
@@ -96,7 +96,7 @@ static void know(stream *s, uint64_t until)
 	s->known = until;
 	for (uint64_t i = 0; i < n; i++) {
 		if (done[i].kind == WAIT) know(done[i].other, done[i].at);
-		if (done[i].kind == LAUNCH || done[i].owned) free(done[i].host);
+		if (done[i].kind == LAUNCH || done[i].kind == LIBRARY || done[i].owned) free(done[i].host);
 	}
 	free(done);
 }
@@ -156,7 +156,10 @@ int fake_put_launch(void *s, function *f, struct fake_xyz grid, struct fake_xyz 
 	return put(s, (work){ .kind = LAUNCH, .host = copy_of(param[0], bytes), .bytes = bytes, .f = f, .grid = grid, .threads = threads, .shared = shared });
 }
 
-int fake_put_library(void *s, void (*run)(void *self), void *self) { return put(s, (work){ .kind = LIBRARY, .run = run, .host = self }); }
+int fake_put_library(void *s, void (*run)(void *job), const void *job, size_t bytes)
+{
+	return put(s, (work){ .kind = LIBRARY, .run = run, .host = copy_of(job, bytes), .bytes = bytes });
+}
 
 /* ---- who uses what ---- */
 static bool meets(uintptr_t p, size_t bytes, uintptr_t from, uintptr_t to) { return p < to && p + bytes > from; }
@@ -169,11 +172,11 @@ static const char *user(const work *w, uintptr_t from, uintptr_t to)
 	case READ: return meets(w->from, w->bytes, from, to) || meets((uintptr_t)w->host, w->bytes, from, to) ? "a copy to the host" : NULL;
 	case COPY: return meets(w->to, w->bytes, from, to) || meets(w->from, w->bytes, from, to) ? "a copy" : NULL;
 	case FILL: return meets(w->to, w->bytes, from, to) ? "a fill" : NULL;
-	case LAUNCH:
+	case LAUNCH: case LIBRARY:
 		for (size_t i = 0; i < w->bytes / 8; i++)
-			if (word[i] >= from && word[i] < to) return "a kernel";
+			if (word[i] >= from && word[i] < to) return w->kind == LAUNCH ? "a kernel" : "a product";
 		return NULL;
-	case LIBRARY: case RECORD: case WAIT: break;
+	case RECORD: case WAIT: break;
 	}
 	return NULL;
 }

@@ -107,6 +107,19 @@ static void body(cu *c)
 	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) instruction(c, i);
 }
 
+/* Once for each unit. All threads of the unit load, one stores, perhaps over what they load: a barrier comes between. */
+static void point_section(cu *c)
+{
+	const bool alone = c->shape.walk == CU_COLUMNS && c->shape.warps < 2; /* a thread has a column to itself */
+	bool ordered = alone;
+	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
+		const lo_op op = (lo_op)c->k->ins.v[i].op;
+		if (op == LO_STORE && !ordered) cu_line(c, c->shape.warps > 1 ? "__syncthreads();\n" : "__syncwarp();\n"), ordered = true;
+		if (op == LO_LOAD) ordered = alone;
+		instruction(c, i);
+	}
+}
+
 /* Without reductions: each thread has all of its elements. */
 static bool is_whole(const cu *c)
 {
@@ -222,7 +235,7 @@ static void row_loop(cu *c)
 		cu_line(c, "const bool passes = chunks > per * %d; int pass = 0;\n", x->warps);
 		cu_line(c, "TJ_ROLLED for (ix first = 0; first < chunks; first += per * %d) {\n", x->warps);
 	}
-	cu_line(c, "const ix start = first + mine * per, stop = start + per < chunks ? start + per : chunks;\n");
+	cu_line(c, "const ix start = first + mine * per, stop = !live ? start : start + per < chunks ? start + per : chunks;\n");
 	cu_line(c, "TJ_ROLLED for (ix z = start; z < stop; z++) {\n");
 	cu_line(c, "const ix c0 = from + z * %lld, rest = from + len - c0;\n", (long long)x->chunk);
 	cu_line(c, "const int left = (int)(rest < %lld ? rest : %lld);\n", (long long)x->chunk, (long long)x->chunk);
@@ -237,7 +250,7 @@ static void section(cu *c, const lo_section *s)
 {
 	c->at = s;
 	if (!s->loop) {
-		body(c);
+		point_section(c);
 		return;
 	}
 	cu_acc_begin(c);

@@ -163,7 +163,7 @@ static bool is_late(const cu *c, const lo_ins *in)
 	return in->op == LO_STORE && is_adjacent(c, in) && c->shape.walk != CU_COLUMNS && !kept_in_registers(c, in->buf);
 }
 
-/* A unit that is there twice must store once; kept rows are the unit's own. */
+/* Only live units store; kept rows are the unit's own. */
 static const char *if_live(const cu *c, const lo_ins *in)
 {
 	return c->k->reduces && c->k->buf.v[in->buf].role != LO_KEPT ? "if (live) " : "";
@@ -195,7 +195,10 @@ void cu_load(cu *c, uint32_t i)
 	cu_line(c, "const %s v%u = ", cu_type((tj_dtype)in->dtype), i);
 	if (cu_is_tiled(c, in)) rt_putf(c->out, "tile%u[tx * %d + i]", i, CU_PITCH);
 	else if (is_early(c, in)) put_array(c, i), rt_puts(c->out, "[j]");
-	else rt_puts(c->out, "*("), put_pointer(c, in, false), rt_puts(c->out, ")");
+	else {
+		const bool once = c->k->reduces && !c->in_elems;
+		rt_puts(c->out, once ? "(live ? *(" : "*("), put_pointer(c, in, false), rt_puts(c->out, once ? ") : 0)" : ")");
+	}
 	rt_puts(c->out, in->dtype == TJ_BOOL ? " != 0;\n" : ";\n");
 }
 

@@ -15,7 +15,7 @@
  *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp
  *
  * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. A block that has fewer units left than it
- * can take repeats the last one, and stores nothing for it (`live`): so all threads reach each barrier and each shuffle. */
+ * can take has some that are not `live`: they load nothing and store nothing, but all threads reach each barrier and each shuffle. */
 #ifndef TJ_CODEGEN_CUDA_CU_H
 #define TJ_CODEGEN_CUDA_CU_H
 

@@ -107,6 +107,19 @@ static void body(cu *c)
 	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) instruction(c, i);
 }
 
+/* Once for each unit. All threads of the unit load, one stores, perhaps over what they load: a barrier comes between. */
+static void point_section(cu *c)
+{
+	const bool alone = c->shape.walk == CU_COLUMNS && c->shape.warps < 2; /* a thread has a column to itself */
+	bool ordered = alone;
+	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
+		const lo_op op = (lo_op)c->k->ins.v[i].op;
+		if (op == LO_STORE && !ordered) cu_line(c, c->shape.warps > 1 ? "__syncthreads();\n" : "__syncwarp();\n"), ordered = true;
+		if (op == LO_LOAD) ordered = alone;
+		instruction(c, i);
+	}
+}
+
 /* Without reductions: each thread has all of its elements. */
 static bool is_whole(const cu *c)
 {
@@ -164,7 +177,7 @@ static int unroll_of(const cu *c)
 static bool is_full(const cu *c)
 {
 	const cu_shape *x = &c->shape;
-	if ((x->walk == CU_ROWS && x->span < CU_WARP) || c->k->size.n || lo_units(c->k, c->s) % x->units) return false; /* else a unit may be there twice */
+	if (x->walk == CU_ROWS && x->span < CU_WARP) return false;
 	return !lo_is_sym(c->k->red) && (c->k->red % x->chunk == 0 || c->k->red == x->rows * x->step) && x->rows % c->unroll == 0;
 }
 
@@ -222,30 +235,15 @@ static void row_loop(cu *c)
 		cu_line(c, "const bool passes = chunks > per * %d; int pass = 0;\n", x->warps);
 		cu_line(c, "TJ_ROLLED for (ix first = 0; first < chunks; first += per * %d) {\n", x->warps);
 	}
-	cu_line(c, "const ix start = first + mine * per, stop = start + per < chunks ? start + per : chunks;\n");
+	cu_line(c, "const ix start = first + mine * per, stop = !live ? start : start + per < chunks ? start + per : chunks;\n");
 	cu_line(c, "TJ_ROLLED for (ix z = start; z < stop; z++) {\n");
 	cu_line(c, "const ix c0 = from + z * %lld, rest = from + len - c0;\n", (long long)x->chunk);
-	cu_line(c, "const int left = !live ? 0 : (int)(rest < %lld ? rest : %lld);\n", (long long)x->chunk, (long long)x->chunk); /* a unit that is there twice reads nothing */
+	cu_line(c, "const int left = (int)(rest < %lld ? rest : %lld);\n", (long long)x->chunk, (long long)x->chunk);
 	chunk_loop(c);
 	cu_line(c, "}\n");
 	cu_acc_pass(c);
 	if (!x->per) cu_line(c, "}\n");
 	c->unroll = 0;
-}
-
-/* After the last loop one thread of the unit computes it: the others might read what it has already written over. Between loops all of
- * them need its values; there they meet before the first store. */
-static void point_section(cu *c)
-{
-	const bool last = c->at == &c->k->section.v[c->k->section.n - 1];
-	bool stores = false;
-	if (last) cu_line(c, "if (lead) {\n");
-	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
-		if (c->k->ins.v[i].op == LO_STORE && !stores && !last) cu_line(c, "__syncthreads();\n");
-		stores |= c->k->ins.v[i].op == LO_STORE;
-		instruction(c, i);
-	}
-	if (last) cu_line(c, "}\n");
 }
 
 static void section(cu *c, const lo_section *s)

@@ -77,7 +77,7 @@ golden: $(BUILD)/tjc  ## rewrite the expected results in test/*/*.tj
 # ---- a CUDA driver and an NVRTC that run kernels on the CPU, for tests ----
 FAKE := $(BUILD)/test/fake/libcuda.so.1 $(BUILD)/test/fake/libnvrtc.so.13
 FAKECFLAGS = $(filter-out -MMD -MP -fsanitize%,$(CFLAGS)) -DFAKE_SOURCE='"$(CURDIR)"'
-FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber log memory module race stream)
+FAKEDRIVER := $(patsubst %,test/fake/%.c,api fail fiber graph log memory module race stream)
 $(BUILD)/test/fake/libcuda.so.1: $(FAKEDRIVER) test/fake/driver.h test/fake/fake.h
 $(BUILD)/test/fake/libnvrtc.so.13: test/fake/nvrtc.c test/fake/fail.c test/fake/fake.h \
 	| $(BUILD)/test/fake/device.o
@@ -103,7 +103,8 @@ CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weight
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
-ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_streams test_fake test_driver_fails)
+ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_driver_fails \
+	test_fake test_graphs test_streams)
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 
@@ -111,8 +112,9 @@ $(ON_FAKE): | $(FAKE)
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
+$(BUILD)/test/prelude: $(BUILD)/test/prelude.o
 $(BUILD)/test/stress: $(BUILD)/test/stress.o
-RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress)
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
 $(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
@@ -135,7 +137,7 @@ allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minu
 .PHONY: matrix fuzz ulp stress allocs
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
-BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c,$(wildcard bench/*.c)))
+BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
 	-Ofast -march=native -Wno-shadow
@@ -144,6 +146,9 @@ $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN'
+$(BUILD)/tj-gpu: $(patsubst %,$(BUILD)/bench/%.o,gpu-main gpu clock) $(BUILD)/libtj.so
+	$(CC) -o $@ $(filter %.o,$^) -L$(BUILD) -ltj -lm -lpthread -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN'
+$(BUILD)/bench/gpu-main.o: bench/bench.h
 bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T=regex]
 	$< --state $(if $(T),'$(T)')
 .PHONY: bench
@@ -151,9 +156,10 @@ bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
-demo: deps  ## install missing packages, build, train a model: make demo [TEXT=file] [STEPS=n]
+demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [STEPS=n] [DEVICE=cuda]
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
-	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(STEPS)
+	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),4000) \
+		$(or $(DEVICE),cpu)
 test: deps  ## install missing packages, build, run all tests (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
@@ -196,6 +202,9 @@ FINDERS := test_cuda test_streams test_fake goldens test_ir test_trace test_clas
            test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
            test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
+pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack
+	@test/pack.sh $(BUILD) $(BUILD)/pack
+.PHONY: pack
 mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'
 find-bug: test-build

@@ -83,8 +83,13 @@ double bench_error(bench_job *u); /* the largest |ours - hand| / (1 + |hand|) */
 bench_report bench_time(bench_job *u, double seconds);
 void bench_close(bench_job *u);
 
+/* ---- gpu.c ---- */
+int bench_gpu(const char *device, const char *pattern, double seconds, bool quick, bool json); /* returns the exit status */
+
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
+
+/* ---- clock.c ---- */
 double bench_now(void); /* seconds */
 int bench_by_size(const void *a, const void *b); /* compares doubles for qsort, ascending */
 

@@ -12,19 +12,6 @@
 enum { TURNS = 5000, REPEAT = 7 };
 #define N ((int64_t)16 << 20)
 
-double bench_now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-int bench_by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* ---- time to send one word between two threads and back ---- */
 static _Alignas(128) atomic_int word;
 

@@ -1,6 +1,7 @@
 /* tj-bench: times the cases, hand-written code and the limits of the machine, all in turns in one process.
  *
  *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
+ *   tj-bench --device cuda:0 [--json] [--quick] [--seconds s] [REGEX]  the cases of gpu.c on a GPU; --quick compares small ones with the CPU
  *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
  *
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
@@ -49,7 +50,7 @@ static void put_header(void)
 typedef struct options {
 	bool json, quick, serve, state, sizes;
 	double seconds;      /* time for each case */
-	const char *pattern;
+	const char *pattern, *device; /* device NULL: the CPU */
 	char start[4096];    /* path of the program `start`, beside this one */
 } options;
 
@@ -329,6 +330,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--serve")) o->serve = true;
 		else if (!strcmp(argv[i], "--state")) o->state = true;
 		else if (!strcmp(argv[i], "--sizes")) o->sizes = true;
+		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = argv[++i];
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
@@ -341,9 +343,10 @@ int main(int argc, char **argv)
 	options o;
 	regex_t want;
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
-		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [REGEX]\n");
+		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda] [REGEX]\n");
 		return 2;
 	}
+	if (o.device) return bench_gpu(o.device, o.pattern, o.seconds, o.quick, o.json);
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

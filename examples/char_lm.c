@@ -1,7 +1,7 @@
 /* A character-level language model, trained over a text file: forward, the gradients written by hand with tensor
  * ops, and the update of the parameters are one compiled step.
  *
- *   build/examples/char_lm [text file] [steps]
+ *   build/examples/char_lm [text file] [steps] [device]      device: cpu (default), cuda, cuda:1 ...
  *
  * 8 characters -> 24 numbers each -> 256 tanh -> the next character (Bengio et al. 2003, "A Neural Probabilistic
  * Language Model"). Plain SGD, batch 256, falling rate. The last tenth of the text is held out. */
@@ -226,9 +226,9 @@ static void print_sample(tj_ctx *c, const text *t, tj_fn *f)
 }
 
 /* The same first steps in another engine: computed by the evaluator, or op by op. */
-static double compare(const text *t, const char *backend, bool op_by_op, int64_t steps, const double *loss, double *worst)
+static double compare(const text *t, const char *backend, const char *device, bool op_by_op, int64_t steps, const double *loss, double *worst)
 {
-	tj_ctx *was = tj_ctx_current(), *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend));
+	tj_ctx *was = tj_ctx_current(), *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend, .device = device));
 	model m = make_model(c, t->vocab);
 	double other[COMPARE];
 	tj_fn *f = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 3, .nout = 1));
@@ -240,16 +240,25 @@ static double compare(const text *t, const char *backend, bool op_by_op, int64_t
 	return ms;
 }
 
+static int no_device(const char *device)
+{
+	fprintf(stderr, "char_lm: there is no device %s; there are:\n", device);
+	for (const char *const *name = tj_devices(); *name; name++) fprintf(stderr, "  %s\n", *name);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *path = argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3";
 	int64_t steps = argc > 2 ? atoll(argv[2]) : 4000;
+	const char *device = argc > 3 && strcmp(argv[3], "cuda") ? argv[3] : argc > 3 ? "cuda:0" : "cpu";
 	text t;
+	if (tj_find_device(device) < 0) return no_device(device);
 	if (!read_text(path, &t) || steps < COMPARE) {
 		fprintf(stderr, "char_lm: cannot train on %s: it must be a readable text of some hundred characters, steps at least %d\n", path, COMPARE);
 		return 1;
 	}
-	tj_ctx *c = tj_open(NULL);
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
 	model m = make_model(c, t.vocab);
 	tj_fn *train_step = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 3, .nout = 1));
 	tj_fn *test = tj_compile(c, evaluate, &m, TJ_OPTS(tj_compile_opts, .name = "evaluate", .nin = 2, .nout = 1));
@@ -270,7 +279,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)s.calls, s.trace_ms + s.lower_ms + s.codegen_ms, s.trace_ms, s.lower_ms, s.codegen_ms);
 
 	double worst_ops, worst_eval;
-	double ops = compare(&t, NULL, true, steps, loss, &worst_ops), eval = compare(&t, "eval", false, steps, loss, &worst_eval);
+	double ops = compare(&t, NULL, device, true, steps, loss, &worst_ops), eval = compare(&t, "eval", "cpu", false, steps, loss, &worst_eval);
 	printf("a step: compiled %.3f ms, op by op %.3f ms, evaluator %.1f ms\n", ms, ops, eval);
 	printf("losses of the first %d steps: op by op within %.2g, evaluator within %.2g of the compiled ones\n", COMPARE, worst_ops, worst_eval);
 	free(loss);

@@ -9,7 +9,7 @@ static bool same_kind(const gd_arg *a, const gd_arg *b)
 
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec)
 {
-	if (a->narg != b->narg || a->nint != b->nint || a->nfloat != b->nfloat) return false;
+	if (a->narg != b->narg || a->nint != b->nint || a->nfloat != b->nfloat || a->settings != b->settings) return false;
 	for (uint32_t i = 0; i < a->nint; i++)
 		if (a->ints[i] != b->ints[i]) return false;
 	for (uint32_t i = 0; i < a->narg; i++) {

@@ -19,10 +19,11 @@ typedef struct gd_sig {
 	gd_arg *arg;
 	int64_t *ints;           /* the declared integer scalars, in order */
 	uint32_t nfloat;         /* bit i is set when declared scalar i is a float */
+	uint32_t settings;       /* of the context: rt_setting */
 } gd_sig;
 
 /* ---- exact keys: table.c. The caller holds a lock. ---- */
-/* A key is an array of words: nfloat; kind, layout id and content of each argument; the ints. Equal words <=> equal signature. */
+/* A key is an array of words: nfloat; settings; kind, layout id and content of each argument; the ints. Equal words <=> equal signature. */
 uint32_t gd_key_words(const gd_sig *s);
 void gd_key(const gd_sig *s, uint32_t *word);
 
@@ -35,7 +36,7 @@ void gd_table_free(gd_table *t);
 
 /* ---- why a guard failed: why.c ---- */
 typedef enum gd_cause {
-	GD_SAME, GD_RANK, GD_DEVICE, GD_DTYPE, GD_SIZE, GD_STRIDE, GD_CELLNESS, GD_CATEGORY, GD_NUMBER, GD_SCALARS, GD_SCALAR, GD_CONTENT, /* entry guards */
+	GD_SAME, GD_RANK, GD_DEVICE, GD_DTYPE, GD_SIZE, GD_STRIDE, GD_CELLNESS, GD_CATEGORY, GD_NUMBER, GD_SCALARS, GD_SCALAR, GD_CONTENT, GD_SETTINGS, /* entry guards */
 	GD_OP, GD_NUMERICS, GD_PARTED, GD_ATTR, GD_OPERAND, GD_CAPTURE, GD_ALIAS, GD_END, GD_BRANCH, GD_DATA_SIZE                /* node guards */
 } gd_cause;
 typedef struct gd_why {

@@ -1,11 +1,12 @@
 /* The table of exact keys: a hash table (XXH3) that also compares the whole key. */
 #include "guards/guards.h"
 
-uint32_t gd_key_words(const gd_sig *s) { return 4 * s->narg + 2 * s->nint + 1; }
+uint32_t gd_key_words(const gd_sig *s) { return 4 * s->narg + 2 * s->nint + 2; }
 
 void gd_key(const gd_sig *s, uint32_t *w)
 {
 	*w++ = s->nfloat;
+	*w++ = s->settings;
 	for (uint32_t i = 0; i < s->narg; i++, w += 4) {
 		w[0] = s->arg[i].kind;
 		w[1] = s->arg[i].layout ? s->arg[i].layout->id : 0;

@@ -1,5 +1,6 @@
 /* why: finds the first difference between the arguments that a trace expects and those of a call, and describes it. */
 #include "guards/guards.h"
+#include "runtime/settings.h"
 
 static const struct { const char *name, *hint; } causes[] = {
 	[GD_SAME] = { "same", "" },
@@ -14,6 +15,7 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
 	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
+	[GD_SETTINGS] = { "settings", "set them once, before the first call; the traces of both settings are kept" },
 	[GD_OP] = { "op", "the body took another branch; make the choice with tj_where(), or accept a trace for each branch" },
 	[GD_NUMERICS] = { "numerics", "the op is in a function with other .numerics than before; give both functions the same, or accept a trace for each" },
 	[GD_PARTED] = { "numbers", "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
@@ -124,6 +126,18 @@ static void compare_scalars(const gd_sig *e, const gd_sig *f, gd_why *w)
 		}
 }
 
+/* "TF32, library products"; "default". */
+static void put_settings(char *out, size_t room, uint32_t s)
+{
+	static const struct { rt_setting bit; const char *text; } names[] = {
+		{ RT_ALLOW_TF32, "TF32" }, { RT_ALLOW_REDUCED, "reduced precision" }, { RT_ALLOW_NONDETERMINISTIC, "any order of sums" },
+		{ RT_PRODUCTS_OWN, "own products" }, { RT_PRODUCTS_LIBRARY, "library products" },
+	};
+	size_t at = (size_t)snprintf(out, room, "%s", s ? "" : "default");
+	for (size_t i = 0; i < RT_COUNT(names) && at < room; i++)
+		if (s & names[i].bit) at += (size_t)snprintf(out + at, room - at, "%s%s", at ? ", " : "", names[i].text);
+}
+
 int gd_compare(const gd_sig *e, const gd_sig *f, gd_why *why)
 {
 	int differ = 0;
@@ -137,5 +151,10 @@ int gd_compare(const gd_sig *e, const gd_sig *f, gd_why *why)
 	}
 	if (differ) return differ;
 	compare_scalars(e, f, why);
+	if (why->cause == GD_SAME && e->settings != f->settings) {
+		why->cause = GD_SETTINGS;
+		put_settings(why->expected, sizeof why->expected, e->settings);
+		put_settings(why->found, sizeof why->found, f->settings);
+	}
 	return why->cause != GD_SAME;
 }

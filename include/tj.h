@@ -198,6 +198,8 @@ typedef struct tj_open_opts {
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
 	                        * the first values of each plan and of each op outside of functions. 0: never */
 	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu" */
+	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each kernel.
+	                        * NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 
@@ -210,6 +212,23 @@ TJ_API tj_ctx *tj_ctx_current(void);
 TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
 #define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
+
+/* What library calls may do, for all functions and ops of a context; zero is the default. Traces and plans belong to the settings under which
+ * they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
+ * settings of its context. Not in a body. */
+typedef enum tj_products { TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN, TJ_PRODUCTS_LIBRARY } tj_products;
+typedef struct tj_settings {
+	size_t size;
+	bool allow_tf32;              /* GPU: operands of f32 products may be rounded to TF32, 10 bits of mantissa; several times as fast */
+	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
+	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
+	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
+	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
+} tj_settings;
+TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
+TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
+#define tj_set_settings(c, s) tj_set_settings_at(TJ_SITE, c, s)
+#define tj_get_settings(c, out) tj_get_settings_at(TJ_SITE, c, out)
 
 /* ---- scopes and lifetimes ------------------------------------------------------------------------ */
 
@@ -577,6 +596,7 @@ typedef struct tj_stats {
 	/* Measured under TJ_TIME_GUARDS=1, else 0. */
 	uint64_t checks, events; /* keys compared with the last one; events matched in a body */
 	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
+	uint64_t replays;        /* rows of kernels that a GPU ran as one CUDA graph, in the plans that exist now */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

@@ -96,7 +96,7 @@ static bool run_library(audit *a, tj_fn *f, const jit_inputs *in, const void **g
 	lo_opts o;
 	rt_exec *x = NULL;
 	if (a->nout == a->g.out.n) return true;
-	jit_lower_opts(f, a->c->engine, &o);
+	jit_lower_opts(f, a->c->engine, a->c->settings, &o);
 	if (jit_lower(a->c->engine, &a->g, &o, &x, &a->err) != TJ_OK) return false;
 	bool ok = run_where_it_is(a, x, in);
 	rt_exec_unref(x);

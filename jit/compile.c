@@ -168,7 +168,7 @@ static void count(tj_fn *f, const rt_exec *x)
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
-	jit_lower_opts(f, f->engine, &o);
+	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.family = f->family;
 	o.moving = *moving;
 	for (uint32_t i = 0; i < p->n; i++)
@@ -217,6 +217,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);
 	bool ok = p && seq;
 	if (p) atomic_init(&p->refs, 1);
+	if (p) p->settings = a->ctx->settings;
 	if (ok && nwant) {
 		ir_graph_init(&b.g);
 		memcpy(seq, want, nwant * sizeof *seq);

@@ -128,6 +128,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->rt.check = env_set(&e->rt.log, "TJ_CHECK") || o->check;
 	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
+	e->profile = env_set(&e->rt.log, "TJ_PROFILE") || o->profile;
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
@@ -169,6 +170,7 @@ static tj_ctx *open_on(jit_engine *e)
 	}
 	atomic_fetch_add(&e->rt.contexts, 1);
 	c->engine = e;
+	c->rt.run.profile = e->profile;
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
 	c->act.near = JIT_NOT_NEAR;
@@ -197,6 +199,10 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
 	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
+	if (clone) {
+		clone->settings = c->settings;
+		rt_pool_single_launches(clone->rt.pool, rt_pool_launches_singly(c->rt.pool));
+	}
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);
 	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");

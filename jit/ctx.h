@@ -20,6 +20,7 @@ struct tj_ctx {
 	rt_vec(jit_taken) taken; /* direct call while other contexts may commit: contents of the cells, by argument, then state */
 	rt_vec(jit_memo *) memo; /* by tj_fn.index */
 	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
+	uint32_t settings;       /* rt_setting */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
 };
 
@@ -35,6 +36,7 @@ typedef struct jit_engine {
 	uint32_t nused;          /* words in `used` */
 	uint32_t audit;
 	bool timed;              /* TJ_TIME_GUARDS */
+	bool profile;            /* TJ_PROFILE */
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
@@ -76,7 +78,7 @@ int jit_device(const char *name); /* number of the device; -1: there is none. Lo
 const char *jit_device_why(const char *name); /* why there is none, or what to do */
 const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
 const lo_backend *jit_backend(jit_engine *e); /* opens the back end of the target; NULL: it is missing, or the user chose the evaluator */
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o); /* f NULL: an op outside of functions */
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, uint32_t settings, lo_opts *o); /* f NULL: an op outside of functions */
 /* Calls lo_build(). When the back end is missing, warns once for each engine; from then on the evaluator runs all its plans. */
 tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out, rt_err *err);
 

@@ -13,7 +13,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
 	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
-	jit_lower_opts(f, f->engine, &o);
+	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.family = f->family; /* it knows which sizes are symbols of the code */
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
@@ -71,7 +71,8 @@ static void dump_plan(tj_fn *f, const char *where, const jit_plan *p)
 	for (size_t i = 0; i < RT_COUNT(parts); i++) {
 		rt_text t = { 0 };
 		jit_put_plan(f, p, parts[i].what, &t);
-		write_file(e, folder, parts[i].file, t.s);
+		const bool cuda = parts[i].what == TJ_DUMP_CODE && p->exec && p->exec->devices;
+		write_file(e, folder, cuda ? "code.cu" : parts[i].file, t.s);
 		rt_text_free(&t);
 	}
 	rt_text t = { 0 };

@@ -90,12 +90,13 @@ static void sweep(struct jit_eager *t)
 	t->sweep = t->clock;
 }
 
-static uint32_t make_key(rt_arena *mem, const asked *q, uint32_t **out)
+static uint32_t make_key(rt_arena *mem, const asked *q, uint32_t settings, uint32_t **out)
 {
-	uint32_t n = 2 + 2 * (uint32_t)q->nattr + 4 * (uint32_t)q->nsrc, *w = *out = rt_arena_alloc(mem, n * sizeof *w);
+	uint32_t n = 3 + 2 * (uint32_t)q->nattr + 4 * (uint32_t)q->nsrc, *w = *out = rt_arena_alloc(mem, n * sizeof *w);
 	if (!w) return 0;
 	*w++ = (uint32_t)q->op | q->want << 16;
 	*w++ = (uint32_t)q->nattr;
+	*w++ = settings;
 	if (q->nattr) memcpy(w, q->attr, (size_t)q->nattr * sizeof *q->attr);
 	w += 2 * q->nattr;
 	for (int k = 0; k < q->nsrc; k++, w += 4) {
@@ -157,7 +158,7 @@ static rt_exec *build(tj_ctx *c, maker by, const asked *q, const rt_layout **lay
 	rt_exec *x = NULL;
 	lo_opts o;
 	ir_graph_init(&g);
-	jit_lower_opts(NULL, c->engine, &o);
+	jit_lower_opts(NULL, c->engine, c->settings, &o);
 	o.name = ir_ops[q->op].name;
 	o.family = c->engine->eager->family;
 	o.moving.all = true;
@@ -228,7 +229,7 @@ static bool find(tj_ctx *c, const asked *q, taken *k, rt_err *err)
 {
 	struct jit_eager *t = table_of(c->engine);
 	rt_arena mem = { 0 };
-	uint32_t *key, n = t ? make_key(&mem, q, &key) : 0;
+	uint32_t *key, n = t ? make_key(&mem, q, c->settings, &key) : 0;
 	unit *u = NULL;
 	if (n) {
 		rt_lock(&t->lock);

@@ -33,6 +33,16 @@ static void count_calls(tj_fn *f, tj_stats *s)
 	if (s->events) s->event_ns = (double)sum[AT_event_ps] / 1e3 / (double)s->events;
 }
 
+static uint64_t replays_of(const jit_entry *e)
+{
+	uint64_t n = 0;
+	for (uint32_t k = 0; k < e->sealed.n; k++) {
+		const rt_exec *x = atomic_load(&((jit_segment *)(uintptr_t)e->sealed.v[k]->segment)->plan)->exec;
+		if (x) n += __atomic_load_n(&x->replays, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
 void tj_fn_stats(tj_fn *f, tj_stats *out)
 {
 	RT_DEFAULT_MODES;
@@ -52,7 +62,10 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	count_calls(f, &s);
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
-	for (uint32_t i = 0; i < f->entry.n; i++) s.segments += f->entry.v[i]->sealed.n;
+	for (uint32_t i = 0; i < f->entry.n; i++) {
+		s.segments += f->entry.v[i]->sealed.n;
+		s.replays += replays_of(f->entry.v[i]);
+	}
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);
 	memcpy(out, &s, size < sizeof s ? size : sizeof s);
@@ -119,6 +132,7 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	rt_text t = { 0 };
 	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
 	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
+	if (x && x->replays) fprintf(out, "; %llu times as a CUDA graph", (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);
 	if (b->op != JIT_RETURN) rt_putf(&t, "boundary at %s: ", b->site ? b->site : "?");

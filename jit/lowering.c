@@ -52,9 +52,9 @@ tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out,
 	return st;
 }
 
-const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, lo_opts *o)
+const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, uint32_t settings, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
+	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .settings = settings, .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
 	return o;
 }
 

@@ -191,11 +191,11 @@ static gd_arg arg_of(tj_fn *f, const tj_tensor *t, uint32_t place, const char *s
 	return (gd_arg){ t->layout, jit_drops_content(f, place, content, site) ? 0 : content, t->kind == RT_CELL ? GD_CELL : GD_VALUE };
 }
 
-static bool make_sig(rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scalars, const char *site, gd_sig *s)
+static bool make_sig(const tj_ctx *c, rt_arena *mem, tj_fn *f, tj_list in, const tj_scalar *scalars, const char *site, gd_sig *s)
 {
 	uint32_t nscalar = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++) nscalar++;
-	*s = (gd_sig){ .narg = (uint32_t)f->opts.nin };
+	*s = (gd_sig){ .narg = (uint32_t)f->opts.nin, .settings = c->settings };
 	s->arg = rt_arena_alloc(mem, (s->narg + 1) * sizeof *s->arg);
 	s->ints = rt_arena_alloc(mem, (nscalar + 1) * sizeof *s->ints);
 	if (!s->arg || !s->ints) return false;
@@ -246,7 +246,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
 {
 	bool direct = f->opts.mode == TJ_DIRECT;
-	uint32_t own = gd_key_words(sig), more = direct ? 4 * f->nstate + 1 + (uint32_t)f->opts.nin + f->nstate : 0;
+	uint32_t own = gd_key_words(sig), more = direct ? 4 * f->nstate + 2 + (uint32_t)f->opts.nin + f->nstate : 0;
 	uint32_t *word = rt_arena_alloc(mem, (own + more) * sizeof *word);
 	if (!word) return NULL;
 	gd_key(sig, word);
@@ -295,7 +295,7 @@ jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, 
 	gd_sig sig;
 	tj_fn *f = s->fn;
 	rt_arena *mem = &c->act.mem;
-	uint32_t n = 0, *word = make_sig(mem, f, in, scalars, site, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
+	uint32_t n = 0, *word = make_sig(c, mem, f, in, scalars, site, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
 	jit_hit *h = NULL;
 	sweep(s);
 	if (word && (h = gd_find(&s->table, word, n))) JIT_TICK(s, met);

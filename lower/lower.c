@@ -114,6 +114,7 @@ static rt_plan *new_plan(int nout)
 		return NULL;
 	}
 	p->mem = mem;
+	p->serial = rt_plan_serial();
 	p->exec = (rt_exec){ .refs = 1,
 		                 .nout = nout,
 		                 .out = out,

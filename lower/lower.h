@@ -243,6 +243,7 @@ typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
 	const char **missing;         /* may be NULL; gets the reason when the target's back end is missing and the evaluator runs the plan */
+	uint32_t settings;            /* rt_setting */
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text;               /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */

@@ -191,9 +191,11 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 {
 	bool ok = true;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
-	if (!p->step) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
+	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
+	if (!p->step || !time) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		rt_step *t = &p->step[p->nstep++];
+		t->time = time++;
 		switch ((lo_kind)L->step.v[i].kind) {
 		case LO_STEP_KERNEL: ok = put_kernel(L, p, &L->step.v[i], t); break;
 		case LO_STEP_LIBRARY: ok = put_library(L, p, &L->step.v[i], t); break;

@@ -82,6 +82,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	};
 	d.c_row = d.n;
 	d.policy = lo_target_of(L, s->ref)->policy();
+	d.settings = L->o->settings;
 	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
 	if (!off) return false;
 	batch_offsets(&m[0], nbatch, bdim, batch, off);

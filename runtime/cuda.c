@@ -2,156 +2,69 @@
  *
  * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits for
  * one, at the end of what the queue then has, which comes no earlier. */
-#include "runtime/cuda.h"
+#include "runtime/cudriver.h"
 #include "runtime/fork.h"
 #include "runtime/layout.h"
-
-#include <dlfcn.h>
-#include <pthread.h>
-#include <unistd.h>
-
-/* ---- the driver, with prototypes of our own ---- */
-typedef unsigned long long address;
-typedef void *handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction */
-
-#define DRIVER(X)                                                                                                                       \
-	X(cuInit, 2000, (unsigned flags)) X(cuDriverGetVersion, 2020, (int *version))                                                       \
-	X(cuDeviceGetCount, 2000, (int *n)) X(cuDeviceGet, 2000, (int *device, int ordinal))                                                \
-	X(cuDeviceGetAttribute, 2000, (int *value, int attribute, int device)) X(cuGetErrorName, 6000, (int error, const char **name))      \
-	X(cuDevicePrimaryCtxRetain, 7000, (handle *context, int device))                                                                    \
-	X(cuCtxPushCurrent, 4000, (handle context)) X(cuCtxPopCurrent, 4000, (handle *context))                                             \
-	X(cuMemAlloc, 3020, (address *p, size_t bytes)) X(cuMemFree, 3020, (address p))                                                     \
-	X(cuMemHostAlloc, 2020, (void **p, size_t bytes, unsigned flags)) X(cuMemFreeHost, 2000, (void *p))                                 \
-	X(cuMemHostGetDevicePointer, 3020, (address *p, void *host, unsigned flags))                                                        \
-	X(cuPointerGetAttribute, 4000, (void *value, int attribute, address p)) X(cuMemGetInfo, 3020, (size_t *unused, size_t *all))        \
-	X(cuMemcpyHtoDAsync, 3020, (address to, const void *from, size_t bytes, handle stream))                                             \
-	X(cuMemcpyDtoHAsync, 3020, (void *to, address from, size_t bytes, handle stream))                                                   \
-	X(cuMemcpyDtoDAsync, 3020, (address to, address from, size_t bytes, handle stream))                                                 \
-	X(cuMemsetD8Async, 3020, (address to, unsigned char byte, size_t bytes, handle stream))                                             \
-	X(cuStreamCreate, 2000, (handle *stream, unsigned flags)) X(cuStreamDestroy, 4000, (handle stream))                                 \
-	X(cuStreamSynchronize, 2000, (handle stream)) X(cuStreamWaitEvent, 3020, (handle stream, handle event, unsigned flags))             \
-	X(cuEventCreate, 2000, (handle *event, unsigned flags)) X(cuEventDestroy, 4000, (handle event))                                     \
-	X(cuEventRecord, 2000, (handle event, handle stream)) X(cuEventSynchronize, 2000, (handle event))                                   \
-	X(cuModuleLoadData, 2000, (handle *module, const void *image)) X(cuModuleUnload, 2000, (handle module))                             \
-	X(cuModuleGetFunction, 2000, (handle *function, handle module, const char *name))                                                   \
-	X(cuFuncSetAttribute, 9000, (handle function, int attribute, int value))                                                            \
-	X(cuLaunchKernel, 4000, (handle function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared, handle stream, void **param, void **extra))
 
 enum { HOST_MAPPED = 2, HOST_PORTABLE = 1, STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76,
        POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, CODE_OUT_OF_MEMORY = 2, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
 
-static struct driver {
-#define X(name, version, params) int (*name) params;
-	DRIVER(X)
-#undef X
-} cu;
-
-typedef struct record { uint64_t serial; const rt_fault *fault; uint32_t n; } record; /* a launch that may find a fault */
-
-struct rt_queue {
-	struct gpu *gpu;
-	uint64_t id, serial, done;   /* serial: of the work that was put last; done: all up to here has run */
-	handle stream, own, event;   /* stream: where its work goes: `own`, or one of the user */
-	_Atomic uint64_t *word;      /* host memory that kernels write to: launch << 16 | fault; 0: none */
-	address word_there;
-	rt_vec(record) record;
-	rt_queue *next;
-};
-
-typedef struct gpu {
-	rt_device device;
-	char name[16];
-	int ordinal, arch;
-	handle context;
-	pthread_mutex_t lock, copy_lock; /* of the list of queues; of `copy` */
-	handle copy;                 /* the kernel of strided copies, once it was needed */
-	rt_queue *queues;
-} gpu;
-
-static gpu gpus[RT_DEVICES];
+static rt_gpu gpus[RT_DEVICES];
 static int ngpu;
-static pid_t home;               /* a forked child cannot use the driver */
 static atomic_ullong ids;
-
-/* ---- errors ---- */
-static tj_status failed(const gpu *g, int code, const char *what, rt_err *err)
-{
-	const char *name = NULL;
-	if (!code) return TJ_OK;
-	if (cu.cuGetErrorName) cu.cuGetErrorName(code, &name);
-	rt_fail(err, code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what, name ? name : "unknown error", code);
-	return code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
-}
-
-#define TRY(g, name, args, err) failed(g, cu.name args, #name, err)
-
-static bool enter(const gpu *g)
-{
-	return getpid() == home && cu.cuCtxPushCurrent(g->context) == 0;
-}
-
-static void leave(void)
-{
-	handle was;
-	cu.cuCtxPopCurrent(&was);
-}
-
-static tj_status no_entry(const gpu *g, rt_err *err)
-{
-	if (getpid() == home) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: its context is lost", g->name);
-	rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s cannot be used in a forked process", g->name);
-	rt_hint(err, "open the GPU in the child only, or use threads");
-	return TJ_ERR_DEVICE;
-}
 
 /* ---- memory ---- */
 static void *gpu_alloc(void *self, size_t bytes)
 {
-	address p = 0;
-	if (!enter(self)) return NULL;
-	const int code = cu.cuMemAlloc(&p, bytes ? bytes : 1);
-	leave();
+	rt_cuptr p = 0;
+	if (!rt_cu_enter(self)) return NULL;
+	const int code = rt_cu.cuMemAlloc(&p, bytes ? bytes : 1);
+	rt_cu_leave();
 	return code ? NULL : (void *)(uintptr_t)p;
 }
 
 static void gpu_free(void *self, void *p)
 {
-	if (!enter(self)) return;
-	cu.cuMemFree((address)(uintptr_t)p);
-	leave();
+	if (!rt_cu_enter(self)) return;
+	rt_cu.cuMemFree((rt_cuptr)(uintptr_t)p);
+	rt_cu_leave();
 }
 
 /* ---- queues ---- */
 static void drop_queue(rt_queue *q)
 {
-	if (q->event) cu.cuEventDestroy(q->event);
-	if (q->own) cu.cuStreamDestroy(q->own);
-	if (q->word) cu.cuMemFreeHost((void *)(uintptr_t)q->word);
+	rt_cugraph_free(q->graphs);
+	for (int i = 0; i < 2; i++)
+		if (q->clock[i]) rt_cu.cuEventDestroy(q->clock[i]);
+	if (q->event) rt_cu.cuEventDestroy(q->event);
+	if (q->own) rt_cu.cuStreamDestroy(q->own);
+	if (q->word) rt_cu.cuMemFreeHost((void *)(uintptr_t)q->word);
 	rt_vec_free(&q->record);
 	rt_free(q);
 }
 
 static rt_queue *gpu_open(void *self)
 {
-	gpu *g = self;
+	rt_gpu *g = self;
 	rt_queue *q = rt_calloc(sizeof *q);
-	if (!q || !enter(g)) {
+	if (!q || !rt_cu_enter(g)) {
 		rt_free(q);
 		return NULL;
 	}
 	void *word = NULL;
-	int code = cu.cuStreamCreate(&q->own, STREAM_NON_BLOCKING);
+	int code = (q->graphs = rt_cugraph_new()) ? 0 : CODE_OUT_OF_MEMORY;
+	if (!code) code = rt_cu.cuStreamCreate(&q->own, STREAM_NON_BLOCKING);
 	q->stream = q->own;
-	if (!code) code = cu.cuEventCreate(&q->event, EVENT_NO_TIMING);
-	if (!code) code = cu.cuMemHostAlloc(&word, sizeof *q->word, HOST_MAPPED | HOST_PORTABLE);
+	if (!code) code = rt_cu.cuEventCreate(&q->event, EVENT_NO_TIMING);
+	if (!code) code = rt_cu.cuMemHostAlloc(&word, sizeof *q->word, HOST_MAPPED | HOST_PORTABLE);
 	q->word = word;
-	if (!code) code = cu.cuMemHostGetDevicePointer(&q->word_there, word, 0);
+	if (!code) code = rt_cu.cuMemHostGetDevicePointer(&q->word_there, word, 0);
 	if (code) {
 		drop_queue(q);
-		leave();
+		rt_cu_leave();
 		return NULL;
 	}
-	leave();
+	rt_cu_leave();
 	atomic_store(q->word, 0);
 	q->gpu = g;
 	q->id = atomic_fetch_add(&ids, 1) + 1;
@@ -164,15 +77,15 @@ static rt_queue *gpu_open(void *self)
 
 static void gpu_close(rt_queue *q)
 {
-	gpu *g = q->gpu;
+	rt_gpu *g = q->gpu;
 	rt_lock(&g->lock);
 	rt_queue **at = &g->queues;
 	while (*at != q) at = &(*at)->next;
 	*at = q->next;
 	rt_unlock(&g->lock);
-	if (!enter(g)) return; /* in a forked child the handles are those of the parent */
+	if (!rt_cu_enter(g)) return; /* in a forked child the handles are those of the parent */
 	drop_queue(q);
-	leave();
+	rt_cu_leave();
 }
 
 /* ---- working with other libraries ---- */
@@ -180,28 +93,28 @@ static void *gpu_stream(rt_queue *q) { return q->stream; }
 
 static tj_status gpu_use_stream(rt_queue *q, void *stream, rt_err *err)
 {
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
-	tj_status st = TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
 	if (st == TJ_OK) q->stream = stream ? stream : q->own;
-	leave();
+	rt_cu_leave();
 	return st;
 }
 
 static bool gpu_owns(void *self, const void *p)
 {
-	const gpu *g = self;
+	const rt_gpu *g = self;
 	int ordinal = -1;
-	if (!enter(g)) return false;
-	const int code = cu.cuPointerGetAttribute(&ordinal, POINTER_DEVICE, (address)(uintptr_t)p);
-	leave();
+	if (!rt_cu_enter(g)) return false;
+	const int code = rt_cu.cuPointerGetAttribute(&ordinal, POINTER_DEVICE, (rt_cuptr)(uintptr_t)p);
+	rt_cu_leave();
 	return !code && ordinal == g->ordinal;
 }
 
 static bool gpu_memory(void *self, size_t *unused, size_t *all)
 {
-	if (!enter(self)) return false;
-	const int code = cu.cuMemGetInfo(unused, all);
-	leave();
+	if (!rt_cu_enter(self)) return false;
+	const int code = rt_cu.cuMemGetInfo(unused, all);
+	rt_cu_leave();
 	return !code;
 }
 
@@ -209,36 +122,36 @@ static bool gpu_memory(void *self, size_t *unused, size_t *all)
 static tj_status gpu_write(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
 {
 	if (!bytes) return TJ_OK;
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	q->serial++;
-	tj_status st = TRY(q->gpu, cuMemcpyHtoDAsync, ((address)(uintptr_t)to, from, bytes, q->stream), err); /* returns when pageable memory was read */
-	leave();
+	tj_status st = RT_CU_TRY(q->gpu, cuMemcpyHtoDAsync, ((rt_cuptr)(uintptr_t)to, from, bytes, q->stream), err); /* returns when pageable memory was read */
+	rt_cu_leave();
 	return st;
 }
 
 static tj_status gpu_read(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
 {
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
-	tj_status st = bytes ? TRY(q->gpu, cuMemcpyDtoHAsync, (to, (address)(uintptr_t)from, bytes, q->stream), err) : TJ_OK;
-	if (st == TJ_OK) st = TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
-	leave();
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	tj_status st = bytes ? RT_CU_TRY(q->gpu, cuMemcpyDtoHAsync, (to, (rt_cuptr)(uintptr_t)from, bytes, q->stream), err) : TJ_OK;
+	if (st == TJ_OK) st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
+	rt_cu_leave();
 	return st;
 }
 
 static tj_status gpu_zero(rt_queue *q, void *to, size_t bytes, rt_err *err)
 {
 	if (!bytes) return TJ_OK;
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	q->serial++;
-	tj_status st = TRY(q->gpu, cuMemsetD8Async, ((address)(uintptr_t)to, 0, bytes, q->stream), err);
-	leave();
+	tj_status st = RT_CU_TRY(q->gpu, cuMemsetD8Async, ((rt_cuptr)(uintptr_t)to, 0, bytes, q->stream), err);
+	rt_cu_leave();
 	return st;
 }
 
 /* ---- launches ---- */
 static bool remember(rt_queue *q, const rt_launch *l)
 {
-	return !l->nfault || rt_push(&q->record, ((record){ q->serial, l->fault, l->nfault }));
+	return !l->nfault || rt_push(&q->record, ((rt_record){ q->serial, l->fault, l->nfault }));
 }
 
 static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l, size_t each, uint64_t *word)
@@ -254,17 +167,17 @@ static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l,
 		case RT_CUDA_NUMBER: word[i] = l->num[n]; break;
 		case RT_CUDA_UNITS: word[i] = (uint64_t)l->units; break;
 		case RT_CUDA_EACH: word[i] = each; break;
-		case RT_CUDA_LAUNCH: word[i] = q->serial; break;
+		case RT_CUDA_LAUNCH: word[i] = l->nfault ? q->serial : 0; break;
 		case RT_CUDA_FAULT: word[i] = q->word_there; break;
 		}
 	}
 }
 
 /* A block may have more shared memory than every GPU gives only after it was asked for. */
-static tj_status ask(const gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *err)
+static tj_status ask(const rt_gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *err)
 {
 	if (RT_LIKELY(shared <= atomic_load_explicit(&k->asked, memory_order_relaxed))) return TJ_OK;
-	tj_status st = TRY(g, cuFuncSetAttribute, (k->function, FUNCTION_SHARED, (int)shared), err);
+	tj_status st = RT_CU_TRY(g, cuFuncSetAttribute, (k->function, FUNCTION_SHARED, (int)shared), err);
 	if (st == TJ_OK) atomic_store(&k->asked, shared);
 	return st;
 }
@@ -274,19 +187,52 @@ static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
 	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 4 KiB of them are possible", k->nparam);
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	const int64_t blocks = (l->units - 1) / (int64_t)k->units + 1;
 	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
 	void *arguments = word;
 	q->serial++;
 	pack(q, k, l, each, word);
-	if (q->record.n >= RECORDS && !cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) q->record.n = 0;
+	if (q->record.n >= RECORDS && !rt_cugraph_gathers(q) && !rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) q->record.n = 0;
 	tj_status st = remember(q, l) ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "cuda", "out of memory");
 	if (st == TJ_OK) st = ask(q->gpu, k, shared, err);
-	if (st == TJ_OK)
-		st = TRY(q->gpu, cuLaunchKernel, (k->function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, k->threads, 1, 1, (unsigned)shared, q->stream, &arguments, NULL), err);
-	leave();
+	const rt_culaunch c = { k->function, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), k->threads, (unsigned)shared, k->nparam };
+	if (st == TJ_OK && rt_cugraph_gathers(q)) st = rt_cugraph_add(q, &c, word, err);
+	else if (st == TJ_OK) st = RT_CU_TRY(q->gpu, cuLaunchKernel, (c.function, c.blocks, 1, 1, c.threads, 1, 1, c.shared, q->stream, &arguments, NULL), err);
+	rt_cu_leave();
 	return st;
+}
+
+static tj_status gpu_end(rt_queue *q, bool *replayed, rt_err *err)
+{
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	const tj_status st = rt_cugraph_end(q, replayed, err);
+	rt_cu_leave();
+	return st;
+}
+
+static void gpu_forget(void *self, uint64_t plan)
+{
+	rt_gpu *g = self;
+	if (!rt_cu_enter(g)) return;
+	rt_lock(&g->lock);
+	for (rt_queue *q = g->queues; q; q = q->next) rt_cugraph_forget(q, plan);
+	rt_unlock(&g->lock);
+	rt_cu_leave();
+}
+
+/* Two events of the queue, and the time between them. */
+static void gpu_clock(rt_queue *q, double *ns)
+{
+	float ms = 0;
+	if (!rt_cu_enter(q->gpu)) return;
+	for (int i = 0; i < 2; i++)
+		if (!q->clock[i] && rt_cu.cuEventCreate(&q->clock[i], 0)) q->clock[i] = NULL;
+	if (q->clock[0] && q->clock[1]) {
+		rt_cu.cuEventRecord(q->clock[ns != NULL], q->stream);
+		if (ns && !rt_cu.cuEventSynchronize(q->clock[1]) && !rt_cu.cuEventElapsedTime(&ms, q->clock[0], q->clock[1])) *ns = (double)ms * 1e6;
+	}
+	rt_cu_leave();
 }
 
 /* ---- waiting ---- */
@@ -294,7 +240,7 @@ static tj_status fault_of(rt_queue *q, uint64_t word, uint64_t *launch, rt_err *
 {
 	*launch = word >> 16;
 	for (uint32_t i = 0; i < q->record.n; i++) {
-		const record *r = &q->record.v[i];
+		const rt_record *r = &q->record.v[i];
 		if (r->serial == *launch && (word & 0xffff) <= r->n) return rt_fault_fail(&r->fault[(word & 0xffff) - 1], err);
 	}
 	return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
@@ -303,9 +249,9 @@ static tj_status fault_of(rt_queue *q, uint64_t word, uint64_t *launch, rt_err *
 static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 {
 	*launch = 0;
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
-	tj_status st = TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
-	leave();
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
+	rt_cu_leave();
 	q->done = q->serial;
 	const uint64_t word = atomic_exchange(q->word, 0);
 	if (st == TJ_OK && word) st = fault_of(q, word, launch, err);
@@ -316,7 +262,7 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 static rt_mark gpu_mark(rt_queue *q) { return (rt_mark){ q->id, q->serial }; }
 
 /* Calls with the queue of a mark that may not have been reached; the list of queues is locked. */
-static rt_queue *behind(gpu *g, rt_mark m)
+static rt_queue *behind(rt_gpu *g, rt_mark m)
 {
 	rt_queue *q = g->queues;
 	while (q && q->id != m.queue) q = q->next;
@@ -325,34 +271,34 @@ static rt_queue *behind(gpu *g, rt_mark m)
 
 static void gpu_wait_for(rt_queue *q, rt_mark m)
 {
-	gpu *g = q->gpu;
-	if (!m.queue || m.queue == q->id || !enter(g)) return;
+	rt_gpu *g = q->gpu;
+	if (!m.queue || m.queue == q->id || !rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
 	rt_queue *other = behind(g, m);
-	if (other && !cu.cuEventRecord(other->event, other->stream)) cu.cuStreamWaitEvent(q->stream, other->event, 0);
+	if (other && !rt_cu.cuEventRecord(other->event, other->stream)) rt_cu.cuStreamWaitEvent(q->stream, other->event, 0);
 	rt_unlock(&g->lock);
-	leave();
+	rt_cu_leave();
 }
 
 static void gpu_finish(void *self, rt_mark m)
 {
-	gpu *g = self;
-	if (!m.queue || !enter(g)) return;
+	rt_gpu *g = self;
+	if (!m.queue || !rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
 	rt_queue *q = behind(g, m);
-	if (q) cu.cuStreamSynchronize(q->stream);
+	if (q) rt_cu.cuStreamSynchronize(q->stream);
 	rt_unlock(&g->lock);
-	leave();
+	rt_cu_leave();
 }
 
 static void gpu_drain(void *self)
 {
-	gpu *g = self;
-	if (!enter(g)) return;
+	rt_gpu *g = self;
+	if (!rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
-	for (rt_queue *q = g->queues; q; q = q->next) cu.cuStreamSynchronize(q->stream);
+	for (rt_queue *q = g->queues; q; q = q->next) rt_cu.cuStreamSynchronize(q->stream);
 	rt_unlock(&g->lock);
-	leave();
+	rt_cu_leave();
 }
 
 /* ---- strided copies: a kernel, compiled at the first one ---- */
@@ -369,7 +315,7 @@ static const char copy_text[] =
 typedef struct copy_args { const void *to, *from; long long n, size, rank, dim[TJ_MAX_RANK], to_stride[TJ_MAX_RANK], from_stride[TJ_MAX_RANK]; } copy_args;
 _Static_assert(TJ_MAX_RANK == 16, "copy_text has arrays of sixteen");
 
-static tj_status copy_kernel(gpu *g, rt_err *err)
+static tj_status copy_kernel(rt_gpu *g, rt_err *err)
 {
 	void *cubin = NULL, *module = NULL;
 	size_t bytes;
@@ -397,12 +343,12 @@ static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size
 	if (!a.n) return TJ_OK;
 	const bool plain = rt_is_row_major(rank, dim, from_stride) && rt_is_row_major(rank, dim, to_stride);
 	if (!plain && copy_kernel(q->gpu, err) != TJ_OK) return err ? err->code : TJ_ERR_DEVICE;
-	if (!enter(q->gpu)) return no_entry(q->gpu, err);
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	const long long blocks = (a.n - 1) / 256 + 1;
 	q->serial++;
-	tj_status st = plain ? TRY(q->gpu, cuMemcpyDtoDAsync, ((address)(uintptr_t)to, (address)(uintptr_t)from, (size_t)a.n * size, q->stream), err)
-	                     : TRY(q->gpu, cuLaunchKernel, (q->gpu->copy, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, 256, 1, 1, 0, q->stream, &arguments, NULL), err);
-	leave();
+	tj_status st = plain ? RT_CU_TRY(q->gpu, cuMemcpyDtoDAsync, ((rt_cuptr)(uintptr_t)to, (rt_cuptr)(uintptr_t)from, (size_t)a.n * size, q->stream), err)
+	                     : RT_CU_TRY(q->gpu, cuLaunchKernel, (q->gpu->copy, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, 256, 1, 1, 0, q->stream, &arguments, NULL), err);
+	rt_cu_leave();
 	return st;
 }
 
@@ -411,63 +357,39 @@ int rt_cuda_arch(int n) { return gpus[n].arch; }
 
 tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)
 {
-	gpu *g = &gpus[n];
-	if (!enter(g)) return no_entry(g, err);
-	tj_status st = TRY(g, cuModuleLoadData, (module, cubin), err);
-	leave();
+	rt_gpu *g = &gpus[n];
+	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
+	tj_status st = RT_CU_TRY(g, cuModuleLoadData, (module, cubin), err);
+	rt_cu_leave();
 	return st;
 }
 
 tj_status rt_cuda_find(int n, void *module, const char *name, rt_cuda_kernel *k, rt_err *err)
 {
-	gpu *g = &gpus[n];
-	if (!enter(g)) return no_entry(g, err);
-	tj_status st = TRY(g, cuModuleGetFunction, (&k->function, module, name), err);
+	rt_gpu *g = &gpus[n];
+	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
+	tj_status st = RT_CU_TRY(g, cuModuleGetFunction, (&k->function, module, name), err);
 	atomic_init(&k->asked, SHARED_UNASKED);
-	leave();
+	rt_cu_leave();
 	return st;
 }
 
 void rt_cuda_unload(int n, void *module)
 {
-	if (!module || !enter(&gpus[n])) return;
-	cu.cuModuleUnload(module);
-	leave();
+	if (!module || !rt_cu_enter(&gpus[n])) return;
+	rt_cu.cuModuleUnload(module);
+	rt_cu_leave();
 }
 
 /* ---- the devices of this machine ---- */
-static const char *load_driver(void)
-{
-	static char why[200];
-	typedef int get_proc(const char *name, void **fn, int version, uint64_t flags, void *result);
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;
-	get_proc *get = NULL;
-	if (!library) return "libcuda.so.1 is not there: install the NVIDIA driver";
-	symbol = dlsym(library, "cuGetProcAddress_v2");
-	memcpy(&get, &symbol, sizeof get);
-	if (!get) return "the NVIDIA driver is older than CUDA 12: install a newer one";
-#define X(name, version, params)                                                                                       \
-	symbol = NULL;                                                                                                     \
-	if (get(#name, &symbol, version, 0, NULL) || !symbol) return "the NVIDIA driver lacks " #name;                     \
-	memcpy(&cu.name, &symbol, sizeof cu.name);
-	DRIVER(X)
-#undef X
-	const int code = cu.cuInit(0);
-	const char *name = NULL;
-	if (!code) return NULL;
-	cu.cuGetErrorName(code, &name);
-	snprintf(why, sizeof why, "no GPU can be used: cuInit gives %s (%d)", name ? name : "an unknown error", code);
-	return why;
-}
-
 static const char *add_gpu(int ordinal, const struct lo_target *target)
 {
-	gpu *g = &gpus[ordinal];
+	rt_gpu *g = &gpus[ordinal];
 	int major = 0, minor = 0, device = 0;
-	int code = cu.cuDeviceGet(&device, ordinal);
-	if (!code) code = cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, device);
-	if (!code) code = cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, device);
-	if (!code) code = cu.cuDevicePrimaryCtxRetain(&g->context, device);
+	int code = rt_cu.cuDeviceGet(&device, ordinal);
+	if (!code) code = rt_cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, device);
+	if (!code) code = rt_cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, device);
+	if (!code) code = rt_cu.cuDevicePrimaryCtxRetain(&g->context, device);
 	if (code) return "a GPU's context cannot be made";
 	snprintf(g->name, sizeof g->name, "cuda:%d", ordinal);
 	g->ordinal = ordinal;
@@ -476,8 +398,8 @@ static const char *add_gpu(int ordinal, const struct lo_target *target)
 	pthread_mutex_init(&g->copy_lock, NULL);
 	g->device = (rt_device){ .name = g->name, .target = target, .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
 		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
-		                     .drain = gpu_drain, .finish = gpu_finish, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
-		                     .memory = gpu_memory };
+		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
+		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";
 	ngpu++;
 	return NULL;
@@ -492,9 +414,8 @@ const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal))
 	rt_lock(&once);
 	if (!tried) {
 		tried = true;
-		home = getpid();
-		missing = load_driver();
-		if (!missing && (cu.cuDeviceGetCount(&n) || !n)) missing = "the NVIDIA driver finds no GPU";
+		missing = rt_cu_load();
+		if (!missing && (rt_cu.cuDeviceGetCount(&n) || !n)) missing = "the NVIDIA driver finds no GPU";
 		for (int i = 0; i < n && i < RT_DEVICES && !missing; i++) missing = add_gpu(i, target(i));
 		if (ngpu) missing = NULL;
 	}

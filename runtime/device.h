@@ -63,6 +63,14 @@ typedef struct rt_device {
 	void (*drain)(void *self);           /* returns when all queues have run; called before code or fault tables of launches are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; marks of a closed queue have */
 
+	/* May be NULL. Launches between begin and end may start as one, faster; `plan` and `step` name them: the serial of a plan, and its first step of
+	 * them. No other work is put into the queue in between. *replayed: they did. forget() frees what is known of a plan, before its code is freed. */
+	void (*begin)(rt_queue *q, uint64_t plan, uint32_t step);
+	tj_status (*end)(rt_queue *q, bool *replayed, rt_err *err);
+	void (*forget)(void *self, uint64_t plan);
+
+	void (*clock)(rt_queue *q, double *ns); /* ns NULL: starts a clock; else waits for the queue's work and gives its time since then. May be NULL */
+
 	/* May be NULL. */
 	void *(*stream)(rt_queue *q);        /* what other libraries need to put work into the queue: a CUstream */
 	tj_status (*use_stream)(rt_queue *q, void *stream, rt_err *err); /* the queue puts its work there from now on; NULL: into a stream of its own */

@@ -35,6 +35,7 @@ typedef struct rt_run {
 	const uint64_t *num;      /* numbers, by slot */
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
+	bool profile;             /* measure each step */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
 	char *const *arena;       /* by device: arena_bytes of memory; NULL: the pool's arenas. A region gets a part of its plan's arena */
@@ -58,6 +59,7 @@ typedef struct rt_exec {
 	void (*destroy)(struct rt_exec *x);
 	bool devices;            /* it has steps on devices other than the CPU */
 	bool late_faults;        /* it has kernels on such devices that may find a fault */
+	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
 	uint32_t kernels, library_calls, eval_steps;
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
@@ -87,11 +89,13 @@ typedef struct rt_routine { /* C code that computes a step, over host buffers */
 	tj_status (*run)(const void *self, void *const *buf, rt_run *r);
 	void (*drop)(void *self); /* frees the memory of self that is not the plan's; self may be NULL. drop NULL: nothing to free */
 } rt_routine;
+typedef struct rt_time { uint64_t runs, ns; } rt_time; /* atomic; ns: the sum */
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "dnnl_sgemm", "eval nonzero" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
+	rt_time *time;           /* profile.c */
 	/* KERNEL */
 	uint8_t device;          /* KERNEL, COPY: the device that runs it */
 	rt_entry fn;
@@ -119,6 +123,7 @@ typedef struct rt_step {
 typedef struct rt_plan {
 	rt_exec exec;
 	rt_arena mem;            /* memory of the plan, this struct included */
+	uint64_t serial;         /* of the plans of the process */
 	uint32_t nbuf, nstep;
 	rt_pbuf *buf;
 	const void **constant;   /* by slot: the constant's elements, in mem or on a device */
@@ -129,6 +134,7 @@ typedef struct rt_plan {
 	char *kernel_text, *code_text, *assembly_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees memory of steps that is not in mem; may be NULL */
 } rt_plan;
+uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
@@ -186,6 +192,8 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is set */
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
 void rt_pool_doubt(rt_pool *p, int device);
+void rt_pool_single_launches(rt_pool *p, bool on); /* kernels are launched one by one, not as graphs */
+bool rt_pool_launches_singly(const rt_pool *p);
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the queue is in doubt; the error is the fault */
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
 tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the error is the first fault */
@@ -219,6 +227,7 @@ typedef struct rt_matmul_desc {
 	int64_t c_row;           /* of C[m,n]; columns are adjacent */
 	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
 	const struct rt_policy *policy; /* policy.h; NULL: this CPU's */
+	uint32_t settings;       /* rt_setting */
 } rt_matmul_desc;
 rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
 void rt_matmul_free(rt_matmul *m);

@@ -5,16 +5,18 @@
  * The result is the same for one shape, one policy and one team size: these alone decide how a product is cut into parts, and it
  * does not matter which thread computes a part. */
 #include "runtime/matmul.h"
+#include "runtime/settings.h"
 
 #include <math.h>
 
-static rt_way choose(const rt_gemm *g, tj_dtype t)
+static rt_way choose(const rt_gemm *g, tj_dtype t, uint32_t settings)
 {
+	const bool library = !(settings & RT_PRODUCTS_OWN) && rt_onednn() && rt_onednn_takes(g), wanted = settings & RT_PRODUCTS_LIBRARY;
 	if (rt_dtype_class(t) == RT_D && rt_gemm64_takes(g)) return RT_TILES;
 	if (rt_dtype_class(t) != RT_F) return RT_LOOPS;
 	if (rt_is_narrow(t)) return RT_PANELS;
-	if (rt_gemm_wants(g)) return RT_TILES;
-	if (rt_onednn() && rt_onednn_takes(g)) return RT_LIBRARY;
+	if (rt_gemm_wants(g) && !(wanted && library)) return RT_TILES;
+	if (library) return RT_LIBRARY;
 	return rt_gemm_takes(g) ? RT_TILES : RT_LOOPS;
 }
 
@@ -46,7 +48,7 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 	m->d = *d;
 	if (!m->d.policy) m->d.policy = rt_policy_here();
 	m->gemm = (rt_gemm){ d->m, d->n, d->k, d->a_row, d->a_col, d->b_row, d->c_row, m->d.policy, d->b_col, false };
-	m->way = choose(&m->gemm, d->dtype);
+	m->way = choose(&m->gemm, d->dtype, d->settings);
 	if (m->way == RT_PANELS) m->panels = rt_panels_of(d);
 	m->ns = estimate(&m->d, m->way == RT_LOOPS);
 	const int64_t *from[3] = { d->a_batch, d->b_batch, d->c_batch };
@@ -84,6 +86,7 @@ const char *rt_matmul_why(const rt_matmul *m, const char **hint)
 		*hint = "if the operands are used often, keep a copy of them in f32: that saves the conversion";
 		return "operands of f16 and bf16 are converted to f32 panel by panel, oneDNN or own tiles compute the product, and each element is rounded once";
 	}
+	if (m->way != RT_PANELS && m->d.settings & (m->way == RT_LIBRARY ? RT_PRODUCTS_LIBRARY : RT_PRODUCTS_OWN)) return "the context's settings prefer it";
 	if (m->way == RT_LIBRARY) return "the right operand is large and the left one has many rows, so the packing of oneDNN pays; own tiles compute products with few rows or a small right operand";
 	if (m->way == RT_TILES && rt_gemm_wants(&m->gemm)) return "few rows, or a right operand of at most 1 MiB: the packing of oneDNN would not pay";
 	*hint = rt_onednn() ? "pass row-major operands or transposes of them" : "install oneDNN (libdnnl), and leave TJ_ONEDNN unset";

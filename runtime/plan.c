@@ -1,7 +1,14 @@
 /* plan: an array of steps over one table of buffers, run in order. */
 #include "runtime/bytes.h"
+#include "runtime/profile.h"
 
 #include <stdatomic.h>
+
+uint64_t rt_plan_serial(void)
+{
+	static atomic_ullong last;
+	return atomic_fetch_add(&last, 1) + 1;
+}
 
 rt_code *rt_code_ref(rt_code *code)
 {
@@ -101,6 +108,56 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	return TJ_OK;
 }
 
+/* ---- rows of launches that a device may start as one ---- */
+static bool is_launch(const rt_plan *p, uint32_t i, int device)
+{
+	return i < p->nstep && p->step[i].kind == RT_STEP_KERNEL && p->step[i].device == device && device != RT_CPU;
+}
+
+static void begin(const rt_plan *p, uint32_t i, rt_run *r)
+{
+	const int device = p->step[i].device;
+	const rt_device *d = rt_device_at(device);
+	rt_queue *q = d && d->begin && is_launch(p, i + 1, device) && !rt_pool_launches_singly(r->pool) ? rt_pool_queue(r->pool, device, r->err) : NULL;
+	if (q) d->begin(q, p->serial, i);
+}
+
+static tj_status end(const rt_plan *p, int device, rt_run *r)
+{
+	const rt_device *d = rt_device_at(device);
+	rt_queue *q = d && d->end ? rt_pool_queue(r->pool, device, r->err) : NULL;
+	bool replayed = false;
+	tj_status st = q ? d->end(q, &replayed, r->err) : TJ_OK;
+	if (replayed) __atomic_add_fetch((uint64_t *)(uintptr_t)&p->exec.replays, 1, __ATOMIC_RELAXED);
+	return st;
+}
+
+static tj_status run_profiled(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+{
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
+		const rt_clock c = rt_step_begin(&p->step[i], r);
+		st = run_step(&p->step[i], table, many, r);
+		rt_step_end(&p->step[i], c);
+	}
+	return st;
+}
+
+static tj_status run_on_devices(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+{
+	tj_status st = TJ_OK;
+	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
+		const int device = p->step[i].device;
+		const bool launches = is_launch(p, i, device);
+		if (launches && (!i || !is_launch(p, i - 1, device))) begin(p, i, r);
+		st = run_step(&p->step[i], table, many, r);
+		if (!launches || (st == TJ_OK && is_launch(p, i + 1, device))) continue;
+		const tj_status ended = end(p, device, r); /* also after an error */
+		if (st == TJ_OK) st = ended;
+	}
+	return st;
+}
+
 static tj_status no_arena(const rt_exec *x, int device, rt_err *err)
 {
 	return rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries on %s", x->arena_bytes[device], rt_device_name(device));
@@ -122,6 +179,8 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
+	if (RT_UNLIKELY(r->profile)) return run_profiled(p, table, many, r);
+	if (RT_UNLIKELY(x->devices)) return run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
 	return st;
@@ -166,6 +225,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
 		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
+		rt_put_time(t, s);
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		rt_puts(t, "\n");
@@ -196,8 +256,11 @@ void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 /* First waits for all devices: launches in their queues may use constants, code and texts of the plan. */
 static void free_constants(rt_plan *p)
 {
-	for (int d = RT_CPU + 1; p->exec.devices && d < RT_DEVICES; d++)
-		if (rt_device_at(d)) rt_device_at(d)->drain(rt_device_at(d)->self);
+	for (int i = RT_CPU + 1; p->exec.devices && i < RT_DEVICES; i++) {
+		const rt_device *d = rt_device_at(i);
+		if (d) d->drain(d->self);
+		if (d && d->forget) d->forget(d->self, p->serial);
+	}
 	for (uint32_t i = 0; i < p->nbuf; i++) {
 		const rt_pbuf *b = &p->buf[i];
 		if (b->place == RT_AT_CONST && b->device != RT_CPU) rt_device_free(b->device, (void *)(uintptr_t)p->constant[b->index], (size_t)b->bytes + 1);

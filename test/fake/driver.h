@@ -5,6 +5,7 @@
  *   race.c    who used each byte last: two uses that nothing orders are a race
  *   fiber.c   the threads of a block, as fibers; a barrier or a shuffle switches to the next one, in an order that changes
  *   module.c  kernels are shared objects that the fake NVRTC made (nvrtc.c); launches
+ *   graph.c   kernels in a row that are launched as one
  *   stream.c  work runs as late as it may, or in a random order that is possible
  *   fail.c    calls that must fail
  *   api.c     the functions that a program finds, and what they refuse
@@ -90,6 +91,15 @@ void fake_launch_run(const function *f, struct fake_xyz grid, struct fake_xyz th
 const module *fake_module_of(const function *f);
 int fake_modules(void);                  /* loaded now */
 
+/* ---- graph.c ---- */
+typedef struct fake_kernel { function *function; struct fake_xyz grid, threads; unsigned shared; void **param, **extra, *kernel, *context; size_t bytes; } fake_kernel; /* but for bytes, as CUDA_KERNEL_NODE_PARAMS */
+int fake_graph(void **g);
+int fake_graph_add(void **node, void *g, void *const *after, size_t n, const fake_kernel *k);
+int fake_graph_instantiate(void **exec, void *g);
+int fake_graph_set(void *exec, const void *node, const fake_kernel *k);
+int fake_graph_launch(void *exec, void *s);
+int fake_graph_drop(void *g, bool runs);
+
 /* ---- stream.c ---- */
 int fake_stream(void **s);
 int fake_stream_drop(void *s);
@@ -101,6 +111,7 @@ int fake_event_drop(void *e);
 int fake_event_record(void *e, void *s);
 int fake_event_sync(void *e);
 int fake_event_query(void *e);
+int fake_event_elapsed(float *ms, const void *from, const void *to); /* a ms for each piece of work */
 int fake_put_write(void *s, address to, const void *from, size_t bytes);
 int fake_put_read(void *s, void *to, address from, size_t bytes);
 int fake_put_copy(void *s, address to, address from, size_t bytes);

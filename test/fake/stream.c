@@ -283,6 +283,15 @@ int fake_event_query(void *h)
 	return SUCCESS;
 }
 
+int fake_event_elapsed(float *ms, const void *from, const void *to)
+{
+	const event *a = from, *b = to;
+	if (!a || !b || a->dropped || b->dropped || !a->stream || !b->stream) return INVALID_HANDLE;
+	if (a->stream->ran < a->at || b->stream->ran < b->at) return NOT_READY;
+	*ms = (float)(b->at - a->at);
+	return SUCCESS;
+}
+
 void fake_stream_count(int *nstream, int *nevent)
 {
 	*nstream = *nevent = 0;

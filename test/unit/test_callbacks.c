@@ -314,6 +314,9 @@ static void try_devices(const probe *p)
 	REFUSED(tj_memory_stats, tj_memory_stats(p->c, TJ_CPU, &m) == TJ_ERR_STATE && !m.allocated);
 	REFUSED(tj_limit_memory, tj_limit_memory(p->c, TJ_CPU, 1) == TJ_ERR_STATE);
 	REFUSED(tj_empty_cache, tj_empty_cache(p->c, TJ_CPU) == TJ_ERR_STATE);
+	tj_settings set = { .size = sizeof set };
+	REFUSED(tj_set_settings, tj_set_settings(p->c, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_get_settings, tj_get_settings(p->c, &set) == TJ_ERR_STATE);
 	REFUSED(tj_reset_peak, tj_reset_peak(p->c, TJ_CPU) == TJ_ERR_STATE);
 }
 

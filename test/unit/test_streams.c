@@ -274,11 +274,33 @@ static void memory(void **s)
 	tj_close(c);
 }
 
+/* ---- times ---- */
+static void two_steps(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_softmax(tj_softmax(in[0], 0), 1); }
+
+static void steps_are_measured(void **s)
+{
+	(void)s;
+	static const char *const names[] = { "cpu", "cuda:0" };
+	for (int d = 0; d < 2; d++) {
+		if (tj_find_device(names[d]) < 0) continue;
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = names[d], .profile = true, .backend = kit_backend));
+		tj_fn *f = tj_compile(c, two_steps, NULL, TJ_OPTS(tj_compile_opts, .name = "two", .nin = 1, .nout = 1));
+		for (int i = 0; i < 5; i++) tj_call1(f, TJ_LIST(tj_reshape(F32(c, 1, 2, 3, 4), TJ_SHAPE(2, 2))));
+		char *plan = kit_dump(f, TJ_DUMP_PLAN);
+		int measured = 0;
+		for (char *at = plan; (at = strstr(at, "measured=")); at++) measured += strstr(at, "us*5") != NULL;
+		assert_true(measured > 0);
+		free(plan);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(streams_of_the_user),
-		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory),
+		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+/* Settings of a context: what its library calls may do. A change gives every function another key, so plans made under the old settings are
+ * kept and found again. */
+#include "jit/call.h"
+#include "jit/claim.h"
+#include "runtime/settings.h"
+
+static bool may(tj_ctx *c, const char *site, const char *op)
+{
+	if (jit_refuses(c, site, op)) return false;
+	if (!jit_active(c)) return true;
+	jit_error(c, site, TJ_ERR_STATE, op, "change settings between calls", "tj_%s() is not allowed in a body", op);
+	return false;
+}
+
+static uint32_t packed(const tj_settings *s)
+{
+	static const uint32_t products[] = { [TJ_PRODUCTS_OWN] = RT_PRODUCTS_OWN, [TJ_PRODUCTS_LIBRARY] = RT_PRODUCTS_LIBRARY };
+	return (s->allow_tf32 ? RT_ALLOW_TF32 : 0) | (s->allow_reduced_precision ? RT_ALLOW_REDUCED : 0) | (s->allow_nondeterministic ? RT_ALLOW_NONDETERMINISTIC : 0) |
+	       products[s->products];
+}
+
+tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
+{
+	JIT_COME_IN(in, c, site);
+	tj_settings all = { 0 };
+	if (!in || !may(c, site, "set_settings")) return TJ_ERR_STATE;
+	if (s) memcpy(&all, s, s->size && s->size < sizeof all ? s->size : sizeof all);
+	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
+		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products is %d", (int)all.products);
+		return TJ_ERR_ARG;
+	}
+	c->settings = packed(&all);
+	rt_pool_single_launches(c->rt.pool, all.no_graphs);
+	for (uint32_t i = 0; i < c->memo.n; i++)
+		if (c->memo.v[i]) c->memo.v[i]->last = NULL; /* its key has other settings */
+	return TJ_OK;
+}
+
+tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
+{
+	JIT_COME_IN(in, c, site);
+	if (!in || jit_refuses(c, site, "get_settings")) return TJ_ERR_STATE;
+	if (!out || !out->size) {
+		jit_error(c, site, TJ_ERR_ARG, "get_settings", "tj_settings s = { .size = sizeof s };", out ? "size is 0" : "out is NULL");
+		return TJ_ERR_ARG;
+	}
+	const uint32_t s = c->settings;
+	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
+		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC,
+		                      .products = s & RT_PRODUCTS_OWN ? TJ_PRODUCTS_OWN : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY : TJ_PRODUCTS_AUTO,
+		                      .no_graphs = rt_pool_launches_singly(c->rt.pool) };
+	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
+	return TJ_OK;
+}

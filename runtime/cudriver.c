@@ -1,0 +1,65 @@
+/* cudriver: opens libcuda.so.1, which the driver of a machine with a GPU installs; errors; the current context. */
+#include "runtime/cudriver.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum { CODE_OUT_OF_MEMORY = 2 };
+
+rt_cudriver rt_cu;
+static pid_t home;               /* a forked child cannot use the driver */
+
+/* ---- errors ---- */
+tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
+{
+	const char *name = NULL;
+	if (!code) return TJ_OK;
+	if (rt_cu.cuGetErrorName) rt_cu.cuGetErrorName(code, &name);
+	rt_fail(err, code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what, name ? name : "unknown error", code);
+	return code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
+}
+
+bool rt_cu_enter(const rt_gpu *g)
+{
+	return getpid() == home && rt_cu.cuCtxPushCurrent(g->context) == 0;
+}
+
+void rt_cu_leave(void)
+{
+	rt_cuobj was;
+	rt_cu.cuCtxPopCurrent(&was);
+}
+
+tj_status rt_cu_no_entry(const rt_gpu *g, rt_err *err)
+{
+	if (getpid() == home) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: its context is lost", g->name);
+	rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s cannot be used in a forked process", g->name);
+	rt_hint(err, "open the GPU in the child only, or use threads");
+	return TJ_ERR_DEVICE;
+}
+
+/* ---- opening ---- */
+const char *rt_cu_load(void)
+{
+	static char why[200];
+	home = getpid();
+	typedef int get_proc(const char *name, void **fn, int version, uint64_t flags, void *result);
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbol;
+	get_proc *get = NULL;
+	if (!library) return "libcuda.so.1 is not there: install the NVIDIA driver";
+	symbol = dlsym(library, "cuGetProcAddress_v2");
+	memcpy(&get, &symbol, sizeof get);
+	if (!get) return "the NVIDIA driver is older than CUDA 12: install a newer one";
+#define X(name, version, params)                                                                                       \
+	symbol = NULL;                                                                                                     \
+	if (get(#name, &symbol, version, 0, NULL) || !symbol) return "the NVIDIA driver lacks " #name;                     \
+	memcpy(&rt_cu.name, &symbol, sizeof rt_cu.name);
+	RT_CU_DRIVER(X)
+#undef X
+	const int code = rt_cu.cuInit(0);
+	const char *name = NULL;
+	if (!code) return NULL;
+	rt_cu.cuGetErrorName(code, &name);
+	snprintf(why, sizeof why, "no GPU can be used: cuInit gives %s (%d)", name ? name : "an unknown error", code);
+	return why;
+}

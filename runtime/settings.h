@@ -1,0 +1,14 @@
+/* settings: what a user allows products and other library calls to do. One word, so that it can be a part of keys; 0: the default. */
+#ifndef TJ_RUNTIME_SETTINGS_H
+#define TJ_RUNTIME_SETTINGS_H
+
+#include "runtime/base.h"
+
+typedef enum rt_setting {
+	RT_ALLOW_TF32 = 1,             /* GPU products may round operands of f32 to TF32 */
+	RT_ALLOW_REDUCED = 2,          /* GPU products of f16 and bf16 may round partial sums to the dtype */
+	RT_ALLOW_NONDETERMINISTIC = 4, /* a library may sum in an order that changes from run to run */
+	RT_PRODUCTS_OWN = 8, RT_PRODUCTS_LIBRARY = 16 /* who computes products, if it can; neither: what is estimated to be faster */
+} rt_setting;
+
+#endif

@@ -1,0 +1,138 @@
+/* Settings of a context: each changes a call that is made, is a part of keys, and is explained. */
+#include "test/kit.h"
+
+#include <stdlib.h>
+
+static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], in[1]); }
+
+static void set(tj_ctx *c, tj_settings s)
+{
+	s.size = sizeof s;
+	assert_int_equal(tj_set_settings(c, &s), TJ_OK);
+}
+
+static tj_settings get(tj_ctx *c)
+{
+	tj_settings s = { .size = sizeof s };
+	assert_int_equal(tj_get_settings(c, &s), TJ_OK);
+	return s;
+}
+
+static bool explains(tj_fn *f, const char *what)
+{
+	char *text = kit_explain(f);
+	const bool found = strstr(text, what) != NULL;
+	free(text);
+	return found;
+}
+
+static uint64_t recordings(tj_fn *f)
+{
+	tj_stats s = { .size = sizeof s };
+	tj_fn_stats(f, &s);
+	return s.recordings;
+}
+
+static void note(void *self, const tj_reason *why) { snprintf(self, 200, "%s: %s -> %s", why->kind, why->expected, why->found); }
+
+enum { M = 64, N = 600 };
+
+static tj_tensor *operand(tj_ctx *c, int64_t rows)
+{
+	float *x = malloc((size_t)rows * N * sizeof *x);
+	for (int i = 0; i < rows * N; i++) x[i] = (float)(i % 7 - 3);
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(rows, N), x);
+	free(x);
+	return t;
+}
+
+/* Who computes a product: tiles and the library give the same for small integers. */
+static void who_computes_products(void **s)
+{
+	(void)s;
+	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
+		char why[200] = "";
+		tj_ctx *c = kit_open();
+		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = (tj_mode)mode, .on_recompile = note, .on_recompile_self = why));
+		tj_tensor *a = operand(c, M), *b = operand(c, N);
+		const float first = ((const float *)tj_data(tj_call1(f, TJ_LIST(a, b))))[5];
+		const bool library = explains(f, "dnnl_sgemm");
+		assert_int_equal(recordings(f), 1);
+		set(c, (tj_settings){ .products = TJ_PRODUCTS_OWN });
+		assert_true(((const float *)tj_data(tj_call1(f, TJ_LIST(a, b))))[5] == first);
+		assert_int_equal(recordings(f), 2);
+		assert_string_equal(why, "settings: default -> own products");
+		if (library) assert_true(explains(f, "own tiles") && explains(f, "the context's settings prefer it"));
+		else printf("SKIP who_computes_products: oneDNN is missing, or this product does not use it\n");
+		set(c, (tj_settings){ 0 });
+		for (int i = 0; i < 3; i++) assert_true(((const float *)tj_data(tj_call1(f, TJ_LIST(a, b))))[5] == first);
+		set(c, (tj_settings){ .products = TJ_PRODUCTS_OWN });
+		for (int i = 0; i < 3; i++) assert_true(((const float *)tj_data(tj_call1(f, TJ_LIST(a, b))))[5] == first);
+		assert_int_equal(recordings(f), 2); /* both are known */
+		assert_true(((const float *)tj_data(tj_matmul(a, b)))[5] == first);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+static void the_library_on_request(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "small", .nin = 2, .nout = 1));
+	tj_tensor *a = F32(c, 1, 2, 3, 4), *m = tj_reshape(a, TJ_SHAPE(2, 2));
+	tj_call1(f, TJ_LIST(m, m));
+	assert_false(explains(f, "dnnl_sgemm"));
+	set(c, (tj_settings){ .products = TJ_PRODUCTS_LIBRARY });
+	assert_f32(tj_call1(f, TJ_LIST(m, m)), 7, 10, 15, 22);
+	if (!explains(f, "dnnl_sgemm")) printf("SKIP the_library_on_request: oneDNN is missing\n");
+	tj_close(c);
+}
+
+static void read_back(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	const tj_settings zero = get(c);
+	assert_false(zero.allow_tf32 || zero.allow_reduced_precision || zero.allow_nondeterministic || zero.no_graphs || zero.products != TJ_PRODUCTS_AUTO);
+	set(c, (tj_settings){ .allow_tf32 = true, .allow_nondeterministic = true, .products = TJ_PRODUCTS_LIBRARY, .no_graphs = true });
+	tj_ctx *clone = tj_ctx_clone(c);
+	tj_settings x = get(c), y = get(clone);
+	assert_true(x.allow_tf32 && !x.allow_reduced_precision && x.allow_nondeterministic && x.no_graphs && x.products == TJ_PRODUCTS_LIBRARY);
+	assert_true(y.allow_tf32 && y.allow_nondeterministic && y.no_graphs && y.products == TJ_PRODUCTS_LIBRARY);
+	set(clone, (tj_settings){ .allow_reduced_precision = true });
+	assert_true(get(clone).allow_reduced_precision && !get(clone).allow_tf32 && get(c).allow_tf32);
+	assert_int_equal(tj_set_settings(c, NULL), TJ_OK);
+	assert_false(get(c).allow_tf32 || get(c).no_graphs);
+	tj_settings bad = { .size = sizeof bad };
+	memset(&bad.products, 0x41, sizeof bad.products);
+	assert_int_equal(tj_set_settings(c, &bad), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".products is");
+	assert_int_equal(tj_get_settings(c, &(tj_settings){ 0 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "size is 0");
+	tj_close(clone);
+	tj_close(c);
+}
+
+static void sets(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)(tj_set_settings(self, NULL) == TJ_ERR_STATE);
+	out[0] = in[0];
+}
+
+static void not_in_a_body(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_call1(kit_fn(c, "sets", sets, c, 1, 1), TJ_LIST(F32(c, 1)));
+	kit_error(c, TJ_ERR_STATE, "not allowed in a body");
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_computes_products), cmocka_unit_test(the_library_on_request), cmocka_unit_test(read_back), cmocka_unit_test(not_in_a_body),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -105,7 +105,8 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cuda test_driver_fails \
 	test_fake test_graphs test_streams)
-$(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+# An RPATH, because a RUNPATH does not count for the dlopen() of the address sanitizer.
+$(ON_FAKE): LDLIBS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
 
 # ---- the op matrix and the fuzzer ----

@@ -215,7 +215,7 @@ static void two_contexts(void **s)
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0")), *d = tj_ctx_clone(c);
 	tj_fn *f = tj_compile(c, doubled, NULL, TJ_OPTS(tj_compile_opts, .name = "doubled", .nin = 1, .nout = 1));
 	for (int turn = 0; turn < 12; turn++) {
-		char seed[8];
+		char seed[16];
 		snprintf(seed, sizeof seed, "%d", turn / 2);
 		setenv("FAKE_CUDA_SEED", seed, 1); /* another order of the work of both queues */
 		for (int i = 0; i < 64; i++) x[i] = (float)(turn + i);

@@ -334,6 +334,7 @@ static tj_status copy_kernel(rt_gpu *g, rt_err *err)
 	if (st == TJ_OK && !g->copy) st = rt_cuda_load(g->ordinal, cubin, &module, err);
 	if (st == TJ_OK && !g->copy) st = rt_cuda_find(g->ordinal, module, "tj_copy", &k, err);
 	if (st == TJ_OK && !g->copy) g->copy = k.function;
+	else rt_cuda_unload(g->ordinal, module);
 	rt_unlock(&g->copy_lock);
 	rt_free(cubin);
 	return st;

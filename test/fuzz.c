@@ -32,6 +32,9 @@ static const char *const pass_name[LO_PASS_COUNT] = {
 #undef X
 };
 
+/* Seconds for a batch. The CUDA that runs on the CPU compiles each kernel with the system's compiler. */
+static unsigned patience(void) { return fuzz_opt.device ? 4 * PATIENCE_S : PATIENCE_S; }
+
 /* ---- a random graph ---- */
 static int64_t any_size(gen *G)
 {
@@ -418,7 +421,7 @@ fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env)
 	pid_t pid = fork();
 	if (!pid) {
 		rt_text why = { 0 };
-		alarm(PATIENCE_S);
+		alarm(patience());
 		f(env, &why);
 		v.ok = !why.n;
 		snprintf(v.why, sizeof v.why, "%s", rt_str(&why));
@@ -701,7 +704,7 @@ static void run_sizes(uint64_t seed, int n, int fd)
 {
 	rt_text why = { 0 };
 	fuzz_result r = { 0 };
-	alarm(PATIENCE_S);
+	alarm(patience());
 	for (int i = 0; i < n && !why.n; i++) {
 		gen G;
 		ir_graph g;
@@ -723,7 +726,7 @@ static void run_batch(uint64_t seed, int n, int fd)
 	ir_graph g;
 	rt_text why = { 0 };
 	fuzz_result r = { 0 };
-	alarm(PATIENCE_S);
+	alarm(patience());
 	gen_init(&G, &g, seed);
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
 	fuzz_count(&G, &r.mix, n);

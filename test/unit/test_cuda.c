@@ -209,6 +209,72 @@ static void sizes_as_arguments(void **s)
 	same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = TJ_F32, .dim = { { 6, 45, -1 }, { 45, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
 
+/* Rows that begin where no vector may: one element later, or after 66 elements. */
+static void views(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *all = tj_softmax(in[0], 0), *x = tj_slice(all, 1, 1, 65, 1);
+	out[0] = tj_neg(x);
+	out[1] = tj_sum(x, TJ_AXES(-1), false);
+	out[2] = tj_sum(tj_flip(x, TJ_AXES(0)), TJ_AXES(0), false);
+	out[3] = tj_relu(tj_slice(all, 1, 0, 64, 1));
+}
+
+static void parts_of_rows(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = views, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 9, 66, -1 } } });
+	same((job){ .body = views, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 9, 72, -1 } } });
+}
+
+/* Several short rows in a block, each kept in shared memory. */
+static void short_rows(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 13, 40, -1 } } });
+}
+
+/* ---- two contexts ---- */
+static void doubled(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], in[0]); }
+
+/* The queue of one context reads what that of the other one writes, and frees soon after. */
+static void two_contexts(void **s)
+{
+	(void)s;
+	float x[64], y[64];
+	if (skipped()) return;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0")), *d = tj_ctx_clone(c);
+	tj_fn *f = tj_compile(c, doubled, NULL, TJ_OPTS(tj_compile_opts, .name = "doubled", .nin = 1, .nout = 1));
+	for (int turn = 0; turn < 12; turn++) {
+		char seed[16];
+		snprintf(seed, sizeof seed, "%d", turn / 2);
+		setenv("FAKE_CUDA_SEED", seed, 1); /* another order of the work of both queues */
+		for (int i = 0; i < 64; i++) x[i] = (float)(turn + i);
+		tj_ctx_use(c);
+		tj_scope *outer = tj_push(c);
+		tj_tensor *t = tj_retain(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(64), x))));
+		tj_ctx_use(d);
+		tj_scope *inner = tj_push(d);
+		tj_tensor *r = tj_call1(f, TJ_LIST(t));
+		tj_release(t);
+		tj_ctx_use(c);
+		tj_pop(outer);
+		assert_int_equal(tj_empty_cache(c, tj_find_device("cuda:0")), TJ_OK);
+		tj_ctx_use(d);
+		assert_int_equal(tj_read(r, y, sizeof y), TJ_OK);
+		for (int i = 0; i < 64; i++) assert_true(y[i] == 4 * x[i]);
+		tj_pop(inner);
+	}
+	unsetenv("FAKE_CUDA_SEED");
+	kit_ok(d);
+	tj_close(d);
+	tj_ctx_use(c);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- faults and cells ---- */
 static void picks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -244,7 +310,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(a_late_fault),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(a_late_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

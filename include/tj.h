@@ -443,6 +443,7 @@ TJ_API int tj_node_uses(const tj_node *n);                  /* number of uses by
 TJ_API int tj_node_attrs(const tj_node *n);                 /* number of axes, sizes, dtypes, in the order of docs/OPS.md; axes are positive */
 TJ_API int64_t tj_node_attr(const tj_node *n, int k);
 TJ_API tj_dtype tj_node_dtype(const tj_node *n);
+TJ_API tj_device tj_node_device(const tj_node *n);          /* where its value is computed and lies */
 TJ_API int tj_node_rank(const tj_node *n);
 TJ_API int64_t tj_node_dim(const tj_node *n, int axis);     /* -1 out of range */
 TJ_API const char *tj_node_site(const tj_node *n);          /* the user's file:line */
@@ -451,8 +452,8 @@ TJ_API int tj_node_slot(const tj_node *n);                  /* index of an input
 TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; else NULL */
 TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; else NULL */
 TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr); /* NULL on error */
-TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies */
-TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* in every use of old, except by `with` itself; dtypes and shapes must be equal */
+TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies; it is on the device of `before` */
+TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* in every use of old, except by `with` itself; dtypes, shapes and devices must be equal */
 TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* n must have no uses */
 
 /* A pass returns TJ_OK, or an error that ends the compile. It runs once for each plan, in the thread that compiles it. */
@@ -488,7 +489,7 @@ typedef struct tj_compile_opts {
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
 	const tj_pass *passes; /* of this function; the list ends in one without .run, and is copied. NULL: none */
-	tj_backend_fn *backend; /* called for each plan, after the passes; NULL: the context's back end */
+	tj_backend_fn *backend; /* called for each plan whose tensors are all on the CPU, after the passes; NULL: the context's back end */
 	void *backend_self;
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */

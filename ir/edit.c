@@ -135,6 +135,7 @@ int tj_node_uses(const tj_node *n) { return n ? n->uses : 0; }
 int tj_node_attrs(const tj_node *n) { return n && (n->op < IR_OPS || n->op == IR_get) ? n->nattr : 0; }
 int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
 tj_dtype tj_node_dtype(const tj_node *n) { return n ? (tj_dtype)n->meta.dtype : TJ_F32; }
+tj_device tj_node_device(const tj_node *n) { return n ? n->meta.device : -1; }
 int tj_node_rank(const tj_node *n) { return n ? n->meta.rank : -1; }
 tj_numerics tj_node_numerics(const tj_node *n) { return n && n->mode & IR_FAST ? TJ_FAST : TJ_STRICT; }
 const char *tj_node_site(const tj_node *n) { return n && n->site ? n->site : "?"; }
@@ -231,7 +232,7 @@ static bool result_type(const tj_node *n, int i, ir_meta *m, rt_err *err)
 
 static bool same_type(const ir_meta *a, const ir_meta *b)
 {
-	return a->dtype == b->dtype && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, a->rank * sizeof *a->dim));
+	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, a->rank * sizeof *a->dim));
 }
 
 /* Both have the same types in all their results. */
@@ -300,6 +301,7 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 	int64_t numel = 0;
 	if (!x || (before && !stands(g, before, "insert_constant"))) return NULL;
 	x->meta.dtype = (uint8_t)dtype;
+	if (before) x->meta.device = before->meta.device;
 	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
 	bool ends = shape && shape[x->meta.rank] == TJ_END_DIM;
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !ends || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
@@ -317,7 +319,7 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
 	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
 	if (!alike(old, with)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype or shape", tj_node_op(old), tj_node_op(with));
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old), tj_node_op(with));
 		return false;
 	}
 	for (tj_node *n = g->first; n; n = n->next)

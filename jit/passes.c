@@ -126,7 +126,7 @@ bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err)
 {
 	tj_compiled c = { 0 };
 	*x = NULL;
-	if (!f->opts.backend) return true;
+	if (!f->opts.backend || lo_on_devices(g)) return true; /* it computes with memory of the host */
 	if (!apply(&(user){ .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
 	if (!c.run) return true; /* the back end of the user did not take the graph */
 	*x = wrap(f, &c, g->out.n);

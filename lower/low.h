@@ -248,7 +248,6 @@ bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
 void lo_count_regions(rt_plan *p); /* adds the regions' kernels and times to the plan's */
 
 /* ---- devices.c ---- */
-bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o); /* the node's device computes it; else the CPU must */
 /* Copies the graph; ops that their device does not compute move to the CPU, with copies of their operands and results. */
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);

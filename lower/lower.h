@@ -261,6 +261,9 @@ typedef struct lo_opts {
  * back end only when a kernel must be compiled. */
 tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err);
 
+/* ---- devices.c ---- */
+bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
+
 /* ---- library.c ---- */
 /* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
 bool lo_bounded(ir_op op, tj_dtype t, int device);

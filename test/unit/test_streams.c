@@ -296,11 +296,43 @@ static void steps_are_measured(void **s)
 	}
 }
 
+/* ---- passes and back ends of the user ---- */
+static tj_status adds_one(tj_graph *g, void *self)
+{
+	static const float one[2] = { 1, 1 };
+	tj_node *n = tj_graph_first(g);
+	while (n && strcmp(tj_node_op(n), "exp")) n = tj_node_next(n);
+	if (!n) return TJ_OK;
+	tj_node *c = tj_graph_insert_constant(g, n, TJ_F32, TJ_SHAPE(2), one);
+	assert_int_equal(tj_node_device(c), tj_node_device(n));
+	tj_node *sum = tj_graph_insert(g, n, "add", (tj_node *[]){ tj_node_input(n, 0), c }, 2, NULL, 0);
+	++*(int *)self;
+	return tj_graph_replace(g, n, sum) ? TJ_OK : TJ_ERR_ARG;
+}
+
+static tj_status never(void *self, tj_graph *g, tj_compiled *out) { return ++*(int *)self, (void)g, (void)out, TJ_OK; }
+static void exponential(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_exp(in[0]); }
+
+static void passes_on_a_gpu(void **s)
+{
+	(void)s;
+	int ran = 0, asked = 0;
+	if (tj_find_device("cuda:0") < 0) return;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	const tj_pass passes[] = { { "adds_one", adds_one, &ran }, { 0 } };
+	tj_fn *f = tj_compile(c, exponential, NULL, TJ_OPTS(tj_compile_opts, .name = "e", .nin = 1, .nout = 1, .passes = passes, .backend = never, .backend_self = &asked));
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 5, 6))), 6, 7);
+	assert_int_equal(ran, 1);
+	assert_int_equal(asked, 0); /* a back end of the user computes with memory of the host */
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(streams_of_the_user),
-		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured),
+		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured), cmocka_unit_test(passes_on_a_gpu),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

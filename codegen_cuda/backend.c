@@ -20,25 +20,17 @@ const lo_target *cu_target(int gpu, int arch)
 const char *cu_open(void) { return rt_cuda_open(cu_target); }
 
 /* ---- modules ---- */
-typedef struct module {
-	rt_code code;
-	int gpu;
-	void *module;
-	uint32_t n;
-	cu_params *params;           /* of each kernel */
-	rt_cuda_kernel kernel[];
-} module;
-
 static void destroy(rt_code *code)
 {
-	module *m = (module *)code;
+	cu_module *m = (cu_module *)code;
+	cu_uncache(m);
 	rt_cuda_unload(m->gpu, m->module);
 	for (uint32_t i = 0; i < m->n; i++) rt_vec_free(&m->params[i].param);
 	rt_free(m->params);
 	rt_free(m);
 }
 
-static tj_status find_kernel(module *m, int i, const lo_kernel *k, const lo_schedule *s, rt_err *err)
+static tj_status find_kernel(cu_module *m, int i, const lo_kernel *k, const lo_schedule *s, rt_err *err)
 {
 	const cu_shape x = cu_shape_of(k, s);
 	if (!cu_params_of(k, &m->params[i])) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
@@ -51,39 +43,65 @@ static tj_status find_kernel(module *m, int i, const lo_kernel *k, const lo_sche
 	return rt_cuda_find(m->gpu, m->module, k->name, &m->kernel[i], err);
 }
 
-static tj_status build(lo_compile *job, const char *text, module *m, rt_err *err)
+static tj_status build(const lo_compile *job, const char *text, cu_module *m, rt_err *err)
 {
 	void *cubin = NULL;
 	size_t bytes = 0;
-	m->gpu = ordinal(job->schedule[0]->target);
 	tj_status st = rt_nvrtc_compile(text, rt_cuda_arch(m->gpu), &cubin, &bytes, err);
 	if (st == TJ_OK) st = rt_cuda_load(m->gpu, cubin, &m->module, err);
 	rt_free(cubin);
-	for (int i = 0; st == TJ_OK && i < job->nkernel; i++) {
-		st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
-		job->fn[i] = (rt_entry)(uintptr_t)&m->kernel[i];
-	}
+	for (int i = 0; st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
 	m->code.bytes = bytes;
 	return st;
+}
+
+static cu_module *compile_module(const lo_compile *job, const char *text, int gpu, rt_err *err)
+{
+	cu_module *m = rt_calloc(sizeof *m + (size_t)job->nkernel * sizeof *m->kernel);
+	cu_params *params = rt_calloc(((size_t)job->nkernel + 1) * sizeof *params);
+	tj_status st = m && params ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (m) *m = (cu_module){ .code = { .refs = 1, .destroy = destroy }, .gpu = gpu, .n = params ? (uint32_t)job->nkernel : 0, .params = params };
+	else rt_free(params);
+	if (st == TJ_OK) st = build(job, text, m, err);
+	if (st == TJ_OK) return m;
+	if (m) destroy(&m->code);
+	return NULL;
+}
+
+/* named: the kernels have their own names; else their numbers, so that functions with equal kernels have equal texts. */
+static void put_program(const lo_compile *job, bool named, rt_text *t)
+{
+	cu_prelude(t);
+	for (int i = 0; i < job->nkernel; i++) {
+		char name[16];
+		lo_kernel k = *job->kernel[i];
+		snprintf(name, sizeof name, "k%d", i);
+		if (!named) k.name = name;
+		cu_kernel(&k, job->schedule[i], t);
+	}
 }
 
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	const double start = rt_now_ms();
-	rt_text t = { 0 };
-	cu_prelude(&t);
-	for (int i = 0; i < job->nkernel; i++) cu_kernel(job->kernel[i], job->schedule[i], &t);
-	module *m = rt_calloc(sizeof *m + (size_t)job->nkernel * sizeof *m->kernel);
-	cu_params *params = rt_calloc(((size_t)job->nkernel + 1) * sizeof *params);
-	tj_status st = m && params && !t.oom ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (m) *m = (module){ .code = { .refs = 1, .destroy = destroy }, .n = params ? (uint32_t)job->nkernel : 0, .params = params };
-	if (st == TJ_OK) st = build(job, rt_str(&t), m, err);
-	if (st == TJ_OK) job->code = &m->code;
-	else if (m) destroy(&m->code);
-	job->text = st == TJ_OK && job->keep_text ? rt_strdup(rt_str(&t)) : NULL;
-	rt_text_free(&t);
+	const int gpu = ordinal(job->schedule[0]->target);
+	rt_text text = { 0 }, key = { 0 };
+	put_program(job, true, &text);
+	put_program(job, false, &key);
+	const bool ok = !text.oom && !key.oom;
+	cu_module *m = ok ? cu_cached(gpu, rt_str(&key)) : NULL;
+	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	else if (!m && (m = compile_module(job, rt_str(&text), gpu, err))) {
+		char *copy = rt_strdup(rt_str(&key));
+		if (copy) cu_cache(m, copy); /* else an equal program will be compiled again */
+	}
+	for (int i = 0; m && i < job->nkernel; i++) job->fn[i] = (rt_entry)(uintptr_t)&m->kernel[i];
+	job->code = m ? &m->code : NULL;
+	job->text = m && job->keep_text ? rt_strdup(rt_str(&text)) : NULL;
+	rt_text_free(&text);
+	rt_text_free(&key);
 	job->codegen_ms = rt_now_ms() - start;
-	return st;
+	return m ? TJ_OK : err->code;
 }
 
 static int width(void) { return 32 * CU_WARP; }

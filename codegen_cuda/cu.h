@@ -58,6 +58,23 @@ typedef struct cu_shape {
 
 typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 
+typedef struct cu_module {   /* a program that is loaded, and its kernels in order */
+	rt_code code;
+	int gpu;
+	void *module;
+	uint32_t n;
+	cu_params *params;           /* of each kernel */
+	char *key;                   /* cache.c: its text; NULL: it is not in the cache */
+	uint64_t hash;
+	struct cu_module *next;
+	rt_cuda_kernel kernel[];
+} cu_module;
+
+/* ---- cache.c ---- */
+cu_module *cu_cached(int gpu, const char *key); /* a reference; NULL: there is none */
+void cu_cache(cu_module *m, char *key);          /* takes over key */
+void cu_uncache(cu_module *m);
+
 /* ---- shape.c ---- */
 cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s);
 size_t cu_join_bytes(const cu_shape *x); /* of a unit's shared memory, for what warps give each other */

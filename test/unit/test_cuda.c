@@ -2,6 +2,7 @@
  * on the CPU; this program finds them first. LD_LIBRARY_PATH with the folders of the real ones chooses a GPU. */
 #include "test/kit.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 enum { MOST = 150000, OUTS = 4 };
@@ -306,11 +307,50 @@ static void a_late_fault(void **s)
 	tj_close(c);
 }
 
+/* ---- equal kernels are compiled once ---- */
+static tj_ctx *compiled_in(const char *name)
+{
+	static const float x[6] = { 1, 2, 3, 4, 5, 6 };
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, over_rows, NULL, TJ_OPTS(tj_compile_opts, .name = name, .nin = 1, .nout = 4));
+	tj_tensor *out[4];
+	assert_int_equal(tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), x))), TJ_OK);
+	assert_true(((const int64_t *)tj_data(out[2]))[1] == 2);
+	return c;
+}
+
+static void equal_programs(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	void (*left)(int *) = NULL;
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *symbol = library ? dlsym(library, "fake_left") : NULL;
+	int before[5], one[5], two[5];
+	if (!symbol) { /* a GPU */
+		printf("SKIP equal_programs: only the fake driver counts modules\n");
+		return;
+	}
+	memcpy(&left, &symbol, sizeof left);
+	left(before);
+	tj_ctx *a = compiled_in("one");
+	left(one);
+	tj_ctx *b = compiled_in("another");
+	left(two);
+	assert_int_equal(one[4], before[4] + 1);
+	assert_int_equal(two[4], one[4]); /* found by its text, in another engine and under another name */
+	tj_close(a);
+	tj_ctx_use(b);
+	tj_close(compiled_in("third"));
+	tj_close(b);
+	left(two);
+	assert_int_equal(two[4], before[4]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(a_late_fault),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

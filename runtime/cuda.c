@@ -34,6 +34,7 @@ static void gpu_free(void *self, void *p)
 static void drop_queue(rt_queue *q)
 {
 	rt_cugraph_free(q->graphs);
+	rt_custage_free(q->stage);
 	for (int i = 0; i < 2; i++)
 		if (q->clock[i]) rt_cu.cuEventDestroy(q->clock[i]);
 	if (q->event) rt_cu.cuEventDestroy(q->event);
@@ -124,7 +125,7 @@ static tj_status gpu_write(rt_queue *q, void *to, const void *from, size_t bytes
 	if (!bytes) return TJ_OK;
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	q->serial++;
-	tj_status st = RT_CU_TRY(q->gpu, cuMemcpyHtoDAsync, ((rt_cuptr)(uintptr_t)to, from, bytes, q->stream), err); /* returns when pageable memory was read */
+	tj_status st = rt_cu_failed(q->gpu, rt_custage_write(q, (rt_cuptr)(uintptr_t)to, from, bytes), "a copy to the GPU", err);
 	rt_cu_leave();
 	return st;
 }
@@ -132,8 +133,7 @@ static tj_status gpu_write(rt_queue *q, void *to, const void *from, size_t bytes
 static tj_status gpu_read(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
 {
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	tj_status st = bytes ? RT_CU_TRY(q->gpu, cuMemcpyDtoHAsync, (to, (rt_cuptr)(uintptr_t)from, bytes, q->stream), err) : TJ_OK;
-	if (st == TJ_OK) st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
+	tj_status st = rt_cu_failed(q->gpu, rt_custage_read(q, to, (rt_cuptr)(uintptr_t)from, bytes), "a copy from the GPU", err);
 	rt_cu_leave();
 	return st;
 }

@@ -1,4 +1,4 @@
-/* cudriver: the CUDA driver, opened by name, with prototypes of our own; and what the files that call it share: cuda.c, cugraph.c. */
+/* cudriver: the CUDA driver, opened by name, with prototypes of our own; and what the files that call it share: cuda.c, custage.c, cugraph.c. */
 #ifndef TJ_RUNTIME_CUDRIVER_H
 #define TJ_RUNTIME_CUDRIVER_H
 
@@ -60,6 +60,7 @@ struct rt_queue {
 	rt_cuptr word_there;
 	rt_vec(rt_record) record;
 	struct rt_cugraphs *graphs;  /* cugraph.c */
+	struct rt_custage *stage;    /* custage.c; NULL: not used yet */
 	rt_queue *next;
 };
 typedef struct rt_gpu {
@@ -82,6 +83,11 @@ tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
 bool rt_cu_enter(const rt_gpu *g);
 void rt_cu_leave(void);
 tj_status rt_cu_no_entry(const rt_gpu *g, rt_err *err); /* the error for that */
+
+/* ---- custage.c: copies between the host and the GPU; the context is current. All return a CUresult. ---- */
+int rt_custage_write(rt_queue *q, rt_cuptr to, const char *from, size_t bytes); /* the caller may change `from` on return */
+int rt_custage_read(rt_queue *q, char *to, rt_cuptr from, size_t bytes); /* waits for the queue */
+void rt_custage_free(struct rt_custage *s);      /* s may be NULL */
 
 /* ---- cugraph.c: kernels of a plan as one CUDA graph ---- */
 typedef struct rt_culaunch { rt_cuobj function; unsigned blocks, threads, shared; uint32_t nword; } rt_culaunch;

@@ -150,6 +150,34 @@ static void memory_of_the_user(void **s)
 	close_driver();
 }
 
+/* Copies are cut into pieces that share memory of the host. */
+static void large_copies(void **s)
+{
+	(void)s;
+	enum { N = 3 << 20 };
+	tj_device gpu;
+	if (tj_find_device("cuda:0") < 0) return;
+	tj_ctx *c = open_gpu(&gpu);
+	int32_t *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+	tj_tensor *t[24];
+	for (int i = 0; i < N; i++) x[i] = i * 2654435761u >> 3;
+	for (int i = 0; i < 24; i++) t[i] = tj_from_data(c, TJ_I32, TJ_SHAPE(i % 3 ? N / 9 + i : N), x + (i % 3 ? i : 0));
+	for (int i = 0; i < 24; i++) {
+		const size_t n = (size_t)tj_numel(t[i]);
+		assert_int_equal(tj_read(t[i], y, n * sizeof *y), TJ_OK);
+		assert_memory_equal(y, x + (i % 3 ? i : 0), n * sizeof *y);
+	}
+	for (int i = 0; i < N; i++) y[i] = 7;
+	tj_tensor *last = tj_from_data(c, TJ_I32, TJ_SHAPE(N), x);
+	memset(x, 0x55, N * sizeof *x);
+	assert_int_equal(tj_read(last, y, N * sizeof *y), TJ_OK);
+	for (int i = 0; i < N; i++) assert_true(y[i] == (int32_t)(i * 2654435761u >> 3));
+	free(x);
+	free(y);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- streams ---- */
 static void streams_of_the_user(void **s)
 {
@@ -331,7 +359,7 @@ static void passes_on_a_gpu(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(streams_of_the_user),
+		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(large_copies), cmocka_unit_test(streams_of_the_user),
 		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured), cmocka_unit_test(passes_on_a_gpu),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

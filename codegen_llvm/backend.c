@@ -2,6 +2,8 @@
  * compiled once, and not at all if a plan that exists has the same one. */
 #include "codegen_llvm/cg.h"
 
+#include <llvm/Config/llvm-config.h>
+
 typedef struct plan_code {
 	rt_code code;
 	uint32_t n;
@@ -118,7 +120,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 }
 
 static const lo_backend backend = {
-	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI, .use_gate = use_gate
+	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI, .use_gate = use_gate, .version = LLVM_VERSION_STRING
 };
 
 TJ_API const lo_backend *tj_llvm_backend(void);

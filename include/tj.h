@@ -617,6 +617,11 @@ TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set 
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
+/* Libraries that tjit opens by name when it needs them: LLVM, oneDNN, CUDA driver, NVRTC, cuBLASLt; the list ends with a name of NULL.
+ * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
+typedef struct tj_library { const char *name, *version, *why; } tj_library;
+TJ_API const tj_library *tj_libraries(void);
+
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/opdoc.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the

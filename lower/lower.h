@@ -222,6 +222,7 @@ typedef struct lo_backend {
 	size_t abi;                   /* LO_ABI when the back end was compiled (with target.h); if it differs from ours, the back end is refused */
 	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
+	const char *version;          /* of the compiler: "19.1.4" */
 } lo_backend;
 bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */

@@ -363,6 +363,12 @@ static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size
 }
 
 /* ---- modules ---- */
+int rt_cuda_version(void)
+{
+	int v = 0;
+	return rt_cu.cuDriverGetVersion(&v) ? 0 : v;
+}
+
 int rt_cuda_arch(int n) { return gpus[n].arch; }
 
 tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)

@@ -31,6 +31,7 @@ typedef struct rt_cuda_kernel {
 /* ---- cuda.c ---- */
 /* Adds the devices cuda:0 ... once. Returns NULL, or what is missing, and what would provide it. */
 const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
+int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say */
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */
@@ -45,6 +46,7 @@ void *rt_toolkit_open(const char *const *name, const char *wheel);
 
 /* ---- nvrtc.c ---- */
 const char *rt_nvrtc_missing(void);                                     /* NULL: NVRTC is there; else why it is not */
+bool rt_nvrtc_version(int v[2]);                                        /* only if it is there; false: it does not say */
 /* Compiles a program for sm_<arch>. *cubin is rt_alloc'ed. The error has the first lines of the compiler's log. */
 tj_status rt_nvrtc_compile(const char *text, int arch, void **cubin, size_t *bytes, rt_err *err);
 

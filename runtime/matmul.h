@@ -26,6 +26,7 @@ static inline int64_t rt_batch_at(const int64_t *offset, int64_t i) { return off
 
 /* ---- onednn.c ---- */
 bool rt_onednn(void);                                   /* is oneDNN available? The first call opens it */
+bool rt_onednn_version(int v[3]);                       /* false: it is not available, or does not say */
 bool rt_onednn_takes(const rt_gemm *g);                 /* can it compute these strides? */
 bool rt_onednn_run(const rt_gemm *g, const float *a, const float *b, float *c); /* on this thread, between begin and end; false: out of memory */
 int rt_onednn_begin(void);                              /* until end, oneDNN computes on the calling thread alone */

@@ -7,7 +7,7 @@
 
 typedef void *program;
 #define NVRTC(X)                                                                                                       \
-	X(nvrtcGetErrorString, const char *, (int code))                                                                   \
+	X(nvrtcVersion, int, (int *major, int *minor)) X(nvrtcGetErrorString, const char *, (int code))                                                                   \
 	X(nvrtcCreateProgram, int, (program *p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
 	X(nvrtcDestroyProgram, int, (program *p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
 	X(nvrtcGetProgramLogSize, int, (program p, size_t *bytes)) X(nvrtcGetProgramLog, int, (program p, char *log))      \
@@ -44,6 +44,8 @@ const char *rt_nvrtc_missing(void)
 	rt_unlock(&once);
 	return why;
 }
+
+bool rt_nvrtc_version(int v[2]) { return nv.nvrtcVersion(&v[0], &v[1]) == 0; }
 
 static tj_status refused(program p, int code, rt_err *err)
 {

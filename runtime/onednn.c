@@ -11,6 +11,7 @@ typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float al
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static sgemm_fn *sgemm; /* NULL: no library */
+static const int *(*version)(void); /* its first three ints; NULL: it does not say */
 static struct { int (*get)(void); void (*set)(int n); } omp; /* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
@@ -30,6 +31,7 @@ static void open_library(void)
 	for (size_t i = 0; i < RT_COUNT(names) && !sgemm; i++) {
 		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 		if (find(h, "dnnl_sgemm", &sgemm)) {
+			find(h, "dnnl_version", &version);
 			find(h, "omp_get_max_threads", &omp.get); /* dlsym() also finds symbols of the library's dependencies */
 			find(h, "omp_set_num_threads", &omp.set);
 		} else if (h) dlclose(h);
@@ -40,6 +42,13 @@ bool rt_onednn(void)
 {
 	pthread_once(&opened, open_library);
 	return sgemm != NULL;
+}
+
+bool rt_onednn_version(int v[3])
+{
+	if (!rt_onednn() || !version) return false;
+	memcpy(v, version(), 3 * sizeof *v);
+	return true;
 }
 
 bool rt_onednn_takes(const rt_gemm *g)

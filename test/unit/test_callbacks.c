@@ -374,6 +374,7 @@ static void try_what_is_allowed(const probe *p)
 	ALLOWED(tj_find_device, tj_find_device("cpu") == TJ_CPU);
 	ALLOWED(tj_device_name, tj_device_name(TJ_CPU) != NULL);
 	ALLOWED(tj_strerror, tj_strerror(TJ_OK) != NULL);
+	ALLOWED(tj_libraries, tj_libraries()[0].name != NULL);
 	ALLOWED(tj_devices, !strcmp(tj_devices()[0], "cpu"));
 	ALLOWED(tj_backends, tj_backends()[0] != NULL);
 	ALLOWED(tj_to_f16, tj_from_f16(tj_to_f16(1)) == 1);

@@ -114,6 +114,18 @@ static void read_back(void **s)
 	tj_close(c);
 }
 
+static void libraries(void **s)
+{
+	(void)s;
+	int n = 0;
+	for (const tj_library *l = tj_libraries(); l->name; l++, n++) {
+		assert_true((l->version != NULL) != (l->why != NULL));
+		if (!strcmp(l->name, "LLVM") && l->version) assert_true(l->version[0] >= '1' && l->version[0] <= '9');
+		if (l->why) assert_true(strlen(l->why) > 10);
+	}
+	assert_int_equal(n, 5);
+}
+
 static void sets(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)(tj_set_settings(self, NULL) == TJ_ERR_STATE);
@@ -132,7 +144,7 @@ static void not_in_a_body(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_computes_products), cmocka_unit_test(the_library_on_request), cmocka_unit_test(read_back), cmocka_unit_test(not_in_a_body),
+		cmocka_unit_test(who_computes_products), cmocka_unit_test(the_library_on_request), cmocka_unit_test(read_back), cmocka_unit_test(libraries), cmocka_unit_test(not_in_a_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

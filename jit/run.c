@@ -72,11 +72,11 @@ static tj_status run_on_devices(tj_ctx *c, const jit_plan *p, rt_run *r, const j
 	return st;
 }
 
-static tj_status run(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
+static __attribute__((noinline)) tj_status run_rare(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
 {
-	if (RT_UNLIKELY(r->profile)) rt_range_begin(c->active ? c->act.fn->name : "op");
-	tj_status st = RT_LIKELY(!p->exec->devices) ? p->exec->run(p->exec, r) : run_on_devices(c, p, r, in, buf);
-	if (RT_UNLIKELY(r->profile)) rt_range_end();
+	if (r->profile) rt_range_begin(c->active ? c->act.fn->name : "op");
+	tj_status st = p->exec->devices ? run_on_devices(c, p, r, in, buf) : p->exec->run(p->exec, r);
+	if (r->profile) rt_range_end();
 	return st;
 }
 
@@ -93,7 +93,8 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
-	if (RT_LIKELY(run(c, p, &r, in, buf) == TJ_OK)) return true;
+	const bool rare = p->exec->devices | r.profile;
+	if (RT_LIKELY((RT_UNLIKELY(rare) ? run_rare(c, p, &r, in, buf) : p->exec->run(p->exec, &r)) == TJ_OK)) return true;
 	if (err.site) err.site = line_that_ran(in, err.site);
 	jit_report(c, site, &err);
 	return false;

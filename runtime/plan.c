@@ -95,7 +95,7 @@ static tj_status copy(const rt_step *s, void *const *buf, rt_run *r)
 }
 
 /* table: pointers by place and index. */
-static tj_status run_step(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
+static inline __attribute__((always_inline)) tj_status run_step(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
 {
 	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
@@ -107,6 +107,8 @@ static tj_status run_step(const rt_step *s, const void *const *const *table, voi
 	}
 	return TJ_OK;
 }
+
+static __attribute__((noinline)) tj_status run_rare(const rt_step *s, const void *const *const *table, void **many, rt_run *r) { return run_step(s, table, many, r); }
 
 /* ---- rows of launches that a device may start as one ---- */
 static bool is_launch(const rt_plan *p, uint32_t i, int device)
@@ -137,7 +139,7 @@ static tj_status run_profiled(const rt_plan *p, const void *const *const *table,
 	tj_status st = TJ_OK;
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
 		const rt_clock c = rt_step_begin(&p->step[i], r);
-		st = run_step(&p->step[i], table, many, r);
+		st = run_rare(&p->step[i], table, many, r);
 		rt_step_end(&p->step[i], c);
 	}
 	return st;
@@ -150,7 +152,7 @@ static tj_status run_on_devices(const rt_plan *p, const void *const *const *tabl
 		const int device = p->step[i].device;
 		const bool launches = is_launch(p, i, device);
 		if (launches && (!i || !is_launch(p, i - 1, device))) begin(p, i, r);
-		st = run_step(&p->step[i], table, many, r);
+		st = run_rare(&p->step[i], table, many, r);
 		if (!launches || (st == TJ_OK && is_launch(p, i + 1, device))) continue;
 		const tj_status ended = end(p, device, r); /* also after an error */
 		if (st == TJ_OK) st = ended;
@@ -179,8 +181,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
-	if (RT_UNLIKELY(r->profile)) return run_profiled(p, table, many, r);
-	if (RT_UNLIKELY(x->devices)) return run_on_devices(p, table, many, r);
+	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_profiled(p, table, many, r) : run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
 	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
 	return st;

@@ -62,7 +62,7 @@ static const char trees[] =
 	"template <class T> __device__ __forceinline__ T tj_across(T x, int h) { return __shfl_sync(~0u, x, (int)threadIdx.x % 32 ^ h); }\n"
 	"template <class T, class F> __device__ __forceinline__ T tj_pair(T mine, T other, int h, F f) \n{\n"
 	"\tconst T x = threadIdx.x & h ? other : mine, y = threadIdx.x & h ? mine : other;\n\treturn f(x, y);\n}\n"
-	"template <int span, int E, class T, class F> __device__ __forceinline__ T tj_halve(const T (&a)[E], F f)\n{\n"
+	"template <int span, int E, class T, int N, class F> __device__ __forceinline__ T tj_halve(const T (&a)[N], F f)\n{\n"
 	"\tconst bool up = threadIdx.x & span / 2, high = threadIdx.x & span / 4;\n\tT x = a[0];\n"
 	"\tif constexpr (E == 4) {\n"
 	"\t\tconst T p = tj_pair(up ? a[2] : a[0], tj_across(up ? a[0] : a[2], span / 2), span / 2, f);\n"

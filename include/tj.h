@@ -360,7 +360,7 @@ typedef struct tj_memory {
 TJ_API tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_memory *out); /* out->size set by the caller */
 /* An allocation that would pass the limit is out of memory: first the context frees what it keeps and tries again, then the call fails. */
 TJ_API tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint64_t bytes);
-TJ_API tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device); /* frees what this context keeps for its next tensors */
+TJ_API tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device); /* frees what this context keeps for its next tensors and temporaries. Not in a body */
 TJ_API tj_status tj_reset_peak_at(const char *site, tj_ctx *c, tj_device device);
 #define tj_memory_stats(c, device, out) tj_memory_stats_at(TJ_SITE, c, device, out)
 #define tj_limit_memory(c, device, bytes) tj_limit_memory_at(TJ_SITE, c, device, bytes)

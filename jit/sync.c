@@ -95,9 +95,10 @@ tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint
 tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in || jit_refuses(c, site, "empty_cache")) return TJ_ERR_STATE;
+	if (!in || !may(c, site, "empty_cache")) return TJ_ERR_STATE;
 	if (!exists(c, site, "empty_cache", device)) return TJ_ERR_DEVICE;
 	if (allocator_of(c, device)) rt_allocator_empty(allocator_of(c, device));
+	rt_pool_empty(c->rt.pool, device);
 	return TJ_OK;
 }
 

@@ -247,12 +247,22 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
 	if (!q) return err->code;
 	rt_spin(&b->lock);
 	const rt_mark written = b->written, read = b->read;
+	const bool sure = b->sure;
 	rt_unspin(&b->lock);
 	d->wait_for(q, written);
 	if (write) d->wait_for(q, read);
-	else if (rt_pool_lost(p, b->device, written))
+	else if (!sure && rt_pool_lost(p, b->device, written))
 		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: computing it failed, and an earlier error reported that", d->name);
 	return TJ_OK;
+}
+
+void rt_buffer_after_host(rt_buffer *b, rt_pool *p)
+{
+	rt_buffer_after(b, p, true);
+	if (b->device == RT_CPU) return;
+	rt_spin(&b->lock);
+	b->sure = true;
+	rt_unspin(&b->lock);
 }
 
 void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write)
@@ -262,7 +272,7 @@ void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write)
 	rt_queue *q = d ? rt_pool_queue(p, b->device, &ignored) : NULL;
 	if (!q) return;
 	rt_spin(&b->lock);
-	if (write) b->written = d->mark(q);
+	if (write) b->written = d->mark(q), b->sure = false;
 	else {
 		d->wait_for(q, b->read); /* so that one mark stands for all reads, also those of other queues */
 		b->read = d->mark(q);

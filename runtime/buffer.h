@@ -23,6 +23,7 @@ typedef struct rt_buffer {
 	uint8_t device;
 	atomic_flag lock;         /* not on the CPU: guards the marks */
 	rt_mark written, read;    /* not on the CPU: the ends of its last write and of its last read */
+	bool sure;                /* not on the CPU: its content came from the host, so no fault of a kernel can lose it */
 	bool borrowed;            /* the user's memory: never written; release() gives it back */
 	void (*release)(void *env); /* may be NULL */
 	void *env;
@@ -47,6 +48,7 @@ void rt_buffer_unref(rt_buffer *b, rt_allocator *here);
  * rt_buffer_before() makes the queue wait for other contexts' work on the buffer; an error when its content is lost (rt_pool_lost). */
 tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err);
 void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write);
+void rt_buffer_after_host(rt_buffer *b, rt_pool *p); /* the host has written all of it */
 /* The caller holds all `owners` references there are, and may write. */
 static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
 

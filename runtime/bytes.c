@@ -151,7 +151,7 @@ tj_status rt_buffer_write(rt_pool *p, rt_buffer *b, const void *from, size_t byt
 {
 	tj_status st = rt_buffer_before(b, p, true, err);
 	if (st == TJ_OK) st = rt_bytes_write(p, b->device, b->data, from, bytes, err);
-	rt_buffer_after(b, p, true);
+	rt_buffer_after_host(b, p);
 	return st;
 }
 
@@ -159,7 +159,7 @@ tj_status rt_buffer_zero(rt_pool *p, rt_buffer *b, size_t bytes, rt_err *err)
 {
 	tj_status st = rt_buffer_before(b, p, true, err);
 	if (st == TJ_OK) st = zero_bytes(p, b->device, b->data, bytes, err);
-	rt_buffer_after(b, p, true);
+	rt_buffer_after_host(b, p);
 	return st;
 }
 

@@ -261,9 +261,10 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
 	rt_cu_leave();
-	q->done = q->serial;
 	const uint64_t word = atomic_exchange(q->word, 0);
 	if (st == TJ_OK && word) st = fault_of(q, word, launch, err);
+	q->serial += st != TJ_OK;
+	q->done = q->serial;
 	q->record.n = 0;
 	return st;
 }

@@ -56,7 +56,8 @@ typedef struct rt_device {
 	                  void *to, const int64_t *to_stride, rt_err *err);
 	tj_status (*zero)(rt_queue *q, void *to, size_t bytes, rt_err *err);
 	tj_status (*launch)(rt_queue *q, const rt_launch *l, rt_err *err);
-	/* Returns when all work of q has run. The error is the first fault since the last wait; *launch: serial of the launch that found it. */
+	/* Returns when all work of q has run. The error is the first fault since the last wait; *launch: serial of the launch that found it. Marks
+	 * after an error lie behind those before it. */
 	tj_status (*wait)(rt_queue *q, uint64_t *launch, rt_err *err);
 	rt_mark (*mark)(rt_queue *q);        /* the end of the work that q has now */
 	void (*wait_for)(rt_queue *q, rt_mark m); /* work put into q after this call runs after m, a mark of any queue of this device */

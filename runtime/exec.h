@@ -191,6 +191,7 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
  * every later use of one is an error. */
 rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is set */
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
+void rt_pool_empty(rt_pool *p, int device); /* frees arena and scratch; no run is under way */
 void rt_pool_doubt(rt_pool *p, int device);
 void rt_pool_single_launches(rt_pool *p, bool on); /* kernels are launched one by one, not as graphs */
 bool rt_pool_launches_singly(const rt_pool *p);

@@ -89,6 +89,21 @@ rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err)
 	return s->queue;
 }
 
+void rt_pool_empty(rt_pool *p, int device)
+{
+	const rt_device *d = rt_device_at(device);
+	block *const mine[] = { &p->arena, &p->scratch };
+	for (int i = 0; i < 2 && device == RT_CPU; i++) {
+		rt_free(mine[i]->p);
+		*mine[i] = (block){ 0 };
+	}
+	station *s = &p->on[device];
+	if (!d || !s->arena.p) return;
+	d->finish(d->self, d->mark(s->queue)); /* work in the queue may use it */
+	rt_device_free(device, s->arena.p, s->arena.bytes);
+	s->arena = (block){ 0 };
+}
+
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes)
 {
 	rt_err ignored = { 0 };
@@ -129,8 +144,9 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 	uint64_t launch = 0;
 	if (!s->doubt) return TJ_OK;
 	s->doubt = false;
+	const uint64_t last = d->mark(s->queue).serial;
 	tj_status st = d->wait(s->queue, &launch, err);
-	if (st != TJ_OK) rt_push(&s->lost, ((lost){ launch, d->mark(s->queue).serial }));
+	if (st != TJ_OK) rt_push(&s->lost, ((lost){ launch, last }));
 	return st;
 }
 

@@ -307,6 +307,27 @@ static void a_late_fault(void **s)
 	tj_close(c);
 }
 
+/* One kernel with sums in f32 and in f64, whose trees differ in lanes. */
+static void sums_of_both_widths(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *wide = tj_cast(in[0], TJ_F64), *s = tj_sum(in[0], TJ_AXES(-1), true);
+	out[0] = tj_sum(tj_mul(wide, s), TJ_AXES(-1), true);
+	out[1] = tj_mean(tj_cast(tj_softmax(in[0], -1), TJ_F64), TJ_AXES(-1), true);
+	out[2] = tj_sum(in[0], TJ_AXES(-1), true);
+	out[3] = tj_sum(wide, TJ_AXES(-1), false);
+}
+
+static void both_widths(void **s)
+{
+	(void)s;
+	static const int64_t lengths[] = { 1, 3, 16, 33, 100, 129, 2000, 5000 };
+	if (skipped()) return;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3, lengths[i], -1 } } });
+	same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3, 300, -1 } } });
+	same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3, 300, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+}
+
 /* ---- equal kernels are compiled once ---- */
 static tj_ctx *compiled_in(const char *name)
 {
@@ -350,7 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,31 @@ static void waiting_reports_faults(void **s)
 	close_driver();
 }
 
+/* What the host writes behind a fault is there, and so is an empty value that is made after the report. */
+static void nothing_else_is_lost(void **s)
+{
+	(void)s;
+	const int64_t at[2] = { 0, 9 };
+	const float x[4] = { 1, 2, 3, 4 };
+	tj_device gpu;
+	if (!open_driver()) return;
+	tj_ctx *c = open_gpu(&gpu);
+	tj_fn *f = tj_compile(c, picks, NULL, TJ_OPTS(tj_compile_opts, .name = "picks", .nin = 2, .nout = 1));
+	tj_tensor *table = tj_from_data(c, TJ_F32, TJ_SHAPE(4), x), *bad = tj_from_data(c, TJ_I64, TJ_SHAPE(2), at), *cell = tj_param(c, TJ_F32, TJ_SHAPE(2));
+	tj_call1(f, TJ_LIST(table, bad));
+	assert_int_equal(tj_write(cell, x + 1, 2 * sizeof *x), TJ_OK);
+	tj_tensor *written = tj_from_data(c, TJ_F32, TJ_SHAPE(2), x), *zeros = tj_param(c, TJ_F32, TJ_SHAPE(2));
+	assert_int_equal(tj_sync(c), TJ_ERR_INDEX);
+	kit_error(c, TJ_ERR_INDEX, "out of range");
+	assert_f32(cell, 2, 3);
+	assert_f32(written, 1, 2);
+	assert_f32(zeros, 0, 0);
+	tj_data(tj_full(TJ_F32, TJ_SHAPE(3, 0), tj_f(1)));
+	kit_ok(c);
+	tj_close(c);
+	close_driver();
+}
+
 static void not_in_a_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_ctx *c = self;
@@ -265,6 +290,7 @@ static void measured(tj_ctx *c, tj_device d)
 	assert_true(memory_of(c, d).allocated == with.allocated); /* it is kept */
 	assert_int_equal(tj_empty_cache(c, d), TJ_OK);
 	assert_true(memory_of(c, d).allocated <= with.allocated - 4 * N && memory_of(c, d).cached == 0);
+	assert_true(memory_of(c, d).allocated <= before.allocated); /* temporaries, too */
 	assert_int_equal(tj_reset_peak(c, d), TJ_OK);
 	assert_true(memory_of(c, d).peak == memory_of(c, d).allocated);
 	/* a limit: what is kept is freed first */
@@ -360,7 +386,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(large_copies), cmocka_unit_test(streams_of_the_user),
-		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured), cmocka_unit_test(passes_on_a_gpu),
+		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(nothing_else_is_lost), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured), cmocka_unit_test(passes_on_a_gpu),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -603,7 +603,7 @@ typedef struct tj_stats {
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;
- * CODE: LLVM text; ASSEMBLY: machine code. PLAN: the steps. TRACE: the events that calls are matched against.
+ * CODE: LLVM text, for a GPU CUDA C; ASSEMBLY: machine code of the CPU's kernels. PLAN: the steps. TRACE: the events that calls are matched against.
  * SYMBOLS: the graph of each signature; sizes are expressions that hold for all sizes met so far. Only tj_dump() has it. */
 typedef enum tj_dump_what {
 	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY,

@@ -60,7 +60,7 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_devi
 	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	if (!b) {
 		rt_layout_unref(l);
-		return jit_error(c, site, TJ_ERR_NOMEM, op, NULL, "no memory for %lld bytes", (long long)l->bytes);
+		return jit_error(c, site, TJ_ERR_NOMEM, op, rt_usage_hint(device), "no memory for %lld bytes", (long long)l->bytes);
 	}
 	tj_status st = rt_buffer_write(c->rt.pool, b, data, (size_t)l->bytes, &err);
 	tj_tensor *t = jit_new_value(c, c->rt.scope, l, b, b->data);

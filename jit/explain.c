@@ -132,6 +132,8 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	rt_text t = { 0 };
 	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
 	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
+	for (int d = TJ_CPU + 1; x && d < RT_DEVICES; d++)
+		if (x->arena_bytes[d]) fprintf(out, ", %zu on %s", x->arena_bytes[d], rt_device_name(d));
 	if (x && x->replays) fprintf(out, "; %llu times as a CUDA graph", (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);

@@ -88,7 +88,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	/* Write a cell in place only after all earlier device work has succeeded. */
 	if (RT_UNLIKELY(p->exec->devices) && in->over && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), false;
 	if (!place_values(c, p, in, buf, data)) {
-		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), NULL, "no memory for the results");
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU), "no memory for the results");
 		return false;
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */

@@ -95,6 +95,7 @@ bool rt_usage_take(int device, size_t bytes);    /* false: it would pass the lim
 void rt_usage_give(int device, size_t bytes);
 rt_usage rt_usage_of(int device);
 void rt_usage_limit(int device, size_t bytes);
+const char *rt_usage_hint(int device);           /* for an error of memory; NULL: the device has no limit */
 void rt_usage_reset_peak(int device);
 void *rt_device_alloc(int device, size_t bytes); /* not on the CPU. NULL: out of memory, or beyond the limit */
 void rt_device_free(int device, void *p, size_t bytes);

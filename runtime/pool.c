@@ -146,7 +146,7 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 	s->doubt = false;
 	const uint64_t last = d->mark(s->queue).serial;
 	tj_status st = d->wait(s->queue, &launch, err);
-	if (st != TJ_OK) rt_push(&s->lost, ((lost){ launch, last }));
+	if (st != TJ_OK && launch) rt_push(&s->lost, ((lost){ launch, last }));
 	return st;
 }
 

@@ -25,6 +25,11 @@ rt_usage rt_usage_of(int device)
 	return (rt_usage){ atomic_load(&usages[device].used), atomic_load(&usages[device].peak), atomic_load(&usages[device].limit), atomic_load(&usages[device].made) };
 }
 
+const char *rt_usage_hint(int device)
+{
+	return atomic_load(&usages[device].limit) ? "tj_limit_memory() has set a limit on this device" : NULL;
+}
+
 void rt_usage_limit(int device, size_t bytes) { atomic_store(&usages[device].limit, bytes); }
 void rt_usage_reset_peak(int device) { atomic_store(&usages[device].peak, atomic_load(&usages[device].used)); }
 

@@ -306,6 +306,7 @@ static void measured(tj_ctx *c, tj_device d)
 	tj_from_data_on(c, d, TJ_F32, TJ_SHAPE(N), x);
 	assert_true(tj_is_poison(tj_from_data_on(c, d, TJ_F32, TJ_SHAPE(N), x)));
 	kit_error(c, TJ_ERR_NOMEM, "no memory for");
+	assert_non_null(strstr(tj_last_error(c)->hint, "tj_limit_memory"));
 	tj_pop(s);
 	assert_int_equal(tj_limit_memory(c, d, 0), TJ_OK);
 	free(x);

@@ -65,7 +65,7 @@ struct rt_queue {
 };
 typedef struct rt_gpu {
 	rt_device device;
-	char name[16];
+	char name[24];
 	int ordinal, arch;           /* arch: 90 for sm_90 */
 	int processors;              /* multiprocessors; 0: not known */
 	rt_cuobj context;

@@ -197,7 +197,7 @@ typedef struct tj_open_opts {
 	const char *dump;      /* like TJ_DUMP: a folder; each compile makes a numbered folder in it: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
 	                        * the first values of each plan and of each op outside of functions. 0: never */
-	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu" */
+	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu". If there is none of that name, a warning says why, and it is the CPU */
 	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each kernel.
 	                        * NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
@@ -337,7 +337,8 @@ TJ_API tj_status tj_sync_at(const char *site, tj_ctx *c);
 #define tj_sync(c) tj_sync_at(TJ_SITE, c)
 /* The queue of the context on a GPU, a CUstream: work that you put there runs after all that tjit has put there so far. Instead,
  * tjit can put its work into a stream of yours, of the GPU's primary context; it must live until the next tj_set_stream() or the
- * tj_close() of the context. NULL: a stream of the context's own, as in the beginning. NULL on error, and for the CPU. Not in a body. */
+ * tj_close() of the context, and be one that was made, not a default stream of the driver. NULL: a stream of the context's own, as in
+ * the beginning. tj_stream() is NULL on error, and for the CPU. Not in a body. */
 TJ_API void *tj_stream_at(const char *site, tj_ctx *c, tj_device device);
 TJ_API tj_status tj_set_stream_at(const char *site, tj_ctx *c, tj_device device, void *stream);
 #define tj_stream(c, device) tj_stream_at(TJ_SITE, c, device)

@@ -14,6 +14,14 @@ static inline jit_act *jit_active(tj_ctx *c)
 	if (RT_LIKELY(!c->active)) return NULL;
 	return RT_UNLIKELY(atomic_load_explicit(&c->act.left, memory_order_relaxed)) ? jit_drop_left(c) : &c->act;
 }
+/* For functions that are not for bodies, where nothing of the running call has been computed yet. True: the error is reported. */
+static inline bool jit_refuses_in_body(tj_ctx *c, const char *site, const char *op)
+{
+	if (jit_refuses(c, site, op)) return true;
+	if (!jit_active(c)) return false;
+	jit_error(c, site, TJ_ERR_STATE, op, "call it when tj_call() has returned", "tj_%s() is not allowed in a body", op);
+	return true;
+}
 void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
 bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
 bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */

@@ -34,15 +34,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 	return l;
 }
 
-enum { DEFAULT = -2 }; /* the device of the context */
-
-static bool find_device(tj_ctx *c, const char *site, const char *op, tj_device *device)
-{
-	if (*device == DEFAULT) *device = c->engine->device;
-	if (*device == TJ_CPU || rt_device_at(*device)) return true;
-	jit_error(c, site, TJ_ERR_DEVICE, op, "tj_devices() lists them", "there is no device %d", *device);
-	return false;
-}
+static tj_device default_device(const tj_ctx *c) { return c ? c->engine->device : TJ_CPU; }
 
 static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_device device, tj_dtype dtype, tj_dims shape, const void *data, uint8_t flags)
 {
@@ -50,7 +42,7 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_devi
 	if (!in) return jit_no_context();
 	if (jit_refuses(c, site, op)) return &c->rt.poison;
 	jit_active(c);
-	const rt_layout *l = find_device(c, site, op, &device) ? new_layout(c, site, op, dtype, device, shape) : NULL;
+	const rt_layout *l = jit_device_exists(c, site, op, device) ? new_layout(c, site, op, dtype, device, shape) : NULL;
 	if (!l) return &c->rt.poison;
 	if (!data && l->numel) {
 		rt_layout_unref(l);
@@ -73,22 +65,22 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_devi
 
 tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data)
 {
-	return from_data(site, c, "from_data", DEFAULT, dtype, shape, data, 0);
+	return from_data(site, c, "from_data", default_device(c), dtype, shape, data, 0);
 }
 
 tj_tensor *tj_from_data_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data)
 {
-	return from_data(site, c, "from_data", device < 0 ? -1 : device, dtype, shape, data, 0);
+	return from_data(site, c, "from_data", device, dtype, shape, data, 0);
 }
 
 tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data)
 {
-	return from_data(site, c, "constant", DEFAULT, dtype, shape, data, RT_CONSTANT);
+	return from_data(site, c, "constant", default_device(c), dtype, shape, data, RT_CONSTANT);
 }
 
 tj_tensor *tj_constant_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data)
 {
-	return from_data(site, c, "constant", device < 0 ? -1 : device, dtype, shape, data, RT_CONSTANT);
+	return from_data(site, c, "constant", device, dtype, shape, data, RT_CONSTANT);
 }
 
 /* What is wrong with memory to be wrapped; NULL: nothing. The offset of an element must be within the largest possible C object. */
@@ -106,12 +98,6 @@ static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *d
 	return span > INT64_MAX / 16 ? "the strides reach too far: the offset of an element overflows" : NULL;
 }
 
-bool jit_is_memory_of(tj_device device, const void *p)
-{
-	const rt_device *d = rt_device_at(device);
-	return d && (!d->owns || d->owns(d->self, p));
-}
-
 tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
 {
 	return tj_wrap_on_at(site, c, TJ_CPU, dtype, shape, strides, data, release, env);
@@ -123,11 +109,10 @@ tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype
 	if (!in) return jit_no_context();
 	if (jit_refuses(c, site, "wrap")) return &c->rt.poison;
 	jit_active(c);
-	if (device < 0) device = -1;
-	const rt_layout *l = find_device(c, site, "wrap", &device) ? new_layout(c, site, "wrap", dtype, device, shape) : NULL, *strided;
+	const rt_layout *l = jit_device_exists(c, site, "wrap", device) ? new_layout(c, site, "wrap", dtype, device, shape) : NULL, *strided;
 	if (!l) return &c->rt.poison;
 	const char *wrong = bad_memory(l, strides, data);
-	if (!wrong && l->numel && device != TJ_CPU && !jit_is_memory_of(device, data)) wrong = "data is not memory of the device";
+	if (!wrong && l->numel && device != TJ_CPU && !rt_device_owns(device, data)) wrong = "data is not memory of the device";
 	if (wrong) {
 		rt_layout_unref(l);
 		return jit_error(c, site, TJ_ERR_ARG, "wrap", NULL, "%s", wrong);
@@ -149,7 +134,7 @@ static tj_tensor *param(const char *site, tj_ctx *c, tj_device device, tj_dtype 
 	if (!in) return jit_no_context();
 	if (jit_refuses(c, site, "param")) return &c->rt.poison;
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
-	const rt_layout *l = find_device(c, site, "param", &device) ? new_layout(c, site, "param", dtype, device, shape) : NULL;
+	const rt_layout *l = jit_device_exists(c, site, "param", device) ? new_layout(c, site, "param", dtype, device, shape) : NULL;
 	if (!l) return &c->rt.poison;
 	rt_err err = { 0 };
 	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
@@ -169,5 +154,5 @@ static tj_tensor *param(const char *site, tj_ctx *c, tj_device device, tj_dtype 
 	return &h->t;
 }
 
-tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape) { return param(site, c, DEFAULT, dtype, shape); }
-tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape) { return param(site, c, device < 0 ? -1 : device, dtype, shape); }
+tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape) { return param(site, c, default_device(c), dtype, shape); }
+tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape) { return param(site, c, device, dtype, shape); }

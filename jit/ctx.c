@@ -204,7 +204,7 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
 	if (clone) {
 		clone->settings = c->settings;
-		rt_pool_single_launches(clone->rt.pool, rt_pool_launches_singly(c->rt.pool));
+		clone->rt.run.singly = c->rt.run.singly;
 	}
 	if (!clone || jit_alone_wait(c)) return clone;
 	tj_close(clone);

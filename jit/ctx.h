@@ -75,6 +75,7 @@ bool jit_refuse(tj_ctx *c, const char *site, const char *op); /* reports that op
 
 /* lowering.c */
 int jit_device(const char *name); /* number of the device; -1: there is none. Looks for GPUs only when one is named */
+bool jit_device_exists(tj_ctx *c, const char *site, const char *op, tj_device device); /* else the error is reported */
 const char *jit_device_why(const char *name); /* why there is none, or what to do */
 const lo_target *jit_target(jit_engine *e); /* NULL: the evaluator */
 const lo_backend *jit_backend(jit_engine *e); /* opens the back end of the target; NULL: it is missing, or the user chose the evaluator */

@@ -15,9 +15,6 @@ tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf,
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
 
-/* create.c */
-bool jit_is_memory_of(tj_device device, const void *p); /* p is an address of this device, which is not the CPU */
-
 /* number.c */
 /* For tj_full(): returns value, or an error if it is a number that dtype t cannot hold; direct mode checks late numbers again. */
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value);

@@ -119,7 +119,7 @@ bool jit_into_exists(const tj_into *into, int n, int *bad)
 {
 	for (*bad = 0; into && *bad < n; ++*bad) {
 		const tj_into *x = &into[*bad];
-		if (x->data && x->device != TJ_CPU && !jit_is_memory_of(x->device, x->data)) return false;
+		if (x->data && x->device != TJ_CPU && !rt_device_owns(x->device, x->data)) return false;
 	}
 	return true;
 }

@@ -83,6 +83,13 @@ int jit_device(const char *name)
 	return rt_device_parse(name, strlen(name));
 }
 
+bool jit_device_exists(tj_ctx *c, const char *site, const char *op, tj_device device)
+{
+	if (device == TJ_CPU || rt_device_at(device)) return true;
+	jit_error(c, site, TJ_ERR_DEVICE, op, "tj_devices() lists them", "there is no device %d", device);
+	return false;
+}
+
 const char *jit_device_why(const char *name)
 {
 	const char *why = !strncmp(name, "cuda", 4) ? rt_device_missing() : NULL;

@@ -4,14 +4,6 @@
 #include "jit/claim.h"
 #include "runtime/settings.h"
 
-static bool may(tj_ctx *c, const char *site, const char *op)
-{
-	if (jit_refuses(c, site, op)) return false;
-	if (!jit_active(c)) return true;
-	jit_error(c, site, TJ_ERR_STATE, op, "change settings between calls", "tj_%s() is not allowed in a body", op);
-	return false;
-}
-
 static uint32_t packed(const tj_settings *s)
 {
 	static const uint32_t products[] = { [TJ_PRODUCTS_OWN] = RT_PRODUCTS_OWN, [TJ_PRODUCTS_LIBRARY] = RT_PRODUCTS_LIBRARY };
@@ -24,14 +16,14 @@ tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
 {
 	JIT_COME_IN(in, c, site);
 	tj_settings all = { 0 };
-	if (!in || !may(c, site, "set_settings")) return TJ_ERR_STATE;
+	if (!in || jit_refuses_in_body(c, site, "set_settings")) return TJ_ERR_STATE;
 	if (s) memcpy(&all, s, s->size && s->size < sizeof all ? s->size : sizeof all);
 	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
 		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products is %d", (int)all.products);
 		return TJ_ERR_ARG;
 	}
 	c->settings = packed(&all);
-	rt_pool_single_launches(c->rt.pool, all.no_graphs);
+	c->rt.run.singly = all.no_graphs;
 	for (uint32_t i = 0; i < c->memo.n; i++)
 		if (c->memo.v[i]) c->memo.v[i]->last = NULL; /* its key has other settings */
 	return TJ_OK;
@@ -49,7 +41,7 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
 		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC, .no_split_sums = s & RT_NO_SPLIT_SUMS, .autotune = s & RT_AUTOTUNE,
 		                      .products = s & RT_PRODUCTS_OWN ? TJ_PRODUCTS_OWN : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY : TJ_PRODUCTS_AUTO,
-		                      .no_graphs = rt_pool_launches_singly(c->rt.pool) };
+		                      .no_graphs = c->rt.run.singly };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;
 }

@@ -2,27 +2,11 @@
 #include "jit/claim.h"
 #include "jit/call.h"
 
-/* These are not for bodies: nothing of the running call has been computed yet. */
-static bool may(tj_ctx *c, const char *site, const char *op)
-{
-	if (jit_refuses(c, site, op)) return false;
-	if (!jit_active(c)) return true;
-	jit_error(c, site, TJ_ERR_STATE, op, "call it when tj_call() has returned", "tj_%s() is not allowed in a body", op);
-	return false;
-}
-
-static bool exists(tj_ctx *c, const char *site, const char *op, tj_device device)
-{
-	if (device == TJ_CPU || rt_device_at(device)) return true;
-	jit_error(c, site, TJ_ERR_DEVICE, op, "tj_devices() lists them", "there is no device %d", device);
-	return false;
-}
-
 tj_status tj_sync_at(const char *site, tj_ctx *c)
 {
 	JIT_COME_IN(in, c, site);
 	rt_err err = { 0 };
-	if (!in || !may(c, site, "sync")) return TJ_ERR_STATE;
+	if (!in || jit_refuses_in_body(c, site, "sync")) return TJ_ERR_STATE;
 	if (rt_pool_sync(c->rt.pool, &err) != TJ_OK) jit_report(c, site, &err);
 	return err.code;
 }
@@ -31,7 +15,7 @@ tj_status tj_sync_at(const char *site, tj_ctx *c)
 static rt_queue *queue_of(tj_ctx *c, const char *site, const char *op, tj_device device)
 {
 	rt_err err = { 0 };
-	if (!exists(c, site, op, device)) return NULL;
+	if (!jit_device_exists(c, site, op, device)) return NULL;
 	const rt_device *d = rt_device_at(device);
 	if (!d || !d->stream) {
 		jit_error(c, site, TJ_ERR_DEVICE, op, "it is for GPUs", "%s has no streams", rt_device_name(device));
@@ -45,7 +29,7 @@ static rt_queue *queue_of(tj_ctx *c, const char *site, const char *op, tj_device
 void *tj_stream_at(const char *site, tj_ctx *c, tj_device device)
 {
 	JIT_COME_IN(in, c, site);
-	rt_queue *q = in && may(c, site, "stream") ? queue_of(c, site, "stream", device) : NULL;
+	rt_queue *q = in && !jit_refuses_in_body(c, site, "stream") ? queue_of(c, site, "stream", device) : NULL;
 	return q ? rt_device_at(device)->stream(q) : NULL;
 }
 
@@ -53,7 +37,7 @@ tj_status tj_set_stream_at(const char *site, tj_ctx *c, tj_device device, void *
 {
 	JIT_COME_IN(in, c, site);
 	rt_err err = { 0 };
-	if (!in || !may(c, site, "set_stream")) return TJ_ERR_STATE;
+	if (!in || jit_refuses_in_body(c, site, "set_stream")) return TJ_ERR_STATE;
 	rt_queue *q = queue_of(c, site, "set_stream", device);
 	if (!q) return TJ_ERR_DEVICE;
 	if (rt_device_at(device)->use_stream(q, stream, &err) != TJ_OK) jit_report(c, site, &err);
@@ -67,7 +51,7 @@ tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_m
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "memory_stats")) return TJ_ERR_STATE;
-	if (!exists(c, site, "memory_stats", device)) return TJ_ERR_DEVICE;
+	if (!jit_device_exists(c, site, "memory_stats", device)) return TJ_ERR_DEVICE;
 	if (!out || !out->size) {
 		jit_error(c, site, TJ_ERR_ARG, "memory_stats", "tj_memory m = { .size = sizeof m };", out ? "size is 0" : "out is NULL");
 		return TJ_ERR_ARG;
@@ -87,7 +71,7 @@ tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "limit_memory")) return TJ_ERR_STATE;
-	if (!exists(c, site, "limit_memory", device)) return TJ_ERR_DEVICE;
+	if (!jit_device_exists(c, site, "limit_memory", device)) return TJ_ERR_DEVICE;
 	rt_usage_limit(device, bytes);
 	return TJ_OK;
 }
@@ -95,8 +79,8 @@ tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint
 tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in || !may(c, site, "empty_cache")) return TJ_ERR_STATE;
-	if (!exists(c, site, "empty_cache", device)) return TJ_ERR_DEVICE;
+	if (!in || jit_refuses_in_body(c, site, "empty_cache")) return TJ_ERR_STATE;
+	if (!jit_device_exists(c, site, "empty_cache", device)) return TJ_ERR_DEVICE;
 	if (allocator_of(c, device)) rt_allocator_empty(allocator_of(c, device));
 	rt_pool_empty(c->rt.pool, device);
 	return TJ_OK;
@@ -106,7 +90,7 @@ tj_status tj_reset_peak_at(const char *site, tj_ctx *c, tj_device device)
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "reset_peak")) return TJ_ERR_STATE;
-	if (!exists(c, site, "reset_peak", device)) return TJ_ERR_DEVICE;
+	if (!jit_device_exists(c, site, "reset_peak", device)) return TJ_ERR_DEVICE;
 	rt_usage_reset_peak(device);
 	return TJ_OK;
 }

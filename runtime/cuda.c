@@ -6,8 +6,8 @@
 #include "runtime/fork.h"
 #include "runtime/layout.h"
 
-enum { HOST_MAPPED = 2, HOST_PORTABLE = 1, STREAM_NON_BLOCKING = 1, EVENT_NO_TIMING = 2, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_PROCESSORS = 16,
-       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, CODE_OUT_OF_MEMORY = 2, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
+enum { STREAM_NON_BLOCKING = 1, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_PROCESSORS = 16,
+       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
 
 static rt_gpu gpus[RT_DEVICES];
 static int ngpu;
@@ -53,11 +53,11 @@ static rt_queue *gpu_open(void *self)
 		return NULL;
 	}
 	void *word = NULL;
-	int code = (q->graphs = rt_cugraph_new()) ? 0 : CODE_OUT_OF_MEMORY;
+	int code = (q->graphs = rt_cugraph_new()) ? 0 : RT_CU_OUT_OF_MEMORY;
 	if (!code) code = rt_cu.cuStreamCreate(&q->own, STREAM_NON_BLOCKING);
 	q->stream = q->own;
-	if (!code) code = rt_cu.cuEventCreate(&q->event, EVENT_NO_TIMING);
-	if (!code) code = rt_cu.cuMemHostAlloc(&word, sizeof *q->word, HOST_MAPPED | HOST_PORTABLE);
+	if (!code) code = rt_cu.cuEventCreate(&q->event, RT_CU_NO_TIMING);
+	if (!code) code = rt_cu.cuMemHostAlloc(&word, sizeof *q->word, RT_CU_HOST_MAPPED | RT_CU_HOST_PORTABLE);
 	q->word = word;
 	if (!code) code = rt_cu.cuMemHostGetDevicePointer(&q->word_there, word, 0);
 	if (code) {

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-enum { CODE_OUT_OF_MEMORY = 2 };
-
 rt_cudriver rt_cu;
 static pid_t home;               /* a forked child cannot use the driver */
 
@@ -15,8 +13,8 @@ tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
 	const char *name = NULL;
 	if (!code) return TJ_OK;
 	if (rt_cu.cuGetErrorName) rt_cu.cuGetErrorName(code, &name);
-	rt_fail(err, code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what, name ? name : "unknown error", code);
-	return code == CODE_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
+	rt_fail(err, code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what, name ? name : "unknown error", code);
+	return code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
 }
 
 bool rt_cu_enter(const rt_gpu *g)

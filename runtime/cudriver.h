@@ -15,6 +15,8 @@ typedef struct rt_cunode {           /* CUDA_KERNEL_NODE_PARAMS_v2 */
 	rt_cuobj kernel, context;        /* NULL */
 } rt_cunode;
 
+enum { RT_CU_OUT_OF_MEMORY = 2, RT_CU_HOST_PORTABLE = 1, RT_CU_HOST_MAPPED = 2, RT_CU_NO_TIMING = 2 }; /* a CUresult; flags of pinned memory; a flag of events */
+
 /* Name, the version whose ABI is meant, parameters. All return a CUresult. */
 #define RT_CU_DRIVER(X)                                                                                                                 \
 	X(cuInit, 2000, (unsigned flags)) X(cuDriverGetVersion, 2020, (int *version))                                                       \

@@ -2,10 +2,14 @@
  *
  *   writes    |.. half 0 ..|.. half 1 ..|    pieces are put behind one another; the copies run later. A half that is full gets an event, and is
  *             used again when its event was reached, so the host fills one half while the GPU empties the other one
- *   reads     into the rest of a half, then a wait, then out of it; large ones go straight to the caller's memory */
+ *   reads     into the rest of a half, then a wait, then out of it; large ones go straight to the caller's memory
+ *
+ * Small copies of both kinds need no stage. */
 #include "runtime/cudriver.h"
 
-enum { HALF = 4 << 20, LEAST = 256, HOST_PORTABLE = 1, EVENT_NO_TIMING = 2 };
+/* SMALL: bytes up to which the driver itself copies pageable memory aside, and returns. So programs with small tensors, and the queues that
+ * upload constants, pin no memory. */
+enum { HALF = 4 << 20, LEAST = 256, SMALL = 64 << 10 };
 
 struct rt_custage { char *at; rt_cuobj reached[2]; bool waits[2]; int half; size_t used; };
 
@@ -18,16 +22,17 @@ void rt_custage_free(struct rt_custage *s)
 	rt_free(s);
 }
 
-/* The stage of a queue; NULL: there is no memory for it. */
-static struct rt_custage *stage_of(rt_queue *q)
+/* The stage for a copy; NULL: it needs none, or there is no memory for it. */
+static struct rt_custage *stage_of(rt_queue *q, size_t bytes)
 {
 	void *at = NULL;
+	if (bytes <= SMALL) return NULL;
 	if (q->stage) return q->stage->at ? q->stage : NULL;
 	struct rt_custage *s = q->stage = rt_calloc(sizeof *s);
 	if (!s) return NULL;
 	bool ok = true;
-	for (int i = 0; i < 2; i++) ok = ok && !rt_cu.cuEventCreate(&s->reached[i], EVENT_NO_TIMING);
-	if (ok && !rt_cu.cuMemHostAlloc(&at, 2 * (size_t)HALF, HOST_PORTABLE)) s->at = at;
+	for (int i = 0; i < 2; i++) ok = ok && !rt_cu.cuEventCreate(&s->reached[i], RT_CU_NO_TIMING);
+	if (ok && !rt_cu.cuMemHostAlloc(&at, 2 * (size_t)HALF, RT_CU_HOST_PORTABLE)) s->at = at;
 	return s->at ? s : NULL;
 }
 
@@ -52,7 +57,7 @@ static int room(rt_queue *q, struct rt_custage *s, char **at, size_t *n)
 
 int rt_custage_write(rt_queue *q, rt_cuptr to, const char *from, size_t bytes)
 {
-	struct rt_custage *s = stage_of(q);
+	struct rt_custage *s = stage_of(q, bytes);
 	int code = 0;
 	if (!s) return rt_cu.cuMemcpyHtoDAsync(to, from, bytes, q->stream); /* returns when it has read `from` */
 	for (size_t n; bytes && !code; to += n, from += n, bytes -= n) {
@@ -67,7 +72,7 @@ int rt_custage_write(rt_queue *q, rt_cuptr to, const char *from, size_t bytes)
 
 int rt_custage_read(rt_queue *q, char *to, rt_cuptr from, size_t bytes)
 {
-	struct rt_custage *s = stage_of(q);
+	struct rt_custage *s = stage_of(q, bytes);
 	char *at = NULL;
 	size_t n = bytes;
 	int code = s && bytes <= HALF / 2 ? room(q, s, &at, &n) : 0;

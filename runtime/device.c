@@ -28,6 +28,12 @@ const rt_device *rt_device_at(int device)
 	return device > RT_CPU && device < RT_DEVICES ? atomic_load_explicit(&devices[device], memory_order_acquire) : NULL;
 }
 
+bool rt_device_owns(int device, const void *p)
+{
+	const rt_device *d = rt_device_at(device);
+	return d && (!d->owns || d->owns(d->self, p));
+}
+
 const char *rt_device_name(int device)
 {
 	const rt_device *d = rt_device_at(device);

@@ -83,6 +83,7 @@ typedef struct rt_device {
 int rt_device_add(const rt_device *d);           /* number of the new device; -1: there are RT_DEVICES already, or one has the same target. d must stay valid for ever */
 const rt_device *rt_device_at(int device);       /* NULL: the CPU, or no such device */
 const char *rt_device_name(int device);          /* "cpu" */
+bool rt_device_owns(int device, const void *p);  /* p is an address of this device, which is not the CPU */
 typedef const char *rt_device_opener(void); /* adds devices; or returns why there are none */
 void rt_device_on_demand(rt_device_opener *open); /* called before a name cuda... is looked up */
 const char *rt_device_missing(void);             /* calls the opener; NULL: it has added devices, or there is none */

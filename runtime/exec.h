@@ -36,6 +36,7 @@ typedef struct rt_run {
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
 	bool profile;             /* measure each step */
+	bool singly;              /* a device launches kernels one by one, not as graphs */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
 	char *const *arena;       /* by device: arena_bytes of memory; NULL: the pool's arenas. A region gets a part of its plan's arena */
@@ -193,8 +194,6 @@ rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is se
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
 void rt_pool_empty(rt_pool *p, int device); /* frees arena and scratch; no run is under way */
 void rt_pool_doubt(rt_pool *p, int device);
-void rt_pool_single_launches(rt_pool *p, bool on); /* kernels are launched one by one, not as graphs */
-bool rt_pool_launches_singly(const rt_pool *p);
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the queue is in doubt; the error is the fault */
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
 tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the error is the first fault */

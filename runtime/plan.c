@@ -120,7 +120,7 @@ static void begin(const rt_plan *p, uint32_t i, rt_run *r)
 {
 	const int device = p->step[i].device;
 	const rt_device *d = rt_device_at(device);
-	rt_queue *q = d && d->begin && is_launch(p, i + 1, device) && !rt_pool_launches_singly(r->pool) ? rt_pool_queue(r->pool, device, r->err) : NULL;
+	rt_queue *q = d && d->begin && is_launch(p, i + 1, device) && !r->singly ? rt_pool_queue(r->pool, device, r->err) : NULL;
 	if (q) d->begin(q, p->serial, i);
 }
 

@@ -24,7 +24,6 @@ typedef struct station { /* a context's state on a device other than the CPU */
 struct rt_pool {
 	block arena, scratch;
 	station on[RT_DEVICES];
-	bool singly;           /* kernels are launched one by one */
 };
 
 rt_pool *rt_pool_new(void)
@@ -131,9 +130,6 @@ tj_status rt_pool_sync(rt_pool *p, rt_err *err)
 	}
 	return st;
 }
-
-void rt_pool_single_launches(rt_pool *p, bool on) { p->singly = on; }
-bool rt_pool_launches_singly(const rt_pool *p) { return p->singly; }
 
 void rt_pool_doubt(rt_pool *p, int device) { p->on[device].doubt = true; }
 

@@ -269,11 +269,36 @@ static void exact(void **s)
 	ir_graph_free(&g);
 }
 
+/* ---- values of one slot are added in the order of the index: 1e8 - 1e8 + 1 is 1, from the end it is 0 ---- */
+static void scatter(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_scatter_add(in[0], 0, in[1], in[2]);
+}
+
+static void duplicates(void **s)
+{
+	(void)s;
+	const int64_t along[3] = { 1, 1, 1 }, across[6] = { 1, 0, 1, 0, 1, 0 };
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "scatter", scatter, NULL, 3, 1);
+	tj_tensor *to = F32(c, 0, 0), *index = tj_from_data(c, TJ_I64, TJ_SHAPE(3), along), *src = F32(c, 1e8f, -1e8f, 1), *sum;
+	assert_int_equal(tj_call(f, &sum, TJ_LIST(to, index, src)), TJ_OK);
+	assert_f32(sum, 0, 1);
+	to = tj_reshape(F32(c, 0, 0, 0, 0), TJ_SHAPE(2, 2));
+	index = tj_from_data(c, TJ_I64, TJ_SHAPE(3, 2), across); /* column 0 into row 1, column 1 into row 0 */
+	src = tj_reshape(F32(c, 1e8f, 1, -1e8f, 1e8f, 1, -1e8f), TJ_SHAPE(3, 2));
+	assert_int_equal(tj_call(f, &sum, TJ_LIST(to, index, src)), TJ_OK);
+	assert_f32(sum, 0, 0, 1, 0); /* 1 + 1e8 - 1e8 is 0 */
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nested), cmocka_unit_test(matched), cmocka_unit_test(filtered), cmocka_unit_test(direct), cmocka_unit_test(after_an_error), cmocka_unit_test(control_flow),
-		cmocka_unit_test(passes), cmocka_unit_test(exact),
+		cmocka_unit_test(passes), cmocka_unit_test(exact), cmocka_unit_test(duplicates),
 	};
 	KIT_RUN(tests);
 }

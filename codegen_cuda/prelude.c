@@ -93,7 +93,9 @@ static const char searches[] =
 	"\treturn (at < 0) | before | ((i < at) & !behind);\n}\n";
 
 static const char others[] =
-	"__device__ __forceinline__ void tj_fault(unsigned long long *word, unsigned long long launch, int number) { atomicCAS(word, 0ull, launch << 16 | number); }\n"
+	"struct tj_faults { unsigned long long first; volatile unsigned long long *word; };\n"
+	"__device__ __forceinline__ void tj_fault(tj_faults *f, unsigned long long launch, int number)\n{\n"
+	"\tif (!atomicCAS(&f->first, 0ull, launch << 16 | number)) *f->word = launch << 16 | number;\n}\n"
 	"#ifndef TJ_CONVERTS\n"
 	"__device__ __forceinline__ float tj_from_f16(unsigned short h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
 	"__device__ __forceinline__ unsigned short tj_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"

@@ -319,7 +319,9 @@ TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **i
 #define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts)
 
 /* Cells: the only mutable tensors. Inside a compiled function, later ops see an assigned value at once. All assigns
- * commit together at the end of the outermost call; a call that fails commits nothing. */
+ * commit together at the end of the outermost call; a call that fails commits nothing. On a GPU the failure may be found after
+ * tj_call() has returned: then what that call and those after it have committed is undone, their outputs are lost (each use is an
+ * error), and the next wait reports it: tj_sync(), reading a value, or a call. tj_check() reports it, too, once the GPU has found it. */
 TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
 TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */

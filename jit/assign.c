@@ -115,6 +115,8 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	}
 	rt_held *h = rt_held_of(cell);
 	rt_err err = { 0 };
+	/* What the user writes now must not be undone. */
+	if (c->undo.v.n && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), err.code;
 	bool in_place = jit_overwrite(c, h, data, bytes, &err);
 	if (in_place && err.code == TJ_OK) return TJ_OK;
 	rt_buffer *b = in_place ? NULL : rt_buffer_on(&c->rt, cell->layout->device, bytes);
@@ -151,20 +153,22 @@ tj_status jit_commit_begin(jit_act *a, jit_write **write, rt_err *err)
 	uint32_t n = a->assigned.n, i = 0;
 	*write = NULL;
 	if (!n) return TJ_OK;
-	if (rt_pool_settle_all(a->ctx->rt.pool, err) != TJ_OK) return err->code;
 	jit_write *w = *write = rt_arena_alloc(&a->mem, n * sizeof *w);
 	for (; w && i < n; i++) {
 		w[i] = (jit_write){ a->assigned.v[i].cell, new_content(a, &a->assigned.v[i], err), a->assigned.v[i].was };
 		if (!w[i].buf) break;
 	}
-	if (w && i == n) return TJ_OK;
+	if (w && i == n && jit_undo_begin(a->ctx, w, n, a->alone, err) == TJ_OK) return TJ_OK;
 	jit_commit_drop(a->ctx, w, i);
 	return rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
 }
 
 tj_status jit_commit_end(jit_act *a, jit_write *w, rt_err *err)
 {
-	return w ? jit_write_cells(a->ctx, w, a->assigned.n, a->alone, err) : TJ_OK;
+	if (!w) return TJ_OK;
+	tj_status st = jit_write_cells(a->ctx, w, a->assigned.n, a->alone, err);
+	jit_undo_end(a->ctx, w, a->assigned.n);
+	return st;
 }
 
 void jit_commit_drop(tj_ctx *c, const jit_write *w, uint32_t n)

@@ -254,12 +254,9 @@ static tj_status write_shared(tj_ctx *c, jit_write *w, uint32_t n, rt_err *err)
 
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err)
 {
-	tj_status s = TJ_OK;
-	if (!alone) s = write_shared(c, w, n, err);
-	else
-		for (uint32_t i = 0; i < n; i++) swap_in(&w[i]);
-	for (uint32_t i = 0; i < n; i++) rt_buffer_unref(w[i].buf, c->rt.allocator);
-	return s;
+	if (!alone) return write_shared(c, w, n, err);
+	for (uint32_t i = 0; i < n; i++) swap_in(&w[i]);
+	return TJ_OK;
 }
 
 bool jit_overwrite(tj_ctx *c, rt_held *h, const void *data, size_t bytes, rt_err *err)

@@ -177,6 +177,7 @@ static tj_ctx *open_on(jit_engine *e)
 	c->ordinal = atomic_fetch_add(&e->clones, 1);
 	c->rt.key = mix(e->seed, c->ordinal);
 	c->act.near = JIT_NOT_NEAR;
+	jit_undo_open(c);
 	jit_disown(c);
 	return c;
 }
@@ -206,7 +207,8 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 		clone->settings = c->settings;
 		clone->rt.run.singly = c->rt.run.singly;
 	}
-	if (!clone || jit_alone_wait(c)) return clone;
+	if (!clone) return NULL;
+	if (jit_alone_wait(c)) return jit_undo_before_clone(c), clone;
 	tj_close(clone);
 	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
@@ -250,6 +252,7 @@ void tj_close(tj_ctx *c)
 	rt_vec_free(&c->late);
 	rt_vec_free(&c->taken);
 	free_act(&c->act);
+	jit_undo_close(c);
 	rt_ctx_free(&c->rt);
 	if (jit_thread_ctx == c) jit_thread_ctx = NULL;
 	rt_free(c);
@@ -275,11 +278,18 @@ tj_status tj_log_topics(tj_ctx *c, const char *topics)
 	return err.code;
 }
 
+/* A GPU has found a fault, and nobody has waited for it yet. */
+static void report_late(tj_ctx *c)
+{
+	rt_err err = { 0 };
+	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) jit_report(c, "tj_check", &err);
+}
+
 tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
 	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
-	if (mine) jit_active(c); /* reports a body that was left without returning */
+	if (mine && !jit_active(c) && RT_UNLIKELY(rt_pool_failed(c->rt.pool))) report_late(c); /* jit_active() reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
 	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
 	c->rt.last = c->rt.err;

@@ -3,6 +3,7 @@
 #define TJ_JIT_CTX_H
 
 #include "jit/act.h"
+#include "jit/undo.h"
 
 struct tj_ctx {
 	rt_ctx rt;               /* first, so that a tj_ctx is an rt_ctx */
@@ -20,6 +21,7 @@ struct tj_ctx {
 	rt_vec(jit_taken) taken; /* direct call while other contexts may commit: contents of the cells, by argument, then state */
 	rt_vec(jit_memo *) memo; /* by tj_fn.index */
 	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
+	jit_undos undo;          /* undo.c */
 	uint32_t settings;       /* rt_setting */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
 };

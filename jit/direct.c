@@ -94,16 +94,12 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 
 /* ---- running ---- */
 
-/* The buffers of the cells that values may overwrite. */
-static rt_buffer *const *cells_to_overwrite(const direct *d, const jit_path *p)
+/* The cells that values may overwrite. */
+static rt_held *const *cells_to_overwrite(const direct *d, const jit_path *p)
 {
+	uint32_t place;
 	if (!p->nassign || !d->alone) return NULL;
-	for (uint32_t i = 0; i < p->plan->n; i++) {
-		const rt_layout *l;
-		void *data;
-		p->over[i] = NULL;
-		if (p->assign_of[i]) fetch(d, &p->assign[p->assign_of[i] - 1].cell, &l, &p->over[i], &data);
-	}
+	for (uint32_t i = 0; i < p->plan->n; i++) p->over[i] = p->assign_of[i] ? rt_held_of(tensor_of(d, &p->assign[p->assign_of[i] - 1].cell, &place)) : NULL;
 	return p->over;
 }
 
@@ -183,7 +179,6 @@ static jit_write *new_contents(direct *d, const jit_path *p)
 	tj_ctx *c = d->c;
 	rt_err err;
 	rt_no_err(&err);
-	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, d->site, &err), NULL;
 	jit_write *w = rt_arena_alloc(&c->act.mem, (p->nassign + 1) * sizeof *w);
 	uint32_t n = 0;
 	for (; w && n < p->nassign; n++) {
@@ -194,7 +189,7 @@ static jit_write *new_contents(direct *d, const jit_path *p)
 		w[n].cell = written_cell(d, &p->assign[n].cell, &w[n].was);
 		if (!(w[n].buf = jit_content(c, l, b, data, &err))) break;
 	}
-	if (w && n == p->nassign) return w;
+	if (w && n == p->nassign && jit_undo_begin(c, w, n, d->alone, &err) == TJ_OK) return w;
 	jit_commit_drop(c, w, n);
 	rt_fail(&err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");
 	jit_report(c, d->site, &err);
@@ -206,6 +201,7 @@ static bool commit(direct *d, const jit_path *p, jit_write *w)
 	rt_err err;
 	rt_no_err(&err);
 	if (jit_write_cells(d->c, w, p->nassign, d->alone, &err) != TJ_OK) jit_report(d->c, d->site, &err);
+	jit_undo_end(d->c, w, p->nassign);
 	return err.code == TJ_OK;
 }
 

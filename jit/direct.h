@@ -44,7 +44,7 @@ typedef struct jit_path { /* a segment. The scratch arrays are here because only
 	jit_operand *out_num;
 	jit_assign *assign;
 	uint32_t *assign_of;     /* by value: 1 + index of the assign whose cell it may overwrite; 0: none */
-	rt_buffer **over;        /* scratch, by value: the buffer of that cell */
+	rt_held **over;          /* scratch, by value: that cell */
 	uint64_t draws;          /* number of random events of the whole call */
 	jit_bound *bound;        /* scratch, as are ptr to data: externals, numbers, values */
 	const void **ptr;

@@ -9,6 +9,16 @@ static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, 
 	*data = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
 }
 
+/* May value i be computed in the buffer of its cell? Behind a fault of the same device its kernel leaves the buffer alone (rt_step.over). */
+static bool in_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t i)
+{
+	rt_held *cell = in->over ? in->over[i] : NULL;
+	if (!cell || !rt_buffer_only(cell->t.buf, in->owners)) return false;
+	const int before = rt_pool_in_doubt(c->rt.pool), now = p->exec->late_faults, device = p->value[i].layout->device;
+	if (RT_LIKELY(before == RT_CPU && now == RT_CPU)) return true;
+	return (before == RT_CPU || before == device) && (now == RT_CPU || now == device) && jit_undo_in_place(c, cell, device);
+}
+
 /* Finds the destinations of the values of a plan. Views of an external take a reference on its buffer first, so that no
  * other value is then computed in that buffer. */
 static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data)
@@ -19,14 +29,30 @@ static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_
 	}
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (buf[i]) continue;
-		rt_buffer *over = in->over ? in->over[i] : NULL;
 		if (RT_UNLIKELY(in->into && in->into[i])) buf[i] = rt_buffer_ref(in->into[i]);
-		else if (over && rt_buffer_only(over, in->owners) && !p->exec->late_faults) buf[i] = rt_buffer_ref(over);
+		else if (in_place(c, p, in, i)) buf[i] = rt_buffer_ref(in->over[i]->t.buf);
 		else buf[i] = rt_buffer_on(&c->rt, p->value[i].layout->device, (size_t)p->value[i].layout->bytes);
 		if (!buf[i]) return false;
 		data[i] = buf[i]->data;
 	}
 	return true;
+}
+
+/* The same; where memory is short, contents that are kept for commits in doubt are given up: they are known to stand after a wait. */
+static bool place_all(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data, rt_err *err)
+{
+	if (RT_LIKELY(place_values(c, p, in, buf, data))) return true;
+	if (c->undo.v.n) {
+		for (uint32_t i = 0; i < p->n; i++)
+			if (buf[i]) rt_buffer_unref(buf[i], c->rt.allocator);
+		memset(buf, 0, p->n * sizeof *buf);
+		if (rt_pool_settle_all(c->rt.pool, err) != TJ_OK) return false;
+		if (place_values(c, p, in, buf, data)) return true;
+	}
+	const char *hint = rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU);
+	rt_fail(err, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), "no memory for the results");
+	if (hint) rt_hint(err, "%s", hint);
+	return false;
 }
 
 /* The line of this call that asked for the failed op; `site` is the line in the trace. */
@@ -85,12 +111,7 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	rt_err err;
 	if (!p->exec) return true; /* nothing to compute */
 	rt_no_err(&err);
-	/* Write a cell in place only after all earlier device work has succeeded. */
-	if (RT_UNLIKELY(p->exec->devices) && in->over && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), false;
-	if (!place_values(c, p, in, buf, data)) {
-		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU), "no memory for the results");
-		return false;
-	}
+	if (!place_all(c, p, in, buf, data, &err)) return jit_report(c, site, &err), false;
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
 	const bool rare = p->exec->devices | r.profile;

@@ -7,26 +7,26 @@
 
 /* ---- running a plan ---- */
 
-/* The buffer of the cell that value i is assigned to, when the plan may overwrite that buffer; else NULL. */
-static rt_buffer *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
+/* The cell that value i is assigned to, when the plan may overwrite its content; else NULL. */
+static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 {
 	int slot = p->exec->out[i].alias_ext;
 	if (slot < 0) return NULL;
 	const jit_bound *b = &a->ext.v[slot];
-	if (b->h->kind != RT_CELL || !b->owned) return NULL;
+	if (b->h->kind != RT_CELL || !b->owned || b->buf != b->h->buf) return NULL;
 	for (uint32_t k = 0; k < a->assigned.n; k++)
 		if (a->assigned.v[k].version == b->h) return NULL; /* its content is assigned to another cell */
 	for (uint32_t k = 0; k < a->assigned.n; k++) {
 		const jit_assigned *s = &a->assigned.v[k];
-		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return b->buf;
+		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return s->cell;
 	}
 	return NULL;
 }
 
-static rt_buffer *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
+static rt_held *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
 	if (!a->alone) return NULL; /* a cell is overwritten only when no other context can read it */
-	rt_buffer **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
+	rt_held **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
 	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
 	return over;
 }

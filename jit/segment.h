@@ -18,7 +18,7 @@ typedef struct jit_inputs { /* what a plan runs with */
 	uint32_t next;
 	const uint64_t *num;
 	rt_buffer **into;        /* by value: memory of the caller for it, a reference; NULL: none */
-	rt_buffer *const *over;  /* by value: buffer of a cell that it may overwrite when the buffer has no more than `owners` references; NULL: none */
+	rt_held *const *over;    /* by value: cell that it may overwrite when the cell's buffer has no more than `owners` references; NULL: none */
 	int owners;
 	const jit_node *boundary; /* last event of the segment; boundary and strays are for errors */
 	const jit_stray *stray;

@@ -157,8 +157,8 @@ static tj_status lower(lo_low *L, rt_plan *p)
 		return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 	}
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
-	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
 	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
+	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
 	return lo_generate(L, p);
 }
 

@@ -150,7 +150,10 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->device = L->group.v[s->group]->device;
 	t->nnum = t->device == RT_CPU ? 0 : numbers_of(L);
 	if (!at || !put_faults(p, b, t)) return false;
-	for (uint32_t i = 0; i < b->nbuf; i++) at[i].buf = b->buf[i];
+	for (uint32_t i = 0; i < b->nbuf; i++) {
+		const lo_buffer *buf = &L->buf.v[at[i].buf = b->buf[i]];
+		t->over |= buf->place == RT_AT_OUT && L->out[buf->index].alias_ext >= 0;
+	}
 	t->kind = RT_STEP_KERNEL;
 	t->units = lo_units(&b->k, &b->s);
 	t->unit_ns = b->s.unit_ns;
@@ -173,16 +176,22 @@ static void place_many(rt_plan *p, const int64_t *arena_bytes)
 	if (most > RT_FEW_OPERANDS) p->exec.arena_bytes[RT_CPU] = p->many + most * sizeof(void *);
 }
 
+static void add_late(rt_plan *p, int device)
+{
+	int *late = &p->exec.late_faults;
+	if (device != RT_CPU) *late = *late == RT_CPU || *late == device ? device : -1;
+}
+
 static void note_devices(rt_plan *p)
 {
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *t = &p->step[i];
 		p->exec.devices |= t->device != RT_CPU || (t->copy && t->copy->device != RT_CPU);
-		p->exec.late_faults |= t->device != RT_CPU && t->nfault;
+		if (t->device != RT_CPU && t->nfault) add_late(p, t->device);
 		for (int k = 0; t->flow && k < 2; k++) {
 			if (!t->flow->region[k]) continue;
 			p->exec.devices |= t->flow->region[k]->devices;
-			p->exec.late_faults |= t->flow->region[k]->late_faults;
+			add_late(p, t->flow->region[k]->late_faults);
 		}
 	}
 }

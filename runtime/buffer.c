@@ -247,13 +247,28 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
 	if (!q) return err->code;
 	rt_spin(&b->lock);
 	const rt_mark written = b->written, read = b->read;
-	const bool sure = b->sure;
 	rt_unspin(&b->lock);
 	d->wait_for(q, written);
 	if (write) d->wait_for(q, read);
-	else if (!sure && rt_pool_lost(p, b->device, written))
+	else if (rt_buffer_lost(b, p))
 		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: computing it failed, and an earlier error reported that", d->name);
 	return TJ_OK;
+}
+
+bool rt_buffer_lost(rt_buffer *b, const rt_pool *p)
+{
+	rt_spin(&b->lock);
+	const rt_mark written = b->written;
+	const bool sure = b->sure;
+	rt_unspin(&b->lock);
+	return !sure && rt_pool_lost(p, b->device, written);
+}
+
+void rt_buffer_found(rt_buffer *b)
+{
+	rt_spin(&b->lock);
+	b->sure = true;
+	rt_unspin(&b->lock);
 }
 
 void rt_buffer_after_host(rt_buffer *b, rt_pool *p)

@@ -49,6 +49,8 @@ void rt_buffer_unref(rt_buffer *b, rt_allocator *here);
 tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err);
 void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write);
 void rt_buffer_after_host(rt_buffer *b, rt_pool *p); /* the host has written all of it */
+bool rt_buffer_lost(rt_buffer *b, const rt_pool *p); /* its content */
+void rt_buffer_found(rt_buffer *b);                  /* its content is not lost: the failed work has not written there */
 /* The caller holds all `owners` references there are, and may write. */
 static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
 

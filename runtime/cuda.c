@@ -37,8 +37,11 @@ static void drop_queue(rt_queue *q)
 	rt_custage_free(q->stage);
 	for (int i = 0; i < 2; i++)
 		if (q->clock[i]) rt_cu.cuEventDestroy(q->clock[i]);
+	for (uint32_t i = 0; i < RT_COUNT(q->flag); i++)
+		if (q->flag[i].event) rt_cu.cuEventDestroy(q->flag[i].event);
 	if (q->event) rt_cu.cuEventDestroy(q->event);
 	if (q->own) rt_cu.cuStreamDestroy(q->own);
+	if (q->fault) rt_cu.cuMemFree(q->fault);
 	if (q->word) rt_cu.cuMemFreeHost((void *)(uintptr_t)q->word);
 	rt_vec_free(&q->record);
 	rt_free(q);
@@ -59,7 +62,10 @@ static rt_queue *gpu_open(void *self)
 	if (!code) code = rt_cu.cuEventCreate(&q->event, RT_CU_NO_TIMING);
 	if (!code) code = rt_cu.cuMemHostAlloc(&word, sizeof *q->word, RT_CU_HOST_MAPPED | RT_CU_HOST_PORTABLE);
 	q->word = word;
-	if (!code) code = rt_cu.cuMemHostGetDevicePointer(&q->word_there, word, 0);
+	rt_cufault none = { 0 };
+	if (!code) code = rt_cu.cuMemHostGetDevicePointer(&none.word, word, 0);
+	if (!code) code = rt_cu.cuMemAlloc(&q->fault, sizeof none);
+	if (!code) code = rt_cu.cuMemcpyHtoDAsync(q->fault, &none, sizeof none, q->stream); /* `none` was copied on return: it is not pinned */
 	if (code) {
 		drop_queue(q);
 		rt_cu_leave();
@@ -167,8 +173,8 @@ static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l,
 		case RT_CUDA_NUMBER: word[i] = l->num[n]; break;
 		case RT_CUDA_UNITS: word[i] = (uint64_t)l->units; break;
 		case RT_CUDA_EACH: word[i] = each; break;
-		case RT_CUDA_LAUNCH: word[i] = l->nfault ? q->serial : 0; break;
-		case RT_CUDA_FAULT: word[i] = q->word_there; break;
+		case RT_CUDA_LAUNCH: word[i] = q->serial; break;
+		case RT_CUDA_FAULT: word[i] = l->nfault || (l->unless_failed && q->record.n) ? q->fault : 0; break;
 		}
 	}
 }
@@ -260,8 +266,9 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 	*launch = 0;
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
-	rt_cu_leave();
 	const uint64_t word = atomic_exchange(q->word, 0);
+	if (st == TJ_OK && word) st = RT_CU_TRY(q->gpu, cuMemsetD8Async, (q->fault, 0, sizeof word, q->stream), err);
+	rt_cu_leave();
 	if (st == TJ_OK && word) st = fault_of(q, word, launch, err);
 	q->serial += st != TJ_OK;
 	q->done = q->serial;
@@ -269,7 +276,19 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 	return st;
 }
 
+static bool gpu_failed(rt_queue *q) { return atomic_load(q->word) != 0; }
 static rt_mark gpu_mark(rt_queue *q) { return (rt_mark){ q->id, q->serial }; }
+
+static void gpu_flag(rt_queue *q)
+{
+	if (!rt_cu_enter(q->gpu)) return;
+	rt_lock(&q->gpu->lock);
+	const uint32_t i = q->nflag++ % RT_COUNT(q->flag);
+	if (!q->flag[i].event && rt_cu.cuEventCreate(&q->flag[i].event, RT_CU_NO_TIMING)) q->flag[i].event = NULL;
+	q->flag[i].serial = q->flag[i].event && !rt_cu.cuEventRecord(q->flag[i].event, q->stream) ? q->serial : 0;
+	rt_unlock(&q->gpu->lock);
+	rt_cu_leave();
+}
 
 /* Calls with the queue of a mark that may not have been reached; the list of queues is locked. */
 static rt_queue *behind(rt_gpu *g, rt_mark m)
@@ -296,7 +315,12 @@ static void gpu_finish(void *self, rt_mark m)
 	if (!m.queue || !rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
 	rt_queue *q = behind(g, m);
-	if (q) rt_cu.cuStreamSynchronize(q->stream);
+	rt_cuobj first = NULL; /* the event of the earliest flag that is not before m */
+	uint64_t serial = UINT64_MAX;
+	for (uint32_t i = 0; q && i < RT_COUNT(q->flag); i++)
+		if (q->flag[i].serial >= m.serial && q->flag[i].serial < serial) serial = q->flag[i].serial, first = q->flag[i].event;
+	if (first) rt_cu.cuEventSynchronize(first);
+	else if (q) rt_cu.cuStreamSynchronize(q->stream);
 	rt_unlock(&g->lock);
 	rt_cu_leave();
 }
@@ -428,7 +452,7 @@ static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int or
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_mutex_init(&g->copy_lock, NULL);
 	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
-		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .mark = gpu_mark, .wait_for = gpu_wait_for,
+		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .failed = gpu_failed, .mark = gpu_mark, .flag = gpu_flag, .wait_for = gpu_wait_for,
 		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
 		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";

@@ -52,14 +52,17 @@ typedef struct rt_cudriver {
 } rt_cudriver;
 
 /* A GPU, and a queue of it: a stream. */
+typedef struct rt_cufault { uint64_t first; rt_cuptr word; } rt_cufault; /* the text of kernels knows it as tj_faults: the first fault, and where the host sees it */
 typedef struct rt_record { uint64_t serial; const rt_fault *fault; uint32_t n; } rt_record; /* a launch that may find a fault */
 struct rt_queue {
 	struct rt_gpu *gpu;
 	uint64_t id, serial, done;   /* serial: of the work that was put last; done: all up to here has run */
 	rt_cuobj clock[2];           /* events that measure, once they were needed */
 	rt_cuobj stream, own, event; /* stream: where its work goes: `own`, or one of the user */
-	_Atomic uint64_t *word;      /* host memory that kernels write to: launch << 16 | fault; 0: none */
-	rt_cuptr word_there;
+	_Atomic uint64_t *word;      /* the first fault, in memory of the host that kernels write to: launch << 16 | fault; 0: none */
+	rt_cuptr fault;              /* an rt_cufault */
+	struct { rt_cuobj event; uint64_t serial; } flag[4]; /* the last flags; gpu->lock */
+	uint32_t nflag;
 	rt_vec(rt_record) record;
 	struct rt_cugraphs *graphs;  /* cugraph.c */
 	struct rt_custage *stage;    /* custage.c; NULL: not used yet */

@@ -9,7 +9,8 @@
  *     rt_bytes_copy   <-- waits for all earlier work of the queue -------------------------
  *
  * A kernel that finds a fault writes the number of the launch and the fault into a word of its queue. The host reads that
- * word when it waits, possibly after the call that caused the fault has returned (rt_pool_settle(), pool.c). */
+ * word when it waits, possibly after the call that caused the fault has returned (rt_pool_settle(), pool.c). Later kernels may read
+ * it, too (rt_launch.unless_failed). */
 #ifndef TJ_RUNTIME_DEVICE_H
 #define TJ_RUNTIME_DEVICE_H
 
@@ -37,6 +38,7 @@ typedef struct rt_launch {
 	size_t shared;                       /* bytes for each unit, which its threads share */
 	const rt_fault *fault;               /* faults of the kernel: number k means fault[k - 1]. Their texts stay valid until a drain() */
 	uint32_t nfault;
+	bool unless_failed;                  /* do nothing if an earlier launch has found a fault that no wait has reported yet. Not with faults of its own */
 } rt_launch;
 
 /* The host may do arithmetic on addresses of the device, but not read or write there. Memory functions are thread-safe. A queue
@@ -59,7 +61,9 @@ typedef struct rt_device {
 	/* Returns when all work of q has run. The error is the first fault since the last wait; *launch: serial of the launch that found it. Marks
 	 * after an error lie behind those before it. */
 	tj_status (*wait)(rt_queue *q, uint64_t *launch, rt_err *err);
+	bool (*failed)(rt_queue *q);         /* a launch that has run has found a fault, and no wait has reported it yet; does not wait */
 	rt_mark (*mark)(rt_queue *q);        /* the end of the work that q has now */
+	void (*flag)(rt_queue *q);           /* a finish() for a mark of now will wait for no later work. For the last few flags. NULL: it never does */
 	void (*wait_for)(rt_queue *q, rt_mark m); /* work put into q after this call runs after m, a mark of any queue of this device */
 	void (*drain)(void *self);           /* returns when all queues have run; called before code or fault tables of launches are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; marks of a closed queue have */

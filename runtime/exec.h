@@ -59,7 +59,7 @@ typedef struct rt_exec {
 	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
 	void (*destroy)(struct rt_exec *x);
 	bool devices;            /* it has steps on devices other than the CPU */
-	bool late_faults;        /* it has kernels on such devices that may find a fault */
+	int late_faults;         /* the device, not the CPU, on which its kernels may find a fault; RT_CPU: none; -1: several */
 	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
 	uint32_t kernels, library_calls, eval_steps;
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
@@ -112,6 +112,7 @@ typedef struct rt_step {
 	uint32_t nnumber;        /* 0: the kernel's numbers are the plan's */
 	const rt_fault *fault; /* faults of the kernel; rt_kargs.fault k means fault[k - 1] */
 	uint32_t nfault;
+	bool over;               /* it may write over an external (rt_out.alias_ext); no step from it on has faults */
 	/* ROUTINE */
 	const rt_routine *routine;
 	void *self;              /* first argument of routine->run */
@@ -187,9 +188,9 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
 /* On each device other than the CPU: a queue and an arena, made at the first use.
  *
  * A queue is in doubt when a kernel that may find a fault was put into it after the last wait. Before an action that cannot be
- * undone, rt_pool_settle() waits: before cells are committed, a value is retained, or the host reads. So a fault that is found
- * late undoes nothing. The values that the queue computed from the failed launch up to the wait that reported it are lost, and
- * every later use of one is an error. */
+ * undone, rt_pool_settle() waits: before a value is retained, or the host reads. Commits of cells can be undone (jit/undo.h). The
+ * values that the queue computed from the failed launch up to the wait that reported it are lost, and every later use of one is
+ * an error. */
 rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is set */
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
 void rt_pool_empty(rt_pool *p, int device); /* frees arena and scratch; no run is under way */
@@ -198,6 +199,13 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the q
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err);
 tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the error is the first fault */
 bool rt_pool_lost(const rt_pool *p, int device, rt_mark m);    /* is a value whose last write has mark m lost? */
+int rt_pool_in_doubt(const rt_pool *p); /* the device whose queue is in doubt; RT_CPU: none; -1: several are */
+bool rt_pool_failed(const rt_pool *p);  /* a wait would report a fault, which has been found already; does not wait */
+uint64_t rt_pool_flag(rt_pool *p, int device); /* flags the end of the work that its queue has now; its serial */
+bool rt_pool_passed(rt_pool *p, int device, uint64_t serial); /* waits for the work up to there; false: it found a fault */
+/* Called at the end of each wait for a queue in doubt. failed: serial of the launch that found a fault; 0: none did. */
+typedef void rt_settled(void *env, int device, uint64_t failed);
+void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 
 /* ---- the machine ---- */
 #define RT_THIRD_CACHE (16 << 20) /* working sets above this are taken to live in memory (an L3 of 32 MiB, shared) */

@@ -23,6 +23,9 @@ typedef struct station { /* a context's state on a device other than the CPU */
 
 struct rt_pool {
 	block arena, scratch;
+	int doubts;            /* number of stations in doubt */
+	rt_settled *settled;   /* NULL: nobody wants to know */
+	void *env;
 	station on[RT_DEVICES];
 };
 
@@ -124,14 +127,18 @@ tj_status rt_pool_sync(rt_pool *p, rt_err *err)
 {
 	tj_status st = TJ_OK;
 	for (int i = RT_CPU + 1; i < RT_DEVICES; i++) {
-		p->on[i].doubt |= p->on[i].queue != NULL;
+		if (p->on[i].queue) rt_pool_doubt(p, i);
 		const tj_status one = rt_pool_settle(p, i, st == TJ_OK ? err : &(rt_err){ 0 });
 		if (st == TJ_OK) st = one;
 	}
 	return st;
 }
 
-void rt_pool_doubt(rt_pool *p, int device) { p->on[device].doubt = true; }
+void rt_pool_doubt(rt_pool *p, int device)
+{
+	p->doubts += !p->on[device].doubt;
+	p->on[device].doubt = true;
+}
 
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 {
@@ -140,10 +147,48 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 	uint64_t launch = 0;
 	if (!s->doubt) return TJ_OK;
 	s->doubt = false;
+	p->doubts--;
 	const uint64_t last = d->mark(s->queue).serial;
 	tj_status st = d->wait(s->queue, &launch, err);
 	if (st != TJ_OK && launch) rt_push(&s->lost, ((lost){ launch, last }));
+	if (p->settled) p->settled(p->env, device, st == TJ_OK ? 0 : launch);
 	return st;
+}
+
+int rt_pool_in_doubt(const rt_pool *p)
+{
+	int one = RT_CPU;
+	for (int i = RT_CPU + 1; i < RT_DEVICES && p->doubts; i++)
+		if (p->on[i].doubt) one = one == RT_CPU ? i : -1;
+	return one;
+}
+
+bool rt_pool_failed(const rt_pool *p)
+{
+	for (int i = RT_CPU + 1; i < RT_DEVICES && p->doubts; i++)
+		if (p->on[i].doubt && rt_device_at(i)->failed(p->on[i].queue)) return true;
+	return false;
+}
+
+uint64_t rt_pool_flag(rt_pool *p, int device)
+{
+	const rt_device *d = rt_device_at(device);
+	if (d->flag) d->flag(p->on[device].queue);
+	return d->mark(p->on[device].queue).serial;
+}
+
+bool rt_pool_passed(rt_pool *p, int device, uint64_t serial)
+{
+	const rt_device *d = rt_device_at(device);
+	rt_queue *q = p->on[device].queue;
+	d->finish(d->self, (rt_mark){ d->mark(q).queue, serial });
+	return !d->failed(q);
+}
+
+void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env)
+{
+	p->settled = f;
+	p->env = env;
 }
 
 tj_status rt_pool_settle_all(rt_pool *p, rt_err *err)

@@ -172,23 +172,49 @@ rt_held *rt_held_new(rt_engine *e)
 	return h;
 }
 
+static void put_free(rt_engine *e, rt_held *h)
+{
+	h->next = e->free_held;
+	e->free_held = h;
+}
+
 void rt_held_unref(rt_held *h, rt_allocator *here)
 {
 	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
 	rt_engine *e = h->t.engine;
 	if (h->t.kind != RT_PENDING) rt_layout_unref(h->t.layout);
 	if (h->t.buf) rt_buffer_unref(h->t.buf, here);
-	h->t.kind = RT_DEAD;
 	h->t.layout = NULL;
 	h->t.buf = NULL;
 	rt_lock(&e->lock);
+	h->t.kind = RT_DEAD;
 	if (h->prev) h->prev->next = h->next;
 	else e->held = h->next;
 	if (h->next) h->next->prev = h->prev;
 	h->prev = NULL;
-	h->next = e->free_held;
-	e->free_held = h;
+	if (!h->kept) put_free(e, h);
 	rt_unlock(&e->lock);
+}
+
+void rt_held_keep(rt_held *h)
+{
+	rt_lock(&h->t.engine->lock);
+	h->kept++;
+	rt_unlock(&h->t.engine->lock);
+}
+
+void rt_held_unkeep(rt_held *h)
+{
+	rt_lock(&h->t.engine->lock);
+	if (!--h->kept && h->t.kind == RT_DEAD) put_free(h->t.engine, h);
+	rt_unlock(&h->t.engine->lock);
+}
+
+bool rt_held_find(rt_held *h)
+{
+	int refs = atomic_load(&h->refs);
+	while (refs && !atomic_compare_exchange_weak(&h->refs, &refs, refs + 1)) continue;
+	return refs != 0;
 }
 
 void rt_held_free_all(rt_engine *e)

@@ -94,6 +94,7 @@ typedef struct rt_held {
 	atomic_int refs;
 	atomic_flag lock;        /* CELL: guards buf, data, version */
 	uint64_t version;        /* CELL: number of its commits */
+	uint32_t kept;           /* users that may look at it when it is dead, so it is not used again; engine.lock */
 	uint64_t content, content_version; /* a serial that names its content, given when the content may be folded; valid for that version */
 	struct rt_held *prev, *next;
 } rt_held;
@@ -178,6 +179,10 @@ void rt_recycle(rt_ctx *r); /* frees later_chunks for use */
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */
 void rt_held_unref(rt_held *h, rt_allocator *here);
+/* Between keep and unkeep h is not used for another tensor when its last reference goes. rt_held_find(): a reference; false: there are none left. */
+void rt_held_keep(rt_held *h);
+void rt_held_unkeep(rt_held *h);
+bool rt_held_find(rt_held *h);
 void rt_held_free_all(rt_engine *e);
 
 /* ---- errors of a context ---- */

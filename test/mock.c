@@ -166,6 +166,7 @@ static void run_kernel(struct rt_queue *q, const work *w)
 {
 	const rt_launch *l = &w->launch;
 	int32_t fault = 0;
+	if (l->unless_failed && q->failed) return;
 	void **buf = malloc((l->nbuf + 1) * sizeof *buf), *scratch = malloc(l->scratch + 64), *shared = malloc(l->shared + 64);
 	for (uint32_t i = 0; i < l->nbuf; i++) {
 		const char *p = l->buf[i], *num = (const char *)l->num;
@@ -327,6 +328,14 @@ static tj_status mock_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 	return st;
 }
 
+static bool mock_failed(rt_queue *q)
+{
+	pthread_mutex_lock(&mock.lock);
+	const bool failed = q->failed;
+	pthread_mutex_unlock(&mock.lock);
+	return failed;
+}
+
 static rt_mark mock_mark(rt_queue *q)
 {
 	pthread_mutex_lock(&mock.lock);
@@ -372,7 +381,7 @@ int mock_device(void)
 {
 	static const rt_device device = {
 		.name = "mock:0", .target = &mock_target, .alloc = mock_alloc, .free = mock_free, .open = mock_open, .close = mock_close, .write = mock_write, .read = mock_read, .copy = mock_copy,
-		.zero = mock_zero, .launch = mock_launch, .wait = mock_wait, .mark = mock_mark, .wait_for = mock_wait_for, .finish = mock_finish, .drain = mock_drain,
+		.zero = mock_zero, .launch = mock_launch, .wait = mock_wait, .failed = mock_failed, .mark = mock_mark, .wait_for = mock_wait_for, .finish = mock_finish, .drain = mock_drain,
 	};
 	pthread_mutex_lock(&mock.lock);
 	if (!mock.number) {

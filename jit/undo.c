@@ -99,8 +99,11 @@ tj_status jit_undo_begin(tj_ctx *c, const jit_write *w, uint32_t n, bool alone, 
 	jit_undos *u = &c->undo;
 	const int device = rt_pool_in_doubt(c->rt.pool);
 	u->keeps = false;
-	free_gone(c);
-	if (RT_LIKELY(device == RT_CPU)) return forget(c, u->v.n), TJ_OK;
+	if (RT_UNLIKELY(u->gone.n)) free_gone(c);
+	if (RT_LIKELY(device == RT_CPU)) {
+		if (RT_UNLIKELY(u->v.n)) forget(c, u->v.n);
+		return TJ_OK;
+	}
 	if (!alone || !all_on(w, n, device) || !reserve(u, n)) return rt_pool_settle_all(c->rt.pool, err);
 	while (u->commits >= AHEAD)
 		if (!oldest_stands(c)) return rt_pool_settle_all(c->rt.pool, err);

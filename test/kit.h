@@ -86,6 +86,12 @@ static inline void kit_equal(tj_tensor *t, size_t n, const float *want)
 
 /* TJ_DEVICE puts tensors on another device. Some expectations hold only on the CPU: types in texts, immediate faults, views in the evaluator. */
 static inline bool kit_elsewhere(void) { return getenv("TJ_DEVICE") != NULL; }
+/* A call whose fault another device finds after it has returned: this waits for it. */
+static inline tj_status kit_call(tj_ctx *c, tj_fn *f, tj_tensor **out, tj_tensor *const *in)
+{
+	tj_status st = tj_call(f, out, in);
+	return st == TJ_OK && kit_elsewhere() ? tj_sync(c) : st;
+}
 
 /* The last line of a test program: runs its tests on each back end. */
 #define KIT_RUN(tests)                                                                          \

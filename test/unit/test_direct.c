@@ -371,8 +371,8 @@ static void faults_change_nothing(void **s)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(tj_call(f, &out, TJ_LIST(g)), TJ_OK);
 		tj_tensor *was = out;
-		assert_int_equal(tj_call(f, &out, TJ_LIST(b)), TJ_ERR_INDEX);
-		assert_ptr_equal(out, was);
+		assert_int_equal(kit_call(c, f, &out, TJ_LIST(b)), TJ_ERR_INDEX);
+		assert_true(out == was || kit_elsewhere());
 		kit_error(c, TJ_ERR_INDEX, "out of range for an axis of size 3");
 		assert_f32(m.b, (float)i + 1);
 	}

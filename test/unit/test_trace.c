@@ -337,8 +337,8 @@ static void failure_commits_nothing(void **s)
 	assert_int_equal(kit_stats(f).entries, 0); /* a user's error leaves no entry */
 	k.causal = 0;
 	k.out = tj_from_data(c, TJ_I64, TJ_SHAPE(1), ((int64_t[]){ 3 }));
-	assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_ERR_INDEX); /* a fault of the plan */
-	assert_ptr_equal(out[0], x);
+	assert_int_equal(kit_call(c, f, out, TJ_LIST(x)), TJ_ERR_INDEX); /* a fault of the plan */
+	assert_true(out[0] == x || kit_elsewhere());
 	kit_error(c, TJ_ERR_INDEX, "range");
 	assert_f32(k.w, 1);
 	k.out = tj_from_data(c, TJ_I64, TJ_SHAPE(1), ((int64_t[]){ 2 }));

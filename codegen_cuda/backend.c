@@ -81,23 +81,33 @@ static void put_program(const lo_compile *job, bool named, rt_text *t)
 	}
 }
 
+/* What stands for the assembly: NVRTC gives machine code. */
+static char *in_cubin(const cu_module *m)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "// %zu bytes of machine code for sm_%d, which NVIDIA's nvdisasm shows\n", m->code.bytes, rt_cuda_arch(m->gpu));
+	char *s = rt_strdup(rt_str(&t));
+	rt_text_free(&t);
+	return s;
+}
+
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	const double start = rt_now_ms();
 	const int gpu = ordinal(job->schedule[0]->target);
 	rt_text text = { 0 }, key = { 0 };
-	put_program(job, true, &text);
 	put_program(job, false, &key);
-	const bool ok = !text.oom && !key.oom;
-	cu_module *m = ok ? cu_cached(gpu, rt_str(&key)) : NULL;
-	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	else if (!m && (m = compile_module(job, rt_str(&text), gpu, err))) {
+	cu_module *m = key.oom ? NULL : cu_cached(gpu, rt_str(&key));
+	if (!m || job->keep_text) put_program(job, true, &text);
+	if (!m && !key.oom && !text.oom && (m = compile_module(job, rt_str(&text), gpu, err))) {
 		char *copy = rt_strdup(rt_str(&key));
 		if (copy) cu_cache(m, copy); /* else an equal program will be compiled again */
 	}
+	if (!m) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	for (int i = 0; m && i < job->nkernel; i++) job->fn[i] = (rt_entry)(uintptr_t)&m->kernel[i];
 	job->code = m ? &m->code : NULL;
 	job->text = m && job->keep_text ? rt_strdup(rt_str(&text)) : NULL;
+	job->assembly = m && job->keep_assembly ? in_cubin(m) : NULL;
 	rt_text_free(&text);
 	rt_text_free(&key);
 	job->codegen_ms = rt_now_ms() - start;

@@ -199,6 +199,9 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 {
 	const lo_backend *b = jit_backend(f->engine);
+	const char *why;
+	const rt_device *d = rt_device_at(f->engine->device);
+	const lo_backend *there = d && d->target ? d->target->find(f->engine->backend_name, &why) : NULL;
 	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
 	        (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings, (unsigned long long)s->side_exits,
 	        (unsigned long long)s->failures, (unsigned long long)s->evictions);
@@ -208,7 +211,8 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 	fprintf(out, "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
 	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled, (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
 	        (unsigned long long)s->code_bytes, s->trace_ms, s->lower_ms, s->codegen_ms);
-	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team));
+	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team),
+	               there ? "; of " : "", there ? rt_device_name(f->engine->device) : "", there ? ": " : "", there ? there->name : "");
 	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "as requested");
 	if (f->engine->timed) fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns, s->event_ns);
 	if (f->opts.mode == TJ_DIRECT)

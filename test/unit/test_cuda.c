@@ -367,11 +367,30 @@ static void equal_programs(void **s)
 	assert_int_equal(two[4], before[4]);
 }
 
+static void texts(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = kit_fn(c, "sums", sums_of_both_widths, NULL, 1, 4);
+	tj_tensor *out[4];
+	assert_int_equal(tj_call(f, out, TJ_LIST(tj_reshape(F32(c, 1, 2, 3, 4), TJ_SHAPE(2, 2)))), TJ_OK);
+	char *code = kit_dump(f, TJ_DUMP_CODE), *assembly = kit_dump(f, TJ_DUMP_ASSEMBLY), *told = kit_explain(f);
+	assert_non_null(strstr(code, "__global__"));
+	assert_non_null(strstr(assembly, "bytes of machine code for sm_"));
+	assert_non_null(strstr(told, "; of cuda:0: cuda"));
+	free(code);
+	free(assembly);
+	free(told);
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,8 @@ static void streams_of_the_user(void **s)
 	t = tj_add(t, tj_f(1));
 	assert_int_equal(cu.read(y, (address)(uintptr_t)tj_device_data(t), sizeof y, mine), 0);
 	for (int i = 0; i < 4; i++) assert_true(y[i] == 3 * x[i] + 1);
+	assert_int_equal(tj_set_stream(c, gpu, (void *)2), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "default stream");
 	assert_int_equal(tj_set_stream(c, gpu, NULL), TJ_OK);
 	assert_ptr_equal(tj_stream(c, gpu), own);
 	assert_f32(t, 4, 7, 10, 13);

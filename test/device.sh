@@ -44,7 +44,7 @@ rung() {
 
 rung device 60 "$B/tj-bench --device cuda --quick 'relu'"
 rung prelude 120 "$B/test/prelude -d cuda:0 -n $chunks"
-for t in test_cuda test_streams test_graphs test_cublas; do
+for t in test_cuda test_streams test_graphs test_cublas test_epilogues; do
 	[ -x "$B/test/unit/$t" ] && rung "$t" 120 "$B/test/unit/$t"
 done
 rung cases 120 "$B/tj-bench --device cuda --quick '$cases'"

@@ -175,6 +175,13 @@ static bool tail_of(lo_low *L, const lo_step *s, tail *x)
 /* ---- whether it may be an epilogue ---- */
 static bool is_fast(const lo_low *L, ir_ref r) { return lo_node(L, r)->mode & IR_FAST; }
 
+static bool is_strict(const lo_low *L, const lo_group *G, const tail *x)
+{
+	bool fast = is_fast(L, x->product);
+	for (uint32_t i = 0; i < G->member.n; i++) fast |= is_fast(L, G->member.v[i]);
+	return !fast;
+}
+
 /* A library adds a bias of f32 or f64 to the sum, which has that dtype, and rounds once, as the kernel does. All else gives other bits. */
 static const char *other_bits(const lo_low *L, const lo_group *G, const tail *x)
 {
@@ -195,6 +202,28 @@ static const char *refusal(const lo_low *L, const lo_group *G, const tail *x, ui
 	const lo_val *v = &L->val[x->product];
 	if (readers > 1 || v->dest || L->buf.v[v->buf].place != RT_AT_ARENA) return "a kernel of its own computes what follows: the product is needed without it, too";
 	return other_bits(L, G, x);
+}
+
+/* An activation or the sum with a vector follows the product: a reader may wonder why the call does not compute it. */
+static bool might_follow(const lo_low *L, ir_ref r, int64_t columns)
+{
+	for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
+		const ir_ref u = L->user[i];
+		const ir_node *n = lo_node(L, u);
+		if (L->val[u].how == LO_VIEW && might_follow(L, u, columns)) return true;
+		if (n->op == IR_relu) return true;
+		for (int k = 0; n->op == IR_add && k < 2; k++)
+			if (behind_views(L, ir_src(L->g, n, k)) != behind_views(L, r) && ir_numel(L->g, ir_src(L->g, n, k)) == columns) return true;
+	}
+	return false;
+}
+
+static void tell_apart(lo_low *L, lo_step *s)
+{
+	lo_product p;
+	lo_product_of(L, s->ref, &p);
+	if (might_follow(L, s->ref, p.n))
+		s->apart = "a kernel of its own computes what follows: one call can add a bias of adjacent elements, then compute ReLU or GELU in its tanh form, and no more";
 }
 
 /* ---- joining ---- */
@@ -220,7 +249,7 @@ static void join(lo_low *L, lo_step *to, lo_step *kernel, const tail *x)
 	const uint32_t was = v->buf, now = kernel->writes.v[0];
 	lo_epilogue *e = lo_mem(L, sizeof *e);
 	if (!e) return;
-	*e = (lo_epilogue){ .biased = x->bias != LO_NOBUF, .activation = x->activation };
+	*e = (lo_epilogue){ .exact = is_strict(L, L->group.v[kernel->group], x), .biased = x->bias != LO_NOBUF, .activation = x->activation };
 	if (e->biased) e->bias = (rt_at){ .buf = x->bias, .offset = x->bias_at * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, x->product)->dtype) };
 	for (uint32_t i = 0; i < b->nbuf; i++)
 		if (b->buf[i] == was) {
@@ -255,6 +284,10 @@ void lo_join_epilogues(lo_low *L)
 		if (s->kind != LO_STEP_KERNEL || !s->built || !tail_of(L, s, &x) || !(to = step_of(L, x.product)) || to->epilogue) continue;
 		to->apart = refusal(L, L->group.v[s->group], &x, readers[L->val[x.product].buf]);
 		if (!to->apart) join(L, to, s, &x);
+	}
+	for (uint32_t i = 0; i < L->step.n && !L->oom; i++) {
+		lo_step *s = &L->step.v[i];
+		if (s->kind == LO_STEP_LIBRARY && is_product(L, s->ref) && !s->epilogue && !s->apart) tell_apart(L, s);
 	}
 	for (uint32_t i = 0; i < L->step.n; i++) /* without the kernels that were joined */
 		if (L->step.v[i].kind != LO_STEP_KERNEL || L->step.v[i].built) L->step.v[n++] = L->step.v[i];

@@ -52,7 +52,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	at[WORK].buf = s->work[lo_node(L, s->ref)->device];
 	at[BIAS] = e && e->biased ? e->bias : at[C];
 	rt_blas_desc d = { .dtype = (tj_dtype)lo_node(L, s->ref)->dtype, .device = lo_node(L, s->ref)->device, .m = x.m, .n = x.n, .k = x.k, .a_row = x.a_row, .a_col = x.a_col,
-		               .b_row = x.b_row, .b_col = x.b_col, .nbatch = x.nbatch, .epilogue = bits_of(e), .rest = t->rest, .policy = policy_of(L->o->settings) };
+		               .b_row = x.b_row, .b_col = x.b_col, .nbatch = x.nbatch, .epilogue = bits_of(e), .same_bits = e && e->exact, .rest = t->rest, .policy = policy_of(L->o->settings) };
 	memcpy(d.batch, x.batch, sizeof d.batch);
 	memcpy(d.a_step, x.a_step, sizeof d.a_step);
 	memcpy(d.b_step, x.b_step, sizeof d.b_step);

@@ -40,6 +40,7 @@ bool lo_matrix_leads(const lo_low *L, ir_ref r, int k, const lo_access *a);
 /* ---- epilogue.c: what a call of a library computes of the kernel after it ---- */
 typedef enum lo_activation { LO_ACT_NONE, LO_ACT_RELU, LO_ACT_GELU } lo_activation; /* GELU: the tanh form */
 typedef struct lo_epilogue { /* activation(product + bias); the step writes it, row-major, to the buffer of the product's node */
+	bool exact;              /* strict ops only: the result has the bits of product and kernel, one after the other */
 	bool biased;
 	rt_at bias;              /* adjacent elements: one for each column of the product, the same for all rows and batches */
 	lo_activation activation;

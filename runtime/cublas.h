@@ -35,6 +35,7 @@ typedef struct rt_blas_desc {
 	int nbatch;
 	int64_t batch[TJ_MAX_RANK], a_step[TJ_MAX_RANK], b_step[TJ_MAX_RANK]; /* batch axes; any strides */
 	uint32_t epilogue;       /* RT_LT_..; 0: none. The bias has n elements, side by side, the same for all batches */
+	bool same_bits;          /* with an epilogue: it is added to the bits of the plain product, so its algorithm is used, or none */
 	const rt_step *rest;     /* with an epilogue: the kernel that computes the same in place, from C to C, when the library does not */
 	rt_blas_policy policy;
 } rt_blas_desc;
@@ -59,6 +60,7 @@ typedef struct rt_lt_choice {            /* an answer of the heuristic */
 	X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X(cublasLtMatmulPreferenceDestroy, int, (void *preference))             \
 	X(cublasLtMatmulPreferenceSetAttribute, int, (void *preference, int attribute, const void *value, size_t bytes))                    \
 	X(cublasLtMatmulAlgoGetHeuristic, int, (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int wanted, rt_lt_choice *choice, int *found)) \
+	X(cublasLtMatmulAlgoCheck, int, (void *handle, void *product, void *a, void *b, void *c, void *d, const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
 	X(cublasLtMatmulAlgoConfigGetAttribute, int, (const rt_lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)) \
 	X(cublasLtMatmul, int, (void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, void *workspace, size_t bytes, void *stream))
 typedef struct rt_lt {
@@ -79,7 +81,7 @@ typedef struct rt_lt_key {
 	int64_t m, n, k, batch;              /* of the library: m is our n */
 	int64_t lda, ldb, a_transposed, b_transposed, a_step, b_step, c_step;
 	int64_t a_align, b_align, c_align;   /* bytes, powers of two, up to 256 */
-	int64_t epilogue, bias_align;        /* bias_align: as the others; 0: no bias */
+	int64_t epilogue, same_bits, bias_align; /* bias_align: as the others; 0: no bias */
 } rt_lt_key;
 typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	struct rt_lt_call *next;             /* of the same product, for operands aligned otherwise */
@@ -92,7 +94,9 @@ typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	const char *why;                     /* why it cannot be used, or is not to be; NULL: it has an algorithm */
 	char text[256];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
 } rt_lt_call;
-rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err); /* NULL: err is set. Asks the heuristic if it was not asked yet */
+/* Asks the heuristic if it was not asked yet; plain: takes the algorithm of that call instead, if the library can use it for this one. NULL:
+ * err is set. */
+rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, const rt_lt_call *plain, rt_err *err);
 void rt_lt_call_free(rt_lt_call *x);
 void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
 /* With an epilogue. us: time of the call; apart_us: of a plain product and the kernel; below 0: it cannot be. The call remains if it is not slower. */

@@ -185,8 +185,11 @@ typedef struct trial { const rt_blas *x; const place *p; operands o; bool rest; 
 static int try_it(void *env, const rt_lt_call *call)
 {
 	const trial *t = env;
+	rt_err ignored = { 0 };
+	rt_run r = *t->p->r;
 	const int e = multiply_all(t->x, call, t->p, t->o);
-	return e || !t->rest ? e : rt_step_launch(t->x->d.rest, t->p->rest, t->p->r) != TJ_OK;
+	r.err = &ignored;
+	return e || !t->rest ? e : rt_step_launch(t->x->d.rest, t->p->rest, &r) != TJ_OK;
 }
 
 static rt_lt_key key_of(const rt_blas *x, operands o, uint32_t epilogue)
@@ -196,14 +199,15 @@ static rt_lt_key key_of(const rt_blas *x, operands o, uint32_t epilogue)
 	key.b_align = alignment(o.a, x->a_bits);
 	key.c_align = alignment(o.c, x->c_bits);
 	key.epilogue = epilogue;
+	key.same_bits = epilogue && x->d.same_bits;
 	key.bias_align = epilogue & RT_LT_BIAS ? alignment(o.bias, 0) : 0;
 	return key;
 }
 
 /* The lock is held. NULL: err is set. */
-static rt_lt_call *new_call(const rt_blas *x, const rt_lt *lt, const rt_lt_key *key, trial *t, rt_err *err)
+static rt_lt_call *new_call(const rt_blas *x, const rt_lt *lt, const rt_lt_key *key, const rt_lt_call *plain, trial *t, rt_err *err)
 {
-	rt_lt_call *c = rt_lt_call_new(lt, t->p->handle, key, err);
+	rt_lt_call *c = rt_lt_call_new(lt, t->p->handle, key, plain, err);
 	if (c && c->noption > 1) rt_lt_tune(c, x->d.device, t->p->q, try_it, t);
 	return c;
 }
@@ -216,17 +220,26 @@ static const rt_lt_call *add(rt_blas *x, rt_lt_call *c)
 	return c;
 }
 
-/* Times a new call with an epilogue, and a plain product with the kernel after it. The lock is held. */
-static void weigh(rt_blas *x, const rt_lt *lt, rt_lt_call *with, trial *t, rt_err *err)
+/* The product of the same operands without the epilogue. The lock is held. NULL: err is set. */
+static const rt_lt_call *plain_of(rt_blas *x, const rt_lt *lt, rt_lt_key key, trial *t, rt_err *err)
 {
-	rt_lt_key key = with->key;
-	key.epilogue = key.bias_align = 0;
-	const rt_lt_call *plain = find(x, &key);
-	if (!plain) plain = add(x, new_call(x, lt, &key, t, err));
-	if (!plain || plain->why) return;
-	const double us = rt_lt_time(with, x->d.device, t->p->q, try_it, t);
+	key.epilogue = key.same_bits = key.bias_align = 0;
+	const rt_lt_call *c = find(x, &key);
+	return c ? c : add(x, new_call(x, lt, &key, NULL, t, err));
+}
+
+/* With an epilogue. If products are timed, so are both ways to compute it. The lock is held. NULL: err is set. */
+static rt_lt_call *new_whole(rt_blas *x, const rt_lt *lt, const rt_lt_key *key, trial *t, rt_err *err)
+{
+	const bool timed = key->tries > 1;
+	const rt_lt_call *plain = timed || key->same_bits ? plain_of(x, lt, *key, t, err) : NULL;
+	if (!plain && (timed || key->same_bits)) return NULL;
+	rt_lt_call *c = new_call(x, lt, key, key->same_bits ? plain : NULL, t, err);
+	if (!c || !c->noption || !timed || plain->why) return c; /* without options: it was chosen before, or cannot be */
+	const double us = rt_lt_time(c, x->d.device, t->p->q, try_it, t);
 	t->rest = true;
-	rt_lt_weigh(with, us, rt_lt_time(plain, x->d.device, t->p->q, try_it, t));
+	rt_lt_weigh(c, us, rt_lt_time(plain, x->d.device, t->p->q, try_it, t));
+	return c;
 }
 
 /* NULL: err is set. */
@@ -240,9 +253,7 @@ static const rt_lt_call *call_of(rt_blas *x, const rt_lt *lt, const place *p, op
 	rt_lock(&x->lock);
 	if (!(call = find(x, &key))) {
 		trial t = { x, p, o, false };
-		rt_lt_call *fresh = new_call(x, lt, &key, &t, err);
-		if (fresh && fresh->noption && epilogue && key.tries > 1) weigh(x, lt, fresh, &t, err);
-		call = add(x, fresh);
+		call = add(x, epilogue ? new_whole(x, lt, &key, &t, err) : new_call(x, lt, &key, NULL, &t, err));
 	}
 	rt_unlock(&x->lock);
 	return call;

@@ -75,6 +75,18 @@ static int ask(const rt_lt *lt, void *handle, rt_lt_call *x)
 	return e ? e : x->noption ? 0 : found ? x->option[0].state : RT_LT_NOT_SUPPORTED;
 }
 
+static int check(const rt_lt *lt, void *handle, rt_lt_call *x, const rt_lt_call *plain)
+{
+	rt_lt_choice *o = &x->option[0];
+	if (plain->why) return RT_LT_NOT_SUPPORTED;
+	x->choice = plain->choice;
+	const int e = lt->cublasLtMatmulAlgoCheck(handle, x->product, x->a, x->b, x->c, x->c, &plain->choice.algorithm, o);
+	o->algorithm = plain->choice.algorithm;
+	if (e || o->state) return e ? e : o->state;
+	x->noption = 1;
+	return o->workspace <= (size_t)x->key.workspace ? 0 : RT_LT_NOT_SUPPORTED;
+}
+
 static int setting(const rt_lt *lt, const rt_lt_call *x, int attribute)
 {
 	int32_t v = 0;
@@ -116,10 +128,11 @@ static answer *known_answer(const rt_lt_key *k)
 	return NULL;
 }
 
-static bool recall(rt_lt_call *x, int *status)
+static bool recall(rt_lt_call *x, const rt_lt_call *plain, int *status)
 {
 	rt_lock(&answers.lock);
 	const answer *a = known_answer(&x->key);
+	if (a && plain && memcmp(&a->choice.algorithm, &plain->choice.algorithm, sizeof a->choice.algorithm) != 0) a = NULL;
 	if (a) {
 		x->choice = a->choice;
 		memcpy(x->text, a->text, sizeof x->text);
@@ -173,7 +186,7 @@ static void refuse(rt_lt_call *x, int status)
 	x->why = x->text;
 }
 
-rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err)
+rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, const rt_lt_call *plain, rt_err *err)
 {
 	rt_lt_call *x = rt_calloc(sizeof *x);
 	if (!x) {
@@ -184,8 +197,8 @@ rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, 
 	x->key = *key;
 	int status = describe(lt, x);
 	if (status) refuse(x, status);
-	else if (recall(x, &status)) x->why = status ? x->text : NULL;
-	else if ((status = ask(lt, handle, x))) {
+	else if (recall(x, plain, &status)) x->why = status ? x->text : NULL;
+	else if ((status = plain ? check(lt, handle, x, plain) : ask(lt, handle, x))) {
 		refuse(x, status);
 		keep(x, status);
 	} else if (x->noption == 1) rt_lt_choose(x, 0, 0, 0);

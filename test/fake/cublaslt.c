@@ -31,7 +31,7 @@ enum { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 }; /* epilogues */
 typedef struct layout { uint32_t magic; int type; uint64_t rows, cols; int64_t ld, step; int32_t batch, unused; } layout;
 typedef struct preference { uint32_t magic; uint64_t workspace; uint32_t splits, align[4]; } preference;
 enum { HANDLE = 0x4c544831, PRODUCT, LAYOUT, PREFERENCE };
-typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspace; uint64_t rest[4]; } algorithm; /* problem: hash of what it was asked for */
+typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspace, epilogue, unused; uint64_t rest[3]; } algorithm; /* problem: hash of what it was asked for */
 _Static_assert(sizeof(algorithm) == 64, "as in cublasLt.h");
 typedef struct choice { algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } choice;
 
@@ -181,7 +181,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const void *val
 /* ---- what can be computed ---- */
 static size_t size_of(int type) { return type == R_64F ? 8 : type == R_32F ? 4 : 2; }
 
-typedef struct problem { product p; layout a, b, c; uint64_t m, n, k; } problem; /* p.bias: NULL; it is no part of what an algorithm is for */
+typedef struct problem { product p; layout a, b, c; uint64_t m, n, k; } problem;
 
 static bool is_told(const char *how)
 {
@@ -201,7 +201,6 @@ static int problem_of(const void *p, const void *a, const void *b, const void *c
 {
 	memset(x, 0, sizeof *x);
 	memcpy(&x->p, real(p, PRODUCT), sizeof x->p);
-	x->p.bias = NULL;
 	memcpy(&x->a, real(a, LAYOUT), sizeof x->a);
 	memcpy(&x->b, real(b, LAYOUT), sizeof x->b);
 	memcpy(&x->c, real(c, LAYOUT), sizeof x->c);
@@ -224,8 +223,18 @@ static int problem_of(const void *p, const void *a, const void *b, const void *c
 static uint64_t hash_of(const problem *x)
 {
 	uint64_t h = 1469598103934665603u;
-	for (size_t i = 0; i < sizeof *x; i++) h = (h ^ ((const unsigned char *)x)[i]) * 1099511628211u;
+	problem plain = *x;
+	plain.p.epilogue = DEFAULT;
+	plain.p.bias = NULL;
+	for (size_t i = 0; i < sizeof plain; i++) h = (h ^ ((const unsigned char *)&plain)[i]) * 1099511628211u;
 	return h;
+}
+
+/* The algorithm of a plain product can also add a bias; others have the epilogue that they were asked for. */
+static bool fits(const algorithm *how, const problem *x)
+{
+	const uint32_t e = x->p.epilogue;
+	return how->problem == hash_of(x) && (how->epilogue == e || (how->epilogue == DEFAULT && e == BIAS));
 }
 
 static uint32_t partial_bytes(const problem *x) { return (uint32_t)(x->m * x->n * PARTS * size_of(x->a.type == R_64F ? R_64F : R_32F)); }
@@ -245,16 +254,32 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 		if (w->align[i] < size_of(x.a.type) || (w->align[i] & (w->align[i] - 1))) e = NOT_SUPPORTED;
 	fake_cublaslt_refused += e != 0;
 	if (e) return e;
-	const uintptr_t bias = (uintptr_t)((const product *)p)->bias;
-	const uint32_t bias_align = bias % 256 ? (uint32_t)(bias & -bias) : 256; /* not read: only its alignment counts */
-	bool split = w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
+	const uintptr_t bias = (uintptr_t)x.p.bias;
+	const uint32_t bias_align = x.p.epilogue & BIAS ? (uint32_t)((bias | 256) & -(bias | 256)) : 16; /* not read: only its alignment counts */
+	bool split = x.p.epilogue == DEFAULT && w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
 	for (int more = 1; more && *found < wanted; split = false) { /* k in parts, if that is possible, then k in one part */
 		more = split;
 		choice *o = &out[(*found)++];
 		memset(o, 0, sizeof *o);
-		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2], bias_align }, .workspace = split ? partial_bytes(&x) : 0 };
+		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2], bias_align }, .workspace = split ? partial_bytes(&x) : 0, .epilogue = x.p.epilogue };
 		o->workspace = o->algorithm.workspace;
 	}
+	return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulAlgoCheck(void *h, void *p, void *a, void *b, void *c, void *d, const algorithm *how, choice *out);
+int cublasLtMatmulAlgoCheck(void *h, void *p, void *a, void *b, void *c, void *d, const algorithm *how, choice *out)
+{
+	FAIL_IF_TOLD();
+	problem x;
+	real(h, HANDLE);
+	int e = problem_of(p, a, b, c, d, &x);
+	if (!e && (!fits(how, &x) || (x.p.epilogue != DEFAULT && is_told("refused")))) e = NOT_SUPPORTED;
+	fake_cublaslt_refused += e != 0;
+	if (e) return e;
+	memset(out, 0, sizeof *out);
+	out->algorithm = *how;
+	out->workspace = how->workspace;
 	return SUCCESS;
 }
 
@@ -391,9 +416,9 @@ int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al,
 	int e = problem_of(p, al, bl, cl, dl, &j.x);
 	const bool wide = j.x.p.scale == R_64F;
 	if (!e && (!how || c != d || (wide ? *(const double *)beta : (double)*(const float *)beta) != 0)) e = NOT_SUPPORTED;
-	if (!e && how->problem != hash_of(&j.x)) e = INVALID_VALUE;
+	if (!e && !fits(how, &j.x)) e = INVALID_VALUE;
 	if (!e && (!is_aligned(a, how->align[0]) || !is_aligned(b, how->align[1]) || !is_aligned(d, how->align[2]))) e = INVALID_VALUE;
-	const void *bias = ((const product *)p)->bias;
+	const void *bias = j.x.p.bias;
 	if (!e && j.x.p.epilogue & BIAS && (!bias || !is_aligned(bias, how->align[3]))) e = INVALID_VALUE;
 	if (!e && j.x.p.epilogue != DEFAULT && is_told("late")) e = NOT_SUPPORTED;
 	if (!e && (bytes < how->workspace || (bytes && !is_aligned(workspace, 256)))) e = INVALID_VALUE;

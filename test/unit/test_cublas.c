@@ -273,7 +273,7 @@ static int check_real(void)
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
 		const rt_lt_key key = { .dtype = types[t], .epilogue = epilogues[t], .bias_align = epilogues[t] & RT_LT_BIAS ? 16 : 0, .workspace = 1 << 20, .m = 16, .n = 32, .k = 64, .batch = 3, .lda = 16, .ldb = 32, .b_transposed = 1, .a_step = 1024, .b_step = 2048,
 			                    .c_step = 512, .a_align = 256, .b_align = 64, .c_align = 8 };
-		rt_lt_call *x = rt_lt_call_new(lt, NULL, &key, &err);
+		rt_lt_call *x = rt_lt_call_new(lt, NULL, &key, NULL, &err);
 		if (!x || !x->why || !strstr(x->why, "CUBLAS_STATUS_NOT_INITIALIZED")) return printf("%s\n", x ? x->text : err.message), 1;
 		rt_lt_call_free(x);
 	}

@@ -105,6 +105,42 @@ static void as_apart(void **s)
 	}
 }
 
+/* A strict product has the same bits, whether one call adds the bias or the product is needed, too: the algorithm is the same. So audit, which
+ * asks for the products, finds no difference. Sums over 600 elements, which the fake would split in the one case only. */
+static void alone(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(tj_matmul(in[0], in[1]), in[2]); }
+static void beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[1] = tj_matmul(in[0], in[1]);
+	out[0] = tj_add(out[1], in[2]);
+}
+
+static void same_product(void **s)
+{
+	static const tj_dtype types[] = { TJ_F32, TJ_F64 };
+	static result r;
+	(void)s;
+	NEED_GPU();
+	for (int t = 0; t < 2; t++) {
+		job j = { .body = alone, .nin = 3, .nout = 1, .dtype = types[t], .dim = { { 6, 600, -1 }, { 600, 8, -1 }, { 8, -1 } }, .fractions = true };
+		result *one = on("cuda:0", &j, 2), *two;
+		if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), 4);
+		j.body = beside;
+		j.nout = 2;
+		two = on("cuda:0", &j, 2);
+		if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), DEFAULT);
+		assert_memory_equal(one->byte[0], two->byte[0], one->bytes[0]);
+		free(one);
+		free(two);
+		j.nout = 1;
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0", .audit = 1));
+		tj_fn *f = tj_compile(c, alone, NULL, TJ_OPTS(tj_compile_opts, .name = "a", .nin = 3, .nout = 1));
+		for (int i = 0; i < 4; i++) run(c, f, &j, &r);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 /* ---- activations ---- */
 typedef enum act { RELU, GELU, RELU_BIAS, GELU_BIAS, BIAS, ERF, ACTS } act;
 static const int bits[] = { [RELU] = 2, [GELU] = 32, [RELU_BIAS] = 6, [GELU_BIAS] = 36, [BIAS] = 4, [ERF] = DEFAULT };
@@ -232,6 +268,29 @@ static void refused(void **s)
 		}
 }
 
+/* Where the CPU computes products, the kernel runs on the GPU after it. */
+static void after_the_cpu(void **s)
+{
+	static result got;
+	act a = GELU_BIAS;
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	const job j = of_act(&a, TJ_F32, TJ_FAST, 33);
+	result *want = on("cpu", &j, 1);
+	setenv("FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:15", 1);
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST));
+	for (int i = 0; i < 3; i++) run(c, f, &j, &got);
+	unsetenv("FAKE_CUBLASLT_FAIL");
+	near(TJ_F32, 0x1p-23, &got, want);
+	char *text = kit_explain(f);
+	if (!strstr(text, "is computed by the CPU")) fail_msg("%s", text);
+	free(text);
+	free(want);
+	tj_close(c);
+}
+
 /* An error of the library is an error of the call. */
 static void fails(void **s)
 {
@@ -280,6 +339,7 @@ static void is_explained(void **s)
 	explains(GELU_BIAS, TJ_F32, TJ_STRICT, "the library's GELU has other bits; TJ_FAST allows them");
 	explains(RELU_BIAS, TJ_F32, TJ_STRICT, "the library may make 0 of NaN; TJ_FAST allows that");
 	explains(BIAS, TJ_F32, TJ_STRICT, ", with bias: ");
+	explains(ERF, TJ_F32, TJ_STRICT, "a kernel of its own computes what follows: one call can add a bias");
 }
 
 static void other_reasons(void **s)
@@ -476,8 +536,8 @@ static void between_kernels(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
-		cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
+		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(same_product), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
+		cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
 		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,8 +275,16 @@ static uint32_t *count_readers(lo_low *L)
 	return n;
 }
 
+static bool has_products(const lo_low *L)
+{
+	for (uint32_t i = 0; i < L->step.n; i++)
+		if (L->step.v[i].kind == LO_STEP_LIBRARY && is_product(L, L->step.v[i].ref)) return true;
+	return false;
+}
+
 void lo_join_epilogues(lo_low *L)
 {
+	if (!has_products(L)) return;
 	uint32_t *readers = L->oom ? NULL : count_readers(L), n = 0;
 	for (uint32_t i = 0; readers && i < L->step.n && !L->oom; i++) {
 		lo_step *s = &L->step.v[i], *to;

@@ -1,6 +1,8 @@
 /* A product on a GPU, with a bias and an activation, as one call of cuBLASLt. The libraries are those of test/fake, as in test_cublas.c. */
 #include "test/unit/products.h"
 
+#include "runtime/alloc.h"
+
 #include <pthread.h>
 
 enum { DEFAULT = 1 };
@@ -533,12 +535,46 @@ static void between_kernels(void **s)
 	}
 }
 
+/* ---- memory: an allocation that fails is an error, or changes nothing ---- */
+static bool two_layers(float *y)
+{
+	float x[4] = { 1, 2, 3, 4 };
+	act a = GELU_BIAS;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	if (!c) return false;
+	tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST));
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), x), *v = tj_from_data(c, TJ_F32, TJ_SHAPE(2), x);
+	const bool ok = f && tj_read(tj_call1(f, TJ_LIST(tj_call1(f, TJ_LIST(t, t, v)), t, v)), y, 4 * sizeof *y) == TJ_OK;
+	tj_check(c);
+	tj_close(c);
+	return ok;
+}
+
+static void each_allocation(void **s)
+{
+	float want[4], y[4];
+	(void)s;
+	NEED_GPU();
+	assert_true(two_layers(want));
+	rt_alloc_fail_at(-1);
+	assert_true(two_layers(want));
+	const long long n = rt_alloc_count();
+	int clear = 0;
+	for (long long k = 0; k < n; k += getenv("TEST_EACH") ? 1 : 3) {
+		rt_alloc_fail_at(k);
+		if (!two_layers(y)) clear++;
+		else assert_memory_equal(y, want, sizeof y);
+	}
+	rt_alloc_fail_at(-1);
+	assert_true(clear > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(same_product), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
 		cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
-		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels),
+		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels), cmocka_unit_test(each_allocation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

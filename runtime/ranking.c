@@ -1,5 +1,6 @@
 /* ranking: the algorithm of a product. cuBLASLt's heuristic ranks its algorithms for a shape, a layout and an alignment. The first one, or
- * the one that tuning.c found to be the fastest, is kept under the key of the product: equal products of other plans do not ask again. */
+ * the one that tuning.c found to be the fastest, is kept under the key of the product and its epilogue: equal ones of other plans do not ask
+ * again. */
 #include "runtime/cublas.h"
 
 #include <stdio.h>

@@ -226,6 +226,7 @@ typedef struct tj_settings {
 	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
 	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
+	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 } tj_settings;
 TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
 TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */

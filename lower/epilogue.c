@@ -13,6 +13,7 @@
  * Nothing else may read the product. The kernel must compute activation(product + bias), or one half of that, and no more; it must read
  * and write the product row by row, and the bias along each row. Ops are compared in the graph, places in the kernel. */
 #include "lower/library.h"
+#include "runtime/settings.h"
 
 typedef struct tail {        /* what a kernel computes of a product */
 	ir_ref product, sum;     /* sum: product + bias, or IR_NONE */
@@ -200,6 +201,7 @@ static const char *other_bits(const lo_low *L, const lo_group *G, const tail *x)
 static const char *refusal(const lo_low *L, const lo_group *G, const tail *x, uint32_t readers)
 {
 	const lo_val *v = &L->val[x->product];
+	if (L->o->settings & RT_NO_EPILOGUES) return "a kernel of its own computes what follows: the context's settings ask for it";
 	if (readers > 1 || v->dest || L->buf.v[v->buf].place != RT_AT_ARENA) return "a kernel of its own computes what follows: the product is needed without it, too";
 	return other_bits(L, G, x);
 }

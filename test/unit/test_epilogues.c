@@ -317,6 +317,8 @@ static void fails(void **s)
 }
 
 /* ---- what is told ---- */
+static void note(void *self, const tj_reason *why) { snprintf(self, 200, "%s: %s -> %s", why->kind, why->expected, why->found); }
+
 static void explains(act a, tj_dtype t, tj_numerics n, const char *part)
 {
 	static result r;
@@ -361,6 +363,35 @@ static void other_reasons(void **s)
 		free(text);
 		tj_close(c);
 	}
+}
+
+/* A context can switch epilogues off: a part of its keys, and told. */
+static void switched_off(void **s)
+{
+	static result r;
+	static char why[200];
+	act a = GELU_BIAS;
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	const atomic_int *last = counter("fake_cublaslt_epilogue");
+	const job j = of_act(&a, TJ_BF16, TJ_FAST, 6);
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST, .on_recompile = note, .on_recompile_self = why));
+	for (int turn = 0; turn < 2; turn++) {
+		tj_set_settings(c, NULL);
+		run(c, f, &j, &r);
+		assert_int_equal(*last, 36);
+		tj_set_settings(c, TJ_OPTS(tj_settings, .no_epilogues = true));
+		run(c, f, &j, &r);
+		assert_int_equal(*last, DEFAULT);
+	}
+	assert_string_equal(why, "settings: default -> no epilogues");
+	char *text = kit_explain(f);
+	if (!strstr(text, "the context's settings ask for it")) fail_msg("%s", text);
+	free(text);
+	assert_int_equal(kit_stats(f).recordings, 2);
+	tj_close(c);
 }
 
 /* ---- both ways are timed ---- */
@@ -573,7 +604,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(same_product), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
-		cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
+		cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(switched_off), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
 		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels), cmocka_unit_test(each_allocation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

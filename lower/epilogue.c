@@ -137,7 +137,7 @@ static bool accesses_of(const lo_built *b, uint32_t buf, accesses *a)
 	return a->product && a->store;
 }
 
-/* Fills in the bias. */
+/* Product, bias and result lie as the library wants them. Fills in the bias. */
 static bool lies_so(lo_low *L, const lo_built *b, tail *x)
 {
 	const ir_node *n = lo_node(L, x->product);
@@ -155,6 +155,14 @@ static bool lies_so(lo_low *L, const lo_built *b, tail *x)
 }
 
 /* ---- what a step's kernel computes ---- */
+/* Operand k of the member is read from memory as it is. */
+static bool is_loaded(const lo_low *L, ir_ref r, int k)
+{
+	const lo_use *u = L->val[r].made ? L->val[r].made->src[k] : NULL;
+	while (u && u->from == LO_FROM_VIEW) u = u->src[0];
+	return u && u->from == LO_FROM_LOAD;
+}
+
 static bool tail_of(lo_low *L, const lo_step *s, tail *x)
 {
 	const lo_group *G = L->group.v[s->group];
@@ -168,7 +176,7 @@ static bool tail_of(lo_low *L, const lo_step *s, tail *x)
 	if (!all_marked(L, G) || (!sum && !x->activation)) return false;
 	for (int k = 0; k < (sum ? 2 : 1); k++) {
 		x->product = sum ? behind_views(L, ir_src(L->g, n, k)) : r;
-		if (is_product(L, x->product) && lies_so(L, s->built, x)) return true;
+		if (is_product(L, x->product) && (!sum || is_loaded(L, r, !k)) && lies_so(L, s->built, x)) return true;
 	}
 	return false;
 }

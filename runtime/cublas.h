@@ -98,6 +98,7 @@ typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
  * err is set. */
 rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, const rt_lt_call *plain, rt_err *err);
 void rt_lt_call_free(rt_lt_call *x);
+const char *rt_lt_name(int64_t epilogue); /* "cublasLt, with bias and GELU" */
 void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
 /* With an epilogue. us: time of the call; apart_us: of a plain product and the kernel; below 0: it cannot be. The call remains if it is not slower. */
 void rt_lt_weigh(rt_lt_call *x, double us, double apart_us);

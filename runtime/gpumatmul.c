@@ -343,7 +343,7 @@ const char *rt_blas_name(const rt_blas *x)
 	const rt_lt_call *c = atomic_load(&y->calls);
 	if (atomic_load(&y->refused)) return "the CPU";
 	while (c && c->next && (c->key.epilogue != 0) != whole) c = c->next;
-	return c ? c->text : "cublasLt";
+	return c ? c->text : rt_lt_name(x->d.epilogue);
 }
 
 const char *rt_blas_why(const rt_blas *x, const char **hint)

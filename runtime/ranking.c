@@ -95,22 +95,27 @@ static int setting(const rt_lt *lt, const rt_lt_call *x, int attribute)
 	return lt->cublasLtMatmulAlgoConfigGetAttribute(&x->choice.algorithm, attribute, &v, sizeof v, &written) ? 0 : v;
 }
 
-static const char *name_of(int64_t epilogue)
+#define LIBRARY "cublasLt"
+#define WITH LIBRARY ", with "
+const char *rt_lt_name(int64_t epilogue)
 {
 	switch (epilogue) {
-	case RT_LT_BIAS: return "bias";
-	case RT_LT_RELU: return "ReLU";
-	case RT_LT_GELU: return "GELU";
-	case RT_LT_BIAS | RT_LT_RELU: return "bias and ReLU";
-	default: return "bias and GELU";
+	case 0: return LIBRARY;
+	case RT_LT_BIAS: return WITH "bias";
+	case RT_LT_RELU: return WITH "ReLU";
+	case RT_LT_GELU: return WITH "GELU";
+	case RT_LT_BIAS | RT_LT_RELU: return WITH "bias and ReLU";
+	default: return WITH "bias and GELU";
 	}
 }
+
+static const char *name_of(int64_t epilogue) { return rt_lt_name(epilogue) + (epilogue ? sizeof WITH - 1 : 0); } /* "bias and GELU" */
 
 static void describe_choice(rt_lt_call *x)
 {
 	const rt_lt *lt = x->lt;
 	const int v = (int)x->key.version, split = setting(lt, x, CONFIG_SPLIT); /* 130100: 13.1.0 */
-	int n = snprintf(x->text, sizeof x->text, "cublasLt %d.%d.%d, algorithm %d, tile %d, stages %d", v / 10000, v / 100 % 100, v % 100, setting(lt, x, CONFIG_ID),
+	int n = snprintf(x->text, sizeof x->text, LIBRARY " %d.%d.%d, algorithm %d, tile %d, stages %d", v / 10000, v / 100 % 100, v % 100, setting(lt, x, CONFIG_ID),
 	                 setting(lt, x, CONFIG_TILE), setting(lt, x, CONFIG_STAGES));
 	if (split > 1) n += snprintf(x->text + n, sizeof x->text - (size_t)n, ", k in %d parts", split);
 	if (x->key.epilogue) snprintf(x->text + n, sizeof x->text - (size_t)n, ", with %s", name_of(x->key.epilogue));

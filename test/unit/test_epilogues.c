@@ -270,6 +270,33 @@ static void refused(void **s)
 		}
 }
 
+/* The same in a strict function, which has the algorithm of the plain product checked. */
+static void check_refused(void **s)
+{
+	static const char *const ways[][2] = { { "FAKE_CUBLASLT_EPILOGUES", "refused" }, { "FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoCheck:8" } };
+	static result got;
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	for (int w = 0; w < 2; w++) {
+		act a = BIAS;
+		const job j = of_act(&a, TJ_F32, TJ_STRICT, 35 + w);
+		result *want = on("cpu", &j, 1);
+		setenv(ways[w][0], ways[w][1], 1);
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+		tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1));
+		for (int i = 0; i < 3; i++) run(c, f, &j, &got);
+		unsetenv(ways[w][0]);
+		assert_memory_equal(got.byte[0], want->byte[0], want->bytes[0]);
+		assert_int_equal(*counter("fake_cublaslt_epilogue"), DEFAULT);
+		char *text = kit_explain(f);
+		if (!strstr(text, "a kernel of its own computes bias: cuBLASLt has no algorithm for it: CUBLAS_STATUS")) fail_msg("%s", text);
+		free(text);
+		free(want);
+		tj_close(c);
+	}
+}
+
 /* Where the CPU computes products, the kernel runs on the GPU after it. */
 static void after_the_cpu(void **s)
 {
@@ -604,7 +631,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(same_product), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
-		cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(switched_off), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
+		cmocka_unit_test(check_refused), cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(switched_off), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
 		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels), cmocka_unit_test(each_allocation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,8 +8,7 @@
 typedef struct lo_routine {
 	ir_op op;
 	unsigned bounded;        /* bits by dtype class (RT_..): set if results are only near the evaluator's; clear if they are equal bit for bit */
-	bool epilogues;          /* its step can compute what follows the node, too: epilogue.c
-	                          * asks, and make() is told by lo_step.epilogue */
+	bool epilogues;          /* its step can compute what follows the node, too; make() finds that in lo_step.epilogue */
 	int64_t workspace;       /* bytes that the step gets on the node's device: lo_step.work; 0: none */
 	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
 	/* true: the routine reads operand k as it lies in memory; false: copy it to a row-major buffer. NULL: it reads any strides. */

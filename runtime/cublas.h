@@ -24,7 +24,7 @@ enum { RT_BLAS_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */, RT_
 /* What the library computes of a product before it rounds it, in the dtype of the sums. Values of cublasLtEpilogue_t, which combine: first
  * the bias, then ReLU or GELU (the tanh form). */
 enum { RT_LT_RELU = 2, RT_LT_BIAS = 4, RT_LT_GELU = 32 };
-enum { RT_LT_BIAS_ALIGN = 16 /* bytes; the library's preferences cannot say less of a bias, and some of its kernels read 16 */ };
+enum { RT_LT_BIAS_ALIGN = 16 /* bytes; PyTorch met kernels that read so many at once, though the bias was aligned to less */ };
 
 /* C[batch..., m, n] = A B, C row-major. F32, F16 and BF16 add in f32, F64 in f64. Strides in elements. */
 typedef struct rt_blas_desc {

@@ -189,7 +189,7 @@ static void fast(void **s)
 		for (act a = 0; a < ACTS; a++) {
 			const job j = of_act(&a, floats[t].t, TJ_FAST, 7);
 			result *want = on("cpu", &j, 1), *got = on("cuda:0", &j, 6);
-			near(floats[t].t, floats[t].eps, got, want);
+			near(floats[t].t, counter("fake_cublaslt_epilogue") ? floats[t].eps : fmax(floats[t].eps, 0x1p-10), got, want); /* a GPU may approximate tanh */
 			if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), bits[a]);
 			free(want);
 			free(got);
@@ -613,6 +613,7 @@ static void each_allocation(void **s)
 	float want[4], y[4];
 	(void)s;
 	NEED_GPU();
+	NEED_FAKE(); /* it compiles hundreds of times */
 	assert_true(two_layers(want));
 	rt_alloc_fail_at(-1);
 	assert_true(two_layers(want));

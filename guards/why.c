@@ -131,7 +131,7 @@ static void put_settings(char *out, size_t room, uint32_t s)
 {
 	static const struct { rt_setting bit; const char *text; } names[] = {
 		{ RT_ALLOW_TF32, "TF32" }, { RT_ALLOW_REDUCED, "reduced precision" }, { RT_ALLOW_NONDETERMINISTIC, "any order of sums" },
-		{ RT_NO_SPLIT_SUMS, "no split sums" }, { RT_AUTOTUNE, "autotune" },
+		{ RT_NO_SPLIT_SUMS, "no split sums" }, { RT_AUTOTUNE, "autotune" }, { RT_NO_EPILOGUES, "no epilogues" },
 		{ RT_PRODUCTS_OWN, "own products" }, { RT_PRODUCTS_LIBRARY, "library products" },
 	};
 	size_t at = (size_t)snprintf(out, room, "%s", s ? "" : "default");

@@ -223,9 +223,10 @@ typedef struct tj_settings {
 	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
-	bool autotune;                /* GPU: the first run of a product times some algorithms and keeps the fastest; then another process may get other bits */
+	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
 	tj_products products;         /* who computes matrix products, where both can: the estimate decides, tjit, or the library (oneDNN, cuBLASLt) */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
+	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 } tj_settings;
 TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
 TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
@@ -382,9 +383,10 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
  * keeps the function in verify mode. A call of more than 16 segments runs its body, too. A body must not compare handles of
  * numbers. tjit cannot see that a C variable changed: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
-/* TJ_STRICT: compiled code gives the evaluator's bits. TJ_FAST: a product and a sum may be rounded together, once (fma), and
- * minimum, maximum and clamp need not look for NaN. The ops of a nested call's body follow the nested function's setting. A
- * value that depends on no fast op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
+/* TJ_STRICT: compiled code gives the evaluator's bits. TJ_FAST: a product and a sum may be rounded together, once (fma);
+ * minimum, maximum and clamp need not look for NaN; a GPU's library may compute a bias and ReLU or tj_gelu_tanh() in its call
+ * for a matrix product. The ops of a nested call's body follow the nested function's setting. A value that depends on no fast
+ * op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an integer division by zero is an error, or 0; the outermost call decides */
 

@@ -8,7 +8,7 @@ static uint32_t packed(const tj_settings *s)
 {
 	static const uint32_t products[] = { [TJ_PRODUCTS_OWN] = RT_PRODUCTS_OWN, [TJ_PRODUCTS_LIBRARY] = RT_PRODUCTS_LIBRARY };
 	return (s->allow_tf32 ? RT_ALLOW_TF32 : 0) | (s->allow_reduced_precision ? RT_ALLOW_REDUCED : 0) | (s->allow_nondeterministic ? RT_ALLOW_NONDETERMINISTIC : 0) |
-	       (s->no_split_sums ? RT_NO_SPLIT_SUMS : 0) | (s->autotune ? RT_AUTOTUNE : 0) |
+	       (s->no_split_sums ? RT_NO_SPLIT_SUMS : 0) | (s->autotune ? RT_AUTOTUNE : 0) | (s->no_epilogues ? RT_NO_EPILOGUES : 0) |
 	       products[s->products];
 }
 
@@ -41,7 +41,7 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
 		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC, .no_split_sums = s & RT_NO_SPLIT_SUMS, .autotune = s & RT_AUTOTUNE,
 		                      .products = s & RT_PRODUCTS_OWN ? TJ_PRODUCTS_OWN : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY : TJ_PRODUCTS_AUTO,
-		                      .no_graphs = c->rt.run.singly };
+		                      .no_graphs = c->rt.run.singly, .no_epilogues = s & RT_NO_EPILOGUES };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;
 }

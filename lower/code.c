@@ -30,10 +30,9 @@ typedef struct work {
 /* With keep_text all kernels are compiled, and nothing is added to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
-	for (uint32_t i = 0, j = 0; i < L->step.n; i++) {
+	for (uint32_t i = 0; i < L->step.n; i++) {
 		if (!L->step.v[i].built) continue;
-		while (p->step[j].kind != RT_STEP_KERNEL) j++;
-		rt_step *t = &p->step[j++];
+		rt_step *t = p->step[i].rest ? p->step[i].rest : &p->step[i];
 		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t };
 	}
 	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;

@@ -29,11 +29,12 @@ static bool is_fast(const lo_low *L, ir_ref r)
 	return lo_node(L, r)->mode & IR_FAST;
 }
 
-/* The operand, computed by instruction i, is a fast product of the section that is being filled; *a, *b: its factors. */
+/* The operand, computed by instruction i, is a fast product of the section that is being filled (there is none when memory ran out); *a, *b:
+ * its factors. */
 static bool product(const lo_low *L, const lo_kernel *k, const ir_node *n, int operand, uint32_t i, uint32_t *a, uint32_t *b)
 {
 	const lo_ins *x = &k->ins.v[i];
-	if (!is_fast(L, ir_src(L->g, n, operand)) || x->op != LO_MUL || i < k->section.v[k->section.n - 1].first) return false;
+	if (!k->section.n || !is_fast(L, ir_src(L->g, n, operand)) || x->op != LO_MUL || i < k->section.v[k->section.n - 1].first) return false;
 	*a = x->src[0];
 	*b = x->src[1];
 	return true;

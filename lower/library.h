@@ -8,6 +8,7 @@
 typedef struct lo_routine {
 	ir_op op;
 	unsigned bounded;        /* bits by dtype class (RT_..): set if results are only near the evaluator's; clear if they are equal bit for bit */
+	bool epilogues;          /* its step can compute what follows the node, too; make() finds that in lo_step.epilogue */
 	int64_t workspace;       /* bytes that the step gets on the node's device: lo_step.work; 0: none */
 	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
 	/* true: the routine reads operand k as it lies in memory; false: copy it to a row-major buffer. NULL: it reads any strides. */
@@ -34,6 +35,16 @@ typedef struct lo_product {  /* a [batch..., m, k] times b [batch..., k, n]; str
 void lo_product_of(lo_low *L, ir_ref r, lo_product *x); /* matmul r, as its step computes it */
 /* Operand r, number k of a product, is a matrix with a leading dimension (rt_leading) as it lies. */
 bool lo_matrix_leads(const lo_low *L, ir_ref r, int k, const lo_access *a);
+
+/* ---- epilogue.c: what a call of a library computes of the kernel after it ---- */
+typedef enum lo_activation { LO_ACT_NONE, LO_ACT_RELU, LO_ACT_GELU } lo_activation; /* GELU: the tanh form */
+typedef struct lo_epilogue { /* activation(product + bias); the step writes it, row-major, to the buffer of the product's node */
+	bool exact;              /* strict ops only: the result has the bits of product and kernel, one after the other */
+	bool biased;
+	rt_at bias;              /* adjacent elements: one for each column of the product, the same for all rows and batches */
+	lo_activation activation;
+} lo_epilogue;
+void lo_join_epilogues(lo_low *L); /* steps are made, not ordered yet */
 
 /* ---- hostcall.c: steps that call C over host buffers ---- */
 typedef struct lo_call {

@@ -120,12 +120,14 @@ typedef struct lo_group {
 typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
 typedef struct lo_step {
 	uint8_t kind;
-	uint32_t group;          /* KERNEL */
+	uint32_t group;          /* KERNEL; LIBRARY with an epilogue: of its kernel */
 	ir_ref ref;              /* LIBRARY, CALL, FLOW, TO: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
 	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF. LIBRARY: on its device, if the routine has one */
 	const char *name;
-	struct lo_built *built;  /* KERNEL */
+	struct lo_built *built;  /* KERNEL; LIBRARY with an epilogue: the kernel that computes the same */
+	const struct lo_epilogue *epilogue; /* LIBRARY: what its call computes besides the node (library.h); NULL: nothing */
+	const char *apart;       /* LIBRARY: why the kernel after it is no epilogue; NULL: it is one, or there is none that could be */
 	rt_vec(uint32_t) reads, writes; /* buffers */
 } lo_step;
 

@@ -3,8 +3,8 @@
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
- *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c;
- *                                         control flow is a step, too (flowstep.c)
+ *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c, kernels joined to library
+ *                                         calls by epilogue.c; control flow is a step, too (flowstep.c)
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              code.c     by the back end, all kernels in one job */

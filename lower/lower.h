@@ -231,8 +231,8 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* ---- lower.c ---- */
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
- *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals */
-#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse")
+ *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library */
+#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue")
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)

@@ -94,15 +94,16 @@ static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
 	return NULL;
 }
 
-static void tell_library(lo_low *L, notes *t, ir_ref r)
+static void tell_library(lo_low *L, notes *t, const lo_step *l)
 {
-	const lo_routine *x = lo_routine_of(lo_target_of(L, r), (ir_op)lo_node(L, r)->op);
+	const lo_routine *x = lo_routine_of(lo_target_of(L, l->ref), (ir_op)lo_node(L, l->ref)->op);
 	const rt_step *s;
-	lo_note n = of_node(L, LO_NOTE_LIBRARY, r);
+	lo_note n = of_node(L, LO_NOTE_LIBRARY, l->ref);
 	do s = next_step(t, RT_STEP_ROUTINE, &t->routine);
 	while (s && s->routine != &x->code); /* the evaluator's, and copies */
 	if (!s) return;
 	x->why(s, &n);
+	if (l->apart && !*n.hint) n.hint = l->apart;
 	t->tell(t->self, &n);
 }
 
@@ -129,7 +130,7 @@ static void visit(lo_low *L, void *env)
 			return;
 		}
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
-		if (s->kind == LO_STEP_LIBRARY) tell_library(L, t, s->ref);
+		if (s->kind == LO_STEP_LIBRARY) tell_library(L, t, s);
 		if (s->kind == LO_STEP_FLOW) tell_regions(L, t, s->ref);
 	}
 }

@@ -179,5 +179,6 @@ static bool sort(lo_low *L)
 bool lo_make_steps(lo_low *L)
 {
 	make(L);
+	if (!(L->o->off & LO_OFF(EPILOGUE))) lo_join_epilogues(L);
 	return !L->oom && L->err->code == TJ_OK && sort(L);
 }

@@ -31,10 +31,10 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 
 static bool put_bufs(lo_low *L, rt_plan *p)
 {
-	p->nbuf = L->buf.n;
 	p->buf = rt_arena_alloc(&p->mem, sizeof *p->buf * L->buf.n);
 	p->constant = rt_arena_alloc(&p->mem, sizeof *p->constant * (L->buf.n + 1));
 	if (!p->buf || !p->constant) return false;
+	p->nbuf = L->buf.n;
 	for (uint32_t i = 0, nconst = 0; i < L->buf.n; i++) {
 		const lo_buffer *b = &L->buf.v[i];
 		uint32_t index = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? b->device : b->index;
@@ -106,16 +106,6 @@ static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return L->buf.v[s->dest->buf].device == RT_CPU ? lo_put_copy(L, p, s, t) : put_device_copy(L, p, s, t);
 }
 
-/* ---- the library ---- */
-static bool put_library(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
-{
-	const lo_routine *x = lo_routine_of(lo_target_of(L, s->ref), (ir_op)lo_node(L, s->ref)->op);
-	t->kind = RT_STEP_ROUTINE;
-	t->routine = &x->code;
-	p->exec.library_calls++;
-	return x->make(L, p, s, t);
-}
-
 /* ---- kernels ---- */
 static const char *keep(rt_plan *p, const char *s)
 {
@@ -163,6 +153,30 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;
+}
+
+/* ---- the library ---- */
+/* Operands of the kernel `rest` follow those of t. */
+static bool append_operands(rt_plan *p, rt_step *t, rt_step *rest)
+{
+	const rt_at *own = t->at, *more = rest->at;
+	const uint32_t n = t->nbuf;
+	rt_at *at = lo_step_operands(p, t, n + rest->nbuf);
+	if (!at) return false;
+	memcpy(at, own, n * sizeof *at);
+	memcpy(at + n, more, rest->nbuf * sizeof *at);
+	rest->at = at + n;
+	return true;
+}
+
+static bool put_library(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const lo_routine *x = lo_routine_of(lo_target_of(L, s->ref), (ir_op)lo_node(L, s->ref)->op);
+	t->kind = RT_STEP_ROUTINE;
+	t->routine = &x->code;
+	p->exec.library_calls++;
+	if (s->epilogue && (!(t->rest = rt_arena_alloc(&p->mem, sizeof *t->rest)) || !put_kernel(L, p, s, t->rest))) return false;
+	return x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest));
 }
 
 /* Reserves room, after the CPU's temporaries, for the operand pointers of the step that has the most. */

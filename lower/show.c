@@ -83,7 +83,7 @@ static void put_kernels(lo_low *L, void *t)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];
-		if (s->built) lo_print(&s->built->k, &s->built->s, t);
+		if (s->built && s->kind == LO_STEP_KERNEL) lo_print(&s->built->k, &s->built->s, t);
 		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
 		else
 			rt_putf(t, "%s %s\n",
@@ -91,6 +91,9 @@ static void put_kernels(lo_low *L, void *t)
 			        : s->kind == LO_STEP_CALL ? "call"
 			                                  : "copy",
 			        ir_ops[lo_node(L, s->ref)->op].name);
+		if (!s->epilogue) continue;
+		rt_puts(t, "in the same call\n");
+		lo_print(&s->built->k, &s->built->s, t);
 	}
 }
 

@@ -21,6 +21,11 @@ typedef struct rt_blas_policy {
 } rt_blas_policy;
 enum { RT_BLAS_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */, RT_LT_TRIES = 8 };
 
+/* What the library computes of a product before it rounds it, in the dtype of the sums. Values of cublasLtEpilogue_t, which combine: first
+ * the bias, then ReLU or GELU (the tanh form). */
+enum { RT_LT_RELU = 2, RT_LT_BIAS = 4, RT_LT_GELU = 32 };
+enum { RT_LT_BIAS_ALIGN = 16 /* bytes; PyTorch met kernels that read so many at once, though the bias was aligned to less */ };
+
 /* C[batch..., m, n] = A B, C row-major. F32, F16 and BF16 add in f32, F64 in f64. Strides in elements. */
 typedef struct rt_blas_desc {
 	tj_dtype dtype;
@@ -29,6 +34,9 @@ typedef struct rt_blas_desc {
 	int64_t a_row, a_col, b_row, b_col; /* rt_leading() holds for both operands, unless one has no elements */
 	int nbatch;
 	int64_t batch[TJ_MAX_RANK], a_step[TJ_MAX_RANK], b_step[TJ_MAX_RANK]; /* batch axes; any strides */
+	uint32_t epilogue;       /* RT_LT_..; 0: none. The bias has n elements, side by side, the same for all batches */
+	bool same_bits;          /* with an epilogue: it is added to the bits of the plain product, so its algorithm is used, or none */
+	const rt_step *rest;     /* with an epilogue: the kernel that computes the same in place, from C to C, when the library does not */
 	rt_blas_policy policy;
 } rt_blas_desc;
 
@@ -52,6 +60,7 @@ typedef struct rt_lt_choice {            /* an answer of the heuristic */
 	X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X(cublasLtMatmulPreferenceDestroy, int, (void *preference))             \
 	X(cublasLtMatmulPreferenceSetAttribute, int, (void *preference, int attribute, const void *value, size_t bytes))                    \
 	X(cublasLtMatmulAlgoGetHeuristic, int, (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int wanted, rt_lt_choice *choice, int *found)) \
+	X(cublasLtMatmulAlgoCheck, int, (void *handle, void *product, void *a, void *b, void *c, void *d, const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
 	X(cublasLtMatmulAlgoConfigGetAttribute, int, (const rt_lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)) \
 	X(cublasLtMatmul, int, (void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, void *workspace, size_t bytes, void *stream))
 typedef struct rt_lt {
@@ -72,6 +81,7 @@ typedef struct rt_lt_key {
 	int64_t m, n, k, batch;              /* of the library: m is our n */
 	int64_t lda, ldb, a_transposed, b_transposed, a_step, b_step, c_step;
 	int64_t a_align, b_align, c_align;   /* bytes, powers of two, up to 256 */
+	int64_t epilogue, same_bits, bias_align; /* bias_align: as the others; 0: no bias */
 } rt_lt_key;
 typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	struct rt_lt_call *next;             /* of the same product, for operands aligned otherwise */
@@ -81,15 +91,23 @@ typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	rt_lt_choice choice;                 /* the algorithm */
 	int noption;                         /* more than 1: nobody has chosen among these yet */
 	rt_lt_choice option[RT_LT_TRIES];
-	const char *why;                     /* why the library has no algorithm; NULL: it has one */
-	char text[160];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
+	const char *why;                     /* why it cannot be used, or is not to be; NULL: it has an algorithm */
+	char text[256];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
 } rt_lt_call;
-rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, rt_err *err); /* NULL: err is set. Asks the heuristic if it was not asked yet */
+/* Asks the heuristic if it was not asked yet; plain: takes the algorithm of that call instead, if the library can use it for this one. NULL:
+ * err is set. */
+rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, const rt_lt_call *plain, rt_err *err);
 void rt_lt_call_free(rt_lt_call *x);
+const char *rt_lt_name(int64_t epilogue); /* "cublasLt, with bias and GELU" */
 void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
+/* With an epilogue. us: time of the call; apart_us: of a plain product and the kernel; below 0: it cannot be. The call remains if it is not slower. */
+void rt_lt_weigh(rt_lt_call *x, double us, double apart_us);
+/* The bias of the next calls. The descriptor holds it: one thread at a time sets it and calls. A status. */
+int rt_lt_set_bias(const rt_lt_call *x, const void *bias);
 
 /* ---- tuning.c ---- */
 typedef int rt_lt_run(void *env, const rt_lt_call *x); /* puts the product into the queue; a status */
+double rt_lt_time(const rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* in microseconds; below 0: the library refuses it */
 void rt_lt_tune(rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* chooses the fastest option; waits for the queue */
 
 /* ---- onhost.c ---- */
@@ -99,9 +117,14 @@ tj_status rt_blas_on_host(const rt_blas_desc *d, const void *a, const void *b, v
 typedef struct rt_blas rt_blas;
 rt_blas *rt_blas_new(const rt_blas_desc *d, rt_err *err);
 void rt_blas_free(rt_blas *x);               /* no queue may have work left of it */
-/* work: RT_BLAS_WORKSPACE + 256 bytes of the device, at any address. Thread-safe. */
-tj_status rt_blas_run(rt_blas *x, const void *a, const void *b, void *c, void *work, rt_run *r);
-const char *rt_blas_name(const rt_blas *x);  /* what computes it, once it ran: "cublasLt 13.1.0, algorithm 6, tile 20, stages 4" */
+typedef struct rt_blas_operands {
+	const void *a, *b;
+	void *c, *work;          /* work: RT_BLAS_WORKSPACE + 256 bytes of the device, at any address */
+	const void *bias;        /* with RT_LT_BIAS */
+	void *const *rest;       /* with an epilogue: the operands of rt_blas_desc.rest */
+} rt_blas_operands;
+tj_status rt_blas_run(rt_blas *x, const rt_blas_operands *o, rt_run *r); /* thread-safe */
+const char *rt_blas_name(const rt_blas *x);  /* what computes it, once it ran: "cublasLt 13.1.0, algorithm 6, tile 20, stages 4, with bias and GELU" */
 const char *rt_blas_why(const rt_blas *x, const char **hint); /* the reason */
 
 #endif

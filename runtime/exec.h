@@ -61,7 +61,7 @@ typedef struct rt_exec {
 	bool devices;            /* it has steps on devices other than the CPU */
 	int late_faults;         /* the device, not the CPU, on which its kernels may find a fault; RT_CPU: none; -1: several */
 	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
-	uint32_t kernels, library_calls, eval_steps;
+	uint32_t kernels, library_calls, eval_steps; /* kernels: also those that stand by for a library call (rt_step.rest) */
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
@@ -116,6 +116,7 @@ typedef struct rt_step {
 	/* ROUTINE */
 	const rt_routine *routine;
 	void *self;              /* first argument of routine->run */
+	struct rt_step *rest;    /* a kernel that `self` may launch; its operands are the last of this step's. NULL: none */
 	/* FLOW */
 	struct rt_flow *flow;
 	/* COPY: copies buf[0], with strides, to buf[1], row-major on `device` */
@@ -140,6 +141,8 @@ uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
+/* Puts a kernel into the queue of its device, which is not the CPU. buf: its operands. */
+tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r);
 
 /* ---- control.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
  * and use the numbers of its plan. ---- */

@@ -6,7 +6,11 @@
  *
  * A transposed operand is one whose columns are adjacent. Batch axes become one axis with a stride for each operand: neighbouring axes are
  * merged, and those of A become rows where all batches share B. Of the axes that are left, the longest is the library's; the others are
- * loops around it. */
+ * loops around it.
+ *
+ * What follows the product row by row may be a part of the call: the epilogue, a bias along n (the library's m), then an activation. The
+ * lowered plan has a kernel for the same; it runs, in place, after a plain product where the library has no such call, or where both were
+ * timed and it was faster. */
 #include "runtime/cublas.h"
 #include "runtime/cuda.h"
 #include "runtime/layout.h"
@@ -20,9 +24,10 @@ struct rt_blas {
 	axis loop[TJ_MAX_RANK];
 	rt_lt_key key;               /* without version, GPU and alignments */
 	int64_t a_bits, b_bits, c_bits; /* OR of all offsets from batch to batch, in bytes: they limit the alignment */
-	pthread_mutex_t lock;        /* held to add a call */
+	pthread_mutex_t lock;        /* held to add a call, and while a bias is set and used */
 	_Atomic(rt_lt_call *) calls;
 	_Atomic(const char *) refused; /* why the CPU computes it; NULL: it does not */
+	_Atomic(const char *) apart; /* why the last run did not compute the epilogue in one call; NULL: it did, or there is none */
 };
 
 /* ---- batch axes ---- */
@@ -120,7 +125,8 @@ static int64_t alignment(const void *p, int64_t bits)
 
 static bool is_for(const rt_lt_call *c, const rt_lt_key *k)
 {
-	return c->key.a_align == k->a_align && c->key.b_align == k->b_align && c->key.c_align == k->c_align;
+	return c->key.a_align == k->a_align && c->key.b_align == k->b_align && c->key.c_align == k->c_align && c->key.epilogue == k->epilogue &&
+	       c->key.bias_align == k->bias_align;
 }
 
 static const rt_lt_call *find(const rt_blas *x, const rt_lt_key *k)
@@ -131,8 +137,14 @@ static const rt_lt_call *find(const rt_blas *x, const rt_lt_key *k)
 }
 
 /* ---- running ---- */
-typedef struct operands { const char *a, *b; char *c; void *work; } operands;
-typedef struct place { rt_queue *q; void *stream, *handle; int gpu; } place; /* where a product runs */
+typedef struct operands { const char *a, *b; char *c; void *work; const void *bias; } operands;
+typedef struct place { /* where a product runs */
+	rt_queue *q;
+	void *stream, *handle;
+	int gpu;
+	rt_run *r;
+	void *const *rest;           /* see rt_blas_operands */
+} place;
 
 static int multiply(const rt_lt_call *x, const place *p, operands o)
 {
@@ -143,10 +155,13 @@ static int multiply(const rt_lt_call *x, const place *p, operands o)
 	                             &x->choice.algorithm, o.work, x->choice.workspace, p->stream);
 }
 
+/* With a bias the lock is held. */
 static int multiply_all(const rt_blas *x, const rt_lt_call *call, const place *p, operands o)
 {
 	const int64_t size = (int64_t)tj_dtype_size(x->d.dtype);
 	int64_t at[TJ_MAX_RANK] = { 0 };
+	const int set = call->key.epilogue & RT_LT_BIAS ? rt_lt_set_bias(call, o.bias) : 0;
+	if (set) return set;
 	for (;;) {
 		const int e = multiply(call, p, o);
 		int i = 0;
@@ -164,33 +179,81 @@ static int multiply_all(const rt_blas *x, const rt_lt_call *call, const place *p
 	}
 }
 
-typedef struct trial { const rt_blas *x; const place *p; operands o; } trial;
+/* ---- the call for operands at these addresses ---- */
+typedef struct trial { const rt_blas *x; const place *p; operands o; bool rest; } trial; /* rest: the kernel runs after the product */
+
 static int try_it(void *env, const rt_lt_call *call)
 {
 	const trial *t = env;
-	return multiply_all(t->x, call, t->p, t->o);
+	rt_err ignored = { 0 };
+	rt_run r = *t->p->r;
+	const int e = multiply_all(t->x, call, t->p, t->o);
+	r.err = &ignored;
+	return e || !t->rest ? e : rt_step_launch(t->x->d.rest, t->p->rest, &r) != TJ_OK;
 }
 
-/* The call for operands at these addresses. NULL: err is set. */
-static const rt_lt_call *call_of(rt_blas *x, const rt_lt *lt, const place *p, operands o, rt_err *err)
+static rt_lt_key key_of(const rt_blas *x, operands o, uint32_t epilogue)
 {
 	rt_lt_key key = x->key;
 	key.a_align = alignment(o.b, x->b_bits);
 	key.b_align = alignment(o.a, x->a_bits);
 	key.c_align = alignment(o.c, x->c_bits);
+	key.epilogue = epilogue;
+	key.same_bits = epilogue && x->d.same_bits;
+	key.bias_align = epilogue & RT_LT_BIAS ? alignment(o.bias, 0) : 0;
+	return key;
+}
+
+/* The lock is held. NULL: err is set. */
+static rt_lt_call *new_call(const rt_blas *x, const rt_lt *lt, const rt_lt_key *key, const rt_lt_call *plain, trial *t, rt_err *err)
+{
+	rt_lt_call *c = rt_lt_call_new(lt, t->p->handle, key, plain, err);
+	if (c && c->noption > 1) rt_lt_tune(c, x->d.device, t->p->q, try_it, t);
+	return c;
+}
+
+static const rt_lt_call *add(rt_blas *x, rt_lt_call *c)
+{
+	if (!c) return NULL;
+	c->next = atomic_load(&x->calls);
+	atomic_store(&x->calls, c);
+	return c;
+}
+
+/* The product of the same operands without the epilogue. The lock is held. NULL: err is set. */
+static const rt_lt_call *plain_of(rt_blas *x, const rt_lt *lt, rt_lt_key key, trial *t, rt_err *err)
+{
+	key.epilogue = key.same_bits = key.bias_align = 0;
+	const rt_lt_call *c = find(x, &key);
+	return c ? c : add(x, new_call(x, lt, &key, NULL, t, err));
+}
+
+/* With an epilogue. If products are timed, so are both ways to compute it. The lock is held. NULL: err is set. */
+static rt_lt_call *new_whole(rt_blas *x, const rt_lt *lt, const rt_lt_key *key, trial *t, rt_err *err)
+{
+	const bool timed = key->tries > 1;
+	const rt_lt_call *plain = timed || key->same_bits ? plain_of(x, lt, *key, t, err) : NULL;
+	if (!plain && (timed || key->same_bits)) return NULL;
+	rt_lt_call *c = new_call(x, lt, key, key->same_bits ? plain : NULL, t, err);
+	if (!c || !c->noption || !timed || plain->why) return c; /* without options: it was chosen before, or cannot be */
+	const double us = rt_lt_time(c, x->d.device, t->p->q, try_it, t);
+	t->rest = true;
+	rt_lt_weigh(c, us, rt_lt_time(plain, x->d.device, t->p->q, try_it, t));
+	return c;
+}
+
+/* NULL: err is set. */
+static const rt_lt_call *call_of(rt_blas *x, const rt_lt *lt, const place *p, operands o, uint32_t epilogue, rt_err *err)
+{
+	rt_lt_key key = key_of(x, o, epilogue);
 	const rt_lt_call *call = find(x, &key);
 	if (RT_LIKELY(call != NULL)) return call;
 	key.version = (int64_t)lt->cublasLtGetVersion();
 	key.gpu = p->gpu;
 	rt_lock(&x->lock);
 	if (!(call = find(x, &key))) {
-		rt_lt_call *fresh = rt_lt_call_new(lt, p->handle, &key, err);
-		if (fresh && fresh->noption > 1) rt_lt_tune(fresh, x->d.device, p->q, try_it, &(trial){ x, p, o });
-		if (fresh) {
-			fresh->next = atomic_load(&x->calls);
-			atomic_store(&x->calls, fresh);
-		}
-		call = fresh;
+		trial t = { x, p, o, false };
+		call = add(x, epilogue ? new_whole(x, lt, &key, &t, err) : new_call(x, lt, &key, NULL, &t, err));
 	}
 	rt_unlock(&x->lock);
 	return call;
@@ -211,47 +274,82 @@ static tj_status fill_zero(const rt_blas *x, rt_queue *q, void *c, rt_err *err)
 	return rt_device_at(x->d.device)->zero(q, c, (size_t)n, err);
 }
 
-/* *why: why the library cannot compute it; then nothing was done. */
-static tj_status by_library(rt_blas *x, const rt_lt *lt, rt_queue *q, operands o, const char **why, rt_err *err)
+static tj_status failed(const rt_blas *x, const rt_lt *lt, int e, rt_err *err)
 {
-	place p = { .q = q };
-	tj_status st = rt_cuda_enter(q, &p.stream, &p.gpu, err);
+	return rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device), lt->cublasLtGetStatusName(e), e);
+}
+
+/* Product and epilogue in one call. x->apart: why not; then nothing was done. */
+static tj_status with_epilogue(rt_blas *x, const rt_lt *lt, const place *p, operands o, bool *whole, rt_err *err)
+{
+	const bool biased = x->d.epilogue & RT_LT_BIAS;
+	const char *apart = biased && (uintptr_t)o.bias % RT_LT_BIAS_ALIGN ? "a kernel of its own adds the bias: cuBLASLt wants its address to be a multiple of 16" : NULL;
+	const rt_lt_call *call = apart ? NULL : call_of(x, lt, p, o, x->d.epilogue, err);
+	int e = 0;
+	if (!apart && !call) return err->code;
+	if (call && !(apart = call->why)) {
+		if (biased) rt_lock(&x->lock);
+		e = multiply_all(x, call, p, o);
+		if (biased) rt_unlock(&x->lock);
+		if (e == RT_LT_NOT_SUPPORTED) apart = "a kernel of its own computes what follows: cuBLASLt refuses the algorithm that it ranks first";
+	}
+	atomic_store(&x->apart, apart);
+	*whole = !apart;
+	return apart || !e ? TJ_OK : failed(x, lt, e, err);
+}
+
+/* *why: why the library cannot compute it; then nothing was done. */
+static tj_status plain(rt_blas *x, const rt_lt *lt, const place *p, operands o, const char **why, rt_err *err)
+{
+	const rt_lt_call *call = call_of(x, lt, p, o, 0, err);
+	if (!call) return err->code;
+	*why = call->why;
+	const int e = call->why ? 0 : multiply_all(x, call, p, o);
+	if (e == RT_LT_NOT_SUPPORTED) *why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
+	return e && !*why ? failed(x, lt, e, err) : TJ_OK;
+}
+
+/* *whole: the epilogue is computed, too. */
+static tj_status by_library(rt_blas *x, const rt_lt *lt, place p, operands o, bool *whole, const char **why, rt_err *err)
+{
+	tj_status st = rt_cuda_enter(p.q, &p.stream, &p.gpu, err);
 	if (st != TJ_OK) return st;
 	p.handle = rt_lt_handle(p.gpu, why);
-	const rt_lt_call *call = p.handle ? call_of(x, lt, &p, o, err) : NULL;
-	if (p.handle && !call) st = err->code;
-	if (call) *why = call->why;
-	const int e = call && !call->why ? multiply_all(x, call, &p, o) : 0;
+	if (p.handle && x->d.epilogue) st = with_epilogue(x, lt, &p, o, whole, err);
+	if (p.handle && !*whole && st == TJ_OK) st = plain(x, lt, &p, o, why, err);
 	rt_cuda_leave();
-	if (e == RT_LT_NOT_SUPPORTED) *why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
-	else if (e) st = rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device), lt->cublasLtGetStatusName(e), e);
 	return st;
 }
 
-tj_status rt_blas_run(rt_blas *x, const void *a, const void *b, void *c, void *work, rt_run *r)
+tj_status rt_blas_run(rt_blas *x, const rt_blas_operands *at, rt_run *r)
 {
 	const char *why = NULL;
+	bool whole = false;
 	rt_queue *q = rt_pool_queue(r->pool, x->d.device, r->err);
 	if (!q) return r->err->code;
-	if (!x->d.k) return fill_zero(x, q, c, r->err);
-	const rt_lt *lt = rt_lt_get(&why);
-	const operands o = { a, b, c, (void *)(((uintptr_t)work + 255) & ~(uintptr_t)255) };
-	const tj_status st = lt ? by_library(x, lt, q, o, &why, r->err) : TJ_OK;
-	return st == TJ_OK && why ? by_cpu(x, why, a, b, c, r) : st;
+	const rt_lt *lt = x->d.k ? rt_lt_get(&why) : NULL;
+	const operands o = { at->a, at->b, at->c, (void *)(((uintptr_t)at->work + 255) & ~(uintptr_t)255), at->bias };
+	tj_status st = x->d.k ? TJ_OK : fill_zero(x, q, at->c, r->err);
+	if (lt) st = by_library(x, lt, (place){ .q = q, .r = r, .rest = at->rest }, o, &whole, &why, r->err);
+	if (st == TJ_OK && why) st = by_cpu(x, why, at->a, at->b, at->c, r);
+	return st == TJ_OK && x->d.rest && !whole ? rt_step_launch(x->d.rest, at->rest, r) : st;
 }
 
 /* ---- explanations ---- */
 const char *rt_blas_name(const rt_blas *x)
 {
-	const rt_lt_call *c = atomic_load(&((rt_blas *)(uintptr_t)x)->calls);
-	if (atomic_load(&((rt_blas *)(uintptr_t)x)->refused)) return "the CPU";
-	return c ? c->text : "cublasLt";
+	rt_blas *const y = (rt_blas *)(uintptr_t)x;
+	const bool whole = x->d.epilogue && !atomic_load(&y->apart);
+	const rt_lt_call *c = atomic_load(&y->calls);
+	if (atomic_load(&y->refused)) return "the CPU";
+	while (c && c->next && (c->key.epilogue != 0) != whole) c = c->next;
+	return c ? c->text : rt_lt_name(x->d.epilogue);
 }
 
 const char *rt_blas_why(const rt_blas *x, const char **hint)
 {
-	const char *refused = atomic_load(&((rt_blas *)(uintptr_t)x)->refused);
-	*hint = "";
+	const char *refused = atomic_load(&((rt_blas *)(uintptr_t)x)->refused), *apart = atomic_load(&((rt_blas *)(uintptr_t)x)->apart);
+	*hint = apart ? apart : "";
 	if (refused) {
 		*hint = "each call copies its operands to the host and its result back";
 		return refused;

@@ -64,9 +64,8 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 	return rt_fault_fail(&s->fault[fault - 1], r->err);
 }
 
-/* Puts a kernel into the queue of its device. The launch's numbers are the kernel's own, if any, then the first s->nnum of the
- * plan's, to which operands may point. */
-static tj_status launch(const rt_step *s, void *const *buf, rt_run *r)
+/* The launch's numbers are the kernel's own, if any, then the first s->nnum of the plan's, to which operands may point. */
+tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r)
 {
 	uint64_t num[RT_FEW_NUMBERS + RT_FEW_NUMBERS], *all = num;
 	void **at = (void **)(uintptr_t)buf;
@@ -100,7 +99,7 @@ static inline __attribute__((always_inline)) tj_status run_step(const rt_step *s
 	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
 	switch ((rt_step_kind)s->kind) {
-	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : launch(s, buf, r);
+	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : rt_step_launch(s, buf, r);
 	case RT_STEP_COPY: return copy(s, buf, r);
 	case RT_STEP_ROUTINE: return s->routine->run(s->self, buf, r);
 	case RT_STEP_FLOW: return rt_flow_run(s->flow, buf, r);
@@ -229,6 +228,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		rt_put_time(t, s);
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
+		if (s->rest) rt_putf(t, "; if need be, plain and then %s", s->rest->name);
 		rt_puts(t, "\n");
 	}
 	put_regions(p, t, TJ_DUMP_PLAN);

@@ -10,8 +10,7 @@ static void finish(int device, rt_queue *q)
 	d->finish(d->self, d->mark(q));
 }
 
-/* In microseconds; below 0: the library refuses it. */
-static double time_of(const rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env)
+double rt_lt_time(const rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env)
 {
 	double best = -1;
 	if (run(env, x)) return best;
@@ -32,7 +31,7 @@ void rt_lt_tune(rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *en
 	int best = 0;
 	for (int i = 0; i < x->noption; i++) {
 		x->choice = x->option[i];
-		const double us = time_of(x, device, q, run, env);
+		const double us = rt_lt_time(x, device, q, run, env);
 		if (i == 0) first = us;
 		if (us < 0 || (least >= 0 && us >= least)) continue;
 		least = us;

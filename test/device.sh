@@ -57,6 +57,8 @@ fi
 rung examples 60 "TJ_DEVICE=cuda:0 test/examples.sh $B/examples hello toy branch newton"
 rung demo 120 "$B/examples/char_lm test/device.sh $steps cuda"
 rung bench 240 "$B/tj-bench --device cuda --json --seconds $seconds '$cases' | tee $dir/bench.json"
+# The last one: it also shows whether a product has the same bits with a bias and without, which NVIDIA does not promise.
+[ -x "$B/test/unit/test_epilogues" ] && rung test_epilogues 120 "$B/test/unit/test_epilogues"
 
 {
 	printf '{"date": "%s", "fake": %s, "broken": "%s",\n "gpu": "%s",\n "rungs": [\n  %s],\n "bench": [\n' "$(date -u +%FT%TZ)" "${fake:+true}${fake:-false}" "$broken" \

@@ -3,7 +3,8 @@
  * descriptor that was destroyed, memory outside of an allocation.
  *
  * FAKE_CUBLASLT_FAIL=function:status makes each call of that function give that status; FAKE_CUBLASLT_SLOW makes algorithms that split k
- * take 2 ms more. */
+ * take 2 ms more. FAKE_CUBLASLT_EPILOGUES=refused: no algorithm has an epilogue; late: those that have one are refused when they are called;
+ * slow: they take 2 ms more. */
 #include "test/fake/fake.h"
 
 #include <dlfcn.h>
@@ -25,17 +26,19 @@ enum { SPLIT_COMPUTE = 2 };
 
 __extension__ typedef _Float16 half;
 typedef struct handle { uint32_t magic; } handle;
-typedef struct product { uint32_t magic; int compute, scale; int32_t transposed[2]; } product;
+typedef struct product { uint32_t magic; int compute, scale; int32_t transposed[2]; uint32_t epilogue; const void *bias; } product;
+enum { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 }; /* epilogues */
 typedef struct layout { uint32_t magic; int type; uint64_t rows, cols; int64_t ld, step; int32_t batch, unused; } layout;
 typedef struct preference { uint32_t magic; uint64_t workspace; uint32_t splits, align[4]; } preference;
 enum { HANDLE = 0x4c544831, PRODUCT, LAYOUT, PREFERENCE };
-typedef struct algorithm { uint64_t problem; uint32_t splits, align[3], workspace; uint64_t rest[4]; } algorithm; /* problem: hash of what it was asked for */
+typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspace, epilogue, unused; uint64_t rest[3]; } algorithm; /* problem: hash of what it was asked for */
 _Static_assert(sizeof(algorithm) == 64, "as in cublasLt.h");
 typedef struct choice { algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } choice;
 
-EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute;
+EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute, fake_cublaslt_epilogue, fake_cublaslt_joined;
 atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused; /* how often: heuristics; products; either of them refused */
-atomic_int fake_cublaslt_compute;                                         /* compute type of the last product */
+atomic_int fake_cublaslt_compute, fake_cublaslt_epilogue;                 /* compute type, epilogue of the last product */
+atomic_int fake_cublaslt_joined;                                          /* how often: products with an epilogue */
 
 _Noreturn static void die(const char *what)
 {
@@ -118,7 +121,7 @@ int cublasLtMatmulDescCreate(void **p, int compute, int scale)
 {
 	FAIL_IF_TOLD();
 	product *x = calloc(1, sizeof *x);
-	*x = (product){ .magic = PRODUCT, .compute = compute, .scale = scale };
+	*x = (product){ .magic = PRODUCT, .compute = compute, .scale = scale, .epilogue = DEFAULT };
 	*p = x;
 	return SUCCESS;
 }
@@ -129,6 +132,8 @@ int cublasLtMatmulDescSetAttribute(void *p, int attribute, const void *value, si
 {
 	FAIL_IF_TOLD();
 	product *x = real(p, PRODUCT);
+	if (attribute == 7) return set(&x->epilogue, sizeof x->epilogue, value, bytes);
+	if (attribute == 8) return set(&x->bias, sizeof x->bias, value, bytes);
 	return attribute == 3 || attribute == 4 ? set(&x->transposed[attribute - 3], sizeof *x->transposed, value, bytes) : INVALID_VALUE;
 }
 
@@ -178,6 +183,18 @@ static size_t size_of(int type) { return type == R_64F ? 8 : type == R_32F ? 4 :
 
 typedef struct problem { product p; layout a, b, c; uint64_t m, n, k; } problem;
 
+static bool is_told(const char *how)
+{
+	const char *e = getenv("FAKE_CUBLASLT_EPILOGUES");
+	return e && !strcmp(e, how);
+}
+
+static bool epilogue_is_known(uint32_t e)
+{
+	const uint32_t activation = e & ~(uint32_t)BIAS;
+	return e == DEFAULT || e == BIAS || activation == RELU || activation == GELU;
+}
+
 static bool layout_is_valid(const layout *x) { return x->rows && x->cols && x->ld >= (int64_t)x->rows && x->batch >= 1 && x->step >= 0; }
 
 static int problem_of(const void *p, const void *a, const void *b, const void *c, const void *d, problem *x)
@@ -196,7 +213,7 @@ static int problem_of(const void *p, const void *a, const void *b, const void *c
 	if (x->c.rows != x->m || x->c.cols != x->n || x->k != (tb ? x->b.cols : x->b.rows)) return INVALID_VALUE;
 	if (x->a.batch != x->c.batch || x->b.batch != x->c.batch) return INVALID_VALUE;
 	if (x->c.batch > 1 && x->c.step < x->c.ld * (int64_t)x->c.cols - (x->c.ld - (int64_t)x->c.rows)) return INVALID_VALUE; /* results that overlap */
-	if (x->a.type != x->b.type || x->a.type != x->c.type) return NOT_SUPPORTED;
+	if (x->a.type != x->b.type || x->a.type != x->c.type || !epilogue_is_known(x->p.epilogue)) return NOT_SUPPORTED;
 	const int t = x->a.type;
 	if (t == R_64F) return x->p.compute == COMPUTE_64F && x->p.scale == R_64F ? SUCCESS : NOT_SUPPORTED;
 	if (t != R_32F && t != R_16F && t != R_16BF) return NOT_SUPPORTED;
@@ -206,8 +223,18 @@ static int problem_of(const void *p, const void *a, const void *b, const void *c
 static uint64_t hash_of(const problem *x)
 {
 	uint64_t h = 1469598103934665603u;
-	for (size_t i = 0; i < sizeof *x; i++) h = (h ^ ((const unsigned char *)x)[i]) * 1099511628211u;
+	problem plain = *x;
+	plain.p.epilogue = DEFAULT;
+	plain.p.bias = NULL;
+	for (size_t i = 0; i < sizeof plain; i++) h = (h ^ ((const unsigned char *)&plain)[i]) * 1099511628211u;
 	return h;
+}
+
+/* The algorithm of a plain product can also add a bias; others have the epilogue that they were asked for. */
+static bool fits(const algorithm *how, const problem *x)
+{
+	const uint32_t e = x->p.epilogue;
+	return how->problem == hash_of(x) && (how->epilogue == e || (how->epilogue == DEFAULT && e == BIAS));
 }
 
 static uint32_t partial_bytes(const problem *x) { return (uint32_t)(x->m * x->n * PARTS * size_of(x->a.type == R_64F ? R_64F : R_32F)); }
@@ -222,18 +249,37 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 	*found = 0;
 	fake_cublaslt_asked++;
 	int e = wanted < 1 ? INVALID_VALUE : problem_of(p, a, b, c, d, &x);
+	if (!e && x.p.epilogue != DEFAULT && is_told("refused")) e = NOT_SUPPORTED;
 	for (int i = 0; i < 4 && !e; i++)
 		if (w->align[i] < size_of(x.a.type) || (w->align[i] & (w->align[i] - 1))) e = NOT_SUPPORTED;
 	fake_cublaslt_refused += e != 0;
 	if (e) return e;
-	bool split = w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
+	const uintptr_t bias = (uintptr_t)x.p.bias;
+	const uint32_t bias_align = x.p.epilogue & BIAS ? (uint32_t)((bias | 256) & -(bias | 256)) : 16; /* not read: only its alignment counts */
+	bool split = x.p.epilogue == DEFAULT && w->splits & SPLIT_COMPUTE && x.k >= LONG_K && partial_bytes(&x) <= w->workspace;
 	for (int more = 1; more && *found < wanted; split = false) { /* k in parts, if that is possible, then k in one part */
 		more = split;
 		choice *o = &out[(*found)++];
 		memset(o, 0, sizeof *o);
-		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2] }, .workspace = split ? partial_bytes(&x) : 0 };
+		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2], bias_align }, .workspace = split ? partial_bytes(&x) : 0, .epilogue = x.p.epilogue };
 		o->workspace = o->algorithm.workspace;
 	}
+	return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulAlgoCheck(void *h, void *p, void *a, void *b, void *c, void *d, const algorithm *how, choice *out);
+int cublasLtMatmulAlgoCheck(void *h, void *p, void *a, void *b, void *c, void *d, const algorithm *how, choice *out)
+{
+	FAIL_IF_TOLD();
+	problem x;
+	real(h, HANDLE);
+	int e = problem_of(p, a, b, c, d, &x);
+	if (!e && (!fits(how, &x) || (x.p.epilogue != DEFAULT && is_told("refused")))) e = NOT_SUPPORTED;
+	fake_cublaslt_refused += e != 0;
+	if (e) return e;
+	memset(out, 0, sizeof *out);
+	out->algorithm = *how;
+	out->workspace = how->workspace;
 	return SUCCESS;
 }
 
@@ -289,7 +335,7 @@ static void store(int type, char *p, int64_t i, double v)
 }
 
 /* ---- a product ---- */
-typedef struct job { problem x; const void *a, *b; void *c, *workspace; size_t bytes; double alpha; uint32_t splits; } job;
+typedef struct job { problem x; const void *a, *b, *bias; void *c, *workspace; size_t bytes; double alpha; uint32_t splits; } job;
 
 /* The sum over [from, to) of k: in f64, or in f32. */
 static double sum(const job *j, const char *a, const char *b, uint64_t row, uint64_t col, uint64_t from, uint64_t to)
@@ -314,11 +360,29 @@ static char *matrix(const layout *x, const void *p, int batch)
 	return there((const char *)p + (size_t)batch * (size_t)x->step * size, ((x->cols - 1) * (size_t)x->ld + x->rows) * size);
 }
 
+/* What follows the product, in the dtype of the sums. ReLU makes 0 of NaN, which the documentation leaves open; GELU is the tanh form. */
+static double finished(const job *j, const char *bias, double v, uint64_t row)
+{
+	const problem *x = &j->x;
+	const bool wide = x->a.type == R_64F;
+	if (bias) v += load(x->c.type, false, bias, (int64_t)row);
+	if (!wide) v = (double)(float)v;
+	if (x->p.epilogue & RELU) v = v > 0 ? v : 0;
+	if (x->p.epilogue & GELU && wide) v = v / 2 * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+	else if (x->p.epilogue & GELU) {
+		const float f = (float)v;
+		v = (double)(f / 2 * (1 + tanhf(0.797884561f * (f + 0.044715f * f * f * f))));
+	}
+	return v;
+}
+
 static void run(void *self)
 {
 	const job *j = self;
 	const problem *x = &j->x;
+	const char *bias = x->p.epilogue & BIAS ? there(j->bias, x->m * size_of(x->c.type)) : NULL;
 	if (j->splits > 1 && getenv("FAKE_CUBLASLT_SLOW")) usleep(2000);
+	if (x->p.epilogue != DEFAULT && is_told("slow")) usleep(2000);
 	if (j->bytes) memset(there(j->workspace, j->bytes), 0x5A, j->bytes);
 	for (int batch = 0; batch < x->c.batch; batch++) {
 		const char *a = matrix(&x->a, j->a, batch), *b = matrix(&x->b, j->b, batch);
@@ -330,7 +394,7 @@ static void run(void *self)
 					const double part = sum(j, a, b, row, col, x->k * s / j->splits, x->k * (s + 1) / j->splits);
 					total = x->a.type == R_64F ? total + part : (double)((float)total + (float)part);
 				}
-				store(x->c.type, c, (int64_t)row + (int64_t)col * x->c.ld, j->alpha * total);
+				store(x->c.type, c, (int64_t)row + (int64_t)col * x->c.ld, finished(j, bias, j->alpha * total, row));
 			}
 	}
 }
@@ -352,13 +416,17 @@ int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al,
 	int e = problem_of(p, al, bl, cl, dl, &j.x);
 	const bool wide = j.x.p.scale == R_64F;
 	if (!e && (!how || c != d || (wide ? *(const double *)beta : (double)*(const float *)beta) != 0)) e = NOT_SUPPORTED;
-	if (!e && how->problem != hash_of(&j.x)) e = INVALID_VALUE;
+	if (!e && !fits(how, &j.x)) e = INVALID_VALUE;
 	if (!e && (!is_aligned(a, how->align[0]) || !is_aligned(b, how->align[1]) || !is_aligned(d, how->align[2]))) e = INVALID_VALUE;
+	const void *bias = j.x.p.bias;
+	if (!e && j.x.p.epilogue & BIAS && (!bias || !is_aligned(bias, how->align[3]))) e = INVALID_VALUE;
+	if (!e && j.x.p.epilogue != DEFAULT && is_told("late")) e = NOT_SUPPORTED;
 	if (!e && (bytes < how->workspace || (bytes && !is_aligned(workspace, 256)))) e = INVALID_VALUE;
 	fake_cublaslt_refused += e != 0;
 	if (e) return e;
 	j.a = a;
 	j.b = b;
+	j.bias = bias;
 	j.c = d;
 	j.workspace = workspace;
 	j.bytes = bytes;
@@ -366,5 +434,7 @@ int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al,
 	j.splits = how->splits;
 	fake_cublaslt_run++;
 	fake_cublaslt_compute = j.x.p.compute;
+	fake_cublaslt_epilogue = (int)j.x.p.epilogue;
+	fake_cublaslt_joined += j.x.p.epilogue != DEFAULT;
 	return put(stream, run, &j, sizeof j) ? EXECUTION_FAILED : SUCCESS;
 }

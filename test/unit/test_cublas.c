@@ -1,130 +1,14 @@
 /* Matrix products on a GPU by cuBLASLt. The driver, NVRTC and cuBLASLt are those of test/fake, which compute on the CPU; this program finds
  * them first. With LD_LIBRARY_PATH set to the folders of the real ones it runs on a GPU; tests that count what the fake did are then
  * left out. */
-#include "runtime/cublas.h"
 #include "runtime/bytes.h"
-#include "test/kit.h"
+#include "test/unit/products.h"
 
-#include <dlfcn.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 16, OUTS = 20 };
-
 static const char *self_path; /* of this program */
-
-#define NEED_GPU() do { if (tj_find_device("cuda:0") <= 0) SKIP("no GPU and no fake of one"); } while (0)
-
-/* A counter of the fake cuBLASLt; NULL: the real one is there. */
-static atomic_int *counter(const char *name)
-{
-	const char *why;
-	rt_lt_get(&why);
-	void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
-	return library ? dlsym(library, name) : NULL;
-}
-
-#define NEED_FAKE() do { if (!counter("fake_cublaslt_asked")) SKIP("it needs the fake cuBLASLt"); } while (0)
-
-/* ---- values ---- */
-typedef union number { float f; uint32_t u; } number;
-
-static double load(tj_dtype t, const void *p, int64_t i)
-{
-	switch (t) {
-	case TJ_F64: return ((const double *)p)[i];
-	case TJ_F32: return (double)((const float *)p)[i];
-	case TJ_I32: return ((const int32_t *)p)[i];
-	case TJ_BF16: return (double)(number){ .u = (uint32_t)((const uint16_t *)p)[i] << 16 }.f;
-	default: {
-		const uint16_t h = ((const uint16_t *)p)[i];
-		const int e = h >> 10 & 31, m = h & 1023;
-		const double v = e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-		return h >> 15 ? -v : v;
-	}
-	}
-}
-
-/* Stores v in fewer bits than it may have: towards zero. */
-static void store(tj_dtype t, void *p, int64_t i, double v)
-{
-	switch (t) {
-	case TJ_F64: ((double *)p)[i] = v; break;
-	case TJ_F32: ((float *)p)[i] = (float)v; break;
-	case TJ_I32: ((int32_t *)p)[i] = (int32_t)v; break;
-	case TJ_BF16: ((uint16_t *)p)[i] = (uint16_t)((number){ .f = (float)v }.u >> 16); break;
-	default: {
-		int e;
-		const double m = frexp(fabs(v), &e); /* normal values of f16 only */
-		((uint16_t *)p)[i] = (uint16_t)((v < 0) << 15 | (e + 14) << 10 | ((int)(m * 2048) & 1023));
-	}
-	}
-}
-
-/* Whole numbers from -2 to 2 but 0: sums of 64 products are exact in every dtype. Else fractions. */
-static void fill(tj_dtype t, void *p, int64_t n, unsigned seed, bool whole)
-{
-	static const int wholes[] = { 1, -1, 2, -2 };
-	for (int64_t i = 0; i < n; i++) {
-		seed = seed * 1103515245u + 12345u;
-		const int v = (int)(seed >> 16) % 2001 - 1000;
-		store(t, p, i, whole ? wholes[seed >> 24 & 3] : (v ? v : 1) / 512.0);
-	}
-}
-
-/* ---- a function on two devices ---- */
-typedef struct job { tj_body *body; int nin, nout; tj_dtype dtype; int64_t dim[2][4]; tj_mode mode; tj_dynamic dynamic; bool fractions; } job;
-typedef struct result { char byte[OUTS][MOST]; size_t bytes[OUTS]; } result;
-
-static void run(tj_ctx *c, tj_fn *f, const job *j, result *r)
-{
-	static _Thread_local char data[MOST * 8];
-	tj_tensor *in[3] = { TJ_END, TJ_END, TJ_END }, *out[OUTS];
-	tj_ctx_use(c);
-	for (int i = 0; i < j->nin; i++) {
-		int64_t n = 1, dim[5];
-		int k = 0;
-		for (; k < 4 && j->dim[i][k] >= 0; k++) n *= dim[k] = j->dim[i][k];
-		dim[k] = TJ_END_DIM;
-		fill(j->dtype, data, n, (unsigned)i + 3, !j->fractions);
-		in[i] = tj_from_data(c, j->dtype, dim, data);
-	}
-	if (tj_call(f, out, in) != TJ_OK) kit_ok(c);
-	for (int i = 0; i < j->nout; i++) {
-		r->bytes[i] = (size_t)tj_numel(out[i]) * tj_dtype_size(tj_dtype_of(out[i]));
-		assert_true(r->bytes[i] <= MOST);
-		if (tj_read(out[i], r->byte[i], r->bytes[i]) != TJ_OK) fail_msg("%s", tj_last_error(c)->message);
-	}
-}
-
-static result *on(const char *device, const job *j, int turns)
-{
-	result *r = calloc(1, sizeof *r);
-	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
-	tj_fn *f = tj_compile(c, j->body, NULL, TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = j->mode, .dynamic = j->dynamic));
-	for (int i = 0; i < turns; i++) run(c, f, j, r);
-	kit_ok(c);
-	tj_close(c);
-	return r;
-}
-
-/* Equal bits on the CPU and on the GPU, whose library refuses nothing. */
-static void same(job j)
-{
-	const atomic_int *refused = counter("fake_cublaslt_refused");
-	const int before = refused ? *refused : 0;
-	result *want = on("cpu", &j, 1), *got = on("cuda:0", &j, 2);
-	assert_int_equal(refused ? *refused : 0, before);
-	for (int i = 0; i < j.nout; i++) {
-		assert_int_equal(got->bytes[i], want->bytes[i]);
-		if (memcmp(got->byte[i], want->byte[i], got->bytes[i])) fail_msg("output %d of dtype %d differs", i, j.dtype);
-	}
-	free(want);
-	free(got);
-}
 
 static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], in[1]); }
 
@@ -385,10 +269,11 @@ static int check_real(void)
 	rt_err err = { 0 };
 	const rt_lt *lt = rt_lt_get(&why);
 	if (!lt || counter("fake_cublaslt_asked")) return NOT_THERE;
+	static const int64_t epilogues[] = { 0, RT_LT_BIAS, RT_LT_BIAS | RT_LT_RELU, RT_LT_GELU };
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-		const rt_lt_key key = { .dtype = types[t], .workspace = 1 << 20, .m = 16, .n = 32, .k = 64, .batch = 3, .lda = 16, .ldb = 32, .b_transposed = 1, .a_step = 1024, .b_step = 2048,
+		const rt_lt_key key = { .dtype = types[t], .epilogue = epilogues[t], .bias_align = epilogues[t] & RT_LT_BIAS ? 16 : 0, .workspace = 1 << 20, .m = 16, .n = 32, .k = 64, .batch = 3, .lda = 16, .ldb = 32, .b_transposed = 1, .a_step = 1024, .b_step = 2048,
 			                    .c_step = 512, .a_align = 256, .b_align = 64, .c_align = 8 };
-		rt_lt_call *x = rt_lt_call_new(lt, NULL, &key, &err);
+		rt_lt_call *x = rt_lt_call_new(lt, NULL, &key, NULL, &err);
 		if (!x || !x->why || !strstr(x->why, "CUBLAS_STATUS_NOT_INITIALIZED")) return printf("%s\n", x ? x->text : err.message), 1;
 		rt_lt_call_free(x);
 	}
@@ -456,7 +341,7 @@ static void multiply(rt_pool *p, int device, rt_blas_policy policy, const void *
 	rt_blas *x = rt_blas_new(&desc, &err);
 	rt_run r = { .pool = p, .err = &err };
 	void *to = d->alloc(d->self, sizeof(float[SIDE][SIDE]));
-	if (rt_blas_run(x, a, b, to, work, &r) != TJ_OK) fail_msg("%s", err.message);
+	if (rt_blas_run(x, &(rt_blas_operands){ .a = a, .b = b, .c = to, .work = work }, &r) != TJ_OK) fail_msg("%s", err.message);
 	assert_int_equal(rt_bytes_copy(p, &(rt_elements){ device, 1, sizeof(float), (int64_t[]){ SIDE * SIDE }, NULL, to }, RT_CPU, c, &err), TJ_OK);
 	d->free(d->self, to);
 	rt_blas_free(x);

@@ -31,10 +31,10 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 
 static bool put_bufs(lo_low *L, rt_plan *p)
 {
-	p->nbuf = L->buf.n;
 	p->buf = rt_arena_alloc(&p->mem, sizeof *p->buf * L->buf.n);
 	p->constant = rt_arena_alloc(&p->mem, sizeof *p->constant * (L->buf.n + 1));
 	if (!p->buf || !p->constant) return false;
+	p->nbuf = L->buf.n;
 	for (uint32_t i = 0, nconst = 0; i < L->buf.n; i++) {
 		const lo_buffer *b = &L->buf.v[i];
 		uint32_t index = b->place == RT_AT_CONST ? nconst++ : b->place == RT_AT_ARENA ? b->device : b->index;

@@ -273,17 +273,28 @@ static void sections(cu *c)
 }
 
 /* ---- units ---- */
+/* The elements of r that the unit takes. The number of the part is the innermost index of units; for columns the outermost one. */
+static void put_range(cu *c)
+{
+	const long long part = (long long)c->s->part;
+	if (!part) {
+		cu_line(c, "const ix from = 0, len = red;\n");
+		return;
+	}
+	cu_line(c, "const ix parts = (red - 1) / %lldll + 1;\n", part);
+	if (c->shape.walk == CU_COLUMNS) cu_line(c, "const ix columns = (ix)a.units / parts, part = w / columns; w -= part * columns;\n");
+	else cu_line(c, "const ix part = w %% parts; w /= parts;\n");
+	cu_line(c, "const ix from = part * %lldll, len = from + %lldll < red ? %lldll : red - from;\n", part, part, part);
+}
+
 static void put_unit(cu *c)
 {
 	const lo_kernel *k = c->k;
 	const int last = k->ndim - 1;
-	const bool parts = c->s->part != 0;
 	cu_line(c, "ix w = u;\n");
 	if (k->reduces) {
 		cu_line(c, "const ix red = "), cu_size(c, k->red), rt_puts(c->out, ";\n");
-		if (parts) cu_line(c, "const ix parts = (red - 1) / %lldll + 1, part = w %% parts, from = part * %lldll, len = from + %lldll < red ? %lldll : red - from; w /= parts;\n",
-			               (long long)c->s->part, (long long)c->s->part, (long long)c->s->part, (long long)c->s->part);
-		else cu_line(c, "const ix from = 0, len = red;\n");
+		put_range(c);
 	}
 	for (int i = last; i >= 0; i--) {
 		const bool elems = i == last && !k->reduces;

@@ -89,6 +89,9 @@ int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel wi
 int64_t cu_least_load(const lo_kernel *k); /* bytes of the narrowest element that it loads; 8: it loads nothing */
 int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
 
+/* ---- traffic.c ---- */
+int64_t cu_moved(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it */
+
 /* ---- target.c ---- */
 extern const lo_target cu_model; /* without .find, and without what cu_fit_target() sets */
 void cu_fit_target(lo_target *t, int arch); /* the figures that differ between GPUs; arch: 90 for sm_90 */

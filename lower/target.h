@@ -66,6 +66,7 @@ struct lo_target {
 	void (*units)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets block and unit_ns */
 	/* part: elements of r per part; 0: parts do not pay. column: reductions are of the column class. lanes: what each reduction leaves of a part */
 	int64_t (*part)(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);
+	int64_t (*moved)(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it; NULL: not known */
 };
 
 /* ---- schedule.c: decisions that targets share ---- */

@@ -271,6 +271,40 @@ static void tall_sizes(void **s)
 	}
 }
 
+/* What kernels of a function move, beside what it must read and write. */
+static void moved(tj_body *body, int nout, const int64_t *dim, double least, double most)
+{
+	static float data[300000];
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "t", .nin = 1, .nout = nout));
+	tj_tensor *x = tj_from_data(c, TJ_F32, dim, data), *out[OUTS];
+	tj_stats n = { .size = sizeof n };
+	assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_OK);
+	tj_fn_stats(f, &n);
+	const double times = (double)n.moved_bytes / (double)(tj_numel(x) * 4);
+	if (times < least || times > most) fail_msg("%llu bytes, %.3f times the operand", (unsigned long long)n.moved_bytes, times);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void relu_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_relu(in[0]); }
+static void softmax_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_softmax(in[0], -1); }
+static void column_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(in[0], TJ_AXES(0), false); }
+static void turned_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_slice(in[0], 1, 0, 1, 1)); }
+
+static void bytes_moved(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	moved(relu_of, 1, TJ_SHAPE(100, 50), 2, 2);
+	moved(turned_sum, 1, TJ_SHAPE(100, 50), 2.02, 2.02);
+	moved(softmax_of, 1, TJ_SHAPE(300, 40), 2, 2);           /* rows are read once: in registers, */
+	moved(softmax_of, 1, TJ_SHAPE(3, 5000), 2, 2);           /* in shared memory */
+	moved(softmax_of, 1, TJ_SHAPE(1, 100000), 4, 4.1);       /* three kernels */
+	moved(column_sum, 1, TJ_SHAPE(1000, 50), 1.001, 1.001);
+	moved(column_sum, 1, TJ_SHAPE(6400, 10), 1.0156, 1.0158); /* parts of 128 rows are written and read */
+}
+
 static void sizes_as_arguments(void **s)
 {
 	(void)s;
@@ -440,7 +474,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes),
+		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes), cmocka_unit_test(bytes_moved),
 		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -282,7 +282,11 @@ static void put_range(cu *c)
 		return;
 	}
 	cu_line(c, "const ix parts = (red - 1) / %lldll + 1;\n", part);
-	if (c->shape.walk == CU_COLUMNS) cu_line(c, "const ix columns = (ix)a.units / parts, part = w / columns; w -= part * columns;\n");
+	if (c->shape.walk == CU_COLUMNS) {
+		cu_line(c, "const ix columns = (ix)1");
+		for (int d = 0; d < c->k->ndim; d++) rt_puts(c->out, " * "), cu_size(c, c->k->dim[d]);
+		rt_puts(c->out, ", part = w / columns; w -= part * columns;\n");
+	}
 	else cu_line(c, "const ix part = w %% parts; w /= parts;\n");
 	cu_line(c, "const ix from = part * %lldll, len = from + %lldll < red ? %lldll : red - from;\n", part, part, part);
 }

@@ -125,7 +125,11 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 }
 
 /* ---- what the parts leave ---- */
-typedef struct left { uint32_t of; lo_ins in; uint32_t buf; } left; /* of: the REDUCE; in: the PART, with its source's old number; buf: low buffer */
+typedef struct left {
+	uint32_t of;             /* the REDUCE */
+	lo_ins in;               /* the PART; its source has its old number */
+	uint32_t buf;            /* low buffer */
+} left;
 typedef struct parts {
 	const lo_section *loop;
 	int64_t part, red;       /* elements of a part; lanes of all parts: the r of the second kernel */
@@ -157,14 +161,18 @@ static void leave(lo_low *L, parts *p, uint32_t step, uint32_t of, lo_ins in)
 	p->left[p->n++] = (left){ of, in, lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = device, .bytes = bytes }) };
 }
 
-/* What the PART leaves from which the REDUCE i of the second kernel is computed. For an index: the elements that the search found. */
-static const left *value_of(const parts *p, const lo_kernel *k, uint32_t i)
+/* The second kernel computes REDUCE i from what this PART leaves: for an index, from the elements that the search found. */
+static bool feeds(const left *x, const lo_kernel *k, uint32_t i)
 {
 	const lo_ins *in = &k->ins.v[i];
-	for (uint32_t n = 0; n < p->n; n++) {
-		const lo_ins *x = &p->left[n].in;
-		if (is_index(in->imm) ? x->src[0] == in->src[0] && x->imm == in->imm - LO_RED_ARGMAX + LO_RED_ATMAX : p->left[n].of == i) return &p->left[n];
-	}
+	if (!is_index(in->imm)) return x->of == i;
+	return x->in.src[0] == in->src[0] && x->in.imm == in->imm - LO_RED_ARGMAX + LO_RED_ATMAX;
+}
+
+static const left *value_of(const parts *p, const lo_kernel *k, uint32_t i)
+{
+	for (uint32_t n = 0; n < p->n; n++)
+		if (feeds(&p->left[n], k, i)) return &p->left[n];
 	return NULL;
 }
 

@@ -367,6 +367,9 @@ static bool *find_used(const lo_kernel *k)
 	return used;
 }
 
+/* Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless one block of an SM is said to do. */
+static bool is_large(const cu_shape *x) { return x->walk == CU_ROWS && !x->per; }
+
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 {
 	bool *used = find_used(k);
@@ -376,7 +379,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	put_arguments(&c, &p);
 	rt_vec_free(&p.param);
 	if (!used) return;
-	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, k->name, k->name);
+	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, is_large(&c.shape) ? ", 1" : "", k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
 	if (c.shape.walk == CU_TILES) tiles(&c);

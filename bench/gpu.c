@@ -1,5 +1,8 @@
 /* gpu: cases for a GPU. Tensors are made there and stay there; calls are put into the queue one after the other, and the clock stops when all
- * have run. Each case is compared with a copy of as many bytes on the same device, or with the plain product of the library. */
+ * have run. Each case is compared with a copy of as many bytes on the same device, or with the plain product of the library.
+ *
+ * Bytes are counted in two ways: those of the function, its inputs read once and its outputs written once; and those that its kernels move
+ * (tj_stats.moved_bytes), temporaries and what is read twice included. */
 #include "bench/bench.h"
 
 #include <regex.h>
@@ -71,7 +74,6 @@ struct gpu_case {
 	tj_dtype dtype;
 	int64_t p[2], small[2];      /* sizes, and those of the test */
 	int64_t (*shape)(const int64_t *p, int k, int64_t *dim); /* sizes of operand k; returns its rank */
-	double (*bytes)(const int64_t *p); /* elements that must be read and written, at least */
 	double (*flops)(const int64_t *p); /* of products; NULL: the case is limited by memory */
 	bool indices;                /* operand 1 is of i64, below p[1] */
 };
@@ -87,40 +89,37 @@ static int64_t of_block(const int64_t *p, int k, int64_t *dim)
 	dim[0] = size[k][0], dim[1] = size[k][1];
 	return k == 5 ? 1 : 2;
 }
-static double twice(const int64_t *p) { return 2.0 * (double)p[0] * (double)p[1]; }
-static double thrice(const int64_t *p) { return 3.0 * (double)p[0] * (double)p[1]; }
-static double four_times(const int64_t *p) { return 4.0 * (double)p[0] * (double)p[1]; }
-static double once(const int64_t *p) { return (double)p[0] * (double)p[1]; }
 static double cube(const int64_t *p) { return 2.0 * (double)p[0] * (double)p[0] * (double)p[0]; }
 static double block_flops(const int64_t *p) { return 24.0 * (double)p[0] * (double)p[1] * (double)p[1] + 4.0 * (double)p[0] * (double)p[0] * (double)p[1]; }
 
-#define ROWS(name, body, nin, nout, dtype, n, shape, bytes) { name, body, nin, nout, dtype, { 4096, n }, { 5, (n) / 64 + 3 }, shape, bytes, NULL, false }
+#define ROWS(name, body, nin, nout, dtype, n, shape) { name, body, nin, nout, dtype, { 4096, n }, { 5, (n) / 64 + 3 }, shape, NULL, false }
 static const gpu_case cases[] = {
-	{ "relu", relu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, twice, NULL, false },
-	{ "gelu", gelu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, twice, NULL, false },
-	{ "chain30", chain30, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, twice, NULL, false },
-	ROWS("softmax_1k", softmax, 1, 1, TJ_F32, 1024, matrix, twice), ROWS("softmax_4k", softmax, 1, 1, TJ_F32, 4096, matrix, twice),
-	ROWS("softmax_12k", softmax, 1, 1, TJ_F32, 12672, matrix, twice), ROWS("softmax_32k", softmax, 1, 1, TJ_F32, 32768, matrix, twice),
-	ROWS("softmax_131k", softmax, 1, 1, TJ_F32, 131072, matrix, twice),
-	ROWS("softmax_1k_bf16", softmax, 1, 1, TJ_BF16, 1024, matrix, twice), ROWS("softmax_4k_bf16", softmax, 1, 1, TJ_BF16, 4096, matrix, twice),
-	ROWS("softmax_12k_bf16", softmax, 1, 1, TJ_BF16, 12672, matrix, twice), ROWS("softmax_32k_bf16", softmax, 1, 1, TJ_BF16, 32768, matrix, twice),
-	ROWS("softmax_131k_bf16", softmax, 1, 1, TJ_BF16, 131072, matrix, twice),
-	ROWS("rms_norm_4k", rms_norm, 2, 1, TJ_F32, 4096, with_vectors, twice), ROWS("rms_norm_8k", rms_norm, 2, 1, TJ_F32, 8192, with_vectors, twice),
-	ROWS("rms_norm_16k", rms_norm, 2, 1, TJ_F32, 16384, with_vectors, twice),
-	ROWS("layer_norm_4k", layer_norm, 3, 1, TJ_F32, 4096, with_vectors, twice), ROWS("layer_norm_8k", layer_norm, 3, 1, TJ_F32, 8192, with_vectors, twice),
-	ROWS("layer_norm_16k", layer_norm, 3, 1, TJ_F32, 16384, with_vectors, twice),
-	ROWS("add_rms_norm_8k", add_rms_norm, 3, 2, TJ_F32, 8192, two_and_vector, four_times),
-	{ "swiglu_bf16", swiglu, 2, 1, TJ_BF16, { 8192, 16384 }, { 5, 131 }, matrix, thrice, NULL, false },
-	{ "cross_entropy", cross_entropy, 2, 1, TJ_F32, { 32768, 4096 }, { 33, 67 }, with_rows, once, NULL, true },
-	{ "sum_rows", sum_rows, 1, 1, TJ_F32, { 16384, 16384 }, { 9, 517 }, matrix, once, NULL, false },
-	{ "sum_columns", sum_columns, 1, 1, TJ_F32, { 16384, 16384 }, { 517, 9 }, matrix, once, NULL, false },
-	{ "sum_all", sum_all, 1, 1, TJ_F32, { 16384, 16384 }, { 65, 517 }, matrix, once, NULL, false },
-	{ "transpose", transpose, 1, 1, TJ_F32, { 8192, 8192 }, { 67, 45 }, matrix, twice, NULL, false },
-	{ "matmul_4096_bf16", product, 2, 1, TJ_BF16, { 4096, 4096 }, { 24, 24 }, square, thrice, cube, false },
-	{ "linear_gelu_4096_bf16", linear_gelu, 3, 1, TJ_BF16, { 4096, 4096 }, { 24, 24 }, square, thrice, cube, false },
-	{ "linear_gelu_8192_bf16", linear_gelu, 3, 1, TJ_BF16, { 8192, 8192 }, { 40, 40 }, square, thrice, cube, false },
-	{ "tiny_80", tiny, 1, 1, TJ_F32, { 16, 16 }, { 4, 8 }, matrix, twice, NULL, false },
-	{ "block_bf16", block, 6, 1, TJ_BF16, { 4096, 2048 }, { 12, 16 }, of_block, twice, block_flops, false },
+	{ "relu", relu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, NULL, false },
+	{ "gelu", gelu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, NULL, false },
+	{ "chain30", chain30, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, matrix, NULL, false },
+	ROWS("softmax_1k", softmax, 1, 1, TJ_F32, 1024, matrix), ROWS("softmax_4k", softmax, 1, 1, TJ_F32, 4096, matrix),
+	ROWS("softmax_12k", softmax, 1, 1, TJ_F32, 12672, matrix), ROWS("softmax_32k", softmax, 1, 1, TJ_F32, 32768, matrix),
+	ROWS("softmax_131k", softmax, 1, 1, TJ_F32, 131072, matrix),
+	ROWS("softmax_1k_bf16", softmax, 1, 1, TJ_BF16, 1024, matrix), ROWS("softmax_4k_bf16", softmax, 1, 1, TJ_BF16, 4096, matrix),
+	ROWS("softmax_12k_bf16", softmax, 1, 1, TJ_BF16, 12672, matrix), ROWS("softmax_32k_bf16", softmax, 1, 1, TJ_BF16, 32768, matrix),
+	ROWS("softmax_131k_bf16", softmax, 1, 1, TJ_BF16, 131072, matrix),
+	ROWS("rms_norm_4k", rms_norm, 2, 1, TJ_F32, 4096, with_vectors), ROWS("rms_norm_8k", rms_norm, 2, 1, TJ_F32, 8192, with_vectors),
+	ROWS("rms_norm_16k", rms_norm, 2, 1, TJ_F32, 16384, with_vectors),
+	ROWS("layer_norm_4k", layer_norm, 3, 1, TJ_F32, 4096, with_vectors), ROWS("layer_norm_8k", layer_norm, 3, 1, TJ_F32, 8192, with_vectors),
+	ROWS("layer_norm_16k", layer_norm, 3, 1, TJ_F32, 16384, with_vectors),
+	ROWS("add_rms_norm_8k", add_rms_norm, 3, 2, TJ_F32, 8192, two_and_vector),
+	{ "swiglu_bf16", swiglu, 2, 1, TJ_BF16, { 8192, 16384 }, { 5, 131 }, matrix, NULL, false },
+	{ "cross_entropy", cross_entropy, 2, 1, TJ_F32, { 32768, 4096 }, { 33, 67 }, with_rows, NULL, true },
+	{ "sum_rows", sum_rows, 1, 1, TJ_F32, { 16384, 16384 }, { 9, 517 }, matrix, NULL, false },
+	{ "sum_columns", sum_columns, 1, 1, TJ_F32, { 16384, 16384 }, { 517, 9 }, matrix, NULL, false },
+	{ "sum_columns_tall", sum_columns, 1, 1, TJ_F32, { 1 << 21, 64 }, { 3300, 5 }, matrix, NULL, false },
+	{ "sum_all", sum_all, 1, 1, TJ_F32, { 16384, 16384 }, { 65, 517 }, matrix, NULL, false },
+	{ "transpose", transpose, 1, 1, TJ_F32, { 8192, 8192 }, { 67, 45 }, matrix, NULL, false },
+	{ "matmul_4096_bf16", product, 2, 1, TJ_BF16, { 4096, 4096 }, { 24, 24 }, square, cube, false },
+	{ "linear_gelu_4096_bf16", linear_gelu, 3, 1, TJ_BF16, { 4096, 4096 }, { 24, 24 }, square, cube, false },
+	{ "linear_gelu_8192_bf16", linear_gelu, 3, 1, TJ_BF16, { 8192, 8192 }, { 40, 40 }, square, cube, false },
+	{ "tiny_80", tiny, 1, 1, TJ_F32, { 16, 16 }, { 4, 8 }, matrix, NULL, false },
+	{ "block_bf16", block, 6, 1, TJ_BF16, { 4096, 2048 }, { 12, 16 }, of_block, block_flops, false },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -226,24 +225,49 @@ static void tell_product(tj_fn *f, char *how, size_t room)
 	free(text);
 }
 
-static void put(const gpu_case *g, double us, double first_ms, double bytes, double copy_us, double singly_us, double apart_us, const char *how, bool json)
+/* What one call moves, and takes. */
+typedef struct result {
+	double us, first_ms, bytes, moved; /* moved: by kernels */
+	double copy_us;                    /* of `bytes`; 0: not limited by memory */
+	double singly_us, apart_us;        /* without graphs; with a kernel of its own behind the product; or 0 */
+	char how[160];                     /* what computes the product */
+} result;
+
+static double bytes_of(tj_tensor *t) { return (double)tj_numel(t) * (double)tj_dtype_size(tj_dtype_of(t)); }
+
+static double bytes_of_all(const gpu_case *g, const job *j, tj_tensor *const *out)
 {
-	const double rate = g->flops ? g->flops(g->p) / us / 1e6 : bytes / us / 1e3;
+	double bytes = 0;
+	for (int k = 0; k < g->nin; k++) bytes += bytes_of(j->in[k]);
+	for (int k = 0; k < g->nout; k++) bytes += bytes_of(out[k]);
+	return bytes;
+}
+
+static double moved_bytes(const job *j)
+{
+	tj_stats s = { .size = sizeof s };
+	tj_fn_stats(j->f, &s);
+	return (double)s.moved_bytes;
+}
+
+static void put(const gpu_case *g, const result *r, bool json)
+{
+	const double rate = g->flops ? g->flops(g->p) / r->us / 1e6 : r->bytes / r->us / 1e3, of_copy = r->copy_us / r->us, more = r->moved / r->bytes;
 	const char *unit = g->flops ? "TF/s" : "GB/s";
 	if (json) {
-		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f", g->name, us, first_ms, unit, rate);
-		if (!g->flops) printf(", \"bytes\": %.0f, \"copy_us\": %.3f, \"of_copy\": %.3f", bytes, copy_us, copy_us / us);
-		if (singly_us > 0) printf(", \"without_graph_us\": %.3f", singly_us);
-		if (apart_us > 0) printf(", \"without_epilogue_us\": %.3f", apart_us);
-		if (*how) printf(", \"product\": \"%s\"", how);
+		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, \"moved_bytes\": %.0f", g->name, r->us, r->first_ms, unit, rate, r->bytes, r->moved);
+		if (!g->flops) printf(", \"copy_us\": %.3f, \"of_copy\": %.3f, \"moved_of_copy\": %.3f", r->copy_us, of_copy, of_copy * more);
+		if (r->singly_us > 0) printf(", \"without_graph_us\": %.3f", r->singly_us);
+		if (r->apart_us > 0) printf(", \"without_epilogue_us\": %.3f", r->apart_us);
+		if (*r->how) printf(", \"product\": \"%s\"", r->how);
 		printf("}\n");
 	} else {
-		printf("%-24s %12.2f us %10.1f %s", g->name, us, rate, unit);
-		if (!g->flops) printf(" %6.0f %% of a copy", 100 * copy_us / us);
-		if (singly_us > 0) printf("; without a graph %.2f us", singly_us);
-		if (apart_us > 0) printf("; with a kernel after the product %.2f us", apart_us);
-		if (*how) printf("; %s", how);
-		printf("; first call %.1f ms\n", first_ms);
+		printf("%-24s %12.2f us %10.1f %s %10.2f MB, kernels move %10.2f MB", g->name, r->us, rate, unit, r->bytes / 1e6, r->moved / 1e6);
+		if (!g->flops) printf("; %3.0f %% and %3.0f %% of a copy", 100 * of_copy, 100 * of_copy * more);
+		if (r->singly_us > 0) printf("; without a graph %.2f us", r->singly_us);
+		if (r->apart_us > 0) printf("; with a kernel after the product %.2f us", r->apart_us);
+		if (*r->how) printf("; %s", r->how);
+		printf("; first call %.1f ms\n", r->first_ms);
 	}
 	fflush(stdout);
 }
@@ -251,31 +275,32 @@ static void put(const gpu_case *g, double us, double first_ms, double bytes, dou
 static bool run_case(tj_ctx *c, tj_device device, const gpu_case *g, double seconds, bool json)
 {
 	job j;
+	result r = { 0 };
 	tj_tensor *out[2];
 	tj_scope *s = tj_push(c);
 	bool ok = open_job(&j, c, g, g->p, device);
 	const double begin = bench_now();
 	ok = ok && call(&j, out) && tj_sync(c) == TJ_OK;
-	const double first_ms = (bench_now() - begin) * 1e3, us = ok ? time_calls(&j, seconds) * 1e6 : 0;
-	double singly = 0, apart = 0;
-	char how[160] = "";
+	r.first_ms = (bench_now() - begin) * 1e3;
+	r.us = ok ? time_calls(&j, seconds) * 1e6 : 0;
+	if (ok) r.bytes = bytes_of_all(g, &j, out), r.moved = moved_bytes(&j);
 	if (ok && g->body == tiny) {
 		tj_set_settings(c, TJ_OPTS(tj_settings, .no_graphs = true));
-		singly = time_calls(&j, seconds) * 1e6;
+		r.singly_us = time_calls(&j, seconds) * 1e6;
 		tj_set_settings(c, NULL);
 	}
 	if (ok && g->body == linear_gelu) {
-		tell_product(j.f, how, sizeof how);
+		tell_product(j.f, r.how, sizeof r.how);
 		tj_set_settings(c, TJ_OPTS(tj_settings, .no_epilogues = true));
 		ok = call(&j, out) && tj_sync(c) == TJ_OK; /* compiles */
-		apart = time_calls(&j, seconds) * 1e6;
+		r.apart_us = time_calls(&j, seconds) * 1e6;
 		tj_set_settings(c, NULL);
 	}
 	tj_fn_free(j.f);
 	tj_pop(s);
 	tj_empty_cache(c, device);
-	const double bytes = g->bytes(g->p) * (double)tj_dtype_size(g->dtype);
-	if (ok) put(g, us, first_ms, bytes, g->flops ? 0 : time_copy(c, device, bytes, seconds / 4) * 1e6, singly, apart, how, json);
+	if (ok && !g->flops) r.copy_us = time_copy(c, device, r.bytes, seconds / 4) * 1e6;
+	if (ok) put(g, &r, json);
 	if (tj_check(c) == TJ_OK && ok) return true;
 	tj_perror(c, stderr);
 	return false;
@@ -317,6 +342,7 @@ static bool test_case(tj_ctx *c, tj_device device, const gpu_case *g)
 	for (int i = 0; ok && i < 6; i++) ok = call(&there, got); /* from the fourth call on, kernels run as a CUDA graph */
 	for (int i = 0; ok && i < g->nout; i++) ok = same(got[i], want[i], g->flops ? 0.05 : 0);
 	if (!ok) printf("FAIL %s: differs from the CPU\n", g->name);
+	if (ok && !g->flops && moved_bytes(&there) < bytes_of_all(g, &there, got)) printf("FAIL %s: kernels move %.0f bytes, fewer than there are\n", g->name, moved_bytes(&there)), ok = false;
 	if (tj_check(c) != TJ_OK) tj_perror(c, stderr), ok = false;
 	tj_fn_free(there.f);
 	tj_pop(s);

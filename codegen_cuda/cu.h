@@ -12,7 +12,9 @@
  *
  *                            A row shorter than 512 bytes takes `span` threads, and a warp 32 / span of them.
  *   columns  vec=d           a unit is one column. A warp reads 32 adjacent columns, row by row; `warps` warps share the rows as above.
- *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp
+ *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp.
+ *                            Few long columns are split in parts (lower/share.c): a unit is one part of one column, and
+ *                            neighbouring units are neighbouring columns
  *
  * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. A block that has fewer units left than it
  * can take has some that are not `live`: they load nothing and store nothing, but all threads reach each barrier and each shuffle. */
@@ -29,6 +31,7 @@ enum {
 	CU_SIDE = 32, CU_PITCH = CU_SIDE + 1, /* of a tile: its elements, and those from row to row */
 	CU_HELD = 6,             /* rows of inputs that a kernel holds */
 	CU_REGISTER_ROWS = 2,    /* rows of lanes that a warp holds in registers, at most */
+	CU_SECTOR = 32,          /* bytes that memory reads at once, at least */
 	CU_REGISTER_BYTES = 1024, /* of a kept row that stays in registers, at most */
 	CU_RESERVED = 40 << 10   /* bytes of a block's shared memory that are not for kept rows */
 };
@@ -82,12 +85,16 @@ size_t cu_stack_bytes(const cu_shape *x); /* likewise, for the stack of passes o
 const cu_held *cu_held_at(const lo_kernel *k, const cu_shape *x, const lo_ins *in); /* the held row that a load reads; NULL: none */
 bool cu_is_tiled(const struct cu *c, const lo_ins *in);
 size_t cu_tile_bytes(const lo_ins *in); /* of the load's tile */
+int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
+int64_t cu_least_load(const lo_kernel *k); /* bytes of the narrowest element that it loads; 8: it loads nothing */
 int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
+
+/* ---- traffic.c ---- */
+int64_t cu_moved(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it */
 
 /* ---- target.c ---- */
 extern const lo_target cu_model; /* without .find, and without what cu_fit_target() sets */
 void cu_fit_target(lo_target *t, int arch); /* the figures that differ between GPUs; arch: 90 for sm_90 */
-int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 
 /* ---- printing a kernel ---- */
 typedef struct cu {

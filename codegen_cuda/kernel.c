@@ -280,17 +280,32 @@ static void sections(cu *c)
 }
 
 /* ---- units ---- */
+/* The elements of r that the unit takes. The number of the part is the innermost index of units; for columns the outermost one. */
+static void put_range(cu *c)
+{
+	const long long part = (long long)c->s->part;
+	if (!part) {
+		cu_line(c, "const ix from = 0, len = red;\n");
+		return;
+	}
+	cu_line(c, "const ix parts = (red - 1) / %lldll + 1;\n", part);
+	if (c->shape.walk == CU_COLUMNS) {
+		cu_line(c, "const ix columns = (ix)1");
+		for (int d = 0; d < c->k->ndim; d++) rt_puts(c->out, " * "), cu_size(c, c->k->dim[d]);
+		rt_puts(c->out, ", part = w / columns; w -= part * columns;\n");
+	}
+	else cu_line(c, "const ix part = w %% parts; w /= parts;\n");
+	cu_line(c, "const ix from = part * %lldll, len = from + %lldll < red ? %lldll : red - from;\n", part, part, part);
+}
+
 static void put_unit(cu *c)
 {
 	const lo_kernel *k = c->k;
 	const int last = k->ndim - 1;
-	const bool parts = c->s->part != 0;
 	cu_line(c, "ix w = u;\n");
 	if (k->reduces) {
 		cu_line(c, "const ix red = "), cu_size(c, k->red), rt_puts(c->out, ";\n");
-		if (parts) cu_line(c, "const ix parts = (red - 1) / %lldll + 1, part = w %% parts, from = part * %lldll, len = from + %lldll < red ? %lldll : red - from; w /= parts;\n",
-			               (long long)c->s->part, (long long)c->s->part, (long long)c->s->part, (long long)c->s->part);
-		else cu_line(c, "const ix from = 0, len = red;\n");
+		put_range(c);
 	}
 	for (int i = last; i >= 0; i--) {
 		const bool elems = i == last && !k->reduces;
@@ -359,6 +374,9 @@ static bool *find_used(const lo_kernel *k)
 	return used;
 }
 
+/* Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless one block of an SM is said to do. */
+static bool is_large(const cu_shape *x) { return x->walk == CU_ROWS && !x->per; }
+
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 {
 	bool *used = find_used(k);
@@ -368,7 +386,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	put_arguments(&c, &p);
 	rt_vec_free(&p.param);
 	if (!used) return;
-	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, k->name, k->name);
+	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, is_large(&c.shape) ? ", 1" : "", k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
 	if (!finds_faults(k)) cu_line(&c, "if (a.fault && a.fault->first) return; /* earlier work has failed: cells stay as they were */\n");

@@ -92,6 +92,15 @@ static const char searches[] =
 	"\tconst bool before = up ? tj_above<U>(a, b) : tj_below<U>(a, b), behind = up ? tj_above<U>(b, a) : tj_below<U>(b, a);\n"
 	"\treturn (at < 0) | before | ((i < at) & !behind);\n}\n";
 
+/* a 2^b in two exact factors, 2^h with h = b / 2, and 2^(b - h), as in codegen_llvm/point.c. b + 1.5 2^23 has b in its low bits. */
+static const char scales[] =
+	"__device__ __forceinline__ float tj_scale(float a, float b)\n{\n"
+	"\tconst unsigned n = (unsigned)__float_as_int(b + 0x1.8p23f) << 23, h = (unsigned)((int)n >> 1) & 0xff800000u;\n"
+	"\treturn a * __int_as_float((int)(h + 0x3f800000u)) * __int_as_float((int)(n - h + 0x3f800000u));\n}\n"
+	"__device__ __forceinline__ double tj_scale(double a, double b)\n{\n"
+	"\tconst unsigned long long n = (unsigned long long)__double_as_longlong(b + 0x1.8p52) << 52, h = (unsigned long long)((long long)n >> 1) & 0xfff0000000000000ull;\n"
+	"\treturn a * __longlong_as_double((long long)(h + 0x3ff0000000000000ull)) * __longlong_as_double((long long)(n - h + 0x3ff0000000000000ull));\n}\n";
+
 static const char others[] =
 	"struct tj_faults { unsigned long long first; volatile unsigned long long *word; };\n"
 	"__device__ __forceinline__ void tj_fault(tj_faults *f, unsigned long long launch, int number)\n{\n"
@@ -109,5 +118,6 @@ void cu_prelude(rt_text *out)
 	rt_puts(out, trees);
 	rt_puts(out, passes);
 	rt_puts(out, searches);
+	rt_puts(out, scales);
 	rt_puts(out, others);
 }

@@ -6,12 +6,12 @@
  * goes down a column has one lane.
  *
  * Absent elements count as the identity (-0.0 for sums), which changes no bits. Searches and integers need no order: each thread
- * has one value. */
+ * has one value. A search has its index beside it, i<i>; the two results of one search (argmax and atmax) have one accumulator. */
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
 
 typedef struct acc {
-	uint32_t i;              /* the REDUCE or PART */
+	uint32_t ins, i;         /* the REDUCE or PART; the first one of the same search, which names the accumulator: ins, if there is none */
 	tj_dtype t;              /* of the operand */
 	lo_red red;
 	bool search, ordered, part;
@@ -19,10 +19,22 @@ typedef struct acc {
 	int64_t lanes, chunk;    /* of the tree; lanes: of a row tree only. Not ordered: chunk 0 */
 } acc;
 
+static bool is_upward(const lo_ins *in) { return in->imm == LO_RED_ARGMAX || in->imm == LO_RED_ATMAX; }
+
+static uint32_t first_search(const cu *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	for (uint32_t j = c->at->first; j < i; j++) {
+		const lo_ins *x = &c->k->ins.v[j];
+		if (x->op == in->op && x->imm >= LO_RED_ARGMAX && in->imm >= LO_RED_ARGMAX && x->src[0] == in->src[0] && is_upward(x) == is_upward(in)) return j;
+	}
+	return i;
+}
+
 static acc acc_of(const cu *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	acc a = { .i = i, .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype, .red = (lo_red)in->imm, .search = in->imm >= LO_RED_ARGMAX, .part = in->op == LO_PART, .sets = 1, .elems = 1 };
+	acc a = { .ins = i, .i = first_search(c, i), .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype, .red = (lo_red)in->imm, .search = in->imm >= LO_RED_ARGMAX, .part = in->op == LO_PART, .sets = 1, .elems = 1 };
 	a.chunk = cu_chunk_of(c->k, in);
 	a.ordered = a.chunk != 0;
 	if (!a.ordered || c->shape.walk != CU_ROWS) return a;
@@ -32,10 +44,11 @@ static acc acc_of(const cu *c, uint32_t i)
 	return a;
 }
 
-#define EACH_ACC(c, a)                                                                          \
+#define EACH_RESULT(c, a)                                                                       \
 	for (uint32_t i_ = (c)->at->first; i_ < (c)->at->first + (c)->at->count; i_++)              \
 		for (bool once_ = (c)->k->ins.v[i_].op == LO_REDUCE || (c)->k->ins.v[i_].op == LO_PART; once_; once_ = false) \
 			for (acc a = acc_of(c, i_); once_; once_ = false)
+#define EACH_ACC(c, a) EACH_RESULT(c, a) if (a.ins == a.i)
 
 /* ---- arithmetic ---- */
 static void put_identity(rt_text *t, const acc *a) { cu_bits(t, a->t, lo_identity(a->red, a->t)); }
@@ -62,13 +75,13 @@ static void combine_line(cu *c, const acc *a, const char *to, const char *x, con
 
 static int size_of(const acc *a) { return a->sets * a->elems; }
 
-static const char *upward(const acc *a) { return a->red == LO_RED_ARGMAX || a->red == LO_RED_ATMAX ? "true" : "false"; }
+static const char *upward(const cu *c, const acc *a) { return is_upward(&c->k->ins.v[a->i]) ? "true" : "false"; }
 
 /* Takes the value and the index of another thread, `other` and `at`, if they are better. */
 static void take_other(cu *c, const acc *a)
 {
 	const uint32_t i = a->i;
-	if (a->search) cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, a%u[0], i%u)) a%u[0] = other, i%u = at;\n", upward(a), i, i, i, i);
+	if (a->search) cu_line(c, "if (at >= 0 && tj_beats<%s>(other, at, a%u[0], i%u)) a%u[0] = other, i%u = at;\n", upward(c, a), i, i, i, i);
 	else {
 		char here[24];
 		snprintf(here, sizeof here, "a%u[0]", i);
@@ -109,10 +122,11 @@ void cu_acc_update(cu *c, uint32_t i)
 {
 	acc a = acc_of(c, i);
 	char to[48], v[16];
+	if (a.ins != a.i) return;
 	const uint32_t src = c->k->ins.v[i].src[0];
 	snprintf(v, sizeof v, "v%u", src);
 	if (a.search) {
-		cu_line(c, "if (tj_beats<%s>(%s, r, a%u[0], i%u)) a%u[0] = %s, i%u = r;\n", upward(&a), v, i, i, i, v, i);
+		cu_line(c, "if (tj_beats<%s>(%s, r, a%u[0], i%u)) a%u[0] = %s, i%u = r;\n", upward(c, &a), v, i, i, i, v, i);
 		return;
 	}
 	if (a.sets > 1) snprintf(to, sizeof to, "a%u[q %% %d * %d + j]", i, a.sets, a.elems);
@@ -219,41 +233,45 @@ static void halve(cu *c, const acc *a)
 static void spread(cu *c, const acc *a, tj_dtype t, const char *value)
 {
 	const char *type = cu_type(t), *place = c->shape.walk == CU_ROWS ? "0" : "who";
-	if (c->shape.warps < 2) cu_line(c, "const %s v%u = %s;\n", type, a->i, value);
+	if (c->shape.warps < 2) cu_line(c, "const %s v%u = %s;\n", type, a->ins, value);
 	else {
 		cu_line(c, "if (%smine == 0) ((%s *)own)[%s] = %s;\n", c->shape.walk == CU_ROWS ? "lane == 0 && " : "", type, place, value);
 		cu_line(c, "__syncthreads();\n");
-		cu_line(c, "const %s v%u = ((%s *)own)[%s];\n", type, a->i, type, place);
+		cu_line(c, "const %s v%u = ((%s *)own)[%s];\n", type, a->ins, type, place);
 		cu_line(c, "__syncthreads();\n");
 	}
 }
 
-static void store_part(cu *c, const acc *a)
+/* Here r numbers what all parts leave (LO_PART). */
+static void store_part(cu *c, const acc *a, const char *value)
 {
-	const lo_ins *in = &c->k->ins.v[a->i];
-	if (!a->ordered) {
-		cu_line(c, "if (lead) *(");
-		cu_pointer(c, in);
-		rt_putf(c->out, " + part) = a%u[0];\n", a->i);
-		return;
+	const lo_ins *in = &c->k->ins.v[a->ins];
+	if (!a->lanes) cu_line(c, "if (lead) { const ix r = part; *(");
+	else {
+		cu_line(c, "if (live && mine == 0) TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) {\n", a->sets, a->elems);
+		cu_line(c, "const ix r = part * %lldll + s * %lld + lane * %d + j;\n", (long long)a->lanes, (long long)c->shape.step, a->elems);
+		cu_line(c, "*(");
 	}
-	cu_line(c, "if (live && mine == 0) TJ_UNROLL for (int s = 0; s < %d; s++) TJ_UNROLL for (int j = 0; j < %d; j++) *(", a->sets, a->elems);
 	cu_pointer(c, in);
-	rt_putf(c->out, " + part * %lldll + s * %lld + lane * %d + j) = a%u[s * %d + j];\n", (long long)a->lanes, (long long)c->shape.step, a->elems, a->i, a->elems);
+	if (!a->lanes) rt_putf(c->out, ") = %s; }\n", value);
+	else {
+		rt_putf(c->out, ") = a%u[s * %d + j];\n", a->i, a->elems);
+		cu_line(c, "}\n");
+	}
 }
 
 void cu_acc_end(cu *c)
 {
-	EACH_ACC(c, a) {
+	EACH_RESULT(c, a) {
 		char value[24];
-		if (!a.ordered) gather(c, &a);
+		const bool index = a.red == LO_RED_ARGMAX || a.red == LO_RED_ARGMIN;
+		snprintf(value, sizeof value, index ? "i%u" : "a%u[0]", a.i);
+		if (!a.ordered && a.ins == a.i) gather(c, &a);
 		if (a.part) {
-			store_part(c, &a);
+			store_part(c, &a, value);
 			continue;
 		}
 		if (a.ordered && c->shape.walk == CU_ROWS) halve(c, &a);
-		const bool index = a.red == LO_RED_ARGMAX || a.red == LO_RED_ARGMIN;
-		snprintf(value, sizeof value, index ? "i%u" : "a%u[0]", a.i);
 		spread(c, &a, index ? TJ_I64 : a.t, value);
 	}
 }

@@ -10,6 +10,7 @@ int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in)
 	case LO_TREE_ROW: return ir_tree_lanes(t) * IR_TREE_ROWS;
 	case LO_TREE_PARTS: return ir_tree_lanes(t);
 	case LO_TREE_COLUMN: return IR_TREE_COLUMN_ROWS;
+	case LO_TREE_PAIRS: return 1;
 	case LO_TREE_NONE: break;
 	}
 	return 0;
@@ -187,27 +188,55 @@ static void rows(const lo_kernel *k, const lo_schedule *s, cu_shape *x)
 	x->in_registers = kept_here || (known && x->rows <= CU_REGISTER_ROWS && !s->kept.n);
 }
 
-/* Few columns of many rows: a warp reads a sector of memory of each of several rows, so there are more blocks and more threads to a column. */
-static void narrow(const lo_kernel *k, cu_shape *x)
+/* A thread stores 16 bytes of the widest element. Sizes must not decide it: kernels that differ in sizes share code. */
+int cu_elems(const lo_kernel *k)
 {
-	enum { SECTOR = 32, BLOCKS = 264 };
-	int64_t all = 1, size = sizeof(double);
-	for (int d = 0; d < k->ndim; d++) all *= lo_size(k, k->dim[d]);
-	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_LOAD && (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) < size) size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
-	while (x->span * size > SECTOR && all / x->span < BLOCKS && k->red > CU_MOST_WARPS * x->chunk * (CU_WARP / x->span)) x->span /= 2;
+	int64_t size = 1;
+	if (k->reduces || lo_size(k, k->dim[k->ndim - 1]) <= 1) return 1;
+	for (uint32_t i = 0; i < k->ins.n; i++) {
+		const lo_ins *in = &k->ins.v[i];
+		const int64_t s = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		if ((in->op == LO_STORE || in->op == LO_LOAD) && s > size) size = s;
+	}
+	return (int)(16 / size < 8 ? 16 / size : 8);
 }
 
-static void columns(const lo_kernel *k, cu_shape *x)
+int64_t cu_least_load(const lo_kernel *k)
 {
-	x->chunk = IR_TREE_COLUMN_ROWS;
-	x->rows = IR_TREE_COLUMN_ROWS;
+	int64_t size = sizeof(double);
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_LOAD && (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) < size) size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
+	return size;
+}
+
+/* Few columns of many rows: a warp reads a sector of memory of each of several rows, so there are more blocks and more threads to a column. */
+static void narrow(const lo_kernel *k, const lo_schedule *s, int64_t red, cu_shape *x)
+{
+	enum { BLOCKS = 264 };
+	const int64_t all = lo_units(k, s), size = cu_least_load(k);
+	while (x->span * size > CU_SECTOR && all / x->span < BLOCKS && red > CU_MOST_WARPS * x->chunk * (CU_WARP / x->span)) x->span /= 2;
+}
+
+/* What parts have left is little, and each element is a chunk: warps take fewer rows at a time. */
+static bool joins_parts(const lo_kernel *k)
+{
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (reduces(&k->ins.v[i]) && k->ins.v[i].tree == LO_TREE_PAIRS) return true;
+	return false;
+}
+
+static void columns(const lo_kernel *k, const lo_schedule *s, cu_shape *x)
+{
+	enum { FEW_ROWS = 8 };
+	const int64_t red = s->part ? s->part : k->red;
+	x->rows = joins_parts(k) ? FEW_ROWS : IR_TREE_COLUMN_ROWS;
+	x->chunk = x->rows;
 	x->elems = 1;
 	x->step = 1;
-	if (lo_is_sym(k->red)) x->warps = CU_UNKNOWN_WARPS;
+	if (lo_is_sym(red)) x->warps = CU_UNKNOWN_WARPS;
 	else {
-		narrow(k, x);
-		share_chunks(x, k->red);
+		narrow(k, s, red, x);
+		share_chunks(x, red);
 	}
 }
 
@@ -232,7 +261,7 @@ cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s)
 		return x;
 	}
 	if (x.walk == CU_ROWS) rows(k, s, &x);
-	else columns(k, &x);
+	else columns(k, s, &x);
 	x.own = cu_join_bytes(&x);
 	if (!x.per) x.own += cu_stack_bytes(&x) * (size_t)most_stacks(k);
 	if (x.walk == CU_ROWS && !s->part && !lo_is_sym(k->red)) hold_rows(k, s, &x, room);

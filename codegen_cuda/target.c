@@ -10,28 +10,47 @@ static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
 	return row <= CU_REGISTER_BYTES ? LO_REGISTERS : LO_SHARED;
 }
 
-/* A thread stores 16 bytes of the widest element. Sizes must not decide it: kernels that differ in sizes share code. */
-int cu_elems(const lo_kernel *k)
+static int64_t outer(const lo_kernel *k)
 {
-	int64_t size = 1;
-	if (k->reduces || lo_size(k, k->dim[k->ndim - 1]) <= 1) return 1;
-	for (uint32_t i = 0; i < k->ins.n; i++) {
-		const lo_ins *in = &k->ins.v[i];
-		const int64_t s = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
-		if ((in->op == LO_STORE || in->op == LO_LOAD) && s > size) size = s;
-	}
-	return (int)(16 / size < 8 ? 16 / size : 8);
+	int64_t n = 1;
+	for (int d = 0; d < k->ndim; d++) n *= lo_size(k, k->dim[d]);
+	return n;
 }
 
 /* Few long rows are split until the device has t->parts units; the lanes of all parts of a row are read by one block later, so no more than
  * needed. */
-static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
+static int64_t part_of_rows(const lo_target *t, const lo_kernel *k, int64_t lanes)
 {
-	int64_t rows = 1, chunks = t->most_chunks;
-	for (int d = 0; d < k->ndim; d++) rows *= lo_size(k, k->dim[d]);
+	int64_t rows = outer(k), chunks = t->most_chunks;
 	const int64_t wanted = (t->parts - 1) / (rows ? rows : 1) + 1, chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS;
 	while (chunks > t->least_chunks && k->red / (chunk * chunks) < wanted) chunks /= 2;
 	return chunk * chunks;
+}
+
+/* Without parts, a block goes down a sector of each row, as fast as an SM reads. With them, all SMs read, and a second kernel is launched. */
+static bool parts_pay(const lo_kernel *k, int64_t columns)
+{
+	enum { SM = 40, GPU = 4000, LAUNCH = 2500 }; /* bytes a ns; ns */
+	const int64_t alone = k->red * CU_SECTOR / SM, shared = (int64_t)((double)k->red * (double)columns * (double)cu_least_load(k) / GPU);
+	return columns > 0 && alone - shared >= LAUNCH;
+}
+
+/* Columns are split until the device has t->parts blocks, each a warp wide. One block combines the parts of a few columns later: hence MOST
+ * of them, except that a block walks a part in one pass. */
+static int64_t part_of_columns(const lo_target *t, const lo_kernel *k)
+{
+	enum { MOST = 1024 };
+	const int64_t columns = outer(k);
+	if (!parts_pay(k, columns)) return 0;
+	int64_t chunks = CU_MOST_WARPS * CU_MOST_PER, wanted = (t->parts * CU_WARP - 1) / columns + 1;
+	if (wanted > MOST) wanted = MOST;
+	while (chunks > t->least_chunks && k->red / (chunks * IR_TREE_COLUMN_ROWS) < wanted) chunks /= 2;
+	return chunks * IR_TREE_COLUMN_ROWS;
+}
+
+static int64_t part(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
+{
+	return column ? part_of_columns(t, k) : part_of_rows(t, k, lanes);
 }
 
 static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
@@ -60,8 +79,9 @@ static const lo_routine *const library[] = { &lo_gpu_matmul, NULL };
 
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda", .library = library,
-	.weight = 160, .members = 64, .redundant = 8, .few_rows = 256, .long_row = 1 << 17, .split_row = 1 << 15, .far_step = 8, .transposed = 1 << 16,
+	.weight = 160, .members = 64, .redundant = 8, .few_rows = 256, .long_row = 1 << 17, .split_row = 1 << 15,
+	.few_columns = 1024, .split_column = 3 << 10, .splits_searches = true, .far_step = 8, .transposed = 1 << 16,
 	.kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
 	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 512, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,
+	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part, .moved = cu_moved,
 };

@@ -7,12 +7,20 @@
 #include "codegen_llvm/cg.h"
 
 /* Lanes go along the dimension that the reductions' tree prescribes; reductions without an order follow the schedule. */
+/* Parts are those of rows, and what they leave lies side by side. */
+static bool is_known(const cg *c, const lo_ins *in)
+{
+	if (in->op == LO_PART) return c->s->vec == LO_VEC_R && in->imm < LO_RED_ARGMAX && c->k->index.v[in->index].rcoef == 1;
+	return in->op != LO_REDUCE || in->tree != LO_TREE_PAIRS;
+}
+
 static tj_status choose(cg *c)
 {
 	const lo_kernel *k = c->k;
 	bool row = false, column = false;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
+		if (!is_known(c, in)) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s has parts of columns, or of a search", k->name);
 		if ((in->op != LO_REDUCE && in->op != LO_PART) || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN ||
 			!rt_is_float((tj_dtype)in->dtype))
 			continue;

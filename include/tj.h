@@ -605,6 +605,7 @@ typedef struct tj_stats {
 	uint64_t checks, events; /* keys compared with the last one; events matched in a body */
 	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
 	uint64_t replays;        /* rows of kernels that a GPU ran as one CUDA graph, in the plans that exist now */
+	uint64_t moved_bytes;    /* bytes that the GPU's kernels of these plans read from its memory and write to it, in one run of each */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

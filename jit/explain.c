@@ -33,14 +33,15 @@ static void count_calls(tj_fn *f, tj_stats *s)
 	if (s->events) s->event_ns = (double)sum[AT_event_ps] / 1e3 / (double)s->events;
 }
 
-static uint64_t replays_of(const jit_entry *e)
+static void count_plans(const jit_entry *e, tj_stats *s)
 {
-	uint64_t n = 0;
+	s->segments += e->sealed.n;
 	for (uint32_t k = 0; k < e->sealed.n; k++) {
 		const rt_exec *x = atomic_load(&((jit_segment *)(uintptr_t)e->sealed.v[k]->segment)->plan)->exec;
-		if (x) n += __atomic_load_n(&x->replays, __ATOMIC_RELAXED);
+		if (!x) continue;
+		s->replays += __atomic_load_n(&x->replays, __ATOMIC_RELAXED);
+		s->moved_bytes += x->moved;
 	}
-	return n;
 }
 
 void tj_fn_stats(tj_fn *f, tj_stats *out)
@@ -62,10 +63,7 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	count_calls(f, &s);
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
-	for (uint32_t i = 0; i < f->entry.n; i++) {
-		s.segments += f->entry.v[i]->sealed.n;
-		s.replays += replays_of(f->entry.v[i]);
-	}
+	for (uint32_t i = 0; i < f->entry.n; i++) count_plans(f->entry.v[i], &s);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);
 	memcpy(out, &s, size < sizeof s ? size : sizeof s);

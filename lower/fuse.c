@@ -134,6 +134,18 @@ static int64_t rest_of(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 	return rest;
 }
 
+/* Rows or columns are too few to keep all threads busy, and long: in one kernel with a reader, threads could not share the reduction. */
+static bool keeps_apart(const lo_target *t, bool column, int64_t outer, int64_t red)
+{
+	return (outer < t->few_rows && red > t->long_row) || (column && lo_is_shared(t, true, outer, red));
+}
+
+/* Threads may share its reductions, if it has one loop. */
+static bool is_shared(const lo_target *t, const lo_group *G, bool column)
+{
+	return lo_is_shared(t, false, lo_outer(G), G->red) || (column && lo_is_shared(t, true, lo_outer(G), G->red));
+}
+
 /* Gives the group an r for reduction q. The group reads r, which is q or follows it row by row, at m. The atoms that m does
  * not use become the r; if there are none, new ones (*made). */
 static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, bool *made)
@@ -143,8 +155,8 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	bool keep, used[LO_ATOMS] = { 0 };
 	int64_t red = ir_numel(L->g, src) / ir_numel(L->g, q), rest = rest_of(L, G, r, m, used);
 	lo_reduced_axes(L, q, &lo, &hi, &keep);
-	if (rest != 1 && (rest != red || (ir_numel(L->g, q) < lo_target_of(L, q)->few_rows && red > lo_target_of(L, q)->long_row)))
-		return false; /* too few rows to keep all threads busy */
+	bool column = hi < lo_node(L, src)->rank;
+	if (rest != 1 && (rest != red || keeps_apart(lo_target_of(L, q), column, ir_numel(L->g, q), red))) return false;
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
 	bool buffers;
@@ -186,7 +198,8 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 	bool column = hi < lo_node(L, src)->rank;
 	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
 	if (G->classed && G->column != column) return refuse(L, "one of the two reduces rows, the other one columns");
-	if (had && lo_outer(G) < lo_target_of(L, r)->few_rows && G->red >= lo_target_of(L, r)->split_row && feeds_reduction(L, G, r)) return refuse(L, "it has a few long rows that threads share, and such a kernel has only one loop");
+	if (had && is_shared(lo_target_of(L, r), G, column) && feeds_reduction(L, G, r))
+		return refuse(L, "it has a few long rows or columns that threads share, and such a kernel has only one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
 	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space cannot hold the reduced axes: the reduction would be computed again for each element");

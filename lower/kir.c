@@ -21,8 +21,8 @@ uint32_t lo_append(lo_kernel *k, lo_ins i)
 
 int64_t lo_part_lanes(const lo_ins *in)
 {
-	bool ordered = rt_is_float((tj_dtype)in->dtype) && in->tree != LO_TREE_NONE;
-	return ordered ? ir_tree_lanes((tj_dtype)in->dtype) : 1;
+	bool lanes = rt_is_float((tj_dtype)in->dtype) && (in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS);
+	return lanes ? ir_tree_lanes((tj_dtype)in->dtype) : 1;
 }
 
 static int64_t float_bits(tj_dtype t, double v)

@@ -18,7 +18,7 @@
  *       %4 = reduce f32 max row %3
  *       %5 = select f32 %0 %3 %4 mostly               the condition is nearly always true
  *       store b1 [0 + 1*r] %3
- *       part add row b2 [0 + 8*d0] %3                  in a schedule with parts
+ *       part add row b2 [0 + 512*d0 + 1*r] %3         in a schedule with parts
  *       fault 0 %5                                    when %5 is true
  *
  * Stores and faults use up a % number, too: it is the instruction's index. */
@@ -42,7 +42,7 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 #undef PRIM
 };
 static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin", "atmax", "atmin" };
-static const char *const tree_name[] = { "row", "column", "none", "parts" };
+static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs" };
 static const char *const role_name[] = { "in", "out", "kept" };
 static const char *const vec_name[] = { "d", "r", "none" };
 static const char *const where_name[] = { "scratch", "registers", "shared" };

@@ -95,7 +95,7 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	const lo_index *x = &k->index.v[in->index];
 	if (in->dtype != b->dtype) return bad(v, "not the buffer's dtype");
 	if (in->nsrc != (in->op != LO_LOAD)) return bad(v, "wrong number of operands");
-	if (store && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
+	if (store && in->op != LO_PART && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
 	if (store && b->role == LO_IN) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
@@ -116,12 +116,19 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (rt_is_narrow(t)) return bad(v, "accumulates in f32");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
-	if (in->tree > LO_TREE_PARTS) return bad(v, "no such tree");
-	if (in->tree == LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
+	if (in->tree > LO_TREE_PAIRS) return bad(v, "no such tree");
+	if (in->tree >= LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
 	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && v->s->vec == LO_VEC_D) return bad(v, "a row tree has its lanes along r");
-	if (in->tree == LO_TREE_COLUMN && v->s->vec == LO_VEC_R) return bad(v, "a column tree has its lanes along d");
+	if ((in->tree == LO_TREE_COLUMN || in->tree == LO_TREE_PAIRS) && v->s->vec == LO_VEC_R) return bad(v, "a column tree has its lanes along d");
 	return true;
+}
+
+/* Elements of a chunk of the tree; 1: there is no order. */
+static int64_t chunk_of(const lo_ins *in)
+{
+	if (in->tree == LO_TREE_COLUMN) return IR_TREE_COLUMN_ROWS;
+	return in->tree == LO_TREE_ROW ? IR_TREE_ROWS * lo_part_lanes(in) : 1;
 }
 
 /* All PARTs of a kernel leave the same number of lanes, because one kernel with one r combines them. */
@@ -129,11 +136,11 @@ static bool check_part(const verifier *v, const lo_ins *in)
 {
 	const lo_kernel *k = v->k;
 	if (!check_access(v, in) || !check_reduce(v, in)) return false;
-	if (in->imm >= LO_RED_ARGMAX) return bad(v, "this reduction cannot be split into parts");
-	if (in->dyn != LO_NOREF || k->index.v[in->index].rcoef) return bad(v, "its place depends on r");
+	if (in->dyn != LO_NOREF) return bad(v, "its place depends on a value");
 	if (k->buf.v[in->buf].role != LO_OUT) return bad(v, "not stored to an output");
-	if (lo_part_lanes(in) > 1 && in->tree != LO_TREE_ROW) return bad(v, "only row trees have parts");
-	if (v->s->part < IR_TREE_ROWS * lo_part_lanes(in)) return bad(v, "less than a chunk of the tree");
+	if (in->tree >= LO_TREE_PARTS) return bad(v, "parts of parts");
+	if (lo_part_lanes(in) > 1 && k->index.v[in->index].rcoef != 1) return bad(v, "its lanes are not adjacent");
+	if (v->s->part < chunk_of(in)) return bad(v, "less than a chunk of the tree");
 	for (uint32_t i = 0; i < v->at; i++)
 		if (k->ins.v[i].op == LO_PART && lo_part_lanes(&k->ins.v[i]) != lo_part_lanes(in))
 			return bad(v, "parts of several widths");
@@ -207,7 +214,7 @@ static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
 	if (!s->target) return "no target";
 	if (s->vec > LO_VEC_NONE) return "no such lanes";
 	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
-	if (s->part < 0 || (s->part && (s->vec == LO_VEC_D || !k->reduces || s->part & (s->part - 1)))) return "not a part of r";
+	if (s->part < 0 || (s->part && (!k->reduces || s->part & (s->part - 1)))) return "not a part of r";
 	if (lo_size(k, s->block) < 1) return "a unit has no elements";
 	if ((s->vec == LO_VEC_R || s->part) && lo_size(k, s->block) != 1) return "a unit has several rows";
 	return s->grain < 1 ? "no grain" : NULL;

@@ -43,7 +43,8 @@ typedef enum lo_op {
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
 	LO_REDUCE,           /* reduces src[0] over r, in a loop; imm: lo_red. Its value is read after the loop, as a point value */
 	LO_PART,             /* reduces src[0] over one part of r (see lo_schedule) down to lo_part_lanes() lanes: those that the tree still has
-	                      * before it halves them. Stores them to buf at index + lanes * number of the part. imm, tree: as for REDUCE. No value */
+	                      * before it halves them. Stores them to buf at index, in which r is lanes * number of the part + lane. imm, tree: as
+	                      * for REDUCE; an index that a search finds counts from the start of r. No value */
 	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
 	LO_OP_COUNT
 } lo_op;
@@ -56,7 +57,9 @@ typedef enum lo_red {
 } lo_red; /* ARGMAX and later are searches: they look for one element */
 typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
-	LO_TREE_PARTS /* for what LO_PART stored: the row tree, with chunks of one row of lanes */
+	/* For what LO_PART stored: */
+	LO_TREE_PARTS, /* the row tree, with chunks of one row of lanes */
+	LO_TREE_PAIRS  /* the column tree, with chunks of one element: adjacent pairs only */
 } lo_tree;
 
 #define LO_MAXDIM TJ_MAX_RANK
@@ -117,7 +120,7 @@ typedef struct lo_kernel {
 void lo_kernel_free(lo_kernel *k);
 uint32_t lo_append(lo_kernel *k, lo_ins i); /* LO_NOREF: out of memory */
 static inline int64_t lo_size(const lo_kernel *k, int64_t size) { return lo_is_sym(size) ? k->size.v[size - LO_SYM(0)] : size; }
-int64_t lo_part_lanes(const lo_ins *in);      /* in: PART or REDUCE. Lanes of the row tree; 1 when order does not matter */
+int64_t lo_part_lanes(const lo_ins *in);      /* in: PART or REDUCE. Lanes of the row tree; 1 for columns, and when order does not matter */
 int64_t lo_identity(lo_red red, tj_dtype t);  /* an element that changes no result (-0.0 for sums), as the imm of CONST */
 
 /* ---- schedule.c: how a machine runs a kernel ---- */
@@ -142,7 +145,7 @@ typedef struct lo_schedule {
 	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension per unit; 1 with VEC_R */
-	int64_t part;            /* indices of r per unit: 2^k chunks of the row tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
+	int64_t part;            /* indices of r per unit: 2^k chunks of the tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
 	int64_t grain;           /* how many neighbouring units read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */
 	size_t scratch;          /* bytes for each thread */

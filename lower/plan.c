@@ -150,6 +150,8 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->grain = b->s.grain;
 	t->scratch = b->s.scratch;
 	t->shared = b->s.shared;
+	t->moved = b->s.target->moved ? b->s.target->moved(&b->k, &b->s) : 0;
+	p->exec.moved += (uint64_t)t->moved;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;

@@ -50,8 +50,14 @@ lo_vec lo_vec_of_tree(const lo_target *t, bool reduces, bool column)
 	return reduces && !column ? LO_VEC_R : LO_VEC_D;
 }
 
-int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, int64_t lanes)
+bool lo_is_shared(const lo_target *t, bool column, int64_t outer, int64_t red)
 {
+	return column ? outer < t->few_columns && red >= t->split_column : outer < t->few_rows && red >= t->split_row;
+}
+
+int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
+{
+	if (column) return 0;
 	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
 	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
 	return chunk * chunks;

@@ -27,6 +27,9 @@ struct lo_target {
 	int64_t few_rows;        /* fewer rows than this cannot keep all threads busy */
 	int64_t long_row;        /* elements; the sum of a longer row is not fused into its reader when rows are few: the reader would lose its threads */
 	int64_t split_row;       /* elements; threads share a reduction of at least this length when rows are few */
+	int64_t few_columns;     /* fewer columns than this cannot keep all threads busy; 0: threads share no columns */
+	int64_t split_column;    /* elements; threads share a reduction of columns of at least this length when they are few */
+	bool splits_searches;    /* threads share searches (argmax), too */
 	int64_t far_step;        /* elements; a row lies across memory when its elements are at least this far apart */
 	int64_t transposed;      /* elements; a value of at least this size is transposed before a kernel reads rows across it */
 
@@ -49,7 +52,7 @@ struct lo_target {
 
 	/* Parts of r that threads share. */
 	int64_t parts;           /* least number of parts wanted */
-	int64_t least_chunks, most_chunks; /* chunks of the row tree per part; powers of two */
+	int64_t least_chunks, most_chunks; /* chunks of the tree per part; powers of two */
 	double join_ns, lane_ns; /* time to combine parts: per outer index, and per lane of a part */
 
 	/* Working sets at which other code is generated. */
@@ -61,12 +64,16 @@ struct lo_target {
 	lo_vec (*vec)(const lo_target *t, bool reduces, bool column); /* column: reductions are of the column class */
 	lo_where (*keep)(const lo_target *t, lo_vec vec, int64_t row, size_t *room); /* where a kept row of `row` bytes lives; *room: bytes it takes */
 	void (*units)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets block and unit_ns */
-	int64_t (*part)(const lo_target *t, const lo_kernel *k, int64_t lanes); /* elements of r per part; lanes: what each reduction leaves of a part */
+	/* part: elements of r per part; 0: parts do not pay. column: reductions are of the column class. lanes: what each reduction leaves of a part */
+	int64_t (*part)(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);
+	int64_t (*moved)(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it; NULL: not known */
 };
 
 /* ---- schedule.c: decisions that targets share ---- */
+bool lo_is_shared(const lo_target *t, bool column, int64_t outer, int64_t red); /* threads share a reduction over red elements, for each of `outer` indices */
 lo_vec lo_vec_of_tree(const lo_target *t, bool reduces, bool column); /* vec: lanes along r for row trees, else along d */
-int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, int64_t lanes); /* part: t->parts of them if chunks allow, long enough to pay for storing lanes */
+/* part: t->parts of them if chunks allow, long enough to pay for storing lanes. Of rows */
+int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);
 
 /* ---- cpu.c ---- */
 extern const lo_target lo_cpu; /* compiled by "llvm" */

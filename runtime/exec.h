@@ -65,6 +65,7 @@ typedef struct rt_exec {
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
+	uint64_t moved;          /* sum of its steps' */
 	double lower_ms, codegen_ms;
 } rt_exec;
 rt_exec *rt_exec_ref(rt_exec *x);
@@ -105,6 +106,7 @@ typedef struct rt_step {
 	int64_t grain;           /* this many neighbouring units should go to one thread: they read the same cache lines */
 	size_t scratch;          /* bytes for each thread */
 	size_t shared;           /* bytes for each unit; 0 on the CPU */
+	int64_t moved;           /* bytes that it reads from memory and writes to it, as its target says; 0 on the CPU */
 	const int64_t *size;     /* values of the kernel's symbols */
 	uint32_t nsize;
 	uint32_t nnum;           /* not on the CPU: operands may point to the first nnum numbers of the plan */

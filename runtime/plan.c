@@ -224,6 +224,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		rt_putf(t, "  %-20s", s->name);
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
+		if (s->moved) rt_putf(t, " moves %lld bytes", (long long)s->moved);
 		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
 		rt_put_time(t, s);
 		for (uint32_t k = 0; k < s->nbuf; k++) put_operand(p, &s->at[k], t);

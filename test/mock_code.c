@@ -16,7 +16,7 @@ mock_scalar mock_convert(mock_scalar v, int from, int to);
 mock_scalar mock_bitcast(mock_scalar v, int from, int to);
 mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar c);
 mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, int64_t n);
-void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t part);
+void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t step, int64_t part, int64_t each);
 mock_scalar *mock_rows(int64_t n);
 #pragma GCC visibility pop
 
@@ -51,21 +51,24 @@ mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, in
 {
 	lo_ins ins[2];
 	const lo_kernel k = around(ins, red, tree, dtype, n);
-	return (tree == LO_TREE_PARTS ? interp_parts : interp_reduce)(&k, &ins[1], row);
+	return (tree >= LO_TREE_PARTS ? interp_parts : interp_reduce)(&k, &ins[1], row);
 }
 
-void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t part)
+/* to: where r of the PART's index is 0; step: its coefficient; each: the length of a part */
+void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t step, int64_t part, int64_t each)
 {
 	lo_ins ins[2];
 	lo_kernel k = around(ins, red, tree, dtype, n);
-	lo_buf b = { .dtype = (uint8_t)dtype, .role = LO_OUT };
-	lo_index at = { 0, 0, { 0 } };
+	if (red == LO_RED_ARGMAX || red == LO_RED_ARGMIN) ins[1].dtype = TJ_I64;
+	lo_buf b = { .dtype = ins[1].dtype, .role = LO_OUT };
+	lo_index at = { 0, step, { 0 } };
 	const rt_kargs a = { .buf = &to };
+	const lo_schedule s = { .part = each };
 	k.ndim = 1;
 	k.buf.v = &b;
 	k.index.v = &at;
 	ins[1].dyn = LO_NOREF;
-	interp m = { .k = &k, .a = &a, .part = part };
+	interp m = { .k = &k, .s = &s, .a = &a, .part = part };
 	interp_part(&m, &ins[1], row, n);
 }
 
@@ -74,7 +77,7 @@ static const char prelude[] =
 	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
 	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; char *shared; } args;\n"
 	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S mock_bitcast(S, int, int);\n"
-	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S *, i64, void *, i64);\n"
+	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S *, i64, void *, i64, i64, i64);\n"
 	"extern S *mock_rows(i64); extern void free(void *);\n";
 
 typedef struct printer {
@@ -174,7 +177,10 @@ static void put_loop(printer *p, const lo_section *s)
 		const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
 		if (!gathers(in)) continue;
 		if (in->op == LO_REDUCE) rt_putf(p->t, "v%u = mock_reduce(%d, %d, %d, row%u, to - from);\n", i, (int)in->imm, in->tree, dtype, i);
-		else rt_putf(p->t, "mock_part(%d, %d, %d, row%u, to - from, ", (int)in->imm, in->tree, dtype, i), put_place(p, in), rt_puts(p->t, ", part);\n");
+		else {
+			rt_putf(p->t, "mock_part(%d, %d, %d, row%u, to - from, ", (int)in->imm, in->tree, dtype, i), put_place(p, in), rt_puts(p->t, ", ");
+			put_size(p, p->k->index.v[in->index].rcoef), rt_puts(p->t, ", part, each);\n");
+		}
 		rt_putf(p->t, "free(row%u);\n", i);
 	}
 }
@@ -303,15 +309,15 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->unit_ns = 1;
 }
 
-static int64_t part(const lo_target *t, const lo_kernel *k, int64_t lanes)
+static int64_t part(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
 {
 	(void)k;
-	return (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS * t->least_chunks;
+	return column ? IR_TREE_COLUMN_ROWS * t->least_chunks : (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS * t->least_chunks;
 }
 
 const lo_target mock_target = {
 	.name = "mock", .backend = "mock", .find = find,
-	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .far_step = 8, .transposed = 1 << 10,
+	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .few_columns = 8, .split_column = 1 << 8, .splits_searches = true, .far_step = 8, .transposed = 1 << 10,
 	.kept_bytes = 4096, .shared_bytes = INT64_MAX, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
 	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,
 	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,

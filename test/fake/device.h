@@ -15,7 +15,7 @@ FAKE_MATHS(, double)
 #define __forceinline__ inline
 #define __shared__
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __grid_constant__
 #define threadIdx fake_place.thread
 #define blockIdx fake_place.block

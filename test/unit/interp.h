@@ -258,7 +258,7 @@ static ir_scalar interp_neutral(const lo_ins *i, tj_dtype t)
 static ir_scalar interp_parts(const lo_kernel *k, const lo_ins *i, const ir_scalar *row)
 {
 	tj_dtype t = (tj_dtype)k->ins.v[i->src[0]].dtype;
-	int64_t lanes = lo_part_lanes(i);
+	int64_t lanes = lo_part_lanes(i); /* 1 for LO_TREE_PAIRS */
 	ir_scalar v[IR_TREE_LANES(sizeof(float))];
 	for (int64_t l = 0; l < lanes; l++)
 		if (!interp_lane(i, t, row, k->red, l, lanes, 1, &v[l])) v[l] = interp_neutral(i, t);
@@ -267,19 +267,24 @@ static ir_scalar interp_parts(const lo_kernel *k, const lo_ins *i, const ir_scal
 	return v[0];
 }
 
+/* row: the n operands of part m->part, each m->s->part long */
 static void interp_part(interp *m, const lo_ins *i, const ir_scalar *row, int64_t n)
 {
 	tj_dtype t = (tj_dtype)i->dtype;
 	int64_t lanes = lo_part_lanes(i);
-	char *to = interp_ptr(m, i) + m->part * lanes * (int64_t)tj_dtype_size(t);
 	for (int64_t l = 0; l < lanes && lanes > 1; l++) {
 		ir_scalar v;
 		if (!interp_lane(i, t, row, n, l, lanes, IR_TREE_ROWS, &v)) v = interp_neutral(i, t);
-		interp_store(to + l * (int64_t)tj_dtype_size(t), t, v);
+		m->r = m->part * lanes + l;
+		interp_store(interp_ptr(m, i), t, v);
 	}
+	m->r = m->part;
 	lo_kernel part = *m->k;
 	part.red = n;
-	if (lanes == 1) interp_store(to, t, interp_reduce(&part, i, row));
+	if (lanes > 1) return;
+	ir_scalar v = interp_reduce(&part, i, row);
+	if (i->imm == LO_RED_ARGMAX || i->imm == LO_RED_ARGMIN) v.i += m->part * m->s->part;
+	interp_store(interp_ptr(m, i), t, v);
 }
 
 static void interp_loop(interp *m, const lo_section *s)
@@ -293,13 +298,13 @@ static void interp_loop(interp *m, const lo_section *s)
 			interp_ins(m, s->first + i);
 			if (x->op == LO_REDUCE || x->op == LO_PART) rows[i * n + m->r - m->begin] = m->v[x->src[0]];
 		}
-	m->r = 0;
 	for (uint32_t i = 0; i < s->count; i++) {
 		const lo_ins *x = &k->ins.v[s->first + i];
 		if (x->op == LO_PART) interp_part(m, x, rows + i * n, n);
 		else if (x->op == LO_REDUCE)
-			m->v[s->first + i] = (x->tree == LO_TREE_PARTS ? interp_parts : interp_reduce)(k, x, rows + i * n);
+			m->v[s->first + i] = (x->tree >= LO_TREE_PARTS ? interp_parts : interp_reduce)(k, x, rows + i * n);
 	}
+	m->r = 0;
 	free(rows);
 }
 

@@ -684,12 +684,12 @@ static void parts(void **state)
 		int n = sizes[i / 2], np = (n + part - 1) / part;
 		const char *t = i % 2 ? "f64" : "f32", *a = i % 3 ? "add" : "max", *b = i % 5 ? "mul" : "min";
 		check(textf("kernel k\n schedule cpu vec=r part=%d\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
-		            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  part %s row b1 [0 + %d*d0] %%0\n  %%2 = mul %s %%0 %%0\n"
-		            "  part %s row b2 [0 + %d*d0] %%2\n",
+		            "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  part %s row b1 [0 + %d*d0 + 1*r] %%0\n  %%2 = mul %s %%0 %%0\n"
+		            "  part %s row b2 [0 + %d*d0 + 1*r] %%2\n",
 		            part, t, t, t, n, t, n, a, np * lanes, t, b, np * lanes),
 		      i % 4 != 0, 2 * n, 2 * np * lanes, 2 * np * lanes);
 		check(textf("kernel k\n schedule cpu vec=r part=%d\n buf b0 i32 in\n buf b1 i32 out\n dim 2\n red %d\n loop\n"
-		            "  %%0 = load i32 b0 [0 + %d*d0 + 1*r]\n  part %s none b1 [0 + %d*d0] %%0\n",
+		            "  %%0 = load i32 b0 [0 + %d*d0 + 1*r]\n  part %s none b1 [0 + %d*d0 + 1*r] %%0\n",
 		            part, n, n, a, np),
 		      false, 2 * n, 2 * np);
 		for (int r = lanes; r < 80 * lanes; r = 2 * r + lanes)

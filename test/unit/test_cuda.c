@@ -14,7 +14,8 @@ static int skipped(void)
 	return 1;
 }
 
-typedef struct job { tj_body *body; void *self; int nin, nout; tj_dtype dtype; int64_t dim[2][3]; tj_dynamic dynamic; } job;
+/* grows: by how much the first size of operand 0 is larger at the second call */
+typedef struct job { tj_body *body; void *self; int nin, nout; tj_dtype dtype; int64_t dim[2][3]; tj_dynamic dynamic; int64_t grows; } job;
 typedef struct result { char *byte[OUTS]; size_t bytes[OUTS]; tj_dtype dtype[OUTS]; } result;
 
 static void fill(char *to, tj_dtype t, int64_t n, unsigned seed)
@@ -45,7 +46,7 @@ static result run(const char *device, const job *j, int mode)
 		for (int i = 0; i < j->nin; i++) {
 			int64_t n = 1, dim[4];
 			int k = 0;
-			for (; k < 3 && j->dim[i][k] >= 0; k++) n *= dim[k] = j->dim[i][k];
+			for (; k < 3 && j->dim[i][k] >= 0; k++) n *= dim[k] = j->dim[i][k] + (i + k + turn == 1 && turn ? j->grows : 0);
 			dim[k] = TJ_END_DIM;
 			assert_true(n <= MOST);
 			fill(data[i], j->dtype, n, (unsigned)i + 7);
@@ -165,6 +166,33 @@ static void over_all(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_mean(tj_mul(in[0], in[0]), TJ_ALL, false);
 }
 
+static tj_tensor *with_nan(tj_tensor *x) { return tj_log(tj_sub(x, tj_f(-5.6))); } /* some are below -5.6 */
+
+static void searches(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_max_with_indices(in[0], 0, false, &out[1]);
+	out[2] = tj_argmin(with_nan(in[0]), 0, false);
+	out[3] = tj_isnan(tj_amax(with_nan(in[0]), TJ_AXES(0), false));
+}
+
+static void sums_and_searches(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_sum(in[0], TJ_AXES(0), false);
+	out[1] = tj_argmax(in[0], 0, true);
+	out[2] = tj_amin(in[0], TJ_AXES(0), false);
+	out[3] = tj_any(tj_gt(in[0], tj_f(5.64)), TJ_AXES(0), false);
+}
+
+static void middle_axes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_sum(in[0], TJ_AXES(1), false);
+	out[1] = tj_var(in[0], TJ_AXES(0, 2), 1, false);
+	out[2] = tj_prod(in[0], TJ_AXES(0), true);
+}
+
 static void rows(void **s)
 {
 	(void)s;
@@ -183,6 +211,13 @@ static void columns(void **s)
 	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = i % 2 ? TJ_F64 : TJ_F32, .dim = { { lengths[i], 37, -1 } } });
 }
 
+/* The product of a column and a row, summed over its columns: few bytes to read, so no parts pay. */
+static void outer_product(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_sum(tj_mul(in[0], in[1]), TJ_AXES(0), false);
+}
+
 /* More chunks than the warps of a unit take at a time. */
 static void passes(void **s)
 {
@@ -190,7 +225,7 @@ static void passes(void **s)
 	if (skipped()) return;
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 18001, 3, -1 } } });
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3001, 21, -1 } } });
-	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 9001, 3, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+	same((job){ .body = outer_product, .nin = 2, .nout = 1, .dtype = TJ_F64, .dim = { { 4100, 1, -1 }, { 100, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 1, 140001, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
 
@@ -200,6 +235,74 @@ static void parts(void **s)
 	(void)s;
 	if (skipped()) return;
 	same((job){ .body = over_all, .nin = 1, .nout = 3, .dtype = TJ_F32, .dim = { { 99991, -1 } } });
+	same((job){ .body = searches, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 70001, -1 } } });
+	same((job){ .body = searches, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 40001, -1 } }, .dynamic = TJ_DYNAMIC_ON, .grows = 5000 });
+}
+
+/* Few long columns: parts of them, of all dtypes. */
+static void tall(void **s)
+{
+	(void)s;
+	static const tj_dtype floats[] = { TJ_F32, TJ_F64, TJ_F16, TJ_BF16 }, whole[] = { TJ_I64, TJ_I32, TJ_I8, TJ_U8 };
+	static const int64_t lengths[] = { 3200, 3201, 4095, 12801 };
+	if (skipped()) return;
+	for (size_t i = 0; i < 4; i++) {
+		same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = floats[i], .dim = { { 3300, 5, -1 } } });
+		same((job){ .body = sums_and_searches, .nin = 1, .nout = 4, .dtype = whole[i], .dim = { { 3300, 5, -1 } } });
+		same((job){ .body = sums_and_searches, .nin = 1, .nout = 4, .dtype = floats[i % 2], .dim = { { lengths[i], i % 2 ? 1 : 11, -1 } } });
+	}
+	same((job){ .body = sums_and_searches, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3200, 45, -1 } } });
+	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3200, 0, -1 } } });
+	same((job){ .body = outer_product, .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 0, 3, -1 }, { 3, -1 } } });
+	same((job){ .body = searches, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3500, 3, -1 } } });
+	same((job){ .body = middle_axes, .nin = 1, .nout = 3, .dtype = TJ_F32, .dim = { { 2, 3300, 5 } } });
+	same((job){ .body = middle_axes, .nin = 1, .nout = 3, .dtype = TJ_F64, .dim = { { 3300, 2, 6 } } });
+}
+
+/* The sizes are arguments of the code, and differ from call to call: as many parts, more parts, longer ones. */
+static void tall_sizes(void **s)
+{
+	(void)s;
+	static const int64_t grows[] = { 7, 900, 5000 };
+	if (skipped()) return;
+	for (size_t i = 0; i < 3; i++) {
+		same((job){ .body = sums_and_searches, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3300, 5, -1 } }, .dynamic = TJ_DYNAMIC_ON, .grows = grows[i] });
+		same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 3300, 3, -1 } }, .dynamic = TJ_DYNAMIC_ON, .grows = grows[i] });
+	}
+}
+
+/* What kernels of a function move, beside what it must read and write. */
+static void moved(tj_body *body, int nout, const int64_t *dim, double least, double most)
+{
+	static float data[300000];
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "t", .nin = 1, .nout = nout));
+	tj_tensor *x = tj_from_data(c, TJ_F32, dim, data), *out[OUTS];
+	tj_stats n = { .size = sizeof n };
+	assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_OK);
+	tj_fn_stats(f, &n);
+	const double times = (double)n.moved_bytes / (double)(tj_numel(x) * 4);
+	if (times < least || times > most) fail_msg("%llu bytes, %.3f times the operand", (unsigned long long)n.moved_bytes, times);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void relu_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_relu(in[0]); }
+static void softmax_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_softmax(in[0], -1); }
+static void column_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(in[0], TJ_AXES(0), false); }
+static void turned_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_slice(in[0], 1, 0, 1, 1)); }
+
+static void bytes_moved(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	moved(relu_of, 1, TJ_SHAPE(100, 50), 2, 2);
+	moved(turned_sum, 1, TJ_SHAPE(100, 50), 2.02, 2.02);
+	moved(softmax_of, 1, TJ_SHAPE(300, 40), 2, 2);           /* rows are read once: in registers, */
+	moved(softmax_of, 1, TJ_SHAPE(3, 5000), 2, 2);           /* in shared memory */
+	moved(softmax_of, 1, TJ_SHAPE(1, 100000), 4, 4.1);       /* three kernels */
+	moved(column_sum, 1, TJ_SHAPE(1000, 50), 1.001, 1.001);
+	moved(column_sum, 1, TJ_SHAPE(6400, 10), 1.0156, 1.0158); /* parts of 128 rows are written and read */
 }
 
 static void sizes_as_arguments(void **s)
@@ -390,6 +493,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
+		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes), cmocka_unit_test(bytes_moved),
 		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

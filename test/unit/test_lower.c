@@ -177,6 +177,11 @@ static const plan_case cases[] = {
 	{ "all axes, of a sum with a broadcast operand", 2, 0, 0,
 	  "%0 = input f32[4,5,6] slot=0\n%1 = input f32[6] slot=1\n%2 = add f32[4,5,6] %0 %1\n%3 = sum f32[] %2 keepdim=0\nret %3\n" },
 	{ "long rows", 1, 0, 0, "%0 = input f32[2,5000] slot=0\n%1 = sum f32[2] %0 keepdim=0 axes=1\nret %1\n" },
+	{ "long columns", 1, 0, 0, "%0 = input f32[700,3] slot=0\n%1 = sum f32[3] %0 keepdim=0 axes=0\n%2 = amin f32[3] %0 keepdim=0 axes=0\nret %1 %2\n" },
+	{ "long columns searched", 1, 0, 0,
+	  "%0 = input f64[2,650,3] slot=0\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f64[2,1,3] %1 i=0\n%3 = get i64[2,1,3] %1 i=1\n%4 = argmin i64[2,3] %0 keepdim=0 axis=1\nret %3 %2 %4\n" },
+	{ "x - mean(x) of long columns, and a sum of integers", 2, 0, 0,
+	  "%0 = input f32[530,2] slot=0\n%1 = mean f32[1,2] %0 keepdim=1 axes=0\n%2 = sub f32[530,2] %0 %1\n%3 = input i64[530,2] slot=1\n%4 = sum i64[2] %3 keepdim=0 axes=0\nret %2 %4\n" },
 	{ "every reduction", 1, 0, 0,
 	  "%0 = input f32[7,33] slot=0\n%1 = prod f32[7] %0 keepdim=0 axes=1\n%2 = amin f32[7] %0 keepdim=0 axes=1\n"
 	  "%3 = argmax i64[7] %0 keepdim=0 axis=1\n%4 = argmin i64[7] %0 keepdim=0 axis=1\nret %1 %2 %3 %4\n" },
@@ -368,7 +373,12 @@ static void few_to_a_unit(const lo_target *t, const lo_kernel *k, lo_schedule *s
 	s->unit_ns = t->op_ns * (double)k->ins.n;
 }
 
-/* Small kernels without lanes, nothing kept, and threads share rows that are not long. */
+static int64_t short_parts(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
+{
+	return column ? 2 * IR_TREE_COLUMN_ROWS : lo_enough_parts(t, k, column, lanes);
+}
+
+/* Small kernels without lanes, nothing kept, and threads share rows and columns that are not long. */
 static const lo_target *small_target(void)
 {
 	static lo_target t;
@@ -379,6 +389,10 @@ static const lo_target *small_target(void)
 	t.lanes = 7;
 	t.few_rows = 64;
 	t.split_row = 1 << 12;
+	t.few_columns = 10;
+	t.split_column = 500;
+	t.splits_searches = true;
+	t.part = short_parts;
 	t.parts = 4;
 	t.least_chunks = 1;
 	t.most_chunks = 2;
@@ -448,9 +462,9 @@ static void check_target(const plan_case *c, const lo_target *t, rt_text *all)
 static void test_targets(void **state)
 {
 	(void)state;
-	const struct { const lo_target *t; const char *has[4], *never[4]; } all[] = {
+	const struct { const lo_target *t; const char *has[5], *never[5]; } all[] = {
 		{ interp_target(), { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=" }, { "vec=none", "registers", "shared" } },
-		{ small_target(), { "schedule small vec=none", "block=7", "part=2048" }, { "vec=r", "vec=d", "keep b" } },
+		{ small_target(), { "schedule small vec=none", "block=7", "part=64", "part=2048", "f32 add pairs" }, { "vec=r", "vec=d", "keep b" } },
 		{ near_target(), { "schedule near vec=none", " registers\n", " shared at=0", "shared=" }, { "part=", "scratch=", "schedule cpu" } },
 	};
 	for (size_t i = 0; i < RT_COUNT(all); i++) {
@@ -461,7 +475,7 @@ static void test_targets(void **state)
 			rt_puts(&text, rt_str(&one));
 			rt_text_free(&one);
 		}
-		for (int k = 0; k < 4; k++) {
+		for (int k = 0; k < 5; k++) {
 			if (all[i].has[k] && !strstr(rt_str(&text), all[i].has[k])) fail_msg("%s: no `%s`", all[i].t->name, all[i].has[k]);
 			if (all[i].never[k] && strstr(rt_str(&text), all[i].never[k])) fail_msg("%s: `%s`", all[i].t->name, all[i].never[k]);
 		}
@@ -826,7 +840,7 @@ static void test_bad_schedules(void **state)
 		{ ROWS("cpu vec=r scratch=464", "  keep b2 recomputed\n"), "unknown word" },
 		{ ROWS("cpu vec=r scratch=-1", "  keep b2 scratch at=0\n"), "a number of bytes is negative" },
 		{ "kernel k\n  schedule cpu vec=r part=1024\n  buf b0 f32 in\n  buf b1 f32 out\n  dim 2\n  red 9000\n  loop\n"
-		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0] %0\n", "less than a chunk of the tree" },
+		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0 + 1*r] %0\n", "less than a chunk of the tree" },
 	};
 	for (size_t i = 0; i < RT_COUNT(bad); i++) {
 		lo_kernel k;

@@ -479,6 +479,13 @@ static double eps_of(const program *p, const gen_step *s)
 	return d;
 }
 
+/* The device of new tensors: what a program of the CPU calls the CPU. */
+static int64_t home(void)
+{
+	const char *device = getenv("TJ_DEVICE");
+	return device ? tj_find_device(device) : TJ_CPU;
+}
+
 /* The argument for a parameter of ir/classes.def, after a comma. */
 #define GIVE(type, name, role, k) , GIVE_##role(type, k)
 #define GIVE_OPERAND(type, k)  v[k]
@@ -487,7 +494,7 @@ static double eps_of(const program *p, const gen_step *s)
 #define GIVE_OPERANDS(type, k) v
 #define GIVE_ATTR(type, k)     (type)a[k]
 #define GIVE_DTYPE(type, k)    (type)a[k]
-#define GIVE_DEVICE(type, k)   (type)a[k]
+#define GIVE_DEVICE(type, k)   (type)(a[k] ? a[k] : home())
 #define GIVE_AXES(type, k)     (s->nattr > k || s->op == IR_permute ? list_of(a + k, s->nattr - k, room) : TJ_ALL)
 #define GIVE_SIZES(type, k)    list_of(a + k, s->nattr - k, room)
 #define GIVE_RESULT(name, i, type, shape) , s->want >> i & 1 ? &all[i] : NULL

@@ -205,7 +205,8 @@ typedef struct tj_open_opts {
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
 /* A context for another thread, on the same engine. It is current in no thread until tj_ctx_use(). Waits while another
- * thread runs or commits a direct call of c. NULL: out of memory, or called in a callback of c. */
+ * thread runs or commits a direct call of c. NULL: out of memory, called in a callback of c, or (in a thread that does not own c) a GPU has
+ * found a fault in the work of c that nobody was told of yet: tj_check(c) says which. */
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
@@ -322,7 +323,8 @@ TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **i
 /* Cells: the only mutable tensors. Inside a compiled function, later ops see an assigned value at once. All assigns
  * commit together at the end of the outermost call; a call that fails commits nothing. On a GPU the failure may be found after
  * tj_call() has returned: then what that call and those after it have committed is undone, their outputs are lost (each use is an
- * error), and the next wait reports it: tj_sync(), reading a value, or a call. tj_check() reports it, too, once the GPU has found it. */
+ * error), and the next wait reports it: tj_sync(), reading a value, or a call. tj_check() reports it, too, once the GPU has found it.
+ * Random numbers that these calls have drawn are not drawn again. */
 TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
 TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */

@@ -208,8 +208,10 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 		clone->rt.run.singly = c->rt.run.singly;
 	}
 	if (!clone) return NULL;
-	if (jit_alone_wait(c)) return jit_undo_before_clone(c), clone;
+	const bool in_call = !jit_alone_wait(c);
+	if (!in_call && jit_undo_before_clone(c)) return clone;
 	tj_close(clone);
+	if (!in_call) return NULL;
 	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
 }
@@ -281,15 +283,16 @@ tj_status tj_log_topics(tj_ctx *c, const char *topics)
 /* A GPU has found a fault, and nobody has waited for it yet. */
 static void report_late(tj_ctx *c)
 {
+	JIT_COME_IN(in, c, "tj_check");
 	rt_err err = { 0 };
-	if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) jit_report(c, "tj_check", &err);
+	if (in && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) jit_report(c, "tj_check", &err);
 }
 
 tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
 	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
-	if (mine && !jit_active(c) && RT_UNLIKELY(rt_pool_failed(c->rt.pool))) report_late(c); /* jit_active() reports a body that was left without returning */
+	if (mine && !jit_active(c) && !c->busy && c->rt.err.code == TJ_OK && RT_UNLIKELY(rt_pool_failed(c->rt.pool))) report_late(c); /* jit_active() reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
 	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
 	c->rt.last = c->rt.err;

@@ -98,7 +98,7 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 static rt_held *const *cells_to_overwrite(const direct *d, const jit_path *p)
 {
 	uint32_t place;
-	if (!p->nassign || !d->alone) return NULL;
+	if (!p->nassign || !d->alone || d->c->into) return NULL; /* into: a wrong size is found after the run, and must leave the cells alone */
 	for (uint32_t i = 0; i < p->plan->n; i++) p->over[i] = p->assign_of[i] ? rt_held_of(tensor_of(d, &p->assign[p->assign_of[i] - 1].cell, &place)) : NULL;
 	return p->over;
 }

@@ -38,23 +38,6 @@ static bool place_values(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_
 	return true;
 }
 
-/* The same; where memory is short, contents that are kept for commits in doubt are given up: they are known to stand after a wait. */
-static bool place_all(tj_ctx *c, const jit_plan *p, const jit_inputs *in, rt_buffer **buf, void **data, rt_err *err)
-{
-	if (RT_LIKELY(place_values(c, p, in, buf, data))) return true;
-	if (c->undo.v.n) {
-		for (uint32_t i = 0; i < p->n; i++)
-			if (buf[i]) rt_buffer_unref(buf[i], c->rt.allocator);
-		memset(buf, 0, p->n * sizeof *buf);
-		if (rt_pool_settle_all(c->rt.pool, err) != TJ_OK) return false;
-		if (place_values(c, p, in, buf, data)) return true;
-	}
-	const char *hint = rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU);
-	rt_fail(err, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), "no memory for the results");
-	if (hint) rt_hint(err, "%s", hint);
-	return false;
-}
-
 /* The line of this call that asked for the failed op; `site` is the line in the trace. */
 static const char *line_that_ran(const jit_inputs *in, const char *site)
 {
@@ -84,7 +67,7 @@ tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffe
 static void reserve(tj_ctx *c, const rt_exec *x)
 {
 	for (int d = TJ_CPU + 1; d < RT_DEVICES; d++)
-		if (x->arena_bytes[d] && !rt_pool_arena_on(c->rt.pool, d, x->arena_bytes[d]) && c->rt.allocator_on[d]) rt_allocator_empty(c->rt.allocator_on[d]);
+		if (x->arena_bytes[d] && !rt_pool_arena_on(c->rt.pool, d, x->arena_bytes[d])) rt_ctx_relax(&c->rt, d);
 }
 
 static tj_status run_on_devices(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
@@ -111,7 +94,10 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	rt_err err;
 	if (!p->exec) return true; /* nothing to compute */
 	rt_no_err(&err);
-	if (!place_all(c, p, in, buf, data, &err)) return jit_report(c, site, &err), false;
+	if (!place_values(c, p, in, buf, data)) {
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU), "no memory for the results");
+		return false;
+	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */
 	rt_run r = jit_run(c, ptr, in->num, data, &err);
 	const bool rare = p->exec->devices | r.profile;

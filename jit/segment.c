@@ -25,7 +25,7 @@ static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 
 static rt_held *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
-	if (!a->alone) return NULL; /* a cell is overwritten only when no other context can read it */
+	if (!a->alone || a->ctx->into) return NULL; /* else another context could read it; into: a wrong size is found after the run */
 	rt_held **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
 	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
 	return over;

@@ -79,11 +79,9 @@ tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint
 tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device)
 {
 	JIT_COME_IN(in, c, site);
-	rt_err err = { 0 };
 	if (!in || jit_refuses_in_body(c, site, "empty_cache")) return TJ_ERR_STATE;
 	if (!jit_device_exists(c, site, "empty_cache", device)) return TJ_ERR_DEVICE;
-	if (c->undo.v.n && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), err.code;
-	if (allocator_of(c, device)) rt_allocator_empty(allocator_of(c, device));
+	rt_ctx_relax(&c->rt, device);
 	rt_pool_empty(c->rt.pool, device);
 	return TJ_OK;
 }

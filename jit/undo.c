@@ -1,8 +1,5 @@
 #include "jit/undo.h"
 #include "jit/claim.h"
-#include "runtime/bytes.h"
-
-#include <time.h>
 
 enum { AHEAD = 2 }; /* the most commits in doubt: they keep memory, and one is enough for the host to be a call ahead of the GPU */
 static const uint64_t OPEN = UINT64_MAX; /* serial of a cell that was written in place by a call that has not committed yet */
@@ -21,7 +18,7 @@ static void forget(tj_ctx *c, uint32_t n)
 	atomic_store(&u->some, u->v.n != 0);
 }
 
-/* No call runs, or none that still uses them. */
+/* At a later wait than the one that undid them: the call that made that one has failed, and uses them no more. */
 static void free_gone(tj_ctx *c)
 {
 	for (uint32_t i = 0; i < c->undo.gone.n; i++) rt_buffer_unref(c->undo.gone.v[i], c->rt.allocator);
@@ -31,29 +28,20 @@ static void free_gone(tj_ctx *c)
 /* ---- undoing ---- */
 
 /* The content was to be written in place behind the fault, so it is the old one. Another tensor over the buffer stands for the new one: it stays
- * lost, and the cell gets a copy. */
+ * lost, and the cell takes the memory. */
 static void find_again(tj_ctx *c, rt_held *cell)
 {
-	rt_buffer *b = cell->t.buf;
-	const rt_layout *l = cell->t.layout;
-	const rt_elements e = { .device = l->device, .rank = l->rank, .size = tj_dtype_size((tj_dtype)l->dtype), .dim = l->dim, .data = cell->t.data };
-	rt_err err = { 0 };
+	rt_buffer *b = cell->t.buf, *own;
 	if (!rt_buffer_lost(b, c->rt.pool)) return;
-	if (rt_buffer_only(b, 1)) {
-		rt_buffer_found(b);
-		return;
-	}
-	rt_buffer *copy = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
-	if (copy && rt_buffer_before(copy, c->rt.pool, true, &err) == TJ_OK && rt_bytes_copy(c->rt.pool, &e, l->device, copy->data, &err) == TJ_OK) {
-		rt_buffer_after(copy, c->rt.pool, true);
-		rt_buffer_unref(jit_replace(c, cell, copy), c->rt.allocator);
-	} else rt_buffer_unref(copy, c->rt.allocator); /* no memory: the cell is lost, and each use says so */
+	if (rt_buffer_only(b, 1)) rt_buffer_found(b);
+	else if ((own = rt_buffer_move(b))) rt_buffer_unref(jit_replace(c, cell, own), c->rt.allocator);
 }
 
 static void settled(void *env, int device, uint64_t failed)
 {
 	tj_ctx *c = env;
 	jit_undos *u = &c->undo;
+	free_gone(c);
 	if (!u->v.n || device != u->device) return;
 	for (uint32_t i = u->v.n; failed && i-- > 0;) {
 		jit_undo *e = &u->v.v[i];
@@ -87,7 +75,7 @@ static bool oldest_stands(tj_ctx *c)
 	jit_undos *u = &c->undo;
 	const uint64_t serial = u->v.v[0].serial;
 	uint32_t n = 0;
-	if (!rt_pool_passed(c->rt.pool, u->device, serial)) return false;
+	if (!rt_pool_passed(c->rt.pool, u->device, (rt_mark){ u->last.queue, serial })) return false;
 	while (n < u->v.n && u->v.v[n].serial == serial) n++;
 	u->commits--;
 	forget(c, n);
@@ -115,14 +103,15 @@ tj_status jit_undo_begin(tj_ctx *c, const jit_write *w, uint32_t n, bool alone, 
 static void keep(tj_ctx *c, const jit_write *w, uint32_t n)
 {
 	jit_undos *u = &c->undo;
-	const uint64_t serial = rt_pool_flag(c->rt.pool, u->device);
-	for (uint32_t i = u->v.n; i-- > 0 && u->v.v[i].serial == OPEN;) u->v.v[i].serial = serial;
+	const rt_mark now = rt_pool_flag(c->rt.pool, u->device);
+	for (uint32_t i = u->v.n; i-- > 0 && u->v.v[i].serial == OPEN;) u->v.v[i].serial = now.serial;
 	for (uint32_t i = 0; i < n; i++) {
 		const bool in_place = w[i].buf == w[i].cell->t.buf;
 		if (in_place) rt_buffer_unref(w[i].buf, c->rt.allocator);
-		else rt_held_keep(w[i].cell), u->v.v[u->v.n++] = (jit_undo){ w[i].cell, w[i].buf, serial };
+		else rt_held_keep(w[i].cell), u->v.v[u->v.n++] = (jit_undo){ w[i].cell, w[i].buf, now.serial };
 	}
-	u->commits++;
+	u->commits += u->v.n && u->v.v[u->v.n - 1].serial == now.serial; /* else no cell has changed */
+	u->last = now;
 	u->keeps = false;
 	atomic_store(&u->some, u->v.n != 0);
 }
@@ -158,18 +147,20 @@ void jit_undo_close(tj_ctx *c)
 	rt_vec_free(&c->undo.gone);
 }
 
-/* The clone exists, so no commit is kept from now on. Another thread may be in a call of c: its commit waits for the work in doubt. */
-void jit_undo_before_clone(tj_ctx *c)
+/* The clone exists, and no call relies on c being alone, so no further commit is kept. Another thread may be in a call of c, so the list is not
+ * touched there. */
+bool jit_undo_before_clone(tj_ctx *c)
 {
 	rt_err err = { 0 };
-	while (atomic_load(&c->undo.some)) {
-		if (!jit_take_over(c)) {
-			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
-			continue;
-		}
+	if (!atomic_load(&c->undo.some)) return true;
+	if (atomic_load(&c->owner) == jit_me) {
 		JIT_COME_IN(in, c, "tj_ctx_clone");
-		if (!in) continue;
-		if (rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) jit_report(c, "tj_ctx_clone", &err);
-		forget(c, c->undo.v.n);
+		if (in && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) jit_report(c, "tj_ctx_clone", &err);
+		return in != NULL;
 	}
+	if (rt_pool_passed(c->rt.pool, c->undo.device, c->undo.last)) return true;
+	rt_fail(&err, TJ_ERR_STATE, "ctx_clone", "a GPU has found a fault in the context's work, and its thread has not noticed yet");
+	rt_hint(&err, "call tj_sync() in the thread that uses the context, then clone it");
+	rt_ctx_refused(&c->rt, &err, "tj_ctx_clone");
+	return false;
 }

@@ -22,6 +22,7 @@ typedef struct jit_undos { /* of a context */
 	rt_vec(jit_undo) v;      /* oldest first */
 	rt_vec(rt_buffer *) gone; /* contents that were undone; freed later, because a running call may hold one without a reference */
 	int device;              /* the one in doubt */
+	rt_mark last;            /* the end of the last commit */
 	uint32_t commits;        /* number of commits in v */
 	bool keeps;              /* the commit that goes on is kept */
 	atomic_bool some;        /* v is not empty; for other threads */
@@ -34,6 +35,6 @@ void jit_undo_end(tj_ctx *c, const jit_write *w, uint32_t n); /* after the commi
 bool jit_undo_in_place(tj_ctx *c, rt_held *cell, int device);
 void jit_undo_open(tj_ctx *c);
 void jit_undo_close(tj_ctx *c);
-void jit_undo_before_clone(tj_ctx *c); /* no commit of c can be undone when this returns. A fault is an error of c */
+bool jit_undo_before_clone(tj_ctx *c); /* waits until no commit of c can be undone; by any thread. false: one must be, c has the error */
 
 #endif

@@ -259,9 +259,9 @@ bool rt_buffer_lost(rt_buffer *b, const rt_pool *p)
 {
 	rt_spin(&b->lock);
 	const rt_mark written = b->written;
-	const bool sure = b->sure;
+	const bool sure = b->sure, lost = b->lost;
 	rt_unspin(&b->lock);
-	return !sure && rt_pool_lost(p, b->device, written);
+	return lost || (!sure && rt_pool_lost(p, b->device, written));
 }
 
 void rt_buffer_found(rt_buffer *b)
@@ -269,6 +269,17 @@ void rt_buffer_found(rt_buffer *b)
 	rt_spin(&b->lock);
 	b->sure = true;
 	rt_unspin(&b->lock);
+}
+
+rt_buffer *rt_buffer_move(rt_buffer *b)
+{
+	rt_buffer *to = rt_alloc(sizeof *to);
+	if (!to) return NULL;
+	rt_spin(&b->lock);
+	*to = (rt_buffer){ .refs = 1, .bin = b->bin, .bytes = b->bytes, .home = b->home, .data = b->data, .device = b->device, .lock = ATOMIC_FLAG_INIT, .written = b->written, .read = b->read, .sure = true };
+	b->lost = b->borrowed = true; /* borrowed: its end frees no memory */
+	rt_unspin(&b->lock);
+	return to;
 }
 
 void rt_buffer_after_host(rt_buffer *b, rt_pool *p)

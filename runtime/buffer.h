@@ -24,6 +24,7 @@ typedef struct rt_buffer {
 	atomic_flag lock;         /* not on the CPU: guards the marks */
 	rt_mark written, read;    /* not on the CPU: the ends of its last write and of its last read */
 	bool sure;                /* not on the CPU: its content came from the host, so no fault of a kernel can lose it */
+	bool lost;                /* not on the CPU: its content is lost for ever; the memory is another buffer's now */
 	bool borrowed;            /* the user's memory: never written; release() gives it back */
 	void (*release)(void *env); /* may be NULL */
 	void *env;
@@ -51,6 +52,7 @@ void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write);
 void rt_buffer_after_host(rt_buffer *b, rt_pool *p); /* the host has written all of it */
 bool rt_buffer_lost(rt_buffer *b, const rt_pool *p); /* its content */
 void rt_buffer_found(rt_buffer *b);                  /* its content is not lost: the failed work has not written there */
+rt_buffer *rt_buffer_move(rt_buffer *b);             /* the content in a buffer of its own, found; b is lost for ever. NULL: out of memory */
 /* The caller holds all `owners` references there are, and may write. */
 static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
 

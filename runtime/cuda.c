@@ -158,7 +158,18 @@ static tj_status gpu_zero(rt_queue *q, void *to, size_t bytes, rt_err *err)
 /* ---- launches ---- */
 static bool remember(rt_queue *q, const rt_launch *l)
 {
-	return !l->nfault || rt_push(&q->record, ((rt_record){ q->serial, l->fault, l->nfault }));
+	if (!l->nfault) return true;
+	rt_lock(&q->gpu->lock);
+	const bool ok = rt_push(&q->record, ((rt_record){ q->serial, l->fault, l->nfault }));
+	rt_unlock(&q->gpu->lock);
+	return ok;
+}
+
+static void forget_records(rt_queue *q)
+{
+	rt_lock(&q->gpu->lock);
+	q->record.n = 0;
+	rt_unlock(&q->gpu->lock);
 }
 
 static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l, size_t each, uint64_t *word)
@@ -209,7 +220,7 @@ static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 	void *arguments = word;
 	q->serial++;
 	pack(q, k, l, each, word);
-	if (q->record.n >= RECORDS && !rt_cugraph_gathers(q) && !rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) q->record.n = 0;
+	if (q->record.n >= RECORDS && !rt_cugraph_gathers(q) && !rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) forget_records(q);
 	tj_status st = remember(q, l) ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "cuda", "out of memory");
 	if (st == TJ_OK) st = ask(q->gpu, k, shared, err);
 	const rt_culaunch c = { k->function, grid_of(q->gpu, k, l->units), k->threads, (unsigned)shared, k->nparam };
@@ -252,14 +263,24 @@ static void gpu_clock(rt_queue *q, double *ns)
 }
 
 /* ---- waiting ---- */
-static tj_status fault_of(rt_queue *q, uint64_t word, uint64_t *launch, rt_err *err)
+/* The list of queues is locked. */
+static const rt_fault *find_fault(const rt_queue *q, uint64_t word)
 {
-	*launch = word >> 16;
+	if (q->found.word == word) return &q->found.fault;
 	for (uint32_t i = 0; i < q->record.n; i++) {
 		const rt_record *r = &q->record.v[i];
-		if (r->serial == *launch && (word & 0xffff) <= r->n) return rt_fault_fail(&r->fault[(word & 0xffff) - 1], err);
+		if (r->serial == word >> 16 && (word & 0xffff) <= r->n) return &r->fault[(word & 0xffff) - 1];
 	}
-	return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
+	return NULL;
+}
+
+static tj_status fault_of(rt_queue *q, uint64_t word, rt_err *err)
+{
+	rt_lock(&q->gpu->lock);
+	const rt_fault *f = find_fault(q, word);
+	tj_status st = f ? rt_fault_fail(f, err) : rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
+	rt_unlock(&q->gpu->lock);
+	return st;
 }
 
 static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
@@ -270,11 +291,23 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 	const uint64_t word = atomic_exchange(q->word, 0);
 	if (st == TJ_OK && word) st = RT_CU_TRY(q->gpu, cuMemsetD8Async, (q->fault, 0, sizeof word, q->stream), err);
 	rt_cu_leave();
-	if (st == TJ_OK && word) st = fault_of(q, word, launch, err);
+	if (st == TJ_OK && word) st = fault_of(q, word, err), *launch = word >> 16;
 	q->serial += st != TJ_OK;
 	q->done = q->serial;
-	q->record.n = 0;
+	if (q->record.n) forget_records(q);
 	return st;
+}
+
+/* The fault that the queue has found may be of the plan that goes. */
+static void keep_fault(rt_queue *q)
+{
+	const uint64_t word = atomic_load(q->word);
+	const rt_fault *f = word ? find_fault(q, word) : NULL;
+	if (!f || f == &q->found.fault) return;
+	q->found.word = word;
+	q->found.fault = *f;
+	snprintf(q->found.site, sizeof q->found.site, "%s", f->site ? f->site : "");
+	if (f->site) q->found.fault.site = q->found.site;
 }
 
 static bool gpu_failed(rt_queue *q) { return atomic_load(q->word) != 0; }
@@ -331,7 +364,10 @@ static void gpu_drain(void *self)
 	rt_gpu *g = self;
 	if (!rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
-	for (rt_queue *q = g->queues; q; q = q->next) rt_cu.cuStreamSynchronize(q->stream);
+	for (rt_queue *q = g->queues; q; q = q->next) {
+		rt_cu.cuStreamSynchronize(q->stream);
+		keep_fault(q);
+	}
 	rt_unlock(&g->lock);
 	rt_cu_leave();
 }

@@ -63,7 +63,8 @@ struct rt_queue {
 	rt_cuptr fault;              /* an rt_cufault */
 	struct { rt_cuobj event; uint64_t serial; } flag[4]; /* the last flags; gpu->lock */
 	uint32_t nflag;
-	rt_vec(rt_record) record;
+	rt_vec(rt_record) record;    /* gpu->lock */
+	struct { uint64_t word; rt_fault fault; char site[256]; } found; /* a fault that nobody has waited for, of a plan that is gone; gpu->lock */
 	struct rt_cugraphs *graphs;  /* cugraph.c */
 	struct rt_custage *stage;    /* custage.c; NULL: not used yet */
 	rt_queue *next;

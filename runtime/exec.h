@@ -206,10 +206,11 @@ tj_status rt_pool_sync(rt_pool *p, rt_err *err); /* waits for all queues; the er
 bool rt_pool_lost(const rt_pool *p, int device, rt_mark m);    /* is a value whose last write has mark m lost? */
 int rt_pool_in_doubt(const rt_pool *p); /* the device whose queue is in doubt; RT_CPU: none; -1: several are */
 bool rt_pool_failed(const rt_pool *p);  /* a wait would report a fault, which has been found already; does not wait */
-uint64_t rt_pool_flag(rt_pool *p, int device); /* flags the end of the work that its queue has now; its serial */
-bool rt_pool_passed(rt_pool *p, int device, uint64_t serial); /* waits for the work up to there; false: it found a fault */
-/* Called at the end of each wait for a queue in doubt. failed: serial of the launch that found a fault; 0: none did. */
+rt_mark rt_pool_flag(rt_pool *p, int device); /* flags the end of the work that its queue has now */
+bool rt_pool_passed(rt_pool *p, int device, rt_mark m); /* waits for the work up to there; false: a fault was found. By any thread */
+/* Called at the end of each wait for a queue in doubt. failed: serial of the launch that found a fault; 0: none did. RT_CPU: memory is short. */
 typedef void rt_settled(void *env, int device, uint64_t failed);
+void rt_pool_relax(rt_pool *p); /* memory is short: waits, so that what is kept for work in doubt can be freed. Reports no fault: a later wait will */
 void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 
 /* ---- the machine ---- */

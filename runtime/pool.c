@@ -170,19 +170,26 @@ bool rt_pool_failed(const rt_pool *p)
 	return false;
 }
 
-uint64_t rt_pool_flag(rt_pool *p, int device)
+rt_mark rt_pool_flag(rt_pool *p, int device)
 {
 	const rt_device *d = rt_device_at(device);
 	if (d->flag) d->flag(p->on[device].queue);
-	return d->mark(p->on[device].queue).serial;
+	return d->mark(p->on[device].queue);
 }
 
-bool rt_pool_passed(rt_pool *p, int device, uint64_t serial)
+bool rt_pool_passed(rt_pool *p, int device, rt_mark m)
 {
 	const rt_device *d = rt_device_at(device);
-	rt_queue *q = p->on[device].queue;
-	d->finish(d->self, (rt_mark){ d->mark(q).queue, serial });
-	return !d->failed(q);
+	d->finish(d->self, m);
+	return !d->failed(p->on[device].queue);
+}
+
+void rt_pool_relax(rt_pool *p)
+{
+	rt_err none = { 0 };
+	for (int i = RT_CPU + 1; i < RT_DEVICES && p->doubts; i++)
+		if (p->on[i].doubt && rt_pool_passed(p, i, rt_device_at(i)->mark(p->on[i].queue))) rt_pool_settle(p, i, &none);
+	if (p->settled) p->settled(p->env, RT_CPU, 0);
 }
 
 void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env)

@@ -142,7 +142,17 @@ rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes)
 {
 	rt_allocator **c = &r->allocator_on[device];
 	if (!*c && !(*c = rt_allocator_new(device))) return NULL;
+	rt_buffer *b = rt_buffer_new(*c, bytes);
+	if (RT_LIKELY(b)) return b;
+	rt_ctx_relax(r, device);
 	return rt_buffer_new(*c, bytes);
+}
+
+void rt_ctx_relax(rt_ctx *r, int device)
+{
+	rt_allocator *a = device == RT_CPU ? r->allocator : r->allocator_on[device];
+	rt_pool_relax(r->pool);
+	if (a) rt_allocator_empty(a);
 }
 
 /* ---- engine-owned tensors ---- */

@@ -159,6 +159,7 @@ typedef struct rt_ctx {
 bool rt_ctx_init(rt_ctx *r, tj_ctx *self, rt_engine *e);
 void rt_ctx_free(rt_ctx *r);
 rt_buffer *rt_buffer_elsewhere(rt_ctx *r, int device, size_t bytes);
+void rt_ctx_relax(rt_ctx *r, int device); /* frees what the context keeps of a device's memory; may wait */
 static inline rt_buffer *rt_buffer_on(rt_ctx *r, int device, size_t bytes) /* one reference; contents undefined; NULL when out of memory */
 {
 	return RT_LIKELY(device == RT_CPU) ? rt_buffer_new(r->allocator, bytes) : rt_buffer_elsewhere(r, device, bytes);

@@ -251,6 +251,7 @@ static void *clone_reads(void *p)
 {
 	const world *w = p;
 	tj_ctx *c = tj_ctx_clone(w->c);
+	if (!c) return "refused";
 	tj_ctx_use(c);
 	expect(tj_add(w->s.sum, tj_i(0)), 5, 5);
 	expect(tj_add(w->s.seen, tj_i(0)), 2, 3);
@@ -259,25 +260,103 @@ static void *clone_reads(void *p)
 	return NULL;
 }
 
+static void *in_thread(world *w)
+{
+	pthread_t t;
+	void *why;
+	assert_int_equal(pthread_create(&t, NULL, clone_reads, w), 0);
+	pthread_join(t, &why);
+	return why;
+}
+
 static void a_clone(void **state)
 {
 	(void)state;
-	for (int threads = 0; threads < 2; threads++) {
-		world w = begin(adds, TJ_VERIFY);
-		pthread_t t;
-		call(&w, good);
-		call(&w, bad);
-		call(&w, good);
-		if (threads) {
-			assert_int_equal(pthread_create(&t, NULL, clone_reads, &w), 0);
-			pthread_join(t, NULL);
-		} else clone_reads(&w);
-		tj_ctx_use(w.c);
-		assert_int_equal(tj_check(w.c), TJ_ERR_INDEX);
-		call(&w, good);
-		expect(w.s.sum, 10, 10);
-		end(&w);
+	world w = begin(adds, TJ_VERIFY);
+	call(&w, good);
+	call(&w, bad);
+	call(&w, good);
+	assert_null(clone_reads(&w)); /* the context's own thread: it waits, and the context has the error */
+	tj_ctx_use(w.c);
+	assert_int_equal(tj_check(w.c), TJ_ERR_INDEX);
+	call(&w, good);
+	expect(w.s.sum, 10, 10);
+	end(&w);
+}
+
+/* Another thread clones while the context is at rest, or in a body that waits for that thread. */
+static void a_clone_by_a_thread(void **state)
+{
+	(void)state;
+	world w = begin(adds, TJ_VERIFY);
+	call(&w, good);
+	assert_null(in_thread(&w)); /* in doubt, and right */
+	call(&w, bad);
+	assert_string_equal(in_thread(&w), "refused");
+	assert_int_equal(tj_check(w.c), TJ_ERR_STATE);
+	assert_non_null(strstr(tj_last_error(w.c)->message, "has found a fault"));
+	assert_int_equal(tj_check(w.c), TJ_ERR_INDEX);
+	assert_null(in_thread(&w));
+	expect(w.s.sum, 5, 5);
+	end(&w);
+}
+
+typedef struct waits { world *w; void *why; } waits;
+static void waits_for_a_clone(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	waits *s = self;
+	if (!s->why) s->why = in_thread(s->w) ? "refused" : "cloned";
+	out[0] = tj_add(in[0], tj_i(1));
+}
+
+static void a_clone_during_a_body(void **state)
+{
+	(void)state;
+	world w = begin(adds, TJ_VERIFY);
+	waits s = { &w, NULL };
+	tj_fn *f = tj_compile(w.c, waits_for_a_clone, &s, TJ_OPTS(tj_compile_opts, .name = "waits", .nin = 1, .nout = 1));
+	call(&w, good);
+	tj_call1(f, TJ_LIST(w.x));
+	assert_string_equal(s.why, "cloned");
+	tj_fn_free(f);
+	end(&w);
+}
+
+/* Memory is short: what commits in doubt keep is given back, also what was undone, and undoing needs none. */
+static void keeps_two(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const cells *s = self;
+	tj_tensor *v = tj_add(s->sum, tj_sum(tj_index_select(in[0], 0, in[1]), TJ_AXES(0), false));
+	tj_assign(s->sum, v);
+	out[0] = tj_reshape(v, TJ_SHAPE(2, MOST / 2)); /* so that the next call swaps */
+}
+
+static void short_of_memory(void **state)
+{
+	(void)state;
+	const tj_device d = tj_find_device(on);
+	world w = begin(keeps_two, TJ_VERIFY);
+	tj_memory m = { .size = sizeof m };
+	tj_tensor *out[6];
+	for (int i = 0; i < 2; i++) out[i] = call(&w, good);
+	assert_int_equal(tj_empty_cache(w.c, d), TJ_OK);
+	tj_memory_stats(w.c, d, &m);
+	tj_limit_memory(w.c, d, m.allocated + 4 * MOST * sizeof(float));
+	for (int round = 0; round < 3; round++) {
+		tj_scope *s = tj_push(w.c);
+		for (int i = 0; i < 3; i++) {
+			tj_scope *inner = tj_push(w.c);
+			out[2] = call(&w, i == 2 ? bad : good);
+			tj_pop(inner);
+		}
+		assert_int_equal(tj_sync(w.c), TJ_ERR_INDEX);
+		tj_check(w.c);
+		tj_pop(s);
+		expect(w.s.sum, 20 + 10 * (float)round, 20 + 10 * (float)round);
 	}
+	tj_limit_memory(w.c, d, 0);
+	expect(out[1], 10, 10);
+	end(&w);
 }
 
 /* A cell of the CPU in the same call: it cannot be undone, so the commit waits. */
@@ -346,6 +425,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(undone), cmocka_unit_test(nothing_waits), cmocka_unit_test(an_output_of_it), cmocka_unit_test(a_view_of_it),
 		cmocka_unit_test(a_step_before), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
+		cmocka_unit_test(a_clone_by_a_thread), cmocka_unit_test(a_clone_during_a_body), cmocka_unit_test(short_of_memory),
 		cmocka_unit_test(a_cell_of_the_cpu), cmocka_unit_test(a_function_of_the_cpu), cmocka_unit_test(a_close),
 	};
 	mock_device();

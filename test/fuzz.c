@@ -893,6 +893,8 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
+	const char *default_device = getenv("TJ_DEVICE");
+	gen_on_gpu = default_device && !strncmp(default_device, "cuda", 4);
 	const char *w = NULL, *why = "";
 	totals t = { { 0 }, 0, 0 };
 	fuzz_child pool[WORKERS] = { { 0 } };
@@ -909,7 +911,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
-		else if (!strcmp(argv[i], "-d") && more) fuzz_opt.device = argv[++i];
+		else if (!strcmp(argv[i], "-d") && more) fuzz_opt.device = argv[++i], gen_on_gpu = !strncmp(fuzz_opt.device, "cuda", 4);
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();
 	}

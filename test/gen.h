@@ -52,7 +52,7 @@ typedef struct gen {
 	int device;           /* a second device for operands and results; RT_CPU: none */
 	int layout, content;  /* of new operands; -1: any */
 	int64_t most;         /* most elements of a result; 0: no limit */
-	bool lib_f32;         /* f32 matmul is allowed */
+	bool lib_f32;         /* matmul is allowed where a library computes it */
 	bool numbers;         /* operands may be run-time numbers and constants */
 	int spread;           /* percentage of new operands that are one element, expanded to their shape */
 	bool zeros;           /* integer divisions by zero are allowed, with the result 0 */
@@ -104,6 +104,7 @@ typedef struct gen_how {
 	lo_family *family;         /* code shared between runs; new code is added to it; NULL: none */
 	bool symbols;              /* every size is an argument of the code */
 } gen_how;
+extern bool gen_on_gpu;                  /* operands are on a GPU: products of floats are computed by its library */
 int gen_device(const char *name);        /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that
                                             opened a GPU cannot use it: ask in the child */
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);

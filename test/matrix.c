@@ -558,7 +558,7 @@ int main(int argc, char **argv)
 		else if (o == 'z') opt.sizes = true;
 		else if (o == 'q') opt.quiet = true;
 		else if (o == 'e') only_eval = true;
-		else if (o == 'd') opt.device = optarg;
+		else if (o == 'd') gen_on_gpu = !strncmp(opt.device = optarg, "cuda", 4);
 		else return usage();
 	}
 	if (opt.nth < 1) opt.nth = 1;

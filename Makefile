@@ -100,6 +100,7 @@ cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of w
 	for t in $(CUDAUNITS); do for s in 0 5; do FAKE_CUDA_SEED=$$s $(ONFAKE) TJ_DEVICE=cuda:0 \
 		$(BUILD)/test/unit/test_$$t || exit 1; done; done
 	$(ONFAKE) TJ_DEVICE=cuda:0 test/examples.sh $(BUILD)/examples $(CUDAEXAMPLES)
+	BUILD=$(BUILD) test/device.sh -f -o $(BUILD)/device.json
 CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weights
 .PHONY: cuda-check
 $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h

@@ -283,6 +283,7 @@ static bool run_case(tj_ctx *c, tj_device device, const gpu_case *g, double seco
 	ok = ok && call(&j, out) && tj_sync(c) == TJ_OK;
 	r.first_ms = (bench_now() - begin) * 1e3;
 	r.us = ok ? time_calls(&j, seconds) * 1e6 : 0;
+	ok = ok && r.us > 0;
 	if (ok) r.bytes = bytes_of_all(g, &j, out), r.moved = moved_bytes(&j);
 	if (ok && g->body == tiny) {
 		tj_set_settings(c, TJ_OPTS(tj_settings, .no_graphs = true));

@@ -16,9 +16,8 @@ static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 
 static rt_blas_policy policy_of(uint32_t settings)
 {
-	enum { TRIES = 8 };
 	return (rt_blas_policy){ .tf32 = settings & RT_ALLOW_TF32, .reduced = settings & RT_ALLOW_REDUCED, .any_order = settings & RT_ALLOW_NONDETERMINISTIC,
-		                     .no_parts = settings & RT_NO_SPLIT_SUMS, .tries = settings & RT_AUTOTUNE ? TRIES : 0, .workspace = RT_BLAS_WORKSPACE };
+		                     .no_parts = settings & RT_NO_SPLIT_SUMS, .tries = settings & RT_AUTOTUNE ? RT_LT_TRIES : 0, .workspace = RT_BLAS_WORKSPACE };
 }
 
 static uint32_t bits_of(const lo_epilogue *e)

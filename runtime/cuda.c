@@ -103,7 +103,9 @@ static tj_status gpu_use_stream(rt_queue *q, void *stream, rt_err *err)
 	if ((uintptr_t)stream - 1 < 2) return rt_fail(err, TJ_ERR_ARG, "set_stream", "%p is a default stream of the driver, not one that was made", stream);
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
+	rt_lock(&q->gpu->lock); /* other threads wait for it */
 	if (st == TJ_OK) q->stream = stream ? stream : q->own;
+	rt_unlock(&q->gpu->lock);
 	rt_cu_leave();
 	return st;
 }

@@ -56,9 +56,10 @@ typedef struct rt_cufault { uint64_t first; rt_cuptr word; } rt_cufault; /* the 
 typedef struct rt_record { uint64_t serial; const rt_fault *fault; uint32_t n; } rt_record; /* a launch that may find a fault */
 struct rt_queue {
 	struct rt_gpu *gpu;
-	uint64_t id, serial, done;   /* serial: of the work that was put last; done: all up to here has run */
+	uint64_t id, serial;         /* serial: of the work that was put last */
+	_Atomic uint64_t done;       /* all up to here has run */
 	rt_cuobj clock[2];           /* events that measure, once they were needed */
-	rt_cuobj stream, own, event; /* stream: where its work goes: `own`, or one of the user */
+	rt_cuobj stream, own, event; /* stream: where its work goes: `own`, or one of the user; changed under gpu->lock */
 	_Atomic uint64_t *word;      /* the first fault, in memory of the host that kernels write to: launch << 16 | fault; 0: none */
 	rt_cuptr fault;              /* an rt_cufault */
 	struct { rt_cuobj event; uint64_t serial; } flag[4]; /* the last flags; gpu->lock */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct module { void *library; char *image, *image_end; bool loaded; struct module *next; };
+struct module { void *library; char *image, *image_end; bool loaded; struct module *next; }; /* image: an address in it, then its start */
 struct function { module *m; void (*run)(void *); size_t bytes, shared; int threads; char name[128]; struct function *next; };
 static module *modules;
 static function *functions;
@@ -17,7 +17,7 @@ static function *functions;
 static int find_image(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	module *m = arg;
-	const uintptr_t in = (uintptr_t)dlsym(m->library, "fake_place");
+	const uintptr_t in = (uintptr_t)m->image;
 	uintptr_t from = UINTPTR_MAX, to = 0;
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -41,6 +41,7 @@ int fake_module_load(void **out, const void *image)
 	m->library = dlopen(c->path, RTLD_NOW | RTLD_LOCAL);
 	if (!m->library) fake_die("%s", dlerror());
 	*(struct fake_hooks *)dlsym(m->library, "fake_hooks") = fake_hooks_of_fibers;
+	m->image = dlsym(m->library, "fake_place"); /* not in the walk: there it would wait for another thread's dlopen(), which waits for the walk */
 	dl_iterate_phdr(find_image, m);
 	m->loaded = true;
 	m->next = modules;

@@ -63,7 +63,8 @@ typedef struct rt_device {
 	tj_status (*wait)(rt_queue *q, uint64_t *launch, rt_err *err);
 	bool (*failed)(rt_queue *q);         /* a launch that has run has found a fault, and no wait has reported it yet; does not wait */
 	rt_mark (*mark)(rt_queue *q);        /* the end of the work that q has now */
-	void (*flag)(rt_queue *q);           /* a finish() for a mark of now will wait for no later work. For the last few flags. NULL: it never does */
+	void (*flag)(rt_queue *q);           /* notes the end of the work that q has now: finish() of a mark up to there waits for no later work, while the
+	                                      * flag is one of the last few. NULL: finish() always waits for no later work */
 	void (*wait_for)(rt_queue *q, rt_mark m); /* work put into q after this call runs after m, a mark of any queue of this device */
 	void (*drain)(void *self);           /* returns when all queues have run; called before code or fault tables of launches are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; marks of a closed queue have */

@@ -206,7 +206,7 @@ typedef struct tj_open_opts {
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
 /* A context for another thread, on the same engine. It is current in no thread until tj_ctx_use(). Waits while another
  * thread runs or commits a direct call of c. NULL: out of memory, called in a callback of c, or (in a thread that does not own c) a GPU has
- * found a fault in the work of c that nobody was told of yet: tj_check(c) says which. */
+ * found a fault in the work of c that nobody was told of yet: tj_check(c) says so, and then which. */
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
@@ -589,7 +589,8 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
 
 typedef struct tj_stats {
 	size_t size;
-	uint64_t calls, hits, recordings, side_exits, boundaries, recomputed, failures;
+	uint64_t calls, hits, recordings, side_exits, boundaries, recomputed;
+	uint64_t failures;       /* without those that a GPU finds after the call has returned */
 	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
 	uint64_t code_bytes;
 	double trace_ms, lower_ms, codegen_ms; /* total time */

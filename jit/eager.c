@@ -340,11 +340,12 @@ static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_ten
 	void *data[IR_MOST_RESULTS] = { NULL };
 	if (!make_room(c, q, u, a, b, data)) return;
 	rt_run r = jit_run(c, a->ext, a->num, data, &err);
+	r.site = q->site;
 	tj_status st = TJ_OK;
 	if (!nothing_to_do(u->exec)) st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
 	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
 		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.allocator);
-		err.site = NULL; /* all sites share the kernels */
+		if (!err.late) err.site = NULL; /* all sites share the kernels */
 		jit_report(c, q->site, &err);
 		return;
 	}

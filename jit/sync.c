@@ -60,8 +60,8 @@ tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_m
 	const rt_device *d = rt_device_at(device);
 	size_t unused = 0, all = 0;
 	if (d && d->memory && !d->memory(d->self, &unused, &all)) unused = all = 0;
-	const rt_allocator *a = allocator_of(c, device);
-	const tj_memory m = { .size = out->size, .allocated = u.used, .cached = a ? rt_allocator_held(a) : 0, .peak = u.peak, .limit = u.limit, .allocations = u.made,
+	rt_allocator *a = allocator_of(c, device);
+	const tj_memory m = { .size = out->size, .allocated = u.used, .cached = (a ? rt_allocator_held(a) : 0) + rt_pool_held(c->rt.pool, device), .peak = u.peak, .limit = u.limit, .allocations = u.made,
 		                  .free = unused, .total = all };
 	memcpy(out, &m, m.size < sizeof m ? m.size : sizeof m);
 	return TJ_OK;

@@ -132,11 +132,13 @@ typedef struct rt_err {
 	const char *site; /* literal, or NULL */
 	char message[512];
 	char hint[256];
+	bool late;               /* found by earlier work on another device, at its own site */
 } rt_err;
 /* Sets e to "no error". Cheaper than = { 0 }, which also clears the texts. */
 static inline void rt_no_err(rt_err *e)
 {
 	e->code = TJ_OK;
+	e->late = false;
 	e->op = e->site = NULL;
 	e->message[0] = e->hint[0] = 0;
 }

@@ -201,7 +201,11 @@ rt_buffer *rt_buffer_new(rt_allocator *c, size_t bytes)
 	return b;
 }
 
-size_t rt_allocator_held(const rt_allocator *c) { return c->held; }
+size_t rt_allocator_held(rt_allocator *c)
+{
+	take_back(c);
+	return c->held;
+}
 
 static void hand_back(rt_allocator *home, rt_buffer *b)
 {

@@ -34,7 +34,7 @@ rt_allocator *rt_allocator_new(int device);
 /* Closes the allocator: no more buffers are taken from it. Buffers in use are freed at their last reference, the allocator with the last one. */
 void rt_allocator_close(rt_allocator *c);
 rt_buffer *rt_buffer_new(rt_allocator *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
-size_t rt_allocator_held(const rt_allocator *c); /* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; on the CPU at most 1 GiB */
+size_t rt_allocator_held(rt_allocator *c); /* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; on the CPU at most 1 GiB */
 void rt_allocator_empty(rt_allocator *c); /* frees them */
 /* A buffer over the user's memory; the thread that drops the last reference calls release(env), once. */
 rt_buffer *rt_buffer_borrow(int device, void *data, void (*release)(void *env), void *env);

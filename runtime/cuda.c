@@ -162,7 +162,7 @@ static bool remember(rt_queue *q, const rt_launch *l)
 {
 	if (!l->nfault) return true;
 	rt_lock(&q->gpu->lock);
-	const bool ok = rt_push(&q->record, ((rt_record){ q->serial, l->fault, l->nfault }));
+	const bool ok = rt_push(&q->record, ((rt_record){ q->serial, l->fault, l->nfault, l->site }));
 	rt_unlock(&q->gpu->lock);
 	return ok;
 }
@@ -265,22 +265,26 @@ static void gpu_clock(rt_queue *q, double *ns)
 }
 
 /* ---- waiting ---- */
-/* The list of queues is locked. */
-static const rt_fault *find_fault(const rt_queue *q, uint64_t word)
+/* The list of queues is locked. false: no launch that is known has found it. */
+static bool find_fault(const rt_queue *q, uint64_t word, rt_fault *f)
 {
-	if (q->found.word == word) return &q->found.fault;
+	*f = q->found.fault;
+	if (q->found.word == word) return true;
 	for (uint32_t i = 0; i < q->record.n; i++) {
 		const rt_record *r = &q->record.v[i];
-		if (r->serial == word >> 16 && (word & 0xffff) <= r->n) return &r->fault[(word & 0xffff) - 1];
+		if (r->serial != word >> 16 || (word & 0xffff) > r->n) continue;
+		*f = r->fault[(word & 0xffff) - 1];
+		if (r->site) f->site = r->site;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
 static tj_status fault_of(rt_queue *q, uint64_t word, rt_err *err)
 {
+	rt_fault f;
 	rt_lock(&q->gpu->lock);
-	const rt_fault *f = find_fault(q, word);
-	tj_status st = f ? rt_fault_fail(f, err) : rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
+	tj_status st = find_fault(q, word, &f) ? rt_fault_fail(&f, err) : rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
 	rt_unlock(&q->gpu->lock);
 	return st;
 }
@@ -304,12 +308,12 @@ static tj_status gpu_wait(rt_queue *q, uint64_t *launch, rt_err *err)
 static void keep_fault(rt_queue *q)
 {
 	const uint64_t word = atomic_load(q->word);
-	const rt_fault *f = word ? find_fault(q, word) : NULL;
-	if (!f || f == &q->found.fault) return;
+	rt_fault f;
+	if (!word || q->found.word == word || !find_fault(q, word, &f)) return;
+	snprintf(q->found.site, sizeof q->found.site, "%s", f.site ? f.site : "");
+	if (f.site) f.site = q->found.site;
 	q->found.word = word;
-	q->found.fault = *f;
-	snprintf(q->found.site, sizeof q->found.site, "%s", f->site ? f->site : "");
-	if (f->site) q->found.fault.site = q->found.site;
+	q->found.fault = f;
 }
 
 static bool gpu_failed(rt_queue *q) { return atomic_load(q->word) != 0; }

@@ -53,7 +53,7 @@ typedef struct rt_cudriver {
 
 /* A GPU, and a queue of it: a stream. */
 typedef struct rt_cufault { uint64_t first; rt_cuptr word; } rt_cufault; /* the text of kernels knows it as tj_faults: the first fault, and where the host sees it */
-typedef struct rt_record { uint64_t serial; const rt_fault *fault; uint32_t n; } rt_record; /* a launch that may find a fault */
+typedef struct rt_record { uint64_t serial; const rt_fault *fault; uint32_t n; const char *site; } rt_record; /* a launch that may find a fault; site: rt_launch.site */
 struct rt_queue {
 	struct rt_gpu *gpu;
 	uint64_t id, serial;         /* serial: of the work that was put last */

@@ -38,6 +38,7 @@ typedef struct rt_launch {
 	size_t shared;                       /* bytes for each unit, which its threads share */
 	const rt_fault *fault;               /* faults of the kernel: number k means fault[k - 1]. Their texts stay valid until a drain() */
 	uint32_t nfault;
+	const char *site;                    /* of its faults; NULL: each has its own */
 	bool unless_failed;                  /* do nothing if an earlier launch has found a fault that no wait has reported yet. Not with faults of its own */
 } rt_launch;
 

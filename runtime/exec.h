@@ -35,6 +35,7 @@ typedef struct rt_run {
 	const uint64_t *num;      /* numbers, by slot */
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
+	const char *site;         /* line of the program that asks, for faults on other devices; NULL: that of the op in the plan */
 	bool profile;             /* measure each step */
 	bool singly;              /* a device launches kernels one by one, not as graphs */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
@@ -198,6 +199,7 @@ void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round
  * an error. */
 rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err); /* NULL: err is set */
 void *rt_pool_arena_on(rt_pool *p, int device, size_t bytes);
+size_t rt_pool_held(const rt_pool *p, int device); /* bytes of its arena; 0 for the CPU, whose arena does not count as used */
 void rt_pool_empty(rt_pool *p, int device); /* frees arena and scratch; no run is under way */
 void rt_pool_doubt(rt_pool *p, int device);
 tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err); /* waits if the queue is in doubt; the error is the fault */

@@ -79,7 +79,7 @@ tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r)
 	for (uint32_t i = 0; i < s->nbuf; i++)
 		if (s->at[i].place == RT_AT_NUM) at[i] = (char *)(all + own) + s->at[i].offset;
 	const rt_launch l = { .entry = s->fn, .buf = buf, .nbuf = s->nbuf, .num = all, .nnum = n, .size = s->size, .nsize = s->nsize, .units = s->units,
-	                      .scratch = s->scratch, .shared = s->shared, .fault = s->fault, .nfault = s->nfault, .unless_failed = s->over };
+	                      .scratch = s->scratch, .shared = s->shared, .fault = s->fault, .nfault = s->nfault, .site = r->site, .unless_failed = s->over };
 	if (s->nfault) rt_pool_doubt(r->pool, s->device);
 	tj_status st = rt_device_at(s->device)->launch(q, &l, r->err);
 	if (all != num) rt_free(all);

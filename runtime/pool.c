@@ -91,6 +91,8 @@ rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err)
 	return s->queue;
 }
 
+size_t rt_pool_held(const rt_pool *p, int device) { return device == RT_CPU ? 0 : p->on[device].arena.bytes; } /* the CPU's is not counted as memory of tensors */
+
 void rt_pool_empty(rt_pool *p, int device)
 {
 	const rt_device *d = rt_device_at(device);
@@ -149,7 +151,9 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 	s->doubt = false;
 	p->doubts--;
 	const uint64_t last = d->mark(s->queue).serial;
+	const bool first = err && err->code == TJ_OK;
 	tj_status st = d->wait(s->queue, &launch, err);
+	if (st != TJ_OK && first) err->late = true;
 	if (st != TJ_OK && launch) rt_push(&s->lost, ((lost){ launch, last }));
 	if (p->settled) p->settled(p->env, device, st == TJ_OK ? 0 : launch);
 	return st;

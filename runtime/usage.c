@@ -1,5 +1,6 @@
 /* usage: counts the memory of each device, and limits it. */
 #include "runtime/device.h"
+#include "runtime/fork.h"
 
 #include <stdatomic.h>
 
@@ -27,6 +28,7 @@ rt_usage rt_usage_of(int device)
 
 const char *rt_usage_hint(int device)
 {
+	if (device != RT_CPU && rt_fork_depth() != 1) return "a forked process cannot use a GPU that its parent has opened; open it in the child only, or use threads";
 	return atomic_load(&usages[device].limit) ? "tj_limit_memory() has set a limit on this device" : NULL;
 }
 

@@ -181,7 +181,7 @@ static void run_kernel(struct rt_queue *q, const work *w)
 	free(buf);
 	if (!fault || q->failed) return;
 	q->failed = w->serial;
-	q->err = (rt_err){ 0 };
+	q->err = (rt_err){ .site = l->site };
 	rt_fault_fail(&l->fault[fault - 1], &q->err);
 	snprintf(q->site, sizeof q->site, "%s", q->err.site ? q->err.site : ""); /* the plan may be gone when this is reported */
 	if (q->err.site) q->err.site = q->site;

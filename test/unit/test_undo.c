@@ -188,6 +188,36 @@ static void a_step_before(void **state)
 	end(&w);
 }
 
+/* A lost value cannot become the content of a cell. */
+static void a_lost_value(void **state)
+{
+	(void)state;
+	world w = begin(adds, TJ_VERIFY);
+	call(&w, good);
+	tj_tensor *lost = tj_reshape(call(&w, bad), TJ_SHAPE(2));
+	assert_int_equal(tj_sync(w.c), TJ_ERR_INDEX);
+	tj_check(w.c);
+	assert_int_equal(tj_assign(w.s.seen, lost), TJ_ERR_STATE);
+	kit_error(w.c, TJ_ERR_STATE, "lost");
+	expect(w.s.seen, 2, 3);
+	end(&w);
+}
+
+/* Ops share kernels, but the error names the line that asked. */
+static void the_line(void **state)
+{
+	(void)state;
+	char line[40];
+	tj_ctx *c = open_on();
+	tj_tensor *x = table_of(c), *g = index_of(c, good), *b = index_of(c, bad);
+	tj_index_select(x, 0, g);
+	tj_index_select(x, 0, b), snprintf(line, sizeof line, "test_undo.c:%d", __LINE__);
+	assert_true(tj_is_poison(tj_to(x, TJ_CPU))); /* this one waits */
+	assert_int_equal(tj_check(c), TJ_ERR_INDEX);
+	if (!strstr(tj_last_error(c)->site, line)) fail_msg("%s, not %s", tj_last_error(c)->site, line);
+	tj_close(c);
+}
+
 /* Who writes a cell between calls learns of the fault first, and the write stays. */
 static void a_write(void **state)
 {
@@ -424,7 +454,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(undone), cmocka_unit_test(nothing_waits), cmocka_unit_test(an_output_of_it), cmocka_unit_test(a_view_of_it),
-		cmocka_unit_test(a_step_before), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
+		cmocka_unit_test(a_step_before), cmocka_unit_test(a_lost_value), cmocka_unit_test(the_line), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
 		cmocka_unit_test(a_clone_by_a_thread), cmocka_unit_test(a_clone_during_a_body), cmocka_unit_test(short_of_memory),
 		cmocka_unit_test(a_cell_of_the_cpu), cmocka_unit_test(a_function_of_the_cpu), cmocka_unit_test(a_close),
 	};

@@ -3,6 +3,7 @@
  * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits for
  * one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cudriver.h"
+#include "runtime/bytes.h"
 #include "runtime/fork.h"
 #include "runtime/layout.h"
 
@@ -408,6 +409,26 @@ static tj_status copy_kernel(rt_gpu *g, rt_err *err)
 	return st;
 }
 
+/* Without NVRTC there is no such kernel. `to` is row-major. */
+static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t size, const char *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
+{
+	int64_t n = 1, low = 0, high = 0;
+	for (int i = 0; i < rank; i++) {
+		const int64_t way = (dim[i] - 1) * from_stride[i];
+		n *= dim[i];
+		low += way < 0 ? way : 0;
+		high += way > 0 ? way : 0;
+	}
+	const size_t span = (size_t)(high - low + 1) * size;
+	char *host = rt_alloc(span + (size_t)n * size), *packed = host + span;
+	if (!host) return rt_fail(err, TJ_ERR_NOMEM, "copy", "out of memory");
+	tj_status st = gpu_read(q, host, from + low * (int64_t)size, span, err);
+	if (st == TJ_OK) rt_copy_strided(rank, dim, size, host - low * (int64_t)size, from_stride, packed, to_stride);
+	if (st == TJ_OK) st = gpu_write(q, to, packed, (size_t)n * size, err);
+	rt_free(host);
+	return st;
+}
+
 static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
 {
 	copy_args a = { .to = to, .from = from, .n = 1, .size = (long long)size, .rank = rank };
@@ -420,6 +441,7 @@ static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size
 	}
 	if (!a.n) return TJ_OK;
 	const bool plain = rt_is_row_major(rank, dim, from_stride) && rt_is_row_major(rank, dim, to_stride);
+	if (!plain && rt_nvrtc_missing() && rt_is_row_major(rank, dim, to_stride)) return copy_on_host(q, rank, dim, size, from, from_stride, to, to_stride, err);
 	if (!plain && copy_kernel(q->gpu, err) != TJ_OK) return err ? err->code : TJ_ERR_DEVICE;
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	const long long blocks = (a.n - 1) / 256 + 1;

@@ -4,6 +4,7 @@
 #define TJ_TEST_FAKE_FAKE_H
 
 #ifndef __cplusplus /* the programs have no headers of the C library; device.h defines size_t */
+#include <stdbool.h>
 #include <stddef.h>
 #endif
 
@@ -24,7 +25,7 @@ struct fake_hooks {                                                 /* what kern
 
 /* A cubin of the fake NVRTC names a shared object. */
 #define FAKE_MAGIC "fake-cubin"
-struct fake_cubin { char magic[sizeof FAKE_MAGIC]; int arch; char path[512]; };
+struct fake_cubin { char magic[sizeof FAKE_MAGIC]; int arch; bool ptx; char path[512]; }; /* ptx: for this arch and newer ones */
 
 int fake_injected(const char *function, int *code); /* fail.c: true when this call of an API function must fail with *code */
 

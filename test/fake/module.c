@@ -36,7 +36,7 @@ int fake_module_load(void **out, const void *image)
 {
 	const struct fake_cubin *c = image;
 	if (memcmp(c->magic, FAKE_MAGIC, sizeof c->magic) != 0) return INVALID_IMAGE;
-	if (c->arch != fake_limits()->arch) return NO_BINARY;
+	if (c->ptx ? c->arch > fake_limits()->arch : c->arch != fake_limits()->arch) return NO_BINARY;
 	module *m = calloc(1, sizeof *m);
 	m->library = dlopen(c->path, RTLD_NOW | RTLD_LOCAL);
 	if (!m->library) fake_die("%s", dlerror());

@@ -2,7 +2,8 @@
  * device.h; its "cubin" names a shared object. Behind each kernel it adds a function that calls it with a pointer to its arguments.
  *
  * Objects are kept in the folder `cache` beside this library, under the hash of everything that they are made of. They are compiled for
- * the thread sanitizer and for checks of undefined behaviour, whose functions are in device.c. FAKE_CUDA_KEEP=1: the program is kept, too. */
+ * the thread sanitizer and for checks of undefined behaviour, whose functions are in device.c. FAKE_CUDA_KEEP=1: the program is kept, too.
+ * FAKE_NVRTC_NEWEST=90: it knows no newer architecture. */
 #include "test/fake/fake.h"
 
 #include <dlfcn.h>
@@ -27,6 +28,10 @@ EXPORT int nvrtcGetProgramLogSize(program *p, size_t *bytes);
 EXPORT int nvrtcGetProgramLog(program *p, char *log);
 EXPORT int nvrtcGetCUBINSize(program *p, size_t *bytes);
 EXPORT int nvrtcGetCUBIN(program *p, char *cubin);
+EXPORT int nvrtcGetPTXSize(program *p, size_t *bytes);
+EXPORT int nvrtcGetPTX(program *p, char *ptx);
+EXPORT int nvrtcGetNumSupportedArchs(int *n);
+EXPORT int nvrtcGetSupportedArchs(int *arch);
 
 enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6 };
 #define FAILS(name)                                                                                                    \
@@ -43,6 +48,32 @@ const char *nvrtcGetErrorString(int code)
 }
 
 int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = 0, 0; }
+
+/* ---- architectures ---- */
+static const int archs[] = { 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121 };
+int nvrtcGetNumSupportedArchs(int *n)
+{
+	const char *newest = getenv("FAKE_NVRTC_NEWEST");
+	for (*n = 0; *n < (int)(sizeof archs / sizeof *archs) && (!newest || archs[*n] <= atoi(newest)); ++*n) {}
+	return 0;
+}
+
+int nvrtcGetSupportedArchs(int *arch)
+{
+	int n;
+	nvrtcGetNumSupportedArchs(&n);
+	memcpy(arch, archs, (size_t)n * sizeof *arch);
+	return 0;
+}
+
+static bool knows(int arch)
+{
+	int n;
+	nvrtcGetNumSupportedArchs(&n);
+	for (int i = 0; i < n; i++)
+		if (archs[i] == arch) return true;
+	return false;
+}
 
 int nvrtcCreateProgram(program **p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)
 {
@@ -158,7 +189,8 @@ static uint64_t hash_of_rest(const char *folder)
 static bool take_option(program *p, const char *o, bool *contracts)
 {
 	static const char *const known[] = { "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--disable-warnings", "-lineinfo", "--generate-line-info" };
-	if (sscanf(o, "--gpu-architecture=sm_%d", &p->arch) == 1) return p->arch >= 75;
+	p->cubin.ptx |= !strncmp(o, "--gpu-architecture=compute_", 27);
+	if (sscanf(o, "--gpu-architecture=sm_%d", &p->arch) == 1 || sscanf(o, "--gpu-architecture=compute_%d", &p->arch) == 1) return knows(p->arch);
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strcmp(o, known[i])) {
 			if (!strcmp(o, "--fmad=true")) *contracts = true;
@@ -181,7 +213,7 @@ int nvrtcCompileProgram(program *p, int n, const char *const *options)
 	snprintf(to, sizeof to, "%s/cache", folder);
 	mkdir(to, 0777);
 	snprintf(to, sizeof to, "%s/cache/%016llx%016llx.so", folder, (unsigned long long)h.high64, (unsigned long long)h.low64);
-	p->cubin = (struct fake_cubin){ .magic = FAKE_MAGIC, .arch = p->arch };
+	p->cubin = (struct fake_cubin){ .magic = FAKE_MAGIC, .arch = p->arch, .ptx = p->cubin.ptx };
 	snprintf(p->cubin.path, sizeof p->cubin.path, "%.511s", to);
 	if (!access(to, R_OK)) return 0;
 	snprintf(path, sizeof path, "%s-%d-%lx", to, (int)getpid(), (unsigned long)(uintptr_t)p);
@@ -211,11 +243,19 @@ int nvrtcGetProgramLog(program *p, char *log)
 int nvrtcGetCUBINSize(program *p, size_t *bytes)
 {
 	FAILS(nvrtcGetCUBINSize);
-	return *bytes = sizeof p->cubin, *p->cubin.path ? 0 : INVALID_PROGRAM;
+	return *bytes = p->cubin.ptx ? 0 : sizeof p->cubin, *p->cubin.path ? 0 : INVALID_PROGRAM;
 }
 
 int nvrtcGetCUBIN(program *p, char *cubin)
 {
 	FAILS(nvrtcGetCUBIN);
+	if (p->cubin.ptx) return INVALID_PROGRAM;
 	return memcpy(cubin, &p->cubin, sizeof p->cubin), 0;
 }
+
+int nvrtcGetPTXSize(program *p, size_t *bytes)
+{
+	return *bytes = sizeof p->cubin, *p->cubin.path && p->cubin.ptx ? 0 : INVALID_PROGRAM;
+}
+
+int nvrtcGetPTX(program *p, char *ptx) { return memcpy(ptx, &p->cubin, sizeof p->cubin), 0; }

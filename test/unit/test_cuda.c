@@ -52,14 +52,14 @@ static result run(const char *device, const job *j, int mode)
 			fill(data[i], j->dtype, n, (unsigned)i + 7);
 			in[i] = tj_from_data(c, j->dtype, dim, data[i]);
 		}
-		if (tj_call(f, out, in) != TJ_OK) fail_msg("%s: %s", device, tj_last_error(c)->message);
+		if (tj_call(f, out, in) != TJ_OK) fail_msg("%s: %s", device, (tj_check(c), tj_last_error(c)->message));
 		for (int i = 0; i < j->nout; i++) {
 			r.bytes[i] = (size_t)tj_numel(out[i]) * tj_dtype_size(tj_dtype_of(out[i]));
 			r.dtype[i] = tj_dtype_of(out[i]);
 			free(r.byte[i]);
 			r.byte[i] = malloc(r.bytes[i] + 1);
 			assert_string_equal(tj_device_name(tj_device_of(out[i])), device);
-			if (tj_read(out[i], r.byte[i], r.bytes[i]) != TJ_OK) fail_msg("%s: %s", device, tj_last_error(c)->message);
+			if (tj_read(out[i], r.byte[i], r.bytes[i]) != TJ_OK) fail_msg("%s: %s", device, (tj_check(c), tj_last_error(c)->message));
 		}
 	}
 	kit_ok(c);
@@ -470,6 +470,23 @@ static void equal_programs(void **s)
 	assert_int_equal(two[4], before[4]);
 }
 
+/* A GPU that is newer than NVRTC: its driver compiles PTX. */
+static void newer_than_nvrtc(void **s)
+{
+	(void)s;
+	if (skipped()) return;
+	setenv("FAKE_NVRTC_NEWEST", "80", 1);
+	same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 7, 61, -1 } } });
+	setenv("FAKE_NVRTC_NEWEST", "70", 1); /* none that this GPU could run: a clear error */
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = kit_fn(c, "sums", sums_of_both_widths, NULL, 1, 4);
+	tj_tensor *out[4];
+	const tj_status st = tj_call(f, out, TJ_LIST(tj_reshape(F32(c, 1, 2, 3, 4, 5, 6), TJ_SHAPE(2, 3))));
+	unsetenv("FAKE_NVRTC_NEWEST");
+	if (st != TJ_OK) kit_error(c, TJ_ERR_COMPILE, "cannot compile for sm_"); /* a real NVRTC does not know the variable */
+	tj_close(c);
+}
+
 static void texts(void **s)
 {
 	(void)s;
@@ -494,7 +511,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
 		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes), cmocka_unit_test(bytes_moved),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts),
+		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts), cmocka_unit_test(newer_than_nvrtc),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

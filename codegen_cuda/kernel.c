@@ -23,13 +23,6 @@ static bool may_be_number(const lo_kernel *k, uint32_t b)
 	return true;
 }
 
-static bool finds_faults(const lo_kernel *k)
-{
-	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_FAULT) return true;
-	return false;
-}
-
 static bool push(cu_params *p, rt_cuda_word word, uint32_t n) { return rt_push(&p->param, ((rt_cuda_param){ word, n })); }
 
 bool cu_params_of(const lo_kernel *k, cu_params *p)
@@ -46,7 +39,7 @@ bool cu_params_of(const lo_kernel *k, cu_params *p)
 		if (k->ins.v[i].op == LO_NUM && k->ins.v[i].imm >= most) most = (uint32_t)k->ins.v[i].imm + 1;
 	for (uint32_t i = 0; i < most; i++)
 		if (is_used(k, i)) ok &= push(p, RT_CUDA_NUMBER, i);
-	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_EACH, 0) && (!finds_faults(k) || push(p, RT_CUDA_LAUNCH, 0)) && push(p, RT_CUDA_FAULT, 0);
+	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_EACH, 0) && (!k->fault_site.n || push(p, RT_CUDA_LAUNCH, 0)) && push(p, RT_CUDA_FAULT, 0);
 }
 
 static void put_arguments(cu *c, const cu_params *p)
@@ -389,7 +382,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, is_large(&c.shape) ? ", 1" : "", k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
-	if (!finds_faults(k)) cu_line(&c, "if (a.fault && a.fault->first) return; /* earlier work has failed: cells stay as they were */\n");
+	if (!k->fault_site.n) cu_line(&c, "if (a.fault && a.fault->first) return; /* earlier work has failed: cells stay as they were */\n");
 	if (c.shape.walk == CU_TILES) tiles(&c);
 	else units(&c);
 	cu_line(&c, "}\n\n");

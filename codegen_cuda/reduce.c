@@ -264,7 +264,7 @@ void cu_acc_end(cu *c)
 {
 	EACH_RESULT(c, a) {
 		char value[24];
-		const bool index = a.red == LO_RED_ARGMAX || a.red == LO_RED_ARGMIN;
+		const bool index = lo_is_index(a.red);
 		snprintf(value, sizeof value, index ? "i%u" : "a%u[0]", a.i);
 		if (!a.ordered && a.ins == a.i) gather(c, &a);
 		if (a.part) {

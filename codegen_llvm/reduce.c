@@ -130,7 +130,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	int64_t wide = ir_tree_lanes(a->dtype), r = 1;
 	cg_num red = cg_size(c->k->red), part = c->s->part ? cg_lit(c->s->part) : red;
 	while (r < (red.known ? red.v : wide)) r *= 2;
-	a->arg = a->red == LO_RED_ARGMAX || a->red == LO_RED_ARGMIN;
+	a->arg = lo_is_index(a->red);
 	a->ordered = !a->arg && in->tree != LO_TREE_NONE && rt_is_float(a->dtype);
 	a->index_dtype = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;

@@ -212,10 +212,7 @@ rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err)
 {
 	const bool written_soon = c->into && b->borrowed; /* an output may go there */
-	if (RT_UNLIKELY(l->device != TJ_CPU) && rt_buffer_lost(b, c->rt.pool)) {
-		rt_fail(err, TJ_ERR_STATE, "commit", "a value on %s is lost: computing it failed, and an earlier error reported that", rt_device_name(l->device));
-		return NULL;
-	}
+	if (RT_UNLIKELY(l->device != TJ_CPU) && rt_buffer_sound(b, c->rt.pool, "commit", err) != TJ_OK) return NULL;
 	if (l->contiguous && data == b->data && !written_soon) return rt_buffer_ref(b);
 	rt_buffer *copy = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	if (copy && rt_tensor_copy(c->rt.pool, l, b, data, copy, err) == TJ_OK) return copy;

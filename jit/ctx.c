@@ -203,16 +203,13 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 {
 	if (c && jit_refuses(c, "tj_ctx_clone", "ctx_clone")) return NULL;
 	tj_ctx *clone = c ? open_on(c->engine) : NULL;
-	if (clone) {
-		clone->settings = c->settings;
-		clone->rt.run.singly = c->rt.run.singly;
-	}
 	if (!clone) return NULL;
+	clone->settings = c->settings;
+	clone->rt.run.singly = c->rt.run.singly;
 	const bool in_call = !jit_alone_wait(c);
 	if (!in_call && jit_undo_before_clone(c)) return clone;
 	tj_close(clone);
-	if (!in_call) return NULL;
-	jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
+	if (in_call) jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
 }
 

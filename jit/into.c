@@ -10,13 +10,10 @@ typedef struct span { const char *first, *end; } span;
 static span span_of(const rt_layout *l, const void *data)
 {
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)l->dtype);
-	span s = { data, (const char *)data + (l->numel ? size : 0) };
-	for (int d = 0; d < l->rank && l->numel; d++) {
-		const int64_t way = (l->dim[d] - 1) * rt_strides(l)[d] * size;
-		if (way < 0) s.first += way;
-		else s.end += way;
-	}
-	return s;
+	int64_t low, high;
+	if (!l->numel) return (span){ data, data };
+	rt_extent(l->rank, l->dim, rt_strides(l), &low, &high);
+	return (span){ (const char *)data + low * size, (const char *)data + (high + 1) * size };
 }
 
 static bool overlap(span s, const tj_into *to)

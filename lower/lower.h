@@ -55,6 +55,7 @@ typedef enum lo_op {
 typedef enum lo_red {
 	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
 } lo_red; /* ARGMAX and later are searches: they look for one element */
+static inline bool lo_is_index(int64_t red) { return red == LO_RED_ARGMAX || red == LO_RED_ARGMIN; } /* its value is the index of that element */
 typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
 	/* For what LO_PART stored: */

@@ -138,8 +138,6 @@ typedef struct parts {
 	uint32_t n;
 } parts;
 
-static bool is_index(int64_t red) { return red == LO_RED_ARGMAX || red == LO_RED_ARGMIN; }
-
 static lo_index place(const lo_kernel *k, bool column, int64_t red)
 {
 	lo_index x = { .rcoef = 1 };
@@ -165,7 +163,7 @@ static void leave(lo_low *L, parts *p, uint32_t step, uint32_t of, lo_ins in)
 static bool feeds(const left *x, const lo_kernel *k, uint32_t i)
 {
 	const lo_ins *in = &k->ins.v[i];
-	if (!is_index(in->imm)) return x->of == i;
+	if (!lo_is_index(in->imm)) return x->of == i;
 	return x->in.src[0] == in->src[0] && x->in.imm == in->imm - LO_RED_ARGMAX + LO_RED_ATMAX;
 }
 
@@ -249,7 +247,7 @@ static lo_built *make_rest(lo_low *L, const lo_built *b, const parts *p)
 	uint32_t *at = lo_mem(L, (p->n + 1) * sizeof *at); /* by what is left: its load */
 	if (L->oom) return c.to;
 	for (uint32_t n = 0; n < p->n; n++)
-		if (!is_index(p->left[n].in.imm)) at[n] = load_left(&c, p, &p->left[n]);
+		if (!lo_is_index(p->left[n].in.imm)) at[n] = load_left(&c, p, &p->left[n]);
 	for (uint32_t i = loop->first; i < loop->first + loop->count; i++) {
 		lo_ins in = k->ins.v[i];
 		if (in.op != LO_REDUCE) continue;
@@ -260,7 +258,7 @@ static lo_built *make_rest(lo_low *L, const lo_built *b, const parts *p)
 	section(&c, true, 0);
 	uint32_t first = c.to->k.ins.n;
 	for (uint32_t n = 0; n < p->n; n++)
-		if (is_index(p->left[n].in.imm)) c.ins[p->left[n].of] = load_index(&c, p, &p->left[n], c.ins[p->left[n].of]);
+		if (lo_is_index(p->left[n].in.imm)) c.ins[p->left[n].of] = load_index(&c, p, &p->left[n], c.ins[p->left[n].of]);
 	for (uint32_t s = 0; s < k->section.n; s++)
 		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++)
 			if (k->ins.v[i].op != LO_FAULT || &k->section.v[s] > loop) copy(&c, i);

@@ -253,9 +253,8 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)
 	const rt_mark written = b->written, read = b->read;
 	rt_unspin(&b->lock);
 	d->wait_for(q, written);
-	if (write) d->wait_for(q, read);
-	else if (rt_buffer_lost(b, p))
-		return rt_fail(err, TJ_ERR_STATE, "device", "a value on %s is lost: computing it failed, and an earlier error reported that", d->name);
+	if (!write) return rt_buffer_sound(b, p, "device", err);
+	d->wait_for(q, read);
 	return TJ_OK;
 }
 
@@ -266,6 +265,12 @@ bool rt_buffer_lost(rt_buffer *b, const rt_pool *p)
 	const bool sure = b->sure, lost = b->lost;
 	rt_unspin(&b->lock);
 	return lost || (!sure && rt_pool_lost(p, b->device, written));
+}
+
+tj_status rt_buffer_sound(rt_buffer *b, const rt_pool *p, const char *op, rt_err *err)
+{
+	if (!rt_buffer_lost(b, p)) return TJ_OK;
+	return rt_fail(err, TJ_ERR_STATE, op, "a value on %s is lost: computing it failed, and an earlier error reported that", rt_device_name(b->device));
 }
 
 void rt_buffer_found(rt_buffer *b)

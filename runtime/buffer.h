@@ -51,6 +51,7 @@ tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err);
 void rt_buffer_after(rt_buffer *b, rt_pool *p, bool write);
 void rt_buffer_after_host(rt_buffer *b, rt_pool *p); /* the host has written all of it */
 bool rt_buffer_lost(rt_buffer *b, const rt_pool *p); /* its content */
+tj_status rt_buffer_sound(rt_buffer *b, const rt_pool *p, const char *op, rt_err *err); /* the error: it is lost */
 void rt_buffer_found(rt_buffer *b);                  /* its content is not lost: the failed work has not written there */
 rt_buffer *rt_buffer_move(rt_buffer *b);             /* the content in a buffer of its own, found; b is lost for ever. NULL: out of memory */
 /* The caller holds all `owners` references there are, and may write. */

@@ -194,11 +194,7 @@ const void *rt_tensor_see(rt_pool *p, const rt_layout *l, rt_buffer *b, const vo
 	int64_t low = 0, high = 0;
 	*copy = NULL;
 	if (l->device == RT_CPU) return data;
-	for (int d = 0; d < l->rank && l->numel; d++) {
-		int64_t way = (l->dim[d] - 1) * rt_strides(l)[d];
-		low += way < 0 ? way : 0;
-		high += way > 0 ? way : 0;
-	}
+	if (l->numel) rt_extent(l->rank, l->dim, rt_strides(l), &low, &high);
 	const int64_t bytes = l->numel ? (high - low + 1) * size : 0;
 	*copy = rt_alloc((size_t)bytes + 1);
 	if (!*copy) return no_memory(err, bytes), NULL;

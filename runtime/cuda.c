@@ -412,13 +412,9 @@ static tj_status copy_kernel(rt_gpu *g, rt_err *err)
 /* Without NVRTC there is no such kernel. `to` is row-major. */
 static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t size, const char *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
 {
-	int64_t n = 1, low = 0, high = 0;
-	for (int i = 0; i < rank; i++) {
-		const int64_t way = (dim[i] - 1) * from_stride[i];
-		n *= dim[i];
-		low += way < 0 ? way : 0;
-		high += way > 0 ? way : 0;
-	}
+	int64_t n = 1, low, high;
+	for (int i = 0; i < rank; i++) n *= dim[i];
+	rt_extent(rank, dim, from_stride, &low, &high);
 	const size_t span = (size_t)(high - low + 1) * size;
 	char *host = rt_alloc(span + (size_t)n * size), *packed = host + span;
 	if (!host) return rt_fail(err, TJ_ERR_NOMEM, "copy", "out of memory");

@@ -16,6 +16,15 @@ void rt_layouts_free(rt_layouts *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
+void rt_extent(int rank, const int64_t *dim, const int64_t *stride, int64_t *low, int64_t *high)
+{
+	*low = *high = 0;
+	for (int d = 0; d < rank; d++) {
+		const int64_t way = (dim[d] - 1) * stride[d];
+		*(way < 0 ? low : high) += way;
+	}
+}
+
 bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride)
 {
 	int64_t want = 1;

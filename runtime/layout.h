@@ -42,6 +42,8 @@ static inline void rt_layout_unref(const rt_layout *l)
 	if (l) atomic_fetch_sub_explicit(&((rt_layout *)(uintptr_t)l)->refs, 1, memory_order_release);
 }
 bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride); /* strides in elements; NULL: row-major */
+/* The least and the greatest offset of an element, in elements; no size is 0. */
+void rt_extent(int rank, const int64_t *dim, const int64_t *stride, int64_t *low, int64_t *high);
 /* A matrix with these strides as a library reads it: rows (or, if *transposed, columns) of adjacent elements, *ld elements apart, which do not
  * overlap. Strides of axes of size 1 do not matter. false: it has no such form. */
 bool rt_leading(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *transposed, int64_t *ld);

@@ -107,7 +107,7 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
-	test_epilogues test_fake test_graphs test_streams test_undo)
+	test_epilogues test_fake test_graphs test_scatter test_streams test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)

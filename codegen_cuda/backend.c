@@ -43,29 +43,54 @@ static tj_status find_kernel(cu_module *m, int i, const lo_kernel *k, const lo_s
 	return rt_cuda_find(m->gpu, m->module, k->name, &m->kernel[i], err);
 }
 
-static tj_status build(const lo_compile *job, const char *text, cu_module *m, rt_err *err)
+/* A module with the code of a program, and room for n kernels. NULL: an error. */
+static cu_module *load(const char *text, int gpu, uint32_t n, rt_err *err)
 {
 	void *cubin = NULL;
-	size_t bytes = 0;
-	tj_status st = rt_nvrtc_compile(text, rt_cuda_arch(m->gpu), &cubin, &bytes, err);
-	if (st == TJ_OK) st = rt_cuda_load(m->gpu, cubin, &m->module, err);
+	cu_module *m = rt_calloc(sizeof *m + n * sizeof *m->kernel);
+	cu_params *params = rt_calloc((n + 1) * sizeof *params);
+	tj_status st = m && params ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (m) *m = (cu_module){ .code = { .refs = 1, .destroy = destroy }, .gpu = gpu, .n = params ? n : 0, .params = params };
+	else rt_free(params);
+	if (st == TJ_OK) st = rt_nvrtc_compile(text, rt_cuda_arch(gpu), &cubin, &m->code.bytes, err);
+	if (st == TJ_OK) st = rt_cuda_load(gpu, cubin, &m->module, err);
 	rt_free(cubin);
-	for (int i = 0; st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
-	m->code.bytes = bytes;
-	return st;
+	if (st == TJ_OK) return m;
+	if (m) destroy(&m->code);
+	return NULL;
 }
 
 static cu_module *compile_module(const lo_compile *job, const char *text, int gpu, rt_err *err)
 {
-	cu_module *m = rt_calloc(sizeof *m + (size_t)job->nkernel * sizeof *m->kernel);
-	cu_params *params = rt_calloc(((size_t)job->nkernel + 1) * sizeof *params);
-	tj_status st = m && params ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (m) *m = (cu_module){ .code = { .refs = 1, .destroy = destroy }, .gpu = gpu, .n = params ? (uint32_t)job->nkernel : 0, .params = params };
-	else rt_free(params);
-	if (st == TJ_OK) st = build(job, text, m, err);
+	cu_module *m = load(text, gpu, (uint32_t)job->nkernel, err);
+	tj_status st = TJ_OK;
+	for (int i = 0; m && st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
 	if (st == TJ_OK) return m;
-	if (m) destroy(&m->code);
+	destroy(&m->code);
 	return NULL;
+}
+
+/* If there is no memory for the key, an equal program will be compiled again. */
+static void remember(cu_module *m, const char *key)
+{
+	char *copy = rt_strdup(key);
+	if (copy) cu_cache(m, copy);
+}
+
+cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err)
+{
+	cu_module *m = params.param.n ? cu_cached(ordinal(t), text) : NULL;
+	*compiled = !m;
+	if (!m && params.param.n && (m = load(text, ordinal(t), 1, err))) {
+		m->params[0] = params;
+		m->kernel[0] = (rt_cuda_kernel){ .threads = how->threads, .units = how->units, .own = how->own, .nparam = params.param.n, .param = params.param.v };
+		if (rt_cuda_find(m->gpu, m->module, name, &m->kernel[0], err) == TJ_OK) return remember(m, text), m;
+		destroy(&m->code);
+		return NULL;
+	}
+	if (!params.param.n) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	rt_vec_free(&params.param);
+	return m;
 }
 
 /* named: the kernels have their own names; else their numbers, so that functions with equal kernels have equal texts. */
@@ -99,10 +124,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	put_program(job, false, &key);
 	cu_module *m = key.oom ? NULL : cu_cached(gpu, rt_str(&key));
 	if (!m || job->keep_text) put_program(job, true, &text);
-	if (!m && !key.oom && !text.oom && (m = compile_module(job, rt_str(&text), gpu, err))) {
-		char *copy = rt_strdup(rt_str(&key));
-		if (copy) cu_cache(m, copy); /* else an equal program will be compiled again */
-	}
+	if (!m && !key.oom && !text.oom && (m = compile_module(job, rt_str(&text), gpu, err))) remember(m, rt_str(&key));
 	if (!m) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	for (int i = 0; m && i < job->nkernel; i++) job->fn[i] = (rt_entry)(uintptr_t)&m->kernel[i];
 	job->code = m ? &m->code : NULL;

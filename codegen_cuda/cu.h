@@ -73,6 +73,11 @@ typedef struct cu_module {   /* a program that is loaded, and its kernels in ord
 	rt_cuda_kernel kernel[];
 } cu_module;
 
+/* ---- backend.c ---- */
+/* A module with one kernel, `name`, of a program that is not printed from the kernel IR; a reference. how: its threads, units and own. params
+ * are taken over; none of them: out of memory. *compiled: it was not in the cache. */
+cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err);
+
 /* ---- cache.c ---- */
 cu_module *cu_cached(int gpu, const char *key); /* a reference; NULL: there is none */
 void cu_cache(cu_module *m, char *key);          /* takes over key */
@@ -119,6 +124,10 @@ bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the c
 
 /* ---- prelude.c ---- */
 void cu_prelude(rt_text *out); /* what the texts of all kernels need, once in a program */
+
+/* ---- scatter.c ---- */
+extern const struct lo_routine cu_scatter_add;
+void cu_scatter_text(tj_dtype t, rt_text *out); /* its program */
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */

@@ -46,8 +46,7 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	return true;
 }
 
-/* A plan for several targets has a text of each, one after the other. */
-static void add_text(rt_plan *p, char **all, const char *more)
+void lo_add_text(rt_plan *p, char **all, const char *more)
 {
 	rt_text t = { 0 };
 	if (!more) return;
@@ -71,8 +70,8 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 	p->exec.code_bytes += job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms += job.codegen_ms + found - start;
 	p->exec.compiled += (uint32_t)n;
-	add_text(p, &p->code_text, job.text);
-	add_text(p, &p->assembly_text, job.assembly);
+	lo_add_text(p, &p->code_text, job.text);
+	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
 	lo_hold_code(p, job.code);
@@ -114,8 +113,7 @@ tj_status lo_generate(lo_low *L, rt_plan *p)
 	if (L->o->keep_text) keep_texts(L, p);
 	if (!n) return TJ_OK;
 	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
-	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * n + 1)); /* room: each kernel may share code, or come from a new object */
-	if (L->oom || !p->code) return nomem(L->err);
+	if (L->oom) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
 	if (st == TJ_OK) hand_on(L, &w);

@@ -1,5 +1,5 @@
-/* gpuproducts: matmul as a step of an NVIDIA GPU, by cuBLASLt (runtime/cublas.h). Products of integers have no kernel there: they move to
- * the CPU. */
+/* gpuproducts: matmul as a step of an NVIDIA GPU, by cuBLASLt (runtime/cublas.h). Products of integers are
+ * sums there (devices.c). */
 #include "lower/library.h"
 #include "runtime/cublas.h"
 #include "runtime/settings.h"

@@ -13,8 +13,9 @@ typedef struct lo_routine {
 	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
 	/* true: the routine reads operand k as it lies in memory; false: copy it to a row-major buffer. NULL: it reads any strides. */
 	bool (*takes)(const lo_low *L, ir_ref r, int k, const lo_access *a);
-	bool (*make)(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t); /* fills t's operands, self, name; false: out of memory, or L->err is set */
-	rt_routine code;         /* runs the step */
+	/* Fills t's operands, name, and self; or makes t a kernel of the node's device. false: out of memory, or L->err is set. */
+	bool (*make)(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);
+	rt_routine code;         /* runs the step, unless that is a kernel */
 	void (*why)(const rt_step *t, lo_note *n); /* fills n's other, why and hint */
 } lo_routine;
 

@@ -251,6 +251,7 @@ void lo_count_regions(rt_plan *p); /* adds the regions' kernels and times to the
 
 /* ---- devices.c ---- */
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o); /* the node's device computes it; else the CPU must */
+bool lo_is_summed(const ir_graph *g, const ir_node *n, const lo_opts *o); /* a product of integers that kernels compute: the device has no routine for it */
 /* Copies the graph; ops that their device does not compute move to the CPU, with copies of their operands and results. */
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
@@ -263,7 +264,11 @@ void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
 
+/* ---- twin.c ---- */
+void lo_hold_code(rt_plan *p, rt_code *code); /* the plan takes over the caller's reference; code may be NULL */
+
 /* ---- code.c ---- */
+void lo_add_text(rt_plan *p, char **all, const char *more); /* of a plan for several targets: *all, then more. more NULL: nothing */
 tj_status lo_generate(lo_low *L, rt_plan *p); /* gives every kernel of the plan its code */
 
 #endif

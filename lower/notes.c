@@ -70,6 +70,13 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	rt_text_free(&why);
 }
 
+static void tell_summed(const lo_low *L, const notes *t, const ir_node *n)
+{
+	const lo_target *target = lo_target_on(L->o, n->device);
+	t->tell(t->self, &(lo_note){ .kind = LO_NOTE_LIBRARY, .op = ir_ops[n->op].name, .site = n->site, .other = "kernels, as a sum", .other_site = "",
+	                             .why = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype), .hint = "" });
+}
+
 static void tell_devices(const lo_low *L, const notes *t)
 {
 	const ir_graph *g = L->asked;
@@ -79,19 +86,16 @@ static void tell_devices(const lo_low *L, const notes *t)
 			const ir_node *n = ir_at(g, r);
 			const bool created = n->op == IR_const || n->op == IR_data;
 			if (live[r] && !created && !lo_stays(g, n, L->o)) tell_moved(L, t, n);
+			if (live[r] && lo_is_summed(g, n, L->o)) tell_summed(L, t, n);
 		}
 	rt_free(live);
 }
 
 /* ---- library ---- */
-/* Finds the next step of a kind: the plan has routines and control flow in the order of L's steps. */
-static const rt_step *next_step(const notes *t, rt_step_kind kind, uint32_t *at)
+/* The plan has routines and control flow in the order of L's steps. */
+static const rt_step *next_step(const rt_plan *p, uint32_t *at)
 {
-	while (t->plan && *at < t->plan->nstep) {
-		const rt_step *s = &t->plan->step[(*at)++];
-		if (s->kind == kind) return s;
-	}
-	return NULL;
+	return p && *at < p->nstep ? &p->step[(*at)++] : NULL;
 }
 
 static void tell_library(lo_low *L, notes *t, const lo_step *l)
@@ -99,8 +103,8 @@ static void tell_library(lo_low *L, notes *t, const lo_step *l)
 	const lo_routine *x = lo_routine_of(lo_target_of(L, l->ref), (ir_op)lo_node(L, l->ref)->op);
 	const rt_step *s;
 	lo_note n = of_node(L, LO_NOTE_LIBRARY, l->ref);
-	do s = next_step(t, RT_STEP_ROUTINE, &t->routine);
-	while (s && s->routine != &x->code); /* the evaluator's, and copies */
+	do s = next_step(t->plan, &t->routine);
+	while (s && s->routine != &x->code);
 	if (!s) return;
 	x->why(s, &n);
 	if (l->apart && !*n.hint) n.hint = l->apart;
@@ -109,7 +113,9 @@ static void tell_library(lo_low *L, notes *t, const lo_step *l)
 
 static void tell_regions(lo_low *L, notes *t, ir_ref r)
 {
-	const rt_step *s = next_step(t, RT_STEP_FLOW, &t->flow);
+	const rt_step *s;
+	do s = next_step(t->plan, &t->flow);
+	while (s && s->kind != RT_STEP_FLOW);
 	for (int k = 0; s && k < ir_flow_info(lo_node(L, r)->op)->nregion; k++) {
 		const lo_opts o = lo_region_opts(L->g, lo_node(L, r), k, L->o);
 		lo_notes(ir_flow_region(L->g, lo_node(L, r), k), &o, s->flow->region[k], t->tell, t->self, L->err);

@@ -176,9 +176,11 @@ static bool put_library(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	const lo_routine *x = lo_routine_of(lo_target_of(L, s->ref), (ir_op)lo_node(L, s->ref)->op);
 	t->kind = RT_STEP_ROUTINE;
 	t->routine = &x->code;
-	p->exec.library_calls++;
 	if (s->epilogue && (!(t->rest = rt_arena_alloc(&p->mem, sizeof *t->rest)) || !put_kernel(L, p, s, t->rest))) return false;
-	return x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest));
+	const bool ok = x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest));
+	if (t->kind == RT_STEP_KERNEL) p->exec.kernels++;
+	else p->exec.library_calls++;
+	return ok;
 }
 
 /* Reserves room, after the CPU's temporaries, for the operand pointers of the step that has the most. */
@@ -217,7 +219,8 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	bool ok = true;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
 	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
-	if (!p->step || !time) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
+	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * L->step.n + 1)); /* room: each kernel may share code, or come from a new object */
+	if (!p->step || !time || !p->code) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		rt_step *t = &p->step[p->nstep++];
 		t->time = time++;

@@ -18,6 +18,5 @@ typedef struct lo_twin { /* a kernel of the plan */
 /* Chooses the code that each of n kernels runs, its symbols and their values. Sets t->fn where code exists. The caller
  * frees each kin. false: out of memory. */
 bool lo_choose_code(lo_low *L, rt_plan *p, lo_twin *w, uint32_t n);
-void lo_hold_code(rt_plan *p, rt_code *code); /* the plan takes over the caller's reference; code may be NULL */
 
 #endif

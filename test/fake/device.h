@@ -36,6 +36,14 @@ template <class T> static inline T fake_shuffle(unsigned mask, T v, int lane, in
 #define __shfl_down_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE + (int)(n), __COUNTER__)
 #define __shfl_up_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE - (int)(n), __COUNTER__)
 #define __shfl_xor_sync(mask, v, n) fake_shuffle(mask, v, FAKE_LANE ^ (int)(n), __COUNTER__)
+static inline unsigned fake_ballot(unsigned mask, bool mine, int site)
+{
+	unsigned all = 0;
+	for (int i = 0; i < 32; i++) all |= fake_shuffle(mask, (unsigned)mine, i, site) << i;
+	return all;
+}
+#define __ballot_sync(mask, mine) fake_ballot(mask, mine, __COUNTER__)
+#define __ffs(x) __builtin_ffs(x)
 #define __syncthreads() fake_hooks.barrier(__COUNTER__)
 #define __syncwarp() fake_hooks.sync_warp(~0u, __COUNTER__)
 #define atomicCAS fake_hooks.swap

@@ -1,0 +1,224 @@
+/* scatter_add: a kernel written by hand, bit for bit the evaluator's: additions into one element follow the order of the index, without
+ * atomics.
+ *
+ *   columns   all axes of the result but the scattered one. Columns do not share elements. A block takes up to 256 adjacent ones
+ *   slots     the places along the scattered axis. A block takes a range of them, and keeps columns times slots in shared memory
+ *   groups    with fewer than 256 columns, threads are left: group g of a column has slots g, g + groups, ...
+ *
+ * So one thread has an element from the first addition to the last. Each block walks the whole index and looks for its own slots. Where
+ * the columns of a block have one index (the gradient of an embedding), its threads look at 256 entries at once, and then all of them add
+ * the hits, one after the other; else each thread walks the index of its column.
+ *
+ * The text depends on the dtype alone; sizes are arguments. */
+#include "codegen_cuda/cu.h"
+#include "codegen_cuda/cuda.h"
+#include "lower/library.h"
+
+enum { TILE = 16 << 10, WANTED = 512 }; /* bytes of the elements that a block keeps; blocks that are wanted, if there are enough slots */
+enum { BASE, INDEX, SRC, OUT, OPERANDS };
+_Static_assert(TJ_MAX_RANK == 16 && CU_THREADS == 256, "the text has fifteen axes, and 256 threads");
+
+/* In the order of the struct in the text. */
+typedef struct axis { int64_t dim, inside, step[OPERANDS]; } axis; /* inside: its length in the index */
+typedef struct sizes {
+	int64_t n, size, slots, shift, shared, tiles, step[OPERANDS]; /* step: along the scattered axis */
+	int64_t naxis;
+	axis column[TJ_MAX_RANK - 1]; /* the innermost first */
+} sizes;
+enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
+
+static const char kernel[] =
+	"struct tj_axis { long long dim, inside, base, index, src, out; };\n"
+	"struct tj_scatter_add_args {\n\tconst T *base; const long long *index; const T *src; T *out;\n"
+	"\tlong long n, size, slots, shift, shared, tiles, base_step, index_step, src_step, out_step, naxis;\n\ttj_axis axis[15];\n"
+	"\tunsigned long long units, launch;\n\ttj_faults *fault;\n};\n"
+	"extern \"C\" __global__ void __launch_bounds__(256) tj_scatter_add(const __grid_constant__ tj_scatter_add_args a)\n{\n"
+	"\tT *const sum = (T *)tj_shared, *const held = sum + tile; /* held: of 256 entries of the index, where the block has one column */\n"
+	"\tint *const place = (int *)(held + 256); /* their slots in the block's range; -1: not in it */\n"
+	"\tunsigned *const hits = (unsigned *)(place + 256);\n"
+	"\tconst int shift = (int)a.shift, w = threadIdx.x & ((1 << shift) - 1), g = threadIdx.x >> shift, groups = 256 >> shift;\n"
+	"\tfor (long long u = blockIdx.x; u < (long long)a.units; u += gridDim.x) {\n"
+	"\t\tconst long long first = u / a.tiles * a.slots;\n"
+	"\t\tconst int slots = (int)(a.size - first < a.slots ? a.size - first : a.slots);\n"
+	"\t\tlong long rest = u % a.tiles, base = first * a.base_step, index = 0, src = 0, out = first * a.out_step;\n"
+	"\t\tbool live = true, inside = true, some = true; /* the column exists; it has an index; a column of the block has one */\n"
+	"\t\tfor (int d = 0; d < (int)a.naxis; d++) {\n"
+	"\t\t\tconst tj_axis &x = a.axis[d];\n"
+	"\t\t\tconst int s = d ? 0 : shift;\n"
+	"\t\t\tconst long long pieces = ((x.dim - 1) >> s) + 1, from = rest % pieces << s, at = d ? from : from + w;\n"
+	"\t\t\trest /= pieces;\n"
+	"\t\t\tlive &= at < x.dim;\n\t\t\tinside &= at < x.inside;\n\t\t\tsome &= from < x.inside;\n"
+	"\t\t\tbase += at * x.base;\n\t\t\tindex += at * x.index;\n\t\t\tsrc += at * x.src;\n\t\t\tout += at * x.out;\n\t\t}\n"
+	"\t\tif (live) for (int v = g; v < slots; v += groups) sum[v << shift | w] = a.base[base + v * a.base_step];\n"
+	"\t\tif (a.shared) {\n"
+	"\t\t\tfor (long long n0 = 0; some && n0 < a.n; n0 += 256) {\n"
+	"\t\t\t\tconst long long n = n0 + threadIdx.x, at = n < a.n ? a.index[index + n * a.index_step] : first;\n"
+	"\t\t\t\tif (at < 0 || at >= a.size) tj_fault(a.fault, a.launch, 1);\n"
+	"\t\t\t\tconst bool hit = n < a.n && at >= first && at < first + slots;\n"
+	"\t\t\t\tconst unsigned all = __ballot_sync(~0u, hit);\n"
+	"\t\t\t\t__syncthreads(); /* the last entries have been added */\n"
+	"\t\t\t\tplace[threadIdx.x] = hit ? (int)(at - first) : -1;\n"
+	"\t\t\t\tif (!shift && hit) held[threadIdx.x] = a.src[src + n * a.src_step];\n"
+	"\t\t\t\tif (threadIdx.x % 32 == 0) hits[threadIdx.x / 32] = all;\n"
+	"\t\t\t\t__syncthreads();\n"
+	"\t\t\t\tfor (int q = 0; q < 8; q++) for (unsigned m = hits[q]; m; m &= m - 1) {\n"
+	"\t\t\t\t\tconst int j = q * 32 + __ffs((int)m) - 1, v = place[j];\n"
+	"\t\t\t\t\tif (inside && (v & (groups - 1)) == g) sum[v << shift | w] = plus(sum[v << shift | w], shift ? a.src[src + (n0 + j) * a.src_step] : held[j]);\n"
+	"\t\t\t\t}\n\t\t\t}\n"
+	"\t\t} else if (inside) _Pragma(\"unroll 4\") for (long long n = 0; n < a.n; n++) {\n"
+	"\t\t\tconst long long at = a.index[index + n * a.index_step];\n"
+	"\t\t\tif (at < 0 || at >= a.size) tj_fault(a.fault, a.launch, 1);\n"
+	"\t\t\tif (at < first || at >= first + slots || ((at - first) & (groups - 1)) != g) continue;\n"
+	"\t\t\tT *const to = &sum[(int)(at - first) << shift | w];\n"
+	"\t\t\t*to = plus(*to, a.src[src + n * a.src_step]);\n"
+	"\t\t}\n"
+	"\t\tif (live) for (int v = g; v < slots; v += groups) a.out[out + v * a.out_step] = sum[v << shift | w];\n"
+	"\t}\n}\n";
+
+/* bool adds as or, integers wrap as unsigned. */
+static const char *type_of(tj_dtype t)
+{
+	static const char *const whole[] = { [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long long" };
+	return rt_is_float(t) ? cu_memory(t) : whole[tj_dtype_size(t)];
+}
+
+void cu_scatter_text(tj_dtype t, rt_text *out)
+{
+	cu_prelude(out);
+	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(t), (int)(TILE / tj_dtype_size(t)));
+	rt_putf(out, "__device__ __forceinline__ T plus(T a, T b) { return (T)(%s); }\n", t == TJ_BOOL ? "(a | b) != 0" : "a + b");
+	rt_puts(out, kernel);
+}
+
+static cu_params params(void)
+{
+	cu_params p = { 0 };
+	bool ok = true;
+	for (uint32_t i = 0; i < OPERANDS; i++) ok &= rt_push(&p.param, ((rt_cuda_param){ RT_CUDA_BUFFER, i }));
+	for (uint32_t i = 0; i < WORDS; i++) ok &= rt_push(&p.param, ((rt_cuda_param){ RT_CUDA_SIZE, i }));
+	for (int w = RT_CUDA_UNITS; w <= RT_CUDA_FAULT; w++)
+		if (w != RT_CUDA_EACH) ok &= rt_push(&p.param, ((rt_cuda_param){ (rt_cuda_word)w, 0 }));
+	if (!ok) rt_vec_free(&p.param);
+	return p;
+}
+
+/* ---- how a launch shares out the work ---- */
+/* in continues x: the two are one axis. */
+static bool merges(const axis *x, const axis *in)
+{
+	bool one = in->dim == in->inside;
+	for (int k = 0; k < OPERANDS; k++) one &= x->step[k] == in->dim * in->step[k];
+	return one;
+}
+
+static void add_axis(sizes *z, axis x)
+{
+	axis *in = z->naxis ? &z->column[z->naxis - 1] : NULL;
+	if (x.dim == 1) return;
+	if (x.inside <= 1) x.step[INDEX] = x.step[SRC] = 0;
+	if (!in || !merges(&x, in)) {
+		z->column[z->naxis++] = x;
+		return;
+	}
+	in->inside *= x.inside;
+	in->dim *= x.dim;
+}
+
+/* Slots of a block: as many as fit, but no more than give all multiprocessors work; each group has as many as the others. */
+static int64_t slots_of(const sizes *z, int64_t most)
+{
+	const int64_t groups = CU_THREADS >> z->shift;
+	int64_t n = z->size * z->tiles / WANTED + 1;
+	n = (n + groups - 1) / groups * groups;
+	return n < most ? n : most;
+}
+
+static void measure(const lo_call *e, tj_dtype t, sizes *z)
+{
+	const ir_meta *base = &e->src[BASE].meta, *index = &e->src[INDEX].meta;
+	const int axis_at = base->rank ? (int)e->attr[0] : -1;
+	int64_t stride[TJ_MAX_RANK + 1] = { 0 };
+	const int64_t *const step[OPERANDS] = { e->src[BASE].stride, e->src[INDEX].stride, e->src[SRC].stride, stride };
+	*z = (sizes){ .n = 1, .size = 1, .tiles = 1 };
+	ir_contiguous(base->rank, base->dim, stride);
+	for (int d = base->rank - 1; d >= 0; d--) {
+		axis x = { base->dim[d], index->dim[d], { 0 } };
+		for (int k = 0; k < OPERANDS; k++) x.step[k] = step[k][d];
+		if (d != axis_at) add_axis(z, x);
+		else z->n = x.inside, z->size = x.dim, memcpy(z->step, x.step, sizeof z->step);
+		if (!x.inside) z->n = 0; /* the index has no elements */
+	}
+	for (int d = 0; d < base->rank; d++) z->n = index->dim[d] ? z->n : 0;
+	if (!z->naxis) z->column[z->naxis++] = (axis){ 1, 1, { 0 } };
+	while (z->shift < 8 && 1 << z->shift < z->column[0].dim) z->shift++;
+	z->shared = z->column[0].step[INDEX] == 0;
+	for (int d = 0; d < z->naxis; d++) z->tiles *= d ? z->column[d].dim : ((z->column[0].dim - 1) >> z->shift) + 1;
+	z->slots = slots_of(z, (TILE / (int64_t)tj_dtype_size(t)) >> z->shift);
+}
+
+/* ---- the step: a kernel of the plan like any other ---- */
+static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
+{
+	(void)r, (void)k;
+	return lo_node(L, a->base)->op != IR_num; /* such a number is not in memory of the GPU */
+}
+
+static bool put_code(lo_low *L, rt_plan *p, tj_dtype t, const lo_target *target, rt_step *s)
+{
+	const double start = rt_now_ms();
+	const size_t own = TILE + CU_THREADS * (tj_dtype_size(t) + sizeof(int)) + CU_THREADS / CU_WARP * sizeof(unsigned);
+	bool compiled = false;
+	rt_text text = { 0 };
+	cu_scatter_text(t, &text);
+	cu_module *m = text.oom ? NULL : cu_module_of(target, rt_str(&text), "tj_scatter_add", &(rt_cuda_kernel){ .threads = CU_THREADS, .units = 1, .own = own }, params(), &compiled, L->err);
+	if (m) {
+		s->fn = (rt_entry)(uintptr_t)&m->kernel[0];
+		p->exec.code_bytes += m->code.bytes;
+		if (L->o->keep_text) lo_add_text(p, &p->code_text, rt_str(&text));
+		lo_hold_code(p, &m->code);
+	}
+	rt_text_free(&text);
+	p->exec.compiled += compiled;
+	p->exec.codegen_ms += rt_now_ms() - start;
+	return m != NULL;
+}
+
+static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+{
+	const tj_dtype dtype = (tj_dtype)lo_node(L, s->ref)->dtype;
+	sizes *z = rt_arena_alloc(&p->mem, sizeof *z);
+	rt_fault *fault = rt_arena_alloc(&p->mem, sizeof *fault);
+	if (!z || !fault || !lo_put_operands(L, p, s, t)) return false;
+	const lo_call *e = t->self;
+	measure(e, dtype, z);
+	*fault = (rt_fault){ e->site, "scatter_add", TJ_ERR_INDEX, z->size };
+	const int64_t ranges = z->size ? (z->size - 1) / z->slots + 1 : 1;
+	t->kind = RT_STEP_KERNEL;
+	t->name = "scatter_add";
+	t->device = lo_node(L, s->ref)->device;
+	t->units = z->tiles * ranges;
+	t->unit_ns = 1;
+	t->size = (const int64_t *)z;
+	t->nsize = WORDS;
+	t->fault = fault;
+	t->nfault = 1;
+	t->moved = 2 * e->bytes;
+	for (int k = INDEX; k <= SRC; k++) t->moved += ir_numel(L->g, ir_src(L->g, lo_node(L, s->ref), INDEX)) * (int64_t)tj_dtype_size((tj_dtype)e->src[k].meta.dtype);
+	p->exec.moved += (uint64_t)t->moved;
+	return !t->units || put_code(L, p, dtype, lo_target_of(L, s->ref), t);
+}
+
+static const char *lacks(tj_dtype t)
+{
+	(void)t;
+	return rt_nvrtc_missing();
+}
+
+static void why(const rt_step *t, lo_note *n)
+{
+	(void)t;
+	n->other = "a kernel of its own";
+	n->why = "a thread adds into an element in the order of the index, so the result is always the same";
+}
+
+const lo_routine cu_scatter_add = { .op = IR_scatter_add, .lacks = lacks, .takes = takes, .make = make, .why = why };

@@ -1,6 +1,9 @@
-/* backend: the kernels of a plan as one program of CUDA C, compiled by NVRTC and loaded as a module of their device. */
+/* backend: the kernels of a plan as programs of CUDA C, compiled by NVRTC and loaded as modules of their device. */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
+
+#include <pthread.h>
+#include <signal.h>
 
 /* ---- targets ---- */
 static lo_target targets[RT_DEVICES]; /* each GPU has its own, because code is shared by target */
@@ -106,11 +109,99 @@ static void put_program(const lo_compile *job, bool named, rt_text *t)
 	}
 }
 
+/* ---- parts: the kernels of a large plan are compiled as several programs, by a thread each ---- */
+enum { PART_KERNELS = 2, MOST_PARTS = 8 }; /* a part with fewer kernels is not worth a thread */
+
+typedef struct part {
+	lo_compile job;          /* some neighbouring kernels of the plan's job */
+	int gpu;
+	cu_module *module;       /* NULL: an error */
+	rt_err err;
+	pthread_t thread;
+	bool threaded;
+} part;
+
+typedef struct programs { rt_code code; int n; rt_code *of[MOST_PARTS]; } programs; /* the code of a plan with several parts */
+
+static void destroy_programs(rt_code *code)
+{
+	programs *all = (programs *)code;
+	for (int i = 0; i < all->n; i++) rt_code_unref(all->of[i]);
+	rt_free(all);
+}
+
+static void *compile_part(void *env)
+{
+	part *p = env;
+	rt_text text = { 0 }, key = { 0 };
+	put_program(&p->job, false, &key);
+	if (!key.oom) p->module = cu_cached(p->gpu, rt_str(&key));
+	if (!p->module) put_program(&p->job, true, &text);
+	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err))) remember(p->module, rt_str(&key));
+	if (!p->module) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
+	rt_text_free(&text);
+	rt_text_free(&key);
+	return NULL;
+}
+
+/* Compiling threads block all signals: those are for the program's own threads. */
+static void run(part *p, int parts)
+{
+	sigset_t all, was;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	for (int i = 1; i < parts; i++) p[i].threaded = pthread_create(&p[i].thread, NULL, compile_part, &p[i]) == 0;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	for (int i = 0; i < parts; i++)
+		if (!p[i].threaded) compile_part(&p[i]);
+	for (int i = 1; i < parts; i++)
+		if (p[i].threaded) pthread_join(p[i].thread, NULL);
+}
+
+static int split(const lo_compile *job, part *p)
+{
+	const int gpu = ordinal(job->schedule[0]->target), most = rt_team_size(rt_team_get(0));
+	int n = job->nkernel / PART_KERNELS < most ? job->nkernel / PART_KERNELS : most;
+	n = n < 1 ? 1 : n > MOST_PARTS ? MOST_PARTS : n;
+	for (int i = 0; i < n; i++) {
+		const int first = job->nkernel * i / n, end = job->nkernel * (i + 1) / n;
+		p[i] = (part){ .job = *job, .gpu = gpu };
+		p[i].job.kernel += first;
+		p[i].job.schedule += first;
+		p[i].job.fn += first;
+		p[i].job.nkernel = end - first;
+	}
+	return n;
+}
+
+/* Takes over the modules, also after an error. */
+static rt_code *code_of(const part *p, int n, rt_err *err)
+{
+	programs *all = n > 1 ? rt_calloc(sizeof *all) : NULL;
+	bool ok = n == 1 || all;
+	for (int i = 0; i < n; i++) {
+		if (!p[i].module && err->code == TJ_OK) *err = p[i].err;
+		ok &= p[i].module != NULL;
+		if (all) all->of[all->n++] = p[i].module ? &p[i].module->code : NULL;
+		if (all && p[i].module) all->code.bytes += p[i].module->code.bytes;
+	}
+	if (n == 1) return p[0].module ? &p[0].module->code : NULL;
+	if (!all) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	for (int i = 0; i < n && !all; i++)
+		if (p[i].module) rt_code_unref(&p[i].module->code);
+	if (!all) return NULL;
+	all->code.refs = 1;
+	all->code.destroy = destroy_programs;
+	if (ok) return &all->code;
+	rt_code_unref(&all->code);
+	return NULL;
+}
+
 /* What stands for the assembly: NVRTC gives machine code. */
-static char *in_cubin(const cu_module *m)
+static char *in_cubin(const rt_code *code, int gpu)
 {
 	rt_text t = { 0 };
-	rt_putf(&t, "// %zu bytes of machine code for sm_%d, which NVIDIA's nvdisasm shows\n", m->code.bytes, rt_cuda_arch(m->gpu));
+	rt_putf(&t, "// %zu bytes of machine code for sm_%d, which NVIDIA's nvdisasm shows\n", code->bytes, rt_cuda_arch(gpu));
 	char *s = rt_strdup(rt_str(&t));
 	rt_text_free(&t);
 	return s;
@@ -119,21 +210,21 @@ static char *in_cubin(const cu_module *m)
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	const double start = rt_now_ms();
-	const int gpu = ordinal(job->schedule[0]->target);
-	rt_text text = { 0 }, key = { 0 };
-	put_program(job, false, &key);
-	cu_module *m = key.oom ? NULL : cu_cached(gpu, rt_str(&key));
-	if (!m || job->keep_text) put_program(job, true, &text);
-	if (!m && !key.oom && !text.oom && (m = compile_module(job, rt_str(&text), gpu, err))) remember(m, rt_str(&key));
-	if (!m) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
-	for (int i = 0; m && i < job->nkernel; i++) job->fn[i] = (rt_entry)(uintptr_t)&m->kernel[i];
-	job->code = m ? &m->code : NULL;
-	job->text = m && job->keep_text ? rt_strdup(rt_str(&text)) : NULL;
-	job->assembly = m && job->keep_assembly ? in_cubin(m) : NULL;
-	rt_text_free(&text);
-	rt_text_free(&key);
+	part p[MOST_PARTS];
+	const int n = split(job, p);
+	run(p, n);
+	for (int i = 0; i < n; i++)
+		for (int k = 0; p[i].module && k < p[i].job.nkernel; k++) p[i].job.fn[k] = (rt_entry)(uintptr_t)&p[i].module->kernel[k];
+	job->code = code_of(p, n, err);
+	if (job->code && job->keep_text) {
+		rt_text text = { 0 };
+		put_program(job, true, &text);
+		job->text = rt_strdup(rt_str(&text));
+		rt_text_free(&text);
+	}
+	job->assembly = job->code && job->keep_assembly ? in_cubin(job->code, p[0].gpu) : NULL;
 	job->codegen_ms = rt_now_ms() - start;
-	return m ? TJ_OK : err->code;
+	return job->code ? TJ_OK : err->code;
 }
 
 static int width(void) { return 32 * CU_WARP; }

@@ -258,7 +258,7 @@ static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dum
 {
 	const jit_plan *p = atomic_load(&b->segment->plan);
 	char nth[16] = "";
-	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//" : what == TJ_DUMP_CODE ? ";" : "#";
+	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//" : what != TJ_DUMP_CODE ? "#" : p->exec && p->exec->devices ? "//" : ";";
 	if (e->nth) snprintf(nth, sizeof nth, ".%u", e->nth);
 	fprintf(out, "%s %s, trace %u%s, segment %u: up to %s at %s\n", comment, f->name, e->number, nth, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
 	if (what == TJ_DUMP_TRACE) dump_trace(b, out);

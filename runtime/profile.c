@@ -3,6 +3,7 @@
  * A step on a GPU is measured by two events of its queue, and the host waits for the second one. So a measured call is slower than others;
  * the times of its kernels are not. */
 #include "runtime/profile.h"
+#include "runtime/cuda.h"
 #include "runtime/fork.h"
 
 #include <dlfcn.h>
@@ -13,9 +14,8 @@ static struct { int (*push)(const char *name); int (*pop)(void); } nvtx;
 
 static void open_nvtx(void)
 {
-	static const char *const names[] = { "libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1" };
-	void *library = NULL, *push = NULL, *pop = NULL;
-	for (size_t i = 0; i < RT_COUNT(names) && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	static const char *const names[] = { "libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", NULL };
+	void *library = rt_toolkit_open(names, "/nvidia/nvtx/lib"), *push = NULL, *pop = NULL;
 	if (library) push = dlsym(library, "nvtxRangePushA"), pop = dlsym(library, "nvtxRangePop");
 	if (!push || !pop) return;
 	memcpy(&nvtx.push, &push, sizeof push);

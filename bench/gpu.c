@@ -65,7 +65,7 @@ typedef struct result {
 	double us, first_ms, bytes, moved; /* moved: by kernels */
 	double flops;                      /* of products; 0: limited by memory */
 	double copy_us;                    /* of `bytes`, if limited by memory */
-	double singly_us;                  /* without graphs; or 0 */
+	double singly_us, kernels;         /* singly: without graphs; or 0 */
 	gpu_ways ways;                     /* of a case with one product; else n is 0 */
 } result;
 
@@ -79,12 +79,13 @@ static double bytes_of_all(const gpu_case *g, const gpu_job *j, tj_tensor *const
 	return bytes;
 }
 
-static double moved_bytes(const gpu_job *j)
+static tj_stats stats_of(const gpu_job *j)
 {
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(j->f, &s);
-	return (double)s.moved_bytes;
+	return s;
 }
+static double moved_bytes(const gpu_job *j) { return (double)stats_of(j).moved_bytes; }
 
 static void put(const gpu_case *g, const result *r, bool json)
 {
@@ -93,13 +94,13 @@ static void put(const gpu_case *g, const result *r, bool json)
 	if (json) {
 		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, \"moved_bytes\": %.0f", g->name, r->us, r->first_ms, unit, rate, r->bytes, r->moved);
 		if (!g->flops) printf(", \"copy_us\": %.3f, \"of_copy\": %.3f, \"moved_of_copy\": %.3f", r->copy_us, of_copy, of_copy * more);
-		if (r->singly_us > 0) printf(", \"without_graph_us\": %.3f", r->singly_us);
+		if (r->singly_us > 0) printf(", \"kernels\": %.0f, \"kernel_us\": %.3f, \"without_graph_us\": %.3f", r->kernels, r->us / r->kernels, r->singly_us);
 		if (r->ways.n) gpu_put_ways(&r->ways, json);
 		printf("}\n");
 	} else {
 		printf("%-24s %12.2f us %10.1f %s %10.2f MB, kernels move %10.2f MB", g->name, r->us, rate, unit, r->bytes / 1e6, r->moved / 1e6);
 		if (!g->flops) printf("; %3.0f %% and %3.0f %% of a copy", 100 * of_copy, 100 * of_copy * more);
-		if (r->singly_us > 0) printf("; without a graph %.2f us", r->singly_us);
+		if (r->singly_us > 0) printf("; %.0f kernels, %.2f us for each; without a graph %.2f us", r->kernels, r->us / r->kernels, r->singly_us);
 		printf("; first call %.1f ms", r->first_ms);
 		if (r->ways.n) gpu_put_ways(&r->ways, json);
 		printf("\n");
@@ -135,7 +136,7 @@ static bool run_case(tj_ctx *c, tj_device device, const gpu_case *g, const bench
 	const double begin = bench_now();
 	ok = ok && gpu_call(&j, out) && tj_sync(c) == TJ_OK;
 	r.first_ms = (bench_now() - begin) * 1e3;
-	if (ok) r.bytes = bytes_of_all(g, &j, out), r.moved = moved_bytes(&j);
+	if (ok) r.bytes = bytes_of_all(g, &j, out), r.moved = moved_bytes(&j), r.kernels = (double)stats_of(&j).kernels;
 	ok = ok && time_case(&j, g, o->seconds, &r);
 	tj_fn_free(j.f);
 	tj_pop(s);

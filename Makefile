@@ -160,7 +160,8 @@ $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN'
-$(BUILD)/tj-gpu: $(patsubst %,$(BUILD)/bench/%.o,gpu-main gpu clock) $(BUILD)/libtj.so
+$(BUILD)/tj-gpu: $(patsubst %,$(BUILD)/bench/%.o,gpu-main gpu gpucases gpucompile gpuproducts clock) \
+	$(BUILD)/libtj.so
 	$(CC) -o $@ $(filter %.o,$^) -L$(BUILD) -ltj -lm -lpthread -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN'
 $(BUILD)/bench/gpu-main.o: bench/bench.h
 bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T=regex]

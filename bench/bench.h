@@ -84,7 +84,12 @@ bench_report bench_time(bench_job *u, double seconds);
 void bench_close(bench_job *u);
 
 /* ---- gpu.c ---- */
-int bench_gpu(const char *device, const char *pattern, double seconds, bool quick, bool json); /* returns the exit status */
+typedef struct bench_gpu_opts {
+	const char *device, *pattern; /* pattern: regex of cases */
+	double seconds;               /* for each case */
+	bool quick, small, json;      /* quick: compare with the CPU, time nothing. small: time the sizes of that test */
+} bench_gpu_opts;
+int bench_gpu(const bench_gpu_opts *o); /* returns the exit status */
 
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);

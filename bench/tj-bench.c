@@ -1,11 +1,12 @@
 /* tj-bench: times the cases, hand-written code and the limits of the machine, all in turns in one process.
  *
  *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
- *   tj-bench --device cuda:0 [--json] [--quick] [--seconds s] [REGEX]  the cases of gpu.c on a GPU; --quick compares small ones with the CPU
+ *   tj-bench --device cuda:0 [--json] [--quick] [--small] [--seconds s] [REGEX]    the cases of gpucases.c on a GPU
  *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
  *
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
- * --quick runs everything else once, then compares every case with the hand-written code at a small size; fails when they differ. */
+ * --quick runs everything else once, then compares every case with the hand-written code at a small size; fails when they differ.
+ * On a GPU, --quick compares them with the CPU, and --small times those small sizes: that ends on a fake GPU, too (test/fake). */
 #include "bench/bench.h"
 
 #include <regex.h>
@@ -48,7 +49,7 @@ static void put_header(void)
 
 
 typedef struct options {
-	bool json, quick, serve, state, sizes;
+	bool json, quick, small, serve, state, sizes;
 	double seconds;      /* time for each case */
 	const char *pattern, *device; /* device NULL: the CPU */
 	char start[4096];    /* path of the program `start`, beside this one */
@@ -327,6 +328,7 @@ static bool parse(int argc, char **argv, options *o)
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json")) o->json = true;
 		else if (!strcmp(argv[i], "--quick")) o->quick = true;
+		else if (!strcmp(argv[i], "--small")) o->small = true;
 		else if (!strcmp(argv[i], "--serve")) o->serve = true;
 		else if (!strcmp(argv[i], "--state")) o->state = true;
 		else if (!strcmp(argv[i], "--sizes")) o->sizes = true;
@@ -343,10 +345,10 @@ int main(int argc, char **argv)
 	options o;
 	regex_t want;
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
-		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda] [REGEX]\n");
+		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n");
 		return 2;
 	}
-	if (o.device) return bench_gpu(o.device, o.pattern, o.seconds, o.quick, o.json);
+	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

@@ -23,7 +23,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 if [ -n "$fake" ]; then
 	LD_LIBRARY_PATH=$PWD/$B/test/fake:$LD_LIBRARY_PATH
-	chunks=1 matrix='-n 40' graphs=30 steps=20 cases='relu|tiny' bench=--quick
+	chunks=1 matrix='-n 40' graphs=30 steps=20 cases='relu|tiny|linear|compile' bench='--small --json --seconds 0.01'
 else
 	chunks=4096 matrix='-n 20' graphs=200 steps=2000 cases= bench='--json --seconds 0.2'
 	if [ -z "${TJ_CUDA_PATH:-}" ]; then # NVRTC and cuBLASLt of a toolkit, or of Python's wheels

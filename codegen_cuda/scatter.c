@@ -204,7 +204,6 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->nfault = 1;
 	t->moved = 2 * e->bytes;
 	for (int k = INDEX; k <= SRC; k++) t->moved += ir_numel(L->g, ir_src(L->g, lo_node(L, s->ref), INDEX)) * (int64_t)tj_dtype_size((tj_dtype)e->src[k].meta.dtype);
-	p->exec.moved += (uint64_t)t->moved;
 	return !t->units || put_code(L, p, dtype, lo_target_of(L, s->ref), t);
 }
 

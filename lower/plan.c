@@ -151,7 +151,6 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->scratch = b->s.scratch;
 	t->shared = b->s.shared;
 	t->moved = b->s.target->moved ? b->s.target->moved(&b->k, &b->s) : 0;
-	p->exec.moved += (uint64_t)t->moved;
 	t->name = rt_arena_strdup(&p->mem, b->k.name);
 	p->exec.kernels++;
 	return t->name != NULL;
@@ -177,7 +176,7 @@ static bool put_library(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->kind = RT_STEP_ROUTINE;
 	t->routine = &x->code;
 	if (s->epilogue && (!(t->rest = rt_arena_alloc(&p->mem, sizeof *t->rest)) || !put_kernel(L, p, s, t->rest))) return false;
-	const bool ok = x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest));
+	const bool ok = x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest)); /* the kernel `rest` runs rarely: its bytes do not count */
 	if (t->kind == RT_STEP_KERNEL) p->exec.kernels++;
 	else p->exec.library_calls++;
 	return ok;
@@ -200,10 +199,11 @@ static void add_late(rt_plan *p, int device)
 	if (device != RT_CPU) *late = *late == RT_CPU || *late == device ? device : -1;
 }
 
-static void note_devices(rt_plan *p)
+static void sum_up(rt_plan *p)
 {
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *t = &p->step[i];
+		p->exec.moved += (uint64_t)t->moved;
 		p->exec.devices |= t->device != RT_CPU || (t->copy && t->copy->device != RT_CPU);
 		if (t->device != RT_CPU && t->nfault) add_late(p, t->device);
 		for (int k = 0; t->flow && k < 2; k++) {
@@ -236,7 +236,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	place_many(p, L->arena_bytes);
 	if (ok && put_bufs(L, p) && !L->oom) {
 		place_operands(p);
-		note_devices(p);
+		sum_up(p);
 		return TJ_OK;
 	}
 	return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");

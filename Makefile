@@ -213,7 +213,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_graphs test_scatter test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
            test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

@@ -209,11 +209,16 @@ rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 	return old;
 }
 
-rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err)
+bool jit_is_content(const tj_ctx *c, const rt_layout *l, const rt_buffer *b, const void *data)
 {
 	const bool written_soon = c->into && b->borrowed; /* an output may go there */
+	return l->contiguous && data == b->data && !written_soon;
+}
+
+rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err)
+{
 	if (RT_UNLIKELY(l->device != TJ_CPU) && rt_buffer_sound(b, c->rt.pool, "commit", err) != TJ_OK) return NULL;
-	if (l->contiguous && data == b->data && !written_soon) return rt_buffer_ref(b);
+	if (jit_is_content(c, l, b, data)) return rt_buffer_ref(b);
 	rt_buffer *copy = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	if (copy && rt_tensor_copy(c->rt.pool, l, b, data, copy, err) == TJ_OK) return copy;
 	rt_fail(err, TJ_ERR_NOMEM, "commit", "no memory for a new value of a cell");

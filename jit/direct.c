@@ -94,11 +94,27 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 
 /* ---- running ---- */
 
-/* The cells that values may overwrite. */
+/* The new content of a cell is there without a copy once p, the level that runs, has run. */
+static bool is_made(const direct *d, const jit_path *p, const jit_from *f)
+{
+	const bool own = f->kind == JIT_FROM_VALUE && f->seg + 1u == d->n;
+	const rt_out *o = own ? &p->plan->exec->out[f->index] : NULL;
+	const rt_layout *l = own ? p->plan->value[f->index].layout : NULL;
+	rt_buffer *b;
+	void *data;
+	if (own && o->same_ext < 0) return true;
+	if (own) return !o->offset && jit_is_content(d->c, l, p->bound[o->same_ext].buf, p->bound[o->same_ext].data);
+	fetch(d, f, &l, &b, &data);
+	return jit_is_content(d->c, l, b, data);
+}
+
+/* The cells that values may overwrite. None where the call can still fail after the run: then the cells must be as they were. */
 static rt_held *const *cells_to_overwrite(const direct *d, const jit_path *p)
 {
 	uint32_t place;
-	if (!p->nassign || !d->alone || d->c->into) return NULL; /* into: a wrong size is found after the run, and must leave the cells alone */
+	if (!p->nassign || !d->alone || d->c->into) return NULL; /* into: a wrong size is found after the run */
+	for (uint32_t k = 0; k < p->nassign; k++)
+		if (!is_made(d, p, &p->assign[k].value)) return NULL;
 	for (uint32_t i = 0; i < p->plan->n; i++) p->over[i] = p->assign_of[i] ? rt_held_of(tensor_of(d, &p->assign[p->assign_of[i] - 1].cell, &place)) : NULL;
 	return p->over;
 }

@@ -23,9 +23,26 @@ static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
 	return NULL;
 }
 
+/* The new content of a cell is there without a copy once p has run. */
+static bool is_made(jit_act *a, const jit_plan *p, const tj_tensor *v)
+{
+	const rt_layout *l = v->layout;
+	rt_buffer *b = v->buf;
+	void *data = v->data;
+	if (v->kind == RT_CELL) return true;
+	if (v->kind == RT_PENDING && v->seg == a->seg) {
+		const int i = jit_find_in_plan(p, v->seq), from = i < 0 || !p->exec ? -1 : p->exec->out[i].same_ext;
+		return i >= 0 && (from < 0 || (!p->exec->out[i].offset && jit_is_content(a->ctx, p->value[i].layout, a->ext.v[from].buf, a->ext.v[from].data)));
+	}
+	return (v->kind != RT_PENDING || jit_find_value(a, v, &l, &b, &data)) && jit_is_content(a->ctx, l, b, data);
+}
+
+/* None where the call can still fail after the run: then the cells must be as they were. */
 static rt_held *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
 	if (!a->alone || a->ctx->into) return NULL; /* else another context could read it; into: a wrong size is found after the run */
+	for (uint32_t k = 0; k < a->assigned.n; k++)
+		if (!is_made(a, p, a->assigned.v[k].version)) return NULL;
 	rt_held **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
 	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
 	return over;

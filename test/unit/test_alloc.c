@@ -131,6 +131,49 @@ static bool sized_scenario(void)
 	return ok;
 }
 
+/* A call that fails leaves each cell as it was, also one that may be written in place: the new contents of the others need memory. */
+typedef struct cells { tj_tensor *sum, *turned, *last; } cells;
+static void assigns(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	cells *m = self;
+	tj_assign(m->turned, tj_transpose(in[0], 0, 1));
+	tj_assign(m->sum, tj_add(m->sum, tj_i(1)));
+	tj_assign(m->last, tj_slice(in[0], 0, 1, 2, 1));
+	out[0] = tj_neg(in[0]);
+}
+
+static void adds(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	cells *m = self;
+	tj_assign(m->sum, tj_add(m->sum, tj_i(1)));
+	out[0] = tj_neg(in[0]);
+}
+
+static bool commit_scenario(void)
+{
+	bool ok = true;
+	for (int kind = 0; kind < 4; kind++) {
+		tj_ctx *c = kit_open();
+		if (!c) return false;
+		float v[3 * 40] = { 0 }, sum;
+		cells m = { tj_param(c, TJ_F32, TJ_0D), tj_param(c, TJ_F32, TJ_SHAPE(40, 3)), tj_param(c, TJ_F32, TJ_SHAPE(1, 40)) };
+		tj_fn *f = tj_compile(c, kind & 2 ? adds : assigns, &m, TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = kind & 1 ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&m.sum, &m.turned, &m.last)));
+		int done = 0;
+		for (int i = 0; i < 6 && f; i++) {
+			tj_scope *s = tj_push(c);
+			tj_tensor *out[1];
+			done += tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 40), v))) == TJ_OK;
+			ok &= tj_check(c) == TJ_OK;
+			if (s) tj_pop(s);
+			if (tj_read(m.sum, &sum, sizeof sum) == TJ_OK && sum != (float)done) fail_msg("%d calls have succeeded, and the cell has %g", done, (double)sum);
+			ok &= tj_check(c) == TJ_OK;
+		}
+		ok &= f != NULL;
+		tj_close(c);
+	}
+	return ok;
+}
+
 static void fail_each(bool (*run)(void), long long stride)
 {
 	rt_alloc_fail_at(-1);
@@ -155,6 +198,7 @@ static void fail_each(bool (*run)(void), long long stride)
 static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
 static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
 static void each_of_sized(void **s) { (void)s, fail_each(sized_scenario, 19); }
+static void each_of_commits(void **s) { (void)s, fail_each(commit_scenario, 5); }
 
 /* An op that finds no memory for its result says which op it is. */
 static void op_is_named(void **s)
@@ -240,7 +284,7 @@ static void allocator_keeps_what_is_used(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized), cmocka_unit_test(op_is_named),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized), cmocka_unit_test(each_of_commits), cmocka_unit_test(op_is_named),
 		                                cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used) };
 	KIT_RUN(tests);
 }

@@ -71,14 +71,18 @@ static cu_module *compile_module(const lo_compile *job, const char *text, int gp
 /* named: the kernels have their own names; else their numbers, so that functions with equal kernels have equal texts. */
 static void put_program(const lo_compile *job, bool named, rt_text *t)
 {
-	cu_prelude(t);
+	rt_text kernels = { 0 };
 	for (int i = 0; i < job->nkernel; i++) {
 		char name[16];
 		lo_kernel k = *job->kernel[i];
 		snprintf(name, sizeof name, "k%d", i);
 		if (!named) k.name = name;
-		cu_kernel(&k, job->schedule[i], t);
+		cu_kernel(&k, job->schedule[i], &kernels);
 	}
+	cu_prelude(rt_str(&kernels), t);
+	rt_puts(t, rt_str(&kernels));
+	t->oom |= kernels.oom;
+	rt_text_free(&kernels);
 }
 
 /* What stands for the assembly: NVRTC gives machine code. */

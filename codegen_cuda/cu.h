@@ -118,7 +118,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out); /* the t
 bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the caller frees p->param; false: out of memory */
 
 /* ---- prelude.c ---- */
-void cu_prelude(rt_text *out); /* what the texts of all kernels need, once in a program */
+void cu_prelude(const char *kernels, rt_text *out); /* the functions that the texts of these kernels call */
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */

@@ -229,7 +229,7 @@ static void report(const char *name, const wanted *w, const found *f, const kase
 
 /* ---- a program ---- */
 typedef struct program {
-	rt_text text;
+	rt_text kernels, text; /* text: with the prelude */
 	bool sizes;
 	uint32_t n;
 	wanted kernel[16];
@@ -245,7 +245,7 @@ static void take(lo_low *L, void *self)
 		snprintf(names[p->n], sizeof names[p->n], "k%u", p->n);
 		b->k.name = names[p->n];
 		if (p->sizes) lo_all_symbols(&b->k, &b->s);
-		cu_kernel(&b->k, &b->s, &p->text);
+		cu_kernel(&b->k, &b->s, &p->kernels);
 		p->kernel[p->n++] = wanted_of(&b->k, &b->s);
 	}
 }
@@ -304,11 +304,13 @@ static bool lower(const kase *k, const char *name, const char *dtype, size_t gpu
 	char *text = with_dtype(k->text, dtype);
 	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]) };
 	p->sizes = k->sizes;
-	cu_prelude(&p->text);
 	ir_graph_init(&g);
 	tj_status st = ir_parse(&g, text, &err);
 	if (st == TJ_OK) st = lo_dry_run(&g, &o, true, take, p, &err);
 	if (st != TJ_OK || !p->n) failed++, printf("\nFAIL %s: %s\n", name, st == TJ_OK ? "no kernel" : err.message);
+	cu_prelude(rt_str(&p->kernels), &p->text);
+	rt_puts(&p->text, rt_str(&p->kernels));
+	rt_text_free(&p->kernels);
 	ir_graph_free(&g);
 	rt_free(text);
 	return st == TJ_OK && p->n;

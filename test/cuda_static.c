@@ -30,7 +30,7 @@ static int passed, failed;
 
 /* ---- cases: $ stands for the dtype ---- */
 typedef struct kase {
-	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, u u8 */
+	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, s i16, c i8, u u8, t bool */
 	int load, store;           /* bytes of the widest load and store, at least, of dtypes with four bytes or more. 0: not promised */
 	bool sizes;                /* sizes are arguments */
 	const char *text;
@@ -43,10 +43,14 @@ typedef struct kase {
 #define COLUMN(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=0\nret %1\n"
 #define NORM(t, n, m)                                                                                                   \
 	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = input $[" m "] slot=2\n%3 = const " t "[] 0x1p-10\n%4 = layer_norm $[" n "," m "] %0 %1 %2 %3\nret %4\n"
+#define RMS(t, n, m)                                                                                                    \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = const " t "[] 0x1p-10\n%3 = rms_norm $[" n "," m "] %0 %1 %2\nret %3\n"
+#define REDUCE(op, to, out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = cast " to "[" n "," m "] %0 dtype=" to "\n%2 = " op " " to "[" out "] %1 keepdim=0 axes=" axes "\nret %2\n"
+#define RANDOM(op) "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = " op " $[512,1024] %0 %1 dtype=$ shape=512,1024\nret %2\n"
 #define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
 
 static const kase cases[] = {
-	{ "point", "fdhbilu", 16, 16, false, CHAIN("512", "1024") },
+	{ "point", "fdhbilscu", 16, 16, false, CHAIN("512", "1024") },
 	{ "point_odd", "fdb", 0, 0, false, CHAIN("13", "33") },
 	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
 	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
@@ -55,6 +59,13 @@ static const kase cases[] = {
 	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
 	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
 	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
+	{ "gather", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512,64] slot=1\n%2 = gather $[512,64] %0 %1 axis=1\nret %2\n" },
+	{ "index_sizes", "f", 0, 0, true, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = index_select $[64,128] %0 %1 axis=0\nret %2\n" },
+	{ "cross_entropy", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512] slot=1\n%2 = cross_entropy $[] %0 %1\nret %2\n" },
+	{ "uniform", "fdhb", 0, 0, false, RANDOM("uniform") },
+	{ "normal", "fdhb", 0, 0, false, RANDOM("normal") },
+	{ "logic", "tscui", 16, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = lt bool[512,1024] %0 %1\n%3 = eq bool[512,1024] %0 %1\n%4 = logical_xor bool[512,1024] %2 %3\nret %4\n" },
+	{ "divide_integers", "iscu", 0, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = floor_divide $[512,1024] %0 %1\nret %2\n" },
 	{ "softmax_row_short", "fdhb", 16, 16, false, ROW("softmax", "4096", "128") },
 	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
 	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
@@ -63,8 +74,15 @@ static const kase cases[] = {
 	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
 	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
 	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
+	{ "rms_norm", "fd", 16, 16, false, RMS("$", "4096", "4096") },
+	{ "rms_norm_half", "hb", 0, 0, false, RMS("f32", "4096", "4096") },
 	{ "argmax_row", "fdbi", 16, 0, false, "%0 = input $[512,4096] slot=0\n%1 = argmax i64[512] %0 keepdim=0 axis=1\nret %1\n" },
 	{ "sum_row", "fdhb", 16, 0, false, SUM("4096", "1", "4096", "4096") },
+	{ "sum_integers_row", "scuti", 0, 0, false, REDUCE("sum", "i64", "512", "1", "512", "4096") },
+	{ "sum_integers_column", "scut", 0, 0, false, REDUCE("sum", "i64", "4096", "0", "512", "4096") },
+	{ "max_row", "scuti", 0, 0, false, REDUCE("amax", "$", "512", "1", "512", "4096") },
+	{ "max_column", "scut", 0, 0, false, REDUCE("amax", "$", "4096", "0", "512", "4096") },
+	{ "any_row", "tuf", 0, 0, false, REDUCE("any", "bool", "512", "1", "512", "4096") },
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
 	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
 	{ "max_column_few", "fdi", 0, 0, false, "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\nret %2 %3\n" },
@@ -76,8 +94,8 @@ static const kase cases[] = {
 
 static const char *dtype_of(char letter)
 {
-	static const char letters[] = "fdhbilu";
-	static const char *const names[] = { "f32", "f64", "f16", "bf16", "i32", "i64", "u8" };
+	static const char letters[] = "fdhbilscut";
+	static const char *const names[] = { "f32", "f64", "f16", "bf16", "i32", "i64", "i16", "i8", "u8", "bool" };
 	return names[strchr(letters, letter) - letters];
 }
 

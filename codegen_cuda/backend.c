@@ -6,14 +6,12 @@
 #include <signal.h>
 
 /* ---- targets ---- */
-static lo_target targets[RT_DEVICES]; /* each GPU has its own, because code is shared by target */
-
-static int ordinal(const lo_target *t) { return (int)(t - targets); }
-
 const lo_target *cu_target(int gpu, int arch)
 {
-	lo_target *t = &targets[gpu];
+	static cu_gpu targets[RT_DEVICES]; /* each GPU has its own, because code is shared by target */
+	lo_target *t = &targets[gpu].target;
 	if (t->find) return t;
+	targets[gpu].number = gpu;
 	*t = cu_model;
 	cu_fit_target(t, arch);
 	t->find = cu_find;
@@ -22,17 +20,7 @@ const lo_target *cu_target(int gpu, int arch)
 
 const char *cu_open(void) { return rt_cuda_open(cu_target); }
 
-/* ---- modules ---- */
-static void destroy(rt_code *code)
-{
-	cu_module *m = (cu_module *)code;
-	cu_uncache(m);
-	rt_cuda_unload(m->gpu, m->module);
-	for (uint32_t i = 0; i < m->n; i++) rt_vec_free(&m->params[i].param);
-	rt_free(m->params);
-	rt_free(m);
-}
-
+/* ---- a program ---- */
 static tj_status find_kernel(cu_module *m, int i, const lo_kernel *k, const lo_schedule *s, rt_err *err)
 {
 	const cu_shape x = cu_shape_of(k, s);
@@ -46,67 +34,31 @@ static tj_status find_kernel(cu_module *m, int i, const lo_kernel *k, const lo_s
 	return rt_cuda_find(m->gpu, m->module, k->name, &m->kernel[i], err);
 }
 
-/* A module with the code of a program, and room for n kernels. NULL: an error. */
-static cu_module *load(const char *text, int gpu, uint32_t n, rt_err *err)
-{
-	void *cubin = NULL;
-	cu_module *m = rt_calloc(sizeof *m + n * sizeof *m->kernel);
-	cu_params *params = rt_calloc((n + 1) * sizeof *params);
-	tj_status st = m && params ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (m) *m = (cu_module){ .code = { .refs = 1, .destroy = destroy }, .gpu = gpu, .n = params ? n : 0, .params = params };
-	else rt_free(params);
-	if (st == TJ_OK) st = rt_nvrtc_compile(text, rt_cuda_arch(gpu), &cubin, &m->code.bytes, err);
-	if (st == TJ_OK) st = rt_cuda_load(gpu, cubin, &m->module, err);
-	rt_free(cubin);
-	if (st == TJ_OK) return m;
-	if (m) destroy(&m->code);
-	return NULL;
-}
-
 static cu_module *compile_module(const lo_compile *job, const char *text, int gpu, rt_err *err)
 {
-	cu_module *m = load(text, gpu, (uint32_t)job->nkernel, err);
+	cu_module *m = cu_module_load(text, gpu, (uint32_t)job->nkernel, err);
 	tj_status st = TJ_OK;
 	for (int i = 0; m && st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
-	if (st == TJ_OK) return m;
-	destroy(&m->code);
+	if (m && st == TJ_OK) return m;
+	if (m) rt_code_unref(&m->code);
 	return NULL;
-}
-
-/* If there is no memory for the key, an equal program will be compiled again. */
-static void remember(cu_module *m, const char *key)
-{
-	char *copy = rt_strdup(key);
-	if (copy) cu_cache(m, copy);
-}
-
-cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err)
-{
-	cu_module *m = params.param.n ? cu_cached(ordinal(t), text) : NULL;
-	*compiled = !m;
-	if (!m && params.param.n && (m = load(text, ordinal(t), 1, err))) {
-		m->params[0] = params;
-		m->kernel[0] = (rt_cuda_kernel){ .threads = how->threads, .units = how->units, .own = how->own, .nparam = params.param.n, .param = params.param.v };
-		if (rt_cuda_find(m->gpu, m->module, name, &m->kernel[0], err) == TJ_OK) return remember(m, text), m;
-		destroy(&m->code);
-		return NULL;
-	}
-	if (!params.param.n) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	rt_vec_free(&params.param);
-	return m;
 }
 
 /* named: the kernels have their own names; else their numbers, so that functions with equal kernels have equal texts. */
 static void put_program(const lo_compile *job, bool named, rt_text *t)
 {
-	cu_prelude(t);
+	rt_text kernels = { 0 };
 	for (int i = 0; i < job->nkernel; i++) {
 		char name[16];
 		lo_kernel k = *job->kernel[i];
 		snprintf(name, sizeof name, "k%d", i);
 		if (!named) k.name = name;
-		cu_kernel(&k, job->schedule[i], t);
+		cu_kernel(&k, job->schedule[i], &kernels);
 	}
+	cu_prelude(rt_str(&kernels), t);
+	rt_puts(t, rt_str(&kernels));
+	t->oom |= kernels.oom;
+	rt_text_free(&kernels);
 }
 
 /* ---- parts: the kernels of a large plan are compiled as several programs, by a thread each ---- */
@@ -137,7 +89,7 @@ static void *compile_part(void *env)
 	put_program(&p->job, false, &key);
 	if (!key.oom) p->module = cu_cached(p->gpu, rt_str(&key));
 	if (!p->module) put_program(&p->job, true, &text);
-	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err))) remember(p->module, rt_str(&key));
+	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err))) cu_module_keep(p->module, rt_str(&key));
 	if (!p->module) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	rt_text_free(&text);
 	rt_text_free(&key);
@@ -160,7 +112,7 @@ static void run(part *p, int parts)
 
 static int split(const lo_compile *job, part *p)
 {
-	const int gpu = ordinal(job->schedule[0]->target), most = rt_team_size(rt_team_get(0));
+	const int gpu = cu_number(job->schedule[0]->target), most = rt_team_size(rt_team_get(0));
 	int n = job->nkernel / PART_KERNELS < most ? job->nkernel / PART_KERNELS : most;
 	n = n < 1 ? 1 : n > MOST_PARTS ? MOST_PARTS : n;
 	for (int i = 0; i < n; i++) {

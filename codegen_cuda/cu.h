@@ -73,7 +73,13 @@ typedef struct cu_module {   /* a program that is loaded, and its kernels in ord
 	rt_cuda_kernel kernel[];
 } cu_module;
 
-/* ---- backend.c ---- */
+/* The target of a GPU. */
+typedef struct cu_gpu { lo_target target; int number; } cu_gpu;
+static inline int cu_number(const lo_target *t) { return ((const cu_gpu *)t)->number; }
+
+/* ---- module.c ---- */
+cu_module *cu_module_load(const char *text, int gpu, uint32_t n, rt_err *err); /* compiles; has room for n kernels, whose params are empty. NULL: an error */
+void cu_module_keep(cu_module *m, const char *key); /* puts it into the cache; out of memory: an equal program will be compiled again */
 /* A module with one kernel, `name`, of a program that is not printed from the kernel IR; a reference. how: its threads, units and own. params
  * are taken over; none of them: out of memory. *compiled: it was not in the cache. */
 cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err);
@@ -123,7 +129,7 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out); /* the t
 bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the caller frees p->param; false: out of memory */
 
 /* ---- prelude.c ---- */
-void cu_prelude(rt_text *out); /* what the texts of all kernels need, once in a program */
+void cu_prelude(const char *kernels, rt_text *out); /* the functions that the texts of these kernels call */
 
 /* ---- scatter.c ---- */
 extern const struct lo_routine cu_scatter_add;

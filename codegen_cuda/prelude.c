@@ -1,13 +1,14 @@
-/* prelude: the functions of CUDA C that the texts of kernels call. They stand once before the kernels of a program. */
+/* prelude: the functions of CUDA C that the texts of kernels call. Those that a program calls stand once before its kernels. */
 #include "codegen_cuda/cu.h"
 
-/* Accesses of 16 bytes at the most. An address that is not known to be aligned is looked at; it is the same for all threads of a warp,
+/* What all kernels need, and accesses of 16 bytes at the most. An address that is not known to be aligned is looked at; it is the same for all threads of a warp,
  * modulo 16 bytes, so the branch is uniform. A store behind such a branch is PTX, since NVRTC 13 makes a store for each element of it; its
  * address is in global memory, because kept rows are known to be aligned. The fake NVRTC (TJ_CONVERTS) has no PTX. */
 static const char accesses[] =
 	"#define TJ_UNROLL _Pragma(\"unroll\")\n"
 	"#define TJ_ROLLED _Pragma(\"unroll 1\")\n"
 	"extern __shared__ __align__(16) char tj_shared[];\n"
+	"struct tj_faults { unsigned long long first; volatile unsigned long long *word; };\n"
 	"template <int bytes> struct tj_vector;\n"
 	"template <> struct tj_vector<1> { typedef unsigned char type; };\n"
 	"template <> struct tj_vector<2> { typedef unsigned short type; };\n"
@@ -101,23 +102,31 @@ static const char scales[] =
 	"\tconst unsigned long long n = (unsigned long long)__double_as_longlong(b + 0x1.8p52) << 52, h = (unsigned long long)((long long)n >> 1) & 0xfff0000000000000ull;\n"
 	"\treturn a * __longlong_as_double((long long)(h + 0x3ff0000000000000ull)) * __longlong_as_double((long long)(n - h + 0x3ff0000000000000ull));\n}\n";
 
-static const char others[] =
-	"struct tj_faults { unsigned long long first; volatile unsigned long long *word; };\n"
+static const char faults[] =
 	"__device__ __forceinline__ void tj_fault(tj_faults *f, unsigned long long launch, int number)\n{\n"
-	"\tif (!atomicCAS(&f->first, 0ull, launch << 16 | number)) *f->word = launch << 16 | number;\n}\n"
+	"\tif (!atomicCAS(&f->first, 0ull, launch << 16 | number)) *f->word = launch << 16 | number;\n}\n";
+
+/* From and to the bits of f16 and bf16, by PTX; the fake NVRTC has its own. */
+static const char wideners[] =
 	"#ifndef TJ_CONVERTS\n"
 	"__device__ __forceinline__ float tj_from_f16(unsigned short h) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
-	"__device__ __forceinline__ unsigned short tj_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
 	"__device__ __forceinline__ float tj_from_bf16(unsigned short h) { return __int_as_float((int)h << 16); }\n"
+	"#endif\n";
+static const char narrowers[] =
+	"#ifndef TJ_CONVERTS\n"
+	"__device__ __forceinline__ unsigned short tj_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
 	"__device__ __forceinline__ unsigned short tj_to_bf16(float f) { unsigned short h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
-	"#endif\n\n";
+	"#endif\n";
 
-void cu_prelude(rt_text *out)
+/* call: stands in the text of each kernel that needs the piece. Every kernel with a reduction fills its accumulators. */
+static const struct piece { const char *call, *text; } pieces[] = {
+	{ "", accesses }, { "tj_fill(", trees }, { "tj_push<", passes }, { "tj_beats<", searches }, { "tj_scale(", scales },
+	{ "tj_fault(", faults }, { "tj_from_", wideners }, { "tj_to_", narrowers },
+};
+
+void cu_prelude(const char *kernels, rt_text *out)
 {
-	rt_puts(out, accesses);
-	rt_puts(out, trees);
-	rt_puts(out, passes);
-	rt_puts(out, searches);
-	rt_puts(out, scales);
-	rt_puts(out, others);
+	for (size_t i = 0; i < RT_COUNT(pieces); i++)
+		if (strstr(kernels, pieces[i].call)) rt_puts(out, pieces[i].text);
+	rt_puts(out, "\n");
 }

@@ -84,7 +84,7 @@ static const char *type_of(tj_dtype t)
 
 void cu_scatter_text(tj_dtype t, rt_text *out)
 {
-	cu_prelude(out);
+	cu_prelude(kernel, out);
 	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(t), (int)(TILE / tj_dtype_size(t)));
 	rt_putf(out, "__device__ __forceinline__ T plus(T a, T b) { return (T)(%s); }\n", t == TJ_BOOL ? "(a | b) != 0" : "a + b");
 	rt_puts(out, kernel);

@@ -7,12 +7,13 @@
  *   memory      no stack frame, no spill, no local load or store
  *   registers   times the threads of a block fit an SM
  *   shared      the memory that the threads of a block share is no more than it may ask for
- *   arguments   the kernel's constant bank has the words that the host packs
+ *   arguments   the kernel has one parameter, of the words that the host packs, and each member lies at the offset of its word
  *   wide        loads and stores of the width that the case promises
  *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
- *   maths       no approximation, no flush of subnormals, no contraction: each fma is one of the kernel IR or of an IEEE division or root
+ *   faults      the word for faults is set by kernels with fault sites, and by no other
+ *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and roots
  *
- * Each rule must first find a bug that was made for it (the table `bugs`). */
+ * Times are printed, and no rule looks at them. Each rule must first find a bug that was made for it (the table `bugs`). */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 #include "lower/low.h"
@@ -30,7 +31,7 @@ static int passed, failed;
 
 /* ---- cases: $ stands for the dtype ---- */
 typedef struct kase {
-	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, u u8 */
+	const char *name, *dtypes; /* letters: f f32, d f64, h f16, b bf16, i i32, l i64, s i16, c i8, u u8, t bool */
 	int load, store;           /* bytes of the widest load and store, at least, of dtypes with four bytes or more. 0: not promised */
 	bool sizes;                /* sizes are arguments */
 	const char *text;
@@ -43,10 +44,14 @@ typedef struct kase {
 #define COLUMN(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=0\nret %1\n"
 #define NORM(t, n, m)                                                                                                   \
 	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = input $[" m "] slot=2\n%3 = const " t "[] 0x1p-10\n%4 = layer_norm $[" n "," m "] %0 %1 %2 %3\nret %4\n"
+#define RMS(t, n, m)                                                                                                    \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = const " t "[] 0x1p-10\n%3 = rms_norm $[" n "," m "] %0 %1 %2\nret %3\n"
+#define REDUCE(op, to, out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = cast " to "[" n "," m "] %0 dtype=" to "\n%2 = " op " " to "[" out "] %1 keepdim=0 axes=" axes "\nret %2\n"
+#define RANDOM(op) "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = " op " $[512,1024] %0 %1 dtype=$ shape=512,1024\nret %2\n"
 #define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
 
 static const kase cases[] = {
-	{ "point", "fdhbilu", 16, 16, false, CHAIN("512", "1024") },
+	{ "point", "fdhbilscu", 16, 16, false, CHAIN("512", "1024") },
 	{ "point_odd", "fdb", 0, 0, false, CHAIN("13", "33") },
 	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
 	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
@@ -55,6 +60,13 @@ static const kase cases[] = {
 	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
 	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
 	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
+	{ "gather", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512,64] slot=1\n%2 = gather $[512,64] %0 %1 axis=1\nret %2\n" },
+	{ "index_sizes", "f", 0, 0, true, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = index_select $[64,128] %0 %1 axis=0\nret %2\n" },
+	{ "cross_entropy", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512] slot=1\n%2 = cross_entropy $[] %0 %1\nret %2\n" },
+	{ "uniform", "fdhb", 0, 0, false, RANDOM("uniform") },
+	{ "normal", "fdhb", 0, 0, false, RANDOM("normal") },
+	{ "logic", "tscui", 16, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = lt bool[512,1024] %0 %1\n%3 = eq bool[512,1024] %0 %1\n%4 = logical_xor bool[512,1024] %2 %3\nret %4\n" },
+	{ "divide_integers", "iscu", 0, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = floor_divide $[512,1024] %0 %1\nret %2\n" },
 	{ "softmax_row_short", "fdhb", 16, 16, false, ROW("softmax", "4096", "128") },
 	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
 	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
@@ -63,8 +75,15 @@ static const kase cases[] = {
 	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
 	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
 	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
+	{ "rms_norm", "fd", 16, 16, false, RMS("$", "4096", "4096") },
+	{ "rms_norm_half", "hb", 0, 0, false, RMS("f32", "4096", "4096") },
 	{ "argmax_row", "fdbi", 16, 0, false, "%0 = input $[512,4096] slot=0\n%1 = argmax i64[512] %0 keepdim=0 axis=1\nret %1\n" },
 	{ "sum_row", "fdhb", 16, 0, false, SUM("4096", "1", "4096", "4096") },
+	{ "sum_integers_row", "scuti", 0, 0, false, REDUCE("sum", "i64", "512", "1", "512", "4096") },
+	{ "sum_integers_column", "scut", 0, 0, false, REDUCE("sum", "i64", "4096", "0", "512", "4096") },
+	{ "max_row", "scuti", 0, 0, false, REDUCE("amax", "$", "512", "1", "512", "4096") },
+	{ "max_column", "scut", 0, 0, false, REDUCE("amax", "$", "4096", "0", "512", "4096") },
+	{ "any_row", "tuf", 0, 0, false, REDUCE("any", "bool", "512", "1", "512", "4096") },
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
 	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
 	{ "max_column_few", "fdi", 0, 0, false, "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\nret %2 %3\n" },
@@ -76,8 +95,8 @@ static const kase cases[] = {
 
 static const char *dtype_of(char letter)
 {
-	static const char letters[] = "fdhbilu";
-	static const char *const names[] = { "f32", "f64", "f16", "bf16", "i32", "i64", "u8" };
+	static const char letters[] = "fdhbilscut";
+	static const char *const names[] = { "f32", "f64", "f16", "bf16", "i32", "i64", "i16", "i8", "u8", "bool" };
 	return names[strchr(letters, letter) - letters];
 }
 
@@ -86,36 +105,70 @@ typedef struct wanted {
 	char name[64];
 	unsigned words, threads;
 	size_t shared, most;  /* bytes of shared memory of a block, and what it may ask for */
-	int fma32, fma64;     /* instructions of the kernel IR */
+	int fma32, fma64;     /* calls, with the loops that the compiler unrolls written out */
 	bool divides;         /* it has a division, a root or a remainder, or divides by sizes: approximate reciprocals are a part of these */
-	bool roots, floats64;
+	bool roots, faults;
 } wanted;
 
-static wanted wanted_of(const lo_kernel *k, const lo_schedule *s)
+/* Turns of a loop that is unrolled: "TJ_UNROLL for (int j = 0; j < 4; j += 2) {". Other lines: 1. */
+static int turns(const char *line)
 {
-	cu_params p = { 0 };
+	int most = 1, step = 1;
+	sscanf(line, "TJ_UNROLL for (int %*c = %*[^;]; %*c < %d; %*c %*[+=] %d", &most, &step);
+	return (most + step - 1) / step;
+}
+
+/* A loop's body is one tab deeper than its head. */
+static int calls_of(const char *name, const char *text)
+{
+	enum { DEEPEST = 40 };
+	int copies[DEEPEST + 1] = { 1 }, n = 0;
+	for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		const size_t tabs = strspn(line, "\t"), depth = tabs < DEEPEST ? tabs : DEEPEST - 1;
+		const char *call = strstr(line, name);
+		copies[depth + 1] = copies[depth] * turns(line + tabs);
+		if (call && call < end) n += copies[depth];
+	}
+	return n;
+}
+
+static wanted wanted_of(const lo_kernel *k, const lo_schedule *s, const cu_params *p, const char *text)
+{
 	const cu_shape x = cu_shape_of(k, s);
-	wanted w = { .threads = (unsigned)x.threads, .divides = k->size.n > 0 };
+	wanted w = { .words = p->param.n, .threads = (unsigned)x.threads, .divides = k->size.n > 0, .faults = k->fault_site.n > 0 };
 	w.shared = (x.own + (s->shared + 15) / 16 * 16) * (size_t)x.units;
 	w.most = (size_t)s->target->shared_bytes + CU_RESERVED;
-	if (cu_params_of(k, &p)) w.words = p.param.n;
-	rt_vec_free(&p.param);
 	snprintf(w.name, sizeof w.name, "%s", k->name);
+	w.fma32 = calls_of(" fmaf(", text);
+	w.fma64 = calls_of(" fma(", text);
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		w.fma32 += in->op == LO_FMA && in->dtype == TJ_F32;
-		w.fma64 += in->op == LO_FMA && in->dtype == TJ_F64;
 		w.divides |= in->op == LO_DIV || in->op == LO_REM || in->op == LO_SQRT;
 		w.roots |= in->op == LO_SQRT;
-		w.floats64 |= in->dtype == TJ_F64;
 	}
 	return w;
 }
 
+/* ---- the members of the argument, at the offsets of the host's words: assertions for the compiler ---- */
+static void put_offsets(rt_text *t, const char *kernel, const cu_params *p)
+{
+	static const char *const member[] = {
+		[RT_CUDA_BUFFER] = "b", [RT_CUDA_VALUE] = "i", [RT_CUDA_SIZE] = "s", [RT_CUDA_NUMBER] = "n", /* and a number */
+		[RT_CUDA_UNITS] = "units", [RT_CUDA_EACH] = "each", [RT_CUDA_LAUNCH] = "launch", [RT_CUDA_FAULT] = "fault",
+	};
+	for (uint32_t i = 0; i < p->param.n; i++) {
+		char number[12] = "";
+		const rt_cuda_param *x = &p->param.v[i];
+		if (!member[x->word][1]) snprintf(number, sizeof number, "%u", x->n);
+		rt_putf(t, "static_assert(__builtin_offsetof(%s_args, %s%s) == %u, \"offset\");\n", kernel, member[x->word], number, i * 8);
+	}
+}
+
 /* ---- what the tools find in it ---- */
 typedef struct found {
-	int registers, frame, bytes; /* bytes: of arguments */
-	int local, constant, flush, approximate, reciprocals, roots, fma32, fma64, load, store; /* load, store: bytes of the widest */
+	int registers, frame, bytes, parameters, size; /* bytes: of all parameters; size: of the one at offset 0 */
+	int local, constant, flush, approximate, fma32, fma64, swaps, load, store; /* load, store: bytes of the widest */
+	int reciprocals32, reciprocals64, roots32, roots64; /* approximations, where divisions and roots begin */
 	char example[96];            /* of what is wrong */
 } found;
 
@@ -136,8 +189,9 @@ static void look_at(found *f, const char *op, bool inside)
 	if (strstr(op, ".FTZ") && strncmp(op, "F2I", 3)) note(f, &f->flush, op);
 	for (size_t i = 0; i < RT_COUNT(approximate); i++)
 		if (!strncmp(op, approximate[i], strlen(approximate[i]))) note(f, &f->approximate, op);
-	f->reciprocals += !strncmp(op, "MUFU.R", 6);
-	f->roots += !strncmp(op, "MUFU.RSQ", 8);
+	if (!strncmp(op, "MUFU.RCP", 8)) ++*(strstr(op, "64") ? &f->reciprocals64 : &f->reciprocals32);
+	if (!strncmp(op, "MUFU.RSQ", 8)) ++*(strstr(op, "64") ? &f->roots64 : &f->roots32);
+	f->swaps += !strncmp(op, "ATOM", 4) && strstr(op, ".CAS");
 	f->fma32 += !strncmp(op, "FFMA", 4);
 	f->fma64 += !strncmp(op, "DFMA", 4);
 	if (!strncmp(op, "LDG", 3) && width(op) > f->load) f->load = width(op);
@@ -174,7 +228,7 @@ static void disassemble(const char *cubin, const char *kernel, found *f)
 static void read_resources(const char *cubin, const char *kernel, found *f)
 {
 	char line[1024], section[128], value[160], *at;
-	bool ours = false, bank = false;
+	bool ours = false, bank = false, parameter = false;
 	FILE *p = tool("cuobjdump -elf", cubin);
 	f->registers = f->frame = f->bytes = -1;
 	snprintf(section, sizeof section, ".nv.info.%s\n", kernel);
@@ -184,13 +238,43 @@ static void read_resources(const char *cubin, const char *kernel, found *f)
 		if (strstr(line, value) && (at = strstr(line, "register count: "))) f->registers = (int)strtol(at + 16, NULL, 0);
 		if (strstr(line, value) && (at = strstr(line, "min stack size: "))) f->frame = (int)strtol(at + 16, NULL, 0);
 		if (ours && bank && (at = strstr(line, "Value:"))) f->bytes = (int)strtol(at + 6, NULL, 0), bank = false;
+		if (ours && parameter && (at = strstr(line, "Offset  :"))) {
+			if (strtol(at + 9, NULL, 0) == 0 && (at = strstr(at, "Size    :"))) f->size = (int)strtol(at + 9, NULL, 0);
+			f->parameters++, parameter = false;
+		}
 		if (strstr(line, "EIATTR_CBANK_PARAM_SIZE")) bank = true;
+		if (strstr(line, "EIATTR_KPARAM_INFO")) parameter = true;
 	}
 	if (p) pclose(p);
 }
 
 /* ---- rules ---- */
 enum { FILE_OF_REGISTERS = 65536, REGISTERS_A_STEP = 8, FLUSHES_OF_ROOT = 3 };
+
+/* The fused multiply-adds of NVIDIA's divisions and roots, without those behind a branch. FMA32_*64: f32 instructions of the f64 one. */
+enum { FMA_DIVISION32 = 5, FMA_RECIPROCAL32 = 2, FMA_ROOT32 = 2, FMA_DIVISION64 = 7, FMA_RECIPROCAL64 = 5, FMA_ROOT64 = 5, FMA32_DIVISION64 = 1 };
+
+/* Each approximate reciprocal is of a division, of 1 / x, or of a division of integers, which has no fma. */
+static bool is_divisions(int extra, int reciprocals, int division, int reciprocal)
+{
+	for (int d = 0; d <= reciprocals; d++)
+		for (int r = 0; d + r <= reciprocals; r++)
+			if (d * division + r * reciprocal == extra) return true;
+	return false;
+}
+
+static bool fused32(const wanted *w, const found *f)
+{
+	const int extra = f->fma32 - w->fma32 - f->roots32 * FMA_ROOT32;
+	for (int d = 0; d <= f->reciprocals64; d++)
+		if (is_divisions(extra - d * FMA32_DIVISION64, f->reciprocals32, FMA_DIVISION32, FMA_RECIPROCAL32)) return false;
+	return true;
+}
+
+static bool fused64(const wanted *w, const found *f)
+{
+	return !is_divisions(f->fma64 - w->fma64 - f->roots64 * FMA_ROOT64, f->reciprocals64, FMA_DIVISION64, FMA_RECIPROCAL64);
+}
 
 /* A violation, as text; or "". */
 static const char *verdict(const wanted *w, const found *f, int load, int store)
@@ -205,14 +289,15 @@ static const char *verdict(const wanted *w, const found *f, int load, int store)
 	RULE((unsigned)each * w->threads > FILE_OF_REGISTERS, "registers: %d of each of %u threads", f->registers, w->threads);
 	RULE(w->shared > w->most, "shared: %zu bytes of a block, it may ask for %zu", w->shared, w->most);
 	RULE(f->bytes != (int)w->words * 8, "arguments: %d bytes, the host packs %u words", f->bytes, w->words);
+	RULE(f->parameters != 1 || f->size != f->bytes, "arguments: %d parameters, that at offset 0 has %d bytes of %d", f->parameters, f->size, f->bytes);
+	RULE((f->swaps > 0) != w->faults, "faults: %d writes of the word, the kernel has %s", f->swaps, w->faults ? "fault sites" : "no fault site");
 	RULE(f->load < load || f->store < store, "wide: loads of %d bytes, stores of %d; %d and %d are promised", f->load, f->store, load, store);
 	RULE(f->constant, "read-only: %d loads past coherence: %s", f->constant, f->example);
 	RULE(f->approximate, "maths: %d approximations: %s", f->approximate, f->example);
-	RULE(f->flush > (w->roots ? f->roots * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s", f->flush, f->example);
-	RULE(f->reciprocals && !w->divides, "maths: %d approximate reciprocals without a division", f->reciprocals);
-	RULE(f->fma32 && !w->fma32 && !w->divides, "maths: %d fused multiply-adds, the kernel has none", f->fma32);
-	RULE(f->fma64 && !w->fma64 && !w->divides, "maths: %d fused multiply-adds of f64, the kernel has none", f->fma64);
-	RULE(w->fma32 && !w->divides && !w->floats64 && f->fma32 % w->fma32, "maths: %d fused multiply-adds, no multiple of the kernel's %d", f->fma32, w->fma32);
+	RULE(f->flush > (w->roots ? (f->roots32 + f->roots64) * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s", f->flush, f->example);
+	RULE(!w->divides && f->reciprocals32 + f->reciprocals64 + f->roots32 + f->roots64, "maths: approximate reciprocals without a division");
+	RULE(fused32(w, f), "maths: %d fused multiply-adds, the text has %d", f->fma32, w->fma32);
+	RULE(fused64(w, f), "maths: %d fused multiply-adds of f64, the text has %d", f->fma64, w->fma64);
 #undef RULE
 	return why;
 }
@@ -229,7 +314,7 @@ static void report(const char *name, const wanted *w, const found *f, const kase
 
 /* ---- a program ---- */
 typedef struct program {
-	rt_text text;
+	rt_text kernels, text; /* text: with the prelude */
 	bool sizes;
 	uint32_t n;
 	wanted kernel[16];
@@ -245,8 +330,13 @@ static void take(lo_low *L, void *self)
 		snprintf(names[p->n], sizeof names[p->n], "k%u", p->n);
 		b->k.name = names[p->n];
 		if (p->sizes) lo_all_symbols(&b->k, &b->s);
-		cu_kernel(&b->k, &b->s, &p->text);
-		p->kernel[p->n++] = wanted_of(&b->k, &b->s);
+		cu_params params = { 0 };
+		const size_t start = p->kernels.n;
+		cu_kernel(&b->k, &b->s, &p->kernels);
+		p->kernels.oom |= !cu_params_of(&b->k, &params);
+		p->kernel[p->n++] = wanted_of(&b->k, &b->s, &params, rt_str(&p->kernels) + start);
+		put_offsets(&p->kernels, b->k.name, &params);
+		rt_vec_free(&params.param);
 	}
 }
 
@@ -304,18 +394,40 @@ static bool lower(const kase *k, const char *name, const char *dtype, size_t gpu
 	char *text = with_dtype(k->text, dtype);
 	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]) };
 	p->sizes = k->sizes;
-	cu_prelude(&p->text);
 	ir_graph_init(&g);
 	tj_status st = ir_parse(&g, text, &err);
 	if (st == TJ_OK) st = lo_dry_run(&g, &o, true, take, p, &err);
 	if (st != TJ_OK || !p->n) failed++, printf("\nFAIL %s: %s\n", name, st == TJ_OK ? "no kernel" : err.message);
+	cu_prelude(rt_str(&p->kernels), &p->text);
+	rt_puts(&p->text, rt_str(&p->kernels));
+	rt_text_free(&p->kernels);
 	ir_graph_free(&g);
 	rt_free(text);
 	return st == TJ_OK && p->n;
 }
 
-/* One case for one GPU. Returns the time of compilation in ms. */
-static double run(const kase *k, const char *dtype, size_t gpu)
+/* CPU time of compilation for each GPU, in ms a kernel. */
+static struct times { double ms[400]; size_t n; } times[RT_COUNT(archs)];
+
+static int ascending(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void print_medians(void)
+{
+	printf("%-26s", "median");
+	for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++) {
+		struct times *t = &times[gpu];
+		qsort(t->ms, t->n, sizeof *t->ms, ascending);
+		if (t->n) printf("%6.0f", t->ms[t->n / 2]);
+	}
+	puts(" ms a kernel");
+}
+
+/* One case for one GPU. */
+static void run(const kase *k, const char *dtype, size_t gpu)
 {
 	program p = { 0 };
 	char name[100], path[300];
@@ -333,24 +445,51 @@ static double run(const kase *k, const char *dtype, size_t gpu)
 		}
 	}
 	rt_text_free(&p.text);
-	return p.n ? ms / p.n : 0;
+	if (p.n) ms /= p.n;
+	printf("%6.0f", ms);
+	if (ms > 0 && times[gpu].n < RT_COUNT(times->ms)) times[gpu].ms[times[gpu].n++] = ms;
 }
 
 /* ---- bugs that the rules must find ---- */
-#define KERNEL(body) "extern \"C\" __global__ void __launch_bounds__(256) k(float *a, const float *__restrict__ b) {\n" body "\n}\n"
+#define KERNEL(body)                                                                                                    \
+	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\nfloat *a = s.a, *b = s.b;\n" body "\n}\n"
+#define ASKS .name = "k", .words = 2, .threads = 256, .most = 1
 typedef struct bug { const char *rule, *text; wanted w; int wide; } bug;
 static const bug bugs[] = {
-	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "arguments", KERNEL("a[0] = 1;"), { "k", 3, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "registers", KERNEL("a[0] = 1;"), { "k", 2, 1 << 14, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "shared", KERNEL("a[0] = 1;"), { "k", 2, 256, 2, 1, 0, 0, false, false, false }, 0 },
-	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 16 },
-	{ "read-only", KERNEL("a[threadIdx.x] = b[threadIdx.x];"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
-	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { "k", 2, 256, 0, 1, 0, 0, false, false, false }, 0 },
+	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { ASKS }, 0 },
+	{ "arguments: 16 bytes", KERNEL("a[0] = 1;"), { .name = "k", .words = 3, .threads = 256, .most = 1 }, 0 },
+	{ "arguments: 2 parameters", "extern \"C\" __global__ void k(float *a, float *b) { a[0] = b[1]; }", { ASKS }, 0 },
+	{ "registers", KERNEL("a[0] = 1;"), { .name = "k", .words = 2, .threads = 1 << 14, .most = 1 }, 0 },
+	{ "shared", KERNEL("a[0] = 1;"), { ASKS, .shared = 2 }, 0 },
+	{ "faults: 1 writes", KERNEL("atomicCAS((unsigned *)a, 0u, 1u);"), { ASKS }, 0 },
+	{ "faults: 0 writes", KERNEL("a[0] = 1;"), { ASKS, .faults = true }, 0 },
+	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { ASKS }, 16 },
+	{ "read-only", KERNEL("float x; asm(\"ld.global.nc.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(b)); a[threadIdx.x] = x;"), { ASKS }, 0 },
+	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },
+	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { ASKS }, 0 },
+	{ "maths: approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },
+	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { ASKS }, 0 },
+	{ "maths: 2 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]); a[4] = fmaf(a[5], a[6], a[7]);"), { ASKS, .fma32 = 1 }, 0 },
+	{ "maths: 6 fused", KERNEL("a[0] = a[1] / a[2]; a[4] = fmaf(a[5], a[6], a[7]);"), { ASKS, .divides = true }, 0 },
+	{ "maths: 8 fused multiply-adds of f64", KERNEL("double *d = (double *)a; d[0] = d[1] / d[2]; d[4] = fma(d[5], d[6], d[7]);"), { ASKS, .divides = true }, 0 },
 };
+
+/* Members in another order than the host's words must not compile. */
+static void find_wrong_offset(void)
+{
+	rt_cuda_param words[] = { { RT_CUDA_BUFFER, 0 }, { RT_CUDA_UNITS, 0 } };
+	const cu_params p = { .param = { .v = words, .n = 2 } };
+	rt_text t = { 0 };
+	rt_err err = { 0 };
+	void *cubin = NULL;
+	size_t bytes;
+	rt_puts(&t, "struct k_args { long long units; void *b0; };\n");
+	put_offsets(&t, "k", &p);
+	if (rt_nvrtc_compile(rt_str(&t), 90, &cubin, &bytes, &err) != TJ_OK && strstr(err.message, "static assertion failed")) passed++;
+	else failed++, printf("\nFAIL members at wrong offsets: %s\n", err.message);
+	rt_free(cubin);
+	rt_text_free(&t);
+}
 
 static void find_bugs(void)
 {
@@ -379,17 +518,19 @@ int main(int n, char **arg)
 	snprintf(path, sizeof path, "%s-out", tools);
 	mkdir(folder = path, 0777);
 	find_bugs();
+	find_wrong_offset();
 	for (size_t k = 0; k < RT_COUNT(cases); k++) {
 		bool asked = i == n;
 		for (int a = i; a < n; a++) asked |= !strcmp(arg[a], cases[k].name);
 		for (const char *d = cases[k].dtypes; asked && *d; d++) {
 			printf("%-20s %-5s", cases[k].name, dtype_of(*d));
 			for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
-				if (!quick || archs[gpu] == 90) printf("%6.0f", run(&cases[k], dtype_of(*d), gpu));
+				if (!quick || archs[gpu] == 90) run(&cases[k], dtype_of(*d), gpu);
 			puts(" ms a kernel");
 			fflush(stdout);
 		}
 	}
+	print_medians();
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed > 0;
 }

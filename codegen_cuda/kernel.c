@@ -160,6 +160,17 @@ static int weight(const cu *c)
 	return n;
 }
 
+/* The section sums columns of narrow integers in i64, so that each of its copies takes a pair of registers more than its load. */
+static bool widens(const cu *c)
+{
+	bool wide = false;
+	for (uint32_t i = c->at->first; i < c->at->first + c->at->count; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		wide |= (in->op == LO_REDUCE || in->op == LO_PART) && tj_dtype_size((tj_dtype)in->dtype) == 8;
+	}
+	return wide && c->shape.walk == CU_COLUMNS && cu_least_load(c->k) < 8;
+}
+
 /* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile, above all those of odd lengths. A kernel whose narrowest tree has
  * half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
 static int unroll_of(const cu *c)
@@ -167,7 +178,7 @@ static int unroll_of(const cu *c)
 	enum { COPIES = 16, WORK = 48 };
 	const cu_shape *x = &c->shape;
 	const int sets = x->walk == CU_ROWS ? (int)(IR_TREE_LANES(sizeof(float)) / x->step) : 1;
-	int n = (x->whole || x->elems == 1 ? COPIES : COPIES / 2) / x->elems;
+	int n = ((x->whole || x->elems == 1) && !widens(c) ? COPIES : COPIES / 2) / x->elems;
 	if (x->in_registers) return x->rows;
 	while (n > sets && (n > x->rows || n * x->elems * weight(c) > WORK)) n /= 2;
 	return n;

@@ -82,12 +82,13 @@ static const char *type_of(tj_dtype t)
 	return rt_is_float(t) ? cu_memory(t) : whole[tj_dtype_size(t)];
 }
 
-void cu_scatter_text(tj_dtype t, rt_text *out)
+unsigned cu_scatter_text(tj_dtype t, rt_text *out)
 {
 	cu_prelude(kernel, out);
 	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(t), (int)(TILE / tj_dtype_size(t)));
 	rt_putf(out, "__device__ __forceinline__ T plus(T a, T b) { return (T)(%s); }\n", t == TJ_BOOL ? "(a | b) != 0" : "a + b");
 	rt_puts(out, kernel);
+	return OPERANDS + WORDS + 3;
 }
 
 static cu_params params(void)

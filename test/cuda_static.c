@@ -450,6 +450,37 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 	if (ms > 0 && times[gpu].n < RT_COUNT(times->ms)) times[gpu].ms[times[gpu].n++] = ms;
 }
 
+/* scatter_add is not printed from the kernel IR. It divides by sizes. */
+static const char scattered[] = "fdbilu"; /* dtypes, as in a case; b: bool */
+static void scatter(char letter, size_t gpu)
+{
+	static const kase none = { 0 };
+	const tj_dtype t = letter == 'f' ? TJ_F32 : letter == 'd' ? TJ_F64 : letter == 'b' ? TJ_BOOL : letter == 'i' ? TJ_I32 : letter == 'l' ? TJ_I64 : TJ_U8;
+	rt_text text = { 0 };
+	char name[100], path[300];
+	found f;
+	snprintf(name, sizeof name, "scatter_add %s sm_%d", tj_dtype_name(t), archs[gpu]);
+	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, tj_dtype_name(t), archs[gpu]);
+	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .most = 48 << 10, .divides = true, .faults = true };
+	const double ms = compile(name, rt_str(&text), archs[gpu], path);
+	if (ms >= 0) {
+		inspect(path, &w, &f);
+		report(name, &w, &f, &none, false);
+	}
+	printf("%6.0f", ms);
+	rt_text_free(&text);
+}
+
+static void scatters(void)
+{
+	for (const char *d = scattered; *d; d++) {
+		printf("%-20s %-5c", "scatter_add", *d);
+		for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
+			if (!quick || archs[gpu] == 90) scatter(*d, gpu);
+		puts(" ms a kernel");
+	}
+}
+
 /* ---- bugs that the rules must find ---- */
 #define KERNEL(body)                                                                                                    \
 	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\nfloat *a = s.a, *b = s.b;\n" body "\n}\n"
@@ -530,6 +561,9 @@ int main(int n, char **arg)
 			fflush(stdout);
 		}
 	}
+	bool asked = i == n;
+	for (int a = i; a < n; a++) asked |= !strcmp(arg[a], "scatter_add");
+	if (asked) scatters();
 	print_medians();
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed > 0;

@@ -198,7 +198,9 @@ static void pack(const rt_queue *q, const rt_cuda_kernel *k, const rt_launch *l,
 static tj_status ask(const rt_gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *err)
 {
 	if (RT_LIKELY(shared <= atomic_load_explicit(&k->asked, memory_order_relaxed))) return TJ_OK;
+	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
 	tj_status st = RT_CU_TRY(g, cuFuncSetAttribute, (k->function, FUNCTION_SHARED, (int)shared), err);
+	rt_cu_leave();
 	if (st == TJ_OK) atomic_store(&k->asked, shared);
 	return st;
 }
@@ -213,29 +215,45 @@ static unsigned grid_of(const rt_gpu *g, const rt_cuda_kernel *k, int64_t units)
 	return (unsigned)(blocks < most ? blocks : most);
 }
 
+/* So many launches may find a fault that it is time to know that none did. */
+static void trim_records(rt_queue *q)
+{
+	if (!rt_cu_enter(q->gpu)) return;
+	if (!rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) forget_records(q);
+	rt_cu_leave();
+}
+
+static tj_status launch(rt_queue *q, const rt_culaunch *c, uint64_t *word, rt_err *err)
+{
+	void *arguments = word;
+	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	tj_status st = RT_CU_TRY(q->gpu, cuLaunchKernel, (c->function, c->blocks, 1, 1, c->threads, 1, 1, c->shared, q->stream, &arguments, NULL), err);
+	rt_cu_leave();
+	return st;
+}
+
+/* While a graph is gathered, the driver is not called. */
 static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 {
 	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
 	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 4 KiB of them are possible", k->nparam);
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
-	void *arguments = word;
+	const bool gathers = rt_cugraph_gathers(q);
+	if (gathers && !rt_cu_at_home()) return rt_cu_no_entry(q->gpu, err);
 	q->serial++;
 	pack(q, k, l, each, word);
-	if (q->record.n >= RECORDS && !rt_cugraph_gathers(q) && !rt_cu.cuStreamSynchronize(q->stream) && !atomic_load(q->word)) forget_records(q);
+	if (RT_UNLIKELY(q->record.n >= RECORDS) && !gathers) trim_records(q);
 	tj_status st = remember(q, l) ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "cuda", "out of memory");
 	if (st == TJ_OK) st = ask(q->gpu, k, shared, err);
 	const rt_culaunch c = { k->function, grid_of(q->gpu, k, l->units), k->threads, (unsigned)shared, k->nparam };
-	if (st == TJ_OK && rt_cugraph_gathers(q)) st = rt_cugraph_add(q, &c, word, err);
-	else if (st == TJ_OK) st = RT_CU_TRY(q->gpu, cuLaunchKernel, (c.function, c.blocks, 1, 1, c.threads, 1, 1, c.shared, q->stream, &arguments, NULL), err);
-	rt_cu_leave();
-	return st;
+	if (st != TJ_OK) return st;
+	return gathers ? rt_cugraph_add(q, &c, word, err) : launch(q, &c, word, err);
 }
 
 static tj_status gpu_end(rt_queue *q, bool *replayed, rt_err *err)
 {
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
+	if (!rt_cu_enter(q->gpu)) return rt_cugraph_abandon(q), rt_cu_no_entry(q->gpu, err);
 	const tj_status st = rt_cugraph_end(q, replayed, err);
 	rt_cu_leave();
 	return st;

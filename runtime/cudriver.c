@@ -26,9 +26,11 @@ tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
 	return code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
 }
 
+bool rt_cu_at_home(void) { return rt_fork_depth() == home; }
+
 bool rt_cu_enter(const rt_gpu *g)
 {
-	return rt_fork_depth() == home && rt_cu.cuCtxPushCurrent(g->context) == 0;
+	return rt_cu_at_home() && rt_cu.cuCtxPushCurrent(g->context) == 0;
 }
 
 void rt_cu_leave(void)
@@ -39,7 +41,7 @@ void rt_cu_leave(void)
 
 tj_status rt_cu_no_entry(const rt_gpu *g, rt_err *err)
 {
-	if (rt_fork_depth() == home) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: its context is lost", g->name), hint_lost(err), TJ_ERR_DEVICE;
+	if (rt_cu_at_home()) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: its context is lost", g->name), hint_lost(err), TJ_ERR_DEVICE;
 	rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s cannot be used in a forked process", g->name);
 	rt_hint(err, "open the GPU in the child only, or use threads");
 	return TJ_ERR_DEVICE;

@@ -87,6 +87,7 @@ const char *rt_cu_load(void);                    /* opens the driver; NULL, or w
 tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err); /* code 0: TJ_OK */
 #define RT_CU_TRY(g, name, args, err) rt_cu_failed(g, rt_cu.name args, #name, err)
 /* Between enter and leave the context of g is current. enter: false in a forked process, or when the context is lost. */
+bool rt_cu_at_home(void); /* the process is the one that opened the driver, not a fork of it */
 bool rt_cu_enter(const rt_gpu *g);
 void rt_cu_leave(void);
 tj_status rt_cu_no_entry(const rt_gpu *g, rt_err *err); /* the error for that */
@@ -103,6 +104,7 @@ void rt_cugraph_free(struct rt_cugraphs *s);      /* s may be NULL */
 bool rt_cugraph_gathers(const rt_queue *q);      /* launches are gathered now */
 tj_status rt_cugraph_add(rt_queue *q, const rt_culaunch *l, const uint64_t *word, rt_err *err);
 void rt_cugraph_begin(rt_queue *q, uint64_t plan, uint32_t step);
+void rt_cugraph_abandon(rt_queue *q); /* ends it without launching anything */
 tj_status rt_cugraph_end(rt_queue *q, bool *replayed, rt_err *err); /* puts what was gathered into the stream; the context is current */
 void rt_cugraph_forget(rt_queue *q, uint64_t plan); /* by any thread */
 

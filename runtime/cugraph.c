@@ -46,6 +46,8 @@ void rt_cugraph_begin(rt_queue *q, uint64_t plan, uint32_t step)
 	s->now.node.n = s->now.word.n = 0;
 }
 
+void rt_cugraph_abandon(rt_queue *q) { q->graphs->open = false; }
+
 tj_status rt_cugraph_add(rt_queue *q, const rt_culaunch *l, const uint64_t *word, rt_err *err)
 {
 	nodes *to = &q->graphs->now;

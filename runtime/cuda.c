@@ -3,14 +3,13 @@
  * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits for
  * one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cudriver.h"
-#include "runtime/bytes.h"
 #include "runtime/fork.h"
-#include "runtime/layout.h"
+
+#include <time.h>
 
 enum { STREAM_NON_BLOCKING = 1, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_PROCESSORS = 16,
-       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, SHARED_UNASKED = 48 << 10, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
+       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
 
-static rt_gpu gpus[RT_DEVICES];
 static int ngpu;
 static atomic_ullong ids;
 
@@ -83,10 +82,34 @@ static rt_queue *gpu_open(void *self)
 	return q;
 }
 
+/* g->lock is held, but not during the wait: other threads would not even get their launches done. Until it ends the queue, its stream and the
+ * event, if there is one, stay. */
+static void wait_unlocked(rt_gpu *g, rt_queue *q, rt_cuobj event)
+{
+	const rt_cuobj stream = q->stream;
+	q->nwaiting++;
+	rt_unlock(&g->lock);
+	if (event) rt_cu.cuEventSynchronize(event);
+	else rt_cu.cuStreamSynchronize(stream);
+	rt_lock(&g->lock);
+	q->nwaiting--;
+}
+
+/* g->lock is held. */
+static void await_waiters(rt_gpu *g, const rt_queue *q)
+{
+	while (q->nwaiting && rt_cu_at_home()) { /* a forked child has no such threads */
+		rt_unlock(&g->lock);
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+		rt_lock(&g->lock);
+	}
+}
+
 static void gpu_close(rt_queue *q)
 {
 	rt_gpu *g = q->gpu;
 	rt_lock(&g->lock);
+	await_waiters(g, q);
 	rt_queue **at = &g->queues;
 	while (*at != q) at = &(*at)->next;
 	*at = q->next;
@@ -104,7 +127,8 @@ static tj_status gpu_use_stream(rt_queue *q, void *stream, rt_err *err)
 	if ((uintptr_t)stream - 1 < 2) return rt_fail(err, TJ_ERR_ARG, "set_stream", "%p is a default stream of the driver, not one that was made", stream);
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
-	rt_lock(&q->gpu->lock); /* other threads wait for it */
+	rt_lock(&q->gpu->lock);
+	await_waiters(q->gpu, q); /* for the old stream, which is the user's to destroy */
 	if (st == TJ_OK) q->stream = stream ? stream : q->own;
 	rt_unlock(&q->gpu->lock);
 	rt_cu_leave();
@@ -127,35 +151,6 @@ static bool gpu_memory(void *self, size_t *unused, size_t *all)
 	const int code = rt_cu.cuMemGetInfo(unused, all);
 	rt_cu_leave();
 	return !code;
-}
-
-/* ---- copies ---- */
-static tj_status gpu_write(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
-{
-	if (!bytes) return TJ_OK;
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	q->serial++;
-	tj_status st = rt_cu_failed(q->gpu, rt_custage_write(q, (rt_cuptr)(uintptr_t)to, from, bytes), "a copy to the GPU", err);
-	rt_cu_leave();
-	return st;
-}
-
-static tj_status gpu_read(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
-{
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	tj_status st = rt_cu_failed(q->gpu, rt_custage_read(q, to, (rt_cuptr)(uintptr_t)from, bytes), "a copy from the GPU", err);
-	rt_cu_leave();
-	return st;
-}
-
-static tj_status gpu_zero(rt_queue *q, void *to, size_t bytes, rt_err *err)
-{
-	if (!bytes) return TJ_OK;
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	q->serial++;
-	tj_status st = RT_CU_TRY(q->gpu, cuMemsetD8Async, ((rt_cuptr)(uintptr_t)to, 0, bytes, q->stream), err);
-	rt_cu_leave();
-	return st;
 }
 
 /* ---- launches ---- */
@@ -378,8 +373,7 @@ static void gpu_finish(void *self, rt_mark m)
 	uint64_t serial = UINT64_MAX;
 	for (uint32_t i = 0; q && i < RT_COUNT(q->flag); i++)
 		if (q->flag[i].serial >= m.serial && q->flag[i].serial < serial) serial = q->flag[i].serial, first = q->flag[i].event;
-	if (first) rt_cu.cuEventSynchronize(first);
-	else if (q) rt_cu.cuStreamSynchronize(q->stream);
+	if (q) wait_unlocked(g, q, first);
 	rt_unlock(&g->lock);
 	rt_cu_leave();
 }
@@ -390,114 +384,10 @@ static void gpu_drain(void *self)
 	if (!rt_cu_enter(g)) return;
 	rt_lock(&g->lock);
 	for (rt_queue *q = g->queues; q; q = q->next) {
-		rt_cu.cuStreamSynchronize(q->stream);
+		wait_unlocked(g, q, NULL);
 		keep_fault(q);
 	}
 	rt_unlock(&g->lock);
-	rt_cu_leave();
-}
-
-/* ---- strided copies: a kernel, compiled at the first one ---- */
-static const char copy_text[] =
-	"struct tj_copy_args { char *to; const char *from; long long n, size, rank, dim[16], to_stride[16], from_stride[16]; };\n"
-	"extern \"C\" __global__ void __launch_bounds__(256) tj_copy(const __grid_constant__ tj_copy_args a)\n{\n"
-	"\tfor (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < a.n; i += (long long)gridDim.x * 256) {\n"
-	"\t\tlong long rest = i, to = 0, from = 0;\n"
-	"\t\tfor (int d = (int)a.rank - 1; d >= 0; d--) {\n"
-	"\t\t\tconst long long at = rest % a.dim[d];\n\t\t\trest /= a.dim[d];\n\t\t\tto += at * a.to_stride[d];\n\t\t\tfrom += at * a.from_stride[d];\n\t\t}\n"
-	"\t\tchar *const p = a.to + to * a.size;\n\t\tconst char *const q = a.from + from * a.size;\n"
-	"\t\tif (a.size == 4) *(int *)p = *(const int *)q;\n\t\telse if (a.size == 8) *(long long *)p = *(const long long *)q;\n"
-	"\t\telse if (a.size == 2) *(short *)p = *(const short *)q;\n\t\telse *p = *q;\n\t}\n}\n";
-typedef struct copy_args { const void *to, *from; long long n, size, rank, dim[TJ_MAX_RANK], to_stride[TJ_MAX_RANK], from_stride[TJ_MAX_RANK]; } copy_args;
-_Static_assert(TJ_MAX_RANK == 16, "copy_text has arrays of sixteen");
-
-static tj_status copy_kernel(rt_gpu *g, rt_err *err)
-{
-	void *cubin = NULL, *module = NULL;
-	size_t bytes;
-	rt_cuda_kernel k = { 0 };
-	rt_lock(&g->copy_lock);
-	tj_status st = g->copy ? TJ_OK : rt_nvrtc_compile(copy_text, g->arch, &cubin, &bytes, err);
-	if (st == TJ_OK && !g->copy) st = rt_cuda_load(g->ordinal, cubin, &module, err);
-	if (st == TJ_OK && !g->copy) st = rt_cuda_find(g->ordinal, module, "tj_copy", &k, err);
-	if (st == TJ_OK && !g->copy) g->copy = k.function;
-	else rt_cuda_unload(g->ordinal, module);
-	rt_unlock(&g->copy_lock);
-	rt_free(cubin);
-	return st;
-}
-
-/* Without NVRTC there is no such kernel. `to` is row-major. */
-static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t size, const char *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
-{
-	int64_t n = 1, low, high;
-	for (int i = 0; i < rank; i++) n *= dim[i];
-	rt_extent(rank, dim, from_stride, &low, &high);
-	const size_t span = (size_t)(high - low + 1) * size;
-	char *host = rt_alloc(span + (size_t)n * size), *packed = host + span;
-	if (!host) return rt_fail(err, TJ_ERR_NOMEM, "copy", "out of memory");
-	tj_status st = gpu_read(q, host, from + low * (int64_t)size, span, err);
-	if (st == TJ_OK) rt_copy_strided(rank, dim, size, host - low * (int64_t)size, from_stride, packed, to_stride);
-	if (st == TJ_OK) st = gpu_write(q, to, packed, (size_t)n * size, err);
-	rt_free(host);
-	return st;
-}
-
-static tj_status gpu_copy(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
-{
-	copy_args a = { .to = to, .from = from, .n = 1, .size = (long long)size, .rank = rank };
-	void *arguments = &a;
-	for (int i = 0; i < rank; i++) {
-		a.n *= dim[i];
-		a.dim[i] = dim[i];
-		a.to_stride[i] = to_stride[i];
-		a.from_stride[i] = from_stride[i];
-	}
-	if (!a.n) return TJ_OK;
-	const bool plain = rt_is_row_major(rank, dim, from_stride) && rt_is_row_major(rank, dim, to_stride);
-	if (!plain && rt_nvrtc_missing() && rt_is_row_major(rank, dim, to_stride)) return copy_on_host(q, rank, dim, size, from, from_stride, to, to_stride, err);
-	if (!plain && copy_kernel(q->gpu, err) != TJ_OK) return err ? err->code : TJ_ERR_DEVICE;
-	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	const long long blocks = (a.n - 1) / 256 + 1;
-	q->serial++;
-	tj_status st = plain ? RT_CU_TRY(q->gpu, cuMemcpyDtoDAsync, ((rt_cuptr)(uintptr_t)to, (rt_cuptr)(uintptr_t)from, (size_t)a.n * size, q->stream), err)
-	                     : RT_CU_TRY(q->gpu, cuLaunchKernel, (q->gpu->copy, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, 256, 1, 1, 0, q->stream, &arguments, NULL), err);
-	rt_cu_leave();
-	return st;
-}
-
-/* ---- modules ---- */
-int rt_cuda_version(void)
-{
-	int v = 0;
-	return rt_cu.cuDriverGetVersion(&v) ? 0 : v;
-}
-
-int rt_cuda_arch(int n) { return gpus[n].arch; }
-
-tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)
-{
-	rt_gpu *g = &gpus[n];
-	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
-	tj_status st = RT_CU_TRY(g, cuModuleLoadData, (module, cubin), err);
-	rt_cu_leave();
-	return st;
-}
-
-tj_status rt_cuda_find(int n, void *module, const char *name, rt_cuda_kernel *k, rt_err *err)
-{
-	rt_gpu *g = &gpus[n];
-	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
-	tj_status st = RT_CU_TRY(g, cuModuleGetFunction, (&k->function, module, name), err);
-	atomic_init(&k->asked, SHARED_UNASKED);
-	rt_cu_leave();
-	return st;
-}
-
-void rt_cuda_unload(int n, void *module)
-{
-	if (!module || !rt_cu_enter(&gpus[n])) return;
-	rt_cu.cuModuleUnload(module);
 	rt_cu_leave();
 }
 
@@ -516,7 +406,7 @@ void rt_cuda_leave(void) { rt_cu_leave(); }
 /* ---- the devices of this machine ---- */
 static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int ordinal, int arch))
 {
-	rt_gpu *g = &gpus[ordinal];
+	rt_gpu *g = &rt_cu_gpus[ordinal];
 	int major = 0, minor = 0, processors = 0, device = 0;
 	int code = rt_cu.cuDeviceGet(&device, ordinal);
 	if (!code) code = rt_cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, device);
@@ -530,8 +420,8 @@ static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int or
 	g->processors = processors;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_mutex_init(&g->copy_lock, NULL);
-	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = gpu_write,
-		                     .read = gpu_read, .copy = gpu_copy, .zero = gpu_zero, .launch = gpu_launch, .wait = gpu_wait, .failed = gpu_failed, .mark = gpu_mark, .flag = gpu_flag, .wait_for = gpu_wait_for,
+	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = rt_cucopy_write,
+		                     .read = rt_cucopy_read, .copy = rt_cucopy_strided, .zero = rt_cucopy_zero, .launch = gpu_launch, .wait = gpu_wait, .failed = gpu_failed, .mark = gpu_mark, .flag = gpu_flag, .wait_for = gpu_wait_for,
 		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
 		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";

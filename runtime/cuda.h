@@ -1,7 +1,7 @@
 /* cuda: NVIDIA GPUs through the driver API, and NVRTC. Both libraries are opened by name at the first use; nothing links them.
  *
  *   tensors, plans --- rt_device "cuda:0" ---> cuda.c     memory, a stream for each queue, launches, the fault word
- *   codegen_cuda   --- text ---> nvrtc.c --- cubin ---> cuda.c   modules and their kernels
+ *   codegen_cuda   --- text ---> nvrtc.c --- cubin ---> cumodule.c   modules and their kernels
  *   products       --- cublas.h ------------ stream ---> cuda.c   work of libraries, in the same queues
  *
  * All functions are thread-safe, and leave the caller's current CUDA context as it was. */
@@ -31,11 +31,15 @@ typedef struct rt_cuda_kernel {
 /* ---- cuda.c ---- */
 /* Adds the devices cuda:0 ... once. Returns NULL, or what is missing, and what would provide it. */
 const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
+
+/* ---- cumodule.c ---- */
 int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say */
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */
 void rt_cuda_unload(int gpu, void *module);                          /* no queue may have work left that uses it */
+
+/* ---- cuda.c: work of libraries ---- */
 /* Between these two a library of NVIDIA may put work into the queue: the GPU's context is current, and *stream is the queue's CUstream. */
 tj_status rt_cuda_enter(rt_queue *q, void **stream, int *gpu, rt_err *err);
 void rt_cuda_leave(void);

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 rt_cudriver rt_cu;
+rt_gpu rt_cu_gpus[RT_DEVICES];
 static unsigned home;            /* rt_fork_depth() of the process that opened the driver: a forked child cannot use it */
 
 /* ---- errors ---- */

@@ -68,6 +68,7 @@ struct rt_queue {
 	struct { uint64_t word; rt_fault fault; char site[256]; } found; /* a fault that nobody has waited for, of a plan that is gone; gpu->lock */
 	struct rt_cugraphs *graphs;  /* cugraph.c */
 	struct rt_custage *stage;    /* custage.c; NULL: not used yet */
+	uint32_t nwaiting;           /* threads in wait_unlocked(); gpu->lock */
 	rt_queue *next;
 };
 typedef struct rt_gpu {
@@ -83,6 +84,7 @@ typedef struct rt_gpu {
 
 /* ---- cudriver.c ---- */
 extern rt_cudriver rt_cu;
+extern rt_gpu rt_cu_gpus[RT_DEVICES];              /* by ordinal */
 const char *rt_cu_load(void);                    /* opens the driver; NULL, or what is missing. Not thread-safe */
 tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err); /* code 0: TJ_OK */
 #define RT_CU_TRY(g, name, args, err) rt_cu_failed(g, rt_cu.name args, #name, err)
@@ -96,6 +98,12 @@ tj_status rt_cu_no_entry(const rt_gpu *g, rt_err *err); /* the error for that */
 int rt_custage_write(rt_queue *q, rt_cuptr to, const char *from, size_t bytes); /* the caller may change `from` on return */
 int rt_custage_read(rt_queue *q, char *to, rt_cuptr from, size_t bytes); /* waits for the queue */
 void rt_custage_free(struct rt_custage *s);      /* s may be NULL */
+
+/* ---- cucopy.c: functions of rt_device ---- */
+tj_status rt_cucopy_write(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err);
+tj_status rt_cucopy_read(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err);
+tj_status rt_cucopy_zero(rt_queue *q, void *to, size_t bytes, rt_err *err);
+tj_status rt_cucopy_strided(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err);
 
 /* ---- cugraph.c: kernels of a plan as one CUDA graph ---- */
 typedef struct rt_culaunch { rt_cuobj function; unsigned blocks, threads, shared; uint32_t nword; } rt_culaunch;

@@ -1,0 +1,39 @@
+/* cumodule: programs that a GPU has loaded, and their kernels. */
+#include "runtime/cuda.h"
+#include "runtime/cudriver.h"
+
+enum { SHARED_UNASKED = 48 << 10 }; /* bytes that every kernel may have */
+
+int rt_cuda_version(void)
+{
+	int v = 0;
+	return rt_cu.cuDriverGetVersion(&v) ? 0 : v;
+}
+
+int rt_cuda_arch(int n) { return rt_cu_gpus[n].arch; }
+
+tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)
+{
+	rt_gpu *g = &rt_cu_gpus[n];
+	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
+	tj_status st = RT_CU_TRY(g, cuModuleLoadData, (module, cubin), err);
+	rt_cu_leave();
+	return st;
+}
+
+tj_status rt_cuda_find(int n, void *module, const char *name, rt_cuda_kernel *k, rt_err *err)
+{
+	rt_gpu *g = &rt_cu_gpus[n];
+	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
+	tj_status st = RT_CU_TRY(g, cuModuleGetFunction, (&k->function, module, name), err);
+	atomic_init(&k->asked, SHARED_UNASKED);
+	rt_cu_leave();
+	return st;
+}
+
+void rt_cuda_unload(int n, void *module)
+{
+	if (!module || !rt_cu_enter(&rt_cu_gpus[n])) return;
+	rt_cu.cuModuleUnload(module);
+	rt_cu_leave();
+}

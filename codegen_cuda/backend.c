@@ -2,9 +2,6 @@
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 /* ---- targets ---- */
 const lo_target *cu_target(int gpu, int arch)
 {
@@ -62,18 +59,16 @@ static void put_program(const lo_compile *job, bool named, rt_text *t)
 }
 
 /* ---- parts: the kernels of a large plan are compiled as several programs, by a thread each ---- */
-enum { PART_KERNELS = 2, MOST_PARTS = 8 }; /* a part with fewer kernels is not worth a thread */
+enum { PART_KERNELS = 2 }; /* a part with fewer kernels is not worth a thread */
 
 typedef struct part {
 	lo_compile job;          /* some neighbouring kernels of the plan's job */
 	int gpu;
 	cu_module *module;       /* NULL: an error */
 	rt_err err;
-	pthread_t thread;
-	bool threaded;
 } part;
 
-typedef struct programs { rt_code code; int n; rt_code *of[MOST_PARTS]; } programs; /* the code of a plan with several parts */
+typedef struct programs { rt_code code; int n; rt_code *of[RT_SIDES]; } programs; /* the code of a plan with several parts */
 
 static void destroy_programs(rt_code *code)
 {
@@ -82,7 +77,7 @@ static void destroy_programs(rt_code *code)
 	rt_free(all);
 }
 
-static void *compile_part(void *env)
+static void compile_part(void *env)
 {
 	part *p = env;
 	rt_text text = { 0 }, key = { 0 };
@@ -93,28 +88,13 @@ static void *compile_part(void *env)
 	if (!p->module) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	rt_text_free(&text);
 	rt_text_free(&key);
-	return NULL;
-}
-
-/* Compiling threads block all signals: those are for the program's own threads. */
-static void run(part *p, int parts)
-{
-	sigset_t all, was;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	for (int i = 1; i < parts; i++) p[i].threaded = pthread_create(&p[i].thread, NULL, compile_part, &p[i]) == 0;
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	for (int i = 0; i < parts; i++)
-		if (!p[i].threaded) compile_part(&p[i]);
-	for (int i = 1; i < parts; i++)
-		if (p[i].threaded) pthread_join(p[i].thread, NULL);
 }
 
 static int split(const lo_compile *job, part *p)
 {
-	const int gpu = cu_number(job->schedule[0]->target), most = rt_team_size(rt_team_get(0));
+	const int gpu = cu_number(job->schedule[0]->target), most = rt_team_threads();
 	int n = job->nkernel / PART_KERNELS < most ? job->nkernel / PART_KERNELS : most;
-	n = n < 1 ? 1 : n > MOST_PARTS ? MOST_PARTS : n;
+	n = n < 1 ? 1 : n > RT_SIDES ? RT_SIDES : n;
 	for (int i = 0; i < n; i++) {
 		const int first = job->nkernel * i / n, end = job->nkernel * (i + 1) / n;
 		p[i] = (part){ .job = *job, .gpu = gpu };
@@ -126,27 +106,32 @@ static int split(const lo_compile *job, part *p)
 	return n;
 }
 
+/* The code of several parts: takes over their modules. NULL: out of memory. */
+static rt_code *bundle(const part *p, int n)
+{
+	programs *all = rt_calloc(sizeof *all);
+	if (all) *all = (programs){ .code = { .refs = 1, .destroy = destroy_programs }, .n = n };
+	for (int i = 0; all && i < n; i++) {
+		all->of[i] = &p[i].module->code;
+		all->code.bytes += p[i].module->code.bytes;
+	}
+	return all ? &all->code : NULL;
+}
+
 /* Takes over the modules, also after an error. */
 static rt_code *code_of(const part *p, int n, rt_err *err)
 {
-	programs *all = n > 1 ? rt_calloc(sizeof *all) : NULL;
-	bool ok = n == 1 || all;
+	rt_code *code = NULL;
+	bool ok = true;
 	for (int i = 0; i < n; i++) {
-		if (!p[i].module && err->code == TJ_OK) *err = p[i].err;
+		if (!p[i].module && ok) *err = p[i].err;
 		ok &= p[i].module != NULL;
-		if (all) all->of[all->n++] = p[i].module ? &p[i].module->code : NULL;
-		if (all && p[i].module) all->code.bytes += p[i].module->code.bytes;
 	}
-	if (n == 1) return p[0].module ? &p[0].module->code : NULL;
-	if (!all) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	for (int i = 0; i < n && !all; i++)
+	if (ok) code = n == 1 ? &p[0].module->code : bundle(p, n);
+	if (ok && !code) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	for (int i = 0; i < n && !code; i++)
 		if (p[i].module) rt_code_unref(&p[i].module->code);
-	if (!all) return NULL;
-	all->code.refs = 1;
-	all->code.destroy = destroy_programs;
-	if (ok) return &all->code;
-	rt_code_unref(&all->code);
-	return NULL;
+	return code;
 }
 
 /* What stands for the assembly: NVRTC gives machine code. */
@@ -162,9 +147,11 @@ static char *in_cubin(const rt_code *code, int gpu)
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	const double start = rt_now_ms();
-	part p[MOST_PARTS];
+	part p[RT_SIDES];
+	void *env[RT_SIDES];
 	const int n = split(job, p);
-	run(p, n);
+	for (int i = 0; i < n; i++) env[i] = &p[i];
+	rt_side_by_side(n, compile_part, env);
 	for (int i = 0; i < n; i++)
 		for (int k = 0; p[i].module && k < p[i].job.nkernel; k++) p[i].job.fn[k] = (rt_entry)(uintptr_t)&p[i].module->kernel[k];
 	job->code = code_of(p, n, err);

@@ -209,8 +209,9 @@ rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b)
 	return old;
 }
 
-bool jit_is_content(const tj_ctx *c, const rt_layout *l, const rt_buffer *b, const void *data)
+bool jit_is_content(const tj_ctx *c, const rt_layout *l, rt_buffer *b, const void *data)
 {
+	if (RT_UNLIKELY(l->device != TJ_CPU) && rt_buffer_lost(b, c->rt.pool)) return false;
 	const bool written_soon = c->into && b->borrowed; /* an output may go there */
 	return l->contiguous && data == b->data && !written_soon;
 }

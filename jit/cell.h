@@ -20,7 +20,7 @@ bool jit_read_cell(jit_act *a, jit_taken *t);
 bool jit_one_commit(jit_act *a); /* rebinds the cells that this segment met first, so that all have the content of one commit; false: out of memory */
 typedef struct jit_write { rt_held *cell; rt_buffer *buf; uint64_t was; } jit_write; /* buf: a reference. was: version number of the cell when the call met it */
 tj_status jit_write_cells(tj_ctx *c, jit_write *w, uint32_t n, bool alone, rt_err *err); /* all or none; w gets the old contents. After it comes jit_undo_end() */
-bool jit_is_content(const tj_ctx *c, const rt_layout *l, const rt_buffer *b, const void *data); /* jit_content() makes no copy, for which there may be no memory */
+bool jit_is_content(const tj_ctx *c, const rt_layout *l, rt_buffer *b, const void *data); /* true: jit_content() cannot fail; it needs no copy, and the value is not lost */
 /* A reference on a buffer that is row-major from its start: b, or a copy. */
 rt_buffer *jit_content(tj_ctx *c, const rt_layout *l, rt_buffer *b, void *data, rt_err *err);
 rt_buffer *jit_replace(tj_ctx *c, rt_held *cell, rt_buffer *b); /* commits b as the content of one cell; returns the old content, a reference */

@@ -124,6 +124,10 @@ enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
 /* Runs f(env) on this stack when RT_ENOUGH_STACK bytes are free, else on a new thread, and waits for it. If no thread can be
  * created, it runs f here when RT_LEAST_STACK bytes are free, else it returns false. */
 bool rt_with_stack(void (*f)(void *env), void *env);
+enum { RT_SIDES = 8 };
+/* Runs f(env[0]) here and the other f(env[i]) at the same time, n of them, on new threads; here, too, when no thread can be created. Returns when all
+ * have. n <= RT_SIDES. */
+void rt_side_by_side(int n, void (*f)(void *env), void *const *env);
 
 /* ---- an error on its way to the context; set by the function that finds it. The first error stays. ---- */
 typedef struct rt_err {

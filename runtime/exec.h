@@ -226,6 +226,7 @@ int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the
  * If some threads cannot be created, a warning says so, and regions run on the others. ---- */
 typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* one per process; the first call sets the number of threads; 0: one per core */
+int rt_team_threads(void); /* those of the team; the machine's cores if there is no team yet */
 int rt_team_size(const rt_team *t); /* wanted number of threads; thread numbers are below it */
 #define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
 /* Runs f(env, thread, begin, end) over [0, n) in pieces. total_ns: estimated time on one thread; below RT_SERIAL_NS it runs serially,

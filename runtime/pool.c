@@ -19,6 +19,7 @@ typedef struct station { /* a context's state on a device other than the CPU */
 	block arena;
 	bool doubt;            /* since the last wait, a kernel that may find a fault was put into the queue */
 	rt_vec(lost) lost;
+	lost rest;             /* one range around all for which there was no room; last 0: none */
 } station;
 
 struct rt_pool {
@@ -154,7 +155,10 @@ tj_status rt_pool_settle(rt_pool *p, int device, rt_err *err)
 	const bool first = err && err->code == TJ_OK;
 	tj_status st = d->wait(s->queue, &launch, err);
 	if (st != TJ_OK && first) err->late = true;
-	if (st != TJ_OK && launch) rt_push(&s->lost, ((lost){ launch, last }));
+	if (st != TJ_OK && launch && !rt_push(&s->lost, ((lost){ launch, last }))) { /* out of memory: rather too much is lost than too little */
+		if (!s->rest.last) s->rest.first = launch;
+		s->rest.last = last;
+	}
 	if (p->settled) p->settled(p->env, device, st == TJ_OK ? 0 : launch);
 	return st;
 }
@@ -213,8 +217,8 @@ tj_status rt_pool_settle_all(rt_pool *p, rt_err *err)
 bool rt_pool_lost(const rt_pool *p, int device, rt_mark m)
 {
 	const station *s = &p->on[device];
-	if (!s->lost.n || m.queue != rt_device_at(device)->mark(s->queue).queue) return false;
+	if ((!s->lost.n && !s->rest.last) || m.queue != rt_device_at(device)->mark(s->queue).queue) return false;
 	for (uint32_t i = 0; i < s->lost.n; i++)
 		if (m.serial >= s->lost.v[i].first && m.serial <= s->lost.v[i].last) return true;
-	return false;
+	return s->rest.last && m.serial >= s->rest.first && m.serial <= s->rest.last;
 }

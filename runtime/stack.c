@@ -1,4 +1,4 @@
-/* stack: how much of a thread's stack is free, and how to run a function on a larger one. */
+/* stack: how much of a thread's stack is free; functions on threads of their own, with a larger one. */
 #include "runtime/base.h"
 
 #include <pthread.h>
@@ -41,21 +41,45 @@ static void *run(void *p)
 	return NULL;
 }
 
-static bool send_out(errand *e)
+/* Threads of ours block all signals: those are for the program's own. This thread is inside (rt_fork_enter) until they have ended. */
+static bool start(pthread_t *t, errand *e)
 {
 	pthread_attr_t a;
-	pthread_t t;
 	sigset_t all, before;
 	if (pthread_attr_init(&a)) return false;
 	sigfillset(&all);
-	rt_fork_enter();
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool sent = !pthread_attr_setstacksize(&a, LARGE_STACK) && !pthread_create(&t, &a, run, e);
+	const bool started = !pthread_attr_setstacksize(&a, LARGE_STACK) && !pthread_create(t, &a, run, e);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&a);
+	return started;
+}
+
+static bool send_out(errand *e)
+{
+	pthread_t t;
+	rt_fork_enter();
+	const bool sent = start(&t, e);
 	if (sent) pthread_join(t, NULL);
 	rt_fork_leave();
-	pthread_attr_destroy(&a);
 	return sent;
+}
+
+void rt_side_by_side(int n, void (*f)(void *env), void *const *env)
+{
+	errand e[RT_SIDES];
+	pthread_t t[RT_SIDES];
+	bool sent[RT_SIDES] = { false };
+	rt_fork_enter();
+	for (int i = 1; i < n; i++) {
+		e[i] = (errand){ f, env[i] };
+		sent[i] = start(&t[i], &e[i]);
+	}
+	for (int i = 0; i < n; i++)
+		if (!sent[i]) f(env[i]);
+	for (int i = 1; i < n; i++)
+		if (sent[i]) pthread_join(t[i], NULL);
+	rt_fork_leave();
 }
 
 bool rt_with_stack(void (*f)(void *env), void *env)

@@ -218,10 +218,19 @@ __attribute__((destructor)) static void end(void)
 	team.workers = 0;
 }
 
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER; /* of the number of threads */
+
+int rt_team_threads(void)
+{
+	rt_lock(&first);
+	const int n = team.threads ? team.threads : rt_cores("/sys/fs/cgroup");
+	rt_unlock(&first);
+	return n;
+}
+
 rt_team *rt_team_get(int threads)
 {
 	pthread_once(&once, start);
-	static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
 	rt_lock(&first);
 	if (!team.threads) {
 		if (threads < 1) threads = rt_cores("/sys/fs/cgroup");

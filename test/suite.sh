@@ -8,7 +8,7 @@ threaded=' test_classes test_codegen test_contexts test_devices test_dynamic tes
 line() { # name, command
 	name=$1 && shift
 	case $name in
-	san_test_cuda | san_test_cublas | san_test_driver_fails | san_test_epilogues | san_test_fake | san_test_graphs | san_test_scatter | san_test_streams | san_test_undo) # the sanitizer's dlopen() knows no rpath; the fakes keep what they were given
+	san_test_cuda | san_test_cublas | san_test_driver_fails | san_test_epilogues | san_test_fake | san_test_graphs | san_test_programs | san_test_scatter | san_test_streams | san_test_undo) # the sanitizer's dlopen() knows no rpath; the fakes keep what they were given
 		set -- "LD_LIBRARY_PATH=\$B-san/test/fake ASAN_OPTIONS=detect_leaks=0 $*"
 		;;
 	san_*) case $threaded in *" ${name#san_} "*) set -- "ASAN_OPTIONS=detect_leaks=0 $*" ;; esac ;;

@@ -33,7 +33,7 @@ typedef struct rt_cuda_kernel {
 const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
 
 /* ---- cumodule.c ---- */
-int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say */
+int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say, or is not open */
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */
@@ -45,7 +45,7 @@ tj_status rt_cuda_enter(rt_queue *q, void **stream, int *gpu, rt_err *err);
 void rt_cuda_leave(void);
 
 /* ---- toolkit.c ---- */
-/* dlopen() of the first of these names that is there; name ends with NULL. wheel: where a Python wheel of CUDA 12 has it, "/nvidia/cublas/lib". */
+/* dlopen() of the first of these names that is there and suits the driver; name ends with NULL, the newest is first. wheel: where a Python wheel of CUDA 12 has it, "/nvidia/cublas/lib". */
 void *rt_toolkit_open(const char *const *name, const char *wheel);
 
 /* ---- nvrtc.c ---- */

@@ -7,10 +7,21 @@ enum { SHARED_UNASKED = 48 << 10 }; /* bytes that every kernel may have */
 int rt_cuda_version(void)
 {
 	int v = 0;
-	return rt_cu.cuDriverGetVersion(&v) ? 0 : v;
+	return !rt_cu.cuDriverGetVersion || rt_cu.cuDriverGetVersion(&v) ? 0 : v;
 }
 
 int rt_cuda_arch(int n) { return rt_cu_gpus[n].arch; }
+
+/* A driver does not load the code of a newer CUDA. */
+static void hint_versions(rt_err *err)
+{
+	int nvrtc[2];
+	char hint[160];
+	const int driver = rt_cuda_version();
+	if (!driver || !rt_nvrtc_version(nvrtc) || nvrtc[0] * 1000 + nvrtc[1] * 10 <= driver) return;
+	snprintf(hint, sizeof hint, "NVRTC is of CUDA %d.%d, the driver of CUDA %d.%d: update the driver, or set TJ_CUDA_PATH to a toolkit of its version", nvrtc[0], nvrtc[1], driver / 1000, driver % 1000 / 10);
+	rt_hint(err, hint);
+}
 
 tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)
 {
@@ -18,6 +29,7 @@ tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)
 	if (!rt_cu_enter(g)) return rt_cu_no_entry(g, err);
 	tj_status st = RT_CU_TRY(g, cuModuleLoadData, (module, cubin), err);
 	rt_cu_leave();
+	if (st != TJ_OK) hint_versions(err);
 	return st;
 }
 

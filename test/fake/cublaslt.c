@@ -35,9 +35,10 @@ typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspac
 _Static_assert(sizeof(algorithm) == 64, "as in cublasLt.h");
 typedef struct choice { algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } choice;
 
-EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute, fake_cublaslt_epilogue, fake_cublaslt_joined;
+EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute, fake_cublaslt_epilogue, fake_cublaslt_splits, fake_cublaslt_joined;
 atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused; /* how often: heuristics; products; either of them refused */
 atomic_int fake_cublaslt_compute, fake_cublaslt_epilogue;                 /* compute type, epilogue of the last product */
+atomic_int fake_cublaslt_splits;                                          /* how the last heuristic may keep partial sums */
 atomic_int fake_cublaslt_joined;                                          /* how often: products with an epilogue */
 
 _Noreturn static void die(const char *what)
@@ -248,6 +249,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 	real(h, HANDLE);
 	*found = 0;
 	fake_cublaslt_asked++;
+	fake_cublaslt_splits = (int)w->splits;
 	int e = wanted < 1 ? INVALID_VALUE : problem_of(p, a, b, c, d, &x);
 	if (!e && x.p.epilogue != DEFAULT && is_told("refused")) e = NOT_SUPPORTED;
 	for (int i = 0; i < 4 && !e; i++)

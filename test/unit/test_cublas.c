@@ -408,6 +408,39 @@ static void follows_settings(void **s)
 	tj_close(c);
 }
 
+/* Each setting about sums changes what the library is asked for: how parts of a sum over k may be kept. */
+static void settings_of_sums(void **s)
+{
+	enum { IN_PLACE = 1, IN_F32 = 2, IN_RESULT = 4 };
+	static const struct { tj_dtype dtype; tj_settings set; int splits; } asked[] = {
+		{ TJ_F32, { .no_graphs = true }, IN_F32 | IN_RESULT }, { TJ_BF16, { .no_graphs = true }, IN_F32 },
+		{ TJ_BF16, { .allow_reduced_precision = true }, IN_F32 | IN_RESULT }, { TJ_F32, { .allow_nondeterministic = true }, IN_F32 | IN_RESULT | IN_PLACE },
+		{ TJ_BF16, { .allow_nondeterministic = true }, IN_F32 }, { TJ_BF16, { .allow_nondeterministic = true, .allow_reduced_precision = true }, IN_F32 | IN_RESULT | IN_PLACE },
+		{ TJ_F32, { .no_split_sums = true }, 0 },
+	};
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	atomic_int *splits = counter("fake_cublaslt_splits"), *requests = counter("fake_cublaslt_asked");
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = 1));
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		tj_settings set = asked[i].set;
+		tj_tensor *a = tj_full(asked[i].dtype, TJ_SHAPE(19, 23), tj_f(0.5)), *b = tj_full(asked[i].dtype, TJ_SHAPE(23, 17), tj_f(2)); /* no other test has these sizes */
+		const int before = *requests;
+		set.size = sizeof set;
+		assert_int_equal(tj_set_settings(c, &set), TJ_OK);
+		tj_data(tj_call1(f, TJ_LIST(a, b)));
+		assert_int_equal(*requests, before + 1);
+		if (*splits != asked[i].splits) fail_msg("case %zu: asked with %d, not %d", i, *splits, asked[i].splits);
+	}
+	char *text = kit_explain(f);
+	if (!strstr(text, "settings")) fail_msg("%s", text); /* the reason why it was traced again */
+	free(text);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* The heuristic's first algorithm has k in parts, and is made slow: then the other one is taken, also by the next product. */
 static void takes_the_fastest(void **s)
 {
@@ -587,7 +620,7 @@ int main(int n, char **argument)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts), cmocka_unit_test(between_kernels), cmocka_unit_test(without_elements), cmocka_unit_test(of_one), cmocka_unit_test(any_number_of_rows),
 		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(is_no_library), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
-		cmocka_unit_test(follows_its_policy), cmocka_unit_test(follows_settings), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(of_another_context), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
+		cmocka_unit_test(follows_its_policy), cmocka_unit_test(follows_settings), cmocka_unit_test(settings_of_sums), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(of_another_context), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
 	};
 	self_path = argument[0];
 	if (n < 2) return cmocka_run_group_tests(tests, NULL, NULL);

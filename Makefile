@@ -88,7 +88,7 @@ $(FAKE):
 	$(CC) $(FAKECFLAGS) -shared -o $@ $(filter %.c,$^) -lxxhash -ldl -lm -lpthread
 # A program that is told TJ_DEVICE=cuda:0 finds the GPU that runs on the CPU.
 ONFAKE = LD_LIBRARY_PATH=$(BUILD)/test/fake
-CUDAUNITS = trace direct flow contexts dynamic sized several guards streams
+CUDAUNITS = trace direct flow contexts dynamic sized several guards streams threads
 cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of work (hours): [N=graphs]
 	$(ONFAKE) $(BUILD)/test/matrix -d cuda:0
 	FAKE_CUDA_SEED=1 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -n $(or $(N),20000)
@@ -99,6 +99,7 @@ cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of w
 	TEST_EACH=1 $(BUILD)/test/unit/test_driver_fails
 	for t in $(CUDAUNITS); do for s in 0 5; do FAKE_CUDA_SEED=$$s $(ONFAKE) TJ_DEVICE=cuda:0 \
 		$(BUILD)/test/unit/test_$$t || exit 1; done; done
+	$(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/stress -t 3 -n 300
 	$(ONFAKE) TJ_DEVICE=cuda:0 test/examples.sh $(BUILD)/examples $(CUDAEXAMPLES)
 	BUILD=$(BUILD) test/device.sh -f -o $(BUILD)/device.json
 CUDAEXAMPLES = branch decode direct hello newton recompile rnn select toy weights

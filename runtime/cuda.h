@@ -32,8 +32,10 @@ typedef struct rt_cuda_kernel {
 /* Adds the devices cuda:0 ... once. Returns NULL, or what is missing, and what would provide it. */
 const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
 
-/* ---- cumodule.c ---- */
+/* ---- cudriver.c ---- */
 int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say, or is not open */
+
+/* ---- cumodule.c ---- */
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
 tj_status rt_cuda_load(int gpu, const void *cubin, void **module, rt_err *err);
 tj_status rt_cuda_find(int gpu, void *module, const char *name, rt_cuda_kernel *k, rt_err *err); /* sets k->function */

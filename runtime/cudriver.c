@@ -73,3 +73,9 @@ const char *rt_cu_load(void)
 	snprintf(why, sizeof why, "no GPU can be used: cuInit gives %s (%d)", name ? name : "an unknown error", code);
 	return why;
 }
+
+int rt_cuda_version(void)
+{
+	int v = 0;
+	return !rt_cu.cuDriverGetVersion || rt_cu.cuDriverGetVersion(&v) ? 0 : v;
+}

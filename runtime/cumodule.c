@@ -4,12 +4,6 @@
 
 enum { SHARED_UNASKED = 48 << 10 }; /* bytes that every kernel may have */
 
-int rt_cuda_version(void)
-{
-	int v = 0;
-	return !rt_cu.cuDriverGetVersion || rt_cu.cuDriverGetVersion(&v) ? 0 : v;
-}
-
 int rt_cuda_arch(int n) { return rt_cu_gpus[n].arch; }
 
 /* A driver does not load the code of a newer CUDA. */

@@ -528,6 +528,7 @@ static void fork_while_compiling(void **s)
 #ifdef __SANITIZE_ADDRESS__
 	SKIP("a child under gcc 12's address sanitizer may find the lock of its allocator taken");
 #endif
+	if (kit_elsewhere()) SKIP("a forked child cannot use the parent's GPU; test_programs forks meanwhile");
 	fork_meanwhile(10, 3);
 }
 
@@ -537,6 +538,7 @@ static void fork_alone(void **s)
 #ifdef __SANITIZE_THREAD__
 	SKIP("the thread sanitizer stops children of processes with threads");
 #endif
+	if (kit_elsewhere()) SKIP("a forked child cannot use the parent's GPU");
 	fork_meanwhile(2, 0);
 }
 

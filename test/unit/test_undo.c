@@ -203,6 +203,36 @@ static void a_lost_value(void **state)
 	end(&w);
 }
 
+/* A cell of the CPU may be written in place, but not by a call that also assigns a lost value: it must fail as if it had not run. */
+static void here_and_there(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const cells *s = self;
+	tj_assign(s->sum, tj_add(s->sum, tj_i(1)));
+	tj_assign(s->seen, in[0]);
+	out[0] = tj_neg(s->sum);
+}
+
+static void a_lost_argument(void **state)
+{
+	(void)state;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = open_on();
+		cells s = { tj_param_on(c, TJ_CPU, TJ_F32, TJ_0D), tj_param(c, TJ_F32, TJ_SHAPE(2)) };
+		tj_fn *f = tj_compile(c, here_and_there, &s, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&s.sum, &s.seen)));
+		tj_tensor *out[1], *x = table_of(c), *two = tj_index_select(x, 0, index_of(c, good));
+		for (int i = 0; i < 4; i++) assert_int_equal(tj_call(f, out, TJ_LIST(two)), TJ_OK);
+		expect(s.sum, 4, 4);
+		tj_tensor *lost = tj_index_select(x, 0, index_of(c, bad));
+		assert_int_equal(tj_sync(c), TJ_ERR_INDEX);
+		tj_check(c);
+		assert_int_equal(tj_call(f, out, TJ_LIST(lost)), TJ_ERR_STATE);
+		kit_error(c, TJ_ERR_STATE, "lost");
+		expect(s.sum, 4, 4);
+		expect(s.seen, 2, 3);
+		tj_close(c);
+	}
+}
+
 /* Ops share kernels, but the error names the line that asked. */
 static void the_line(void **state)
 {
@@ -454,7 +484,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(undone), cmocka_unit_test(nothing_waits), cmocka_unit_test(an_output_of_it), cmocka_unit_test(a_view_of_it),
-		cmocka_unit_test(a_step_before), cmocka_unit_test(a_lost_value), cmocka_unit_test(the_line), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
+		cmocka_unit_test(a_step_before), cmocka_unit_test(a_lost_value), cmocka_unit_test(a_lost_argument), cmocka_unit_test(the_line), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
 		cmocka_unit_test(a_clone_by_a_thread), cmocka_unit_test(a_clone_during_a_body), cmocka_unit_test(short_of_memory),
 		cmocka_unit_test(a_cell_of_the_cpu), cmocka_unit_test(a_function_of_the_cpu), cmocka_unit_test(a_close),
 	};

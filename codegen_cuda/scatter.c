@@ -147,9 +147,8 @@ static void measure(const lo_call *e, tj_dtype t, sizes *z)
 		for (int k = 0; k < OPERANDS; k++) x.step[k] = step[k][d];
 		if (d != axis_at) add_axis(z, x);
 		else z->n = x.inside, z->size = x.dim, memcpy(z->step, x.step, sizeof z->step);
-		if (!x.inside) z->n = 0; /* the index has no elements */
 	}
-	for (int d = 0; d < base->rank; d++) z->n = index->dim[d] ? z->n : 0;
+	for (int d = 0; d < base->rank; d++) z->n = index->dim[d] ? z->n : 0; /* no elements at all */
 	if (!z->naxis) z->column[z->naxis++] = (axis){ 1, 1, { 0 } };
 	while (z->shift < 8 && 1 << z->shift < z->column[0].dim) z->shift++;
 	z->shared = z->column[0].step[INDEX] == 0;
@@ -184,6 +183,15 @@ static bool put_code(lo_low *L, rt_plan *p, tj_dtype t, const lo_target *target,
 	return m != NULL;
 }
 
+/* Bytes that it reads of an operand: the elements at the places of the index, those that an axis repeats once. */
+static int64_t moved(const lo_call *e, int k)
+{
+	const ir_value *v = &e->src[k];
+	int64_t n = (int64_t)tj_dtype_size((tj_dtype)v->meta.dtype);
+	for (int d = 0; d < v->meta.rank; d++) n *= v->stride[d] || !v->meta.dim[d] ? e->src[INDEX].meta.dim[d] : 1;
+	return n;
+}
+
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	const tj_dtype dtype = (tj_dtype)lo_node(L, s->ref)->dtype;
@@ -204,7 +212,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->fault = fault;
 	t->nfault = 1;
 	t->moved = 2 * e->bytes;
-	for (int k = INDEX; k <= SRC; k++) t->moved += ir_numel(L->g, ir_src(L->g, lo_node(L, s->ref), INDEX)) * (int64_t)tj_dtype_size((tj_dtype)e->src[k].meta.dtype);
+	t->moved += moved(e, INDEX) + moved(e, SRC);
 	return !t->units || put_code(L, p, dtype, lo_target_of(L, s->ref), t);
 }
 

@@ -1062,7 +1062,7 @@ TJ_API tj_tensor *tj_embedding(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_embedding_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b)
 
-/* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index */
+/* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index. All have one rank; along no axis is the index longer than src, nor, but for the given axis, than a: elements of src beyond the index are not used */
 TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 #define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)

@@ -60,7 +60,8 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	lo_note note = { .kind = LO_NOTE_DEVICE, .op = ir_ops[n->op].name, .site = n->site, .other = "CPU", .other_site = "" };
 	rt_text why = { 0 };
 	const lo_target *target = lo_target_on(L->o, n->device);
-	const char *lacks = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	const bool whole = n->op == IR_matmul && !rt_is_float((tj_dtype)n->dtype); /* else it would be a sum of products: lo_is_summed() */
+	const char *lacks = whole ? "it has no products to add, or operands of sixteen axes" : lo_is_gather((ir_op)n->op) ? without_kernel(n) : lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
 	if (!target) rt_putf(&why, "no back end computes on %s", device);
 	else if (lacks) rt_puts(&why, lacks);
 	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);

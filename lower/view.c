@@ -126,6 +126,7 @@ static bool walk(const lo_low *L, ir_ref r, lo_access *a)
 		through = false;
 		base_access(L, chain[depth], a);
 	}
+	if (!ir_numel(L->g, r)) a->offset = 0; /* what has no elements lies anywhere, but an address must be in memory */
 	return through;
 }
 

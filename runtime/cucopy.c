@@ -18,7 +18,8 @@ tj_status rt_cucopy_write(rt_queue *q, void *to, const void *from, size_t bytes,
 tj_status rt_cucopy_read(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err)
 {
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	tj_status st = rt_cu_failed(q->gpu, rt_custage_read(q, to, (rt_cuptr)(uintptr_t)from, bytes), "a copy from the GPU", err);
+	tj_status st = bytes ? rt_cu_failed(q->gpu, rt_custage_read(q, to, (rt_cuptr)(uintptr_t)from, bytes), "a copy from the GPU", err)
+	                     : RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err);
 	rt_cu_leave();
 	return st;
 }

@@ -141,6 +141,33 @@ static void no_elements(void **s)
 	same((job){ .dtype = TJ_F32, .rank = 2, .base = { 4, 6 }, .index = { 3, 0 } });
 }
 
+/* A view of a tensor without elements has an address in its memory, whatever its strides say. */
+static void flipped(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *none = tj_flip(in[2], TJ_ALL);
+	out[0] = tj_scatter_add(in[0], 0, tj_flip(in[1], TJ_ALL), none);
+	out[1] = tj_nonzero(none);
+	out[2] = none;
+}
+
+static void flips_of_nothing(void **s)
+{
+	(void)s;
+	NEED_GPU();
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+		tj_fn *f = tj_compile(c, flipped, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 3, .nout = 3, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+		tj_tensor *out[3], *index = tj_full(TJ_I64, TJ_SHAPE(2, 0, 900), tj_i(0)), *src = tj_full(TJ_F32, TJ_SHAPE(2, 0, 900), tj_f(0));
+		for (int i = 0; i < 5; i++) assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(3, 1, 900), tj_f(2)), index, src)), TJ_OK);
+		assert_int_equal(tj_numel(out[1]), 0);
+		assert_non_null(tj_data(out[2]));
+		assert_true(tj_item(tj_sum(out[0], TJ_ALL, false)) == 5400);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 static void is_in_order(void **s)
 {
 	(void)s;
@@ -254,7 +281,7 @@ static void is_shown(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(no_elements), cmocka_unit_test(is_in_order),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(no_elements), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
 		                                cmocka_unit_test(faults), cmocka_unit_test(trains), cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

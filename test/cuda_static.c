@@ -56,7 +56,7 @@ static const kase cases[] = {
 	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
 	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
 	{ "divide_root", "fd", 16, 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
-	{ "transpose", "fdbu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
+	{ "transpose", "fdblsu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
 	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
 	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
 	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
@@ -71,7 +71,7 @@ static const kase cases[] = {
 	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
 	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
 	{ "softmax_row_long", "fdb", 16, 16, false, ROW("softmax", "256", "16384") },
-	{ "softmax_row_longest", "fb", 16, 16, false, ROW("softmax", "256", "131072") },
+	{ "softmax_row_longest", "fdb", 16, 16, false, ROW("softmax", "256", "131072") },
 	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
 	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
 	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
@@ -82,6 +82,7 @@ static const kase cases[] = {
 	{ "sum_integers_row", "scuti", 0, 0, false, REDUCE("sum", "i64", "512", "1", "512", "4096") },
 	{ "sum_integers_column", "scut", 0, 0, false, REDUCE("sum", "i64", "4096", "0", "512", "4096") },
 	{ "max_row", "scuti", 0, 0, false, REDUCE("amax", "$", "512", "1", "512", "4096") },
+	{ "max_row_longest", "fdi", 16, 0, false, "%0 = input $[256,131072] slot=0\n%1 = amax $[256] %0 keepdim=0 axes=1\nret %1\n" },
 	{ "max_column", "scut", 0, 0, false, REDUCE("amax", "$", "4096", "0", "512", "4096") },
 	{ "any_row", "tuf", 0, 0, false, REDUCE("any", "bool", "512", "1", "512", "4096") },
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
@@ -150,6 +151,11 @@ static wanted wanted_of(const lo_kernel *k, const lo_schedule *s, const cu_param
 }
 
 /* ---- the members of the argument, at the offsets of the host's words: assertions for the compiler ---- */
+static void put_offset(rt_text *t, const char *kernel, const char *member, const char *more, uint32_t word)
+{
+	rt_putf(t, "static_assert(__builtin_offsetof(%s_args, %s%s) == %u, \"offset\");\n", kernel, member, more, word * 8);
+}
+
 static void put_offsets(rt_text *t, const char *kernel, const cu_params *p)
 {
 	static const char *const member[] = {
@@ -160,7 +166,7 @@ static void put_offsets(rt_text *t, const char *kernel, const cu_params *p)
 		char number[12] = "";
 		const rt_cuda_param *x = &p->param.v[i];
 		if (!member[x->word][1]) snprintf(number, sizeof number, "%u", x->n);
-		rt_putf(t, "static_assert(__builtin_offsetof(%s_args, %s%s) == %u, \"offset\");\n", kernel, member[x->word], number, i * 8);
+		put_offset(t, kernel, member[x->word], number, i);
 	}
 }
 
@@ -450,18 +456,38 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 	if (ms > 0 && times[gpu].n < RT_COUNT(times->ms)) times[gpu].ms[times[gpu].n++] = ms;
 }
 
-/* scatter_add is not printed from the kernel IR. It divides by sizes. */
-static const char scattered[] = "fdbilu"; /* dtypes, as in a case; b: bool */
-static void scatter(char letter, size_t gpu)
+/* ---- scatter_add: it is not printed from the kernel IR, and divides by sizes ---- */
+static const char scattered[] = "fdilscut"; /* dtypes, as in a case */
+enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
+
+/* The same for scatter_add, in the order of its params(). Returns the number of words. */
+static uint32_t put_scatter_offsets(rt_text *t)
+{
+	static const char *const first[] = { "base", "index", "src", "out", "n", "size", "slots", "shift", "shared", "tiles", "base_step", "index_step", "src_step", "out_step", "naxis" };
+	static const char *const each[] = { "dim", "inside", "base", "index", "src", "out" }, *const last[] = { "units", "launch", "fault" };
+	char member[32];
+	uint32_t n = 0;
+	for (size_t i = 0; i < RT_COUNT(first); i++) put_offset(t, "tj_scatter_add", first[i], "", n++);
+	for (uint32_t i = 0; i < MOST_AXES * RT_COUNT(each); i++) {
+		snprintf(member, sizeof member, "axis[%u].", i / (uint32_t)RT_COUNT(each));
+		put_offset(t, "tj_scatter_add", member, each[i % RT_COUNT(each)], n++);
+	}
+	for (size_t i = 0; i < RT_COUNT(last); i++) put_offset(t, "tj_scatter_add", last[i], "", n++);
+	return n;
+}
+
+static void scatter(const char *dtype, size_t gpu)
 {
 	static const kase none = { 0 };
-	const tj_dtype t = letter == 'f' ? TJ_F32 : letter == 'd' ? TJ_F64 : letter == 'b' ? TJ_BOOL : letter == 'i' ? TJ_I32 : letter == 'l' ? TJ_I64 : TJ_U8;
+	const tj_dtype t = (tj_dtype)rt_dtype_parse(dtype, strlen(dtype));
 	rt_text text = { 0 };
 	char name[100], path[300];
 	found f;
-	snprintf(name, sizeof name, "scatter_add %s sm_%d", tj_dtype_name(t), archs[gpu]);
-	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, tj_dtype_name(t), archs[gpu]);
-	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .most = 48 << 10, .divides = true, .faults = true };
+	snprintf(name, sizeof name, "scatter_add %s sm_%d", dtype, archs[gpu]);
+	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, dtype, archs[gpu]);
+	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .shared = cu_scatter_shared(t), .most = PLAIN_SHARED,
+		.divides = true, .faults = true };
+	if (put_scatter_offsets(&text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
 	const double ms = compile(name, rt_str(&text), archs[gpu], path);
 	if (ms >= 0) {
 		inspect(path, &w, &f);
@@ -474,9 +500,9 @@ static void scatter(char letter, size_t gpu)
 static void scatters(void)
 {
 	for (const char *d = scattered; *d; d++) {
-		printf("%-20s %-5c", "scatter_add", *d);
+		printf("%-20s %-5s", "scatter_add", dtype_of(*d));
 		for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
-			if (!quick || archs[gpu] == 90) scatter(*d, gpu);
+			if (!quick || archs[gpu] == 90) scatter(dtype_of(*d), gpu);
 		puts(" ms a kernel");
 	}
 }

@@ -10,6 +10,7 @@
  *   arguments   the kernel has one parameter, of the words that the host packs, and each member lies at the offset of its word
  *   wide        loads and stores of the width that the case promises
  *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
+ *   opcodes     each instruction is in a table of those that a kernel may have
  *   faults      the word for faults is set by kernels with fault sites, and by no other
  *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and roots
  *
@@ -19,6 +20,7 @@
 #include "lower/low.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -176,6 +178,7 @@ typedef struct found {
 	int local, constant, flush, approximate, fma32, fma64, swaps, load, store; /* load, store: bytes of the widest */
 	int reciprocals32, reciprocals64, roots32, roots64; /* approximations, where divisions and roots begin */
 	char example[96];            /* of what is wrong */
+	char refused[96];            /* the first instruction that no kernel may have */
 } found;
 
 static void note(found *f, int *count, const char *op)
@@ -185,6 +188,40 @@ static void note(found *f, int *count, const char *op)
 
 static int width(const char *op) { return strstr(op, ".128") ? 16 : strstr(op, ".64") ? 8 : 4; }
 
+/* ---- instructions that a kernel may have; others are refused until someone has judged them ---- */
+static const char *const allowed[] = { /* names up to the first dot */
+	"LDG STG LDS STS LDC LDCU ULDC", /* memory; parameters and constants */
+	"IADD IADD3 IMAD IMNMX ISETP LEA LOP3 SHF SEL PRMT VIADD VIMNMX VIMNMX3 VIADDMNMX BREV FLO", /* integers */
+	"UIADD3 UIMAD UIMNMX UISETP ULEA ULOP3 USHF USEL UVIMNMX UFMUL", /* the same once for a warp, and a product of f32 */
+	"FADD FMUL FFMA FMNMX FSEL FSETP FCHK", /* f32; FCHK: whether a division needs its slow path */
+	"DADD DMUL DFMA DSETP",                 /* f64 */
+	"F2F F2FP F2I FRND I2F I2FP UI2F",      /* conversions */
+	"MOV UMOV CS2R S2R S2UR R2UR P2R R2P PLOP3 UPLOP3", /* moves; predicates */
+	"SHFL VOTE VOTEU BAR WARPSYNC ENDCOLLECTIVE", /* between threads of a block */
+	"BRA EXIT RET BSSY BSYNC NOP YIELD",    /* control */
+};
+
+static const char *const forms[] = { /* these only where a pattern matches the whole instruction */
+	"MUFU.RCP*", "MUFU.RSQ*",                     /* the start of a division or a root */
+	"HFMA2* R*, -RZ, RZ, *",                      /* a constant: two halves of a register, each -0 * 0 + c */
+	"HADD2.F32 R*, -RZ, R*",                      /* a conversion from f16 to f32 */
+	"CALL.REL.NOINC `($__internal_*$__cuda_sm*)", /* a function that the compiler added: a division, a root, a vote or a shuffle */
+	"CALL.REL.NOINC `(.L_x_*)",                   /* a jump: nothing returns */
+	"ATOMG.E.CAS.64.STRONG.GPU *", "ST.E.64.STRONG.SYS *", /* the word for faults */
+};
+
+static bool may_have(const char *instruction)
+{
+	const size_t n = strcspn(instruction, ". ");
+	for (size_t i = 0; i < RT_COUNT(allowed); i++)
+		for (const char *s = allowed[i]; *s; s += strcspn(s, " "), s += strspn(s, " "))
+			if (strcspn(s, " ") == n && !strncmp(s, instruction, n)) return true;
+	for (size_t i = 0; i < RT_COUNT(forms); i++)
+		if (!fnmatch(forms[i], instruction, 0)) return true;
+	return false;
+}
+
+/* ---- what one instruction says ---- */
 /* One instruction of the kernel, or (inside) of a function that the compiler added for divisions and roots. */
 static void look_at(found *f, const char *op, bool inside)
 {
@@ -225,8 +262,12 @@ static void disassemble(const char *cubin, const char *kernel, found *f)
 		if (!op || !strstr(line, "/*")) continue;
 		op += 2 + strspn(op + 2, " \t{");
 		if (*op == '@') op += strcspn(op, " "), op += strspn(op, " ");
-		op[strcspn(op, " ;\n")] = 0;
-		if (isupper((unsigned char)*op)) look_at(f, op, inside);
+		if (!isupper((unsigned char)*op)) continue;
+		op[strcspn(op, ";\n")] = 0;
+		while (isspace((unsigned char)op[strlen(op) - 1])) op[strlen(op) - 1] = 0;
+		if (!*f->refused && !may_have(op)) snprintf(f->refused, sizeof f->refused, "%s", op);
+		op[strcspn(op, " ")] = 0;
+		look_at(f, op, inside);
 	}
 	if (p) pclose(p);
 }
@@ -304,6 +345,7 @@ static const char *verdict(const wanted *w, const found *f, int load, int store)
 	RULE(!w->divides && f->reciprocals32 + f->reciprocals64 + f->roots32 + f->roots64, "maths: approximate reciprocals without a division");
 	RULE(fused32(w, f), "maths: %d fused multiply-adds, the text has %d", f->fma32, w->fma32);
 	RULE(fused64(w, f), "maths: %d fused multiply-adds of f64, the text has %d", f->fma64, w->fma64);
+	RULE(*f->refused, "opcodes: no kernel may have %s", f->refused);
 #undef RULE
 	return why;
 }
@@ -522,6 +564,12 @@ static const bug bugs[] = {
 	{ "faults: 0 writes", KERNEL("a[0] = 1;"), { ASKS, .faults = true }, 0 },
 	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { ASKS }, 16 },
 	{ "read-only", KERNEL("float x; asm(\"ld.global.nc.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(b)); a[threadIdx.x] = x;"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have RED", KERNEL("atomicAdd((unsigned *)a + threadIdx.x, 1u);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have ATOMG.E.ADD", KERNEL("((int *)b)[threadIdx.x] = atomicAdd((int *)a + threadIdx.x, 1);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have CALL", "__device__ __noinline__ float g(float x) { return x * x; }\n" KERNEL("a[0] = g(a[1]) + g(a[2]);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HMUL2", KERNEL("asm(\"mul.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HFMA2", KERNEL("asm(\"fma.rn.f16 %0, %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HADD2", KERNEL("asm(\"add.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
 	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },
 	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { ASKS }, 0 },
 	{ "maths: approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },

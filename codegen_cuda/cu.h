@@ -134,6 +134,7 @@ void cu_prelude(const char *kernels, rt_text *out); /* the functions that the te
 /* ---- scatter.c ---- */
 extern const struct lo_routine cu_scatter_add;
 unsigned cu_scatter_text(tj_dtype t, rt_text *out); /* its program; returns the number of its arguments, words of 64 bits */
+size_t cu_scatter_shared(tj_dtype t);               /* bytes of a block's shared memory */
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */

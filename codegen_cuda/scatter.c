@@ -91,6 +91,12 @@ unsigned cu_scatter_text(tj_dtype t, rt_text *out)
 	return OPERANDS + WORDS + 3;
 }
 
+/* The elements, 256 entries of the index and their slots, and a word of hits for each warp. */
+size_t cu_scatter_shared(tj_dtype t)
+{
+	return TILE + CU_THREADS * (tj_dtype_size(t) + sizeof(int)) + CU_THREADS / CU_WARP * sizeof(unsigned);
+}
+
 static cu_params params(void)
 {
 	cu_params p = { 0 };
@@ -166,11 +172,10 @@ static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 static bool put_code(lo_low *L, rt_plan *p, tj_dtype t, const lo_target *target, rt_step *s)
 {
 	const double start = rt_now_ms();
-	const size_t own = TILE + CU_THREADS * (tj_dtype_size(t) + sizeof(int)) + CU_THREADS / CU_WARP * sizeof(unsigned);
 	bool compiled = false;
 	rt_text text = { 0 };
 	cu_scatter_text(t, &text);
-	cu_module *m = text.oom ? NULL : cu_module_of(target, rt_str(&text), "tj_scatter_add", &(rt_cuda_kernel){ .threads = CU_THREADS, .units = 1, .own = own }, params(), &compiled, L->err);
+	cu_module *m = text.oom ? NULL : cu_module_of(target, rt_str(&text), "tj_scatter_add", &(rt_cuda_kernel){ .threads = CU_THREADS, .units = 1, .own = cu_scatter_shared(t) }, params(), &compiled, L->err);
 	if (m) {
 		s->fn = (rt_entry)(uintptr_t)&m->kernel[0];
 		p->exec.code_bytes += m->code.bytes;

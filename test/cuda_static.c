@@ -10,6 +10,7 @@
  *   arguments   the kernel has one parameter, of the words that the host packs, and each member lies at the offset of its word
  *   wide        loads and stores of the width that the case promises
  *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
+ *   opcodes     each instruction is in a table of those that a kernel may have
  *   faults      the word for faults is set by kernels with fault sites, and by no other
  *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and roots
  *
@@ -19,6 +20,7 @@
 #include "lower/low.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -56,7 +58,7 @@ static const kase cases[] = {
 	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
 	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
 	{ "divide_root", "fd", 16, 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
-	{ "transpose", "fdbu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
+	{ "transpose", "fdblsu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
 	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
 	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
 	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
@@ -71,7 +73,7 @@ static const kase cases[] = {
 	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
 	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
 	{ "softmax_row_long", "fdb", 16, 16, false, ROW("softmax", "256", "16384") },
-	{ "softmax_row_longest", "fb", 16, 16, false, ROW("softmax", "256", "131072") },
+	{ "softmax_row_longest", "fdb", 16, 16, false, ROW("softmax", "256", "131072") },
 	{ "softmax_row_sizes", "fdb", 16, 16, true, ROW("softmax", "256", "4096") },
 	{ "layer_norm", "fd", 16, 16, false, NORM("$", "4096", "4096") },
 	{ "layer_norm_half", "hb", 0, 0, false, NORM("f32", "4096", "4096") },
@@ -82,6 +84,7 @@ static const kase cases[] = {
 	{ "sum_integers_row", "scuti", 0, 0, false, REDUCE("sum", "i64", "512", "1", "512", "4096") },
 	{ "sum_integers_column", "scut", 0, 0, false, REDUCE("sum", "i64", "4096", "0", "512", "4096") },
 	{ "max_row", "scuti", 0, 0, false, REDUCE("amax", "$", "512", "1", "512", "4096") },
+	{ "max_row_longest", "fdi", 16, 0, false, "%0 = input $[256,131072] slot=0\n%1 = amax $[256] %0 keepdim=0 axes=1\nret %1\n" },
 	{ "max_column", "scut", 0, 0, false, REDUCE("amax", "$", "4096", "0", "512", "4096") },
 	{ "any_row", "tuf", 0, 0, false, REDUCE("any", "bool", "512", "1", "512", "4096") },
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
@@ -150,6 +153,11 @@ static wanted wanted_of(const lo_kernel *k, const lo_schedule *s, const cu_param
 }
 
 /* ---- the members of the argument, at the offsets of the host's words: assertions for the compiler ---- */
+static void put_offset(rt_text *t, const char *kernel, const char *member, const char *more, uint32_t word)
+{
+	rt_putf(t, "static_assert(__builtin_offsetof(%s_args, %s%s) == %u, \"offset\");\n", kernel, member, more, word * 8);
+}
+
 static void put_offsets(rt_text *t, const char *kernel, const cu_params *p)
 {
 	static const char *const member[] = {
@@ -160,7 +168,7 @@ static void put_offsets(rt_text *t, const char *kernel, const cu_params *p)
 		char number[12] = "";
 		const rt_cuda_param *x = &p->param.v[i];
 		if (!member[x->word][1]) snprintf(number, sizeof number, "%u", x->n);
-		rt_putf(t, "static_assert(__builtin_offsetof(%s_args, %s%s) == %u, \"offset\");\n", kernel, member[x->word], number, i * 8);
+		put_offset(t, kernel, member[x->word], number, i);
 	}
 }
 
@@ -170,6 +178,7 @@ typedef struct found {
 	int local, constant, flush, approximate, fma32, fma64, swaps, load, store; /* load, store: bytes of the widest */
 	int reciprocals32, reciprocals64, roots32, roots64; /* approximations, where divisions and roots begin */
 	char example[96];            /* of what is wrong */
+	char refused[96];            /* the first instruction that no kernel may have */
 } found;
 
 static void note(found *f, int *count, const char *op)
@@ -179,6 +188,40 @@ static void note(found *f, int *count, const char *op)
 
 static int width(const char *op) { return strstr(op, ".128") ? 16 : strstr(op, ".64") ? 8 : 4; }
 
+/* ---- instructions that a kernel may have; others are refused until someone has judged them ---- */
+static const char *const allowed[] = { /* names up to the first dot */
+	"LDG STG LDS STS LDC LDCU ULDC", /* memory; parameters and constants */
+	"IADD IADD3 IMAD IMNMX ISETP LEA LOP3 SHF SEL PRMT VIADD VIMNMX VIMNMX3 VIADDMNMX BREV FLO", /* integers */
+	"UIADD3 UIMAD UIMNMX UISETP ULEA ULOP3 USHF USEL UVIMNMX UFMUL", /* the same once for a warp, and a product of f32 */
+	"FADD FMUL FFMA FMNMX FSEL FSETP FCHK", /* f32; FCHK: whether a division needs its slow path */
+	"DADD DMUL DFMA DSETP",                 /* f64 */
+	"F2F F2FP F2I FRND I2F I2FP UI2F",      /* conversions */
+	"MOV UMOV CS2R S2R S2UR R2UR P2R R2P PLOP3 UPLOP3", /* moves; predicates */
+	"SHFL VOTE VOTEU BAR WARPSYNC ENDCOLLECTIVE", /* between threads of a block */
+	"BRA EXIT RET BSSY BSYNC NOP YIELD",    /* control */
+};
+
+static const char *const forms[] = { /* these only where a pattern matches the whole instruction */
+	"MUFU.RCP*", "MUFU.RSQ*",                     /* the start of a division or a root */
+	"HFMA2* R*, -RZ, RZ, *",                      /* a constant: two halves of a register, each -0 * 0 + c */
+	"HADD2.F32 R*, -RZ, R*",                      /* a conversion from f16 to f32 */
+	"CALL.REL.NOINC `($__internal_*$__cuda_sm*)", /* a function that the compiler added: a division, a root, a vote or a shuffle */
+	"CALL.REL.NOINC `(.L_x_*)",                   /* a jump: nothing returns */
+	"ATOMG.E.CAS.64.STRONG.GPU *", "ST.E.64.STRONG.SYS *", /* the word for faults */
+};
+
+static bool may_have(const char *instruction)
+{
+	const size_t n = strcspn(instruction, ". ");
+	for (size_t i = 0; i < RT_COUNT(allowed); i++)
+		for (const char *s = allowed[i]; *s; s += strcspn(s, " "), s += strspn(s, " "))
+			if (strcspn(s, " ") == n && !strncmp(s, instruction, n)) return true;
+	for (size_t i = 0; i < RT_COUNT(forms); i++)
+		if (!fnmatch(forms[i], instruction, 0)) return true;
+	return false;
+}
+
+/* ---- what one instruction says ---- */
 /* One instruction of the kernel, or (inside) of a function that the compiler added for divisions and roots. */
 static void look_at(found *f, const char *op, bool inside)
 {
@@ -219,8 +262,12 @@ static void disassemble(const char *cubin, const char *kernel, found *f)
 		if (!op || !strstr(line, "/*")) continue;
 		op += 2 + strspn(op + 2, " \t{");
 		if (*op == '@') op += strcspn(op, " "), op += strspn(op, " ");
-		op[strcspn(op, " ;\n")] = 0;
-		if (isupper((unsigned char)*op)) look_at(f, op, inside);
+		if (!isupper((unsigned char)*op)) continue;
+		op[strcspn(op, ";\n")] = 0;
+		while (isspace((unsigned char)op[strlen(op) - 1])) op[strlen(op) - 1] = 0;
+		if (!*f->refused && !may_have(op)) snprintf(f->refused, sizeof f->refused, "%s", op);
+		op[strcspn(op, " ")] = 0;
+		look_at(f, op, inside);
 	}
 	if (p) pclose(p);
 }
@@ -298,6 +345,7 @@ static const char *verdict(const wanted *w, const found *f, int load, int store)
 	RULE(!w->divides && f->reciprocals32 + f->reciprocals64 + f->roots32 + f->roots64, "maths: approximate reciprocals without a division");
 	RULE(fused32(w, f), "maths: %d fused multiply-adds, the text has %d", f->fma32, w->fma32);
 	RULE(fused64(w, f), "maths: %d fused multiply-adds of f64, the text has %d", f->fma64, w->fma64);
+	RULE(*f->refused, "opcodes: no kernel may have %s", f->refused);
 #undef RULE
 	return why;
 }
@@ -450,18 +498,38 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 	if (ms > 0 && times[gpu].n < RT_COUNT(times->ms)) times[gpu].ms[times[gpu].n++] = ms;
 }
 
-/* scatter_add is not printed from the kernel IR. It divides by sizes. */
-static const char scattered[] = "fdbilu"; /* dtypes, as in a case; b: bool */
-static void scatter(char letter, size_t gpu)
+/* ---- scatter_add: it is not printed from the kernel IR, and divides by sizes ---- */
+static const char scattered[] = "fdilscut"; /* dtypes, as in a case */
+enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
+
+/* The same for scatter_add, in the order of its params(). Returns the number of words. */
+static uint32_t put_scatter_offsets(rt_text *t)
+{
+	static const char *const first[] = { "base", "index", "src", "out", "n", "size", "slots", "shift", "shared", "tiles", "base_step", "index_step", "src_step", "out_step", "naxis" };
+	static const char *const each[] = { "dim", "inside", "base", "index", "src", "out" }, *const last[] = { "units", "launch", "fault" };
+	char member[32];
+	uint32_t n = 0;
+	for (size_t i = 0; i < RT_COUNT(first); i++) put_offset(t, "tj_scatter_add", first[i], "", n++);
+	for (uint32_t i = 0; i < MOST_AXES * RT_COUNT(each); i++) {
+		snprintf(member, sizeof member, "axis[%u].", i / (uint32_t)RT_COUNT(each));
+		put_offset(t, "tj_scatter_add", member, each[i % RT_COUNT(each)], n++);
+	}
+	for (size_t i = 0; i < RT_COUNT(last); i++) put_offset(t, "tj_scatter_add", last[i], "", n++);
+	return n;
+}
+
+static void scatter(const char *dtype, size_t gpu)
 {
 	static const kase none = { 0 };
-	const tj_dtype t = letter == 'f' ? TJ_F32 : letter == 'd' ? TJ_F64 : letter == 'b' ? TJ_BOOL : letter == 'i' ? TJ_I32 : letter == 'l' ? TJ_I64 : TJ_U8;
+	const tj_dtype t = (tj_dtype)rt_dtype_parse(dtype, strlen(dtype));
 	rt_text text = { 0 };
 	char name[100], path[300];
 	found f;
-	snprintf(name, sizeof name, "scatter_add %s sm_%d", tj_dtype_name(t), archs[gpu]);
-	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, tj_dtype_name(t), archs[gpu]);
-	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .most = 48 << 10, .divides = true, .faults = true };
+	snprintf(name, sizeof name, "scatter_add %s sm_%d", dtype, archs[gpu]);
+	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, dtype, archs[gpu]);
+	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .shared = cu_scatter_shared(t), .most = PLAIN_SHARED,
+		.divides = true, .faults = true };
+	if (put_scatter_offsets(&text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
 	const double ms = compile(name, rt_str(&text), archs[gpu], path);
 	if (ms >= 0) {
 		inspect(path, &w, &f);
@@ -474,9 +542,9 @@ static void scatter(char letter, size_t gpu)
 static void scatters(void)
 {
 	for (const char *d = scattered; *d; d++) {
-		printf("%-20s %-5c", "scatter_add", *d);
+		printf("%-20s %-5s", "scatter_add", dtype_of(*d));
 		for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
-			if (!quick || archs[gpu] == 90) scatter(*d, gpu);
+			if (!quick || archs[gpu] == 90) scatter(dtype_of(*d), gpu);
 		puts(" ms a kernel");
 	}
 }
@@ -496,6 +564,12 @@ static const bug bugs[] = {
 	{ "faults: 0 writes", KERNEL("a[0] = 1;"), { ASKS, .faults = true }, 0 },
 	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { ASKS }, 16 },
 	{ "read-only", KERNEL("float x; asm(\"ld.global.nc.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(b)); a[threadIdx.x] = x;"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have RED", KERNEL("atomicAdd((unsigned *)a + threadIdx.x, 1u);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have ATOMG.E.ADD", KERNEL("((int *)b)[threadIdx.x] = atomicAdd((int *)a + threadIdx.x, 1);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have CALL", "__device__ __noinline__ float g(float x) { return x * x; }\n" KERNEL("a[0] = g(a[1]) + g(a[2]);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HMUL2", KERNEL("asm(\"mul.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HFMA2", KERNEL("asm(\"fma.rn.f16 %0, %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have HADD2", KERNEL("asm(\"add.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
 	{ "maths: 1 approximations", KERNEL("asm volatile(\"ex2.approx.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },
 	{ "maths: 1 instructions flush", KERNEL("asm volatile(\"add.ftz.f32 %0, %0, %0;\" : \"+f\"(a[threadIdx.x]));"), { ASKS }, 0 },
 	{ "maths: approximate reciprocals", KERNEL("asm volatile(\"rcp.approx.ftz.f32 %0, %0;\" : \"+f\"(a[0]));"), { ASKS }, 0 },

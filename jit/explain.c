@@ -82,13 +82,24 @@ static void print_guard(void *self, const tj_guard *g, bool dropped)
 	fprintf(s->out, "%s%s: %s\n", s->indent, dropped ? "guard dropped by .guard_filter" : "guard", g->text);
 }
 
+/* Attribute k of an event: a dtype and a device by name. */
+static void print_attr(const jit_node *n, int k, FILE *out)
+{
+	const ir_classinfo *c = n->op < IR_OP_COUNT ? &ir_classes[ir_ops[n->op].opclass] : NULL;
+	const char kind = c && k < c->nattr ? c->attr[k].kind : 0;
+	if (kind == 'd') fputs(tj_dtype_name((tj_dtype)n->attr[k]), out);
+	else if (kind == '@') fputs(rt_device_name((int)n->attr[k]), out);
+	else if (n->attr[k] == TJ_END_DIM) fputs("end", out);
+	else fprintf(out, "%lld", (long long)n->attr[k]);
+}
+
 static void print_attrs(const jit_node *n, FILE *out)
 {
 	fprintf(out, "        guard: %s at %s has attributes", jit_event_name(n->op), n->site ? n->site : "?");
 	for (int k = 0; k < n->nattr; k++) {
-		if (k < JIT_LOOSE_ATTRS && n->loose >> k & 1) fputs(k ? ", any" : " any", out);
-		else if (n->attr[k] == TJ_END_DIM) fputs(k ? ", end" : " end", out);
-		else fprintf(out, k ? ", %lld" : " %lld", (long long)n->attr[k]);
+		fputs(k ? ", " : " ", out);
+		if (k < JIT_LOOSE_ATTRS && n->loose >> k & 1) fputs("any", out);
+		else print_attr(n, k, out);
 	}
 	fputc('\n', out);
 }
@@ -248,7 +259,7 @@ static void dump_trace(const jit_node *b, FILE *out)
 		fprintf(out, "  %%%u = %s %s", i, jit_event_name(n->op), rt_str(&t));
 		rt_text_free(&t);
 		for (int k = 0; k < n->nsrc; k++) fprintf(out, " %s%u", kind[JIT_KIND(n->src[k])], JIT_IDX(n->src[k]));
-		for (int k = 0; k < n->nattr; k++) fprintf(out, k ? ",%lld" : " {%lld", (long long)n->attr[k]);
+		for (int k = 0; k < n->nattr; k++) fputs(k ? "," : " {", out), print_attr(n, k, out);
 		fprintf(out, "%s  # %s\n", n->nattr ? "}" : "", n->site ? n->site : "?");
 	}
 	rt_free(path);

@@ -110,8 +110,25 @@ static void log_of_one_function(void **s)
 	tj_close(c);
 }
 
+/* Attributes are shown as the user wrote them. */
+static void narrows(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(tj_slice(in[0], 0, 1, TJ_END_DIM, 1), TJ_I8); }
+static void attributes_have_names(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "narrows", narrows, NULL, 1, 1);
+	tj_call1(f, TJ_LIST(F32(c, 1, 2, 3)));
+	char *told = kit_explain(f), *trace = kit_dump(f, TJ_DUMP_TRACE);
+	if (!strstr(told, "has attributes i8") || !strstr(told, "has attributes 0, 1, end, 1")) fail_msg("%s", told);
+	if (!strstr(trace, "{i8}") || !strstr(trace, "{0,1,end,1}")) fail_msg("%s", trace);
+	free(told);
+	free(trace);
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function), cmocka_unit_test(attributes_have_names) };
 	KIT_RUN(tests);
 }

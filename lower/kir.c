@@ -44,7 +44,7 @@ int64_t lo_identity(lo_red red, tj_dtype t)
 	case LO_RED_MAX: case LO_RED_ARGMAX: case LO_RED_ATMAX: return f ? float_bits(t, -1.0 / 0.0) : rt_dtype_min(t);
 	case LO_RED_MIN: case LO_RED_ARGMIN: case LO_RED_ATMIN: return f ? float_bits(t, 1.0 / 0.0) : rt_dtype_max(t);
 	case LO_RED_AND: return t == TJ_BOOL ? 1 : -1;
-	case LO_RED_OR: return 0;
+	case LO_RED_OR: case LO_RED_DOT: return 0;
 	}
 	return 0;
 }

@@ -41,10 +41,10 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 #include "ir/prims.def"
 #undef PRIM
 };
-static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "argmax", "argmin", "atmax", "atmin" };
-static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs" };
+static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "dot", "argmax", "argmin", "atmax", "atmin" };
+static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs", "chain" };
 static const char *const role_name[] = { "in", "out", "kept" };
-static const char *const vec_name[] = { "d", "r", "none" };
+static const char *const vec_name[] = { "d", "r", "none", "tile" };
 static const char *const where_name[] = { "scratch", "registers", "shared" };
 
 /* ---- printing ---- */
@@ -126,6 +126,7 @@ static void put_schedule(const lo_schedule *s, rt_text *t)
 {
 	rt_putf(t, "  schedule %s vec=%s", s->target->name, vec_name[s->vec]);
 	if (s->block != 1) put_named(t, " block=", s->block);
+	if (s->rows) put_named(t, " rows=", s->rows);
 	if (s->part) rt_putf(t, " part=%lld", (long long)s->part);
 	if (s->grain != 1) rt_putf(t, " grain=%lld", (long long)s->grain);
 	if (s->unit_ns != 0) {
@@ -353,6 +354,7 @@ static bool parse_schedule(parser *p)
 	if (!expect(p, "vec=") || !word(p, vec_name, RT_COUNT(vec_name), &vec)) return false;
 	s->vec = (uint8_t)vec;
 	if (accept(p, "block=") && !size(p, &s->block)) return false;
+	if (accept(p, "rows=") && !size(p, &s->rows)) return false;
 	if (accept(p, "part=") && !integer(p, &s->part)) return false;
 	if (accept(p, "grain=") && !integer(p, &s->grain)) return false;
 	if (accept(p, "ns=") && !real(p, &s->unit_ns)) return false;
@@ -447,8 +449,9 @@ static bool parse_detail(parser *p, lo_ins *in)
 		return accept(p, "r") || (expect(p, "d") && integer(p, &in->imm));
 	case LO_LOAD: return parse_index(p, in);
 	case LO_REDUCE:
-		in->nsrc = 1;
-		return parse_red(p, in);
+		if (!parse_red(p, in)) return false;
+		in->nsrc = in->imm == LO_RED_DOT ? 2 : 1;
+		return true;
 	default:
 		in->nsrc = prim_nsrc[in->op];
 		return true;

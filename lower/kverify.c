@@ -106,9 +106,24 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	return true;
 }
 
+/* The loop of a product has nothing but the product, loads, and conversions of what they load. */
+static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
+{
+	const lo_section *s = &v->k->section.v[v->section[v->at]];
+	if (v->s->vec != LO_VEC_TILE || v->s->part) return bad(v, "a schedule without tiles");
+	if (type_of(v, in->src[1]) != t || t == TJ_BOOL) return bad(v, "its operands have no common dtype of numbers");
+	for (uint32_t i = s->first; i < s->first + s->count; i++) {
+		const lo_ins *x = &v->k->ins.v[i];
+		if (i == v->at ? i != s->first + s->count - 1 : x->op != LO_LOAD && x->op != LO_CONVERT) return bad(v, "its loop has more than loads and conversions");
+		if (x->op == LO_LOAD && x->dyn != LO_NOREF) return bad(v, "an operand's index depends on a value");
+	}
+	return true;
+}
+
 static bool check_reduce(const verifier *v, const lo_ins *in)
 {
-	if (in->nsrc != 1 || in->imm < LO_RED_ADD || in->imm > LO_RED_ATMIN) return bad(v, "no such reduction");
+	const bool dot = in->imm == LO_RED_DOT;
+	if (in->nsrc != 1 + dot || in->imm < LO_RED_ADD || in->imm > LO_RED_ATMIN) return bad(v, "no such reduction");
 	if (!in_loop(v, v->at)) return bad(v, "outside of a loop");
 	tj_dtype t = type_of(v, in->src[0]);
 	bool arg = in->imm >= LO_RED_ARGMAX, index = arg && in->imm <= LO_RED_ARGMIN, logic = in->imm == LO_RED_AND || in->imm == LO_RED_OR;
@@ -116,7 +131,9 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (rt_is_narrow(t)) return bad(v, "accumulates in f32");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
-	if (in->tree > LO_TREE_PAIRS) return bad(v, "no such tree");
+	if (in->tree > LO_TREE_CHAIN) return bad(v, "no such tree");
+	if (dot != (in->tree == LO_TREE_CHAIN)) return bad(v, "a product of matrices, and nothing else, is a chain");
+	if (dot) return check_dot(v, in, t);
 	if (in->tree >= LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
 	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && v->s->vec == LO_VEC_D) return bad(v, "a row tree has its lanes along r");
@@ -212,7 +229,8 @@ static const char *bad_kept(const lo_kernel *k, const lo_schedule *s)
 static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
 {
 	if (!s->target) return "no target";
-	if (s->vec > LO_VEC_NONE) return "no such lanes";
+	if (s->vec > LO_VEC_TILE) return "no such lanes";
+	if ((s->vec == LO_VEC_TILE) != (lo_size(k, s->rows) > 0)) return "tiles, and they alone, have rows";
 	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
 	if (s->part < 0 || (s->part && (!k->reduces || s->part & (s->part - 1)))) return "not a part of r";
 	if (lo_size(k, s->block) < 1) return "a unit has no elements";

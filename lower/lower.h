@@ -41,7 +41,7 @@ typedef enum lo_op {
 	LO_INDEX,            /* i64: the index along dimension imm (LO_R for r) */
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
-	LO_REDUCE,           /* reduces src[0] over r, in a loop; imm: lo_red. Its value is read after the loop, as a point value */
+	LO_REDUCE,           /* reduces src[0] (DOT: src[0] * src[1]) over r, in a loop; imm: lo_red. Its value is read after the loop, as a point value */
 	LO_PART,             /* reduces src[0] over one part of r (see lo_schedule) down to lo_part_lanes() lanes: those that the tree still has
 	                      * before it halves them. Stores them to buf at index, in which r is lanes * number of the part + lane. imm, tree: as
 	                      * for REDUCE; an index that a search finds counts from the start of r. No value */
@@ -51,16 +51,18 @@ typedef enum lo_op {
 
 /* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND, OR and the searches (ARGMAX and later) need no order.
  * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
- * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. */
+ * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. DOT is a matrix product, in the order CHAIN. */
 typedef enum lo_red {
-	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
+	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_DOT, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
 } lo_red; /* ARGMAX and later are searches: they look for one element */
 static inline bool lo_is_index(int64_t red) { return red == LO_RED_ARGMAX || red == LO_RED_ARGMIN; } /* its value is the index of that element */
 typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
 	/* For what LO_PART stored: */
 	LO_TREE_PARTS, /* the row tree, with chunks of one row of lanes */
-	LO_TREE_PAIRS  /* the column tree, with chunks of one element: adjacent pairs only */
+	LO_TREE_PAIRS, /* the column tree, with chunks of one element: adjacent pairs only */
+	/* Of DOT: chunks of IR_CHAIN elements. In a chunk fma(a, b, sum), from 0 on; the chunks are added in order. Integers wrap. */
+	LO_TREE_CHAIN
 } lo_tree;
 
 #define LO_MAXDIM TJ_MAX_RANK
@@ -128,7 +130,8 @@ int64_t lo_identity(lo_red red, tj_dtype t);  /* an element that changes no resu
 typedef enum lo_vec {
 	LO_VEC_D,                /* lanes along the last outer dimension: element-wise kernels, reductions of columns */
 	LO_VEC_R,                /* lanes along r: the reduced axis is contiguous */
-	LO_VEC_NONE              /* no lanes: one index at a time */
+	LO_VEC_NONE,             /* no lanes: one index at a time */
+	LO_VEC_TILE              /* a matrix product (lo_product_in): lanes along the last outer dimension, several rows at a time */
 } lo_vec;
 typedef enum lo_where {      /* where a value lives that several loops read */
 	LO_SCRATCH,              /* in memory of the thread: rt_kargs.scratch */
@@ -146,6 +149,7 @@ typedef struct lo_schedule {
 	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension per unit; 1 with VEC_R */
+	int64_t rows;            /* TILE: indices of the product's row dimension per unit; else 0 */
 	int64_t part;            /* indices of r per unit: 2^k chunks of the tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
 	int64_t grain;           /* how many neighbouring units read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */

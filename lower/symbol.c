@@ -28,6 +28,7 @@ uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at)
 	for (int i = 0; i < k->ndim; i++) add(&l, &k->dim[i], LO_AT_EXTENT, NULL);
 	if (k->reduces) add(&l, &k->red, LO_AT_EXTENT, NULL);
 	if (s->vec != LO_VEC_R) add(&l, &s->block, LO_AT_ANY, NULL);
+	if (s->vec == LO_VEC_TILE) add(&l, &s->rows, LO_AT_ANY, NULL);
 	for (uint32_t i = 0; i < s->kept.n; i++) {
 		add(&l, &k->buf.v[s->kept.v[i].buf].elems, LO_AT_KEPT, NULL);
 		add(&l, &s->kept.v[i].offset, LO_AT_KEPT, NULL);

@@ -94,6 +94,7 @@ typedef struct cg {
 	bool stage_out;     /* true: results are copied back now; false: inputs are copied in */
 	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
+	struct cg_product *product; /* the matrix product that the kernel computes; NULL: none */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
 	rt_text phi, step;  /* phis and updates of outer indices that units count, where division by extents would be slow */
 	bool oom;
@@ -105,6 +106,14 @@ tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text 
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* the loops that a range needs; guard: that loop may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
+
+/* ---- product.c: matrix products ---- */
+#define CG_OWN "pXXXXXXXXXXXXXXX" /* how the names of a kernel's own functions begin, until cg_kernel() writes a hash of the text there */
+bool cg_find_product(cg *c);           /* sets product; false: out of memory */
+void cg_drop_product(struct cg_product *p);
+void cg_along_product(cg *c, cg_span s); /* a unit; s: the vectors of a row of its block */
+void cg_product_value(cg *c);          /* in a point section: the vector of sums at c->at */
+void cg_put_own(const cg *c, rt_text *out); /* the functions that the unit calls */
 
 /* ---- wide.c: reductions of columns, many to a unit ---- */
 void cg_find_wide(cg *c);
@@ -134,6 +143,7 @@ void cg_ask_ahead(cg *c, const lo_section *s); /* writes the prefetches of one s
 enum { CG_TILE_COLS = 64 };
 bool cg_tiles(cg *c);     /* marks the loads that should read from tiles */
 void cg_along_tiles(cg *c);
+void cg_transpose(cg *c, tj_dtype t, int n, cg_str *v); /* n vectors of n lanes: element l of vector i becomes element i of vector l */
 
 /* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);

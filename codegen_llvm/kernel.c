@@ -318,6 +318,11 @@ static void along_r(cg *c)
 	c->unit = head;
 }
 
+static void along_product(cg *c)
+{
+	cg_along_product(c, span_of(c));
+}
+
 /* ---- the function ---- */
 static void assemble(const cg *c, rt_text *out)
 {
@@ -357,6 +362,7 @@ static bool prepare(cg *c)
 
 static void drop(cg *c)
 {
+	cg_drop_product(c->product);
 	rt_free(c->val);
 	rt_free(c->place);
 	rt_free(c->varies);
@@ -377,19 +383,20 @@ static tj_status function(cg *c, rt_text *out)
 {
 	tj_status st = choose(c);
 	if (st != TJ_OK) return st;
-	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (!prepare(c) || !cg_find_product(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_place_all(c);
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);
-	cg_find_streams(c);
-	cg_find_ahead(c);
+	if (!c->product) cg_find_streams(c);
+	if (!c->product) cg_find_ahead(c);
 	cg_find_rare(c);
 	c->key = 1;
-	if (!c->rows) c->lanes = cg_base_lanes(c);
-	cg_find_wide(c);
+	if (!c->rows) c->lanes = c->product ? c->bits / 32 : cg_base_lanes(c);
+	if (!c->product) cg_find_wide(c);
 	cg_find_ports(c);
 	c->tail_lanes = c->lanes;
-	if (c->rows) along_r(c);
+	if (c->product) along_product(c);
+	else if (c->rows) along_r(c);
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else {
 		c->tail_lanes = cg_tail_lanes(c);
@@ -397,15 +404,27 @@ static tj_status function(cg *c, rt_text *out)
 		along_d(c);
 	}
 	assemble(c, out);
+	cg_put_own(c, out);
 	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }
 
+/* Equal kernels have equal names inside, and others in their module have other names. The kernel's own name, in the first line, does not count. */
+static void name_own(rt_text *out, size_t from)
+{
+	const char *body = strchr(out->s + from, '\n');
+	char name[sizeof CG_OWN + 1];
+	snprintf(name, sizeof name, "p%015llx", (unsigned long long)rt_hash(body, strlen(body), 0) >> 4);
+	for (char *at = out->s + from; (at = strstr(at, CG_OWN)) != NULL;) memcpy(at, name, sizeof CG_OWN - 1);
+}
+
 tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text *out, rt_err *err)
 {
 	cg c = { .k = k, .s = s, .bits = bits, .err = err };
+	const size_t from = out->n;
 	tj_status st = function(&c, out);
+	if (st == TJ_OK && c.product) name_own(out, from);
 	drop(&c);
 	return st;
 }

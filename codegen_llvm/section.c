@@ -390,6 +390,10 @@ static void over_r(cg *c, const lo_section *s)
 
 void cg_section(cg *c, const lo_section *s)
 {
+	if (s->loop && c->product) {
+		cg_product_value(c);
+		return;
+	}
 	c->in_loop = s->loop;
 	if (c->rows) {
 		c->key = (uint32_t)(s - c->k->section.v) + 1;

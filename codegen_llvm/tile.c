@@ -53,8 +53,8 @@ bool cg_tiles(cg *c)
 }
 
 /* ---- filling a tile ---- */
-/* n vectors of n lanes: element l of vector i becomes element i of vector l. Stage s swaps s x s blocks. */
-static void transpose(cg *c, tj_dtype t, int n, cg_str *v)
+/* Stage s swaps s x s blocks. */
+void cg_transpose(cg *c, tj_dtype t, int n, cg_str *v)
 {
 	cg_str type = cg_type(t, n);
 	for (int s = 1; s < n; s *= 2)
@@ -124,7 +124,7 @@ static void fill_block(cg *c, const lo_ins *in, int number, int n, cg_str base, 
 				"  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n",
 				v[i].s, type.s, cg_mangle(t, n).s, p.s, (int)tj_dtype_size(t), n, mask.s, type.s);
 	}
-	transpose(c, t, n, v);
+	cg_transpose(c, t, n, v);
 	rt_putf(c->out, "  %s = sub i64 %s, %%first\n  %s = mul i64 %s, %d\n", corner.s, column.s, line.s, rows.s,
 			CG_TILE_COLS);
 	rt_putf(c->out, "  %s = add i64 %s, %s\n", tile.s, corner.s, line.s);

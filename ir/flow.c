@@ -110,13 +110,13 @@ ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i)
 	return m;
 }
 
-bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r))
+bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r, const void *env), const void *env)
 {
 	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
 		const ir_graph *r = ir_flow_region(g, n, k);
 		for (ir_ref i = 0; i < r->node.n; i++) {
 			const ir_node *x = ir_at(r, i);
-			if (ir_is_flow(x->op) ? ir_flow_has(r, x, test) : test(r, i)) return true;
+			if (ir_is_flow(x->op) ? ir_flow_has(r, x, test, env) : test(r, i, env)) return true;
 		}
 	}
 	return false;

@@ -81,13 +81,13 @@ void ir_contiguous(int rank, const int64_t *dim, int64_t *stride)
 	}
 }
 
-static bool is_fast(const ir_graph *g, ir_ref r) { return ir_at(g, r)->mode & IR_FAST; }
+static bool is_fast(const ir_graph *g, ir_ref r, const void *env) { return (void)env, ir_at(g, r)->mode & IR_FAST; }
 
 void ir_inexact(const ir_graph *g, bool *inexact)
 {
 	for (ir_ref r = 0; r < g->node.n; r++) {
 		const ir_node *n = ir_at(g, r);
-		inexact[r] = ir_is_flow(n->op) ? ir_flow_has(g, n, is_fast) : is_fast(g, r);
+		inexact[r] = ir_is_flow(n->op) ? ir_flow_has(g, n, is_fast, NULL) : is_fast(g, r, NULL);
 		for (int k = 0; k < n->nsrc; k++) inexact[r] |= inexact[ir_src(g, n, k)];
 	}
 }

@@ -217,7 +217,8 @@ ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k);
 int ir_flow_results(const ir_graph *g, const ir_node *n);
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
 bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node, regions included */
-bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r)); /* a node of its regions, on any level, passes the test */
+/* A node of its regions, on any level, passes the test. */
+bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r, const void *env), const void *env);
 bool ir_same_graph(const ir_graph *a, const ir_graph *b); /* equal except for sites */
 
 /* ---- tuple.c: nodes with several results, control flow among them ---- */

@@ -17,18 +17,18 @@ typedef struct audit {
 } audit;
 
 /* A library computes the node, and may add in another order than the evaluator. */
-static bool is_library_op(const ir_graph *g, ir_ref r)
+static bool is_library_op(const ir_graph *g, ir_ref r, const void *settings)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device);
+	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device, *(const uint32_t *)settings);
 }
 
 /* Also a result of control flow that contains such a node. */
-static bool is_library(const ir_graph *g, ir_ref r)
+static bool is_library(const ir_graph *g, ir_ref r, const uint32_t *settings)
 {
 	const ir_node *n = ir_at(g, r);
 	const ir_node *of = n->op == IR_get ? ir_at(g, ir_src(g, n, 0)) : NULL;
-	return of && ir_is_flow(of->op) ? ir_flow_has(g, of, is_library_op) : is_library_op(g, r);
+	return of && ir_is_flow(of->op) ? ir_flow_has(g, of, is_library_op, settings) : is_library_op(g, r, settings);
 }
 
 static void *room(audit *a, ir_ref r)
@@ -58,7 +58,7 @@ static bool add_library_outputs(audit *a)
 	bool *live = rt_arena_alloc(&a->mem, a->g.node.n * sizeof *live + 1);
 	if (!live || !ir_live(&a->g, live)) return false;
 	for (ir_ref r = 0; r < a->g.node.n; r++)
-		if (live[r] && is_library(&a->g, r) && !ir_ret(&a->g, r)) return false;
+		if (live[r] && is_library(&a->g, r, &a->c->settings) && !ir_ret(&a->g, r)) return false;
 	a->out = rt_arena_alloc(&a->mem, (a->g.out.n + 1) * sizeof *a->out);
 	for (uint32_t i = 0; a->out && i < a->g.out.n; i++)
 		if (!(a->out[i] = room(a, a->g.out.v[i]))) return false;

@@ -287,7 +287,7 @@ static bool same_values(tj_ctx *c, const rt_layout *l, rt_buffer *got, rt_buffer
 static bool audited(tj_ctx *c, const asked *q, const taken *u, const args *a, rt_buffer *const *got, rt_err *err)
 {
 	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
-	if (lo_bounded((ir_op)q->op, (tj_dtype)u->layout[0]->dtype, u->layout[0]->device)) return true;
+	if (lo_bounded((ir_op)q->op, (tj_dtype)u->layout[0]->dtype, u->layout[0]->device, c->settings)) return true;
 	asked again = *q;
 	again.site = NULL;
 	rt_exec *x = build(c, EVALUATE, &again, l, err);

@@ -17,13 +17,15 @@ static bool point_has(const ir_graph *g, const ir_node *n)
 	return ir_ops[n->op].math >> rt_dtype_class(compute) & 1;
 }
 
-lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t)
+lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	const ir_opinfo *info = &ir_ops[n->op];
+	const lo_target *t = lo_target_on(o, n->device);
 	if (info->opclass == IR_LEAF) return LO_LEAF;
 	if (info->flags & IR_VIEW) return LO_VIEW;
 	if (!t || n->op == IR_to) return LO_CALL;
 	if (info->flags & IR_POINT) return point_has(g, n) ? LO_FUSE : LO_CALL;
+	if (n->op == IR_matmul && t->fma_ns != 0 && !lo_prefers(t, (ir_op)n->op, (tj_dtype)n->dtype, o->settings)) return LO_FUSE;
 	if (lo_routine_of(t, (ir_op)n->op) && !lo_lacks(t, (ir_op)n->op, (tj_dtype)n->dtype)) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;
 	if (lo_is_gather((ir_op)n->op)) return ir_numel(g, ir_src(g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
@@ -54,7 +56,7 @@ void lo_classify(lo_low *L)
 	uint8_t *cost = lo_mem(L, L->g->node.n + 1u);
 	for (ir_ref r = 0; cost && r < L->g->node.n; r++) {
 		const ir_node *n = lo_node(L, r);
-		L->val[r].how = (uint8_t)lo_how_of(L->g, n, lo_target_on(L->o, n->device));
+		L->val[r].how = (uint8_t)lo_how_of(L->g, n, L->o);
 		cost[r] = (uint8_t)(L->val[r].how == LO_CALL ? LIGHT + 1 : cost_of(L, n, cost));
 		/* A number is computed on each device that needs it. */
 		L->val[r].light = cost[r] <= LIGHT || (n->weak && L->devices && L->val[r].how == LO_FUSE);

@@ -61,7 +61,7 @@ bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	if (n->device == RT_CPU || n->op == IR_to || n->op == IR_input || n->op == IR_get || ir_is_flow(n->op)) return true;
 	const lo_target *t = lo_target_on(o, n->device);
-	const lo_how how = lo_how_of(g, n, t);
+	const lo_how how = lo_how_of(g, n, o);
 	return how == LO_VIEW || (t && how != LO_CALL) || lo_is_summed(g, n, o);
 }
 

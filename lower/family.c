@@ -164,16 +164,17 @@ static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
 	}
 }
 
-/* Sizes that depend on symbols are symbols, too: a block depends on its extent, kept rows on r. */
+/* Sizes that depend on symbols are symbols, too: a block depends on its extent, the rows of tiles on all extents, kept rows on r. */
 static void mark_followers(lo_kin *kin, const lo_place *at, const lo_kernel *k, const lo_schedule *s)
 {
-	bool last = false, red = false;
+	bool last = false, red = false, any = false;
 	for (uint32_t i = 0; i < kin->n; i++) {
+		any |= kin->symbol[i] && at[i].kind == LO_AT_EXTENT;
 		last |= kin->symbol[i] && at[i].size == &k->dim[k->ndim - 1];
 		red |= kin->symbol[i] && at[i].size == &k->red;
 	}
 	for (uint32_t i = 0; i < kin->n; i++)
-		kin->symbol[i] |= ((last || red) && at[i].size == &s->block) || (red && at[i].kind == LO_AT_KEPT);
+		kin->symbol[i] |= ((last || red) && at[i].size == &s->block) || (any && s->vec == LO_VEC_TILE && (at[i].size == &s->rows || at[i].size == &s->block)) || (red && at[i].kind == LO_AT_KEPT);
 }
 
 /* ---- finding and adding ---- */

@@ -189,6 +189,25 @@ static bool feeds_reduction(lo_low *L, const lo_group *G, ir_ref r)
 	return found || L->oom;
 }
 
+/* Gives the group an r for product r, which it reads at m: the summed axis. */
+static lo_use *join_product(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
+{
+	const ir_ref a = ir_src(L->g, lo_node(L, r), 0);
+	const int64_t red = lo_dim(L, a)[lo_node(L, a)->rank - 1];
+	bool used[LO_ATOMS] = { 0 }, buffers;
+	if (G->reduces) return refuse(L, "the kernel computes a reduction or another product");
+	if (rest_of(L, G, r, m, used) != 1) return refuse(L, AGAIN);
+	if (store && !lo_covers(L, G, r, m)) return refuse(L, NOT_ONCE);
+	if (red > 1 && !lo_add_atom(G, red, true, 1)) return refuse(L, "the kernel has too many dimensions");
+	G->reduces = G->product = true;
+	G->red = red;
+	lo_use *u = lo_group_fits(L, G, &buffers) ? lo_ask_op(L, G, r, m) : NULL;
+	if (u) return u;
+	forget_r(G, true);
+	G->product = false;
+	return refuse(L, "the kernel's index space cannot hold the product");
+}
+
 static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
@@ -196,6 +215,7 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 	bool keep, used[LO_ATOMS] = { 0 }, had = G->reduces, made = false;
 	lo_reduced_axes(L, r, &lo, &hi, &keep);
 	bool column = hi < lo_node(L, src)->rank;
+	if (G->product) return refuse(L, "the kernel computes a matrix product");
 	if (lo_map_in_r(G, m)) return refuse(L, "it would be reduced once for each index that the kernel reduces over");
 	if (G->classed && G->column != column) return refuse(L, "one of the two reduces rows, the other one columns");
 	if (had && is_shared(lo_target_of(L, r), G, column) && feeds_reduction(L, G, r))
@@ -277,14 +297,21 @@ static void commit(lo_low *L, uint32_t id, lo_use *made)
 	lo_save_all(L, G, made, L->val[made->value].own);
 }
 
+static lo_use *join(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
+{
+	if (lo_is_product(L, r)) return join_product(L, G, r, m, store);
+	return ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
+}
+
 static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 {
 	lo_group *G = L->group.v[id];
 	const bool had = G->reduces;
 	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
 	if (!has_room(L, G, r)) return refuse(L, "the kernel is as large as registers allow");
+	if (G->product && lo_map_in_r(G, m) && !lo_widens(L->g, r)) return refuse(L, "a matrix product reads its operands from memory");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
-	lo_use *made = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
+	lo_use *made = join(L, G, r, m, store);
 	if (!made || L->oom) return false;
 	if (G->reduces && !had) lo_renew(L, id);
 	commit(L, id, made);
@@ -326,8 +353,7 @@ static bool start(lo_low *L, ir_ref r)
 	lo_group *G = new_group(L, r, &id);
 	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
 	if (!m) return false;
-	bool reduction = ir_ops[lo_node(L, r)->op].flags & IR_REDUCE;
-	lo_use *made = reduction ? join_reduction(L, G, r, m, true) : join_point(L, G, r, m, true);
+	lo_use *made = join(L, G, r, m, true);
 	if (!made) {
 		G->merged = id; /* an empty group: skipped everywhere */
 		return false;

@@ -21,7 +21,7 @@ static bool failed(const lo_builder *B)
 /* ---- phases and needs ---- */
 static bool reduces(const lo_builder *B, ir_ref r)
 {
-	return ir_ops[lo_node(B->L, r)->op].flags & IR_REDUCE;
+	return ir_ops[lo_node(B->L, r)->op].flags & IR_REDUCE || lo_is_product(B->L, r);
 }
 
 static bool gather_members(lo_builder *B)
@@ -33,7 +33,8 @@ static bool gather_members(lo_builder *B)
 	for (uint32_t i = 0; i < B->nmem; i++) {
 		uint32_t j = i;
 		for (; j > 0 && B->mem[j - 1].ref > G->member.v[i]; j--) B->mem[j] = B->mem[j - 1];
-		B->mem[j] = (lo_mem_info){ .ref = G->member.v[i], .kept = LO_NOREF };
+		B->mem[j] = (lo_mem_info){ .ref = G->member.v[i], .kept = LO_NOREF, .product = LO_NOREF };
+		if (lo_is_product(B->L, G->member.v[i])) B->product = G->member.v[i];
 	}
 	return true;
 }
@@ -181,8 +182,27 @@ static int red_of(ir_op op)
 	}
 }
 
+/* The product is computed in a wider dtype; who reads it casts it (lo_value). */
+static void multiply(lo_builder *B, ir_ref r)
+{
+	const tj_dtype t = lo_product_dtype((tj_dtype)lo_node(B->L, r)->dtype);
+	lo_ins in = { .op = LO_REDUCE, .dtype = (uint8_t)t, .tree = LO_TREE_CHAIN, .nsrc = 2, .imm = LO_RED_DOT };
+	lo_source from[3];
+	lo_operands(B, B->L->val[r].made, from);
+	for (int k = 0; k < 2; k++) {
+		in.src[k] = lo_value(B, &from[k]);
+		if (in.src[k] == LO_NOREF) return;
+	}
+	for (int k = 0; k < 2; k++) in.src[k] = lo_cast(B->k, in.src[k], t);
+	lo_member(B, r)->product = lo_add(B, in);
+}
+
 static void reduce(lo_builder *B, ir_ref r)
 {
+	if (lo_is_product(B->L, r)) {
+		multiply(B, r);
+		return;
+	}
 	const ir_node *n = lo_node(B->L, r);
 	const lo_use *made = B->L->val[r].made;
 	lo_source from = lo_source_of(B, made->src[0]), self = { .from = LO_FROM_OP, .ref = r, .map = made->map, .use = made };
@@ -211,9 +231,10 @@ static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
 	for (uint32_t i = 0; i < B->nmem; i++) {
 		const lo_mem_info *m = &B->mem[i];
 		if (!reduces(B, m->ref) || m->phase != loop) continue;
-		lo_source from = lo_source_of(B, B->L->val[m->ref].made->src[0]);
+		lo_source from[3];
+		int count = lo_operands(B, B->L->val[m->ref].made, from);
 		if (!prepare) reduce(B, m->ref);
-		else hoist(B, &from, loop);
+		else for (int k = 0; k < count; k++) hoist(B, &from[k], loop);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		if (!roots[i].in_r || roots[i].phase + 1 != loop) continue;
@@ -271,6 +292,31 @@ static int64_t magnitude(int64_t x)
 	return x < 0 ? -x : x;
 }
 
+/* Both operands of the product are indexed by the atom: it is a batch axis. */
+static bool is_batch(const lo_builder *B, int atom)
+{
+	const lo_use *made = B->L->val[B->product].made;
+	bool both = true;
+	for (int k = 0; k < 2; k++) {
+		const lo_map *m = made->src[k]->map;
+		bool any = false;
+		for (int i = 0; i < m->rank; i++) any |= m->e[i].c[atom] != 0;
+		both &= any;
+	}
+	return both;
+}
+
+/* The lanes of a product go along its columns or rows, never along a batch axis. */
+static void columns_last(const lo_builder *B, int *order, int n)
+{
+	int i = n - 1;
+	while (i >= 0 && is_batch(B, order[i])) i--;
+	if (i < 0) return;
+	const int last = order[i];
+	memmove(order + i, order + i + 1, (size_t)(n - 1 - i) * sizeof *order);
+	order[n - 1] = last;
+}
+
 /* Outer atoms by falling step in the first store. */
 static int order_atoms(const lo_builder *B, int *order)
 {
@@ -284,6 +330,7 @@ static int order_atoms(const lo_builder *B, int *order)
 		for (; i > 0 && magnitude(e.c[order[i - 1]]) < magnitude(e.c[a]); i--) order[i] = order[i - 1];
 		order[i] = a;
 	}
+	if (G->product) columns_last(B, order, n);
 	return n;
 }
 
@@ -301,9 +348,13 @@ static void set_dims(lo_builder *B, bool collapse)
 	int order[LO_ATOMS], n = order_atoms(B, order), d = 0;
 	int inner[LO_ATOMS];
 	int64_t ext[LO_ATOMS];
+	if (B->G->product && n && n < LO_ATOMS && is_batch(B, order[n - 1])) { /* a batch of inner products: each has one column */
+		inner[d] = -1;
+		ext[d++] = 1;
+	}
 	for (int i = n - 1; i >= 0; i--) { /* innermost first; d counts dimensions from the inside */
 		int a = order[i];
-		if (d && collapse && together(B, a, inner[d - 1], ext[d - 1])) {
+		if (d && inner[d - 1] >= 0 && collapse && together(B, a, inner[d - 1], ext[d - 1])) {
 			ext[d - 1] *= B->G->ext[a];
 			continue;
 		}
@@ -359,7 +410,7 @@ static void reset(lo_builder *B)
 	B->s->kept.n = 0;
 	B->s->scratch = B->s->shared = 0;
 	B->made.n = B->kbuf.n = B->fault.n = 0;
-	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0;
+	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0, B->mem[i].product = LO_NOREF;
 }
 
 static bool build(lo_builder *B)
@@ -372,7 +423,8 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	B->s->target->units(B->s->target, B->k, B->s);
+	if (B->G->product) lo_tile_units(B->s->target, B->k, B->s);
+	else B->s->target->units(B->s->target, B->k, B->s);
 	return number_buffers(B);
 }
 
@@ -387,7 +439,7 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
 	b->s.target = lo_target_on(L->o, G->device);
-	b->s.vec = (uint8_t)b->s.target->vec(b->s.target, G->reduces, G->column);
+	b->s.vec = (uint8_t)(G->product ? LO_VEC_TILE : b->s.target->vec(b->s.target, G->reduces, G->column));
 	bool ok = build(&B);
 	if (ok) link_step(&B);
 	rt_vec_free(&B.made);

@@ -30,6 +30,7 @@ typedef struct lo_mem_info { /* about a member of the group */
 	lo_where where;      /* the memory in which that buffer lives */
 	size_t room;         /* bytes that it takes there */
 	int hoisted;         /* the last loop for which hoist() visited it */
+	uint32_t product;    /* a matrix product: its instruction, in lo_product_dtype() */
 } lo_mem_info;
 
 typedef struct lo_builder {
@@ -45,6 +46,7 @@ typedef struct lo_builder {
 	rt_vec(lo_expr) seen;    /* every index expression used so far: decides which atoms can be one dimension */
 	size_t shared;           /* bytes of the kept rows that live in LO_SHARED */
 	int loop;                /* the loop that is being filled; 0: a point section */
+	ir_ref product;          /* the matrix product that the group computes, if G->product */
 	int ndim;
 	int inner[LO_ATOMS];     /* by dimension: its innermost atom, whose coefficient is the dimension's; -1: none */
 	rt_vec(lo_fault) fault;

@@ -262,7 +262,9 @@ static uint32_t op(lo_builder *B, const lo_source *s)
 	const ir_node *n = lo_node(B->L, s->ref);
 	lo_source from[3];
 	uint32_t src[3] = { 0 };
-	if (ir_ops[n->op].flags & IR_REDUCE) { /* the loop of the reduction comes earlier and has recorded its value */
+	const lo_mem_info *m = n->op == IR_matmul ? lo_member(B, s->ref) : NULL;
+	if (m && m->product != LO_NOREF) return lo_cast(B->k, m->product, (tj_dtype)n->dtype);
+	if (ir_ops[n->op].flags & IR_REDUCE || m) { /* the loop of the reduction comes earlier and has recorded its value */
 		rt_fail(B->L->err, TJ_ERR_COMPILE, "lower", "a kernel reads a %s before it is computed", ir_ops[n->op].name);
 		return LO_NOREF;
 	}

@@ -14,19 +14,25 @@ const char *lo_lacks(const lo_target *t, ir_op op, tj_dtype dtype)
 	return x && x->lacks ? x->lacks(dtype) : NULL;
 }
 
+bool lo_prefers(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings)
+{
+	const lo_routine *x = lo_routine_of(t, op);
+	return x && (!x->when || settings & x->when) && !lo_lacks(t, op, dtype);
+}
+
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {
 	const lo_routine *x = L->val[r].how == LO_LIB ? lo_routine_of(lo_target_of(L, r), (ir_op)lo_node(L, r)->op) : NULL;
 	return !x || !x->takes || x->takes(L, ir_src(L->g, lo_node(L, r), k), k, a);
 }
 
-static bool is_bounded(const lo_target *t, ir_op op, tj_dtype dtype)
+static bool is_bounded(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings)
 {
 	const lo_routine *x = lo_routine_of(t, op);
-	return x && x->bounded >> rt_dtype_class(dtype) & 1;
+	return x && lo_prefers(t, op, dtype, settings) && x->bounded >> rt_dtype_class(dtype) & 1;
 }
 
-bool lo_bounded(ir_op op, tj_dtype t, int device)
+bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings)
 {
-	return is_bounded(&lo_cpu, op, t) || (device != RT_CPU && is_bounded(rt_device_at(device)->target, op, t));
+	return is_bounded(&lo_cpu, op, t, settings) || (device != RT_CPU && is_bounded(rt_device_at(device)->target, op, t, settings));
 }

@@ -108,6 +108,7 @@ typedef struct lo_group {
 	int64_t rstride[LO_ATOMS];   /* atoms of r: r = sum rstride * atom */
 	bool reduces, column;        /* reduces: r exists. column: its reductions are of the column class */
 	bool classed;                /* column is valid: the group has a reduction */
+	bool product;                /* it computes a matrix product over r, and no reduction */
 	int64_t red;                 /* extent of r */
 	lo_map *maps;
 	rt_vec(ir_ref) member;       /* users before operands */
@@ -208,9 +209,17 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
 /* ---- classify.c ---- */
-lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_target *t); /* who could compute the node on a machine */
+lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o); /* who could compute the node on its device */
 void lo_classify(lo_low *L);  /* who could compute each value */
 bool lo_is_gather(ir_op op);
+
+/* ---- products.c: matrix products as kernels ---- */
+bool lo_is_product(const lo_low *L, ir_ref r);         /* a kernel computes matmul r */
+/* The map of operand k of product r from the map of its result; r of the group stands for the summed axis. */
+lo_map *lo_map_product(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
+bool lo_widens(const ir_graph *g, ir_ref cast);        /* a cast that is one conversion, which loses nothing: a product does it while it reads */
+tj_dtype lo_product_dtype(tj_dtype t);                 /* the dtype in which products with results of dtype t add up */
+void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets rows, block, scratch and unit_ns of a schedule TILE */
 
 /* ---- reach.c: questions about a group ---- */
 lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */

@@ -158,13 +158,25 @@ typedef struct lo_schedule {
 	rt_vec(lo_kept) kept;    /* one for each KEPT buffer, in their order */
 } lo_schedule;
 void lo_schedule_free(lo_schedule *s);
-int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts */
+int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts; TILE: with ceil(rows / s->rows) for the rows */
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* number of parts of r; 1: r is not split */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* computes the field `grain` from the kernel's accesses */
 const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* where the KEPT buffer lives; NULL: the schedule does not name it */
 size_t lo_kept_room(size_t bytes); /* what lo_keep() takes for them */
 /* Adds a KEPT buffer of `bytes` bytes to s, at a multiple of 64. false: out of memory. */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
+
+/* ---- products.c: the matrix product of a kernel with the schedule TILE ---- */
+typedef struct lo_tiles {
+	uint32_t dot;            /* the REDUCE */
+	uint32_t value[2];       /* its operands: [0] of the rows; [1] of the columns, which alone may depend on the last dimension */
+	uint32_t load[2];        /* what these are, or are converted from */
+	int row;                 /* the outer dimension of the rows; -1: there is one row */
+	bool strips;             /* one row, and the columns are read in place */
+} lo_tiles;
+bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+/* Scratch memory of a unit, in elements of the product's dtype: packed rows; a panel of packed columns, or the strip's sums of a chunk; the sums. */
+enum { LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 32, LO_TILE_SLACK = 64 }; /* rows and columns are counted in multiples of these */
 
 /* ---- ktext.c, kverify.c ---- */
 /* A kernel and its schedule as one text. It parses back exactly, given the target that it was printed for. */
@@ -275,7 +287,7 @@ bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
 
 /* ---- library.c ---- */
 /* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
-bool lo_bounded(ir_op op, tj_dtype t, int device);
+bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* settings: rt_setting */
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {

@@ -202,7 +202,7 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
 	int to[LO_ATOMS] = { 0 };
 	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
-	if (A->device != B->device) return false;
+	if (A->device != B->device || A->product || B->product) return false;
 	const lo_target *t = lo_target_on(L->o, A->device);
 	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members || A->reductions + B->reductions > MAX_LOOPS) return false;
 	if (A->classed && B->classed && A->column != B->column) return false;

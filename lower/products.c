@@ -1,72 +1,127 @@
-/* products: matmul as a step of the CPU. The run time chooses the routine that computes it (runtime/matmul.c), by the target's policy. */
-#include "lower/library.h"
+/* products: matrix products as kernels.
+ *
+ *   %2 = matmul f32[8,64] %0 %1          loop                                         r: the summed axis
+ *   %4 = add f32[8,64] %2 %3       =>      %0 = load f32 b0 [0 + 32*d0 + 1*r]         rows: indexed by d0
+ *                                          %1 = load f32 b1 [0 + 1*d1 + 64*r]         columns: indexed by d1, the last dimension
+ *                                          %2 = reduce f32 dot chain %0 %1
+ *                                        point
+ *                                          %3 = load f32 b2 [0 + 1*d1]
+ *                                          ...
+ *
+ * A unit computes a block of the result, s->rows x s->block. Either operand may be that of the columns: what counts is the dimension
+ * along which the kernel stores adjacent elements. An outer dimension that neither is rows' nor the last one is a batch axis. */
+#include "ir/tree.h"
+#include "lower/low.h"
+#include "lower/target.h"
 
-/* The offset of each batch in an operand, which may broadcast along batch axes. */
-static void batch_offsets(const lo_product *x, const int64_t *step, int64_t batch, int64_t *offset)
+/* ---- fusion ---- */
+bool lo_is_product(const lo_low *L, ir_ref r) { return lo_node(L, r)->op == IR_matmul && L->val[r].how == LO_FUSE; }
+
+/* The summed axis, as r of the group. */
+static lo_expr summed(const lo_group *G)
 {
-	for (int64_t b = 0; b < batch; b++) {
-		int64_t left = b, at = 0;
-		for (int i = x->nbatch - 1; i >= 0; i--) {
-			at += left % x->batch[i] * step[i];
-			left /= x->batch[i];
-		}
-		offset[b] = at;
+	lo_expr e = { 0 };
+	for (int a = 0; a < G->natom; a++)
+		if (G->isr[a]) e.c[a] = G->rstride[a];
+	return e;
+}
+
+lo_map *lo_map_product(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m)
+{
+	const ir_node *n = lo_node(L, r);
+	const ir_ref src = ir_src(L->g, n, k);
+	const int rank = lo_node(L, src)->rank, left = lo_node(L, ir_src(L->g, n, 0))->rank > 1, right = lo_node(L, ir_src(L->g, n, 1))->rank > 1;
+	const int batch = m->rank - left - right, own = rank > 2 ? rank - 2 : 0; /* batch axes of the result; of the operand */
+	lo_map *o = lo_map_new(L, G, rank);
+	if (!o) return NULL;
+	for (int i = 0; i < own; i++) o->e[i] = m->e[batch - own + i];
+	if (k == 0 && left) o->e[own] = m->e[batch];
+	if (k == 1 && right) o->e[rank - 1] = m->e[batch + left];
+	o->e[k == 0 ? rank - 1 : own] = summed(G);
+	for (int i = 0; i < rank; i++)
+		if (lo_dim(L, src)[i] == 1) o->e[i] = (lo_expr){ 0 };
+	return o;
+}
+
+bool lo_widens(const ir_graph *g, ir_ref cast)
+{
+	const ir_node *n = ir_at(g, cast);
+	if (n->op != IR_cast) return false;
+	const tj_dtype from = (tj_dtype)ir_at(g, ir_src(g, n, 0))->dtype, to = (tj_dtype)n->dtype;
+	if (rt_is_narrow(from)) return to == TJ_F32;
+	return rt_dtype_cat(from) == RT_INT && rt_dtype_cat(to) == RT_INT && tj_dtype_size(from) < tj_dtype_size(to);
+}
+
+/* Products of small integers wrap like those of i32. */
+tj_dtype lo_product_dtype(tj_dtype t)
+{
+	if (rt_is_float(t)) return rt_compute_dtype(t);
+	return tj_dtype_size(t) < tj_dtype_size(TJ_I32) ? TJ_I32 : t;
+}
+
+/* ---- the product of a kernel ---- */
+static uint32_t load_of(const lo_kernel *k, uint32_t value)
+{
+	while (k->ins.v[value].op == LO_CONVERT) value = k->ins.v[value].src[0];
+	return value;
+}
+
+static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
+
+bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
+{
+	const int last = k->ndim - 1;
+	*t = (lo_tiles){ .dot = LO_NOREF, .row = -1 };
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_REDUCE && k->ins.v[i].imm == LO_RED_DOT) t->dot = i;
+	if (t->dot == LO_NOREF) return false;
+	const lo_ins *dot = &k->ins.v[t->dot];
+	const bool swapped = index_of(k, load_of(k, dot->src[1]))->coef[last] == 0;
+	for (int i = 0; i < 2; i++) {
+		t->value[i] = dot->src[i != swapped];
+		t->load[i] = load_of(k, t->value[i]);
 	}
+	const lo_index *x = index_of(k, t->load[0]), *y = index_of(k, t->load[1]);
+	for (int d = 0; d < last; d++)
+		if (!y->coef[d] && k->dim[d] != 1) t->row = d;
+	t->strips = k->red != 0 && t->row < 0 && y->coef[last] == 1 && t->load[1] == t->value[1];
+	return x->coef[last] == 0 || k->dim[last] == 1;
 }
 
-/* dnnl_sgemm reads an operand with one unit stride and rows that do not overlap. Other dtypes use our own loops, which read
- * any strides. */
-static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
+/* ---- units ---- */
+enum { MOST_ROWS = 192, MOST_COLUMNS = 256, STRIP = 2048 };
+
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* An extent in equal pieces of at most `most`, each but the last a multiple of `of`; pieces: at least this many. */
+static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t pieces)
 {
-	return lo_node(L, r)->dtype != TJ_F32 || ir_numel(L->g, r) == 0 || lo_matrix_leads(L, r, k, a);
+	const int64_t n = div_up(extent, most) > pieces ? div_up(extent, most) : pieces;
+	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
 }
 
-static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
+/* Blocks are large, so that packing an operand is a small part of the work; but there are several, so that threads share them. */
+void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
-	lo_product x;
-	int64_t batch = 1;
-	rt_at *at = lo_step_operands(p, t, 3);
-	if (!at) return false;
-	lo_product_of(L, s->ref, &x);
-	memcpy(at, x.at, sizeof x.at);
-	for (int i = 0; i < x.nbatch; i++) batch *= x.batch[i];
-	rt_matmul_desc d = {
-		.dtype = (tj_dtype)lo_node(L, s->ref)->dtype,
-		.m = x.m,
-		.n = x.n,
-		.k = x.k,
-		.batch = batch,
-		.a_row = x.a_row,
-		.a_col = x.a_col,
-		.b_row = x.b_row,
-		.b_col = x.b_col,
-		.c_row = x.n,
-		.policy = lo_target_of(L, s->ref)->policy(),
-		.settings = L->o->settings,
-	};
-	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
-	if (!off) return false;
-	batch_offsets(&x, x.a_step, batch, off);
-	batch_offsets(&x, x.b_step, batch, off + batch);
-	for (int64_t b = 0; b < batch; b++) off[2 * batch + b] = b * d.m * d.n;
-	if (batch != 1) {
-		d.a_batch = off;
-		d.b_batch = off + batch;
-		d.c_batch = off + 2 * batch;
-	}
-	t->self = rt_matmul_new(&d, L->err);
-	t->name = t->self ? rt_matmul_name(t->self) : "matmul";
-	rt_free(off);
-	return t->self != NULL;
+	lo_tiles x;
+	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
+	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
+	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
+	const double fma = t->fma_ns * (double)size / 4 * (rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
+	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
+	int64_t outer = 1, few;
+	for (int d = 0; d < k->ndim - 1; d++)
+		if (d != x.row) outer *= k->dim[d];
+	const double all = element * (double)m * (double)last * (double)outer;
+	few = all < 2 * RT_SERIAL_NS || outer >= 16 ? 1 : all < 40 * RT_SERIAL_NS ? 2 : 8; /* blocks wanted */
+	few = div_up(few, outer);
+	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
+	const int64_t across = div_up(few, div_up(m, s->rows));
+	s->block = piece(last, x.strips ? STRIP : MOST_COLUMNS, LO_TILE_COLUMNS, across);
+	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
+	const int64_t rows = up(s->rows, LO_TILE_ROWS), columns = up(s->block, LO_TILE_COLUMNS);
+	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? columns : IR_CHAIN * LO_TILE_COLUMNS) + rows * columns + 3 * LO_TILE_SLACK) * size);
+	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }
-
-static tj_status run(const void *self, void *const *buf, rt_run *r) { return rt_matmul_run(self, buf[0], buf[1], buf[2], r); }
-static void drop(void *self) { rt_matmul_free(self); }
-
-static void why(const rt_step *t, lo_note *n)
-{
-	n->other = rt_matmul_name(t->self);
-	n->why = rt_matmul_why(t->self, &n->hint);
-}
-
-const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .takes = takes, .make = make, .code = { run, drop }, .why = why };

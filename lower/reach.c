@@ -62,6 +62,7 @@ static lo_map *operand_map(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map
 		lo_reduced_axes(L, r, &lo, &hi, &keep);
 		return lo_map_reduced(L, G, src, lo, hi, keep, m);
 	}
+	if (n->op == IR_matmul) return lo_map_product(L, G, r, k, m);
 	if (lo_is_gather((ir_op)n->op)) return k == 1 ? gather_index_map(L, G, n, m) : NULL;
 	if (n->op == IR_one_hot) return first_axes(L, G, m, m->rank - 1);
 	if (ir_ops[n->op].opclass == IR_RANDOM || n->op == IR_full) return lo_map_new(L, G, 0);
@@ -143,6 +144,13 @@ static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
 	return on_device(L, G, u->table->base);
 }
 
+/* An operand of a product is loaded, converted or not: where its view has no affine index, or where it would be computed, it is stored first. */
+static lo_use *ask_operand(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	lo_use *u = L->val[r].light ? NULL : lo_ask(L, G, r, m);
+	return u ? u : load(L, r, m, r);
+}
+
 lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
@@ -153,7 +161,7 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 			continue;
 		}
 		lo_map *o = operand_map(L, G, r, k, m);
-		lo_use *in = o ? lo_ask(L, G, ir_src(L->g, n, k), o) : NULL;
+		lo_use *in = !o ? NULL : n->op == IR_matmul ? ask_operand(L, G, ir_src(L->g, n, k), o) : lo_ask(L, G, ir_src(L->g, n, k), o);
 		if (!in || !add_source(L, u, k, in)) return NULL;
 	}
 	return u;

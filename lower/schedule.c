@@ -16,8 +16,13 @@ static int64_t blocks(const lo_kernel *k, const lo_schedule *s)
 
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s)
 {
-	int64_t units = blocks(k, s);
-	for (int i = 0; i < k->ndim - 1; i++) units *= lo_size(k, k->dim[i]);
+	int64_t units = blocks(k, s), rows = lo_size(k, s->rows);
+	lo_tiles t = { .row = -1 };
+	if (s->vec == LO_VEC_TILE) lo_tiles_of(k, &t);
+	for (int i = 0; i < k->ndim - 1; i++) {
+		const int64_t n = lo_size(k, k->dim[i]);
+		units *= i == t.row ? (n + rows - 1) / rows : n;
+	}
 	return units * lo_parts(k, s);
 }
 

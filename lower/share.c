@@ -280,6 +280,7 @@ void lo_share(lo_low *L, const lo_target *t, uint32_t step)
 	lo_built *b = L->step.v[step].built;
 	const lo_kernel *k = &b->k;
 	const bool column = L->group.v[L->step.v[step].group]->column;
+	if (b->s.vec == LO_VEC_TILE) return;
 	const lo_section *loop = lo_is_shared(t, column, outer(k), k->red) ? one_loop(k) : NULL;
 	int64_t lanes = loop ? lanes_of(t, k, loop) : 0, part = lanes ? t->part(t, k, column, lanes) : 0;
 	if (!part || k->red < 2 * part) return;

@@ -14,7 +14,7 @@ static void put_groups(lo_low *L, void *env)
 		const lo_group *G = L->group.v[i];
 		if (G->merged != LO_NOGROUP) continue;
 		rt_putf(t, "group outer=%lld", (long long)lo_outer(G));
-		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->column ? "column" : "row");
+		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->product ? "product" : G->column ? "column" : "row");
 		rt_puts(t, ":");
 		ir_ref last = 0;
 		for (uint32_t k = 0; k < G->member.n; k++) { /* in the order of the graph */

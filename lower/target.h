@@ -49,6 +49,7 @@ struct lo_target {
 	double byte_ns;          /* a load or store of adjacent elements, per byte */
 	double same_ns;          /* a load of a value that is the same for all lanes */
 	double far_ns;           /* a load or store of elements that are not adjacent */
+	double fma_ns;           /* a multiplication and addition of f32 in a matrix product; 0: kernels compute no products */
 
 	/* Parts of r that threads share. */
 	int64_t parts;           /* least number of parts wanted */

@@ -924,7 +924,7 @@ static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
 	if (n->op == IR_matmul && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
-	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device);
+	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device, 0);
 }
 
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err)

@@ -337,7 +337,7 @@ static void test_library(void **state)
 	own.takes = takes_none;
 	check_library((const lo_routine *const[]){ &own, NULL }, 1, 0, 1); /* a kernel makes the first operand row-major */
 	assert_int_equal(own_runs, 2);
-	assert_true(lo_bounded(IR_matmul, TJ_F32, RT_CPU) && lo_bounded(IR_matmul, TJ_BF16, RT_CPU) && !lo_bounded(IR_matmul, TJ_F64, RT_CPU) && !lo_bounded(IR_scatter_add, TJ_F32, RT_CPU));
+	assert_true(lo_bounded(IR_matmul, TJ_F32, RT_CPU, 0) && lo_bounded(IR_matmul, TJ_BF16, RT_CPU, 0) && !lo_bounded(IR_matmul, TJ_F64, RT_CPU, 0) && !lo_bounded(IR_scatter_add, TJ_F32, RT_CPU, 0));
 }
 
 static void test_products(void **state)

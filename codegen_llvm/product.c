@@ -1,0 +1,630 @@
+/* product: matrix products, for schedules TILE.
+ *
+ *   for each unit: a block of the result, rows x columns
+ *     for each chunk of r:
+ *       pack the rows          by tiles of `most` rows:      [r][most]
+ *       for each panel of columns, `width` wide:
+ *         pack it              unless it is read in place:   [r][width]
+ *         for each tile of rows: sums of tile x panel in registers, over the chunk; then added to those of the block
+ *     for each row of the block: the point sections, whose vectors load the sums
+ *
+ * Functions of its own pack an operand (one for each) and compute a tile (one for each number of rows). Sums lie in scratch memory, row
+ * after row. A product with one row whose columns are adjacent in memory is computed in strips: several rows of the right operand are
+ * added to the sums at a time, from end to end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds
+ * in each chunk, whatever the walk.
+ *
+ * Packed rows and columns that are absent repeat the last one; their sums are never stored. */
+#include "codegen_llvm/cg.h"
+#include "ir/tree.h"
+
+enum {
+	STEPS = 8,     /* strips: steps of r that are added at a time */
+	AHEAD = 256,   /* strips: elements; distance of prefetches */
+	FEW_TILES = 2, /* columns are read in place by at most this many tiles of rows */
+	MOST_TILES = 8
+};
+
+struct cg_product {
+	lo_tiles x;
+	tj_dtype t;             /* of the sums */
+	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
+	int most;               /* rows of the largest tile */
+	int rows[MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
+	bool in_place;          /* columns are adjacent and need no conversion */
+	cg_num pitch;           /* of the sums of the block */
+	cg_str row, lo;         /* while sections are written: the row of sums; the column at which it begins */
+	rt_text inner;          /* the functions of its own */
+};
+
+/* ---- small loops: index from..to, by step ---- */
+typedef struct loop { cg_str i, step, to, head, latch, done; } loop;
+
+static loop open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard)
+{
+	const unsigned id = ++c->tmp;
+	loop l = { cg_fmt("%%%s%u", name, id), step, to, cg_fmt("%s%u.head", name, id), cg_fmt("%s%u.latch", name, id), cg_fmt("%s%u.done", name, id) };
+	const cg_str before = c->block_label;
+	if (guard) rt_putf(c->out, "  %s.some = icmp slt i64 %s, %s\n  br i1 %s.some, label %%%s, label %%%s\n", l.i.s, from.s, to.s, l.i.s, l.head.s, l.done.s);
+	else rt_putf(c->out, "  br label %%%s\n", l.head.s);
+	cg_label(c, l.head);
+	rt_putf(c->out, "  %s = phi i64 [ %s, %%%s ], [ %s.next, %%%s ]\n", l.i.s, from.s, before.s, l.i.s, l.latch.s);
+	return l;
+}
+
+static void close(cg *c, const loop *l)
+{
+	cg_jump(c, l->latch);
+	rt_putf(c->out, "  %s.next = add i64 %s, %s\n  %s.more = icmp slt i64 %s.next, %s\n  br i1 %s.more, label %%%s, label %%%s\n", l->i.s, l->i.s, l->step.s, l->i.s,
+	        l->i.s, l->to.s, l->i.s, l->head.s, l->done.s);
+	cg_label(c, l->done);
+}
+
+static cg_str op(cg *c, const char *name, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = %s i64 %s, %s\n", r.s, name, a.s, b.s);
+	return r;
+}
+
+static cg_str lit(int64_t v) { return cg_fmt("%lld", (long long)v); }
+
+static cg_str least(cg *c, cg_str a, cg_str b)
+{
+	cg_str less = cg_tmp(c), r = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  %s = select i1 %s, i64 %s, i64 %s\n", less.s, a.s, b.s, r.s, less.s, a.s, b.s);
+	return r;
+}
+
+static cg_str at(cg *c, tj_dtype t, cg_str base, cg_str index)
+{
+	cg_str p = cg_tmp(c);
+	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_mem_type(t, 1).s, base.s, index.s);
+	return p;
+}
+
+static cg_str load(cg *c, tj_dtype t, int lanes, cg_str p)
+{
+	cg_str v = cg_tmp(c);
+	rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", v.s, cg_type(t, lanes).s, p.s, (int)tj_dtype_size(t));
+	return v;
+}
+
+static void store(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p)
+{
+	rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", cg_type(t, lanes).s, v.s, p.s, (int)tj_dtype_size(t));
+}
+
+static cg_str load_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask)
+{
+	cg_str v = cg_tmp(c), type = cg_type(t, lanes);
+	rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", v.s, type.s, cg_mangle(t, lanes).s, p.s,
+	        (int)tj_dtype_size(t), lanes, mask.s, type.s);
+	return v;
+}
+
+/* The first n of the lanes; n may be larger than their number, or negative. */
+static cg_str first_lanes(cg *c, cg_str n, int lanes)
+{
+	cg_str low = cg_tmp(c), mask = cg_tmp(c);
+	rt_putf(c->out, "  %s = trunc i64 %s to i32\n", low.s, n.s);
+	cg_str all = cg_splat(c, "i32", low, lanes);
+	rt_putf(c->out, "  %s = icmp sgt <%d x i32> %s, ", mask.s, lanes, all.s);
+	cg_iota(c->out, "i32", 1, lanes);
+	rt_puts(c->out, "\n");
+	return mask;
+}
+
+/* sum + a * b: fused for floats, wrapping for integers. */
+static cg_str multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, lanes);
+	if (rt_is_float(t))
+		rt_putf(c->out, "  %s = call %s @llvm.fma.%s(%s %s, %s %s, %s %s)\n", r.s, type.s, cg_mangle(t, lanes).s, type.s, a.s, type.s, b.s, type.s, sum.s);
+	else rt_putf(c->out, "  %s.m = mul %s %s, %s\n  %s = add %s %s, %s.m\n", r.s, type.s, a.s, b.s, r.s, type.s, sum.s, r.s);
+	return r;
+}
+
+static cg_str add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, rt_is_float(t) ? "fadd" : "add", cg_type(t, lanes).s, a.s, b.s);
+	return r;
+}
+
+/* What was loaded for operand o, converted as the loop says. */
+static cg_str converted(cg *c, int o, int lanes, cg_str loaded)
+{
+	const struct cg_product *p = c->product;
+	const int before = c->lanes;
+	char copy[24];
+	if (p->x.value[o] == p->x.load[o]) return loaded;
+	snprintf(copy, sizeof copy, ".c%u", ++c->tmp);
+	c->copy = copy;
+	c->lanes = lanes;
+	const uint8_t was = c->varies[p->x.load[o]];
+	cg_val *v = &c->val[p->x.load[o]], old = *v;
+	*v = (cg_val){ .name = loaded, .vec = lanes > 1, .place = CG_BODY };
+	for (uint32_t i = p->x.load[o]; i <= p->x.value[o]; i++) {
+		bool mine = i == p->x.load[o];
+		for (uint32_t k = p->x.value[o]; !mine && c->k->ins.v[k].op == LO_CONVERT; k = c->k->ins.v[k].src[0]) mine = k == i;
+		if (!mine) continue;
+		c->varies[i] = lanes > 1;
+		c->place[i] = CG_BODY;
+		if (i != p->x.load[o]) cg_point(c, i);
+	}
+	cg_str r = c->val[p->x.value[o]].name;
+	*v = old;
+	c->varies[p->x.load[o]] = was;
+	c->lanes = before;
+	c->copy = "";
+	return r;
+}
+
+/* ---- functions of its own ---- */
+/* Their names begin with 16 characters that cg_kernel() replaces by a hash of the text, so that kernels of one module differ in them. */
+static void begin(cg *c, rt_text *t, const char *name, int number, const char *arguments)
+{
+	c->out = t;
+	rt_putf(t, "define internal void @" CG_OWN ".%s%d(%s) #0 {\nentry:\n", name, number, arguments);
+	c->block_label = cg_fmt("entry");
+}
+
+static void end(cg *c) { rt_puts(c->out, "  ret void\n}\n\n"); }
+
+/* Vectors of w lanes of the items g * w .. of operand o, at one r (k). */
+static void pack_along(cg *c, int o, int width, bool whole)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	cg_str mask[LO_TILE_COLUMNS];
+	for (int v = 0; !whole && v * p->w < width; v++) mask[v] = first_lanes(c, op(c, "sub", cg_fmt("%%n"), lit(v * p->w)), p->w);
+	loop k = open(c, "k", lit(0), cg_fmt("%%nk"), lit(1), true);
+	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk"))), to = at(c, p->t, cg_fmt("%%to"), op(c, "mul", k.i, lit(width)));
+	for (int v = 0; v * p->w < width; v++) {
+		cg_str q = at(c, from, row, lit(v * p->w));
+		cg_str x = whole && (v + 1) * p->w <= width ? load(c, from, p->w, q) : load_some(c, from, p->w, q, mask[v]);
+		store(c, p->t, p->w, converted(c, o, p->w, x), at(c, p->t, to, lit(v * p->w)));
+	}
+	close(c, &k);
+}
+
+/* w steps of r, from k on, of all items: w x w elements are loaded along r and transposed. left: so many steps are there; else all. */
+static void pack_square(cg *c, int o, int width, const cg_str *item, cg_str k, const cg_str *left)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	cg_str mask;
+	if (left) mask = first_lanes(c, *left, p->w);
+	for (int g = 0; g < width; g += p->w) {
+		cg_str v[16];
+		for (int i = 0; i < p->w; i++) {
+			if (g + i >= width) {
+				v[i] = cg_fmt("zeroinitializer");
+				continue;
+			}
+			cg_str q = at(c, from, item[g + i], k);
+			v[i] = converted(c, o, p->w, left ? load_some(c, from, p->w, q, mask) : load(c, from, p->w, q));
+		}
+		cg_transpose(c, p->t, p->w, v);
+		cg_str to = at(c, p->t, cg_fmt("%%to"), op(c, "add", op(c, "mul", k, lit(width)), lit(g)));
+		for (int i = 0; i < p->w; i++) store(c, p->t, p->w, v[i], at(c, p->t, to, lit((int64_t)i * width)));
+	}
+}
+
+static void pack_across(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	cg_str item[LO_TILE_COLUMNS], last = op(c, "sub", cg_fmt("%%n"), lit(1));
+	for (int i = 0; i < width; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, lit(i), last), cg_fmt("%%si")));
+	cg_str whole = op(c, "and", cg_fmt("%%nk"), lit(-p->w)), left = op(c, "sub", cg_fmt("%%nk"), whole), some = cg_tmp(c);
+	loop k = open(c, "k", lit(0), whole, lit(p->w), true);
+	pack_square(c, o, width, item, k.i, NULL);
+	close(c, &k);
+	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%left, label %%packed\n", some.s, left.s, some.s);
+	cg_label(c, cg_fmt("left"));
+	pack_square(c, o, width, item, whole, &left);
+	cg_jump(c, cg_fmt("packed"));
+}
+
+static void pack_singly(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	cg_str last = op(c, "sub", cg_fmt("%%n"), lit(1));
+	loop k = open(c, "k", lit(0), cg_fmt("%%nk"), lit(1), true);
+	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk"))), to = at(c, p->t, cg_fmt("%%to"), op(c, "mul", k.i, lit(width)));
+	loop i = open(c, "i", lit(0), lit(width), lit(1), false);
+	cg_str x = load(c, from, 1, at(c, from, row, op(c, "mul", least(c, i.i, last), cg_fmt("%%si"))));
+	store(c, p->t, 1, converted(c, o, 1, x), at(c, p->t, to, i.i));
+	close(c, &i);
+	close(c, &k);
+}
+
+/* Packs n items (rows or columns) of operand o as [nk][width]. si, sk: elements from item to item, and from r to r. */
+static void put_pack(cg *c, int o, int width)
+{
+	const lo_index *x = &c->k->index.v[c->k->ins.v[c->product->x.load[o]].index];
+	const int64_t item = o ? x->coef[c->k->ndim - 1] : c->product->x.row < 0 ? 0 : x->coef[c->product->x.row];
+	begin(c, &c->product->inner, "pack", o, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	if (item == 1) {
+		rt_putf(c->out, "  %%all = icmp eq i64 %%n, %d\n  br i1 %%all, label %%whole, label %%some\n", width);
+		cg_label(c, cg_fmt("whole"));
+		if (width % c->product->w == 0) {
+			pack_along(c, o, width, true);
+			rt_puts(c->out, "  ret void\n");
+		} else rt_puts(c->out, "  br label %some\n");
+		cg_label(c, cg_fmt("some"));
+		pack_along(c, o, width, false);
+	} else if (x->rcoef == 1) pack_across(c, o, width);
+	else pack_singly(c, o, width);
+	end(c);
+}
+
+/* sums (row i at %sums + i * %pitch) = or += packed rows times columns, over nk steps of r. */
+static void put_tile(cg *c, int rows)
+{
+	const struct cg_product *p = c->product;
+	const int n = rows * p->vecs;
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * 2], next[LO_TILE_ROWS * 2], y[2];
+	rt_text head = { 0 };
+	begin(c, &c->product->inner, "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	rt_text *text = c->out;
+	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
+	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
+	c->out = &head;
+	for (int v = 0; v < p->vecs; v++) y[v] = load(c, p->t, p->w, at(c, p->t, cg_fmt("%%ya"), lit(v * p->w)));
+	for (int i = 0; i < rows; i++) {
+		cg_str x = cg_splat(c, cg_type(p->t, 1).s, load(c, p->t, 1, at(c, p->t, cg_fmt("%%xa"), lit(i))), p->w);
+		for (int v = 0; v < p->vecs; v++) next[i * p->vecs + v] = multiply_add(c, p->t, p->w, x, y[v], sum[i * p->vecs + v]);
+	}
+	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, next[i].s);
+	rt_puts(text, rt_str(&head));
+	c->oom |= head.oom;
+	rt_text_free(&head);
+	c->out = text;
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %d\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, p->most, cg_type(p->t, 1).s);
+	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
+	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
+	rt_puts(text, "  br i1 %first, label %set, label %add\n");
+	for (int adds = 0; adds < 2; adds++) {
+		rt_puts(text, adds ? "add:\n" : "set:\n");
+		for (int i = 0; i < rows; i++) {
+			cg_str row = at(c, p->t, cg_fmt("%%sums"), op(c, "mul", cg_fmt("%%pitch"), lit(i)));
+			for (int v = 0; v < p->vecs; v++) {
+				cg_str q = at(c, p->t, row, lit(v * p->w)), e = cg_fmt("%%e%d", i * p->vecs + v);
+				store(c, p->t, p->w, adds ? add(c, p->t, p->w, load(c, p->t, p->w, q), e) : e, q);
+			}
+		}
+		if (!adds) rt_puts(text, "  ret void\n");
+	}
+	end(c);
+}
+
+/* The vector of sums from j on, of one row, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
+static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
+{
+	const struct cg_product *p = c->product;
+	cg_str q = at(c, p->t, cg_fmt("%%sums"), j), sum = cg_tmp(c), type = cg_type(p->t, p->w), old = load(c, p->t, p->w, q);
+	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
+	for (int s = 0; s < steps; s++) {
+		cg_str y = at(c, p->t, row[s], j);
+		if (!mask) cg_prefetch(c, y, AHEAD * (int)tj_dtype_size(p->t));
+		sum = multiply_add(c, p->t, p->w, x[s], mask ? load_some(c, p->t, p->w, y, *mask) : load(c, p->t, p->w, y), sum);
+	}
+	store(c, p->t, p->w, sum, q);
+}
+
+static void put_strip(cg *c, int steps)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	cg_str x[STEPS], row[STEPS], some = cg_tmp(c);
+	begin(c, &c->product->inner, "strip", steps, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	for (int s = 0; s < steps; s++) {
+		cg_str v = converted(c, 0, 1, load(c, from, 1, at(c, from, cg_fmt("%%x"), op(c, "mul", cg_fmt("%%sx"), lit(s)))));
+		x[s] = cg_splat(c, cg_type(p->t, 1).s, v, p->w);
+		row[s] = at(c, p->t, cg_fmt("%%y"), op(c, "mul", cg_fmt("%%sy"), lit(s)));
+	}
+	cg_str whole = op(c, "and", cg_fmt("%%n"), lit(-p->w)), left = op(c, "sub", cg_fmt("%%n"), whole);
+	loop j = open(c, "j", lit(0), whole, lit(p->w), true);
+	strip_vector(c, steps, x, row, j.i, NULL);
+	close(c, &j);
+	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%left, label %%over\n", some.s, left.s, some.s);
+	cg_label(c, cg_fmt("left"));
+	cg_str mask = first_lanes(c, left, p->w);
+	strip_vector(c, steps, x, row, whole, &mask);
+	cg_jump(c, cg_fmt("over"));
+	end(c);
+}
+
+/* ---- a unit ---- */
+typedef struct unit {
+	cg_str lo, hi, columns, row0, rows; /* of the block */
+	cg_str a, b;                        /* first element of the rows, and of the columns, at r = 0 */
+	cg_str packed, panel, sums;         /* scratch memory */
+} unit;
+
+static cg_str first_element(cg *c, int o, cg_str start, int64_t step)
+{
+	const struct cg_product *p = c->product;
+	const lo_ins *in = &c->k->ins.v[p->x.load[o]];
+	const lo_index *x = &c->k->index.v[in->index];
+	cg_str sum = op(c, "add", cg_int(x->offset), op(c, "mul", start, cg_int(step)));
+	for (int d = 0; d < c->k->ndim - 1; d++)
+		if (d != p->x.row && x->coef[d] && c->k->dim[d] != 1) sum = op(c, "add", sum, op(c, "mul", cg_fmt("%%d%d", d), cg_int(x->coef[d])));
+	return at(c, (tj_dtype)in->dtype, cg_fmt("%%b%u", in->buf), sum);
+}
+
+/* Piece `number` of an extent: *from, *to. */
+static void piece(cg *c, cg_str number, cg_num size, cg_num extent, cg_str *from, cg_str *to)
+{
+	*from = op(c, "mul", number, size.s);
+	*to = least(c, op(c, "add", *from, size.s), extent.s);
+}
+
+static int64_t item_step(const cg *c, int o)
+{
+	const struct cg_product *p = c->product;
+	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[o]].index];
+	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
+}
+
+static int64_t r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
+
+static unit put_unit(cg *c)
+{
+	const struct cg_product *p = c->product;
+	const lo_kernel *k = c->k;
+	const int last = k->ndim - 1;
+	cg_num rows = cg_size(c->s->rows), extent = p->x.row < 0 ? cg_lit(1) : cg_size(k->dim[p->x.row]);
+	cg_num across = cg_div_up(c, cg_size(k->dim[last]), c->block), down = cg_div_up(c, extent, rows);
+	unit u = { 0 };
+	cg_str rest = op(c, "udiv", cg_fmt("%%u"), across.s), to;
+	piece(c, op(c, "urem", cg_fmt("%%u"), across.s), c->block, cg_size(k->dim[last]), &u.lo, &u.hi);
+	piece(c, op(c, "urem", rest, down.s), rows, extent, &u.row0, &to);
+	rest = op(c, "udiv", rest, down.s);
+	for (int d = last - 1; d >= 0; d--) {
+		if (d == p->x.row) continue;
+		rt_putf(c->out, "  %%d%d = urem i64 %s, %s\n", d, rest.s, cg_int(k->dim[d]).s);
+		rest = op(c, "udiv", rest, cg_int(k->dim[d]));
+	}
+	u.columns = op(c, "sub", u.hi, u.lo);
+	u.rows = op(c, "sub", to, u.row0);
+	u.a = first_element(c, 0, u.row0, item_step(c, 0));
+	u.b = first_element(c, 1, u.lo, item_step(c, 1));
+	const cg_num up = cg_mul(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
+	u.packed = cg_fmt("%%scratch");
+	u.panel = at(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
+	u.sums = at(c, p->t, u.panel, p->x.strips ? cg_add(c, p->pitch, cg_lit(LO_TILE_SLACK)).s : lit(IR_CHAIN * LO_TILE_COLUMNS + LO_TILE_SLACK));
+	return u;
+}
+
+static cg_str cmp(cg *c, const char *how, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp %s i64 %s, %s\n", r.s, how, a.s, b.s);
+	return r;
+}
+
+static cg_str choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = select i1 %s, %s %s, %s %s\n", r.s, when.s, type, a.s, type, b.s);
+	return r;
+}
+
+/* How many rows the tiles of `rows` rows have: as equal as can be, and one of p->rows. */
+static cg_str tile_rows(cg *c, cg_str rows)
+{
+	const struct cg_product *p = c->product;
+	cg_str tiles = op(c, "udiv", op(c, "add", rows, lit(p->most - 1)), lit(p->most));
+	cg_str even = op(c, "udiv", op(c, "sub", op(c, "add", rows, tiles), lit(1)), tiles), r = lit(p->rows[p->nrows - 1]);
+	for (int i = p->nrows - 2; i >= 0; i--) r = choose(c, cmp(c, "sle", even, lit(p->rows[i])), "i64", lit(p->rows[i]), r);
+	return r;
+}
+
+static void call_tile(cg *c, cg_str q, const char *arguments)
+{
+	const struct cg_product *p = c->product;
+	const unsigned id = ++c->tmp;
+	for (int i = 0; i < p->nrows; i++) {
+		if (i < p->nrows - 1) {
+			cg_str is = cmp(c, "eq", q, lit(p->rows[i]));
+			rt_putf(c->out, "  br i1 %s, label %%tile%u.%d, label %%other%u.%d\n", is.s, id, i, id, i);
+			cg_label(c, cg_fmt("tile%u.%d", id, i));
+		}
+		rt_putf(c->out, "  call void @" CG_OWN ".tile%d(%s)\n  br label %%tiled%u\n", p->rows[i], arguments, id);
+		if (i < p->nrows - 1) cg_label(c, cg_fmt("other%u.%d", id, i));
+	}
+	cg_label(c, cg_fmt("tiled%u", id));
+}
+
+/* Panels of columns from j on, against all tiles of rows. */
+static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_str q, cg_str tiles, cg_str first)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[1]].dtype;
+	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
+	cg_str n = least(c, op(c, "sub", u->columns, j), lit(p->width));
+	cg_str start = at(c, from, u->b, op(c, "add", op(c, "mul", j, si), op(c, "mul", k0, sk))), y = u->panel, step = lit(p->width);
+	const unsigned id = ++c->tmp;
+	if (p->in_place) { /* few tiles read a whole panel where it lies */
+		cg_str both = cg_tmp(c), few = cmp(c, "sle", tiles, lit(FEW_TILES)), whole = cmp(c, "eq", n, lit(p->width));
+		rt_putf(c->out, "  %s = and i1 %s, %s\n", both.s, few.s, whole.s);
+		y = choose(c, both, "ptr", start, u->panel);
+		step = choose(c, both, "i64", sk, lit(p->width));
+		rt_putf(c->out, "  br i1 %s, label %%panel%u, label %%pack%u\n", both.s, id, id);
+		cg_label(c, cg_fmt("pack%u", id));
+	}
+	rt_putf(c->out, "  call void @" CG_OWN ".pack1(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", u->panel.s, start.s, n.s, nk.s, si.s, sk.s);
+	cg_jump(c, cg_fmt("panel%u", id));
+	loop t = open(c, "t", lit(0), tiles, lit(1), false);
+	cg_str x = at(c, p->t, u->packed, op(c, "mul", t.i, lit(IR_CHAIN * p->most)));
+	cg_str sums = at(c, p->t, u->sums, op(c, "add", j, op(c, "mul", op(c, "mul", t.i, q), p->pitch.s)));
+	rt_text arguments = { 0 };
+	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y.s, step.s, nk.s, sums.s, p->pitch.s.s, first.s);
+	call_tile(c, q, rt_str(&arguments));
+	rt_text_free(&arguments);
+	close(c, &t);
+}
+
+static void put_tiles(cg *c, const unit *u)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	const cg_num red = cg_size(c->k->red);
+	const cg_str si = cg_int(item_step(c, 0)), sk = cg_int(r_step(c, 0));
+	cg_str q = tile_rows(c, u->rows), tiles = op(c, "udiv", op(c, "sub", op(c, "add", u->rows, q), lit(1)), q);
+	loop k = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
+	cg_str nk = least(c, op(c, "sub", red.s, k.i), lit(IR_CHAIN)), first = cmp(c, "eq", k.i, lit(0));
+	loop t = open(c, "t", lit(0), tiles, lit(1), false);
+	cg_str row = op(c, "mul", t.i, q), to = at(c, p->t, u->packed, op(c, "mul", t.i, lit(IR_CHAIN * p->most)));
+	cg_str start = at(c, from, u->a, op(c, "add", op(c, "mul", row, si), op(c, "mul", k.i, sk))), n = least(c, op(c, "sub", u->rows, row), q);
+	rt_putf(c->out, "  call void @" CG_OWN ".pack0(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", to.s, start.s, n.s, nk.s, si.s, sk.s);
+	close(c, &t);
+	loop j = open(c, "j", lit(0), u->columns, lit(p->width), false);
+	put_panel(c, u, j.i, k.i, nk, q, tiles, first);
+	close(c, &j);
+	close(c, &k);
+}
+
+static void call_strip(cg *c, const unit *u, int steps, cg_str k, cg_str sums, cg_str first)
+{
+	const struct cg_product *p = c->product;
+	const cg_str sx = cg_int(r_step(c, 0)), sy = cg_int(r_step(c, 1));
+	cg_str x = at(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, op(c, "mul", k, sx)), y = at(c, p->t, u->b, op(c, "mul", k, sy));
+	rt_putf(c->out, "  call void @" CG_OWN ".strip%d(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", steps, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
+}
+
+/* The sums of the first chunk are those of the block; the sums of a later one lie in u->panel and are then added. */
+static void put_strips(cg *c, const unit *u)
+{
+	const struct cg_product *p = c->product;
+	const cg_num red = cg_size(c->k->red);
+	loop chunk = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
+	cg_str nk = least(c, op(c, "sub", red.s, chunk.i), lit(IR_CHAIN)), first = cmp(c, "eq", chunk.i, lit(0));
+	cg_str sums = choose(c, first, "ptr", u->sums, u->panel), whole = op(c, "and", nk, lit(-STEPS));
+	loop k = open(c, "k", lit(0), whole, lit(STEPS), true);
+	call_strip(c, u, STEPS, op(c, "add", chunk.i, k.i), sums, cmp(c, "eq", k.i, lit(0)));
+	close(c, &k);
+	loop s = open(c, "k", whole, nk, lit(1), true);
+	call_strip(c, u, 1, op(c, "add", chunk.i, s.i), sums, cmp(c, "eq", s.i, lit(0)));
+	close(c, &s);
+	const unsigned id = ++c->tmp;
+	rt_putf(c->out, "  br i1 %s, label %%added%u, label %%later%u\n", first.s, id, id);
+	cg_label(c, cg_fmt("later%u", id));
+	loop j = open(c, "j", lit(0), u->columns, lit(p->w), false);
+	cg_str q = at(c, p->t, u->sums, j.i), more = load(c, p->t, p->w, at(c, p->t, u->panel, j.i));
+	store(c, p->t, p->w, add(c, p->t, p->w, load(c, p->t, p->w, q), more), q);
+	close(c, &j);
+	cg_jump(c, cg_fmt("added%u", id));
+	close(c, &chunk);
+}
+
+/* ---- the rest of the kernel ---- */
+void cg_product_value(cg *c)
+{
+	const struct cg_product *p = c->product;
+	const uint32_t dot = p->x.dot;
+	cg_str column = op(c, "sub", c->at, p->lo), q = at(c, p->t, p->row, column), name = cg_fmt("%%v%u%s", dot, c->copy);
+	rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", name.s, cg_type(p->t, c->lanes).s, q.s, (int)tj_dtype_size(p->t));
+	cg_def(c, dot, name, true);
+}
+
+/* The point sections, row by row. Values of a row are met while its vectors are written, but their text comes before the vectors. */
+static void put_rows(cg *c, const unit *u, cg_span span)
+{
+	struct cg_product *p = c->product;
+	loop row = open(c, "row", lit(0), u->rows, lit(1), false);
+	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, row.i.s);
+	p->row = at(c, p->t, u->sums, op(c, "mul", row.i, p->pitch.s));
+	p->lo = u->lo;
+	rt_text *text = c->out, vectors = { 0 };
+	cg_unit_bases(c);
+	c->out = &vectors;
+	cg_vectors(c, u->lo, u->hi, span);
+	c->out = text;
+	rt_puts(text, rt_str(&c->unit));
+	rt_puts(text, rt_str(&vectors));
+	c->oom |= vectors.oom | c->unit.oom;
+	rt_text_free(&vectors);
+	rt_text_free(&c->unit);
+	close(c, &row);
+}
+
+/* The numbers of rows of tiles: with known sizes the two that occur, else a few, which are rounded up to. */
+static void choose_tiles(cg *c, struct cg_product *p)
+{
+	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
+	const int64_t rows = c->s->rows, extent = p->x.row < 0 ? 1 : c->k->dim[p->x.row];
+	p->most = c->bits == 512 ? LO_TILE_ROWS : LO_TILE_ROWS / 2;
+	if (lo_is_sym(rows) || lo_is_sym(extent)) {
+		for (p->nrows = 0; p->nrows < 4; p->nrows++) p->rows[p->nrows] = c->bits == 512 ? some_512[p->nrows] : some[p->nrows];
+		return;
+	}
+	const int64_t n[] = { rows, extent % rows };
+	for (int i = 0; i < 2; i++) {
+		const int64_t tiles = (n[i] + p->most - 1) / p->most;
+		const int q = tiles ? (int)((n[i] + tiles - 1) / tiles) : 0;
+		if (!q || (p->nrows && p->rows[0] == q)) continue;
+		p->rows[p->nrows++] = q;
+	}
+	if (p->nrows == 2 && p->rows[0] > p->rows[1]) {
+		const int larger = p->rows[0];
+		p->rows[0] = p->rows[1];
+		p->rows[1] = larger;
+	}
+}
+
+bool cg_find_product(cg *c)
+{
+	struct cg_product **p = &c->product;
+	lo_tiles x;
+	if (c->s->vec != LO_VEC_TILE || !lo_tiles_of(c->k, &x)) return true;
+	if (!(*p = rt_calloc(sizeof **p))) return false;
+	const lo_index *y = &c->k->index.v[c->k->ins.v[x.load[1]].index];
+	const int64_t last = c->k->dim[c->k->ndim - 1];
+	(*p)->x = x;
+	(*p)->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
+	(*p)->w = c->bits / (int)(8 * tj_dtype_size((*p)->t));
+	(*p)->vecs = !lo_is_sym(last) && last <= (*p)->w ? 1 : 2;
+	(*p)->width = (*p)->vecs * (*p)->w;
+	(*p)->in_place = y->coef[c->k->ndim - 1] == 1 && x.load[1] == x.value[1];
+	choose_tiles(c, *p);
+	return true;
+}
+
+void cg_drop_product(struct cg_product *p)
+{
+	if (p) rt_text_free(&p->inner);
+	rt_free(p);
+}
+
+void cg_along_product(cg *c, cg_span span)
+{
+	struct cg_product *p = c->product;
+	p->pitch = cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
+	const unit u = put_unit(c);
+	if (p->x.strips) put_strips(c, &u);
+	else put_tiles(c, &u);
+	put_rows(c, &u, span);
+	rt_text *text = c->out;
+	const cg_str label = c->block_label;
+	if (p->x.strips) {
+		put_strip(c, STEPS);
+		put_strip(c, 1);
+	} else {
+		put_pack(c, 0, p->most);
+		put_pack(c, 1, p->width);
+		for (int i = 0; i < p->nrows; i++) put_tile(c, p->rows[i]);
+	}
+	c->out = text;
+	c->block_label = label;
+}
+
+void cg_put_own(const cg *c, rt_text *out)
+{
+	if (c->product) rt_puts(out, rt_str(&c->product->inner));
+}

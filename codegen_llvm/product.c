@@ -188,43 +188,29 @@ static void pack_along(cg *c, int o, int width, bool whole)
 	close(c, &k);
 }
 
-/* w steps of r, from k on, of all items: w x w elements are loaded along r and transposed. left: so many steps are there; else all. */
-static void pack_square(cg *c, int o, int width, const cg_str *item, cg_str k, const cg_str *left)
-{
-	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	cg_str mask;
-	if (left) mask = first_lanes(c, *left, p->w);
-	for (int g = 0; g < width; g += p->w) {
-		cg_str v[16];
-		for (int i = 0; i < p->w; i++) {
-			if (g + i >= width) {
-				v[i] = cg_fmt("zeroinitializer");
-				continue;
-			}
-			cg_str q = at(c, from, item[g + i], k);
-			v[i] = converted(c, o, p->w, left ? load_some(c, from, p->w, q, mask) : load(c, from, p->w, q));
-		}
-		cg_transpose(c, p->t, p->w, v);
-		cg_str to = at(c, p->t, cg_fmt("%%to"), op(c, "add", op(c, "mul", k, lit(width)), lit(g)));
-		for (int i = 0; i < p->w; i++) store(c, p->t, p->w, v[i], at(c, p->t, to, lit((int64_t)i * width)));
-	}
-}
+enum { SQUARE = 4 };
 
+/* Four items at a time, from the last ones down: where `width` is no multiple of four, they write into the next row of the first ones. */
 static void pack_across(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	cg_str item[LO_TILE_COLUMNS], last = op(c, "sub", cg_fmt("%%n"), lit(1));
-	for (int i = 0; i < width; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, lit(i), last), cg_fmt("%%si")));
-	cg_str whole = op(c, "and", cg_fmt("%%nk"), lit(-p->w)), left = op(c, "sub", cg_fmt("%%nk"), whole), some = cg_tmp(c);
-	loop k = open(c, "k", lit(0), whole, lit(p->w), true);
-	pack_square(c, o, width, item, k.i, NULL);
+	const int groups = (width + SQUARE - 1) / SQUARE;
+	cg_str item[SQUARE], v[SQUARE], last = op(c, "sub", cg_fmt("%%n"), lit(1)), whole = op(c, "and", cg_fmt("%%nk"), lit(-SQUARE));
+	loop g = open(c, "g", lit(0), lit(groups), lit(1), false);
+	cg_str first = op(c, "mul", op(c, "sub", lit(groups - 1), g.i), lit(SQUARE)), to = at(c, p->t, cg_fmt("%%to"), first);
+	for (int i = 0; i < SQUARE; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, op(c, "add", first, lit(i)), last), cg_fmt("%%si")));
+	loop k = open(c, "k", lit(0), whole, lit(SQUARE), true);
+	for (int i = 0; i < SQUARE; i++) v[i] = converted(c, o, SQUARE, load(c, from, SQUARE, at(c, from, item[i], k.i)));
+	cg_transpose(c, p->t, SQUARE, v);
+	cg_str row = at(c, p->t, to, op(c, "mul", k.i, lit(width)));
+	for (int i = 0; i < SQUARE; i++) store(c, p->t, SQUARE, v[i], at(c, p->t, row, lit((int64_t)i * width)));
 	close(c, &k);
-	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%left, label %%packed\n", some.s, left.s, some.s);
-	cg_label(c, cg_fmt("left"));
-	pack_square(c, o, width, item, whole, &left);
-	cg_jump(c, cg_fmt("packed"));
+	loop s = open(c, "k", whole, cg_fmt("%%nk"), lit(1), true);
+	row = at(c, p->t, to, op(c, "mul", s.i, lit(width)));
+	for (int i = 0; i < SQUARE; i++) store(c, p->t, 1, converted(c, o, 1, load(c, from, 1, at(c, from, item[i], s.i))), at(c, p->t, row, lit(i)));
+	close(c, &s);
+	close(c, &g);
 }
 
 static void pack_singly(cg *c, int o, int width)

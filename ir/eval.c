@@ -3,8 +3,10 @@
  *
  * The code is meant to be obviously right, not fast: every function walks all indices of a shape with a cursor, finds each element
  * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
- * by the tree (tree.c), composites by their decomposition (decomp.c). */
+ * by the tree (tree.c), matrix products by runtime/chain.c, composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
+#include "ir/tree.h"
+#include "runtime/chain.h"
 
 typedef struct job {
 	ir_op op;
@@ -323,23 +325,8 @@ static tj_status eval_reduce(job *j)
 	return st;
 }
 
-/* ---- matmul: k in order; f32 in double, rounded once ---- */
-
-static ir_scalar dot(const ir_value *a, const ir_value *b, int64_t ao, int64_t as, int64_t bo, int64_t bs,
-                     int64_t n)
-{
-	double sum = 0;
-	uint64_t isum = 0;
-	rt_class cls = rt_dtype_class((tj_dtype)a->meta.dtype);
-	for (int64_t k = 0; k < n; k++) {
-		ir_scalar x = load(a, ao + k * as), y = load(b, bo + k * bs);
-		if (cls == RT_I) isum += (uint64_t)x.i * (uint64_t)y.i;
-		else if (cls == RT_F) sum += (double)x.f * (double)y.f;
-		else sum += x.d * y.d;
-	}
-	if (cls == RT_I) return (ir_scalar){ .i = (int64_t)isum };
-	return cls == RT_F ? (ir_scalar){ .f = (float)sum } : (ir_scalar){ .d = sum };
-}
+/* ---- matmul ---- */
+_Static_assert(RT_CHAIN == IR_CHAIN, "lowering and the evaluator use the same chunks");
 
 /* A vector becomes a matrix: a row if it is the left operand, a column if it is the right one. */
 static ir_value as_matrix(const ir_value *v, bool left)
@@ -364,15 +351,10 @@ static tj_status eval_matmul(job *j)
 	dim[batch + 1] = b.meta.dim[rb - 1];
 	lead_a.meta.rank = (uint8_t)(ra - 2);
 	lead_b.meta.rank = (uint8_t)(rb - 2);
-	int64_t at = 0;
-	for (cursor c = begin(batch, dim); c.more; next(&c)) {
-		int64_t ao = offset_broadcast(&lead_a, &c), bo = offset_broadcast(&lead_b, &c);
-		for (int64_t m = 0; m < dim[batch]; m++)
-			for (int64_t n = 0; n < dim[batch + 1]; n++)
-				store(j->out, at++,
-				      dot(&a, &b, ao + m * a.stride[ra - 2], a.stride[ra - 1], bo + n * b.stride[rb - 1],
-				          b.stride[rb - 2], a.meta.dim[ra - 1]));
-	}
+	const rt_chain x = { .dtype = (tj_dtype)j->out->meta.dtype, .m = dim[batch], .n = dim[batch + 1], .k = a.meta.dim[ra - 1],
+		                 .a_row = a.stride[ra - 2], .a_col = a.stride[ra - 1], .b_row = b.stride[rb - 2], .b_col = b.stride[rb - 1], .c_row = dim[batch + 1], .c_col = 1 };
+	for (cursor c = begin(batch, dim); c.more; next(&c))
+		rt_chain_run(&x, element(&a, offset_broadcast(&lead_a, &c)), element(&b, offset_broadcast(&lead_b, &c)), element(j->out, c.count * x.m * x.n));
 	return TJ_OK;
 }
 
@@ -541,13 +523,13 @@ static tj_status run(job *j)
 	const ir_opinfo *info = &ir_ops[j->op];
 	if (info->flags & IR_COMPOSITE) return eval_composite(j);
 	if (info->flags & IR_VIEW) return eval_view(j);
+	if (j->op == IR_matmul) return eval_matmul(j); /* of narrow floats, too */
 	if (info->flags & IR_ACCUM && rt_is_narrow((tj_dtype)j->src[0].meta.dtype)) return eval_wide(j);
 	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
 	switch (j->op) {
 	case IR_cast: return eval_cast(j);
 	case IR_to: return copy_out(&j->src[0], j->out);
 	case IR_cat: return eval_cat(j);
-	case IR_matmul: return eval_matmul(j);
 	case IR_gather: return eval_gather(j);
 	case IR_index_select: return eval_index_select(j);
 	case IR_embedding: return eval_embedding(j);

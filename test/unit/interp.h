@@ -221,6 +221,29 @@ static ir_scalar interp_reduce(const lo_kernel *k, const lo_ins *i, const ir_sca
 	return i->imm == LO_RED_ARGMAX || i->imm == LO_RED_ARGMIN ? (ir_scalar){ .i = at } : best;
 }
 
+/* A product, in chunks: row and other have the operands for each r. */
+static ir_scalar interp_dot(const lo_kernel *k, const lo_ins *i, const ir_scalar *row, const ir_scalar *other)
+{
+	tj_dtype t = (tj_dtype)k->ins.v[i->src[0]].dtype;
+	ir_scalar total = { .i = 0 };
+	for (int64_t at = 0; at < k->red; at += IR_CHAIN) {
+		float f = 0;
+		double d = 0;
+		uint64_t u = 0;
+		for (int64_t r = at; r < at + IR_CHAIN && r < k->red; r++) switch (rt_dtype_class(t)) {
+		case RT_F: f = fmaf(row[r].f, other[r].f, f); break;
+		case RT_D: d = fma(row[r].d, other[r].d, d); break;
+		case RT_I: u += (uint64_t)row[r].i * (uint64_t)other[r].i; break;
+		}
+		switch (rt_dtype_class(t)) {
+		case RT_F: total.f = at ? total.f + f : f; break;
+		case RT_D: total.d = at ? total.d + d : d; break;
+		case RT_I: total.i = interp_wrap(t, (uint64_t)total.i + u); break;
+		}
+	}
+	return total;
+}
+
 /* ---- parts: each lane by itself, and then the lanes halved ---- */
 static ir_scalar interp_two(const lo_ins *i, tj_dtype t, ir_scalar a, ir_scalar b)
 {
@@ -291,16 +314,18 @@ static void interp_loop(interp *m, const lo_section *s)
 {
 	const lo_kernel *k = m->k;
 	int64_t n = m->end - m->begin;
-	ir_scalar *rows = malloc(sizeof *rows * (size_t)(n * s->count + 1));
+	ir_scalar *rows = malloc(sizeof *rows * (size_t)(2 * n * s->count + 1)), *others = rows + n * s->count; /* of src[0], and of src[1] */
 	for (m->r = m->begin; m->r < m->end; m->r++)
 		for (uint32_t i = 0; i < s->count; i++) {
 			const lo_ins *x = &k->ins.v[s->first + i];
 			interp_ins(m, s->first + i);
 			if (x->op == LO_REDUCE || x->op == LO_PART) rows[i * n + m->r - m->begin] = m->v[x->src[0]];
+			if (x->op == LO_REDUCE && x->imm == LO_RED_DOT) others[i * n + m->r - m->begin] = m->v[x->src[1]];
 		}
 	for (uint32_t i = 0; i < s->count; i++) {
 		const lo_ins *x = &k->ins.v[s->first + i];
 		if (x->op == LO_PART) interp_part(m, x, rows + i * n, n);
+		else if (x->op == LO_REDUCE && x->imm == LO_RED_DOT) m->v[s->first + i] = interp_dot(k, x, rows + i * n, others + i * n);
 		else if (x->op == LO_REDUCE)
 			m->v[s->first + i] = (x->tree >= LO_TREE_PARTS ? interp_parts : interp_reduce)(k, x, rows + i * n);
 	}
@@ -327,6 +352,24 @@ static void interp_check_buffers(const lo_kernel *k, const rt_kargs *a)
 		}
 }
 
+/* Units of tiles: not the rectangles of C that compiled code takes, but equal shares of all indices, in order. So any number of units
+ * computes each index once. */
+static void interp_tiles(interp *m, int64_t begin, int64_t end)
+{
+	int64_t points = 1, units = lo_units(m->k, m->s);
+	for (int i = 0; i < m->k->ndim; i++) points *= m->k->dim[i];
+	m->begin = 0;
+	m->end = m->k->red;
+	for (int64_t at = points * begin / units; at < points * end / units; at++) {
+		int64_t rest = at;
+		for (int i = m->k->ndim - 1; i >= 0; i--) {
+			m->d[i] = rest % m->k->dim[i];
+			rest /= m->k->dim[i];
+		}
+		interp_index(m);
+	}
+}
+
 /* The units begin..end-1. */
 static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_kargs *a, int64_t begin, int64_t end)
 {
@@ -334,6 +377,10 @@ static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_karg
 	for (uint32_t i = 0; i < s->kept.n; i++) m.registers[i] = malloc((size_t)k->buf.v[s->kept.v[i].buf].elems * 8 + 1);
 	int last = k->ndim - 1;
 	interp_check_buffers(k, a);
+	if (s->vec == LO_VEC_TILE) {
+		interp_tiles(&m, begin, end);
+		end = begin;
+	}
 	int64_t size = s->block, pieces = (k->dim[last] - 1) / size + 1;
 	for (int64_t u = begin; u < end; u++) {
 		int64_t parts = lo_parts(k, s), w = u / parts;

@@ -20,7 +20,7 @@ TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
            $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code) \
-           $(BUILD)/test/cuda_static.o
+           $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -127,10 +127,11 @@ cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/prelude: $(BUILD)/test/prelude.o
 $(BUILD)/test/stress: $(BUILD)/test/stress.o
-RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz ulp stress prelude)
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz products ulp stress prelude)
 $(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
@@ -145,12 +146,14 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -modes -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
+products: $(BUILD)/test/products  ## random graphs around matrix products: make products [N=cases]
+	$< -j $$(nproc) -s $(or $(S),100000) -n $(or $(N),2000)
 stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: make stress [N=calls]
 	$< -t 32 -f 50 -n $(or $(N),1000000)
 	$< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
 allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minutes)
 	TEST_EACH=1 $<
-.PHONY: matrix fuzz ulp stress allocs
+.PHONY: matrix fuzz products ulp stress allocs
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))

@@ -158,6 +158,7 @@ static void put_content(gen *G, const gen_slot *s, uint64_t phase, int64_t at, i
 	gen_content c = s->content;
 	tj_dtype t = (tj_dtype)s->meta.dtype;
 	uint64_t nf = RT_COUNT(specials), ni = RT_COUNT(int_specials), k = phase & 1 ? (uint64_t)n : (uint64_t)n / nf + (phase >> 1);
+	if (c == GEN_SPARSE && gen_chance(G, 1) && gen_chance(G, 34)) c = GEN_SPECIAL, k = gen_next(G), count = 64;
 	bool here = c == GEN_SPECIAL ? count >= 64 || gen_chance(G, 50) : (c == GEN_FIRST && n == 0) || (c == GEN_LAST && n == count - 1);
 	int64_t i = t == TJ_BOOL ? gen_below(G, 2) : between(G, -20, 100);
 	double f = plain_float(G);
@@ -165,6 +166,7 @@ static void put_content(gen *G, const gen_slot *s, uint64_t phase, int64_t at, i
 		f = specials[(k + (c == GEN_SPECIAL ? 0 : phase)) % nf];
 		i = int_specials[(k + (c == GEN_SPECIAL ? 0 : phase)) % ni];
 	}
+	if (c == GEN_TINY) f = ldexp(f, t == TJ_F64 ? -536 : t == TJ_F16 ? -10 : -73);
 	if (c == GEN_NEGZERO) f = gen_chance(G, 90) ? -0.0 : 0.0, i = 0;
 	if (c == GEN_INTS) f = (double)(i = between(G, -4, 4));
 	if (c == GEN_INDEX) f = (double)(i = between(G, s->lo, s->hi));
@@ -212,12 +214,16 @@ static bool map_slot(gen *G, gen_slot *s, gen_layout l)
 	int64_t size = (int64_t)tj_dtype_size((tj_dtype)s->meta.dtype), before, behind;
 	extent(s, size, &before, &behind);
 	size_t need = (size_t)(before + behind) + 128;
-	s->mapped = (need + PAGE - 1) / PAGE * PAGE + PAGE;
+	s->mapped = (need + PAGE - 1) / PAGE * PAGE + 2 * PAGE;
 	s->map = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->map == MAP_FAILED) return false;
+	memset(s->map, 0xFF, s->mapped); /* what an operand does not show is NaN */
 	char *end = (char *)s->map + s->mapped - PAGE, *at = end - behind; /* ends at the forbidden page, or begins aligned */
-	if (gen_chance(G, 50) || l == GEN_OFFSET1) at = (char *)((uintptr_t)at & ~(uintptr_t)63);
-	if (l == GEN_OFFSET1) at = at - 64 + size;
+	if (G->place == GEN_AT_START) at = (char *)s->map + PAGE + before;
+	else if (G->place == GEN_ANYWHERE) {
+		if (gen_chance(G, 50) || l == GEN_OFFSET1) at = (char *)((uintptr_t)at & ~(uintptr_t)63);
+		if (l == GEN_OFFSET1) at = at - 64 + size;
+	}
 	s->data = at;
 	return true;
 }
@@ -238,12 +244,13 @@ void gen_refill(gen *G, gen_slot *s)
 	}
 }
 
-/* Memory for the values of the slot in this layout, filled, and followed by the forbidden page. */
+/* Memory for the values of the slot in this layout, filled, between two forbidden pages. */
 static void make_slot(gen *G, gen_slot *s, gen_layout l)
 {
 	strides_of(G, l, s->meta.rank, s->meta.dim, s->stride);
 	if (!map_slot(G, s, l)) abort();
 	gen_refill(G, s);
+	mprotect(s->map, PAGE, PROT_NONE);
 	mprotect((char *)s->map + s->mapped - PAGE, PAGE, PROT_NONE);
 }
 
@@ -753,12 +760,36 @@ bool gen_out_new(gen_out *o, const ir_graph *g)
 	return true;
 }
 
+bool gen_out_at(gen_out *o, const ir_graph *g, gen_place place)
+{
+	if (place == GEN_ANYWHERE) return gen_out_new(o, g);
+	*o = (gen_out){ .n = g->out.n, .data = calloc(g->out.n + 1, sizeof *o->data), .bytes = calloc(g->out.n + 1, sizeof *o->bytes), .place = place,
+	                .map = calloc(g->out.n + 1, sizeof *o->map), .mapped = calloc(g->out.n + 1, sizeof *o->mapped) };
+	for (uint32_t i = 0; i < o->n; i++) {
+		o->bytes[i] = ir_numel(g, g->out.v[i]) * (int64_t)tj_dtype_size((tj_dtype)ir_at(g, g->out.v[i])->dtype);
+		size_t inside = ((size_t)o->bytes[i] + MARGIN + PAGE - 1) / PAGE * PAGE;
+		o->mapped[i] = inside + 2 * PAGE;
+		char *p = mmap(NULL, o->mapped[i], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED) return false;
+		o->map[i] = p;
+		memset(p + PAGE, MARGIN_BYTE, inside);
+		o->data[i] = place == GEN_AT_START ? p + PAGE : p + PAGE + inside - o->bytes[i];
+		mprotect(p, PAGE, PROT_NONE);
+		mprotect(p + PAGE + inside, PAGE, PROT_NONE);
+	}
+	return true;
+}
+
 void gen_out_free(gen_out *o)
 {
-	for (uint32_t i = 0; i < o->n; i++)
-		if (o->data[i]) free((char *)o->data[i] - MARGIN);
+	for (uint32_t i = 0; i < o->n; i++) {
+		if (o->map && o->map[i]) munmap(o->map[i], o->mapped[i]);
+		else if (o->data[i] && !o->map) free((char *)o->data[i] - MARGIN);
+	}
 	free(o->data);
 	free(o->bytes);
+	free(o->map);
+	free(o->mapped);
 	*o = (gen_out){ 0 };
 }
 
@@ -766,8 +797,10 @@ bool gen_margins_ok(const gen_out *o, uint32_t *which)
 {
 	for (uint32_t i = 0; i < o->n; i++) {
 		const unsigned char *p = o->data[i];
-		for (int k = 1; k <= MARGIN; k++)
-			if (p[-k] != MARGIN_BYTE || (k < MARGIN && p[o->bytes[i] + k - 1] != MARGIN_BYTE)) return *which = i, false;
+		for (int k = 1; k <= MARGIN; k++) {
+			if (o->place != GEN_AT_START && p[-k] != MARGIN_BYTE) return *which = i, false;
+			if (o->place != GEN_AT_END && k < MARGIN && p[o->bytes[i] + k - 1] != MARGIN_BYTE) return *which = i, false;
+		}
 	}
 	return true;
 }
@@ -899,7 +932,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 	rt_pool *pool = rt_pool_new();
 	if (!ext || !pool) abort();
 	if (how->team) share_out(x);
-	rt_run r = { .team = how->team ? rt_team_get(3) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
+	rt_run r = { .team = how->team ? rt_team_get(how->threads ? how->threads : 3) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
 	if (how->in_place) {
 		st = put_in_place(G, x, o, ext, &p, err);
 		r.out = p.out;

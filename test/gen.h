@@ -11,16 +11,21 @@ typedef enum gen_layout {
 } gen_layout;
 extern const char *const gen_layout_name[GEN_LAYOUTS];
 
-/* The content of an operand. GEN_FIRST, GEN_LAST: one special value, as the first or last element. */
+/* The content of an operand. GEN_FIRST, GEN_LAST: one special value, as the first or last element. GEN_SPARSE: one in 300 is special.
+ * GEN_TINY: products of two elements are subnormal. */
 typedef enum gen_content {
-	GEN_PLAIN, GEN_SPECIAL, GEN_FIRST, GEN_LAST, GEN_NEGZERO, GEN_INTS, GEN_CONTENTS, GEN_NONZERO, GEN_INDEX
+	GEN_PLAIN, GEN_SPECIAL, GEN_FIRST, GEN_LAST, GEN_NEGZERO, GEN_INTS, GEN_CONTENTS, GEN_NONZERO, GEN_INDEX, GEN_SPARSE, GEN_TINY
 } gen_content;
+
+/* Where an operand or a result lies. AT_END: its last byte is the last one before a page that cannot be accessed; AT_START: its first byte
+ * is the first one behind such a page. ANYWHERE: operands at the end or aligned, results between margins. */
+typedef enum gen_place { GEN_ANYWHERE, GEN_AT_END, GEN_AT_START } gen_place;
 
 typedef struct gen_slot { /* an external */
 	ir_meta meta;
 	int64_t stride[TJ_MAX_RANK];
 	void *data;           /* element 0 of the view */
-	void *map;            /* its mapping; ends before a page that cannot be read, so that reads beyond the end fault */
+	void *map;            /* its mapping; ends with a page that cannot be read, so that reads beyond the end fault */
 	size_t mapped;
 	gen_content content;
 	int64_t lo, hi;       /* of GEN_INDEX */
@@ -51,6 +56,7 @@ typedef struct gen {
 	rt_vec(gen_step) step;
 	int device;           /* a second device for operands and results; RT_CPU: none */
 	int layout, content;  /* of new operands; -1: any */
+	gen_place place;      /* of new operands */
 	int64_t most;         /* most elements of a result; 0: no limit */
 	bool lib_f32;         /* matmul is allowed where a library computes it */
 	bool numbers;         /* operands may be run-time numbers and constants */
@@ -90,14 +96,19 @@ typedef struct gen_out { /* destinations of the outputs of a graph, each with ma
 	uint32_t n;
 	void **data;
 	int64_t *bytes;
+	gen_place place;      /* the side at the page that cannot be accessed has no margin */
+	void **map;           /* NULL: GEN_ANYWHERE */
+	size_t *mapped;
 } gen_out;
 bool gen_out_new(gen_out *o, const ir_graph *g);
+bool gen_out_at(gen_out *o, const ir_graph *g, gen_place place);
 void gen_out_free(gen_out *o);
 bool gen_margins_ok(const gen_out *o, uint32_t *which);
 
 typedef struct gen_how {
 	const lo_target *target; /* NULL: the plan of the evaluator */
 	bool int_div_zero, team;
+	int threads;               /* of the team; the first run of a process decides; 0: 3 */
 	uint8_t off;               /* passes to leave out: LO_OFF() */
 	bool in_place;             /* outputs overwrite an external where they may */
 	int device;                /* operands are copied to this device, and results back */

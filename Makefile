@@ -160,8 +160,12 @@ BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-mai
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
 	-Ofast -march=native -Wno-shadow
+# libxsmm, if installed: a peer of tj-bench --products (bench/blas.c).
+XSMM := $(wildcard /usr/lib/libxsmm.a)
+XSMM := $(if $(XSMM),-u libxsmm_smmdispatch $(XSMM) /usr/lib/libxsmmnoblas.a)
 $(BUILD)/tj-bench: $(BENCHOBJ) $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so $(BUILD)/tj-start
-	$(CC) -fopenmp -o $@ $(BENCHOBJ) -L$(BUILD) -ltj -ldnnl -lm -lpthread -Wl,-rpath,'$$ORIGIN'
+	$(CC) -fopenmp -o $@ $(BENCHOBJ) -L$(BUILD) -ltj -ldnnl $(XSMM) -lm -lpthread -ldl \
+		-Wl,-rpath,'$$ORIGIN'
 $(BUILD)/tj-start: bench/start.c $(BUILD)/libtj.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN'

@@ -54,16 +54,38 @@ float hand_read(const float *x, int64_t n);
 void hand_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
                 float *c, int64_t ldc);
 void hand_gelu(float *o, int64_t n); /* in place */
+void hand_batch(int64_t n, void (*f)(void *env, int64_t i), void *env); /* f(env, 0) to f(env, n - 1), shared by the threads */
+uint64_t hand_sum(const void *x, size_t bytes); /* reads them */
+double hand_peak(int bits, tj_dtype dtype); /* flops per second of multiply-add on registers of so many bits; f32 or f64 */
+int hand_team(void); /* the number of threads of the team */
+void hand_threads(int n); /* sets it */
 void hand_wake(void); /* starts the team of threads */
 void hand_rest(void); /* ends the team, until the next loop */
 
-/* ---- packed.c: the matmul primitive of oneDNN with packed weights; it adds the bias, gelu is hand-written ---- */
+/* ---- packed.c: the matmul primitive of oneDNN with packed weights; it adds the bias ---- */
 typedef struct bench_packed bench_packed;
-bench_packed *bench_pack(int64_t m, int64_t n, int64_t k, const float *w, const float *bias); /* NULL: not supported by this oneDNN */
-void bench_packed_run(bench_packed *p, const float *x, float *out);
+typedef struct bench_pack_opts {
+	tj_dtype dtype;            /* f32, bf16; i8: the result is i32 */
+	int64_t batch, m, n, k;    /* batch 0: operands of rank 2 */
+	bool transposed, plain;    /* transposed: w is [n,k]. plain: the weights stay as they are */
+	const void *w;
+	const float *bias;         /* [n]; NULL: none */
+} bench_pack_opts;
+bench_packed *bench_pack(const bench_pack_opts *o); /* NULL: not supported by this oneDNN */
+void bench_packed_run(bench_packed *p, const void *x, void *out);
 void bench_packed_free(bench_packed *p);
 
 /* ---- run.c ---- */
+enum { BENCH_MOST = 201 };
+typedef struct bench_variant {
+	void (*run)(void *env);
+	void *env;
+	long n;                /* calls in a batch */
+	double us[BENCH_MOST]; /* time of a call, by round */
+	double quick, median;  /* of a call: the quickest tenth of the rounds, the median of all */
+} bench_variant;
+int bench_turns(bench_variant *v, int count, double seconds, int least); /* least: rounds. Returns the number of rounds */
+void *bench_room(int64_t bytes); /* zeros */
 typedef struct bench_job bench_job;
 typedef struct bench_report {
 	const char *name;
@@ -90,6 +112,16 @@ typedef struct bench_gpu_opts {
 	bool quick, small, json;      /* quick: compare with the CPU, time nothing. small: time the sizes of that test */
 } bench_gpu_opts;
 int bench_gpu(const bench_gpu_opts *o); /* returns the exit status */
+
+/* ---- products.c ---- */
+typedef struct bench_product_opts {
+	bool (*want)(void *env, const char *name); /* chooses products */
+	void *env;
+	double seconds;               /* for each product; quick: an eighth, in fewer rounds */
+	int threads;                  /* 0: TJ_THREADS, or all */
+	bool quick, json, serve, list; /* list: print the table only */
+} bench_product_opts;
+int bench_products(const bench_product_opts *o); /* returns the exit status */
 
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);

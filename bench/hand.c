@@ -23,7 +23,66 @@ void hand_rest(void)
 	omp_pause_resource_all(omp_pause_soft);
 }
 
+int hand_team(void) { return omp_get_max_threads(); }
+void hand_threads(int n) { omp_set_num_threads(n); }
+
+void hand_batch(int64_t n, void (*f)(void *env, int64_t i), void *env)
+{
+	if (n == 1 || omp_get_max_threads() == 1) { /* without a parallel region: its start costs more than a small product */
+		for (int64_t i = 0; i < n; i++) f(env, i);
+		return;
+	}
+#pragma omp parallel for schedule(static)
+	for (int64_t i = 0; i < n; i++) f(env, i);
+}
+
 /* ---- limits ---- */
+/* Twelve sums in registers: no multiply-add waits for the one before it. Many short turns, of which another program leaves some alone. */
+enum { PEAK_LOOPS = 1 << 16, PEAK_TURNS = 25, PEAK_SUMS = 12 };
+#define SUMS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define BEGIN(i) vector s##i = f + i;
+#define STEP(i) s##i = s##i * f + f;
+#define END(i) s0 += s##i;
+#define PEAK(name, element, bytes)                                    \
+	static double name(element factor)                                \
+	{                                                                 \
+		typedef element vector __attribute__((vector_size(bytes)));   \
+		vector f = factor - (vector){ 0 };                            \
+		SUMS(BEGIN)                                                   \
+		for (long i = 0; i < PEAK_LOOPS; i++) { SUMS(STEP) }          \
+		SUMS(END)                                                     \
+		return s0[0];                                                 \
+	}
+PEAK(peak_f32_256, float, 32)
+PEAK(peak_f64_256, double, 32)
+PEAK(peak_f32_512, float, 64)
+PEAK(peak_f64_512, double, 64)
+
+double hand_peak(int bits, tj_dtype dtype)
+{
+	double best = 0;
+	for (int turn = 0; turn < PEAK_TURNS; turn++) {
+		double sum = 0, begin = bench_now();
+#pragma omp parallel reduction(+ : sum)
+		if (bits == 512) sum += dtype == TJ_F64 ? peak_f64_512(0.5) : peak_f32_512(0.5f);
+		else sum += dtype == TJ_F64 ? peak_f64_256(0.5) : peak_f32_256(0.5f);
+		const double flops = 2.0 * PEAK_LOOPS * PEAK_SUMS * (bits / (dtype == TJ_F64 ? 64 : 32)) * omp_get_max_threads();
+		const double rate = flops / (bench_now() - begin);
+		if (rate > best && sum > 0) best = rate;
+	}
+	hand_rest();
+	return best;
+}
+
+uint64_t hand_sum(const void *x, size_t bytes)
+{
+	const uint64_t *v = x;
+	uint64_t s = 0;
+#pragma omp parallel for simd reduction(+ : s)
+	for (size_t i = 0; i < bytes / 8; i++) s += v[i];
+	return s;
+}
+
 void hand_copy(const float *restrict x, float *restrict o, int64_t n) { LOOP o[i] = x[i]; }
 void hand_plus(const float *restrict x, const float *restrict y, float *restrict o, int64_t n) { LOOP o[i] = x[i] + y[i]; }
 

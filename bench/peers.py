@@ -2,11 +2,13 @@
 """Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with tjit.
 
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
+    python3 bench/peers.py --products [the same options]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
 Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls.
 The reported time is that of the quickest round, so that other programs on the machine do not count. Peers that are not
 installed are left out. Each case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes.
+With --products the cases are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
 
@@ -70,6 +72,16 @@ case("block_384x768x12", (384, 768), (768,), (768,), *[(768, 768)] * 4, (768,), 
      flops=True, f=block)
 
 
+def load_products(build):
+    """Replaces the cases by the matrix products that tj-bench has."""
+    CASES.clear()
+    for line in subprocess.run([os.path.join(build, "tj-bench"), "--products", "--list"], capture_output=True, text=True, check=True).stdout.splitlines():
+        p = json.loads(line)
+        batch = (p["batch"],) if p["batch"] else ()
+        b = (p["n"], p["k"]) if p["transposed"] else (p["k"], p["n"])
+        CASES[p["case"]] = (lambda m, x, y, t=p["transposed"]: m.product(x, m.swap(y) if t else y), (batch + (p["m"], p["k"]), batch + b), p["dtype"])
+
+
 # ---- the peers ----
 class Numpy:
     def __init__(s):
@@ -96,7 +108,11 @@ class Numpy:
         r = a[0]
         for x in a[1:]: r = r + x
         return r
+    def product(s, x, y): return s.matmul(x.astype("int32"), y.astype("int32")) if x.dtype == s.np.int8 else s.matmul(x, y)
     def put(s, x): return x
+    def cast(s, x, dtype):
+        if dtype == "bf16": raise TypeError("NumPy has no bf16")
+        return x.astype({"f32": "float32", "f64": "float64", "i8": "int8"}[dtype])
     def jit(s, f): return f
     def sync(s, y): pass
 
@@ -116,6 +132,8 @@ class Torch(Numpy):
         s.heads = lambda x: x.permute(1, 0, 2)
     def version(s): return "PyTorch " + s.t.__version__.split("+")[0]
     def put(s, x): return s.t.from_numpy(x)
+    def cast(s, x, dtype): return s.t.from_numpy(x).to({"f32": s.t.float32, "f64": s.t.float64, "bf16": s.t.bfloat16, "i8": s.t.int8}[dtype])
+    def product(s, x, y): return s.t._int_mm(x, y) if x.dtype == s.t.int8 else s.t.matmul(x, y)
     def jit(s, f):
         if not s.compiled: return f
         s.t._dynamo.reset()
@@ -135,6 +153,10 @@ class Jax(Numpy):
         s.swap = lambda x: jnp.swapaxes(x, -1, -2)
     def version(s): return "JAX " + s.j.__version__
     def put(s, x): return s.j.device_put(x)
+    def cast(s, x, dtype):
+        s.j.config.update("jax_enable_x64", dtype == "f64")
+        return s.j.numpy.asarray(x, {"f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8"}[dtype])
+    def product(s, x, y): return s.j.numpy.matmul(x, y, preferred_element_type="int32" if x.dtype == "int8" else None)
     def jit(s, f): return s.j.jit(f)
     def sync(s, y): y.block_until_ready()
 
@@ -155,8 +177,16 @@ def batches(call, sync, budget):
     return out[len(out) // 10] * 1e6
 
 
+def operands(p, rng, shapes, kind):
+    """kind: the dtype of a product; else whether the case is made of products, whose weights must be small."""
+    import numpy as np
+    if isinstance(kind, str): return [p.cast(rng.integers(-127, 128, s) if kind == "i8" else rng.uniform(-1, 1, s), kind) for s in shapes]
+    return [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and kind else 1)) for s in shapes]
+
+
 def worker(name):
     """Reads lines "case seconds" and answers each, like tj-bench --serve."""
+    if int(THREADS) < len(os.sched_getaffinity(0)): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(THREADS)])  # binds JAX
     import numpy as np
     p, rng, now = PEERS[name](), np.random.default_rng(0), None
     print(json.dumps({"version": p.version()}), flush=True)
@@ -164,9 +194,8 @@ def worker(name):
         c, seconds = line.split()
         try:
             if c != now:
-                f, shapes, flops = CASES[c]
-                args = [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and flops else 1))
-                        for s in shapes]
+                f, shapes, kind = CASES[c]
+                args = operands(p, rng, shapes, kind)
                 g = p.jit(lambda *a: f(p, *a))
                 t0 = time.perf_counter(); p.sync(g(*args)); first = (time.perf_counter() - t0) * 1e3
                 now = c
@@ -202,7 +231,7 @@ def best(rounds):
     """Combines several answers: the smallest of each time, but the first call of the first answer."""
     if any("error" in r and not isinstance(r["error"], float) for r in rounds): return {"error": rounds[0].get("error")}
     out = dict(rounds[0])
-    for k in "us", "hand_us", "packed_us":
+    for k in "us", "frozen_us", "hand_us", "packed_us", "sgemm_us", "openblas_us", "xsmm_us":
         if k in out: out[k] = min(r[k] for r in rounds)
     if "limit_%" in out: out["limit_%"] = sorted(r["limit_%"] for r in rounds)[len(rounds) // 2]
     return out
@@ -212,8 +241,9 @@ def run(o):
     names = available(o.peers.split(","))
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
     os.environ["OMP_NUM_THREADS"] = THREADS
-    ours = Process(os.path.join(o.build, "tj-bench"), "--serve")
-    peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n) for n in names}
+    more = ["--products", "--threads", THREADS] if o.products else []
+    ours = Process(os.path.join(o.build, "tj-bench"), "--serve", *more)
+    peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n, "--build", o.build, *more[:1]) for n in names}
     versions = [p.read()["version"] for p in peers.values()]
     result = {"versions": sorted(set(versions)), "state": ours.ask("state"), "cases": {}}
     for c in (c for c in CASES if re.search(o.pattern, c)):
@@ -223,21 +253,29 @@ def run(o):
             for n, p in peers.items(): rounds[n].append(p.ask(f"{c} {o.seconds}"))
         result["cases"][c] = {n: best(r) for n, r in rounds.items()}
         print(row(c, result["cases"][c]), flush=True)
+    xs = [rival(c, r)[1] for c, r in result["cases"].items() if "us" in r["tjit"] and others(r)]
+    print(f"{len(xs)} cases: geometric mean {mean(xs):.3f} x the best, {sum(x < 1 for x in xs)} short of it")
     result["state_after"] = ours.ask("state")
     for p in [ours] + list(peers.values()): p.close()
     return result
 
 
 # ---- tables and the chart ----
-SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C", "packed": "oneDNN packed"}
+SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C", "packed": "oneDNN packed",
+         "sgemm": "oneDNN", "openblas": "OpenBLAS", "xsmm": "libxsmm"}
+LIBRARIES = "hand", "packed", "sgemm", "openblas", "xsmm"  # tj-bench times them in its own process
 
 
 def others(r):
     """Times of all peers, in us."""
     t = {n: v["us"] for n, v in r.items() if n != "tjit" and "us" in v}
-    t["hand"] = r["tjit"].get("hand_us")
-    t["packed"] = r["tjit"].get("packed_us")
+    t.update({n: r["tjit"].get(n + "_us") for n in LIBRARIES})
     return {n: v for n, v in t.items() if v}
+
+
+def ours(r):
+    """Our best time: of a product, with B as an input or as a tensor whose content may be rearranged beforehand."""
+    return min(r["tjit"]["us"], r["tjit"].get("frozen_us", math.inf))
 
 
 def fair(c, n):
@@ -249,7 +287,7 @@ def rival(c, r):
     """The best time of the others."""
     t = {n: v for n, v in others(r).items() if fair(c, n)}
     n = min(t, key=t.get)
-    return n, t[n] / r["tjit"]["us"]
+    return n, t[n] / ours(r)
 
 
 def num(us): return f"{us:,.0f}" if us >= 100 else f"{us:.1f}" if us >= 1 else f"{us:.3f}"
@@ -258,7 +296,7 @@ def num(us): return f"{us:,.0f}" if us >= 100 else f"{us:.1f}" if us >= 1 else f
 def row(c, r):
     if "us" not in r["tjit"]: return f"{c}: {r['tjit']}"
     n, x = rival(c, r)
-    return f"{c:27} {num(r['tjit']['us']):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}" for k, v in others(r).items())
+    return f"{c:27} {num(ours(r)):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}" for k, v in others(r).items())
 
 
 def mean(xs): return math.exp(sum(map(math.log, xs)) / len(xs)) if xs else 0
@@ -273,10 +311,10 @@ def markdown(d):
         n, x = rival(c, r)
         limit = f"{r['tjit']['limit_%']:.0f} %" if "limit_%" in r["tjit"] else ""
         t = others(r)
-        out.append(f"| {c} | {num(r['tjit']['us'])} | {limit} | " + " | ".join(num(t[k]) if k in t else "–" for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
+        out.append(f"| {c} | {num(ours(r))} | {limit} | " + " | ".join(num(t[k]) if k in t else "–" for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
     means = []
     for n in cols:
-        xs = [others(r)[n] / r["tjit"]["us"] for c, r in d["cases"].items() if n in others(r) and fair(c, n)]
+        xs = [others(r)[n] / ours(r) for c, r in d["cases"].items() if n in others(r) and fair(c, n)]
         out.append(f"{'' if means else chr(10)}- Geometric mean against {SHOWN[n]}: {mean(xs):.2f} × over {len(xs)} cases.")
         means.append(n)
     return "\n".join(out) + "\n"
@@ -314,12 +352,15 @@ def svg(d):
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("pattern", nargs="?", default=".")
-    a.add_argument("--peers", default="torch,torch-eager,jax,numpy")
+    a.add_argument("--products", action="store_true")
+    a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library as torch-eager")
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=0.2)
     a.add_argument("--build", default=os.path.join(HERE, "..", "build"))
     for n in "md", "svg", "json", "draw", "worker": a.add_argument("--" + n)
     o = a.parse_args()
+    if o.products: load_products(o.build)
+    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax,numpy"
     if o.worker: return worker(o.worker)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)

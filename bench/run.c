@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LEAST = 11, MOST = 201, MAX_VARIANTS = 6 }; /* LEAST, MOST: rounds. MAX_VARIANTS: variants that a round times */
+enum { LEAST = 11, MAX_VARIANTS = 6 }; /* LEAST: rounds. MAX_VARIANTS: variants that a round times */
 #define BATCH_US 1000.0
+#define LONG_US 50e3 /* calls above this are timed without another one before */
 
 /* ---- setting up a case ---- */
 struct bench_job {
@@ -31,9 +32,9 @@ struct bench_job {
 };
 
 /* Uses pages of 2 MiB if the system gives them, so that small pages do not slow the hand-written code. */
-static void *floats(int64_t n)
+void *bench_room(int64_t wanted)
 {
-	size_t huge = (size_t)2 << 20, bytes = (size_t)(n ? n : 1) * 8, align = bytes < huge ? 64 : huge;
+	size_t huge = (size_t)2 << 20, bytes = (size_t)(wanted ? wanted : 8), align = bytes < huge ? 64 : huge;
 	bytes = (bytes + align - 1) / align * align;
 	void *p = aligned_alloc(align, bytes);
 	if (!p) exit(2);
@@ -41,6 +42,8 @@ static void *floats(int64_t n)
 	memset(p, 0, bytes);
 	return p;
 }
+
+static void *floats(int64_t n) { return bench_room(8 * n); }
 
 static uint64_t seed = 88172645463325252u;
 static float uniform(void)
@@ -129,7 +132,8 @@ bench_job *bench_open(tj_ctx *ctx, const bench_case *c, bool small, bool sizes)
 	u->tmp = floats(u->s.tmp);
 	const int64_t *l = u->s.limit;
 	u->limit_to = floats(c->limit == SGEMM ? l[0] * l[1] : l[0]);
-	if (c->hand == hand_linear_gelu && !small) u->packed = bench_pack(u->p[0], u->p[2], u->p[1], u->in[1], u->in[2]);
+	const bench_pack_opts linear = { TJ_F32, 0, u->p[0], u->p[2], u->p[1], .w = u->in[1], .bias = u->in[2] };
+	if (c->hand == hand_linear_gelu && !small) u->packed = bench_pack(&linear);
 	tj_compile_opts opts = { .size = sizeof opts, .name = "bench", .nin = u->s.nin, .nout = 1, .mode = TJ_DIRECT };
 	u->f = tj_compile(ctx, c->body, u->p, &opts);
 	double start = bench_now();
@@ -165,18 +169,10 @@ double bench_error(bench_job *u)
 }
 
 /* ---- timing ---- */
-typedef struct variant {
-	void (*run)(void *env);
-	void *env;
-	long n;              /* calls in a batch */
-	double us[MOST];     /* time of a call, by round; sorted at the end */
-	double quick, median;
-} variant;
-
 /* One call before the clock starts, so that the cache contents of the last variant do not matter; it also wakes the threads. */
-static double batch_us(const variant *v)
+static double batch_us(const bench_variant *v, bool before)
 {
-	v->run(v->env);
+	if (before) v->run(v->env);
 	double start = bench_now();
 	for (long i = 0; i < v->n; i++) v->run(v->env);
 	double us = (bench_now() - start) / (double)v->n * 1e6;
@@ -184,42 +180,51 @@ static double batch_us(const variant *v)
 	return us;
 }
 
-static void measure(variant *v, int count, double seconds)
+/* Chooses v->n; returns the time of a call. */
+static double calibrate(bench_variant *v)
+{
+	v->n = 1;
+	double us = batch_us(v, true);
+	for (int i = 0; i < 3 && us < LONG_US; i++) us = fmin(us, batch_us(v, true));
+	if (us < BATCH_US / 10) v->n = 1 + (long)(BATCH_US / 10 / us), us = fmin(us, batch_us(v, true));
+	v->n = 1 + (long)(BATCH_US / us);
+	return us;
+}
+
+int bench_turns(bench_variant *v, int count, double seconds, int least)
 {
 	double round_us = 0;
 	for (int k = 0; k < count; k++) {
-		v[k].n = 1;
-		double us = batch_us(&v[k]);
-		for (int i = 0; i < 3; i++) us = fmin(us, batch_us(&v[k]));
-		if (us < BATCH_US / 10) v[k].n = 1 + (long)(BATCH_US / 10 / us), us = fmin(us, batch_us(&v[k]));
-		v[k].n = 1 + (long)(BATCH_US / us);
-		round_us += us * (double)v[k].n;
+		v[k].quick = calibrate(&v[k]);
+		round_us += v[k].quick * (double)v[k].n;
 	}
-	double fit = seconds * 1e6 / round_us;
-	int rounds = fit < LEAST ? LEAST : fit > MOST ? MOST : (int)fit;
+	double fit = seconds * 1e6 / round_us, sorted[BENCH_MOST];
+	int rounds = fit < least ? least : fit > BENCH_MOST ? BENCH_MOST : (int)fit;
 	for (int r = 0; r < rounds; r++)
 		for (int k = 0; k < count; k++) { /* alternating order, so that each variant follows each other one */
-			variant *w = &v[r % 2 ? count - 1 - k : k];
-			w->us[r] = batch_us(w);
+			bench_variant *w = &v[r % 2 ? count - 1 - k : k];
+			w->us[r] = batch_us(w, w->quick < LONG_US);
 		}
 	for (int k = 0; k < count; k++) {
-		qsort(v[k].us, (size_t)rounds, sizeof *v[k].us, bench_by_size);
-		v[k].quick = v[k].us[rounds / 10];
-		v[k].median = v[k].us[rounds / 2];
+		memcpy(sorted, v[k].us, (size_t)rounds * sizeof *sorted);
+		qsort(sorted, (size_t)rounds, sizeof *sorted, bench_by_size);
+		v[k].quick = sorted[rounds / 10];
+		v[k].median = sorted[rounds / 2];
 	}
+	return rounds;
 }
 
 bench_report bench_time(bench_job *u, double seconds)
 {
-	variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
+	bench_variant v[MAX_VARIANTS] = { { .run = call_ours, .env = u }, { .run = call_hand, .env = u } };
 	int n = 2, limit = 0, packed = 0, verify = 0, fast = 0, sizes = 0;
 	double error = bench_error(u), scale = 1;
-	if (u->c->limit) v[limit = n++] = (variant){ .run = call_limit, .env = u };
-	if (u->verify) v[verify = n++] = (variant){ .run = call_verify, .env = u };
-	if (u->fast) v[fast = n++] = (variant){ .run = call_fast, .env = u };
-	if (u->sizes) v[sizes = n++] = (variant){ .run = call_sizes, .env = u };
-	if (u->packed) v[packed = n++] = (variant){ .run = call_packed, .env = u };
-	measure(v, n, seconds);
+	if (u->c->limit) v[limit = n++] = (bench_variant){ .run = call_limit, .env = u };
+	if (u->verify) v[verify = n++] = (bench_variant){ .run = call_verify, .env = u };
+	if (u->fast) v[fast = n++] = (bench_variant){ .run = call_fast, .env = u };
+	if (u->sizes) v[sizes = n++] = (bench_variant){ .run = call_sizes, .env = u };
+	if (u->packed) v[packed = n++] = (bench_variant){ .run = call_packed, .env = u };
+	bench_turns(v, n, seconds, LEAST);
 	const int64_t *l = u->s.limit;
 	if (u->c->limit == SGEMM) scale = u->s.flops / (2.0 * (double)l[0] * (double)l[1] * (double)l[2]);
 	bench_report r = { .name = u->c->name, .us = v[0].quick, .median_us = v[0].median, .first_ms = u->first_ms, .error = error,

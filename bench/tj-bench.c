@@ -2,8 +2,11 @@
  *
  *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
  *   tj-bench --device cuda:0 [--json] [--quick] [--small] [--seconds s] [REGEX]    the cases of gpucases.c on a GPU
- *   tj-bench --serve                                               reads lines "case seconds", answers each with JSON
+ *   tj-bench --products [--threads N] [--quick] [--json] [--seconds s] [REGEX]    matrix products beside other libraries (products.c)
+ *   tj-bench --products --list                                     the shapes of the products as JSON, for peers.py
+ *   tj-bench [--products] --serve                                  reads lines "case seconds", answers each with JSON
  *
+ * With --products, --only TEXT chooses names that contain it, --quick takes fewer rounds, and TJ_CPU=256 binds the libraries, too.
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
  * --quick runs everything else once, then compares every case with the hand-written code at a small size; fails when they differ.
  * On a GPU, --quick compares them with the CPU, and --small times those small sizes: that ends on a fake GPU, too (test/fake). */
@@ -49,9 +52,11 @@ static void put_header(void)
 
 
 typedef struct options {
-	bool json, quick, small, serve, state, sizes;
+	bool json, quick, small, serve, state, sizes, products, list;
+	int threads;         /* for products; 0: TJ_THREADS, or all */
 	double seconds;      /* time for each case */
 	const char *pattern, *device; /* device NULL: the CPU */
+	const char *only;    /* products: a part of the names; "": all */
 	char start[4096];    /* path of the program `start`, beside this one */
 } options;
 
@@ -322,7 +327,7 @@ static int serve(tj_ctx *c, const options *o)
 
 static bool parse(int argc, char **argv, options *o)
 {
-	*o = (options){ .seconds = 1, .pattern = "" };
+	*o = (options){ .seconds = 1, .pattern = "", .only = "" };
 	const char *slash = strrchr(argv[0], '/');
 	snprintf(o->start, sizeof o->start, "%.*stj-start", slash ? (int)(slash + 1 - argv[0]) : 0, argv[0]);
 	for (int i = 1; i < argc; i++) {
@@ -332,12 +337,24 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--serve")) o->serve = true;
 		else if (!strcmp(argv[i], "--state")) o->state = true;
 		else if (!strcmp(argv[i], "--sizes")) o->sizes = true;
+		else if (!strcmp(argv[i], "--products")) o->products = true;
+		else if (!strcmp(argv[i], "--list")) o->list = true;
+		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--only") && i + 1 < argc) o->only = argv[++i];
 		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = argv[++i];
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
 	}
-	return true;
+	return o->products || !(o->list || o->threads || *o->only);
+}
+
+typedef struct choice { const regex_t *want; const char *only; } choice;
+
+static bool chosen(void *env, const char *name)
+{
+	const choice *x = env;
+	return strstr(name, x->only) && !regexec(x->want, name, 0, NULL, 0);
 }
 
 int main(int argc, char **argv)
@@ -345,10 +362,12 @@ int main(int argc, char **argv)
 	options o;
 	regex_t want;
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
-		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n");
+		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n"
+		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n");
 		return 2;
 	}
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
+	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.quick, o.json, o.serve, o.list });
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

@@ -303,13 +303,25 @@ static lo_use *join(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 	return ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
 }
 
+/* The group's product reads r, or a view or conversion of it. */
+static bool feeds_product(const lo_low *L, const lo_group *G, ir_ref r)
+{
+	for (uint32_t i = 0; i < G->member.n; i++)
+		for (int k = 0; lo_is_product(L, G->member.v[i]) && k < 2; k++) {
+			ir_ref s = ir_src(L->g, lo_node(L, G->member.v[i]), k);
+			while (s != r && (L->val[s].how == LO_VIEW || lo_widens(L->g, s))) s = ir_src(L->g, lo_node(L, s), 0);
+			if (s == r) return true;
+		}
+	return false;
+}
+
 static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 {
 	lo_group *G = L->group.v[id];
 	const bool had = G->reduces;
 	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
 	if (!has_room(L, G, r)) return refuse(L, "the kernel is as large as registers allow");
-	if (G->product && lo_map_in_r(G, m) && !lo_widens(L->g, r)) return refuse(L, "a matrix product reads its operands from memory");
+	if (G->product && feeds_product(L, G, r) && (store || !lo_widens(L->g, r))) return refuse(L, "a matrix product reads its operands from memory");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
 	lo_use *made = join(L, G, r, m, store);
 	if (!made || L->oom) return false;

@@ -7,7 +7,7 @@
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements becomes a constant, one over no axes a cast. An op that has several results becomes one
+ * A reduction over no elements and a product that sums nothing become constants, a reduction over no axes a cast. An op that has several results becomes one
  * node for each result that is used (ir_alone()). Sums and scatter_add of f16 or bf16 accumulate in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
@@ -155,10 +155,24 @@ static void widen(ir_graph *to, const ir_node *n, ir_ref *src)
 	}
 }
 
+/* A product that sums nothing. */
+static bool sums_nothing(const ir_graph *g, const ir_node *n)
+{
+	const ir_node *a = n->op == IR_matmul ? ir_at(g, ir_src(g, n, 0)) : NULL;
+	return a && a->device == RT_CPU && ir_dims(g, a)[a->rank - 1] == 0;
+}
+
+static ir_ref zeros(ir_graph *to, const ir_graph *from, const ir_node *n)
+{
+	if (rt_is_float((tj_dtype)n->dtype)) return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), 0);
+	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), 0);
+}
+
 static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
-	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* rt_matmul widens panel by panel itself */
+	if (sums_nothing(from, x)) return zeros(to, from, x);
+	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* a product widens what it reads */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;
 	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);

@@ -225,7 +225,8 @@ typedef struct tj_settings {
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
 	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
-	tj_products products;         /* who computes matrix products of the CPU, where both can: the estimate decides, tjit, or the library (oneDNN) */
+	tj_products products;         /* who computes matrix products of the CPU, where both can. AUTO: tjit; in fast functions what is estimated
+	                               * to be faster. OWN: tjit. LIBRARY: oneDNN, in its own order of summation: the error is bounded */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 } tj_settings;
@@ -386,9 +387,10 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
  * numbers. tjit cannot see that a C variable changed: TJ_AUDIT=n runs the body on every n-th call and compares. */
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled code gives the evaluator's bits. TJ_FAST: a product and a sum may be rounded together, once (fma);
- * minimum, maximum and clamp need not look for NaN; a GPU's library may compute a bias and ReLU or tj_gelu_tanh() in its call
- * for a matrix product. The ops of a nested call's body follow the nested function's setting. A value that depends on no fast
- * op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
+ * minimum, maximum and clamp need not look for NaN; a library may compute a matrix product of floats in its own order of
+ * summation; a GPU's library may compute a bias and ReLU or tj_gelu_tanh() in its call for a matrix product. The ops of a
+ * nested call's body follow the nested function's setting. A value that depends on no fast op has the evaluator's bits. Only a
+ * fast product and a fast sum are rounded together. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an integer division by zero is an error, or 0; the outermost call decides */
 
@@ -1042,7 +1044,7 @@ TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdi
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
 
-/* matrix product; batch axes broadcast; 1-d operands as in NumPy; f64 and integers: the bits of a loop over k in order */
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)

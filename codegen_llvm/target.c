@@ -1,6 +1,5 @@
 /* target: the CPU's vector width, and LLVM target machines: each thread has its own, one for each vector width. */
 #include "codegen_llvm/cg.h"
-#include "runtime/policy.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>

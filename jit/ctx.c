@@ -2,7 +2,6 @@
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
-#include "runtime/policy.h"
 
 #include <limits.h>
 #include <stdlib.h>

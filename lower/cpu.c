@@ -1,6 +1,5 @@
 /* cpu: the target of x86-64 CPUs. Figures were measured with vectors of 256 and of 512 bits; both widths use the same schedules. */
 #include "lower/library.h"
-#include "runtime/policy.h"
 
 /* ---- kept values ---- */
 static lo_where keep(const lo_target *t, lo_vec v, int64_t row, size_t *room)
@@ -75,7 +74,7 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 static const lo_routine *const library[] = { &lo_matmul, &lo_scatter_add, NULL };
 
 const lo_target lo_cpu = {
-	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .library = library, .policy = rt_policy_here,
+	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .library = library,
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 8, .long_row = 1 << 16, .split_row = 1 << 18, .far_step = 8, .transposed = 1 << 14,
 	.kept_bytes = 512 << 10, .kept_rows = 32,
 	.unit_bytes = 16 << 10, .unit_ns = 10e3, .lanes = 64, .tile_rows = 128,

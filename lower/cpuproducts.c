@@ -1,5 +1,6 @@
-/* cpuproducts: matmul as a step of the CPU. The run time chooses the routine that computes it (runtime/matmul.c), by the target's policy. */
+/* cpuproducts: matmul of f32 as a step of oneDNN (runtime/matmul.c), in contexts whose settings prefer the library. */
 #include "lower/library.h"
+#include "runtime/matmul.h"
 #include "runtime/settings.h"
 
 /* The offset of each batch in an operand, which may broadcast along batch axes. */
@@ -15,11 +16,16 @@ static void batch_offsets(const lo_product *x, const int64_t *step, int64_t batc
 	}
 }
 
-/* dnnl_sgemm reads an operand with one unit stride and rows that do not overlap. Other dtypes use our own loops, which read
- * any strides. */
+static const char *lacks(tj_dtype t)
+{
+	if (t != TJ_F32) return "oneDNN is asked for products of f32 only";
+	return rt_onednn() ? NULL : "oneDNN is missing or switched off (TJ_ONEDNN=off)";
+}
+
+/* dnnl_sgemm reads an operand with one unit stride and rows that do not overlap. */
 static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {
-	return lo_node(L, r)->dtype != TJ_F32 || ir_numel(L->g, r) == 0 || lo_matrix_leads(L, r, k, a);
+	return ir_numel(L->g, r) == 0 || lo_matrix_leads(L, r, k, a);
 }
 
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
@@ -32,7 +38,6 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	memcpy(at, x.at, sizeof x.at);
 	for (int i = 0; i < x.nbatch; i++) batch *= x.batch[i];
 	rt_matmul_desc d = {
-		.dtype = (tj_dtype)lo_node(L, s->ref)->dtype,
 		.m = x.m,
 		.n = x.n,
 		.k = x.k,
@@ -42,8 +47,6 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 		.b_row = x.b_row,
 		.b_col = x.b_col,
 		.c_row = x.n,
-		.policy = lo_target_of(L, s->ref)->policy(),
-		.settings = L->o->settings,
 	};
 	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
 	if (!off) return false;
@@ -56,7 +59,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 		d.c_batch = off + 2 * batch;
 	}
 	t->self = rt_matmul_new(&d, L->err);
-	t->name = t->self ? rt_matmul_name(t->self) : "matmul";
+	t->name = "dnnl_sgemm";
 	rt_free(off);
 	return t->self != NULL;
 }
@@ -66,8 +69,9 @@ static void drop(void *self) { rt_matmul_free(self); }
 
 static void why(const rt_step *t, lo_note *n)
 {
-	n->other = rt_matmul_name(t->self);
-	n->why = rt_matmul_why(t->self, &n->hint);
+	n->other = t->name;
+	n->why = "the context's settings prefer the library";
+	n->hint = "";
 }
 
-const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .when = RT_PRODUCTS_LIBRARY, .takes = takes, .make = make, .code = { run, drop }, .why = why };
+const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .when = RT_PRODUCTS_LIBRARY, .lacks = lacks, .takes = takes, .make = make, .code = { run, drop }, .why = why };

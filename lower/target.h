@@ -18,7 +18,6 @@ struct lo_target {
 	/* Routines (library.h), ended by NULL; or NULL: none. What neither a kernel nor a routine of the device computes moves to the CPU, with
 	 * copies. */
 	const struct lo_routine *const *library;
-	const struct rt_policy *(*policy)(void); /* of products (runtime/policy.h) */
 
 	/* What one kernel may compute. */
 	int weight;              /* most work; fuse.c counts 1 for a plain op, 4 for a reduction or an op that may fault, 10 for a transcendental one, 20 for a random one */

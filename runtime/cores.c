@@ -44,3 +44,11 @@ int rt_cores(const char *cgroup)
 	double most = v[0] / v[1];
 	return most >= n ? n : (int)most + ((double)(int)most < most);
 }
+
+int rt_wanted_bits(void)
+{
+	const char *want = getenv("TJ_CPU");
+	for (int bits = 128; want && bits <= 512; bits *= 2)
+		if (atoi(want) == bits && strlen(want) == 3) return bits;
+	return 0;
+}

@@ -220,6 +220,7 @@ void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 
 /* ---- cores.c ---- */
 int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the folder of its CPU quota, "/sys/fs/cgroup" */
+int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 
 /* ---- team.c: the one pool of threads, made by the first region (one rt_team_run()). It serves one caller at a time: a caller that
  * finds it taken runs serially, with the same bits; so does a region inside a region. The child of a fork() makes its own threads.
@@ -233,23 +234,5 @@ int rt_team_size(const rt_team *t); /* wanted number of threads; thread numbers 
  * and a longer time makes more pieces. A piece has at least grain units, unless a thread would then have fewer than a few pieces.
  * The caller has set MXCSR; other threads set it for themselves. Uses only on->team and on->log. */
 void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
-
-/* ---- matmul.c: C[b] = A[b] * B[b] for b in batches; row-major C ---- */
-typedef struct rt_matmul rt_matmul;
-typedef struct rt_matmul_desc {
-	tj_dtype dtype;          /* any. F32, F16, BF16: the error is bounded. Others give the evaluator's bits: F64 by our tiles, integers by loops */
-	int64_t m, n, k, batch;
-	int64_t a_row, a_col;    /* element strides of A[m,k]; one of them is 1 */
-	int64_t b_row, b_col;    /* of B[k,n] */
-	int64_t c_row;           /* of C[m,n]; columns are adjacent */
-	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
-	const struct rt_policy *policy; /* policy.h; NULL: this CPU's */
-	uint32_t settings;       /* rt_setting */
-} rt_matmul_desc;
-rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err);
-void rt_matmul_free(rt_matmul *m);
-tj_status rt_matmul_run(const rt_matmul *m, const void *a, const void *b, void *c, rt_run *r);
-const char *rt_matmul_name(const rt_matmul *m); /* "dnnl_sgemm", "own tiles", ... */
-const char *rt_matmul_why(const rt_matmul *m, const char **hint); /* the reason for this choice */
 
 #endif

@@ -1,4 +1,4 @@
-/* onednn: calls oneDNN's dnnl_sgemm. The library is opened by name at the first product that may need it. 2.x and 3.x have the same
+/* onednn: calls oneDNN's dnnl_sgemm. The library is opened by name at the first product that it computes. 2.x and 3.x have the same
  * function: row-major, without a primitive and without a scratchpad. */
 #include "runtime/layout.h"
 #include "runtime/matmul.h"
@@ -51,21 +51,13 @@ bool rt_onednn_version(int v[3])
 	return true;
 }
 
-bool rt_onednn_takes(const rt_gemm *g)
-{
-	bool t;
-	int64_t ld;
-	return g->m && g->n && g->k && rt_leading(g->m, g->k, g->a_row, g->a_col, &t, &ld) && rt_leading(g->k, g->n, g->b_row, g->b_col, &t, &ld) &&
-	       (g->c_row >= g->n || g->m == 1);
-}
-
-bool rt_onednn_run(const rt_gemm *g, const float *a, const float *b, float *c)
+bool rt_onednn_run(const rt_matmul_desc *d, const float *a, const float *b, float *c)
 {
 	bool ta, tb;
 	int64_t lda, ldb;
-	rt_leading(g->m, g->k, g->a_row, g->a_col, &ta, &lda);
-	rt_leading(g->k, g->n, g->b_row, g->b_col, &tb, &ldb);
-	return !sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', g->m, g->n, g->k, 1.0f, a, lda, b, ldb, 0.0f, c, g->m == 1 ? g->n : g->c_row);
+	rt_leading(d->m, d->k, d->a_row, d->a_col, &ta, &lda);
+	rt_leading(d->k, d->n, d->b_row, d->b_col, &tb, &ldb);
+	return !sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', d->m, d->n, d->k, 1.0f, a, lda, b, ldb, 0.0f, c, d->m == 1 ? d->n : d->c_row);
 }
 
 /* oneDNN must use one thread: the other threads of the team compute other parts. */

@@ -95,6 +95,7 @@ typedef struct cg {
 	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
 	struct cg_product *product; /* the matrix product that the kernel computes; NULL: none */
+	cg_str sums, sums_lo; /* product: address of the current row of sums, and the column at which it begins */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
 	rt_text phi, step;  /* phis and updates of outer indices that units count, where division by extents would be slow */
 	bool oom;
@@ -112,7 +113,6 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections 
 bool cg_find_product(cg *c);           /* sets product; false: out of memory */
 void cg_drop_product(struct cg_product *p);
 void cg_along_product(cg *c, cg_span s); /* a unit; s: the vectors of a row of its block */
-void cg_product_value(cg *c);          /* in a point section: the vector of sums at c->at */
 void cg_put_own(const cg *c, rt_text *out); /* the functions that the unit calls */
 
 /* ---- wide.c: reductions of columns, many to a unit ---- */

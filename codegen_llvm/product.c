@@ -32,7 +32,6 @@ struct cg_product {
 	int rows[MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
 	bool in_place;          /* columns are adjacent and need no conversion */
 	cg_num pitch;           /* of the sums of the block */
-	cg_str row, lo;         /* while sections are written: the row of sums; the column at which it begins */
 	rt_text inner;          /* the functions of its own */
 };
 
@@ -510,23 +509,14 @@ static void put_strips(cg *c, const unit *u)
 }
 
 /* ---- the rest of the kernel ---- */
-void cg_product_value(cg *c)
-{
-	const struct cg_product *p = c->product;
-	const uint32_t dot = p->x.dot;
-	cg_str column = op(c, "sub", c->at, p->lo), q = at(c, p->t, p->row, column), name = cg_fmt("%%v%u%s", dot, c->copy);
-	rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", name.s, cg_type(p->t, c->lanes).s, q.s, (int)tj_dtype_size(p->t));
-	cg_def(c, dot, name, true);
-}
-
 /* The point sections, row by row. Values of a row are met while its vectors are written, but their text comes before the vectors. */
 static void put_rows(cg *c, const unit *u, cg_span span)
 {
 	struct cg_product *p = c->product;
 	loop row = open(c, "row", lit(0), u->rows, lit(1), false);
 	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, row.i.s);
-	p->row = at(c, p->t, u->sums, op(c, "mul", row.i, p->pitch.s));
-	p->lo = u->lo;
+	c->sums = at(c, p->t, u->sums, op(c, "mul", row.i, p->pitch.s));
+	c->sums_lo = u->lo;
 	rt_text *text = c->out, vectors = { 0 };
 	cg_unit_bases(c);
 	c->out = &vectors;

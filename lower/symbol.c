@@ -61,10 +61,12 @@ static uint64_t class_of(const lo_place *p)
 
 static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
 
-/* The class of the amount of work, 0 to 2: large kernels get other code. With lanes along r, classes 0 and 1 are one. */
+/* The class of the amount of work, 0 to 2: large kernels get other code. With lanes along r, classes 0 and 1 are one; the code of
+ * tiles is one for all. */
 static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t n = k->reduces && k->red ? k->red : 1;
+	if (s->vec == LO_VEC_TILE) return 0;
 	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
 	return n >= s->target->far_elems ? 2 : s->vec != LO_VEC_R && n >= s->target->strip_elems;
 }

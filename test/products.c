@@ -427,7 +427,6 @@ int main(int argc, char **argv)
 		prod_draw(&c, opt.seed + (uint64_t)i);
 		print_graph(&c);
 	}
-	gen_on_gpu = lo_bounded(IR_matmul, TJ_F32, RT_CPU); /* while products of f32 are only near the evaluator's, those of f64 may be, too */
 	totals *t = share(sizeof *t);
 	run_all(t);
 	print_mix(&t->mix);

@@ -146,7 +146,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -modes -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
-products: $(BUILD)/test/products  ## random graphs around matrix products: make products [N=cases]
+products: $(BUILD)/test/products  ## graphs around products: make products [N=cases] [S=seed]
 	$< -j $$(nproc) -s $(or $(S),100000) -n $(or $(N),2000)
 stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: make stress [N=calls]
 	$< -t 32 -f 50 -n $(or $(N),1000000)
@@ -223,8 +223,8 @@ tsan-tests: lib \
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
 FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
-           test_threads test_alloc fuzz_few fuzz_api_few fuzz_sizes_few ulp_few examples test_math \
-           test_codegen
+           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few ulp_few examples \
+           test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
 pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack
 	@test/pack.sh $(BUILD) $(BUILD)/pack

@@ -1,13 +1,12 @@
 /* products: random graphs around matrix products, compiled and compared with the evaluator, bit for bit.
  *
- *   products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-ints] [-bounded] [-v]
+ *   products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-v]
  *
  * A case is one to four products of operands of any layout, with views and ops in front of them and ops behind them (products.h). It runs
  * in one thread and by a team; the team of a process has 1 to 4 threads, by the seed. Most operands and results end at a page that
  * cannot be accessed, or begin behind one. Some cases run again at other sizes, with shared code.
  *
- * -t: ends after so many seconds. -ints: operands are small integers, whose products are exact in any order of the sum. -bounded: products
- * of floats may differ from the evaluator's by the bound of any order; the rest of the graph is compared with their results.
+ * -t: ends after so many seconds. -threads: every team has this size. -v: prints the graphs first.
  *
  * A failing case is made simpler while it fails in the same way; its graph is printed. `products -n 1 -s SEED` runs it again. */
 #include "test/products.h"
@@ -24,7 +23,7 @@ enum { BATCH = 24, PATIENCE_S = 60, HELD_FROM = 3000, TEAMS = 4 };
 static struct {
 	int n, seconds, width[3], nwidth, threads, processes;
 	uint64_t seed;
-	bool integers, verbose;
+	bool verbose;
 } opt = { .n = 400, .seed = 1, .processes = 1 };
 
 static int width_of(uint64_t seed) { return opt.width[seed % (uint64_t)opt.nwidth]; }
@@ -110,13 +109,15 @@ static void run_once(gen *G, const prod_case *c, const gen_how *how, bool near, 
 	char name[48], lib[200];
 	uint32_t bad;
 	const bool first = !want->n;
-	snprintf(name, sizeof name, "%d bits, %d thread%s", width_of(c->seed), how->team ? how->threads : 1, how->in_place ? ", in place" : "");
+	snprintf(name, sizeof name, "%d bits, %d thread%s%s", width_of(here->seed), how->team ? how->threads : 1, how->team ? "s" : "",
+	         how->in_place ? ", in place" : "");
 	if (!gen_out_at(&got, G->g, c->place) || (first && !gen_out_new(want, G->g))) abort();
 	results = &got;
 	tj_status st = gen_run(G, how, &got, &err);
 	results = NULL;
 	if (st != TJ_OK) rt_putf(why, "error, %s: %s: %s", name, err.op ? err.op : "?", err.message);
-	else if ((first || near) && gen_oracle(G, false, &got, want, &err) != TJ_OK) rt_putf(why, "error of the evaluator: %s: %s", err.op ? err.op : "?", err.message);
+	else if ((first || near) && gen_oracle(G, false, &got, want, &err) != TJ_OK)
+		rt_putf(why, "error of the evaluator: %s: %s", err.op ? err.op : "?", err.message);
 	else if (!gen_margins_ok(&got, &bad)) rt_putf(why, "writes outside of its destination, %s: result %u", name, bad);
 	else if (!gen_lib_ok(G, &got, lib, sizeof lib)) rt_putf(why, "product, %s: %s", name, lib);
 	else compare(G, want, &got, name, why);
@@ -205,7 +206,7 @@ static void run_cases(const prod_case *c, int n)
 	for (; n > 0 && !*here->why; n--) {
 		rt_text why = { 0 };
 		prod_case x;
-		prod_draw(&x, here->seed, opt.integers);
+		prod_draw(&x, here->seed);
 		run_case(&x, &why);
 		if (why.n) keep_why(&why);
 		else here->seed++;
@@ -255,7 +256,7 @@ static void report(uint64_t seed, const char *first)
 	prod_case c;
 	board *b = share(sizeof *b);
 	char why[sizeof b->why];
-	prod_draw(&c, seed, opt.integers);
+	prod_draw(&c, seed);
 	snprintf(why, sizeof why, "%s", first);
 	printf("FAIL seed %llu: %s\n", (unsigned long long)seed, first);
 	if (!fails(&c, seed, b, why, sizeof why)) printf("     passes when it runs alone\n");
@@ -381,7 +382,7 @@ static int check_mix(const prod_mix *m)
 /* ---- options ---- */
 static int usage(void)
 {
-	fprintf(stderr, "usage: products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-ints] [-bounded] [-v]\n");
+	fprintf(stderr, "usage: products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-v]\n");
 	return 2;
 }
 
@@ -411,8 +412,6 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-w") && more) opt.width[0] = atoi(argv[++i]), opt.nwidth = opt.width[0] != 0;
 		else if (!strcmp(argv[i], "-threads") && more) opt.threads = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "-j") && more) opt.processes = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "-ints")) opt.integers = true;
-		else if (!strcmp(argv[i], "-bounded")) gen_on_gpu = true;
 		else if (!strcmp(argv[i], "-v")) opt.verbose = true;
 		else return usage();
 	}
@@ -425,7 +424,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; opt.verbose && i < opt.n; i++) {
 		prod_case c;
-		prod_draw(&c, opt.seed + (uint64_t)i, opt.integers);
+		prod_draw(&c, opt.seed + (uint64_t)i);
 		print_graph(&c);
 	}
 	totals *t = share(sizeof *t);

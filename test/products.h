@@ -45,6 +45,7 @@ typedef struct prod_case {
 	gen_place place;
 	bool team_first, in_place, unfused;
 	bool again, symbols; /* it runs at other sizes as well, with the same code; every size is an argument of the code */
+	int resized;         /* how often its sizes were changed */
 } prod_case;
 
 typedef struct prod_mix { /* only counters: added up as an array of uint64_t */
@@ -53,7 +54,7 @@ typedef struct prod_mix { /* only counters: added up as an array of uint64_t */
 } prod_mix;
 
 /* ---- products_graph.c ---- */
-void prod_draw(prod_case *c, uint64_t seed, bool integers); /* integers: small ones only, whose sums are exact in any order */
+void prod_draw(prod_case *c, uint64_t seed);
 void prod_other_sizes(prod_case *c);
 /* Emits the graph of the case. G->g->err says why if it could not. */
 void prod_graph(gen *G, const prod_case *c);

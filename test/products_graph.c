@@ -12,15 +12,15 @@ static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G
 
 /* ---- drawing a case ---- */
 /* Edges of tiles (8, 12, 16, 32), of chunks of k (256), small sizes, and a few large ones. */
-static int64_t any_size(gen *G, bool is_k)
+static int64_t any_size(gen *G, bool is_k, bool small)
 {
 	static const int64_t tile[] = { 8, 12, 16, 32 }, chunk[] = { 255, 256, 257, 511, 512, 513 };
 	int64_t roll = gen_below(G, 100);
 	if (roll < 1) return 0;
-	if (roll < 12) return 1;
-	if (roll < 38) return between(G, 2, 9);
-	if (roll < 70) return PICK(G, tile) * between(G, 1, 6) + between(G, -1, 1);
-	if (roll < (is_k ? 86 : 76)) return PICK(G, chunk);
+	if (roll < (small ? 20 : 6)) return 1;
+	if (roll < (small ? 75 : 16)) return between(G, 2, 9);
+	if (roll < (small ? 82 : 62)) return PICK(G, tile) * between(G, 1, 6) + between(G, -1, 1);
+	if (roll < (is_k ? 94 : small ? 84 : 70)) return PICK(G, chunk);
 	return roll < 98 ? gen_below(G, 301) : between(G, 301, 2000);
 }
 
@@ -38,7 +38,7 @@ static int64_t total(const prod_case *c)
 static void limit(gen *G, prod_case *c, int64_t most)
 {
 	while (total(c) > most) {
-		int64_t *d = gen_chance(G, 15) ? &c->k : gen_chance(G, 50) ? &c->m : gen_chance(G, 50) ? &c->n : c->kind == PROD_CHAIN ? &c->n2 : &c->m;
+		int64_t *d = gen_chance(G, 8) ? &c->k : gen_chance(G, 50) ? &c->m : gen_chance(G, 50) ? &c->n : c->kind == PROD_CHAIN ? &c->n2 : &c->m;
 		if (c->nbatch && gen_chance(G, 30)) d = &c->batch[gen_below(G, c->nbatch)];
 		if (*d > 1) *d = (*d + gen_below(G, 2)) / 2;
 	}
@@ -46,11 +46,12 @@ static void limit(gen *G, prod_case *c, int64_t most)
 
 static void draw_sizes(gen *G, prod_case *c)
 {
-	int64_t roll = gen_below(G, 1000), most = roll < 650 ? 30000 : roll < 930 ? 300000 : roll < 995 ? 3000000 : 20000000;
-	c->m = any_size(G, false);
-	c->n = any_size(G, false);
-	c->k = any_size(G, true);
-	c->n2 = any_size(G, false);
+	int64_t roll = gen_below(G, 1000), most = roll < 250 ? 30000 : roll < 550 ? 400000 : roll < 880 ? 4000000 : 20000000;
+	const bool small = gen_chance(G, 25);
+	c->m = any_size(G, false, small);
+	c->n = any_size(G, false, small);
+	c->k = any_size(G, true, small);
+	c->n2 = any_size(G, false, small);
 	c->nbatch = gen_chance(G, 65) ? 0 : (int)between(G, 1, PROD_BATCH);
 	for (int i = 0; i < c->nbatch; i++) c->batch[i] = gen_chance(G, 2) ? 0 : gen_chance(G, 10) ? between(G, 5, 17) : between(G, 1, 4);
 	c->heads = (int)between(G, 1, 4);
@@ -69,8 +70,8 @@ static tj_dtype any_dtype(gen *G)
 
 static gen_content any_content(gen *G)
 {
-	static const gen_content c[] = { GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_INTS, GEN_INTS, GEN_NEGZERO, GEN_FIRST, GEN_LAST, GEN_SPARSE, GEN_SPARSE, GEN_TINY };
-	return gen_chance(G, 3) ? GEN_SPECIAL : PICK(G, c);
+	static const gen_content c[] = { GEN_INTS, GEN_INTS, GEN_FIRST, GEN_LAST, GEN_SPARSE, GEN_SPARSE, GEN_TINY, GEN_NEGZERO, GEN_SPECIAL };
+	return gen_chance(G, 65) ? GEN_PLAIN : PICK(G, c);
 }
 
 /* Operands of a product are stored in its dtype, or widened by casts, or promoted to the dtype of the other one. */
@@ -103,7 +104,7 @@ static void draw_operand(gen *G, prod_operand *o, const prod_case *c)
 	o->missing = gen_chance(G, 30) ? (int)between(G, 1, PROD_BATCH) : 0;
 }
 
-void prod_draw(prod_case *c, uint64_t seed, bool integers)
+void prod_draw(prod_case *c, uint64_t seed)
 {
 	gen draw = { .rng = seed * 0x2545F4914F6CDD1Du + 7 }, *G = &draw;
 	*c = (prod_case){ .seed = seed };
@@ -122,16 +123,15 @@ void prod_draw(prod_case *c, uint64_t seed, bool integers)
 	c->unfused = gen_chance(G, 6);
 	c->again = gen_chance(G, 12);
 	c->symbols = gen_chance(G, 6);
-	for (int i = 0; integers && i < PROD_OPERANDS; i++) c->in[i].content = GEN_INTS;
 }
 
 void prod_other_sizes(prod_case *c)
 {
-	gen draw = { .rng = ++c->seed }, *G = &draw;
+	gen draw = { .rng = c->seed + (uint64_t)++c->resized }, *G = &draw;
 	int64_t was = total(c);
 	int64_t *const d[] = { &c->m, &c->n, &c->k };
-	*d[gen_below(G, 3)] = any_size(G, true);
-	if (gen_chance(G, 50)) c->m = any_size(G, false);
+	*d[gen_below(G, 3)] = any_size(G, true, false);
+	if (gen_chance(G, 50)) c->m = any_size(G, false, false);
 	if (c->nbatch && gen_chance(G, 50)) c->batch[0] = between(G, 1, 4);
 	limit(G, c, was > 30000 ? was : 30000);
 }
@@ -427,7 +427,9 @@ static ir_ref apply(gen *G, int op, ir_ref y)
 	case AFTER_SUM: return reduced(G, IR_sum, y, &m);
 	case AFTER_MAX: return reduced(G, gen_chance(G, 50) ? IR_amax : IR_amin, y, &m);
 	case AFTER_MEAN: return reduced(G, IR_mean, y, &m);
-	case AFTER_SOFTMAX: return m.rank ? with_attrs(G, gen_chance(G, 70) ? IR_softmax : IR_log_softmax, y, 1, (int64_t[]){ gen_chance(G, 80) ? last : 0 }) : IR_NONE;
+	case AFTER_SOFTMAX:
+		dim[0] = gen_chance(G, 80) ? last : 0;
+		return m.rank ? with_attrs(G, gen_chance(G, 70) ? IR_softmax : IR_log_softmax, y, 1, dim) : IR_NONE;
 	case AFTER_NORM: return normed(G, y, &m);
 	case AFTER_CAT: return joined(G, y, &m);
 	case AFTER_ARGMAX: return m.rank ? with_attrs(G, IR_argmax, y, 2, (int64_t[]){ 0, gen_below(G, m.rank) }) : IR_NONE;
@@ -629,7 +631,7 @@ void prod_count(const prod_case *c, const gen *G, prod_mix *m)
 	m->kind[c->kind]++;
 	m->dtype[c->in[0].cast]++;
 	m->chunks += c->k > 256;
-	m->large += total(c) > 300000;
+	m->large += total(c) > 1000000;
 	m->batches += c->nbatch > 0;
 	m->vectors += c->in[0].vector || c->in[1].vector;
 	m->guarded += c->place != GEN_ANYWHERE;

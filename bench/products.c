@@ -1,8 +1,8 @@
 /* products: tj-bench --products. Times matrix products in tjit and in the libraries of blas.c, in turns in one process.
  *
- * tjit gets the operands as inputs; and, for products of rank 2, B as a tensor in .freeze, whose content it may rearrange once. So the
- * libraries with plain operands are compared with the first, and all libraries, packed weights included, with the better of both. A ratio
- * is the median over the rounds of the ratio of two times of one round. "read" reads the bytes of B: a limit for products of one row. */
+ * tjit gets both operands as inputs; and, as "frozen", B as a tensor in .freeze, whose content it may rearrange once. So the libraries with
+ * plain operands are compared with the first, and all libraries, packed weights included, with the better of both. A ratio is the median,
+ * over undisturbed rounds, of the ratio of two times of one round. "read" reads the bytes of B: a limit for products of one row. */
 #include "bench/products.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ typedef struct job {
 	tj_ctx *c;
 	tj_scope *scope;             /* holds the operands */
 	tj_tensor *a, *b;
-	tj_fn *f, *frozen;           /* frozen NULL: not timed */
+	tj_fn *f, *frozen;
 	double first_ms;             /* the first call of f: trace and compile */
 	product_call call[PRODUCT_PEERS];
 	bool open[PRODUCT_PEERS];
@@ -202,11 +202,9 @@ static job *open_job(tj_ctx *c, const product *p)
 	run_inputs(j);
 	j->first_ms = (bench_now() - begin) * 1e3;
 	check_tjit(j, false);
-	if (!p->batch) {
-		j->frozen = tj_compile(c, frozen_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .mode = TJ_DIRECT,
-		                                                .freeze = TJ_VARS(&j->b)));
-		check_tjit(j, true);
-	}
+	j->frozen = tj_compile(c, frozen_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .mode = TJ_DIRECT,
+	                                                .freeze = TJ_VARS(&j->b)));
+	check_tjit(j, true);
 	open_peers(j);
 	return j;
 }
@@ -218,7 +216,7 @@ static void close_job(job *j)
 		free(j->call[i].c);
 	}
 	tj_fn_free(j->f);
-	if (j->frozen) tj_fn_free(j->frozen);
+	tj_fn_free(j->frozen);
 	tj_pop(j->scope);
 	free(j);
 }
@@ -226,6 +224,7 @@ static void close_job(job *j)
 /* ---- timing ---- */
 typedef struct report {
 	const char *name;
+	tj_dtype dtype;
 	double us[WAYS];               /* the quickest tenth; 0: not timed */
 	double first_ms, gflops;       /* of tjit with inputs */
 	double peak;                   /* share of the peak, for f32 and f64; else 0 */
@@ -241,13 +240,17 @@ typedef struct machine {
 	double peak_f32, peak_f64;     /* flops per second */
 } machine;
 
-/* The median over the rounds of x / y. */
+/* The median of x / y over the rounds in which no other program disturbed one of the two; if there are none, the ratio of the quickest. */
+#define QUIET 1.5
 static double ratio(const bench_variant *x, const bench_variant *y, int rounds)
 {
 	double r[BENCH_MOST];
-	for (int i = 0; i < rounds; i++) r[i] = x->us[i] / y->us[i];
-	qsort(r, (size_t)rounds, sizeof *r, bench_by_size);
-	return (r[rounds / 2] + r[(rounds - 1) / 2]) / 2;
+	int n = 0;
+	for (int i = 0; i < rounds; i++)
+		if (x->us[i] < QUIET * x->quick && y->us[i] < QUIET * y->quick) r[n++] = x->us[i] / y->us[i];
+	if (!n) return x->quick / y->quick;
+	qsort(r, (size_t)n, sizeof *r, bench_by_size);
+	return (r[n / 2] + r[(n - 1) / 2]) / 2;
 }
 
 static const char *const way_names[WAYS] = { [INPUTS] = "tjit", [FROZEN] = "frozen", [READ_B] = "read" };
@@ -259,7 +262,7 @@ static int list_ways(job *j, bench_variant v[WAYS], int way[WAYS])
 	for (int w = 0; w < WAYS; w++) {
 		const int i = w - PEERS;
 		if (w == INPUTS) v[n] = (bench_variant){ .run = run_inputs, .env = j };
-		else if (w == FROZEN && j->frozen) v[n] = (bench_variant){ .run = run_frozen, .env = j };
+		else if (w == FROZEN) v[n] = (bench_variant){ .run = run_frozen, .env = j };
 		else if (w == READ_B && j->p->m == 1) v[n] = (bench_variant){ .run = run_read, .env = j };
 		else if (i >= 0 && i < PRODUCT_PEERS && j->open[i]) v[n] = (bench_variant){ .run = product_peers[i].run, .env = &j->call[i] };
 		else continue;
@@ -275,7 +278,7 @@ static int fastest(const bench_variant *v, const int *way, int n, bool packs)
 	for (int i = 0; i < n; i++) {
 		const int peer = way[i] - PEERS;
 		if (peer < 0 || peer >= PRODUCT_PEERS || (product_peers[peer].packs && !packs)) continue;
-		if (best < 0 || v[i].median < v[best].median) best = i;
+		if (best < 0 || v[i].quick < v[best].quick) best = i;
 	}
 	return best;
 }
@@ -287,8 +290,8 @@ static report time_job(job *j, const machine *m, double seconds, int least)
 	const int n = list_ways(j, v, way), rounds = bench_turns(v, n, seconds, least);
 	const int plain = fastest(v, way, n, false), best = fastest(v, way, n, true);
 	const double peak = j->p->dtype == TJ_F32 ? m->peak_f32 : j->p->dtype == TJ_F64 ? m->peak_f64 : 0;
-	const bench_variant *ours = j->frozen && v[FROZEN].median < v[INPUTS].median ? &v[FROZEN] : &v[INPUTS];
-	report r = { .name = j->name, .first_ms = j->first_ms, .gflops = flops(j->p) / v[INPUTS].quick * 1e-3, .wrong = j->wrong > 0 };
+	const bench_variant *ours = v[FROZEN].quick < v[INPUTS].quick ? &v[FROZEN] : &v[INPUTS];
+	report r = { .name = j->name, .dtype = j->p->dtype, .first_ms = j->first_ms, .gflops = flops(j->p) / v[INPUTS].quick * 1e-3, .wrong = j->wrong > 0 };
 	for (int i = 0; i < n; i++) r.us[way[i]] = v[i].quick;
 	if (peak > 0) r.peak = r.gflops * 1e9 / peak;
 	if (r.us[READ_B] > 0) r.read = ratio(&v[n - 1], &v[INPUTS], rounds);
@@ -355,24 +358,39 @@ static int by_ratio(const void *a, const void *b)
 	return bench_by_size(&((const report *)a)->vs_best, &((const report *)b)->vs_best);
 }
 
+/* One line for the products of a dtype, or of all (NULL). Within NEAR of the best peer is noise on a shared machine. */
+#define NEAR 0.95
+static void put_mean(const report *r, int n, const char *dtype, bool json)
+{
+	double plain = 0, best = 0;
+	int compared = 0, short_plain = 0, short_best = 0, far = 0;
+	for (int i = 0; i < n; i++) {
+		if (!r[i].best || !r[i].plain || (dtype && strcmp(dtype, tj_dtype_name(r[i].dtype)) != 0)) continue;
+		compared++;
+		plain += log(r[i].vs_plain), best += log(r[i].vs_best);
+		short_plain += r[i].vs_plain < 1, short_best += r[i].vs_best < 1, far += r[i].vs_best < NEAR;
+	}
+	if (!compared) return;
+	printf(json ? "{\"summary\": \"%s\", \"products\": %d, \"vs_plain\": %.3f, \"short_of_plain\": %d, \"vs_best\": %.3f, \"short_of_best\": %d, "
+	              "\"below_%g\": %d}\n"
+	            : "%-4s %2d products, geometric means: %.3f x the best with plain operands (%d short), %.3f x the best of all (%d short; below %g: %d)\n",
+	       dtype ? dtype : "all", compared, exp(plain / compared), short_plain, exp(best / compared), short_best, NEAR, far);
+}
+
 /* Puts the reports in order of vs_best. */
 static void put_summary(report *r, int n, bool json)
 {
-	double plain = 0, best = 0;
-	int compared = 0, short_plain = 0, short_best = 0;
+	static const tj_dtype dtypes[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I8 };
+	for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) put_mean(r, n, tj_dtype_name(dtypes[i]), json);
+	put_mean(r, n, NULL, json);
 	qsort(r, (size_t)n, sizeof *r, by_ratio);
-	for (int i = 0; i < n; i++) {
-		if (!r[i].best || !r[i].plain) continue;
-		compared++;
-		plain += log(r[i].vs_plain), best += log(r[i].vs_best);
-		short_plain += r[i].vs_plain < 1, short_best += r[i].vs_best < 1;
+	printf(json ? "{\"worst\": [" : "worst:");
+	for (int i = 0, k = 0; i < n && k < WORST; i++) {
+		if (!r[i].best) continue;
+		if (json) printf("%s\"%s\"", k ? ", " : "", r[i].name);
+		else printf("%s %s %.2f (%s)", k ? "," : "", r[i].name, r[i].vs_best, r[i].best);
+		k++;
 	}
-	if (!compared) return;
-	printf(json ? "{\"summary\": true, \"products\": %d, \"vs_plain\": %.3f, \"short_of_plain\": %d, \"vs_best\": %.3f, \"short_of_best\": %d, \"worst\": ["
-	            : "%d products: geometric mean %.3f x the best with plain operands (%d short of it), %.3f x the best of all (%d short of it); worst:",
-	       compared, exp(plain / compared), short_plain, exp(best / compared), short_best);
-	for (int i = 0, k = 0; i < n && k < WORST; i++)
-		if (r[i].best) printf(json ? "%s\"%s\"" : "%s %s", k++ ? "," : "", r[i].name), json ? 0 : printf(" %.2f (%s)", r[i].vs_best, r[i].best);
 	printf(json ? "]}\n" : "\n");
 }
 

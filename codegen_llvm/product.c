@@ -2,26 +2,32 @@
  *
  *   for each unit: a block of the result, rows x columns
  *     for each chunk of r:
- *       pack the rows          by tiles of `most` rows:      [r][most]
- *       for each panel of columns, `width` wide:
- *         pack it              unless it is read in place:   [r][width]
- *         for each tile of rows: sums of tile x panel in registers, over the chunk; then added to those of the block
+ *       pack the rows          by tiles of `most` rows:       [r][most]
+ *       pack the columns       by panels of `width` columns:  [r][width]
+ *       for each panel, for each tile: the sums of tile x panel in registers, over the chunk; then added to those of the block
  *     for each row of the block: the point sections, whose vectors load the sums
  *
- * Functions of its own pack an operand (one for each) and compute a tile (one for each number of rows). Sums lie in scratch memory, row
- * after row. A product with one row whose columns are adjacent in memory is computed in strips: several rows of the right operand are
- * added to the sums at a time, from end to end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds
- * in each chunk, whatever the walk.
+ * Packing is left out where it does not pay: few tiles read whole panels in place; few panels read rows in place; and the sums go straight
+ * to the result where the kernel does no more than store them.
  *
- * Packed rows and columns that are absent repeat the last one; their sums are never stored. */
+ * Functions of its own pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row whose
+ * columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time, from end to
+ * end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the walk.
+ *
+ * Packed rows and columns that are absent repeat the last one, or are 0; their sums are never stored. */
 #include "codegen_llvm/cg.h"
 #include "ir/tree.h"
+
+#include <stdlib.h>
 
 enum {
 	STEPS = 8,     /* strips: steps of r that are added at a time */
 	AHEAD = 256,   /* strips: elements; distance of prefetches */
 	FEW_TILES = 2, /* columns are read in place by at most this many tiles of rows */
-	MOST_TILES = 8
+	FEW_COLUMNS = 96, /* rows are read in place for blocks of at most this many columns */
+	NEAR = 16,     /* tiles: steps of r; distance of prefetches */
+	CACHED = 64,   /* packing: steps of r whose packed columns stay in the first cache */
+	MOST_TILES = 4, MOST_VECS = 8
 };
 
 struct cg_product {
@@ -31,6 +37,9 @@ struct cg_product {
 	int most;               /* rows of the largest tile */
 	int rows[MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
 	bool in_place;          /* columns are adjacent and need no conversion */
+	bool rows_in_place;     /* rows are not packed */
+	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
+	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
 	rt_text inner;          /* the functions of its own */
 };
@@ -170,46 +179,112 @@ static void begin(cg *c, rt_text *t, const char *name, int number, const char *a
 
 static void end(cg *c) { rt_puts(c->out, "  ret void\n}\n\n"); }
 
-/* Vectors of w lanes of the items g * w .. of operand o, at one r (k). */
-static void pack_along(cg *c, int o, int width, bool whole)
+/* Panels of items that are adjacent in memory, row by row of r. */
+static void pack_along(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	cg_str mask[LO_TILE_COLUMNS];
-	for (int v = 0; !whole && v * p->w < width; v++) mask[v] = first_lanes(c, op(c, "sub", cg_fmt("%%n"), lit(v * p->w)), p->w);
+	const int vecs = (width + p->w - 1) / p->w;
+	cg_str mask[MOST_VECS], rest = op(c, "urem", cg_fmt("%%n"), lit(width)), whole = op(c, "sub", cg_fmt("%%n"), rest);
+	for (int v = 0; v < vecs; v++) mask[v] = first_lanes(c, op(c, "sub", rest, lit((int64_t)v * p->w)), p->w);
 	loop k = open(c, "k", lit(0), cg_fmt("%%nk"), lit(1), true);
 	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk"))), to = at(c, p->t, cg_fmt("%%to"), op(c, "mul", k.i, lit(width)));
-	for (int v = 0; v * p->w < width; v++) {
-		cg_str q = at(c, from, row, lit(v * p->w));
-		cg_str x = whole && (v + 1) * p->w <= width ? load(c, from, p->w, q) : load_some(c, from, p->w, q, mask[v]);
-		store(c, p->t, p->w, converted(c, o, p->w, x), at(c, p->t, to, lit(v * p->w)));
+	cg_str some = cg_tmp(c), q, x;
+	if (width % p->w == 0) {
+		loop j = open(c, "j", lit(0), whole, lit(width), true);
+		q = at(c, from, row, j.i);
+		x = at(c, p->t, to, op(c, "mul", j.i, lit(IR_CHAIN)));
+		for (int v = 0; v < vecs; v++)
+			store(c, p->t, p->w, converted(c, o, p->w, load(c, from, p->w, at(c, from, q, lit((int64_t)v * p->w)))), at(c, p->t, x, lit((int64_t)v * p->w)));
+		close(c, &j);
+	} else { /* one panel: some lanes of its last vector are not its own */
+		whole = lit(0);
+		for (int v = 0; v < vecs; v++) mask[v] = first_lanes(c, op(c, "sub", cg_fmt("%%n"), lit((int64_t)v * p->w)), p->w);
+		rest = cg_fmt("%%n");
 	}
+	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%some, label %%none\n", some.s, rest.s, some.s);
+	cg_label(c, cg_fmt("some"));
+	q = at(c, from, row, whole);
+	x = at(c, p->t, to, op(c, "mul", whole, lit(IR_CHAIN)));
+	for (int v = 0; v < vecs; v++)
+		store(c, p->t, p->w, converted(c, o, p->w, load_some(c, from, p->w, at(c, from, q, lit((int64_t)v * p->w)), mask[v])), at(c, p->t, x, lit((int64_t)v * p->w)));
+	cg_jump(c, cg_fmt("none"));
 	close(c, &k);
 }
 
-enum { SQUARE = 4 };
+/* The 16 bytes of lane group `group` of v. */
+static void store_group(cg *c, tj_dtype t, int lanes, int n, cg_str v, int group, cg_str p)
+{
+	cg_str part = cg_tmp(c);
+	if (n == lanes) part = v;
+	else {
+		rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", part.s, cg_type(t, lanes).s, v.s, cg_type(t, lanes).s, n);
+		for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", group * n + i);
+		rt_puts(c->out, ">\n");
+	}
+	store(c, t, n, part, p);
+}
 
-/* Four items at a time, from the last ones down: where `width` is no multiple of four, they write into the next row of the first ones. */
+/* Swaps: in each group of n lanes, takes the lanes low.. of x and of y in turn, `size` at a time. One instruction. */
+static cg_str interleave(cg *c, tj_dtype t, int lanes, int n, cg_str x, cg_str y, int low, int size)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, lanes);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s, y.s, lanes);
+	for (int l = 0; l < lanes; l++) {
+		const int in = l % n, from = l - in + low + in / (2 * size) * size + in % size;
+		rt_putf(c->out, "%si32 %d", l ? ", " : "", in / size % 2 ? lanes + from : from);
+	}
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+/* n vectors, each w steps of r of one item, become w times n items side by side: in 16 bytes at p, p + width and so on. */
+static void put_square(cg *c, tj_dtype t, int w, int n, cg_str *v, cg_str p, int width)
+{
+	cg_str r[4];
+	if (n == 2) r[0] = interleave(c, t, w, n, v[0], v[1], 0, 1), r[1] = interleave(c, t, w, n, v[0], v[1], 1, 1);
+	else {
+		cg_str low[2], high[2];
+		for (int i = 0; i < 2; i++) {
+			low[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 0, 1);
+			high[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 2, 1);
+		}
+		for (int i = 0; i < 2; i++) {
+			r[i] = interleave(c, t, w, n, low[0], low[1], 2 * i, 2);
+			r[2 + i] = interleave(c, t, w, n, high[0], high[1], 2 * i, 2);
+		}
+	}
+	for (int k = 0; k < w; k++) store_group(c, t, w, n, r[k % n], k / n, at(c, t, p, lit((int64_t)k * width)));
+}
+
+/* Panels of items whose steps of r are adjacent. A few items at a time, from the last ones of a panel down: where `width` is no multiple of
+ * their number, they write into the next step of the first ones. */
 static void pack_across(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	const int groups = (width + SQUARE - 1) / SQUARE;
-	cg_str item[SQUARE], v[SQUARE], last = op(c, "sub", cg_fmt("%%n"), lit(1)), whole = op(c, "and", cg_fmt("%%nk"), lit(-SQUARE));
+	const int n = 16 / (int)tj_dtype_size(p->t), groups = (width + n - 1) / n;
+	cg_str item[4], v[4], last = op(c, "sub", cg_fmt("%%n"), lit(1));
+	loop j = open(c, "j", lit(0), cg_fmt("%%n"), lit(width), false);
+	cg_str panel = at(c, p->t, cg_fmt("%%to"), op(c, "mul", j.i, lit(IR_CHAIN)));
+	loop b = open(c, "b", lit(0), cg_fmt("%%nk"), lit(CACHED), true);
+	cg_str stop = least(c, op(c, "add", b.i, lit(CACHED)), cg_fmt("%%nk")), whole = op(c, "add", b.i, op(c, "and", op(c, "sub", stop, b.i), lit(-p->w)));
 	loop g = open(c, "g", lit(0), lit(groups), lit(1), false);
-	cg_str first = op(c, "mul", op(c, "sub", lit(groups - 1), g.i), lit(SQUARE)), to = at(c, p->t, cg_fmt("%%to"), first);
-	for (int i = 0; i < SQUARE; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, op(c, "add", first, lit(i)), last), cg_fmt("%%si")));
-	loop k = open(c, "k", lit(0), whole, lit(SQUARE), true);
-	for (int i = 0; i < SQUARE; i++) v[i] = converted(c, o, SQUARE, load(c, from, SQUARE, at(c, from, item[i], k.i)));
-	cg_transpose(c, p->t, SQUARE, v);
-	cg_str row = at(c, p->t, to, op(c, "mul", k.i, lit(width)));
-	for (int i = 0; i < SQUARE; i++) store(c, p->t, SQUARE, v[i], at(c, p->t, row, lit((int64_t)i * width)));
+	cg_str first = op(c, "mul", op(c, "sub", lit(groups - 1), g.i), lit(n)), to = at(c, p->t, panel, first), some = cg_tmp(c);
+	for (int i = 0; i < n; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, op(c, "add", op(c, "add", j.i, first), lit(i)), last), cg_fmt("%%si")));
+	loop k = open(c, "k", b.i, whole, lit(p->w), true);
+	for (int i = 0; i < n; i++) v[i] = converted(c, o, p->w, load(c, from, p->w, at(c, from, item[i], k.i)));
+	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", k.i, lit(width))), width);
 	close(c, &k);
-	loop s = open(c, "k", whole, cg_fmt("%%nk"), lit(1), true);
-	row = at(c, p->t, to, op(c, "mul", s.i, lit(width)));
-	for (int i = 0; i < SQUARE; i++) store(c, p->t, 1, converted(c, o, 1, load(c, from, 1, at(c, from, item[i], s.i))), at(c, p->t, row, lit(i)));
-	close(c, &s);
+	rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
+	cg_label(c, cg_fmt("left"));
+	cg_str mask = first_lanes(c, op(c, "sub", stop, whole), p->w);
+	for (int i = 0; i < n; i++) v[i] = converted(c, o, p->w, load_some(c, from, p->w, at(c, from, item[i], whole), mask));
+	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", whole, lit(width))), width);
+	cg_jump(c, cg_fmt("even"));
 	close(c, &g);
+	close(c, &b);
+	close(c, &j);
 }
 
 static void pack_singly(cg *c, int o, int width)
@@ -217,31 +292,34 @@ static void pack_singly(cg *c, int o, int width)
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
 	cg_str last = op(c, "sub", cg_fmt("%%n"), lit(1));
+	loop j = open(c, "j", lit(0), cg_fmt("%%n"), lit(width), false);
 	loop k = open(c, "k", lit(0), cg_fmt("%%nk"), lit(1), true);
-	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk"))), to = at(c, p->t, cg_fmt("%%to"), op(c, "mul", k.i, lit(width)));
+	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk")));
+	cg_str to = at(c, p->t, cg_fmt("%%to"), op(c, "add", op(c, "mul", k.i, lit(width)), op(c, "mul", j.i, lit(IR_CHAIN))));
 	loop i = open(c, "i", lit(0), lit(width), lit(1), false);
-	cg_str x = load(c, from, 1, at(c, from, row, op(c, "mul", least(c, i.i, last), cg_fmt("%%si"))));
+	cg_str x = load(c, from, 1, at(c, from, row, op(c, "mul", least(c, op(c, "add", i.i, j.i), last), cg_fmt("%%si"))));
 	store(c, p->t, 1, converted(c, o, 1, x), at(c, p->t, to, i.i));
 	close(c, &i);
 	close(c, &k);
+	close(c, &j);
 }
 
-/* Packs n items (rows or columns) of operand o as [nk][width]. si, sk: elements from item to item, and from r to r. */
+static int64_t item_step(const cg *c, int o)
+{
+	const struct cg_product *p = c->product;
+	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[o]].index];
+	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
+}
+
+static int64_t r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
+
+/* Packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], IR_CHAIN * width elements from one to the next. si, sk:
+ * elements from item to item, and from r to r. Rows come panel by panel. */
 static void put_pack(cg *c, int o, int width)
 {
-	const lo_index *x = &c->k->index.v[c->k->ins.v[c->product->x.load[o]].index];
-	const int64_t item = o ? x->coef[c->k->ndim - 1] : c->product->x.row < 0 ? 0 : x->coef[c->product->x.row];
 	begin(c, &c->product->inner, "pack", o, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
-	if (item == 1) {
-		rt_putf(c->out, "  %%all = icmp eq i64 %%n, %d\n  br i1 %%all, label %%whole, label %%some\n", width);
-		cg_label(c, cg_fmt("whole"));
-		if (width % c->product->w == 0) {
-			pack_along(c, o, width, true);
-			rt_puts(c->out, "  ret void\n");
-		} else rt_puts(c->out, "  br label %some\n");
-		cg_label(c, cg_fmt("some"));
-		pack_along(c, o, width, false);
-	} else if (x->rcoef == 1) pack_across(c, o, width);
+	if (item_step(c, o) == 1) pack_along(c, o, width);
+	else if (r_step(c, o) == 1) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 	end(c);
 }
@@ -251,16 +329,20 @@ static void put_tile(cg *c, int rows)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * p->vecs;
-	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * 2], next[LO_TILE_ROWS * 2], y[2];
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * MOST_VECS], next[LO_TILE_ROWS * MOST_VECS], y[MOST_VECS];
+	const cg_str row_step = p->rows_in_place ? cg_int(item_step(c, 0)) : lit(1), r = p->rows_in_place ? cg_int(r_step(c, 0)) : lit(p->most);
 	rt_text head = { 0 };
 	begin(c, &c->product->inner, "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	rt_text *text = c->out;
+	rt_putf(text, "  %%near = mul i64 %%step, %d\n", NEAR);
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < p->vecs; v++) y[v] = load(c, p->t, p->w, at(c, p->t, cg_fmt("%%ya"), lit(v * p->w)));
+	for (int v = 0; v < p->vecs; v++) y[v] = load(c, p->t, p->w, at(c, p->t, cg_fmt("%%ya"), lit((int64_t)v * p->w)));
+	cg_str near = at(c, p->t, cg_fmt("%%ya"), cg_fmt("%%near"));
+	for (int v = 0; v < p->vecs; v += 64 / (p->w * (int)tj_dtype_size(p->t))) cg_prefetch(c, near, v * p->w * (int)tj_dtype_size(p->t));
 	for (int i = 0; i < rows; i++) {
-		cg_str x = cg_splat(c, cg_type(p->t, 1).s, load(c, p->t, 1, at(c, p->t, cg_fmt("%%xa"), lit(i))), p->w);
+		cg_str x = cg_splat(c, cg_type(p->t, 1).s, load(c, p->t, 1, at(c, p->t, cg_fmt("%%xa"), cg_fmt("%lld", atoll(row_step.s) * i))), p->w);
 		for (int v = 0; v < p->vecs; v++) next[i * p->vecs + v] = multiply_add(c, p->t, p->w, x, y[v], sum[i * p->vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
@@ -269,20 +351,20 @@ static void put_tile(cg *c, int rows)
 	c->oom |= head.oom;
 	rt_text_free(&head);
 	c->out = text;
-	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %d\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, p->most, cg_type(p->t, 1).s);
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, r.s, cg_type(p->t, 1).s);
 	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
-	rt_puts(text, "  br i1 %first, label %set, label %add\n");
-	for (int adds = 0; adds < 2; adds++) {
+	rt_puts(text, p->one_chunk ? "  br label %set\n" : "  br i1 %first, label %set, label %add\n");
+	for (int adds = 0; adds < 2 - p->one_chunk; adds++) {
 		rt_puts(text, adds ? "add:\n" : "set:\n");
 		for (int i = 0; i < rows; i++) {
 			cg_str row = at(c, p->t, cg_fmt("%%sums"), op(c, "mul", cg_fmt("%%pitch"), lit(i)));
 			for (int v = 0; v < p->vecs; v++) {
-				cg_str q = at(c, p->t, row, lit(v * p->w)), e = cg_fmt("%%e%d", i * p->vecs + v);
+				cg_str q = at(c, p->t, row, lit((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * p->vecs + v);
 				store(c, p->t, p->w, adds ? add(c, p->t, p->w, load(c, p->t, p->w, q), e) : e, q);
 			}
 		}
-		if (!adds) rt_puts(text, "  ret void\n");
+		if (!adds && !p->one_chunk) rt_puts(text, "  ret void\n");
 	}
 	end(c);
 }
@@ -328,17 +410,19 @@ static void put_strip(cg *c, int steps)
 typedef struct unit {
 	cg_str lo, hi, columns, row0, rows; /* of the block */
 	cg_str a, b;                        /* first element of the rows, and of the columns, at r = 0 */
-	cg_str packed, panel, sums;         /* scratch memory */
+	cg_str packed, panels;              /* scratch memory: packed rows; packed columns, or the strip's sums of a chunk */
+	cg_str sums, pitch;                 /* of the block: in scratch memory, or the result itself */
 } unit;
 
-static cg_str first_element(cg *c, int o, cg_str start, int64_t step)
+static cg_str first_element(cg *c, const lo_ins *in, cg_str row0, cg_str lo)
 {
-	const struct cg_product *p = c->product;
-	const lo_ins *in = &c->k->ins.v[p->x.load[o]];
 	const lo_index *x = &c->k->index.v[in->index];
-	cg_str sum = op(c, "add", cg_int(x->offset), op(c, "mul", start, cg_int(step)));
-	for (int d = 0; d < c->k->ndim - 1; d++)
-		if (d != p->x.row && x->coef[d] && c->k->dim[d] != 1) sum = op(c, "add", sum, op(c, "mul", cg_fmt("%%d%d", d), cg_int(x->coef[d])));
+	cg_str sum = cg_int(x->offset);
+	for (int d = 0; d < c->k->ndim; d++) {
+		if (!x->coef[d] || c->k->dim[d] == 1) continue;
+		cg_str i = d == c->product->x.row ? row0 : d == c->k->ndim - 1 ? lo : cg_fmt("%%d%d", d);
+		sum = op(c, "add", sum, op(c, "mul", i, cg_int(x->coef[d])));
+	}
 	return at(c, (tj_dtype)in->dtype, cg_fmt("%%b%u", in->buf), sum);
 }
 
@@ -348,15 +432,6 @@ static void piece(cg *c, cg_str number, cg_num size, cg_num extent, cg_str *from
 	*from = op(c, "mul", number, size.s);
 	*to = least(c, op(c, "add", *from, size.s), extent.s);
 }
-
-static int64_t item_step(const cg *c, int o)
-{
-	const struct cg_product *p = c->product;
-	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[o]].index];
-	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
-}
-
-static int64_t r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
 
 static unit put_unit(cg *c)
 {
@@ -377,12 +452,17 @@ static unit put_unit(cg *c)
 	}
 	u.columns = op(c, "sub", u.hi, u.lo);
 	u.rows = op(c, "sub", to, u.row0);
-	u.a = first_element(c, 0, u.row0, item_step(c, 0));
-	u.b = first_element(c, 1, u.lo, item_step(c, 1));
+	u.a = first_element(c, &k->ins.v[p->x.load[0]], u.row0, u.lo);
+	u.b = first_element(c, &k->ins.v[p->x.load[1]], u.row0, u.lo);
 	const cg_num up = cg_mul(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
-	u.panel = at(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
-	u.sums = at(c, p->t, u.panel, p->x.strips ? cg_add(c, p->pitch, cg_lit(LO_TILE_SLACK)).s : lit(IR_CHAIN * LO_TILE_COLUMNS + LO_TILE_SLACK));
+	u.panels = at(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
+	u.sums = at(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->pitch, cg_lit(IR_CHAIN)), cg_lit(LO_TILE_SLACK)).s);
+	u.pitch = p->pitch.s;
+	if (p->direct == LO_NOREF) return u;
+	const lo_ins *out = &k->ins.v[p->direct];
+	u.sums = first_element(c, out, u.row0, u.lo);
+	u.pitch = p->x.row < 0 ? lit(0) : cg_int(k->index.v[out->index].coef[p->x.row]);
 	return u;
 }
 
@@ -399,6 +479,9 @@ static cg_str choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b)
 	rt_putf(c->out, "  %s = select i1 %s, %s %s, %s %s\n", r.s, when.s, type, a.s, type, b.s);
 	return r;
 }
+
+/* Tiles have as many rows as there are: what is not packed must not be read beyond its last row. */
+static bool exact(const struct cg_product *p) { return p->rows_in_place || p->direct != LO_NOREF; }
 
 /* How many rows the tiles of `rows` rows have: as equal as can be, and one of p->rows. */
 static cg_str tile_rows(cg *c, cg_str rows)
@@ -426,51 +509,66 @@ static void call_tile(cg *c, cg_str q, const char *arguments)
 	cg_label(c, cg_fmt("tiled%u", id));
 }
 
-/* Panels of columns from j on, against all tiles of rows. */
-static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_str q, cg_str tiles, cg_str first)
+/* The panel of columns from j on, against all tiles of rows. */
+static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_str q, cg_str tiles, cg_str first, cg_str packs)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[1]].dtype;
 	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
-	cg_str n = least(c, op(c, "sub", u->columns, j), lit(p->width));
-	cg_str start = at(c, from, u->b, op(c, "add", op(c, "mul", j, si), op(c, "mul", k0, sk))), y = u->panel, step = lit(p->width);
+	cg_str y = at(c, p->t, u->panels, op(c, "mul", j, lit(IR_CHAIN))), step = lit(p->width);
 	const unsigned id = ++c->tmp;
-	if (p->in_place) { /* few tiles read a whole panel where it lies */
-		cg_str both = cg_tmp(c), few = cmp(c, "sle", tiles, lit(FEW_TILES)), whole = cmp(c, "eq", n, lit(p->width));
-		rt_putf(c->out, "  %s = and i1 %s, %s\n", both.s, few.s, whole.s);
-		y = choose(c, both, "ptr", start, u->panel);
-		step = choose(c, both, "i64", sk, lit(p->width));
-		rt_putf(c->out, "  br i1 %s, label %%panel%u, label %%pack%u\n", both.s, id, id);
+	if (p->in_place) { /* the last panel is packed, unless it is whole */
+		cg_str n = op(c, "sub", u->columns, j), whole = cmp(c, "sge", n, lit(p->width)), here = cg_tmp(c), last = cg_tmp(c), start = at(c, p->t, u->b, op(c, "add", j, op(c, "mul", k0, sk)));
+		rt_putf(c->out, "  %s = select i1 %s, i1 false, i1 %s\n", here.s, packs.s, whole.s);
+		rt_putf(c->out, "  %s = select i1 %s, i1 true, i1 %s\n  br i1 %s, label %%panel%u, label %%pack%u\n", last.s, packs.s, whole.s, last.s, id, id);
 		cg_label(c, cg_fmt("pack%u", id));
+		rt_putf(c->out, "  call void @" CG_OWN ".pack1(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", y.s, start.s, n.s, nk.s, si.s, sk.s);
+		cg_jump(c, cg_fmt("panel%u", id));
+		y = choose(c, here, "ptr", start, y);
+		step = choose(c, here, "i64", sk, step);
 	}
-	rt_putf(c->out, "  call void @" CG_OWN ".pack1(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", u->panel.s, start.s, n.s, nk.s, si.s, sk.s);
-	cg_jump(c, cg_fmt("panel%u", id));
 	loop t = open(c, "t", lit(0), tiles, lit(1), false);
-	cg_str x = at(c, p->t, u->packed, op(c, "mul", t.i, lit(IR_CHAIN * p->most)));
-	cg_str sums = at(c, p->t, u->sums, op(c, "add", j, op(c, "mul", op(c, "mul", t.i, q), p->pitch.s)));
+	cg_str row = op(c, "mul", t.i, q), n = least(c, op(c, "sub", u->rows, row), q), x;
+	if (p->rows_in_place) x = at(c, p->t, u->a, op(c, "add", op(c, "mul", row, cg_int(item_step(c, 0))), op(c, "mul", k0, cg_int(r_step(c, 0)))));
+	else x = at(c, p->t, u->packed, op(c, "mul", t.i, lit((int64_t)IR_CHAIN * p->most)));
+	cg_str sums = at(c, p->t, u->sums, op(c, "add", j, op(c, "mul", row, u->pitch)));
 	rt_text arguments = { 0 };
-	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y.s, step.s, nk.s, sums.s, p->pitch.s.s, first.s);
-	call_tile(c, q, rt_str(&arguments));
+	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y.s, step.s, nk.s, sums.s, u->pitch.s, first.s);
+	call_tile(c, exact(p) ? n : q, rt_str(&arguments));
 	rt_text_free(&arguments);
+	close(c, &t);
+}
+
+static void pack_rows(cg *c, const unit *u, cg_str k0, cg_str nk, cg_str q, cg_str tiles)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	const cg_str si = cg_int(item_step(c, 0)), sk = cg_int(r_step(c, 0));
+	loop t = open(c, "t", lit(0), tiles, lit(1), false);
+	cg_str row = op(c, "mul", t.i, q), to = at(c, p->t, u->packed, op(c, "mul", t.i, lit((int64_t)IR_CHAIN * p->most)));
+	cg_str start = at(c, from, u->a, op(c, "add", op(c, "mul", row, si), op(c, "mul", k0, sk))), n = least(c, op(c, "sub", u->rows, row), q);
+	rt_putf(c->out, "  call void @" CG_OWN ".pack0(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", to.s, start.s, n.s, nk.s, si.s, sk.s);
 	close(c, &t);
 }
 
 static void put_tiles(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[1]].dtype;
 	const cg_num red = cg_size(c->k->red);
-	const cg_str si = cg_int(item_step(c, 0)), sk = cg_int(r_step(c, 0));
+	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
 	cg_str q = tile_rows(c, u->rows), tiles = op(c, "udiv", op(c, "sub", op(c, "add", u->rows, q), lit(1)), q);
+	cg_str packs = p->in_place ? cmp(c, "sgt", tiles, lit(FEW_TILES)) : cg_fmt("true");
 	loop k = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
 	cg_str nk = least(c, op(c, "sub", red.s, k.i), lit(IR_CHAIN)), first = cmp(c, "eq", k.i, lit(0));
-	loop t = open(c, "t", lit(0), tiles, lit(1), false);
-	cg_str row = op(c, "mul", t.i, q), to = at(c, p->t, u->packed, op(c, "mul", t.i, lit(IR_CHAIN * p->most)));
-	cg_str start = at(c, from, u->a, op(c, "add", op(c, "mul", row, si), op(c, "mul", k.i, sk))), n = least(c, op(c, "sub", u->rows, row), q);
-	rt_putf(c->out, "  call void @" CG_OWN ".pack0(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", to.s, start.s, n.s, nk.s, si.s, sk.s);
-	close(c, &t);
+	if (!p->rows_in_place) pack_rows(c, u, k.i, nk, q, tiles);
+	const unsigned id = ++c->tmp;
+	rt_putf(c->out, "  br i1 %s, label %%columns%u, label %%panels%u\n", packs.s, id, id);
+	cg_label(c, cg_fmt("columns%u", id));
+	cg_str start = at(c, from, u->b, op(c, "mul", k.i, sk));
+	rt_putf(c->out, "  call void @" CG_OWN ".pack1(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", u->panels.s, start.s, u->columns.s, nk.s, si.s, sk.s);
+	cg_jump(c, cg_fmt("panels%u", id));
 	loop j = open(c, "j", lit(0), u->columns, lit(p->width), false);
-	put_panel(c, u, j.i, k.i, nk, q, tiles, first);
+	put_panel(c, u, j.i, k.i, nk, q, tiles, first, packs);
 	close(c, &j);
 	close(c, &k);
 }
@@ -483,14 +581,14 @@ static void call_strip(cg *c, const unit *u, int steps, cg_str k, cg_str sums, c
 	rt_putf(c->out, "  call void @" CG_OWN ".strip%d(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", steps, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
 }
 
-/* The sums of the first chunk are those of the block; the sums of a later one lie in u->panel and are then added. */
+/* The sums of the first chunk are those of the block; the sums of a later one lie in u->panels and are then added. */
 static void put_strips(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
 	const cg_num red = cg_size(c->k->red);
 	loop chunk = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
 	cg_str nk = least(c, op(c, "sub", red.s, chunk.i), lit(IR_CHAIN)), first = cmp(c, "eq", chunk.i, lit(0));
-	cg_str sums = choose(c, first, "ptr", u->sums, u->panel), whole = op(c, "and", nk, lit(-STEPS));
+	cg_str sums = choose(c, first, "ptr", u->sums, u->panels), whole = op(c, "and", nk, lit(-STEPS));
 	loop k = open(c, "k", lit(0), whole, lit(STEPS), true);
 	call_strip(c, u, STEPS, op(c, "add", chunk.i, k.i), sums, cmp(c, "eq", k.i, lit(0)));
 	close(c, &k);
@@ -501,7 +599,7 @@ static void put_strips(cg *c, const unit *u)
 	rt_putf(c->out, "  br i1 %s, label %%added%u, label %%later%u\n", first.s, id, id);
 	cg_label(c, cg_fmt("later%u", id));
 	loop j = open(c, "j", lit(0), u->columns, lit(p->w), false);
-	cg_str q = at(c, p->t, u->sums, j.i), more = load(c, p->t, p->w, at(c, p->t, u->panel, j.i));
+	cg_str q = at(c, p->t, u->sums, j.i), more = load(c, p->t, p->w, at(c, p->t, u->panels, j.i));
 	store(c, p->t, p->w, add(c, p->t, p->w, load(c, p->t, p->w, q), more), q);
 	close(c, &j);
 	cg_jump(c, cg_fmt("added%u", id));
@@ -515,7 +613,7 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 	struct cg_product *p = c->product;
 	loop row = open(c, "row", lit(0), u->rows, lit(1), false);
 	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, row.i.s);
-	c->sums = at(c, p->t, u->sums, op(c, "mul", row.i, p->pitch.s));
+	c->sums = at(c, p->t, u->sums, op(c, "mul", row.i, u->pitch));
 	c->sums_lo = u->lo;
 	rt_text *text = c->out, vectors = { 0 };
 	cg_unit_bases(c);
@@ -530,28 +628,66 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 	close(c, &row);
 }
 
-/* The numbers of rows of tiles: with known sizes the two that occur, else a few, which are rounded up to. */
+/* Adds a number of rows to the sorted list. */
+static void add_rows(struct cg_product *p, int rows)
+{
+	int i = p->nrows;
+	for (int k = 0; k < p->nrows; k++)
+		if (p->rows[k] == rows) return;
+	for (; i > 0 && p->rows[i - 1] > rows; i--) p->rows[i] = p->rows[i - 1];
+	p->rows[i] = rows;
+	p->nrows++;
+}
+
+static bool known_rows(const cg *c, const struct cg_product *p) { return !lo_is_sym(c->s->rows) && (p->x.row < 0 || !lo_is_sym(c->k->dim[p->x.row])); }
+
+/* The numbers of rows of tiles: with known sizes those that occur, else a few, which are rounded up to. */
 static void choose_tiles(cg *c, struct cg_product *p)
 {
 	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
 	const int64_t rows = c->s->rows, extent = p->x.row < 0 ? 1 : c->k->dim[p->x.row];
-	p->most = c->bits == 512 ? LO_TILE_ROWS : LO_TILE_ROWS / 2;
-	if (lo_is_sym(rows) || lo_is_sym(extent)) {
-		for (p->nrows = 0; p->nrows < 4; p->nrows++) p->rows[p->nrows] = c->bits == 512 ? some_512[p->nrows] : some[p->nrows];
-		return;
+	for (int i = 0; !known_rows(c, p) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
+	for (int i = 0; known_rows(c, p) && i < 2; i++) {
+		const int64_t n = i ? extent % rows : rows, tiles = (n + p->most - 1) / p->most, q = tiles ? (n + tiles - 1) / tiles : 0;
+		if (n) add_rows(p, (int)q);
+		if (n && exact(p)) add_rows(p, (int)(n - (tiles - 1) * q));
 	}
-	const int64_t n[] = { rows, extent % rows };
-	for (int i = 0; i < 2; i++) {
-		const int64_t tiles = (n[i] + p->most - 1) / p->most;
-		const int q = tiles ? (int)((n[i] + tiles - 1) / tiles) : 0;
-		if (!q || (p->nrows && p->rows[0] == q)) continue;
-		p->rows[p->nrows++] = q;
-	}
-	if (p->nrows == 2 && p->rows[0] > p->rows[1]) {
-		const int larger = p->rows[0];
-		p->rows[0] = p->rows[1];
-		p->rows[1] = larger;
-	}
+}
+
+/* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
+static int vectors(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
+	const int registers = c->bits == 512 ? 24 : 12, most = c->bits == 512 ? MOST_VECS : MOST_VECS / 2;
+	if (!lo_is_sym(last) && last <= p->w) return 1;
+	if (!p->in_place || !known_rows(c, p) || rows > p->most || lo_is_sym(last)) return 2;
+	int vecs = registers / (int)rows > most ? most : registers / (int)rows;
+	while (vecs > 2 && (int64_t)vecs * p->w > last) vecs--;
+	return vecs;
+}
+
+/* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
+static uint32_t find_direct(const cg *c, const struct cg_product *p)
+{
+	const lo_kernel *k = c->k;
+	const int64_t last = k->dim[k->ndim - 1];
+	uint32_t found = LO_NOREF;
+	for (uint32_t s = 0; s < k->section.n; s++)
+		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++) {
+			const lo_ins *in = &k->ins.v[i];
+			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
+			found = i;
+		}
+	bool whole = !p->x.strips && known_rows(c, p) && !lo_is_sym(last) && !lo_is_sym(c->s->block) && last % p->width == 0 && c->s->block % p->width == 0;
+	return whole ? found : LO_NOREF;
+}
+
+/* Rows are read in place where few columns use them, and where their distance is a part of the text. */
+static bool reads_rows(const cg *c, const struct cg_product *p)
+{
+	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
+	return known_rows(c, p) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && p->x.load[0] == p->x.value[0] && !lo_is_sym(x->rcoef) &&
+	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
 bool cg_find_product(cg *c)
@@ -561,13 +697,16 @@ bool cg_find_product(cg *c)
 	if (c->s->vec != LO_VEC_TILE || !lo_tiles_of(c->k, &x)) return true;
 	if (!(*p = rt_calloc(sizeof **p))) return false;
 	const lo_index *y = &c->k->index.v[c->k->ins.v[x.load[1]].index];
-	const int64_t last = c->k->dim[c->k->ndim - 1];
 	(*p)->x = x;
 	(*p)->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	(*p)->w = c->bits / (int)(8 * tj_dtype_size((*p)->t));
-	(*p)->vecs = !lo_is_sym(last) && last <= (*p)->w ? 1 : 2;
-	(*p)->width = (*p)->vecs * (*p)->w;
 	(*p)->in_place = y->coef[c->k->ndim - 1] == 1 && x.load[1] == x.value[1];
+	(*p)->most = c->bits == 512 ? LO_TILE_ROWS : LO_TILE_ROWS / 2;
+	(*p)->vecs = vectors(c, *p);
+	(*p)->width = (*p)->vecs * (*p)->w;
+	(*p)->direct = find_direct(c, *p);
+	(*p)->rows_in_place = reads_rows(c, *p);
+	(*p)->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	choose_tiles(c, *p);
 	return true;
 }
@@ -581,18 +720,18 @@ void cg_drop_product(struct cg_product *p)
 void cg_along_product(cg *c, cg_span span)
 {
 	struct cg_product *p = c->product;
-	p->pitch = cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
+	p->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
 	const unit u = put_unit(c);
 	if (p->x.strips) put_strips(c, &u);
 	else put_tiles(c, &u);
-	put_rows(c, &u, span);
+	if (p->direct == LO_NOREF) put_rows(c, &u, span);
 	rt_text *text = c->out;
 	const cg_str label = c->block_label;
 	if (p->x.strips) {
 		put_strip(c, STEPS);
 		put_strip(c, 1);
 	} else {
-		put_pack(c, 0, p->most);
+		if (!p->rows_in_place) put_pack(c, 0, p->most);
 		put_pack(c, 1, p->width);
 		for (int i = 0; i < p->nrows; i++) put_tile(c, p->rows[i]);
 	}

@@ -175,8 +175,9 @@ typedef struct lo_tiles {
 	bool strips;             /* one row, and the columns are read in place */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
-/* Scratch memory of a unit, in elements of the product's dtype: packed rows; a panel of packed columns, or the strip's sums of a chunk; the sums. */
-enum { LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 32, LO_TILE_SLACK = 64 }; /* rows and columns are counted in multiples of these */
+/* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
+ * sums. Rows of sums are one panel longer than the block. */
+enum { LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, LO_TILE_SLACK = 64 }; /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
 
 /* ---- ktext.c, kverify.c ---- */
 /* A kernel and its schedule as one text. It parses back exactly, given the target that it was printed for. */

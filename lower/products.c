@@ -89,7 +89,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 192, MOST_COLUMNS = 256, STRIP = 2048 };
+enum { MOST_ROWS = 192, MOST_COLUMNS = 256, STRIP = 2048, COLUMNS = 32 };
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
@@ -115,13 +115,14 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	for (int d = 0; d < k->ndim - 1; d++)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
-	few = all < 2 * RT_SERIAL_NS || outer >= 16 ? 1 : all < 40 * RT_SERIAL_NS ? 2 : 8; /* blocks wanted */
+	const int threads = rt_team_threads();
+	few = threads == 1 || all < 2 * RT_SERIAL_NS ? 1 : x.strips || all < 40 * RT_SERIAL_NS ? threads : 4 * threads; /* blocks wanted */
 	few = div_up(few, outer);
 	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
 	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : MOST_COLUMNS, LO_TILE_COLUMNS, across);
+	s->block = piece(last, x.strips ? STRIP : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
-	const int64_t rows = up(s->rows, LO_TILE_ROWS), columns = up(s->block, LO_TILE_COLUMNS);
-	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? columns : IR_CHAIN * LO_TILE_COLUMNS) + rows * columns + 3 * LO_TILE_SLACK) * size);
+	const int64_t rows = up(s->rows, LO_TILE_ROWS), columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
+	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : IR_CHAIN) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

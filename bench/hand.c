@@ -58,20 +58,24 @@ PEAK(peak_f64_256, double, 32)
 PEAK(peak_f32_512, float, 64)
 PEAK(peak_f64_512, double, 64)
 
+static double peak_once(int bits, tj_dtype dtype)
+{
+	if (bits == 512) return dtype == TJ_F64 ? peak_f64_512(0.5) : (double)peak_f32_512(0.5f);
+	return dtype == TJ_F64 ? peak_f64_256(0.5) : (double)peak_f32_256(0.5f);
+}
+
+/* The sum of the best rates of the threads: a thread that has no core for a while does not count against the others. */
 double hand_peak(int bits, tj_dtype dtype)
 {
-	double best = 0;
+	const double flops = 2.0 * PEAK_LOOPS * PEAK_SUMS * (bits / (dtype == TJ_F64 ? 64 : 32));
+	double total = 0;
+#pragma omp parallel reduction(+ : total)
 	for (int turn = 0; turn < PEAK_TURNS; turn++) {
-		double sum = 0, begin = bench_now();
-#pragma omp parallel reduction(+ : sum)
-		if (bits == 512) sum += dtype == TJ_F64 ? peak_f64_512(0.5) : peak_f32_512(0.5f);
-		else sum += dtype == TJ_F64 ? peak_f64_256(0.5) : peak_f32_256(0.5f);
-		const double flops = 2.0 * PEAK_LOOPS * PEAK_SUMS * (bits / (dtype == TJ_F64 ? 64 : 32)) * omp_get_max_threads();
-		const double rate = flops / (bench_now() - begin);
-		if (rate > best && sum > 0) best = rate;
+		const double begin = bench_now(), sum = peak_once(bits, dtype), rate = flops / (bench_now() - begin);
+		if (rate > total && sum > 0) total = rate;
 	}
 	hand_rest();
-	return best;
+	return total;
 }
 
 uint64_t hand_sum(const void *x, size_t bytes)

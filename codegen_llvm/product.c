@@ -21,13 +21,14 @@
 #include <stdlib.h>
 
 enum {
-	STEPS = 8,     /* strips: steps of r that are added at a time */
+	STEPS = 16, STEPS_256 = 8, /* strips: steps of r that are added at a time */
 	AHEAD = 256,   /* strips: elements; distance of prefetches */
 	FEW_TILES = 2, /* columns are read in place by at most this many tiles of rows */
 	FEW_COLUMNS = 96, /* rows are read in place for blocks of at most this many columns */
 	NEAR = 16,     /* tiles: steps of r; distance of prefetches */
 	CACHED = 64,   /* packing: steps of r whose packed columns stay in the first cache */
-	MOST_TILES = 4, MOST_VECS = 8
+	MOST_TILES = 4, MOST_VECS = 8,
+	PANEL = IR_CHAIN + 1 /* rows of a packed panel: a multiple of a page from panel to panel would put their rows into one set of the cache */
 };
 
 struct cg_product {
@@ -43,6 +44,8 @@ struct cg_product {
 	cg_num pitch;           /* of the sums of the block */
 	rt_text inner;          /* the functions of its own */
 };
+
+static int steps_of(const cg *c) { return c->bits == 512 ? STEPS : STEPS_256; }
 
 /* ---- small loops: index from..to, by step ---- */
 typedef struct loop { cg_str i, step, to, head, latch, done; } loop;
@@ -193,7 +196,7 @@ static void pack_along(cg *c, int o, int width)
 	if (width % p->w == 0) {
 		loop j = open(c, "j", lit(0), whole, lit(width), true);
 		q = at(c, from, row, j.i);
-		x = at(c, p->t, to, op(c, "mul", j.i, lit(IR_CHAIN)));
+		x = at(c, p->t, to, op(c, "mul", j.i, lit(PANEL)));
 		for (int v = 0; v < vecs; v++)
 			store(c, p->t, p->w, converted(c, o, p->w, load(c, from, p->w, at(c, from, q, lit((int64_t)v * p->w)))), at(c, p->t, x, lit((int64_t)v * p->w)));
 		close(c, &j);
@@ -205,7 +208,7 @@ static void pack_along(cg *c, int o, int width)
 	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%some, label %%none\n", some.s, rest.s, some.s);
 	cg_label(c, cg_fmt("some"));
 	q = at(c, from, row, whole);
-	x = at(c, p->t, to, op(c, "mul", whole, lit(IR_CHAIN)));
+	x = at(c, p->t, to, op(c, "mul", whole, lit(PANEL)));
 	for (int v = 0; v < vecs; v++)
 		store(c, p->t, p->w, converted(c, o, p->w, load_some(c, from, p->w, at(c, from, q, lit((int64_t)v * p->w)), mask[v])), at(c, p->t, x, lit((int64_t)v * p->w)));
 	cg_jump(c, cg_fmt("none"));
@@ -266,14 +269,18 @@ static void pack_across(cg *c, int o, int width)
 	const int n = 16 / (int)tj_dtype_size(p->t), groups = (width + n - 1) / n;
 	cg_str item[4], v[4], last = op(c, "sub", cg_fmt("%%n"), lit(1));
 	loop j = open(c, "j", lit(0), cg_fmt("%%n"), lit(width), false);
-	cg_str panel = at(c, p->t, cg_fmt("%%to"), op(c, "mul", j.i, lit(IR_CHAIN)));
+	cg_str panel = at(c, p->t, cg_fmt("%%to"), op(c, "mul", j.i, lit(PANEL)));
 	loop b = open(c, "b", lit(0), cg_fmt("%%nk"), lit(CACHED), true);
 	cg_str stop = least(c, op(c, "add", b.i, lit(CACHED)), cg_fmt("%%nk")), whole = op(c, "add", b.i, op(c, "and", op(c, "sub", stop, b.i), lit(-p->w)));
 	loop g = open(c, "g", lit(0), lit(groups), lit(1), false);
 	cg_str first = op(c, "mul", op(c, "sub", lit(groups - 1), g.i), lit(n)), to = at(c, p->t, panel, first), some = cg_tmp(c);
 	for (int i = 0; i < n; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, op(c, "add", op(c, "add", j.i, first), lit(i)), last), cg_fmt("%%si")));
 	loop k = open(c, "k", b.i, whole, lit(p->w), true);
-	for (int i = 0; i < n; i++) v[i] = converted(c, o, p->w, load(c, from, p->w, at(c, from, item[i], k.i)));
+	for (int i = 0; i < n; i++) {
+		cg_str q = at(c, from, item[i], k.i);
+		if (o) cg_prefetch(c, q, CACHED * (int)tj_dtype_size(from));
+		v[i] = converted(c, o, p->w, load(c, from, p->w, q));
+	}
 	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", k.i, lit(width))), width);
 	close(c, &k);
 	rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
@@ -295,7 +302,7 @@ static void pack_singly(cg *c, int o, int width)
 	loop j = open(c, "j", lit(0), cg_fmt("%%n"), lit(width), false);
 	loop k = open(c, "k", lit(0), cg_fmt("%%nk"), lit(1), true);
 	cg_str row = at(c, from, cg_fmt("%%from"), op(c, "mul", k.i, cg_fmt("%%sk")));
-	cg_str to = at(c, p->t, cg_fmt("%%to"), op(c, "add", op(c, "mul", k.i, lit(width)), op(c, "mul", j.i, lit(IR_CHAIN))));
+	cg_str to = at(c, p->t, cg_fmt("%%to"), op(c, "add", op(c, "mul", k.i, lit(width)), op(c, "mul", j.i, lit(PANEL))));
 	loop i = open(c, "i", lit(0), lit(width), lit(1), false);
 	cg_str x = load(c, from, 1, at(c, from, row, op(c, "mul", least(c, op(c, "add", i.i, j.i), last), cg_fmt("%%si"))));
 	store(c, p->t, 1, converted(c, o, 1, x), at(c, p->t, to, i.i));
@@ -313,7 +320,7 @@ static int64_t item_step(const cg *c, int o)
 
 static int64_t r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
 
-/* Packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], IR_CHAIN * width elements from one to the next. si, sk:
+/* Packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], PANEL * width elements from one to the next. si, sk:
  * elements from item to item, and from r to r. Rows come panel by panel. */
 static void put_pack(cg *c, int o, int width)
 {
@@ -457,7 +464,7 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = at(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
-	u.sums = at(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->pitch, cg_lit(IR_CHAIN)), cg_lit(LO_TILE_SLACK)).s);
+	u.sums = at(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->pitch, cg_lit(PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
@@ -514,7 +521,7 @@ static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_s
 {
 	const struct cg_product *p = c->product;
 	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
-	cg_str y = at(c, p->t, u->panels, op(c, "mul", j, lit(IR_CHAIN))), step = lit(p->width);
+	cg_str y = at(c, p->t, u->panels, op(c, "mul", j, lit(PANEL))), step = lit(p->width);
 	const unsigned id = ++c->tmp;
 	if (p->in_place) { /* the last panel is packed, unless it is whole */
 		cg_str n = op(c, "sub", u->columns, j), whole = cmp(c, "sge", n, lit(p->width)), here = cg_tmp(c), last = cg_tmp(c), start = at(c, p->t, u->b, op(c, "add", j, op(c, "mul", k0, sk)));
@@ -588,9 +595,9 @@ static void put_strips(cg *c, const unit *u)
 	const cg_num red = cg_size(c->k->red);
 	loop chunk = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
 	cg_str nk = least(c, op(c, "sub", red.s, chunk.i), lit(IR_CHAIN)), first = cmp(c, "eq", chunk.i, lit(0));
-	cg_str sums = choose(c, first, "ptr", u->sums, u->panels), whole = op(c, "and", nk, lit(-STEPS));
-	loop k = open(c, "k", lit(0), whole, lit(STEPS), true);
-	call_strip(c, u, STEPS, op(c, "add", chunk.i, k.i), sums, cmp(c, "eq", k.i, lit(0)));
+	cg_str sums = choose(c, first, "ptr", u->sums, u->panels), whole = op(c, "and", nk, lit(-steps_of(c)));
+	loop k = open(c, "k", lit(0), whole, lit(steps_of(c)), true);
+	call_strip(c, u, steps_of(c), op(c, "add", chunk.i, k.i), sums, cmp(c, "eq", k.i, lit(0)));
 	close(c, &k);
 	loop s = open(c, "k", whole, nk, lit(1), true);
 	call_strip(c, u, 1, op(c, "add", chunk.i, s.i), sums, cmp(c, "eq", s.i, lit(0)));
@@ -728,7 +735,7 @@ void cg_along_product(cg *c, cg_span span)
 	rt_text *text = c->out;
 	const cg_str label = c->block_label;
 	if (p->x.strips) {
-		put_strip(c, STEPS);
+		put_strip(c, steps_of(c));
 		put_strip(c, 1);
 	} else {
 		if (!p->rows_in_place) put_pack(c, 0, p->most);

@@ -25,7 +25,7 @@ enum {
 	AHEAD = 256,   /* strips: elements; distance of prefetches */
 	FEW_TILES = 2, /* columns are read in place by at most this many tiles of rows */
 	FEW_COLUMNS = 96, /* rows are read in place for blocks of at most this many columns */
-	NEAR = 16,     /* tiles: steps of r; distance of prefetches */
+	NEAR = 16, NEAR_VECS = 3, /* tiles: steps of r; distance of prefetches. Wider tiles do without */
 	CACHED = 64,   /* packing: steps of r whose packed columns stay in the first cache */
 	MOST_TILES = 4, MOST_VECS = 8,
 	PANEL = IR_CHAIN + 1 /* rows of a packed panel: a multiple of a page from panel to panel would put their rows into one set of the cache */
@@ -37,9 +37,10 @@ struct cg_product {
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
 	int rows[MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
-	bool in_place;          /* columns are adjacent and need no conversion */
 	bool rows_in_place;     /* rows are not packed */
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
+	bool narrow;            /* the last panel may have one vector of columns alone */
+	bool lone;              /* never more than one panel is packed at a time */
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
 	rt_text inner;          /* the functions of its own */
@@ -78,6 +79,20 @@ static cg_str op(cg *c, const char *name, cg_str a, cg_str b)
 }
 
 static cg_str lit(int64_t v) { return cg_fmt("%lld", (long long)v); }
+
+static cg_str cmp(cg *c, const char *how, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp %s i64 %s, %s\n", r.s, how, a.s, b.s);
+	return r;
+}
+
+static cg_str choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b)
+{
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = select i1 %s, %s %s, %s %s\n", r.s, when.s, type, a.s, type, b.s);
+	return r;
+}
 
 static cg_str least(cg *c, cg_str a, cg_str b)
 {
@@ -332,25 +347,25 @@ static void put_pack(cg *c, int o, int width)
 }
 
 /* sums (row i at %sums + i * %pitch) = or += packed rows times columns, over nk steps of r. */
-static void put_tile(cg *c, int rows)
+static void put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
-	const int n = rows * p->vecs;
+	const int n = rows * vecs;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * MOST_VECS], next[LO_TILE_ROWS * MOST_VECS], y[MOST_VECS];
 	const cg_str row_step = p->rows_in_place ? cg_int(item_step(c, 0)) : lit(1), r = p->rows_in_place ? cg_int(r_step(c, 0)) : lit(p->most);
 	rt_text head = { 0 };
-	begin(c, &c->product->inner, "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	begin(c, &c->product->inner, vecs < p->vecs ? "narrow" : "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	rt_text *text = c->out;
 	rt_putf(text, "  %%near = mul i64 %%step, %d\n", NEAR);
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < p->vecs; v++) y[v] = load(c, p->t, p->w, at(c, p->t, cg_fmt("%%ya"), lit((int64_t)v * p->w)));
+	for (int v = 0; v < vecs; v++) y[v] = load(c, p->t, p->w, at(c, p->t, cg_fmt("%%ya"), lit((int64_t)v * p->w)));
 	cg_str near = at(c, p->t, cg_fmt("%%ya"), cg_fmt("%%near"));
-	for (int v = 0; v < p->vecs; v += 64 / (p->w * (int)tj_dtype_size(p->t))) cg_prefetch(c, near, v * p->w * (int)tj_dtype_size(p->t));
+	for (int v = 0; vecs <= NEAR_VECS && v < vecs; v += 64 / (p->w * (int)tj_dtype_size(p->t))) cg_prefetch(c, near, v * p->w * (int)tj_dtype_size(p->t));
 	for (int i = 0; i < rows; i++) {
 		cg_str x = cg_splat(c, cg_type(p->t, 1).s, load(c, p->t, 1, at(c, p->t, cg_fmt("%%xa"), cg_fmt("%lld", atoll(row_step.s) * i))), p->w);
-		for (int v = 0; v < p->vecs; v++) next[i * p->vecs + v] = multiply_add(c, p->t, p->w, x, y[v], sum[i * p->vecs + v]);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, next[i].s);
@@ -366,8 +381,8 @@ static void put_tile(cg *c, int rows)
 		rt_puts(text, adds ? "add:\n" : "set:\n");
 		for (int i = 0; i < rows; i++) {
 			cg_str row = at(c, p->t, cg_fmt("%%sums"), op(c, "mul", cg_fmt("%%pitch"), lit(i)));
-			for (int v = 0; v < p->vecs; v++) {
-				cg_str q = at(c, p->t, row, lit((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * p->vecs + v);
+			for (int v = 0; v < vecs; v++) {
+				cg_str q = at(c, p->t, row, lit((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * vecs + v);
 				store(c, p->t, p->w, adds ? add(c, p->t, p->w, load(c, p->t, p->w, q), e) : e, q);
 			}
 		}
@@ -380,11 +395,12 @@ static void put_tile(cg *c, int rows)
 static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
+	cg_str next = mask ? j : choose(c, cmp(c, "slt", op(c, "add", j, lit(AHEAD)), cg_fmt("%%n")), "i64", lit(AHEAD), op(c, "add", op(c, "sub", op(c, "mul", cg_fmt("%%sy"), lit(steps)), cg_fmt("%%n")), lit(AHEAD)));
 	cg_str q = at(c, p->t, cg_fmt("%%sums"), j), sum = cg_tmp(c), type = cg_type(p->t, p->w), old = load(c, p->t, p->w, q);
 	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
 	for (int s = 0; s < steps; s++) {
 		cg_str y = at(c, p->t, row[s], j);
-		if (!mask) cg_prefetch(c, y, AHEAD * (int)tj_dtype_size(p->t));
+		if (!mask) cg_prefetch(c, at(c, p->t, y, next), 0);
 		sum = multiply_add(c, p->t, p->w, x[s], mask ? load_some(c, p->t, p->w, y, *mask) : load(c, p->t, p->w, y), sum);
 	}
 	store(c, p->t, p->w, sum, q);
@@ -464,27 +480,13 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = at(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
-	u.sums = at(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->pitch, cg_lit(PANEL)), cg_lit(LO_TILE_SLACK)).s);
+	u.sums = at(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
 	u.sums = first_element(c, out, u.row0, u.lo);
 	u.pitch = p->x.row < 0 ? lit(0) : cg_int(k->index.v[out->index].coef[p->x.row]);
 	return u;
-}
-
-static cg_str cmp(cg *c, const char *how, cg_str a, cg_str b)
-{
-	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s = icmp %s i64 %s, %s\n", r.s, how, a.s, b.s);
-	return r;
-}
-
-static cg_str choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b)
-{
-	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s = select i1 %s, %s %s, %s %s\n", r.s, when.s, type, a.s, type, b.s);
-	return r;
 }
 
 /* Tiles have as many rows as there are: what is not packed must not be read beyond its last row. */
@@ -500,7 +502,7 @@ static cg_str tile_rows(cg *c, cg_str rows)
 	return r;
 }
 
-static void call_tile(cg *c, cg_str q, const char *arguments)
+static void call_tile(cg *c, const char *name, cg_str q, const char *arguments)
 {
 	const struct cg_product *p = c->product;
 	const unsigned id = ++c->tmp;
@@ -510,7 +512,7 @@ static void call_tile(cg *c, cg_str q, const char *arguments)
 			rt_putf(c->out, "  br i1 %s, label %%tile%u.%d, label %%other%u.%d\n", is.s, id, i, id, i);
 			cg_label(c, cg_fmt("tile%u.%d", id, i));
 		}
-		rt_putf(c->out, "  call void @" CG_OWN ".tile%d(%s)\n  br label %%tiled%u\n", p->rows[i], arguments, id);
+		rt_putf(c->out, "  call void @" CG_OWN ".%s%d(%s)\n  br label %%tiled%u\n", name, p->rows[i], arguments, id);
 		if (i < p->nrows - 1) cg_label(c, cg_fmt("other%u.%d", id, i));
 	}
 	cg_label(c, cg_fmt("tiled%u", id));
@@ -521,9 +523,9 @@ static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_s
 {
 	const struct cg_product *p = c->product;
 	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
-	cg_str y = at(c, p->t, u->panels, op(c, "mul", j, lit(PANEL))), step = lit(p->width);
+	cg_str y = at(c, p->t, u->panels, p->x.in_place ? choose(c, packs, "i64", op(c, "mul", j, lit(PANEL)), lit(0)) : op(c, "mul", j, lit(PANEL))), step = lit(p->width);
 	const unsigned id = ++c->tmp;
-	if (p->in_place) { /* the last panel is packed, unless it is whole */
+	if (p->x.in_place) { /* the last panel is packed, unless it is whole */
 		cg_str n = op(c, "sub", u->columns, j), whole = cmp(c, "sge", n, lit(p->width)), here = cg_tmp(c), last = cg_tmp(c), start = at(c, p->t, u->b, op(c, "add", j, op(c, "mul", k0, sk)));
 		rt_putf(c->out, "  %s = select i1 %s, i1 false, i1 %s\n", here.s, packs.s, whole.s);
 		rt_putf(c->out, "  %s = select i1 %s, i1 true, i1 %s\n  br i1 %s, label %%panel%u, label %%pack%u\n", last.s, packs.s, whole.s, last.s, id, id);
@@ -540,7 +542,17 @@ static void put_panel(cg *c, const unit *u, cg_str j, cg_str k0, cg_str nk, cg_s
 	cg_str sums = at(c, p->t, u->sums, op(c, "add", j, op(c, "mul", row, u->pitch)));
 	rt_text arguments = { 0 };
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y.s, step.s, nk.s, sums.s, u->pitch.s, first.s);
-	call_tile(c, exact(p) ? n : q, rt_str(&arguments));
+	const unsigned which = ++c->tmp;
+	if (p->narrow) {
+		cg_str few = cmp(c, "sle", op(c, "sub", u->columns, j), lit(p->w));
+		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, which, which);
+		cg_label(c, cg_fmt("narrow%u", which));
+		call_tile(c, "narrow", exact(p) ? n : q, rt_str(&arguments));
+		rt_putf(c->out, "  br label %%both%u\n", which);
+		cg_label(c, cg_fmt("wide%u", which));
+	}
+	call_tile(c, "tile", exact(p) ? n : q, rt_str(&arguments));
+	if (p->narrow) cg_jump(c, cg_fmt("both%u", which));
 	rt_text_free(&arguments);
 	close(c, &t);
 }
@@ -564,7 +576,7 @@ static void put_tiles(cg *c, const unit *u)
 	const cg_num red = cg_size(c->k->red);
 	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
 	cg_str q = tile_rows(c, u->rows), tiles = op(c, "udiv", op(c, "sub", op(c, "add", u->rows, q), lit(1)), q);
-	cg_str packs = p->in_place ? cmp(c, "sgt", tiles, lit(FEW_TILES)) : cg_fmt("true");
+	cg_str packs = p->x.in_place ? cmp(c, "sgt", tiles, lit(FEW_TILES)) : cg_fmt("true");
 	loop k = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
 	cg_str nk = least(c, op(c, "sub", red.s, k.i), lit(IR_CHAIN)), first = cmp(c, "eq", k.i, lit(0));
 	if (!p->rows_in_place) pack_rows(c, u, k.i, nk, q, tiles);
@@ -667,7 +679,8 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
 	const int registers = c->bits == 512 ? 24 : 12, most = c->bits == 512 ? MOST_VECS : MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
-	if (!p->in_place || !known_rows(c, p) || rows > p->most || lo_is_sym(last)) return 2;
+	if (!known_rows(c, p) || lo_is_sym(last)) return 2;
+	if (!p->x.in_place || rows > registers / 2) return last == 3 * p->w ? 3 : 2;
 	int vecs = registers / (int)rows > most ? most : registers / (int)rows;
 	while (vecs > 2 && (int64_t)vecs * p->w > last) vecs--;
 	return vecs;
@@ -697,23 +710,32 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
+/* With known sizes: a block has a last panel of which one vector is enough. */
+static bool has_narrow(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	if (lo_is_sym(last) || lo_is_sym(block) || p->vecs == 1) return false;
+	const int64_t rest[] = { (last < block ? last : block) % p->width, last % block % p->width };
+	return (rest[0] && rest[0] <= p->w) || (rest[1] && rest[1] <= p->w);
+}
+
 bool cg_find_product(cg *c)
 {
 	struct cg_product **p = &c->product;
 	lo_tiles x;
 	if (c->s->vec != LO_VEC_TILE || !lo_tiles_of(c->k, &x)) return true;
 	if (!(*p = rt_calloc(sizeof **p))) return false;
-	const lo_index *y = &c->k->index.v[c->k->ins.v[x.load[1]].index];
 	(*p)->x = x;
 	(*p)->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	(*p)->w = c->bits / (int)(8 * tj_dtype_size((*p)->t));
-	(*p)->in_place = y->coef[c->k->ndim - 1] == 1 && x.load[1] == x.value[1];
-	(*p)->most = c->bits == 512 ? LO_TILE_ROWS : LO_TILE_ROWS / 2;
 	(*p)->vecs = vectors(c, *p);
+	(*p)->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / ((*p)->vecs < 2 ? 2 : (*p)->vecs);
 	(*p)->width = (*p)->vecs * (*p)->w;
 	(*p)->direct = find_direct(c, *p);
 	(*p)->rows_in_place = reads_rows(c, *p);
+	(*p)->lone = x.in_place && known_rows(c, *p) && c->s->rows <= FEW_TILES * LO_TILE_ROWS / 2;
 	(*p)->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
+	(*p)->narrow = has_narrow(c, *p);
 	choose_tiles(c, *p);
 	return true;
 }
@@ -740,7 +762,8 @@ void cg_along_product(cg *c, cg_span span)
 	} else {
 		if (!p->rows_in_place) put_pack(c, 0, p->most);
 		put_pack(c, 1, p->width);
-		for (int i = 0; i < p->nrows; i++) put_tile(c, p->rows[i]);
+		for (int i = 0; i < p->nrows; i++) put_tile(c, p->rows[i], p->vecs);
+		for (int i = 0; p->narrow && i < p->nrows; i++) put_tile(c, p->rows[i], 1);
 	}
 	c->out = text;
 	c->block_label = label;

@@ -84,12 +84,13 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	const lo_index *x = index_of(k, t->load[0]), *y = index_of(k, t->load[1]);
 	for (int d = 0; d < last; d++)
 		if (!y->coef[d] && k->dim[d] != 1) t->row = d;
-	t->strips = k->red != 0 && t->row < 0 && y->coef[last] == 1 && t->load[1] == t->value[1];
+	t->in_place = y->coef[last] == 1 && t->load[1] == t->value[1];
+	t->strips = k->red != 0 && t->row < 0 && t->in_place;
 	return x->coef[last] == 0 || k->dim[last] == 1;
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 192, MOST_COLUMNS = 256, STRIP = 2048, COLUMNS = 32 };
+enum { MOST_ROWS = 192, MOST_COLUMNS = 256, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
@@ -120,7 +121,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	few = div_up(few, outer);
 	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
 	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : MOST_COLUMNS, COLUMNS, across);
+	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.in_place ? WIDE : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
 	const int64_t rows = up(s->rows, LO_TILE_ROWS), columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : IR_CHAIN + 1) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);

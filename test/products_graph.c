@@ -11,16 +11,17 @@ static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G
 #define PICK(G, table) (table)[gen_below(G, RT_COUNT(table))]
 
 /* ---- drawing a case ---- */
-/* Edges of tiles (8, 12, 16, 32), of chunks of k (256), small sizes, and a few large ones. */
+/* Edges of tiles (8, 12, 16, 32), of chunks of k (256), of blocks (192 x 256), small sizes, and a few large ones. */
 static int64_t any_size(gen *G, bool is_k, bool small)
 {
 	static const int64_t tile[] = { 8, 12, 16, 32 }, chunk[] = { 255, 256, 257, 511, 512, 513 };
+	static const int64_t block[] = { 191, 192, 193, 255, 256, 257, 385, 511, 512, 513 };
 	int64_t roll = gen_below(G, 100);
 	if (roll < 1) return 0;
 	if (roll < (small ? 20 : 6)) return 1;
 	if (roll < (small ? 75 : 16)) return between(G, 2, 9);
 	if (roll < (small ? 82 : 62)) return PICK(G, tile) * between(G, 1, 6) + between(G, -1, 1);
-	if (roll < (is_k ? 94 : small ? 84 : 70)) return PICK(G, chunk);
+	if (roll < (is_k ? 94 : small ? 84 : 76)) return is_k ? PICK(G, chunk) : PICK(G, block);
 	return roll < 98 ? gen_below(G, 301) : between(G, 301, 2000);
 }
 
@@ -52,6 +53,7 @@ static void draw_sizes(gen *G, prod_case *c)
 	c->n = any_size(G, false, small);
 	c->k = any_size(G, true, small);
 	c->n2 = any_size(G, false, small);
+	if (c->m == 1 && gen_chance(G, 15)) c->n = between(G, 2000, 5000); /* several strips */
 	c->nbatch = gen_chance(G, 65) ? 0 : (int)between(G, 1, PROD_BATCH);
 	for (int i = 0; i < c->nbatch; i++) c->batch[i] = gen_chance(G, 2) ? 0 : gen_chance(G, 10) ? between(G, 5, 17) : between(G, 1, 4);
 	c->heads = (int)between(G, 1, 4);

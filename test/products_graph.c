@@ -10,6 +10,19 @@ const char *const prod_kind_name[PROD_KINDS] = { "one product", "several of one 
 static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G, hi - lo + 1); }
 #define PICK(G, table) (table)[gen_below(G, RT_COUNT(table))]
 
+/* Ops on a product. */
+#define AFTER(X) \
+	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
+	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") X(TRANSPOSE, "transpose") \
+	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") \
+	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
+enum {
+#define X(name, text) AFTER_##name,
+	AFTER(X)
+#undef X
+	AFTERS
+};
+
 /* ---- drawing a case ---- */
 /* Edges of tiles (8, 12, 16, 32), of chunks of k (256), of blocks (192 x 256), small sizes, and a few large ones. */
 static int64_t any_size(gen *G, bool is_k, bool small)
@@ -121,7 +134,11 @@ void prod_draw(prod_case *c, uint64_t seed)
 	c->kept = gen_chance(G, 20);
 	c->place = gen_chance(G, 60) ? (gen_chance(G, 50) ? GEN_AT_END : GEN_AT_START) : GEN_ANYWHERE;
 	c->team_first = gen_chance(G, 50);
-	c->in_place = gen_chance(G, 20);
+	c->in_place = gen_chance(G, 30);
+	if (c->in_place && gen_chance(G, 70)) { /* a sum that may overwrite its other operand */
+		c->after[0].op = AFTER_RESIDUAL;
+		c->nafter = (int)between(G, 1, 2);
+	}
 	c->unfused = gen_chance(G, 6);
 	c->again = gen_chance(G, 12);
 	c->symbols = gen_chance(G, 6);
@@ -303,18 +320,6 @@ static ir_ref matrix(gen *G, const prod_case *c, int which, int64_t rows, int64_
 }
 
 /* ---- ops on a product ---- */
-#define AFTER(X) \
-	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
-	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") X(TRANSPOSE, "transpose") \
-	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") \
-	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
-enum {
-#define X(name, text) AFTER_##name,
-	AFTER(X)
-#undef X
-	AFTERS
-};
-
 int prod_after_ops(const char *const **names)
 {
 	static const char *const name[] = {

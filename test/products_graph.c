@@ -10,17 +10,31 @@ const char *const prod_kind_name[PROD_KINDS] = { "one product", "several of one 
 static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G, hi - lo + 1); }
 #define PICK(G, table) (table)[gen_below(G, RT_COUNT(table))]
 
+/* Ops on a product. */
+#define AFTER(X) \
+	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
+	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") X(TRANSPOSE, "transpose") \
+	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") \
+	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
+enum {
+#define X(name, text) AFTER_##name,
+	AFTER(X)
+#undef X
+	AFTERS
+};
+
 /* ---- drawing a case ---- */
-/* Edges of tiles (8, 12, 16, 32), of chunks of k (256), small sizes, and a few large ones. */
+/* Edges of tiles (8, 12, 16, 32), of chunks of k (256), of blocks (192 x 256), small sizes, and a few large ones. */
 static int64_t any_size(gen *G, bool is_k, bool small)
 {
 	static const int64_t tile[] = { 8, 12, 16, 32 }, chunk[] = { 255, 256, 257, 511, 512, 513 };
+	static const int64_t block[] = { 191, 192, 193, 255, 256, 257, 385, 511, 512, 513 };
 	int64_t roll = gen_below(G, 100);
 	if (roll < 1) return 0;
 	if (roll < (small ? 20 : 6)) return 1;
 	if (roll < (small ? 75 : 16)) return between(G, 2, 9);
 	if (roll < (small ? 82 : 62)) return PICK(G, tile) * between(G, 1, 6) + between(G, -1, 1);
-	if (roll < (is_k ? 94 : small ? 84 : 70)) return PICK(G, chunk);
+	if (roll < (is_k ? 94 : small ? 84 : 76)) return is_k ? PICK(G, chunk) : PICK(G, block);
 	return roll < 98 ? gen_below(G, 301) : between(G, 301, 2000);
 }
 
@@ -52,6 +66,7 @@ static void draw_sizes(gen *G, prod_case *c)
 	c->n = any_size(G, false, small);
 	c->k = any_size(G, true, small);
 	c->n2 = any_size(G, false, small);
+	if (c->m == 1 && gen_chance(G, 15)) c->n = between(G, 2000, 5000); /* several strips */
 	c->nbatch = gen_chance(G, 65) ? 0 : (int)between(G, 1, PROD_BATCH);
 	for (int i = 0; i < c->nbatch; i++) c->batch[i] = gen_chance(G, 2) ? 0 : gen_chance(G, 10) ? between(G, 5, 17) : between(G, 1, 4);
 	c->heads = (int)between(G, 1, 4);
@@ -119,7 +134,11 @@ void prod_draw(prod_case *c, uint64_t seed)
 	c->kept = gen_chance(G, 20);
 	c->place = gen_chance(G, 60) ? (gen_chance(G, 50) ? GEN_AT_END : GEN_AT_START) : GEN_ANYWHERE;
 	c->team_first = gen_chance(G, 50);
-	c->in_place = gen_chance(G, 20);
+	c->in_place = gen_chance(G, 30);
+	if (c->in_place && gen_chance(G, 70)) { /* a sum that may overwrite its other operand */
+		c->after[0].op = AFTER_RESIDUAL;
+		c->nafter = (int)between(G, 1, 2);
+	}
 	c->unfused = gen_chance(G, 6);
 	c->again = gen_chance(G, 12);
 	c->symbols = gen_chance(G, 6);
@@ -301,18 +320,6 @@ static ir_ref matrix(gen *G, const prod_case *c, int which, int64_t rows, int64_
 }
 
 /* ---- ops on a product ---- */
-#define AFTER(X) \
-	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
-	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") X(TRANSPOSE, "transpose") \
-	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") \
-	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
-enum {
-#define X(name, text) AFTER_##name,
-	AFTER(X)
-#undef X
-	AFTERS
-};
-
 int prod_after_ops(const char *const **names)
 {
 	static const char *const name[] = {

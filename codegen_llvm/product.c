@@ -275,6 +275,22 @@ static void put_square(cg *c, tj_dtype t, int w, int n, cg_str *v, cg_str p, int
 	for (int k = 0; k < w; k++) store_group(c, t, w, n, r[k % n], k / n, at(c, t, p, lit((int64_t)k * width)));
 }
 
+/* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind them. */
+static void pack_square(cg *c, int o, int width, const cg_str *item, cg_str to, cg_str k, const cg_str *stop)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const int n = 16 / (int)tj_dtype_size(p->t);
+	cg_str v[4], mask;
+	if (stop) mask = first_lanes(c, op(c, "sub", *stop, k), p->w);
+	for (int i = 0; i < n; i++) {
+		cg_str q = at(c, from, item[i], k);
+		if (o) cg_prefetch(c, q, CACHED * (int)tj_dtype_size(from));
+		v[i] = converted(c, o, p->w, stop ? load_some(c, from, p->w, q, mask) : load(c, from, p->w, q));
+	}
+	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", k, lit(width))), width);
+}
+
 /* Panels of items whose steps of r are adjacent. A few items at a time, from the last ones of a panel down: where `width` is no multiple of
  * their number, they write into the next step of the first ones. */
 static void pack_across(cg *c, int o, int width)
@@ -282,7 +298,7 @@ static void pack_across(cg *c, int o, int width)
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
 	const int n = 16 / (int)tj_dtype_size(p->t), groups = (width + n - 1) / n;
-	cg_str item[4], v[4], last = op(c, "sub", cg_fmt("%%n"), lit(1));
+	cg_str item[4], last = op(c, "sub", cg_fmt("%%n"), lit(1));
 	loop j = open(c, "j", lit(0), cg_fmt("%%n"), lit(width), false);
 	cg_str panel = at(c, p->t, cg_fmt("%%to"), op(c, "mul", j.i, lit(PANEL)));
 	loop b = open(c, "b", lit(0), cg_fmt("%%nk"), lit(CACHED), true);
@@ -290,20 +306,16 @@ static void pack_across(cg *c, int o, int width)
 	loop g = open(c, "g", lit(0), lit(groups), lit(1), false);
 	cg_str first = op(c, "mul", op(c, "sub", lit(groups - 1), g.i), lit(n)), to = at(c, p->t, panel, first), some = cg_tmp(c);
 	for (int i = 0; i < n; i++) item[i] = at(c, from, cg_fmt("%%from"), op(c, "mul", least(c, op(c, "add", op(c, "add", j.i, first), lit(i)), last), cg_fmt("%%si")));
-	loop k = open(c, "k", b.i, whole, lit(p->w), true);
-	for (int i = 0; i < n; i++) {
-		cg_str q = at(c, from, item[i], k.i);
-		if (o) cg_prefetch(c, q, CACHED * (int)tj_dtype_size(from));
-		v[i] = converted(c, o, p->w, load(c, from, p->w, q));
-	}
-	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", k.i, lit(width))), width);
+	const bool masked = p->x.load[o] == p->x.value[o]; /* a masked load costs no more, but for dtypes that are converted */
+	loop k = open(c, "k", b.i, masked ? stop : whole, lit(p->w), true);
+	pack_square(c, o, width, item, to, k.i, masked ? &stop : NULL);
 	close(c, &k);
-	rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
-	cg_label(c, cg_fmt("left"));
-	cg_str mask = first_lanes(c, op(c, "sub", stop, whole), p->w);
-	for (int i = 0; i < n; i++) v[i] = converted(c, o, p->w, load_some(c, from, p->w, at(c, from, item[i], whole), mask));
-	put_square(c, p->t, p->w, n, v, at(c, p->t, to, op(c, "mul", whole, lit(width))), width);
-	cg_jump(c, cg_fmt("even"));
+	if (!masked) {
+		rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
+		cg_label(c, cg_fmt("left"));
+		pack_square(c, o, width, item, to, whole, &stop);
+		cg_jump(c, cg_fmt("even"));
+	}
 	close(c, &g);
 	close(c, &b);
 	close(c, &j);
@@ -376,17 +388,17 @@ static void put_tile(cg *c, int rows, int vecs)
 	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, r.s, cg_type(p->t, 1).s);
 	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
-	rt_puts(text, p->one_chunk ? "  br label %set\n" : "  br i1 %first, label %set, label %add\n");
-	for (int adds = 0; adds < 2 - p->one_chunk; adds++) {
-		rt_puts(text, adds ? "add:\n" : "set:\n");
-		for (int i = 0; i < rows; i++) {
-			cg_str row = at(c, p->t, cg_fmt("%%sums"), op(c, "mul", cg_fmt("%%pitch"), lit(i)));
-			for (int v = 0; v < vecs; v++) {
-				cg_str q = at(c, p->t, row, lit((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * vecs + v);
-				store(c, p->t, p->w, adds ? add(c, p->t, p->w, load(c, p->t, p->w, q), e) : e, q);
+	for (int i = 0; i < rows; i++) {
+		cg_str row = at(c, p->t, cg_fmt("%%sums"), op(c, "mul", cg_fmt("%%pitch"), lit(i)));
+		for (int v = 0; v < vecs; v++) {
+			cg_str q = at(c, p->t, row, lit((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * vecs + v), both;
+			if (!p->one_chunk) {
+				both = cg_tmp(c);
+				rt_putf(text, "  %s.sum = select i1 %%first, %s %s, %s %s\n", both.s, type.s, e.s, type.s, add(c, p->t, p->w, load(c, p->t, p->w, q), e).s);
+				e = cg_fmt("%s.sum", both.s);
 			}
+			store(c, p->t, p->w, e, q);
 		}
-		if (!adds && !p->one_chunk) rt_puts(text, "  ret void\n");
 	}
 	end(c);
 }

@@ -21,13 +21,15 @@
 #include <stdlib.h>
 
 enum {
-	STEPS = 16, STEPS_256 = 8, /* strips: steps of r that are added at a time */
+	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
 	AHEAD = 256,   /* strips: elements; distance of prefetches */
-	FEW_TILES = 2, /* columns are read in place by at most this many tiles of rows */
+	FEW_ROWS_512 = 72, FEW_ROWS = 24, /* at most this many rows read columns in place, with 512 bits and with less */
 	FEW_COLUMNS = 96, /* rows are read in place for blocks of at most this many columns */
 	NEAR = 16, NEAR_VECS = 3, /* tiles: steps of r; distance of prefetches. Wider tiles do without */
+	ROWS_AHEAD = 8, /* packing: rows; distance of prefetches */
 	CACHED = 64,   /* packing: steps of r whose packed columns stay in the first cache */
 	MOST_TILES = 4, MOST_VECS = 8,
+	PAGE = 4096,   /* bytes: addresses a multiple of it apart share a set of the first cache */
 	PANEL = IR_CHAIN + 1 /* rows of a packed panel: a multiple of a page from panel to panel would put their rows into one set of the cache */
 };
 
@@ -45,8 +47,6 @@ struct cg_product {
 	cg_num pitch;           /* of the sums of the block */
 	rt_text inner;          /* the functions of its own */
 };
-
-static int steps_of(const cg *c) { return c->bits == 512 ? STEPS : STEPS_256; }
 
 /* ---- small loops: index from..to, by step ---- */
 typedef struct loop { cg_str i, step, to, head, latch, done; } loop;
@@ -211,6 +211,8 @@ static void pack_along(cg *c, int o, int width)
 	if (width % p->w == 0) {
 		loop j = open(c, "j", lit(0), whole, lit(width), true);
 		q = at(c, from, row, j.i);
+		cg_str far = at(c, from, q, op(c, "mul", cg_fmt("%%sk"), lit(ROWS_AHEAD)));
+		for (int v = 0; o && v < vecs; v += 64 / (p->w * (int)tj_dtype_size(from)) ? 64 / (p->w * (int)tj_dtype_size(from)) : 1) cg_prefetch(c, far, v * p->w * (int)tj_dtype_size(from));
 		x = at(c, p->t, to, op(c, "mul", j.i, lit(PANEL)));
 		for (int v = 0; v < vecs; v++)
 			store(c, p->t, p->w, converted(c, o, p->w, load(c, from, p->w, at(c, from, q, lit((int64_t)v * p->w)))), at(c, p->t, x, lit((int64_t)v * p->w)));
@@ -347,6 +349,22 @@ static int64_t item_step(const cg *c, int o)
 
 static int64_t r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
 
+static int few_rows(const cg *c) { return c->bits == 512 ? FEW_ROWS_512 : FEW_ROWS; }
+
+/* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
+static int steps_of(const cg *c)
+{
+	const int64_t row = r_step(c, 1), size = (int64_t)tj_dtype_size(c->product->t);
+	return c->bits < 512 || lo_is_sym(row) || row * size % PAGE == 0 ? FEW_STEPS : STEPS;
+}
+
+/* The columns are known to fill more than the caches. */
+static bool from_memory(const cg *c)
+{
+	const int64_t row = r_step(c, 1);
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(c->product->t) > RT_THIRD_CACHE;
+}
+
 /* Packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], PANEL * width elements from one to the next. si, sk:
  * elements from item to item, and from r to r. Rows come panel by panel. */
 static void put_pack(cg *c, int o, int width)
@@ -412,7 +430,7 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
 	for (int s = 0; s < steps; s++) {
 		cg_str y = at(c, p->t, row[s], j);
-		if (!mask) cg_prefetch(c, at(c, p->t, y, next), 0);
+		if (!mask && from_memory(c)) cg_prefetch(c, at(c, p->t, y, next), 0);
 		sum = multiply_add(c, p->t, p->w, x[s], mask ? load_some(c, p->t, p->w, y, *mask) : load(c, p->t, p->w, y), sum);
 	}
 	store(c, p->t, p->w, sum, q);
@@ -588,7 +606,7 @@ static void put_tiles(cg *c, const unit *u)
 	const cg_num red = cg_size(c->k->red);
 	const cg_str si = cg_int(item_step(c, 1)), sk = cg_int(r_step(c, 1));
 	cg_str q = tile_rows(c, u->rows), tiles = op(c, "udiv", op(c, "sub", op(c, "add", u->rows, q), lit(1)), q);
-	cg_str packs = p->x.in_place ? cmp(c, "sgt", tiles, lit(FEW_TILES)) : cg_fmt("true");
+	cg_str packs = p->x.in_place ? cmp(c, "sgt", u->rows, lit(few_rows(c))) : cg_fmt("true");
 	loop k = open(c, "chunk", lit(0), red.s, lit(IR_CHAIN), false);
 	cg_str nk = least(c, op(c, "sub", red.s, k.i), lit(IR_CHAIN)), first = cmp(c, "eq", k.i, lit(0));
 	if (!p->rows_in_place) pack_rows(c, u, k.i, nk, q, tiles);
@@ -711,7 +729,9 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			found = i;
 		}
 	bool whole = !p->x.strips && known_rows(c, p) && !lo_is_sym(last) && !lo_is_sym(c->s->block) && last % p->width == 0 && c->s->block % p->width == 0;
-	return whole ? found : LO_NOREF;
+	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
+	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
+	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % PAGE == 0 ? LO_NOREF : found;
 }
 
 /* Rows are read in place where few columns use them, and where their distance is a part of the text. */
@@ -743,10 +763,10 @@ bool cg_find_product(cg *c)
 	(*p)->vecs = vectors(c, *p);
 	(*p)->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / ((*p)->vecs < 2 ? 2 : (*p)->vecs);
 	(*p)->width = (*p)->vecs * (*p)->w;
+	(*p)->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	(*p)->direct = find_direct(c, *p);
 	(*p)->rows_in_place = reads_rows(c, *p);
-	(*p)->lone = x.in_place && known_rows(c, *p) && c->s->rows <= FEW_TILES * LO_TILE_ROWS / 2;
-	(*p)->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
+	(*p)->lone = x.in_place && known_rows(c, *p) && c->s->rows <= few_rows(c);
 	(*p)->narrow = has_narrow(c, *p);
 	choose_tiles(c, *p);
 	return true;

@@ -90,7 +90,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 192, MOST_COLUMNS = 256, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 256, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }

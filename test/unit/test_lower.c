@@ -237,6 +237,8 @@ static const plan_case cases[] = {
 	{ "matmul of doubles", 1, 0, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
 	{ "matmul of integers", 1, 0, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "a cast that a product reads, and others", 2, 0, 0,
+	  "%0 = input bf16[5,300] slot=0\n%1 = cast f32[5,300] %0 dtype=f32\n%2 = input f32[300] slot=1\n%3 = matmul f32[5] %1 %2\nret %1 %3\n" },
 	{ "softmax of many rows that lie across memory", 2, 0, 0,
 	  "%0 = input f32[130,140] slot=0\n%1 = transpose f32[140,130] %0 a=0 b=1\n%2 = softmax f32[140,130] %1 axis=1\nret %2\n" },
 	{ "a long way round: rows of an argument with strides, and its columns", 3, 0, 0,
@@ -280,6 +282,8 @@ static const struct { plan_case own; int kernels, calls; } products[] = {
 	  "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 2, 1 },
 	{ { "negative strides", 1, 0, 0,
 	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" }, 1, 1 },
+	{ { "three chunks", 1, 0, 0, "%0 = input f32[7,600] slot=0\n%1 = input f32[600,40] slot=1\n%2 = matmul f32[7,40] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "a row, three chunks", 1, 0, 0, "%0 = input f32[600] slot=0\n%1 = input f32[600,70] slot=1\n%2 = matmul f32[70] %0 %1\nret %2\n" }, 0, 1 },
 	{ { "K = 0", 1, 0, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 1, 0 },
 	{ { "with bias and activation", 1, 0, 0,
 	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
@@ -530,6 +534,31 @@ static int alias_of(const char *text)
 	return slot;
 }
 
+/* The sums of a product are added to an external, in place: each of its elements is read and written once. */
+#define ADDED "%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n%4 = add f32[27,40] %2 %3\nret %4\n"
+
+static void test_in_place(void **state)
+{
+	(void)state;
+	ir_graph g = parsed(ADDED);
+	const lo_target *all[] = { interp_target(), lo_backend_find("llvm", NULL) ? &lo_cpu : NULL };
+	for (int i = 0; i < 2 && all[i]; i++) {
+		env e;
+		rt_err err = { 0 };
+		open_env(&e, &g, true);
+		assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+		rt_exec *x = built(&g, all[i], false);
+		void *own = e.out[0];
+		e.out[0] = e.mem[x->out[0].alias_ext];
+		assert_int_equal(run(x, &e, &err), TJ_OK);
+		compare(&g, &e, 0, "in place");
+		e.out[0] = own;
+		close_env(&e);
+		rt_exec_unref(x);
+	}
+	ir_graph_free(&g);
+}
+
 static void test_alias(void **state)
 {
 	(void)state;
@@ -546,6 +575,10 @@ static void test_alias(void **state)
 	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = exp f32[8] %0\nret %1 %0\n"), -1);
 	/* read by a later step */
 	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %1 %2\n"), -1);
+	/* a product reads its operands again and again, what is added to it once */
+	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\nret %2\n"), -1);
+	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\n%3 = add f32[4,4] %2 %0\nret %3\n"), -1);
+	assert_int_equal(alias_of(ADDED), 2);
 	/* something may still fail */
 	assert_int_equal(alias_of("%0 = input i32[8] slot=0\n%1 = input i32[8] slot=1\n%2 = remainder i32[8] %0 %1\nret %2\n"), -1);
 }
@@ -938,7 +971,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_library), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
-		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_in_place), cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
 		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_back_end_when_needed),
 		cmocka_unit_test(test_code_of_schedules), cmocka_unit_test(test_code_of_targets), cmocka_unit_test(test_bad_schedules),

@@ -225,8 +225,8 @@ typedef struct tj_settings {
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
 	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
-	tj_products products;         /* who computes matrix products of the CPU, where both can. AUTO: tjit; in fast functions what is estimated
-	                               * to be faster. OWN: tjit. LIBRARY: oneDNN, in its own order of summation: the error is bounded */
+	tj_products products;         /* who computes matrix products of the CPU. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: oneDNN those
+	                               * of f32, if it is there, in its own order of summation: the error is bounded. AUTO: like OWN today */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 } tj_settings;

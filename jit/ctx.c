@@ -72,7 +72,7 @@ static void check_env_cpu(const rt_log_to *log)
 	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 }
 
-/* runtime/onednn.c and cublaslt.c read them when the first product is planned. */
+/* runtime/onednn.c and cublaslt.c read them when the first product is planned that they might compute. */
 static void check_env_libraries(const rt_log_to *log)
 {
 	static const char *const switches[] = { "TJ_ONEDNN", "TJ_CUBLASLT" };

@@ -106,7 +106,8 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	return true;
 }
 
-/* The loop of a product has nothing but the product, loads, and conversions of what they load. */
+/* The loop of a product has nothing but the product, loads, and conversions of what they load. A load that does not depend on r may come
+ * before the loop. */
 static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 {
 	const lo_section *s = &v->k->section.v[v->section[v->at]];
@@ -116,7 +117,12 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *x = &v->k->ins.v[i];
 		if (i == v->at ? i != s->first + s->count - 1 : x->op != LO_LOAD && x->op != LO_CONVERT) return bad(v, "its loop has more than loads and conversions");
-		if (x->op == LO_LOAD && x->dyn != LO_NOREF) return bad(v, "an operand's index depends on a value");
+	}
+	for (int i = 0; i < 2; i++) {
+		const lo_ins *x = &v->k->ins.v[in->src[i]];
+		while (x->op == LO_CONVERT) x = &v->k->ins.v[x->src[0]];
+		if (x->op != LO_LOAD) return bad(v, "an operand is not in memory");
+		if (x->dyn != LO_NOREF) return bad(v, "an operand's index depends on a value");
 	}
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "both operands depend on the last dimension");
 	return true;

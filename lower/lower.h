@@ -295,7 +295,7 @@ bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* setting
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
-	LO_NOTE_LIBRARY,   /* a routine was chosen among several */
+	LO_NOTE_LIBRARY,   /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op */
 	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */
 } lo_note_kind;
 typedef struct lo_note {

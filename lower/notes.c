@@ -1,4 +1,4 @@
-/* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen.
+/* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen or are missing.
  * None of it is stored: each request lowers the graph once more, up to the steps. */
 #include "lower/library.h"
 
@@ -112,6 +112,19 @@ static void tell_library(lo_low *L, notes *t, const lo_step *l)
 	t->tell(t->self, &n);
 }
 
+/* The settings prefer a routine for product r, but it does not compute this dtype, or is missing: a kernel computes r. */
+static void tell_lacking(const lo_low *L, const notes *t, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	const lo_target *target = lo_target_of(L, r);
+	const lo_routine *x = lo_routine_of(target, (ir_op)n->op);
+	if (!x || !(x->when & L->o->settings)) return;
+	lo_note note = of_node(L, LO_NOTE_LIBRARY, r);
+	note.other = "a kernel";
+	note.why = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	if (note.why) t->tell(t->self, &note);
+}
+
 static void tell_regions(lo_low *L, notes *t, ir_ref r)
 {
 	const rt_step *s;
@@ -128,6 +141,8 @@ static void visit(lo_low *L, void *env)
 	notes *t = env;
 	for (ir_ref r = 0; r < L->g->node.n; r++)
 		if (L->val[r].refused) tell_refused(L, t, r);
+	for (ir_ref r = 0; r < L->g->node.n; r++)
+		if (lo_is_product(L, r)) tell_lacking(L, t, r);
 	tell_devices(L, t);
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];

@@ -3,7 +3,7 @@
 set -u
 B=${BUILD:-build}
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
-threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_gemm test_lower test_team test_threads test_wrap '
+threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_matmul test_lower test_team test_threads test_wrap '
 
 line() { # name, command
 	name=$1 && shift

@@ -5,12 +5,15 @@
 #include "lower/symbol.h"
 #include "lower/target.h"
 #include "runtime/alloc.h"
+#include "runtime/matmul.h"
+#include "runtime/settings.h"
 
 #include <setjmp.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
 #include "test/unit/interp.h"
+#include "test/skip.h"
 #include "test/unit/parsed.h"
 
 enum { MAX_SLOTS = 8, MAX_OUTS = 4 };
@@ -110,9 +113,11 @@ static void compare(const ir_graph *g, const env *e, uint32_t i, const char *how
 	}
 }
 
+static uint32_t settings; /* of every plan that built() makes: rt_setting */
+
 static rt_exec *built(const ir_graph *g, const lo_target *t, bool no_fuse)
 {
-	lo_opts o = { .name = "t", .target = t, .off = no_fuse ? LO_OFF(FUSE) : 0, .keep_text = true };
+	lo_opts o = { .name = "t", .target = t, .settings = settings, .off = no_fuse ? LO_OFF(FUSE) : 0, .keep_text = true };
 	rt_exec *x = NULL;
 	rt_err err = { 0 };
 	if (lo_build(g, &o, &x, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);
@@ -229,9 +234,11 @@ static const plan_case cases[] = {
 	{ "one_hot", 1, 0, 0, "%0 = input i64[6] slot=0\n%1 = one_hot i64[6,5] %0 n=5\nret %1\n" },
 	{ "scatter_add", 0, 1, 0,
 	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
-	{ "matmul of doubles", 0, 1, 0,
+	{ "matmul of doubles", 1, 0, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
-	{ "matmul of integers", 0, 1, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "matmul of integers", 1, 0, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
+	{ "a cast that a product reads, and others", 2, 0, 0,
+	  "%0 = input bf16[5,300] slot=0\n%1 = cast f32[5,300] %0 dtype=f32\n%2 = input f32[300] slot=1\n%3 = matmul f32[5] %1 %2\nret %1 %3\n" },
 	{ "softmax of many rows that lie across memory", 2, 0, 0,
 	  "%0 = input f32[130,140] slot=0\n%1 = transpose f32[140,130] %0 a=0 b=1\n%2 = softmax f32[140,130] %1 axis=1\nret %2\n" },
 	{ "a long way round: rows of an argument with strides, and its columns", 3, 0, 0,
@@ -260,39 +267,41 @@ static const plan_case cases[] = {
 	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
 };
 
-/* small integers: products of f32 are exact in any order */
-static const plan_case products[] = {
-	{ "matrices", 0, 1, 0, "%0 = input f32[13,17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[13,9] %0 %1\nret %2\n" },
-	{ "vectors", 0, 3, 0,
+/* Small integers: products of f32 are exact in any order. kernels, calls: with the library. */
+static const struct { plan_case own; int kernels, calls; } products[] = {
+	{ { "matrices", 1, 0, 0, "%0 = input f32[13,17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[13,9] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "vectors", 3, 0, 0,
 	  "%0 = input f32[17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[9] %0 %1\n%3 = transpose f32[9,17] %1 a=0 b=1\n"
-	  "%4 = matmul f32[9] %3 %0\n%5 = matmul f32[] %0 %0\nret %2 %4 %5\n" },
-	{ "batches that broadcast", 0, 1, 0,
-	  "%0 = input f32[2,1,5,6] slot=0\n%1 = input f32[3,6,4] slot=1\n%2 = matmul f32[2,3,5,4] %0 %1\nret %2\n" },
-	{ "heads cut out by strides", 0, 1, 0,
+	  "%4 = matmul f32[9] %3 %0\n%5 = matmul f32[] %0 %0\nret %2 %4 %5\n" }, 0, 3 },
+	{ { "batches that broadcast", 1, 0, 0,
+	  "%0 = input f32[2,1,5,6] slot=0\n%1 = input f32[3,6,4] slot=1\n%2 = matmul f32[2,3,5,4] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "heads cut out by strides", 1, 0, 0,
 	  "%0 = input f32[2,7,12] slot=0\n%1 = reshape f32[2,7,3,4] %0 shape=2,7,3,4\n%2 = permute f32[2,3,7,4] %1 axes=0,2,1,3\n"
-	  "%3 = permute f32[2,3,4,7] %1 axes=0,2,3,1\n%4 = matmul f32[2,3,7,7] %2 %3\nret %4\n" },
-	{ "strides no library takes", 2, 1, 0,
-	  "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" },
-	{ "negative strides", 1, 1, 0,
-	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" },
-	{ "K = 0", 0, 1, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" },
-	{ "with bias and activation", 1, 1, 0,
+	  "%3 = permute f32[2,3,4,7] %1 axes=0,2,3,1\n%4 = matmul f32[2,3,7,7] %2 %3\nret %4\n" }, 0, 1 },
+	{ { "strides no library takes", 1, 0, 0,
+	  "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 2, 1 },
+	{ { "negative strides", 1, 0, 0,
+	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" }, 1, 1 },
+	{ { "three chunks", 1, 0, 0, "%0 = input f32[7,600] slot=0\n%1 = input f32[600,40] slot=1\n%2 = matmul f32[7,40] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "a row, three chunks", 1, 0, 0, "%0 = input f32[600] slot=0\n%1 = input f32[600,70] slot=1\n%2 = matmul f32[70] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "K = 0", 1, 0, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 1, 0 },
+	{ { "with bias and activation", 1, 0, 0,
 	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
-	  "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" },
-	{ "a view that gets a buffer for it after a sum has looked through the view", 2, 1, 0,
+	  "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" }, 1, 1 },
+	{ { "a view that gets a buffer for it after a sum has looked through the view", 2, 0, 0,
 	  "%0 = input f32[2,3,4] slot=0\n%1 = permute f32[4,3,2] %0 axes=2,1,0\n%2 = input f32[4,2,5] slot=1\n%3 = matmul f32[4,3,5] %1 %2\n"
-	  "%4 = flip f32[4,3,2] %1 axes=0,1,2\n%5 = permute f32[2,3,4] %4 axes=2,1,0\n%6 = sum f32[] %5 keepdim=0\nret %3 %6\n" },
-	{ "a shared operand", 0, 2, 0,
-	  "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" },
+	  "%4 = flip f32[4,3,2] %1 axes=0,1,2\n%5 = permute f32[2,3,4] %4 axes=2,1,0\n%6 = sum f32[] %5 keepdim=0\nret %3 %6\n" }, 2, 1 },
+	{ { "a shared operand", 2, 0, 0,
+	  "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" }, 0, 2 },
 };
 
-static void check_case(const plan_case *c, bool whole)
+static void check_case(const plan_case *c, int kernels, int calls, bool whole)
 {
-	print_message("  %s\n", c->name);
+	print_message("  %s%s\n", c->name, settings & RT_PRODUCTS_LIBRARY ? ", with the library" : "");
 	check_all(c->text, whole);
 	ir_graph g = parsed(c->text);
 	rt_exec *x = built(&g, interp_target(), false);
-	if ((int)x->kernels != c->kernels || (int)x->library_calls != c->calls || (int)x->eval_steps != c->copies)
+	if ((int)x->kernels != kernels || (int)x->library_calls != calls || (int)x->eval_steps != c->copies)
 		fail_msg("%s: %u kernels, %u library calls, %u evaluator steps", c->name, x->kernels, x->library_calls, x->eval_steps);
 	rt_exec_unref(x);
 	ir_graph_free(&g);
@@ -301,7 +310,7 @@ static void check_case(const plan_case *c, bool whole)
 static void test_plans(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < RT_COUNT(cases); i++) check_case(&cases[i], false);
+	for (size_t i = 0; i < RT_COUNT(cases); i++) check_case(&cases[i], cases[i].kernels, cases[i].calls, false);
 }
 
 /* On a machine without routines the evaluator computes their ops. A machine with a routine of its own runs it, for ops that it takes. */
@@ -337,13 +346,26 @@ static void test_library(void **state)
 	own.takes = takes_none;
 	check_library((const lo_routine *const[]){ &own, NULL }, 1, 0, 1); /* a kernel makes the first operand row-major */
 	assert_int_equal(own_runs, 2);
-	assert_true(lo_bounded(IR_matmul, TJ_F32, RT_CPU, 0) && lo_bounded(IR_matmul, TJ_BF16, RT_CPU, 0) && !lo_bounded(IR_matmul, TJ_F64, RT_CPU, 0) && !lo_bounded(IR_scatter_add, TJ_F32, RT_CPU, 0));
+	for (tj_dtype d = 0; d < TJ_DTYPE_COUNT; d++) {
+		assert_false(lo_bounded(IR_matmul, d, RT_CPU, 0) || lo_bounded(IR_matmul, d, RT_CPU, RT_PRODUCTS_OWN) || lo_bounded(IR_scatter_add, d, RT_CPU, RT_PRODUCTS_LIBRARY));
+		assert_int_equal(lo_bounded(IR_matmul, d, RT_CPU, RT_PRODUCTS_LIBRARY), d == TJ_F32 && rt_onednn());
+	}
 }
 
 static void test_products(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < RT_COUNT(products); i++) check_case(&products[i], true);
+	for (size_t i = 0; i < RT_COUNT(products); i++) check_case(&products[i].own, products[i].own.kernels, products[i].own.calls, true);
+}
+
+/* The same, for a context that prefers the library. */
+static void test_products_of_library(void **state)
+{
+	(void)state;
+	if (!rt_onednn()) SKIP("oneDNN is missing");
+	settings = RT_PRODUCTS_LIBRARY;
+	for (size_t i = 0; i < RT_COUNT(products); i++) check_case(&products[i].own, products[i].kernels, products[i].calls, true);
+	settings = 0;
 }
 
 /* ---- other machines: the same graphs, other schedules, the same bits ---- */
@@ -463,9 +485,9 @@ static void test_targets(void **state)
 {
 	(void)state;
 	const struct { const lo_target *t; const char *has[5], *never[5]; } all[] = {
-		{ interp_target(), { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=" }, { "vec=none", "registers", "shared" } },
+		{ interp_target(), { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=", "vec=tile block=" }, { "vec=none", "registers", "shared" } },
 		{ small_target(), { "schedule small vec=none", "block=7", "part=64", "part=2048", "f32 add pairs" }, { "vec=r", "vec=d", "keep b" } },
-		{ near_target(), { "schedule near vec=none", " registers\n", " shared at=0", "shared=" }, { "part=", "scratch=", "schedule cpu" } },
+		{ near_target(), { "schedule near vec=none", " registers\n", " shared at=0", "shared=", "schedule near vec=tile" }, { "part=", "scratch at=", "schedule cpu" } },
 	};
 	for (size_t i = 0; i < RT_COUNT(all); i++) {
 		rt_text text = { 0 };
@@ -512,6 +534,31 @@ static int alias_of(const char *text)
 	return slot;
 }
 
+/* The sums of a product are added to an external, in place: each of its elements is read and written once. */
+#define ADDED "%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n%4 = add f32[27,40] %2 %3\nret %4\n"
+
+static void test_in_place(void **state)
+{
+	(void)state;
+	ir_graph g = parsed(ADDED);
+	const lo_target *all[] = { interp_target(), lo_backend_find("llvm", NULL) ? &lo_cpu : NULL };
+	for (int i = 0; i < 2 && all[i]; i++) {
+		env e;
+		rt_err err = { 0 };
+		open_env(&e, &g, true);
+		assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+		rt_exec *x = built(&g, all[i], false);
+		void *own = e.out[0];
+		e.out[0] = e.mem[x->out[0].alias_ext];
+		assert_int_equal(run(x, &e, &err), TJ_OK);
+		compare(&g, &e, 0, "in place");
+		e.out[0] = own;
+		close_env(&e);
+		rt_exec_unref(x);
+	}
+	ir_graph_free(&g);
+}
+
 static void test_alias(void **state)
 {
 	(void)state;
@@ -528,6 +575,10 @@ static void test_alias(void **state)
 	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = exp f32[8] %0\nret %1 %0\n"), -1);
 	/* read by a later step */
 	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %1 %2\n"), -1);
+	/* a product reads its operands again and again, what is added to it once */
+	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\nret %2\n"), -1);
+	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\n%3 = add f32[4,4] %2 %0\nret %3\n"), -1);
+	assert_int_equal(alias_of(ADDED), 2);
 	/* something may still fail */
 	assert_int_equal(alias_of("%0 = input i32[8] slot=0\n%1 = input i32[8] slot=1\n%2 = remainder i32[8] %0 %1\nret %2\n"), -1);
 }
@@ -655,19 +706,27 @@ static void test_want_of_memory(void **state)
 static void test_text(void **state)
 {
 	(void)state;
-	static const tj_dump_what what[] = { TJ_DUMP_KERNELS, TJ_DUMP_PLAN };
-	static const char *const part[] = { "reduce f32 max row", "1 kernels" };
-	ir_graph g = parsed(cases[0].text);
-	rt_exec *x = built(&g, interp_target(), false);
-	for (size_t i = 0; i < RT_COUNT(what); i++) {
-		rt_text t = { 0 };
-		x->print(x, &t, what[i]);
-		if (!strstr(rt_str(&t), part[i])) fail_msg("\"%s\" is not in:\n%s", part[i], rt_str(&t));
+	static const char product[] = "%0 = input i8[2,5,6] slot=0\n%1 = cast i32[2,5,6] %0 dtype=i32\n%2 = input i32[4,6] slot=1\n%3 = transpose i32[6,4] %2 a=0 b=1\n"
+	                              "%4 = matmul i32[2,5,4] %1 %3\n%5 = neg i32[2,5,4] %4\nret %5\n";
+	const struct { const char *graph; tj_dump_what what; const char *part; } all[] = {
+		{ cases[0].text, TJ_DUMP_KERNELS, "reduce f32 max row" },
+		{ cases[0].text, TJ_DUMP_PLAN, "1 kernels" },
+		{ product, TJ_DUMP_KERNELS, "reduce i32 dot chain %1 %2\n" },
+		{ product, TJ_DUMP_KERNELS, "vec=tile block=4 rows=10 " },
+	};
+	for (size_t i = 0; i < RT_COUNT(all); i++) {
+		rt_text t = { 0 }, back = { 0 };
+		ir_graph g = parsed(all[i].graph);
+		rt_exec *x = built(&g, interp_target(), false);
+		x->print(x, &t, all[i].what);
+		if (!strstr(rt_str(&t), all[i].part)) fail_msg("\"%s\" is not in:\n%s", all[i].part, rt_str(&t));
 		assert_true(t.n > 0);
+		check_text(&g, interp_target(), &back);
 		rt_text_free(&t);
+		rt_text_free(&back);
+		rt_exec_unref(x);
+		ir_graph_free(&g);
 	}
-	rt_exec_unref(x);
-	ir_graph_free(&g);
 }
 
 /* ---- code that kernels share ---- */
@@ -726,33 +785,40 @@ static const lo_backend *no_backend(const char *name, const char **why)
 }
 
 /* The back end is looked up when a kernel must be compiled; if there is none, the evaluator runs the plan. */
-static void test_back_end_when_needed(void **state)
+static void check_back_end(const char *text, uint32_t prefers, bool needed)
 {
-	(void)state;
 	lo_target t = lo_cpu;
 	t.backend = "none";
 	t.find = no_backend;
-	for (int kernels = 0; kernels < 2; kernels++) {
-		ir_graph g = parsed(kernels ? "%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n"
-		                            : "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\nret %1\n");
-		const char *missing = NULL;
-		rt_exec *x = NULL;
-		rt_err err = { 0 };
-		env e;
-		lo_opts o = { .name = "t", .target = &t, .missing = &missing };
-		looked = 0;
-		assert_int_equal(lo_build(&g, &o, &x, &err), TJ_OK);
-		assert_int_equal(looked, kernels);
-		assert_true(kernels ? missing && !strcmp(missing, "nowhere") : !missing);
-		assert_int_equal(x->kernels, 0);
-		open_env(&e, &g, true);
-		assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
-		assert_int_equal(run(x, &e, &err), TJ_OK);
-		if (!kernels) compare(&g, &e, 0, "a library step alone");
-		close_env(&e);
-		rt_exec_unref(x);
-		ir_graph_free(&g);
-	}
+	ir_graph g = parsed(text);
+	const char *missing = NULL;
+	rt_exec *x = NULL;
+	rt_err err = { 0 };
+	env e;
+	lo_opts o = { .name = "t", .target = &t, .settings = prefers, .missing = &missing };
+	looked = 0;
+	assert_int_equal(lo_build(&g, &o, &x, &err), TJ_OK);
+	assert_int_equal(looked, needed);
+	assert_true(needed ? missing && !strcmp(missing, "nowhere") : !missing);
+	assert_int_equal(x->kernels, 0);
+	assert_int_equal(x->library_calls, !needed);
+	open_env(&e, &g, true);
+	assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+	assert_int_equal(run(x, &e, &err), TJ_OK);
+	compare(&g, &e, 0, "no back end");
+	close_env(&e);
+	rt_exec_unref(x);
+	ir_graph_free(&g);
+}
+
+static void test_back_end_when_needed(void **state)
+{
+	(void)state;
+	static const char product[] = "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\nret %1\n";
+	check_back_end("%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n", RT_PRODUCTS_LIBRARY, true);
+	check_back_end(product, 0, true);
+	if (!rt_onednn()) SKIP("oneDNN is missing");
+	check_back_end(product, RT_PRODUCTS_LIBRARY, false);
 }
 
 /* ---- what tells codes apart ---- */
@@ -821,6 +887,14 @@ static void test_code_of_targets(void **state)
 	assert_int_equal(codes, 0);
 }
 
+/* A product whose loop and operands are those of a test. */
+#define DOT(schedule, before, loop) \
+	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n" \
+	"  dim 3\n  dim 7\n  red 5\n" before "  loop\n    " loop "\n"
+#define TILE "cpu vec=tile block=7 rows=3"
+#define ROWS_OF_A "%0 = load f32 b0 [0 + 5*d0 + 1*r]\n    "
+#define COLUMNS_OF_B "%1 = load f32 b1 [0 + 1*d1 + 7*r]\n    "
+
 /* Kernels that the verifier must refuse. */
 static void test_bad_schedules(void **state)
 {
@@ -841,6 +915,18 @@ static void test_bad_schedules(void **state)
 		{ ROWS("cpu vec=r scratch=-1", "  keep b2 scratch at=0\n"), "a number of bytes is negative" },
 		{ "kernel k\n  schedule cpu vec=r part=1024\n  buf b0 f32 in\n  buf b1 f32 out\n  dim 2\n  red 9000\n  loop\n"
 		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0 + 1*r] %0\n", "less than a chunk of the tree" },
+		{ DOT("cpu vec=d block=7", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "a schedule without tiles" },
+		{ DOT("cpu vec=tile block=7", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "tiles, and they alone, have rows" },
+		{ DOT("cpu vec=d block=7 rows=3", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "tiles, and they alone, have rows" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot row %0 %1"), "a product of matrices, and nothing else, is a chain" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = reduce f32 add chain %0"), "a product of matrices, and nothing else, is a chain" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f64 b3 [0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "its operands have no common dtype of numbers" },
+		{ DOT(TILE, "", "%0 = load bool b5 [0 + 5*d0 + 1*r]\n    %1 = load bool b5 [0 + 1*d1 + 7*r]\n    %2 = reduce bool dot chain %0 %1"), "its operands have no common dtype of numbers" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = neg f32 %0\n    %3 = reduce f32 dot chain %2 %1"), "its loop has more than loads and conversions" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n    %3 = load f32 b0 [0 + 1*r]"), "its loop has more than loads and conversions" },
+		{ DOT(TILE, "  point\n    %0 = const f32 0x1p+0\n", COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "an operand is not in memory" },
+		{ DOT(TILE, "", "%0 = load i64 b4 [0 + 1*r]\n    " COLUMNS_OF_B "%2 = load f32 b0 [0 + 5*d0] + %0*1\n    %3 = reduce f32 dot chain %2 %1"), "an operand's index depends on a value" },
+		{ DOT(TILE, "", "%0 = load f32 b0 [0 + 1*d1 + 7*r]\n    " COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "both operands depend on the last dimension" },
 	};
 	for (size_t i = 0; i < RT_COUNT(bad); i++) {
 		lo_kernel k;
@@ -884,8 +970,8 @@ static void test_code_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
-		cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_library), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
+		cmocka_unit_test(test_in_place), cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
 		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_back_end_when_needed),
 		cmocka_unit_test(test_code_of_schedules), cmocka_unit_test(test_code_of_targets), cmocka_unit_test(test_bad_schedules),

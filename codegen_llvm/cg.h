@@ -108,6 +108,22 @@ void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* c
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* the loops that a range needs; guard: that loop may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 
+/* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
+typedef struct cg_loop { cg_str i, step, to, head, latch, done; } cg_loop; /* i: the index */
+cg_str cg_op(cg *c, const char *name, cg_str a, cg_str b);  /* of i64: "add" .. */
+cg_str cg_cmp(cg *c, const char *how, cg_str a, cg_str b);  /* of i64: "slt" .. */
+cg_str cg_choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b);
+cg_str cg_least(cg *c, cg_str a, cg_str b);
+cg_loop cg_open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard); /* text until cg_close() is the body. guard: the range may be empty */
+void cg_close(cg *c, const cg_loop *l);
+cg_str cg_elem(cg *c, tj_dtype t, cg_str base, cg_str index); /* the address of an element */
+cg_str cg_read(cg *c, tj_dtype t, int lanes, cg_str p);
+void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);
+cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask); /* absent lanes are 0 */
+cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the first n lanes; n may be negative, or larger than lanes */
+cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum); /* sum + a * b: fused for floats, wrapping for integers */
+cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
+
 /* ---- product.c: matrix products ---- */
 #define CG_OWN "pXXXXXXXXXXXXXXX" /* how the names of a kernel's own functions begin, until cg_kernel() writes a hash of the text there */
 bool cg_find_product(cg *c);           /* sets product; false: out of memory */

@@ -177,7 +177,8 @@ typedef struct lo_tiles {
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
- * sums. Rows of sums are one panel longer than the block. */
+ * sums. There is room for one tile of rows more, and for one
+ * panel of columns more, than the block has. */
 enum { LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, LO_TILE_SLACK = 64 }; /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
 
 /* ---- ktext.c, kverify.c ---- */

@@ -123,7 +123,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const int64_t across = div_up(few, div_up(m, s->rows));
 	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.in_place ? WIDE : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
-	const int64_t rows = up(s->rows, LO_TILE_ROWS), columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
+	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : IR_CHAIN + 1) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

@@ -1,0 +1,178 @@
+/* pack: copies of rows or columns, in the order in which tiles read them.
+ *
+ *   items adjacent in memory       pack_along     row by row of r: all panels of a row are read in sequence
+ *   steps of r adjacent            pack_across    a few items at a time, transposed in registers
+ *   neither                        pack_singly
+ *
+ * Packed items that are absent repeat the last one, or are 0; their sums are never stored. */
+#include "codegen_llvm/product.h"
+
+enum {
+	ROWS_AHEAD = 8, /* pack_along: rows; distance of prefetches */
+	CACHED = 64     /* pack_across: steps of r whose packed items stay in the first cache */
+};
+
+/* vecs vectors of adjacent items at q, one step of r, to p. mask: the items that there are, by vector; NULL: all. */
+static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str to, const cg_str *mask)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	for (int v = 0; v < vecs; v++) {
+		cg_str at = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, at, mask[v]) : cg_read(c, from, p->w, at);
+		cg_write(c, p->t, p->w, cg_converted(c, o, p->w, x), cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)));
+	}
+}
+
+/* Prefetches what copy_vectors() will read some rows later. */
+static void ask_rows(cg *c, int vecs, cg_str q)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[1]].dtype;
+	const int bytes = vecs * p->w * (int)tj_dtype_size(from);
+	cg_str far = cg_elem(c, from, q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD)));
+	for (int b = 0; b < bytes; b += RT_LINE) cg_prefetch(c, far, b);
+}
+
+/* Panels of items that are adjacent in memory, row by row of r. In a panel that is no multiple of a vector, the last vector of a step writes
+ * into the next step, which comes later. */
+static void pack_along(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const int vecs = (width + p->w - 1) / p->w;
+	const bool even = width % p->w == 0; /* else there is one panel */
+	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n, whole = cg_op(c, "sub", n, rest), some = cg_cmp(c, "sgt", rest, cg_int(0));
+	for (int v = 0; v < vecs; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
+	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
+	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))), to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
+	if (even) {
+		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
+		cg_str q = cg_elem(c, from, row, j.i);
+		if (o) ask_rows(c, vecs, q);
+		copy_vectors(c, o, vecs, q, cg_elem(c, p->t, to, cg_op(c, "mul", j.i, cg_int(CG_PANEL))), NULL);
+		cg_close(c, &j);
+	}
+	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
+	cg_label(c, cg_fmt("some"));
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, p->t, to, cg_op(c, "mul", whole, cg_int(CG_PANEL))), mask);
+	cg_jump(c, cg_fmt("none"));
+	cg_close(c, &k);
+}
+
+/* The 16 bytes of lane group `group` of v. */
+static void store_group(cg *c, tj_dtype t, int lanes, int n, cg_str v, int group, cg_str p)
+{
+	cg_str part = cg_tmp(c);
+	if (n == lanes) part = v;
+	else {
+		rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", part.s, cg_type(t, lanes).s, v.s, cg_type(t, lanes).s, n);
+		for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", group * n + i);
+		rt_puts(c->out, ">\n");
+	}
+	cg_write(c, t, n, part, p);
+}
+
+/* In each group of n lanes, takes the lanes low.. of x and of y in turn, `size` at a time. One instruction. */
+static cg_str interleave(cg *c, tj_dtype t, int lanes, int n, cg_str x, cg_str y, int low, int size)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, lanes);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s, y.s, lanes);
+	for (int l = 0; l < lanes; l++) {
+		const int in = l % n, from = l - in + low + in / (2 * size) * size + in % size;
+		rt_putf(c->out, "%si32 %d", l ? ", " : "", in / size % 2 ? lanes + from : from);
+	}
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+/* n vectors, each w steps of r of one item, become w times n items side by side: in 16 bytes at p, p + width and so on. */
+static void put_square(cg *c, tj_dtype t, int w, int n, cg_str *v, cg_str p, int width)
+{
+	cg_str r[4];
+	if (n == 2) r[0] = interleave(c, t, w, n, v[0], v[1], 0, 1), r[1] = interleave(c, t, w, n, v[0], v[1], 1, 1);
+	else {
+		cg_str low[2], high[2];
+		for (int i = 0; i < 2; i++) {
+			low[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 0, 1);
+			high[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 2, 1);
+		}
+		for (int i = 0; i < 2; i++) {
+			r[i] = interleave(c, t, w, n, low[0], low[1], 2 * i, 2);
+			r[2 + i] = interleave(c, t, w, n, high[0], high[1], 2 * i, 2);
+		}
+	}
+	for (int k = 0; k < w; k++) store_group(c, t, w, n, r[k % n], k / n, cg_elem(c, t, p, cg_int((int64_t)k * width)));
+}
+
+/* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind them. */
+static void pack_square(cg *c, int o, int width, const cg_str *item, cg_str to, cg_str k, const cg_str *stop)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const int n = 16 / (int)tj_dtype_size(p->t);
+	cg_str v[4], mask;
+	if (stop) mask = cg_first_lanes(c, cg_op(c, "sub", *stop, k), p->w);
+	for (int i = 0; i < n; i++) {
+		cg_str q = cg_elem(c, from, item[i], k);
+		if (o) cg_prefetch(c, q, CACHED * (int)tj_dtype_size(from));
+		v[i] = cg_converted(c, o, p->w, stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q));
+	}
+	put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
+}
+
+/* Panels of items whose steps of r are adjacent. A few items at a time, from the last ones of a panel down: where `width` is no multiple of
+ * their number, they write into the next step of the first ones. */
+static void pack_across(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const int n = 16 / (int)tj_dtype_size(p->t), groups = (width + n - 1) / n;
+	cg_str item[4], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
+	cg_str panel = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(CG_PANEL)));
+	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
+	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
+	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
+	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first), some = cg_tmp(c);
+	for (int i = 0; i < n; i++) item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last), cg_fmt("%%si")));
+	const bool masked = p->x.load[o] == p->x.value[o]; /* a masked load costs no more, but for dtypes that are converted */
+	cg_loop k = cg_open(c, "k", b.i, masked ? stop : whole, cg_int(p->w), true);
+	pack_square(c, o, width, item, to, k.i, masked ? &stop : NULL);
+	cg_close(c, &k);
+	if (!masked) {
+		rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
+		cg_label(c, cg_fmt("left"));
+		pack_square(c, o, width, item, to, whole, &stop);
+		cg_jump(c, cg_fmt("even"));
+	}
+	cg_close(c, &g);
+	cg_close(c, &b);
+	cg_close(c, &j);
+}
+
+static void pack_singly(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
+	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
+	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk")));
+	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(CG_PANEL))));
+	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
+	cg_str x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", cg_least(c, cg_op(c, "add", i.i, j.i), last), cg_fmt("%%si"))));
+	cg_write(c, p->t, 1, cg_converted(c, o, 1, x), cg_elem(c, p->t, to, i.i));
+	cg_close(c, &i);
+	cg_close(c, &k);
+	cg_close(c, &j);
+}
+
+void cg_put_pack(cg *c, int o, int width)
+{
+	cg_begin_own(c, "pack", o, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	if (cg_item_step(c, o) == 1) pack_along(c, o, width);
+	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
+	else pack_singly(c, o, width);
+	cg_end_own(c);
+}
+

@@ -1,0 +1,105 @@
+/* sums: the functions that compute sums of a product: a tile, whose sums are in registers, and a strip, whose sums are in a near cache. */
+#include "codegen_llvm/product.h"
+
+enum {
+	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
+	AHEAD = 256,               /* strips: elements; distance of prefetches */
+	NEAR = 16, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles do without */
+};
+
+/* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
+int cg_strip_steps(const cg *c)
+{
+	const int64_t row = cg_r_step(c, 1), size = (int64_t)tj_dtype_size(c->product->t);
+	return c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS;
+}
+
+/* The columns are known to fill more than the caches. */
+static bool from_memory(const cg *c)
+{
+	const int64_t row = cg_r_step(c, 1);
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(c->product->t) > RT_THIRD_CACHE;
+}
+
+void cg_put_tile(cg *c, int rows, int vecs)
+{
+	const struct cg_product *p = c->product;
+	const int n = rows * vecs;
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS];
+	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals */
+	rt_text head = { 0 };
+	cg_begin_own(c, vecs < p->vecs ? "narrow" : "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	rt_text *text = c->out;
+	rt_putf(text, "  %%near = mul i64 %%step, %d\n", NEAR);
+	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
+	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
+	c->out = &head;
+	for (int v = 0; v < vecs; v++) y[v] = cg_read(c, p->t, p->w, cg_elem(c, p->t, cg_fmt("%%ya"), cg_int((int64_t)v * p->w)));
+	cg_str near = cg_elem(c, p->t, cg_fmt("%%ya"), cg_fmt("%%near"));
+	for (int v = 0; vecs <= NEAR_VECS && v < vecs; v += 64 / (p->w * (int)tj_dtype_size(p->t))) cg_prefetch(c, near, v * p->w * (int)tj_dtype_size(p->t));
+	for (int i = 0; i < rows; i++) {
+		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
+	}
+	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, next[i].s);
+	rt_puts(text, rt_str(&head));
+	c->oom |= head.oom;
+	rt_text_free(&head);
+	c->out = text;
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, cg_int(step).s, cg_type(p->t, 1).s);
+	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
+	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
+	for (int i = 0; i < rows; i++) {
+		cg_str to = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i)));
+		for (int v = 0; v < vecs; v++) {
+			cg_str q = cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * vecs + v), both;
+			if (!p->one_chunk) {
+				both = cg_tmp(c);
+				rt_putf(text, "  %s.sum = select i1 %%first, %s %s, %s %s\n", both.s, type.s, e.s, type.s, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, q), e).s);
+				e = cg_fmt("%s.sum", both.s);
+			}
+			cg_write(c, p->t, p->w, e, q);
+		}
+	}
+	cg_end_own(c);
+}
+
+/* The vector of sums from j on, of one row, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
+static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
+{
+	const struct cg_product *p = c->product;
+	cg_str next = mask ? j : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD), cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")), cg_int(AHEAD)));
+	cg_str q = cg_elem(c, p->t, cg_fmt("%%sums"), j), sum = cg_tmp(c), type = cg_type(p->t, p->w), old = cg_read(c, p->t, p->w, q);
+	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
+	for (int s = 0; s < steps; s++) {
+		cg_str y = cg_elem(c, p->t, row[s], j);
+		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, p->t, y, next), 0);
+		sum = cg_multiply_add(c, p->t, p->w, x[s], mask ? cg_read_some(c, p->t, p->w, y, *mask) : cg_read(c, p->t, p->w, y), sum);
+	}
+	cg_write(c, p->t, p->w, sum, q);
+}
+
+void cg_put_strip(cg *c, int steps)
+{
+	const struct cg_product *p = c->product;
+	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	cg_str x[STEPS], row[STEPS], some = cg_tmp(c);
+	cg_begin_own(c, "strip", steps, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	for (int s = 0; s < steps; s++) {
+		cg_str v = cg_converted(c, 0, 1, cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))));
+		x[s] = cg_splat(c, cg_type(p->t, 1).s, v, p->w);
+		row[s] = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
+	}
+	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
+	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(p->w), true);
+	strip_vector(c, steps, x, row, j.i, NULL);
+	cg_close(c, &j);
+	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%left, label %%over\n", some.s, left.s, some.s);
+	cg_label(c, cg_fmt("left"));
+	cg_str mask = cg_first_lanes(c, left, p->w);
+	strip_vector(c, steps, x, row, whole, &mask);
+	cg_jump(c, cg_fmt("over"));
+	cg_end_own(c);
+}
+

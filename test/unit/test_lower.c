@@ -284,6 +284,7 @@ static const struct { plan_case own; int kernels, calls; } products[] = {
 	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" }, 1, 1 },
 	{ { "three chunks", 1, 0, 0, "%0 = input f32[7,600] slot=0\n%1 = input f32[600,40] slot=1\n%2 = matmul f32[7,40] %0 %1\nret %2\n" }, 0, 1 },
 	{ { "a row, three chunks", 1, 0, 0, "%0 = input f32[600] slot=0\n%1 = input f32[600,70] slot=1\n%2 = matmul f32[70] %0 %1\nret %2\n" }, 0, 1 },
+	{ { "a panel of a vector and a column", 1, 0, 0, "%0 = input f32[20,9] slot=0\n%1 = input f32[9,49] slot=1\n%2 = matmul f32[20,49] %0 %1\nret %2\n" }, 0, 1 },
 	{ { "K = 0", 1, 0, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 1, 0 },
 	{ { "with bias and activation", 1, 0, 0,
 	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"

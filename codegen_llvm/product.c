@@ -22,54 +22,6 @@ enum {
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
-/* ---- operands ---- */
-int64_t cg_item_step(const cg *c, int o)
-{
-	const struct cg_product *p = c->product;
-	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[o]].index];
-	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
-}
-
-int64_t cg_r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
-
-cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded)
-{
-	const struct cg_product *p = c->product;
-	const int before = c->lanes;
-	char copy[24];
-	if (p->x.value[o] == p->x.load[o]) return loaded;
-	snprintf(copy, sizeof copy, ".c%u", ++c->tmp);
-	c->copy = copy;
-	c->lanes = lanes;
-	const uint8_t was = c->varies[p->x.load[o]];
-	cg_val *v = &c->val[p->x.load[o]], old = *v;
-	*v = (cg_val){ .name = loaded, .vec = lanes > 1, .place = CG_BODY };
-	for (uint32_t i = p->x.load[o]; i <= p->x.value[o]; i++) {
-		bool mine = i == p->x.load[o];
-		for (uint32_t k = p->x.value[o]; !mine && c->k->ins.v[k].op == LO_CONVERT; k = c->k->ins.v[k].src[0]) mine = k == i;
-		if (!mine) continue;
-		c->varies[i] = lanes > 1;
-		c->place[i] = CG_BODY;
-		if (i != p->x.load[o]) cg_point(c, i);
-	}
-	cg_str r = c->val[p->x.value[o]].name;
-	*v = old;
-	c->varies[p->x.load[o]] = was;
-	c->lanes = before;
-	c->copy = "";
-	return r;
-}
-
-/* ---- functions of its own ---- */
-void cg_begin_own(cg *c, const char *name, int number, const char *arguments)
-{
-	c->out = &c->product->own;
-	rt_putf(c->out, "define internal void @" CG_OWN ".%s%d(%s) #0 {\nentry:\n", name, number, arguments);
-	c->block_label = cg_fmt("entry");
-}
-
-void cg_end_own(cg *c) { rt_puts(c->out, "  ret void\n}\n\n"); }
-
 static int few_rows(const cg *c) { return c->bits == 512 ? FEW_ROWS_512 : FEW_ROWS; }
 
 /* ---- a unit ---- */
@@ -161,8 +113,8 @@ static void call_tile(cg *c, const char *name, cg_str q, const char *arguments)
 	cg_label(c, cg_fmt("tiled%u", id));
 }
 
-typedef struct chunk { cg_str k, nk, first; } chunk; /* its first r, their number, whether it is the first one */
-typedef struct tiles { cg_str rows, n, packs; } tiles; /* rows of a tile, number of tiles, whether all columns are packed */
+typedef struct part { cg_str k, nk, first; } part; /* a chunk of r: its first r, their number, whether it is the first one */
+typedef struct plan { cg_str rows, n, packs; } plan; /* rows of a tile, number of tiles, whether all columns are packed */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r */
 
 static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
@@ -171,7 +123,7 @@ static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
 }
 
 /* The panel that begins at column j. Where columns are read in place, only a panel that is not whole is packed. */
-static panel put_panel(cg *c, const unit *u, const chunk *k, const tiles *t, cg_str j)
+static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
 	panel x = { j, cg_elem(c, p->t, u->panels, cg_op(c, "mul", j, cg_int(CG_PANEL))), cg_int(p->width) };
@@ -191,7 +143,7 @@ static panel put_panel(cg *c, const unit *u, const chunk *k, const tiles *t, cg_
 }
 
 /* Tile number i, against a panel. */
-static void put_tile(cg *c, const unit *u, const chunk *k, const tiles *t, const panel *y, cg_str i)
+static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i)
 {
 	const struct cg_product *p = c->product;
 	cg_str row = cg_op(c, "mul", i, t->rows), n = exact(p) ? cg_least(c, cg_op(c, "sub", u->rows, row), t->rows) : t->rows, x;
@@ -215,7 +167,7 @@ static void put_tile(cg *c, const unit *u, const chunk *k, const tiles *t, const
 	rt_text_free(&arguments);
 }
 
-static void pack_rows(cg *c, const unit *u, const chunk *k, const tiles *t)
+static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
@@ -225,7 +177,7 @@ static void pack_rows(cg *c, const unit *u, const chunk *k, const tiles *t)
 	cg_close(c, &i);
 }
 
-static void pack_columns(cg *c, const unit *u, const chunk *k, const tiles *t)
+static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%columns%u, label %%panels%u\n", t->packs.s, id, id);
@@ -239,11 +191,11 @@ static void put_tiles(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
 	const cg_num red = cg_size(c->k->red);
-	tiles t = { .rows = tile_rows(c, u->rows) };
+	plan t = { .rows = tile_rows(c, u->rows) };
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
 	t.packs = p->x.in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
-	const chunk k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
+	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
 	pack_columns(c, u, &k, &t);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);

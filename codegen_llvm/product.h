@@ -1,6 +1,7 @@
 /* product: shared by the files that write matrix products.
  *
  *   product.c   the choices; a unit: its tiles or strips, then its rows
+ *   operand.c   how operands lie in memory, and what is converted as they are read
  *   pack.c      the functions that pack an operand
  *   sums.c      the functions that compute a tile, and a strip
  *
@@ -33,7 +34,7 @@ struct cg_product {
 	rt_text own;            /* the functions of its own */
 };
 
-/* ---- product.c ---- */
+/* ---- operand.c ---- */
 int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand */
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */

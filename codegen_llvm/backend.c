@@ -49,51 +49,95 @@ static int equal_before(const cg_unit *u, int k)
 	return -1;
 }
 
-static tj_status print(const lo_compile *job, cg_unit *u, int bits, rt_err *err)
+static cg_key key_of(const rt_text *t, int bits)
+{
+	const char *body = strchr(t->s, '\n'); /* the name stands in the first line */
+	return (cg_key){ .text = body, .n = t->n - (size_t)(body - t->s), .bits = bits };
+}
+
+static tj_status print(const lo_compile *job, cg_unit *u, cg_owns *owns, int bits, rt_err *err)
 {
 	for (int k = 0; k < job->nkernel; k++) {
-		tj_status st = cg_kernel(job->kernel[k], job->schedule[k], bits, &u[k].text, err);
+		tj_status st = cg_kernel(job->kernel[k], job->schedule[k], bits, owns, &u[k].text, err);
 		if (st != TJ_OK) return st;
-		const char *body = strchr(u[k].text.s, '\n'); /* the name stands in the first line */
-		u[k].key = (cg_key){ .text = body, .n = u[k].text.n - (size_t)(body - u[k].text.s), .bits = bits };
+		u[k].key = key_of(&u[k].text, bits);
 		u[k].same = equal_before(u, k);
 	}
 	return TJ_OK;
 }
 
 /* The text of all kernels of the plan, for dumps, including those that are not compiled now. */
-static char *dump(const lo_compile *job, const cg_unit *u, const struct cg_target *t, int bits)
+static char *dump(const lo_compile *job, const cg_unit *u, const cg_owns *owns, const struct cg_target *t, int bits)
 {
 	rt_text out = { 0 };
 	cg_put_head(&out, job, t, bits);
 	for (int k = 0; k < job->nkernel; k++)
 		if (u[k].same < 0) rt_puts(&out, rt_str(&u[k].text));
 		else rt_putf(&out, "; %s is %s\n\n", job->kernel[k]->name, job->kernel[u[k].same]->name);
+	for (uint32_t i = 0; i < owns->n; i++) rt_puts(&out, rt_str(&owns->v[i].text));
 	cg_put_foot(&out, bits);
 	if (out.oom) rt_text_free(&out);
 	return out.s;
 }
 
 /* ---- a job ---- */
-static tj_status compile_units(lo_compile *job, cg_unit *u, int bits, plan_code *p, rt_err *err)
+/* What is there already is held; the rest is compiled. fn: by unit. */
+static tj_status obtain(lo_compile *job, cg_unit *u, const cg_owns *owns, int bits, plan_code *p, rt_err *err)
 {
-	struct cg_target *t = cg_target_get(bits, err);
-	if (!t) return err->code;
-	tj_status st = print(job, u, bits, err);
-	if (st != TJ_OK) return st;
-	if (job->keep_text) job->text = dump(job, u, t, bits);
-	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
 	for (int k = 0; k < job->nkernel; k++) {
 		cg_object *o = u[k].same < 0 ? cg_find(u[k].key, &job->fn[k]) : NULL;
 		u[k].there = o != NULL;
 		hold(p, o);
 	}
 	cg_object *made[CG_PARTS] = { NULL };
-	st = cg_build(job, u, bits, made, err);
+	tj_status st = cg_build(job, u, owns, bits, made, err);
 	for (int i = 0; i < CG_PARTS; i++) hold(p, made[i]);
 	for (int k = 0; k < job->nkernel; k++)
 		if (u[k].same >= 0) job->fn[k] = job->fn[u[k].same];
 	return st;
+}
+
+/* The functions that kernels call, as a job of their own. The objects of kernels keep them. */
+static tj_status obtain_owns(const lo_compile *job, cg_owns *owns, int bits, rt_err *err)
+{
+	const uint32_t n = owns->n;
+	const cg_owns none = { 0 };
+	lo_kernel *k = rt_calloc((n + 1) * sizeof *k);
+	const lo_kernel **at = rt_calloc((n + 1) * sizeof *at);
+	cg_unit *u = rt_calloc((n + 1) * sizeof *u);
+	rt_entry *fn = rt_calloc((n + 1) * sizeof *fn);
+	tj_status st = k && at && u && fn ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	for (uint32_t i = 0; st == TJ_OK && i < n; i++) {
+		k[i].name = owns->v[i].name.s;
+		at[i] = &k[i];
+		u[i] = (cg_unit){ .text = owns->v[i].text, .key = key_of(&owns->v[i].text, bits), .same = -1 };
+	}
+	lo_compile own = { .kernel = at, .nkernel = (int)n, .name = job->name, .fn = fn };
+	cg_object *made[CG_PARTS] = { NULL };
+	for (uint32_t i = 0; st == TJ_OK && i < n; i++) u[i].there = (owns->v[i].object = cg_find(u[i].key, &owns->v[i].fn)) != NULL;
+	if (st == TJ_OK) st = cg_build(&own, u, &none, bits, made, err);
+	for (uint32_t i = 0; st == TJ_OK && i < n; i++)
+		if (!u[i].there && !(owns->v[i].object = cg_find(u[i].key, &owns->v[i].fn))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	for (int i = 0; i < CG_PARTS; i++)
+		if (made[i]) cg_drop(made[i]);
+	rt_free(k);
+	rt_free(at);
+	rt_free(u);
+	rt_free(fn);
+	return st;
+}
+
+static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int bits, plan_code **p, rt_err *err)
+{
+	struct cg_target *t = cg_target_get(bits, err);
+	if (!t) return err->code;
+	tj_status st = print(job, u, owns, bits, err);
+	if (st != TJ_OK) return st;
+	if (!(*p = rt_calloc(sizeof **p + ((size_t)job->nkernel + CG_PARTS) * sizeof *(*p)->object))) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (job->keep_text) job->text = dump(job, u, owns, t, bits);
+	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
+	if (owns->n) st = obtain_owns(job, owns, bits, err);
+	return st == TJ_OK ? obtain(job, u, owns, bits, *p, err) : st;
 }
 
 enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */
@@ -101,16 +145,16 @@ enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	double start = rt_now_ms();
-	size_t n = (size_t)job->nkernel + 1;
-	cg_unit *u = rt_calloc(n * sizeof *u);
-	plan_code *p = rt_calloc(sizeof *p + (n + CG_PARTS) * sizeof *p->object);
+	cg_unit *u = rt_calloc(((size_t)job->nkernel + 1) * sizeof *u);
+	cg_owns owns = { 0 };
+	plan_code *p = NULL;
 	job->code = NULL;
 	job->text = job->assembly = NULL;
 	enter();
-	tj_status st = u && p && rt_has_room(ROOM) ? compile_units(job, u, cg_width(), p, err)
-						  : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, cg_width(), &p, err) : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);
+	cg_drop_owns(&owns);
 	if (p) p->code = (rt_code){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
 	if (st == TJ_OK) job->code = &p->code;
 	else if (p) destroy(&p->code);

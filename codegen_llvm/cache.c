@@ -8,6 +8,8 @@ struct cg_object {
 	int refs;
 	size_t bytes;
 	cg_library *library;
+	uint32_t nuse;
+	cg_object *use[];       /* the code that its kernels call; references */
 };
 
 typedef struct entry {
@@ -56,11 +58,22 @@ static void add(cg_object *o, cg_key key, rt_entry fn)
 	pthread_mutex_unlock(&lock);
 }
 
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn)
+static void use(cg_object *o, cg_object *used)
 {
-	cg_object *o = rt_alloc(sizeof *o);
+	for (uint32_t i = 0; i < o->nuse; i++)
+		if (o->use[i] == used) return;
+	pthread_mutex_lock(&lock);
+	used->refs++;
+	pthread_mutex_unlock(&lock);
+	o->use[o->nuse++] = used;
+}
+
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns)
+{
+	cg_object *o = rt_alloc(sizeof *o + owns->n * sizeof *o->use);
 	if (!o) return NULL;
 	*o = (cg_object){ .refs = 1, .bytes = bytes, .library = l };
+	for (uint32_t i = 0; i < owns->n; i++) use(o, owns->v[i].object);
 	for (int i = 0; i < n; i++) add(o, key[i], fn[i]);
 	return o;
 }
@@ -87,6 +100,7 @@ void cg_drop(cg_object *o)
 	pthread_mutex_unlock(&lock);
 	if (!last) return;
 	cg_unlink(o->library);
+	for (uint32_t i = 0; i < o->nuse; i++) cg_drop(o->use[i]);
 	rt_free(o);
 }
 

@@ -54,6 +54,17 @@ typedef struct cg_acc {
 	cg_str first, first_element; /* the results on the path where r is one chunk */
 } cg_acc;
 
+/* A function that kernels call, of their own: equal ones are compiled once, and shared. Its name is CG_OWN and a hash of its text. */
+#define CG_OWN "tj.own."
+enum { CG_HASH = 16 };  /* hexadecimal digits */
+typedef struct cg_own {
+	cg_str name;
+	rt_text text;
+	rt_entry fn;        /* once it is compiled */
+	struct cg_object *object; /* the code that it is in; a reference */
+} cg_own;
+typedef rt_vec(cg_own) cg_owns;
+
 typedef struct cg {
 	const lo_kernel *k;
 	const lo_schedule *s;
@@ -68,6 +79,9 @@ typedef struct cg {
 	rt_text entry, unit, pre, body;
 	rt_text *out;       /* where text goes now */
 	const char *copy;   /* suffix of names, because main loop and tail define the same values */
+	rt_text own, *around; /* the function of its own that is being written; where text went before */
+	uint32_t around_tmp;
+	cg_str around_label;
 	uint32_t tmp, key;  /* tmp: number of the last temporary. key: number of the section, for cg_val.wide_key */
 	bool in_loop, masked;
 	cg_str mask;        /* masked: which lanes are present */
@@ -94,6 +108,7 @@ typedef struct cg {
 	bool stage_out;     /* true: results are copied back now; false: inputs are copied in */
 	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
+	cg_owns *owns;      /* the functions that kernels of the job call */
 	struct cg_product *product; /* the matrix product that the kernel computes; NULL: none */
 	cg_str sums, sums_lo; /* product: address of the current row of sums, and the column at which it begins */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
@@ -103,10 +118,17 @@ typedef struct cg {
 } cg;
 
 /* ---- kernel.c ---- */
-tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text *out, rt_err *err); /* appends the function */
+tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err); /* appends the function; adds to owns what it calls */
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* the loops that a range needs; guard: that loop may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
+
+/* ---- own.c ---- */
+void cg_begin_own(cg *c, const char *arguments); /* text now goes to a function of the kernel's own */
+cg_str cg_end_own(cg *c);                        /* text goes where it went before; returns the name of the function, "@..." */
+const cg_own *cg_own_of(const cg_owns *owns, const char *name); /* name: what follows the "@" */
+void cg_drop_owns(cg_owns *owns);
+void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns); /* text, with addresses instead of those names */
 
 /* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
 typedef struct cg_loop { cg_str i, step, to, head, latch, done; } cg_loop; /* i: the index */
@@ -125,11 +147,9 @@ cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str 
 cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
 
 /* ---- product.c: matrix products ---- */
-#define CG_OWN "pXXXXXXXXXXXXXXX" /* how the names of a kernel's own functions begin, until cg_kernel() writes a hash of the text there */
 bool cg_find_product(cg *c);           /* sets product; false: out of memory */
 void cg_drop_product(struct cg_product *p);
 void cg_along_product(cg *c, cg_span s); /* a unit; s: the vectors of a row of its block */
-void cg_put_own(const cg *c, rt_text *out); /* the functions that the unit calls */
 
 /* ---- wide.c: reductions of columns, many to a unit ---- */
 void cg_find_wide(cg *c);
@@ -257,7 +277,7 @@ void cg_unlink(cg_library *l);
 typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
 typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
 cg_object *cg_find(cg_key key, rt_entry *fn); /* with a reference; NULL when there is none */
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn); /* with a reference; NULL: out of memory */
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns); /* with a reference; NULL: out of memory */
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
@@ -271,6 +291,6 @@ typedef struct cg_unit { /* a kernel of a plan */
 enum { CG_PARTS = 8 };    /* most objects per plan */
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
 void cg_put_foot(rt_text *out, int bits);
-tj_status cg_build(lo_compile *job, const cg_unit *u, int bits, cg_object **made /* CG_PARTS of them */, rt_err *err);
+tj_status cg_build(lo_compile *job, const cg_unit *u, const cg_owns *owns, int bits, cg_object **made /* CG_PARTS of them */, rt_err *err);
 
 #endif

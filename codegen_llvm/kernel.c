@@ -404,27 +404,15 @@ static tj_status function(cg *c, rt_text *out)
 		along_d(c);
 	}
 	assemble(c, out);
-	cg_put_own(c, out);
 	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }
 
-/* Equal kernels have equal names inside, and others in their module have other names. The kernel's own name, in the first line, does not count. */
-static void name_own(rt_text *out, size_t from)
+tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err)
 {
-	const char *body = strchr(out->s + from, '\n');
-	char name[sizeof CG_OWN + 1];
-	snprintf(name, sizeof name, "p%015llx", (unsigned long long)rt_hash(body, strlen(body), 0) >> 4);
-	for (char *at = out->s + from; (at = strstr(at, CG_OWN)) != NULL;) memcpy(at, name, sizeof CG_OWN - 1);
-}
-
-tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, rt_text *out, rt_err *err)
-{
-	cg c = { .k = k, .s = s, .bits = bits, .err = err };
-	const size_t from = out->n;
+	cg c = { .k = k, .s = s, .bits = bits, .owns = owns, .err = err };
 	tj_status st = function(&c, out);
-	if (st == TJ_OK && c.product) name_own(out, from);
 	drop(&c);
 	return st;
 }

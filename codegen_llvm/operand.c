@@ -1,4 +1,4 @@
-/* operand: the operands of a matrix product, and the frame of the functions that read them. */
+/* operand: the operands of a matrix product. */
 #include "codegen_llvm/product.h"
 
 int64_t cg_item_step(const cg *c, int o)
@@ -37,13 +37,3 @@ cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded)
 	c->copy = "";
 	return r;
 }
-
-/* ---- functions of the kernel's own ---- */
-void cg_begin_own(cg *c, const char *name, int number, const char *arguments)
-{
-	c->out = &c->product->own;
-	rt_putf(c->out, "define internal void @" CG_OWN ".%s%d(%s) #0 {\nentry:\n", name, number, arguments);
-	c->block_label = cg_fmt("entry");
-}
-
-void cg_end_own(cg *c) { rt_puts(c->out, "  ret void\n}\n\n"); }

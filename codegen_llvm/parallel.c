@@ -12,6 +12,7 @@ enum { PART_KERNELS = 2 }; /* a part with fewer kernels is not worth a thread */
 typedef struct part {
 	const lo_compile *job;
 	const cg_unit *unit;
+	const cg_owns *owns;
 	int bits, n;
 	size_t bytes;               /* size of its text */
 	int *which;                 /* indices of its kernels in the job */
@@ -43,7 +44,7 @@ static void compile_text(part *p, struct cg_target *t, const rt_text *text)
 	size_t bytes;
 	if (cg_object_of(t, text->s, text->n, &object, &bytes, &p->err) != TJ_OK) return;
 	cg_library *l = cg_link(object, p->n, p->name, p->fn, &p->err);
-	if (!l || (p->object = cg_keep(l, bytes, p->n, p->key, p->fn)) != NULL) return;
+	if (!l || (p->object = cg_keep(l, bytes, p->n, p->key, p->fn, p->owns)) != NULL) return;
 	cg_unlink(l);
 	rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 }
@@ -55,7 +56,7 @@ static void *compile_part(void *env)
 	struct cg_target *t = cg_target_get(p->bits, &p->err);
 	if (!t) return NULL;
 	cg_put_head(&text, p->job, t, p->bits);
-	for (int i = 0; i < p->n; i++) rt_puts(&text, rt_str(&p->unit[p->which[i]].text));
+	for (int i = 0; i < p->n; i++) cg_put_linked(&text, rt_str(&p->unit[p->which[i]].text), p->owns);
 	cg_put_foot(&text, p->bits);
 	if (text.oom) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else compile_text(p, t, &text);
@@ -63,10 +64,10 @@ static void *compile_part(void *env)
 	return NULL;
 }
 
-static bool make_part(part *p, const lo_compile *job, const cg_unit *u, int bits)
+static bool make_part(part *p, const lo_compile *job, const cg_unit *u, const cg_owns *owns, int bits)
 {
 	size_t n = (size_t)job->nkernel + 1;
-	*p = (part){ .job = job, .unit = u, .bits = bits };
+	*p = (part){ .job = job, .unit = u, .owns = owns, .bits = bits };
 	p->which = rt_calloc(n * sizeof *p->which);
 	p->name = rt_calloc(n * sizeof *p->name);
 	p->key = rt_calloc(n * sizeof *p->key);
@@ -126,7 +127,7 @@ static void run(part *p, int parts)
 		if (p[i].threaded) pthread_join(p[i].thread, NULL);
 }
 
-tj_status cg_build(lo_compile *job, const cg_unit *u, int bits, cg_object **made, rt_err *err)
+tj_status cg_build(lo_compile *job, const cg_unit *u, const cg_owns *owns, int bits, cg_object **made, rt_err *err)
 {
 	part p[CG_PARTS];
 	int fresh = 0, parts, have = 0;
@@ -136,7 +137,7 @@ tj_status cg_build(lo_compile *job, const cg_unit *u, int bits, cg_object **made
 	parts = fresh / PART_KERNELS < cores() ? fresh / PART_KERNELS : cores();
 	parts = parts < 1 ? 1 : parts > CG_PARTS ? CG_PARTS : parts;
 	while (st == TJ_OK && have < parts)
-		if (!make_part(&p[have++], job, u, bits)) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+		if (!make_part(&p[have++], job, u, owns, bits)) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	if (st == TJ_OK) {
 		share(p, parts, job, u);
 		run(p, parts);

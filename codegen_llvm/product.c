@@ -97,7 +97,7 @@ static cg_str tile_rows(cg *c, cg_str rows)
 	return r;
 }
 
-static void call_tile(cg *c, const char *name, cg_str q, const char *arguments)
+static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments)
 {
 	const struct cg_product *p = c->product;
 	const unsigned id = ++c->tmp;
@@ -107,7 +107,7 @@ static void call_tile(cg *c, const char *name, cg_str q, const char *arguments)
 			rt_putf(c->out, "  br i1 %s, label %%tile%u.%d, label %%other%u.%d\n", is.s, id, i, id, i);
 			cg_label(c, cg_fmt("tile%u.%d", id, i));
 		}
-		rt_putf(c->out, "  call void @" CG_OWN ".%s%d(%s)\n  br label %%tiled%u\n", name, p->rows[i], arguments, id);
+		rt_putf(c->out, "  call void %s(%s)\n  br label %%tiled%u\n", name[i].s, arguments, id);
 		if (i < p->nrows - 1) cg_label(c, cg_fmt("other%u.%d", id, i));
 	}
 	cg_label(c, cg_fmt("tiled%u", id));
@@ -119,13 +119,14 @@ typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the ad
 
 static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
 {
-	rt_putf(c->out, "  call void @" CG_OWN ".pack%d(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", o, to.s, from.s, n.s, nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
+	rt_putf(c->out, "  call void %s(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", c->product->pack[o].s, to.s, from.s, n.s, nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
 }
 
 /* The panel that begins at column j. Where columns are read in place, only a panel that is not whole is packed. */
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
+	if (p->unpacked) return (panel){ j, cg_elem(c, p->t, u->b, cg_op(c, "add", j, cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 1))))), cg_int(cg_r_step(c, 1)) };
 	panel x = { j, cg_elem(c, p->t, u->panels, cg_op(c, "mul", j, cg_int(CG_PANEL))), cg_int(p->width) };
 	const unsigned id = ++c->tmp;
 	if (!p->x.in_place) return x;
@@ -157,11 +158,11 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
 		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
 		cg_label(c, cg_fmt("narrow%u", id));
-		call_tile(c, "narrow", n, rt_str(&arguments));
+		call_tile(c, p->narrow_tile, n, rt_str(&arguments));
 		rt_putf(c->out, "  br label %%both%u\n", id);
 		cg_label(c, cg_fmt("wide%u", id));
 	}
-	call_tile(c, "tile", n, rt_str(&arguments));
+	call_tile(c, p->tile, n, rt_str(&arguments));
 	if (p->narrow) cg_jump(c, cg_fmt("both%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
@@ -197,7 +198,7 @@ static void put_tiles(cg *c, const unit *u)
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
-	pack_columns(c, u, &k, &t);
+	if (!p->unpacked) pack_columns(c, u, &k, &t);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	const panel y = put_panel(c, u, &k, &t, j.i);
 	cg_loop i = cg_open(c, "t", cg_int(0), t.n, cg_int(1), false);
@@ -207,12 +208,12 @@ static void put_tiles(cg *c, const unit *u)
 	cg_close(c, &r);
 }
 
-static void call_strip(cg *c, const unit *u, int steps, cg_str k, cg_str sums, cg_str first)
+static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
 	const struct cg_product *p = c->product;
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1));
 	cg_str x = cg_elem(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, cg_op(c, "mul", k, sx)), y = cg_elem(c, p->t, u->b, cg_op(c, "mul", k, sy));
-	rt_putf(c->out, "  call void @" CG_OWN ".strip%d(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", steps, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
+	rt_putf(c->out, "  call void %s(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", name.s, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
 }
 
 /* The sums of the first chunk are those of the block; the sums of a later one lie in u->panels and are then added. */
@@ -224,10 +225,10 @@ static void put_strips(cg *c, const unit *u)
 	cg_str nk = cg_least(c, cg_op(c, "sub", red.s, chunk.i), cg_int(IR_CHAIN)), first = cg_cmp(c, "eq", chunk.i, cg_int(0));
 	cg_str sums = cg_choose(c, first, "ptr", u->sums, u->panels), whole = cg_op(c, "and", nk, cg_int(-cg_strip_steps(c)));
 	cg_loop k = cg_open(c, "k", cg_int(0), whole, cg_int(cg_strip_steps(c)), true);
-	call_strip(c, u, cg_strip_steps(c), cg_op(c, "add", chunk.i, k.i), sums, cg_cmp(c, "eq", k.i, cg_int(0)));
+	call_strip(c, u, p->strip, cg_op(c, "add", chunk.i, k.i), sums, cg_cmp(c, "eq", k.i, cg_int(0)));
 	cg_close(c, &k);
 	cg_loop s = cg_open(c, "k", whole, nk, cg_int(1), true);
-	call_strip(c, u, 1, cg_op(c, "add", chunk.i, s.i), sums, cg_cmp(c, "eq", s.i, cg_int(0)));
+	call_strip(c, u, p->strip_step, cg_op(c, "add", chunk.i, s.i), sums, cg_cmp(c, "eq", s.i, cg_int(0)));
 	cg_close(c, &s);
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%added%u, label %%later%u\n", first.s, id, id);
@@ -301,11 +302,17 @@ static int vectors(const cg *c, const struct cg_product *p)
 	return vecs;
 }
 
+/* It is known that no panel of columns lacks some. */
+static bool whole_panels(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	return !lo_is_sym(last) && !lo_is_sym(block) && last % p->width == 0 && block % p->width == 0;
+}
+
 /* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
 static uint32_t find_direct(const cg *c, const struct cg_product *p)
 {
 	const lo_kernel *k = c->k;
-	const int64_t last = k->dim[k->ndim - 1];
 	uint32_t found = LO_NOREF;
 	for (uint32_t s = 0; s < k->section.n; s++)
 		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++) {
@@ -313,7 +320,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	bool whole = !p->x.strips && known_rows(c, p) && !lo_is_sym(last) && !lo_is_sym(c->s->block) && last % p->width == 0 && c->s->block % p->width == 0;
+	const bool whole = !p->x.strips && known_rows(c, p) && whole_panels(c, p);
 	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
 	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
@@ -353,40 +360,34 @@ bool cg_find_product(cg *c)
 	(*p)->rows_in_place = reads_rows(c, *p);
 	(*p)->lone = x.in_place && known_rows(c, *p) && c->s->rows <= few_rows(c);
 	(*p)->narrow = has_narrow(c, *p);
+	(*p)->unpacked = (*p)->lone && whole_panels(c, *p);
 	choose_tiles(c, *p);
 	return true;
 }
 
-void cg_drop_product(struct cg_product *p)
+void cg_drop_product(struct cg_product *p) { rt_free(p); }
+
+static void put_functions(cg *c)
 {
-	if (p) rt_text_free(&p->own);
-	rt_free(p);
+	struct cg_product *p = c->product;
+	if (p->x.strips) {
+		p->strip = cg_put_strip(c, cg_strip_steps(c));
+		p->strip_step = cg_put_strip(c, 1);
+		return;
+	}
+	if (!p->rows_in_place) p->pack[0] = cg_put_pack(c, 0, p->most);
+	if (!p->unpacked) p->pack[1] = cg_put_pack(c, 1, p->width);
+	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs);
+	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1);
 }
 
 void cg_along_product(cg *c, cg_span span)
 {
 	struct cg_product *p = c->product;
 	p->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
+	put_functions(c);
 	const unit u = put_unit(c);
 	if (p->x.strips) put_strips(c, &u);
 	else put_tiles(c, &u);
 	if (p->direct == LO_NOREF) put_rows(c, &u, span);
-	rt_text *text = c->out;
-	const cg_str label = c->block_label;
-	if (p->x.strips) {
-		cg_put_strip(c, cg_strip_steps(c));
-		cg_put_strip(c, 1);
-	} else {
-		if (!p->rows_in_place) cg_put_pack(c, 0, p->most);
-		cg_put_pack(c, 1, p->width);
-		for (int i = 0; i < p->nrows; i++) cg_put_tile(c, p->rows[i], p->vecs);
-		for (int i = 0; p->narrow && i < p->nrows; i++) cg_put_tile(c, p->rows[i], 1);
-	}
-	c->out = text;
-	c->block_label = label;
-}
-
-void cg_put_own(const cg *c, rt_text *out)
-{
-	if (c->product) rt_puts(out, rt_str(&c->product->own));
 }

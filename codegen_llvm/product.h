@@ -5,8 +5,7 @@
  *   pack.c      the functions that pack an operand
  *   sums.c      the functions that compute a tile, and a strip
  *
- * These functions are the kernel's own. Their names begin with CG_OWN, which cg_kernel() replaces by a hash of the text, so that kernels of
- * one module differ in them. */
+ * These functions are shared by kernels (own.c): sizes are their arguments. */
 #ifndef TJ_CODEGEN_LLVM_PRODUCT_H
 #define TJ_CODEGEN_LLVM_PRODUCT_H
 
@@ -28,27 +27,27 @@ struct cg_product {
 	bool rows_in_place;     /* rows are not packed */
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
 	bool narrow;            /* the last panel may have one vector of columns alone */
-	bool lone;              /* never more than one panel is packed at a time */
+	bool lone;              /* never more than one panel of columns is packed at a time */
+	bool unpacked;          /* columns are never packed */
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
-	rt_text own;            /* the functions of its own */
+	/* Names of the functions that it calls: */
+	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows` */
 };
 
 /* ---- operand.c ---- */
 int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand */
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */
-void cg_begin_own(cg *c, const char *name, int number, const char *arguments); /* text now goes to a function of its own */
-void cg_end_own(cg *c);
 
 /* ---- pack.c ---- */
-/* Packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], CG_PANEL * width elements from one to the next. si, sk:
+/* Each returns the name of a function. This one packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], CG_PANEL * width elements from one to the next. si, sk:
  * elements from item to item, and from r to r. Rows come one panel at a time. */
-void cg_put_pack(cg *c, int o, int width);
+cg_str cg_put_pack(cg *c, int o, int width);
 
 /* ---- sums.c ---- */
-void cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r */
+cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r */
 int cg_strip_steps(const cg *c);             /* steps of r that a strip adds at a time */
-void cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
+cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 
 #endif

@@ -21,14 +21,14 @@ static bool from_memory(const cg *c)
 	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(c->product->t) > RT_THIRD_CACHE;
 }
 
-void cg_put_tile(cg *c, int rows, int vecs)
+cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS];
 	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals */
 	rt_text head = { 0 };
-	cg_begin_own(c, vecs < p->vecs ? "narrow" : "tile", rows, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	cg_begin_own(c, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	rt_text *text = c->out;
 	rt_putf(text, "  %%near = mul i64 %%step, %d\n", NEAR);
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
@@ -62,7 +62,7 @@ void cg_put_tile(cg *c, int rows, int vecs)
 			cg_write(c, p->t, p->w, e, q);
 		}
 	}
-	cg_end_own(c);
+	return cg_end_own(c);
 }
 
 /* The vector of sums from j on, of one row, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
@@ -80,17 +80,18 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 	cg_write(c, p->t, p->w, sum, q);
 }
 
-void cg_put_strip(cg *c, int steps)
+cg_str cg_put_strip(cg *c, int steps)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
-	cg_str x[STEPS], row[STEPS], some = cg_tmp(c);
-	cg_begin_own(c, "strip", steps, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	cg_str x[STEPS], row[STEPS], some;
+	cg_begin_own(c, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
 	for (int s = 0; s < steps; s++) {
 		cg_str v = cg_converted(c, 0, 1, cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))));
 		x[s] = cg_splat(c, cg_type(p->t, 1).s, v, p->w);
 		row[s] = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
 	}
+	some = cg_tmp(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
 	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(p->w), true);
 	strip_vector(c, steps, x, row, j.i, NULL);
@@ -100,6 +101,6 @@ void cg_put_strip(cg *c, int steps)
 	cg_str mask = cg_first_lanes(c, left, p->w);
 	strip_vector(c, steps, x, row, whole, &mask);
 	cg_jump(c, cg_fmt("over"));
-	cg_end_own(c);
+	return cg_end_own(c);
 }
 

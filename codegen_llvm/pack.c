@@ -9,7 +9,8 @@
 
 enum {
 	ROWS_AHEAD = 8, /* pack_along: rows; distance of prefetches */
-	CACHED = 64     /* pack_across: steps of r whose packed items stay in the first cache */
+	CACHED = 64,    /* pack_across: steps of r whose packed items stay in the first cache */
+	MOST_ITEMS = 16 /* pack_across: at a time */
 };
 
 /* vecs vectors of adjacent items at q, one step of r, to p. mask: the items that there are, by vector; NULL: all. */
@@ -85,36 +86,80 @@ static cg_str interleave(cg *c, tj_dtype t, int lanes, int n, cg_str x, cg_str y
 	return r;
 }
 
-/* n vectors, each w steps of r of one item, become w times n items side by side: in 16 bytes at p, p + width and so on. */
-static void put_square(cg *c, tj_dtype t, int w, int n, cg_str *v, cg_str p, int width)
+/* n vectors, each w steps of r of one item, in groups of n lanes: lane group g of vector k becomes n items at step g * n + k. */
+static void turn_groups(cg *c, tj_dtype t, int w, int n, cg_str *v)
 {
-	cg_str r[4];
-	if (n == 2) r[0] = interleave(c, t, w, n, v[0], v[1], 0, 1), r[1] = interleave(c, t, w, n, v[0], v[1], 1, 1);
-	else {
-		cg_str low[2], high[2];
-		for (int i = 0; i < 2; i++) {
-			low[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 0, 1);
-			high[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 2, 1);
-		}
-		for (int i = 0; i < 2; i++) {
-			r[i] = interleave(c, t, w, n, low[0], low[1], 2 * i, 2);
-			r[2 + i] = interleave(c, t, w, n, high[0], high[1], 2 * i, 2);
-		}
+	cg_str low[2], high[2];
+	if (n == 2) {
+		low[0] = interleave(c, t, w, n, v[0], v[1], 0, 1);
+		v[1] = interleave(c, t, w, n, v[0], v[1], 1, 1);
+		v[0] = low[0];
+		return;
 	}
-	for (int k = 0; k < w; k++) store_group(c, t, w, n, r[k % n], k / n, cg_elem(c, t, p, cg_int((int64_t)k * width)));
+	for (int i = 0; i < 2; i++) {
+		low[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 0, 1);
+		high[i] = interleave(c, t, w, n, v[2 * i], v[2 * i + 1], 2, 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		v[i] = interleave(c, t, w, n, low[0], low[1], 2 * i, 2);
+		v[2 + i] = interleave(c, t, w, n, high[0], high[1], 2 * i, 2);
+	}
 }
 
-/* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind them. */
-static void pack_square(cg *c, int o, int width, const cg_str *item, cg_str to, cg_str k, const cg_str *stop)
+/* Lane groups first, first + step and so on of x, then of y. One instruction. */
+static cg_str pick_groups(cg *c, tj_dtype t, int w, int n, cg_str x, cg_str y, int first, int step)
+{
+	cg_str r = cg_tmp(c), type = cg_type(t, w);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s, y.s, w);
+	for (int l = 0; l < w; l++) {
+		const int g = l / n % (w / n / 2);
+		rt_putf(c->out, "%si32 %d", l ? ", " : "", (l < w / 2 ? 0 : w) + (first + g * step) * n + l % n);
+	}
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+/* The groups of 2 or 4 vectors that are `apart` vectors apart, as a matrix, transposed. */
+static void turn_vectors(cg *c, tj_dtype t, int w, int n, cg_str *v, int apart)
+{
+	const int groups = w / n;
+	cg_str half[4];
+	if (groups == 1) return;
+	if (groups == 2) {
+		half[0] = pick_groups(c, t, w, n, v[0], v[apart], 0, 1);
+		v[apart] = pick_groups(c, t, w, n, v[0], v[apart], 1, 1);
+		v[0] = half[0];
+		return;
+	}
+	for (int i = 0; i < 4; i++) half[i] = pick_groups(c, t, w, n, v[i / 2 * 2 * apart], v[(i / 2 * 2 + 1) * apart], i % 2 * 2, 1);
+	for (int i = 0; i < 4; i++) v[i * apart] = pick_groups(c, t, w, n, half[i / 2], half[2 + i / 2], i % 2, 2);
+}
+
+/* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
+ * time, or a vector of them, which writes each line of the packed operand once. */
+static void put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
+{
+	const int n = 16 / (int)tj_dtype_size(t);
+	for (int i = 0; i < items; i += n) turn_groups(c, t, w, n, v + i);
+	if (items == n) {
+		for (int k = 0; k < w; k++) store_group(c, t, w, n, v[k % n], k / n, cg_elem(c, t, p, cg_int((int64_t)k * width)));
+		return;
+	}
+	for (int i = 0; i < n; i++) turn_vectors(c, t, w, n, v + i, n);
+	for (int k = 0; k < w; k++) cg_write(c, t, w, v[k], cg_elem(c, t, p, cg_int((int64_t)k * width)));
+}
+
+/* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind
+ * them. ahead: elements; distance of prefetches. */
+static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_str to, cg_str k, const cg_str *stop, cg_str ahead)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	const int n = 16 / (int)tj_dtype_size(p->t);
-	cg_str v[4], mask;
+	cg_str v[MOST_ITEMS], mask;
 	if (stop) mask = cg_first_lanes(c, cg_op(c, "sub", *stop, k), p->w);
 	for (int i = 0; i < n; i++) {
 		cg_str q = cg_elem(c, from, item[i], k);
-		if (o) cg_prefetch(c, q, CACHED * (int)tj_dtype_size(from));
+		if (o) cg_prefetch(c, cg_elem(c, from, q, ahead), 0);
 		v[i] = cg_converted(c, o, p->w, stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q));
 	}
 	put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
@@ -126,23 +171,25 @@ static void pack_across(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
-	const int n = 16 / (int)tj_dtype_size(p->t), groups = (width + n - 1) / n;
-	cg_str item[4], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	const int n = width % p->w ? 16 / (int)tj_dtype_size(p->t) : p->w, groups = (width + n - 1) / n;
+	cg_str item[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str panel = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(CG_PANEL)));
 	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
 	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
+	/* Prefetches what comes next: further steps of these items, or the first steps of the next panel. */
+	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")), ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first), some = cg_tmp(c);
 	for (int i = 0; i < n; i++) item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last), cg_fmt("%%si")));
 	const bool masked = p->x.load[o] == p->x.value[o]; /* a masked load costs no more, but for dtypes that are converted */
 	cg_loop k = cg_open(c, "k", b.i, masked ? stop : whole, cg_int(p->w), true);
-	pack_square(c, o, width, item, to, k.i, masked ? &stop : NULL);
+	pack_square(c, o, width, n, item, to, k.i, masked ? &stop : NULL, ahead);
 	cg_close(c, &k);
 	if (!masked) {
 		rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
 		cg_label(c, cg_fmt("left"));
-		pack_square(c, o, width, item, to, whole, &stop);
+		pack_square(c, o, width, n, item, to, whole, &stop, ahead);
 		cg_jump(c, cg_fmt("even"));
 	}
 	cg_close(c, &g);

@@ -18,11 +18,16 @@
 #include "codegen_llvm/product.h"
 
 enum {
-	FEW_ROWS_512 = 72, FEW_ROWS = 24, /* at most this many rows read columns in place, with 512 bits and with less */
+	FEW_ROWS = 72, FEW_ROWS_APART = 24, /* APART: rows of columns a page apart, which leave the first cache from tile to tile */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
-static int few_rows(const cg *c) { return c->bits == 512 ? FEW_ROWS_512 : FEW_ROWS; }
+/* At most this many rows read columns in place. With less than 512 bits there are more tiles of rows, and each reads the panel again. */
+static int few_rows(const cg *c)
+{
+	const int64_t row = cg_r_step(c, 1);
+	return c->bits == 512 || (!lo_is_sym(row) && row * (int64_t)tj_dtype_size(c->product->t) % CG_PAGE) ? FEW_ROWS : FEW_ROWS_APART;
+}
 
 /* ---- a unit ---- */
 typedef struct unit {
@@ -84,8 +89,7 @@ static unit put_unit(cg *c)
 	return u;
 }
 
-/* Tiles have as many rows as there are: what is not packed must not be read beyond its last row. */
-static bool exact(const struct cg_product *p) { return p->rows_in_place || p->direct != LO_NOREF; }
+static bool known_rows(const cg *c, const struct cg_product *p) { return !lo_is_sym(c->s->rows) && (p->x.row < 0 || !lo_is_sym(c->k->dim[p->x.row])); }
 
 /* How many rows the tiles of `rows` rows have: as equal as can be, and one of p->rows. */
 static cg_str tile_rows(cg *c, cg_str rows)
@@ -114,7 +118,8 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 }
 
 typedef struct part { cg_str k, nk, first; } part; /* a chunk of r: its first r, their number, whether it is the first one */
-typedef struct plan { cg_str rows, n, packs; } plan; /* rows of a tile, number of tiles, whether all columns are packed */
+typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
+typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r */
 
 static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
@@ -143,11 +148,21 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 	return x;
 }
 
+static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
+{
+	const cg_str less = cg_op(c, "sub", t->rows, cg_int(1)), all = cg_choose(c, cg_cmp(c, "slt", i, t->full), "i64", t->rows, less);
+	tile x = { cg_op(c, "add", cg_op(c, "mul", i, less), cg_least(c, i, t->full)), all };
+	if (!known_rows(c, c->product)) x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
+	return x;
+}
+
 /* Tile number i, against a panel. */
 static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i)
 {
 	const struct cg_product *p = c->product;
-	cg_str row = cg_op(c, "mul", i, t->rows), n = exact(p) ? cg_least(c, cg_op(c, "sub", u->rows, row), t->rows) : t->rows, x;
+	const tile at = tile_at(c, u, t, i);
+	const cg_str row = at.row, n = known_rows(c, p) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
+	cg_str x;
 	if (p->rows_in_place) x = cg_elem(c, p->t, u->a, cg_op(c, "add", cg_op(c, "mul", row, cg_int(cg_item_step(c, 0))), cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 0)))));
 	else x = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)IR_CHAIN * p->most)));
 	cg_str sums = cg_elem(c, p->t, u->sums, cg_op(c, "add", y->j, cg_op(c, "mul", row, u->pitch)));
@@ -172,9 +187,10 @@ static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
-	cg_str row = cg_op(c, "mul", i.i, t->rows), to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i.i, cg_int((int64_t)IR_CHAIN * p->most)));
-	cg_str at = cg_op(c, "add", cg_op(c, "mul", row, cg_int(cg_item_step(c, 0))), cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 0))));
-	call_pack(c, 0, to, cg_elem(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, at), cg_least(c, cg_op(c, "sub", u->rows, row), t->rows), k->nk);
+	const tile x = tile_at(c, u, t, i.i);
+	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i.i, cg_int((int64_t)IR_CHAIN * p->most)));
+	cg_str at = cg_op(c, "add", cg_op(c, "mul", x.row, cg_int(cg_item_step(c, 0))), cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 0))));
+	call_pack(c, 0, to, cg_elem(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, at), x.n, k->nk);
 	cg_close(c, &i);
 }
 
@@ -194,6 +210,7 @@ static void put_tiles(cg *c, const unit *u)
 	const cg_num red = cg_size(c->k->red);
 	plan t = { .rows = tile_rows(c, u->rows) };
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
+	t.full = known_rows(c, p) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
 	t.packs = p->x.in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
@@ -274,8 +291,6 @@ static void add_rows(struct cg_product *p, int rows)
 	p->nrows++;
 }
 
-static bool known_rows(const cg *c, const struct cg_product *p) { return !lo_is_sym(c->s->rows) && (p->x.row < 0 || !lo_is_sym(c->k->dim[p->x.row])); }
-
 /* The numbers of rows of tiles: with known sizes those that occur, else a few, which are rounded up to. */
 static void choose_tiles(cg *c, struct cg_product *p)
 {
@@ -285,7 +300,7 @@ static void choose_tiles(cg *c, struct cg_product *p)
 	for (int i = 0; known_rows(c, p) && i < 2; i++) {
 		const int64_t n = i ? extent % rows : rows, tiles = (n + p->most - 1) / p->most, q = tiles ? (n + tiles - 1) / tiles : 0;
 		if (n) add_rows(p, (int)q);
-		if (n && exact(p)) add_rows(p, (int)(n - (tiles - 1) * q));
+		if (tiles * q > n) add_rows(p, (int)q - 1);
 	}
 }
 

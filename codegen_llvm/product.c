@@ -18,7 +18,7 @@
 #include "codegen_llvm/product.h"
 
 enum {
-	FEW_ROWS = 72, FEW_ROWS_APART = 24, /* APART: rows of columns a page apart, which leave the first cache from tile to tile */
+	FEW_ROWS = 72, FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 

@@ -41,13 +41,14 @@ int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */
 
 /* ---- pack.c ---- */
-/* Each returns the name of a function. This one packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], CG_PANEL * width elements from one to the next. si, sk:
- * elements from item to item, and from r to r. Rows come one panel at a time. */
+/* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], CG_PANEL * width
+ * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 cg_str cg_put_pack(cg *c, int o, int width);
 
 /* ---- sums.c ---- */
+/* Names of functions: */
 cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r */
-int cg_strip_steps(const cg *c);             /* steps of r that a strip adds at a time */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
+int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t pairs(const product *p) { return p->batch ? p->batch : 1; }
 static const char *at(const void *from, int64_t i, int64_t elements, size_t size) { return (const char *)from + (size_t)(i * elements) * size; }
 
 /* ---- oneDNN: its BLAS-like calls, and its matmul primitive ---- */
@@ -35,7 +34,7 @@ static void run_dnnl(void *call)
 {
 	const product_call *u = call;
 	if (u->own) bench_packed_run(u->own, u->a, u->c);
-	else hand_batch(pairs(&u->p), dnnl_one, call);
+	else hand_batch(product_pairs(&u->p), dnnl_one, call);
 }
 
 static bool open_packed(product_call *u)
@@ -113,7 +112,7 @@ static bool open_blas(product_call *u) { return blas.sgemm && (u->p.dtype == TJ_
 
 static void run_blas(void *call)
 {
-	const int64_t n = pairs(&((const product_call *)call)->p);
+	const int64_t n = product_pairs(&((const product_call *)call)->p);
 	if (blas.openmp) hand_batch(n, blas_one, call);
 	else for (int64_t i = 0; i < n; i++) blas_one(call, i);
 }
@@ -151,7 +150,7 @@ static void xsmm_one(void *env, int64_t i)
 	f(at(u->b, i, p->k * p->n, size), at(u->a, i, p->m * p->k, size), (char *)u->c + (size_t)(i * p->m * p->n) * size);
 }
 
-static void run_xsmm(void *call) { hand_batch(pairs(&((const product_call *)call)->p), xsmm_one, call); }
+static void run_xsmm(void *call) { hand_batch(product_pairs(&((const product_call *)call)->p), xsmm_one, call); }
 
 /* ---- all ---- */
 const product_peer product_peers[PRODUCT_PEERS] = {

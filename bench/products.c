@@ -48,8 +48,7 @@ static const product products[] = {
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
-static int64_t pairs(const product *p) { return p->batch ? p->batch : 1; }
-static double flops(const product *p) { return 2.0 * (double)pairs(p) * (double)p->m * (double)p->k * (double)p->n; }
+static double flops(const product *p) { return 2.0 * (double)product_pairs(p) * (double)p->m * (double)p->k * (double)p->n; }
 static tj_dtype result_dtype(const product *p) { return p->dtype == TJ_I8 ? TJ_I32 : p->dtype; }
 
 /* For example bf16_32x768x3072, f32_b12_384x64x384_nk: m x k x n, and nk when B is stored as [n,k]. */
@@ -105,7 +104,7 @@ static double get(const void *from, tj_dtype t, int64_t i)
 static tj_tensor *operand(const job *j, int64_t rows, int64_t cols)
 {
 	const product *p = j->p;
-	const int64_t n = pairs(p) * rows * cols;
+	const int64_t n = product_pairs(p) * rows * cols;
 	void *v = bench_room(n * (int64_t)tj_dtype_size(p->dtype));
 	for (int64_t i = 0; i < n; i++) set(v, p->dtype, i, random_value());
 	tj_tensor *t = tj_from_data(j->c, p->dtype, p->batch ? TJ_SHAPE(p->batch, rows, cols) : TJ_SHAPE(rows, cols), v);
@@ -141,7 +140,7 @@ static volatile uint64_t sink;
 static void run_read(void *env)
 {
 	const job *j = env;
-	sink = hand_sum(tj_data(j->b), (size_t)(pairs(j->p) * j->p->k * j->p->n) * tj_dtype_size(j->p->dtype));
+	sink = hand_sum(tj_data(j->b), (size_t)(product_pairs(j->p) * j->p->k * j->p->n) * tj_dtype_size(j->p->dtype));
 }
 
 /* Compares some elements of a result with sums in f64. A sum of k products errs by at most k eps; bf16 rounds it to 8 bits. */
@@ -151,7 +150,7 @@ static bool right(const job *j, const void *c)
 	const double eps = p->dtype == TJ_F64 ? 1e-15 : p->dtype == TJ_I8 ? 0 : 1e-6;
 	const void *a = tj_data(j->a), *b = tj_data(j->b);
 	for (int s = 0; c && s < SAMPLES; s++) {
-		const int64_t at = (int64_t)((uint64_t)s * 2654435761u % (uint64_t)(pairs(p) * p->m * p->n)), row = at / p->n, col = at % p->n;
+		const int64_t at = (int64_t)((uint64_t)s * 2654435761u % (uint64_t)(product_pairs(p) * p->m * p->n)), row = at / p->n, col = at % p->n;
 		const int64_t from = row / p->m * p->k * p->n + (p->transposed ? col * p->k : col), step = p->transposed ? 1 : p->n;
 		double want = 0;
 		for (int64_t i = 0; i < p->k; i++) want += get(a, p->dtype, row * p->k + i) * get(b, p->dtype, from + i * step);
@@ -183,7 +182,7 @@ static void open_peers(job *j)
 		product_call *u = &j->call[i];
 		*u = (product_call){ .p = *p, .a = tj_data(j->a), .b = tj_data(j->b) };
 		if (!(j->open[i] = product_peers[i].open(u))) continue;
-		u->c = bench_room(pairs(p) * p->m * p->n * (int64_t)tj_dtype_size(result_dtype(p)));
+		u->c = bench_room(product_pairs(p) * p->m * p->n * (int64_t)tj_dtype_size(result_dtype(p)));
 		product_peers[i].run(u);
 		if (check(j, product_peers[i].name, u->c)) continue;
 		close_peer(j, i);

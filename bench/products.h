@@ -11,6 +11,7 @@ typedef struct product {
 	int64_t m, k, n;
 	bool transposed;      /* B is stored as [n,k] */
 } product;
+static inline int64_t product_pairs(const product *p) { return p->batch ? p->batch : 1; }
 
 /* What a peer needs for a call. */
 typedef struct product_call {

@@ -54,15 +54,8 @@ void cg_unit_bases(cg *c)
 /* ptr + index * coef elements */
 static cg_str step_ptr(cg *c, cg_str p, tj_dtype t, cg_str index, int64_t coef)
 {
-	cg_str at = index, q;
 	if (!coef) return p;
-	if (coef != 1) {
-		at = cg_tmp(c);
-		rt_putf(c->out, "  %s = mul i64 %s, %s\n", at.s, index.s, cg_int(coef).s);
-	}
-	q = cg_tmp(c);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", q.s, cg_mem_type(t, 1).s, p.s, at.s);
-	return q;
+	return cg_elem(c, t, p, coef == 1 ? index : cg_op(c, "mul", index, cg_int(coef)));
 }
 
 static cg_str tile_address(cg *c, uint32_t i)

@@ -56,7 +56,6 @@ typedef struct cg_acc {
 
 /* A function that kernels call, of their own: equal ones are compiled once, and shared. Its name is CG_OWN and a hash of its text. */
 #define CG_OWN "tj.own."
-enum { CG_HASH = 16 };  /* hexadecimal digits */
 typedef struct cg_own {
 	cg_str name;
 	rt_text text;
@@ -122,11 +121,11 @@ tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns 
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* the loops that a range needs; guard: that loop may be empty */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
+void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
 
 /* ---- own.c ---- */
 void cg_begin_own(cg *c, const char *arguments); /* text now goes to a function of the kernel's own */
 cg_str cg_end_own(cg *c);                        /* text goes where it went before; returns the name of the function, "@..." */
-const cg_own *cg_own_of(const cg_owns *owns, const char *name); /* name: what follows the "@" */
 void cg_drop_owns(cg_owns *owns);
 void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns); /* text, with addresses instead of those names */
 
@@ -179,7 +178,6 @@ void cg_ask_ahead(cg *c, const lo_section *s); /* writes the prefetches of one s
 enum { CG_TILE_COLS = 64 };
 bool cg_tiles(cg *c);     /* marks the loads that should read from tiles */
 void cg_along_tiles(cg *c);
-void cg_transpose(cg *c, tj_dtype t, int n, cg_str *v); /* n vectors of n lanes: element l of vector i becomes element i of vector l */
 
 /* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);
@@ -221,6 +219,7 @@ void cg_def(cg *c, uint32_t ins, cg_str name, bool vec);
 
 /* ---- point.c: primitives ---- */
 void cg_point(cg *c, uint32_t ins);
+void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 bool cg_nan_test(const cg *c, const lo_ins *in);      /* a test for NaN that its select does in one instruction */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
 

@@ -6,7 +6,6 @@
  *     lanes along r:  the sections, for each index of the unit's block */
 #include "codegen_llvm/cg.h"
 
-/* Lanes go along the dimension that the reductions' tree prescribes; reductions without an order follow the schedule. */
 /* Parts are those of rows, and what they leave lies side by side. */
 static bool is_known(const cg *c, const lo_ins *in)
 {
@@ -14,6 +13,7 @@ static bool is_known(const cg *c, const lo_ins *in)
 	return in->op != LO_REDUCE || in->tree != LO_TREE_PAIRS;
 }
 
+/* Lanes go along the dimension that the reductions' tree prescribes; reductions without an order follow the schedule. */
 static tj_status choose(cg *c)
 {
 	const lo_kernel *k = c->k;
@@ -249,6 +249,20 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 
+void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s)
+{
+	rt_text *text = c->out, vectors = { 0 };
+	cg_unit_bases(c);
+	c->out = &vectors; /* values of the row are met while the vectors are written */
+	cg_vectors(c, lo, hi, s);
+	c->out = text;
+	rt_puts(text, rt_str(&c->unit));
+	rt_puts(text, rt_str(&vectors));
+	c->oom |= vectors.oom | c->unit.oom;
+	rt_text_free(&vectors);
+	rt_text_free(&c->unit);
+}
+
 /* The loops that a unit's block needs; with unknown sizes all of them, each with a check for an empty range. */
 static cg_span span_of(const cg *c)
 {
@@ -318,11 +332,6 @@ static void along_r(cg *c)
 	c->unit = head;
 }
 
-static void along_product(cg *c)
-{
-	cg_along_product(c, span_of(c));
-}
-
 /* ---- the function ---- */
 static void assemble(const cg *c, rt_text *out)
 {
@@ -387,15 +396,17 @@ static tj_status function(cg *c, rt_text *out)
 	cg_place_all(c);
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);
-	if (!c->product) cg_find_streams(c);
-	if (!c->product) cg_find_ahead(c);
 	cg_find_rare(c);
 	c->key = 1;
 	if (!c->rows) c->lanes = c->product ? c->bits / 32 : cg_base_lanes(c);
-	if (!c->product) cg_find_wide(c);
+	if (!c->product) {
+		cg_find_streams(c);
+		cg_find_ahead(c);
+		cg_find_wide(c);
+	}
 	cg_find_ports(c);
 	c->tail_lanes = c->lanes;
-	if (c->product) along_product(c);
+	if (c->product) cg_along_product(c, span_of(c));
 	else if (c->rows) along_r(c);
 	else if (cg_tiles(c)) cg_along_tiles(c);
 	else {

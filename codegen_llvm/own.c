@@ -2,6 +2,16 @@
  * compiled once (backend.c). The text of a kernel has their names; what is compiled has their addresses. */
 #include "codegen_llvm/cg.h"
 
+enum { HASH = 16 }; /* hexadecimal digits */
+
+/* name: what follows the "@". */
+static const cg_own *own_of(const cg_owns *owns, const char *name)
+{
+	for (uint32_t i = 0; i < owns->n; i++)
+		if (!strncmp(owns->v[i].name.s, name, sizeof CG_OWN - 1 + HASH)) return &owns->v[i];
+	return NULL;
+}
+
 void cg_begin_own(cg *c, const char *arguments)
 {
 	c->around = c->out;
@@ -17,7 +27,7 @@ void cg_begin_own(cg *c, const char *arguments)
 static cg_str add(cg *c, const char *body, size_t n)
 {
 	cg_own o = { .name = cg_fmt(CG_OWN "%016llx", (unsigned long long)rt_hash(body, n, 0)) };
-	if (cg_own_of(c->owns, o.name.s)) return o.name;
+	if (own_of(c->owns, o.name.s)) return o.name;
 	rt_putf(&o.text, "define void @%s%s", o.name.s, body);
 	if (o.text.oom || !rt_push(c->owns, o)) {
 		rt_text_free(&o.text);
@@ -38,13 +48,6 @@ cg_str cg_end_own(cg *c)
 	return cg_fmt("@%s", name.s);
 }
 
-const cg_own *cg_own_of(const cg_owns *owns, const char *name)
-{
-	for (uint32_t i = 0; i < owns->n; i++)
-		if (!strncmp(owns->v[i].name.s, name, sizeof CG_OWN - 1 + CG_HASH)) return &owns->v[i];
-	return NULL;
-}
-
 void cg_drop_owns(cg_owns *owns)
 {
 	for (uint32_t i = 0; i < owns->n; i++) {
@@ -56,8 +59,8 @@ void cg_drop_owns(cg_owns *owns)
 
 void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns)
 {
-	for (const char *at; owns->n && (at = strstr(text, "@" CG_OWN)) != NULL; text = at + sizeof CG_OWN + CG_HASH) {
-		const cg_own *o = cg_own_of(owns, at + 1);
+	for (const char *at; owns->n && (at = strstr(text, "@" CG_OWN)) != NULL; text = at + sizeof CG_OWN + HASH) {
+		const cg_own *o = own_of(owns, at + 1);
 		rt_putn(out, text, (size_t)(at - text));
 		rt_putf(out, "inttoptr (i64 %llu to ptr)", (unsigned long long)(o ? (uintptr_t)o->fn : 0));
 	}

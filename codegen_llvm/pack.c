@@ -17,7 +17,7 @@ enum {
 static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str to, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const tj_dtype from = cg_item_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
 		cg_str at = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, at, mask[v]) : cg_read(c, from, p->w, at);
 		cg_write(c, p->t, p->w, cg_converted(c, o, p->w, x), cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)));
@@ -28,7 +28,7 @@ static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str to, const cg_s
 static void ask_rows(cg *c, int vecs, cg_str q)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[1]].dtype;
+	const tj_dtype from = cg_item_dtype(c, 1);
 	const int bytes = vecs * p->w * (int)tj_dtype_size(from);
 	cg_str far = cg_elem(c, from, q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD)));
 	for (int b = 0; b < bytes; b += RT_LINE) cg_prefetch(c, far, b);
@@ -39,7 +39,7 @@ static void ask_rows(cg *c, int vecs, cg_str q)
 static void pack_along(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const tj_dtype from = cg_item_dtype(c, o);
 	const int vecs = (width + p->w - 1) / p->w;
 	const bool even = width % p->w == 0; /* else there is one panel */
 	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n, whole = cg_op(c, "sub", n, rest), some = cg_cmp(c, "sgt", rest, cg_int(0));
@@ -50,12 +50,12 @@ static void pack_along(cg *c, int o, int width)
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
 		if (o) ask_rows(c, vecs, q);
-		copy_vectors(c, o, vecs, q, cg_elem(c, p->t, to, cg_op(c, "mul", j.i, cg_int(CG_PANEL))), NULL);
+		copy_vectors(c, o, vecs, q, cg_elem(c, p->t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}
 	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
 	cg_label(c, cg_fmt("some"));
-	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, p->t, to, cg_op(c, "mul", whole, cg_int(CG_PANEL))), mask);
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, p->t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
 	cg_jump(c, cg_fmt("none"));
 	cg_close(c, &k);
 }
@@ -154,7 +154,7 @@ static void put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p,
 static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_str to, cg_str k, const cg_str *stop, cg_str ahead)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const tj_dtype from = cg_item_dtype(c, o);
 	cg_str v[MOST_ITEMS], mask;
 	if (stop) mask = cg_first_lanes(c, cg_op(c, "sub", *stop, k), p->w);
 	for (int i = 0; i < n; i++) {
@@ -170,24 +170,25 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 static void pack_across(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const tj_dtype from = cg_item_dtype(c, o);
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(p->t) : p->w, groups = (width + n - 1) / n;
 	cg_str item[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
-	cg_str panel = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(CG_PANEL)));
+	cg_str panel = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL)));
 	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
-	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
+	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = stop;
 	/* Prefetches what comes next: further steps of these items, or the first steps of the next panel. */
 	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")), ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
-	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first), some = cg_tmp(c);
+	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first);
 	for (int i = 0; i < n; i++) item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last), cg_fmt("%%si")));
 	const bool masked = p->x.load[o] == p->x.value[o]; /* a masked load costs no more, but for dtypes that are converted */
-	cg_loop k = cg_open(c, "k", b.i, masked ? stop : whole, cg_int(p->w), true);
+	if (!masked) whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
+	cg_loop k = cg_open(c, "k", b.i, whole, cg_int(p->w), true);
 	pack_square(c, o, width, n, item, to, k.i, masked ? &stop : NULL, ahead);
 	cg_close(c, &k);
 	if (!masked) {
-		rt_putf(c->out, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%left, label %%even\n", some.s, whole.s, stop.s, some.s);
+		rt_putf(c->out, "  br i1 %s, label %%left, label %%even\n", cg_cmp(c, "slt", whole, stop).s);
 		cg_label(c, cg_fmt("left"));
 		pack_square(c, o, width, n, item, to, whole, &stop, ahead);
 		cg_jump(c, cg_fmt("even"));
@@ -200,12 +201,12 @@ static void pack_across(cg *c, int o, int width)
 static void pack_singly(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[o]].dtype;
+	const tj_dtype from = cg_item_dtype(c, o);
 	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
 	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk")));
-	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(CG_PANEL))));
+	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
 	cg_str x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", cg_least(c, cg_op(c, "add", i.i, j.i), last), cg_fmt("%%si"))));
 	cg_write(c, p->t, 1, cg_converted(c, o, 1, x), cg_elem(c, p->t, to, i.i));

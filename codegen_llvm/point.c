@@ -97,7 +97,7 @@ static void round_f16(cg *c, cg_str name, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, halves(lanes).s, t.s, i16s(lanes).s);
 }
 
-static void convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
+void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
 {
 	if (from != to && (rt_is_narrow(from) || rt_is_narrow(to))) {
 		if (rt_is_narrow(from)) widen(c, name, from, lanes, v);
@@ -218,7 +218,7 @@ static void prim(cg *c, uint32_t i)
 		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src + 1, fix_nan);
 		else select_(c, name, t, lanes, src);
 		break;
-	case LO_CONVERT: convert(c, name, from, t, lanes, src[0]); break;
+	case LO_CONVERT: cg_convert(c, name, from, t, lanes, src[0]); break;
 	case LO_BITCAST:
 		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
 				cg_type(t, lanes).s);

@@ -10,7 +10,7 @@
  * Packing is left out where it does not pay: few tiles read whole panels in place; few panels read rows in place; and the sums go straight
  * to the result where the kernel does no more than store them.
  *
- * Functions of its own pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row whose
+ * Functions that kernels share pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row whose
  * columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time, from end to
  * end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the walk.
  *
@@ -80,7 +80,7 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
-	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(CG_PANEL)), cg_lit(LO_TILE_SLACK)).s);
+	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
@@ -89,7 +89,14 @@ static unit put_unit(cg *c)
 	return u;
 }
 
-static bool known_rows(const cg *c, const struct cg_product *p) { return !lo_is_sym(c->s->rows) && (p->x.row < 0 || !lo_is_sym(c->k->dim[p->x.row])); }
+/* The address of an operand's element: row or column `item` of the block, step k of r. */
+static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
+{
+	cg_str at = cg_op(c, "add", cg_op(c, "mul", item, cg_int(cg_item_step(c, o))), cg_op(c, "mul", k, cg_int(cg_r_step(c, o))));
+	return cg_elem(c, cg_item_dtype(c, o), o ? u->b : u->a, at);
+}
+
+static bool known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
 /* How many rows the tiles of `rows` rows have: as equal as can be, and one of p->rows. */
 static cg_str tile_rows(cg *c, cg_str rows)
@@ -131,13 +138,13 @@ static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	if (p->unpacked) return (panel){ j, cg_elem(c, p->t, u->b, cg_op(c, "add", j, cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 1))))), cg_int(cg_r_step(c, 1)) };
-	panel x = { j, cg_elem(c, p->t, u->panels, cg_op(c, "mul", j, cg_int(CG_PANEL))), cg_int(p->width) };
+	if (p->unpacked) return (panel){ j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) };
+	panel x = { j, cg_elem(c, p->t, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
 	const unsigned id = ++c->tmp;
 	if (!p->x.in_place) return x;
 	const cg_str sk = cg_int(cg_r_step(c, 1)), n = cg_op(c, "sub", u->columns, j);
 	cg_str whole = cg_cmp(c, "sge", n, cg_int(p->width)), there = cg_choose(c, t->packs, "i1", cg_fmt("true"), whole), here = cg_choose(c, t->packs, "i1", cg_fmt("false"), whole);
-	cg_str start = cg_elem(c, p->t, u->b, cg_op(c, "add", j, cg_op(c, "mul", k->k, sk)));
+	cg_str start = operand_at(c, u, 1, j, k->k);
 	x.y = cg_choose(c, t->packs, "ptr", x.y, u->panels);
 	rt_putf(c->out, "  br i1 %s, label %%panel%u, label %%pack%u\n", there.s, id, id);
 	cg_label(c, cg_fmt("pack%u", id));
@@ -152,7 +159,7 @@ static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
 {
 	const cg_str less = cg_op(c, "sub", t->rows, cg_int(1)), all = cg_choose(c, cg_cmp(c, "slt", i, t->full), "i64", t->rows, less);
 	tile x = { cg_op(c, "add", cg_op(c, "mul", i, less), cg_least(c, i, t->full)), all };
-	if (!known_rows(c, c->product)) x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
+	if (!known_rows(c)) x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
 	return x;
 }
 
@@ -161,9 +168,9 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 {
 	const struct cg_product *p = c->product;
 	const tile at = tile_at(c, u, t, i);
-	const cg_str row = at.row, n = known_rows(c, p) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
+	const cg_str row = at.row, n = known_rows(c) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
 	cg_str x;
-	if (p->rows_in_place) x = cg_elem(c, p->t, u->a, cg_op(c, "add", cg_op(c, "mul", row, cg_int(cg_item_step(c, 0))), cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 0)))));
+	if (p->rows_in_place) x = operand_at(c, u, 0, row, k->k);
 	else x = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)IR_CHAIN * p->most)));
 	cg_str sums = cg_elem(c, p->t, u->sums, cg_op(c, "add", y->j, cg_op(c, "mul", row, u->pitch)));
 	rt_text arguments = { 0 };
@@ -189,8 +196,7 @@ static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
 	const tile x = tile_at(c, u, t, i.i);
 	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i.i, cg_int((int64_t)IR_CHAIN * p->most)));
-	cg_str at = cg_op(c, "add", cg_op(c, "mul", x.row, cg_int(cg_item_step(c, 0))), cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 0))));
-	call_pack(c, 0, to, cg_elem(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, at), x.n, k->nk);
+	call_pack(c, 0, to, operand_at(c, u, 0, x.row, k->k), x.n, k->nk);
 	cg_close(c, &i);
 }
 
@@ -199,8 +205,7 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%columns%u, label %%panels%u\n", t->packs.s, id, id);
 	cg_label(c, cg_fmt("columns%u", id));
-	cg_str start = cg_elem(c, (tj_dtype)c->k->ins.v[c->product->x.load[1]].dtype, u->b, cg_op(c, "mul", k->k, cg_int(cg_r_step(c, 1))));
-	call_pack(c, 1, u->panels, start, u->columns, k->nk);
+	call_pack(c, 1, u->panels, operand_at(c, u, 1, cg_int(0), k->k), u->columns, k->nk);
 	cg_jump(c, cg_fmt("panels%u", id));
 }
 
@@ -210,7 +215,7 @@ static void put_tiles(cg *c, const unit *u)
 	const cg_num red = cg_size(c->k->red);
 	plan t = { .rows = tile_rows(c, u->rows) };
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
-	t.full = known_rows(c, p) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
+	t.full = known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
 	t.packs = p->x.in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
@@ -227,9 +232,7 @@ static void put_tiles(cg *c, const unit *u)
 
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
-	const struct cg_product *p = c->product;
-	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1));
-	cg_str x = cg_elem(c, (tj_dtype)c->k->ins.v[p->x.load[0]].dtype, u->a, cg_op(c, "mul", k, sx)), y = cg_elem(c, p->t, u->b, cg_op(c, "mul", k, sy));
+	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
 	rt_putf(c->out, "  call void %s(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", name.s, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
 }
 
@@ -259,7 +262,7 @@ static void put_strips(cg *c, const unit *u)
 }
 
 /* ---- the rest of the kernel ---- */
-/* The point sections, row by row. Values of a row are met while its vectors are written, but their text comes before the vectors. */
+/* The point sections, row by row. */
 static void put_rows(cg *c, const unit *u, cg_span span)
 {
 	struct cg_product *p = c->product;
@@ -267,16 +270,7 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, row.i.s);
 	c->sums = cg_elem(c, p->t, u->sums, cg_op(c, "mul", row.i, u->pitch));
 	c->sums_lo = u->lo;
-	rt_text *text = c->out, vectors = { 0 };
-	cg_unit_bases(c);
-	c->out = &vectors;
-	cg_vectors(c, u->lo, u->hi, span);
-	c->out = text;
-	rt_puts(text, rt_str(&c->unit));
-	rt_puts(text, rt_str(&vectors));
-	c->oom |= vectors.oom | c->unit.oom;
-	rt_text_free(&vectors);
-	rt_text_free(&c->unit);
+	cg_row(c, u->lo, u->hi, span);
 	cg_close(c, &row);
 }
 
@@ -296,8 +290,8 @@ static void choose_tiles(cg *c, struct cg_product *p)
 {
 	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
 	const int64_t rows = c->s->rows, extent = p->x.row < 0 ? 1 : c->k->dim[p->x.row];
-	for (int i = 0; !known_rows(c, p) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
-	for (int i = 0; known_rows(c, p) && i < 2; i++) {
+	for (int i = 0; !known_rows(c) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
+	for (int i = 0; known_rows(c) && i < 2; i++) {
 		const int64_t n = i ? extent % rows : rows, tiles = (n + p->most - 1) / p->most, q = tiles ? (n + tiles - 1) / tiles : 0;
 		if (n) add_rows(p, (int)q);
 		if (tiles * q > n) add_rows(p, (int)q - 1);
@@ -310,7 +304,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
 	const int registers = c->bits == 512 ? 24 : 12, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
-	if (!known_rows(c, p) || lo_is_sym(last)) return 2;
+	if (!known_rows(c) || lo_is_sym(last)) return 2;
 	if (!p->x.in_place || rows > registers / 2) return last == 3 * p->w ? 3 : 2;
 	int vecs = registers / (int)rows > most ? most : registers / (int)rows;
 	while (vecs > 2 && (int64_t)vecs * p->w > last) vecs--;
@@ -335,7 +329,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && known_rows(c, p) && whole_panels(c, p);
+	const bool whole = !p->x.strips && known_rows(c) && whole_panels(c, p);
 	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
 	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
@@ -345,7 +339,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
-	return known_rows(c, p) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && p->x.load[0] == p->x.value[0] && !lo_is_sym(x->rcoef) &&
+	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && p->x.load[0] == p->x.value[0] && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
@@ -360,23 +354,23 @@ static bool has_narrow(const cg *c, const struct cg_product *p)
 
 bool cg_find_product(cg *c)
 {
-	struct cg_product **p = &c->product;
 	lo_tiles x;
 	if (c->s->vec != LO_VEC_TILE || !lo_tiles_of(c->k, &x)) return true;
-	if (!(*p = rt_calloc(sizeof **p))) return false;
-	(*p)->x = x;
-	(*p)->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
-	(*p)->w = c->bits / (int)(8 * tj_dtype_size((*p)->t));
-	(*p)->vecs = vectors(c, *p);
-	(*p)->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / ((*p)->vecs < 2 ? 2 : (*p)->vecs);
-	(*p)->width = (*p)->vecs * (*p)->w;
-	(*p)->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
-	(*p)->direct = find_direct(c, *p);
-	(*p)->rows_in_place = reads_rows(c, *p);
-	(*p)->lone = x.in_place && known_rows(c, *p) && c->s->rows <= few_rows(c);
-	(*p)->narrow = has_narrow(c, *p);
-	(*p)->unpacked = (*p)->lone && whole_panels(c, *p);
-	choose_tiles(c, *p);
+	struct cg_product *p = c->product = rt_calloc(sizeof *p);
+	if (!p) return false;
+	p->x = x;
+	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
+	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	p->vecs = vectors(c, p);
+	p->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
+	p->width = p->vecs * p->w;
+	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
+	p->direct = find_direct(c, p);
+	p->rows_in_place = reads_rows(c, p);
+	p->lone = x.in_place && known_rows(c) && c->s->rows <= few_rows(c);
+	p->narrow = has_narrow(c, p);
+	p->unpacked = p->lone && whole_panels(c, p);
+	choose_tiles(c, p);
 	return true;
 }
 

@@ -10,12 +10,10 @@
 #define TJ_CODEGEN_LLVM_PRODUCT_H
 
 #include "codegen_llvm/cg.h"
-#include "ir/tree.h"
 
 enum {
 	CG_MOST_TILES = 4, CG_MOST_VECS = 8,
-	CG_PAGE = 4096, /* bytes: addresses a multiple of it apart share a set of the first cache */
-	CG_PANEL = IR_CHAIN + 1 /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
+	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
 };
 
 struct cg_product {
@@ -38,10 +36,11 @@ struct cg_product {
 /* ---- operand.c ---- */
 int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand */
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
+tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
 cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */
 
 /* ---- pack.c ---- */
-/* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], CG_PANEL * width
+/* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 cg_str cg_put_pack(cg *c, int o, int width);
 

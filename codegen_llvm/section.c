@@ -393,10 +393,8 @@ static void load_sums(cg *c, const lo_section *s)
 {
 	const uint32_t dot = s->first + s->count - 1;
 	const tj_dtype t = (tj_dtype)c->k->ins.v[dot].dtype;
-	cg_str column = cg_tmp(c), p = cg_tmp(c), name = cg_fmt("%%v%u%s", dot, c->copy);
-	rt_putf(c->out, "  %s = sub i64 %s, %s\n  %s = getelementptr %s, ptr %s, i64 %s\n", column.s, c->at.s, c->sums_lo.s, p.s, cg_type(t, 1).s, c->sums.s, column.s);
-	rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", name.s, cg_type(t, c->lanes).s, p.s, (int)tj_dtype_size(t));
-	cg_def(c, dot, name, true);
+	cg_str column = cg_op(c, "sub", c->at, c->sums_lo);
+	cg_def(c, dot, cg_read(c, t, c->lanes, cg_elem(c, t, c->sums, column)), true);
 }
 
 void cg_section(cg *c, const lo_section *s)

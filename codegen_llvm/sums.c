@@ -83,7 +83,7 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 cg_str cg_put_strip(cg *c, int steps)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = (tj_dtype)c->k->ins.v[p->x.load[0]].dtype;
+	const tj_dtype from = cg_item_dtype(c, 0);
 	cg_str x[STEPS], row[STEPS], some;
 	cg_begin_own(c, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
 	for (int s = 0; s < steps; s++) {

@@ -53,8 +53,8 @@ bool cg_tiles(cg *c)
 }
 
 /* ---- filling a tile ---- */
-/* Stage s swaps s x s blocks. */
-void cg_transpose(cg *c, tj_dtype t, int n, cg_str *v)
+/* n vectors of n lanes: element l of vector i becomes element i of vector l. Stage s swaps s x s blocks. */
+static void transpose(cg *c, tj_dtype t, int n, cg_str *v)
 {
 	cg_str type = cg_type(t, n);
 	for (int s = 1; s < n; s *= 2)
@@ -124,7 +124,7 @@ static void fill_block(cg *c, const lo_ins *in, int number, int n, cg_str base, 
 				"  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n",
 				v[i].s, type.s, cg_mangle(t, n).s, p.s, (int)tj_dtype_size(t), n, mask.s, type.s);
 	}
-	cg_transpose(c, t, n, v);
+	transpose(c, t, n, v);
 	rt_putf(c->out, "  %s = sub i64 %s, %%first\n  %s = mul i64 %s, %d\n", corner.s, column.s, line.s, rows.s,
 			CG_TILE_COLS);
 	rt_putf(c->out, "  %s = add i64 %s, %s\n", tile.s, corner.s, line.s);
@@ -269,7 +269,6 @@ void cg_along_tiles(cg *c)
 {
 	const lo_kernel *k = c->k;
 	cg_num last = cg_size(k->dim[k->ndim - 1]), blocks = cg_div_up(c, last, c->block), inside = blocks;
-	rt_text row = { 0 }, *text = c->out;
 	for (int d = c->tile_dim + 1; d < k->ndim - 1; d++) inside = cg_mul(c, inside, cg_size(k->dim[d]));
 	c->next_unit = "%e, 0";
 	put_group(c, inside);
@@ -278,15 +277,6 @@ void cg_along_tiles(cg *c)
 	for (uint32_t i = 0; i < k->ins.n; i++)
 		if (c->tile[i]) fill(c, i);
 	put_row(c);
-	cg_unit_bases(c);
-	c->out =
-		&row; /* values of a row are met while the vectors are written, but their text comes before the vectors */
-	cg_vectors(c, cg_fmt("%%first"), cg_fmt("%%columns"), span_of(c, last));
-	c->out = text;
-	rt_puts(text, rt_str(&c->unit));
-	rt_puts(text, rt_str(&row));
-	c->oom |= row.oom | c->unit.oom;
-	rt_text_free(&row);
-	rt_text_free(&c->unit);
+	cg_row(c, cg_fmt("%%first"), cg_fmt("%%columns"), span_of(c, last));
 	end_loops(c, inside);
 }

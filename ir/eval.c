@@ -326,8 +326,6 @@ static tj_status eval_reduce(job *j)
 }
 
 /* ---- matmul ---- */
-_Static_assert(RT_CHAIN == IR_CHAIN, "lowering and the evaluator use the same chunks");
-
 /* A vector becomes a matrix: a row if it is the left operand, a column if it is the right one. */
 static ir_value as_matrix(const ir_value *v, bool left)
 {

@@ -113,7 +113,6 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	const lo_section *s = &v->k->section.v[v->section[v->at]];
 	if (v->s->vec != LO_VEC_TILE || v->s->part) return bad(v, "a schedule without tiles");
 	if (type_of(v, in->src[1]) != t || t == TJ_BOOL) return bad(v, "its operands have no common dtype of numbers");
-	lo_tiles tiles;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *x = &v->k->ins.v[i];
 		if (i == v->at ? i != s->first + s->count - 1 : x->op != LO_LOAD && x->op != LO_CONVERT) return bad(v, "its loop has more than loads and conversions");
@@ -124,6 +123,7 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 		if (x->op != LO_LOAD) return bad(v, "an operand is not in memory");
 		if (x->dyn != LO_NOREF) return bad(v, "an operand's index depends on a value");
 	}
+	lo_tiles tiles;
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "both operands depend on the last dimension");
 	return true;
 }

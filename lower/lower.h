@@ -28,6 +28,7 @@
 #define TJ_LOWER_LOWER_H
 
 #include "ir/ir.h"
+#include "ir/tree.h"
 #include "runtime/exec.h"
 
 typedef enum lo_op {
@@ -131,7 +132,7 @@ typedef enum lo_vec {
 	LO_VEC_D,                /* lanes along the last outer dimension: element-wise kernels, reductions of columns */
 	LO_VEC_R,                /* lanes along r: the reduced axis is contiguous */
 	LO_VEC_NONE,             /* no lanes: one index at a time */
-	LO_VEC_TILE              /* a matrix product (lo_product_in): lanes along the last outer dimension, several rows at a time */
+	LO_VEC_TILE              /* a matrix product (lo_tiles_of): lanes along the last outer dimension, several rows at a time */
 } lo_vec;
 typedef enum lo_where {      /* where a value lives that several loops read */
 	LO_SCRATCH,              /* in memory of the thread: rt_kargs.scratch */
@@ -177,9 +178,12 @@ typedef struct lo_tiles {
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
- * sums. There is room for one tile of rows more, and for one
- * panel of columns more, than the block has. */
-enum { LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, LO_TILE_SLACK = 64 }; /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
+ * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */
+enum {
+	LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
+	LO_TILE_PANEL = IR_CHAIN + 1, /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
+	LO_TILE_SLACK = 64
+};
 
 /* ---- ktext.c, kverify.c ---- */
 /* A kernel and its schedule as one text. It parses back exactly, given the target that it was printed for. */

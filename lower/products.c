@@ -10,7 +10,6 @@
  *
  * A unit computes a block of the result, s->rows x s->block. Either operand may be that of the columns: what counts is the dimension
  * along which the kernel stores adjacent elements. An outer dimension that neither is rows' nor the last one is a batch axis. */
-#include "ir/tree.h"
 #include "lower/low.h"
 #include "lower/target.h"
 
@@ -124,6 +123,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.in_place ? WIDE : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : IR_CHAIN + 1) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
+	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

@@ -7,8 +7,8 @@
  *                                            %2 = sum f32[1,4,1] %1 keepdim=1 axes=0       (columns)
  *                                            %3 = reshape f32[4] %2
  *
- * A reduction over no elements and a product that sums nothing become constants, a reduction over no axes a cast. An op that has several results becomes one
- * node for each result that is used (ir_alone()). Sums and scatter_add of f16 or bf16 accumulate in f32:
+ * A reduction over no elements and a product that sums nothing become constants, a reduction over no axes a cast. An op that has
+ * several results becomes one node for each result that is used (ir_alone()). Sums and scatter_add of f16 or bf16 accumulate in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
  *                                            %2 = sum f32[] %1 axes=0
@@ -162,16 +162,10 @@ static bool sums_nothing(const ir_graph *g, const ir_node *n)
 	return a && a->device == RT_CPU && ir_dims(g, a)[a->rank - 1] == 0;
 }
 
-static ir_ref zeros(ir_graph *to, const ir_graph *from, const ir_node *n)
-{
-	if (rt_is_float((tj_dtype)n->dtype)) return ir_const_f(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), 0);
-	return ir_const_i(to, (tj_dtype)n->dtype, n->rank, ir_dims(from, n), 0);
-}
-
 static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
-	if (sums_nothing(from, x)) return zeros(to, from, x);
+	if (sums_nothing(from, x)) return ir_cast(to, neutral(to, from, x), (tj_dtype)x->dtype, x->site);
 	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* a product widens what it reads */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;

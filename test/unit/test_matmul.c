@@ -54,7 +54,29 @@ static operands operands_of(const product *p)
 	return o;
 }
 
-static void drop(operands *o) { free(o->a), free(o->b), free(o->c), free(o->offset); }
+/* A product that is ready to run, in a team of two. */
+typedef struct ready {
+	operands o;
+	rt_matmul *m;
+	rt_err err;
+	rt_run run;
+} ready;
+
+static void prepare(ready *r, const product *p)
+{
+	*r = (ready){ .o = operands_of(p) };
+	r->run = (rt_run){ .team = rt_team_get(2), .err = &r->err };
+	r->m = rt_matmul_new(&r->o.d, &r->err);
+	assert_non_null(r->m);
+}
+
+static void compute(ready *r) { assert_int_equal(rt_matmul_run(r->m, r->o.a, r->o.b, r->o.c, &r->run), TJ_OK); }
+
+static void drop(ready *r)
+{
+	rt_matmul_free(r->m);
+	free(r->o.a), free(r->o.b), free(r->o.c), free(r->o.offset);
+}
 
 /* One element in f64, and how far off any order of adding in f32 may be. */
 static double exact(const operands *o, int64_t batch, int64_t i, int64_t j, double *bound)
@@ -102,23 +124,20 @@ static void test_products(void **state)
 	if (!rt_onednn()) SKIP("oneDNN is missing");
 	for (size_t i = 0; i < RT_COUNT(products); i++) {
 		const product *p = &products[i];
-		operands o = operands_of(p);
-		rt_err err = { 0 };
-		rt_run run = { .team = rt_team_get(2), .err = &err };
-		rt_matmul *m = rt_matmul_new(&o.d, &err);
-		const size_t bytes = (size_t)(p->m * o.d.c_row * p->batch) * sizeof(float);
+		ready r;
+		prepare(&r, p);
+		const size_t bytes = (size_t)(p->m * r.o.d.c_row * p->batch) * sizeof(float);
 		float *first = malloc(bytes);
-		assert_true(m && first);
-		assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
-		compare(p, &o);
-		memcpy(first, o.c, bytes);
+		assert_non_null(first);
+		compute(&r);
+		compare(p, &r.o);
+		memcpy(first, r.o.c, bytes);
 		for (int k = 0; k < 3; k++) {
-			assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
-			assert_memory_equal(first, o.c, bytes);
+			compute(&r);
+			assert_memory_equal(first, r.o.c, bytes);
 		}
 		free(first);
-		rt_matmul_free(m);
-		drop(&o);
+		drop(&r);
 	}
 }
 
@@ -128,20 +147,15 @@ static void test_offsets_are_copied(void **state)
 	(void)state;
 	if (!rt_onednn()) SKIP("oneDNN is missing");
 	const product p = { 6, 5, 4, 3, false, false, 0 };
-	operands o = operands_of(&p);
-	rt_err err = { 0 };
-	rt_run run = { .team = rt_team_get(2), .err = &err };
-	rt_matmul *m = rt_matmul_new(&o.d, &err);
-	int64_t *kept = malloc(9 * sizeof *kept);
-	assert_true(m && kept);
-	memcpy(kept, o.offset, 9 * sizeof *kept);
-	memset(o.offset, 0x5a, 9 * sizeof *o.offset);
-	assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
-	memcpy(o.offset, kept, 9 * sizeof *kept);
-	compare(&p, &o);
-	free(kept);
-	rt_matmul_free(m);
-	drop(&o);
+	int64_t kept[9];
+	ready r;
+	prepare(&r, &p);
+	memcpy(kept, r.o.offset, sizeof kept);
+	memset(r.o.offset, 0x5a, sizeof kept);
+	compute(&r);
+	memcpy(r.o.offset, kept, sizeof kept);
+	compare(&p, &r.o);
+	drop(&r);
 }
 
 /* oneDNN computes on the calling thread alone. Afterwards the program's number of OpenMP threads is what it was. */
@@ -163,15 +177,11 @@ static void test_threads_of_openmp(void **state)
 		assert_int_equal(get(), 1);
 		rt_onednn_end(before);
 		assert_int_equal(get(), threads);
-		const product p = products[6];
-		operands o = operands_of(&p);
-		rt_err err = { 0 };
-		rt_run run = { .team = rt_team_get(2), .err = &err };
-		rt_matmul *m = rt_matmul_new(&o.d, &err);
-		assert_int_equal(rt_matmul_run(m, o.a, o.b, o.c, &run), TJ_OK);
+		ready r;
+		prepare(&r, &products[6]);
+		compute(&r);
 		assert_int_equal(get(), threads);
-		rt_matmul_free(m);
-		drop(&o);
+		drop(&r);
 	}
 	dlclose(h);
 }

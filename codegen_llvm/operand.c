@@ -25,3 +25,10 @@ cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded)
 {
 	return convert(c, c->product->x.value[o], c->product->x.load[o], lanes, loaded);
 }
+
+cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask)
+{
+	const int w = c->product->w;
+	cg_str v = mask ? cg_read_some(c, t, w, p, *mask) : cg_read(c, t, w, p);
+	return t == c->product->t ? v : cg_converted(c, 1, w, v);
+}

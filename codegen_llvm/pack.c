@@ -13,14 +13,17 @@ enum {
 	MOST_ITEMS = 16 /* pack_across: at a time */
 };
 
+static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c->product->t; }
+
 /* vecs vectors of adjacent items at q, one step of r, to p. mask: the items that there are, by vector; NULL: all. */
 static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str to, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o);
+	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
 		cg_str at = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, at, mask[v]) : cg_read(c, from, p->w, at);
-		cg_write(c, p->t, p->w, cg_converted(c, o, p->w, x), cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)));
+		if (t != from) x = cg_converted(c, o, p->w, x);
+		cg_write(c, t, p->w, x, cg_elem(c, t, to, cg_int((int64_t)v * p->w)));
 	}
 }
 
@@ -39,23 +42,23 @@ static void ask_rows(cg *c, int vecs, cg_str q)
 static void pack_along(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o);
+	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	const int vecs = (width + p->w - 1) / p->w;
 	const bool even = width % p->w == 0; /* else there is one panel */
 	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n, whole = cg_op(c, "sub", n, rest), some = cg_cmp(c, "sgt", rest, cg_int(0));
 	for (int v = 0; v < vecs; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
-	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))), to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
+	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))), to = cg_elem(c, t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
 	if (even) {
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
 		if (o) ask_rows(c, vecs, q);
-		copy_vectors(c, o, vecs, q, cg_elem(c, p->t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
+		copy_vectors(c, o, vecs, q, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}
 	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
 	cg_label(c, cg_fmt("some"));
-	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, p->t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
 	cg_jump(c, cg_fmt("none"));
 	cg_close(c, &k);
 }

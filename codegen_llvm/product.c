@@ -22,10 +22,14 @@ enum {
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
-/* At most this many rows read columns in place. With less than 512 bits there are more tiles of rows, and each reads the panel again. */
+static bool converts(const cg *c) { return c->product->x.load[1] != c->product->x.value[1]; }
+
+/* At most this many rows read columns in place. With less than 512 bits there are more tiles of rows, and each reads the panel again.
+ * Columns that need a conversion are converted again for each tile. */
 static int few_rows(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1);
+	if (converts(c)) return LO_TILE_ROWS;
 	return c->bits == 512 || (!lo_is_sym(row) && row * (int64_t)tj_dtype_size(c->product->t) % CG_PAGE) ? FEW_ROWS : FEW_ROWS_APART;
 }
 
@@ -139,9 +143,9 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 {
 	const struct cg_product *p = c->product;
 	if (p->unpacked) return (panel){ j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) };
-	panel x = { j, cg_elem(c, p->t, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
+	panel x = { j, cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
 	const unsigned id = ++c->tmp;
-	if (!p->x.in_place) return x;
+	if (!p->in_place) return x;
 	const cg_str sk = cg_int(cg_r_step(c, 1)), n = cg_op(c, "sub", u->columns, j);
 	cg_str whole = cg_cmp(c, "sge", n, cg_int(p->width)), there = cg_choose(c, t->packs, "i1", cg_fmt("true"), whole), here = cg_choose(c, t->packs, "i1", cg_fmt("false"), whole);
 	cg_str start = operand_at(c, u, 1, j, k->k);
@@ -216,7 +220,7 @@ static void put_tiles(cg *c, const unit *u)
 	plan t = { .rows = tile_rows(c, u->rows) };
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
 	t.full = known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
-	t.packs = p->x.in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
+	t.packs = p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
@@ -305,7 +309,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int registers = c->bits == 512 ? 24 : 12, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!known_rows(c) || lo_is_sym(last)) return 2;
-	if (!p->x.in_place || rows > registers / 2) return last == 3 * p->w ? 3 : 2;
+	if (!p->x.adjacent || rows > registers / 2) return last == 3 * p->w ? 3 : 2;
 	int vecs = registers / (int)rows > most ? most : registers / (int)rows;
 	while (vecs > 2 && (int64_t)vecs * p->w > last) vecs--;
 	return vecs;
@@ -367,7 +371,9 @@ bool cg_find_product(cg *c)
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
-	p->lone = x.in_place && known_rows(c) && c->s->rows <= few_rows(c);
+	p->lone = x.adjacent && known_rows(c) && c->s->rows <= few_rows(c);
+	p->in_place = p->lone || (x.adjacent && !converts(c));
+	p->yt = p->lone ? cg_item_dtype(c, 1) : p->t;
 	p->narrow = has_narrow(c, p);
 	p->unpacked = p->lone && whole_panels(c, p);
 	choose_tiles(c, p);

@@ -18,11 +18,12 @@ enum {
 
 struct cg_product {
 	lo_tiles x;
-	tj_dtype t;             /* of the sums */
+	tj_dtype t, yt;         /* of the sums; of the columns as tiles read them, which then convert them */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
 	bool rows_in_place;     /* rows are not packed */
+	bool in_place;          /* whole panels of columns are read in place where rows are few */
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
 	bool narrow;            /* the last panel may have one vector of columns alone */
 	bool lone;              /* never more than one panel of columns is packed at a time */
@@ -38,6 +39,7 @@ int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or 
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
 cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */
+cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask); /* a vector of columns at p, where they have dtype t. mask: those that there are; NULL: all */
 
 /* ---- pack.c ---- */
 /* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width

@@ -10,7 +10,7 @@ enum {
 /* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
 int cg_strip_steps(const cg *c)
 {
-	const int64_t row = cg_r_step(c, 1), size = (int64_t)tj_dtype_size(c->product->t);
+	const int64_t row = cg_r_step(c, 1), size = (int64_t)tj_dtype_size(cg_item_dtype(c, 1));
 	return c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS;
 }
 
@@ -18,7 +18,7 @@ int cg_strip_steps(const cg *c)
 static bool from_memory(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1);
-	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(c->product->t) > RT_THIRD_CACHE;
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
 }
 
 cg_str cg_put_tile(cg *c, int rows, int vecs)
@@ -34,9 +34,9 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < vecs; v++) y[v] = cg_read(c, p->t, p->w, cg_elem(c, p->t, cg_fmt("%%ya"), cg_int((int64_t)v * p->w)));
-	cg_str near = cg_elem(c, p->t, cg_fmt("%%ya"), cg_fmt("%%near"));
-	for (int v = 0; vecs <= NEAR_VECS && v < vecs; v += 64 / (p->w * (int)tj_dtype_size(p->t))) cg_prefetch(c, near, v * p->w * (int)tj_dtype_size(p->t));
+	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, p->yt, cg_elem(c, p->yt, cg_fmt("%%ya"), cg_int((int64_t)v * p->w)), NULL);
+	cg_str near = cg_elem(c, p->yt, cg_fmt("%%ya"), cg_fmt("%%near"));
+	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w * (int)tj_dtype_size(p->yt); b += RT_LINE) cg_prefetch(c, near, b);
 	for (int i = 0; i < rows; i++) {
 		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
 		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
@@ -47,7 +47,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	c->oom |= head.oom;
 	rt_text_free(&head);
 	c->out = text;
-	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, cg_int(step).s, cg_type(p->t, 1).s);
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s);
 	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
 	for (int i = 0; i < rows; i++) {
@@ -69,13 +69,14 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
+	const tj_dtype yt = cg_item_dtype(c, 1);
 	cg_str next = mask ? j : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD), cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")), cg_int(AHEAD)));
 	cg_str q = cg_elem(c, p->t, cg_fmt("%%sums"), j), sum = cg_tmp(c), type = cg_type(p->t, p->w), old = cg_read(c, p->t, p->w, q);
 	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
 	for (int s = 0; s < steps; s++) {
-		cg_str y = cg_elem(c, p->t, row[s], j);
-		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, p->t, y, next), 0);
-		sum = cg_multiply_add(c, p->t, p->w, x[s], mask ? cg_read_some(c, p->t, p->w, y, *mask) : cg_read(c, p->t, p->w, y), sum);
+		cg_str y = cg_elem(c, yt, row[s], j);
+		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, yt, y, next), 0);
+		sum = cg_multiply_add(c, p->t, p->w, x[s], cg_columns(c, yt, y, mask), sum);
 	}
 	cg_write(c, p->t, p->w, sum, q);
 }
@@ -89,7 +90,7 @@ cg_str cg_put_strip(cg *c, int steps)
 	for (int s = 0; s < steps; s++) {
 		cg_str v = cg_converted(c, 0, 1, cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))));
 		x[s] = cg_splat(c, cg_type(p->t, 1).s, v, p->w);
-		row[s] = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
+		row[s] = cg_elem(c, cg_item_dtype(c, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
 	}
 	some = cg_tmp(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);

@@ -173,8 +173,8 @@ typedef struct lo_tiles {
 	uint32_t value[2];       /* its operands: [0] of the rows; [1] of the columns, which alone may depend on the last dimension */
 	uint32_t load[2];        /* what these are, or are converted from */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
-	bool in_place;           /* columns are adjacent in memory and need no conversion */
-	bool strips;             /* one row, and columns in place */
+	bool adjacent;           /* columns are adjacent in memory */
+	bool strips;             /* one row, and adjacent columns */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the

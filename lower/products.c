@@ -83,8 +83,8 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	const lo_index *x = index_of(k, t->load[0]), *y = index_of(k, t->load[1]);
 	for (int d = 0; d < last; d++)
 		if (!y->coef[d] && k->dim[d] != 1) t->row = d;
-	t->in_place = y->coef[last] == 1 && t->load[1] == t->value[1];
-	t->strips = k->red != 0 && t->row < 0 && t->in_place;
+	t->adjacent = y->coef[last] == 1;
+	t->strips = k->red != 0 && t->row < 0 && t->adjacent;
 	return x->coef[last] == 0 || k->dim[last] == 1;
 }
 
@@ -116,11 +116,11 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = rt_team_threads();
-	few = threads == 1 || all < 2 * RT_SERIAL_NS ? 1 : x.strips || all < 40 * RT_SERIAL_NS ? threads : 4 * threads; /* blocks wanted */
+	few = threads == 1 || all < RT_SERIAL_NS ? 1 : x.strips || all < 100 * RT_SERIAL_NS ? threads : 4 * threads; /* blocks wanted */
 	few = div_up(few, outer);
 	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
 	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.in_place ? WIDE : MOST_COLUMNS, COLUMNS, across);
+	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);

@@ -229,7 +229,7 @@ typedef struct rt_team rt_team;
 rt_team *rt_team_get(int threads); /* one per process; the first call sets the number of threads; 0: one per core */
 int rt_team_threads(void); /* those of the team; the machine's cores if there is no team yet */
 int rt_team_size(const rt_team *t); /* wanted number of threads; thread numbers are below it */
-#define RT_SERIAL_NS 10e3        /* less work than this does not pay for a region */
+#define RT_SERIAL_NS 4e3         /* less work than this does not pay for a region */
 /* Runs f(env, thread, begin, end) over [0, n) in pieces. total_ns: estimated time on one thread; below RT_SERIAL_NS it runs serially,
  * and a longer time makes more pieces. A piece has at least grain units, unless a thread would then have fewer than a few pieces.
  * The caller has set MXCSR; other threads set it for themselves. Uses only on->team and on->log. */

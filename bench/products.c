@@ -205,7 +205,7 @@ static job *open_job(tj_ctx *c, const product *p)
 	name_product(p, j->name);
 	j->scope = tj_push(c);
 	j->a = operand(j, p->m, p->k);
-	j->b = p->transposed ? operand(j, p->n, p->k) : operand(j, p->k, p->n);
+	j->b = tj_retain(p->transposed ? operand(j, p->n, p->k) : operand(j, p->k, p->n)); /* retained, so that .freeze can tell its content */
 	j->f = tj_compile(c, inputs_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = TJ_DIRECT));
 	const double begin = bench_now();
 	run_inputs(j);
@@ -223,6 +223,7 @@ static void close_job(job *j)
 	for (int i = 0; i < PRODUCT_PEERS; i++) close_peer(j, i);
 	tj_fn_free(j->f);
 	tj_fn_free(j->frozen);
+	tj_release(j->b);
 	tj_pop(j->scope);
 	free(j);
 }

@@ -37,7 +37,7 @@ static cu_module *compile_module(const lo_compile *job, const char *text, int gp
 	tj_status st = TJ_OK;
 	for (int i = 0; m && st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
 	if (m && st == TJ_OK) return m;
-	if (m) rt_code_unref(&m->code);
+	if (m) rt_shared_unref(&m->code);
 	return NULL;
 }
 
@@ -68,12 +68,12 @@ typedef struct part {
 	rt_err err;
 } part;
 
-typedef struct programs { rt_code code; int n; rt_code *of[RT_SIDES]; } programs; /* the code of a plan with several parts */
+typedef struct programs { rt_shared code; int n; rt_shared *of[RT_SIDES]; } programs; /* the code of a plan with several parts */
 
-static void destroy_programs(rt_code *code)
+static void destroy_programs(rt_shared *code)
 {
 	programs *all = (programs *)code;
-	for (int i = 0; i < all->n; i++) rt_code_unref(all->of[i]);
+	for (int i = 0; i < all->n; i++) rt_shared_unref(all->of[i]);
 	rt_free(all);
 }
 
@@ -107,7 +107,7 @@ static int split(const lo_compile *job, part *p)
 }
 
 /* The code of several parts: takes over their modules. NULL: out of memory. */
-static rt_code *bundle(const part *p, int n)
+static rt_shared *bundle(const part *p, int n)
 {
 	programs *all = rt_calloc(sizeof *all);
 	if (all) *all = (programs){ .code = { .refs = 1, .destroy = destroy_programs }, .n = n };
@@ -119,9 +119,9 @@ static rt_code *bundle(const part *p, int n)
 }
 
 /* Takes over the modules, also after an error. */
-static rt_code *code_of(const part *p, int n, rt_err *err)
+static rt_shared *code_of(const part *p, int n, rt_err *err)
 {
-	rt_code *code = NULL;
+	rt_shared *code = NULL;
 	bool ok = true;
 	for (int i = 0; i < n; i++) {
 		if (!p[i].module && ok) *err = p[i].err;
@@ -130,12 +130,12 @@ static rt_code *code_of(const part *p, int n, rt_err *err)
 	if (ok) code = n == 1 ? &p[0].module->code : bundle(p, n);
 	if (ok && !code) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int i = 0; i < n && !code; i++)
-		if (p[i].module) rt_code_unref(&p[i].module->code);
+		if (p[i].module) rt_shared_unref(&p[i].module->code);
 	return code;
 }
 
 /* What stands for the assembly: NVRTC gives machine code. */
-static char *in_cubin(const rt_code *code, int gpu)
+static char *in_cubin(const rt_shared *code, int gpu)
 {
 	rt_text t = { 0 };
 	rt_putf(&t, "// %zu bytes of machine code for sm_%d, which NVIDIA's nvdisasm shows\n", code->bytes, rt_cuda_arch(gpu));

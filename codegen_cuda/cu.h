@@ -62,7 +62,7 @@ typedef struct cu_shape {
 typedef struct cu_params { rt_vec(rt_cuda_param) param; } cu_params;
 
 typedef struct cu_module {   /* a program that is loaded, and its kernels in order */
-	rt_code code;
+	rt_shared code;
 	int gpu;
 	void *module;
 	uint32_t n;

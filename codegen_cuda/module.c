@@ -1,7 +1,7 @@
 /* module: programs of CUDA C that are compiled and loaded, and their kernels. */
 #include "codegen_cuda/cu.h"
 
-static void destroy(rt_code *code)
+static void destroy(rt_shared *code)
 {
 	cu_module *m = (cu_module *)code;
 	cu_uncache(m);
@@ -41,7 +41,7 @@ cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, 
 		m->params[0] = params;
 		m->kernel[0] = (rt_cuda_kernel){ .threads = how->threads, .units = how->units, .own = how->own, .nparam = params.param.n, .param = params.param.v };
 		if (rt_cuda_find(m->gpu, m->module, name, &m->kernel[0], err) == TJ_OK) return cu_module_keep(m, text), m;
-		rt_code_unref(&m->code);
+		rt_shared_unref(&m->code);
 		return NULL;
 	}
 	if (!params.param.n) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");

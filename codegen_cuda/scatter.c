@@ -180,7 +180,7 @@ static bool put_code(lo_low *L, rt_plan *p, tj_dtype t, const lo_target *target,
 		s->fn = (rt_entry)(uintptr_t)&m->kernel[0];
 		p->exec.code_bytes += m->code.bytes;
 		if (L->o->keep_text) lo_add_text(p, &p->code_text, rt_str(&text));
-		lo_hold_code(p, &m->code);
+		lo_hold(p, &m->code);
 	}
 	rt_text_free(&text);
 	p->exec.compiled += compiled;

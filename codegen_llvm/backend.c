@@ -5,7 +5,7 @@
 #include <llvm/Config/llvm-config.h>
 
 typedef struct plan_code {
-	rt_code code;
+	rt_shared code;
 	uint32_t n;
 	cg_object *object[];
 } plan_code;
@@ -19,7 +19,7 @@ static void use_gate(void (*in)(void), void (*out)(void))
 	leave = out;
 }
 
-static void destroy(rt_code *code)
+static void destroy(rt_shared *code)
 {
 	plan_code *p = (plan_code *)code;
 	enter();
@@ -155,7 +155,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);
 	cg_drop_owns(&owns);
-	if (p) p->code = (rt_code){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
+	if (p) p->code = (rt_shared){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
 	if (st == TJ_OK) job->code = &p->code;
 	else if (p) destroy(&p->code);
 	leave();

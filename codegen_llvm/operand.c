@@ -8,7 +8,11 @@ int64_t cg_item_step(const cg *c, int o)
 	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
 }
 
-int64_t cg_r_step(const cg *c, int o) { return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef; }
+int64_t cg_r_step(const cg *c, int o)
+{
+	if (o && c->product->x.panels) return c->product->panel;
+	return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef;
+}
 
 tj_dtype cg_item_dtype(const cg *c, int o) { return (tj_dtype)c->k->ins.v[c->product->x.load[o]].dtype; }
 

@@ -18,19 +18,22 @@
 #include "codegen_llvm/product.h"
 
 enum {
-	FEW_ROWS = 72, FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
+	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
+	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
 static bool converts(const cg *c) { return c->product->x.load[1] != c->product->x.value[1]; }
 
-/* At most this many rows read columns in place. With less than 512 bits there are more tiles of rows, and each reads the panel again.
- * Columns that need a conversion are converted again for each tile. */
+/* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
+ * longer than that, unless each row of the panel lies in one cache line more. Columns that need a conversion are converted again for each
+ * tile. */
 static int few_rows(const cg *c)
 {
-	const int64_t row = cg_r_step(c, 1);
+	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
 	if (converts(c)) return LO_TILE_ROWS;
-	return c->bits == 512 || (!lo_is_sym(row) && row * (int64_t)tj_dtype_size(c->product->t) % CG_PAGE) ? FEW_ROWS : FEW_ROWS_APART;
+	if (c->bits == 512) return bytes && bytes % RT_LINE == 0 ? ALL_ROWS : FEW_ROWS;
+	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
 
 /* ---- a unit ---- */
@@ -80,7 +83,7 @@ static unit put_unit(cg *c)
 	u.columns = cg_op(c, "sub", u.hi, u.lo);
 	u.rows = cg_op(c, "sub", to, u.row0);
 	u.a = first_element(c, &k->ins.v[p->x.load[0]], u.row0, u.lo);
-	u.b = first_element(c, &k->ins.v[p->x.load[1]], u.row0, u.lo);
+	if (!p->x.panels) u.b = first_element(c, &k->ins.v[p->x.load[1]], u.row0, u.lo);
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
@@ -131,17 +134,29 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 typedef struct part { cg_str k, nk, first; } part; /* a chunk of r: its first r, their number, whether it is the first one */
 typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
-typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r */
+typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (LO_PANELS: to the next one) */
 
 static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
 {
 	rt_putf(c->out, "  call void %s(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", c->product->pack[o].s, to.s, from.s, n.s, nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
 }
 
+/* A constant's columns from j on, in its panels (LO_PANELS); blocks begin with whole ones. */
+static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
+{
+	const struct cg_product *p = c->product;
+	cg_str column = cg_op(c, "add", u->lo, j), first = cg_op(c, "and", column, cg_int(-p->panel)), within = cg_op(c, "and", column, cg_int(p->panel - 1));
+	const cg_num two = cg_lit(2 * p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), two), two);
+	cg_str rows = cg_op(c, "add", k->k, cg_op(c, "udiv", k->k, cg_int(IR_CHAIN)));
+	cg_str at = cg_op(c, "add", cg_op(c, "mul", rows, columns.s), cg_op(c, "mul", first, cg_op(c, "add", k->nk, cg_int(1))));
+	return cg_elem(c, p->yt, cg_fmt("%%b%u", c->k->ins.v[p->x.load[1]].buf), cg_op(c, "add", at, within));
+}
+
 /* The panel that begins at column j. Where columns are read in place, only a panel that is not whole is packed. */
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
+	if (p->x.panels) return (panel){ j, stored_panel(c, u, k, j), cg_op(c, "mul", cg_op(c, "add", k->nk, cg_int(1)), cg_int(p->panel)) };
 	if (p->unpacked) return (panel){ j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) };
 	panel x = { j, cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
 	const unsigned id = ++c->tmp;
@@ -302,17 +317,26 @@ static void choose_tiles(cg *c, struct cg_product *p)
 	}
 }
 
+/* Tiles of this many columns read a part of a stored panel, or up to two, or more of them that are all there. */
+static bool fits_panels(const cg *c, int columns)
+{
+	const int64_t own = c->product->panel, last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	if (own % columns == 0 || columns == 2 * own) return true;
+	return columns % own == 0 && !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
+}
+
 /* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
 static int vectors(const cg *c, const struct cg_product *p)
 {
 	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
-	const int registers = c->bits == 512 ? 24 : 12, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
+	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!known_rows(c) || lo_is_sym(last)) return 2;
-	if (!p->x.adjacent || rows > registers / 2) return last == 3 * p->w ? 3 : 2;
-	int vecs = registers / (int)rows > most ? most : registers / (int)rows;
-	while (vecs > 2 && (int64_t)vecs * p->w > last) vecs--;
-	return vecs;
+	if (!p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
+	int fit = 2;
+	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
+		if (p->x.panels ? fits_panels(c, vecs * p->w) : last % (vecs * p->w) == 0) fit = vecs;
+	return fit;
 }
 
 /* It is known that no panel of columns lacks some. */
@@ -365,17 +389,19 @@ bool cg_find_product(cg *c)
 	p->x = x;
 	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	p->panel = lo_panel(p->t);
 	p->vecs = vectors(c, p);
 	p->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->vecs * p->w;
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
-	p->lone = x.adjacent && known_rows(c) && c->s->rows <= few_rows(c);
+	const bool few = x.adjacent && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
+	p->lone = x.panels || few;
 	p->in_place = p->lone || (x.adjacent && !converts(c));
 	p->yt = p->lone ? cg_item_dtype(c, 1) : p->t;
 	p->narrow = has_narrow(c, p);
-	p->unpacked = p->lone && whole_panels(c, p);
+	p->unpacked = x.panels || (few && whole_panels(c, p));
 	choose_tiles(c, p);
 	return true;
 }

@@ -19,6 +19,7 @@ enum {
 struct cg_product {
 	lo_tiles x;
 	tj_dtype t, yt;         /* of the sums; of the columns as tiles read them, which then convert them */
+	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
@@ -48,7 +49,7 @@ cg_str cg_put_pack(cg *c, int o, int width);
 
 /* ---- sums.c ---- */
 /* Names of functions: */
-cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r */
+cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 

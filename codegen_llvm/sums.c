@@ -4,7 +4,7 @@
 enum {
 	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
 	AHEAD = 256,               /* strips: elements; distance of prefetches */
-	NEAR = 16, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles do without */
+	NEAR = 48, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles do without */
 };
 
 /* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
@@ -21,6 +21,15 @@ static bool from_memory(const cg *c)
 	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
 }
 
+/* The address of column number `column` of a tile, at the current r. */
+static cg_str column_at(cg *c, int column)
+{
+	const struct cg_product *p = c->product;
+	if (!p->x.panels) return cg_elem(c, p->yt, cg_fmt("%%ya"), cg_int(column));
+	cg_str panel = column < p->panel ? cg_fmt("%%ya") : cg_elem(c, p->yt, cg_fmt("%%ya"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(column / p->panel)));
+	return cg_elem(c, p->yt, panel, cg_int(column % p->panel));
+}
+
 cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
@@ -30,13 +39,13 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_text head = { 0 };
 	cg_begin_own(c, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	rt_text *text = c->out;
-	rt_putf(text, "  %%near = mul i64 %%step, %d\n", NEAR);
+	const cg_str to_next = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step"); /* elements from r to r */
+	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, p->yt, cg_elem(c, p->yt, cg_fmt("%%ya"), cg_int((int64_t)v * p->w)), NULL);
-	cg_str near = cg_elem(c, p->yt, cg_fmt("%%ya"), cg_fmt("%%near"));
-	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w * (int)tj_dtype_size(p->yt); b += RT_LINE) cg_prefetch(c, near, b);
+	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, p->yt, column_at(c, v * p->w), NULL);
+	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	for (int i = 0; i < rows; i++) {
 		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
 		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
@@ -47,7 +56,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	c->oom |= head.oom;
 	rt_text_free(&head);
 	c->out = text;
-	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %%step\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s);
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
 	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
 	for (int i = 0; i < rows; i++) {

@@ -260,7 +260,7 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 
 /* New tensors copy data: row-major, product of the sizes elements, host memory. */
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
-TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded */
+TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded, and copied as a weight in .freeze */
 /* A tensor over your memory, without a copy. data points to its first element and is aligned to the element's size. strides:
  * in elements, one for each axis, of any sign; elements may overlap; NULL: row-major. tjit reads the memory and never writes
  * it. The memory must stay valid and unchanged until tjit calls release(env), or until the last tj_close() when release is
@@ -502,7 +502,9 @@ typedef struct tj_compile_opts {
 	void *backend_self;
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
-	tj_vars freeze;        /* like .state, but the content may be folded into the code: after a write the function is traced again */
+	tj_vars freeze;        /* like .state, for cells and retained tensors, but the content may be folded into the code: after a write the function is
+	                        * traced again. A weight of a matrix product is copied into the order in which the code reads it: tj_explain() says
+	                        * how many bytes these copies have. A cell that is written often (8 times) is not copied again */
 	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.

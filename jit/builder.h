@@ -12,6 +12,8 @@ typedef struct jit_builder {
 	ir_ref *event;           /* by event: its value, */
 	ir_frame **home;         /* by event: the frame in whose graph that value is */
 	ir_ref *ext;             /* by slot: its node; IR_NONE until it is used */
+	struct lo_content *content; /* by slot: of constants that stay operands */
+	uint32_t nslot;
 	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
 	rt_pool *pool;           /* of the context that compiles; reads constants */
 	rt_arena *mem;

@@ -36,6 +36,7 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	const rt_layout *l = n->met[slot - n->next].layout;
 	const ir_meta m = jit_layout_meta(l);
 	b->ext[slot] = constant(b, n, slot, &m);
+	if (b->bound && n->met[slot - n->next].content) b->content[slot] = (lo_content){ b->bound[slot].data, n->met[slot - n->next].content, n->met[slot - n->next].cell };
 	if (b->ext[slot] != IR_NONE) return b->ext[slot];
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
@@ -92,9 +93,12 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	b->path = rt_arena_alloc(mem, n * sizeof *b->path);
 	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
 	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);
+	b->content = rt_arena_alloc(mem, (next + 1) * sizeof *b->content);
 	b->home = rt_arena_alloc(mem, n * sizeof *b->home);
 	ir_build_begin(&b->in, &b->g);
-	if (!b->path || !b->event || !b->ext || !b->home) return false;
+	if (!b->path || !b->event || !b->ext || !b->content || !b->home) return false;
+	memset(b->content, 0, (next + 1) * sizeof *b->content);
+	b->nslot = next;
 	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
 	collect(b, boundary);
 	for (uint32_t i = 0; i < n; i++) {
@@ -171,6 +175,9 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.family = f->family;
 	o.moving = *moving;
+	o.content = b->content;
+	o.shelf = f->shelf;
+	o.ncontent = b->nslot;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;

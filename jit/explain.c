@@ -141,6 +141,7 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	rt_text t = { 0 };
 	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
 	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
+	if (x && x->packed_bytes) fprintf(out, ", %zu of constants in panels", x->packed_bytes);
 	for (int d = TJ_CPU + 1; x && d < RT_DEVICES; d++)
 		if (x->arena_bytes[d]) fprintf(out, ", %zu on %s", x->arena_bytes[d], rt_device_name(d));
 	if (x && x->replays) fprintf(out, "; %llu rows of kernels ran as a CUDA graph", (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));

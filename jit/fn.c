@@ -50,6 +50,7 @@ static void free_fn(tj_fn *f)
 {
 	if (!f) return;
 	lo_family_free(f->family);
+	lo_shelf_free(f->shelf);
 	rt_free(f->spec);
 	rt_free(f->pass);
 	rt_free(f->asked);
@@ -82,7 +83,7 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 {
 	tj_fn *f = rt_calloc(sizeof *f);
 	bool shares = o->dynamic != TJ_DYNAMIC_OFF;
-	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new()))) {
+	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new())) || !(f->shelf = lo_shelf_new())) {
 		free_fn(f);
 		return NULL;
 	}

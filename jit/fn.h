@@ -71,6 +71,7 @@ struct tj_fn {
 	uint32_t next_entry;
 	gd_spec *spec;           /* of .shapes; NULL: none */
 	lo_family *family;       /* code shared by all sizes; NULL: .dynamic is OFF */
+	lo_shelf *shelf;         /* packed constants shared by all plans */
 	jit_ring reasons, notes;
 	struct jit_asked *asked; /* answers of .guard_filter for the guards of the key, by argument, state, scalar; NULL: no filter */
 	rt_vec(const char *) sized; /* reported lines: their tensors have sizes that depend on data; under table_lock */

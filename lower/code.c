@@ -74,7 +74,7 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
-	lo_hold_code(p, job.code);
+	lo_hold(p, job.code);
 	for (int i = first; i < first + n; i++) {
 		w->from[i]->t->fn = w->fn[i];
 		if (!f) continue;

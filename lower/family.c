@@ -24,7 +24,7 @@ struct lo_family {
 void lo_kin_free(lo_kin *m)
 {
 	if (!m) return;
-	rt_code_unref(m->code);
+	rt_shared_unref(m->code);
 	rt_vec_free(&m->form);
 	rt_free(m->size);
 	rt_free(m->symbol);
@@ -193,7 +193,7 @@ static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_code **code)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_shared **code)
 {
 	lo_place *at = places_of(k, s, kin->n);
 	int least = 0;
@@ -202,7 +202,7 @@ bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, 
 	rt_lock(&f->lock);
 	lo_kin *m = nearest(f, kin, &least);
 	if (m) m->met = ++f->clock;
-	if (m && !least) *fn = m->fn, *code = rt_code_ref(m->code);
+	if (m && !least) *fn = m->fn, *code = rt_shared_ref(m->code);
 	for (uint32_t i = 0; m && i < kin->n; i++) kin->symbol[i] |= m->symbol[i] || m->size[i] != kin->size[i];
 	if (*fn) memcpy(kin->symbol, m->symbol, kin->n);
 	f->count.shared += *fn != NULL;
@@ -230,12 +230,12 @@ static uint32_t oldest(const lo_family *f)
 	return k;
 }
 
-void lo_family_add(lo_family *f, lo_kin *m, rt_entry fn, rt_code *code)
+void lo_family_add(lo_family *f, lo_kin *m, rt_entry fn, rt_shared *code)
 {
 	int least = 1;
 	lo_kin *leaves = m;
 	m->fn = fn;
-	m->code = rt_code_ref(code);
+	m->code = rt_shared_ref(code);
 	rt_lock(&f->lock);
 	f->count.compiled++;
 	m->met = ++f->clock;

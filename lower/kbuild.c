@@ -423,8 +423,10 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	if (B->G->product) lo_tile_units(B->s->target, B->k, B->s);
-	else B->s->target->units(B->s->target, B->k, B->s);
+	if (B->G->product) {
+		if (!lo_read_panels(B->L, B->k, B->kbuf.v)) return false;
+		lo_tile_units(B->s->target, B->k, B->s);
+	} else B->s->target->units(B->s->target, B->k, B->s);
 	return number_buffers(B);
 }
 

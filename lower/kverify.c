@@ -96,10 +96,14 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (in->dtype != b->dtype) return bad(v, "not the buffer's dtype");
 	if (in->nsrc != (in->op != LO_LOAD)) return bad(v, "wrong number of operands");
 	if (store && in->op != LO_PART && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
-	if (store && b->role == LO_IN) return bad(v, "stores to an input");
+	if (store && (b->role == LO_IN || b->role == LO_PANELS)) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
+	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || x->offset || lo_size(k, x->rcoef) != lo_size(k, k->dim[k->ndim - 1]) || in->dyn != LO_NOREF))
+		return bad(v, "panels hold a matrix, [r][last dimension]");
+	for (int i = 0; b->role == LO_PANELS && i < k->ndim; i++)
+		if (x->coef[i] != (i == k->ndim - 1)) return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");
@@ -125,6 +129,7 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	}
 	lo_tiles tiles;
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "both operands depend on the last dimension");
+	if (v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role == LO_PANELS) return bad(v, "its rows lie in panels");
 	return true;
 }
 

@@ -22,6 +22,13 @@ rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n)
 	return t->at = rt_arena_alloc(&p->mem, sizeof *t->at * (n + 1));
 }
 
+/* Adjacent kernels mostly come from the same object, so only the last reference is compared. */
+void lo_hold(rt_plan *p, rt_shared *x)
+{
+	if (p->nshared && p->shared[p->nshared - 1] == x) rt_shared_unref(x);
+	else if (x) p->shared[p->nshared++] = x;
+}
+
 char *lo_take_text(rt_text *t, rt_arena *mem)
 {
 	char *s = t->oom ? NULL : rt_arena_strdup(mem, rt_str(t));

@@ -86,10 +86,20 @@ typedef struct lo_val {
 	uint32_t refused_by; /* the group that gave that reason */
 } lo_val;
 
+typedef struct lo_panels { /* a view of a constant, which is stored in panels (LO_PANELS) */
+	size_t size;             /* bytes of an element */
+	int64_t rows, columns, panel; /* rows: indices of r. panel: columns of one */
+	int64_t offset, row, column; /* of the view; elements */
+} lo_panels;
+
 typedef struct lo_buffer {
 	uint8_t place, device; /* rt_place; the device that holds its bytes */
 	uint32_t index;      /* see rt_pbuf */
-	const void *data;    /* RT_AT_CONST */
+	const void *data;    /* RT_AT_CONST; RT_AT_EXT: the content that the external always has, or NULL */
+	uint64_t content;    /* RT_AT_EXT: lo_content.id; else 0 */
+	bool cell;           /* RT_AT_EXT: lo_content.cell */
+	const lo_panels *panels; /* RT_AT_CONST: how data is stored; NULL: as it is */
+	bool in_panels;      /* another buffer is a view of it, in panels */
 	int64_t bytes, offset;
 	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */
 } lo_buffer;
@@ -169,6 +179,7 @@ static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return 
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed memory that lives as long as L; out of memory: NULL, and L->oom is set */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
 char *lo_take_text(rt_text *t, rt_arena *mem); /* the text as a string of mem; frees t. NULL: out of memory */
+void lo_hold(rt_plan *p, rt_shared *x); /* the plan takes over the caller's reference; x may be NULL */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
@@ -221,6 +232,11 @@ bool lo_widens(const ir_graph *g, ir_ref cast);        /* a cast that is one con
 tj_dtype lo_product_dtype(tj_dtype t);                 /* the dtype in which products with results of dtype t add up */
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets rows, block, scratch and unit_ns of a schedule TILE */
 
+/* ---- panels.c ---- */
+/* A product that reads the columns of a constant reads them from panels. buf: by kernel buffer, number in L->buf. false: out of memory. */
+bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf);
+void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b); /* the elements of such a buffer, in panels; the plan holds them. NULL: out of memory */
+
 /* ---- reach.c: questions about a group ---- */
 lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */
 lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the row-major index of r's element at m */
@@ -272,9 +288,6 @@ void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
 
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
-
-/* ---- twin.c ---- */
-void lo_hold_code(rt_plan *p, rt_code *code); /* the plan takes over the caller's reference; code may be NULL */
 
 /* ---- code.c ---- */
 void lo_add_text(rt_plan *p, char **all, const char *more); /* of a plan for several targets: *all, then more. more NULL: nothing */

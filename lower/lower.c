@@ -165,7 +165,7 @@ static tj_status lower(lo_low *L, rt_plan *p)
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
 /* Decomposed and with plain reductions only, in `to`. */
-static tj_status prepare(const ir_graph *g, ir_graph *to, uint8_t off, rt_err *err)
+static tj_status prepare(const ir_graph *g, ir_graph *to, uint16_t off, rt_err *err)
 {
 	ir_graph plain;
 	ir_graph_init(&plain);
@@ -191,6 +191,8 @@ lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts
 	const bool loop = n->op == IR_scan || (n->op == IR_while && k == 1);
 	lo_opts inner = *o;
 	inner.into = NULL;
+	inner.content = NULL;
+	inner.ncontent = 0;
 	inner.store_all = true;
 	inner.to_cpu = n->op == IR_while && k == 0;
 	inner.off |= LO_OFF(ALIAS); /* a region never writes over its inputs: turns alternate between two buffers */

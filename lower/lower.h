@@ -92,8 +92,19 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 	int64_t coef[LO_MAXDIM];
 } lo_index;
 
-/* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last. */
-typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT } lo_role;
+/* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last.
+ * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r (IR_CHAIN);
+ * of each, panels of lo_panel() columns, an even number of them; of each, one index of r after the other, and room for one more: panels
+ * a multiple of a page apart would share a set of the cache. Its load has the index of a row-major matrix; lo_panels_at() is the number of
+ * the element in memory. */
+typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS } lo_role;
+static inline int64_t lo_panel(tj_dtype sums) { return RT_LINE / (int64_t)tj_dtype_size(sums); } /* a cache line of them */
+static inline int64_t lo_panel_columns(int64_t columns, int64_t panel) { return (columns + 2 * panel - 1) / (2 * panel) * 2 * panel; }
+static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, int64_t r, int64_t c)
+{
+	const int64_t chunk = r / IR_CHAIN * IR_CHAIN, rows = red - chunk < IR_CHAIN ? red - chunk : IR_CHAIN;
+	return (chunk + chunk / IR_CHAIN) * lo_panel_columns(columns, panel) + c / panel * panel * (rows + 1) + (r - chunk) * panel + c % panel;
+}
 typedef struct lo_buf {
 	uint8_t dtype, role;
 	int64_t elems;          /* KEPT: length of the row */
@@ -174,7 +185,8 @@ typedef struct lo_tiles {
 	uint32_t load[2];        /* what these are, or are converted from */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
 	bool adjacent;           /* columns are adjacent in memory */
-	bool strips;             /* one row, and adjacent columns */
+	bool panels;             /* columns lie in panels */
+	bool strips;             /* one row, and adjacent columns that lie in rows */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
@@ -221,10 +233,15 @@ typedef struct lo_kin lo_kin;
 uint32_t lo_family_round(lo_family *f);    /* a new number for a lowering that begins */
 /* kin describes k. Looks for code that fits: *fn and *code (a reference) are set, or left NULL; then compile k and call lo_family_add().
  * Marks in kin which sizes are symbols of that code. false: out of memory. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_code **code);
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_shared **code);
 void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the code of another kernel of their plan */
-void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_code *code); /* kin now belongs to the family */
+void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_shared *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);
+
+/* ---- panels.c: constants of products ---- */
+typedef struct lo_shelf lo_shelf;          /* the copies that plans of one function share; thread-safe */
+lo_shelf *lo_shelf_new(void);
+void lo_shelf_free(lo_shelf *s);           /* plans keep the copies that they read */
 
 /* ---- plugin.c: who compiles kernels ---- */
 typedef struct lo_compile {       /* a request: the kernels of one plan become one object */
@@ -236,7 +253,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
 	/* results */
 	rt_entry *fn;            /* one for each kernel; the caller's array */
-	rt_code *code;
+	rt_shared *code;
 	char *text, *assembly;        /* rt_alloc'ed or NULL: source text (.ll, .cu), and the assembly made from it */
 	double codegen_ms;
 } lo_compile;
@@ -258,8 +275,9 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* ---- lower.c ---- */
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
- *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library */
-#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue")
+ *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library
+ *  panels constants as tiles read them */
+#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels")
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)
@@ -268,6 +286,7 @@ enum {
 };
 #define LO_OFF(name) (1u << LO_PASS_##name)
 
+typedef struct lo_content { const void *data; uint64_t id; bool cell; } lo_content; /* data: element 0. id: another one whenever the elements differ. cell: they may come to differ */
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
@@ -276,9 +295,12 @@ typedef struct lo_opts {
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text;               /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
-	uint8_t off;                  /* passes switched off: LO_OFF() */
+	uint16_t off;                 /* passes switched off: LO_OFF() */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
+	const lo_content *content;    /* by external slot: what it always holds when the plan runs; data NULL: not known. Read while lowering. NULL: no slot is known */
+	uint32_t ncontent;
+	lo_shelf *shelf;              /* copies of these contents are shared, and counted; NULL: each plan has its own */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
 	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */
 	uint32_t carries;             /* number of carries, the first outputs; output i that is input slot i is not stored */

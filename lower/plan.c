@@ -21,6 +21,8 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	const lo_buffer *b = &L->buf.v[i];
 	if (b->place != RT_AT_CONST) return true;
 	if (b->device != RT_CPU) return upload(L, p, i);
+	if (b->in_panels && b->last < 0) return true; /* no step reads it plain */
+	if (b->panels) return (p->constant[p->buf[i].index] = lo_store_panels(L, p, b)) != NULL;
 	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + RT_LINE);
 	if (!bytes) return false;
 	bytes += (RT_LINE - (uintptr_t)bytes % RT_LINE) % RT_LINE;
@@ -219,8 +221,8 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	bool ok = true;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
 	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
-	p->code = rt_arena_alloc(&p->mem, sizeof *p->code * (2 * L->step.n + 1)); /* room: each kernel may share code, or come from a new object */
-	if (!p->step || !time || !p->code) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
+	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n + 1)); /* room: each kernel may share code, or come from a new object */
+	if (!p->step || !time || !p->shared) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		rt_step *t = &p->step[p->nstep++];
 		t->time = time++;

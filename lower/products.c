@@ -84,7 +84,8 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	for (int d = 0; d < last; d++)
 		if (!y->coef[d] && k->dim[d] != 1) t->row = d;
 	t->adjacent = y->coef[last] == 1;
-	t->strips = k->red != 0 && t->row < 0 && t->adjacent;
+	t->panels = k->buf.v[k->ins.v[t->load[1]].buf].role == LO_PANELS;
+	t->strips = k->red != 0 && t->row < 0 && t->adjacent && !t->panels;
 	return x->coef[last] == 0 || k->dim[last] == 1;
 }
 

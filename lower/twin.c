@@ -133,13 +133,6 @@ static bool set_sizes(rt_plan *p, const lo_kernel *k, rt_step *t)
 	return size != NULL;
 }
 
-/* Adjacent kernels mostly come from the same object, so only the last reference is compared. */
-void lo_hold_code(rt_plan *p, rt_code *code)
-{
-	if (p->ncode && p->code[p->ncode - 1] == code) rt_code_unref(code);
-	else if (code) p->code[p->ncode++] = code;
-}
-
 /* The first kernel of the same form whose code fits kernel i: an earlier one, or i. */
 static uint32_t code_of(lo_twin *w, uint32_t i)
 {
@@ -154,11 +147,11 @@ static bool choose(lo_low *L, rt_plan *p, lo_twin *w, uint32_t i, uint32_t round
 {
 	lo_twin *x = &w[i];
 	lo_family *f = L->o->family;
-	rt_code *code = NULL;
+	rt_shared *code = NULL;
 	x->code = code_of(w, i);
 	if (x->code != i) memcpy(x->kin->symbol, w[x->code].kin->symbol, x->kin->n);
 	else if (f && !lo_family_meet(f, round, x->k, x->s, &L->o->moving, x->kin, &x->t->fn, &code)) return false;
-	lo_hold_code(p, code);
+	lo_hold(p, code);
 	return lo_make_symbols(x->k, x->s, x->kin) && set_sizes(p, x->k, x->t);
 }
 

@@ -155,7 +155,8 @@ static uint32_t leaf_buf(lo_low *L, ir_ref r)
 	if (n->op == IR_input) {
 		for (uint32_t i = 0; i < L->buf.n; i++)
 			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].index == (uint32_t)attr[0]) return i;
-		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)attr[0], .bytes = bytes });
+		const lo_content known = attr[0] < L->o->ncontent && n->device == RT_CPU ? L->o->content[attr[0]] : (lo_content){ 0 };
+		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)attr[0], .bytes = bytes, .data = known.data, .content = known.id, .cell = known.cell });
 	}
 	if (n->op == IR_data) {
 		const ir_blob *b = &L->g->data.v[attr[0]];

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
 /* Calls that hit do not allocate; elsewhere the cost of these two atomics is too small to measure. */
 static atomic_llong count;
 static atomic_llong fail_at = -1;
@@ -46,6 +48,14 @@ void *rt_alloc_aligned(size_t align, size_t bytes)
 	void *p = NULL;
 	if (refused()) return NULL;
 	return posix_memalign(&p, align, bytes ? bytes : 1) ? NULL : p;
+}
+
+void *rt_alloc_data(size_t bytes)
+{
+	const bool huge = bytes >= HUGE_PAGE;
+	void *p = rt_alloc_aligned(huge ? HUGE_PAGE : RT_LINE, bytes);
+	if (p && huge) madvise(p, bytes, MADV_HUGEPAGE);
+	return p;
 }
 
 bool rt_grow(void **v, uint32_t *cap, uint32_t need, size_t elem)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 void *rt_alloc_aligned(size_t align, size_t bytes); /* freed by rt_free() */
+void *rt_alloc_data(size_t bytes); /* at a multiple of a cache line; in huge pages where it is that large, so that the TLB reaches far. Freed by rt_free() */
 long long rt_alloc_count(void);                     /* allocations since the start or the last rt_alloc_fail_at() */
 void rt_alloc_fail_at(long long k);                 /* the k-th allocation from now fails, once; -1: none fails */
 

@@ -2,9 +2,8 @@
 #include "runtime/buffer.h"
 #include "runtime/alloc.h"
 
-#include <sys/mman.h>
 
-enum { BINS = 4 * 48, HUGE = 2 << 20, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
+enum { BINS = 4 * 48, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
 struct rt_allocator {
 	int device;
@@ -144,9 +143,8 @@ static void *alloc_data(const rt_allocator *c, size_t bytes)
 {
 	if (c->device != RT_CPU) return rt_device_alloc(c->device, bytes);
 	if (!rt_usage_take(RT_CPU, bytes)) return NULL;
-	void *data = rt_alloc_aligned(bytes >= HUGE ? HUGE : 64, bytes);
+	void *data = rt_alloc_data(bytes);
 	if (!data) rt_usage_give(RT_CPU, bytes);
-	else if (bytes >= HUGE) madvise(data, bytes, MADV_HUGEPAGE);
 	return data;
 }
 

@@ -18,14 +18,14 @@ typedef struct rt_kargs {
 /* Runs units begin..end-1; units are independent of each other. */
 typedef void rt_kernel_fn(const rt_kargs *a, int64_t begin, int64_t end);
 
-/* ---- plan.c: code: executable memory that holds kernels; freed with its last reference. ---- */
-typedef struct rt_code {
+/* ---- plan.c: what several plans use: code, packed constants; freed with its last reference. ---- */
+typedef struct rt_shared {
 	int refs;
 	size_t bytes;
-	void (*destroy)(struct rt_code *code);
-} rt_code;
-rt_code *rt_code_ref(rt_code *code);
-void rt_code_unref(rt_code *code);
+	void (*destroy)(struct rt_shared *x);
+} rt_shared;
+rt_shared *rt_shared_ref(rt_shared *x);
+void rt_shared_unref(rt_shared *x);
 
 /* ---- plan.c: one run ---- */
 typedef struct rt_run {
@@ -65,6 +65,7 @@ typedef struct rt_exec {
 	uint32_t kernels, library_calls, eval_steps; /* kernels: also those that stand by for a library call (rt_step.rest) */
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
+	size_t packed_bytes;     /* of constants that it has in panels (LO_PANELS) */
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
 	uint64_t moved;          /* sum of its steps' */
 	double lower_ms, codegen_ms;
@@ -135,8 +136,8 @@ typedef struct rt_plan {
 	const void **constant;   /* by slot: the constant's elements, in mem or on a device */
 	size_t many;             /* offset in the CPU's arena of the operands' addresses, for steps of more than RT_FEW_OPERANDS */
 	rt_step *step;
-	uint32_t ncode;
-	rt_code **code;          /* references to the code that holds its kernels */
+	uint32_t nshared;
+	rt_shared **shared;      /* references to the code of its kernels, and to packed constants */
 	char *kernel_text, *code_text, *assembly_text; /* for dumps; NULL when not kept */
 	void (*drop)(struct rt_plan *p); /* frees memory of steps that is not in mem; may be NULL */
 } rt_plan;

@@ -10,15 +10,15 @@ uint64_t rt_plan_serial(void)
 	return atomic_fetch_add(&last, 1) + 1;
 }
 
-rt_code *rt_code_ref(rt_code *code)
+rt_shared *rt_shared_ref(rt_shared *x)
 {
-	if (code) __atomic_add_fetch(&code->refs, 1, __ATOMIC_RELAXED);
-	return code;
+	if (x) __atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
+	return x;
 }
 
-void rt_code_unref(rt_code *code)
+void rt_shared_unref(rt_shared *x)
 {
-	if (code && __atomic_sub_fetch(&code->refs, 1, __ATOMIC_ACQ_REL) == 0) code->destroy(code);
+	if (x && __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL) == 0) x->destroy(x);
 }
 
 rt_exec *rt_exec_ref(rt_exec *x)
@@ -279,7 +279,7 @@ void rt_plan_destroy(rt_exec *x)
 		for (int k = 0; s->flow && k < 2; k++) rt_exec_unref(s->flow->region[k]);
 	}
 	if (p->drop) p->drop(p);
-	for (uint32_t i = 0; i < p->ncode; i++) rt_code_unref(p->code[i]);
+	for (uint32_t i = 0; i < p->nshared; i++) rt_shared_unref(p->shared[i]);
 	rt_arena mem = p->mem; /* holds p itself */
 	rt_arena_free(&mem);
 }

@@ -3,9 +3,7 @@
 #include "runtime/device.h"
 #include "runtime/exec.h"
 
-#include <sys/mman.h>
 
-#define HUGE_PAGE ((size_t)2 << 20) /* blocks from this size on are aligned to it, so that Linux can use huge pages */
 
 typedef struct block {
 	void *p;
@@ -61,11 +59,8 @@ static void *need(block *b, size_t bytes)
 {
 	if (bytes <= b->bytes && b->p) return b->p;
 	size_t want = bytes < b->bytes + b->bytes / 2 ? b->bytes + b->bytes / 2 : bytes;
-	size_t align = want >= HUGE_PAGE ? HUGE_PAGE : RT_LINE;
-	want = (want + align - 1) / align * align;
-	void *p = rt_alloc_aligned(align, want ? want : RT_LINE);
+	void *p = rt_alloc_data(want);
 	if (!p) return NULL;
-	if (want >= HUGE_PAGE) madvise(p, want, MADV_HUGEPAGE);
 	rt_free(b->p);
 	b->p = p;
 	b->bytes = want;

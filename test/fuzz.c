@@ -231,7 +231,7 @@ static executor executor_at(int i, uint64_t seed)
 	}
 	e.width = i == 1 || pass >= 0 || fuzz_opt.rotate ? width_of(seed) : fuzz_opt.width[(i - 2) / 2];
 	if (i == 1) e.how.off = LO_OFF(FUSE);
-	if (pass >= 0) e.how.off = (uint8_t)(1u << nth_pass(pass));
+	if (pass >= 0) e.how.off = (uint16_t)(1u << nth_pass(pass));
 	e.how.team = i > 1 && pass < 0 && i % 2;
 	e.how.in_place = e.how.team || pass >= 0;
 	snprintf(e.name, sizeof e.name, "llvm%d%s%s%s", e.width, i == 1 ? " unfused" : "", pass >= 0 ? " without " : "",

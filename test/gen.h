@@ -109,7 +109,7 @@ typedef struct gen_how {
 	const lo_target *target; /* NULL: the plan of the evaluator */
 	bool int_div_zero, team;
 	int threads;               /* of the team; the first run of a process decides; 0: 3 */
-	uint8_t off;               /* passes to leave out: LO_OFF() */
+	uint16_t off;              /* passes to leave out: LO_OFF() */
 	bool in_place;             /* outputs overwrite an external where they may */
 	int device;                /* operands are copied to this device, and results back */
 	lo_family *family;         /* code shared between runs; new code is added to it; NULL: none */

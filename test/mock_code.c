@@ -262,7 +262,7 @@ rt_entry mock_kernel(const char *text, rt_err *err)
 }
 
 /* ---- the target ---- */
-static void drop_code(rt_code *code) { free(code); }
+static void drop_code(rt_shared *code) { free(code); }
 
 static tj_status compile(lo_compile *job, rt_err *err)
 {
@@ -280,7 +280,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 		}
 	}
 	job->code = calloc(1, sizeof *job->code);
-	*job->code = (rt_code){ .refs = 1, .bytes = all.n, .destroy = drop_code };
+	*job->code = (rt_shared){ .refs = 1, .bytes = all.n, .destroy = drop_code };
 	if (job->keep_text) job->text = rt_strdup(rt_str(&all));
 	rt_text_free(&all);
 	return TJ_OK;

@@ -25,6 +25,7 @@ typedef struct prod_operand {
 	int layout;          /* gen_layout, of the external */
 	gen_content content;
 	int views, ops;      /* number of views of it in the graph, and of ops on its elements */
+	bool shown;          /* DATA: another result of the graph is its elements */
 	bool vector;         /* 1-d, if the other sizes allow it */
 	unsigned ones;       /* by batch axis: its size is 1 here, and broadcasts */
 	int missing;         /* leading batch axes that it lacks */

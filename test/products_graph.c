@@ -109,7 +109,8 @@ static void draw_dtypes(gen *G, prod_case *c)
 static void draw_operand(gen *G, prod_operand *o, const prod_case *c)
 {
 	o->seed = gen_next(G);
-	o->source = gen_chance(G, 8) ? PROD_DATA : gen_chance(G, 3) ? PROD_FULL : PROD_INPUT;
+	o->source = gen_chance(G, 12) ? PROD_DATA : gen_chance(G, 3) ? PROD_FULL : PROD_INPUT;
+	o->shown = gen_chance(G, 30);
 	o->layout = gen_chance(G, 45) ? GEN_ROW : gen_chance(G, 30) ? GEN_TRANSPOSED : (int)gen_below(G, GEN_LAYOUTS);
 	o->content = any_content(G);
 	o->views = gen_chance(G, 60) ? 0 : (int)between(G, 1, 3);
@@ -282,7 +283,11 @@ static ir_ref stored(gen *G, const prod_operand *o, int rank, const int64_t *dim
 	G->layout = o->layout;
 	G->content = o->content;
 	if (o->source == PROD_FULL) return constant(G, o->dtype, rank, dim, (double)between(G, -2, 3));
-	if (o->source == PROD_DATA) return gen_data(G, o->dtype, rank, dim);
+	if (o->source == PROD_DATA) {
+		ir_ref r = gen_data(G, o->dtype, rank, dim);
+		if (o->shown && r != IR_NONE) ir_ret(G->g, ir_cast(G->g, r, o->dtype == TJ_F64 ? TJ_F32 : TJ_F64, SITE));
+		return r;
+	}
 	return gen_input(G, o->dtype, rank, dim, o->content, 0, 0);
 }
 
@@ -573,6 +578,7 @@ static bool simpler_operand(prod_operand *o, int way)
 	case 8: return o->content != GEN_INTS && (o->content = GEN_INTS, true);
 	case 9: return o->content != GEN_INTS && o->content != GEN_PLAIN && (o->content = GEN_PLAIN, true);
 	case 10: return o->dtype != o->cast && (o->dtype = o->cast, true);
+	case 11: return clear(&o->shown);
 	default: return false;
 	}
 }
@@ -626,7 +632,7 @@ bool prod_simplify(prod_case *c, int way)
 	if (way < 20 + PROD_AFTER) return drop_after(c, way - 20);
 	if (way < 26 + PROD_AFTER) return clear(&c->after[way - 26].kept);
 	if (way >= 40 && way < 60) return simpler_size((int64_t *[]){ &c->m, &c->n, &c->k, &c->n2 }[(way - 40) / 5], (way - 40) % 5);
-	if (way >= 60 && way < 60 + 11 * 2) return simpler_operand(&c->in[(way - 60) / 11], (way - 60) % 11);
+	if (way >= 60 && way < 60 + 12 * 2) return simpler_operand(&c->in[(way - 60) / 12], (way - 60) % 12);
 	return false;
 }
 _Static_assert(PROD_AFTER == 6, "the numbers of ways above");

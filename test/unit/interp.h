@@ -44,7 +44,14 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 {
 	const lo_buf *b = &m->k->buf.v[i->buf];
 	char *base = b->role == LO_KEPT ? interp_row(m, i->buf) : (char *)m->a->buf[i->buf];
-	return base + interp_at(m, i) * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
+	int64_t at = interp_at(m, i);
+	if (b->role == LO_PANELS) {
+		lo_tiles t = { 0 };
+		lo_tiles_of(m->k, &t);
+		const int64_t p = lo_panel((tj_dtype)m->k->ins.v[t.dot].dtype), columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;
+		at = lo_panels_at(m->k->red, columns, p, r, c);
+	}
+	return base + at * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }
 
 static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }

@@ -97,7 +97,7 @@ static void set_width(int bits)
 }
 
 /* text: NULL, or gets the LLVM text, which the caller frees. */
-static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_code **code, char **text)
+static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_shared **code, char **text)
 {
 	rt_err err = { 0 };
 	rt_entry fn = NULL;
@@ -185,7 +185,7 @@ static void run_pieces(env *e, rt_kernel_fn *fn, const rt_kargs *a)
 
 static void compare(env *e, const char *text, int bits, bool symbols)
 {
-	rt_code *code;
+	rt_shared *code;
 	rt_kargs a;
 	void *bufs[8] = { 0 };
 	int32_t fault = 0;
@@ -207,7 +207,7 @@ static void compare(env *e, const char *text, int bits, bool symbols)
 		fail();
 	}
 	if (symbols) lo_no_symbols(&e->k, &e->s);
-	rt_code_unref(code);
+	rt_shared_unref(code);
 }
 
 /* elems: of each buffer, in order. */
@@ -602,14 +602,14 @@ static void streams(void **state)
 static int prefetches(const char *text)
 {
 	env e = { 0 };
-	rt_code *code;
+	rt_shared *code;
 	char *llvm_text;
 	int n = 0;
 	parse(&e, text);
 	compile(&e.k, &e.s, &code, &llvm_text);
 	for (const char *at = llvm_text; (at = strstr(at, "call void @llvm.prefetch")) != NULL; at++) n++;
 	rt_free(llvm_text);
-	rt_code_unref(code);
+	rt_shared_unref(code);
 	lo_kernel_free(&e.k);
 	lo_schedule_free(&e.s);
 	rt_arena_free(&e.names);
@@ -869,12 +869,12 @@ static void compile_time(void **state)
 	for (size_t w = 0; w < RT_COUNT(widths); w++) {
 		set_width(widths[w]);
 		for (int i = 0; i < 5; i++) {
-			rt_code *code;
+			rt_shared *code;
 			double start = rt_now_ms();
 			compile(&e.k, &e.s, &code, NULL);
 			double ms = rt_now_ms() - start;
 			if (ms < best) best = ms;
-			rt_code_unref(code);
+			rt_shared_unref(code);
 		}
 		print_message("a kernel of 15 ops, %d bits: %.2f ms\n", widths[w], best);
 		best = 1e9;
@@ -900,7 +900,7 @@ static void equal_kernels(void **state)
 	rt_arena names = { 0 };
 	rt_err err = { 0 };
 	rt_entry fn[2][3];
-	rt_code *code[2];
+	rt_shared *code[2];
 	(void)state;
 	set_width(512);
 	assert_int_equal(lo_parse(&k[0], &s[0], &lo_cpu, scale("a", "0x1.8p+1"), &names, &err), TJ_OK);
@@ -919,13 +919,13 @@ static void equal_kernels(void **state)
 		assert_true(fn[i][0] == fn[i][2] && fn[i][0] != fn[i][1] && fn[i][0] == fn[0][0] &&
 					fn[i][1] == fn[0][1]);
 	}
-	rt_code_unref(code[0]);
+	rt_shared_unref(code[0]);
 	float x[100] = { 2, 4 }, y[100];
 	int32_t fault = 0;
 	rt_kargs a = { .buf = (void *[]){ x, y }, .fault = &fault };
 	((rt_kernel_fn *)fn[1][2])(&a, 0, 2);
 	assert_true(y[0] == 6 && y[1] == 12 && y[99] == 0);
-	rt_code_unref(code[1]);
+	rt_shared_unref(code[1]);
 	for (int i = 0; i < 3; i++) lo_kernel_free(&k[i]), lo_schedule_free(&s[i]);
 	rt_arena_free(&names);
 }
@@ -962,7 +962,7 @@ static void many_kernels(void **state)
 		lo_kernel_free(&k[i]);
 		lo_schedule_free(&s[i]);
 	}
-	rt_code_unref(job.code);
+	rt_shared_unref(job.code);
 	rt_arena_free(&names);
 }
 
@@ -994,7 +994,7 @@ static void *compile_many(void *arg)
 		if (!w->ok) return NULL;
 		((rt_kernel_fn *)fn)(&a, 0, 2);
 		w->ok &= y[1] == 4 * (float)factor && y[99] == 0;
-		rt_code_unref(job.code);
+		rt_shared_unref(job.code);
 		lo_kernel_free(&k);
 		lo_schedule_free(&s);
 		rt_arena_free(&names);

@@ -352,6 +352,50 @@ static void frozen_content_is_folded(void **s)
 	}
 }
 
+/* A product keeps its frozen weight in panels. Every content of it gives the evaluator's bits, for each size, and all sizes share a copy. */
+typedef struct layer { tj_tensor *w; bool turned; } layer;
+static void multiply(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const layer *l = self;
+	out[0] = tj_matmul(in[0], l->turned ? tj_transpose(l->w, 0, 1) : l->w);
+}
+static void fill(float *v, int64_t n, uint32_t from)
+{
+	for (int64_t i = 0; i < n; i++) v[i] = (float)((int32_t)((uint32_t)i * 2654435761u + from) >> 12) * 0x1p-10f;
+}
+static void frozen_weights_are_packed(void **s)
+{
+	(void)s;
+	enum { K = 300, N = 77 };
+	static float w[K * N], x[40 * K];
+	for (int which = 0; which < 4; which++) {
+		const bool turned = which & 1;
+		tj_ctx *c = kit_open();
+		layer l = { tj_param(c, TJ_F32, turned ? TJ_SHAPE(N, K) : TJ_SHAPE(K, N)), turned };
+		tj_fn *f = tj_compile(c, multiply, &l, TJ_OPTS(tj_compile_opts, "layer", 1, 1, .mode = which & 2 ? TJ_DIRECT : TJ_VERIFY, .dynamic = TJ_DYNAMIC_OFF, .freeze = TJ_VARS(&l.w)));
+		fill(x, 40 * K, 7);
+		for (uint32_t content = 0; content < 10; content++) { /* the later ones are not packed any more */
+			fill(w, K * N, content * 12345);
+			tj_write(l.w, w, sizeof w);
+			for (int64_t rows = 2; rows <= 40; rows += 19) {
+				tj_tensor *in = tj_from_data(c, TJ_F32, TJ_SHAPE(rows, K), x), *want, *got;
+				multiply(&want, &in, &l);
+				for (int call = 0; call < 2; call++) {
+					assert_int_equal(tj_call(f, &got, TJ_LIST(in)), TJ_OK);
+					assert_memory_equal(tj_data(got), tj_data(want), (size_t)(rows * N) * sizeof(float));
+				}
+			}
+		}
+		if (!kit_elsewhere() && !strcmp(kit_backend, "llvm")) {
+			char *text = kit_explain(f);
+			assert_non_null(strstr(text, "of constants in panels"));
+			free(text);
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 /* ---- faults and bad input ---- */
 static void pick(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -940,7 +984,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
 		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
-		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded),
+		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded), cmocka_unit_test(frozen_weights_are_packed),
 		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(both_modes_agree), cmocka_unit_test(nested_faults),
 		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies), cmocka_unit_test(audit_finds_them_behind_branches), cmocka_unit_test(audit_leaves_pure_trees_alone),
 		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(audit_finds_wrong_code), cmocka_unit_test(clones),

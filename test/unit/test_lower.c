@@ -732,7 +732,7 @@ static void test_text(void **state)
 
 /* ---- code that kernels share ---- */
 static int codes; /* that there are */
-static void drop_code(rt_code *c)
+static void drop_code(rt_shared *c)
 {
 	codes--;
 	free(c);
@@ -743,8 +743,8 @@ static void no_kernel(const rt_kargs *a, int64_t begin, int64_t end) { (void)a, 
 static tj_status counting_compile(lo_compile *job, rt_err *err)
 {
 	(void)err;
-	rt_code *c = malloc(sizeof *c);
-	*c = (rt_code){ .refs = 1, .destroy = drop_code };
+	rt_shared *c = malloc(sizeof *c);
+	*c = (rt_shared){ .refs = 1, .destroy = drop_code };
 	codes++;
 	for (int i = 0; i < job->nkernel; i++) job->fn[i] = (rt_entry)no_kernel;
 	job->code = c;
@@ -890,7 +890,7 @@ static void test_code_of_targets(void **state)
 
 /* A product whose loop and operands are those of a test. */
 #define DOT(schedule, before, loop) \
-	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n" \
+	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels\n" \
 	"  dim 3\n  dim 7\n  red 5\n" before "  loop\n    " loop "\n"
 #define TILE "cpu vec=tile block=7 rows=3"
 #define ROWS_OF_A "%0 = load f32 b0 [0 + 5*d0 + 1*r]\n    "
@@ -928,6 +928,11 @@ static void test_bad_schedules(void **state)
 		{ DOT(TILE, "  point\n    %0 = const f32 0x1p+0\n", COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "an operand is not in memory" },
 		{ DOT(TILE, "", "%0 = load i64 b4 [0 + 1*r]\n    " COLUMNS_OF_B "%2 = load f32 b0 [0 + 5*d0] + %0*1\n    %3 = reduce f32 dot chain %2 %1"), "an operand's index depends on a value" },
 		{ DOT(TILE, "", "%0 = load f32 b0 [0 + 1*d1 + 7*r]\n    " COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "both operands depend on the last dimension" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [7 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d1 + 8*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
+		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b6 [0 + 1*d1 + 7*r]\n    %1 = reduce f32 max none %0"), "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n  point\n    store b6 [0 + 1*d1 + 7*d0] %2"), "stores to an input" },
 	};
 	for (size_t i = 0; i < RT_COUNT(bad); i++) {
 		lo_kernel k;

@@ -374,7 +374,7 @@ static void run_kernel(const one *o, void *const *buf)
 	rt_kargs a = { .buf = buf, .num = NULL, .fault = &fault, .scratch = NULL };
 	((rt_kernel_fn *)fn)(&a, 0, lo_units(k, s));
 	assert_int_equal(fault, 0);
-	rt_code_unref(job.code);
+	rt_shared_unref(job.code);
 }
 
 static void *in_data[TJ_DTYPE_COUNT][3], *out_data;

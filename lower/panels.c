@@ -1,0 +1,183 @@
+/* panels: constants of matrix products, stored in the order in which tiles read them.
+ *
+ *   buf b1 f32 in                               buf b1 f32 panels
+ *   load f32 b1 [0 + 768*d1 + 1*r]        =>    load f32 b1 [0 + 1*d1 + 3072*r]
+ *
+ * A product packs the columns that it reads, or reads them in place. Those of a constant are copied once, into panels, from whatever view
+ * of the constant the kernel reads; the plans of a function share the copy. Constants are data of the graph, and externals whose content a
+ * guard checks (lo_opts.content). */
+#include "lower/low.h"
+#include "runtime/alloc.h"
+
+#include <pthread.h>
+
+enum { CONTENTS = 8 }; /* a cell whose content has changed this often is read as it is: plans of its old contents keep their panels */
+
+typedef struct packed { /* a view of one content of an external */
+	rt_shared shared;
+	uint64_t content;
+	uint32_t slot;
+	lo_panels view;
+	char *data;
+} packed;
+
+static bool same(const packed *p, const lo_buffer *b)
+{
+	return p->content == b->content && !memcmp(&p->view, b->panels, sizeof p->view);
+}
+
+/* Another content of the same external. */
+static bool other(const packed *p, const lo_buffer *b)
+{
+	return p->content != b->content && p->slot == b->index && !memcmp(&p->view, b->panels, sizeof p->view);
+}
+
+/* ---- the copies of a function ---- */
+struct lo_shelf {
+	pthread_mutex_t lock;
+	rt_vec(packed *) packed;
+};
+
+lo_shelf *lo_shelf_new(void)
+{
+	lo_shelf *s = rt_calloc(sizeof *s);
+	if (s) pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+void lo_shelf_free(lo_shelf *s)
+{
+	if (!s) return;
+	for (uint32_t i = 0; i < s->packed.n; i++) rt_shared_unref(&s->packed.v[i]->shared);
+	rt_vec_free(&s->packed);
+	pthread_mutex_destroy(&s->lock);
+	rt_free(s);
+}
+
+/* How many packed views are as b. found: one of them, with a reference, or NULL. */
+static uint32_t search(lo_shelf *s, bool (*like)(const packed *p, const lo_buffer *b), const lo_buffer *b, packed **found)
+{
+	uint32_t n = 0;
+	rt_lock(&s->lock);
+	for (uint32_t i = 0; i < s->packed.n; i++) {
+		if (!like(s->packed.v[i], b)) continue;
+		if (found && !n) rt_shared_ref(&(*found = s->packed.v[i])->shared);
+		n++;
+	}
+	rt_unlock(&s->lock);
+	return n;
+}
+
+/* Keeps x; drops what no plan reads any more. */
+static void keep(lo_shelf *s, packed *x)
+{
+	uint32_t n = 0;
+	rt_lock(&s->lock);
+	for (uint32_t i = 0; i < s->packed.n; i++)
+		if (__atomic_load_n(&s->packed.v[i]->shared.refs, __ATOMIC_ACQUIRE) > 1) s->packed.v[n++] = s->packed.v[i];
+		else rt_shared_unref(&s->packed.v[i]->shared);
+	s->packed.n = n;
+	if (rt_push(&s->packed, x)) rt_shared_ref(&x->shared);
+	rt_unlock(&s->lock);
+}
+
+/* ---- kernels ---- */
+/* The buffer of the view of constant `of`, in panels; the same one for equal views. */
+static uint32_t panels_of(lo_low *L, uint32_t of, const lo_panels *x)
+{
+	const lo_buffer b = L->buf.v[of];
+	for (uint32_t i = 0; i < L->buf.n; i++)
+		if (L->buf.v[i].panels && L->buf.v[i].data == b.data && L->buf.v[i].content == b.content && !memcmp(L->buf.v[i].panels, x, sizeof *x)) return i;
+	lo_panels *own = lo_mem(L, sizeof *own);
+	if (!own) return LO_NOBUF;
+	*own = *x;
+	L->buf.v[of].in_panels = true;
+	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = b.device, .index = b.index, .data = b.data, .content = b.content, .panels = own,
+	                                  .bytes = (lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1) * (int64_t)x->size });
+}
+
+/* Of a narrow matrix the last panel would be most of what is read. */
+static bool pays(int64_t columns, int64_t panel) { return lo_panel_columns(columns, panel) - columns <= columns / 4; }
+
+static int readers(const lo_kernel *k, uint32_t buf)
+{
+	int n = 0;
+	for (uint32_t i = 0; i < k->ins.n; i++) n += (k->ins.v[i].op == LO_LOAD || k->ins.v[i].op == LO_STORE) && k->ins.v[i].buf == buf;
+	return n;
+}
+
+bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
+{
+	lo_tiles t;
+	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t) || t.strips) return true; /* strips read plain rows as fast */
+	const int last = k->ndim - 1;
+	lo_ins *in = &k->ins.v[t.load[1]];
+	const lo_index *x = &k->index.v[in->index];
+	const uint32_t of = buf[in->buf];
+	if (of == LO_NOBUF || !L->buf.v[of].data || L->buf.v[of].device != RT_CPU) return true;
+	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || !pays(k->dim[last], lo_panel((tj_dtype)k->ins.v[t.dot].dtype))) return true;
+	for (int d = 0; d < last; d++)
+		if (x->coef[d]) return true;
+	const lo_panels p = { tj_dtype_size((tj_dtype)in->dtype), k->red, k->dim[last], lo_panel((tj_dtype)k->ins.v[t.dot].dtype), x->offset, x->rcoef, x->coef[last] };
+	lo_buffer like = L->buf.v[of];
+	like.panels = &p;
+	if (like.cell && (!L->o->shelf || search(L->o->shelf, other, &like, NULL) >= CONTENTS)) return true;
+	const uint32_t now = panels_of(L, of, &p);
+	lo_index plain = { .rcoef = p.columns };
+	plain.coef[last] = 1;
+	if (now == LO_NOBUF || !rt_push(&k->index, plain)) return false;
+	in->index = k->index.n - 1;
+	buf[in->buf] = now;
+	k->buf.v[in->buf].role = LO_PANELS;
+	k->buf.v[in->buf].aligned = true;
+	return true;
+}
+
+/* ---- storing ---- */
+static void destroy(rt_shared *x)
+{
+	rt_free(((packed *)x)->data);
+	rt_free(x);
+}
+
+static void store(const lo_panels *x, const char *from, char *to)
+{
+	const int64_t size = (int64_t)x->size;
+	from += x->offset * size;
+	for (int64_t first = 0; first < lo_panel_columns(x->columns, x->panel); first += x->panel) {
+		const int64_t left = x->columns - first, n = left < 0 ? 0 : left < x->panel ? left : x->panel;
+		for (int64_t r = 0; r < x->rows; r++) {
+			const char *row = from + (r * x->row + first * x->column) * size;
+			char *o = to + lo_panels_at(x->rows, x->columns, x->panel, r, first) * size;
+			if (x->column == 1) memcpy(o, row, (size_t)(n * size));
+			else for (int64_t j = 0; j < n; j++) memcpy(o + j * size, row + j * x->column * size, x->size);
+			memset(o + n * size, 0, (size_t)((x->panel - n) * size));
+		}
+	}
+}
+
+static packed *pack(const lo_buffer *b)
+{
+	packed *x = rt_calloc(sizeof *x);
+	if (!x) return NULL;
+	*x = (packed){ { .refs = 1, .bytes = (size_t)b->bytes, .destroy = destroy }, b->content, b->index, *b->panels, rt_alloc_data((size_t)b->bytes) };
+	if (!x->data) {
+		rt_free(x);
+		return NULL;
+	}
+	store(b->panels, b->data, x->data);
+	return x;
+}
+
+void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b)
+{
+	lo_shelf *s = b->content ? L->o->shelf : NULL;
+	packed *x = NULL;
+	if (!s || !search(s, same, b, &x)) {
+		if (!(x = pack(b))) return NULL;
+		if (s) keep(s, x);
+	}
+	p->exec.packed_bytes += (size_t)b->bytes;
+	p->shared[p->nshared++] = &x->shared;
+	return x->data;
+}

@@ -221,7 +221,8 @@ static void pack_singly(cg *c, int o, int width)
 cg_str cg_put_pack(cg *c, int o, int width)
 {
 	cg_begin_own(c, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
-	if (cg_item_step(c, o) == 1) pack_along(c, o, width);
+	if (c->product->steps > 1) cg_pack_words(c, o, width);
+	else if (cg_item_step(c, o) == 1) pack_along(c, o, width);
 	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 	return cg_end_own(c);

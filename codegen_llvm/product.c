@@ -194,7 +194,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	cg_str sums = cg_elem(c, p->t, u->sums, cg_op(c, "add", y->j, cg_op(c, "mul", row, u->pitch)));
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
-	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
+	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, cg_words(c, k->nk).s, sums.s, u->pitch.s, k->first.s);
 	if (p->narrow) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
 		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
@@ -332,7 +332,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!known_rows(c) || lo_is_sym(last)) return 2;
-	if (!p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
+	if (p->steps > 1 || !p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
 	int fit = 2;
 	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
 		if (p->x.panels ? fits_panels(c, vecs * p->w) : last % (vecs * p->w) == 0) fit = vecs;
@@ -396,7 +396,8 @@ bool cg_find_product(cg *c)
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
-	const bool few = x.adjacent && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
+	p->steps = cg_word_steps(c, &x);
+	const bool few = p->steps == 1 && x.adjacent && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
 	p->lone = x.panels || few;
 	p->in_place = p->lone || (x.adjacent && !converts(c));
 	p->yt = p->lone ? cg_item_dtype(c, 1) : p->t;

@@ -3,6 +3,7 @@
  *   product.c   the choices; a unit: its tiles or strips, then its rows
  *   operand.c   how operands lie in memory, and what is converted as they are read
  *   pack.c      the functions that pack an operand
+ *   words.c     products of bytes: how they are packed and multiplied
  *   sums.c      the functions that compute a tile, and a strip
  *
  * These functions are shared by kernels (own.c): sizes are their arguments. */
@@ -20,6 +21,7 @@ struct cg_product {
 	lo_tiles x;
 	tj_dtype t, yt;         /* of the sums; of the columns as tiles read them, which then convert them */
 	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
+	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
@@ -46,6 +48,12 @@ cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask); /* a vector 
 /* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 cg_str cg_put_pack(cg *c, int o, int width);
+
+/* ---- words.c ---- */
+int cg_word_steps(const cg *c, const lo_tiles *x); /* the field `steps` */
+cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
+cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
+void cg_pack_words(cg *c, int o, int width);       /* the body of cg_put_pack() */
 
 /* ---- sums.c ---- */
 /* Names of functions: */

@@ -34,13 +34,18 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
-	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS];
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[CG_MOST_VECS];
 	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals */
 	rt_text head = { 0 };
 	cg_begin_own(c, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	rt_text *text = c->out;
 	const cg_str to_next = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step"); /* elements from r to r */
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
+	for (int v = 0; v < vecs; v++) from[v] = cg_fmt("zeroinitializer");
+	if (p->steps == 4) { /* words.c */
+		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%nk"), cg_fmt("%%step")));
+		for (int v = 0; v < vecs; v++) from[v] = cg_read(c, p->t, p->w, cg_elem(c, p->t, behind, cg_int((int64_t)v * p->w)));
+	}
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
@@ -48,10 +53,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	for (int i = 0; i < rows; i++) {
 		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
-		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = p->steps > 1 ? cg_multiply_words(c, x, y[v], sum[i * vecs + v]) : cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
-	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, next[i].s);
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i % vecs].s, next[i].s);
 	rt_puts(text, rt_str(&head));
 	c->oom |= head.oom;
 	rt_text_free(&head);

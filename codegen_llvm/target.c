@@ -40,6 +40,8 @@ const char *cg_missing(void)
 #endif
 }
 
+bool cg_has_vnni(void) { return wide_cpu() && __builtin_cpu_supports("avx512vnni"); }
+
 int cg_width(void)
 {
 	const int most = wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();

@@ -110,6 +110,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 {
 	lo_tiles t;
 	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t) || t.strips) return true; /* strips read plain rows as fast */
+	if (k->ins.v[t.load[1]].dtype == TJ_I8) return true; /* bytes are packed in words of the machine (codegen_llvm/words.c) */
 	const int last = k->ndim - 1;
 	lo_ins *in = &k->ins.v[t.load[1]];
 	const lo_index *x = &k->index.v[in->index];

@@ -103,6 +103,8 @@ static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t pieces)
 	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
 }
 
+static bool is_i8(const lo_kernel *k, uint32_t load) { return k->ins.v[load].dtype == TJ_I8; }
+
 /* Blocks are large, so that packing an operand is a small part of the work; but there are several, so that threads share them. */
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
@@ -110,7 +112,8 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
-	const double fma = t->fma_ns * (double)size / 4 * (rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
+	const bool bytes = is_i8(k, x.load[0]) && is_i8(k, x.load[1]) && size == 4; /* several to an instruction */
+	const double fma = t->fma_ns * (double)size / 4 * (bytes ? 0.33 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
 	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1, few;
 	for (int d = 0; d < k->ndim - 1; d++)
@@ -121,7 +124,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	few = div_up(few, outer);
 	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
 	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : MOST_COLUMNS, COLUMNS, across);
+	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : bytes ? 2 * MOST_COLUMNS : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);

@@ -93,7 +93,7 @@ static gen_content any_content(gen *G)
 static void draw_dtypes(gen *G, prod_case *c)
 {
 	static const tj_dtype pair[][3] = { /* stored left, stored right, read as */
-		{ TJ_I8, TJ_I8, TJ_I32 }, { TJ_U8, TJ_I8, TJ_I32 }, { TJ_BF16, TJ_BF16, TJ_F32 }, { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 },
+		{ TJ_I8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_I8, TJ_I32 }, { TJ_U8, TJ_I8, TJ_I32 }, { TJ_BF16, TJ_BF16, TJ_F32 }, { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 },
 		{ TJ_F32, TJ_F32, TJ_F64 }, { TJ_F32, TJ_F32, TJ_BF16 }, { TJ_I16, TJ_I16, TJ_I64 }, { TJ_BOOL, TJ_F32, TJ_F32 }, { TJ_I8, TJ_F16, TJ_F16 } };
 	tj_dtype t = any_dtype(G);
 	for (int i = 0; i < PROD_OPERANDS; i++) c->in[i].dtype = c->in[i].cast = t;

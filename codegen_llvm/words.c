@@ -1,0 +1,152 @@
+/* words: products of i8 with sums of i32. Several steps of r of one item lie in a word of 32 bits, which one instruction multiplies:
+ *
+ *   VNNI, 512 bits   4 bytes, of the rows 128 more, so that they are unsigned      sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
+ *   else             2 numbers of 16 bits                                         sum + (a0 b0 + a1 b1)
+ *
+ * Packed rows and columns are words then: [words][most], [words][width]. With bytes a panel of columns ends with a row of -128 times the sum
+ * of each column, from which the sums of a tile begin. Integers wrap, so the order of the sums does not matter. Steps of r that are absent
+ * are 0 in the columns. */
+#include "codegen_llvm/product.h"
+
+int cg_word_steps(const cg *c, const lo_tiles *x)
+{
+	const lo_kernel *k = c->k;
+	if (x->strips || x->panels || k->ins.v[x->dot].dtype != TJ_I32) return 1;
+	if (k->ins.v[x->load[0]].dtype != TJ_I8 || k->ins.v[x->load[1]].dtype != TJ_I8) return 1;
+	return c->bits == 512 && cg_has_vnni() ? 4 : 2;
+}
+
+cg_str cg_words(cg *c, cg_str nk)
+{
+	const int steps = c->product->steps;
+	return steps == 1 ? nk : cg_op(c, "udiv", cg_op(c, "add", nk, cg_int(steps - 1)), cg_int(steps));
+}
+
+cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum)
+{
+	const struct cg_product *p = c->product;
+	cg_str r = cg_tmp(c), type = cg_type(TJ_I32, p->w), halves = cg_type(TJ_I16, 2 * p->w);
+	if (p->steps == 4) {
+		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s, x.s, type.s, y.s);
+		return r;
+	}
+	const char *name = p->w == 16 ? "avx512.pmaddw.d.512" : p->w == 8 ? "avx2.pmadd.wd" : "sse2.pmadd.wd";
+	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, x.s, halves.s, r.s, type.s, y.s, halves.s);
+	rt_putf(c->out, "  %s.m = call %s @llvm.x86.%s(%s %s.x, %s %s.y)\n  %s = add %s %s, %s.m\n", r.s, type.s, name, halves.s, r.s, halves.s, r.s, r.s, type.s, sum.s, r.s);
+	return r;
+}
+
+/* ---- packing ---- */
+/* Bytes as they lie in a word: `bytes` is a vector of `lanes` words' bytes, one step after the other. */
+static cg_str widen(cg *c, int o, int lanes, cg_str bytes)
+{
+	const int steps = c->product->steps;
+	cg_str word = cg_tmp(c), type = cg_type(TJ_I32, lanes);
+	if (steps == 2) {
+		rt_putf(c->out, "  %s.w = sext <%d x i8> %s to <%d x i16>\n  %s = bitcast <%d x i16> %s.w to %s\n", word.s, 2 * lanes, bytes.s, 2 * lanes, word.s, 2 * lanes, word.s, type.s);
+		return word;
+	}
+	rt_putf(c->out, "  %s.w = bitcast <%d x i8> %s to %s\n", word.s, 4 * lanes, bytes.s, type.s);
+	rt_putf(c->out, "  %s = xor %s %s.w, %s\n", word.s, type.s, word.s, cg_literal(TJ_I32, o ? 0 : (int32_t)0x80808080, lanes).s);
+	return word;
+}
+
+/* The steps from k on of the item at `from`; those that are not there are 0. */
+static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
+{
+	const int steps = c->product->steps;
+	cg_str bytes = cg_tmp(c);
+	if (whole && cg_r_step(c, o) == 1) {
+		rt_putf(c->out, "  %s = load <%d x i8>, ptr %s, align 1\n", bytes.s, steps, cg_elem(c, TJ_I8, from, k).s);
+		return widen(c, o, 1, bytes);
+	}
+	cg_str all = cg_fmt("zeroinitializer"), last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1));
+	for (int s = 0; s < steps; s++) {
+		cg_str at = cg_op(c, "add", k, cg_int(s)), there = cg_cmp(c, "sle", at, last), next = cg_tmp(c);
+		cg_str v = cg_read(c, TJ_I8, 1, cg_elem(c, TJ_I8, from, cg_op(c, "mul", cg_least(c, at, last), cg_fmt("%%sk"))));
+		cg_str byte = cg_choose(c, there, "i8", v, cg_int(0));
+		rt_putf(c->out, "  %s = insertelement <%d x i8> %s, i8 %s, i32 %d\n", next.s, steps, all.s, byte.s, s);
+		all = next;
+	}
+	return widen(c, o, 1, all);
+}
+
+/* One item after the other; items from n on are the last one. */
+static void put_items(cg *c, int o, cg_str j, cg_str to, int width, cg_str from_word, cg_str to_word, bool whole)
+{
+	const int steps = c->product->steps;
+	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
+	cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", j, i.i), last), cg_fmt("%%si")));
+	cg_loop k = cg_open(c, "k", from_word, to_word, cg_int(1), true);
+	cg_str word = word_of(c, o, item, cg_op(c, "mul", k.i, cg_int(steps)), whole);
+	cg_write(c, TJ_I32, 1, word, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), i.i)));
+	cg_close(c, &k);
+	cg_close(c, &i);
+}
+
+/* A whole panel of adjacent items, w of them at a time. */
+static void put_vectors(cg *c, int o, cg_str j, cg_str to, int width, cg_str words)
+{
+	const struct cg_product *p = c->product;
+	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
+	for (int v = 0; v < width / p->w; v++) {
+		cg_str row[4], at = cg_op(c, "add", j, cg_int((int64_t)v * p->w));
+		for (int s = 0; s < p->steps; s++) {
+			cg_str r = cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(p->steps)), cg_int(s));
+			row[s] = cg_read(c, TJ_I8, p->w, cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "add", at, cg_op(c, "mul", r, cg_fmt("%%sk")))));
+		}
+		int lanes = p->w;
+		for (int n = p->steps; n > 1; n /= 2, lanes *= 2) /* neighbours first become longer vectors, one behind the other */
+			for (int s = 0; s < n / 2; s++) {
+				cg_str both = cg_tmp(c);
+				rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> %s, <%d x i32> ", both.s, lanes, row[2 * s].s, lanes, row[2 * s + 1].s, 2 * lanes);
+				cg_iota(c->out, "i32", 1, 2 * lanes);
+				rt_puts(c->out, "\n");
+				row[s] = both;
+			}
+		cg_str bytes = cg_tmp(c);
+		rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> poison, <%d x i32> <", bytes.s, lanes, row[0].s, lanes, lanes);
+		for (int l = 0; l < lanes; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", l % p->steps * p->w + l / p->steps);
+		rt_puts(c->out, ">\n");
+		cg_write(c, TJ_I32, p->w, widen(c, o, p->w, bytes), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
+	}
+	cg_close(c, &k);
+}
+
+/* The last row of a panel of columns, in its place after the words. */
+static void put_column_sums(cg *c, cg_str to, int width, cg_str words)
+{
+	const struct cg_product *p = c->product;
+	cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w), end = cg_elem(c, TJ_I32, to, cg_op(c, "mul", words, cg_int(width)));
+	for (int v = 0; v < width; v += p->w) {
+		cg_str q = cg_elem(c, TJ_I32, end, cg_int(v));
+		cg_write(c, TJ_I32, p->w, cg_literal(TJ_I32, 0, p->w), q);
+		cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
+		cg_str y = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int(v))));
+		cg_write(c, TJ_I32, p->w, cg_multiply_words(c, ones, y, cg_read(c, TJ_I32, p->w, q)), q);
+		cg_close(c, &k);
+		cg_str sum = cg_read(c, TJ_I32, p->w, q), less = cg_tmp(c);
+		rt_putf(c->out, "  %s = mul %s %s, %s\n", less.s, type.s, sum.s, cg_literal(TJ_I32, -128, p->w).s);
+		cg_write(c, TJ_I32, p->w, less, q);
+	}
+}
+
+void cg_pack_words(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
+	cg_str words = cg_words(c, cg_fmt("%%nk")), whole = cg_op(c, "udiv", cg_fmt("%%nk"), cg_int(p->steps));
+	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
+	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), from = cg_int(0);
+	if (vectors) { /* of a panel that lacks items, no vector */
+		from = cg_choose(c, cg_cmp(c, "sge", cg_op(c, "sub", cg_fmt("%%n"), j.i), cg_int(width)), "i64", whole, cg_int(0));
+		put_vectors(c, o, j.i, to, width, from);
+	} else if (cg_r_step(c, o) == 1) {
+		from = whole;
+		put_items(c, o, j.i, to, width, cg_int(0), whole, true);
+	}
+	put_items(c, o, j.i, to, width, from, words, false);
+	if (o && p->steps == 4) put_column_sums(c, to, width, words);
+	cg_close(c, &j);
+}

@@ -26,7 +26,7 @@ enum {
 static bool converts(const cg *c) { return c->product->x.load[1] != c->product->x.value[1]; }
 
 /* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
- * longer than that, unless each row of the panel lies in one cache line more. Columns that need a conversion are converted again for each
+ * longer than that, unless its rows do not begin with a cache line. Columns that need a conversion are converted again for each
  * tile. */
 static int few_rows(const cg *c)
 {
@@ -317,12 +317,18 @@ static void choose_tiles(cg *c, struct cg_product *p)
 	}
 }
 
+/* It is known that no tile of this many columns lacks some. */
+static bool fill_blocks(const cg *c, int columns)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	return !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
+}
+
 /* Tiles of this many columns read a part of a stored panel, or up to two, or more of them that are all there. */
 static bool fits_panels(const cg *c, int columns)
 {
-	const int64_t own = c->product->panel, last = c->k->dim[c->k->ndim - 1], block = c->s->block;
-	if (own % columns == 0 || columns == 2 * own) return true;
-	return columns % own == 0 && !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
+	const int64_t own = c->product->panel;
+	return own % columns == 0 || columns == 2 * own || (columns % own == 0 && fill_blocks(c, columns));
 }
 
 /* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
@@ -335,15 +341,8 @@ static int vectors(const cg *c, const struct cg_product *p)
 	if (p->steps > 1 || !p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
 	int fit = 2;
 	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
-		if (p->x.panels ? fits_panels(c, vecs * p->w) : last % (vecs * p->w) == 0) fit = vecs;
+		if (p->x.panels ? fits_panels(c, vecs * p->w) : fill_blocks(c, vecs * p->w)) fit = vecs;
 	return fit;
-}
-
-/* It is known that no panel of columns lacks some. */
-static bool whole_panels(const cg *c, const struct cg_product *p)
-{
-	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
-	return !lo_is_sym(last) && !lo_is_sym(block) && last % p->width == 0 && block % p->width == 0;
 }
 
 /* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
@@ -357,7 +356,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && known_rows(c) && whole_panels(c, p);
+	const bool whole = !p->x.strips && known_rows(c) && fill_blocks(c, p->width);
 	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
 	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
@@ -402,7 +401,7 @@ bool cg_find_product(cg *c)
 	p->in_place = p->lone || (x.adjacent && !converts(c));
 	p->yt = p->lone ? cg_item_dtype(c, 1) : p->t;
 	p->narrow = has_narrow(c, p);
-	p->unpacked = x.panels || (few && whole_panels(c, p));
+	p->unpacked = x.panels || (few && fill_blocks(c, p->width));
 	choose_tiles(c, p);
 	return true;
 }

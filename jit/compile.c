@@ -36,7 +36,7 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	const rt_layout *l = n->met[slot - n->next].layout;
 	const ir_meta m = jit_layout_meta(l);
 	b->ext[slot] = constant(b, n, slot, &m);
-	if (b->bound && n->met[slot - n->next].content) b->content[slot] = (lo_content){ b->bound[slot].data, n->met[slot - n->next].content, n->met[slot - n->next].cell };
+	if (b->bound && n->met[slot - n->next].content) b->content[slot] = (lo_content){ n->met[slot - n->next].content, b->bound[slot].data, n->met[slot - n->next].cell };
 	if (b->ext[slot] != IR_NONE) return b->ext[slot];
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
@@ -169,6 +169,16 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
 }
 
+/* For dumps, which find the copies of constants by their ids. */
+static bool remember_content(const builder *b, jit_plan *p)
+{
+	p->content = rt_calloc((b->nslot + 1) * sizeof *p->content);
+	if (!p->content) return false;
+	p->ncontent = b->nslot;
+	for (uint32_t i = 0; i < b->nslot; i++) p->content[i].id = b->content[i].id;
+	return true;
+}
+
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
@@ -182,6 +192,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
+	if (!remember_content(b, p)) return false;
 	return fill_plan(p, f, &b->g, s, seq);
 }
 

@@ -15,6 +15,9 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
 	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.family = f->family; /* it knows which sizes are symbols of the code */
+	o.content = p->content;
+	o.ncontent = p->ncontent;
+	o.shelf = f->shelf;
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
 	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;

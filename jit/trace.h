@@ -86,6 +86,8 @@ typedef struct jit_plan {
 	jit_value *value;        /* sorted by seq */
 	ir_graph graph;          /* the graph that was lowered; dumps lower it again to make their text. Valid when n > 0 */
 	uint32_t settings;       /* under which it was lowered */
+	struct lo_content *content; /* by slot of the graph, as it was lowered: ids alone */
+	uint32_t ncontent;
 	struct jit_plan *older;  /* the plan that this one replaced; kept while the segment lives, since another thread may be about to take a reference */
 	atomic_bool audited;     /* its values were compared with those of the evaluator */
 } jit_plan;

@@ -286,7 +286,11 @@ enum {
 };
 #define LO_OFF(name) (1u << LO_PASS_##name)
 
-typedef struct lo_content { const void *data; uint64_t id; bool cell; } lo_content; /* data: element 0. id: another one whenever the elements differ. cell: they may come to differ */
+typedef struct lo_content {       /* what an external always holds when a plan runs */
+	uint64_t id;                  /* another one whenever the elements differ; 0: the content is not known */
+	const void *data;             /* element 0; read while lowering. NULL: a copy is used if the shelf has one */
+	bool cell;                    /* the external may get another content, and the function another plan */
+} lo_content;
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
@@ -298,7 +302,7 @@ typedef struct lo_opts {
 	uint16_t off;                 /* passes switched off: LO_OFF() */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
-	const lo_content *content;    /* by external slot: what it always holds when the plan runs; data NULL: not known. Read while lowering. NULL: no slot is known */
+	const lo_content *content;    /* by external slot; NULL: no content is known */
 	uint32_t ncontent;
 	lo_shelf *shelf;              /* copies of these contents are shared, and counted; NULL: each plan has its own */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */

@@ -115,7 +115,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	lo_ins *in = &k->ins.v[t.load[1]];
 	const lo_index *x = &k->index.v[in->index];
 	const uint32_t of = buf[in->buf];
-	if (of == LO_NOBUF || !L->buf.v[of].data || L->buf.v[of].device != RT_CPU) return true;
+	if (of == LO_NOBUF || L->buf.v[of].device != RT_CPU || !(L->buf.v[of].data || L->buf.v[of].content)) return true;
 	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || !pays(k->dim[last], lo_panel((tj_dtype)k->ins.v[t.dot].dtype))) return true;
 	for (int d = 0; d < last; d++)
 		if (x->coef[d]) return true;
@@ -123,6 +123,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	lo_buffer like = L->buf.v[of];
 	like.panels = &p;
 	if (like.cell && (!L->o->shelf || search(L->o->shelf, other, &like, NULL) >= CONTENTS)) return true;
+	if (!like.data && (!L->o->shelf || !search(L->o->shelf, same, &like, NULL))) return true;
 	const uint32_t now = panels_of(L, of, &p);
 	lo_index plain = { .rcoef = p.columns };
 	plain.coef[last] = 1;
@@ -175,7 +176,7 @@ void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b)
 	lo_shelf *s = b->content ? L->o->shelf : NULL;
 	packed *x = NULL;
 	if (!s || !search(s, same, b, &x)) {
-		if (!(x = pack(b))) return NULL;
+		if (!b->data || !(x = pack(b))) return NULL;
 		if (s) keep(s, x);
 	}
 	p->exec.packed_bytes += (size_t)b->bytes;

@@ -390,6 +390,9 @@ static void frozen_weights_are_packed(void **s)
 			char *text = kit_explain(f);
 			assert_non_null(strstr(text, "of constants in panels"));
 			free(text);
+			text = kit_dump(f, TJ_DUMP_KERNELS);
+			assert_non_null(strstr(text, "buf b1 f32 panels"));
+			free(text);
 		}
 		kit_ok(c);
 		tj_close(c);

@@ -235,11 +235,11 @@ static void put_tiles(cg *c, const unit *u)
 	plan t = { .rows = tile_rows(c, u->rows) };
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
 	t.full = known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
-	t.packs = p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
+	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
-	if (!p->unpacked) pack_columns(c, u, &k, &t);
+	if (!p->lone) pack_columns(c, u, &k, &t);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	const panel y = put_panel(c, u, &k, &t, j.i);
 	cg_loop i = cg_open(c, "t", cg_int(0), t.n, cg_int(1), false);
@@ -338,7 +338,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!known_rows(c) || lo_is_sym(last)) return 2;
-	if (p->steps > 1 || !p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
+	if (!p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
 	int fit = 2;
 	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
 		if (p->x.panels ? fits_panels(c, vecs * p->w) : fill_blocks(c, vecs * p->w)) fit = vecs;
@@ -395,7 +395,7 @@ bool cg_find_product(cg *c)
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
-	p->steps = cg_word_steps(c, &x);
+	p->steps = cg_word_steps(c);
 	const bool few = p->steps == 1 && x.adjacent && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
 	p->lone = x.panels || few;
 	p->in_place = p->lone || (x.adjacent && !converts(c));

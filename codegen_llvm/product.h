@@ -50,7 +50,7 @@ cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask); /* a vector 
 cg_str cg_put_pack(cg *c, int o, int width);
 
 /* ---- words.c ---- */
-int cg_word_steps(const cg *c, const lo_tiles *x); /* the field `steps` */
+int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
 cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
 void cg_pack_words(cg *c, int o, int width);       /* the body of cg_put_pack() */

@@ -8,11 +8,9 @@
  * are 0 in the columns. */
 #include "codegen_llvm/product.h"
 
-int cg_word_steps(const cg *c, const lo_tiles *x)
+int cg_word_steps(const cg *c)
 {
-	const lo_kernel *k = c->k;
-	if (x->strips || x->panels || k->ins.v[x->dot].dtype != TJ_I32) return 1;
-	if (k->ins.v[x->load[0]].dtype != TJ_I8 || k->ins.v[x->load[1]].dtype != TJ_I8) return 1;
+	if (!c->product->x.bytes) return 1;
 	return c->bits == 512 && cg_has_vnni() ? 4 : 2;
 }
 

@@ -33,10 +33,11 @@ static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_me
 static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 {
 	if (slot < n->next || b->ext[slot] != IR_NONE) return b->ext[slot];
-	const rt_layout *l = n->met[slot - n->next].layout;
+	const jit_ext *met = &n->met[slot - n->next];
+	const rt_layout *l = met->layout;
 	const ir_meta m = jit_layout_meta(l);
 	b->ext[slot] = constant(b, n, slot, &m);
-	if (b->bound && n->met[slot - n->next].content) b->content[slot] = (lo_content){ n->met[slot - n->next].content, b->bound[slot].data, n->met[slot - n->next].cell };
+	if (b->bound && met->content) b->content[slot] = (lo_content){ met->content, b->bound[slot].data, met->cell };
 	if (b->ext[slot] != IR_NONE) return b->ext[slot];
 	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 }
@@ -186,8 +187,8 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.family = f->family;
 	o.moving = *moving;
 	o.content = b->content;
-	o.shelf = f->shelf;
 	o.ncontent = b->nslot;
+	o.shelf = f->shelf;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;

@@ -85,6 +85,15 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 	return true;
 }
 
+/* x walks a matrix, [r][last dimension]. */
+static bool is_row_major(const lo_kernel *k, const lo_index *x)
+{
+	const int last = k->ndim - 1;
+	for (int i = 0; i < last; i++)
+		if (x->coef[i]) return false;
+	return !x->offset && x->coef[last] == 1 && lo_size(k, x->rcoef) == lo_size(k, k->dim[last]);
+}
+
 static bool check_access(const verifier *v, const lo_ins *in)
 {
 	const lo_kernel *k = v->k;
@@ -100,10 +109,7 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
-	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || x->offset || lo_size(k, x->rcoef) != lo_size(k, k->dim[k->ndim - 1]) || in->dyn != LO_NOREF))
-		return bad(v, "panels hold a matrix, [r][last dimension]");
-	for (int i = 0; b->role == LO_PANELS && i < k->ndim; i++)
-		if (x->coef[i] != (i == k->ndim - 1)) return bad(v, "panels hold a matrix, [r][last dimension]");
+	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");

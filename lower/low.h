@@ -99,7 +99,6 @@ typedef struct lo_buffer {
 	uint64_t content;    /* RT_AT_EXT: lo_content.id; else 0 */
 	bool cell;           /* RT_AT_EXT: lo_content.cell */
 	const lo_panels *panels; /* RT_AT_CONST: how data is stored; NULL: as it is */
-	bool in_panels;      /* another buffer is a view of it, in panels */
 	int64_t bytes, offset;
 	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */
 } lo_buffer;

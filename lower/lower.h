@@ -187,6 +187,7 @@ typedef struct lo_tiles {
 	bool adjacent;           /* columns are adjacent in memory */
 	bool panels;             /* columns lie in panels */
 	bool strips;             /* one row, and adjacent columns that lie in rows */
+	bool bytes;              /* i8 times i8 with sums of i32, no strips: machines multiply several steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the

@@ -82,17 +82,16 @@ static void keep(lo_shelf *s, packed *x)
 }
 
 /* ---- kernels ---- */
-/* The buffer of the view of constant `of`, in panels; the same one for equal views. */
-static uint32_t panels_of(lo_low *L, uint32_t of, const lo_panels *x)
+/* The buffer of that view of constant b; the same one for equal views. */
+static uint32_t panels_of(lo_low *L, const lo_buffer *b)
 {
-	const lo_buffer b = L->buf.v[of];
+	const lo_panels *x = b->panels;
 	for (uint32_t i = 0; i < L->buf.n; i++)
-		if (L->buf.v[i].panels && L->buf.v[i].data == b.data && L->buf.v[i].content == b.content && !memcmp(L->buf.v[i].panels, x, sizeof *x)) return i;
+		if (L->buf.v[i].panels && L->buf.v[i].data == b->data && L->buf.v[i].content == b->content && !memcmp(L->buf.v[i].panels, x, sizeof *x)) return i;
 	lo_panels *own = lo_mem(L, sizeof *own);
 	if (!own) return LO_NOBUF;
 	*own = *x;
-	L->buf.v[of].in_panels = true;
-	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = b.device, .index = b.index, .data = b.data, .content = b.content, .panels = own,
+	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = b->device, .index = b->index, .data = b->data, .content = b->content, .panels = own,
 	                                  .bytes = (lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1) * (int64_t)x->size });
 }
 
@@ -106,30 +105,44 @@ static int readers(const lo_kernel *k, uint32_t buf)
 	return n;
 }
 
+/* How the product of k reads its columns, if they are one matrix that is worth a copy. */
+static bool view_of(const lo_kernel *k, const lo_tiles *t, lo_panels *p)
+{
+	const int last = k->ndim - 1;
+	const lo_ins *in = &k->ins.v[t->load[1]];
+	const lo_index *x = &k->index.v[in->index];
+	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t->dot].dtype);
+	if (t->strips || t->bytes) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
+	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || !pays(k->dim[last], panel)) return false;
+	for (int d = 0; d < last; d++)
+		if (x->coef[d]) return false;
+	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), k->red, k->dim[last], panel, x->offset, x->rcoef, x->coef[last] };
+	return true;
+}
+
+/* The content of b is known, and a copy of its view there or worth to be made. */
+static bool is_constant(const lo_low *L, const lo_buffer *b)
+{
+	lo_shelf *s = L->o->shelf;
+	if (b->device != RT_CPU || (!b->data && !b->content)) return false;
+	if (b->cell && (!s || search(s, other, b, NULL) >= CONTENTS)) return false;
+	return b->data || (s && search(s, same, b, NULL));
+}
+
 bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 {
 	lo_tiles t;
-	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t) || t.strips) return true; /* strips read plain rows as fast */
-	if (k->ins.v[t.load[1]].dtype == TJ_I8) return true; /* bytes are packed in words of the machine (codegen_llvm/words.c) */
-	const int last = k->ndim - 1;
+	lo_panels view;
+	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t) || !view_of(k, &t, &view)) return true;
 	lo_ins *in = &k->ins.v[t.load[1]];
-	const lo_index *x = &k->index.v[in->index];
-	const uint32_t of = buf[in->buf];
-	if (of == LO_NOBUF || L->buf.v[of].device != RT_CPU || !(L->buf.v[of].data || L->buf.v[of].content)) return true;
-	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || !pays(k->dim[last], lo_panel((tj_dtype)k->ins.v[t.dot].dtype))) return true;
-	for (int d = 0; d < last; d++)
-		if (x->coef[d]) return true;
-	const lo_panels p = { tj_dtype_size((tj_dtype)in->dtype), k->red, k->dim[last], lo_panel((tj_dtype)k->ins.v[t.dot].dtype), x->offset, x->rcoef, x->coef[last] };
-	lo_buffer like = L->buf.v[of];
-	like.panels = &p;
-	if (like.cell && (!L->o->shelf || search(L->o->shelf, other, &like, NULL) >= CONTENTS)) return true;
-	if (!like.data && (!L->o->shelf || !search(L->o->shelf, same, &like, NULL))) return true;
-	const uint32_t now = panels_of(L, of, &p);
-	lo_index plain = { .rcoef = p.columns };
-	plain.coef[last] = 1;
-	if (now == LO_NOBUF || !rt_push(&k->index, plain)) return false;
+	if (buf[in->buf] == LO_NOBUF) return true;
+	lo_buffer b = L->buf.v[buf[in->buf]];
+	b.panels = &view;
+	if (!is_constant(L, &b)) return true;
+	lo_index plain = { .rcoef = view.columns };
+	plain.coef[k->ndim - 1] = 1;
+	if ((buf[in->buf] = panels_of(L, &b)) == LO_NOBUF || !rt_push(&k->index, plain)) return false;
 	in->index = k->index.n - 1;
-	buf[in->buf] = now;
 	k->buf.v[in->buf].role = LO_PANELS;
 	k->buf.v[in->buf].aligned = true;
 	return true;
@@ -180,6 +193,6 @@ void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b)
 		if (s) keep(s, x);
 	}
 	p->exec.packed_bytes += (size_t)b->bytes;
-	p->shared[p->nshared++] = &x->shared;
+	lo_hold(p, &x->shared);
 	return x->data;
 }

@@ -21,7 +21,7 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	const lo_buffer *b = &L->buf.v[i];
 	if (b->place != RT_AT_CONST) return true;
 	if (b->device != RT_CPU) return upload(L, p, i);
-	if (b->in_panels && b->last < 0) return true; /* no step reads it plain */
+	if (b->last < 0) return true; /* no step reads it */
 	if (b->panels) return (p->constant[p->buf[i].index] = lo_store_panels(L, p, b)) != NULL;
 	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + RT_LINE);
 	if (!bytes) return false;

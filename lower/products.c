@@ -86,6 +86,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->adjacent = y->coef[last] == 1;
 	t->panels = k->buf.v[k->ins.v[t->load[1]].buf].role == LO_PANELS;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && !t->panels;
+	t->bytes = dot->dtype == TJ_I32 && k->ins.v[t->load[0]].dtype == TJ_I8 && k->ins.v[t->load[1]].dtype == TJ_I8 && !t->strips;
 	return x->coef[last] == 0 || k->dim[last] == 1;
 }
 
@@ -103,8 +104,6 @@ static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t pieces)
 	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
 }
 
-static bool is_i8(const lo_kernel *k, uint32_t load) { return k->ins.v[load].dtype == TJ_I8; }
-
 /* Blocks are large, so that packing an operand is a small part of the work; but there are several, so that threads share them. */
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
@@ -112,8 +111,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
-	const bool bytes = is_i8(k, x.load[0]) && is_i8(k, x.load[1]) && size == 4; /* several to an instruction */
-	const double fma = t->fma_ns * (double)size / 4 * (bytes ? 0.33 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
+	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
 	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1, few;
 	for (int d = 0; d < k->ndim - 1; d++)
@@ -124,7 +122,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	few = div_up(few, outer);
 	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
 	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : bytes ? 2 * MOST_COLUMNS : MOST_COLUMNS, COLUMNS, across);
+	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : x.bytes ? 2 * MOST_COLUMNS : MOST_COLUMNS, COLUMNS, across);
 	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);

@@ -33,7 +33,7 @@ struct lo_kin {           /* describes a scheduled kernel: its form, its sizes, 
 	uint32_t round;         /* number of the lowering that added it, see lo_family_round() */
 	uint64_t met;           /* when it was last found, by the family's clock */
 	rt_entry fn;
-	rt_shared *code;          /* the code that fn is in; a reference */
+	rt_shared *code;        /* the code that fn is in; a reference */
 };
 /* ---- family.c ---- */
 lo_kin *lo_kin_new(lo_kernel *k, lo_schedule *s);      /* no size is marked as a symbol; NULL: out of memory */

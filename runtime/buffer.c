@@ -2,7 +2,6 @@
 #include "runtime/buffer.h"
 #include "runtime/alloc.h"
 
-
 enum { BINS = 4 * 48, HELD_MAX = 1 << 30, HELD_FREELY = 256 << 20 };
 
 struct rt_allocator {
@@ -238,7 +237,6 @@ void rt_buffer_unref(rt_buffer *b, rt_allocator *here)
 	else if (b->home == here) put(here, b);
 	else hand_back(b->home, b);
 }
-
 
 /* ---- work in queues ---- */
 tj_status rt_buffer_before(rt_buffer *b, rt_pool *p, bool write, rt_err *err)

@@ -3,8 +3,6 @@
 #include "runtime/device.h"
 #include "runtime/exec.h"
 
-
-
 typedef struct block {
 	void *p;
 	size_t bytes;

@@ -124,7 +124,7 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections 
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
 
 /* ---- own.c ---- */
-void cg_begin_own(cg *c, const char *arguments); /* text now goes to a function of the kernel's own */
+void cg_begin_own(cg *c, rt_text *parameters);   /* text now goes to a function of the kernel's own; frees parameters */
 cg_str cg_end_own(cg *c);                        /* text goes where it went before; returns the name of the function, "@..." */
 void cg_drop_owns(cg_owns *owns);
 void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns); /* text, with addresses instead of those names */
@@ -219,6 +219,7 @@ void cg_def(cg *c, uint32_t ins, cg_str name, bool vec);
 
 /* ---- point.c: primitives ---- */
 void cg_point(cg *c, uint32_t ins);
+void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src); /* a primitive of operands src, which have `lanes` lanes each */
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 bool cg_nan_test(const cg *c, const lo_ins *in);      /* a test for NaN that its select does in one instruction */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */

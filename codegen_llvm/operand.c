@@ -1,38 +1,206 @@
-/* operand: the operands of a matrix product. */
+/* operand: the operands of a matrix product: how they lie in memory, and what is computed as they are read.
+ *
+ *   %0 = load i8 b1 [0 + 768*d1 + 1*r]       the main load: the code that walks memory follows it
+ *   %1 = convert f32 %0
+ *   %2 = load f32 b2 [0 + 1*d1]              another load; numbers of the call are "scalars"
+ *   %3 = mul f32 %1 %2
+ *
+ * Functions of the kernel's own get an address and two steps for each other load, as arguments, and the scalars. */
 #include "codegen_llvm/product.h"
 
-int64_t cg_item_step(const cg *c, int o)
+/* ---- how loads lie in memory ---- */
+static const lo_index *index_of(const cg *c, uint32_t load) { return &c->k->index.v[c->k->ins.v[load].index]; }
+
+static int64_t item_step(const cg *c, int o, uint32_t load)
 {
-	const struct cg_product *p = c->product;
-	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[o]].index];
-	return o ? x->coef[c->k->ndim - 1] : p->x.row < 0 ? 0 : x->coef[p->x.row];
+	const int row = c->product->x.row;
+	return o ? index_of(c, load)->coef[c->k->ndim - 1] : row < 0 ? 0 : index_of(c, load)->coef[row];
 }
+
+int64_t cg_item_step(const cg *c, int o) { return item_step(c, o, c->product->x.load[o]); }
 
 int64_t cg_r_step(const cg *c, int o)
 {
 	if (o && c->product->x.panels) return c->product->panel;
-	return c->k->index.v[c->k->ins.v[c->product->x.load[o]].index].rcoef;
+	return index_of(c, c->product->x.load[o])->rcoef;
 }
 
-tj_dtype cg_item_dtype(const cg *c, int o) { return (tj_dtype)c->k->ins.v[c->product->x.load[o]].dtype; }
-
-static cg_str convert(cg *c, uint32_t value, uint32_t load, int lanes, cg_str loaded)
+static tj_dtype memory_dtype(const cg *c, uint32_t load)
 {
-	if (value == load) return loaded;
-	const uint32_t src = c->k->ins.v[value].src[0];
-	cg_str from = convert(c, src, load, lanes, loaded), to = cg_tmp(c);
-	cg_convert(c, to, (tj_dtype)c->k->ins.v[src].dtype, (tj_dtype)c->k->ins.v[value].dtype, lanes, from);
-	return to;
+	const tj_dtype t = (tj_dtype)c->k->ins.v[load].dtype;
+	return t == TJ_BOOL ? TJ_U8 : t;
 }
 
-cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded)
+tj_dtype cg_item_dtype(const cg *c, int o) { return memory_dtype(c, c->product->x.load[o]); }
+bool cg_is_grouped(const cg *c, int o) { return index_of(c, c->product->x.load[o])->group != 0; }
+bool cg_computes(const cg *c, int o) { return c->product->x.load[o] != c->product->x.value[o]; }
+
+/* ---- what is computed ---- */
+static void find(cg *c, int o, uint32_t value)
 {
-	return convert(c, c->product->x.value[o], c->product->x.load[o], lanes, loaded);
+	struct cg_operand *x = &c->product->operand[o];
+	const lo_ins *in = &c->k->ins.v[value];
+	for (int i = 0; i < in->nsrc; i++) find(c, o, in->src[i]);
+	const bool scalar = in->op == LO_NUM || in->op == LO_SIZE;
+	if ((in->op != LO_LOAD && !scalar) || (value == c->product->x.load[o] && !cg_is_grouped(c, o))) return;
+	for (uint32_t i = 0; i < x->other.n; i++)
+		if (x->other.v[i] == value) return;
+	for (uint32_t i = 0; i < x->scalar.n; i++)
+		if (x->scalar.v[i] == value) return;
+	if (scalar ? !rt_push(&x->scalar, value) : !rt_push(&x->other, value)) c->oom = true;
 }
 
-cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask)
+bool cg_find_operands(cg *c)
 {
-	const int w = c->product->w;
-	cg_str v = mask ? cg_read_some(c, t, w, p, *mask) : cg_read(c, t, w, p);
-	return t == c->product->t ? v : cg_converted(c, 1, w, v);
+	struct cg_product *p = c->product;
+	p->memo = rt_calloc((c->k->ins.n + 1) * sizeof *p->memo);
+	for (int o = 0; o < 2; o++) find(c, o, p->x.value[o]);
+	return p->memo && !c->oom;
+}
+
+void cg_drop_operands(struct cg_product *p)
+{
+	for (int o = 0; o < 2; o++) {
+		rt_vec_free(&p->operand[o].other);
+		rt_vec_free(&p->operand[o].scalar);
+	}
+	rt_free(p->memo);
+}
+
+static bool is_flat(int64_t step) { return step == 0 || step == 1; }
+
+bool cg_items_adjacent(const cg *c, int o)
+{
+	const struct cg_operand *x = &c->product->operand[o];
+	bool all = cg_item_step(c, o) == 1 && !cg_is_grouped(c, o);
+	for (uint32_t i = 0; i < x->other.n; i++) all &= is_flat(item_step(c, o, x->other.v[i]));
+	return all;
+}
+
+bool cg_steps_adjacent(const cg *c, int o)
+{
+	const struct cg_operand *x = &c->product->operand[o];
+	bool all = cg_r_step(c, o) == 1 && !cg_is_grouped(c, o);
+	for (uint32_t i = 0; i < x->other.n; i++) {
+		const lo_index *at = index_of(c, x->other.v[i]);
+		all &= at->group ? at->group % c->product->w == 0 : is_flat(at->rcoef);
+	}
+	return all;
+}
+
+/* ---- arguments of functions ---- */
+/* A step of 0 or 1 is a part of the text, any other one an argument. */
+static void put_parameter(rt_text *t, const char *name, int o, uint32_t i, int64_t step)
+{
+	if (!is_flat(step)) rt_putf(t, ", i64 %%%s%d.%u", name, o, i);
+}
+
+static void put_argument(rt_text *t, int64_t step)
+{
+	if (!is_flat(step)) rt_putf(t, ", i64 %s", cg_int(step).s);
+}
+
+static cg_str times(cg *c, cg_str x, const char *name, int o, uint32_t i, int64_t step)
+{
+	if (is_flat(step)) return step ? x : cg_int(0);
+	return cg_op(c, "mul", x, cg_fmt("%%%s%d.%u", name, o, i));
+}
+
+void cg_put_parameters(const cg *c, int o, rt_text *t)
+{
+	const struct cg_operand *x = &c->product->operand[o];
+	for (uint32_t i = 0; i < x->other.n; i++) {
+		const lo_index *at = index_of(c, x->other.v[i]);
+		rt_putf(t, ", ptr %%o%d.%u", o, i);
+		put_parameter(t, "oi", o, i, item_step(c, o, x->other.v[i]));
+		put_parameter(t, "ok", o, i, at->rcoef);
+		if (at->group) rt_putf(t, ", i64 %%o0%d.%u", o, i);
+	}
+	for (uint32_t i = 0; i < x->scalar.n; i++) rt_putf(t, ", %s %%os%d.%u", cg_type((tj_dtype)c->k->ins.v[x->scalar.v[i]].dtype, 1).s, o, i);
+}
+
+void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t)
+{
+	const struct cg_operand *x = &c->product->operand[o];
+	for (uint32_t i = 0; i < x->other.n; i++) {
+		const lo_index *at = index_of(c, x->other.v[i]);
+		const int64_t step = item_step(c, o, x->other.v[i]);
+		cg_str to = cg_op(c, "mul", item, cg_int(step));
+		if (!at->group) to = cg_op(c, "add", to, cg_op(c, "mul", k, cg_int(at->rcoef)));
+		rt_putf(t, ", ptr %s", cg_elem(c, memory_dtype(c, x->other.v[i]), x->first[i], to).s);
+		put_argument(t, step);
+		put_argument(t, at->rcoef);
+		if (at->group) rt_putf(t, ", i64 %s", k.s);
+	}
+	for (uint32_t i = 0; i < x->scalar.n; i++) {
+		const tj_dtype type = (tj_dtype)c->k->ins.v[x->scalar.v[i]].dtype;
+		rt_putf(t, ", %s %s", cg_type(type, 1).s, cg_use(c, x->scalar.v[i], false).s);
+	}
+}
+
+/* ---- values ---- */
+static cg_str from_memory(cg *c, uint32_t load, int lanes, cg_str v)
+{
+	if (c->k->ins.v[load].dtype != TJ_BOOL) return v;
+	cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = trunc %s %s to %s\n", r.s, cg_type(TJ_U8, lanes).s, v.s, cg_type(TJ_BOOL, lanes).s);
+	return r;
+}
+
+/* Other load i, for `lanes` items or steps of r from `item` and k on. */
+static cg_str read_other(cg *c, int o, uint32_t i, const cg_at *at)
+{
+	const uint32_t load = c->product->operand[o].other.v[i];
+	const lo_index *x = index_of(c, load);
+	const tj_dtype t = memory_dtype(c, load);
+	const int64_t step = at->along_r ? x->group ? 0 : x->rcoef : item_step(c, o, load);
+	cg_str r = at->k;
+	if (x->group) r = cg_op(c, "udiv", cg_op(c, "add", cg_fmt("%%o0%d.%u", o, i), r), cg_int(x->group));
+	cg_str to = cg_op(c, "add", times(c, at->item, "oi", o, i, item_step(c, o, load)), times(c, r, "ok", o, i, x->rcoef));
+	cg_str p = cg_elem(c, t, cg_fmt("%%o%d.%u", o, i), to);
+	const int lanes = step ? at->lanes : 1;
+	cg_str v = from_memory(c, load, lanes, lanes > 1 && at->mask ? cg_read_some(c, t, lanes, p, *at->mask) : cg_read(c, t, lanes, p));
+	return lanes == at->lanes ? v : cg_splat(c, cg_type((tj_dtype)c->k->ins.v[load].dtype, 1).s, v, at->lanes);
+}
+
+static uint32_t number_of(const uint32_t *v, uint32_t value)
+{
+	uint32_t i = 0;
+	while (v[i] != value) i++;
+	return i;
+}
+
+static cg_str value(cg *c, int o, uint32_t i, const cg_at *at)
+{
+	struct cg_product *p = c->product;
+	const struct cg_operand *x = &p->operand[o];
+	const lo_ins *in = &c->k->ins.v[i];
+	const tj_dtype t = (tj_dtype)in->dtype;
+	cg_str src[3], name;
+	if (p->memo[i].round == p->round) return p->memo[i].name;
+	switch (in->op) {
+	case LO_LOAD: name = i == p->x.load[o] && !cg_is_grouped(c, o) ? from_memory(c, i, at->lanes, at->loaded) : read_other(c, o, number_of(x->other.v, i), at); break;
+	case LO_CONST: name = cg_literal(t, in->imm, at->lanes); break;
+	case LO_NUM: case LO_SIZE: name = cg_splat(c, cg_type(t, 1).s, cg_fmt("%%os%d.%u", o, number_of(x->scalar.v, i)), at->lanes); break;
+	default:
+		for (int k = 0; k < in->nsrc; k++) src[k] = value(c, o, in->src[k], at);
+		cg_prim(c, name = cg_tmp(c), in, at->lanes, src);
+	}
+	p->memo[i].round = p->round;
+	p->memo[i].name = name;
+	return name;
+}
+
+cg_str cg_computed(cg *c, int o, const cg_at *at)
+{
+	c->product->round++;
+	return value(c, o, c->product->x.value[o], at);
+}
+
+cg_str cg_columns(cg *c, cg_str p, cg_at at)
+{
+	const tj_dtype t = c->product->yt;
+	at.lanes = c->product->w;
+	at.loaded = at.mask ? cg_read_some(c, t, at.lanes, p, *at.mask) : cg_read(c, t, at.lanes, p);
+	return c->product->columns_computed ? at.loaded : cg_computed(c, 1, &at);
 }

@@ -12,7 +12,7 @@ static const cg_own *own_of(const cg_owns *owns, const char *name)
 	return NULL;
 }
 
-void cg_begin_own(cg *c, const char *arguments)
+void cg_begin_own(cg *c, rt_text *parameters)
 {
 	c->around = c->out;
 	c->around_tmp = c->tmp;
@@ -20,7 +20,9 @@ void cg_begin_own(cg *c, const char *arguments)
 	c->own = (rt_text){ 0 };
 	c->out = &c->own;
 	c->tmp = 0; /* names in the text do not depend on what the kernel has before */
-	rt_putf(c->out, "(%s) #0 {\nentry:\n", arguments);
+	rt_putf(c->out, "(%s) #0 {\nentry:\n", rt_str(parameters));
+	c->oom |= parameters->oom;
+	rt_text_free(parameters);
 	c->block_label = cg_fmt("entry");
 }
 

@@ -15,15 +15,18 @@ enum {
 
 static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c->product->t; }
 
-/* vecs vectors of adjacent items at q, one step of r, to p. mask: the items that there are, by vector; NULL: all. */
-static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str to, const cg_str *mask)
+/* What is packed; a lone panel is copied as it is. */
+static cg_str packed(cg *c, int o, const cg_at *at) { return o && c->product->lone ? at->loaded : cg_computed(c, o, at); }
+
+/* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. mask: the items that there are, by vector; NULL: all. */
+static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str to, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
-		cg_str at = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, at, mask[v]) : cg_read(c, from, p->w, at);
-		if (t != from) x = cg_converted(c, o, p->w, x);
-		cg_write(c, t, p->w, x, cg_elem(c, t, to, cg_int((int64_t)v * p->w)));
+		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, from_here, mask[v]) : cg_read(c, from, p->w, from_here);
+		const cg_at at = { .lanes = p->w, .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item, .k = k, .loaded = x, .mask = mask ? &mask[v] : NULL };
+		cg_write(c, t, p->w, packed(c, o, &at), cg_elem(c, t, to, cg_int((int64_t)v * p->w)));
 	}
 }
 
@@ -53,12 +56,12 @@ static void pack_along(cg *c, int o, int width)
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
 		if (o) ask_rows(c, vecs, q);
-		copy_vectors(c, o, vecs, q, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
+		copy_vectors(c, o, vecs, q, j.i, k.i, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}
 	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
 	cg_label(c, cg_fmt("some"));
-	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), whole, k.i, cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
 	cg_jump(c, cg_fmt("none"));
 	cg_close(c, &k);
 }
@@ -154,7 +157,7 @@ static void put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p,
 
 /* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind
  * them. ahead: elements; distance of prefetches. */
-static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_str to, cg_str k, const cg_str *stop, cg_str ahead)
+static void pack_square(cg *c, int o, int width, int n, const cg_str *item, const cg_str *number, cg_str to, cg_str k, const cg_str *stop, cg_str ahead)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o);
@@ -163,7 +166,8 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 	for (int i = 0; i < n; i++) {
 		cg_str q = cg_elem(c, from, item[i], k);
 		if (o) cg_prefetch(c, cg_elem(c, from, q, ahead), 0);
-		v[i] = cg_converted(c, o, p->w, stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q));
+		const cg_at at = { .lanes = p->w, .along_r = true, .item = number[i], .k = k, .loaded = stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q), .mask = stop ? &mask : NULL };
+		v[i] = cg_computed(c, o, &at);
 	}
 	put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
 }
@@ -175,7 +179,7 @@ static void pack_across(cg *c, int o, int width)
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o);
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(p->t) : p->w, groups = (width + n - 1) / n;
-	cg_str item[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_str item[MOST_ITEMS], number[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str panel = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL)));
 	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
@@ -184,16 +188,19 @@ static void pack_across(cg *c, int o, int width)
 	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")), ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first);
-	for (int i = 0; i < n; i++) item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last), cg_fmt("%%si")));
-	const bool masked = p->x.load[o] == p->x.value[o]; /* a masked load costs no more, but for dtypes that are converted */
+	for (int i = 0; i < n; i++) {
+		number[i] = cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last);
+		item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", number[i], cg_fmt("%%si")));
+	}
+	const bool masked = !cg_computes(c, o); /* a masked load costs no more, but for dtypes that are converted */
 	if (!masked) whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
 	cg_loop k = cg_open(c, "k", b.i, whole, cg_int(p->w), true);
-	pack_square(c, o, width, n, item, to, k.i, masked ? &stop : NULL, ahead);
+	pack_square(c, o, width, n, item, number, to, k.i, masked ? &stop : NULL, ahead);
 	cg_close(c, &k);
 	if (!masked) {
 		rt_putf(c->out, "  br i1 %s, label %%left, label %%even\n", cg_cmp(c, "slt", whole, stop).s);
 		cg_label(c, cg_fmt("left"));
-		pack_square(c, o, width, n, item, to, whole, &stop, ahead);
+		pack_square(c, o, width, n, item, number, to, whole, &stop, ahead);
 		cg_jump(c, cg_fmt("even"));
 	}
 	cg_close(c, &g);
@@ -211,8 +218,10 @@ static void pack_singly(cg *c, int o, int width)
 	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk")));
 	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
-	cg_str x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", cg_least(c, cg_op(c, "add", i.i, j.i), last), cg_fmt("%%si"))));
-	cg_write(c, p->t, 1, cg_converted(c, o, 1, x), cg_elem(c, p->t, to, i.i));
+	cg_str item = cg_least(c, cg_op(c, "add", i.i, j.i), last), x = cg_fmt("poison");
+	if (!cg_is_grouped(c, o)) x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", item, cg_fmt("%%si"))));
+	const cg_at at = { .lanes = 1, .item = item, .k = k.i, .loaded = x };
+	cg_write(c, p->t, 1, cg_computed(c, o, &at), cg_elem(c, p->t, to, i.i));
 	cg_close(c, &i);
 	cg_close(c, &k);
 	cg_close(c, &j);
@@ -220,10 +229,13 @@ static void pack_singly(cg *c, int o, int width)
 
 cg_str cg_put_pack(cg *c, int o, int width)
 {
-	cg_begin_own(c, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	rt_text parameters = { 0 };
+	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	cg_put_parameters(c, o, &parameters);
+	cg_begin_own(c, &parameters);
 	if (c->product->steps > 1) cg_pack_words(c, o, width);
-	else if (cg_item_step(c, o) == 1) pack_along(c, o, width);
-	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
+	else if (cg_items_adjacent(c, o)) pack_along(c, o, width);
+	else if (cg_steps_adjacent(c, o)) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 	return cg_end_own(c);
 }

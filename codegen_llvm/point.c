@@ -205,14 +205,9 @@ static void fix_nan(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, in
 	        type.s, t == TJ_F32 ? 's' : 'd', type.s, src[0].s, type.s, src[1].s, cg_type(it, n).s, cg_literal(it, 0x11, n).s, n);
 }
 
-static void prim(cg *c, uint32_t i)
+void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 {
-	const lo_ins *in = &c->k->ins.v[i];
-	bool vec = c->varies[i] && c->lanes > 1;
-	int lanes = vec ? c->lanes : 1;
-	tj_dtype t = (tj_dtype)in->dtype, from = src_type(c, in, 0);
-	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), src[3];
-	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
+	const tj_dtype t = (tj_dtype)in->dtype, from = src_type(c, in, 0);
 	switch (in->op) {
 	case LO_SELECT:
 		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src + 1, fix_nan);
@@ -225,14 +220,22 @@ static void prim(cg *c, uint32_t i)
 		break;
 	case LO_SCALE: scale(c, name, t, lanes, src); break;
 	default:
-		if (vec && cg_balances(c, in)) {
-			cg_balanced(c, name, in, src);
-			break;
-		}
-		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
 		rt_putf(c->out, "  %s = ", name.s);
 		expand(c, rt_is_float(from) ? prims[in->op].floats : prims[in->op].ints, from, lanes, src);
 		rt_puts(c->out, "\n");
+	}
+}
+
+static void prim(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	bool vec = c->varies[i] && c->lanes > 1;
+	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), src[3];
+	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
+	if (vec && cg_balances(c, in)) cg_balanced(c, name, in, src);
+	else {
+		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
+		cg_prim(c, name, in, vec ? c->lanes : 1, src);
 	}
 	cg_def(c, i, name, vec);
 }

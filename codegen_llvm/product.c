@@ -23,15 +23,13 @@ enum {
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
-static bool converts(const cg *c) { return c->product->x.load[1] != c->product->x.value[1]; }
-
 /* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
- * longer than that, unless its rows do not begin with a cache line. Columns that need a conversion are converted again for each
+ * longer than that, unless its rows do not begin with a cache line. Columns that are computed are computed again for each
  * tile. */
 static int few_rows(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
-	if (converts(c)) return LO_TILE_ROWS;
+	if (cg_computes(c, 1)) return LO_TILE_ROWS;
 	if (c->bits == 512) return bytes && bytes % RT_LINE == 0 ? ALL_ROWS : FEW_ROWS;
 	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
@@ -54,6 +52,16 @@ static cg_str first_element(cg *c, const lo_ins *in, cg_str row0, cg_str lo)
 		sum = cg_op(c, "add", sum, cg_op(c, "mul", i, cg_int(x->coef[d])));
 	}
 	return cg_elem(c, (tj_dtype)in->dtype, cg_fmt("%%b%u", in->buf), sum);
+}
+
+/* Where the other loads of both operands begin, and their scalars. */
+static void put_operands(cg *c, const unit *u)
+{
+	for (int o = 0; o < 2; o++) {
+		struct cg_operand *x = &c->product->operand[o];
+		for (uint32_t i = 0; i < x->other.n; i++) x->first[i] = first_element(c, &c->k->ins.v[x->other.v[i]], u->row0, u->lo);
+		for (uint32_t i = 0; i < x->scalar.n; i++) cg_point(c, x->scalar.v[i]);
+	}
 }
 
 /* Piece `number` of an extent: *from, *to. */
@@ -84,6 +92,7 @@ static unit put_unit(cg *c)
 	u.rows = cg_op(c, "sub", to, u.row0);
 	u.a = first_element(c, &k->ins.v[p->x.load[0]], u.row0, u.lo);
 	if (!p->x.panels) u.b = first_element(c, &k->ins.v[p->x.load[1]], u.row0, u.lo);
+	put_operands(c, &u);
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
@@ -136,9 +145,20 @@ typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; nu
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (LO_PANELS: to the next one) */
 
-static void call_pack(cg *c, int o, cg_str to, cg_str from, cg_str n, cg_str nk)
+static void call(cg *c, cg_str name, rt_text *arguments)
 {
-	rt_putf(c->out, "  call void %s(ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s)\n", c->product->pack[o].s, to.s, from.s, n.s, nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
+	rt_putf(c->out, "  call void %s(%s)\n", name.s, rt_str(arguments));
+	c->oom |= arguments->oom;
+	rt_text_free(arguments);
+}
+
+/* Packs n items of operand o, from `item` on. */
+static void call_pack(cg *c, const unit *u, int o, cg_str to, cg_str item, cg_str n, const part *k)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s", to.s, operand_at(c, u, o, item, k->k).s, n.s, k->nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
+	cg_put_arguments(c, o, item, k->k, &t);
+	call(c, c->product->pack[o], &t);
 }
 
 /* A constant's columns from j on, in its panels (LO_PANELS); blocks begin with whole ones. */
@@ -167,7 +187,7 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 	x.y = cg_choose(c, t->packs, "ptr", x.y, u->panels);
 	rt_putf(c->out, "  br i1 %s, label %%panel%u, label %%pack%u\n", there.s, id, id);
 	cg_label(c, cg_fmt("pack%u", id));
-	call_pack(c, 1, x.y, start, n, k->nk);
+	call_pack(c, u, 1, x.y, j, n, k);
 	cg_jump(c, cg_fmt("panel%u", id));
 	x.y = cg_choose(c, here, "ptr", start, x.y);
 	x.step = cg_choose(c, here, "i64", sk, x.step);
@@ -195,6 +215,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, cg_words(c, k->nk).s, sums.s, u->pitch.s, k->first.s);
+	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->narrow) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
 		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
@@ -215,7 +236,7 @@ static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
 	const tile x = tile_at(c, u, t, i.i);
 	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i.i, cg_int((int64_t)IR_CHAIN * p->most)));
-	call_pack(c, 0, to, operand_at(c, u, 0, x.row, k->k), x.n, k->nk);
+	call_pack(c, u, 0, to, x.row, x.n, k);
 	cg_close(c, &i);
 }
 
@@ -224,7 +245,7 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%columns%u, label %%panels%u\n", t->packs.s, id, id);
 	cg_label(c, cg_fmt("columns%u", id));
-	call_pack(c, 1, u->panels, operand_at(c, u, 1, cg_int(0), k->k), u->columns, k->nk);
+	call_pack(c, u, 1, u->panels, cg_int(0), u->columns, k);
 	cg_jump(c, cg_fmt("panels%u", id));
 }
 
@@ -252,7 +273,10 @@ static void put_tiles(cg *c, const unit *u)
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
-	rt_putf(c->out, "  call void %s(ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s)\n", name.s, x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
+	rt_text t = { 0 };
+	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
+	for (int o = 0; o < 2; o++) cg_put_arguments(c, o, cg_int(0), k, &t);
+	call(c, name, &t);
 }
 
 /* The sums of the first chunk are those of the block; the sums of a later one lie in u->panels and are then added. */
@@ -366,7 +390,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
-	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && p->x.load[0] == p->x.value[0] && !lo_is_sym(x->rcoef) &&
+	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
@@ -386,6 +410,7 @@ bool cg_find_product(cg *c)
 	struct cg_product *p = c->product = rt_calloc(sizeof *p);
 	if (!p) return false;
 	p->x = x;
+	if (!cg_find_operands(c)) return false;
 	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
 	p->panel = lo_panel(p->t);
@@ -396,17 +421,23 @@ bool cg_find_product(cg *c)
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
 	p->steps = cg_word_steps(c);
-	const bool few = p->steps == 1 && x.adjacent && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
+	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
+	const bool few = p->steps == 1 && x.adjacent && reads && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
 	p->lone = x.panels || few;
-	p->in_place = p->lone || (x.adjacent && !converts(c));
-	p->yt = p->lone ? cg_item_dtype(c, 1) : p->t;
+	p->in_place = p->lone || (x.adjacent && !cg_computes(c, 1));
+	p->columns_computed = !p->lone && !x.strips;
+	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->narrow = has_narrow(c, p);
 	p->unpacked = x.panels || (few && fill_blocks(c, p->width));
 	choose_tiles(c, p);
 	return true;
 }
 
-void cg_drop_product(struct cg_product *p) { rt_free(p); }
+void cg_drop_product(struct cg_product *p)
+{
+	if (p) cg_drop_operands(p);
+	rt_free(p);
+}
 
 static void put_functions(cg *c)
 {

@@ -17,9 +17,27 @@ enum {
 	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
 };
 
+struct cg_operand {         /* what its value is computed from, besides lo_tiles.load */
+	rt_vec(uint32_t) other; /* loads */
+	rt_vec(uint32_t) scalar; /* NUM, SIZE */
+	cg_str first[2 * LO_AHEAD_LOADS]; /* of each other load: the address at the first item of the block, r = 0 */
+};
+
+/* A place in an operand, inside a function: items or steps of r from here on, and what the main load has there. */
+typedef struct cg_at {
+	int lanes;
+	bool along_r;           /* lanes are steps of r of one item; else items at one step */
+	cg_str item, k, loaded; /* counted from the function's addresses */
+	const cg_str *mask;     /* the lanes that there are; NULL: all */
+} cg_at;
+
 struct cg_product {
 	lo_tiles x;
-	tj_dtype t, yt;         /* of the sums; of the columns as tiles read them, which then convert them */
+	struct cg_operand operand[2];
+	struct { cg_str name; uint32_t round; } *memo; /* by instruction: its value in the current round of cg_computed() */
+	uint32_t round;
+	bool columns_computed;  /* tiles read columns that packing has computed */
+	tj_dtype t, yt;         /* of the sums; of the columns as tiles and strips read them */
 	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
 	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
@@ -38,11 +56,19 @@ struct cg_product {
 };
 
 /* ---- operand.c ---- */
-int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand */
+bool cg_find_operands(cg *c);             /* sets operand and memo; false: out of memory */
+void cg_drop_operands(struct cg_product *p);
+int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand's main load */
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
-cg_str cg_converted(cg *c, int o, int lanes, cg_str loaded); /* what was loaded of operand o, converted as the loop says */
-cg_str cg_columns(cg *c, tj_dtype t, cg_str p, const cg_str *mask); /* a vector of columns at p, where they have dtype t. mask: those that there are; NULL: all */
+bool cg_computes(const cg *c, int o);     /* it is not just loaded */
+bool cg_is_grouped(const cg *c, int o);   /* even its main load reads groups of r: that is one of the other loads then */
+bool cg_items_adjacent(const cg *c, int o); /* vectors of items can be loaded: each load has steps of 0 or 1, the main one of 1 */
+bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be loaded */
+void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */
+void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t); /* for a function that begins at that item of the block and at that r */
+cg_str cg_computed(cg *c, int o, const cg_at *at); /* operand o there */
+cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, as tiles and strips multiply them; sets lanes and loaded itself */
 
 /* ---- pack.c ---- */
 /* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width

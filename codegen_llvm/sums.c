@@ -36,8 +36,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	const int n = rows * vecs;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[CG_MOST_VECS];
 	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals */
-	rt_text head = { 0 };
-	cg_begin_own(c, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	rt_text head = { 0 }, parameters = { 0 };
+	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
+	cg_begin_own(c, &parameters);
 	rt_text *text = c->out;
 	const cg_str to_next = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step"); /* elements from r to r */
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
@@ -49,7 +51,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, p->yt, column_at(c, v * p->w), NULL);
+	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	for (int i = 0; i < rows; i++) {
 		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
@@ -90,7 +92,7 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 	for (int s = 0; s < steps; s++) {
 		cg_str y = cg_elem(c, yt, row[s], j);
 		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, yt, y, next), 0);
-		sum = cg_multiply_add(c, p->t, p->w, x[s], cg_columns(c, yt, y, mask), sum);
+		sum = cg_multiply_add(c, p->t, p->w, x[s], cg_columns(c, y, (cg_at){ .item = j, .k = cg_int(s), .mask = mask }), sum);
 	}
 	cg_write(c, p->t, p->w, sum, q);
 }
@@ -100,10 +102,13 @@ cg_str cg_put_strip(cg *c, int steps)
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, 0);
 	cg_str x[STEPS], row[STEPS], some;
-	cg_begin_own(c, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	rt_text parameters = { 0 };
+	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	for (int o = 0; o < 2; o++) cg_put_parameters(c, o, &parameters);
+	cg_begin_own(c, &parameters);
 	for (int s = 0; s < steps; s++) {
-		cg_str v = cg_converted(c, 0, 1, cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))));
-		x[s] = cg_splat(c, cg_type(p->t, 1).s, v, p->w);
+		const cg_at at = { .lanes = 1, .item = cg_int(0), .k = cg_int(s), .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))) };
+		x[s] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
 		row[s] = cg_elem(c, cg_item_dtype(c, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
 	}
 	some = cg_tmp(c);

@@ -108,6 +108,17 @@ bool lo_fits_r(const lo_group *G, const lo_expr *e)
 	return true;
 }
 
+bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *group)
+{
+	*coef = 0;
+	*group = 1;
+	for (int a = 0; a < G->natom; a++) /* the innermost atom of r on which e depends */
+		if (G->isr[a] && G->ext[a] > 1 && e->c[a] && (!*coef || G->rstride[a] < *group)) *coef = e->c[a], *group = G->rstride[a];
+	for (int a = 0; *coef && a < G->natom; a++)
+		if (G->isr[a] && G->ext[a] > 1 && G->rstride[a] >= *group && (G->rstride[a] % *group || e->c[a] != G->rstride[a] / *group * *coef)) return false;
+	return true;
+}
+
 int64_t lo_outer(const lo_group *G)
 {
 	int64_t n = 1;

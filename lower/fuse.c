@@ -303,27 +303,119 @@ static lo_use *join(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 	return ir_ops[lo_node(L, r)->op].flags & IR_REDUCE ? join_reduction(L, G, r, m, store) : join_point(L, G, r, m, store);
 }
 
-/* The group's product reads r, or a view or conversion of it. */
-static bool feeds_product(const lo_low *L, const lo_group *G, ir_ref r)
+/* ---- ahead of a product ---- */
+/* Node `by` reads r, or a view of it, as operand k. */
+static bool reads(const lo_low *L, ir_ref by, int k, ir_ref r)
+{
+	ir_ref s = ir_src(L->g, lo_node(L, by), k);
+	while (s != r && L->val[s].how == LO_VIEW) s = ir_src(L->g, lo_node(L, s), 0);
+	return s == r;
+}
+
+static bool is_ahead(const lo_group *G, ir_ref r)
+{
+	for (uint32_t i = 0; i < G->ahead.n; i++)
+		if (G->ahead.v[i].ref == r) return true;
+	return false;
+}
+
+/* The operand of the group's product that is r, or is computed from r as the product reads it; -1: neither is. *behind: a member that comes
+ * after the product reads r, or both operands do. */
+static int feeds_product(const lo_low *L, const lo_group *G, ir_ref r, bool *behind)
+{
+	int operand = -1;
+	*behind = false;
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		const ir_ref by = G->member.v[i];
+		const bool product = lo_is_product(L, by);
+		for (int k = 0; k < lo_node(L, by)->nsrc; k++) {
+			int now = k;
+			if (!reads(L, by, k, r)) continue;
+			for (uint32_t j = 0; !product && j < G->ahead.n; j++)
+				if (G->ahead.v[j].ref == by) now = G->ahead.v[j].operand;
+			*behind |= (!product && !is_ahead(G, by)) || (operand >= 0 && operand != now);
+			if (product || is_ahead(G, by)) operand = now;
+		}
+	}
+	return operand;
+}
+
+/* Depends on an index. */
+static bool counts(const lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	bool any = n->op == IR_arange || n->op == IR_eye;
+	for (int k = 0; k < n->nsrc; k++) any |= counts(L, ir_src(L->g, n, k));
+	return any;
+}
+
+/* A few instructions that cannot fault, on what is loaded at the index of the result. *loads: how many operands are loaded. */
+static bool is_cheap(const lo_low *L, ir_ref r, int *loads)
+{
+	const ir_node *n = lo_node(L, r);
+	const bool real = rt_is_float((tj_dtype)n->dtype);
+	*loads = 0;
+	if (!(ir_ops[n->op].flags & IR_POINT) || (weight_of(n) > 1 && !(real && ir_divides(n->op)))) return false;
+	for (int k = 0; k < n->nsrc; k++) {
+		const ir_ref s = ir_src(L->g, n, k);
+		if (L->val[s].light && counts(L, s)) return false;
+		*loads += !L->val[s].light;
+	}
+	return *loads > 0;
+}
+
+/* It is computed from what lies in memory before any kernel runs. Other values are computed by a kernel, which can compute their readers, too. */
+static bool of_leaves(const lo_low *L, ir_ref r, int depth)
+{
+	const ir_node *n = lo_node(L, r);
+	int loads;
+	if (L->val[r].light || L->val[r].how == LO_LEAF) return true;
+	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth == AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads)))) return false;
+	for (int k = 0; k < n->nsrc; k++)
+		if (!of_leaves(L, ir_src(L->g, n, k), depth + 1)) return false;
+	return true;
+}
+
+/* How many blocks of the product read each element of that operand, and compute it anew. */
+static int64_t blocks_of(const lo_low *L, const lo_group *G, int operand)
 {
 	for (uint32_t i = 0; i < G->member.n; i++)
-		for (int k = 0; lo_is_product(L, G->member.v[i]) && k < 2; k++) {
-			ir_ref s = ir_src(L->g, lo_node(L, G->member.v[i]), k);
-			while (s != r && (L->val[s].how == LO_VIEW || lo_widens(L->g, s))) s = ir_src(L->g, lo_node(L, s), 0);
-			if (s == r) return true;
+		if (lo_is_product(L, G->member.v[i])) return 1 + lo_outer(G) * G->red / ir_numel(L->g, ir_src(L->g, lo_node(L, G->member.v[i]), operand)) / READS_A_BLOCK;
+	return 1;
+}
+
+static lo_use *join_ahead(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int operand)
+{
+	int own, loads = 1, ops = 1;
+	if (!lo_widens(L->g, r)) {
+		if (!is_cheap(L, r, &own) || !of_leaves(L, r, 0)) return refuse(L, "a matrix product computes only a few plain ops on arguments as it reads an operand");
+		for (uint32_t i = 0; i < G->ahead.n; i++) {
+			int n;
+			if (G->ahead.v[i].operand != operand || lo_widens(L->g, G->ahead.v[i].ref)) continue;
+			ops++;
+			is_cheap(L, G->ahead.v[i].ref, &n);
+			loads += n - 1;
 		}
-	return false;
+		if (ops > AHEAD_OPS || loads + own - 1 > LO_AHEAD_LOADS) return refuse(L, "a matrix product computes a few plain ops as it reads an operand; with this one they would be too many");
+		if (ops * blocks_of(L, G, operand) > AHEAD_AGAIN) return refuse(L, "each block of the matrix product would compute it again");
+	}
+	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
+	if (!u) return refuse(L, "the kernel cannot read its operands at affine indices");
+	if (!rt_push(&G->ahead, ((lo_ahead){ r, operand }))) L->oom = true;
+	return u;
 }
 
 static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 {
 	lo_group *G = L->group.v[id];
 	const bool had = G->reduces;
+	bool behind;
 	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
 	if (!has_room(L, G, r)) return refuse(L, "the kernel is as large as registers allow");
-	if (G->product && feeds_product(L, G, r) && (store || !lo_widens(L->g, r))) return refuse(L, "a matrix product reads its operands from memory");
+	const int operand = G->product ? feeds_product(L, G, r, &behind) : -1;
+	if (operand >= 0 && (store || behind)) return refuse(L, "it is needed elsewhere, too, and a matrix product does not store what it computes as it reads an operand");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
-	lo_use *made = join(L, G, r, m, store);
+	lo_use *made = operand >= 0 ? join_ahead(L, G, r, m, operand) : join(L, G, r, m, store);
 	if (!made || L->oom) return false;
 	if (G->reduces && !had) lo_renew(L, id);
 	commit(L, id, made);

@@ -7,7 +7,11 @@
 enum {
 	MAX_WANTS = 8,       /* most groups that read one value, and are tried for merging */
 	MAX_DEPTH = 64,      /* most values on the way from a value down to the reduction that it depends on */
-	MAX_LOOPS = 60       /* most reductions of a group: the builder keeps loops as bits of one word */
+	MAX_LOOPS = 60,      /* most reductions of a group: the builder keeps loops as bits of one word */
+	/* What a product computes as it reads an operand: */
+	AHEAD_OPS = 6,       /* most plain ops */
+	AHEAD_AGAIN = 8,     /* most ops, each counted once for each block that computes it */
+	READS_A_BLOCK = 256  /* a block uses an element that it has read about so many times */
 };
 
 /* ---- reach.c: questions ---- */

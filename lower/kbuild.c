@@ -234,7 +234,7 @@ static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
 		lo_source from[3];
 		int count = lo_operands(B, B->L->val[m->ref].made, from);
 		if (!prepare) reduce(B, m->ref);
-		else for (int k = 0; k < count; k++) hoist(B, &from[k], loop);
+		else for (int k = 0; k < count && !lo_is_product(B->L, m->ref); k++) hoist(B, &from[k], loop);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		if (!roots[i].in_r || roots[i].phase + 1 != loop) continue;

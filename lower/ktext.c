@@ -73,6 +73,7 @@ static void put_index(const lo_kernel *k, const lo_ins *in, rt_text *t)
 	if (x->rcoef) {
 		put_named(t, " + ", x->rcoef);
 		rt_puts(t, "*r");
+		if (x->group) put_named(t, "/", x->group);
 	}
 	rt_puts(t, "]");
 	if (in->dyn == LO_NOREF) return;
@@ -397,8 +398,10 @@ static bool parse_index(parser *p, lo_ins *in)
 	in->buf = (uint32_t)v;
 	while (accept(p, "+")) {
 		if (!size(p, &v) || !expect(p, "*")) return false;
-		if (accept(p, "r")) x.rcoef = v;
-		else {
+		if (accept(p, "r")) {
+			x.rcoef = v;
+			if (accept(p, "/") && !integer(p, &x.group)) return false;
+		} else {
 			if (!expect(p, "d") || !integer(p, &d)) return false;
 			if (d < 0 || d >= LO_MAXDIM) return fail(p, "no such dimension");
 			x.coef[d] = v;

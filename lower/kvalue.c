@@ -87,8 +87,8 @@ static lo_index index_of(lo_builder *B, const lo_expr *e)
 	const lo_group *G = B->G;
 	lo_index x = { .offset = e->off };
 	if (!rt_push(&B->seen, *e)) B->L->oom = true;
-	for (int a = 0; a < G->natom; a++)
-		if (G->isr[a] && G->ext[a] > 1) x.rcoef = e->c[a] / G->rstride[a];
+	lo_r_term(G, e, &x.rcoef, &x.group);
+	if (x.group == 1) x.group = 0;
 	for (int d = 0; d < B->ndim; d++)
 		if (B->inner[d] >= 0) x.coef[d] = e->c[B->inner[d]];
 	return x;

@@ -107,6 +107,7 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (store && in->op != LO_PART && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
 	if (store && (b->role == LO_IN || b->role == LO_PANELS)) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
+	if (x->group && (v->s->vec != LO_VEC_TILE || x->group < 2 || !x->rcoef)) return bad(v, "only products read groups of r");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
 	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
@@ -116,25 +117,30 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	return true;
 }
 
-/* The loop of a product has nothing but the product, loads, and conversions of what they load. A load that does not depend on r may come
- * before the loop. */
+/* What the loop of a product may hold besides the product: loads, and what cannot fault. */
+static bool goes_ahead(const lo_ins *x)
+{
+	if ((x->op == LO_DIV || x->op == LO_REM) && !rt_is_float((tj_dtype)x->dtype)) return false;
+	if (x->op == LO_LOAD) return x->dyn == LO_NOREF;
+	return x->op < LO_PRIMS || x->op == LO_CONST || x->op == LO_NUM || x->op == LO_SIZE;
+}
+
 static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 {
 	const lo_section *s = &v->k->section.v[v->section[v->at]];
 	if (v->s->vec != LO_VEC_TILE || v->s->part) return bad(v, "a schedule without tiles");
 	if (type_of(v, in->src[1]) != t || t == TJ_BOOL) return bad(v, "its operands have no common dtype of numbers");
+	int loads = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *x = &v->k->ins.v[i];
-		if (i == v->at ? i != s->first + s->count - 1 : x->op != LO_LOAD && x->op != LO_CONVERT) return bad(v, "its loop has more than loads and conversions");
+		loads += x->op == LO_LOAD;
+		if (i == v->at ? i != s->first + s->count - 1 : !goes_ahead(x)) return bad(v, "its loop has more than loads and plain primitives");
+		for (int j = 0; j < x->nsrc; j++)
+			if (x->src[j] < s->first) return bad(v, "its loop reads a value from outside");
 	}
-	for (int i = 0; i < 2; i++) {
-		const lo_ins *x = &v->k->ins.v[in->src[i]];
-		while (x->op == LO_CONVERT) x = &v->k->ins.v[x->src[0]];
-		if (x->op != LO_LOAD) return bad(v, "an operand is not in memory");
-		if (x->dyn != LO_NOREF) return bad(v, "an operand's index depends on a value");
-	}
+	if (loads > 2 * LO_AHEAD_LOADS) return bad(v, "its loop has too many loads");
 	lo_tiles tiles;
-	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "both operands depend on the last dimension");
+	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "an operand is not in memory, or both operands depend on the last dimension");
 	if (v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role == LO_PANELS) return bad(v, "its rows lie in panels");
 	return true;
 }

@@ -88,7 +88,7 @@ typedef struct lo_val {
 
 typedef struct lo_panels { /* a view of a constant, which is stored in panels (LO_PANELS) */
 	size_t size;             /* bytes of an element */
-	int64_t rows, columns, panel; /* rows: indices of r. panel: columns of one */
+	int64_t rows, columns, panel; /* rows: indices of r, or groups of them. panel: columns of one; 0: a plain matrix, row-major */
 	int64_t offset, row, column; /* of the view; elements */
 } lo_panels;
 
@@ -110,6 +110,8 @@ typedef struct lo_save { /* a store of a group */
 	const lo_use *from;
 } lo_save;
 
+typedef struct lo_ahead { ir_ref ref; int operand; } lo_ahead; /* operand: of the product */
+
 typedef struct lo_group {
 	int natom;
 	int64_t ext[LO_ATOMS];
@@ -118,6 +120,7 @@ typedef struct lo_group {
 	bool reduces, column;        /* reduces: r exists. column: its reductions are of the column class */
 	bool classed;                /* column is valid: the group has a reduction */
 	bool product;                /* it computes a matrix product over r, and no reduction */
+	rt_vec(lo_ahead) ahead;      /* what its product computes as it reads its operands; members, too */
 	int64_t red;                 /* extent of r */
 	lo_map *maps;
 	rt_vec(ir_ref) member;       /* users before operands */
@@ -206,6 +209,7 @@ lo_expr lo_linear(const lo_group *G, const lo_map *m, const int64_t *stride);
 bool lo_in_r(const lo_group *G, const lo_expr *e);          /* depends on r */
 bool lo_map_in_r(const lo_group *G, const lo_map *m);
 bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
+bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *group); /* depends on r as coef * (r / group) */
 bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
 bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
 /* The number of terms of e, and their atoms in order[] by rising coefficient, if e counts 0..n-1 without gaps; else -1. */

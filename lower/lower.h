@@ -89,6 +89,7 @@ typedef struct lo_ins {
 
 typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in elements */
 	int64_t offset, rcoef;
+	int64_t group;          /* in the loop of a product: rcoef * (r / group) instead, as of a scale for each `group` indices; 0: plain */
 	int64_t coef[LO_MAXDIM];
 } lo_index;
 
@@ -179,17 +180,22 @@ size_t lo_kept_room(size_t bytes); /* what lo_keep() takes for them */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- products.c: the matrix product of a kernel with the schedule TILE ---- */
+enum { LO_AHEAD_LOADS = 4 }; /* most loads that an operand is computed from */
 typedef struct lo_tiles {
 	uint32_t dot;            /* the REDUCE */
 	uint32_t value[2];       /* its operands: [0] of the rows; [1] of the columns, which alone may depend on the last dimension */
-	uint32_t load[2];        /* what these are, or are converted from */
+	uint32_t load[2];        /* what these are, or are computed from: the load that has most of the operand's indices */
+	bool plain[2];           /* loaded, and converted at most */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
-	bool adjacent;           /* columns are adjacent in memory */
+	bool adjacent;           /* columns are adjacent in memory, for the main load */
+	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels */
 	bool strips;             /* one row, and adjacent columns that lie in rows */
 	bool bytes;              /* i8 times i8 with sums of i32, no strips: machines multiply several steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value); /* value is instruction i, or computed from it */
+bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
  * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */
 enum {

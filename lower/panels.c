@@ -3,6 +3,8 @@
  *   buf b1 f32 in                               buf b1 f32 panels
  *   load f32 b1 [0 + 768*d1 + 1*r]        =>    load f32 b1 [0 + 1*d1 + 3072*r]
  *
+ * A scale for each column, and for groups of r, is copied as a matrix in which columns are adjacent.
+ *
  * A product packs the columns that it reads, or reads them in place. Those of a constant are copied once, into panels, from whatever view
  * of the constant the kernel reads; the plans of a function share the copy. Constants are data of the graph, and externals whose content a
  * guard checks (lo_opts.content). */
@@ -11,6 +13,7 @@
 
 #include <pthread.h>
 
+enum { MOST_COMPUTED = 48 }; /* rows of a product whose tiles compute columns */
 enum { CONTENTS = 8 }; /* a cell whose content has changed this often is read as it is: plans of its old contents keep their panels */
 
 typedef struct packed { /* a view of one content of an external */
@@ -82,6 +85,12 @@ static void keep(lo_shelf *s, packed *x)
 }
 
 /* ---- kernels ---- */
+static int64_t stored_elements(const lo_panels *x)
+{
+	if (!x->panel) return x->rows * x->columns;
+	return lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1;
+}
+
 /* The buffer of that view of constant b; the same one for equal views. */
 static uint32_t panels_of(lo_low *L, const lo_buffer *b)
 {
@@ -92,7 +101,7 @@ static uint32_t panels_of(lo_low *L, const lo_buffer *b)
 	if (!own) return LO_NOBUF;
 	*own = *x;
 	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = b->device, .index = b->index, .data = b->data, .content = b->content, .panels = own,
-	                                  .bytes = (lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1) * (int64_t)x->size });
+	                                  .bytes = stored_elements(x) * (int64_t)x->size });
 }
 
 /* Of a narrow matrix the last panel would be most of what is read. */
@@ -105,19 +114,27 @@ static int readers(const lo_kernel *k, uint32_t buf)
 	return n;
 }
 
-/* How the product of k reads its columns, if they are one matrix that is worth a copy. */
-static bool view_of(const lo_kernel *k, const lo_tiles *t, lo_panels *p)
+/* How load `in` of a product reads a matrix, [r or groups of r][columns], that no other access of the kernel reads. */
+static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 {
 	const int last = k->ndim - 1;
-	const lo_ins *in = &k->ins.v[t->load[1]];
 	const lo_index *x = &k->index.v[in->index];
-	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t->dot].dtype);
-	if (t->strips || t->bytes) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
-	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || !pays(k->dim[last], panel)) return false;
+	const int64_t group = x->group ? x->group : 1;
+	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef) return false;
 	for (int d = 0; d < last; d++)
 		if (x->coef[d]) return false;
-	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), k->red, k->dim[last], panel, x->offset, x->rcoef, x->coef[last] };
+	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), (k->red + group - 1) / group, k->dim[last], 0, x->offset, x->rcoef, x->coef[last] };
 	return true;
+}
+
+/* The columns of the product are worth a copy in panels. Ops on them are computed again for each tile. */
+static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
+{
+	const int last = k->ndim - 1;
+	if (t->strips || t->bytes) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
+	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
+	if (t->plain[1]) return true;
+	return k->dim[last] % (2 * panel) == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
 }
 
 /* The content of b is known, and a copy of its view there or worth to be made. */
@@ -129,22 +146,45 @@ static bool is_constant(const lo_low *L, const lo_buffer *b)
 	return b->data || (s && search(s, same, b, NULL));
 }
 
+/* The load reads that view from a copy of its own. false: out of memory. */
+static bool read_copy(lo_low *L, lo_kernel *k, uint32_t *buf, lo_ins *in, const lo_buffer *b)
+{
+	lo_index plain = { .rcoef = b->panels->columns, .group = k->index.v[in->index].group };
+	plain.coef[k->ndim - 1] = 1;
+	if ((buf[in->buf] = panels_of(L, b)) == LO_NOBUF || !rt_push(&k->index, plain)) return false;
+	in->index = k->index.n - 1;
+	k->buf.v[in->buf].role = b->panels->panel ? LO_PANELS : LO_IN;
+	k->buf.v[in->buf].aligned = true;
+	return true;
+}
+
+/* The load reads a constant as a matrix: *b is its copy. */
+static bool can_copy(const lo_low *L, const lo_kernel *k, const uint32_t *buf, const lo_ins *in, lo_panels *view, int64_t panel, lo_buffer *b)
+{
+	if (buf[in->buf] == LO_NOBUF || !view_of(k, in, view)) return false;
+	view->panel = panel;
+	*b = L->buf.v[buf[in->buf]];
+	b->panels = view;
+	return is_constant(L, b);
+}
+
 bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 {
 	lo_tiles t;
-	lo_panels view;
-	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t) || !view_of(k, &t, &view)) return true;
-	lo_ins *in = &k->ins.v[t.load[1]];
-	if (buf[in->buf] == LO_NOBUF) return true;
-	lo_buffer b = L->buf.v[buf[in->buf]];
-	b.panels = &view;
-	if (!is_constant(L, &b)) return true;
-	lo_index plain = { .rcoef = view.columns };
-	plain.coef[k->ndim - 1] = 1;
-	if ((buf[in->buf] = panels_of(L, &b)) == LO_NOBUF || !rt_push(&k->index, plain)) return false;
-	in->index = k->index.n - 1;
-	k->buf.v[in->buf].role = LO_PANELS;
-	k->buf.v[in->buf].aligned = true;
+	lo_panels view[2 * LO_AHEAD_LOADS];
+	lo_buffer b[2 * LO_AHEAD_LOADS];
+	uint32_t load[2 * LO_AHEAD_LOADS];
+	int n = 1;
+	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t)) return true;
+	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t.dot].dtype);
+	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, &b[0])) return true;
+	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
+		if (i == t.load[1] || lo_is_flat(k, i) || !lo_feeds(k, i, t.value[1])) continue;
+		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, &b[n])) return true;
+		load[n++] = i;
+	}
+	for (int i = 0; i < n; i++)
+		if (!read_copy(L, k, buf, &k->ins.v[load[i]], &b[i])) return false;
 	return true;
 }
 
@@ -159,6 +199,9 @@ static void store(const lo_panels *x, const char *from, char *to)
 {
 	const int64_t size = (int64_t)x->size;
 	from += x->offset * size;
+	for (int64_t i = 0; !x->panel && i < x->rows * x->columns; i++)
+		memcpy(to + i * size, from + (i / x->columns * x->row + i % x->columns * x->column) * size, x->size);
+	if (!x->panel) return;
 	for (int64_t first = 0; first < lo_panel_columns(x->columns, x->panel); first += x->panel) {
 		const int64_t left = x->columns - first, n = left < 0 ? 0 : left < x->panel ? left : x->panel;
 		for (int64_t r = 0; r < x->rows; r++) {

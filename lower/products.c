@@ -8,6 +8,8 @@
  *                                          %3 = load f32 b2 [0 + 1*d1]
  *                                          ...
  *
+ * An operand may also be computed as it is read: the loop has a few plain ops on several loads (fuse.c, join_ahead).
+ *
  * A unit computes a block of the result, s->rows x s->block. Either operand may be that of the columns: what counts is the dimension
  * along which the kernel stores adjacent elements. An outer dimension that neither is rows' nor the last one is a batch axis. */
 #include "lower/low.h"
@@ -59,13 +61,45 @@ tj_dtype lo_product_dtype(tj_dtype t)
 }
 
 /* ---- the product of a kernel ---- */
-static uint32_t load_of(const lo_kernel *k, uint32_t value)
+static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
+
+typedef struct side { /* what an operand is computed from */
+	uint32_t load;
+	int most;             /* how many indices that load has */
+	uint64_t dims;        /* on which some load depends */
+	bool plain;
+} side;
+
+static void survey(const lo_kernel *k, uint32_t value, side *s)
 {
-	while (k->ins.v[value].op == LO_CONVERT) value = k->ins.v[value].src[0];
-	return value;
+	const lo_ins *in = &k->ins.v[value];
+	for (int i = 0; i < in->nsrc; i++) survey(k, in->src[i], s);
+	s->plain &= in->op == LO_LOAD || in->op == LO_CONVERT;
+	if (in->op != LO_LOAD) return;
+	const lo_index *x = index_of(k, value);
+	int n = (x->rcoef != 0) + (x->rcoef && !x->group);
+	for (int d = 0; d < k->ndim; d++) {
+		if (!x->coef[d] || k->dim[d] == 1) continue;
+		s->dims |= (uint64_t)1 << d;
+		n++;
+	}
+	if (n <= s->most) return;
+	s->most = n;
+	s->load = value;
 }
 
-static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
+bool lo_is_flat(const lo_kernel *k, uint32_t i)
+{
+	const int64_t step = k->ins.v[i].op == LO_LOAD ? index_of(k, i)->coef[k->ndim - 1] : 0;
+	return step == 0 || step == 1;
+}
+
+bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value)
+{
+	bool any = i == value;
+	for (int j = 0; !any && j < k->ins.v[value].nsrc; j++) any = lo_feeds(k, i, k->ins.v[value].src[j]);
+	return any;
+}
 
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 {
@@ -75,19 +109,29 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 		if (k->ins.v[i].op == LO_REDUCE && k->ins.v[i].imm == LO_RED_DOT) t->dot = i;
 	if (t->dot == LO_NOREF) return false;
 	const lo_ins *dot = &k->ins.v[t->dot];
-	const bool swapped = index_of(k, load_of(k, dot->src[1]))->coef[last] == 0;
+	side of[2];
 	for (int i = 0; i < 2; i++) {
-		t->value[i] = dot->src[i != swapped];
-		t->load[i] = load_of(k, t->value[i]);
+		of[i] = (side){ .load = LO_NOREF, .most = -1, .plain = true };
+		survey(k, dot->src[i], &of[i]);
 	}
-	const lo_index *x = index_of(k, t->load[0]), *y = index_of(k, t->load[1]);
+	if (of[0].load == LO_NOREF || of[1].load == LO_NOREF) return false;
+	const bool swapped = !(of[1].dims >> last & 1);
+	for (int i = 0; i < 2; i++) {
+		const side *s = &of[i != swapped];
+		t->value[i] = dot->src[i != swapped];
+		t->load[i] = s->load;
+		t->plain[i] = s->plain;
+	}
+	const side *rows = &of[swapped], *columns = &of[!swapped];
 	for (int d = 0; d < last; d++)
-		if (!y->coef[d] && k->dim[d] != 1) t->row = d;
-	t->adjacent = y->coef[last] == 1;
-	t->panels = k->buf.v[k->ins.v[t->load[1]].buf].role == LO_PANELS;
-	t->strips = k->red != 0 && t->row < 0 && t->adjacent && !t->panels;
-	t->bytes = dot->dtype == TJ_I32 && k->ins.v[t->load[0]].dtype == TJ_I8 && k->ins.v[t->load[1]].dtype == TJ_I8 && !t->strips;
-	return x->coef[last] == 0 || k->dim[last] == 1;
+		if (!(columns->dims >> d & 1) && k->dim[d] != 1) t->row = d;
+	t->flat = true;
+	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_feeds(k, i, t->value[1]);
+	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && !index_of(k, columns->load)->group;
+	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
+	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
+	t->bytes = dot->dtype == TJ_I32 && t->plain[0] && t->plain[1] && !index_of(k, t->load[0])->group && !index_of(k, t->load[1])->group && k->ins.v[t->load[0]].dtype == TJ_I8 && k->ins.v[t->load[1]].dtype == TJ_I8 && !t->strips;
+	return !(rows->dims >> last & 1);
 }
 
 /* ---- units ---- */

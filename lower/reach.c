@@ -32,7 +32,8 @@ static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
 	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : lo_row_major(L, G, r, m);
-	return lo_fits_r(G, &e) && on_device(L, G, r);
+	int64_t coef, group;
+	return (lo_fits_r(G, &e) || (G->product && lo_r_term(G, &e, &coef, &group))) && on_device(L, G, r);
 }
 
 /* ---- the maps of a value's operands ---- */
@@ -144,7 +145,7 @@ static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
 	return on_device(L, G, u->table->base);
 }
 
-/* An operand of a product is loaded, converted or not: where its view has no affine index, or where it would be computed, it is stored first. */
+/* An operand of a product, unless the product computes it as it reads (fuse.c): where its view has no affine index, it is stored first. */
 static lo_use *ask_operand(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	lo_use *u = L->val[r].light ? NULL : lo_ask(L, G, r, m);

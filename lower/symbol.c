@@ -85,6 +85,7 @@ bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint3
 	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
 	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, 0));
 	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));
+	for (uint32_t i = 0; ok && i < k->index.n; i++) ok = put(w, (uint64_t)k->index.v[i].group);
 	for (uint32_t i = 0; ok && i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
 		bool access = in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART;

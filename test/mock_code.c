@@ -61,7 +61,7 @@ void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, 
 	lo_kernel k = around(ins, red, tree, dtype, n);
 	if (red == LO_RED_ARGMAX || red == LO_RED_ARGMIN) ins[1].dtype = TJ_I64;
 	lo_buf b = { .dtype = ins[1].dtype, .role = LO_OUT };
-	lo_index at = { 0, step, { 0 } };
+	lo_index at = { .rcoef = step };
 	const rt_kargs a = { .buf = &to };
 	const lo_schedule s = { .part = each };
 	k.ndim = 1;
@@ -98,7 +98,7 @@ static void put_at(printer *p, const lo_ins *in)
 	put_size(p, x->offset);
 	for (int i = 0; i < p->k->ndim; i++)
 		if (x->coef[i]) rt_puts(p->t, " + "), put_size(p, x->coef[i]), rt_putf(p->t, " * d%d", i);
-	if (x->rcoef) rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * r");
+	if (x->rcoef) rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * (r / "), put_size(p, x->group ? x->group : 1), rt_puts(p->t, ")");
 	if (in->dyn != LO_NOREF) rt_putf(p->t, " + v%u.i * ", in->dyn), put_size(p, in->dyn_stride);
 }
 

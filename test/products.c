@@ -342,7 +342,7 @@ static void print_mix(const prod_mix *m)
 	int col = 0;
 	printf("mix: %llu cases, %.1f products and %.1f runs each\n", (unsigned long long)m->cases, (double)m->products / n, (double)m->runs / n);
 	const struct { const char *name; uint64_t n; } share[] = {
-		{ "empty", m->empty }, { "vectors", m->vectors }, { "batches", m->batches }, { "k > 256", m->chunks }, { "large", m->large }, { "views", m->views },
+		{ "empty", m->empty }, { "vectors", m->vectors }, { "batches", m->batches }, { "k > 256", m->chunks }, { "large", m->large }, { "views", m->views }, { "ops in front", m->ahead },
 		{ "odd layouts", m->odd }, { "constants", m->constants }, { "mixed dtypes", m->casts }, { "special values", m->special },
 		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes } };
 	for (size_t i = 0; i < RT_COUNT(share); i++) printf("%s %s %.0f%%", i ? "," : " ", share[i].name, 100 * (double)share[i].n / n);
@@ -372,6 +372,7 @@ static int check_mix(const prod_mix *m)
 	for (int i = 0; i < TJ_DTYPE_COUNT; i++)
 		if (i != TJ_BOOL) HOLD(tj_dtype_name((tj_dtype)i), m->dtype[i]);
 	HOLD("k > 256", m->chunks);
+	HOLD("ops in front", m->ahead);
 	HOLD("vectors", m->vectors);
 	HOLD("batches", m->batches);
 	HOLD("shared code", m->sizes);

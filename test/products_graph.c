@@ -93,7 +93,7 @@ static gen_content any_content(gen *G)
 static void draw_dtypes(gen *G, prod_case *c)
 {
 	static const tj_dtype pair[][3] = { /* stored left, stored right, read as */
-		{ TJ_I8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_I8, TJ_I32 }, { TJ_U8, TJ_I8, TJ_I32 }, { TJ_BF16, TJ_BF16, TJ_F32 }, { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 },
+		{ TJ_I8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_I8, TJ_I32 }, { TJ_U8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_F32, TJ_F32 }, { TJ_F32, TJ_I8, TJ_F32 }, { TJ_BF16, TJ_BF16, TJ_F32 }, { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 },
 		{ TJ_F32, TJ_F32, TJ_F64 }, { TJ_F32, TJ_F32, TJ_BF16 }, { TJ_I16, TJ_I16, TJ_I64 }, { TJ_BOOL, TJ_F32, TJ_F32 }, { TJ_I8, TJ_F16, TJ_F16 } };
 	tj_dtype t = any_dtype(G);
 	for (int i = 0; i < PROD_OPERANDS; i++) c->in[i].dtype = c->in[i].cast = t;
@@ -114,7 +114,7 @@ static void draw_operand(gen *G, prod_operand *o, const prod_case *c)
 	o->layout = gen_chance(G, 45) ? GEN_ROW : gen_chance(G, 30) ? GEN_TRANSPOSED : (int)gen_below(G, GEN_LAYOUTS);
 	o->content = any_content(G);
 	o->views = gen_chance(G, 60) ? 0 : (int)between(G, 1, 3);
-	o->ops = gen_chance(G, 85) ? 0 : (int)between(G, 1, 2);
+	o->ops = gen_chance(G, 70) ? 0 : (int)between(G, 1, 3);
 	o->vector = gen_chance(G, 7);
 	for (int i = 0; i < c->nbatch; i++) o->ones |= gen_chance(G, 15) ? 1u << i : 0;
 	o->missing = gen_chance(G, 30) ? (int)between(G, 1, PROD_BATCH) : 0;
@@ -270,12 +270,66 @@ static view any_view(gen *G, int *rank, int64_t *dim)
 }
 
 /* ---- operands ---- */
-static ir_ref some_op(gen *G, ir_ref r)
+static ir_ref beside(gen *G, tj_dtype t, int rank, const int64_t *dim)
+{
+	if (gen_chance(G, 20)) return gen_data(G, t, rank, dim);
+	G->layout = gen_chance(G, 60) ? GEN_ROW : -1;
+	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
+}
+
+static ir_ref plain_op(gen *G, ir_ref r)
 {
 	static const ir_op ops[] = { IR_relu, IR_neg, IR_abs, IR_square };
 	ir_meta m = ir_meta_of(G->g, r);
 	if (gen_chance(G, 60)) return op1(G, PICK(G, ops), r);
 	return op2(G, gen_chance(G, 50) ? IR_mul : IR_add, r, constant(G, (tj_dtype)m.dtype, 0, NULL, gen_chance(G, 50) ? 3 : 0.5));
+}
+
+/* With another tensor, which broadcasts along some axes. */
+static ir_ref scaled(gen *G, ir_ref r)
+{
+	static const ir_op ops[] = { IR_mul, IR_mul, IR_sub, IR_add, IR_maximum, IR_div };
+	const ir_meta m = ir_meta_of(G->g, r);
+	const ir_op op = PICK(G, ops);
+	int64_t dim[TJ_MAX_RANK];
+	for (int i = 0; i < m.rank; i++) dim[i] = gen_chance(G, 50) ? 1 : m.dim[i];
+	ir_ref x = beside(G, gen_chance(G, 15) && rt_is_float((tj_dtype)m.dtype) ? TJ_F16 : (tj_dtype)m.dtype, m.rank, dim);
+	if (gen_chance(G, 15)) return try_op(G, IR_where, 3, (ir_ref[]){ beside(G, TJ_BOOL, m.rank, dim), r, constant(G, (tj_dtype)m.dtype, 0, NULL, 1) }, 0, NULL);
+	if (ir_at(G->g, x)->dtype != m.dtype) x = ir_cast(G->g, x, (tj_dtype)m.dtype, SITE);
+	return op == IR_div && !rt_is_float((tj_dtype)m.dtype) ? IR_NONE : op2(G, op, r, x);
+}
+
+/* With a number for each group of an axis, as weights of few bits have scales. */
+static ir_ref by_groups(gen *G, ir_ref r)
+{
+	const ir_meta m = ir_meta_of(G->g, r);
+	const int axis = m.rank ? (int)gen_below(G, m.rank) : -1;
+	int64_t dim[TJ_MAX_RANK], size = 0;
+	if (axis < 0 || m.rank == TJ_MAX_RANK) return IR_NONE;
+	for (int64_t d = 2; d <= 64 && d <= m.dim[axis]; d++)
+		if (m.dim[axis] % d == 0 && (!size || gen_chance(G, 50))) size = d;
+	if (!size) return IR_NONE;
+	for (int i = 0; i <= m.rank; i++) dim[i] = i <= axis ? m.dim[i] : m.dim[i - 1];
+	dim[axis] /= size;
+	dim[axis + 1] = size;
+	r = with_attrs(G, IR_reshape, r, m.rank + 1, dim);
+	dim[axis + 1] = 1;
+	for (int i = 0; i <= m.rank; i++)
+		if (i != axis && gen_chance(G, 30)) dim[i] = 1;
+	r = op2(G, gen_chance(G, 70) ? IR_mul : IR_sub, r, beside(G, (tj_dtype)m.dtype, m.rank + 1, dim));
+	return with_attrs(G, IR_reshape, r, m.rank, m.dim);
+}
+
+static ir_ref some_op(gen *G, ir_ref r)
+{
+	const ir_meta m = ir_meta_of(G->g, r);
+	const int64_t last[] = { m.rank - 2, m.rank - 1 };
+	const bool turned = m.rank > 1 && gen_chance(G, 40);
+	if (turned) r = with_attrs(G, IR_transpose, r, 2, last);
+	const int64_t roll = gen_below(G, 10);
+	ir_ref x = roll < 4 ? plain_op(G, r) : roll < 8 ? scaled(G, r) : by_groups(G, r);
+	if (x == IR_NONE) x = r;
+	return turned ? with_attrs(G, IR_transpose, x, 2, last) : x;
 }
 
 static ir_ref stored(gen *G, const prod_operand *o, int rank, const int64_t *dim)
@@ -334,12 +388,6 @@ int prod_after_ops(const char *const **names)
 	};
 	if (names) *names = name;
 	return AFTERS;
-}
-
-static ir_ref beside(gen *G, tj_dtype t, int rank, const int64_t *dim)
-{
-	G->layout = gen_chance(G, 60) ? GEN_ROW : -1;
-	return gen_input(G, t, rank, dim, any_content(G), 0, 0);
 }
 
 static ir_ref by_row(gen *G, ir_ref y, const ir_meta *m)
@@ -567,7 +615,7 @@ static bool clear(bool *v)
 static bool simpler_operand(prod_operand *o, int way)
 {
 	switch (way) {
-	case 0: return set_int(&o->ops, 0);
+	case 0: return o->ops && (o->ops--, true);
 	case 1: return set_int(&o->views, 0);
 	case 2: return o->views > 1 && (o->views--, true);
 	case 3: return set_int(&o->layout, GEN_ROW);
@@ -650,16 +698,18 @@ void prod_count(const prod_case *c, const gen *G, prod_mix *m)
 	m->guarded += c->place != GEN_ANYWHERE;
 	m->sizes += c->again || c->symbols;
 	m->kept += G->g->out.n > 1;
-	bool views = false, odd = false, data = false, cast = false, special = false;
+	bool views = false, ahead = false, odd = false, data = false, cast = false, special = false;
 	for (int i = 0; i < 2; i++) {
 		const prod_operand *o = &c->in[i];
 		views |= o->views > 0;
+		ahead |= o->ops > 0;
 		odd |= o->layout != GEN_ROW;
 		data |= o->source != PROD_INPUT;
 		cast |= o->dtype != o->cast || o->cast != c->in[!i].cast;
 		special |= o->content != GEN_PLAIN && o->content != GEN_INTS;
 	}
 	m->views += views;
+	m->ahead += ahead;
 	m->odd += odd;
 	m->constants += data;
 	m->casts += cast;

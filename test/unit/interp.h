@@ -27,7 +27,7 @@ typedef struct interp {
 static int64_t interp_at(const interp *m, const lo_ins *i)
 {
 	const lo_index *x = &m->k->index.v[i->index];
-	int64_t at = x->offset + x->rcoef * m->r;
+	int64_t at = x->offset + x->rcoef * (x->group ? m->r / x->group : m->r);
 	for (int k = 0; k < m->k->ndim; k++) at += x->coef[k] * m->d[k];
 	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
 }

@@ -386,10 +386,11 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
 }
 
-/* Rows are read in place where few columns use them, and where their distance is a part of the text. */
+/* Few columns read any rows in place whose distance is a part of the text. */
 static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
+	if (p->x.reads_rows) return true;
 	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }

@@ -187,6 +187,7 @@ typedef struct lo_tiles {
 	uint32_t load[2];        /* what these are, or are computed from: the load that has most of the operand's indices */
 	bool plain[2];           /* loaded, and converted at most */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
+	bool reads_rows;         /* rows lie so that tiles can read them in place */
 	bool adjacent;           /* columns are adjacent in memory, for the main load */
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels */

@@ -101,6 +101,22 @@ bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value)
 	return any;
 }
 
+/* The rows of a tile are read in place: their distance is known, and few of them share a set of the first cache. */
+static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
+{
+	enum { SETS = 64, MOST_IN_A_SET = 4 };
+	const lo_index *x = index_of(k, t->load[0]);
+	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->load[0]].dtype), pitch = t->row < 0 ? 0 : x->coef[t->row];
+	int in_set[SETS] = { 0 }, most = 0;
+	if (t->value[0] != t->load[0] || x->rcoef != 1 || x->group || lo_is_sym(pitch) || (t->row >= 0 && lo_is_sym(k->dim[t->row]))) return false;
+	for (int64_t row = 0; row < LO_TILE_ROWS; row++)
+		for (int64_t line = 0; line < IR_CHAIN * size / RT_LINE; line++) {
+			int *n = &in_set[(uint64_t)(row * pitch * size / RT_LINE + line) % SETS];
+			if (++*n > most) most = *n;
+		}
+	return most <= MOST_IN_A_SET;
+}
+
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 {
 	const int last = k->ndim - 1;
@@ -131,24 +147,51 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = dot->dtype == TJ_I32 && t->plain[0] && t->plain[1] && !index_of(k, t->load[0])->group && !index_of(k, t->load[1])->group && k->ins.v[t->load[0]].dtype == TJ_I8 && k->ins.v[t->load[1]].dtype == TJ_I8 && !t->strips;
+	t->reads_rows = reads_rows(k, t);
 	return !(rows->dims >> last & 1);
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 384, MOST_COLUMNS = 256, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 192, PACKED_COLUMNS = 1024, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* An extent in equal pieces of at most `most`, each but the last a multiple of `of`; pieces: at least this many. */
+/* An extent in equal pieces of about `most` or less, each but the last a multiple of `of`; pieces: at least this many. */
 static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t pieces)
 {
+	most += most / 8;
 	const int64_t n = div_up(extent, most) > pieces ? div_up(extent, most) : pieces;
 	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
 }
 
-/* Blocks are large, so that packing an operand is a small part of the work; but there are several, so that threads share them. */
+typedef struct blocks { int64_t rows, columns; } blocks; /* of one */
+
+/* The time of the thread that has most to do, in elements of the result. Packing an element takes as long as PACK of them; reading one of
+ * the columns, READ. */
+static int64_t cost(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int threads, blocks b)
+{
+	enum { PACK = 24, READ = 8 };
+	const int64_t rounds = div_up(outer * div_up(m, b.rows) * div_up(n, b.columns), threads);
+	return rounds * (b.rows * b.columns + (x->reads_rows ? 0 : PACK * b.rows) + (x->adjacent || x->panels ? READ : PACK) * b.columns);
+}
+
+/* Blocks are large, so that packing an operand is a small part of the work; but there are `few` or more of them, so that threads share them. */
+static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
+{
+	const int64_t most_rows = x->reads_rows ? MOST_ROWS : PACKED_ROWS;
+	const int64_t most = x->strips ? STRIP : m <= LO_TILE_ROWS && x->adjacent ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
+	blocks best = { 0 };
+	few = div_up(few, outer);
+	for (int64_t down = 1; down <= few && down <= m; down++) {
+		blocks b = { piece(m, most_rows, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), 0 };
+		b.columns = piece(n, most, COLUMNS, div_up(few, div_up(m, b.rows)));
+		if (down == 1 || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
+	}
+	return best;
+}
+
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
 	lo_tiles x;
@@ -157,17 +200,14 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
 	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
 	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
-	int64_t outer = 1, few;
+	int64_t outer = 1;
 	for (int d = 0; d < k->ndim - 1; d++)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
-	const int threads = rt_team_threads();
-	few = threads == 1 || all < RT_SERIAL_NS ? 1 : x.strips || all < 100 * RT_SERIAL_NS ? threads : 4 * threads; /* blocks wanted */
-	few = div_up(few, outer);
-	s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, 1);
-	const int64_t across = div_up(few, div_up(m, s->rows));
-	s->block = piece(last, x.strips ? STRIP : m <= LO_TILE_ROWS && x.adjacent ? WIDE : x.bytes ? 2 * MOST_COLUMNS : MOST_COLUMNS, COLUMNS, across);
-	if (div_up(last, s->block) < across) s->rows = piece(m, MOST_ROWS, LO_TILE_ROWS, div_up(few, div_up(last, s->block)));
+	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
+	const blocks b = cut(&x, m, last, outer, threads == 1 || x.strips || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
+	s->rows = b.rows;
+	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
 	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;

@@ -141,6 +141,7 @@ cg_str cg_elem(cg *c, tj_dtype t, cg_str base, cg_str index); /* the address of 
 cg_str cg_read(cg *c, tj_dtype t, int lanes, cg_str p);
 void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);
 cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask); /* absent lanes are 0 */
+void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the first n lanes; n may be negative, or larger than lanes */
 cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum); /* sum + a * b: fused for floats, wrapping for integers */
 cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);

@@ -10,7 +10,7 @@
 enum {
 	ROWS_AHEAD = 8, /* pack_along: rows; distance of prefetches */
 	CACHED = 64,    /* pack_across: steps of r whose packed items stay in the first cache */
-	MOST_ITEMS = 16 /* pack_across: at a time */
+	MOST_ITEMS = CG_MOST_LANES /* pack_across: at a time */
 };
 
 static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c->product->t; }
@@ -141,17 +141,24 @@ static void turn_vectors(cg *c, tj_dtype t, int w, int n, cg_str *v, int apart)
 	for (int i = 0; i < 4; i++) v[i * apart] = pick_groups(c, t, w, n, half[i / 2], half[2 + i / 2], i % 2, 2);
 }
 
+void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v)
+{
+	const int n = 16 / (int)tj_dtype_size(t);
+	for (int i = 0; i < n; i++) turn_vectors(c, t, w, n, v + i, n);
+	for (int i = 0; i < w; i += n) turn_groups(c, t, w, n, v + i);
+}
+
 /* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
  * time, or a vector of them, which writes each line of the packed operand once. */
 static void put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
 {
 	const int n = 16 / (int)tj_dtype_size(t);
-	for (int i = 0; i < items; i += n) turn_groups(c, t, w, n, v + i);
 	if (items == n) {
+		turn_groups(c, t, w, n, v);
 		for (int k = 0; k < w; k++) store_group(c, t, w, n, v[k % n], k / n, cg_elem(c, t, p, cg_int((int64_t)k * width)));
 		return;
 	}
-	for (int i = 0; i < n; i++) turn_vectors(c, t, w, n, v + i, n);
+	cg_turn_square(c, t, w, v);
 	for (int k = 0; k < w; k++) cg_write(c, t, w, v[k], cg_elem(c, t, p, cg_int((int64_t)k * width)));
 }
 

@@ -20,6 +20,7 @@
 enum {
 	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
+	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
@@ -96,6 +97,7 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
+	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", rows.s, cg_int(k->red)), cg_int(LO_TILE_SLACK)));
 	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
@@ -270,6 +272,24 @@ static void put_tiles(cg *c, const unit *u)
 	cg_close(c, &r);
 }
 
+/* Panel by panel, each with all of r. */
+static void put_across(cg *c, const unit *u)
+{
+	const struct cg_product *p = c->product;
+	const cg_str nk = cg_int(c->k->red), x = p->rows_in_place ? u->a : u->packed;
+	const part all = { cg_int(0), nk, cg_fmt("true") };
+	if (!p->rows_in_place) call_pack(c, u, 0, x, cg_int(0), u->rows, &all);
+	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
+	cg_str lacks = cg_op(c, "sub", cg_op(c, "add", j.i, cg_int(p->width)), u->columns), skip = cg_choose(c, cg_cmp(c, "sgt", lacks, cg_int(0)), "i64", lacks, cg_int(0));
+	cg_str from = p->ragged ? cg_op(c, "sub", j.i, skip) : j.i;
+	rt_text t = { 0 };
+	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i64 %s", x.s, operand_at(c, u, 1, from, cg_int(0)).s, cg_int(cg_item_step(c, 1)).s, nk.s,
+	        cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
+	cg_put_arguments(c, 1, from, cg_int(0), &t);
+	call(c, p->tile[0], &t);
+	cg_close(c, &j);
+}
+
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
@@ -380,7 +400,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && known_rows(c) && fill_blocks(c, p->width);
+	const bool whole = !p->x.strips && known_rows(c) && (p->across || fill_blocks(c, p->width));
 	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
 	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
@@ -390,6 +410,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
+	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
 	if (p->x.reads_rows) return true;
 	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
@@ -404,6 +425,26 @@ static bool has_narrow(const cg *c, const struct cg_product *p)
 	return (rest[0] && rest[0] <= p->w) || (rest[1] && rest[1] <= p->w);
 }
 
+/* Tiles transpose columns: as many rows as there are registers beside a square, and fewer with conversions, which need some, too. */
+static bool is_across(const cg *c, const struct cg_product *p)
+{
+	const int registers = c->bits == 512 ? 32 : 16;
+	return p->x.across && cg_steps_adjacent(c, 1) && known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]) && c->s->rows <= (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
+}
+
+/* Memory is read from end to end, and holds more than the caches do. */
+static bool asks_panels(const cg *c)
+{
+	const int64_t step = cg_item_step(c, 1), bytes = c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1));
+	return step == c->k->red && bytes * c->k->dim[c->k->ndim - 1] > RT_THIRD_CACHE;
+}
+
+/* More rows leave no registers for a second vector: with 512 bits one is better for one row, too. */
+static int across_vectors(const cg *c, const struct cg_product *p)
+{
+	return c->bits < 512 && c->s->rows == 1 ? ACROSS_COLUMNS / p->w : 1;
+}
+
 bool cg_find_product(cg *c)
 {
 	lo_tiles x;
@@ -415,21 +456,23 @@ bool cg_find_product(cg *c)
 	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
 	p->panel = lo_panel(p->t);
-	p->vecs = vectors(c, p);
-	p->most = (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
+	p->across = is_across(c, p);
+	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
+	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->vecs * p->w;
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
 	p->steps = cg_word_steps(c);
+	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = p->steps == 1 && x.adjacent && reads && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
-	p->lone = x.panels || few;
-	p->in_place = p->lone || (x.adjacent && !cg_computes(c, 1));
+	p->lone = x.panels || few || p->across;
+	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = !p->lone && !x.strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->narrow = has_narrow(c, p);
-	p->unpacked = x.panels || (few && fill_blocks(c, p->width));
+	p->unpacked = x.panels || p->across || (few && fill_blocks(c, p->width));
 	choose_tiles(c, p);
 	return true;
 }
@@ -449,6 +492,10 @@ static void put_functions(cg *c)
 		return;
 	}
 	if (!p->rows_in_place) p->pack[0] = cg_put_pack(c, 0, p->most);
+	if (p->across) {
+		p->tile[0] = cg_put_across(c, p->most, asks_panels(c));
+		return;
+	}
 	if (!p->unpacked) p->pack[1] = cg_put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs);
 	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1);
@@ -461,6 +508,7 @@ void cg_along_product(cg *c, cg_span span)
 	put_functions(c);
 	const unit u = put_unit(c);
 	if (p->x.strips) put_strips(c, &u);
+	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);
 	if (p->direct == LO_NOREF) put_rows(c, &u, span);
 }

@@ -5,6 +5,7 @@
  *   pack.c      the functions that pack an operand
  *   words.c     products of bytes: how they are packed and multiplied
  *   sums.c      the functions that compute a tile, and a strip
+ *   across.c    tiles of few rows that transpose columns as they read them
  *
  * These functions are shared by kernels (own.c): sizes are their arguments. */
 #ifndef TJ_CODEGEN_LLVM_PRODUCT_H
@@ -13,7 +14,7 @@
 #include "codegen_llvm/cg.h"
 
 enum {
-	CG_MOST_TILES = 4, CG_MOST_VECS = 8,
+	CG_MOST_TILES = 4, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
 	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
 };
 
@@ -49,6 +50,8 @@ struct cg_product {
 	bool narrow;            /* the last panel may have one vector of columns alone */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool unpacked;          /* columns are never packed */
+	bool across;            /* tiles transpose columns (across.c) */
+	bool ragged;            /* across: the last panel of a block may lack columns */
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
 	/* Names of the functions that it calls: */
@@ -74,6 +77,7 @@ cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, 
 /* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 cg_str cg_put_pack(cg *c, int o, int width);
+void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v); /* w vectors, each w steps of r of one item, become w steps of the items */
 
 /* ---- words.c ---- */
 int cg_word_steps(const cg *c); /* the field `steps` */
@@ -86,5 +90,10 @@ void cg_pack_words(cg *c, int o, int width);       /* the body of cg_put_pack() 
 cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
+
+/* ---- across.c ---- */
+/* The name of a function: sums (row i at %sums + i * %pitch) = rows times a panel of columns, over all nk steps of r; those of the first %skip
+ * columns are not stored. %step: elements from column to column. ask: it prefetches the next panel. */
+cg_str cg_put_across(cg *c, int rows, bool ask);
 
 #endif

@@ -73,6 +73,12 @@ cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask)
 	return v;
 }
 
+void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask)
+{
+	rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", cg_mangle(t, lanes).s, cg_type(t, lanes).s, v.s, p.s,
+	        (int)tj_dtype_size(t), lanes, mask.s);
+}
+
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes)
 {
 	cg_str low = cg_tmp(c), mask = cg_tmp(c);

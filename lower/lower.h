@@ -192,6 +192,7 @@ typedef struct lo_tiles {
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels */
 	bool strips;             /* one row, and adjacent columns that lie in rows */
+	bool across;             /* sizes are known; few rows, and columns whose steps of r are adjacent */
 	bool bytes;              /* i8 times i8 with sums of i32, no strips: machines multiply several steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */

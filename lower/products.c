@@ -61,6 +61,11 @@ tj_dtype lo_product_dtype(tj_dtype t)
 }
 
 /* ---- the product of a kernel ---- */
+enum {
+	ACROSS_LEAST = 32,     /* columns; fewer may not fill a panel */
+	ACROSS_ROOM = 1 << 18  /* elements of rows that are packed over all of r: they stay in the second cache */
+};
+
 static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
 
 typedef struct side { /* what an operand is computed from */
@@ -117,6 +122,20 @@ static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
 	return most <= MOST_IN_A_SET;
 }
 
+static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
+{
+	bool all = k->ins.v[t->dot].dtype == TJ_I32 && !t->strips;
+	for (int i = 0; i < 2; i++) all &= t->plain[i] && !index_of(k, t->load[i])->group && k->ins.v[t->load[i]].dtype == TJ_I8;
+	return all;
+}
+
+static bool is_across(const lo_kernel *k, const lo_tiles *t)
+{
+	const int64_t rows = t->row < 0 ? 1 : k->dim[t->row], columns = k->dim[k->ndim - 1];
+	if (t->adjacent || t->panels || t->bytes || index_of(k, t->load[1])->rcoef != 1 || index_of(k, t->load[1])->group || lo_is_sym(rows) || lo_is_sym(columns) || lo_is_sym(k->red)) return false;
+	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
+}
+
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 {
 	const int last = k->ndim - 1;
@@ -146,8 +165,9 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && !index_of(k, columns->load)->group;
 	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
-	t->bytes = dot->dtype == TJ_I32 && t->plain[0] && t->plain[1] && !index_of(k, t->load[0])->group && !index_of(k, t->load[1])->group && k->ins.v[t->load[0]].dtype == TJ_I8 && k->ins.v[t->load[1]].dtype == TJ_I8 && !t->strips;
-	t->reads_rows = reads_rows(k, t);
+	t->bytes = are_bytes(k, t);
+	t->across = is_across(k, t);
+	t->reads_rows = !t->across && reads_rows(k, t);
 	return !(rows->dims >> last & 1);
 }
 
@@ -181,10 +201,10 @@ static int64_t cost(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int 
 static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
 {
 	const int64_t most_rows = x->reads_rows ? MOST_ROWS : PACKED_ROWS;
-	const int64_t most = x->strips ? STRIP : m <= LO_TILE_ROWS && x->adjacent ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
+	const int64_t most = x->strips ? STRIP : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
 	blocks best = { 0 };
 	few = div_up(few, outer);
-	for (int64_t down = 1; down <= few && down <= m; down++) {
+	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
 		blocks b = { piece(m, most_rows, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), 0 };
 		b.columns = piece(n, most, COLUMNS, div_up(few, div_up(m, b.rows)));
 		if (down == 1 || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
@@ -209,6 +229,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK) * size);
+	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across ? m * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

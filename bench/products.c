@@ -12,12 +12,14 @@
 enum { INPUTS, FROZEN, PEERS, READ_B = PEERS + PRODUCT_PEERS, WAYS, WORST = 5, SAMPLES = 200 };
 
 /* ---- the table ---- */
-#define F32(m, k, n) { TJ_F32, 0, m, k, n, false }
-#define F32_NK(m, k, n) { TJ_F32, 0, m, k, n, true }
-#define BATCH(b, m, k, n) { TJ_F32, b, m, k, n, false }
-#define F64(m, k, n) { TJ_F64, 0, m, k, n, false }
-#define BF16(m, k, n) { TJ_BF16, 0, m, k, n, false }
-#define I8(m, k, n) { TJ_I8, 0, m, k, n, false }
+#define F32(m, k, n) { TJ_F32, 0, m, k, n, false, false }
+#define F32_NK(m, k, n) { TJ_F32, 0, m, k, n, true, false }
+#define BATCH(b, m, k, n) { TJ_F32, b, m, k, n, false, false }
+#define F64(m, k, n) { TJ_F64, 0, m, k, n, false, false }
+#define BF16(m, k, n) { TJ_BF16, 0, m, k, n, false, false }
+#define FAST(m, k, n) { TJ_BF16, 0, m, k, n, false, true }
+#define FAST_NK(m, k, n) { TJ_BF16, 0, m, k, n, true, true }
+#define I8(m, k, n) { TJ_I8, 0, m, k, n, false, false }
 static const product products[] = {
 	/* transformers */
 	F32(1, 768, 768), F32(12, 768, 768), F32(128, 768, 768), F32(4096, 768, 768),
@@ -40,10 +42,12 @@ static const product products[] = {
 	F32_NK(77, 331, 257),
 	/* batches */
 	BATCH(4096, 16, 16, 16), BATCH(512, 32, 32, 32), BATCH(96, 64, 64, 64), BATCH(8, 128, 128, 128), BATCH(12, 384, 64, 384),
-	BATCH(12, 384, 384, 64), BATCH(96, 1, 64, 384), { TJ_F32, 12, 384, 64, 384, true },
+	BATCH(12, 384, 384, 64), BATCH(96, 1, 64, 384), { TJ_F32, 12, 384, 64, 384, true, false },
 	/* other dtypes */
 	F64(1, 1024, 1024), F64(16, 512, 512), F64(128, 768, 768), F64(77, 331, 257), F64(64, 64, 64), F64(512, 512, 512),
 	BF16(1, 768, 3072), BF16(1, 4096, 4096), BF16(32, 768, 3072), BF16(128, 768, 768), BF16(512, 512, 512),
+	FAST(1, 768, 3072), FAST(1, 4096, 4096), FAST(4, 4096, 4096), FAST(8, 768, 3072), FAST(32, 768, 3072), FAST(128, 768, 768), FAST(512, 512, 512),
+	FAST(384, 3072, 768), FAST(77, 331, 257), FAST_NK(1, 4096, 4096), FAST_NK(8, 768, 768), FAST_NK(128, 768, 768),
 	I8(1, 1024, 1024), I8(32, 768, 768), I8(128, 768, 768), I8(256, 256, 256),
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
@@ -51,10 +55,13 @@ enum { PRODUCTS = sizeof products / sizeof *products };
 static double flops(const product *p) { return 2.0 * (double)product_pairs(p) * (double)p->m * (double)p->k * (double)p->n; }
 static tj_dtype result_dtype(const product *p) { return p->dtype == TJ_I8 ? TJ_I32 : p->dtype; }
 
-/* For example bf16_32x768x3072, f32_b12_384x64x384_nk: m x k x n, and nk when B is stored as [n,k]. */
+/* Products with one line in the summary. */
+static const char *kind_of(const product *p) { return p->fast ? "fast" : tj_dtype_name(p->dtype); }
+
+/* For example bf16_fast_32x768x3072, f32_b12_384x64x384_nk: m x k x n, and nk when B is stored as [n,k]. */
 static void name_product(const product *p, char name[64])
 {
-	int n = snprintf(name, 64, "%s_", tj_dtype_name(p->dtype));
+	int n = snprintf(name, 64, "%s%s_", tj_dtype_name(p->dtype), p->fast ? "_fast" : "");
 	if (p->batch) n += snprintf(name + n, 64 - (size_t)n, "b%d_", (int)p->batch);
 	snprintf(name + n, 64 - (size_t)n, "%dx%dx%d%s", (int)p->m, (int)p->k, (int)p->n, p->transposed ? "_nk" : "");
 }
@@ -206,13 +213,13 @@ static job *open_job(tj_ctx *c, const product *p)
 	j->scope = tj_push(c);
 	j->a = operand(j, p->m, p->k);
 	j->b = tj_retain(p->transposed ? operand(j, p->n, p->k) : operand(j, p->k, p->n)); /* retained, so that .freeze can tell its content */
-	j->f = tj_compile(c, inputs_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = TJ_DIRECT));
+	j->f = tj_compile(c, inputs_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = TJ_DIRECT, .numerics = p->fast ? TJ_FAST : TJ_STRICT));
 	const double begin = bench_now();
 	run_inputs(j);
 	j->first_ms = (bench_now() - begin) * 1e3;
 	check_tjit(j, false);
 	j->frozen = tj_compile(c, frozen_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .mode = TJ_DIRECT,
-	                                                .freeze = TJ_VARS(&j->b)));
+	                                                .freeze = TJ_VARS(&j->b), .numerics = p->fast ? TJ_FAST : TJ_STRICT));
 	check_tjit(j, true);
 	open_peers(j);
 	return j;
@@ -230,8 +237,7 @@ static void close_job(job *j)
 
 /* ---- timing ---- */
 typedef struct report {
-	const char *name;
-	tj_dtype dtype;
+	const char *name, *kind;
 	double us[WAYS];               /* the quickest tenth; 0: not timed */
 	double first_ms, gflops;       /* of tjit with inputs */
 	double peak;                   /* share of the peak, for f32 and f64; else 0 */
@@ -298,7 +304,7 @@ static report time_job(job *j, const machine *m, double seconds, int least)
 	const int plain = fastest(v, way, n, false), best = fastest(v, way, n, true);
 	const double peak = j->p->dtype == TJ_F32 ? m->peak_f32 : j->p->dtype == TJ_F64 ? m->peak_f64 : 0;
 	const bench_variant *ours = v[FROZEN].quick < v[INPUTS].quick ? &v[FROZEN] : &v[INPUTS];
-	report r = { .name = j->name, .dtype = j->p->dtype, .first_ms = j->first_ms, .gflops = flops(j->p) / v[INPUTS].quick * 1e-3, .wrong = j->wrong };
+	report r = { .name = j->name, .kind = kind_of(j->p), .first_ms = j->first_ms, .gflops = flops(j->p) / v[INPUTS].quick * 1e-3, .wrong = j->wrong };
 	for (int i = 0; i < n; i++) r.us[way[i]] = v[i].quick;
 	if (peak > 0) r.peak = r.gflops * 1e9 / peak;
 	if (r.us[READ_B] > 0) r.read = ratio(&v[n - 1], &v[INPUTS], rounds);
@@ -365,14 +371,14 @@ static int by_ratio(const void *a, const void *b)
 	return bench_by_size(&((const report *)a)->vs_best, &((const report *)b)->vs_best);
 }
 
-/* One line for the products of a dtype, or of all (NULL). Within NEAR of the best peer is noise on a shared machine. */
+/* One line for the products of a kind, or of all (NULL). Within NEAR of the best peer is noise on a shared machine. */
 #define NEAR 0.95
-static void put_mean(const report *r, int n, const char *dtype, bool json)
+static void put_mean(const report *r, int n, const char *kind, bool json)
 {
 	double plain = 0, best = 0;
 	int compared = 0, short_plain = 0, short_best = 0, far = 0;
 	for (int i = 0; i < n; i++) {
-		if (!r[i].best || !r[i].plain || (dtype && strcmp(dtype, tj_dtype_name(r[i].dtype)) != 0)) continue;
+		if (!r[i].best || !r[i].plain || (kind && strcmp(kind, r[i].kind) != 0)) continue;
 		compared++;
 		plain += log(r[i].vs_plain), best += log(r[i].vs_best);
 		short_plain += r[i].vs_plain < 1, short_best += r[i].vs_best < 1, far += r[i].vs_best < NEAR;
@@ -381,14 +387,14 @@ static void put_mean(const report *r, int n, const char *dtype, bool json)
 	printf(json ? "{\"summary\": \"%s\", \"products\": %d, \"vs_plain\": %.3f, \"short_of_plain\": %d, \"vs_best\": %.3f, \"short_of_best\": %d, "
 	              "\"below_%g\": %d}\n"
 	            : "%-4s %2d products, geometric means: %.3f x the best with plain operands (%d short), %.3f x the best of all (%d short; below %g: %d)\n",
-	       dtype ? dtype : "all", compared, exp(plain / compared), short_plain, exp(best / compared), short_best, NEAR, far);
+	       kind ? kind : "all", compared, exp(plain / compared), short_plain, exp(best / compared), short_best, NEAR, far);
 }
 
 /* Puts the reports in order of vs_best. */
 static void put_summary(report *r, int n, bool json)
 {
-	static const tj_dtype dtypes[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I8 };
-	for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) put_mean(r, n, tj_dtype_name(dtypes[i]), json);
+	static const char *const kinds[] = { "f32", "f64", "bf16", "fast", "i8" };
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) put_mean(r, n, kinds[i], json);
 	put_mean(r, n, NULL, json);
 	qsort(r, (size_t)n, sizeof *r, by_ratio);
 	printf(json ? "{\"worst\": [" : "worst:");

@@ -10,6 +10,7 @@ typedef struct product {
 	int64_t batch;        /* 0: one pair, of rank 2 */
 	int64_t m, k, n;
 	bool transposed;      /* B is stored as [n,k] */
+	bool fast;            /* in tjit the function is TJ_FAST */
 } product;
 static inline int64_t product_pairs(const product *p) { return p->batch ? p->batch : 1; }
 

@@ -11,7 +11,7 @@ int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in)
 	case LO_TREE_PARTS: return ir_tree_lanes(t);
 	case LO_TREE_COLUMN: return IR_TREE_COLUMN_ROWS;
 	case LO_TREE_PAIRS: return 1;
-	case LO_TREE_NONE: case LO_TREE_CHAIN: break;
+	case LO_TREE_NONE: case LO_TREE_CHAIN: case LO_TREE_FAST: break;
 	}
 	return 0;
 }

@@ -148,9 +148,7 @@ void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v)
 	for (int i = 0; i < w; i += n) turn_groups(c, t, w, n, v + i);
 }
 
-/* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
- * time, or a vector of them, which writes each line of the packed operand once. */
-static void put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
+void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
 {
 	const int n = 16 / (int)tj_dtype_size(t);
 	if (items == n) {
@@ -176,7 +174,7 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cons
 		const cg_at at = { .lanes = p->w, .along_r = true, .item = number[i], .k = k, .loaded = stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q), .mask = stop ? &mask : NULL };
 		v[i] = cg_computed(c, o, &at);
 	}
-	put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
+	cg_put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
 }
 
 /* Panels of items whose steps of r are adjacent. A few items at a time, from the last ones of a panel down: where `width` is no multiple of
@@ -240,7 +238,7 @@ cg_str cg_put_pack(cg *c, int o, int width)
 	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
 	cg_put_parameters(c, o, &parameters);
 	cg_begin_own(c, &parameters);
-	if (c->product->steps > 1) cg_pack_words(c, o, width);
+	if (c->product->steps > 1 && !c->product->pairs) cg_pack_words(c, o, width);
 	else if (cg_items_adjacent(c, o)) pack_along(c, o, width);
 	else if (cg_steps_adjacent(c, o)) pack_across(c, o, width);
 	else pack_singly(c, o, width);

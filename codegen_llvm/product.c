@@ -21,6 +21,7 @@ enum {
 	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
+	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
@@ -216,7 +217,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	cg_str sums = cg_elem(c, p->t, u->sums, cg_op(c, "add", y->j, cg_op(c, "mul", row, u->pitch)));
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
-	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, cg_words(c, k->nk).s, sums.s, u->pitch.s, k->first.s);
+	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
 	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->narrow) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
@@ -259,8 +260,8 @@ static void put_tiles(cg *c, const unit *u)
 	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
 	t.full = known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
 	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
-	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
-	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(IR_CHAIN)), cg_cmp(c, "eq", r.i, cg_int(0)) };
+	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
+	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), cg_cmp(c, "eq", r.i, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
@@ -411,6 +412,7 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
 	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
+	if (p->pairs) return known_rows(c) && cg_row_words(c);
 	if (p->x.reads_rows) return true;
 	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
@@ -428,8 +430,9 @@ static bool has_narrow(const cg *c, const struct cg_product *p)
 /* Tiles transpose columns: as many rows as there are registers beside a square, and fewer with conversions, which need some, too. */
 static bool is_across(const cg *c, const struct cg_product *p)
 {
-	const int registers = c->bits == 512 ? 32 : 16;
-	return p->x.across && cg_steps_adjacent(c, 1) && known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]) && c->s->rows <= (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
+	const int registers = c->bits == 512 ? 32 : 16, room = (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
+	if (!p->x.across || !cg_steps_adjacent(c, 1) || !known_rows(c) || c->s->rows != (p->x.row < 0 ? 1 : c->k->dim[p->x.row])) return false;
+	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
 }
 
 /* Memory is read from end to end, and holds more than the caches do. */
@@ -457,16 +460,18 @@ bool cg_find_product(cg *c)
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
 	p->panel = lo_panel(p->t);
 	p->across = is_across(c, p);
+	p->pairs = cg_pairs(c) && !p->across;
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->vecs * p->w;
-	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= IR_CHAIN;
+	p->chunk = p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
 	p->steps = cg_word_steps(c);
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
-	const bool few = p->steps == 1 && x.adjacent && reads && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
+	const bool few = (p->steps == 1 || p->pairs) && x.adjacent && reads && (few_rows(c) == ALL_ROWS || (known_rows(c) && c->s->rows <= few_rows(c)));
 	p->lone = x.panels || few || p->across;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = !p->lone && !x.strips;
@@ -491,12 +496,12 @@ static void put_functions(cg *c)
 		p->strip_step = cg_put_strip(c, 1);
 		return;
 	}
-	if (!p->rows_in_place) p->pack[0] = cg_put_pack(c, 0, p->most);
+	if (!p->rows_in_place) p->pack[0] = p->pairs ? cg_put_pair_pack(c, 0, p->most) : cg_put_pack(c, 0, p->most);
 	if (p->across) {
 		p->tile[0] = cg_put_across(c, p->most, asks_panels(c));
 		return;
 	}
-	if (!p->unpacked) p->pack[1] = cg_put_pack(c, 1, p->width);
+	if (!p->unpacked) p->pack[1] = p->pairs && !p->lone ? cg_put_pair_pack(c, 1, p->width) : cg_put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs);
 	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1);
 }

@@ -4,6 +4,7 @@
  *   operand.c   how operands lie in memory, and what is converted as they are read
  *   pack.c      the functions that pack an operand
  *   words.c     products of bytes: how they are packed and multiplied
+ *   pairs.c     the same for fast products of bf16
  *   sums.c      the functions that compute a tile, and a strip
  *   across.c    tiles of few rows that transpose columns as they read them
  *
@@ -40,7 +41,9 @@ struct cg_product {
 	bool columns_computed;  /* tiles read columns that packing has computed */
 	tj_dtype t, yt;         /* of the sums; of the columns as tiles and strips read them */
 	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
-	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c */
+	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
+	bool pairs;             /* pairs.c */
+	int chunk;              /* steps of r that are packed and added at a time */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
@@ -78,12 +81,25 @@ cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, 
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 cg_str cg_put_pack(cg *c, int o, int width);
 void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v); /* w vectors, each w steps of r of one item, become w steps of the items */
+/* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
+ * time, or a vector of them, which writes each line of the packed operand once. */
+void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width);
 
 /* ---- words.c ---- */
 int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
 cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
 void cg_pack_words(cg *c, int o, int width);       /* the body of cg_put_pack() */
+
+/* ---- pairs.c ---- */
+bool cg_pairs(const cg *c); /* the field `pairs` */
+bool cg_row_words(const cg *c); /* rows are words as they lie in memory, and are read from there */
+cg_str cg_row_word(cg *c, int row);                /* the word of a tile's row that lies in memory, at %xa */
+cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum);
+cg_str cg_put_pair_pack(cg *c, int o, int width);  /* as cg_put_pack(), in words */
+/* In a tile, columns that are not packed: what comes first; then their words in step %k of the loop. at: the address of a column, at the current r. */
+void cg_open_pairs(cg *c, int vecs);
+void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y);
 
 /* ---- sums.c ---- */
 /* Names of functions: */

@@ -30,32 +30,45 @@ static cg_str column_at(cg *c, int column)
 	return cg_elem(c, p->yt, panel, cg_int(column % p->panel));
 }
 
+static cg_str multiply(cg *c, cg_str x, cg_str y, cg_str sum)
+{
+	const struct cg_product *p = c->product;
+	if (p->pairs) return cg_multiply_pairs(c, x, y, sum);
+	return p->steps > 1 ? cg_multiply_words(c, x, y, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
+}
+
 cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[CG_MOST_VECS];
-	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals */
+	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals; of words, if rows are */
 	rt_text head = { 0 }, parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	cg_begin_own(c, &parameters);
 	rt_text *text = c->out;
-	const cg_str to_next = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step"); /* elements from r to r */
+	const bool reads_pairs = p->pairs && p->lone; /* columns that are not packed, two steps at a time */
+	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");
+	const cg_str to_next = reads_pairs ? cg_op(c, "shl", each, cg_int(1)) : each; /* elements from word to word */
+	if (reads_pairs) cg_open_pairs(c, vecs);
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
 	for (int v = 0; v < vecs; v++) from[v] = cg_fmt("zeroinitializer");
 	if (p->steps == 4) { /* words.c */
-		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%nk"), cg_fmt("%%step")));
+		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", words, cg_fmt("%%step")));
 		for (int v = 0; v < vecs; v++) from[v] = cg_read(c, p->t, p->w, cg_elem(c, p->t, behind, cg_int((int64_t)v * p->w)));
 	}
-	rt_puts(text, "  %any = icmp sgt i64 %nk, 0\n  br i1 %any, label %loop, label %out\nloop:\n");
+	rt_putf(text, "  %%any = icmp sgt i64 %s, 0\n", words.s);
+	rt_puts(text, "  br i1 %any, label %loop, label %out\nloop:\n");
 	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
 	c->out = &head;
-	for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
+	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
+	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	for (int i = 0; i < rows; i++) {
-		cg_str x = cg_splat(c, cg_type(p->t, 1).s, cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i))), p->w);
-		for (int v = 0; v < vecs; v++) next[i * vecs + v] = p->steps > 1 ? cg_multiply_words(c, x, y[v], sum[i * vecs + v]) : cg_multiply_add(c, p->t, p->w, x, y[v], sum[i * vecs + v]);
+		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i)));
+		cg_str x = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply(c, x, y[v], sum[i * vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i % vecs].s, next[i].s);
@@ -64,7 +77,8 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_text_free(&head);
 	c->out = text;
 	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
-	rt_puts(text, "  %k.next = add i64 %k, 1\n  %more = icmp slt i64 %k.next, %nk\n  br i1 %more, label %loop, label %out\nout:\n");
+	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n", words.s);
+	rt_puts(text, "  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
 	for (int i = 0; i < rows; i++) {
 		cg_str to = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i)));

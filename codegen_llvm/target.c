@@ -20,12 +20,6 @@ static pthread_key_t key;
 static bool ready;
 
 /* ---- the CPU ---- */
-static bool wide_cpu(void)
-{
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
 const char *cg_missing(void)
 {
 #if defined(__x86_64__)
@@ -40,11 +34,11 @@ const char *cg_missing(void)
 #endif
 }
 
-bool cg_has_vnni(void) { return wide_cpu() && __builtin_cpu_supports("avx512vnni"); }
+bool cg_has_vnni(void) { return rt_wide_cpu() && __builtin_cpu_supports("avx512vnni"); }
 
 int cg_width(void)
 {
-	const int most = wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
+	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
 	return wanted && wanted < most ? wanted : most;
 }
 

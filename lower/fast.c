@@ -3,6 +3,7 @@
  *
  *   a * b + c, a * b - c, c - a * b      one rounding instead of two
  *   minimum, maximum, clamp              NaN is not looked for
+ *   matrix products of bf16              two at a time, where the machine can
  *
  * Product and sum must both be fast: a strict product is always rounded. So a value that depends on no fast node has the evaluator's
  * bits. Only sums that the user wrote are changed: sums inside exp and other functions rely on each rounding. */
@@ -66,4 +67,15 @@ uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype
 	case IR_clamp: return beyond(k, LO_LT, t, beyond(k, LO_GT, t, src[0], src[1]), src[2]);
 	default: return LO_NOREF;
 	}
+}
+
+/* Both operands of the product were widened from bf16; memory may have run out. */
+bool lo_fast_dot(const lo_kernel *k, const lo_ins *dot)
+{
+	bool all = dot->dtype == TJ_F32;
+	for (int i = 0; i < 2 && all; i++) {
+		const lo_ins *x = dot->src[i] == LO_NOREF ? NULL : &k->ins.v[dot->src[i]];
+		all = x && x->op == LO_CONVERT && k->ins.v[x->src[0]].op == LO_LOAD && k->ins.v[x->src[0]].dtype == TJ_BF16 && !k->index.v[k->ins.v[x->src[0]].index].group;
+	}
+	return all;
 }

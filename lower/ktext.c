@@ -42,7 +42,7 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 #undef PRIM
 };
 static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "dot", "argmax", "argmin", "atmax", "atmin" };
-static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs", "chain" };
+static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs", "chain", "fast" };
 static const char *const role_name[] = { "in", "out", "kept", "panels" };
 static const char *const vec_name[] = { "d", "r", "none", "tile" };
 static const char *const where_name[] = { "scratch", "registers", "shared" };

@@ -141,6 +141,8 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	if (loads > 2 * LO_AHEAD_LOADS) return bad(v, "its loop has too many loads");
 	lo_tiles tiles;
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "an operand is not in memory, or both operands depend on the last dimension");
+	for (int i = 0; i < 2 && in->tree == LO_TREE_FAST; i++)
+		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 || v->k->index.v[v->k->ins.v[tiles.load[i]].index].group) return bad(v, "only products of bf16 with sums of f32 are fast");
 	if (v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role == LO_PANELS) return bad(v, "its rows lie in panels");
 	return true;
 }
@@ -156,8 +158,8 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (!arg && !logic && t == TJ_BOOL && in->imm < LO_RED_MAX) return bad(v, "not for this dtype");
 	if (rt_is_narrow(t)) return bad(v, "accumulates in f32");
 	if (logic && rt_is_float(t)) return bad(v, "not for this dtype");
-	if (in->tree > LO_TREE_CHAIN) return bad(v, "no such tree");
-	if (dot != (in->tree == LO_TREE_CHAIN)) return bad(v, "a product of matrices, and nothing else, is a chain");
+	if (in->tree > LO_TREE_FAST) return bad(v, "no such tree");
+	if (dot != (in->tree >= LO_TREE_CHAIN)) return bad(v, "a product of matrices, and nothing else, is a chain or fast");
 	if (dot) return check_dot(v, in, t);
 	if (in->tree >= LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");

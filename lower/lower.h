@@ -52,7 +52,7 @@ typedef enum lo_op {
 
 /* Reductions. ADD MUL MAX MIN follow the tree given by `tree`; AND, OR and the searches (ARGMAX and later) need no order.
  * Arithmetic is the prim's (MAX: a > b || a != a ? a : b). ARGMAX/ARGMIN: src[0] the value, result i64 index along r of the
- * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. DOT is a matrix product, in the order CHAIN. */
+ * first extremum, NaN most extreme; ATMAX/ATMIN: the value there. DOT is a matrix product, in the order CHAIN or FAST. */
 typedef enum lo_red {
 	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_DOT, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
 } lo_red; /* ARGMAX and later are searches: they look for one element */
@@ -63,7 +63,9 @@ typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_PARTS, /* the row tree, with chunks of one row of lanes */
 	LO_TREE_PAIRS, /* the column tree, with chunks of one element: adjacent pairs only */
 	/* Of DOT: chunks of IR_CHAIN elements. In a chunk fma(a, b, sum), from 0 on; the chunks are added in order. Integers wrap. */
-	LO_TREE_CHAIN
+	LO_TREE_CHAIN,
+	/* Of DOT, for numbers that were widened from bf16 to f32: any order, and nothing subnormal is kept (docs/NUMERICS.md). CHAIN is one */
+	LO_TREE_FAST
 } lo_tree;
 
 #define LO_MAXDIM TJ_MAX_RANK
@@ -96,7 +98,7 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 /* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last.
  * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r (IR_CHAIN);
  * of each, panels of lo_panel() columns, an even number of them; of each, one index of r after the other, and room for one more: panels
- * a multiple of a page apart would share a set of the cache. Its load has the index of a row-major matrix; lo_panels_at() is the number of
+ * a multiple of a page apart would share a set of the cache. That room is 0 in the last chunk. Its load has the index of a row-major matrix; lo_panels_at() is the number of
  * the element in memory. */
 typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS } lo_role;
 static inline int64_t lo_panel(tj_dtype sums) { return RT_LINE / (int64_t)tj_dtype_size(sums); } /* a cache line of them */
@@ -194,6 +196,7 @@ typedef struct lo_tiles {
 	bool strips;             /* one row, and adjacent columns that lie in rows */
 	bool across;             /* sizes are known; few rows, and columns whose steps of r are adjacent */
 	bool bytes;              /* i8 times i8 with sums of i32, no strips: machines multiply several steps of r at once */
+	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value); /* value is instruction i, or computed from it */
@@ -335,7 +338,7 @@ bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* setting
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
-	LO_NOTE_LIBRARY,   /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op */
+	LO_NOTE_LIBRARY,   /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast product has instructions of its own */
 	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */
 } lo_note_kind;
 typedef struct lo_note {

@@ -125,6 +125,21 @@ static void tell_lacking(const lo_low *L, const notes *t, ir_ref r)
 	if (note.why) t->tell(t->self, &note);
 }
 
+/* The kernel of the step computes a fast product two steps at a time. */
+static void tell_pairs(const lo_low *L, const notes *t, const lo_step *s)
+{
+	lo_tiles x;
+	const lo_group *G = L->group.v[s->group];
+	if (!G->product || !rt_bf16_pairs() || !lo_tiles_of(&s->built->k, &x) || !x.pairs) return;
+	for (uint32_t i = 0; i < G->member.n; i++) {
+		if (!lo_is_product(L, G->member.v[i])) continue;
+		lo_note n = of_node(L, LO_NOTE_LIBRARY, G->member.v[i]);
+		n.other = "a kernel that multiplies two bf16 at a time (vdpbf16ps)";
+		n.why = "TJ_FAST allows its order of the sum, and that subnormal numbers become 0";
+		t->tell(t->self, &n);
+	}
+}
+
 static void tell_regions(lo_low *L, notes *t, ir_ref r)
 {
 	const rt_step *s;
@@ -151,6 +166,7 @@ static void visit(lo_low *L, void *env)
 			                             "it was requested, or there is no back end: tj_backends() says why", "" });
 			return;
 		}
+		if (s->kind == LO_STEP_KERNEL) tell_pairs(L, t, s);
 		if (s->kind == LO_STEP_CALL) tell_call(L, t, s->ref);
 		if (s->kind == LO_STEP_LIBRARY) tell_library(L, t, s);
 		if (s->kind == LO_STEP_FLOW) tell_regions(L, t, s->ref);

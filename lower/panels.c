@@ -88,7 +88,7 @@ static void keep(lo_shelf *s, packed *x)
 static int64_t stored_elements(const lo_panels *x)
 {
 	if (!x->panel) return x->rows * x->columns;
-	return lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1;
+	return lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1 + x->panel;
 }
 
 /* The buffer of that view of constant b; the same one for equal views. */
@@ -210,6 +210,7 @@ static void store(const lo_panels *x, const char *from, char *to)
 			if (x->column == 1) memcpy(o, row, (size_t)(n * size));
 			else for (int64_t j = 0; j < n; j++) memcpy(o + j * size, row + j * x->column * size, x->size);
 			memset(o + n * size, 0, (size_t)((x->panel - n) * size));
+			if (r == x->rows - 1) memset(o + x->panel * size, 0, (size_t)(x->panel * size));
 		}
 	}
 }

@@ -167,7 +167,8 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = are_bytes(k, t);
 	t->across = is_across(k, t);
-	t->reads_rows = !t->across && reads_rows(k, t);
+	t->pairs = dot->tree == LO_TREE_FAST && !t->strips;
+	t->reads_rows = t->pairs || (!t->across && reads_rows(k, t));
 	return !(rows->dims >> last & 1);
 }
 
@@ -218,7 +219,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
-	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
+	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : x.pairs ? 0.5 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
 	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1;
 	for (int d = 0; d < k->ndim - 1; d++)

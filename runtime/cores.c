@@ -52,3 +52,22 @@ int rt_wanted_bits(void)
 		if (atoi(want) == bits && strlen(want) == 3) return bits;
 	return 0;
 }
+
+bool rt_wide_cpu(void)
+{
+#if defined(__x86_64__)
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+	return false;
+#endif
+}
+
+bool rt_bf16_pairs(void)
+{
+#if defined(__x86_64__)
+	const int wanted = rt_wanted_bits();
+	return (!wanted || wanted == 512) && rt_wide_cpu() && __builtin_cpu_supports("avx512bf16");
+#else
+	return false;
+#endif
+}

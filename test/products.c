@@ -1,4 +1,5 @@
-/* products: random graphs around matrix products, compiled and compared with the evaluator, bit for bit.
+/* products: random graphs around matrix products, compiled and compared with the evaluator, bit for bit. Fast products of bf16 must be within
+ * the bound of docs/NUMERICS.md; what follows them is compared bit for bit.
  *
  *   products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-v]
  *
@@ -243,8 +244,8 @@ static void print_graph(const prod_case *c)
 	gen_init(&G, &g, c->seed);
 	prod_graph(&G, c);
 	ir_print(&g, &t);
-	printf("# %lld x %lld x %lld; operands and results %s%s%s\n", (long long)c->m, (long long)c->n, (long long)c->k, place[c->place],
-	       c->unfused ? "; unfused" : "", c->symbols ? "; sizes are arguments" : "");
+	printf("# %lld x %lld x %lld; operands and results %s%s%s%s\n", (long long)c->m, (long long)c->n, (long long)c->k, place[c->place],
+	       c->unfused ? "; unfused" : "", c->symbols ? "; sizes are arguments" : "", c->fast ? "; fast" : "");
 	fputs(rt_str(&t), stdout);
 	fflush(stdout);
 	rt_text_free(&t);
@@ -344,7 +345,7 @@ static void print_mix(const prod_mix *m)
 	const struct { const char *name; uint64_t n; } share[] = {
 		{ "empty", m->empty }, { "vectors", m->vectors }, { "batches", m->batches }, { "k > 256", m->chunks }, { "large", m->large }, { "views", m->views }, { "ops in front", m->ahead },
 		{ "odd layouts", m->odd }, { "constants", m->constants }, { "mixed dtypes", m->casts }, { "special values", m->special },
-		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes } };
+		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes }, { "fast", m->fast } };
 	for (size_t i = 0; i < RT_COUNT(share); i++) printf("%s %s %.0f%%", i ? "," : " ", share[i].name, 100 * (double)share[i].n / n);
 	printf("\n");
 	for (int i = 0; i < PROD_KINDS; i++) put_count(&col, prod_kind_name[i], m->kind[i]);
@@ -376,6 +377,7 @@ static int check_mix(const prod_mix *m)
 	HOLD("vectors", m->vectors);
 	HOLD("batches", m->batches);
 	HOLD("shared code", m->sizes);
+	HOLD("fast", m->fast);
 #undef HOLD
 	return bad;
 }

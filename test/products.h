@@ -45,12 +45,13 @@ typedef struct prod_case {
 	bool kept;           /* the first product is a result */
 	gen_place place;
 	bool team_first, in_place, unfused;
+	bool fast;           /* its products are fast; those of bf16 are then near the evaluator's, those of other dtypes equal */
 	bool again, symbols; /* it runs at other sizes as well, with the same code; every size is an argument of the code */
 	int resized;         /* how often its sizes were changed */
 } prod_case;
 
 typedef struct prod_mix { /* only counters: added up as an array of uint64_t */
-	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded, sizes;
+	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded, sizes, fast;
 	uint64_t kind[PROD_KINDS], dtype[TJ_DTYPE_COUNT], after[32];
 } prod_mix;
 

@@ -143,6 +143,11 @@ void prod_draw(prod_case *c, uint64_t seed)
 	c->unfused = gen_chance(G, 6);
 	c->again = gen_chance(G, 12);
 	c->symbols = gen_chance(G, 6);
+	c->fast = gen_chance(G, 20);
+	for (int i = 0; c->fast && c->seed % 4 && i < PROD_OPERANDS; i++) { /* the dtype whose fast products have instructions of their own */
+		c->in[i].dtype = TJ_BF16;
+		c->in[i].cast = c->seed % 4 == 1 ? TJ_F32 : TJ_BF16;
+	}
 }
 
 void prod_other_sizes(prod_case *c)
@@ -511,7 +516,13 @@ static ir_ref after(gen *G, const prod_case *c, int from, int to, ir_ref y)
 }
 
 /* ---- kinds ---- */
-static ir_ref product(gen *G, ir_ref a, ir_ref b) { return op2(G, IR_matmul, a, b); }
+static ir_ref product(gen *G, const prod_case *c, ir_ref a, ir_ref b)
+{
+	G->g->mode = c->fast ? IR_FAST : 0;
+	ir_ref r = op2(G, IR_matmul, a, b);
+	G->g->mode = 0;
+	return r;
+}
 
 /* Products with one operand a. */
 static ir_ref shared(gen *G, const prod_case *c, ir_ref a, ir_ref first)
@@ -519,7 +530,7 @@ static ir_ref shared(gen *G, const prod_case *c, ir_ref a, ir_ref first)
 	ir_ref y = first;
 	const int more = c->seed % 3 ? 1 : 2;
 	for (int i = 0; i < more; i++) {
-		ir_ref z = product(G, a, matrix(G, c, 2 + i, c->k, c->n)), both = c->seed % 5 < 2 ? op2(G, IR_mul, y, op1(G, IR_silu, z)) : IR_NONE;
+		ir_ref z = product(G, c, a, matrix(G, c, 2 + i, c->k, c->n)), both = c->seed % 5 < 2 ? op2(G, IR_mul, y, op1(G, IR_silu, z)) : IR_NONE;
 		if (both == IR_NONE && z != IR_NONE) ir_ret(G->g, z);
 		if (both != IR_NONE) y = both;
 	}
@@ -537,7 +548,7 @@ static ir_ref chain(gen *G, const prod_case *c, ir_ref y)
 	const int64_t k = left ? m.dim[m.rank - 2] : m.dim[m.rank - 1];
 	ir_ref w = left ? matrix(G, &other, 2, c->n2, k) : matrix(G, &other, 2, k, c->n2), r;
 	if (left && ir_meta_of(G->g, w).rank == 1) return y;
-	r = left ? product(G, w, y) : product(G, y, w);
+	r = left ? product(G, c, w, y) : product(G, c, y, w);
 	return r == IR_NONE ? y : r;
 }
 
@@ -558,12 +569,12 @@ static ir_ref to_heads(gen *G, const prod_case *c, ir_ref y, bool columns)
 
 static ir_ref heads(gen *G, const prod_case *c, ir_ref a, ir_ref q)
 {
-	ir_ref k = product(G, a, matrix(G, c, 2, c->k, c->n)), v = product(G, a, matrix(G, c, 3, c->k, c->n));
+	ir_ref k = product(G, c, a, matrix(G, c, 2, c->k, c->n)), v = product(G, c, a, matrix(G, c, 3, c->k, c->n));
 	if (k == IR_NONE || v == IR_NONE) return q;
-	ir_ref score = product(G, to_heads(G, c, q, false), to_heads(G, c, k, true));
+	ir_ref score = product(G, c, to_heads(G, c, q, false), to_heads(G, c, k, true));
 	if (score == IR_NONE) return q;
 	score = op2(G, IR_mul, score, constant(G, (tj_dtype)ir_meta_of(G->g, score).dtype, 0, NULL, 0.25));
-	ir_ref y = product(G, with_attrs(G, IR_softmax, score, 1, (int64_t[]){ -1 }), to_heads(G, c, v, false));
+	ir_ref y = product(G, c, with_attrs(G, IR_softmax, score, 1, (int64_t[]){ -1 }), to_heads(G, c, v, false));
 	if (y == IR_NONE) return q;
 	ir_meta m = ir_meta_of(G->g, y);
 	y = with_attrs(G, IR_transpose, y, 2, (int64_t[]){ -2, -3 });
@@ -580,7 +591,7 @@ void prod_graph(gen *G, const prod_case *c)
 	prod_case d = *c;
 	d.n = n;
 	G->place = c->place;
-	ir_ref a = matrix(G, &d, 0, d.m, d.k), y = product(G, a, matrix(G, &d, 1, d.k, d.n));
+	ir_ref a = matrix(G, &d, 0, d.m, d.k), y = product(G, c, a, matrix(G, &d, 1, d.k, d.n));
 	if (y == IR_NONE) return;
 	if (c->kept) ir_ret(G->g, y);
 	if (c->kind == PROD_SHARED) y = shared(G, &d, a, y);
@@ -673,6 +684,7 @@ bool prod_simplify(prod_case *c, int way)
 	case 11: return clear(&c->team_first);
 	case 12: return c->nbatch && simpler_size(&c->batch[0], 0);
 	case 13: return c->nbatch > 1 && simpler_size(&c->batch[1], 0);
+	case 15: return clear(&c->fast);
 	case 14: return c->kind == PROD_HEADS && set_int(&c->heads, 1);
 	default: break;
 	}
@@ -697,6 +709,7 @@ void prod_count(const prod_case *c, const gen *G, prod_mix *m)
 	m->vectors += c->in[0].vector || c->in[1].vector;
 	m->guarded += c->place != GEN_ANYWHERE;
 	m->sizes += c->again || c->symbols;
+	m->fast += c->fast;
 	m->kept += G->g->out.n > 1;
 	bool views = false, ahead = false, odd = false, data = false, cast = false, special = false;
 	for (int i = 0; i < 2; i++) {

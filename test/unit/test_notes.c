@@ -307,6 +307,24 @@ static void library(void **s)
 	tj_close(c);
 }
 
+/* A fast product of bf16 has instructions of its own where the CPU has them, unless it has one row and plain columns. */
+static void fast_product(void **s)
+{
+	(void)s;
+	if (!llvm()) return;
+	tj_ctx *c = open_logged("plan", 0);
+	tj_fn *f = FN(c, product, NULL, 2, 1, .mode = TJ_VERIFY, .numerics = TJ_FAST);
+	tj_tensor *row = tj_full(TJ_BF16, TJ_SHAPE(1, 8), tj_f(1)), *b = tj_full(TJ_BF16, TJ_SHAPE(8, 16), tj_f(1));
+	call_product(f, TJ_F32);
+	tj_call1(f, TJ_LIST(row, b));
+	assert_int_equal(notes.n, 0);
+	call_product(f, TJ_BF16);
+	if (rt_bf16_pairs()) everywhere(f, find(&notes, "library"), "is computed by a kernel that multiplies two bf16 at a time (vdpbf16ps): TJ_FAST allows its order");
+	else assert_int_equal(notes.n, 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- direct mode and budgets ---- */
 static void halves(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -640,7 +658,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(state), cmocka_unit_test(argument), cmocka_unit_test(sizes), cmocka_unit_test(side_exit), cmocka_unit_test(boundaries), cmocka_unit_test(other_boundaries),
-		cmocka_unit_test(fusion_refused), cmocka_unit_test(evaluator), cmocka_unit_test(op_without_kernel), cmocka_unit_test(library),
+		cmocka_unit_test(fusion_refused), cmocka_unit_test(evaluator), cmocka_unit_test(op_without_kernel), cmocka_unit_test(library), cmocka_unit_test(fast_product),
 		cmocka_unit_test(key_refused), cmocka_unit_test(budget), cmocka_unit_test(counts), cmocka_unit_test(guard_times),
 		cmocka_unit_test(drop_attribute), cmocka_unit_test(drop_nothing), cmocka_unit_test(drop_constant), cmocka_unit_test(drop_constant_argument),
 		cmocka_unit_test(drop_scalar), cmocka_unit_test(drop_numbers), cmocka_unit_test(no_back_end), cmocka_unit_test(topics),

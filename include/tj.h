@@ -226,7 +226,8 @@ typedef struct tj_settings {
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
 	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
 	tj_products products;         /* who computes matrix products of the CPU. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: oneDNN those
-	                               * of f32, if it is there, in its own order of summation: the error is bounded. AUTO: like OWN today */
+	                               * of f32, if it is there, in its own order of summation: the error is bounded. AUTO: like OWN today, in
+	                               * TJ_FAST as well. tj_product_library() says who computes, and why */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 } tj_settings;
@@ -634,6 +635,11 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
  * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
 typedef struct tj_library { const char *name, *version, *why; } tj_library;
 TJ_API const tj_library *tj_libraries(void);
+/* Who computes matrix products with results of this dtype on the CPU, in functions with these numerics, under the settings of c: name is "tjit" or
+ * "oneDNN" (NULL: refused, see tj_check()), version that of it (NULL: it does not say), and why the reason. Opens oneDNN only if the settings prefer
+ * it; a product whose operands it does not take is copied for it. The plans of a function: tj_explain(). */
+TJ_API tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_numerics numerics);
+#define tj_product_library(c, dtype, numerics) tj_product_library_at(TJ_SITE, c, dtype, numerics)
 
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/opdoc.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the

@@ -2,6 +2,7 @@
  * kept and found again. */
 #include "jit/call.h"
 #include "jit/claim.h"
+#include "runtime/matmul.h"
 #include "runtime/settings.h"
 
 static uint32_t packed(const tj_settings *s)
@@ -44,4 +45,18 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 		                      .no_graphs = c->rt.run.singly, .no_epilogues = s & RT_NO_EPILOGUES };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;
+}
+
+tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_numerics numerics)
+{
+	JIT_COME_IN(in, c, site);
+	if (!in || jit_refuses(c, site, "product_library")) return (tj_library){ 0 };
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || (unsigned)numerics > TJ_FAST) {
+		jit_error(c, site, TJ_ERR_ARG, "product_library", "a dtype such as TJ_F32, and TJ_STRICT or TJ_FAST", "no such dtype or numerics");
+		return (tj_library){ 0 };
+	}
+	if (!strcmp(c->engine->backend_name, "eval")) return (tj_library){ "tjit", TJ_VERSION, "the evaluator computes everything, as requested" };
+	bool library;
+	const char *why = lo_products_by(dtype, numerics == TJ_FAST, c->settings, &library);
+	return library ? (tj_library){ "oneDNN", rt_onednn_version(), why } : (tj_library){ "tjit", TJ_VERSION, why };
 }

@@ -15,9 +15,9 @@ static void put_llvm(tj_library *l, char *version, size_t room)
 
 static void put_onednn(tj_library *l, char *version, size_t room)
 {
-	int v[3];
-	if (!rt_onednn_version(v)) l->why = "libdnnl.so.2 (or .3) is not there, or TJ_ONEDNN=off: kernels compute all products";
-	else snprintf(version, room, "%d.%d.%d", v[0], v[1], v[2]);
+	const char *v = rt_onednn_version();
+	if (!v) l->why = "libdnnl.so.2 (or .3) is not there, or TJ_ONEDNN=off: kernels compute all products";
+	else snprintf(version, room, "%s", v);
 }
 
 static void put_driver(tj_library *l, char *version, size_t room)

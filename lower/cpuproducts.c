@@ -3,6 +3,8 @@
 #include "runtime/matmul.h"
 #include "runtime/settings.h"
 
+static const char *const preferred = "the context's settings prefer the library";
+
 /* The offset of each batch in an operand, which may broadcast along batch axes. */
 static void batch_offsets(const lo_product *x, const int64_t *step, int64_t batch, int64_t *offset)
 {
@@ -70,8 +72,20 @@ static void drop(void *self) { rt_matmul_free(self); }
 static void why(const rt_step *t, lo_note *n)
 {
 	n->other = t->name;
-	n->why = "the context's settings prefer the library";
-	n->hint = "";
+	n->why = preferred;
+	n->hint = rt_onednn_version() ? rt_onednn_version() : "";
 }
 
 const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .when = RT_PRODUCTS_LIBRARY, .lacks = lacks, .takes = takes, .make = make, .code = { run, drop }, .why = why };
+
+/* AUTO computes fast products by kernels, too: docs/PERFORMANCE.md has the measurements. */
+const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *library)
+{
+	const char *lacking = settings & RT_PRODUCTS_LIBRARY ? lacks(t) : NULL;
+	*library = settings & RT_PRODUCTS_LIBRARY && !lacking;
+	if (*library) return preferred;
+	if (lacking) return lacking;
+	if (settings & RT_PRODUCTS_OWN) return "the context's settings prefer the kernels of tjit";
+	if (!fast) return "the default: strict products have the evaluator's bits, which a library does not give";
+	return "the default, also for fast products: docs/PERFORMANCE.md says for which ones oneDNN was measured to be quicker";
+}

@@ -334,6 +334,10 @@ bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
 /* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
 bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* settings: rt_setting */
 
+/* ---- cpuproducts.c ---- */
+/* Who computes products of the CPU with results of dtype t: *library: oneDNN; else kernels. Returns the reason. Opens oneDNN if the settings prefer it. */
+const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *library);
+
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */

@@ -11,7 +11,7 @@ typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float al
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static sgemm_fn *sgemm; /* NULL: no library */
-static const int *(*version)(void); /* its first three ints; NULL: it does not say */
+static char version[32]; /* "": it does not say */
 static struct { int (*get)(void); void (*set)(int n); } omp; /* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
@@ -23,6 +23,14 @@ static bool find(void *h, const char *name, void *fn)
 	return f;
 }
 
+static void read_version(void *h)
+{
+	const int *(*get)(void); /* three ints, and more */
+	if (!find(h, "dnnl_version", &get)) return;
+	const int *v = get();
+	snprintf(version, sizeof version, "%d.%d.%d", v[0], v[1], v[2]);
+}
+
 static void open_library(void)
 {
 	static const char *const names[] = { "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so" };
@@ -31,7 +39,7 @@ static void open_library(void)
 	for (size_t i = 0; i < RT_COUNT(names) && !sgemm; i++) {
 		void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 		if (find(h, "dnnl_sgemm", &sgemm)) {
-			find(h, "dnnl_version", &version);
+			read_version(h);
 			find(h, "omp_get_max_threads", &omp.get); /* dlsym() also finds symbols of the library's dependencies */
 			find(h, "omp_set_num_threads", &omp.set);
 		} else if (h) dlclose(h);
@@ -44,12 +52,7 @@ bool rt_onednn(void)
 	return sgemm != NULL;
 }
 
-bool rt_onednn_version(int v[3])
-{
-	if (!rt_onednn() || !version) return false;
-	memcpy(v, version(), 3 * sizeof *v);
-	return true;
-}
+const char *rt_onednn_version(void) { return rt_onednn() && *version ? version : NULL; }
 
 bool rt_onednn_run(const rt_matmul_desc *d, const float *a, const float *b, float *c)
 {

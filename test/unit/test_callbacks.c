@@ -317,6 +317,7 @@ static void try_devices(const probe *p)
 	tj_settings set = { .size = sizeof set };
 	REFUSED(tj_set_settings, tj_set_settings(p->c, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_get_settings, tj_get_settings(p->c, &set) == TJ_ERR_STATE);
+	REFUSED(tj_product_library, !tj_product_library(p->c, TJ_F32, TJ_FAST).name);
 	REFUSED(tj_reset_peak, tj_reset_peak(p->c, TJ_CPU) == TJ_ERR_STATE);
 }
 

@@ -103,6 +103,34 @@ static void read_back(void **s)
 	tj_close(c);
 }
 
+static void who(tj_ctx *c, tj_products products, tj_dtype t, tj_numerics n, const char *name, const char *why)
+{
+	set(c, (tj_settings){ .products = products });
+	const tj_library l = tj_product_library(c, t, n);
+	if (products == TJ_PRODUCTS_LIBRARY && !strcmp(l.name, "tjit") && strstr(l.why, "missing")) name = "tjit", why = "switched off"; /* no oneDNN here */
+	assert_string_equal(l.name, name);
+	if (!strstr(l.why, why)) fail_msg("\"%s\" is not in \"%s\"", why, l.why);
+	if (!strcmp(name, "tjit")) assert_string_equal(l.version, TJ_VERSION);
+	else if (l.version) assert_true(l.version[0] >= '1' && l.version[0] <= '9');
+}
+
+static void product_library(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	who(c, TJ_PRODUCTS_LIBRARY, TJ_F32, TJ_FAST, "tjit", "the evaluator computes everything");
+	tj_close(c);
+	c = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm"));
+	who(c, TJ_PRODUCTS_AUTO, TJ_F32, TJ_STRICT, "tjit", "the evaluator's bits");
+	who(c, TJ_PRODUCTS_AUTO, TJ_BF16, TJ_FAST, "tjit", "oneDNN was measured to be quicker");
+	who(c, TJ_PRODUCTS_OWN, TJ_F32, TJ_FAST, "tjit", "prefer the kernels of tjit");
+	who(c, TJ_PRODUCTS_LIBRARY, TJ_F32, TJ_STRICT, "oneDNN", "prefer the library");
+	who(c, TJ_PRODUCTS_LIBRARY, TJ_F64, TJ_FAST, "tjit", "f32 only");
+	assert_true(!tj_product_library(c, (tj_dtype)99, TJ_FAST).name);
+	kit_error(c, TJ_ERR_ARG, "no such dtype");
+	tj_close(c);
+}
+
 static void libraries(void **s)
 {
 	(void)s;
@@ -133,7 +161,7 @@ static void not_in_a_body(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_computes_products), cmocka_unit_test(read_back), cmocka_unit_test(libraries), cmocka_unit_test(not_in_a_body),
+		cmocka_unit_test(who_computes_products), cmocka_unit_test(read_back), cmocka_unit_test(libraries), cmocka_unit_test(product_library), cmocka_unit_test(not_in_a_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+enum { PAIR_ROWS = 60 }; /* more rows read words of two steps (lo_tiles.pairs) faster from packed columns than from panels */
 enum { MOST_COMPUTED = 48 }; /* rows of a product whose tiles compute columns */
 enum { CONTENTS = 8 }; /* a cell whose content has changed this often is read as it is: plans of its old contents keep their panels */
 
@@ -133,6 +134,7 @@ static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 	const int last = k->ndim - 1;
 	if (t->strips || t->bytes) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
 	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
+	if (t->pairs && t->adjacent && t->row >= 0 && k->dim[t->row] > PAIR_ROWS && rt_bf16_pairs()) return false;
 	if (t->plain[1]) return true;
 	return k->dim[last] % (2 * panel) == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
 }

@@ -413,7 +413,7 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
 	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
 	if (p->pairs) return known_rows(c) && cg_row_words(c);
-	if (p->x.reads_rows) return true;
+	if (p->x.reads_rows) return known_rows(c) && !cg_computes(c, 0);
 	return known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }

@@ -31,11 +31,7 @@ typedef struct tile {
 /* LLVM would find all addresses to be multiples of one number, and keep each of them in a register, of which there are too few. */
 static void hide_strides(cg *c, tile *t)
 {
-	for (int i = 0; i < STRIDES; i++) {
-		cg_str hidden = cg_tmp(c);
-		rt_putf(c->out, "  %s = call i64 asm sideeffect \"\", \"=r,0\"(i64 %s)\n", hidden.s, t->stride[i].s);
-		t->stride[i] = hidden;
-	}
+	for (int i = 0; i < STRIDES; i++) t->stride[i] = cg_hide(c, t->stride[i]);
 }
 
 /* The addresses of n columns from `first` on, at step k. */

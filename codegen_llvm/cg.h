@@ -130,13 +130,14 @@ void cg_drop_owns(cg_owns *owns);
 void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns); /* text, with addresses instead of those names */
 
 /* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
-typedef struct cg_loop { cg_str i, step, to, head, latch, done; } cg_loop; /* i: the index */
+typedef struct cg_loop { cg_str i, step, to, head, latch, done; bool once; } cg_loop; /* i: the index. once: it is known to run once, and is no loop */
 cg_str cg_op(cg *c, const char *name, cg_str a, cg_str b);  /* of i64: "add" .. */
 cg_str cg_cmp(cg *c, const char *how, cg_str a, cg_str b);  /* of i64: "slt" .. */
 cg_str cg_choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b);
 cg_str cg_least(cg *c, cg_str a, cg_str b);
 cg_loop cg_open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard); /* text until cg_close() is the body. guard: the range may be empty */
 void cg_close(cg *c, const cg_loop *l);
+cg_str cg_hide(cg *c, cg_str x); /* x, about which LLVM knows nothing */
 cg_str cg_elem(cg *c, tj_dtype t, cg_str base, cg_str index); /* the address of an element */
 cg_str cg_read(cg *c, tj_dtype t, int lanes, cg_str p);
 void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);

@@ -117,10 +117,33 @@ static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
 
 static bool known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
-/* How many rows the tiles of `rows` rows have: as equal as can be, and one of p->rows. */
+/* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. */
+static int even_rows(const struct cg_product *p, int64_t n)
+{
+	for (int q = p->most; q > 1 && q >= 2 * p->most / 3; q--)
+		if (n % q == 0) return q;
+	const int64_t tiles = (n + p->most - 1) / p->most;
+	return (int)((n + tiles - 1) / tiles);
+}
+
+/* The rows of a block that is not the last one, and of the last one. */
+static void block_rows(const cg *c, int64_t *all, int64_t *last)
+{
+	const int64_t extent = c->product->x.row < 0 ? 1 : c->k->dim[c->product->x.row];
+	*all = extent < c->s->rows ? extent : c->s->rows;
+	*last = extent % c->s->rows ? extent % c->s->rows : *all;
+}
+
+/* The same, of a block; without known sizes it is one of p->rows. */
 static cg_str tile_rows(cg *c, cg_str rows)
 {
 	const struct cg_product *p = c->product;
+	if (known_rows(c)) {
+		int64_t all, last;
+		block_rows(c, &all, &last);
+		const cg_str q = cg_int(even_rows(p, all));
+		return all == last ? q : cg_choose(c, cg_cmp(c, "eq", rows, cg_int(all)), "i64", q, cg_int(even_rows(p, last)));
+	}
 	cg_str tiles = cg_op(c, "udiv", cg_op(c, "add", rows, cg_int(p->most - 1)), cg_int(p->most));
 	cg_str even = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", rows, tiles), cg_int(1)), tiles), r = cg_int(p->rows[p->nrows - 1]);
 	for (int i = p->nrows - 2; i >= 0; i--) r = cg_choose(c, cg_cmp(c, "sle", even, cg_int(p->rows[i])), "i64", cg_int(p->rows[i]), r);
@@ -237,8 +260,9 @@ static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
-	const tile x = tile_at(c, u, t, i.i);
-	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i.i, cg_int((int64_t)IR_CHAIN * p->most)));
+	const cg_str number = cg_hide(c, i.i);
+	const tile x = tile_at(c, u, t, number);
+	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", number, cg_int((int64_t)IR_CHAIN * p->most)));
 	call_pack(c, u, 0, to, x.row, x.n, k);
 	cg_close(c, &i);
 }
@@ -261,13 +285,14 @@ static void put_tiles(cg *c, const unit *u)
 	t.full = known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
 	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
-	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), cg_cmp(c, "eq", r.i, cg_int(0)) };
+	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */
+	const part k = { first, cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), cg_cmp(c, "eq", first, cg_int(0)) };
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
-	const panel y = put_panel(c, u, &k, &t, j.i);
+	const panel y = put_panel(c, u, &k, &t, cg_hide(c, j.i));
 	cg_loop i = cg_open(c, "t", cg_int(0), t.n, cg_int(1), false);
-	put_tile(c, u, &k, &t, &y, i.i);
+	put_tile(c, u, &k, &t, &y, cg_hide(c, i.i));
 	cg_close(c, &i);
 	cg_close(c, &j);
 	cg_close(c, &r);
@@ -353,12 +378,14 @@ static void add_rows(struct cg_product *p, int rows)
 static void choose_tiles(cg *c, struct cg_product *p)
 {
 	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
-	const int64_t rows = c->s->rows, extent = p->x.row < 0 ? 1 : c->k->dim[p->x.row];
+	int64_t n[2];
 	for (int i = 0; !known_rows(c) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
-	for (int i = 0; known_rows(c) && i < 2; i++) {
-		const int64_t n = i ? extent % rows : rows, tiles = (n + p->most - 1) / p->most, q = tiles ? (n + tiles - 1) / tiles : 0;
-		if (n) add_rows(p, (int)q);
-		if (tiles * q > n) add_rows(p, (int)q - 1);
+	if (!known_rows(c)) return;
+	block_rows(c, &n[0], &n[1]);
+	for (int i = 0; i < 2; i++) {
+		const int q = n[i] ? even_rows(p, n[i]) : 0;
+		if (q) add_rows(p, q);
+		if (q && n[i] % q) add_rows(p, q - 1);
 	}
 }
 

@@ -37,6 +37,35 @@ static cg_str multiply(cg *c, cg_str x, cg_str y, cg_str sum)
 	return p->steps > 1 ? cg_multiply_words(c, x, y, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
 }
 
+/* Sums of a later chunk are added to those of the tile. The first chunk's are added to -0.0, which changes none of them: a choice for each
+ * vector would take LLVM several times as long. */
+static void open_sums(cg *c, int vecs)
+{
+	const struct cg_product *p = c->product;
+	if (p->one_chunk) return;
+	rt_putf(c->out, "  %%none = alloca [%d x %s], align %d\n", vecs * p->w, cg_type(p->t, 1).s, RT_LINE);
+	for (int v = 0; v < vecs; v++)
+		cg_write(c, p->t, p->w, cg_literal(p->t, lo_identity(LO_RED_ADD, p->t), p->w), cg_elem(c, p->t, cg_fmt("%%none"), cg_int((int64_t)v * p->w)));
+	rt_puts(c->out, "  %old = select i1 %first, ptr %none, ptr %sums\n  %old.pitch = select i1 %first, i64 0, i64 %pitch\n");
+}
+
+/* The sums %e0 .. of the chunk. */
+static void put_sums(cg *c, int rows, int vecs)
+{
+	const struct cg_product *p = c->product;
+	for (int i = 0; i < rows; i++)
+		for (int v = 0; v < vecs; v++) {
+			const cg_str column = cg_int((int64_t)v * p->w), e = cg_fmt("%%e%d", i * vecs + v);
+			const cg_str to = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i))), column);
+			if (p->one_chunk) {
+				cg_write(c, p->t, p->w, e, to);
+				continue;
+			}
+			const cg_str old = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%old"), cg_op(c, "mul", cg_fmt("%%old.pitch"), cg_int(i))), column);
+			cg_write(c, p->t, p->w, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, old), e), to);
+		}
+}
+
 cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
@@ -53,6 +82,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	const cg_str to_next = reads_pairs ? cg_op(c, "shl", each, cg_int(1)) : each; /* elements from word to word */
 	if (reads_pairs) cg_open_pairs(c, vecs);
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
+	open_sums(c, vecs);
 	for (int v = 0; v < vecs; v++) from[v] = cg_fmt("zeroinitializer");
 	if (p->steps == 4) { /* words.c */
 		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", words, cg_fmt("%%step")));
@@ -80,18 +110,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n", words.s);
 	rt_puts(text, "  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
-	for (int i = 0; i < rows; i++) {
-		cg_str to = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i)));
-		for (int v = 0; v < vecs; v++) {
-			cg_str q = cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)), e = cg_fmt("%%e%d", i * vecs + v), both;
-			if (!p->one_chunk) {
-				both = cg_tmp(c);
-				rt_putf(text, "  %s.sum = select i1 %%first, %s %s, %s %s\n", both.s, type.s, e.s, type.s, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, q), e).s);
-				e = cg_fmt("%s.sum", both.s);
-			}
-			cg_write(c, p->t, p->w, e, q);
-		}
-	}
+	put_sums(c, rows, vecs);
 	return cg_end_own(c);
 }
 

@@ -13,36 +13,31 @@
  * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. */
 #include "codegen_llvm/product.h"
 
-enum {
-	BASES = 8,   /* columns whose addresses have one base register, and 0 to 7 times the distance of columns added */
-	STRIDES = 4, /* registers with 1, 3, 5, 7 times that distance: addresses also double and quadruple one of them */
-	MOST_COLUMNS = 2 * BASES
-};
+enum { MOST_COLUMNS = 2 * CG_MULTIPLES };
 
 typedef struct tile {
 	int rows, vecs, sums;   /* sums: vectors of them */
 	int squares;            /* of each vector of columns in a step of the main loop: they fill a cache line */
 	int64_t x_row, x_step;  /* elements from row to row, and from r to r */
 	tj_dtype from;          /* of the columns in memory */
-	cg_str base[MOST_COLUMNS / BASES], stride[STRIDES];
+	cg_str base[MOST_COLUMNS / CG_MULTIPLES], stride[CG_STRIDES];
 	cg_str stored[CG_MOST_VECS]; /* masks of the lanes that are stored */
 } tile;
 
 /* LLVM would find all addresses to be multiples of one number, and keep each of them in a register, of which there are too few. */
 static void hide_strides(cg *c, tile *t)
 {
-	for (int i = 0; i < STRIDES; i++) t->stride[i] = cg_hide(c, t->stride[i]);
+	for (int i = 0; i < CG_STRIDES; i++) t->stride[i] = cg_hide(c, t->stride[i]);
 }
 
 /* The addresses of n columns from `first` on, at step k. */
 static void addresses(cg *c, const tile *t, int first, int n, cg_str k, cg_str *at)
 {
-	static const int shift[BASES] = { 0, 0, 1, 0, 2, 0, 1, 0 };
 	cg_str base;
 	for (int i = 0; i < n; i++) {
-		const int times = (first + i) % BASES;
-		if (i == 0 || times == 0) base = cg_elem(c, t->from, t->base[(first + i) / BASES], k);
-		at[i] = times ? cg_elem(c, TJ_I8, base, cg_op(c, "shl", t->stride[(times >> shift[times]) / 2], cg_int(shift[times]))) : base;
+		const int times = (first + i) % CG_MULTIPLES;
+		if (i == 0 || times == 0) base = cg_elem(c, t->from, t->base[(first + i) / CG_MULTIPLES], k);
+		at[i] = cg_multiple(c, base, t->stride, times);
 	}
 }
 
@@ -94,7 +89,7 @@ static void ask_panel(cg *c, const tile *t, cg_str k)
 static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 {
 	const struct cg_product *p = c->product;
-	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], zero[LO_TILE_ROWS * CG_MOST_VECS], first[STRIDES], step[CG_MOST_LANES];
+	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], zero[LO_TILE_ROWS * CG_MOST_VECS], first[CG_STRIDES], step[CG_MOST_LANES];
 	const cg_str before = c->block_label, some = cg_cmp(c, "slt", from, to), k = cg_fmt("%%k");
 	rt_text body = { 0 }, *text = c->out;
 	for (int i = 0; i < t->sums; i++) zero[i] = cg_fmt("zeroinitializer");
@@ -102,7 +97,7 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 	rt_putf(text, "  br i1 %s, label %%squares, label %%rest\nsquares:\n", some.s);
 	rt_putf(text, "  %%k = phi i64 [ %s, %%%s ], [ %%k.next, %%squares ]\n", from.s, before.s);
 	memcpy(first, t->stride, sizeof first);
-	for (int i = 0; i < STRIDES; i++) t->stride[i] = cg_fmt("%%stride%d", i);
+	for (int i = 0; i < CG_STRIDES; i++) t->stride[i] = cg_fmt("%%stride%d", i);
 	c->out = &body;
 	if (ask) ask_panel(c, t, k);
 	for (int v = 0; v < t->vecs; v++)
@@ -111,7 +106,7 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 			for (int i = 0; i < p->w; i++) multiply(c, t, v, k, q * p->w + i, step[i], sum);
 		}
 	c->out = text;
-	for (int i = 0; i < STRIDES; i++) rt_putf(text, "  %%stride%d = phi i64 [ %s, %%%s ], [ %s, %%squares ]\n", i, first[i].s, before.s, t->stride[i].s);
+	for (int i = 0; i < CG_STRIDES; i++) rt_putf(text, "  %%stride%d = phi i64 [ %s, %%%s ], [ %s, %%squares ]\n", i, first[i].s, before.s, t->stride[i].s);
 	join_sums(c, t, text, "s", zero, before, sum, cg_fmt("squares"));
 	rt_puts(text, rt_str(&body));
 	c->oom |= body.oom;
@@ -178,8 +173,8 @@ static void put_entry(cg *c, tile *t, bool even)
 {
 	const struct cg_product *p = c->product;
 	const cg_str bytes = cg_op(c, "mul", cg_fmt("%%step"), cg_int((int64_t)tj_dtype_size(t->from)));
-	for (int i = 0; i < STRIDES; i++) t->stride[i] = i ? cg_op(c, "mul", bytes, cg_int(2 * i + 1)) : bytes;
-	for (int i = 0; i * BASES < p->width; i++) t->base[i] = i ? cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", bytes, cg_int(BASES * i))) : cg_fmt("%%y");
+	cg_strides(c, bytes, t->stride);
+	for (int i = 0; i * CG_MULTIPLES < p->width; i++) t->base[i] = i ? cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", bytes, cg_int(CG_MULTIPLES * i))) : cg_fmt("%%y");
 	rt_putf(c->out, "  %%next = getelementptr i8, ptr %%y, i64 %s\n", cg_op(c, "mul", bytes, cg_int(p->width)).s);
 	for (int v = 0; v < t->vecs && p->ragged; v++) {
 		cg_str not = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%skip"), cg_int((int64_t)v * p->w)), p->w);

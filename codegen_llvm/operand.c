@@ -35,6 +35,18 @@ tj_dtype cg_item_dtype(const cg *c, int o) { return memory_dtype(c, c->product->
 bool cg_is_grouped(const cg *c, int o) { return index_of(c, c->product->x.load[o])->group != 0; }
 bool cg_computes(const cg *c, int o) { return c->product->x.load[o] != c->product->x.value[o]; }
 
+/* ---- addresses of many items: few registers are left beside vectors ---- */
+void cg_strides(cg *c, cg_str bytes, cg_str *stride)
+{
+	for (int i = 0; i < CG_STRIDES; i++) stride[i] = cg_op(c, "mul", bytes, cg_int(2 * i + 1));
+}
+
+cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n)
+{
+	static const int shift[CG_MULTIPLES] = { 0, 0, 1, 0, 2, 0, 1, 0 };
+	return n ? cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[(n >> shift[n]) / 2], cg_int(shift[n]))) : base;
+}
+
 /* ---- what is computed ---- */
 static void find(cg *c, int o, uint32_t value)
 {

@@ -117,10 +117,11 @@ static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
 
 static bool known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
-/* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. */
+/* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. Packed rows have room for tiles
+ * that are as large as can be. */
 static int even_rows(const struct cg_product *p, int64_t n)
 {
-	for (int q = p->most; q > 1 && q >= 2 * p->most / 3; q--)
+	for (int q = p->most; p->rows_in_place && q > 1 && q >= 2 * p->most / 3; q--)
 		if (n % q == 0) return q;
 	const int64_t tiles = (n + p->most - 1) / p->most;
 	return (int)((n + tiles - 1) / tiles);
@@ -241,6 +242,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
+	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", cg_int(cg_item_step(c, 0)).s);
 	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->narrow) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
@@ -356,8 +358,9 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 {
 	struct cg_product *p = c->product;
 	cg_loop row = cg_open(c, "row", cg_int(0), u->rows, cg_int(1), false);
-	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, row.i.s);
-	c->sums = cg_elem(c, p->t, u->sums, cg_op(c, "mul", row.i, u->pitch));
+	const cg_str i = cg_hide(c, row.i);
+	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, i.s);
+	c->sums = cg_elem(c, p->t, u->sums, cg_op(c, "mul", i, u->pitch));
 	c->sums_lo = u->lo;
 	cg_row(c, u->lo, u->hi, span);
 	cg_close(c, &row);

@@ -76,6 +76,12 @@ void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t); /* for a
 cg_str cg_computed(cg *c, int o, const cg_at *at); /* operand o there */
 cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, as tiles and strips multiply them; sets lanes and loaded itself */
 
+/* The address of item n < CG_MULTIPLES of items `bytes` bytes apart, as one base register and one of CG_STRIDES: 1, 3, 5 and 7 times the distance,
+ * which an address also doubles and quadruples. Where LLVM sees a loop move the base, it keeps each address in a register of its own: hide it. */
+enum { CG_STRIDES = 4, CG_MULTIPLES = 8 };
+void cg_strides(cg *c, cg_str bytes, cg_str *stride);
+cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n);
+
 /* ---- pack.c ---- */
 /* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
@@ -104,6 +110,7 @@ void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y
 /* ---- sums.c ---- */
 /* Names of functions: */
 cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
+bool cg_row_is_argument(const struct cg_product *p); /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 

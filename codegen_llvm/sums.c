@@ -37,6 +37,24 @@ static cg_str multiply(cg *c, cg_str x, cg_str y, cg_str sum)
 	return p->steps > 1 ? cg_multiply_words(c, x, y, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
 }
 
+bool cg_row_is_argument(const struct cg_product *p) { return p->rows_in_place && !p->pairs; }
+
+/* The addresses of rows at this step of r. */
+static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
+{
+	const struct cg_product *p = c->product;
+	cg_str base = cg_fmt("%%xa");
+	if (cg_row_is_argument(p)) rt_putf(c->out, "  %s = call ptr asm sideeffect \"\", \"=r,0\"(ptr %%xa)\n", (base = cg_tmp(c)).s);
+	for (int i = 0; i < rows; i++) {
+		if (!cg_row_is_argument(p)) {
+			x[i] = cg_elem(c, p->t, base, cg_int(i));
+			continue;
+		}
+		if (i == CG_MULTIPLES) base = cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[0], cg_int(3)));
+		x[i] = cg_multiple(c, base, stride, i % CG_MULTIPLES);
+	}
+}
+
 /* Sums of a later chunk are added to those of the tile. The first chunk's are added to -0.0, which changes none of them: a choice for each
  * vector would take LLVM several times as long. */
 static void open_sums(cg *c, int vecs)
@@ -71,9 +89,11 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[CG_MOST_VECS];
-	const int64_t row = p->rows_in_place ? cg_item_step(c, 0) : 1, step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* literals; of words, if rows are */
+	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
+	cg_str x[LO_TILE_ROWS], stride[CG_STRIDES];
 	rt_text head = { 0 }, parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
+	if (cg_row_is_argument(p)) rt_puts(&parameters, ", i64 %row");
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	cg_begin_own(c, &parameters);
 	rt_text *text = c->out;
@@ -83,6 +103,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	if (reads_pairs) cg_open_pairs(c, vecs);
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
 	open_sums(c, vecs);
+	if (cg_row_is_argument(p)) cg_strides(c, cg_op(c, "mul", cg_fmt("%%row"), cg_int((int64_t)tj_dtype_size(p->t))), stride);
 	for (int v = 0; v < vecs; v++) from[v] = cg_fmt("zeroinitializer");
 	if (p->steps == 4) { /* words.c */
 		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", words, cg_fmt("%%step")));
@@ -95,10 +116,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
 	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	put_row_addresses(c, rows, stride, x);
 	for (int i = 0; i < rows; i++) {
-		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, cg_elem(c, p->t, cg_fmt("%%xa"), cg_int(row * i)));
-		cg_str x = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
-		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply(c, x, y[v], sum[i * vecs + v]);
+		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply(c, all, y[v], sum[i * vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i % vecs].s, next[i].s);

@@ -48,25 +48,23 @@ cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n)
 }
 
 /* ---- what is computed ---- */
-static void find(cg *c, int o, uint32_t value)
+static void find(cg *c, int o)
 {
+	const struct cg_product *p = c->product;
 	struct cg_operand *x = &c->product->operand[o];
-	const lo_ins *in = &c->k->ins.v[value];
-	for (int i = 0; i < in->nsrc; i++) find(c, o, in->src[i]);
-	const bool scalar = in->op == LO_NUM || in->op == LO_SIZE;
-	if ((in->op != LO_LOAD && !scalar) || (value == c->product->x.load[o] && !cg_is_grouped(c, o))) return;
-	for (uint32_t i = 0; i < x->other.n; i++)
-		if (x->other.v[i] == value) return;
-	for (uint32_t i = 0; i < x->scalar.n; i++)
-		if (x->scalar.v[i] == value) return;
-	if (scalar ? !rt_push(&x->scalar, value) : !rt_push(&x->other, value)) c->oom = true;
+	for (uint32_t i = p->x.needs[o].first; i <= p->x.value[o]; i++) {
+		const lo_op op = (lo_op)c->k->ins.v[i].op;
+		if (!lo_needed(&p->x.needs[o], i) || (i == p->x.load[o] && !cg_is_grouped(c, o))) continue;
+		if (op == LO_LOAD && !rt_push(&x->other, i)) c->oom = true;
+		if ((op == LO_NUM || op == LO_SIZE) && !rt_push(&x->scalar, i)) c->oom = true;
+	}
 }
 
 bool cg_find_operands(cg *c)
 {
 	struct cg_product *p = c->product;
 	p->memo = rt_calloc((c->k->ins.n + 1) * sizeof *p->memo);
-	for (int o = 0; o < 2; o++) find(c, o, p->x.value[o]);
+	for (int o = 0; o < 2; o++) find(c, o);
 	return p->memo && !c->oom;
 }
 

@@ -353,9 +353,9 @@ static bool counts(const lo_low *L, ir_ref r)
 static bool is_cheap(const lo_low *L, ir_ref r, int *loads)
 {
 	const ir_node *n = lo_node(L, r);
-	const bool real = rt_is_float((tj_dtype)n->dtype);
+	const bool real_div = n->op == IR_div && rt_is_float((tj_dtype)n->dtype);
 	*loads = 0;
-	if (!(ir_ops[n->op].flags & IR_POINT) || (weight_of(n) > 1 && !(real && ir_divides(n->op)))) return false;
+	if (!(ir_ops[n->op].flags & IR_POINT) || (weight_of(n) > 1 && !real_div)) return false;
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref s = ir_src(L->g, n, k);
 		if (L->val[s].light && counts(L, s)) return false;
@@ -370,7 +370,7 @@ static bool of_leaves(const lo_low *L, ir_ref r, int depth)
 	const ir_node *n = lo_node(L, r);
 	int loads;
 	if (L->val[r].light || L->val[r].how == LO_LEAF) return true;
-	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth == AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads)))) return false;
+	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth >= AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads)))) return false;
 	for (int k = 0; k < n->nsrc; k++)
 		if (!of_leaves(L, ir_src(L->g, n, k), depth + 1)) return false;
 	return true;

@@ -182,11 +182,18 @@ size_t lo_kept_room(size_t bytes); /* what lo_keep() takes for them */
 bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- products.c: the matrix product of a kernel with the schedule TILE ---- */
-enum { LO_AHEAD_LOADS = 4 }; /* most loads that an operand is computed from */
+enum { LO_AHEAD_LOADS = 4, LO_AHEAD_MOST = 512 }; /* most loads that an operand is computed from; most instructions of the loop */
+typedef struct lo_needs { uint32_t first; uint64_t bit[LO_AHEAD_MOST / 64]; } lo_needs; /* a set of the loop's instructions, the first one and later */
+static inline bool lo_needed(const lo_needs *n, uint32_t i) { return i >= n->first && n->bit[(i - n->first) / 64] >> (i - n->first) % 64 & 1; }
+static inline void lo_need_too(lo_needs *n, uint32_t i)
+{
+	if (i >= n->first) n->bit[(i - n->first) / 64] |= (uint64_t)1 << (i - n->first) % 64;
+}
 typedef struct lo_tiles {
 	uint32_t dot;            /* the REDUCE */
 	uint32_t value[2];       /* its operands: [0] of the rows; [1] of the columns, which alone may depend on the last dimension */
 	uint32_t load[2];        /* what these are, or are computed from: the load that has most of the operand's indices */
+	lo_needs needs[2];       /* what these are computed from */
 	bool plain[2];           /* loaded, and converted at most */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
 	bool reads_rows;         /* rows lie so that tiles can read them in place */
@@ -199,7 +206,6 @@ typedef struct lo_tiles {
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
-bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value); /* value is instruction i, or computed from it */
 bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
  * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */

@@ -181,7 +181,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t.dot].dtype);
 	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, &b[0])) return true;
 	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
-		if (i == t.load[1] || lo_is_flat(k, i) || !lo_feeds(k, i, t.value[1])) continue;
+		if (i == t.load[1] || lo_is_flat(k, i) || !lo_needed(&t.needs[1], i)) continue;
 		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, &b[n])) return true;
 		load[n++] = i;
 	}

@@ -68,42 +68,49 @@ enum {
 
 static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
 
+/* The instructions of the loop that a value is computed from. */
+static lo_needs needs_of(const lo_kernel *k, uint32_t first, uint32_t value)
+{
+	lo_needs n = { .first = first };
+	lo_need_too(&n, value);
+	for (uint32_t i = value + 1; i-- > first;)
+		for (int s = 0; lo_needed(&n, i) && s < k->ins.v[i].nsrc; s++) lo_need_too(&n, k->ins.v[i].src[s]);
+	return n;
+}
+
 typedef struct side { /* what an operand is computed from */
+	lo_needs needs;
 	uint32_t load;
 	int most;             /* how many indices that load has */
 	uint64_t dims;        /* on which some load depends */
 	bool plain;
 } side;
 
-static void survey(const lo_kernel *k, uint32_t value, side *s)
+static side survey(const lo_kernel *k, uint32_t first, uint32_t value)
 {
-	const lo_ins *in = &k->ins.v[value];
-	for (int i = 0; i < in->nsrc; i++) survey(k, in->src[i], s);
-	s->plain &= in->op == LO_LOAD || in->op == LO_CONVERT;
-	if (in->op != LO_LOAD) return;
-	const lo_index *x = index_of(k, value);
-	int n = (x->rcoef != 0) + (x->rcoef && !x->group);
-	for (int d = 0; d < k->ndim; d++) {
-		if (!x->coef[d] || k->dim[d] == 1) continue;
-		s->dims |= (uint64_t)1 << d;
-		n++;
+	side s = { .needs = needs_of(k, first, value), .load = LO_NOREF, .most = -1, .plain = true };
+	for (uint32_t i = first; i <= value; i++) {
+		if (!lo_needed(&s.needs, i)) continue;
+		s.plain &= k->ins.v[i].op == LO_LOAD || k->ins.v[i].op == LO_CONVERT;
+		if (k->ins.v[i].op != LO_LOAD) continue;
+		const lo_index *x = index_of(k, i);
+		int n = (x->rcoef != 0) + (x->rcoef && !x->group);
+		for (int d = 0; d < k->ndim; d++) {
+			if (!x->coef[d] || k->dim[d] == 1) continue;
+			s.dims |= (uint64_t)1 << d;
+			n++;
+		}
+		if (n <= s.most) continue;
+		s.most = n;
+		s.load = i;
 	}
-	if (n <= s->most) return;
-	s->most = n;
-	s->load = value;
+	return s;
 }
 
 bool lo_is_flat(const lo_kernel *k, uint32_t i)
 {
 	const int64_t step = k->ins.v[i].op == LO_LOAD ? index_of(k, i)->coef[k->ndim - 1] : 0;
 	return step == 0 || step == 1;
-}
-
-bool lo_feeds(const lo_kernel *k, uint32_t i, uint32_t value)
-{
-	bool any = i == value;
-	for (int j = 0; !any && j < k->ins.v[value].nsrc; j++) any = lo_feeds(k, i, k->ins.v[value].src[j]);
-	return any;
 }
 
 /* The rows of a tile are read in place: their distance is known, and few of them share a set of the first cache. */
@@ -144,11 +151,10 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 		if (k->ins.v[i].op == LO_REDUCE && k->ins.v[i].imm == LO_RED_DOT) t->dot = i;
 	if (t->dot == LO_NOREF) return false;
 	const lo_ins *dot = &k->ins.v[t->dot];
-	side of[2];
-	for (int i = 0; i < 2; i++) {
-		of[i] = (side){ .load = LO_NOREF, .most = -1, .plain = true };
-		survey(k, dot->src[i], &of[i]);
-	}
+	const lo_section *loop = k->section.v;
+	while (t->dot >= loop->first + loop->count) loop++;
+	if (loop->count > LO_AHEAD_MOST) return false;
+	const side of[2] = { survey(k, loop->first, dot->src[0]), survey(k, loop->first, dot->src[1]) };
 	if (of[0].load == LO_NOREF || of[1].load == LO_NOREF) return false;
 	const bool swapped = !(of[1].dims >> last & 1);
 	for (int i = 0; i < 2; i++) {
@@ -156,12 +162,13 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 		t->value[i] = dot->src[i != swapped];
 		t->load[i] = s->load;
 		t->plain[i] = s->plain;
+		t->needs[i] = s->needs;
 	}
 	const side *rows = &of[swapped], *columns = &of[!swapped];
 	for (int d = 0; d < last; d++)
 		if (!(columns->dims >> d & 1) && k->dim[d] != 1) t->row = d;
 	t->flat = true;
-	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_feeds(k, i, t->value[1]);
+	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && !index_of(k, columns->load)->group;
 	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;

@@ -153,7 +153,7 @@ static cg_str from_memory(cg *c, uint32_t load, int lanes, cg_str v)
 {
 	if (c->k->ins.v[load].dtype != TJ_BOOL) return v;
 	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s = trunc %s %s to %s\n", r.s, cg_type(TJ_U8, lanes).s, v.s, cg_type(TJ_BOOL, lanes).s);
+	rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", r.s, cg_type(TJ_U8, lanes).s, v.s, lanes > 1 ? cg_literal(TJ_U8, 0, lanes).s : "0"); /* any byte but 0 is true */
 	return r;
 }
 

@@ -62,7 +62,8 @@ static void put_operands(cg *c, const unit *u)
 	for (int o = 0; o < 2; o++) {
 		struct cg_operand *x = &c->product->operand[o];
 		for (uint32_t i = 0; i < x->other.n; i++) x->first[i] = first_element(c, &c->k->ins.v[x->other.v[i]], u->row0, u->lo);
-		for (uint32_t i = 0; i < x->scalar.n; i++) cg_point(c, x->scalar.v[i]);
+		for (uint32_t i = 0; i < x->scalar.n; i++)
+			if (!o || !lo_needed(&c->product->x.needs[0], x->scalar.v[i])) cg_point(c, x->scalar.v[i]);
 	}
 }
 

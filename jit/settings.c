@@ -51,8 +51,8 @@ tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dtype, tj
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "product_library")) return (tj_library){ 0 };
-	if ((unsigned)dtype >= TJ_DTYPE_COUNT || (unsigned)numerics > TJ_FAST) {
-		jit_error(c, site, TJ_ERR_ARG, "product_library", "a dtype such as TJ_F32, and TJ_STRICT or TJ_FAST", "no such dtype or numerics");
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || dtype == TJ_BOOL || (unsigned)numerics > TJ_FAST) {
+		jit_error(c, site, TJ_ERR_ARG, "product_library", "a dtype such as TJ_F32, and TJ_STRICT or TJ_FAST", "matmul has no such dtype or numerics");
 		return (tj_library){ 0 };
 	}
 	if (!strcmp(c->engine->backend_name, "eval")) return (tj_library){ "tjit", TJ_VERSION, "the evaluator computes everything, as requested" };

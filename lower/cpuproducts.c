@@ -86,6 +86,7 @@ const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *libra
 	if (*library) return preferred;
 	if (lacking) return lacking;
 	if (settings & RT_PRODUCTS_OWN) return "the context's settings prefer the kernels of tjit";
+	if (t != TJ_F32) return "no library is used for products of this dtype";
 	if (!fast) return "the default: strict products have the evaluator's bits, which a library does not give";
 	return "the default, also for fast products: docs/PERFORMANCE.md says for which ones oneDNN was measured to be quicker";
 }

@@ -122,11 +122,14 @@ static void product_library(void **s)
 	tj_close(c);
 	c = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm"));
 	who(c, TJ_PRODUCTS_AUTO, TJ_F32, TJ_STRICT, "tjit", "the evaluator's bits");
-	who(c, TJ_PRODUCTS_AUTO, TJ_BF16, TJ_FAST, "tjit", "oneDNN was measured to be quicker");
+	who(c, TJ_PRODUCTS_AUTO, TJ_F32, TJ_FAST, "tjit", "oneDNN was measured to be quicker");
+	who(c, TJ_PRODUCTS_AUTO, TJ_I8, TJ_STRICT, "tjit", "no library");
 	who(c, TJ_PRODUCTS_OWN, TJ_F32, TJ_FAST, "tjit", "prefer the kernels of tjit");
 	who(c, TJ_PRODUCTS_LIBRARY, TJ_F32, TJ_STRICT, "oneDNN", "prefer the library");
 	who(c, TJ_PRODUCTS_LIBRARY, TJ_F64, TJ_FAST, "tjit", "f32 only");
 	assert_true(!tj_product_library(c, (tj_dtype)99, TJ_FAST).name);
+	kit_error(c, TJ_ERR_ARG, "no such dtype");
+	assert_true(!tj_product_library(c, TJ_BOOL, TJ_FAST).name);
 	kit_error(c, TJ_ERR_ARG, "no such dtype");
 	tj_close(c);
 }

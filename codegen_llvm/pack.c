@@ -238,8 +238,7 @@ cg_str cg_put_pack(cg *c, int o, int width)
 	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
 	cg_put_parameters(c, o, &parameters);
 	cg_begin_own(c, &parameters);
-	if (c->product->steps > 1 && !c->product->pairs) cg_pack_words(c, o, width);
-	else if (cg_items_adjacent(c, o)) pack_along(c, o, width);
+	if (cg_items_adjacent(c, o)) pack_along(c, o, width);
 	else if (cg_steps_adjacent(c, o)) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 	return cg_end_own(c);

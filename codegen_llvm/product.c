@@ -519,6 +519,13 @@ void cg_drop_product(struct cg_product *p)
 	rt_free(p);
 }
 
+static cg_str put_pack(cg *c, int o, int width)
+{
+	const struct cg_product *p = c->product;
+	if (p->pairs && !(o && p->lone)) return cg_put_pair_pack(c, o, width);
+	return p->steps > 1 && !p->pairs ? cg_put_word_pack(c, o, width) : cg_put_pack(c, o, width);
+}
+
 static void put_functions(cg *c)
 {
 	struct cg_product *p = c->product;
@@ -527,12 +534,12 @@ static void put_functions(cg *c)
 		p->strip_step = cg_put_strip(c, 1);
 		return;
 	}
-	if (!p->rows_in_place) p->pack[0] = p->pairs ? cg_put_pair_pack(c, 0, p->most) : cg_put_pack(c, 0, p->most);
+	if (!p->rows_in_place) p->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
 		p->tile[0] = cg_put_across(c, p->most, asks_panels(c));
 		return;
 	}
-	if (!p->unpacked) p->pack[1] = p->pairs && !p->lone ? cg_put_pair_pack(c, 1, p->width) : cg_put_pack(c, 1, p->width);
+	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs);
 	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1);
 }

@@ -95,7 +95,7 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
 cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
-void cg_pack_words(cg *c, int o, int width);       /* the body of cg_put_pack() */
+cg_str cg_put_word_pack(cg *c, int o, int width);  /* as cg_put_pack(), in words */
 
 /* ---- pairs.c ---- */
 bool cg_pairs(const cg *c); /* the field `pairs` */

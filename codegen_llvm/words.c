@@ -113,25 +113,55 @@ static void put_vectors(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 	cg_close(c, &k);
 }
 
+/* Whole vectors of words of a few items at a time, from the last items of a panel down: where `width` is no multiple of their number, they
+ * write into the next word of the first ones, which comes later. */
+static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str words)
+{
+	const struct cg_product *p = c->product;
+	const int n = width % p->w ? 16 / (int)tj_dtype_size(TJ_I32) : p->w, groups = (width + n - 1) / n;
+	cg_str item[CG_MOST_LANES], v[CG_MOST_LANES], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
+	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n));
+	for (int i = 0; i < n; i++) {
+		cg_str number = cg_least(c, cg_op(c, "add", cg_op(c, "add", j, first), cg_int(i)), last);
+		item[i] = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", number, cg_fmt("%%si")));
+	}
+	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(p->w), true);
+	cg_str step = cg_op(c, "mul", k.i, cg_int(p->steps));
+	for (int i = 0; i < n; i++) v[i] = widen(c, o, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)));
+	cg_put_square(c, TJ_I32, p->w, n, v, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), first)), width);
+	cg_close(c, &k);
+	cg_close(c, &g);
+}
+
 /* The last row of a panel of columns, in its place after the words. */
 static void put_column_sums(cg *c, cg_str to, int width, cg_str words)
 {
 	const struct cg_product *p = c->product;
+	const int vecs = (width + p->w - 1) / p->w;
 	cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w), end = cg_elem(c, TJ_I32, to, cg_op(c, "mul", words, cg_int(width)));
-	for (int v = 0; v < width; v += p->w) {
-		cg_str q = cg_elem(c, TJ_I32, end, cg_int(v));
-		cg_write(c, TJ_I32, p->w, cg_literal(TJ_I32, 0, p->w), q);
-		cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
-		cg_str y = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int(v))));
-		cg_write(c, TJ_I32, p->w, cg_multiply_words(c, ones, y, cg_read(c, TJ_I32, p->w, q)), q);
-		cg_close(c, &k);
-		cg_str sum = cg_read(c, TJ_I32, p->w, q), less = cg_tmp(c);
-		rt_putf(c->out, "  %s = mul %s %s, %s\n", less.s, type.s, sum.s, cg_literal(TJ_I32, -128, p->w).s);
-		cg_write(c, TJ_I32, p->w, less, q);
+	cg_str sum[CG_MOST_VECS], next[CG_MOST_VECS], before = c->block_label;
+	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
+	for (int v = 0; v < vecs; v++) {
+		sum[v] = cg_tmp(c);
+		rt_putf(c->out, "  %s = phi %s [ zeroinitializer, %%%s ], [ %s.next, %%%s ]\n", sum[v].s, type.s, before.s, sum[v].s, k.latch.s);
+	}
+	cg_str row = cg_elem(c, TJ_I32, to, cg_op(c, "mul", k.i, cg_int(width)));
+	for (int v = 0; v < vecs; v++) {
+		next[v] = cg_multiply_words(c, ones, cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, row, cg_int((int64_t)v * p->w))), sum[v]);
+		rt_putf(c->out, "  %s.next = bitcast %s %s to %s\n", sum[v].s, type.s, next[v].s, type.s);
+	}
+	cg_close(c, &k);
+	for (int v = 0; v < vecs; v++)
+		rt_putf(c->out, "  %s.all = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", sum[v].s, type.s, before.s, next[v].s, k.latch.s);
+	for (int v = 0; v < vecs; v++) {
+		cg_str less = cg_tmp(c);
+		rt_putf(c->out, "  %s = mul %s %s.all, %s\n", less.s, type.s, sum[v].s, cg_literal(TJ_I32, -128, p->w).s);
+		cg_write(c, TJ_I32, p->w, less, cg_elem(c, TJ_I32, end, cg_int((int64_t)v * p->w)));
 	}
 }
 
-void cg_pack_words(cg *c, int o, int width)
+static void pack_words(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
@@ -142,10 +172,22 @@ void cg_pack_words(cg *c, int o, int width)
 		from = cg_choose(c, cg_cmp(c, "sge", cg_op(c, "sub", cg_fmt("%%n"), j.i), cg_int(width)), "i64", whole, cg_int(0));
 		put_vectors(c, o, j.i, to, width, from);
 	} else if (cg_r_step(c, o) == 1) {
+		cg_str squares = cg_op(c, "and", whole, cg_int(-p->w));
 		from = whole;
-		put_items(c, o, j.i, to, width, cg_int(0), whole, true);
+		put_squares(c, o, j.i, to, width, squares);
+		put_items(c, o, j.i, to, width, squares, whole, true);
 	}
 	put_items(c, o, j.i, to, width, from, words, false);
 	if (o && p->steps == 4) put_column_sums(c, to, width, words);
 	cg_close(c, &j);
+}
+
+cg_str cg_put_word_pack(cg *c, int o, int width)
+{
+	rt_text parameters = { 0 };
+	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	cg_put_parameters(c, o, &parameters);
+	cg_begin_own(c, &parameters);
+	pack_words(c, o, width);
+	return cg_end_own(c);
 }

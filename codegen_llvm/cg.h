@@ -147,9 +147,11 @@ cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the fir
 cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum); /* sum + a * b: fused for floats, wrapping for integers */
 cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
 
-/* ---- product.c: matrix products ---- */
+/* ---- choose.c: how a matrix product is computed ---- */
 bool cg_find_product(cg *c);           /* sets product; false: out of memory */
 void cg_drop_product(struct cg_product *p);
+
+/* ---- product.c: matrix products ---- */
 void cg_along_product(cg *c, cg_span s); /* a unit; s: the vectors of a row of its block */
 
 /* ---- wide.c: reductions of columns, many to a unit ---- */

@@ -1,6 +1,7 @@
 /* product: shared by the files that write matrix products.
  *
- *   product.c   the choices; a unit: its tiles or strips, then its rows
+ *   choose.c    what is packed, how large tiles are, where sums go
+ *   product.c   a unit: its tiles or strips, then its rows
  *   operand.c   how operands lie in memory, and what is converted as they are read
  *   pack.c      the functions that pack an operand
  *   words.c     products of bytes: how they are packed and multiplied
@@ -60,6 +61,12 @@ struct cg_product {
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows` */
 };
+
+/* ---- choose.c ---- */
+bool cg_known_rows(const cg *c);          /* how many rows a block has is known */
+int cg_few_rows(const cg *c);             /* at most this many rows read columns in place */
+int cg_even_rows(const struct cg_product *p, int64_t n); /* how many rows the tiles of n rows have, or one less */
+void cg_block_rows(const cg *c, int64_t *all, int64_t *last); /* with known rows: those of the last block, and of each other one */
 
 /* ---- operand.c ---- */
 bool cg_find_operands(cg *c);             /* sets operand and memo; false: out of memory */

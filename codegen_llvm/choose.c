@@ -1,0 +1,186 @@
+/* choose: how a product is computed: what is packed, how large tiles are, and where sums go. */
+#include "codegen_llvm/product.h"
+
+enum {
+	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
+	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
+	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
+	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
+	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
+};
+
+/* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
+ * longer than that, unless its rows do not begin with a cache line. Columns that are computed are computed again for each
+ * tile. */
+int cg_few_rows(const cg *c)
+{
+	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
+	if (cg_computes(c, 1)) return LO_TILE_ROWS;
+	if (c->bits == 512) return bytes && bytes % RT_LINE == 0 ? ALL_ROWS : FEW_ROWS;
+	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
+}
+
+bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
+
+/* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. Packed rows have room for tiles
+ * that are as large as can be. */
+int cg_even_rows(const struct cg_product *p, int64_t n)
+{
+	for (int q = p->most; p->rows_in_place && q > 1 && q >= 2 * p->most / 3; q--)
+		if (n % q == 0) return q;
+	const int64_t tiles = (n + p->most - 1) / p->most;
+	return (int)((n + tiles - 1) / tiles);
+}
+
+/* The rows of a block that is not the last one, and of the last one. */
+void cg_block_rows(const cg *c, int64_t *all, int64_t *last)
+{
+	const int64_t extent = c->product->x.row < 0 ? 1 : c->k->dim[c->product->x.row];
+	*all = extent < c->s->rows ? extent : c->s->rows;
+	*last = extent % c->s->rows ? extent % c->s->rows : *all;
+}
+
+/* Adds a number of rows to the sorted list. */
+static void add_rows(struct cg_product *p, int rows)
+{
+	int i = p->nrows;
+	for (int k = 0; k < p->nrows; k++)
+		if (p->rows[k] == rows) return;
+	for (; i > 0 && p->rows[i - 1] > rows; i--) p->rows[i] = p->rows[i - 1];
+	p->rows[i] = rows;
+	p->nrows++;
+}
+
+/* The numbers of rows of tiles: with known sizes those that occur, else a few, which are rounded up to. */
+static void choose_tiles(cg *c, struct cg_product *p)
+{
+	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
+	int64_t n[2];
+	for (int i = 0; !cg_known_rows(c) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
+	if (!cg_known_rows(c)) return;
+	cg_block_rows(c, &n[0], &n[1]);
+	for (int i = 0; i < 2; i++) {
+		const int q = n[i] ? cg_even_rows(p, n[i]) : 0;
+		if (q) add_rows(p, q);
+		if (q && n[i] % q) add_rows(p, q - 1);
+	}
+}
+
+/* It is known that no tile of this many columns lacks some. */
+static bool fill_blocks(const cg *c, int columns)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	return !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
+}
+
+/* Tiles of this many columns read a part of a stored panel, or up to two, or more of them that are all there. */
+static bool fits_panels(const cg *c, int columns)
+{
+	const int64_t own = c->product->panel;
+	return own % columns == 0 || columns == 2 * own || (columns % own == 0 && fill_blocks(c, columns));
+}
+
+/* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
+static int vectors(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
+	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
+	if (!lo_is_sym(last) && last <= p->w) return 1;
+	if (!cg_known_rows(c) || lo_is_sym(last)) return 2;
+	if (!p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
+	int fit = 2;
+	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
+		if (p->x.panels ? fits_panels(c, vecs * p->w) : fill_blocks(c, vecs * p->w)) fit = vecs;
+	return fit;
+}
+
+/* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
+static uint32_t find_direct(const cg *c, const struct cg_product *p)
+{
+	const lo_kernel *k = c->k;
+	uint32_t found = LO_NOREF;
+	for (uint32_t s = 0; s < k->section.n; s++)
+		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++) {
+			const lo_ins *in = &k->ins.v[i];
+			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
+			found = i;
+		}
+	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || fill_blocks(c, p->width));
+	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
+	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
+	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
+}
+
+/* Few columns read any rows in place whose distance is a part of the text. */
+static bool reads_rows(const cg *c, const struct cg_product *p)
+{
+	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
+	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
+	if (p->pairs) return cg_known_rows(c) && cg_row_words(c);
+	if (p->x.reads_rows) return cg_known_rows(c) && !cg_computes(c, 0);
+	return cg_known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
+	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
+}
+
+/* With known sizes: a block has a last panel of which one vector is enough. */
+static bool has_narrow(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	if (lo_is_sym(last) || lo_is_sym(block) || p->vecs == 1) return false;
+	const int64_t rest[] = { (last < block ? last : block) % p->width, last % block % p->width };
+	return (rest[0] && rest[0] <= p->w) || (rest[1] && rest[1] <= p->w);
+}
+
+/* Tiles transpose columns: as many rows as there are registers beside a square, and fewer with conversions, which need some, too. */
+static bool is_across(const cg *c, const struct cg_product *p)
+{
+	const int registers = c->bits == 512 ? 32 : 16, room = (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
+	if (!p->x.across || !cg_steps_adjacent(c, 1) || !cg_known_rows(c) || c->s->rows != (p->x.row < 0 ? 1 : c->k->dim[p->x.row])) return false;
+	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
+}
+
+/* More rows leave no registers for a second vector: with 512 bits one is better for one row, too. */
+static int across_vectors(const cg *c, const struct cg_product *p)
+{
+	return c->bits < 512 && c->s->rows == 1 ? ACROSS_COLUMNS / p->w : 1;
+}
+
+bool cg_find_product(cg *c)
+{
+	lo_tiles x;
+	if (c->s->vec != LO_VEC_TILE || !lo_tiles_of(c->k, &x)) return true;
+	struct cg_product *p = c->product = rt_calloc(sizeof *p);
+	if (!p) return false;
+	p->x = x;
+	if (!cg_find_operands(c)) return false;
+	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
+	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	p->panel = lo_panel(p->t);
+	p->across = is_across(c, p);
+	p->pairs = cg_pairs(c) && !p->across;
+	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
+	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
+	p->width = p->vecs * p->w;
+	p->chunk = p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
+	p->direct = find_direct(c, p);
+	p->rows_in_place = reads_rows(c, p);
+	p->steps = cg_word_steps(c);
+	p->ragged = p->across && !fill_blocks(c, p->width);
+	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
+	const bool few = (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
+	p->lone = x.panels || few || p->across;
+	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
+	p->columns_computed = !p->lone && !x.strips;
+	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
+	p->narrow = has_narrow(c, p);
+	p->unpacked = x.panels || p->across || (few && fill_blocks(c, p->width));
+	choose_tiles(c, p);
+	return true;
+}
+
+void cg_drop_product(struct cg_product *p)
+{
+	if (p) cg_drop_operands(p);
+	rt_free(p);
+}

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ROWS = 5, IN = 768, OUT = 608 };
+enum { ROWS = 20, IN = 768, OUT = 608 };
 typedef struct layer { tj_tensor *weight, *scale; int64_t group; } layer; /* weight: i8[OUT,IN]; scale: f32[OUT,IN/group] */
 
 static void forward(tj_tensor **out, tj_tensor *const *in, void *self)

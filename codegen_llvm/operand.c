@@ -47,6 +47,14 @@ cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n)
 	return n ? cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[(n >> shift[n]) / 2], cg_int(shift[n]))) : base;
 }
 
+void cg_put_items(cg *c, int o, cg_str first, int n, cg_str last, cg_str *number, cg_str *item)
+{
+	for (int i = 0; i < n; i++) {
+		number[i] = cg_least(c, cg_op(c, "add", first, cg_int(i)), last);
+		item[i] = cg_elem(c, cg_item_dtype(c, o), cg_fmt("%%from"), cg_op(c, "mul", number[i], cg_fmt("%%si")));
+	}
+}
+
 /* ---- what is computed ---- */
 static void find(cg *c, int o)
 {

@@ -182,7 +182,6 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cons
 static void pack_across(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o);
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(p->t) : p->w, groups = (width + n - 1) / n;
 	cg_str item[MOST_ITEMS], number[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
@@ -193,10 +192,7 @@ static void pack_across(cg *c, int o, int width)
 	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")), ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first);
-	for (int i = 0; i < n; i++) {
-		number[i] = cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last);
-		item[i] = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", number[i], cg_fmt("%%si")));
-	}
+	cg_put_items(c, o, cg_op(c, "add", j.i, first), n, last, number, item);
 	const bool masked = !cg_computes(c, o); /* a masked load costs no more, but for dtypes that are converted */
 	if (!masked) whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
 	cg_loop k = cg_open(c, "k", b.i, whole, cg_int(p->w), true);
@@ -232,14 +228,9 @@ static void pack_singly(cg *c, int o, int width)
 	cg_close(c, &j);
 }
 
-cg_str cg_put_pack(cg *c, int o, int width)
+void cg_pack(cg *c, int o, int width)
 {
-	rt_text parameters = { 0 };
-	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
-	cg_put_parameters(c, o, &parameters);
-	cg_begin_own(c, &parameters);
 	if (cg_items_adjacent(c, o)) pack_along(c, o, width);
 	else if (cg_steps_adjacent(c, o)) pack_across(c, o, width);
 	else pack_singly(c, o, width);
-	return cg_end_own(c);
 }

@@ -147,14 +147,14 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 static void pack_across(cg *c, int o, int width)
 {
 	const int n = width % WORDS ? 4 : WORDS, groups = (width + n - 1) / n;
-	cg_str item[WORDS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_str item[WORDS], number[WORDS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str panel = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL)));
 	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
 	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = cg_op(c, "and", stop, cg_int(-2 * WORDS));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, TJ_F32, panel, first);
-	for (int i = 0; i < n; i++) item[i] = cg_elem(c, TJ_BF16, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", cg_op(c, "add", j.i, first), cg_int(i)), last), cg_fmt("%%si")));
+	cg_put_items(c, o, cg_op(c, "add", j.i, first), n, last, number, item);
 	cg_loop k = cg_open(c, "k", b.i, whole, cg_int(2 * WORDS), true);
 	pack_square(c, o, width, n, item, to, k.i, NULL);
 	cg_close(c, &k);
@@ -193,14 +193,9 @@ static void pack_singly(cg *c, int width)
 	cg_close(c, &j);
 }
 
-cg_str cg_put_pair_pack(cg *c, int o, int width)
+void cg_pack_pairs(cg *c, int o, int width)
 {
-	rt_text parameters = { 0 };
-	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
-	cg_put_parameters(c, o, &parameters);
-	cg_begin_own(c, &parameters);
 	if (cg_item_step(c, o) == 1) pack_along(c, o, width);
 	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
 	else pack_singly(c, width);
-	return cg_end_own(c);
 }

@@ -97,7 +97,7 @@ static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
 	return cg_elem(c, cg_item_dtype(c, o), o ? u->b : u->a, at);
 }
 
-/* The same, of a block; without known sizes it is one of p->rows. */
+/* How many rows the tiles of a block have; without known sizes one of p->rows. */
 static cg_str tile_rows(cg *c, cg_str rows)
 {
 	const struct cg_product *p = c->product;
@@ -338,8 +338,14 @@ static bool asks_panels(const cg *c)
 static cg_str put_pack(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
-	if (p->pairs && !(o && p->lone)) return cg_put_pair_pack(c, o, width);
-	return p->steps > 1 && !p->pairs ? cg_put_word_pack(c, o, width) : cg_put_pack(c, o, width);
+	rt_text parameters = { 0 };
+	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
+	cg_put_parameters(c, o, &parameters);
+	cg_begin_own(c, &parameters);
+	if (p->pairs && !(o && p->lone)) cg_pack_pairs(c, o, width);
+	else if (p->steps > 1 && !p->pairs) cg_pack_words(c, o, width);
+	else cg_pack(c, o, width);
+	return cg_end_own(c);
 }
 
 static void put_functions(cg *c)

@@ -88,11 +88,13 @@ cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, 
 enum { CG_STRIDES = 4, CG_MULTIPLES = 8 };
 void cg_strides(cg *c, cg_str bytes, cg_str *stride);
 cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n);
+/* In a function that packs: the numbers and the addresses of n items from `first` on; behind the last one they repeat it. */
+void cg_put_items(cg *c, int o, cg_str first, int n, cg_str last, cg_str *number, cg_str *item);
 
 /* ---- pack.c ---- */
-/* Returns the name of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
+/* The body of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
-cg_str cg_put_pack(cg *c, int o, int width);
+void cg_pack(cg *c, int o, int width);
 void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v); /* w vectors, each w steps of r of one item, become w steps of the items */
 /* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
  * time, or a vector of them, which writes each line of the packed operand once. */
@@ -102,14 +104,14 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
 cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
-cg_str cg_put_word_pack(cg *c, int o, int width);  /* as cg_put_pack(), in words */
+void cg_pack_words(cg *c, int o, int width);       /* as cg_pack(), in words */
 
 /* ---- pairs.c ---- */
 bool cg_pairs(const cg *c); /* the field `pairs` */
 bool cg_row_words(const cg *c); /* rows are words as they lie in memory, and are read from there */
 cg_str cg_row_word(cg *c, int row);                /* the word of a tile's row that lies in memory, at %xa */
 cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum);
-cg_str cg_put_pair_pack(cg *c, int o, int width);  /* as cg_put_pack(), in words */
+void cg_pack_pairs(cg *c, int o, int width);       /* as cg_pack(), in words */
 /* In a tile, columns that are not packed: what comes first; then their words in step %k of the loop. at: the address of a column, at the current r. */
 void cg_open_pairs(cg *c, int vecs);
 void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y);

@@ -119,13 +119,10 @@ static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 {
 	const struct cg_product *p = c->product;
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(TJ_I32) : p->w, groups = (width + n - 1) / n;
-	cg_str item[CG_MOST_LANES], v[CG_MOST_LANES], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
+	cg_str item[CG_MOST_LANES], number[CG_MOST_LANES], v[CG_MOST_LANES], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n));
-	for (int i = 0; i < n; i++) {
-		cg_str number = cg_least(c, cg_op(c, "add", cg_op(c, "add", j, first), cg_int(i)), last);
-		item[i] = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", number, cg_fmt("%%si")));
-	}
+	cg_put_items(c, o, cg_op(c, "add", j, first), n, last, number, item);
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(p->w), true);
 	cg_str step = cg_op(c, "mul", k.i, cg_int(p->steps));
 	for (int i = 0; i < n; i++) v[i] = widen(c, o, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)));
@@ -161,7 +158,7 @@ static void put_column_sums(cg *c, cg_str to, int width, cg_str words)
 	}
 }
 
-static void pack_words(cg *c, int o, int width)
+void cg_pack_words(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
@@ -180,14 +177,4 @@ static void pack_words(cg *c, int o, int width)
 	put_items(c, o, j.i, to, width, from, words, false);
 	if (o && p->steps == 4) put_column_sums(c, to, width, words);
 	cg_close(c, &j);
-}
-
-cg_str cg_put_word_pack(cg *c, int o, int width)
-{
-	rt_text parameters = { 0 };
-	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
-	cg_put_parameters(c, o, &parameters);
-	cg_begin_own(c, &parameters);
-	pack_words(c, o, width);
-	return cg_end_own(c);
 }

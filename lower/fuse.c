@@ -312,11 +312,12 @@ static bool reads(const lo_low *L, ir_ref by, int k, ir_ref r)
 	return s == r;
 }
 
-static bool is_ahead(const lo_group *G, ir_ref r)
+/* The operand that the group's product computes from r as it reads it; -1: r comes after the product. */
+static int ahead_of(const lo_group *G, ir_ref r)
 {
 	for (uint32_t i = 0; i < G->ahead.n; i++)
-		if (G->ahead.v[i].ref == r) return true;
-	return false;
+		if (G->ahead.v[i].ref == r) return G->ahead.v[i].operand;
+	return -1;
 }
 
 /* The operand of the group's product that is r, or is computed from r as the product reads it; -1: neither is. *behind: a member that comes
@@ -327,14 +328,11 @@ static int feeds_product(const lo_low *L, const lo_group *G, ir_ref r, bool *beh
 	*behind = false;
 	for (uint32_t i = 0; i < G->member.n; i++) {
 		const ir_ref by = G->member.v[i];
-		const bool product = lo_is_product(L, by);
 		for (int k = 0; k < lo_node(L, by)->nsrc; k++) {
-			int now = k;
 			if (!reads(L, by, k, r)) continue;
-			for (uint32_t j = 0; !product && j < G->ahead.n; j++)
-				if (G->ahead.v[j].ref == by) now = G->ahead.v[j].operand;
-			*behind |= (!product && !is_ahead(G, by)) || (operand >= 0 && operand != now);
-			if (product || is_ahead(G, by)) operand = now;
+			const int now = lo_is_product(L, by) ? k : ahead_of(G, by);
+			*behind |= now < 0 || (operand >= 0 && operand != now);
+			if (now >= 0) operand = now;
 		}
 	}
 	return operand;

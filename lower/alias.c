@@ -1,10 +1,10 @@
-/* alias: outputs that may be written over the memory of an external.
+/* alias: outputs that may be written over the memory of an external, and temporaries that may be written over another one.
  *
- * requires ordered steps with kernels; sets alias_ext of outputs
+ * requires ordered steps with kernels, and live ranges; sets alias_ext of outputs, over of buffers
  *
- * That is safe under three conditions. The external has the output's dtype, shape and row-major layout. Every reader of it is
+ * For an external it is safe under three conditions. The external has the output's dtype, shape and row-major layout. Every reader of it is
  * an earlier step, or is the writing kernel and reads exactly the index that it writes. Nothing can fail from the first write
- * on, because a failed run must leave every external as it was. */
+ * on, because a failed run must leave every external as it was. For a temporary it is enough that the writing kernel is its last reader. */
 #include "lower/low.h"
 
 static int section_of(const lo_kernel *k, uint32_t ins)
@@ -14,7 +14,7 @@ static int section_of(const lo_kernel *k, uint32_t ins)
 	return -1;
 }
 
-/* out may share in's memory: every load of `in` is at the index of every store to `out`, and comes first. */
+/* out, with elements of the same size, may share in's memory: every load of `in` is at the index of every store to `out`, and comes first. */
 static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 {
 	for (uint32_t s = 0; s < k->ins.n; s++) {
@@ -85,13 +85,17 @@ static bool plain(const lo_low *L, ir_ref out, int slot)
 	return found;
 }
 
-static bool try_slot(const lo_low *L, uint32_t o, uint32_t out, int writer, int slot)
+/* Writes output o, whose buffer is out, over the external if that is safe. */
+static bool try_slot(lo_low *L, uint32_t o, uint32_t out, int writer, int slot)
 {
+	uint32_t b = 0;
 	if (!plain(L, L->g->out.v[o], slot)) return false;
-	for (uint32_t b = 0; b < L->buf.n; b++)
-		if (L->buf.v[b].place == RT_AT_EXT && L->buf.v[b].index == (uint32_t)slot)
-			return readers_allow(L, b, out, writer);
-	return true; /* nobody reads it */
+	while (b < L->buf.n && (L->buf.v[b].place != RT_AT_EXT || L->buf.v[b].index != (uint32_t)slot)) b++;
+	const bool read = b < L->buf.n;
+	if (read && !readers_allow(L, b, out, writer)) return false;
+	if (read) L->buf.v[out].over = b;
+	L->out[o].alias_ext = slot;
+	return true;
 }
 
 static int first_safe(const lo_low *L)
@@ -110,14 +114,12 @@ static void find(lo_low *L, uint32_t o, uint32_t buf, int safe)
 	int writer = writer_of(L, buf, safe), want = L->o->into ? L->o->into[o] : -1;
 	if (writer < 0) return;
 	if (L->o->into) {
-		if (want >= 0 && try_slot(L, o, buf, writer, want)) L->out[o].alias_ext = want;
+		if (want >= 0) try_slot(L, o, buf, writer, want);
 		return;
 	}
 	for (uint32_t i = 0; i < L->step.v[writer].reads.n; i++) {
 		const lo_buffer *b = &L->buf.v[L->step.v[writer].reads.v[i]];
-		if (b->place != RT_AT_EXT || !try_slot(L, o, buf, writer, (int)b->index)) continue;
-		L->out[o].alias_ext = (int)b->index;
-		return;
+		if (b->place == RT_AT_EXT && try_slot(L, o, buf, writer, (int)b->index)) return;
 	}
 }
 
@@ -126,4 +128,37 @@ void lo_find_aliases(lo_low *L)
 	int safe = first_safe(L);
 	for (uint32_t b = 0; b < L->buf.n; b++)
 		if (L->buf.v[b].place == RT_AT_OUT) find(L, L->buf.v[b].index, b, safe);
+}
+
+/* ---- temporaries ---- */
+/* Kernel step i may write buffer `to` over buffer `from`. */
+static bool may_reuse(const lo_low *L, int i, uint32_t from, uint32_t to)
+{
+	const lo_buffer *a = &L->buf.v[from], *b = &L->buf.v[to];
+	const lo_built *x = L->step.v[i].built;
+	if (a->place != RT_AT_ARENA || a->device != b->device || a->last != i || a->first == i || a->bytes != b->bytes) return false;
+	const uint32_t in = kernel_buf(x, from, LO_IN), out = kernel_buf(x, to, LO_OUT);
+	return in != LO_NOREF && out != LO_NOREF && tj_dtype_size((tj_dtype)x->k.buf.v[in].dtype) == tj_dtype_size((tj_dtype)x->k.buf.v[out].dtype) && may_share(&x->k, in, out);
+}
+
+bool lo_find_reuse(lo_low *L)
+{
+	bool *taken = lo_mem(L, L->buf.n + 1);
+	uint32_t *writers = lo_mem(L, sizeof *writers * (L->buf.n + 1));
+	if (L->oom) return false;
+	for (uint32_t i = 0; i < L->step.n; i++)
+		for (uint32_t k = 0; k < L->step.v[i].writes.n; k++) writers[L->step.v[i].writes.v[k]]++;
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		for (uint32_t w = 0; s->kind == LO_STEP_KERNEL && w < s->writes.n; w++) {
+			lo_buffer *to = &L->buf.v[s->writes.v[w]];
+			for (uint32_t r = 0; to->place == RT_AT_ARENA && writers[s->writes.v[w]] == 1 && to->over == LO_NOBUF && r < s->reads.n; r++) {
+				const uint32_t from = s->reads.v[r];
+				if (taken[from] || !may_reuse(L, (int)i, from, s->writes.v[w])) continue;
+				to->over = from;
+				taken[from] = true;
+			}
+		}
+	}
+	return true;
 }

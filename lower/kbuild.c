@@ -307,15 +307,16 @@ static bool is_batch(const lo_builder *B, int atom)
 	return both;
 }
 
-/* The lanes of a product go along its columns or rows, never along a batch axis. */
-static void columns_last(const lo_builder *B, int *order, int n)
+/* The batch axes of a product come first, so that its units go through one matrix after the other. Its lanes go along its columns or
+ * rows, so one of these is last. */
+static void batches_first(const lo_builder *B, int *order, int n)
 {
-	int i = n - 1;
-	while (i >= 0 && is_batch(B, order[i])) i--;
-	if (i < 0) return;
-	const int last = order[i];
-	memmove(order + i, order + i + 1, (size_t)(n - 1 - i) * sizeof *order);
-	order[n - 1] = last;
+	int other[LO_ATOMS], batches = 0, others = 0;
+	for (int i = 0; i < n; i++) {
+		if (is_batch(B, order[i])) order[batches++] = order[i];
+		else other[others++] = order[i];
+	}
+	for (int i = 0; i < others; i++) order[batches + i] = other[i];
 }
 
 /* Outer atoms by falling step in the first store. */
@@ -331,7 +332,7 @@ static int order_atoms(const lo_builder *B, int *order)
 		for (; i > 0 && magnitude(e.c[order[i - 1]]) < magnitude(e.c[a]); i--) order[i] = order[i - 1];
 		order[i] = a;
 	}
-	if (G->product) columns_last(B, order, n);
+	if (G->product) batches_first(B, order, n);
 	return n;
 }
 

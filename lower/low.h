@@ -100,7 +100,8 @@ typedef struct lo_buffer {
 	bool cell;           /* RT_AT_EXT: lo_content.cell */
 	const lo_panels *panels; /* RT_AT_CONST: how data is stored; NULL: as it is */
 	int64_t bytes, offset;
-	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none */
+	uint32_t over;       /* it is written over this buffer, which nothing reads afterwards; LO_NOBUF: over none */
+	int first, last;     /* live range: the step that writes it, the last step that reads it; -1: none. A bundle counts as its first step */
 } lo_buffer;
 
 typedef struct lo_save { /* a store of a group */
@@ -140,6 +141,8 @@ typedef struct lo_step {
 	const char *name;
 	struct lo_built *built;  /* KERNEL; LIBRARY with an epilogue: the kernel that computes the same */
 	const struct lo_epilogue *epilogue; /* LIBRARY: what its call computes besides the node (library.h); NULL: nothing */
+	uint32_t bundle;         /* KERNEL: this many steps from here on run in one region (bundle.c); 0: none, or a step before this one says so */
+	bool follows;            /* in a bundle: it goes through rows together with the step before it (follow.c) */
 	const char *apart;       /* LIBRARY: why the kernel after it is no epilogue; NULL: it is one, or there is none that could be */
 	rt_vec(uint32_t) reads, writes; /* buffers */
 } lo_step;
@@ -284,10 +287,23 @@ bool lo_is_summed(const ir_graph *g, const ir_node *n, const lo_opts *o); /* a p
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
 /* ---- memory.c ---- */
+void lo_live_ranges(lo_low *L); /* sets first and last of all buffers */
 bool lo_layout(lo_low *L); /* gives each temporary an offset in the arena, by live ranges */
 
 /* ---- alias.c ---- */
-void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external */
+void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external: sets alias_ext and over */
+bool lo_find_reuse(lo_low *L);   /* temporaries that may overwrite another one: sets over; false: out of memory */
+
+/* ---- follow.c: kernels that go through rows together ---- */
+typedef struct lo_blocks { int64_t rows, block, units; } lo_blocks; /* rows; rows of a block; units of a block, which are neighbours */
+bool lo_walks_rows(const lo_built *b, lo_blocks *w); /* false: its units do not go through rows in order */
+/* Step s reads what the n steps from `first` on write, if at all, only in the block of rows that it computes itself. Its blocks are
+ * those of `first`, or parts of them. */
+bool lo_follows(const lo_step *first, uint32_t n, const lo_step *s);
+
+/* ---- bundle.c ---- */
+bool lo_bundle(lo_low *L); /* finds neighbouring kernels that can run in one region; false: out of memory */
+void lo_put_bundles(const lo_low *L, rt_plan *p); /* cuts them into pieces */
 
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);

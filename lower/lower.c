@@ -5,6 +5,8 @@
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
  *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c, kernels joined to library
  *                                         calls by epilogue.c; control flow is a step, too (flowstep.c)
+ *         -> aliases           alias.c    outputs that are written over an external
+ *         -> bundles           bundle.c   steps that run at the same time
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              code.c     by the back end, all kernels in one job */
@@ -150,15 +152,22 @@ static tj_status finish_kernels(lo_low *L)
 	return TJ_OK;
 }
 
+static bool make_steps(lo_low *L)
+{
+	if (!lo_make_steps(L)) return false;
+	lo_live_ranges(L);
+	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
+	if (!(L->o->off & LO_OFF(REUSE)) && !lo_find_reuse(L)) return false;
+	if (!(L->o->off & LO_OFF(BUNDLE)) && !lo_bundle(L)) return false;
+	return lo_layout(L);
+}
+
 static tj_status lower(lo_low *L, rt_plan *p)
 {
 	if (!open_low(L)) return nomem(L->err);
 	lo_classify(L);
-	if (!place_outputs(L) || !lo_group_all(L) || !lo_make_steps(L) || !lo_layout(L)) {
-		return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
-	}
+	if (!place_outputs(L) || !lo_group_all(L) || !make_steps(L)) return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
-	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
 	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
 	return lo_generate(L, p);
 }
@@ -317,7 +326,7 @@ static tj_status dry_run(lo_low *L, bool steps)
 {
 	if (!open_low(L)) return nomem(L->err);
 	lo_classify(L);
-	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || (lo_make_steps(L) && lo_layout(L)));
+	bool ok = place_outputs(L) && lo_group_all(L) && (!steps || make_steps(L));
 	if (ok) return steps ? finish_kernels(L) : TJ_OK;
 	return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 }

@@ -294,8 +294,8 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
  *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library
- *  panels constants as tiles read them */
-#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels")
+ *  panels constants as tiles read them                bundle  kernels in one region */
+#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle")
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)
@@ -366,5 +366,6 @@ tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, 
 /* Fusion as text, for tests and tjc: one line a group. */
 tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
 tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
+tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* one line a step; those that run in one region are indented */
 
 #endif

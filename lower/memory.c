@@ -1,25 +1,33 @@
 /* memory: where in the arena of its device each temporary lies.
  *
- * requires ordered steps; sets offset of RT_AT_ARENA buffers, first and last of all
+ * requires ordered steps, and their bundles; sets offset of RT_AT_ARENA buffers, first and last of all
  *
  * Walks the steps: what a step writes gets the smallest free block that is large enough, what it reads last becomes
- * free after it. Two buffers that are alive in one step never overlap. All offsets are multiples of 64. */
+ * free after it. The steps of a bundle run at the same time, and are treated as one. Two buffers that are alive in one step never
+ * overlap. All offsets are multiples of 64. */
 #include "lower/low.h"
 
 typedef struct hole { int64_t at, bytes; } hole;
 typedef struct space { rt_vec(hole) hole; int64_t end; } space; /* holes by rising offset, never adjacent */
 
-static void ranges(lo_low *L)
+/* The number of steps that run at the same time, from step i on. */
+static uint32_t together(const lo_low *L, uint32_t i) { return L->step.v[i].bundle ? L->step.v[i].bundle : 1; }
+
+static void live_at(lo_low *L, const lo_step *s, int time)
 {
-	for (uint32_t i = 0; i < L->step.n; i++) {
-		const lo_step *s = &L->step.v[i];
-		for (uint32_t k = 0; k < s->writes.n; k++) {
-			lo_buffer *b = &L->buf.v[s->writes.v[k]];
-			if (b->first < 0) b->first = (int)i;
-			b->last = (int)i;
-		}
-		for (uint32_t k = 0; k < s->reads.n; k++) L->buf.v[s->reads.v[k]].last = (int)i;
+	for (uint32_t k = 0; k < s->writes.n; k++) {
+		lo_buffer *b = &L->buf.v[s->writes.v[k]];
+		if (b->first < 0) b->first = time;
+		b->last = time;
 	}
+	for (uint32_t k = 0; k < s->reads.n; k++) L->buf.v[s->reads.v[k]].last = time;
+}
+
+void lo_live_ranges(lo_low *L)
+{
+	for (uint32_t b = 0; b < L->buf.n; b++) L->buf.v[b].first = L->buf.v[b].last = -1;
+	for (uint32_t i = 0; i < L->step.n; i += together(L, i))
+		for (uint32_t k = 0; k < together(L, i); k++) live_at(L, &L->step.v[i + k], (int)i);
 }
 
 static int64_t take(space *p, int64_t bytes)
@@ -70,29 +78,49 @@ static int64_t room(const lo_buffer *b)
 	return b->bytes ? (b->bytes + RT_LINE - 1) / RT_LINE * RT_LINE : RT_LINE;
 }
 
+static void take_all(lo_low *L, space *on, const lo_step *s, int time)
+{
+	for (uint32_t k = 0; k < s->writes.n; k++) {
+		lo_buffer *b = &L->buf.v[s->writes.v[k]];
+		if (b->place != RT_AT_ARENA || b->first != time) continue;
+		if (b->over != LO_NOBUF) {
+			b->offset = L->buf.v[b->over].offset;
+			L->buf.v[b->over].last = -2 - time; /* freed with b */
+		} else b->offset = take(&on[b->device], room(b));
+		b->first = -2 - time; /* marks the buffer as placed: another step of the bundle may write it, too */
+	}
+}
+
+static bool give_all(lo_low *L, space *on, const lo_step *s, int time)
+{
+	bool ok = true;
+	for (int w = 0; w < 2; w++) {
+		const uint32_t n = w ? s->writes.n : s->reads.n;
+		for (uint32_t k = 0; ok && k < n; k++) {
+			lo_buffer *b = &L->buf.v[w ? s->writes.v[k] : s->reads.v[k]];
+			if (b->place != RT_AT_ARENA || b->last != time || b->first == -1 || L->o->off & LO_OFF(REUSE)) continue;
+			ok = give(&on[b->device], b->offset, room(b));
+			b->last = -2 - time; /* marks the buffer as freed, so that it is freed only once */
+		}
+	}
+	return ok;
+}
+
 bool lo_layout(lo_low *L)
 {
 	space on[RT_DEVICES] = { 0 };
 	bool ok = true;
-	ranges(L);
-	for (uint32_t i = 0; ok && i < L->step.n; i++) {
-		const lo_step *s = &L->step.v[i];
-		for (uint32_t k = 0; k < s->writes.n; k++) {
-			lo_buffer *b = &L->buf.v[s->writes.v[k]];
-			if (b->place == RT_AT_ARENA && b->first == (int)i) b->offset = take(&on[b->device], room(b));
-		}
-		for (int w = 0; w < 2; w++) {
-			uint32_t n = w ? s->writes.n : s->reads.n;
-			for (uint32_t k = 0; ok && k < n; k++) {
-				lo_buffer *b = &L->buf.v[w ? s->writes.v[k] : s->reads.v[k]];
-				if (b->place != RT_AT_ARENA || b->last != (int)i || b->first < 0 || L->o->off & LO_OFF(REUSE)) continue;
-				ok = give(&on[b->device], b->offset, room(b));
-				b->last = -2 - b->last; /* marks the buffer as freed, so that it is freed only once */
-			}
-		}
+	lo_live_ranges(L);
+	for (uint32_t i = 0, n; ok && i < L->step.n; i += n) {
+		n = together(L, i);
+		for (uint32_t k = 0; k < n; k++) take_all(L, on, &L->step.v[i + k], (int)i);
+		for (uint32_t k = 0; ok && k < n; k++) ok = give_all(L, on, &L->step.v[i + k], (int)i);
 	}
-	for (uint32_t i = 0; i < L->buf.n; i++)
-		if (L->buf.v[i].last < -1) L->buf.v[i].last = -2 - L->buf.v[i].last;
+	for (uint32_t i = 0; i < L->buf.n; i++) {
+		lo_buffer *b = &L->buf.v[i];
+		if (b->first < -1) b->first = -2 - b->first;
+		if (b->last < -1) b->last = -2 - b->last;
+	}
 	for (int d = 0; d < RT_DEVICES; d++) {
 		L->arena_bytes[d] = on[d].end;
 		rt_vec_free(&on[d].hole);

@@ -237,6 +237,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	}
 	place_many(p, L->arena_bytes);
 	if (ok && put_bufs(L, p) && !L->oom) {
+		lo_put_bundles(L, p);
 		place_operands(p);
 		sum_up(p);
 		return TJ_OK;

@@ -2,6 +2,20 @@
 #include "lower/low.h"
 
 /* ---- groups ---- */
+/* The ops of a group, in the order of the graph. */
+static void put_members(const lo_low *L, const lo_group *G, rt_text *t)
+{
+	ir_ref last = 0;
+	for (uint32_t k = 0; k < G->member.n; k++) {
+		ir_ref next = IR_NONE;
+		for (uint32_t j = 0; j < G->member.n; j++)
+			if (G->member.v[j] >= last && G->member.v[j] < next) next = G->member.v[j];
+		rt_putf(t, " %s", ir_ops[lo_node(L, next)->op].name);
+		last = next + 1;
+	}
+	if (!G->member.n) rt_puts(t, " copy");
+}
+
 static void put_groups(lo_low *L, void *env)
 {
 	rt_text *t = env;
@@ -16,15 +30,7 @@ static void put_groups(lo_low *L, void *env)
 		rt_putf(t, "group outer=%lld", (long long)lo_outer(G));
 		if (G->reduces) rt_putf(t, " red=%lld %s", (long long)G->red, G->product ? "product" : G->column ? "column" : "row");
 		rt_puts(t, ":");
-		ir_ref last = 0;
-		for (uint32_t k = 0; k < G->member.n; k++) { /* in the order of the graph */
-			ir_ref next = IR_NONE;
-			for (uint32_t j = 0; j < G->member.n; j++)
-				if (G->member.v[j] >= last && G->member.v[j] < next) next = G->member.v[j];
-			rt_putf(t, " %s", ir_ops[lo_node(L, next)->op].name);
-			last = next + 1;
-		}
-		if (!G->member.n) rt_puts(t, " copy");
+		put_members(L, G, t);
 		rt_putf(t, " -> %u\n", G->save.n);
 	}
 }
@@ -67,6 +73,8 @@ static void put_dot(lo_low *L, void *env)
 }
 
 /* ---- steps and kernels ---- */
+static const char *kind(const lo_step *s) { return s->kind == LO_STEP_LIBRARY ? "library" : s->kind == LO_STEP_CALL ? "call" : s->kind == LO_STEP_FLOW ? "flow" : "copy"; }
+
 static void put_kernels(lo_low *L, void *t);
 
 static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
@@ -85,15 +93,25 @@ static void put_kernels(lo_low *L, void *t)
 		const lo_step *s = &L->step.v[i];
 		if (s->built && s->kind == LO_STEP_KERNEL) lo_print(&s->built->k, &s->built->s, t);
 		else if (s->kind == LO_STEP_FLOW) put_flow(L, lo_node(L, s->ref), t);
-		else
-			rt_putf(t, "%s %s\n",
-			        s->kind == LO_STEP_LIBRARY ? "library"
-			        : s->kind == LO_STEP_CALL ? "call"
-			                                  : "copy",
-			        ir_ops[lo_node(L, s->ref)->op].name);
+		else rt_putf(t, "%s %s\n", kind(s), ir_ops[lo_node(L, s->ref)->op].name);
 		if (!s->epilogue) continue;
 		rt_puts(t, "in the same call\n");
 		lo_print(&s->built->k, &s->built->s, t);
+	}
+}
+
+/* ---- steps, one line each ---- */
+static void put_steps(lo_low *L, void *t)
+{
+	uint32_t left = 0; /* steps of the bundle, this one included */
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		rt_puts(t, !left ? "step" : s->follows ? "    follows" : "  beside");
+		if (s->bundle) left = s->bundle;
+		left -= left > 0;
+		if (s->kind == LO_STEP_KERNEL) put_members(L, L->group.v[s->group], t);
+		else rt_putf(t, " %s %s", kind(s), ir_ops[lo_node(L, s->ref)->op].name);
+		rt_puts(t, "\n");
 	}
 }
 
@@ -105,3 +123,4 @@ static tj_status print(const ir_graph *g, const lo_target *target, bool steps, v
 tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_groups, t, err); }
 tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
 tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }
+tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_steps, t, err); }

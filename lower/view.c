@@ -11,6 +11,7 @@
 uint32_t lo_new_buf(lo_low *L, lo_buffer b)
 {
 	b.first = b.last = -1;
+	b.over = LO_NOBUF;
 	if (rt_push(&L->buf, b)) return L->buf.n - 1;
 	L->oom = true;
 	return LO_NOBUF;

@@ -116,7 +116,14 @@ typedef struct rt_step {
 	uint32_t nnumber;        /* 0: the kernel's numbers are the plan's */
 	const rt_fault *fault; /* faults of the kernel; rt_kargs.fault k means fault[k - 1] */
 	uint32_t nfault;
-	bool over;               /* it may write over an external (rt_out.alias_ext); no step from it on has faults */
+	/* KERNEL, on the CPU, in a bundle */
+	uint32_t bundle;         /* this many steps from here on run in one region (bundle.c); they have no faults, and few operands. 0: no bundle begins here */
+	double bundle_ns;        /* their time */
+	int64_t bundle_pieces;   /* number of pieces of the region */
+	uint32_t followers;      /* this many steps after it go through their blocks together with it; 0 for these themselves */
+	int64_t blocks, block_units; /* number of blocks; units of a block, fewer in the last one */
+	int64_t first_piece, pieces; /* these pieces of the region are blocks of this step and its followers */
+	bool over;               /* KERNEL: it may write over an external (rt_out.alias_ext); no step from it on has faults */
 	/* ROUTINE */
 	const rt_routine *routine;
 	void *self;              /* first argument of routine->run */
@@ -145,8 +152,16 @@ uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
 void rt_plan_destroy(rt_exec *x);
+/* buf: addresses of the operands. table: pointers by place and index. */
+static inline void rt_operands(const rt_step *s, const void *const *const *table, void **buf)
+{
+	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
+}
 /* Puts a kernel into the queue of its device, which is not the CPU. buf: its operands. */
 tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r);
+
+/* ---- bundle.c ---- */
+tj_status rt_bundle_run(const rt_step *s, const void *const *const *table, rt_run *r); /* runs s->bundle steps, from s on */
 
 /* ---- control.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
  * and use the numbers of its plan. ---- */

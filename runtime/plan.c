@@ -93,11 +93,10 @@ static tj_status copy(const rt_step *s, void *const *buf, rt_run *r)
 	return rt_bytes_copy(r->pool, &from, s->device, buf[1], r->err);
 }
 
-/* table: pointers by place and index. */
 static inline __attribute__((always_inline)) tj_status run_step(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
 {
 	void *few[RT_FEW_OPERANDS], **buf = s->nbuf > RT_FEW_OPERANDS ? many : few;
-	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
+	rt_operands(s, table, buf);
 	switch ((rt_step_kind)s->kind) {
 	case RT_STEP_KERNEL: return RT_LIKELY(s->device == RT_CPU) ? run_kernel(s, buf, r) : rt_step_launch(s, buf, r);
 	case RT_STEP_COPY: return copy(s, buf, r);
@@ -182,7 +181,8 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
 	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_profiled(p, table, many, r) : run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
-	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) st = run_step(&p->step[i], table, many, r);
+	for (const rt_step *s = p->step, *last = s + p->nstep; s < last && st == TJ_OK; s += s->bundle ? s->bundle : 1)
+		st = RT_UNLIKELY(s->bundle) ? rt_bundle_run(s, table, r) : run_step(s, table, many, r);
 	return st;
 }
 
@@ -224,6 +224,8 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		rt_putf(t, "  %-20s", s->name);
 		if (s->kind == RT_STEP_KERNEL)
 			rt_putf(t, " units=%lld ns=%.0f", (long long)s->units, (double)s->units * s->unit_ns);
+		if (s->bundle) rt_putf(t, " with the %u after it", s->bundle - 1);
+		if (s->followers) rt_putf(t, ", %u of them in step with it", s->followers);
 		if (s->moved) rt_putf(t, " moves %lld bytes", (long long)s->moved);
 		if (s->device != RT_CPU) rt_putf(t, " on %s", rt_device_name(s->device));
 		rt_put_time(t, s);

@@ -345,7 +345,7 @@ static void print_mix(const prod_mix *m)
 	const struct { const char *name; uint64_t n; } share[] = {
 		{ "empty", m->empty }, { "vectors", m->vectors }, { "batches", m->batches }, { "k > 256", m->chunks }, { "large", m->large }, { "views", m->views }, { "ops in front", m->ahead },
 		{ "odd layouts", m->odd }, { "constants", m->constants }, { "mixed dtypes", m->casts }, { "special values", m->special },
-		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes }, { "fast", m->fast } };
+		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes }, { "fast", m->fast }, { "kernels side by side", m->beside }, { "kernels that follow", m->follow } };
 	for (size_t i = 0; i < RT_COUNT(share); i++) printf("%s %s %.0f%%", i ? "," : " ", share[i].name, 100 * (double)share[i].n / n);
 	printf("\n");
 	for (int i = 0; i < PROD_KINDS; i++) put_count(&col, prod_kind_name[i], m->kind[i]);
@@ -378,6 +378,8 @@ static int check_mix(const prod_mix *m)
 	HOLD("batches", m->batches);
 	HOLD("shared code", m->sizes);
 	HOLD("fast", m->fast);
+	HOLD("kernels side by side", m->beside);
+	HOLD("kernels that follow", m->follow);
 #undef HOLD
 	return bad;
 }

@@ -51,7 +51,7 @@ typedef struct prod_case {
 } prod_case;
 
 typedef struct prod_mix { /* only counters: added up as an array of uint64_t */
-	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded, sizes, fast;
+	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded, sizes, fast, beside, follow;
 	uint64_t kind[PROD_KINDS], dtype[TJ_DTYPE_COUNT], after[32];
 } prod_mix;
 

@@ -698,6 +698,18 @@ bool prod_simplify(prod_case *c, int way)
 _Static_assert(PROD_AFTER == 6, "the numbers of ways above");
 
 /* ---- counts ---- */
+/* What runs in the region of another kernel. */
+static void count_bundles(const gen *G, prod_mix *m)
+{
+	rt_text t = { 0 };
+	rt_err err = { 0 };
+	if (lo_print_steps(G->g, &lo_cpu, &t, &err) == TJ_OK) {
+		m->beside += strstr(rt_str(&t), "\n  beside") != NULL;
+		m->follow += strstr(rt_str(&t), "\n    follows") != NULL;
+	}
+	rt_text_free(&t);
+}
+
 void prod_count(const prod_case *c, const gen *G, prod_mix *m)
 {
 	m->cases++;
@@ -730,4 +742,5 @@ void prod_count(const prod_case *c, const gen *G, prod_mix *m)
 	for (int i = 0; i < c->nafter; i++) m->after[c->after[i].op]++;
 	for (ir_ref r = 0; r < G->g->node.n; r++) m->products += ir_at(G->g, r)->op == IR_matmul;
 	m->empty += total(c) == 0;
+	count_bundles(G, m);
 }

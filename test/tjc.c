@@ -82,6 +82,12 @@ static tj_status run_kernels(const ir_graph *from, ir_graph *to, rt_text *t, rt_
 	return lo_print_kernels(from, &lo_cpu, t, err);
 }
 
+static tj_status run_steps(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	(void)to;
+	return lo_print_steps(from, &lo_cpu, t, err);
+}
+
 static const pass passes[] = {
 	{ "parse", run_parse, true },
 	{ "table", run_table, true },
@@ -90,6 +96,7 @@ static const pass passes[] = {
 	{ "decomp", run_decomp, false },
 	{ "groups", run_groups, true },
 	{ "kernels", run_kernels, true },
+	{ "steps", run_steps, true },
 };
 
 static const pass *find_pass(const char *s, size_t n)
@@ -244,6 +251,7 @@ int main(int argc, char **argv)
 	bool check = false, rewrite = false, kernels = false;
 	int i = 1, bad = 0;
 	mock_device(); /* texts may name it */
+	rt_team_get(2); /* else blocks, and what runs together, would depend on the machine */
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "-g")) check = true;
 		else if (!strcmp(argv[i], "-w")) check = rewrite = true;

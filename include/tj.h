@@ -16,9 +16,10 @@
  *   contexts of the thread that forked, as that thread could.
  * Cells and threads.  A segment is the part of a call between two boundaries. All cells that it is the first to use
  *   have the values of one commit; in direct mode, all cells of the call have. So a reader of a and b never sees half of a
- *   call that assigns both. If two calls assign one cell at the same time, the second fails and commits nothing.
- *   When C reads a cell in a body (tj_item(), ...), the cell keeps that value for the rest of the call. Tensors in
- *   .freeze have the values that the call's key was made from, each as it was when the key was made: see there.
+ *   call that assigns both. A function with .freeze sees the cells in .freeze, in .state and among its arguments as of one
+ *   commit, the last one before the call; a cell that its body captures undeclared may be of a later one.
+ *   If two calls assign one cell at the same time, the second fails and commits nothing.
+ *   When C reads a cell in a body (tj_item(), ...), the cell keeps that value for the rest of the call.
  * Leaving a body.  Return from it. If a longjmp(), a C++ exception or the end of the thread leaves a body, the next use
  *   of the context notices: the call is dropped, and the error is TJ_ERR_BODY. An error in a body fails the call, even
  *   when the body clears it by tj_check().
@@ -505,8 +506,7 @@ typedef struct tj_compile_opts {
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
 	tj_vars freeze;        /* like .state, for cells and retained tensors, but the content may be folded into the code: after a write the function is
 	                        * traced again. A weight of a matrix product is copied into the order in which the code reads it: tj_explain() says
-	                        * how many bytes these copies have. A cell that is written often (8 times) is not copied again. While a call of another
-	                        * context assigns several of these cells, a call may see one of them before and one after it; those in .state never */
+	                        * how many bytes these copies have. A cell that is written often (8 times) is not copied again */
 	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.

@@ -36,6 +36,7 @@ void jit_act_end(tj_ctx *c)
 		}
 	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, allocator);
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], allocator);
+	if (c->taken.n) jit_give_back(c);
 	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->callers.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;

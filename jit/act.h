@@ -20,7 +20,7 @@ typedef struct jit_bound { /* an external of the running segment */
 	uint32_t seq;
 	bool pending;
 	bool owned;              /* a reference on buf is held */
-	bool taken;              /* CELL: no earlier segment of the call used it */
+	bool taken;              /* CELL: the call had not met it before this segment */
 } jit_bound;
 
 typedef struct jit_done {  /* an executed segment */

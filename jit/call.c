@@ -472,10 +472,13 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
+	if (RT_UNLIKELY(f->nfreeze) && !jit_take_frozen(c, f, in)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	jit_memo *memo = jit_memo_of(c, f);
 	jit_hit *hit = !memo ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars) : jit_timed_check(c, memo, in, scalars);
 	if (RT_LIKELY(hit != NULL)) JIT_TICK(memo, calls);
-	return RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	if (RT_UNLIKELY(c->taken.n)) jit_give_back(c);
+	return s;
 }
 
 tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in) { return tj_call_ex_at(site, f, out, in, NULL); }

@@ -17,14 +17,30 @@ static bool committed_since(const tj_ctx *c, unsigned long long ended)
 static void begin_commit(tj_ctx *c) { atomic_fetch_add(&c->engine->rt.commits_begun, 1); }
 static void end_commit(tj_ctx *c) { atomic_fetch_add(&c->engine->rt.commits_ended, 1); }
 
-void jit_take_cell(jit_taken *t)
+/* An id of the content; each content has its own. */
+static uint64_t name_content(rt_held *h)
+{
+	if (!h->content || h->content_version != h->version) {
+		h->content = atomic_fetch_add(&h->t.engine->serial, 1);
+		h->content_version = h->version;
+	}
+	return h->content;
+}
+
+static void take(jit_taken *t)
 {
 	rt_held *h = t->cell;
-	lock(h);
 	t->buf = rt_buffer_ref(h->t.buf);
 	t->data = h->t.data;
 	t->version = h->version;
-	unlock(h);
+	t->content = t->frozen ? name_content(h) : 0;
+}
+
+void jit_take_cell(jit_taken *t)
+{
+	lock(t->cell);
+	take(t);
+	unlock(t->cell);
 }
 
 uint64_t jit_cell_version(rt_held *cell)
@@ -61,6 +77,7 @@ void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n)
 	rt_unlock(&c->engine->rt.commit_lock);
 }
 
+/* ---- what a call with frozen cells takes when it begins ---- */
 static bool is_frozen(const tj_fn *f, const tj_tensor *t)
 {
 	for (uint32_t j = f->nstate - f->nfreeze; j < f->nstate; j++)
@@ -68,26 +85,59 @@ static bool is_frozen(const tj_fn *f, const tj_tensor *t)
 	return false;
 }
 
-uint64_t jit_content_id(tj_fn *f, const tj_tensor *t)
+/* What is to be taken of an argument or of a variable; the handle is not checked yet. */
+static jit_taken to_take(const tj_ctx *c, const tj_fn *f, tj_tensor *t, bool frozen)
+{
+	if (rt_is_number(t) || (uintptr_t)t <= (uintptr_t)TJ_END || !(t->flags & RT_HEAP) || t->engine != &c->engine->rt) return (jit_taken){ 0 };
+	if (t->kind != RT_CELL && t->kind != RT_VALUE) return (jit_taken){ 0 };
+	frozen = frozen || is_frozen(f, t);
+	return (jit_taken){ .cell = frozen || (t->kind == RT_CELL && !c->taken_alone) ? rt_held_of(t) : NULL, .frozen = frozen };
+}
+
+bool jit_take_frozen(tj_ctx *c, const tj_fn *f, tj_list in)
+{
+	uint32_t nin = (uint32_t)f->opts.nin, n = nin + f->nstate, i = 0;
+	if (!rt_reserve(&c->taken, n)) return false;
+	c->taken_alone = jit_alone_begin(c);
+	for (; in && i < nin && in[i] != TJ_END; i++) c->taken.v[i] = to_take(c, f, in[i], false);
+	for (; i < nin; i++) c->taken.v[i] = (jit_taken){ 0 }; /* the list is too short: the call will be refused */
+	for (; i < n; i++) c->taken.v[i] = to_take(c, f, *f->state[i - nin], i >= n - f->nfreeze);
+	c->taken.n = n;
+	if (!c->taken_alone) return jit_take_cells(c, c->taken.v, n), true;
+	c->taken_at = commits_ended(c);
+	for (i = 0; i < n; i++)
+		if (c->taken.v[i].cell) take(&c->taken.v[i]);
+	jit_alone_end(c);
+	return true;
+}
+
+bool jit_taken_stay(tj_ctx *c) { return !committed_since(c, c->taken_at); }
+
+void jit_give_back(tj_ctx *c)
+{
+	give_back(c, c->taken.v, c->taken.n);
+	c->taken.n = 0;
+}
+
+static const jit_taken *find_taken(const tj_ctx *c, const tj_tensor *t)
+{
+	for (uint32_t i = 0; i < c->taken.n; i++)
+		if (c->taken.v[i].cell && &c->taken.v[i].cell->t == t) return &c->taken.v[i];
+	return NULL;
+}
+
+uint64_t jit_content_id(const tj_ctx *c, const tj_tensor *t)
 {
 	if (t->flags & RT_CONSTANT) return t->seg;
-	if (!f->nfreeze || !(t->flags & RT_HEAP) || !is_frozen(f, t)) return 0;
-	rt_held *h = rt_held_of((tj_tensor *)(uintptr_t)t);
-	lock(h);
-	if (!h->content || h->content_version != h->version) {
-		h->content = atomic_fetch_add(&f->engine->rt.serial, 1);
-		h->content_version = h->version;
-	}
-	uint64_t id = h->content;
-	unlock(h);
-	return id;
+	const jit_taken *k = t->flags & RT_HEAP ? find_taken(c, t) : NULL;
+	return k ? k->content : 0;
 }
 
 static bool bound_cell(const jit_bound *b, uint32_t n, jit_taken *t)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (b[i].h == &t->cell->t && b[i].owned) {
-			*t = (jit_taken){ t->cell, rt_buffer_ref(b[i].buf), (void *)(uintptr_t)b[i].data, b[i].seg };
+			*t = (jit_taken){ .cell = t->cell, .buf = rt_buffer_ref(b[i].buf), .data = (void *)(uintptr_t)b[i].data, .version = b[i].seg };
 			return true;
 		}
 	return false;
@@ -106,6 +156,13 @@ static bool read_cell(const jit_act *a, jit_taken *t)
 
 bool jit_met_cell(jit_act *a, jit_taken *t)
 {
+	const jit_taken *k = find_taken(a->ctx, &t->cell->t);
+	if (k) {
+		t->buf = rt_buffer_ref(k->buf);
+		t->data = k->data;
+		t->version = k->version;
+		return true;
+	}
 	for (uint32_t i = 0; i < a->done.n; i++)
 		if (bound_cell(a->done.v[i].ext, a->done.v[i].next, t)) return true;
 	if (read_cell(a, t)) return true;
@@ -119,7 +176,7 @@ void jit_bind_cell(jit_act *a, jit_bound *b)
 	tj_ctx *c = a->ctx;
 	rt_held *h = rt_held_of(b->h);
 	if (!a->ntaken) a->since = commits_ended(c);
-	if (RT_LIKELY(!a->done.n && !a->read.n) && jit_alone_begin(c)) { /* no other context commits, and no earlier segment met it */
+	if (RT_LIKELY(!a->done.n && !a->read.n && !c->taken.n) && jit_alone_begin(c)) { /* no other context commits, and the call has not met it */
 		b->buf = rt_buffer_ref(h->t.buf);
 		b->data = h->t.data;
 		b->seg = h->version;
@@ -150,12 +207,12 @@ static void assigned_from(jit_act *a, const jit_taken *t)
 		if (a->assigned.v[i].cell == t->cell) a->assigned.v[i].was = t->version;
 }
 
-/* The content may not be replaced: the body has read it, or it is folded into code. */
+/* The content may not be replaced: the body has read it. */
 static bool stays(const jit_act *a, const tj_tensor *cell)
 {
 	for (uint32_t i = 0; i < a->read.n; i++)
 		if (&a->read.v[i].cell->t == cell) return true;
-	return a->fn->nfreeze && is_frozen(a->fn, cell);
+	return false;
 }
 
 /* The segment has computed nothing yet, so its cells may still be bound anew. */

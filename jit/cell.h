@@ -4,15 +4,20 @@
 
 #include "jit/fn.h"
 
-/* The content of a cell at one commit; buf: a reference is held. */
-typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version; } jit_taken;
+/* The content of a cell at one commit; buf: a reference is held. content: an id of it, when `frozen` asks for one; else 0. */
+typedef struct jit_taken { rt_held *cell; rt_buffer *buf; void *data; uint64_t version, content; bool frozen; } jit_taken;
 
 /* cell.c */
-uint64_t jit_content_id(tj_fn *f, const tj_tensor *t); /* of a constant or a tensor in .freeze; 0: the content may change */
+/* A call of a function with .freeze begins with this: it takes the contents of all cells among arguments and declared variables into tj_ctx.taken,
+ * as of one commit. The key is made from them, and the whole call sees them. `in` may be NULL or too short. false: out of memory. */
+bool jit_take_frozen(tj_ctx *c, const tj_fn *f, tj_list in);
+bool jit_taken_stay(tj_ctx *c); /* taken_alone: true when there was no commit since then, so cells that were not taken are of the same commit */
+void jit_give_back(tj_ctx *c); /* when the call ends */
+uint64_t jit_content_id(const tj_ctx *c, const tj_tensor *t); /* of a constant or of a tensor that is frozen in the running call; 0: the content may change */
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell); /* the value that reading the cell gives now */
 void jit_take_cell(jit_taken *t); /* fills t with the committed content of t->cell */
 void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n); /* the same for n cells, all as of one commit; elements without a cell stay empty */
-/* Fills t with the content of t->cell when the call first met it, even if others have committed since. true: an earlier segment met it. */
+/* Fills t with the content of t->cell when the call first met it, even if others have committed since. true: it was met before the running segment. */
 bool jit_met_cell(jit_act *a, jit_taken *t);
 void jit_bind_cell(jit_act *a, jit_bound *b); /* b->h is the cell */
 /* jit_met_cell() when the body reads the value: later reads of the call give the same content; the call holds the reference */

@@ -18,7 +18,10 @@ struct tj_ctx {
 	uint32_t busy;           /* number of running user functions that the library called (passes, hooks, filters, log); they may not use the context */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers computed by the running direct call */
-	rt_vec(jit_taken) taken; /* direct call while other contexts may commit: contents of the cells, by argument, then state */
+	rt_vec(jit_taken) taken; /* contents that the running call sees until its end, by argument, then state: of a function with .freeze, or of a direct
+	                          * call beside other contexts. Else empty */
+	bool taken_alone;        /* .freeze: taken while no other context existed, so only frozen ones were taken */
+	unsigned long long taken_at; /* taken_alone: the value of commits_ended then */
 	rt_vec(jit_memo *) memo; /* by tj_fn.index */
 	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
 	jit_undos undo;          /* undo.c */

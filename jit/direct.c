@@ -242,8 +242,18 @@ static void drop_values(const direct *d)
 		for (uint32_t i = 0; i < p->plan->n; i++)
 			if (p->buf[i]) rt_buffer_unref(p->buf[i], d->c->rt.allocator);
 	}
-	for (uint32_t i = 0; !d->alone && i < d->c->taken.n; i++)
-		if (d->c->taken.v[i].cell) rt_buffer_unref(d->c->taken.v[i].buf, d->c->rt.allocator);
+	if (!d->alone && !d->fn->nfreeze) jit_give_back(d->c); /* frozen ones stay: the body may run now, and must see the same contents */
+}
+
+/* With frozen cells: the key was made from taken contents, and the call uses these. False: another context was made since then, and cells that
+ * were not taken may be of a later commit. */
+static bool begin_frozen(direct *d)
+{
+	tj_ctx *c = d->c;
+	d->alone = c->taken_alone && jit_alone_begin(c);
+	if (!c->taken_alone || (d->alone && jit_taken_stay(c))) return true;
+	if (d->alone) jit_alone_end(c);
+	return false;
 }
 
 /* If no other context exists, the call uses cells in place. Else it takes all of them as of one commit. */
@@ -251,9 +261,9 @@ static bool begin(direct *d)
 {
 	tj_ctx *c = d->c;
 	uint32_t nin = (uint32_t)d->fn->opts.nin, n = nin + d->fn->nstate;
+	if (d->fn->nfreeze) return begin_frozen(d);
 	d->alone = jit_alone_begin(c);
 	if (RT_LIKELY(d->alone)) return true;
-	c->taken.n = 0;
 	if (!rt_reserve(&c->taken, n)) return false;
 	c->taken.n = n;
 	for (uint32_t i = 0; i < n; i++) {

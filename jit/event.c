@@ -13,7 +13,7 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
 	if (want->cell != (h->kind == RT_CELL)) return false;
-	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->fn, h) && !jit_loose_content(a, want, h)) return false;
+	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->ctx, h) && !jit_loose_content(a, want, h)) return false;
 	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
 	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */

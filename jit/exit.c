@@ -71,7 +71,7 @@ static void put_operand(char *out, size_t room, const jit_act *a, const tj_tenso
 	else if (h->kind == RT_PENDING && h->seg == a->seg) snprintf(out, room, "the result of event %u", h->seq);
 	else {
 		rt_text t = { 0 };
-		gd_put_arg(&t, &(gd_arg){ h->layout, jit_content_id(a->fn, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE });
+		gd_put_arg(&t, &(gd_arg){ h->layout, jit_content_id(a->ctx, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE });
 		snprintf(out, room, "external %s", rt_str(&t));
 		rt_text_free(&t);
 	}
@@ -99,7 +99,7 @@ static bool compare_capture(jit_act *a, const jit_node *n, jit_ref r, const tj_t
 	if (JIT_KIND(r) != JIT_EXT || JIT_IDX(r) < n->next || rt_is_number(h) || h->kind == RT_PENDING) return false;
 	const jit_ext *m = &n->met[JIT_IDX(r) - n->next];
 	gd_arg e = { m->layout, m->content, m->cell ? GD_CELL : GD_VALUE };
-	gd_arg f = { h->layout, jit_content_id(a->fn, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE };
+	gd_arg f = { h->layout, jit_content_id(a->ctx, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE };
 	gd_compare_arg(&e, &f, w);
 	return w->cause != GD_SAME;
 }

@@ -76,7 +76,7 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	} else if (h->kind == RT_CELL) jit_bind_cell(a, b);
 	if (hinted(a, h)) h->seq = a->ext.n;
 	else a->unhinted++;
-	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->fn, h), h->kind == RT_CELL, false };
+	if (met) *met = (jit_ext){ b->layout, jit_content_id(a->ctx, h), h->kind == RT_CELL, false };
 	a->ext.n++;
 	return true;
 }

@@ -205,7 +205,7 @@ void jit_audit_key(tj_ctx *c, tj_fn *f, const char *site, tj_list in, const tj_s
 	if (!c->engine->audit || !f->asked) return;
 	for (uint32_t i = 0; i < nin + f->nstate; i++) {
 		const tj_tensor *t = i < nin ? in[i] : *f->state[i - nin];
-		if (!rt_is_number(t)) audit_place(f, site, i, jit_content_id(f, t), "the content of argument %d", (int)i);
+		if (!rt_is_number(t)) audit_place(f, site, i, jit_content_id(c, t), "the content of argument %d", (int)i);
 	}
 	for (uint32_t k = 0; scalars && scalars[k].kind != TJ_SCALAR_END; k++)
 		if (scalars[k].kind == TJ_SCALAR_I) audit_place(f, site, nin + f->nstate + k, (uint64_t)scalars[k].i, "int scalar %d", (int)k);
@@ -243,7 +243,7 @@ bool jit_loose_content(const jit_act *a, const jit_ext *want, const tj_tensor *h
 	if (n) {
 		char was[48], is[48];
 		snprintf(was, sizeof was, "constant #%llu", (unsigned long long)want->content);
-		snprintf(is, sizeof is, "constant #%llu", (unsigned long long)jit_content_id(a->fn, h));
+		snprintf(is, sizeof is, "constant #%llu", (unsigned long long)jit_content_id(a->ctx, h));
 		tell_node(a, n, operand_of(n, n->next + (uint32_t)(want - n->met)), -1, "the constant used as an operand", was, is);
 	}
 	return true;

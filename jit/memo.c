@@ -118,12 +118,20 @@ void jit_memos_drop(tj_fn *f)
 enum { SEEN_NUMBER = 64 }; /* beyond every rt_kind */
 #define ANY_CONTENT UINT64_MAX /* the guard of the content was dropped */
 
-/* Each engine interns its layouts, so an equal pointer also means the same engine. */
-static inline bool same_tensor(const jit_seen *m, const tj_ctx *c, tj_fn *f, const tj_tensor *t)
+/* The content id of an argument or a state variable. place: its index, state comes after the arguments. */
+static inline uint64_t content_at(const tj_ctx *c, const tj_tensor *t, uint32_t place)
 {
+	if (t->flags & RT_CONSTANT) return t->seg;
+	return c->taken.n ? c->taken.v[place].content : 0;
+}
+
+/* Each engine interns its layouts, so an equal pointer also means the same engine. */
+static inline bool same_tensor(const jit_memo *s, uint32_t place, const tj_ctx *c, const tj_tensor *t)
+{
+	const jit_seen *m = &s->seen[place];
 	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
 	if ((uintptr_t)t <= (uintptr_t)TJ_END) return false;
-	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !f->nfreeze) || jit_content_id(f, t) == m->content || m->content == ANY_CONTENT) && (!m->self || m->self == t);
+	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !c->taken.n) || content_at(c, t, place) == m->content || m->content == ANY_CONTENT) && (!m->self || m->self == t);
 }
 
 static bool same_scalars(const jit_memo *s, const tj_scalar *p)
@@ -138,12 +146,12 @@ jit_hit *jit_same_as_last(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *s
 	jit_hit *h = s->last;
 	tj_fn *f = s->fn;
 	if (!h || !in || atomic_load_explicit(&h->entry->dead, memory_order_relaxed)) return NULL;
-	int nin = f->opts.nin;
-	for (int i = 0; i < nin; i++)
-		if (!same_tensor(&s->seen[i], c, f, in[i])) return NULL;
+	uint32_t nin = (uint32_t)f->opts.nin;
+	for (uint32_t i = 0; i < nin; i++)
+		if (!same_tensor(s, i, c, in[i])) return NULL;
 	if (in[nin] != TJ_END) return NULL;
 	for (uint32_t j = 0; j < f->nstate; j++)
-		if (!same_tensor(&s->seen[nin + (int)j], c, f, *f->state[j]) || s->seen[nin + (int)j].self != *f->state[j]) return NULL;
+		if (!same_tensor(s, nin + j, c, *f->state[j]) || s->seen[nin + j].self != *f->state[j]) return NULL;
 	if (scalars ? !same_scalars(s, scalars) : s->scalar.n != 0) return NULL;
 	return h;
 }
@@ -163,14 +171,14 @@ jit_hit *jit_timed_check(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *sc
 }
 
 /* by_self: for cells and state in direct mode, whose identity counts: a trace differs when two of them are the same tensor. */
-static jit_seen see(tj_fn *f, const tj_tensor *t, uint32_t place, bool by_self)
+static jit_seen see(const tj_ctx *c, tj_fn *f, const tj_tensor *t, uint32_t place, bool by_self)
 {
 	if (rt_is_number(t)) return (jit_seen){ .kind = (uint8_t)(SEEN_NUMBER + rt_is_int_number(t)), .self = by_self ? t : NULL };
-	uint64_t content = jit_content_id(f, t);
+	uint64_t content = content_at(c, t, place);
 	return (jit_seen){ t->layout, jit_drops_content(f, place, content, NULL) ? ANY_CONTENT : content, by_self ? t : NULL, t->kind };
 }
 
-static void remember(jit_memo *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
+static void remember(const tj_ctx *c, jit_memo *s, jit_hit *h, tj_list in, const tj_scalar *scalars)
 {
 	tj_fn *f = s->fn;
 	bool direct = f->opts.mode == TJ_DIRECT;
@@ -178,16 +186,16 @@ static void remember(jit_memo *s, jit_hit *h, tj_list in, const tj_scalar *scala
 	s->scalar.n = 0;
 	for (const tj_scalar *p = scalars; p && p->kind != TJ_SCALAR_END; p++)
 		if (!rt_push(&s->scalar, *p)) return;
-	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(f, in[i], (uint32_t)i, direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
-	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(f, *f->state[j], (uint32_t)f->opts.nin + j, true);
+	for (int i = 0; i < f->opts.nin; i++) s->seen[i] = see(c, f, in[i], (uint32_t)i, direct && !rt_is_number(in[i]) && in[i]->kind == RT_CELL);
+	for (uint32_t j = 0; j < f->nstate; j++) s->seen[f->opts.nin + (int)j] = see(c, f, *f->state[j], (uint32_t)f->opts.nin + j, true);
 	s->last = h;
 }
 
 /* ---- keys ---- */
-static gd_arg arg_of(tj_fn *f, const tj_tensor *t, uint32_t place, const char *site)
+static gd_arg arg_of(const tj_ctx *c, tj_fn *f, const tj_tensor *t, uint32_t place, const char *site)
 {
 	if (rt_is_number(t)) return (gd_arg){ .kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT };
-	uint64_t content = jit_content_id(f, t);
+	uint64_t content = content_at(c, t, place);
 	return (gd_arg){ t->layout, jit_drops_content(f, place, content, site) ? 0 : content, t->kind == RT_CELL ? GD_CELL : GD_VALUE };
 }
 
@@ -203,7 +211,7 @@ static bool make_sig(const tj_ctx *c, rt_arena *mem, tj_fn *f, tj_list in, const
 		if (scalars[i].kind == TJ_SCALAR_I) s->ints[s->nint++] = jit_drops_scalar(f, i, scalars[i].i) ? 0 : scalars[i].i;
 		else s->nfloat |= 1u << i;
 	}
-	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(f, in[i], i, site);
+	for (uint32_t i = 0; i < s->narg; i++) s->arg[i] = arg_of(c, f, in[i], i, site);
 	return true;
 }
 
@@ -221,7 +229,7 @@ static uint32_t first_same(same_set *s, const tj_tensor *t, uint32_t at)
 }
 
 /* Appends to the words of the arguments: the state, and which cells are the same. */
-static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
+static bool put_state(const tj_ctx *c, rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 {
 	uint32_t nin = (uint32_t)f->opts.nin, n = nin + f->nstate, cap = 16;
 	while (cap < 2 * n) cap *= 2;
@@ -229,7 +237,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 	gd_sig s = { .narg = f->nstate, .arg = rt_arena_alloc(mem, (f->nstate + 1) * sizeof *s.arg) };
 	if (!set.v || !set.first || !s.arg) return false;
 	for (uint32_t j = 0; j < f->nstate; j++) {
-		s.arg[j] = arg_of(f, *f->state[j], (uint32_t)f->opts.nin + j, NULL);
+		s.arg[j] = arg_of(c, f, *f->state[j], (uint32_t)f->opts.nin + j, NULL);
 		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body may read the number unnoticed, so it is part of the key */
 	}
 	gd_key(&s, word);
@@ -243,7 +251,7 @@ static bool put_state(rt_arena *mem, tj_fn *f, tj_list in, uint32_t *word)
 }
 
 /* The whole key: first the words of the arguments, then those of the state. */
-static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
+static uint32_t *make_key(const tj_ctx *c, rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in, uint32_t *n)
 {
 	bool direct = f->opts.mode == TJ_DIRECT;
 	uint32_t own = gd_key_words(sig), more = direct ? 4 * f->nstate + 2 + (uint32_t)f->opts.nin + f->nstate : 0;
@@ -251,7 +259,7 @@ static uint32_t *make_key(rt_arena *mem, tj_fn *f, const gd_sig *sig, tj_list in
 	if (!word) return NULL;
 	gd_key(sig, word);
 	*n = own + more;
-	return !direct || put_state(mem, f, in, word + own) ? word : NULL;
+	return !direct || put_state(c, mem, f, in, word + own) ? word : NULL;
 }
 
 /* ---- meeting a key ---- */
@@ -295,7 +303,7 @@ jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, 
 	gd_sig sig;
 	tj_fn *f = s->fn;
 	rt_arena *mem = &c->act.mem;
-	uint32_t n = 0, *word = make_sig(c, mem, f, in, scalars, site, &sig) ? make_key(mem, f, &sig, in, &n) : NULL;
+	uint32_t n = 0, *word = make_sig(c, mem, f, in, scalars, site, &sig) ? make_key(c, mem, f, &sig, in, &n) : NULL;
 	jit_hit *h = NULL;
 	sweep(s);
 	if (word && (h = gd_find(&s->table, word, n))) JIT_TICK(s, met);
@@ -307,7 +315,7 @@ jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, 
 		else if (h) JIT_TICK(s, keyed);
 	}
 	if (!word) jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
-	if (h) remember(s, h, in, scalars);
+	if (h) remember(c, s, h, in, scalars);
 	rt_arena_reset(mem);
 	return h;
 }

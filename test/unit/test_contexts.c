@@ -2,6 +2,7 @@
 #include "test/kit.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 /* Two threads that wait for each other at numbered points. */
@@ -474,15 +475,16 @@ static void set_both(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_assign(p->b, in[0]);
 }
 
-/* Another context commits between the two reads of the body. */
+/* Another context commits between the two reads of the body; one that is made now when p->other is NULL. */
 static void write_both(pair *p, float v)
 {
-	tj_ctx *was = tj_ctx_use(p->other);
+	tj_ctx *made = p->other ? NULL : tj_ctx_clone(tj_ctx_current()), *was = tj_ctx_use(made ? made : p->other);
 	if (p->by_call) tj_call(p->set, NULL, TJ_LIST(tj_f(v)));
 	else {
 		tj_write(p->a, &v, sizeof v);
 		tj_write(p->b, &v, sizeof v);
 	}
+	tj_close(made);
 	tj_ctx_use(was);
 }
 
@@ -581,6 +583,100 @@ static void readers_beside_a_writer(void **s)
 	tj_close(c);
 }
 
+/* ---- frozen cells of one commit ---- */
+
+/* Another context commits in mid-body: the call sees the cells as they were when it began. */
+static void frozen_as_of_the_start(void **s)
+{
+	(void)s;
+	for (int way = 0; way < 4; way++) {
+		const int mode = way & 1 ? TJ_DIRECT : TJ_VERIFY;
+		tj_ctx *c = kit_open();
+		pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = way & 2 ? NULL : tj_ctx_clone(c) };
+		p.set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
+		tj_fn *both = tj_compile(c, difference_around, &p, TJ_OPTS(tj_compile_opts, "both", 1, 1, .mode = (tj_mode)mode, .freeze = TJ_VARS(&p.a, &p.b)));
+		tj_fn *one = tj_compile(c, difference_around, &p, TJ_OPTS(tj_compile_opts, "one", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.b), .freeze = TJ_VARS(&p.a)));
+		for (int i = 0; i < 6; i++) {
+			p.by_call = i & 1;
+			assert_f32(tj_call1(both, TJ_LIST(F32(c, 0))), 0);
+			if (p.other) assert_f32(tj_call1(one, TJ_LIST(F32(c, 0))), 0);
+			float was = (float)tj_item(p.a);
+			assert_f32(tj_call1(both, TJ_LIST(p.b)), was);
+		}
+		if (p.other) kit_ok(p.other);
+		kit_ok(c);
+		tj_close(p.other);
+		tj_close(c);
+	}
+}
+
+/* A reader beside a writer. The cells between a and b give the writer time to commit while the reader looks at them one by one. */
+enum { WIDE = 64, BETWEEN = 30, FROZEN_CALLS = 1000 };
+typedef struct frozen_reader {
+	tj_ctx *parent;
+	tj_tensor *cell[BETWEEN + 2], **frozen[BETWEEN + 3];
+	tj_mode mode;
+	bool bad, declared; /* declared: the last cell is in .state */
+	int wrong;
+	atomic_int *running;
+} frozen_reader;
+
+static void spread_of_frozen(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in;
+	frozen_reader *r = self;
+	out[0] = tj_amax(tj_abs(tj_sub(r->cell[0], r->cell[BETWEEN + 1])), TJ_ALL, false);
+}
+static void *read_frozen(void *arg)
+{
+	frozen_reader *r = arg;
+	tj_ctx *c = kit_clone(r->parent);
+	tj_compile_opts o = { .size = sizeof o, .name = "frozen", .nout = 1, .mode = r->mode };
+	tj_tensor **const *last = TJ_VARS(&r->cell[BETWEEN + 1]);
+	for (int i = 0; i < BETWEEN + 2; i++) r->frozen[i] = &r->cell[i];
+	r->frozen[BETWEEN + 2] = last[1];
+	if (r->declared) {
+		o.state = last;
+		r->frozen[BETWEEN + 1] = last[1];
+	}
+	o.freeze = r->frozen;
+	tj_fn *f = tj_compile(c, spread_of_frozen, r, &o);
+	for (int i = 0; i < FROZEN_CALLS; i++) {
+		tj_scope *s = tj_push(c);
+		r->wrong += tj_item(tj_call1(f, TJ_NONE)) != 0;
+		tj_pop(s);
+	}
+	r->bad = tj_check(c) != TJ_OK;
+	tj_close(c);
+	atomic_fetch_sub(r->running, 1);
+	return NULL;
+}
+static void frozen_readers_beside_a_writer(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	atomic_int running = 4;
+	frozen_reader r[4] = { { .parent = c, .running = &running } };
+	pthread_t t[4];
+	for (int i = 0; i < BETWEEN + 2; i++) r[0].cell[i] = tj_param(c, TJ_F32, TJ_SHAPE(WIDE));
+	pair p = { .a = r[0].cell[0], .b = r[0].cell[BETWEEN + 1] };
+	for (int i = 1; i < 4; i++) r[i] = r[0];
+	for (int i = 0; i < 4; i++) {
+		r[i].mode = i & 1 ? TJ_DIRECT : TJ_VERIFY;
+		r[i].declared = i & 2;
+		assert_int_equal(pthread_create(&t[i], NULL, read_frozen, &r[i]), 0);
+	}
+	tj_fn *set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
+	for (int i = 0; atomic_load(&running); i++) assert_int_equal(tj_call(set, NULL, TJ_LIST(tj_f(i))), TJ_OK);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], NULL);
+		assert_false(r[i].bad);
+		assert_int_equal(r[i].wrong, 0);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- a context that comes while the only other one runs ---- */
 enum { MANY = 4096 };
 static void spread(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -654,6 +750,7 @@ int main(void)
 		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body), cmocka_unit_test(called_back),
 		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison), cmocka_unit_test(errors_of_a_body_that_left_its_context),
 		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(readers_beside_a_writer),
+		cmocka_unit_test(frozen_as_of_the_start), cmocka_unit_test(frozen_readers_beside_a_writer),
 		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
 	};
 	KIT_RUN(tests);

@@ -43,7 +43,8 @@ static uint64_t version_met(const jit_act *a, rt_held *cell)
 			if (a->done.v[i].ext[k].h == &cell->t) return a->done.v[i].ext[k].seg;
 	int slot = jit_find_ext(a, &cell->t);
 	if (slot >= 0) return a->ext.v[slot].seg;
-	return jit_cell_version(cell);
+	const jit_taken *kept = jit_kept(a, &cell->t);
+	return kept ? kept->version : jit_cell_version(cell);
 }
 
 static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)

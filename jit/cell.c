@@ -143,20 +143,17 @@ static bool bound_cell(const jit_bound *b, uint32_t n, jit_taken *t)
 	return false;
 }
 
-static bool read_cell(const jit_act *a, jit_taken *t)
+const jit_taken *jit_kept(const jit_act *a, const tj_tensor *cell)
 {
-	for (uint32_t i = 0; i < a->read.n; i++)
-		if (a->read.v[i].cell == t->cell) {
-			*t = a->read.v[i];
-			rt_buffer_ref(t->buf);
-			return true;
-		}
-	return false;
+	const jit_taken *k = find_taken(a->ctx, cell);
+	for (uint32_t i = 0; !k && i < a->read.n; i++)
+		if (&a->read.v[i].cell->t == cell) k = &a->read.v[i];
+	return k;
 }
 
 bool jit_met_cell(jit_act *a, jit_taken *t)
 {
-	const jit_taken *k = find_taken(a->ctx, &t->cell->t);
+	const jit_taken *k = jit_kept(a, &t->cell->t);
 	if (k) {
 		t->buf = rt_buffer_ref(k->buf);
 		t->data = k->data;
@@ -165,7 +162,6 @@ bool jit_met_cell(jit_act *a, jit_taken *t)
 	}
 	for (uint32_t i = 0; i < a->done.n; i++)
 		if (bound_cell(a->done.v[i].ext, a->done.v[i].next, t)) return true;
-	if (read_cell(a, t)) return true;
 	if (!bound_cell(a->ext.v, a->ext.n, t)) jit_take_cell(t);
 	return false;
 }
@@ -207,21 +203,13 @@ static void assigned_from(jit_act *a, const jit_taken *t)
 		if (a->assigned.v[i].cell == t->cell) a->assigned.v[i].was = t->version;
 }
 
-/* The content may not be replaced: the body has read it. */
-static bool stays(const jit_act *a, const tj_tensor *cell)
-{
-	for (uint32_t i = 0; i < a->read.n; i++)
-		if (&a->read.v[i].cell->t == cell) return true;
-	return false;
-}
-
 /* The segment has computed nothing yet, so its cells may still be bound anew. */
 bool jit_one_commit(jit_act *a)
 {
 	if (RT_LIKELY(a->ntaken < 2 || !committed_since(a->ctx, a->since))) return true;
 	jit_taken *t = rt_arena_alloc(&a->mem, a->ext.n * sizeof *t);
 	for (uint32_t i = 0; t && i < a->ext.n; i++)
-		if (a->ext.v[i].taken && !stays(a, a->ext.v[i].h)) t[i].cell = rt_held_of(a->ext.v[i].h);
+		if (a->ext.v[i].taken && !jit_kept(a, a->ext.v[i].h)) t[i].cell = rt_held_of(a->ext.v[i].h);
 	if (t) jit_take_cells(a->ctx, t, a->ext.n);
 	for (uint32_t i = 0; t && i < a->ext.n; i++) {
 		jit_bound *b = &a->ext.v[i];

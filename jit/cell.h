@@ -19,6 +19,7 @@ void jit_take_cell(jit_taken *t); /* fills t with the committed content of t->ce
 void jit_take_cells(tj_ctx *c, jit_taken *t, uint32_t n); /* the same for n cells, all as of one commit; elements without a cell stay empty */
 /* Fills t with the content of t->cell when the call first met it, even if others have committed since. true: it was met before the running segment. */
 bool jit_met_cell(jit_act *a, jit_taken *t);
+const jit_taken *jit_kept(const jit_act *a, const tj_tensor *cell); /* the content that the call sees until its end: taken when it began, or read by C; else NULL */
 void jit_bind_cell(jit_act *a, jit_bound *b); /* b->h is the cell */
 /* jit_met_cell() when the body reads the value: later reads of the call give the same content; the call holds the reference */
 bool jit_read_cell(jit_act *a, jit_taken *t);

@@ -537,6 +537,36 @@ static void what_c_reads_stays(void **s)
 	tj_close(c);
 }
 
+/* C computes the new value from what it has read. Another context commits in between: the commit would be lost. */
+static void read_and_assign(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	pair *p = self;
+	(void)in;
+	(void)out;
+	double seen = tj_item(p->a);
+	if (p->by_call) write_both(p, 10);
+	tj_assign(p->a, tj_f(seen + 1));
+}
+static void what_c_read_is_old(void **s)
+{
+	(void)s;
+	for (int frozen = 0; frozen < 2; frozen++) {
+		tj_ctx *c = kit_open();
+		pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = tj_ctx_clone(c) };
+		p.set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
+		tj_fn *f = tj_compile(c, read_and_assign, &p, TJ_OPTS(tj_compile_opts, .name = "read_and_assign", .freeze = frozen ? TJ_VARS(&p.a) : NULL));
+		assert_int_equal(tj_call(f, NULL, TJ_NONE), TJ_OK);
+		assert_true(tj_item(p.a) == 2);
+		p.by_call = true;
+		assert_int_equal(tj_call(f, NULL, TJ_NONE), TJ_ERR_STATE);
+		assert_int_equal(tj_check(c), TJ_ERR_STATE);
+		assert_true(tj_item(p.a) == 10);
+		kit_ok(p.other);
+		tj_close(p.other);
+		tj_close(c);
+	}
+}
+
 static void difference(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)in;
@@ -749,7 +779,7 @@ int main(void)
 		cmocka_unit_test(large_frame_after_longjmp), cmocka_unit_test(inner_body_left), cmocka_unit_test(callback_left),
 		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body), cmocka_unit_test(called_back),
 		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison), cmocka_unit_test(errors_of_a_body_that_left_its_context),
-		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(readers_beside_a_writer),
+		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(what_c_read_is_old), cmocka_unit_test(readers_beside_a_writer),
 		cmocka_unit_test(frozen_as_of_the_start), cmocka_unit_test(frozen_readers_beside_a_writer),
 		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
 	};

@@ -188,8 +188,9 @@ static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis, tj_dtyp
 
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
-	const ir_node *n = ir_at(from, r);
-	const int64_t *attr = ir_attr(from, n);
+	const ir_node copy = *ir_at(from, r), *n = &copy; /* from may be g, and emitting moves nodes and attributes */
+	int64_t attr[TJ_MAX_RANK + IR_CLASS_ATTRS];
+	if (n->nattr) memcpy(attr, ir_attr(from, n), sizeof *attr * n->nattr);
 	made m = { g, n->site, (tj_dtype)n->dtype };
 	g->mode = n->mode;
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);

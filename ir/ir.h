@@ -58,6 +58,7 @@ typedef struct ir_opinfo {
 	uint16_t flags;
 	uint8_t math;     /* bit RT_I, RT_F, RT_D: ir/math.inc has it */
 	uint8_t type, shape; /* rules, private to infer.c */
+	uint8_t grad;        /* rule of gradients, private to grad.c and vjp.c */
 	uint8_t nresult;     /* number of results; control flow: 0, the regions say how many */
 	const ir_resultinfo *result; /* one for each result if nresult > 1; else NULL */
 } ir_opinfo;
@@ -192,6 +193,16 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* ---- decomp.c ---- */
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
+
+/* ---- grad.c: gradients, as nodes of the same graph ---- */
+typedef struct ir_grad_ask {
+	ir_ref y, cotangent;  /* y: a float. cotangent: of y's dtype and shape; IR_NONE: ones */
+	int n;
+	const ir_ref *wrt;    /* n floats */
+	bool zeros;           /* a value that y does not depend on has a gradient of zeros; else it is an error */
+	const char *site;
+} ir_grad_ask;
+bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out); /* out[i]: of the dtype and shape of wrt[i]. false: g->err says why */
 
 /* ---- inner.c: values inside a node, for which the graph has no node ---- */
 bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* composite r into an empty graph: node k is step k, leaves are its operands */

@@ -28,12 +28,12 @@
 #define NEXT_SHAPE(name, i, type, shape) ", " #shape
 
 typedef struct row {
-	const char *name, *params, *args, *flags, *type, *shape, *doc;
+	const char *name, *params, *args, *flags, *type, *shape, *grad, *doc;
 	const char *first, *others; /* names of several results: the first; the others, each after ", ". NULL: one result */
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, doc, NULL, NULL },
-#define OPS(name, cls, flags, math, results, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), doc, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
+#define OP(name, cls, flags, math, type, shape, grad, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, #grad, doc, NULL, NULL },
+#define OPS(name, cls, flags, math, results, grad, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), #grad, doc, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
 #include "ir/ops.def"
 #undef OP
 };
@@ -70,9 +70,9 @@ static void header(FILE *f)
 
 static void table(FILE *f)
 {
-	fprintf(f, "| op | call | dtypes | shape | flags | meaning |\n|---|---|---|---|---|---|\n");
+	fprintf(f, "| op | call | dtypes | shape | gradient | flags | meaning |\n|---|---|---|---|---|---|---|\n");
 	for (const row *r = rows; r < rows + ROWS; r++) {
-		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | ", r->name, r->name, r->args + 2, r->type, r->shape);
+		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | %s | ", r->name, r->name, r->args + 2, r->type, r->shape, r->grad);
 		for (const char *s = strcmp(r->flags, "0") ? r->flags : ""; *s; s++) /* a bar would end the table cell */
 			fputs(*s == '|' ? ", " : (char[]){ *s, 0 }, f);
 		fputs(" | ", f);

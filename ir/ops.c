@@ -1,6 +1,7 @@
 /* ops: the table of ops, built from ops.def. After the ops come leaves, control flow and get. */
 #include "ir/ir.h"
 #include "ir/rules.h"
+#include "ir/vjp.h"
 
 /* The words in the columns of ops.def. */
 enum {
@@ -19,7 +20,7 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 /* The lists of results, for ops with several. */
 #define RESULT(name, i, type, shape) { #name, IR_TYPE_##type, IR_SHAPE_##shape },
 #define OP(...)
-#define OPS(name, cls, flags, math, results, doc) \
+#define OPS(name, cls, flags, math, results, grad, doc) \
 	static const ir_resultinfo results_of_##name[] = { results(RESULT, RESULT) };                                  \
 	_Static_assert(RT_COUNT(results_of_##name) <= IR_MOST_RESULTS, #name " has too many results");          \
 	_Static_assert(IR_CLASS_##cls(NSRC_OF, ) <= IR_MOST_SOURCES, #name " has too many operands");         \
@@ -28,19 +29,19 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 #undef OP
 
 const ir_opinfo ir_ops[IR_OP_COUNT] = {
-#define INFO(name, cls, flags, math, type, shape, nresult, results, doc) \
-	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, nresult, results },
-#define OP(name, cls, flags, math, type, shape, doc) INFO(name, cls, flags, math, type, shape, 1, NULL, doc)
-#define OPS(name, cls, flags, math, results, doc) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, doc)
+#define INFO(name, cls, flags, math, type, shape, nresult, results, grad, doc) \
+	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, IR_GRAD_##grad, nresult, results },
+#define OP(name, cls, flags, math, type, shape, grad, doc) INFO(name, cls, flags, math, type, shape, 1, NULL, grad, doc)
+#define OPS(name, cls, flags, math, results, grad, doc) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, grad, doc)
 #include "ir/ops.def"
-	OP(input, LEAF, 0, NONE, LEAF, LEAF, "a value from outside, by slot")
-	OP(num, LEAF, 0, NONE, LEAF, LEAF, "a number bound at run time, by slot")
-	OP(const, LEAF, 0, NONE, LEAF, LEAF, "one value, in any shape")
-	OP(data, LEAF, 0, NONE, LEAF, LEAF, "constant data, row-major")
-	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs one of two regions, chosen by a bool")
-	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs a region as long as another one gives true")
-	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, "runs a region for each slice along axis 0")
-	OP(get, GET, 0, NONE, LEAF, LEAF, "one result of a node that has several")
+	OP(input, LEAF, 0, NONE, LEAF, LEAF, MADE, "a value from outside, by slot")
+	OP(num, LEAF, 0, NONE, LEAF, LEAF, MADE, "a number bound at run time, by slot")
+	OP(const, LEAF, 0, NONE, LEAF, LEAF, MADE, "one value, in any shape")
+	OP(data, LEAF, 0, NONE, LEAF, LEAF, MADE, "constant data, row-major")
+	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs one of two regions, chosen by a bool")
+	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region as long as another one gives true")
+	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region for each slice along axis 0")
+	OP(get, GET, 0, NONE, LEAF, LEAF, PICKED, "one result of a node that has several")
 #undef OP
 };
 

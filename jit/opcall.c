@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 
 #define BOTH(name, results) name, results
 #define OP(name, class, ...) IR_CLASS_##class(ENTRY, BOTH(name, ONE))
-#define OPS(name, class, flags, math, results, doc) IR_CLASS_##class(ENTRY, BOTH(name, results))
+#define OPS(name, class, flags, math, results, ...) IR_CLASS_##class(ENTRY, BOTH(name, results))
 #include "ir/ops.def"
 #undef OP
 

@@ -510,7 +510,7 @@ static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v, tj_te
 	int64_t room[3 * TJ_MAX_RANK + 1];
 	switch (s->op) {
 #define OP(name, cls, ...) IR_CLASS_##cls(CALL, BOTH(name, ONE))
-#define OPS(name, cls, flags, math, results, doc) IR_CLASS_##cls(CALL, BOTH(name, results))
+#define OPS(name, cls, flags, math, results, ...) IR_CLASS_##cls(CALL, BOTH(name, results))
 #include "ir/ops.def"
 #undef OP
 	default: return NULL;

@@ -70,6 +70,26 @@ static tj_status run_fold(const ir_graph *from, ir_graph *to, rt_text *t, rt_err
 	return st;
 }
 
+/* Returns the outputs, then the gradients of the first one by all inputs that are floats. */
+static tj_status run_grad(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	ir_ref *map = calloc(from->node.n + 1, sizeof *map), *wrt = calloc(from->node.n + 1, sizeof *wrt), *out = calloc(from->node.n + 1, sizeof *out);
+	(void)t;
+	tj_status st = map && wrt && out ? ir_pass_dce(from, to, map, err) : TJ_ERR_NOMEM;
+	if (st == TJ_OK) {
+		ir_grad_ask q = { .y = to->out.v[0], .cotangent = IR_NONE, .wrt = wrt, .zeros = true, .site = "tjc" };
+		for (ir_ref r = 0; r < to->node.n; r++)
+			if (ir_at(to, r)->op == IR_input && rt_is_float((tj_dtype)ir_at(to, r)->dtype)) wrt[q.n++] = r;
+		if (!ir_grad(to, &q, out)) *err = to->err;
+		for (int i = 0; i < q.n && to->err.code == TJ_OK; i++) ir_ret(to, out[i]);
+		st = to->err.code;
+	}
+	free(map);
+	free(wrt);
+	free(out);
+	return st;
+}
+
 static tj_status run_groups(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	(void)to;
@@ -94,6 +114,7 @@ static const pass passes[] = {
 	{ "fold", run_fold, false },
 	{ "dce", run_dce, false },
 	{ "decomp", run_decomp, false },
+	{ "grad", run_grad, false },
 	{ "groups", run_groups, true },
 	{ "kernels", run_kernels, true },
 	{ "steps", run_steps, true },

@@ -1,0 +1,269 @@
+/* grad: gradients, as nodes of the same graph.
+ *
+ *   %0 = input f32[4] slot=0                                      %3 = const f32[] 0x1p+1
+ *   %1 = square f32[4] %0           =>  gradient of %2 by %0:     %4 = mul f32[4] %0 %3
+ *   %2 = sum f32[] %1                                             (the 1 that it starts with folds away)
+ *
+ * First y and all that it is computed from are put in an order in which operands come before their users; composites without a rule
+ * of their own are decomposed on the way, and stand for their decomposition. Then the order is walked backwards: when a node's turn comes, all
+ * its users have given their share of its gradient, and its rule (vjp.c) gives shares to its operands. Only nodes that depend on
+ * a wanted value take part. Shares are added in the order in which they come, which depends on the graph alone. */
+#include "ir/vjp.h"
+
+enum { FRESH, OPENED, PLACED };
+
+typedef struct piece { ir_ref of, grad; int64_t start, stop; int axis; uint32_t next; } piece; /* grad is that of slice start:stop of `of`. next: 1 + index */
+
+typedef struct seen {
+	ir_ref as;               /* the node's decomposition; IR_NONE: it has none */
+	ir_ref grad;             /* the sum of the shares so far; IR_NONE: none yet */
+	uint32_t pieces;         /* 1 + the last of its shares that are slices */
+	uint8_t state;
+	bool active;             /* depends on a wanted value */
+	bool flat;               /* a share was 0 */
+} seen;
+
+typedef struct sweep {
+	ir_graph *g;
+	const char *site;
+	rt_vec(seen) at;         /* by node */
+	rt_vec(ir_ref) order, open;
+	rt_vec(piece) piece;
+	rt_vec(ir_ref) to;       /* what a rule gives, and for which operands */
+	rt_vec(bool) want;
+	bool oom;
+} sweep;
+
+static void fail(sweep *s, tj_status code, const char *op, const char *what, const char *site)
+{
+	if (s->g->err.code != TJ_OK) return;
+	rt_fail(&s->g->err, code, "grad", "%s%s%s", op, *op ? ": " : "", what);
+	s->g->err.site = site;
+}
+
+static bool is_float(const ir_node *n) { return rt_is_float((tj_dtype)n->dtype); }
+
+/* Room for every node of the graph. */
+static bool grow(sweep *s)
+{
+	const uint32_t n = s->g->node.n, had = s->at.n;
+	if (n > had && !rt_reserve(&s->at, n - had)) return !(s->oom = true);
+	for (uint32_t r = had; r < n; r++) s->at.v[r] = (seen){ .as = IR_NONE, .grad = IR_NONE };
+	if (n > had) s->at.n = n;
+	return true;
+}
+
+/* ---- the order ---- */
+static bool depends(const sweep *s, const ir_node *n)
+{
+	bool any = false;
+	for (int k = 0; k < n->nsrc; k++) any |= s->at.v[ir_src(s->g, n, k)].active;
+	return any && (is_float(n) || ir_is_tuple(n));
+}
+
+static bool decompose(sweep *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	ir_ref *src = rt_arena_alloc(&s->g->mem, sizeof *src * (n->nsrc + 1u));
+	if (!src) return !(s->oom = true);
+	for (int k = 0; k < n->nsrc; k++) src[k] = ir_src(s->g, n, k);
+	const ir_ref as = ir_decompose(s->g, s->g, r, src);
+	s->g->mode = 0;
+	if (as == IR_NONE || !grow(s)) return false;
+	s->at.v[r].as = as;
+	return rt_push(&s->open, as) || !(s->oom = true);
+}
+
+/* All operands of r are placed. */
+static bool place(sweep *s, ir_ref r)
+{
+	const ir_node *n = ir_at(s->g, r);
+	s->at.v[r].active |= depends(s, n);
+	if (s->at.v[r].active && s->at.v[r].as == IR_NONE && ir_ops[n->op].grad == IR_GRAD_PARTS) return decompose(s, r);
+	s->at.v[r].state = PLACED;
+	s->open.n--;
+	return rt_push(&s->order, r) || !(s->oom = true);
+}
+
+static bool put_in_order(sweep *s, ir_ref y)
+{
+	if (!rt_push(&s->open, y)) return !(s->oom = true);
+	while (s->open.n) {
+		const ir_ref r = s->open.v[s->open.n - 1];
+		const ir_node *n = ir_at(s->g, r);
+		if (s->at.v[r].state == PLACED) {
+			s->open.n--;
+			continue;
+		}
+		if (s->at.v[r].state == OPENED) {
+			if (!place(s, r)) return false;
+			continue;
+		}
+		s->at.v[r].state = OPENED;
+		for (int k = n->nsrc - 1; k >= 0; k--)
+			if (s->at.v[ir_src(s->g, n, k)].state == FRESH && !rt_push(&s->open, ir_src(s->g, n, k))) return !(s->oom = true);
+	}
+	return true;
+}
+
+/* ---- shares ---- */
+static void give(sweep *s, ir_ref to, ir_ref share)
+{
+	ir_ref *sum = &s->at.v[to].grad;
+	*sum = *sum == IR_NONE ? share : ir_op2(s->g, IR_add, *sum, share, ir_at(s->g, to)->site);
+}
+
+/* Keeps the gradient of a plain slice: slices that lie side by side are joined later, which needs no zeros and no sums. */
+static bool keep_piece(sweep *s, const ir_node *n, ir_ref grad)
+{
+	if (n->op != IR_slice) return false;
+	const int64_t *a = ir_attr(s->g, n), len = ir_dims(s->g, n)[a[0]];
+	const ir_ref of = ir_src(s->g, n, 0);
+	if (a[3] != 1 || len == 0 || !s->at.v[of].active) return false;
+	if (!rt_push(&s->piece, ((piece){ of, grad, a[1], a[1] + len, (int)a[0], s->at.v[of].pieces }))) return !(s->oom = true);
+	s->at.v[of].pieces = s->piece.n;
+	return true;
+}
+
+/* Of the pieces in the list: the one of the axis with the least start >= from; NULL: none. */
+static const piece *next_piece(const sweep *s, uint32_t list, int axis, int64_t from)
+{
+	const piece *best = NULL;
+	for (uint32_t i = list; i; i = s->piece.v[i - 1].next) {
+		const piece *p = &s->piece.v[i - 1];
+		if (p->axis == axis && p->start >= from && (!best || p->start < best->start)) best = p;
+	}
+	return best;
+}
+
+static uint32_t length(const sweep *s, uint32_t list)
+{
+	uint32_t n = 0;
+	for (uint32_t i = list; i; i = s->piece.v[i - 1].next) n++;
+	return n;
+}
+
+/* The pieces that follow each other from the first one on, with zeros between; takes them out of the list. */
+static ir_ref join(sweep *s, ir_ref of, uint32_t *list)
+{
+	const ir_meta m = ir_meta_of(s->g, of);
+	const int axis = s->piece.v[*list - 1].axis;
+	const int64_t at = axis, all = m.dim[axis];
+	ir_ref *part = rt_arena_alloc(&s->g->mem, sizeof *part * (2u * length(s, *list) + 1));
+	int n = 0;
+	int64_t from = 0;
+	if (!part) return s->oom = true, IR_NONE;
+	for (const piece *p; (p = next_piece(s, *list, axis, from)); from = p->stop) {
+		ir_meta gap = m;
+		gap.dim[axis] = p->start - from;
+		if (gap.dim[axis]) part[n++] = ir_const_f(s->g, (tj_dtype)m.dtype, m.rank, gap.dim, 0);
+		part[n++] = p->grad;
+		for (uint32_t *i = list; *i; i = &s->piece.v[*i - 1].next)
+			if (&s->piece.v[*i - 1] == p) {
+				*i = p->next;
+				break;
+			}
+	}
+	ir_meta gap = m;
+	gap.dim[axis] = all - from;
+	if (gap.dim[axis]) part[n++] = ir_const_f(s->g, (tj_dtype)m.dtype, m.rank, gap.dim, 0);
+	return n == 1 ? part[0] : ir_emit(s->g, IR_cat, n, part, 1, &at, ir_at(s->g, of)->site);
+}
+
+static void settle(sweep *s, ir_ref r)
+{
+	while (s->at.v[r].pieces && !s->oom && s->g->err.code == TJ_OK) give(s, r, join(s, r, &s->at.v[r].pieces));
+}
+
+/* ---- the way back ---- */
+static bool flat(sweep *s, const ir_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++) s->at.v[ir_src(s->g, n, k)].flat |= s->at.v[ir_src(s->g, n, k)].active;
+	return true;
+}
+
+/* Applies the rule of node r, whose gradient is complete. y: its value; of a get, the node before it has the operands. */
+static bool step(sweep *s, ir_ref r)
+{
+	const ir_ref grad = s->at.v[r].grad;
+	const ir_node n = *ir_at(s->g, ir_at(s->g, r)->op == IR_get ? ir_src(s->g, ir_at(s->g, r), 0) : r);
+	const int rule = ir_ops[n.op].grad;
+	if (rule == IR_GRAD_REGIONS) return fail(s, TJ_ERR_ARG, ir_ops[n.op].name, "gradients do not pass through control flow yet", n.site), false;
+	if (rule == IR_GRAD_DISCRETE || rule == IR_GRAD_MADE) return true;
+	if (rule == IR_GRAD_FLAT || grad == IR_NONE) return flat(s, &n);
+	if (keep_piece(s, &n, grad) || s->oom) return !s->oom;
+	s->to.n = s->want.n = 0;
+	for (int k = 0; k < n.nsrc; k++)
+		if (!rt_push(&s->to, IR_NONE) || !rt_push(&s->want, s->at.v[ir_src(s->g, &n, k)].active)) return !(s->oom = true);
+	if (!ir_vjp(s->g, r, grad, s->want.v, s->to.v)) return false;
+	for (int k = 0; k < n.nsrc; k++) {
+		const ir_ref src = ir_src(s->g, &n, k);
+		if (!s->want.v[k]) continue;
+		if (s->to.v[k] == IR_NONE) s->at.v[src].flat = true;
+		else give(s, src, s->to.v[k]);
+	}
+	return s->g->err.code == TJ_OK;
+}
+
+static bool walk_back(sweep *s)
+{
+	for (uint32_t i = s->order.n; i-- > 0;) {
+		const ir_ref r = s->order.v[i];
+		settle(s, r);
+		seen *x = &s->at.v[r];
+		if (s->oom || s->g->err.code != TJ_OK) return false;
+		if (!x->active || (x->grad == IR_NONE && !x->flat)) continue;
+		if (x->as != IR_NONE) {
+			s->at.v[x->as].flat |= x->flat;
+			if (x->grad != IR_NONE) give(s, x->as, x->grad);
+		} else if (!step(s, r)) return false;
+	}
+	return true;
+}
+
+/* ---- the request ---- */
+static bool result(sweep *s, const ir_grad_ask *q, int i, ir_ref *out)
+{
+	const seen *x = &s->at.v[q->wrt[i]];
+	char what[80];
+	*out = x->grad;
+	if (*out != IR_NONE) return true;
+	snprintf(what, sizeof what, "the value does not depend on tensor %d of those asked for", i);
+	if (!x->flat && !q->zeros) {
+		fail(s, TJ_ERR_ARG, "", what, q->site);
+		rt_hint(&s->g->err, "set .unused = TJ_UNUSED_ZEROS for a gradient of zeros");
+		return false;
+	}
+	*out = ir_zeros(s->g, q->wrt[i]);
+	return *out != IR_NONE;
+}
+
+static bool ask(sweep *s, const ir_grad_ask *q, ir_ref *out)
+{
+	if (!grow(s)) return false;
+	for (int i = 0; i < q->n; i++) s->at.v[q->wrt[i]].active = true;
+	if (!put_in_order(s, q->y)) return false;
+	const ir_meta m = ir_meta_of(s->g, q->y);
+	s->at.v[q->y].grad = q->cotangent != IR_NONE ? q->cotangent : ir_const_f(s->g, (tj_dtype)m.dtype, m.rank, m.dim, 1);
+	if (!walk_back(s)) return false;
+	for (int i = 0; i < q->n; i++)
+		if (!result(s, q, i, &out[i])) return false;
+	return true;
+}
+
+bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out)
+{
+	sweep s = { .g = g, .site = q->site };
+	const uint8_t mode = g->mode;
+	g->mode = 0;
+	const bool ok = ask(&s, q, out);
+	g->mode = mode;
+	if (s.oom) fail(&s, TJ_ERR_NOMEM, "", "out of memory", q->site);
+	rt_vec_free(&s.at);
+	rt_vec_free(&s.order);
+	rt_vec_free(&s.open);
+	rt_vec_free(&s.piece);
+	rt_vec_free(&s.to);
+	rt_vec_free(&s.want);
+	return ok;
+}

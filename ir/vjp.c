@@ -1,0 +1,507 @@
+/* vjp: one rule for each way in which gradients pass through an op, named by the column `grad` of ops.def.
+ *
+ *   y = a * b,  dy     =>     da = dy * b,  db = dy * a, each summed over the axes along which its operand was broadcast
+ *
+ * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN; docs/GRADIENTS.md lists where they
+ * differ. A rule computes in at least f32, as its op does, and rounds each gradient once; views, products and indexing do not widen. */
+#include "ir/vjp.h"
+#include "ir/rules.h"
+
+enum { MOST_ATTRS = TJ_MAX_RANK + IR_CLASS_ATTRS };
+
+typedef struct vjp {
+	ir_graph *g;
+	ir_node n;               /* y; a copy, since emitting moves nodes */
+	ir_ref y, grad;
+	int64_t attr[MOST_ATTRS];
+	const bool *want;
+	ir_ref *to;
+	const char *site;
+} vjp;
+
+/* ---- shorthand. A call has at most one argument that emits: C leaves the order of arguments open ---- */
+static ir_ref op1(const vjp *v, ir_op op, ir_ref a) { return ir_op1(v->g, op, a, v->site); }
+static ir_ref op2(const vjp *v, ir_op op, ir_ref a, ir_ref b) { return ir_op2(v->g, op, a, b, v->site); }
+static ir_ref where(const vjp *v, ir_ref c, ir_ref a, ir_ref b) { return ir_emit(v->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, v->site); }
+static ir_ref with(const vjp *v, ir_op op, ir_ref a, int n, const int64_t *attr) { return ir_emit(v->g, op, 1, &a, n, attr, v->site); }
+static tj_dtype wide_dtype(const vjp *v) { return rt_compute_dtype((tj_dtype)v->n.dtype); }
+static ir_ref num(const vjp *v, double x) { return ir_const_f(v->g, wide_dtype(v), 0, NULL, x); }
+static int rank_of(const vjp *v, ir_ref r) { return r == IR_NONE ? 0 : ir_at(v->g, r)->rank; }
+static ir_ref source(const vjp *v, int k) { return ir_src(v->g, &v->n, k); }
+static ir_meta meta_of(const vjp *v, int k) { return ir_meta_of(v->g, source(v, k)); }
+
+static ir_ref widen(const vjp *v, ir_ref r)
+{
+	if (r == IR_NONE || !rt_is_narrow((tj_dtype)ir_at(v->g, r)->dtype)) return r;
+	return ir_cast(v->g, r, TJ_F32, v->site);
+}
+
+static ir_ref x_of(const vjp *v, int k) { return widen(v, source(v, k)); }
+static ir_ref y_of(const vjp *v) { return widen(v, v->y); }
+static ir_ref dy_of(const vjp *v) { return widen(v, v->grad); }
+
+ir_ref ir_zeros(ir_graph *g, ir_ref like)
+{
+	const ir_meta m = ir_meta_of(g, like);
+	return ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0);
+}
+
+static ir_ref zeros(const vjp *v, tj_dtype t, int rank, const int64_t *dim) { return ir_const_f(v->g, t, rank, dim, 0); }
+
+/* Sums r over the axes along which a tensor like m was broadcast to r's shape. */
+static ir_ref unbroadcast(const vjp *v, ir_ref r, const ir_meta *m)
+{
+	if (r == IR_NONE) return r;
+	const ir_meta have = ir_meta_of(v->g, r);
+	const int more = have.rank - m->rank;
+	uint32_t axes = 0;
+	for (int i = 0; i < have.rank; i++)
+		if (i < more || (m->dim[i - more] == 1 && have.dim[i] != 1)) axes |= 1u << i;
+	if (axes) r = ir_reduce(v->g, IR_sum, r, axes, false, v->site);
+	return rank_of(v, r) == m->rank && !axes ? r : ir_reshape(v->g, r, m->rank, m->dim, v->site);
+}
+
+/* The gradient by operand k is r. */
+static void give(vjp *v, int k, ir_ref r)
+{
+	const ir_meta m = meta_of(v, k);
+	r = unbroadcast(v, r, &m);
+	v->to[k] = r == IR_NONE || ir_at(v->g, r)->dtype == m.dtype ? r : ir_cast(v->g, r, (tj_dtype)m.dtype, v->site);
+}
+
+/* ---- arithmetic ---- */
+static void grad_ADD(vjp *v)
+{
+	for (int k = 0; k < 2; k++)
+		if (v->want[k]) give(v, k, dy_of(v));
+}
+
+static void grad_SUB(vjp *v)
+{
+	if (v->want[0]) give(v, 0, dy_of(v));
+	if (v->want[1]) give(v, 1, op1(v, IR_neg, dy_of(v)));
+}
+
+static void grad_MUL(vjp *v)
+{
+	for (int k = 0; k < 2; k++) {
+		if (!v->want[k]) continue;
+		ir_ref dy = dy_of(v), other = x_of(v, 1 - k);
+		give(v, k, op2(v, IR_mul, dy, other));
+	}
+}
+
+static void grad_DIV(vjp *v)
+{
+	ir_ref dy = dy_of(v), b = x_of(v, 1);
+	if (v->want[0]) give(v, 0, op2(v, IR_div, dy, b));
+	if (!v->want[1]) return;
+	ir_ref q = op2(v, IR_div, x_of(v, 0), b), minus = op1(v, IR_neg, dy);
+	q = op2(v, IR_div, q, b);
+	give(v, 1, op2(v, IR_mul, minus, q));
+}
+
+/* a - n * b, where n is a whole number */
+static void grad_MOD(vjp *v)
+{
+	if (v->want[0]) give(v, 0, dy_of(v));
+	if (!v->want[1]) return;
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), n = op2(v, v->n.op == IR_fmod ? IR_trunc_divide : IR_floor_divide, a, b);
+	ir_ref minus = op1(v, IR_neg, dy_of(v));
+	give(v, 1, op2(v, IR_mul, minus, n));
+}
+
+static void grad_POW(vjp *v)
+{
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), none = num(v, 0);
+	if (v->want[0]) { /* b * a^(b-1), and 0 for b = 0 */
+		ir_ref less = op2(v, IR_sub, b, num(v, 1)), p = op2(v, IR_pow, a, less);
+		ir_ref c = op2(v, IR_mul, dy, op2(v, IR_mul, b, p)), flat = op2(v, IR_eq, b, none);
+		give(v, 0, where(v, flat, none, c));
+	}
+	if (v->want[1]) { /* y * log(a), and 0 for a = 0 <= b */
+		ir_ref log = op1(v, IR_log, a), y = y_of(v), c = op2(v, IR_mul, dy, op2(v, IR_mul, y, log));
+		ir_ref positive = op2(v, IR_ge, b, none), zero = op2(v, IR_eq, a, none);
+		give(v, 1, where(v, op2(v, IR_logical_and, positive, zero), none, c));
+	}
+}
+
+/* Half of it each where both are equal; all of it to both for NaN. */
+static void grad_EXTREME(vjp *v)
+{
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), none = num(v, 0);
+	ir_ref half = op2(v, IR_mul, dy, num(v, 0.5)), equal = op2(v, IR_eq, a, b), share = where(v, equal, half, dy);
+	for (int k = 0; k < 2; k++)
+		if (v->want[k]) give(v, k, where(v, op2(v, (v->n.op == IR_maximum) == (k == 0) ? IR_lt : IR_gt, a, b), none, share));
+}
+
+/* ---- functions of one operand: dy * f'(x) ---- */
+static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
+{
+	switch (v->n.op) {
+	case IR_abs: return op1(v, IR_sign, x);
+	case IR_reciprocal: return op1(v, IR_neg, op2(v, IR_mul, y, y));
+	case IR_square: return op2(v, IR_mul, x, num(v, 2));
+	case IR_exp: return y;
+	case IR_log: return op1(v, IR_reciprocal, x);
+	case IR_sqrt: return op2(v, IR_div, num(v, 0.5), y);
+	case IR_rsqrt: x = op2(v, IR_mul, y, y); x = op2(v, IR_mul, x, y); return op2(v, IR_mul, x, num(v, -0.5));
+	case IR_tanh: x = op2(v, IR_mul, y, y); return op2(v, IR_sub, num(v, 1), x);
+	case IR_sigmoid: x = op2(v, IR_sub, num(v, 1), y); return op2(v, IR_mul, x, y);
+	case IR_erf: x = op1(v, IR_neg, op2(v, IR_mul, x, x)); x = op1(v, IR_exp, x); return op2(v, IR_mul, x, num(v, 1.12837916709551257390)); /* 2 / sqrt(pi) */
+	case IR_sin: return op1(v, IR_cos, x);
+	case IR_cos: return op1(v, IR_neg, op1(v, IR_sin, x));
+	case IR_expm1: return op2(v, IR_add, y, num(v, 1));
+	case IR_log1p: return op1(v, IR_reciprocal, op2(v, IR_add, x, num(v, 1)));
+	default: return IR_NONE;
+	}
+}
+
+static void grad_SLOPE(vjp *v)
+{
+	ir_ref dy = dy_of(v), x = x_of(v, 0), none = num(v, 0);
+	if (v->n.op == IR_neg) give(v, 0, op1(v, IR_neg, dy));
+	else if (v->n.op == IR_relu) give(v, 0, where(v, op2(v, IR_le, x, none), none, dy));
+	else if (v->n.op == IR_log) give(v, 0, op2(v, IR_div, dy, x));
+	else give(v, 0, op2(v, IR_mul, dy, slope(v, x, y_of(v))));
+}
+
+/* ---- selection ---- */
+static void grad_SELECT(vjp *v)
+{
+	ir_ref dy = dy_of(v), none = num(v, 0), c = source(v, 0);
+	if (v->want[1]) give(v, 1, where(v, c, dy, none));
+	if (v->want[2]) give(v, 2, where(v, c, none, dy));
+}
+
+static void grad_CLAMP(vjp *v)
+{
+	ir_ref x = x_of(v, 0), lo = x_of(v, 1), hi = x_of(v, 2), dy = dy_of(v), none = num(v, 0);
+	ir_ref above = op2(v, IR_ge, x, lo), below = op2(v, IR_le, x, hi);
+	if (v->want[0]) give(v, 0, where(v, op2(v, IR_logical_and, above, below), dy, none));
+	if (v->want[1]) {
+		ir_ref less = op2(v, IR_lt, x, lo), order = op2(v, IR_lt, lo, hi);
+		give(v, 1, where(v, op2(v, IR_logical_and, less, order), dy, none));
+	}
+	if (v->want[2]) {
+		ir_ref more = op2(v, IR_gt, x, hi), order = op2(v, IR_lt, hi, lo);
+		give(v, 2, where(v, op2(v, IR_logical_or, more, order), dy, none));
+	}
+}
+
+/* ---- casts, devices, views ---- */
+static void grad_CAST(vjp *v) { give(v, 0, v->grad); }
+static void grad_MOVE(vjp *v) { give(v, 0, ir_to(v->g, v->grad, meta_of(v, 0).device, v->site)); }
+
+static void grad_VIEW(vjp *v)
+{
+	const ir_meta m = meta_of(v, 0);
+	give(v, 0, v->n.op == IR_expand ? v->grad : ir_reshape(v->g, v->grad, m.rank, m.dim, v->site));
+}
+
+static void grad_PERMUTE(vjp *v)
+{
+	int64_t back[TJ_MAX_RANK];
+	if (v->n.op == IR_transpose) {
+		give(v, 0, with(v, IR_transpose, v->grad, 2, v->attr));
+		return;
+	}
+	for (int i = 0; i < v->n.rank; i++) back[v->attr[i]] = i;
+	give(v, 0, with(v, IR_permute, v->grad, v->n.rank, back));
+}
+
+static void grad_FLIP(vjp *v) { give(v, 0, with(v, IR_flip, v->grad, v->n.nattr, v->attr)); }
+
+/* r with `front` zeros before it and `back` zeros behind it along the axis. */
+static ir_ref pad(const vjp *v, ir_ref r, int axis, int64_t front, int64_t back)
+{
+	ir_ref part[3];
+	int n = 0;
+	int64_t at = axis;
+	if (r == IR_NONE) return r;
+	const ir_meta m = ir_meta_of(v->g, r);
+	ir_meta z = m;
+	z.dim[axis] = front;
+	if (front > 0) part[n++] = zeros(v, (tj_dtype)m.dtype, z.rank, z.dim);
+	part[n++] = r;
+	z.dim[axis] = back;
+	if (back > 0) part[n++] = zeros(v, (tj_dtype)m.dtype, z.rank, z.dim);
+	return n == 1 ? r : ir_emit(v->g, IR_cat, n, part, 1, &at, v->site);
+}
+
+/* r with step - 1 zeros behind each index of the axis. */
+static ir_ref spread(const vjp *v, ir_ref r, int axis, int64_t step)
+{
+	if (r == IR_NONE || step == 1) return r;
+	ir_meta m = ir_meta_of(v->g, r);
+	memmove(m.dim + axis + 2, m.dim + axis + 1, sizeof *m.dim * (size_t)(m.rank - axis - 1));
+	m.dim[axis + 1] = 1;
+	r = pad(v, ir_reshape(v->g, r, m.rank + 1, m.dim, v->site), axis + 1, 0, step - 1);
+	memmove(m.dim + axis + 1, m.dim + axis + 2, sizeof *m.dim * (size_t)(m.rank - axis - 1));
+	m.dim[axis] *= step;
+	return ir_reshape(v->g, r, m.rank, m.dim, v->site);
+}
+
+static void grad_SLICE(vjp *v)
+{
+	const int axis = (int)v->attr[0];
+	const int64_t n = meta_of(v, 0).dim[axis], len = ir_dims(v->g, &v->n)[axis];
+	int64_t start = v->attr[1], step = v->attr[3];
+	ir_ref r = v->grad;
+	if (len == 0) return;
+	if (len == 1) step = 1;
+	if (step < 0) {
+		r = with(v, IR_flip, r, 1, (int64_t[]){ axis });
+		start += (len - 1) * step;
+		step = -step;
+	}
+	r = spread(v, r, axis, step);
+	if (start + len * step > n) r = with(v, IR_slice, r, 4, (int64_t[]){ axis, 0, n - start, 1 });
+	else r = pad(v, r, axis, 0, n - start - len * step);
+	give(v, 0, pad(v, r, axis, start, 0));
+}
+
+static void grad_CAT(vjp *v)
+{
+	const int64_t axis = v->attr[0];
+	for (int64_t k = 0, at = 0, n; k < v->n.nsrc; k++, at += n) {
+		n = meta_of(v, (int)k).dim[axis];
+		if (v->want[k]) give(v, (int)k, with(v, IR_slice, v->grad, 4, (int64_t[]){ axis, at, at + n, 1 }));
+	}
+}
+
+/* ---- reductions ---- */
+static uint32_t axes_of(const vjp *v) { return ir_reduced((ir_op)v->n.op, v->n.nattr, v->attr, meta_of(v, 0).rank); }
+
+static int64_t count(const vjp *v)
+{
+	const ir_meta m = meta_of(v, 0);
+	int64_t n = 1;
+	for (int i = 0; i < m.rank; i++)
+		if (axes_of(v) >> i & 1) n *= m.dim[i];
+	return n;
+}
+
+/* r, of the shape of y, with axes of size 1 where y has none. */
+static ir_ref kept(const vjp *v, ir_ref r, uint32_t axes)
+{
+	ir_meta m = meta_of(v, 0);
+	if (r == IR_NONE || rank_of(v, r) == m.rank) return r;
+	for (int i = 0; i < m.rank; i++)
+		if (axes >> i & 1) m.dim[i] = 1;
+	return ir_reshape(v->g, r, m.rank, m.dim, v->site);
+}
+
+static ir_ref sum_kept(const vjp *v, ir_ref r, uint32_t axes) { return axes && r != IR_NONE ? ir_reduce(v->g, IR_sum, r, axes, true, v->site) : r; }
+
+static ir_ref expanded(const vjp *v, ir_ref r)
+{
+	const ir_meta m = meta_of(v, 0);
+	return ir_expand(v->g, r, m.rank, m.dim, v->site);
+}
+
+/* sum, mean */
+static void grad_SPREAD(vjp *v)
+{
+	ir_ref r = kept(v, dy_of(v), axes_of(v));
+	if (v->n.op == IR_mean) r = op2(v, IR_div, r, num(v, (double)count(v)));
+	give(v, 0, expanded(v, r));
+}
+
+/* The product of the others: y / x without zeros; with one zero, only its own gradient is not 0: the product of all but it. */
+static void grad_PROD(vjp *v)
+{
+	const uint32_t axes = axes_of(v);
+	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), x = x_of(v, 0), none = num(v, 0), one = num(v, 1);
+	ir_ref zero = op2(v, IR_eq, x, none), n = sum_kept(v, ir_cast(v->g, zero, TJ_I64, v->site), axes);
+	ir_ref others = axes ? ir_reduce(v->g, IR_prod, where(v, zero, one, x), axes, true, v->site) : one;
+	ir_ref any = op2(v, IR_gt, n, ir_const_i(v->g, TJ_I64, 0, NULL, 0)), several = op2(v, IR_gt, n, ir_const_i(v->g, TJ_I64, 0, NULL, 1));
+	ir_ref lone = where(v, several, none, others);
+	lone = where(v, zero, lone, none);
+	ir_ref safe = where(v, zero, one, x), c = where(v, any, lone, op2(v, IR_div, y, safe));
+	give(v, 0, op2(v, IR_mul, dy, c));
+}
+
+/* amax, amin: those that are equal share it. */
+static void grad_PICK(vjp *v)
+{
+	const uint32_t axes = axes_of(v);
+	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), mask = op2(v, IR_eq, x_of(v, 0), y);
+	mask = ir_cast(v->g, mask, wide_dtype(v), v->site);
+	ir_ref share = op2(v, IR_div, dy, sum_kept(v, mask, axes));
+	give(v, 0, op2(v, IR_mul, share, mask));
+}
+
+/* The indices 0, 1, ... along an axis of operand 0, for a comparison with indices of its rank. */
+static ir_ref positions(const vjp *v, ir_ref like, int axis)
+{
+	ir_meta m = ir_meta_of(v->g, like);
+	const int64_t n = m.dim[axis];
+	for (int i = 0; i < m.rank; i++) m.dim[i] = i == axis ? n : 1;
+	ir_ref r = ir_emit(v->g, IR_arange, 0, NULL, 4, (int64_t[]){ TJ_I64, 0, n, 1 }, v->site);
+	return ir_reshape(v->g, r, m.rank, m.dim, v->site);
+}
+
+/* Result 0 of max_with_indices and its like. y is a get: its operand is the node, operand 0 of that x. */
+static void grad_PICKED(vjp *v)
+{
+	const ir_meta m = meta_of(v, 0);
+	int axis = v->attr[1] == TJ_END_DIM ? 0 : (int)v->attr[1];
+	ir_ref at = ir_get(v->g, v->y, 1, v->site), dy = dy_of(v), x = source(v, 0);
+	int64_t all = ir_numel(v->g, x), one[TJ_MAX_RANK];
+	for (int i = 0; i < m.rank; i++) one[i] = i == axis ? 1 : m.dim[i];
+	if (v->attr[1] == TJ_END_DIM) { /* in the flattened operand */
+		x = ir_reshape(v->g, x, 1, &all, v->site);
+		one[0] = 1;
+	}
+	const int rank = rank_of(v, x);
+	at = ir_reshape(v->g, at, rank, one, v->site);
+	dy = ir_reshape(v->g, dy, rank, one, v->site);
+	ir_ref hit = rank ? op2(v, IR_eq, positions(v, x, axis), at) : ir_const_i(v->g, TJ_BOOL, 0, NULL, 1);
+	ir_ref none = ir_const_f(v->g, rt_compute_dtype((tj_dtype)m.dtype), 0, NULL, 0), r = where(v, hit, dy, none);
+	give(v, 0, ir_reshape(v->g, r, m.rank, m.dim, v->site));
+}
+
+static void grad_LOGSUMEXP(vjp *v)
+{
+	const uint32_t axes = axes_of(v);
+	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), finite = op1(v, IR_isfinite, y), low = where(v, finite, y, num(v, 0));
+	ir_ref share = op1(v, IR_exp, op2(v, IR_sub, x_of(v, 0), low));
+	give(v, 0, op2(v, IR_mul, dy, share));
+}
+
+static void grad_VAR(vjp *v)
+{
+	const uint32_t axes = axes_of(v);
+	const double n = (double)count(v), left = n - (double)v->attr[1];
+	ir_ref x = x_of(v, 0), dy = kept(v, dy_of(v), axes), mean = op2(v, IR_div, sum_kept(v, x, axes), num(v, n));
+	ir_ref d = op2(v, IR_sub, x, mean), scaled = op2(v, IR_mul, dy, op2(v, IR_div, num(v, 2), num(v, left > 0 ? left : 0)));
+	give(v, 0, op2(v, IR_mul, scaled, d));
+}
+
+/* ---- products ---- */
+static ir_ref swapped(const vjp *v, ir_ref r) { return with(v, IR_transpose, r, 2, (int64_t[]){ -1, -2 }); }
+
+/* The operand as a matrix, or as a batch of them: a vector is one row on the left, one column on the right. */
+static ir_ref matrix(const vjp *v, int k)
+{
+	const ir_meta m = meta_of(v, k);
+	const int64_t row[] = { 1, m.dim[0] }, column[] = { m.dim[0], 1 };
+	return m.rank > 1 ? source(v, k) : ir_reshape(v->g, source(v, k), 2, k ? column : row, v->site);
+}
+
+/* All batches of r as the rows of one matrix. */
+static ir_ref flat(const vjp *v, ir_ref r)
+{
+	const ir_meta m = ir_meta_of(v->g, r);
+	int64_t dim[2] = { 1, m.dim[m.rank - 1] };
+	for (int i = 0; i < m.rank - 1; i++) dim[0] *= m.dim[i];
+	return m.rank == 2 ? r : ir_reshape(v->g, r, 2, dim, v->site);
+}
+
+static void grad_MATMUL(vjp *v)
+{
+	const ir_ref x[2] = { matrix(v, 0), matrix(v, 1) };
+	const ir_meta m[2] = { ir_meta_of(v->g, x[0]), ir_meta_of(v->g, x[1]) };
+	int64_t dim[TJ_MAX_RANK];
+	int rank = 0;
+	const int batch = (m[0].rank > m[1].rank ? m[0].rank : m[1].rank) - 2;
+	for (; rank < batch; rank++) dim[rank] = ir_dims(v->g, &v->n)[rank];
+	dim[rank++] = m[0].dim[m[0].rank - 2];
+	dim[rank++] = m[1].dim[m[1].rank - 1];
+	ir_ref dy = ir_reshape(v->g, v->grad, rank, dim, v->site);
+	if (v->want[0]) {
+		ir_ref r = op2(v, IR_matmul, dy, swapped(v, x[1]));
+		r = unbroadcast(v, r, &m[0]);
+		give(v, 0, ir_reshape(v->g, r, meta_of(v, 0).rank, meta_of(v, 0).dim, v->site));
+	}
+	if (v->want[1]) { /* one matrix on the right: one product over all rows of all batches */
+		const bool one = m[1].rank == 2 && m[0].rank > 2;
+		ir_ref left = one ? flat(v, x[0]) : x[0], right = one ? flat(v, dy) : dy;
+		ir_ref r = op2(v, IR_matmul, swapped(v, left), right);
+		r = unbroadcast(v, r, &m[1]);
+		give(v, 1, ir_reshape(v->g, r, meta_of(v, 1).rank, meta_of(v, 1).dim, v->site));
+	}
+}
+
+/* ---- indexing ---- */
+/* Zeros like operand k, with r added at the index along the axis. */
+static ir_ref scattered(const vjp *v, int k, int64_t axis, ir_ref index, ir_ref r)
+{
+	return ir_emit(v->g, IR_scatter_add, 3, (ir_ref[]){ ir_zeros(v->g, source(v, k)), index, r }, 1, &axis, v->site);
+}
+
+static void grad_GATHER(vjp *v) { give(v, 0, scattered(v, 0, v->attr[0], source(v, 1), v->grad)); }
+
+static void grad_SELECTED(vjp *v)
+{
+	const ir_meta m = ir_meta_of(v->g, v->grad);
+	int64_t dim[TJ_MAX_RANK];
+	for (int i = 0; i < m.rank; i++) dim[i] = i == v->attr[0] ? m.dim[i] : 1;
+	ir_ref index = ir_reshape(v->g, source(v, 1), m.rank, dim, v->site);
+	give(v, 0, scattered(v, 0, v->attr[0], ir_expand(v->g, index, m.rank, m.dim, v->site), v->grad));
+}
+
+static void grad_ROWS(vjp *v)
+{
+	const int64_t n = ir_numel(v->g, source(v, 1)), width = meta_of(v, 0).dim[1], column[] = { n, 1 }, all[] = { n, width };
+	ir_ref index = ir_reshape(v->g, source(v, 1), 2, column, v->site), r = ir_reshape(v->g, v->grad, 2, all, v->site);
+	give(v, 0, scattered(v, 0, 0, ir_expand(v->g, index, 2, all, v->site), r));
+}
+
+static void grad_SCATTER(vjp *v)
+{
+	if (v->want[0]) give(v, 0, v->grad);
+	if (!v->want[2]) return;
+	const ir_meta m = meta_of(v, 2), index = meta_of(v, 1);
+	ir_ref r = ir_emit(v->g, IR_gather, 2, (ir_ref[]){ v->grad, source(v, 1) }, 1, v->attr, v->site);
+	for (int i = 0; i < m.rank; i++) r = pad(v, r, i, 0, m.dim[i] - index.dim[i]); /* elements beyond the index are not used */
+	give(v, 2, r);
+}
+
+static void grad_FILL(vjp *v) { give(v, 0, dy_of(v)); }
+
+/* ---- composites with a rule of their own ---- */
+static uint32_t axis_bit(const vjp *v) { return v->n.rank ? 1u << v->attr[0] : 0; }
+
+static void grad_SOFTMAX(vjp *v)
+{
+	ir_ref dy = dy_of(v), y = y_of(v), dot = sum_kept(v, op2(v, IR_mul, dy, y), axis_bit(v)), d = op2(v, IR_sub, dy, dot);
+	give(v, 0, op2(v, IR_mul, d, y));
+}
+
+static void grad_LOG_SOFTMAX(vjp *v)
+{
+	ir_ref dy = dy_of(v), p = op1(v, IR_exp, y_of(v)), sum = sum_kept(v, dy, axis_bit(v)), d = op2(v, IR_mul, p, sum);
+	give(v, 0, op2(v, IR_sub, dy, d));
+}
+
+static void grad_CROSS_ENTROPY(vjp *v)
+{
+	const ir_meta m = meta_of(v, 0);
+	const int64_t column[] = { m.dim[0], 1 };
+	ir_ref x = x_of(v, 0), p = with(v, IR_softmax, x, 1, (int64_t[]){ 1 }), target = ir_reshape(v->g, source(v, 1), 2, column, v->site);
+	ir_ref hit = op2(v, IR_eq, positions(v, x, 1), target), d = op2(v, IR_sub, p, ir_cast(v->g, hit, wide_dtype(v), v->site));
+	ir_ref share = op2(v, IR_div, dy_of(v), num(v, (double)m.dim[0]));
+	give(v, 0, op2(v, IR_mul, d, share));
+}
+
+/* ---- one node ---- */
+static void (*const rule[])(vjp *v) = {
+#define X(name) [IR_GRAD_##name] = grad_##name,
+	IR_GRAD_RULES(X)
+#undef X
+};
+
+bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to)
+{
+	const bool get = ir_at(g, y)->op == IR_get;
+	if (get) y = ir_src(g, ir_at(g, y), 0);
+	vjp v = { .g = g, .n = *ir_at(g, y), .y = y, .grad = grad, .want = want, .to = to, .site = ir_at(g, y)->site };
+	if (v.n.nattr > MOST_ATTRS) return rt_fail(&g->err, TJ_ERR_STATE, "grad", "a node has too many attributes"), false;
+	if (v.n.nattr) memcpy(v.attr, ir_attr(g, &v.n), sizeof *v.attr * v.n.nattr);
+	g->mode = v.n.mode;
+	rule[ir_ops[v.n.op].grad](&v);
+	g->mode = 0;
+	return g->err.code == TJ_OK;
+}

@@ -1,0 +1,28 @@
+/* vjp: the rule of each op for gradients (the vector-Jacobian product). Private to this folder. */
+#ifndef TJ_IR_VJP_H
+#define TJ_IR_VJP_H
+
+#include "ir/ir.h"
+
+/* The column `grad` of ops.def: a rule, or why there is none. */
+#define IR_GRAD_RULES(X)                                                                                                        \
+	X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(POW) X(EXTREME) X(SLOPE) X(SELECT) X(CLAMP) X(CAST) X(MOVE) X(VIEW) X(PERMUTE)         \
+	X(SLICE) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS)     \
+	X(SCATTER) X(FILL) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY)
+typedef enum ir_grad_rule {
+	IR_GRAD_DISCRETE,  /* the result is no float */
+	IR_GRAD_MADE,      /* no operand is a tensor */
+	IR_GRAD_FLAT,      /* the gradient is 0 */
+	IR_GRAD_PARTS,     /* the rules of its decomposition */
+	IR_GRAD_REGIONS,   /* control flow: none yet */
+#define X(rule) IR_GRAD_##rule,
+	IR_GRAD_RULES(X)
+#undef X
+} ir_grad_rule;
+
+/* Node y, which has a rule of IR_GRAD_RULES, and the gradient `grad` by it, of its dtype and shape. Emits the gradients by those operands that are
+ * wanted, each of its operand's dtype and shape: to[k], IR_NONE where it is 0. false: an error, in g->err. */
+bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to);
+ir_ref ir_zeros(ir_graph *g, ir_ref like);
+
+#endif

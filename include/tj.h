@@ -591,6 +591,26 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
 #define tj_while(out, cond, body, init, self, opts) tj_while_at(TJ_SITE, out, cond, body, init, self, opts)
 #define tj_scan(carry, ys, nys, body, init, xs, self, opts) tj_scan_at(TJ_SITE, carry, ys, nys, body, init, xs, self, opts)
 
+/* ---- gradients ------------------------------------------------------------------------------------ */
+
+/* grad[i] is the gradient of y by wrt[i]: a tensor of its dtype, shape and device. y: a float of one element, or .cotangent is set. wrt:
+ * floats that the body computed, arguments, parameters. The gradients are ordinary values of the call: they can be read, assigned,
+ * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's.
+ *
+ * Only in the body of a compiled function, outside of callbacks. Between wrt and y no value may have been read by C, if y depends on it: the
+ * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients do not pass
+ * through tj_cond(), tj_while() and tj_scan() yet: that is an error. On failure the context has the error, its status is
+ * returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails. */
+typedef enum tj_unused { TJ_UNUSED_ERROR, TJ_UNUSED_ZEROS } tj_unused;
+typedef struct tj_grad_opts {
+	size_t size;
+	tj_tensor *cotangent;  /* of y's dtype and shape: the gradient of some scalar by y. NULL: 1 */
+	tj_unused unused;      /* of a tensor that y does not depend on: an error, or zeros */
+	tj_list add_to;        /* one tensor for each gradient, which is added to it; NULL: none */
+} tj_grad_opts;
+TJ_API tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list wrt, const tj_grad_opts *opts);
+#define tj_grad(grad, y, wrt, opts) tj_grad_at(TJ_SITE, grad, y, wrt, opts)
+
 /* ---- looking inside ------------------------------------------------------------------------------ */
 
 typedef struct tj_stats {

@@ -73,10 +73,26 @@ static bool emit_event(builder *b, const jit_node *n)
 	}
 	b->in.at->g->mode = n->mode;
 	b->event[n->seq] = ir_emit(b->in.at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
-	if (ir_ops[n->op].nresult > 1) b->made = b->event[n->seq];
+	if (ir_ops[n->op].nresult > 1) {
+		b->made = b->event[n->seq];
+		b->grad = NULL;
+	}
 	if (n->layout && b->event[n->seq] != IR_NONE && ir_at(b->in.at->g, b->event[n->seq])->device != n->layout->device)
 		b->event[n->seq] = ir_to(b->in.at->g, b->event[n->seq], n->layout->device, n->site);
 	return b->event[n->seq] != IR_NONE;
+}
+
+/* A GRAD: expands into the nodes of the gradients. */
+static bool emit_grad(builder *b, const jit_node *n)
+{
+	ir_ref *src = operands_of(b, n), cotangent = IR_NONE;
+	const int first = n->attr[0] ? 2 : 1;
+	b->event[n->seq] = IR_NONE;
+	b->grad = rt_arena_alloc(b->mem, n->nsrc * sizeof *b->grad);
+	if (!src || !b->grad) return false;
+	if (n->attr[0]) cotangent = src[1];
+	const ir_grad_ask q = { .y = src[0], .cotangent = cotangent, .n = n->nsrc - first, .wrt = src + first, .zeros = n->attr[1], .site = n->site };
+	return ir_grad(b->in.at->g, &q, b->grad);
 }
 
 /* An event that is no op computes nothing, but it may be the first to use an external. */
@@ -85,6 +101,18 @@ static void meet_externals(builder *b, const jit_node *n)
 	for (int k = 0; k < n->nsrc; k++)
 		if (JIT_KIND(n->src[k]) == JIT_EXT) input(b, n, JIT_IDX(n->src[k]));
 	b->event[n->seq] = IR_NONE;
+}
+
+static bool emit(builder *b, const jit_node *n)
+{
+	if (jit_is_flow_event(n->op)) {
+		ir_ref *src = operands_of(b, n);
+		return src && jit_flow_event(b, n, src);
+	}
+	if (n->op == JIT_GRAD) return emit_grad(b, n);
+	if (n->op < IR_OPS) return emit_event(b, n);
+	meet_externals(b, n);
+	return true;
 }
 
 static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
@@ -105,11 +133,7 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
 		b->home[i] = b->in.at;
-		if (jit_is_flow_event(x->op)) {
-			ir_ref *src = operands_of(b, x);
-			if (!src || !jit_flow_event(b, x, src)) return false;
-		} else if (x->op >= IR_OPS) meet_externals(b, x);
-		else if (!emit_event(b, x)) return false;
+		if (!emit(b, x)) return false;
 	}
 	return true;
 }

@@ -21,6 +21,7 @@
 #define JIT_EVENTS(X)                                                                                                     \
 	X(ASSIGN, "assign")     /* cell, value */                                                                            \
 	X(RETAIN, "retain")     /* value; it outlives the call */                                                            \
+	X(GRAD, "grad")         /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
 	/* boundaries: the host needs their operands */                                                                        \
 	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \

@@ -31,7 +31,7 @@ headers() { # headers that include each other in a circle
 rule 'a header includes only headers below it' "$(headers)"
 same_name() { # .c files that share a name, but those that treat one subject at two stages; the code generators have the same parts
 	for c in runtime/*.c guards/*.c ir/*.c lower/*.c jit/*.c codegen_llvm/*.c; do basename "$c"; done | sort | uniq -d |
-		grep -vxE 'bundle\.c|inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
+		grep -vxE 'bundle\.c|grad\.c|inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
 }
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"

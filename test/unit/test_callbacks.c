@@ -302,6 +302,7 @@ static void try_calls(const probe *p)
 	REFUSED(tj_arg_i, !tj_arg_i(0));
 	REFUSED(tj_cond, tj_cond(out, 1, p->cell, same, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_while, tj_while(out, same, same, TJ_LIST(p->cell), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
+	REFUSED(tj_grad, tj_grad(out, p->x, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_scan, tj_scan(out, NULL, 0, same, TJ_LIST(p->cell), TJ_LIST(p->x), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 }
 

@@ -1,0 +1,229 @@
+/* tj_grad: a GRAD event, then an IR_get for each gradient. compile.c expands it when the segment becomes a graph (ir/grad.c).
+ *
+ *   matmul .. cross_entropy | GRAD y, wrt... | get get ...
+ *
+ * The graph of a segment has only what was computed since the last boundary. So a value of an earlier segment that y and a wanted tensor
+ * have in common would hide a part of the gradient: reaches() looks for such values, and the call is refused. */
+#include "jit/call.h"
+#include "jit/callback.h"
+#include "jit/event.h"
+#include "jit/handle.h"
+#include "jit/segment.h"
+
+typedef struct request {
+	tj_ctx *c;
+	jit_act *a;
+	const char *site;
+	int n;
+	tj_list asked;           /* as the body gave them: a cell is the cell, even if it was assigned */
+	tj_tensor **src;         /* operands of the event: y, the cotangent if there is one, then the n values */
+	int first;               /* number of the first of these */
+} request;
+
+static bool fail(const request *q, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
+static bool fail(const request *q, tj_status code, const char *hint, const char *fmt, ...)
+{
+	char what[400];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	jit_error(q->c, q->site, code, "grad", hint, "%s", what);
+	return false;
+}
+
+static void put_type(char *out, size_t room, const tj_tensor *t)
+{
+	rt_text text = { 0 };
+	const ir_meta m = jit_meta(t);
+	ir_put_meta(&text, &m);
+	snprintf(out, room, "%s", rt_str(&text));
+	rt_text_free(&text);
+}
+
+/* ---- what a value is computed from, over the segments of the call ---- */
+/* The part of the trace that computed the values of a segment. */
+typedef struct part {
+	const jit_node *last;    /* of its events */
+	const jit_bound *ext;
+	const jit_segment *segment; /* NULL: the running one */
+} part;
+
+static bool part_of(const request *q, uint64_t seg, part *p)
+{
+	const jit_act *a = q->a;
+	if (seg == a->seg) return *p = (part){ a->cursor, a->ext.v, NULL }, true;
+	const jit_done *d = jit_find_done((jit_act *)(uintptr_t)a, seg);
+	if (!d) return false;
+	return *p = (part){ d->boundary, d->ext, d->boundary->segment }, true;
+}
+
+/* The wanted tensor that the external is; -1: none. */
+static int which(const request *q, const jit_bound *x)
+{
+	for (int i = 0; i < q->n; i++) {
+		const tj_tensor *w = q->src[q->first + i];
+		if (x->h == w || (x->pending && w->kind == RT_PENDING && x->seg == w->seg && x->seq == w->seq)) return i;
+	}
+	return -1;
+}
+
+static bool may_carry(const rt_layout *l) { return !l || rt_is_float((tj_dtype)l->dtype); }
+
+static void mark(bool *need, const jit_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++)
+		if (JIT_KIND(n->src[k]) == JIT_EV) need[JIT_IDX(n->src[k])] = true;
+}
+
+/* Which wanted tensor the value depends on through a value of an earlier segment; -1: none. earlier: the value itself is of one, so every way
+ * counts. *line: of the boundary before which that value was computed. Out of memory counts as 0. */
+static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, const char **line)
+{
+	part p;
+	if (!part_of(q, seg, &p)) return -1;
+	if (seq & JIT_INNER) seq = p.segment ? jit_event_of(q->a, p.segment, seq) : 0;
+	bool *need = rt_arena_alloc(&q->a->mem, seq + 1u);
+	if (!need) return 0;
+	memset(need, 0, seq + 1u);
+	need[seq] = true;
+	for (const jit_node *n = p.last; n && n->parent; n = n->parent) {
+		if (n->seq > seq || !need[n->seq]) continue;
+		if (n->op == IR_get) memset(need, 1, n->seq); /* of control flow or of several results: anything before it may be an operand */
+		if (!may_carry(n->layout)) continue;
+		mark(need, n);
+		for (int k = 0; k < n->nsrc; k++) {
+			const jit_bound *x = &p.ext[JIT_IDX(n->src[k])];
+			if (JIT_KIND(n->src[k]) != JIT_EXT || !may_carry(x->layout)) continue;
+			int i = earlier ? which(q, x) : -1;
+			if (i < 0 && x->pending) i = reaches(q, x->seg, x->seq, true, line);
+			if (i < 0) continue;
+			if (p.segment && !*line) *line = p.last->site;
+			return i;
+		}
+	}
+	return -1;
+}
+
+static bool visible(const request *q)
+{
+	const tj_tensor *y = q->src[0];
+	const char *line = NULL;
+	if (!q->a->done.n || y->kind != RT_PENDING) return true;
+	const int i = reaches(q, y->seg, y->seq, y->seg != q->a->seg, &line);
+	return i < 0 || fail(q, TJ_ERR_STATE, "ask for the gradient before the value is read, or use tj_cond() or tj_where() instead of a C branch",
+	                     "the value depends on tensor %d of those asked for through one that was computed before the boundary at %s", i, line ? line : "?");
+}
+
+/* ---- the request ---- */
+/* The last event of the running segment that assigned the cell; NULL: none did. */
+static const jit_node *assigned_by(const request *q, const tj_tensor *cell)
+{
+	for (const jit_node *n = q->a->cursor; n->parent; n = n->parent)
+		if (n->op == JIT_ASSIGN && &q->a->cell.v[JIT_IDX(n->src[1])]->t == cell) return n;
+	return NULL;
+}
+
+/* y depends on event seq; both are of the running segment. */
+static bool uses(const request *q, uint32_t seq)
+{
+	const uint32_t y = q->src[0]->seq;
+	bool *need = rt_arena_alloc(&q->a->mem, y + 1u);
+	if (!need || y < seq) return false;
+	memset(need, 0, y + 1u);
+	need[y] = true;
+	for (const jit_node *n = q->a->cursor; n->parent && n->seq > seq; n = n->parent) {
+		if (n->seq > y || !need[n->seq]) continue;
+		if (n->op == IR_get) memset(need, 1, n->seq);
+		mark(need, n);
+	}
+	return need[seq];
+}
+
+/* Else the cell was assigned after y had been computed from it: its present value has no part in y. */
+static bool is_current(const request *q, int i)
+{
+	tj_tensor *cell = q->asked[i], *now = q->src[q->first + i], *y = q->src[0];
+	if (cell == now || cell->kind != RT_CELL || jit_find_ext(q->a, cell) < 0 || y->kind != RT_PENDING || y->seg != q->a->seg) return true;
+	const jit_node *n = assigned_by(q, cell);
+	if (!n || n->seq < y->seq || (now->kind == RT_PENDING && now->seg == q->a->seg && uses(q, now->seq))) return true;
+	return fail(q, TJ_ERR_STATE, "ask for the gradient first, then assign", "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, n->site ? n->site : "?");
+}
+
+static bool is_float(const tj_tensor *t) { return !jit_is_number(t) && rt_is_float((tj_dtype)t->dtype); }
+
+static bool check(const request *q, bool cotangent)
+{
+	char type[160], other[160];
+	const tj_tensor *y = q->src[0], *ct = q->src[1];
+	put_type(type, sizeof type, y);
+	if (!is_float(y)) return fail(q, TJ_ERR_DTYPE, "tj_cast() gives a float", "the value has no gradient: it is %s", type);
+	if (!cotangent && y->layout->numel != 1)
+		return fail(q, TJ_ERR_SHAPE, "reduce it to one element, as a loss is, or set .cotangent", "the value is %s, and there is no cotangent", type);
+	if (cotangent && (jit_is_number(ct) || ct->layout->dtype != y->layout->dtype || ct->layout->rank != y->layout->rank || memcmp(ct->layout->dim, y->layout->dim, sizeof *y->layout->dim * y->layout->rank))) {
+		put_type(other, sizeof other, ct);
+		return fail(q, TJ_ERR_SHAPE, "a cotangent has the dtype and the shape of the value", "the value is %s, the cotangent %s", type, other);
+	}
+	for (int i = 0; i < q->n; i++) {
+		put_type(other, sizeof other, q->src[q->first + i]);
+		if (!is_float(q->src[q->first + i])) return fail(q, TJ_ERR_DTYPE, "only tensors of floats have gradients", "tensor %d of those asked for is %s", i, other);
+		if (!is_current(q, i)) return false;
+	}
+	return visible(q);
+}
+
+static tj_tensor *result(const request *q, int i)
+{
+	const ir_meta m = jit_meta(q->src[q->first + i]);
+	int64_t attr[TJ_MAX_RANK + 3] = { i, m.dtype, m.device };
+	if (m.rank) memcpy(attr + 3, m.dim, m.rank * sizeof *attr);
+	jit_node *n = jit_step(q->a, q->site, IR_get, 0, NULL, m.rank + 3, attr);
+	tj_tensor *t = n ? jit_result(q->a, n) : NULL;
+	if (n && !t) fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
+	return t;
+}
+
+static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
+{
+	tj_tensor **all = rt_arena_alloc(&q->a->mem, sizeof *all * ((size_t)q->n + 3));
+	q->src = rt_arena_alloc(&q->a->mem, sizeof *q->src * ((size_t)q->n + 3));
+	if (!all || !q->src) return fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
+	all[0] = y;
+	all[1] = o->cotangent;
+	q->first = o->cotangent ? 2 : 1;
+	memcpy(all + q->first, q->asked, sizeof *all * (size_t)q->n);
+	const int nsrc = q->first + q->n;
+	if (jit_admit_all(q->c, q->site, "grad", nsrc, all, q->src) == JIT_POISON || !check(q, o->cotangent != NULL)) return false;
+	const int64_t attr[] = { o->cotangent != NULL, o->unused == TJ_UNUSED_ZEROS };
+	if (!jit_step(q->a, q->site, JIT_GRAD, nsrc, q->src, 2, attr)) return false;
+	for (int i = 0; i < q->n; i++)
+		if (!(grad[i] = result(q, i))) return false;
+	for (int i = 0; i < q->n && o->add_to; i++) {
+		tj_tensor *sum[] = { o->add_to[i], grad[i] };
+		if ((grad[i] = jit_event(q->site, IR_add, 2, sum, 0, NULL))->kind == RT_POISON) return false;
+	}
+	return true;
+}
+
+static bool ask(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
+{
+	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body", "gradients are for values that the body of a compiled function computes");
+	if (q->a->callback.n) return fail(q, TJ_ERR_STATE, "ask for the gradient outside of tj_cond(), tj_while() and tj_scan()", "a callback cannot ask for gradients yet");
+	if (!q->asked || !grad) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", q->asked ? "the array for the gradients is NULL" : "the list of tensors is NULL");
+	if (q->n < 1 || q->n > UINT16_MAX / 2) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
+	if (o->add_to && jit_length(o->add_to) != q->n) return fail(q, TJ_ERR_ARG, "one for each gradient", ".add_to has %d tensors, but %d were asked for", jit_length(o->add_to), q->n);
+	return !q->a->failed && trace(q, grad, y, o);
+}
+
+tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list wrt, const tj_grad_opts *opts)
+{
+	JIT_CURRENT(c, site);
+	if (!c) return TJ_ERR_STATE;
+	request q = { .c = c, .site = site, .asked = wrt, .n = wrt ? jit_length(wrt) : 0 };
+	tj_grad_opts o = { 0 };
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	if (jit_refuses(c, site, "grad")) return jit_spoil(c, grad, q.n);
+	RT_DEFAULT_MODES;
+	q.a = jit_active(c);
+	return ask(&q, grad, y, &o) ? TJ_OK : jit_spoil(c, grad, q.n);
+}

@@ -1,0 +1,246 @@
+/* tj_grad() in bodies: what it gives, in both modes and on both back ends, and what it refuses. The rules of the ops are tested in
+ * test_grad.c. */
+#include "test/kit.h"
+
+static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
+
+static tj_fn *direct(tj_ctx *c, const char *name, tj_body *body, void *self, int nin, int nout)
+{
+	return tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, .name = name, .nin = nin, .nout = nout, .mode = TJ_DIRECT));
+}
+
+/* ---- what it gives ---- */
+static void cubed(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *y = total(tj_mul(tj_mul(x, x), x));
+	(void)self;
+	tj_grad(&out[0], y, TJ_LIST(x), NULL);
+	tj_grad(&out[1], total(out[0]), TJ_LIST(x), NULL);
+	tj_grad(&out[2], total(out[1]), TJ_LIST(x), NULL);
+}
+
+static void three_orders(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = (mode ? direct : kit_fn)(c, "cubed", cubed, NULL, 1, 3);
+		for (int call = 0; call < 3; call++) {
+			tj_tensor *out[3];
+			assert_int_equal(tj_call(f, out, TJ_LIST(F32(c, 1, -2, 3))), TJ_OK);
+			kit_ok(c);
+			assert_f32(out[0], 3, 12, 27);
+			assert_f32(out[1], 6, -12, 18);
+			assert_f32(out[2], 6, 6, 6);
+		}
+		tj_close(c);
+	}
+}
+
+/* A list of several, an inner value among them: its gradient is the whole of what reaches it. */
+static void several(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h = tj_mul(in[0], in[1]), *y = total(tj_add(tj_mul(h, h), in[0]));
+	(void)self;
+	tj_grad(out, y, TJ_LIST(in[0], in[1], h), NULL);
+}
+
+static void of_several(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[3];
+	assert_int_equal(tj_call(kit_fn(c, "several", several, NULL, 2, 3), out, TJ_LIST(F32(c, 1, 2), F32(c, 3, -1))), TJ_OK);
+	assert_f32(out[0], 19, 5); /* 2 x w^2 + 1 */
+	assert_f32(out[1], 6, -8); /* 2 x^2 w */
+	assert_f32(out[2], 6, -4); /* 2 h */
+	tj_close(c);
+}
+
+static void with_cotangent(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, tj_exp(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[1], .add_to = TJ_LIST(in[2])));
+}
+
+static void cotangent(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *y = tj_call1(kit_fn(c, "cotangent", with_cotangent, NULL, 3, 1), TJ_LIST(F32(c, 0, 0, 0), F32(c, 1, 2, 3), F32(c, 10, 20, 30)));
+	assert_f32(y, 11, 22, 33);
+	tj_close(c);
+}
+
+/* Three steps of gradient descent in one plan: the loss reads the parameter as it was assigned last. */
+static void descends(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = self, *g;
+	for (int i = 0; i < 3; i++) {
+		tj_grad(&g, out[0] = total(tj_square(tj_sub(w, in[0]))), TJ_LIST(w), NULL);
+		tj_assign(w, tj_sub(w, tj_mul(g, tj_f(0.25))));
+	}
+}
+
+static void descent(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *w = kit_param(c, 0);
+		tj_fn *f = tj_compile(c, descends, w, TJ_OPTS(tj_compile_opts, .name = "descends", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&w)));
+		for (int call = 0; call < 3; call++) {
+			const float zero = 0;
+			tj_write(w, &zero, sizeof zero);
+			assert_true(tj_item(tj_call1(f, TJ_LIST(F32(c, 8)))) == 4); /* 64, 16, 4 */
+			kit_ok(c);
+			assert_true(tj_item(w) == 7);
+		}
+		assert_int_equal(kit_stats(f).plans, 1);
+		tj_close(c);
+	}
+}
+
+/* Batches of any size share two compiles, as without gradients. */
+static void layer(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, total(tj_tanh(tj_matmul(in[0], in[1]))), TJ_LIST(in[1]), NULL);
+}
+
+static void sizes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "layer", layer, NULL, 2, 1);
+	float v[64];
+	for (int i = 0; i < 64; i++) v[i] = 0;
+	for (int n = 2; n <= 9; n++) {
+		tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(n, 3), tj_f(1)), *w = tj_from_data(c, TJ_F32, TJ_SHAPE(3, 2), v);
+		const float *g = tj_data(tj_call1(f, TJ_LIST(x, w)));
+		for (int i = 0; i < 6; i++) assert_true(g[i] == (float)n);
+	}
+	kit_ok(c);
+	if (strcmp(kit_backend, "eval")) assert_true(kit_stats(f).compiles <= 2);
+	tj_close(c);
+}
+
+/* ---- boundaries ---- */
+/* The value that C reads has no part in the gradient; or it is what is asked for. */
+static void independent(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *seen = tj_mul(in[0], tj_f(2)), *x = in[1];
+	(void)self;
+	if (tj_item(total(seen)) > 0) x = tj_mul(in[1], seen);
+	tj_grad(&out[0], total(x), TJ_LIST(in[1]), NULL);
+	tj_grad(&out[1], total(tj_square(seen)), TJ_LIST(seen), NULL);
+}
+
+static void behind_a_boundary(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[2];
+	assert_int_equal(tj_call(kit_fn(c, "independent", independent, NULL, 2, 2), out, TJ_LIST(F32(c, 1, 2), F32(c, 5, 5))), TJ_OK);
+	kit_ok(c);
+	assert_f32(out[0], 2, 4);
+	assert_f32(out[1], 4, 8);
+	tj_close(c);
+}
+
+static void hidden(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h = tj_square(in[0]);
+	(void)self;
+	if (tj_item(total(h)) > 0) h = tj_exp(h);
+	tj_grad(out, total(h), TJ_LIST(in[0]), NULL);
+}
+
+static void twice_hidden(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h = tj_square(in[0]);
+	(void)self;
+	if (tj_item(total(h)) > 0) h = tj_exp(h);
+	if (tj_item(total(h)) > 0) h = tj_sin(h);
+	tj_grad(out, total(h), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+/* ---- what is refused ---- */
+static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, total(in[0]), TJ_LIST(in[1]), self ? TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS) : NULL); }
+static void not_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), NULL); }
+static void not_float(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_gt(in[0], tj_f(0))), TJ_LIST(in[0]), NULL); }
+static void by_number(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(tj_f(1)), NULL); }
+static void bad_cotangent(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = total(in[0]))); }
+static void no_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_NONE, NULL); }
+static void short_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_NONE)); }
+static void same(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_square(in[0]); }
+static void in_callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), NULL); }
+static void callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_callback, same, TJ_LIST(in[0]), NULL); }
+static void through_cond(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	(void)self;
+	tj_cond(&y, 1, tj_gt(total(in[0]), tj_f(0)), same, same, TJ_LIST(in[0]), NULL);
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
+
+static void refusals(void **s)
+{
+	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
+		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
+		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
+		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
+		{ callback, TJ_ERR_STATE, "a callback cannot" },        { through_cond, TJ_ERR_ARG, "cond: gradients do not pass" } };
+	(void)s;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *out[1];
+		assert_int_not_equal(tj_call(kit_fn(c, "refused", cases[i].body, NULL, 2, 1), out, TJ_LIST(F32(c, 1, 2), F32(c, 3, 4))), TJ_OK);
+		kit_error(c, cases[i].code, cases[i].message);
+		tj_close(c);
+	}
+}
+
+static void zeros(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	assert_f32(tj_call1(kit_fn(c, "unused", unused, c, 2, 1), TJ_LIST(F32(c, 1, 2), F32(c, 3, 4))), 0, 0);
+	tj_close(c);
+}
+
+static void assigns_between(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = self, *y = total(tj_mul(in[0], w));
+	tj_assign(w, in[0]);
+	tj_grad(out, y, TJ_LIST(w), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+static void assigned_between(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[1], *w = tj_param(c, TJ_F32, TJ_SHAPE(2));
+	assert_int_not_equal(tj_call(kit_fn(c, "assigns", assigns_between, w, 1, 1), out, TJ_LIST(F32(c, 1, 2))), TJ_OK);
+	kit_error(c, TJ_ERR_STATE, "then assigned at");
+	tj_close(c);
+}
+
+static void outside(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 1, 2), *g;
+	assert_int_equal(tj_grad(&g, total(x), TJ_LIST(x), NULL), TJ_ERR_STATE);
+	assert_true(tj_is_poison(g));
+	kit_error(c, TJ_ERR_STATE, "the body of a compiled function");
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(descent),
+		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(refusals),  cmocka_unit_test(zeros),
+		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
+	KIT_RUN(tests);
+}

@@ -51,8 +51,8 @@ static void put_operands(cg *c, const unit *u)
 /* Piece `number` of an extent: *from, *to. */
 static void piece(cg *c, cg_str number, cg_num size, cg_num extent, cg_str *from, cg_str *to)
 {
-	*from = cg_op(c, "mul", number, size.s);
-	*to = cg_least(c, cg_op(c, "add", *from, size.s), extent.s);
+	*from = cg_hide(c, cg_op(c, "mul", number, size.s)); /* else LLVM searches long for a quicker form of each loop over pieces */
+	*to = cg_hide(c, cg_least(c, cg_op(c, "add", *from, size.s), extent.s));
 }
 
 static unit put_unit(cg *c)
@@ -63,8 +63,9 @@ static unit put_unit(cg *c)
 	cg_num rows = cg_size(c->s->rows), extent = p->x.row < 0 ? cg_lit(1) : cg_size(k->dim[p->x.row]);
 	cg_num across = cg_div_up(c, cg_size(k->dim[last]), c->block), down = cg_div_up(c, extent, rows);
 	unit u = { 0 };
-	cg_str rest = cg_op(c, "udiv", cg_fmt("%%u"), across.s), to;
-	piece(c, cg_op(c, "urem", cg_fmt("%%u"), across.s), c->block, cg_size(k->dim[last]), &u.lo, &u.hi);
+	const cg_str number = cg_hide(c, cg_fmt("%%u"));
+	cg_str rest = cg_op(c, "udiv", number, across.s), to;
+	piece(c, cg_op(c, "urem", number, across.s), c->block, cg_size(k->dim[last]), &u.lo, &u.hi);
 	piece(c, cg_op(c, "urem", rest, down.s), rows, extent, &u.row0, &to);
 	rest = cg_op(c, "udiv", rest, down.s);
 	for (int d = last - 1; d >= 0; d--) {

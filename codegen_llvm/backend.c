@@ -81,49 +81,76 @@ static char *dump(const lo_compile *job, const cg_unit *u, const cg_owns *owns, 
 }
 
 /* ---- a job ---- */
-/* What is there already is held; the rest is compiled. fn: by unit. */
-static tj_status obtain(lo_compile *job, cg_unit *u, const cg_owns *owns, int bits, plan_code *p, rt_err *err)
+/* The functions that kernels call, as a job of their own. The objects of kernels keep them. */
+typedef struct own_job {
+	lo_compile job;
+	lo_kernel *kernel;           /* only the name */
+	const lo_kernel **at;
+	cg_unit *unit;
+} own_job;
+
+static tj_status make_own_job(own_job *w, const lo_compile *job, cg_owns *owns, int bits, rt_err *err)
 {
+	const uint32_t n = owns->n;
+	*w = (own_job){ .job = { .nkernel = (int)n, .name = job->name } };
+	w->kernel = rt_calloc((n + 1) * sizeof *w->kernel);
+	w->at = rt_calloc((n + 1) * sizeof *w->at);
+	w->unit = rt_calloc((n + 1) * sizeof *w->unit);
+	w->job.kernel = w->at;
+	w->job.fn = rt_calloc((n + 1) * sizeof *w->job.fn);
+	if (!w->kernel || !w->at || !w->unit || !w->job.fn) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	for (uint32_t i = 0; i < n; i++) {
+		cg_own *o = &owns->v[i];
+		w->kernel[i].name = o->name.s;
+		w->at[i] = &w->kernel[i];
+		w->unit[i] = (cg_unit){ .text = o->text, .key = key_of(&o->text, bits), .same = -1 };
+		w->unit[i].there = (o->object = cg_find(w->unit[i].key, &o->fn)) != NULL;
+	}
+	return TJ_OK;
+}
+
+static void drop_own_job(own_job *w)
+{
+	rt_free(w->kernel);
+	rt_free(w->at);
+	rt_free(w->unit);
+	rt_free(w->job.fn);
+}
+
+static tj_status finish_owns(const own_job *w, cg_batch *b, cg_owns *owns, rt_err *err)
+{
+	cg_object *made[CG_PARTS] = { NULL };
+	tj_status st = cg_finish(b, made, err);
+	for (uint32_t i = 0; st == TJ_OK && i < owns->n; i++) {
+		cg_own *o = &owns->v[i];
+		if (!w->unit[i].there && !(o->object = cg_find(w->unit[i].key, &o->fn))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	}
+	for (int i = 0; i < CG_PARTS; i++)
+		if (made[i]) cg_drop(made[i]);
+	return st;
+}
+
+/* What is there already is held; the rest is compiled. fn: by unit. */
+static tj_status obtain(lo_compile *job, cg_unit *u, cg_owns *owns, int bits, plan_code *p, rt_err *err)
+{
+	const cg_owns none = { 0 };
+	own_job w;
 	for (int k = 0; k < job->nkernel; k++) {
 		cg_object *o = u[k].same < 0 ? cg_find(u[k].key, &job->fn[k]) : NULL;
 		u[k].there = o != NULL;
 		hold(p, o);
 	}
+	tj_status st = make_own_job(&w, job, owns, bits, err);
+	cg_batch b[] = { { .job = job, .unit = u, .owns = owns }, { .job = &w.job, .unit = w.unit, .owns = &none } };
 	cg_object *made[CG_PARTS] = { NULL };
-	tj_status st = cg_build(job, u, owns, bits, made, err);
+	if (st == TJ_OK) st = cg_generate(b, 2, bits, err);
+	if (st == TJ_OK) st = finish_owns(&w, &b[1], owns, err);
+	if (st == TJ_OK) st = cg_finish(&b[0], made, err);
 	for (int i = 0; i < CG_PARTS; i++) hold(p, made[i]);
 	for (int k = 0; k < job->nkernel; k++)
 		if (u[k].same >= 0) job->fn[k] = job->fn[u[k].same];
-	return st;
-}
-
-/* The functions that kernels call, as a job of their own. The objects of kernels keep them. */
-static tj_status obtain_owns(const lo_compile *job, cg_owns *owns, int bits, rt_err *err)
-{
-	const uint32_t n = owns->n;
-	const cg_owns none = { 0 };
-	lo_kernel *k = rt_calloc((n + 1) * sizeof *k);
-	const lo_kernel **at = rt_calloc((n + 1) * sizeof *at);
-	cg_unit *u = rt_calloc((n + 1) * sizeof *u);
-	rt_entry *fn = rt_calloc((n + 1) * sizeof *fn);
-	tj_status st = k && at && u && fn ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	for (uint32_t i = 0; st == TJ_OK && i < n; i++) {
-		k[i].name = owns->v[i].name.s;
-		at[i] = &k[i];
-		u[i] = (cg_unit){ .text = owns->v[i].text, .key = key_of(&owns->v[i].text, bits), .same = -1 };
-	}
-	lo_compile own = { .kernel = at, .nkernel = (int)n, .name = job->name, .fn = fn };
-	cg_object *made[CG_PARTS] = { NULL };
-	for (uint32_t i = 0; st == TJ_OK && i < n; i++) u[i].there = (owns->v[i].object = cg_find(u[i].key, &owns->v[i].fn)) != NULL;
-	if (st == TJ_OK) st = cg_build(&own, u, &none, bits, made, err);
-	for (uint32_t i = 0; st == TJ_OK && i < n; i++)
-		if (!u[i].there && !(owns->v[i].object = cg_find(u[i].key, &owns->v[i].fn))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	for (int i = 0; i < CG_PARTS; i++)
-		if (made[i]) cg_drop(made[i]);
-	rt_free(k);
-	rt_free(at);
-	rt_free(u);
-	rt_free(fn);
+	for (int i = 0; i < 2; i++) cg_drop_batch(&b[i]);
+	drop_own_job(&w);
 	return st;
 }
 
@@ -136,8 +163,7 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int b
 	if (!(*p = rt_calloc(sizeof **p + ((size_t)job->nkernel + CG_PARTS) * sizeof *(*p)->object))) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	if (job->keep_text) job->text = dump(job, u, owns, t, bits);
 	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
-	if (owns->n) st = obtain_owns(job, owns, bits, err);
-	return st == TJ_OK ? obtain(job, u, owns, bits, *p, err) : st;
+	return obtain(job, u, owns, bits, *p, err);
 }
 
 enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */

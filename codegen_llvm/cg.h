@@ -127,7 +127,7 @@ void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop o
 void cg_begin_own(cg *c, rt_text *parameters);   /* text now goes to a function of the kernel's own; frees parameters */
 cg_str cg_end_own(cg *c);                        /* text goes where it went before; returns the name of the function, "@..." */
 void cg_drop_owns(cg_owns *owns);
-void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns); /* text, with addresses instead of those names */
+void cg_put_declared(rt_text *out, const cg_owns *owns); /* declarations, for kernels that call them */
 
 /* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
 typedef struct cg_loop { cg_str i, step, to, head, latch, done; bool once; } cg_loop; /* i: the index. once: it is known to run once, and is no loop */
@@ -267,15 +267,17 @@ int cg_width(void); /* bits of a vector: from TJ_CPU, read at each call, or else
 struct cg_target *cg_target_get(int bits, rt_err *err); /* this thread's; NULL on error */
 /* Compiles text to *object, an LLVMMemoryBufferRef of *bytes bytes. */
 tj_status cg_object_of(struct cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err);
+void cg_drop_file(void *object); /* an object that was not linked */
 char *cg_assembly_of(struct cg_target *t, const char *text, size_t n, rt_err *err); /* rt_alloc'ed; NULL on error */
 const char *cg_layout(const struct cg_target *t);
 
 /* ---- elf.c, link.c: objects to code ---- */
-/* The name of a symbol that the ELF object imports; NULL: none; "?": not an object that we can read. */
-const char *cg_imports(const void *object, size_t bytes);
+/* The name of a symbol that the ELF object imports and owns has not; NULL: none; "?": not an object that we can read. */
+const char *cg_imports(const void *object, size_t bytes, const cg_owns *owns);
 typedef struct cg_library cg_library; /* the code of one object */
-/* Takes the object and finds n functions in it; NULL on error. */
-cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, rt_err *err);
+void cg_open_linker(void); /* cg_link() does it; before, by a thread that has time */
+/* Takes the object, which may call owns, and finds n functions in it; NULL on error. */
+cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, const cg_owns *owns, rt_err *err);
 void cg_unlink(cg_library *l);
 
 /* ---- cache.c: kernels that are compiled already ---- */
@@ -286,7 +288,7 @@ cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const 
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
-/* ---- parallel.c: the new kernels of a plan, on several threads when there are many ---- */
+/* ---- parallel.c: the new functions of a plan, on several threads ---- */
 typedef struct cg_unit { /* a kernel of a plan */
 	rt_text text;       /* its function */
 	cg_key key;
@@ -296,6 +298,16 @@ typedef struct cg_unit { /* a kernel of a plan */
 enum { CG_PARTS = 8 };    /* most objects per plan */
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
 void cg_put_foot(rt_text *out, int bits);
-tj_status cg_build(lo_compile *job, const cg_unit *u, const cg_owns *owns, int bits, cg_object **made /* CG_PARTS of them */, rt_err *err);
+typedef struct cg_batch { /* functions, in objects that are compiled at the same time */
+	lo_compile *job;
+	const cg_unit *unit;
+	const cg_owns *owns; /* what they call */
+	int parts;
+	struct cg_part *part;
+} cg_batch;
+/* Compiles the new functions of n batches; then each is linked, after those that its functions call. */
+tj_status cg_generate(cg_batch *b, int n, int bits, rt_err *err);
+tj_status cg_finish(cg_batch *b, cg_object **made /* CG_PARTS of them */, rt_err *err); /* sets job->fn of its new functions */
+void cg_drop_batch(cg_batch *b);
 
 #endif

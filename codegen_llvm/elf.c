@@ -1,10 +1,17 @@
-/* elf: finds symbols that an object imports. A kernel must import none. */
+/* elf: finds symbols that an object imports. A kernel may import only functions of its own (own.c). */
 #include "codegen_llvm/cg.h"
 
 #include <elf.h>
 
+static bool has_own(const cg_owns *owns, const char *name)
+{
+	for (uint32_t i = 0; i < owns->n; i++)
+		if (!strcmp(owns->v[i].name.s, name)) return true;
+	return false;
+}
+
 static const char *undefined(const unsigned char *base, size_t bytes, const Elf64_Shdr *table,
-							 const Elf64_Shdr *names)
+							 const Elf64_Shdr *names, const cg_owns *owns)
 {
 	size_t n = table->sh_size / sizeof(Elf64_Sym);
 	if (table->sh_offset > bytes || table->sh_size > bytes - table->sh_offset) return "?";
@@ -13,12 +20,13 @@ static const char *undefined(const unsigned char *base, size_t bytes, const Elf6
 		Elf64_Sym sym;
 		memcpy(&sym, base + table->sh_offset + i * sizeof sym, sizeof sym);
 		if (sym.st_shndx != SHN_UNDEF) continue;
-		return sym.st_name < names->sh_size ? (const char *)base + names->sh_offset + sym.st_name : "?";
+		const char *name = sym.st_name < names->sh_size ? (const char *)base + names->sh_offset + sym.st_name : "?";
+		if (!has_own(owns, name)) return name;
 	}
 	return NULL;
 }
 
-const char *cg_imports(const void *object, size_t bytes)
+const char *cg_imports(const void *object, size_t bytes, const cg_owns *owns)
 {
 	const unsigned char *base = object;
 	Elf64_Ehdr h;
@@ -33,7 +41,7 @@ const char *cg_imports(const void *object, size_t bytes)
 		memcpy(&s, base + h.e_shoff + i * sizeof s, sizeof s);
 		if (s.sh_type != SHT_SYMTAB || s.sh_link >= h.e_shnum) continue;
 		memcpy(&names, base + h.e_shoff + s.sh_link * sizeof names, sizeof names);
-		return undefined(base, bytes, &s, &names);
+		return undefined(base, bytes, &s, &names, owns);
 	}
 	return "?";
 }

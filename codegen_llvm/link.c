@@ -30,6 +30,8 @@ static void start(void)
 	jit = NULL;
 }
 
+void cg_open_linker(void) { pthread_once(&once, start); }
+
 static tj_status failed(rt_err *err, LLVMErrorRef e)
 {
 	char *message = LLVMGetErrorMessage(e);
@@ -115,17 +117,32 @@ static tj_status look_up(cg_library *l, int n, const char *const *name, rt_entry
 	return TJ_OK;
 }
 
-static tj_status no_imports(LLVMMemoryBufferRef object, rt_err *err)
+/* ---- linking ---- */
+static tj_status no_imports(LLVMMemoryBufferRef object, const cg_owns *owns, rt_err *err)
 {
-	const char *name = cg_imports(LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+	const char *name = cg_imports(LLVMGetBufferStart(object), LLVMGetBufferSize(object), owns);
 	return name ? rt_fail(err, TJ_ERR_COMPILE, "link", "a kernel imports %s", name) : TJ_OK;
 }
 
-cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, rt_err *err)
+/* Makes the functions that kernels call known in their library. */
+static tj_status define(cg_library *l, const cg_owns *owns, rt_err *err)
+{
+	const LLVMJITSymbolFlags flags = { LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0 };
+	if (!owns->n) return TJ_OK;
+	LLVMOrcCSymbolMapPairs at = rt_calloc(owns->n * sizeof *at);
+	if (!at) return rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
+	for (uint32_t i = 0; i < owns->n; i++)
+		at[i] = (LLVMOrcCSymbolMapPair){ LLVMOrcLLJITMangleAndIntern(jit, owns->v[i].name.s), { (uintptr_t)owns->v[i].fn, flags } };
+	LLVMErrorRef e = LLVMOrcJITDylibDefine(l->dylib, LLVMOrcAbsoluteSymbols(at, owns->n));
+	rt_free(at);
+	return e ? failed(err, e) : TJ_OK;
+}
+
+cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, const cg_owns *owns, rt_err *err)
 {
 	cg_library *l = NULL;
-	pthread_once(&once, start);
-	tj_status st = no_imports(object, err);
+	cg_open_linker();
+	tj_status st = no_imports(object, owns, err);
 	if (st == TJ_OK && !jit) st = rt_fail(err, TJ_ERR_COMPILE, "link", "no LLJIT: %s", why_not);
 	if (st == TJ_OK && !(l = borrow())) st = rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
 	if (st != TJ_OK) {
@@ -133,7 +150,8 @@ cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, 
 		return NULL;
 	}
 	LLVMErrorRef e = LLVMOrcLLJITAddObjectFile(jit, l->dylib, object);
-	st = e ? failed(err, e) : look_up(l, n, name, fn, err);
+	st = e ? failed(err, e) : define(l, owns, err);
+	if (st == TJ_OK) st = look_up(l, n, name, fn, err);
 	if (st == TJ_OK) return l;
 	cg_unlink(l);
 	return NULL;

@@ -1,5 +1,5 @@
 /* own: functions that kernels call, of their own. Their text does not depend on the kernel, so equal ones, in one plan or in several, are
- * compiled once (backend.c). The text of a kernel has their names; what is compiled has their addresses. */
+ * compiled once (backend.c). A kernel imports them by name, so it need not wait for them before it is linked. */
 #include "codegen_llvm/cg.h"
 
 enum { HASH = 16 }; /* hexadecimal digits */
@@ -59,12 +59,15 @@ void cg_drop_owns(cg_owns *owns)
 	rt_vec_free(owns);
 }
 
-void cg_put_linked(rt_text *out, const char *text, const cg_owns *owns)
+/* A definition begins "define void @name(parameters) #0 {". */
+void cg_put_declared(rt_text *out, const cg_owns *owns)
 {
-	for (const char *at; owns->n && (at = strstr(text, "@" CG_OWN)) != NULL; text = at + sizeof CG_OWN + HASH) {
-		const cg_own *o = own_of(owns, at + 1);
-		rt_putn(out, text, (size_t)(at - text));
-		rt_putf(out, "inttoptr (i64 %llu to ptr)", (unsigned long long)(o ? (uintptr_t)o->fn : 0));
+	static const char define[] = "define ", end[] = " #0 {";
+	for (uint32_t i = 0; i < owns->n; i++) {
+		const char *head = rt_str(&owns->v[i].text) + sizeof define - 1;
+		rt_puts(out, "declare ");
+		rt_putn(out, head, (size_t)(strstr(head, end) - head));
+		rt_puts(out, "\n");
 	}
-	rt_puts(out, text);
+	if (owns->n) rt_puts(out, "\n");
 }

@@ -151,6 +151,8 @@ tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, 
 	return st;
 }
 
+void cg_drop_file(void *object) { LLVMDisposeMemoryBuffer(object); }
+
 char *cg_assembly_of(cg_target *t, const char *text, size_t n, rt_err *err)
 {
 	LLVMMemoryBufferRef out;

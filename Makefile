@@ -181,8 +181,8 @@ bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
 demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [STEPS=n] [DEVICE=cuda]
-	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/char_lm
-	@$(BUILD)/examples/char_lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),4000) \
+	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/gpt
+	@$(BUILD)/examples/gpt $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
 		$(or $(DEVICE),cpu)
 test: deps  ## install missing packages, build, run all tests (5 to 10 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build

@@ -2,8 +2,7 @@
  *
  *   y = a * b,  dy     =>     da = dy * b,  db = dy * a, each summed over the axes along which its operand was broadcast
  *
- * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN; docs/GRADIENTS.md lists where they
- * differ. A rule computes in at least f32, as its op does, and rounds each gradient once; views, products and indexing do not widen. */
+ * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN. A rule computes in at least f32, as its op does, and rounds each gradient once; views, products and indexing do not widen. */
 #include "ir/vjp.h"
 #include "ir/rules.h"
 

@@ -6,6 +6,8 @@
 #include "ir/vjp.h"
 #include "ir/rules.h"
 
+#include <math.h>
+
 enum { MOST_ATTRS = TJ_MAX_RANK + IR_CLASS_ATTRS };
 
 typedef struct vjp {
@@ -364,7 +366,8 @@ static void grad_PICKED(vjp *v)
 static void grad_LOGSUMEXP(vjp *v)
 {
 	const uint32_t axes = axes_of(v);
-	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), finite = op1(v, IR_isfinite, y), low = where(v, finite, y, num(v, 0));
+	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), none = num(v, 0);
+	ir_ref empty = op2(v, IR_eq, y, num(v, -INFINITY)), low = where(v, empty, none, y); /* every x is -inf then, and -inf - -inf would be NaN */
 	ir_ref share = op1(v, IR_exp, op2(v, IR_sub, x_of(v, 0), low));
 	give(v, 0, op2(v, IR_mul, dy, share));
 }

@@ -51,7 +51,8 @@ $(BUILD)/%.o: %.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
 $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	$(LINKTEST) $< $(MOCK) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
+$(BUILD)/test/unit/test_grad: $(BUILD)/test/gen.o
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
@@ -222,7 +223,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few ulp_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

@@ -1,0 +1,740 @@
+/* Gradients (ir/grad.c, ir/vjp.c): every rule against finite differences, to the third order; composites against their decomposition;
+ * compiled code against the evaluator; special values as PyTorch defines them; errors. */
+#include "ir/vjp.h"
+#include "runtime/alloc.h"
+#include "test/gen.h"
+#include "test/kit.h"
+#include "test/mock.h"
+
+#include <math.h>
+
+enum { MOST = 4, ORDERS = 3, DRAWS = 256, ATTRS = 8 };
+static const double H = 0x1p-10; /* values and steps are multiples of it, so that f32 holds them */
+
+/* ---- cases:  op|op...  operand...  ; attribute...
+ * An operand is !kind[sizes]. The letter says how its elements are drawn; all floats of a case differ by at least 0.01:
+ *   (none) 0.3 to 2.2 and both signs, away from k / 2    p  0.4 to 2.2    u  0.1 to 0.8 and both signs
+ *   h  1.4 to 1.6 or 2.4 to 2.6 and both signs           w  0.97 to 1.03 and both signs     k  -2, -1, 1, 2, 3
+ *   i<n>  i64 from 0 to n - 1    b  bool    n  a number near 1, without sizes
+ * ! : no gradient is taken by it. Attributes are written as ir_emit() takes them; T is the dtype of the case. ---- */
+#define ANY2    "add|sub|mul|div|minimum|maximum "
+#define MODS    "floor_divide|trunc_divide|remainder|fmod "
+#define ANY1    "neg|abs|sign|reciprocal|square|floor|ceil|round|trunc|exp|tanh|sigmoid|erf|sin|cos|expm1|relu|silu|gelu|gelu_tanh "
+#define ABOVE0  "log|sqrt|rsqrt|log1p "
+#define REDUCED "sum|mean|prod|amax|amin|logsumexp "
+#define PICKED  "max_with_indices|min_with_indices "
+#define SOFT    "softmax|log_softmax "
+static const char *const cases[] = {
+	ANY2 "[2,3] [2,3]", ANY2 "[2,3] [3]", ANY2 "[3] [2,1]", ANY2 "[] [2,2]", ANY2 "[2,1,2] [1,2,1]", ANY2 "[1,1] [2,3]", ANY2 "[] []", ANY2 "[0,3] [3]",
+	ANY2 "[1] [0]", ANY2 "[3] n", ANY2 "n [3]",
+	MODS "h[2,3] w[2,3]", MODS "h[2,3] w[3]", MODS "h[3] w[2,1]", MODS "h[2] w[]", MODS "h[] w[2,2]", MODS "h[3] n", MODS "h[0] w[]",
+	"pow p[2,3] [3]", "pow p[3] [2,1]", "pow p[] []", "pow [6] !k[6]", "pow p[3] n", "pow n [3]", "pow p[0] []",
+	ANY1 "[5]", ANY1 "[]", ANY1 "[1,3]", ANY1 "[2,0]", ABOVE0 "p[5]", ABOVE0 "p[]", ABOVE0 "p[0]", "log1p u[5]",
+	"where b[2,3] [2,3] [3]", "where b[3] [2,1] []", "where b[] [2] [2]", "where b[2,2] n [2]", "where ![3] [3] [3]", "where b[0] [1] []",
+	"clamp [2,3] [3] [2,1]", "clamp [6] [] []", "clamp [2,3] [2,3] [2,3]", "clamp [6] n n", "clamp [6] [] n", "clamp [] [2] []", "clamp [0] [] [1]",
+	"cast [4] ; f32", "cast [] ; f32", "cast [0] ; f32", "to [3] ; mock", "to [2,2] ; mock",
+	"reshape [2,3] ; 3 2", "reshape [6] ; 2 -1", "reshape [] ; 1 1", "reshape [1,1] ;", "reshape [0,2] ; 0",
+	"expand [2,1] ; 2 3", "expand [3] ; 2 3", "expand [] ; 2 2", "expand [1,3] ; 2 -1 3", "expand [1] ; 0", "expand [1] ; 1",
+	"permute [2,3,2] ; 2 0 1", "permute [2,3] ; 1 0", "permute [2] ; 0", "permute [] ;", "transpose [2,3,2] ; 0 2", "transpose [2,3] ; -1 -2",
+	"squeeze [1,3,1] ;", "squeeze [1,3,1] ; 0", "squeeze [2,1] ; -1", "unsqueeze [2,3] ; 1", "unsqueeze [] ; 0", "unsqueeze [2] ; -1",
+	"slice [7] ; 0 1 6 1", "slice [7] ; 0 1 end 2", "slice [7] ; 0 6 0 -1", "slice [7] ; 0 -1 end -2", "slice [3,4] ; 1 3 end -3", "slice [7] ; 0 5 1 -2",
+	"slice [8] ; 0 2 7 3", "slice [5] ; 0 2 3 1", "slice [5] ; 0 3 3 1", "slice [2,5] ; 1 1 4 2", "slice [5,2] ; 0 4 end -4", "slice [1] ; 0 0 end 3",
+	"flip [2,3] ;", "flip [2,3] ; 1", "flip [2,2,2] ; 0 2", "flip [] ;", "flip [0] ;",
+	"cat [2,2] [1,2] [3,2] ; 0", "cat [2,1] [2,3] ; 1", "cat [2] ; 0", "cat [0] [2] ; 0", "cat [2] ![2] [1] ; -1",
+	"stack [2] [2] [2] ; 0", "stack [2,2] [2,2] ; 1", "stack [] [] ; 0", "stack [] n ; 0", "stack [2,1] [2,1] ; -1",
+	REDUCED "[2,3] ; 0", REDUCED "[2,3] ; 1", REDUCED "[2,3] ; 0 1", REDUCED "[2,3] ; 1 0", REDUCED "[2,2,2] ; 0 0 2", REDUCED "[2,2,2] ; 1 -1 0",
+	REDUCED "[] ; 0", REDUCED "[] ; 1", REDUCED "[1,3] ; 0 0", REDUCED "[5] ; 0 0", REDUCED "[1] ; 0", REDUCED "[2,0] ; 0 0",
+	"sum|mean|prod|logsumexp [0,2] ; 0 0", "sum|mean|prod|logsumexp [0] ; 1",
+	PICKED "[2,3] ; 0 1", PICKED "[2,3] ; 1 0", PICKED "[2,3] ; 0 end", PICKED "[2,3] ; 1 end", PICKED "[5] ; 0 0", PICKED "[2,3,2] ; 0 1", PICKED "[2,3,2] ; 1 -1",
+	PICKED "[] ; 0 0", PICKED "[] ; 0 end", PICKED "[1] ; 0 0", PICKED "[2,0] ; 0 0",
+	"var [2,3] ; 0 1 1", "var [2,3] ; 1 0 0", "var [2,3] ; 0 1", "var [4] ; 0 0 0", "var [2,3,2] ; 1 1 0 2", "var [1,4] ; 0 1 1", "var [2] ; 1 1", "var [2,0] ; 0 1 0",
+	"matmul [2,3] [3,2]", "matmul [3] [3]", "matmul [3] [3,2]", "matmul [2,3] [3]", "matmul [2,2,3] [3,2]", "matmul [2,3] [2,3,2]", "matmul [2,2,3] [2,3,1]",
+	"matmul [2,1,2,2] [3,2,1]", "matmul [3] [2,3,2]", "matmul [2,2,3] [3]", "matmul [1,2,2] [2,2,2]", "matmul [2,2,2] [1,2,2]", "matmul [0,2] [2,2]", "matmul [2,0] [0,2]",
+	"matmul [0,2,2] [2,2]", "matmul [1] [1]", "matmul [2,1,1,2] [2,1]",
+	"gather [4,2] i4[3,2] ; 0", "gather [2,4] i4[2,6] ; 1", "gather [3] i3[5] ; 0", "gather [3,3] i3[2,2] ; 0", "gather [2] i2[0] ; 0", "gather [] i1[] ; 0", "gather [2,3] i3[2,4] ; -1",
+	"index_select [4,2] i4[3] ; 0", "index_select [2,3] i3[5] ; 1", "index_select [2] i2[3] ; 0", "index_select [3,2] i3[0] ; 0", "index_select [2,3,2] i3[4] ; -2",
+	"embedding [3,2] i3[4]", "embedding [3,2] i3[2,2]", "embedding [3,2] i3[]", "embedding [3,2] i3[0]",
+	"scatter_add [3] i3[5] [5] ; 0", "scatter_add [3,2] i3[4,2] [4,2] ; 0", "scatter_add [2,3] i3[2,5] [2,6] ; 1", "scatter_add [3,3] i3[2,2] [3,4] ; 0",
+	"scatter_add [3,2] i3[1,1] [1,1] ; 0", "scatter_add [2] i2[0] [2] ; 0", "scatter_add [3] i3[4] ![4] ; 0", "scatter_add ![3] i3[4] [4] ; 0",
+	"full [] ; T 2 3", "full [] ; T", "full [] ; T 0 2",
+	SOFT "[2,3] ; 1", SOFT "[2,3] ; 0", SOFT "[] ; 0", SOFT "[5] ; -1", SOFT "[2,2,2] ; 1", SOFT "[1] ; 0", SOFT "[2,0] ; 1", SOFT "[0,2] ; 1",
+	"layer_norm [2,3] [3] [3] n", "layer_norm [4] [4] [4] n", "layer_norm [2,1,3] [3] [3] n", "layer_norm [0,2] [2] [2] n",
+	"rms_norm [2,3] [3] n", "rms_norm [4] [4] n", "rms_norm [2,1,3] [3] n", "rms_norm [0,2] [2] n",
+	"cross_entropy [3,4] i4[3]", "cross_entropy [1,3] i3[1]", "cross_entropy [2,1] i1[2]",
+};
+
+typedef struct operand { char kind; bool fixed; int64_t below; int rank; int64_t dim[TJ_MAX_RANK]; } operand; /* kind ' ': none */
+typedef struct kase {
+	ir_op op;
+	int nsrc, nattr;
+	operand src[MOST];
+	int64_t attr[ATTRS];
+} kase;
+
+static ir_op op_named(const char *name, size_t n)
+{
+	for (int op = 0; op < IR_OPS; op++)
+		if (strlen(ir_ops[op].name) == n && !memcmp(ir_ops[op].name, name, n)) return (ir_op)op;
+	fail_msg("no op %.*s", (int)n, name);
+	return IR_OPS;
+}
+
+static const char *read_operand(const char *p, operand *to)
+{
+	*to = (operand){ .kind = ' ' };
+	if (*p == '!') to->fixed = true, p++;
+	if (*p != '[') to->kind = *p++;
+	if (to->kind == 'i') to->below = strtoll(p, (char **)&p, 10);
+	if (to->kind == 'n') return p;
+	if (*p++ != '[') fail_msg("no sizes at %s", p - 1);
+	while (*p != ']') {
+		to->dim[to->rank++] = strtoll(p, (char **)&p, 10);
+		if (*p == ',') p++;
+	}
+	return p + 1;
+}
+
+static int64_t read_attr(const char *p, size_t n, tj_dtype dtype)
+{
+	if (*p == 'T') return dtype;
+	if (!strncmp(p, "f32", n)) return TJ_F32;
+	if (!strncmp(p, "end", n)) return TJ_END_DIM;
+	if (!strncmp(p, "mock", n)) return mock_device();
+	return strtoll(p, NULL, 10);
+}
+
+/* The case for op number `which` of the line; false: it has fewer ops. */
+static bool read_case(const char *line, int which, tj_dtype dtype, kase *k)
+{
+	const char *p = line, *end = p + strcspn(p, "| ");
+	*k = (kase){ 0 };
+	for (; which > 0 && *end == '|'; which--) p = end + 1, end = p + strcspn(p, "| ");
+	if (which > 0) return false;
+	k->op = op_named(p, (size_t)(end - p));
+	p += strcspn(p, " ");
+	while (*(p += strspn(p, " ")) && *p != ';') p = read_operand(p, &k->src[k->nsrc++]);
+	if (*p == ';') p++;
+	while (*(p += strspn(p, " "))) {
+		const size_t n = strcspn(p, " ");
+		k->attr[k->nattr++] = read_attr(p, n, dtype);
+		p += n;
+	}
+	return true;
+}
+
+/* ---- a case as a graph ---- */
+typedef struct trial {
+	gen G;
+	ir_graph g;
+	double drawn[DRAWS];    /* the floats of this case */
+	int ndrawn, nwrt;
+	ir_ref wrt[MOST], y;
+	int slot[MOST];         /* of the operands by which gradients are taken */
+} trial;
+
+static double unit(gen *G) { return (double)(gen_next(G) >> 11) * 0x1p-53; }
+
+static double candidate(gen *G, char kind)
+{
+	const double u = unit(G), sign = gen_chance(G, 50) ? 1 : -1;
+	static const double whole[] = { -2, -1, 1, 2, 3 };
+	switch (kind) {
+	case 'p': return 0.4 + 1.8 * u;
+	case 'u': return sign * (0.1 + 0.7 * u);
+	case 'h': return sign * (1.4 + 0.2 * u + (gen_chance(G, 50) ? 1 : 0));
+	case 'w': return sign * (0.97 + 0.06 * u);
+	case 'n': return 0.97 + 0.06 * u;
+	case 'k': return whole[gen_below(G, 5)];
+	default: return sign * (0.3 + 1.9 * u);
+	}
+}
+
+static bool too_near(const trial *t, char kind, double v)
+{
+	if (kind == 'k' || kind == 'w' || kind == 'h') return false;
+	if (kind == ' ' && fabs(2 * v - rint(2 * v)) < 0.04) return true;
+	for (int i = 0; i < t->ndrawn; i++)
+		if (fabs(t->drawn[i] - v) < 0.01) return true;
+	return false;
+}
+
+static double draw(trial *t, char kind)
+{
+	double v;
+	do v = rint(candidate(&t->G, kind) / H) * H;
+	while (too_near(t, kind, v));
+	if (t->ndrawn < DRAWS) t->drawn[t->ndrawn++] = v;
+	return v;
+}
+
+static int64_t elements(const ir_graph *g, ir_ref r) { return ir_numel(g, r); }
+
+static ir_ref number(trial *t)
+{
+	const double v = draw(t, 'n');
+	uint64_t bits;
+	memcpy(&bits, &v, sizeof bits);
+	if (!rt_push(&t->G.num, bits) || !rt_push(&t->G.num_of, (gen_num){ .kind = GEN_FIXED })) abort();
+	return ir_num_(&t->g, TJ_F64, (int)t->G.num.n - 1, NULL);
+}
+
+static ir_ref source(trial *t, const operand *o, tj_dtype dtype)
+{
+	if (o->kind == 'n') return number(t);
+	if (o->kind == 'i') return gen_input(&t->G, TJ_I64, o->rank, o->dim, GEN_INDEX, 0, o->below - 1);
+	return gen_input(&t->G, o->kind == 'b' ? TJ_BOOL : dtype, o->rank, o->dim, t->G.content >= 0 ? (gen_content)t->G.content : GEN_PLAIN, 0, 0);
+}
+
+/* Adds the case to the graph of the trial. */
+static void add_case(trial *t, const kase *k, tj_dtype dtype)
+{
+	ir_ref src[MOST];
+	t->nwrt = t->ndrawn = 0;
+	for (int i = 0; i < k->nsrc; i++) {
+		src[i] = source(t, &k->src[i], dtype);
+		if (k->src[i].fixed || strchr("nib", k->src[i].kind)) continue;
+		t->slot[t->nwrt] = (int)t->G.slot.n - 1;
+		t->wrt[t->nwrt++] = src[i];
+	}
+	t->y = ir_emit(&t->g, k->op, k->nsrc, src, k->nattr, k->attr, "test_grad.c:1");
+	if (t->y != IR_NONE && ir_ops[k->op].nresult > 1) t->y = ir_get(&t->g, t->y, 0, "test_grad.c:1");
+	if (t->y == IR_NONE) fail_msg("%s: %s", ir_ops[k->op].name, t->g.err.message);
+}
+
+/* Floats are drawn as the case says; operands are row-major. */
+static void open_trial(trial *t, const kase *k, tj_dtype dtype, uint64_t seed)
+{
+	*t = (trial){ 0 };
+	gen_init(&t->G, &t->g, seed);
+	t->G.layout = GEN_ROW;
+	add_case(t, k, dtype);
+	for (int i = 0, s = 0; i < k->nsrc; i++) {
+		if (k->src[i].kind == 'n') continue;
+		const gen_slot *x = &t->G.slot.v[s++];
+		int64_t n = 0;
+		rt_numel(x->meta.rank, x->meta.dim, &n);
+		for (int64_t e = 0; e < n && rt_is_float((tj_dtype)x->meta.dtype); e++)
+			ir_store(dtype, (char *)x->data + e * (int64_t)tj_dtype_size(dtype), ir_cast_scalar((ir_scalar){ .d = draw(t, k->src[i].kind) }, TJ_F64, dtype));
+	}
+}
+
+static void close_trial(trial *t) { gen_free(&t->G); }
+
+static tj_status evaluate(trial *t, const ir_graph *g, uint32_t n, ir_ref *out, void **data)
+{
+	const void *ext[2 * MOST];
+	rt_err err = { 0 };
+	ir_graph view = *g; /* with other outputs */
+	for (uint32_t i = 0; i < t->G.slot.n; i++) ext[i] = t->G.slot.v[i].data;
+	view.out.v = out;
+	view.out.n = n;
+	if (ir_eval(&view, ext, t->G.num.v, NULL, data, NULL, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);
+	return TJ_OK;
+}
+
+static double scalar(trial *t, ir_ref r)
+{
+	double v;
+	evaluate(t, &t->g, 1, &r, (void *[]){ &v });
+	return v;
+}
+
+/* sum(r * random constants), in f64 */
+static ir_ref weighted(trial *t, ir_ref r)
+{
+	double c[DRAWS];
+	r = ir_to(&t->g, r, RT_CPU, NULL);
+	r = ir_cast(&t->g, r, TJ_F64, NULL);
+	const ir_meta m = ir_meta_of(&t->g, r);
+	for (int64_t i = 0; i < elements(&t->g, r); i++) c[i] = rint(candidate(&t->G, ' ') / H) * H;
+	ir_ref by = ir_data_(&t->g, &m, c, NULL);
+	r = ir_op2(&t->g, IR_mul, r, by, NULL);
+	return m.rank ? ir_reduce(&t->g, IR_sum, r, (1u << m.rank) - 1, false, NULL) : r;
+}
+
+static ir_ref loss_of(trial *t, int n, const ir_ref *r)
+{
+	ir_ref all = weighted(t, r[0]);
+	for (int i = 1; i < n; i++) {
+		ir_ref next = weighted(t, r[i]);
+		all = ir_op2(&t->g, IR_add, all, next, NULL);
+	}
+	return all;
+}
+
+static void check_types(const ir_graph *g, int n, const ir_ref *wrt, const ir_ref *grad, const char *what)
+{
+	for (int i = 0; i < n; i++) {
+		const ir_meta a = ir_meta_of(g, wrt[i]), b = ir_meta_of(g, grad[i]);
+		bool same = a.dtype == b.dtype && a.rank == b.rank && a.device == b.device && !b.weak;
+		for (int d = 0; same && d < a.rank; d++) same = a.dim[d] == b.dim[d];
+		if (!same) fail_msg("%s: gradient %d has another type than its operand", what, i);
+	}
+}
+
+static void gradients(ir_graph *g, const ir_grad_ask *q, ir_ref *out, const char *what)
+{
+	rt_err err = { 0 };
+	if (!ir_grad(g, q, out)) fail_msg("%s: %s: %s", what, g->err.op, g->err.message);
+	check_types(g, q->n, q->wrt, out, what);
+	if (ir_verify(g, &err) != TJ_OK) fail_msg("%s: %s", what, err.message);
+}
+
+/* ---- finite differences ---- */
+/* d loss / d x[e], from four values: the error is of the order of H^4. */
+static double difference(trial *t, ir_ref loss, double *x)
+{
+	static const double at[] = { 1, -1, 2, -2 }, weight[] = { 8, -8, -1, 1 };
+	const double was = *x;
+	double sum = 0;
+	for (int i = 0; i < 4; i++) {
+		*x = was + at[i] * H;
+		sum += weight[i] * scalar(t, loss);
+	}
+	*x = was;
+	return sum / (12 * H);
+}
+
+static double worst[ORDERS + 1];
+static char worst_case[ORDERS + 1][100];
+
+/* The gradient by operand i. Errors are relative to its largest element. */
+static void check_operand(trial *t, int i, ir_ref loss, ir_ref grad, int order, const char *name)
+{
+	double got[DRAWS], want[DRAWS], scale = 0.1;
+	double *x = t->G.slot.v[t->slot[i]].data;
+	const int64_t n = elements(&t->g, grad);
+	evaluate(t, &t->g, 1, &grad, (void *[]){ got });
+	for (int64_t e = 0; e < n; e++) {
+		want[e] = difference(t, loss, &x[e]);
+		scale = fmax(scale, fabs(want[e]));
+	}
+	for (int64_t e = 0; e < n; e++) {
+		const double error = fabs(got[e] - want[e]) / scale;
+		if (!(error < 1e-6)) fail_msg("%s: order %d, operand %d, element %d is %.12g, by differences %.12g", name, order, i, (int)e, got[e], want[e]);
+		if (error <= worst[order]) continue;
+		worst[order] = error;
+		snprintf(worst_case[order], sizeof worst_case[order], "%s", name);
+	}
+}
+
+static void check_orders(const kase *k, uint64_t seed, const char *name)
+{
+	trial t;
+	ir_ref grad[MOST];
+	open_trial(&t, k, TJ_F64, seed);
+	ir_ref loss = loss_of(&t, 1, &t.y);
+	for (int order = 1; order <= ORDERS; order++) {
+		const ir_grad_ask q = { .y = loss, .cotangent = IR_NONE, .n = t.nwrt, .wrt = t.wrt, .zeros = order > 1, .site = "test_grad.c:2" };
+		gradients(&t.g, &q, grad, name);
+		for (int i = 0; i < t.nwrt; i++) check_operand(&t, i, loss, grad[i], order, name);
+		loss = loss_of(&t, t.nwrt, grad);
+	}
+	close_trial(&t);
+}
+
+static bool has_rule(int op)
+{
+	const int rule = ir_ops[op].grad;
+	return rule != IR_GRAD_DISCRETE && rule != IR_GRAD_MADE && rule != IR_GRAD_REGIONS;
+}
+
+static void title(char *name, size_t size, const kase *k, const char *line)
+{
+	snprintf(name, size, "%s%s", ir_ops[k->op].name, strchr(line, ' '));
+}
+
+static void differences(void **state)
+{
+	bool seen[IR_OPS] = { false };
+	char name[100];
+	kase k;
+	(void)state;
+	for (size_t c = 0; c < RT_COUNT(cases); c++)
+		for (int w = 0; read_case(cases[c], w, TJ_F64, &k); w++) {
+			seen[k.op] = true;
+			title(name, sizeof name, &k, cases[c]);
+			for (uint64_t seed = 0; seed < 3; seed++) check_orders(&k, 1000 * c + 10 * (uint64_t)w + seed, name);
+		}
+	for (int op = 0; op < IR_OPS; op++)
+		if (has_rule(op) && !seen[op]) fail_msg("no case for %s", ir_ops[op].name);
+	for (int o = 1; o <= ORDERS; o++) print_message("order %d: largest relative error %.1e (%s)\n", o, worst[o], worst_case[o]);
+}
+
+/* ---- a composite's own rule against the gradient of its decomposition ---- */
+static void compare(tj_dtype dtype, int64_t n, const void *a, const void *b, double bound, const char *name)
+{
+	double got[DRAWS], want[DRAWS], scale = 0.1;
+	for (int64_t i = 0; i < n; i++) {
+		const size_t at = (size_t)i * tj_dtype_size(dtype);
+		got[i] = ir_cast_scalar(ir_load(dtype, (const char *)a + at), dtype, TJ_F64).d;
+		want[i] = ir_cast_scalar(ir_load(dtype, (const char *)b + at), dtype, TJ_F64).d;
+		scale = fmax(scale, fabs(want[i]));
+	}
+	for (int64_t i = 0; i < n; i++)
+		if (!(fabs(got[i] - want[i]) <= bound * scale)) fail_msg("%s: element %d is %.17g, of the decomposition %.17g", name, (int)i, got[i], want[i]);
+}
+
+static void check_composite(const kase *k, tj_dtype dtype, double bound, const char *name)
+{
+	trial t;
+	ir_graph parts;
+	rt_err err = { 0 };
+	ir_ref own[MOST], of_parts[MOST];
+	double a[DRAWS], b[DRAWS];
+	open_trial(&t, k, dtype, 7);
+	ir_graph_init(&parts);
+	ir_ref loss = loss_of(&t, 1, &t.y);
+	ir_ret(&t.g, loss);
+	for (int i = 0; i < t.nwrt; i++) ir_ret(&t.g, t.wrt[i]); /* outputs, to find them again */
+	if (ir_pass_decomp(&t.g, &parts, NULL, &err) != TJ_OK) fail_msg("%s: %s", name, err.message);
+	const ir_grad_ask q = { .y = loss, .cotangent = IR_NONE, .n = t.nwrt, .wrt = t.wrt }, r = { .y = parts.out.v[0], .cotangent = IR_NONE, .n = t.nwrt, .wrt = parts.out.v + 1 };
+	gradients(&t.g, &q, own, name);
+	gradients(&parts, &r, of_parts, name);
+	for (int i = 0; i < t.nwrt; i++) {
+		evaluate(&t, &t.g, 1, &own[i], (void *[]){ a });
+		evaluate(&t, &parts, 1, &of_parts[i], (void *[]){ b });
+		compare(dtype, elements(&t.g, own[i]), a, b, bound, name);
+	}
+	ir_graph_free(&parts);
+	close_trial(&t);
+}
+
+static void composites(void **state)
+{
+	char name[100];
+	kase k;
+	(void)state;
+	for (size_t c = 0; c < RT_COUNT(cases); c++)
+		for (int w = 0; read_case(cases[c], w, TJ_F64, &k); w++) {
+			if (!(ir_ops[k.op].flags & IR_COMPOSITE)) continue;
+			title(name, sizeof name, &k, cases[c]);
+			check_composite(&k, TJ_F64, 1e-12, name);
+			check_composite(&k, TJ_F32, 2e-6, name);
+		}
+}
+
+/* ---- compiled code against the evaluator: operands of any layout and content, many cases in one graph ---- */
+static void check_group(trial *t, tj_dtype dtype, const lo_target *target)
+{
+	gen_out got, want;
+	rt_err err = { 0 };
+	char why[200];
+	gen_keep_lib(&t->G);
+	if (!gen_out_new(&got, &t->g) || !gen_out_new(&want, &t->g)) abort();
+	if (gen_run(&t->G, &(gen_how){ .target = target }, &got, &err) != TJ_OK) fail_msg("%s: %s", err.op, err.message);
+	if (gen_oracle(&t->G, false, &got, &want, &err) != TJ_OK) fail_msg("evaluator: %s: %s", err.op, err.message);
+	if (!gen_lib_ok(&t->G, &got, why, sizeof why)) fail_msg("%s", why);
+	for (uint32_t i = 0; i < got.n; i++) {
+		int64_t at;
+		const ir_node *n = ir_at(&t->g, t->g.out.v[i]);
+		if (!gen_same((tj_dtype)n->dtype, got.data[i], want.data[i], elements(&t->g, t->g.out.v[i]), &at))
+			fail_msg("%s: output %u (%s), element %d differs from the evaluator's", tj_dtype_name(dtype), i, ir_ops[n->op].name, (int)at);
+	}
+	gen_out_free(&got);
+	gen_out_free(&want);
+}
+
+/* The gradients of the case, as outputs. */
+static void ret_gradients(trial *t, const kase *k, tj_dtype dtype, const char *name)
+{
+	ir_ref grad[MOST];
+	add_case(t, k, dtype);
+	const ir_meta m = ir_meta_of(&t->g, t->y);
+	ir_ref dy = gen_input(&t->G, (tj_dtype)m.dtype, m.rank, m.dim, GEN_PLAIN, 0, 0);
+	const ir_grad_ask q = { .y = t->y, .cotangent = dy, .n = t->nwrt, .wrt = t->wrt };
+	gradients(&t->g, &q, grad, name);
+	for (int i = 0; i < t->nwrt; i++) ir_ret(&t->g, grad[i]);
+	if (dtype != TJ_F32 || !t->nwrt) return;
+	const ir_meta first = ir_meta_of(&t->g, grad[0]); /* the second order, too */
+	dy = gen_input(&t->G, TJ_F32, first.rank, first.dim, GEN_PLAIN, 0, 0);
+	const ir_grad_ask again = { .y = grad[0], .cotangent = dy, .n = t->nwrt, .wrt = t->wrt, .zeros = true };
+	gradients(&t->g, &again, grad, name);
+	for (int i = 0; i < t->nwrt; i++) ir_ret(&t->g, grad[i]);
+}
+
+static void compiled(void **state)
+{
+	enum { GROUP = 40 };
+	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_F16 };
+	const lo_target *target = lo_backend_find("llvm", NULL) ? &lo_cpu : NULL;
+	char name[100];
+	kase k;
+	(void)state;
+	for (size_t d = 0; d < RT_COUNT(types); d++) {
+		trial *t = NULL;
+		int in_group = 0;
+		for (size_t c = 0; c <= RT_COUNT(cases); c++) {
+			if (t && (in_group >= GROUP || c == RT_COUNT(cases))) {
+				check_group(t, types[d], target);
+				close_trial(t);
+				free(t);
+				t = NULL;
+			}
+			for (int w = 0; c < RT_COUNT(cases) && read_case(cases[c], w, types[d], &k); w++) {
+				if (k.op == IR_to) continue; /* kernels of the mock device have tests of their own */
+				if (!t) {
+					if (!(t = calloc(1, sizeof *t))) abort();
+					gen_init(&t->G, &t->g, c + 1);
+					in_group = 0;
+				}
+				title(name, sizeof name, &k, cases[c]);
+				ret_gradients(t, &k, types[d], name);
+				in_group++;
+			}
+		}
+	}
+}
+
+/* ---- special values: the results are PyTorch's ---- */
+enum { FEW = 6 };
+typedef struct special {
+	const char *text;            /* a case, or a graph: then each of its inputs is an operand */
+	double operand[3][FEW], grad[3][FEW];
+	double dy[FEW];              /* all 0: ones */
+} special;
+
+#define INF INFINITY
+static const special specials[] = {
+	{ "maximum [3] [3]", { { 1, 2, 3 }, { 1, 3, 2 } }, { { .5, 0, 1 }, { .5, 1, 0 } }, { 0 } },
+	{ "minimum [3] [3]", { { 1, 2, 3 }, { 1, 3, 2 } }, { { .5, 1, 0 }, { .5, 0, 1 } }, { 0 } },
+	{ "maximum|minimum [3] [3]", { { NAN, 1, 0.0 }, { 1, NAN, -0.0 } }, { { 1, 1, .5 }, { 1, 1, .5 } }, { 0 } },
+	{ "amax [5] ; 0 0", { { 3, 1, 3, 3, 3 } }, { { .25, 0, .25, .25, .25 } }, { 0 } },
+	{ "amin [2,2] ; 1", { { 1, 1, 1, 2 } }, { { 2, 2, 2, 0 } }, { 6 } },
+	{ "amax|amin [2] ; 0", { { NAN, 1 } }, { { NAN, NAN } }, { 0 } },
+	{ "max_with_indices [4] ; 0 0", { { 1, 3, 3, 2 } }, { { 0, 1, 0, 0 } }, { 0 } },
+	{ "min_with_indices [4] ; 0 0", { { 2, 1, 1, 3 } }, { { 0, 1, 0, 0 } }, { 0 } },
+	{ "max_with_indices|min_with_indices [4] ; 0 0", { { 1, NAN, 3, NAN } }, { { 0, 1, 0, 0 } }, { 0 } },
+	{ "max_with_indices [2,2] ; 0 end", { { 1, 3, 3, 2 } }, { { 0, 1, 0, 0 } }, { 0 } },
+	{ "relu [5]", { { 0, -0.0, 1, -1, NAN } }, { { 0, 0, 1, 0, 1 } }, { 0 } },
+	{ "abs [5]", { { 0, -0.0, 2, -2, NAN } }, { { 0, 0, 1, -1, NAN } }, { 0 } },
+	{ "sign|floor|ceil|round|trunc [6]", { { 0, -0.0, 2, .5, NAN, INF } }, { { 0 } }, { 0 } },
+	{ "floor_divide|trunc_divide [2] [2]", { { 1, 4 }, { 0, 2 } }, { { 0 }, { 0 } }, { 0 } },
+	{ "where b[2] [2] [2]", { { 1, 0 }, { 1, NAN }, { NAN, 1 } }, { { 1, 0 }, { 0, 1 } }, { 0 } },
+	{ "%0 = input f64[3] slot=0\n%1 = data bool[3] {0,1,0}\n%2 = sqrt f64[3] %0\n%3 = const f64[3] 0x0p+0\n%4 = where f64[3] %1 %2 %3\nret %4",
+	  { { 0, 4, 4 } }, { { NAN, .25, 0 } }, { 0 } }, /* 0 * inf, though sqrt(0) is not chosen */
+	{ "pow [6] [6]", { { 0, 0, 0, 2, 0, -2 }, { 0, 2, 1, 0, -1, 2 } }, { { 0, 0, 1, 0, -INF, -4 }, { 0, 0, 0, 0.69314718055994531, -INF, NAN } }, { 0 } },
+	{ "sqrt [4]", { { 0, -0.0, 4, -1 } }, { { INF, -INF, .25, NAN } }, { 0 } },
+	{ "rsqrt [3]", { { 0, 4, INF } }, { { -INF, -.0625, 0 } }, { 0 } },
+	{ "log [4]", { { 0, -1, 2, INF } }, { { INF, -1, .5, 0 } }, { 0 } },
+	{ "log1p [3]", { { -1, 0, 1 } }, { { INF, 1, .5 } }, { 0 } },
+	{ "reciprocal [3]", { { 0, -0.0, 2 } }, { { -INF, -INF, -.25 } }, { 0 } },
+	{ "exp|expm1 [3]", { { -INF, INF, 0 } }, { { 0, INF, 1 } }, { 0 } },
+	{ "tanh [3]", { { -INF, INF, 0 } }, { { 0, 0, 1 } }, { 0 } },
+	{ "sigmoid [3]", { { -INF, INF, 0 } }, { { 0, 0, .25 } }, { 0 } },
+	{ "silu|gelu|gelu_tanh []", { { 0 } }, { { .5 } }, { 0 } },
+	{ "div [3] [3]", { { 1, 0, 6 }, { 0, 0, 2 } }, { { INF, INF, .5 }, { -INF, NAN, -1.5 } }, { 0 } },
+	{ "remainder [2] [2]", { { 5.5, -5.5 }, { 2, 2 } }, { { 1, 1 }, { -2, 3 } }, { 0 } },
+	{ "fmod [2] [2]", { { 5.5, -5.5 }, { 2, 2 } }, { { 1, 1 }, { -2, 2 } }, { 0 } },
+	{ "clamp [6] [] []", { { 1, 2, 3, 0, 5, NAN }, { 1 }, { 3 } }, { { 1, 1, 1, 0, 0, 0 }, { 1 }, { 1 } }, { 0 } },
+	{ "clamp [3] [3] [3]", { { 1, 2, 1 }, { 3, 2, 2 }, { 2, 2, 2 } }, { { 0, 1, 0 }, { 0, 0, 0 }, { 1, 0, 0 } }, { 0 } }, /* bounds that cross, that meet */
+	{ "prod [3] ; 0", { { 2, 3, 4 } }, { { 12, 8, 6 } }, { 0 } },
+	{ "prod [3] ; 0 0", { { 2, 0, 4 } }, { { 0, 8, 0 } }, { 0 } },
+	{ "prod [3] ; 0", { { -0.0, 0, 4 } }, { { 0, 0, 0 } }, { 0 } },
+	{ "prod [2,3] ; 1 1", { { 2, 0, 4, 1, 2, 3 } }, { { 0, 8, 0, 18, 9, 6 } }, { 1, 3 } },
+	{ "prod [] ; 0", { { 0 } }, { { 1 } }, { 0 } },
+	{ "logsumexp [2] ; 0", { { -INF, 0 } }, { { 0, 1 } }, { 0 } },
+	{ "logsumexp [2] ; 0", { { -INF, -INF } }, { { 0, 0 } }, { 0 } }, /* PyTorch: NaN */
+	{ "logsumexp [2] ; 1", { { INF, 0 } }, { { NAN, 0 } }, { 0 } },
+	{ "logsumexp [2] ; 0 0", { { NAN, 0 } }, { { NAN, NAN } }, { 0 } },
+	{ "softmax [3] ; 0", { { -INF, 0, 0 } }, { { 0, -.5, .5 } }, { 1, 2, 4 } },
+	{ "softmax|log_softmax [2] ; 0", { { -INF, -INF } }, { { NAN, NAN } }, { 1, 2 } },
+	{ "log_softmax [3] ; 0", { { -INF, 0, 0 } }, { { 1, -1.5, .5 } }, { 1, 2, 4 } },
+	{ "cross_entropy [2,3] i3[2]", { { -INF, 0, 0, -INF, 0, 0 }, { 1, 0 } }, { { 0, -.25, .25, -.5, .25, .25 } }, { 0 } },
+	{ "var [1] ; 0 1", { { 3 } }, { { NAN } }, { 0 } },
+	{ "var [2] ; 0 0", { { 3, 5 } }, { { -1, 1 } }, { 0 } },
+	{ "gather [2] i2[3] ; 0", { { 5, 6 }, { 1, 1, 0 } }, { { 4, 3 } }, { 1, 2, 4 } },
+	{ "index_select [2] i2[3] ; 0", { { 5, 6 }, { 1, 1, 0 } }, { { 4, 3 } }, { 1, 2, 4 } },
+	{ "embedding [2,2] i2[3]", { { 5, 6, 7, 8 }, { 1, 1, 1 } }, { { 0, 0, 3, 7 } }, { 1, 2, 1, 1, 1, 4 } },
+	{ "scatter_add [2] i2[3] [3] ; 0", { { 5, 6 }, { 1, 1, 0 }, { 7, 8, 9 } }, { { 1, 2 }, { 2, 2, 1 } }, { 1, 2 } },
+	{ "%0 = input f64[2] slot=0\n%1 = mul f64[2] %0 %0\n%2 = add f64[2] %1 %0\nret %2", { { 3, 4 } }, { { 7, 9 } }, { 0 } },
+};
+
+static bool alike(double a, double b) { return isnan(b) ? isnan(a) : a == b || fabs(a - b) <= 1e-15 * fabs(b); }
+
+static void put_values(const gen_slot *s, const double *v)
+{
+	int64_t n = 0;
+	const tj_dtype t = (tj_dtype)s->meta.dtype;
+	rt_numel(s->meta.rank, s->meta.dim, &n);
+	for (int64_t i = 0; i < n; i++) ir_store(t, (char *)s->data + i * (int64_t)tj_dtype_size(t), ir_cast_scalar((ir_scalar){ .d = v[i] }, TJ_F64, t));
+}
+
+/* The operands of a case are inputs in their order; those of a graph are declared in it. */
+static void open_special(trial *t, const special *s, const kase *k)
+{
+	rt_err err = { 0 };
+	*t = (trial){ 0 };
+	gen_init(&t->G, &t->g, 1);
+	t->G.layout = GEN_ROW;
+	if (*s->text != '%') {
+		add_case(t, k, TJ_F64);
+		return;
+	}
+	ir_graph g;
+	ir_graph_init(&g);
+	if (ir_parse(&g, s->text, &err) != TJ_OK) fail_msg("%s", err.message);
+	const ir_meta m = ir_meta_of(&g, 0);
+	gen_input(&t->G, (tj_dtype)m.dtype, m.rank, m.dim, GEN_PLAIN, 0, 0);
+	ir_graph_free(&g);
+	ir_graph_free(&t->g);
+	ir_graph_init(&t->g);
+	if (ir_parse(&t->g, s->text, &err) != TJ_OK) fail_msg("%s", err.message);
+	t->wrt[t->nwrt++] = 0;
+	t->y = t->g.out.v[0];
+}
+
+static void check_special(const special *s, const kase *k, const char *name)
+{
+	static const double zeros[FEW];
+	double got[FEW];
+	trial t;
+	ir_ref grad[MOST];
+	open_special(&t, s, k);
+	for (uint32_t i = 0; i < t.G.slot.n; i++) put_values(&t.G.slot.v[i], s->operand[i]);
+	const ir_meta m = ir_meta_of(&t.g, t.y);
+	const bool ones = !memcmp(s->dy, zeros, sizeof zeros);
+	const ir_grad_ask q = { .y = t.y, .cotangent = ones ? IR_NONE : ir_data_(&t.g, &m, s->dy, NULL), .n = t.nwrt, .wrt = t.wrt };
+	gradients(&t.g, &q, grad, name);
+	for (int i = 0; i < t.nwrt; i++) {
+		evaluate(&t, &t.g, 1, &grad[i], (void *[]){ got });
+		for (int64_t e = 0; e < elements(&t.g, grad[i]); e++)
+			if (!alike(got[e], s->grad[i][e])) fail_msg("%s: gradient %d, element %d is %g, not %g", name, i, (int)e, got[e], s->grad[i][e]);
+	}
+	close_trial(&t);
+}
+
+static void special_values(void **state)
+{
+	char name[100];
+	kase k = { 0 };
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(specials); i++) {
+		const special *s = &specials[i];
+		if (*s->text == '%') check_special(s, &k, s->text);
+		for (int w = 0; *s->text != '%' && read_case(s->text, w, TJ_F64, &k); w++) {
+			title(name, sizeof name, &k, s->text);
+			check_special(s, &k, name);
+		}
+	}
+}
+
+/* ---- requests ---- */
+/* Gradients of the first output by the nodes of wrt. */
+static bool ask(ir_graph *g, const char *text, int n, const ir_ref *wrt, bool zeros, ir_ref *out)
+{
+	rt_err err = { 0 };
+	ir_graph_init(g);
+	if (ir_parse(g, text, &err) != TJ_OK) fail_msg("%s", err.message);
+	return ir_grad(g, &(ir_grad_ask){ .y = g->out.v[0], .cotangent = IR_NONE, .n = n, .wrt = wrt, .zeros = zeros, .site = "here.c:9" }, out);
+}
+
+static void check_zeros(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	assert_int_equal(n->op, IR_const);
+	assert_true(ir_cast_scalar(ir_const_value(g, n), (tj_dtype)n->dtype, TJ_F64).d == 0);
+}
+
+static void errors(void **state)
+{
+	static const struct { const char *text, *message; int n; ir_ref wrt[2]; } refused[] = {
+		{ "%0 = input f32[2] slot=0\n%1 = input f32[3] slot=1\n%2 = neg f32[2] %0\nret %2", "does not depend on tensor 1", 2, { 0, 1 } },
+		{ "%0 = input f32[2] slot=0\n%1 = neg f32[2] %0\n%2 = exp f32[2] %0\nret %1", "does not depend on tensor 0", 1, { 2 } },
+		{ "%0 = input f32[2] slot=0\n%1 = cast i64[2] %0 dtype=i64\n%2 = cast f32[2] %1 dtype=f32\nret %2", "does not depend on tensor 0", 1, { 0 } },
+		{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gt bool[2] %0 %1\n%3 = where f32[2] %2 %1 %1\n%4 = cast f32[2] %2 dtype=f32\n%5 = add f32[2] %4 %1\nret %5",
+		  "does not depend on tensor 1", 2, { 1, 0 } },
+	};
+	ir_ref out[2];
+	ir_graph g;
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(refused); i++) {
+		assert_false(ask(&g, refused[i].text, refused[i].n, refused[i].wrt, false, out));
+		if (!strstr(g.err.message, refused[i].message)) fail_msg("\"%s\" is not in \"%s\"", refused[i].message, g.err.message);
+		assert_int_equal(g.err.code, TJ_ERR_ARG);
+		assert_string_equal(g.err.site, "here.c:9");
+		ir_graph_free(&g);
+		assert_true(ask(&g, refused[i].text, refused[i].n, refused[i].wrt, true, out));
+		check_types(&g, refused[i].n, refused[i].wrt, out, refused[i].text);
+		check_zeros(&g, out[refused[i].n - 1]);
+		ir_graph_free(&g);
+	}
+}
+
+/* By the value itself, twice by the same one, by a value on the way; 0 is a gradient, too. */
+static void requests(void **state)
+{
+	static const char *const text = "%0 = input f32[2] slot=0\n%1 = neg f32[2] %0\n%2 = floor f32[2] %0\n%3 = exp f32[2] %1\n%4 = add f32[2] %3 %2\nret %4";
+	ir_ref out[2];
+	ir_graph g;
+	(void)state;
+	assert_true(ask(&g, text, 2, (ir_ref[]){ 4, 4 }, false, out));
+	assert_int_equal(out[0], out[1]);
+	assert_int_equal(ir_at(&g, out[0])->op, IR_const);
+	ir_graph_free(&g);
+	assert_true(ask(&g, text, 2, (ir_ref[]){ 1, 0 }, false, out));
+	assert_int_equal(out[0], 3); /* exp(%1) */
+	assert_int_equal(ir_at(&g, out[1])->op, IR_neg);
+	ir_graph_free(&g);
+	assert_true(ask(&g, "%0 = input f32[2] slot=0\n%1 = floor f32[2] %0\nret %1", 1, (ir_ref[]){ 0 }, false, out));
+	check_zeros(&g, out[0]);
+	ir_graph_free(&g);
+}
+
+/* The k-th allocation fails, for each k. */
+static void no_memory(void **state)
+{
+	static const char *const text = "%0 = input f32[4,6] slot=0\n%1 = slice f32[4,2] %0 axis=1 start=0 stop=2 step=1\n%2 = slice f32[4,2] %0 axis=1 start=3 stop=5 step=1\n"
+	                                "%3 = gelu f32[4,2] %1\n%4 = mul f32[4,2] %3 %2\n%5 = prod f32[4] %4 keepdim=0 axes=1\nret %5";
+	tj_status st = TJ_ERR_NOMEM;
+	int refused = 0;
+	(void)state;
+	for (long long k = 0; k < 2000; k++) {
+		ir_graph g;
+		ir_ref out[1], wrt[] = { 0 };
+		rt_err err = { 0 };
+		ir_graph_init(&g);
+		assert_int_equal(ir_parse(&g, text, &err), TJ_OK);
+		rt_alloc_fail_at(k);
+		const bool ok = ir_grad(&g, &(ir_grad_ask){ .y = g.out.v[0], .cotangent = IR_NONE, .n = 1, .wrt = wrt }, out), reached = rt_alloc_count() > k;
+		rt_alloc_fail_at(-1);
+		st = ok ? TJ_OK : g.err.code;
+		ir_graph_free(&g);
+		if (!reached) break;
+		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM);
+		refused += st == TJ_ERR_NOMEM;
+	}
+	assert_int_equal(st, TJ_OK);
+	assert_true(refused > 5);
+}
+
+/* Nothing recurses over the graph. */
+static void deep(void **state)
+{
+	enum { DEEP = 20000 };
+	ir_graph g;
+	ir_ref out;
+	const ir_meta m = { .dtype = TJ_F64 };
+	double x = 1, dx;
+	rt_err err = { 0 };
+	(void)state;
+	ir_graph_init(&g);
+	const ir_ref first = ir_input(&g, 0, &m, NULL, NULL);
+	ir_ref r = first;
+	for (int i = 0; i < DEEP; i++) r = ir_op2(&g, IR_add, r, first, NULL);
+	assert_true(ir_grad(&g, &(ir_grad_ask){ .y = r, .cotangent = IR_NONE, .n = 1, .wrt = &first }, &out));
+	ir_ret(&g, out);
+	assert_int_equal(ir_eval(&g, (const void *[]){ &x }, NULL, NULL, (void *[]){ &dx }, NULL, &err), TJ_OK);
+	assert_true(dx == DEEP + 1);
+	ir_graph_free(&g);
+}
+
+int main(void)
+{
+	mock_device(); /* a case names it */
+	const struct CMUnitTest tests[] = { 
+		cmocka_unit_test(differences), cmocka_unit_test(composites), cmocka_unit_test(compiled), cmocka_unit_test(special_values),
+		cmocka_unit_test(errors), cmocka_unit_test(requests), cmocka_unit_test(no_memory), cmocka_unit_test(deep),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

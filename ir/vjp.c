@@ -336,6 +336,7 @@ static void grad_PICK(vjp *v)
 /* The indices 0, 1, ... along an axis of operand 0, for a comparison with indices of its rank. */
 static ir_ref positions(const vjp *v, ir_ref like, int axis)
 {
+	if (like == IR_NONE) return like;
 	ir_meta m = ir_meta_of(v->g, like);
 	const int64_t n = m.dim[axis];
 	for (int i = 0; i < m.rank; i++) m.dim[i] = i == axis ? n : 1;
@@ -395,6 +396,7 @@ static ir_ref matrix(const vjp *v, int k)
 /* All batches of r as the rows of one matrix. */
 static ir_ref flat(const vjp *v, ir_ref r)
 {
+	if (r == IR_NONE) return r;
 	const ir_meta m = ir_meta_of(v->g, r);
 	int64_t dim[2] = { 1, m.dim[m.rank - 1] };
 	for (int i = 0; i < m.rank - 1; i++) dim[0] *= m.dim[i];
@@ -404,6 +406,7 @@ static ir_ref flat(const vjp *v, ir_ref r)
 static void grad_MATMUL(vjp *v)
 {
 	const ir_ref x[2] = { matrix(v, 0), matrix(v, 1) };
+	if (x[0] == IR_NONE || x[1] == IR_NONE) return;
 	const ir_meta m[2] = { ir_meta_of(v->g, x[0]), ir_meta_of(v->g, x[1]) };
 	int64_t dim[TJ_MAX_RANK];
 	int rank = 0;

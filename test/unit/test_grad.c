@@ -681,31 +681,39 @@ static void requests(void **state)
 	ir_graph_free(&g);
 }
 
-/* The k-th allocation fails, for each k. */
+/* Of each case, the k-th allocation of ir_grad fails, for each k. */
+static int without_memory(const kase *k, const char *text)
+{
+	int refused = 0;
+	for (long long i = 0;; i++) {
+		rt_err err = { 0 };
+		trial t = { 0 };
+		ir_ref out[MOST];
+		gen_init(&t.G, &t.g, 1);
+		if (!text) add_case(&t, k, TJ_F16);
+		else if (ir_parse(&t.g, text, &err) != TJ_OK) fail_msg("%s", err.message);
+		else t.y = t.g.out.v[0], t.nwrt = 1;
+		rt_alloc_fail_at(i);
+		const bool ok = ir_grad(&t.g, &(ir_grad_ask){ .y = t.y, .cotangent = IR_NONE, .n = t.nwrt, .wrt = t.wrt }, out), reached = rt_alloc_count() > i;
+		rt_alloc_fail_at(-1);
+		const tj_status st = ok ? TJ_OK : t.g.err.code;
+		close_trial(&t);
+		assert_true(st == TJ_OK || (reached && st == TJ_ERR_NOMEM));
+		refused += st != TJ_OK;
+		if (!reached) return refused;
+	}
+}
+
 static void no_memory(void **state)
 {
-	static const char *const text = "%0 = input f32[4,6] slot=0\n%1 = slice f32[4,2] %0 axis=1 start=0 stop=2 step=1\n%2 = slice f32[4,2] %0 axis=1 start=3 stop=5 step=1\n"
-	                                "%3 = gelu f32[4,2] %1\n%4 = mul f32[4,2] %3 %2\n%5 = prod f32[4] %4 keepdim=0 axes=1\nret %5";
-	tj_status st = TJ_ERR_NOMEM;
-	int refused = 0;
+	static const char *const slices = "%0 = input f32[4,6] slot=0\n%1 = slice f32[4,2] %0 axis=1 start=0 stop=2 step=1\n%2 = slice f32[4,2] %0 axis=1 start=3 stop=5 step=1\n"
+	                                  "%3 = gelu f32[4,2] %1\n%4 = mul f32[4,2] %3 %2\n%5 = prod f32[4] %4 keepdim=0 axes=1\nret %5";
+	int refused = without_memory(NULL, slices);
+	kase k;
 	(void)state;
-	for (long long k = 0; k < 2000; k++) {
-		ir_graph g;
-		ir_ref out[1], wrt[] = { 0 };
-		rt_err err = { 0 };
-		ir_graph_init(&g);
-		assert_int_equal(ir_parse(&g, text, &err), TJ_OK);
-		rt_alloc_fail_at(k);
-		const bool ok = ir_grad(&g, &(ir_grad_ask){ .y = g.out.v[0], .cotangent = IR_NONE, .n = 1, .wrt = wrt }, out), reached = rt_alloc_count() > k;
-		rt_alloc_fail_at(-1);
-		st = ok ? TJ_OK : g.err.code;
-		ir_graph_free(&g);
-		if (!reached) break;
-		assert_true(st == TJ_OK || st == TJ_ERR_NOMEM);
-		refused += st == TJ_ERR_NOMEM;
-	}
-	assert_int_equal(st, TJ_OK);
-	assert_true(refused > 5);
+	for (size_t c = 0; c < RT_COUNT(cases); c++)
+		for (int w = 0; read_case(cases[c], w, TJ_F16, &k); w++) refused += without_memory(&k, NULL);
+	assert_true(refused > 1000);
 }
 
 /* Nothing recurses over the graph. */

@@ -145,6 +145,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -off each -s 100000 -n $(or $(N),500)
 	$< -w rotate -figures -n $(or $(N),500)
 	$< -w rotate -modes -n $(or $(N),500)
+	$< -w rotate -grad -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
 products: $(BUILD)/test/products  ## graphs around products: make products [N=cases] [S=seed]

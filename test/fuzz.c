@@ -1,12 +1,12 @@
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
  * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
  * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
- * that depend on none of them are compared. -sizes: runs each graph at several sizes, which share code. -api: random programs
+ * that depend on none of them are compared. -grad: gradients are outputs. -sizes: runs each graph at several sizes, which share code. -api: random programs
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size.
  *
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
@@ -140,9 +140,44 @@ static void many_alike(gen *G)
 	}
 }
 
+/* -grad: the sum of all outputs from `out` on that are floats, differentiated by all inputs from `slot` on that are floats. The gradients
+ * become outputs; mostly the values do not stay outputs. */
+static void differentiate(gen *G, uint32_t out, uint32_t slot)
+{
+	ir_graph *g = G->g;
+	rt_vec(ir_ref) wrt = { 0 };
+	ir_ref y = IR_NONE;
+	for (ir_ref r = 0; r < g->node.n; r++)
+		if (ir_at(g, r)->op == IR_input && ir_attr(g, ir_at(g, r))[0] >= slot && rt_is_float((tj_dtype)ir_at(g, r)->dtype) && !rt_push(&wrt, r)) abort();
+	for (uint32_t i = out; i < g->out.n; i++) {
+		ir_ref r = g->out.v[i];
+		if (!rt_is_float((tj_dtype)ir_at(g, r)->dtype)) continue;
+		const int rank = ir_at(g, r)->rank;
+		r = ir_cast(g, r, ir_at(g, r)->dtype == TJ_F64 ? TJ_F64 : TJ_F32, NULL);
+		if (rank) r = ir_reduce(g, IR_sum, r, (1u << rank) - 1, false, NULL);
+		y = y == IR_NONE ? r : ir_op2(g, IR_add, y, r, NULL);
+	}
+	ir_ref *grad = calloc(wrt.n + 1, sizeof *grad);
+	if (!grad) abort();
+	if (y != IR_NONE && wrt.n) {
+		if (!ir_grad(g, &(ir_grad_ask){ .y = y, .cotangent = IR_NONE, .n = (int)wrt.n, .wrt = wrt.v, .zeros = true, .site = "fuzz.c:1" }, grad)) {
+			fprintf(stderr, "%s: %s\n", g->err.op, g->err.message);
+			abort();
+		}
+		if (gen_chance(G, 70)) g->out.n = out;
+		for (uint32_t i = 0; i < wrt.n; i++) {
+			const ir_meta a = ir_meta_of(g, wrt.v[i]), b = ir_meta_of(g, grad[i]);
+			if (a.dtype != b.dtype || a.rank != b.rank || b.weak || memcmp(a.dim, b.dim, sizeof *a.dim * a.rank)) abort();
+			ir_ret(g, grad[i]);
+		}
+	}
+	free(grad);
+	rt_vec_free(&wrt);
+}
+
 void fuzz_graph(gen *G, uint64_t seed)
 {
-	uint32_t first = G->step.n;
+	uint32_t first = G->step.n, slot = G->slot.n, out = G->g->out.n;
 	G->rng = seed * 0x2545F4914F6CDD1Du + 99;
 	G->value.n = 0;
 	if (!fuzz_opt.api) G->most = seed % 12 == 5 ? LARGE : MOST;
@@ -165,6 +200,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 			for (int s = 0; s < G->step.v[k].nsrc; s++) used |= G->step.v[k].src[s] == r;
 		if (!used || gen_chance(G, 15)) ir_ret(G->g, r);
 	}
+	if (fuzz_opt.grad) differentiate(G, out, slot);
 }
 
 /* ---- executors ---- */
@@ -591,7 +627,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 {
 	rt_text t = { 0 };
 	char path[512];
-	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", fuzz_opt.modes ? " -modes" : "", (unsigned long long)seed);
+	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", fuzz_opt.modes ? " -modes" : "", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed);
 	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
 	rt_puts(&t, "\n");
 	ir_print(G->g, &t);
@@ -884,7 +920,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-api] [-sizes] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -908,6 +944,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-off") && more && leave_out(argv[i + 1])) i++;
 		else if (!strcmp(argv[i], "-figures")) fuzz_opt.figures = true;
 		else if (!strcmp(argv[i], "-modes")) fuzz_opt.modes = true;
+		else if (!strcmp(argv[i], "-grad")) fuzz_opt.grad = true;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;

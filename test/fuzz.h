@@ -23,6 +23,7 @@ typedef struct fuzz_options {
 	bool api, verbose, rotate; /* rotate: each compile has another vector width */
 	bool figures;              /* lower graphs for CPUs with other limits and figures */
 	bool modes;                /* some nodes are fast; values that depend on none of them are compared */
+	bool grad;                 /* the gradients of each graph are outputs, too */
 	unsigned off;              /* a bit for each pass (LO_PASS_*) to leave out, one pass at a time */
 	const char *found;         /* folder to which failures are written */
 	const lo_target *llvm;     /* NULL: only the evaluator */

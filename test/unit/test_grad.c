@@ -740,7 +740,7 @@ static void deep(void **state)
 int main(void)
 {
 	mock_device(); /* a case names it */
-	const struct CMUnitTest tests[] = { 
+	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(differences), cmocka_unit_test(composites), cmocka_unit_test(compiled), cmocka_unit_test(special_values),
 		cmocka_unit_test(errors), cmocka_unit_test(requests), cmocka_unit_test(no_memory), cmocka_unit_test(deep),
 	};

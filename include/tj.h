@@ -598,9 +598,10 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's.
  *
  * Only in the body of a compiled function, outside of callbacks. Between wrt and y no value may have been read by C, if y depends on it: the
- * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients do not pass
- * through tj_cond(), tj_while() and tj_scan() yet: that is an error. On failure the context has the error, its status is
- * returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails. */
+ * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients pass through tj_cond() and
+ * tj_scan(), which compute their values again on the way back (a scan keeps the carries of all turns, in memory), but not through
+ * tj_while(): that is an error. On failure the context has the error, its status is returned, and all grad[i] are poison. A
+ * value that y does not depend on is found when the call runs: then the call fails. */
 typedef enum tj_unused { TJ_UNUSED_ERROR, TJ_UNUSED_ZEROS } tj_unused;
 typedef struct tj_grad_opts {
 	size_t size;

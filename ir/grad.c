@@ -14,6 +14,8 @@ enum { FRESH, OPENED, PLACED };
 
 typedef struct piece { ir_ref of, grad; int64_t start, stop; int axis; uint32_t next; } piece; /* grad is that of slice start:stop of `of`. next: 1 + index */
 
+typedef struct share { ir_ref of, grad; int64_t result; } share; /* the gradient of a result of control flow */
+
 typedef struct seen {
 	ir_ref as;               /* the node's decomposition; IR_NONE: it has none */
 	ir_ref grad;             /* the sum of the shares so far; IR_NONE: none yet */
@@ -29,6 +31,7 @@ typedef struct sweep {
 	rt_vec(seen) at;         /* by node */
 	rt_vec(ir_ref) order, open;
 	rt_vec(piece) piece;
+	rt_vec(share) share;
 	rt_vec(ir_ref) to;       /* what a rule gives, and for which operands */
 	rt_vec(bool) want;
 	bool oom;
@@ -107,10 +110,10 @@ static bool put_in_order(sweep *s, ir_ref y)
 }
 
 /* ---- shares ---- */
-static void give(sweep *s, ir_ref to, ir_ref share)
+static void give(sweep *s, ir_ref to, ir_ref part)
 {
 	ir_ref *sum = &s->at.v[to].grad;
-	*sum = *sum == IR_NONE ? share : ir_op2(s->g, IR_add, *sum, share, ir_at(s->g, to)->site);
+	*sum = *sum == IR_NONE ? part : ir_op2(s->g, IR_add, *sum, part, ir_at(s->g, to)->site);
 }
 
 /* Keeps the gradient of a plain slice: slices that lie side by side are joined later, which needs no zeros and no sums. */
@@ -182,27 +185,56 @@ static bool flat(sweep *s, const ir_node *n)
 	return true;
 }
 
+/* Room in to and want for the operands of n. */
+static bool ready(sweep *s, const ir_node *n)
+{
+	s->to.n = s->want.n = 0;
+	for (int k = 0; k < n->nsrc; k++)
+		if (!rt_push(&s->to, IR_NONE) || !rt_push(&s->want, s->at.v[ir_src(s->g, n, k)].active)) return !(s->oom = true);
+	return true;
+}
+
+static bool give_all(sweep *s, const ir_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++) {
+		const ir_ref src = ir_src(s->g, n, k);
+		if (!s->want.v[k]) continue;
+		if (s->to.v[k] == IR_NONE) s->at.v[src].flat = true;
+		else give(s, src, s->to.v[k]);
+	}
+	return s->g->err.code == TJ_OK;
+}
+
+/* A node of control flow, after all its results. */
+static bool step_flow(sweep *s, ir_ref r)
+{
+	const ir_node n = *ir_at(s->g, r);
+	const int results = ir_results(s->g, &n);
+	bool any = false;
+	ir_ref *grad = rt_arena_alloc(&s->g->mem, sizeof *grad * ((size_t)results + 1));
+	if (!grad || !ready(s, &n)) return !(s->oom = true);
+	for (int i = 0; i < results; i++) grad[i] = IR_NONE;
+	for (uint32_t i = 0; i < s->share.n; i++) {
+		if (s->share.v[i].of != r) continue;
+		grad[s->share.v[i].result] = s->share.v[i].grad;
+		any = true;
+	}
+	if (!any) return flat(s, &n);
+	if (n.op == IR_while) return fail(s, TJ_ERR_ARG, "while", "it has no gradient, since its number of turns is not known: use tj_scan()", n.site), false;
+	return ir_vjp_flow(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
+}
+
 /* Applies the rule of node r, whose gradient is complete. y: its value; of a get, the node before it has the operands. */
 static bool step(sweep *s, ir_ref r)
 {
 	const ir_ref grad = s->at.v[r].grad;
 	const ir_node n = *ir_at(s->g, ir_at(s->g, r)->op == IR_get ? ir_src(s->g, ir_at(s->g, r), 0) : r);
 	const int rule = ir_ops[n.op].grad;
-	if (rule == IR_GRAD_REGIONS) return fail(s, TJ_ERR_ARG, ir_ops[n.op].name, "gradients do not pass through control flow yet", n.site), false;
+	if (rule == IR_GRAD_REGIONS && grad != IR_NONE) return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), grad, ir_attr(s->g, ir_at(s->g, r))[0] })) || !(s->oom = true);
 	if (rule == IR_GRAD_DISCRETE || rule == IR_GRAD_MADE) return true;
 	if (rule == IR_GRAD_FLAT || grad == IR_NONE) return flat(s, &n);
 	if (keep_piece(s, &n, grad) || s->oom) return !s->oom;
-	s->to.n = s->want.n = 0;
-	for (int k = 0; k < n.nsrc; k++)
-		if (!rt_push(&s->to, IR_NONE) || !rt_push(&s->want, s->at.v[ir_src(s->g, &n, k)].active)) return !(s->oom = true);
-	if (!ir_vjp(s->g, r, grad, s->want.v, s->to.v)) return false;
-	for (int k = 0; k < n.nsrc; k++) {
-		const ir_ref src = ir_src(s->g, &n, k);
-		if (!s->want.v[k]) continue;
-		if (s->to.v[k] == IR_NONE) s->at.v[src].flat = true;
-		else give(s, src, s->to.v[k]);
-	}
-	return s->g->err.code == TJ_OK;
+	return ready(s, &n) && ir_vjp(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
 }
 
 static bool walk_back(sweep *s)
@@ -212,6 +244,10 @@ static bool walk_back(sweep *s)
 		settle(s, r);
 		seen *x = &s->at.v[r];
 		if (s->oom || s->g->err.code != TJ_OK) return false;
+		if (x->active && ir_is_flow(ir_at(s->g, r)->op)) {
+			if (!step_flow(s, r)) return false;
+			continue;
+		}
 		if (!x->active || (x->grad == IR_NONE && !x->flat)) continue;
 		if (x->as != IR_NONE) {
 			s->at.v[x->as].flat |= x->flat;
@@ -238,32 +274,42 @@ static bool result(sweep *s, const ir_grad_ask *q, int i, ir_ref *out)
 	return *out != IR_NONE;
 }
 
-static bool ask(sweep *s, const ir_grad_ask *q, ir_ref *out)
+static bool ask(sweep *s, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out)
 {
 	if (!grow(s)) return false;
 	for (int i = 0; i < q->n; i++) s->at.v[q->wrt[i]].active = true;
-	if (!put_in_order(s, q->y)) return false;
-	const ir_meta m = ir_meta_of(s->g, q->y);
-	s->at.v[q->y].grad = q->cotangent != IR_NONE ? q->cotangent : ir_const_f(s->g, (tj_dtype)m.dtype, m.rank, m.dim, 1);
+	for (int i = 0; i < ny; i++) {
+		if (cotangent[i] == IR_NONE) continue;
+		if (!put_in_order(s, y[i])) return false;
+		give(s, y[i], cotangent[i]);
+	}
 	if (!walk_back(s)) return false;
 	for (int i = 0; i < q->n; i++)
 		if (!result(s, q, i, &out[i])) return false;
 	return true;
 }
 
-bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out)
+bool ir_grad_all(ir_graph *g, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out)
 {
 	sweep s = { .g = g, .site = q->site };
 	const uint8_t mode = g->mode;
 	g->mode = 0;
-	const bool ok = ask(&s, q, out);
+	const bool ok = ask(&s, ny, y, cotangent, q, out);
 	g->mode = mode;
 	if (s.oom) fail(&s, TJ_ERR_NOMEM, "", "out of memory", q->site);
 	rt_vec_free(&s.at);
 	rt_vec_free(&s.order);
 	rt_vec_free(&s.open);
 	rt_vec_free(&s.piece);
+	rt_vec_free(&s.share);
 	rt_vec_free(&s.to);
 	rt_vec_free(&s.want);
 	return ok;
+}
+
+bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out)
+{
+	const ir_meta m = ir_meta_of(g, q->y);
+	const ir_ref ones = q->cotangent != IR_NONE ? q->cotangent : ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 1);
+	return ones != IR_NONE && ir_grad_all(g, 1, &q->y, &ones, q, out);
 }

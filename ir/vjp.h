@@ -14,7 +14,7 @@ typedef enum ir_grad_rule {
 	IR_GRAD_MADE,      /* no operand is a tensor */
 	IR_GRAD_FLAT,      /* the gradient is 0 */
 	IR_GRAD_PARTS,     /* the rules of its decomposition */
-	IR_GRAD_REGIONS,   /* control flow: none yet */
+	IR_GRAD_REGIONS,   /* control flow: vjpflow.c */
 #define X(rule) IR_GRAD_##rule,
 	IR_GRAD_RULES(X)
 #undef X
@@ -24,5 +24,11 @@ typedef enum ir_grad_rule {
  * wanted, each of its operand's dtype and shape: to[k], IR_NONE where it is 0. false: an error, in g->err. */
 bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to);
 ir_ref ir_zeros(ir_graph *g, ir_ref like);
+
+/* vjpflow.c: the same for a cond or scan; grad: by result, IR_NONE where there is none. */
+bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, ir_ref *to);
+
+/* grad.c: ir_grad() for several values, whose gradients are added up. cotangent[i]: IR_NONE: none of y[i]. Ignores y and cotangent of q. */
+bool ir_grad_all(ir_graph *g, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out);
 
 #endif

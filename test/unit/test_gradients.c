@@ -125,6 +125,131 @@ static void sizes(void **s)
 	tj_close(c);
 }
 
+/* ---- control flow ---- */
+static void power(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_mul(in[0], tj_mul(in[0], self)); }
+static void sine(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sin(in[0]); }
+static void branches(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *g[2];
+	(void)self;
+	tj_cond(&y, 1, in[2], power, sine, TJ_LIST(in[0]), in[1]);
+	tj_grad(g, total(y), TJ_LIST(in[0], in[1]), NULL);
+	tj_grad(&out[2], total(tj_square(g[0])), TJ_LIST(in[0]), NULL);
+	out[0] = g[0];
+	out[1] = g[1];
+}
+
+/* x^2 w, or sin x; w is captured. */
+static void through_cond(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "branches", branches, NULL, 3, 3);
+	tj_tensor *out[3], *x = F32(c, 0.5f, -2), *w = F32(c, 3, 1);
+	for (int turn = 0; turn < 4; turn++) {
+		const uint8_t which = turn % 2;
+		assert_int_equal(tj_call(f, out, TJ_LIST(x, w, tj_from_data(c, TJ_BOOL, TJ_0D, &which))), TJ_OK);
+		kit_ok(c);
+		if (which) {
+			assert_f32(out[0], 3, -4);
+			assert_f32(out[1], 0.25f, 4);
+			assert_f32(out[2], 36, -16);
+		} else {
+			const float *d = tj_data(out[0]);
+			assert_true(d[0] > 0.87758f && d[0] < 0.87759f && d[1] < -0.41614f && d[1] > -0.41615f);
+			assert_f32(out[1], 0, 0);
+		}
+	}
+	tj_close(c);
+}
+
+enum { TURNS = 5, WIDE = 3 };
+static void cell(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_tanh(tj_add(tj_mul(in[0], self), in[1]));
+	out[1] = tj_mul(out[0], in[0]);
+}
+
+/* The loss, the gradients by state, inputs and the captured weight, and one of second order. */
+static void ask_all(tj_tensor **out, tj_tensor *loss, tj_tensor *const *in)
+{
+	out[0] = loss;
+	tj_grad(out + 1, loss, TJ_LIST(in[0], in[1], in[2]), NULL);
+	tj_grad(out + 4, total(tj_square(out[3])), TJ_LIST(in[2]), NULL);
+}
+
+static void scanned(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h, *ys;
+	tj_scan(&h, &ys, 1, cell, TJ_LIST(in[0]), TJ_LIST(in[1]), in[2], TJ_OPTS(tj_scan_opts, .reverse = self != NULL));
+	ask_all(out, tj_add(total(tj_square(h)), total(tj_mul(ys, in[1]))), in);
+}
+
+static void unrolled(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h = in[0], *loss = tj_full(TJ_F64, TJ_0D, tj_f(0));
+	for (int64_t i = 0; i < TURNS; i++) {
+		const int64_t at = self ? TURNS - 1 - i : i;
+		tj_tensor *x = tj_reshape(tj_slice(in[1], 0, at, at + 1, 1), TJ_SHAPE(WIDE)), *y[2];
+		cell(y, TJ_LIST(h, x), in[2]);
+		loss = tj_add(loss, total(tj_mul(y[1], x)));
+		h = y[0];
+	}
+	ask_all(out, tj_add(loss, total(tj_square(h))), in);
+}
+
+static void through_scan(void **s)
+{
+	(void)s;
+	for (int way = 0; way < 2; way++) {
+		tj_ctx *c = kit_open();
+		double v[WIDE * TURNS];
+		for (int i = 0; i < WIDE * TURNS; i++) v[i] = (i * 7 % 11 - 5) / 6.0;
+		tj_list in = TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 2), tj_from_data(c, TJ_F64, TJ_SHAPE(TURNS, WIDE), v), tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 5));
+		tj_tensor *a[5], *b[5];
+		assert_int_equal(tj_call(kit_fn(c, "scanned", scanned, way ? c : NULL, 3, 5), a, in), TJ_OK);
+		assert_int_equal(tj_call(kit_fn(c, "unrolled", unrolled, way ? c : NULL, 3, 5), b, in), TJ_OK);
+		kit_ok(c);
+		for (int i = 0; i < 5; i++) {
+			const double *x = tj_data(a[i]), *y = tj_data(b[i]);
+			for (int64_t k = 0; k < tj_numel(a[i]); k++) assert_true(x[k] - y[k] < 1e-12 && y[k] - x[k] < 1e-12);
+		}
+		tj_close(c);
+	}
+}
+
+/* A carry that is an integer, a branch within a turn, and no turn at all. */
+static void odd_turns(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	tj_cond(&y, 1, tj_eq(tj_remainder(in[0], tj_i(2)), tj_i(1)), power, sine, TJ_LIST(in[1]), self);
+	out[0] = tj_add(in[0], tj_i(1));
+	out[1] = y;
+}
+static void counted(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *carry[2];
+	(void)self;
+	tj_scan(carry, NULL, 0, odd_turns, TJ_LIST(tj_full(TJ_I64, TJ_0D, tj_i(1)), in[0]), TJ_NONE, in[1], TJ_OPTS(tj_scan_opts, .length = tj_dim(in[2], 0)));
+	tj_grad(out, total(carry[1]), TJ_LIST(in[0], in[1]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+static void integer_carries(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "counted", counted, NULL, 3, 2);
+	tj_tensor *out[2], *x = F32(c, 3), *w = F32(c, 2);
+	assert_int_equal(tj_call(f, out, TJ_LIST(x, w, F32(c, 0))), TJ_OK); /* one turn: w x^2 */
+	assert_f32(out[0], 12);
+	assert_f32(out[1], 9);
+	assert_int_equal(tj_call(f, out, TJ_LIST(x, w, tj_full(TJ_F32, TJ_SHAPE(0), tj_f(0)))), TJ_OK);
+	assert_f32(out[0], 1);
+	assert_f32(out[1], 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- boundaries ---- */
 /* The value that C reads has no part in the gradient; or it is what is asked for. */
 static void independent(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -176,11 +301,12 @@ static void short_list(tj_tensor **out, tj_tensor *const *in, void *self) { (voi
 static void same(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_square(in[0]); }
 static void in_callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), NULL); }
 static void callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_callback, same, TJ_LIST(in[0]), NULL); }
-static void through_cond(tj_tensor **out, tj_tensor *const *in, void *self)
+static void small(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(total(in[0]), tj_f(1e6)); }
+static void through_while(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *y;
 	(void)self;
-	tj_cond(&y, 1, tj_gt(total(in[0]), tj_f(0)), same, same, TJ_LIST(in[0]), NULL);
+	tj_while(&y, small, same, TJ_LIST(in[0]), NULL, NULL);
 	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
 }
 
@@ -190,7 +316,7 @@ static void refusals(void **s)
 		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
 		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
-		{ callback, TJ_ERR_STATE, "a callback cannot" },        { through_cond, TJ_ERR_ARG, "cond: gradients do not pass" } };
+		{ callback, TJ_ERR_STATE, "a callback cannot" },        { through_while, TJ_ERR_ARG, "while: it has no gradient" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
@@ -240,7 +366,7 @@ static void outside(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(descent),
-		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(refusals),  cmocka_unit_test(zeros),
+		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(refusals),  cmocka_unit_test(zeros),
 		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

@@ -1149,6 +1149,11 @@ TJ_API tj_tensor *tj_rms_norm(tj_tensor *x, tj_tensor *weight, double eps);
 TJ_API tj_tensor *tj_rms_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, double eps);
 #define tj_rms_norm(x, weight, eps) tj_rms_norm_at(TJ_SITE, x, weight, eps)
 
+/* the operand itself, as a constant for tj_grad(): its gradient is 0 */
+TJ_API tj_tensor *tj_stop_gradient(tj_tensor *x);
+TJ_API tj_tensor *tj_stop_gradient_at(const char *site, tj_tensor *x);
+#define tj_stop_gradient(x) tj_stop_gradient_at(TJ_SITE, x)
+
 /* mean over rows of -log_softmax(a)[target]; a is [N,C], target [N] */
 TJ_API tj_tensor *tj_cross_entropy(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor *b);

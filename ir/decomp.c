@@ -193,6 +193,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	if (n->nattr) memcpy(attr, ir_attr(from, n), sizeof *attr * n->nattr);
 	made m = { g, n->site, (tj_dtype)n->dtype };
 	g->mode = n->mode;
+	if (n->op == IR_stop_gradient) return src[0];
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	ir_ref x = enter(&m, src[0]), y = IR_NONE;
 	if (x == IR_NONE) return IR_NONE;

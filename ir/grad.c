@@ -263,15 +263,13 @@ static bool result(sweep *s, const ir_grad_ask *q, int i, ir_ref *out)
 	const seen *x = &s->at.v[q->wrt[i]];
 	char what[80];
 	*out = x->grad;
-	if (*out != IR_NONE) return true;
+	if (*out == IR_NONE && (x->flat || q->zeros)) *out = ir_zeros(s->g, q->wrt[i]);
+	if (*out != IR_NONE) *out = ir_keep_device(s->g, *out, ir_at(s->g, q->wrt[i])); /* a constant is on the CPU */
+	if (*out != IR_NONE || s->g->err.code != TJ_OK) return *out != IR_NONE;
 	snprintf(what, sizeof what, "the value does not depend on tensor %d of those asked for", i);
-	if (!x->flat && !q->zeros) {
-		fail(s, TJ_ERR_ARG, "", what, q->site);
-		rt_hint(&s->g->err, "set .unused = TJ_UNUSED_ZEROS for a gradient of zeros");
-		return false;
-	}
-	*out = ir_zeros(s->g, q->wrt[i]);
-	return *out != IR_NONE;
+	fail(s, TJ_ERR_ARG, "", what, q->site);
+	rt_hint(&s->g->err, "set .unused = TJ_UNUSED_ZEROS for a gradient of zeros");
+	return false;
 }
 
 static bool ask(sweep *s, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out)

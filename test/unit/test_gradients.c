@@ -57,6 +57,25 @@ static void of_several(void **s)
 	tj_close(c);
 }
 
+/* The operand counts as a constant. */
+static void stopped(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(&out[0], total(tj_mul(in[0], tj_stop_gradient(tj_mul(in[0], in[1])))), TJ_LIST(in[0], in[1]), NULL);
+}
+
+static void stop(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[2];
+	assert_int_equal(tj_call(kit_fn(c, "stopped", stopped, NULL, 2, 2), out, TJ_LIST(F32(c, 1, 2), F32(c, 5, 7))), TJ_OK);
+	kit_ok(c);
+	assert_f32(out[0], 5, 14);
+	assert_f32(out[1], 0, 0);
+	tj_close(c);
+}
+
 static void with_cotangent(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -365,7 +384,7 @@ static void outside(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(descent),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(stop), cmocka_unit_test(descent),
 		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(refusals),  cmocka_unit_test(zeros),
 		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
 	KIT_RUN(tests);

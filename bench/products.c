@@ -20,6 +20,7 @@ enum { INPUTS, FROZEN, PEERS, READ_B = PEERS + PRODUCT_PEERS, WAYS, WORST = 5, S
 #define FAST(m, k, n) { TJ_BF16, 0, m, k, n, false, true }
 #define FAST_NK(m, k, n) { TJ_BF16, 0, m, k, n, true, true }
 #define I8(m, k, n) { TJ_I8, 0, m, k, n, false, false }
+#define I8_NK(m, k, n) { TJ_I8, 0, m, k, n, true, false }
 static const product products[] = {
 	/* transformers */
 	F32(1, 768, 768), F32(12, 768, 768), F32(128, 768, 768), F32(4096, 768, 768),
@@ -48,7 +49,8 @@ static const product products[] = {
 	BF16(1, 768, 3072), BF16(1, 4096, 4096), BF16(32, 768, 3072), BF16(128, 768, 768), BF16(512, 512, 512),
 	FAST(1, 768, 3072), FAST(1, 4096, 4096), FAST(4, 4096, 4096), FAST(8, 768, 3072), FAST(32, 768, 3072), FAST(128, 768, 768), FAST(512, 512, 512),
 	FAST(384, 3072, 768), FAST(77, 331, 257), FAST_NK(1, 4096, 4096), FAST_NK(8, 768, 768), FAST_NK(128, 768, 768),
-	I8(1, 1024, 1024), I8(32, 768, 768), I8(128, 768, 768), I8(256, 256, 256),
+	I8(1, 1024, 1024), I8(1, 4096, 4096), I8(32, 768, 768), I8(128, 768, 768), I8(128, 768, 3072), I8(256, 256, 256),
+	I8_NK(1, 1024, 1024), I8_NK(1, 4096, 4096), I8_NK(4, 1024, 1024), I8_NK(8, 768, 768), I8_NK(128, 768, 768),
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 

@@ -128,11 +128,18 @@ static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 	return true;
 }
 
+/* One row reads each column once, at the speed of memory, from where it lies (codegen_llvm/across.c). */
+static bool reads_memory(const lo_kernel *k, const lo_tiles *t)
+{
+	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->load[1]].dtype);
+	return t->across && t->row < 0 && t->value[1] == t->load[1] && k->red * k->dim[k->ndim - 1] > RT_THIRD_CACHE / size;
+}
+
 /* The columns of the product are worth a copy in panels. Ops on them are computed again for each tile. */
 static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 {
 	const int last = k->ndim - 1;
-	if (t->strips || t->bytes) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
+	if (t->strips || t->bytes || reads_memory(k, t)) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
 	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
 	if (t->pairs && t->adjacent && t->row >= 0 && k->dim[t->row] > PAIR_ROWS && rt_bf16_pairs()) return false;
 	if (t->plain[1]) return true;

@@ -105,7 +105,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || fill_blocks(c, p->width));
+	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || p->bytes || fill_blocks(c, p->width));
 	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
 	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
@@ -131,11 +131,13 @@ static bool has_narrow(const cg *c, const struct cg_product *p)
 	return (rest[0] && rest[0] <= p->w) || (rest[1] && rest[1] <= p->w);
 }
 
+static bool has_all_rows(const cg *c, const struct cg_product *p) { return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]); }
+
 /* Tiles transpose columns: as many rows as there are registers beside a square, and fewer with conversions, which need some, too. */
 static bool is_across(const cg *c, const struct cg_product *p)
 {
 	const int registers = c->bits == 512 ? 32 : 16, room = (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
-	if (!p->x.across || !cg_steps_adjacent(c, 1) || !cg_known_rows(c) || c->s->rows != (p->x.row < 0 ? 1 : c->k->dim[p->x.row])) return false;
+	if (!p->x.across || p->x.bytes || !cg_steps_adjacent(c, 1) || !has_all_rows(c, p)) return false;
 	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
 }
 
@@ -158,14 +160,15 @@ bool cg_find_product(cg *c)
 	p->panel = lo_panel(p->t);
 	p->across = is_across(c, p);
 	p->pairs = cg_pairs(c) && !p->across;
+	p->bytes = x.bytes && (x.strips || (x.across && has_all_rows(c, p)));
+	p->steps = cg_word_steps(c);
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
-	p->width = p->vecs * p->w;
-	p->chunk = p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
+	p->chunk = p->bytes ? cg_byte_chunk(c) : p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
-	p->steps = cg_word_steps(c);
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));

@@ -281,6 +281,41 @@ static void put_across(cg *c, const unit *u)
 	cg_close(c, &j);
 }
 
+/* Bytes of few rows: a chunk of r, the columns from j on. A strip gets the elements from row to row of B, and the number of columns; a tile
+ * those from column to column, and the pitch of the sums. */
+static void call_bytes(cg *c, const unit *u, cg_str name, const part *k, cg_str j, int64_t step, cg_str n)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", u->packed.s, operand_at(c, u, 1, j, k->k).s, cg_int(step).s, k->nk.s,
+	        cg_elem(c, TJ_I32, u->sums, j).s, n.s, k->first.s);
+	call(c, name, &t);
+}
+
+/* Columns [from, to), n at a time. */
+static void put_byte_tiles(cg *c, const unit *u, cg_str name, const part *k, cg_str from, cg_str to, int n)
+{
+	cg_loop j = cg_open(c, "j", from, to, cg_int(n), true);
+	call_bytes(c, u, name, k, j.i, cg_item_step(c, 1), u->pitch);
+	cg_close(c, &j);
+}
+
+static void put_bytes(cg *c, const unit *u)
+{
+	const struct cg_product *p = c->product;
+	const cg_num red = cg_size(c->k->red);
+	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
+	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), cg_cmp(c, "eq", r.i, cg_int(0)) };
+	const cg_str whole = cg_op(c, "and", u->columns, cg_int(-p->width));
+	call_pack(c, u, 0, u->packed, cg_int(0), u->rows, &k);
+	if (p->x.strips) call_bytes(c, u, p->strip, &k, cg_int(0), cg_r_step(c, 1), u->columns);
+	else {
+		put_byte_tiles(c, u, p->tile[0], &k, cg_int(0), whole, p->width);
+		put_byte_tiles(c, u, p->narrow_tile[0], &k, whole, u->columns, 1);
+	}
+	cg_close(c, &r);
+	if (p->x.strips) rt_putf(c->out, "  call void %s(ptr %s, i64 %s)\n", p->strip_step.s, u->sums.s, u->columns.s);
+}
+
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
@@ -343,7 +378,8 @@ static cg_str put_pack(cg *c, int o, int width)
 	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
 	cg_put_parameters(c, o, &parameters);
 	cg_begin_own(c, &parameters);
-	if (p->pairs && !(o && p->lone)) cg_pack_pairs(c, o, width);
+	if (p->bytes) cg_pack_bytes(c);
+	else if (p->pairs && !(o && p->lone)) cg_pack_pairs(c, o, width);
 	else if (p->steps > 1 && !p->pairs) cg_pack_words(c, o, width);
 	else cg_pack(c, o, width);
 	return cg_end_own(c);
@@ -352,6 +388,12 @@ static cg_str put_pack(cg *c, int o, int width)
 static void put_functions(cg *c)
 {
 	struct cg_product *p = c->product;
+	if (p->bytes) {
+		p->pack[0] = put_pack(c, 0, 1);
+		if (p->x.strips) p->strip = cg_put_byte_strip(c), p->strip_step = cg_put_byte_order(c);
+		else p->tile[0] = cg_put_byte_tile(c, p->width), p->narrow_tile[0] = cg_put_byte_tile(c, 1);
+		return;
+	}
 	if (p->x.strips) {
 		p->strip = cg_put_strip(c, cg_strip_steps(c));
 		p->strip_step = cg_put_strip(c, 1);
@@ -373,7 +415,8 @@ void cg_along_product(cg *c, cg_span span)
 	p->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
 	put_functions(c);
 	const unit u = put_unit(c);
-	if (p->x.strips) put_strips(c, &u);
+	if (p->bytes) put_bytes(c, &u);
+	else if (p->x.strips) put_strips(c, &u);
 	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);
 	if (p->direct == LO_NOREF) put_rows(c, &u, span);

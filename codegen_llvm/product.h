@@ -5,6 +5,7 @@
  *   operand.c   how operands lie in memory, and what is converted as they are read
  *   pack.c      the functions that pack an operand
  *   words.c     products of bytes: how they are packed and multiplied
+ *   dots.c      the same for few rows, which read columns as they lie
  *   pairs.c     the same for fast products of bf16
  *   sums.c      the functions that compute a tile, and a strip
  *   across.c    tiles of few rows that transpose columns as they read them
@@ -44,6 +45,7 @@ struct cg_product {
 	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
 	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
 	bool pairs;             /* pairs.c */
+	bool bytes;             /* dots.c */
 	int chunk;              /* steps of r that are packed and added at a time */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int most;               /* rows of the largest tile */
@@ -59,7 +61,7 @@ struct cg_product {
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
 	/* Names of the functions that it calls: */
-	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows` */
+	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 };
 
 /* ---- choose.c ---- */
@@ -103,8 +105,18 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 /* ---- words.c ---- */
 int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
-cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum);
+cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool more); /* bytes, one step after the other, as they lie in words; more: 128 more, where words have bytes */
+cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum); /* x: the unsigned ones */
 void cg_pack_words(cg *c, int o, int width);       /* as cg_pack(), in words */
+
+/* ---- dots.c: products of bytes with few rows ---- */
+int cg_byte_chunk(const cg *c);   /* the field `chunk` */
+int cg_byte_columns(const cg *c); /* the field `width`: of a tile that has all rows */
+void cg_pack_bytes(cg *c);        /* as cg_pack(), of rows, in the layout that the functions below read */
+/* Names of functions. r: a chunk of it. */
+cg_str cg_put_byte_tile(cg *c, int columns); /* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column */
+cg_str cg_put_byte_strip(cg *c);             /* sums of one row = or += r; in an order of their own */
+cg_str cg_put_byte_order(cg *c);             /* puts these sums in order */
 
 /* ---- pairs.c ---- */
 bool cg_pairs(const cg *c); /* the field `pairs` */

@@ -1,11 +1,11 @@
 /* words: products of i8 with sums of i32. Several steps of r of one item lie in a word of 32 bits, which one instruction multiplies:
  *
- *   VNNI, 512 bits   4 bytes, of the rows 128 more, so that they are unsigned      sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
+ *   VNNI, 512 bits   4 bytes, of one operand 128 more, so that they are unsigned    sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
  *   else             2 numbers of 16 bits                                         sum + (a0 b0 + a1 b1)
  *
- * Packed rows and columns are words then: [words][most], [words][width]. With bytes a panel of columns ends with a row of -128 times the sum
- * of each column, from which the sums of a tile begin. Integers wrap, so the order of the sums does not matter. Steps of r that are absent
- * are 0 in the columns. */
+ * Packed rows and columns are words then: [words][most], [words][width]. With bytes the rows are the unsigned ones, and a panel of columns
+ * ends with a row of -128 times the sum of each column, from which the sums of a tile begin. Integers wrap, so the order of the sums does
+ * not matter. Steps of r that are absent are 0 in the columns. Few rows read columns that are not packed: dots.c. */
 #include "codegen_llvm/product.h"
 
 int cg_word_steps(const cg *c)
@@ -36,8 +36,7 @@ cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum)
 }
 
 /* ---- packing ---- */
-/* Bytes as they lie in a word: `bytes` is a vector of `lanes` words' bytes, one step after the other. */
-static cg_str widen(cg *c, int o, int lanes, cg_str bytes)
+cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool more)
 {
 	const int steps = c->product->steps;
 	cg_str word = cg_tmp(c), type = cg_type(TJ_I32, lanes);
@@ -46,7 +45,7 @@ static cg_str widen(cg *c, int o, int lanes, cg_str bytes)
 		return word;
 	}
 	rt_putf(c->out, "  %s.w = bitcast <%d x i8> %s to %s\n", word.s, 4 * lanes, bytes.s, type.s);
-	rt_putf(c->out, "  %s = xor %s %s.w, %s\n", word.s, type.s, word.s, cg_literal(TJ_I32, o ? 0 : (int32_t)0x80808080, lanes).s);
+	rt_putf(c->out, "  %s = xor %s %s.w, %s\n", word.s, type.s, word.s, cg_literal(TJ_I32, more ? (int32_t)0x80808080 : 0, lanes).s);
 	return word;
 }
 
@@ -57,7 +56,7 @@ static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 	cg_str bytes = cg_tmp(c);
 	if (whole && cg_r_step(c, o) == 1) {
 		rt_putf(c->out, "  %s = load <%d x i8>, ptr %s, align 1\n", bytes.s, steps, cg_elem(c, TJ_I8, from, k).s);
-		return widen(c, o, 1, bytes);
+		return cg_widen(c, 1, bytes, !o);
 	}
 	cg_str all = cg_fmt("zeroinitializer"), last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1));
 	for (int s = 0; s < steps; s++) {
@@ -67,7 +66,7 @@ static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 		rt_putf(c->out, "  %s = insertelement <%d x i8> %s, i8 %s, i32 %d\n", next.s, steps, all.s, byte.s, s);
 		all = next;
 	}
-	return widen(c, o, 1, all);
+	return cg_widen(c, 1, all, !o);
 }
 
 /* One item after the other; items from n on are the last one. */
@@ -108,7 +107,7 @@ static void put_vectors(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 		rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> poison, <%d x i32> <", bytes.s, lanes, row[0].s, lanes, lanes);
 		for (int l = 0; l < lanes; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", l % p->steps * p->w + l / p->steps);
 		rt_puts(c->out, ">\n");
-		cg_write(c, TJ_I32, p->w, widen(c, o, p->w, bytes), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
+		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, !o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
 	}
 	cg_close(c, &k);
 }
@@ -125,7 +124,7 @@ static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 	cg_put_items(c, o, cg_op(c, "add", j, first), n, last, number, item);
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(p->w), true);
 	cg_str step = cg_op(c, "mul", k.i, cg_int(p->steps));
-	for (int i = 0; i < n; i++) v[i] = widen(c, o, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)));
+	for (int i = 0; i < n; i++) v[i] = cg_widen(c, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)), !o);
 	cg_put_square(c, TJ_I32, p->w, n, v, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), first)), width);
 	cg_close(c, &k);
 	cg_close(c, &g);

@@ -201,8 +201,8 @@ typedef struct lo_tiles {
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels */
 	bool strips;             /* one row, and adjacent columns that lie in rows */
-	bool across;             /* sizes are known; few rows, and columns whose steps of r are adjacent */
-	bool bytes;              /* i8 times i8 with sums of i32, no strips: machines multiply several steps of r at once */
+	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
+	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */

@@ -131,7 +131,7 @@ static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
 
 static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 {
-	bool all = k->ins.v[t->dot].dtype == TJ_I32 && !t->strips;
+	bool all = k->ins.v[t->dot].dtype == TJ_I32;
 	for (int i = 0; i < 2; i++) all &= t->plain[i] && !index_of(k, t->load[i])->group && k->ins.v[t->load[i]].dtype == TJ_I8;
 	return all;
 }
@@ -139,7 +139,9 @@ static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 static bool is_across(const lo_kernel *k, const lo_tiles *t)
 {
 	const int64_t rows = t->row < 0 ? 1 : k->dim[t->row], columns = k->dim[k->ndim - 1];
-	if (t->adjacent || t->panels || t->bytes || index_of(k, t->load[1])->rcoef != 1 || index_of(k, t->load[1])->group || lo_is_sym(rows) || lo_is_sym(columns) || lo_is_sym(k->red)) return false;
+	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || index_of(k, t->load[1])->group || lo_is_sym(rows)) return false;
+	if (t->bytes) return rows > 0 && rows <= LO_TILE_ROWS && k->red != 0;
+	if (lo_is_sym(columns) || lo_is_sym(k->red)) return false;
 	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
 }
 
@@ -180,7 +182,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 192, PACKED_COLUMNS = 1024, WIDE = 1536, STRIP = 2048, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 192, PACKED_COLUMNS = 1024, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
@@ -209,7 +211,7 @@ static int64_t cost(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int 
 static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
 {
 	const int64_t most_rows = x->reads_rows ? MOST_ROWS : PACKED_ROWS;
-	const int64_t most = x->strips ? STRIP : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
+	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
 	blocks best = { 0 };
 	few = div_up(few, outer);
 	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
@@ -227,7 +229,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
 	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : x.pairs ? 0.5 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
-	const double element = (double)red * (m == 1 ? t->byte_ns * (double)size : fma); /* one row: reading the columns takes longer */
+	const double element = (double)red * (m == 1 ? t->byte_ns * (double)(x.bytes ? 1 : size) : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1;
 	for (int d = 0; d < k->ndim - 1; d++)
 		if (d != x.row) outer *= k->dim[d];
@@ -237,6 +239,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across ? m * red : 0)) * size);
+	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

@@ -120,6 +120,27 @@ static void draw_operand(gen *G, prod_operand *o, const prod_case *c)
 	o->missing = gen_chance(G, 30) ? (int)between(G, 1, PROD_BATCH) : 0;
 }
 
+/* Bytes of few rows, mostly loaded and widened only; k may pass the end of a chunk of theirs. */
+static void draw_bytes(gen *G, prod_case *c)
+{
+	c->kind = PROD_ONE;
+	c->fast = false;
+	c->nbatch = gen_chance(G, 80) ? 0 : 1;
+	c->m = gen_chance(G, 60) ? 1 : between(G, 2, 13);
+	c->k = gen_chance(G, 15) ? between(G, 24000, 25000) : gen_chance(G, 25) ? between(G, 0, 70) : between(G, 0, 2100);
+	c->n = gen_chance(G, 30) ? between(G, 1, 20) : between(G, 1, 600);
+	for (int i = 0; i < PROD_OPERANDS; i++) {
+		c->in[i].dtype = TJ_I8;
+		c->in[i].cast = TJ_I32;
+		c->in[i].content = GEN_PLAIN;
+		c->in[i].vector = false;
+		if (gen_chance(G, 85)) c->in[i].ops = 0;
+		if (gen_chance(G, 80)) c->in[i].views = 0;
+	}
+	c->in[1].layout = gen_chance(G, 50) ? GEN_TRANSPOSED : gen_chance(G, 80) ? GEN_ROW : (int)gen_below(G, GEN_LAYOUTS);
+	limit(G, c, 4000000);
+}
+
 void prod_draw(prod_case *c, uint64_t seed)
 {
 	gen draw = { .rng = seed * 0x2545F4914F6CDD1Du + 7 }, *G = &draw;
@@ -148,6 +169,7 @@ void prod_draw(prod_case *c, uint64_t seed)
 		c->in[i].dtype = TJ_BF16;
 		c->in[i].cast = c->seed % 4 == 1 ? TJ_F32 : TJ_BF16;
 	}
+	if (seed % 12 == 7) draw_bytes(G, c);
 }
 
 void prod_other_sizes(prod_case *c)

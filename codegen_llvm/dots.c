@@ -3,9 +3,9 @@
  *   B stored [n,k]   a tile of a few columns; lanes are steps of r, and are added when a chunk ends
  *   B stored [k,n]   one row of A: a strip, STRIP_WORDS words of r at a time, from end to end; the bytes of a word meet in registers
  *
- * Words are those of words.c. Where they have 4 bytes, the columns are unsigned here, because they are read only once. Rows are packed: a
- * vector with which sums begin (its lanes add up to -128 times the row's steps), the words, and zeros up to a vector or more. Integers
- * wrap, so the order of the sums does not matter: a chunk of r is as long as the room for packed rows. */
+ * Words are those of words.c. Rows are packed: a vector with which sums begin (its lanes add up to -128 times the row's steps), the words,
+ * and zeros up to a vector or more. Integers wrap, so the order of the sums does not matter: a chunk of r is as long as the room for
+ * packed rows. */
 #include "codegen_llvm/product.h"
 
 enum {

@@ -105,8 +105,8 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 /* ---- words.c ---- */
 int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
-cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool more); /* bytes, one step after the other, as they lie in words; more: 128 more, where words have bytes */
-cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum); /* x: the unsigned ones */
+cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns); /* bytes, one step after the other, as they lie in words */
+cg_str cg_multiply_words(cg *c, cg_str columns, cg_str rows, cg_str sum);
 void cg_pack_words(cg *c, int o, int width);       /* as cg_pack(), in words */
 
 /* ---- dots.c: products of bytes with few rows ---- */

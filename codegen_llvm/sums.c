@@ -34,7 +34,7 @@ static cg_str multiply(cg *c, cg_str x, cg_str y, cg_str sum)
 {
 	const struct cg_product *p = c->product;
 	if (p->pairs) return cg_multiply_pairs(c, x, y, sum);
-	return p->steps > 1 ? cg_multiply_words(c, x, y, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
+	return p->steps > 1 ? cg_multiply_words(c, y, x, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
 }
 
 bool cg_row_is_argument(const struct cg_product *p) { return p->rows_in_place && !p->pairs; }
@@ -88,7 +88,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
-	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[CG_MOST_VECS];
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[LO_TILE_ROWS];
 	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
 	cg_str x[LO_TILE_ROWS], stride[CG_STRIDES];
 	rt_text head = { 0 }, parameters = { 0 };
@@ -104,10 +104,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
 	open_sums(c, vecs);
 	if (cg_row_is_argument(p)) cg_strides(c, cg_op(c, "mul", cg_fmt("%%row"), cg_int((int64_t)tj_dtype_size(p->t))), stride);
-	for (int v = 0; v < vecs; v++) from[v] = cg_fmt("zeroinitializer");
+	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
 	if (p->steps == 4) { /* words.c */
-		cg_str behind = cg_elem(c, p->t, cg_fmt("%%y"), cg_op(c, "mul", words, cg_fmt("%%step")));
-		for (int v = 0; v < vecs; v++) from[v] = cg_read(c, p->t, p->w, cg_elem(c, p->t, behind, cg_int((int64_t)v * p->w)));
+		cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->most)));
+		for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(i))), p->w);
 	}
 	rt_putf(text, "  %%any = icmp sgt i64 %s, 0\n", words.s);
 	rt_puts(text, "  br i1 %any, label %loop, label %out\nloop:\n");
@@ -122,7 +122,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply(c, all, y[v], sum[i * vecs + v]);
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
-	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i % vecs].s, next[i].s);
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i / vecs].s, next[i].s);
 	rt_puts(text, rt_str(&head));
 	c->oom |= head.oom;
 	rt_text_free(&head);

@@ -1,11 +1,11 @@
 /* words: products of i8 with sums of i32. Several steps of r of one item lie in a word of 32 bits, which one instruction multiplies:
  *
- *   VNNI, 512 bits   4 bytes, of one operand 128 more, so that they are unsigned    sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
+ *   VNNI, 512 bits   4 bytes, of columns 128 more, so that they are unsigned       sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
  *   else             2 numbers of 16 bits                                         sum + (a0 b0 + a1 b1)
  *
- * Packed rows and columns are words then: [words][most], [words][width]. With bytes the rows are the unsigned ones, and a panel of columns
- * ends with a row of -128 times the sum of each column, from which the sums of a tile begin. Integers wrap, so the order of the sums does
- * not matter. Steps of r that are absent are 0 in the columns. Few rows read columns that are not packed: dots.c. */
+ * Packed rows and columns are words then: [words][most], [words][width]. With bytes a panel of rows ends with -128 times the sum of each
+ * row, from which the sums of a tile begin. Integers wrap, so the order of the sums does not matter. Steps of r that are absent are 0 in the
+ * rows. Few rows read columns that are not packed: dots.c. */
 #include "codegen_llvm/product.h"
 
 int cg_word_steps(const cg *c)
@@ -21,22 +21,22 @@ cg_str cg_words(cg *c, cg_str nk)
 	return steps == 1 ? nk : cg_op(c, "udiv", cg_op(c, "add", nk, cg_int(steps - 1)), cg_int(steps));
 }
 
-cg_str cg_multiply_words(cg *c, cg_str x, cg_str y, cg_str sum)
+cg_str cg_multiply_words(cg *c, cg_str columns, cg_str rows, cg_str sum)
 {
 	const struct cg_product *p = c->product;
 	cg_str r = cg_tmp(c), type = cg_type(TJ_I32, p->w), halves = cg_type(TJ_I16, 2 * p->w);
 	if (p->steps == 4) {
-		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s, x.s, type.s, y.s);
+		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s, columns.s, type.s, rows.s);
 		return r;
 	}
 	const char *name = p->w == 16 ? "avx512.pmaddw.d.512" : p->w == 8 ? "avx2.pmadd.wd" : "sse2.pmadd.wd";
-	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, x.s, halves.s, r.s, type.s, y.s, halves.s);
+	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, columns.s, halves.s, r.s, type.s, rows.s, halves.s);
 	rt_putf(c->out, "  %s.m = call %s @llvm.x86.%s(%s %s.x, %s %s.y)\n  %s = add %s %s, %s.m\n", r.s, type.s, name, halves.s, r.s, halves.s, r.s, r.s, type.s, sum.s, r.s);
 	return r;
 }
 
 /* ---- packing ---- */
-cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool more)
+cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns)
 {
 	const int steps = c->product->steps;
 	cg_str word = cg_tmp(c), type = cg_type(TJ_I32, lanes);
@@ -45,7 +45,7 @@ cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool more)
 		return word;
 	}
 	rt_putf(c->out, "  %s.w = bitcast <%d x i8> %s to %s\n", word.s, 4 * lanes, bytes.s, type.s);
-	rt_putf(c->out, "  %s = xor %s %s.w, %s\n", word.s, type.s, word.s, cg_literal(TJ_I32, more ? (int32_t)0x80808080 : 0, lanes).s);
+	rt_putf(c->out, "  %s = xor %s %s.w, %s\n", word.s, type.s, word.s, cg_literal(TJ_I32, columns ? (int32_t)0x80808080 : 0, lanes).s);
 	return word;
 }
 
@@ -56,7 +56,7 @@ static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 	cg_str bytes = cg_tmp(c);
 	if (whole && cg_r_step(c, o) == 1) {
 		rt_putf(c->out, "  %s = load <%d x i8>, ptr %s, align 1\n", bytes.s, steps, cg_elem(c, TJ_I8, from, k).s);
-		return cg_widen(c, 1, bytes, !o);
+		return cg_widen(c, 1, bytes, o);
 	}
 	cg_str all = cg_fmt("zeroinitializer"), last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1));
 	for (int s = 0; s < steps; s++) {
@@ -66,7 +66,7 @@ static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 		rt_putf(c->out, "  %s = insertelement <%d x i8> %s, i8 %s, i32 %d\n", next.s, steps, all.s, byte.s, s);
 		all = next;
 	}
-	return cg_widen(c, 1, all, !o);
+	return cg_widen(c, 1, all, o);
 }
 
 /* One item after the other; items from n on are the last one. */
@@ -83,11 +83,13 @@ static void put_items(cg *c, int o, cg_str j, cg_str to, int width, cg_str from_
 	cg_close(c, &i);
 }
 
-/* A whole panel of adjacent items, w of them at a time. */
-static void put_vectors(cg *c, int o, cg_str j, cg_str to, int width, cg_str words)
+/* Whole panels of adjacent items, w of them at a time: the steps of a word are read from end to end, since memory is read fastest so. */
+static void put_vectors(cg *c, int o, int width, cg_str items, cg_str words)
 {
 	const struct cg_product *p = c->product;
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
+	cg_loop panel = cg_open(c, "j", cg_int(0), items, cg_int(width), true);
+	const cg_str j = panel.i, to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j, cg_int(LO_TILE_PANEL)));
 	for (int v = 0; v < width / p->w; v++) {
 		cg_str row[4], at = cg_op(c, "add", j, cg_int((int64_t)v * p->w));
 		for (int s = 0; s < p->steps; s++) {
@@ -107,8 +109,9 @@ static void put_vectors(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 		rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> poison, <%d x i32> <", bytes.s, lanes, row[0].s, lanes, lanes);
 		for (int l = 0; l < lanes; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", l % p->steps * p->w + l / p->steps);
 		rt_puts(c->out, ">\n");
-		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, !o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
+		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
 	}
+	cg_close(c, &panel);
 	cg_close(c, &k);
 }
 
@@ -124,14 +127,14 @@ static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 	cg_put_items(c, o, cg_op(c, "add", j, first), n, last, number, item);
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(p->w), true);
 	cg_str step = cg_op(c, "mul", k.i, cg_int(p->steps));
-	for (int i = 0; i < n; i++) v[i] = cg_widen(c, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)), !o);
+	for (int i = 0; i < n; i++) v[i] = cg_widen(c, p->w, cg_read(c, TJ_I8, p->steps * p->w, cg_elem(c, TJ_I8, item[i], step)), o);
 	cg_put_square(c, TJ_I32, p->w, n, v, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), first)), width);
 	cg_close(c, &k);
 	cg_close(c, &g);
 }
 
-/* The last row of a panel of columns, in its place after the words. */
-static void put_column_sums(cg *c, cg_str to, int width, cg_str words)
+/* The last row of a panel, in its place after the words. */
+static void put_item_sums(cg *c, cg_str to, int width, cg_str words)
 {
 	const struct cg_product *p = c->product;
 	const int vecs = (width + p->w - 1) / p->w;
@@ -161,19 +164,18 @@ void cg_pack_words(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
-	cg_str words = cg_words(c, cg_fmt("%%nk")), whole = cg_op(c, "udiv", cg_fmt("%%nk"), cg_int(p->steps));
+	cg_str words = cg_words(c, cg_fmt("%%nk")), whole = cg_op(c, "udiv", cg_fmt("%%nk"), cg_int(p->steps)), panels = cg_fmt("0");
+	if (vectors) put_vectors(c, o, width, panels = cg_op(c, "sub", cg_fmt("%%n"), cg_op(c, "urem", cg_fmt("%%n"), cg_int(width))), whole);
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), from = cg_int(0);
-	if (vectors) { /* of a panel that lacks items, no vector */
-		from = cg_choose(c, cg_cmp(c, "sge", cg_op(c, "sub", cg_fmt("%%n"), j.i), cg_int(width)), "i64", whole, cg_int(0));
-		put_vectors(c, o, j.i, to, width, from);
-	} else if (cg_r_step(c, o) == 1) {
+	if (vectors) from = cg_choose(c, cg_cmp(c, "slt", j.i, panels), "i64", whole, cg_int(0));
+	else if (cg_r_step(c, o) == 1) {
 		cg_str squares = cg_op(c, "and", whole, cg_int(-p->w));
 		from = whole;
 		put_squares(c, o, j.i, to, width, squares);
 		put_items(c, o, j.i, to, width, squares, whole, true);
 	}
 	put_items(c, o, j.i, to, width, from, words, false);
-	if (o && p->steps == 4) put_column_sums(c, to, width, words);
+	if (!o && p->steps == 4) put_item_sums(c, to, width, words);
 	cg_close(c, &j);
 }

@@ -6,6 +6,7 @@ enum {
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
+	WORDS = IR_CHAIN - CG_MOST_LANES, /* words.c: words of a chunk. A packed row has room for IR_CHAIN, and one more follows these */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
@@ -165,7 +166,7 @@ bool cg_find_product(cg *c)
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
-	p->chunk = p->bytes ? cg_byte_chunk(c) : p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * WORDS : p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);

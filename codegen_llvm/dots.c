@@ -165,7 +165,7 @@ static void add_vectors(cg *c, int rows, int columns, cg_str k, const cg_str *ma
 	}
 }
 
-cg_str cg_put_byte_tile(cg *c, int columns)
+cg_str cg_put_byte_tile(cg *c, int columns, bool ask)
 {
 	const struct cg_product *p = c->product;
 	const int rows = (int)c->s->rows;
@@ -176,7 +176,9 @@ cg_str cg_put_byte_tile(cg *c, int columns)
 	cg_begin_own(c, &parameters);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%nk"), cg_int(-vector_steps(p)));
 	for (int i = 0; i < x.n; i++) x.sum[i] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%x"), cg_int(i / columns * row_words(c))));
+	cg_str beyond = cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(columns)));
 	open_walk(c, &x, whole, vector_steps(p));
+	for (int j = 0; ask && j < columns; j++) cg_prefetch(c, cg_elem(c, TJ_I8, cg_elem(c, TJ_I8, beyond, x.k.i), cg_op(c, "mul", cg_fmt("%%step"), cg_int(j))), 0);
 	add_vectors(c, rows, columns, x.k.i, NULL, x.sum, sum);
 	close_walk(c, &x, sum);
 	if (!lo_is_sym(c->k->red) && c->k->red % vector_steps(p) == 0) memcpy(sum, x.sum, sizeof x.sum);

@@ -364,11 +364,12 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 	cg_close(c, &row);
 }
 
-/* Memory is read from end to end, and holds more than the caches do. */
-static bool asks_panels(const cg *c)
+/* Columns are read from end to end, and known to have more than so many bytes. */
+static bool asks_panels(const cg *c, int64_t most)
 {
-	const int64_t step = cg_item_step(c, 1), bytes = c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1));
-	return step == c->k->red && bytes * c->k->dim[c->k->ndim - 1] > RT_THIRD_CACHE;
+	const int64_t red = c->k->red, columns = c->k->dim[c->k->ndim - 1];
+	if (lo_is_sym(red) || lo_is_sym(columns)) return false;
+	return cg_item_step(c, 1) == red && red * columns * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > most;
 }
 
 static cg_str put_pack(cg *c, int o, int width)
@@ -385,13 +386,24 @@ static cg_str put_pack(cg *c, int o, int width)
 	return cg_end_own(c);
 }
 
+static void put_byte_functions(cg *c)
+{
+	struct cg_product *p = c->product;
+	p->pack[0] = put_pack(c, 0, 1);
+	if (p->x.strips) {
+		p->strip = cg_put_byte_strip(c);
+		p->strip_step = cg_put_byte_order(c);
+		return;
+	}
+	p->tile[0] = cg_put_byte_tile(c, p->width, asks_panels(c, RT_THIRD_CACHE / 4));
+	p->narrow_tile[0] = cg_put_byte_tile(c, 1, false);
+}
+
 static void put_functions(cg *c)
 {
 	struct cg_product *p = c->product;
 	if (p->bytes) {
-		p->pack[0] = put_pack(c, 0, 1);
-		if (p->x.strips) p->strip = cg_put_byte_strip(c), p->strip_step = cg_put_byte_order(c);
-		else p->tile[0] = cg_put_byte_tile(c, p->width), p->narrow_tile[0] = cg_put_byte_tile(c, 1);
+		put_byte_functions(c);
 		return;
 	}
 	if (p->x.strips) {
@@ -401,7 +413,7 @@ static void put_functions(cg *c)
 	}
 	if (!p->rows_in_place) p->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
-		p->tile[0] = cg_put_across(c, p->most, asks_panels(c));
+		p->tile[0] = cg_put_across(c, p->most, asks_panels(c, RT_THIRD_CACHE));
 		return;
 	}
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);

@@ -114,7 +114,8 @@ int cg_byte_chunk(const cg *c);   /* the field `chunk` */
 int cg_byte_columns(const cg *c); /* the field `width`: of a tile that has all rows */
 void cg_pack_bytes(cg *c);        /* as cg_pack(), of rows, in the layout that the functions below read */
 /* Names of functions. r: a chunk of it. */
-cg_str cg_put_byte_tile(cg *c, int columns); /* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column */
+/* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column. ask: it prefetches as many columns behind them. */
+cg_str cg_put_byte_tile(cg *c, int columns, bool ask);
 cg_str cg_put_byte_strip(cg *c);             /* sums of one row = or += r; in an order of their own */
 cg_str cg_put_byte_order(cg *c);             /* puts these sums in order */
 

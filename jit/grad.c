@@ -51,11 +51,10 @@ typedef struct part {
 
 static bool part_of(const request *q, uint64_t seg, part *p)
 {
-	const jit_act *a = q->a;
-	if (seg == a->seg) return *p = (part){ a->cursor, a->ext.v, NULL }, true;
-	const jit_done *d = jit_find_done((jit_act *)(uintptr_t)a, seg);
-	if (!d) return false;
-	return *p = (part){ d->boundary, d->ext, d->boundary->segment }, true;
+	const jit_done *d = seg == q->a->seg ? NULL : jit_find_done(q->a, seg);
+	if (d) *p = (part){ d->boundary, d->ext, d->boundary->segment };
+	else *p = (part){ q->a->cursor, q->a->ext.v, NULL };
+	return d || seg == q->a->seg;
 }
 
 /* The wanted tensor that the external is; -1: none. */
@@ -68,12 +67,27 @@ static int which(const request *q, const jit_bound *x)
 	return -1;
 }
 
+/* The same for event seq of segment seg. */
+static int which_event(const request *q, uint64_t seg, uint32_t seq)
+{
+	for (int i = 0; i < q->n; i++) {
+		const tj_tensor *w = q->src[q->first + i];
+		if (w->kind == RT_PENDING && w->seg == seg && w->seq == seq) return i;
+	}
+	return -1;
+}
+
 static bool may_carry(const rt_layout *l) { return !l || rt_is_float((tj_dtype)l->dtype); }
 
 static void mark(bool *need, const jit_node *n)
 {
 	for (int k = 0; k < n->nsrc; k++)
 		if (JIT_KIND(n->src[k]) == JIT_EV) need[JIT_IDX(n->src[k])] = true;
+}
+
+static void stopped_at(const part *p, const char **line)
+{
+	if (p->segment && !*line) *line = p->last->site;
 }
 
 /* Which wanted tensor the value depends on through a value of an earlier segment; -1: none. earlier: the value itself is of one, so every way
@@ -89,6 +103,8 @@ static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, c
 	need[seq] = true;
 	for (const jit_node *n = p.last; n && n->parent; n = n->parent) {
 		if (n->seq > seq || !need[n->seq]) continue;
+		const int own = earlier && n->seq != seq ? which_event(q, seg, n->seq) : -1;
+		if (own >= 0) return stopped_at(&p, line), own;
 		if (n->op == IR_get) memset(need, 1, n->seq); /* of control flow or of several results: anything before it may be an operand */
 		if (!may_carry(n->layout)) continue;
 		mark(need, n);
@@ -97,9 +113,7 @@ static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, c
 			if (JIT_KIND(n->src[k]) != JIT_EXT || !may_carry(x->layout)) continue;
 			int i = earlier ? which(q, x) : -1;
 			if (i < 0 && x->pending) i = reaches(q, x->seg, x->seq, true, line);
-			if (i < 0) continue;
-			if (p.segment && !*line) *line = p.last->site;
-			return i;
+			if (i >= 0) return stopped_at(&p, line), i;
 		}
 	}
 	return -1;

@@ -309,6 +309,15 @@ static void twice_hidden(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, total(h), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
+/* The wanted value and the one that hides it are of one segment. */
+static void hidden_beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = tj_mul(in[0], tj_f(2)), *u = tj_mul(w, in[1]);
+	(void)self;
+	if (tj_item(total(u)) > 0) u = tj_exp(u);
+	tj_grad(out, total(u), TJ_LIST(w), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
 /* ---- what is refused ---- */
 static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, total(in[0]), TJ_LIST(in[1]), self ? TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS) : NULL); }
 static void not_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), NULL); }
@@ -332,7 +341,7 @@ static void through_while(tj_tensor **out, tj_tensor *const *in, void *self)
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
+		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { hidden_beside, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
 		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
 		{ callback, TJ_ERR_STATE, "a callback cannot" },        { through_while, TJ_ERR_ARG, "while: it has no gradient" } };

@@ -162,7 +162,7 @@ static bool read_text(const char *path, text *t)
 		t->id[i] = number[raw[i]];
 	}
 	free(raw);
-	return t->id && t->n - t->held_out > 2 * CONTEXT;
+	return t->id && t->n - t->held_out > BATCH * CONTEXT + 1;
 }
 
 /* Windows of the text and the characters that follow each of theirs: one after the other from `at` on, or at random places if it is negative. */
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 	text t;
 	if (tj_find_device(device) < 0) return fprintf(stderr, "gpt: there is no device %s\n", device), 1;
 	if (!read_text(path, &t) || steps < COMPARE) {
-		fprintf(stderr, "gpt: cannot train on %s: it must be a readable text of some thousand characters, steps at least %d\n", path, COMPARE);
+		fprintf(stderr, "gpt: cannot train on %s: it must be a readable text of at least %d characters, steps at least %d\n", path, 10 * (BATCH * CONTEXT + 2), COMPARE);
 		return 1;
 	}
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));

@@ -597,6 +597,11 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * floats that the body computed, arguments, parameters. The gradients are ordinary values of the call: they can be read, assigned,
  * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's.
  *
+ * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its own,
+ * even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one to the
+ * other. Results of tj_masked_select() and tj_unique() count as read by C. A fault of an op whose value nothing uses, not even the gradient,
+ * is not reported.
+ *
  * Only in the body of a compiled function, outside of callbacks. Between wrt and y no value may have been read by C, if y depends on it: the
  * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients pass through tj_cond() and
  * tj_scan(), which compute their values again on the way back (a scan keeps the carries of all turns, in memory), but not through

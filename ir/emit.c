@@ -404,8 +404,16 @@ ir_ref ir_copy(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 	ir_meta m = ir_meta_of(from, r);
 	if (ir_is_leaf(n->op)) return copy_leaf(g, from, n, &m);
 	if (n->op == IR_get) return ir_get(g, src[0], (int)attr[0], n->site);
+	if (n->op == IR_mark) return src[0];
 	if (n->op >= IR_OPS) return ir_flow_copy(g, from, n, src);
 	g->mode = n->mode;
 	ir_ref copy = ir_emit(g, (ir_op)n->op, n->nsrc, src, n->nattr, attr, n->site);
 	return ir_keep_device(g, copy, n);
+}
+
+ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id)
+{
+	if (r == IR_NONE) return r;
+	const ir_meta m = ir_meta_of(g, r);
+	return ir_append(g, IR_mark, &m, 1, &r, 1, &id, ir_at(g, r)->site);
 }

@@ -86,7 +86,7 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 	else if (n->op == IR_num) put_list(t, "slot", 1, attr);
 	else if (n->op == IR_const) put_const(g, n, t);
 	else if (n->op == IR_data) put_data(g, n, t);
-	else if (n->op == IR_get) put_list(t, "i", 1, attr);
+	else if (n->op == IR_get || n->op == IR_mark) put_list(t, "i", 1, attr);
 	else if (ir_is_flow(n->op))
 		for (int k = 0, skip = ir_flow_info(n->op)->nregion; k < ir_flow_info(n->op)->nattr; k++) put_list(t, ir_flow_info(n->op)->attr[k], 1, attr + skip + k);
 	else

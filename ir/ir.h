@@ -22,6 +22,7 @@ typedef enum ir_op {
 	IR_num,            /* run-time number, 0-d f64 or i64.  attr: slot */
 	IR_const,          /* one value, any shape.  attr: the bits (int64_t, or of the double it is exact in) */
 	IR_data,           /* constant data, row-major.  attr: index into g->data */
+	IR_mark,           /* its operand, as a value of its own: not folded, not merged. attr: a number of its own. Copies of a graph leave it out */
 	IR_cond,           /* control flow, see flow.c: a node that holds regions; its results are read by get */
 	IR_while,
 	IR_scan,
@@ -174,6 +175,9 @@ ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *si
 bool ir_ret(ir_graph *g, ir_ref r);
 /* Emits, for lowering, a node that has only result `which` of r of `from`, an op with several results; operands are src in g. */
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src);
+/* r as a value of its own, by which gradients can be asked for: what is computed from it is not merged with what is computed from an equal
+ * value. id: no other mark of the graph has it. */
+ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id);
 /* Shorthand for decompositions and passes. */
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);

@@ -38,6 +38,7 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 	OP(num, LEAF, 0, NONE, LEAF, LEAF, MADE, "a number bound at run time, by slot")
 	OP(const, LEAF, 0, NONE, LEAF, LEAF, MADE, "one value, in any shape")
 	OP(data, LEAF, 0, NONE, LEAF, LEAF, MADE, "constant data, row-major")
+	OP(mark, GET, 0, NONE, LEAF, LEAF, CAST, "its operand, as a value of its own")
 	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs one of two regions, chosen by a bool")
 	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region as long as another one gives true")
 	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region for each slice along axis 0")

@@ -85,7 +85,7 @@ static bool flow_ok(const ir_graph *g, ir_ref r, rt_err *err)
 	const ir_node *n = ir_at(g, r);
 	for (int k = 0; k < n->nsrc; k++)
 		if (ir_src(g, n, k) >= r) return fail(g, r, err, "operand %d is not defined above", k);
-	return n->op == IR_get ? ir_get_check(g, r, err) : ir_flow_check(g, r, err);
+	return n->op == IR_mark || (n->op == IR_get ? ir_get_check(g, r, err) : ir_flow_check(g, r, err));
 }
 
 /* An empty range may start anywhere. */

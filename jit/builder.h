@@ -18,6 +18,7 @@ typedef struct jit_builder {
 	rt_pool *pool;           /* of the context that compiles; reads constants */
 	rt_arena *mem;
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
+	bool *wanted, *wanted_ext; /* by event, by slot: some GRAD asks for the gradient by it, so it is marked; NULL: there is no GRAD */
 	ir_ref *grad;            /* what the last GRAD gave; NULL when `made` is newer */
 } jit_builder;
 

@@ -36,10 +36,10 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	const jit_ext *met = &n->met[slot - n->next];
 	const rt_layout *l = met->layout;
 	const ir_meta m = jit_layout_meta(l);
-	b->ext[slot] = constant(b, n, slot, &m);
+	ir_ref r = constant(b, n, slot, &m);
 	if (b->bound && met->content) b->content[slot] = (lo_content){ met->content, b->bound[slot].data, met->cell };
-	if (b->ext[slot] != IR_NONE) return b->ext[slot];
-	return b->ext[slot] = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
+	if (r == IR_NONE) r = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
+	return b->ext[slot] = b->wanted && b->wanted_ext[slot] ? ir_mark(&b->g, r, -1 - (int64_t)slot) : r;
 }
 
 /* The node of an operand, in the graph of b->in.at. */
@@ -115,6 +115,41 @@ static bool emit(builder *b, const jit_node *n)
 	return true;
 }
 
+/* Notes what the GRADs of the path ask for. */
+static bool find_wanted(builder *b, uint32_t n, uint32_t next)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const jit_node *x = b->path[i];
+		if (x->op != JIT_GRAD) continue;
+		if (!b->wanted) {
+			b->wanted = rt_arena_alloc(b->mem, n);
+			b->wanted_ext = rt_arena_alloc(b->mem, next + 1u);
+			if (!b->wanted || !b->wanted_ext) return false;
+			memset(b->wanted, 0, n);
+			memset(b->wanted_ext, 0, next + 1u);
+		}
+		for (int k = x->attr[0] ? 2 : 1; k < x->nsrc; k++) (JIT_KIND(x->src[k]) == JIT_EV ? b->wanted : b->wanted_ext)[JIT_IDX(x->src[k])] = true;
+	}
+	return true;
+}
+
+/* Marks have done their work once all gradients are there: leaves them out, so that what they kept apart folds and merges. */
+static bool drop_marks(builder *b)
+{
+	ir_graph plain;
+	if (!b->wanted) return true;
+	ir_graph_init(&plain);
+	plain.off = b->g.off;
+	const bool ok = ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;
+	if (!ok) {
+		ir_graph_free(&plain);
+		return false;
+	}
+	ir_graph_free(&b->g);
+	b->g = plain;
+	return true;
+}
+
 static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	uint32_t n = boundary->seq + 1, next = boundary->next + boundary->nmet;
@@ -130,10 +165,12 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	b->nslot = next;
 	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
 	collect(b, boundary);
+	if (!find_wanted(b, n, next)) return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
 		b->home[i] = b->in.at;
 		if (!emit(b, x)) return false;
+		if (b->wanted && b->wanted[i]) b->event[i] = ir_mark(b->in.at->g, b->event[i], i);
 	}
 	return true;
 }
@@ -215,6 +252,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.shelf = f->shelf;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
+	if (!drop_marks(b)) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
 	if (!remember_content(b, p)) return false;
@@ -228,6 +266,7 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	ir_graph_init(&b.g);
 	bool ok = build_graph(&b, boundary, &mem);
 	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq, &p->value[i].inner));
+	ok = ok && drop_marks(&b);
 	ir_build_end(&b.in);
 	*g = b.g;
 	rt_arena_free(&mem);

@@ -90,6 +90,26 @@ static void stopped_at(const part *p, const char **line)
 	if (p->segment && !*line) *line = p->last->site;
 }
 
+static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, const char **line);
+
+/* The same for a result of tj_masked_select() or tj_unique(), which the host made: for what they were made from. */
+static int through_sized(const request *q, const rt_buffer *buf, const char **line)
+{
+	bool sized = false;
+	int i = -1;
+	for (uint32_t k = 0; k < q->a->sized.n; k++) sized |= q->a->sized.v[k].buf == buf;
+	for (uint32_t k = 0; sized && buf && i < 0 && k < q->a->done.n; k++) {
+		const jit_done *d = &q->a->done.v[k];
+		if (d->boundary->op != JIT_MASKED_SELECT && d->boundary->op != JIT_UNIQUE) continue;
+		const jit_ref from = d->boundary->src[0];
+		const jit_bound *x = JIT_KIND(from) == JIT_EXT ? &d->ext[JIT_IDX(from)] : NULL;
+		i = x ? which(q, x) : which_event(q, d->serial, JIT_IDX(from));
+		if (i < 0) i = !x ? reaches(q, d->serial, JIT_IDX(from), true, line) : x->pending ? reaches(q, x->seg, x->seq, true, line) : -1;
+		if (i >= 0 && !*line) *line = d->boundary->site;
+	}
+	return i;
+}
+
 /* Which wanted tensor the value depends on through a value of an earlier segment; -1: none. earlier: the value itself is of one, so every way
  * counts. *line: of the boundary before which that value was computed. Out of memory counts as 0. */
 static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, const char **line)
@@ -112,19 +132,36 @@ static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, c
 			const jit_bound *x = &p.ext[JIT_IDX(n->src[k])];
 			if (JIT_KIND(n->src[k]) != JIT_EXT || !may_carry(x->layout)) continue;
 			int i = earlier ? which(q, x) : -1;
-			if (i < 0 && x->pending) i = reaches(q, x->seg, x->seq, true, line);
+			if (i < 0) i = x->pending ? reaches(q, x->seg, x->seq, true, line) : through_sized(q, x->buf, line);
 			if (i >= 0) return stopped_at(&p, line), i;
 		}
 	}
 	return -1;
 }
 
+/* A value of an earlier segment may have several handles (a cell's, after an assign): the request takes the one that the segment uses. */
+static bool same_handle(const request *q, int i)
+{
+	tj_tensor **w = &q->src[q->first + i], *met = NULL;
+	if ((*w)->kind != RT_PENDING || (*w)->seg == q->a->seg) return true;
+	for (uint32_t k = 0; k < q->a->ext.n; k++) {
+		const jit_bound *x = &q->a->ext.v[k];
+		if (!x->pending || x->seg != (*w)->seg || x->seq != (*w)->seq) continue;
+		if (met) return fail(q, TJ_ERR_STATE, "use one of them in the body", "tensor %d of those asked for is used through several handles since it was computed", i);
+		met = x->h;
+	}
+	if (met) *w = met;
+	return true;
+}
+
 static bool visible(const request *q)
 {
 	const tj_tensor *y = q->src[0];
 	const char *line = NULL;
-	if (!q->a->done.n || y->kind != RT_PENDING) return true;
-	const int i = reaches(q, y->seg, y->seq, y->seg != q->a->seg, &line);
+	if (!q->a->done.n) return true;
+	for (int i = 0; i < q->n; i++)
+		if (!same_handle(q, i)) return false;
+	const int i = y->kind == RT_PENDING ? reaches(q, y->seg, y->seq, y->seg != q->a->seg, &line) : through_sized(q, y->buf, &line);
 	return i < 0 || fail(q, TJ_ERR_STATE, "ask for the gradient before the value is read, or use tj_cond() or tj_where() instead of a C branch",
 	                     "the value depends on tensor %d of those asked for through one that was computed before the boundary at %s", i, line ? line : "?");
 }
@@ -164,6 +201,12 @@ static bool is_current(const request *q, int i)
 	return fail(q, TJ_ERR_STATE, "ask for the gradient first, then assign", "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, n->site ? n->site : "?");
 }
 
+static bool same_type(const tj_tensor *a, const tj_tensor *b)
+{
+	const rt_layout *x = a->layout, *y = b->layout;
+	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && !memcmp(x->dim, y->dim, sizeof *x->dim * x->rank);
+}
+
 static bool is_float(const tj_tensor *t) { return !jit_is_number(t) && rt_is_float((tj_dtype)t->dtype); }
 
 static bool check(const request *q, bool cotangent)
@@ -174,7 +217,7 @@ static bool check(const request *q, bool cotangent)
 	if (!is_float(y)) return fail(q, TJ_ERR_DTYPE, "tj_cast() gives a float", "the value has no gradient: it is %s", type);
 	if (!cotangent && y->layout->numel != 1)
 		return fail(q, TJ_ERR_SHAPE, "reduce it to one element, as a loss is, or set .cotangent", "the value is %s, and there is no cotangent", type);
-	if (cotangent && (jit_is_number(ct) || ct->layout->dtype != y->layout->dtype || ct->layout->rank != y->layout->rank || memcmp(ct->layout->dim, y->layout->dim, sizeof *y->layout->dim * y->layout->rank))) {
+	if (cotangent && (jit_is_number(ct) || !same_type(ct, y))) {
 		put_type(other, sizeof other, ct);
 		return fail(q, TJ_ERR_SHAPE, "a cotangent has the dtype and the shape of the value", "the value is %s, the cotangent %s", type, other);
 	}
@@ -213,6 +256,13 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 	for (int i = 0; i < q->n; i++)
 		if (!(grad[i] = result(q, i))) return false;
 	for (int i = 0; i < q->n && o->add_to; i++) {
+		char type[160], other[160];
+		const tj_tensor *own = o->add_to[i];
+		if (own && !jit_is_number(own) && own->layout && !same_type(own, grad[i])) {
+			put_type(type, sizeof type, own);
+			put_type(other, sizeof other, grad[i]);
+			return fail(q, TJ_ERR_SHAPE, "it has the dtype, the shape and the device of the gradient", ".add_to %d is %s, the gradient %s", i, type, other);
+		}
 		tj_tensor *sum[] = { o->add_to[i], grad[i] };
 		if ((grad[i] = jit_event(q->site, IR_add, 2, sum, 0, NULL))->kind == RT_POISON) return false;
 	}

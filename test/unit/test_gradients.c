@@ -57,6 +57,65 @@ static void of_several(void **s)
 	tj_close(c);
 }
 
+/* ---- a tensor is itself: what is equal to it, and what folds into it, is another one ---- */
+static void equal(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *a = tj_full(TJ_F32, TJ_SHAPE(2), tj_f(0)), *b = tj_full(TJ_F32, TJ_SHAPE(2), tj_f(0)), *p = tj_exp(in[0]), *q = tj_exp(in[0]);
+	(void)self;
+	tj_grad(out, total(tj_add(tj_mul(tj_add(in[0], a), tj_f(10)), tj_add(in[0], b))), TJ_LIST(a, b), NULL);
+	tj_grad(out + 2, total(tj_mul(p, tj_square(q))), TJ_LIST(p, q), NULL);
+	tj_grad(out + 4, total(p), TJ_LIST(q), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+static void equal_tensors(void **s)
+{
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = (mode ? direct : kit_fn)(c, "equal", equal, NULL, 1, 5);
+		for (int call = 0; call < 2; call++) {
+			tj_tensor *out[5];
+			assert_int_equal(tj_call(f, out, TJ_LIST(F32(c, 0, 0))), TJ_OK);
+			kit_ok(c);
+			assert_f32(out[0], 10, 10);
+			assert_f32(out[1], 1, 1);
+			assert_f32(out[2], 1, 1);
+			assert_f32(out[3], 2, 2);
+			assert_f32(out[4], 0, 0);
+		}
+		tj_close(c);
+	}
+}
+
+/* Views, casts and negations that undo each other, and the value between them; a constant, and what is computed from it. */
+static void on_the_way(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *k = self, *way[] = { tj_reshape(x, TJ_SHAPE(1, 3)), tj_neg(x), tj_flip(x, TJ_AXES(0)), tj_cast(x, TJ_F64), tj_unsqueeze(x, 0) };
+	tj_tensor *back[] = { tj_reshape(way[0], TJ_SHAPE(3)), tj_neg(way[1]), tj_flip(way[2], TJ_AXES(0)), tj_cast(way[3], TJ_F32), tj_squeeze(way[4], TJ_AXES(0)) };
+	for (int i = 0; i < 5; i++) tj_grad(&out[i], total(tj_mul(back[i], tj_square(x))), TJ_LIST(way[i]), NULL);
+	tj_grad(&out[5], total(tj_square(k)), TJ_LIST(k), NULL);
+	tj_tensor *e = tj_square(k);
+	tj_grad(&out[6], total(tj_mul(e, x)), TJ_LIST(e), NULL);
+}
+
+static void on_the_way_and_back(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[7], *k = tj_constant(c, TJ_F32, TJ_SHAPE(3), ((float[]){ 1, 2, 3 }));
+	assert_int_equal(tj_call(kit_fn(c, "way", on_the_way, k, 1, 7), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
+	kit_ok(c);
+	const double *d = tj_data(out[3]);
+	assert_f32(out[0], 1, 4, 9);
+	assert_f32(out[1], -1, -4, -9);
+	assert_f32(out[2], 9, 4, 1);
+	assert_true(d[0] == 1 && d[1] == 4 && d[2] == 9);
+	assert_f32(out[4], 1, 4, 9);
+	assert_f32(out[5], 2, 4, 6);
+	assert_f32(out[6], 1, 2, 3);
+	tj_close(c);
+}
+
 /* The operand counts as a constant. */
 static void stopped(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -318,6 +377,49 @@ static void hidden_beside(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, total(u), TJ_LIST(w), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
+static void selected(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = self ? tj_exp(in[0]) : in[0];
+	tj_grad(out, total(tj_square(tj_masked_select(tj_neg(x), tj_gt(in[0], tj_f(1.5))))), TJ_LIST(x), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+/* What was selected has no part in the gradient. */
+static void selected_data(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, total(tj_mul(tj_masked_select(in[0], tj_gt(in[0], tj_f(1.5))), in[1])), TJ_LIST(in[1]), NULL);
+}
+
+static void selection(void **s)
+{
+	(void)s;
+	for (int i = 0; i < 2; i++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *out[1];
+		assert_int_not_equal(tj_call(kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
+		kit_error(c, TJ_ERR_STATE, "before the boundary at");
+		assert_f32(tj_call1(kit_fn(c, "data", selected_data, NULL, 2, 1), TJ_LIST(F32(c, 1, 2, 3), F32(c, 1, 1))), 2, 3);
+		tj_close(c);
+	}
+}
+
+/* A cell's version and the value that it was assigned are one value. */
+static void assigned_before(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = self, *v = tj_mul(in[0], tj_f(2));
+	tj_assign(w, v);
+	if (tj_truth(tj_gt(total(in[0]), tj_f(0)))) tj_grad(out, total(tj_square(w)), TJ_LIST(v), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+static void version(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	assert_f32(tj_call1(kit_fn(c, "version", assigned_before, tj_param(c, TJ_F32, TJ_SHAPE(2)), 1, 1), TJ_LIST(F32(c, 1, 2))), 4, 8);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- what is refused ---- */
 static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, total(in[0]), TJ_LIST(in[1]), self ? TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS) : NULL); }
 static void not_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), NULL); }
@@ -326,6 +428,7 @@ static void by_number(tj_tensor **out, tj_tensor *const *in, void *self) { (void
 static void bad_cotangent(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = total(in[0]))); }
 static void no_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_NONE, NULL); }
 static void short_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_NONE)); }
+static void bad_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_LIST(total(in[0])))); }
 static void same(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_square(in[0]); }
 static void in_callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), NULL); }
 static void callback(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_callback, same, TJ_LIST(in[0]), NULL); }
@@ -344,7 +447,7 @@ static void refusals(void **s)
 		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { hidden_beside, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
 		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
-		{ callback, TJ_ERR_STATE, "a callback cannot" },        { through_while, TJ_ERR_ARG, "while: it has no gradient" } };
+		{ bad_sum, TJ_ERR_SHAPE, ".add_to 0 is f32[], the gradient f32[2]" }, { callback, TJ_ERR_STATE, "a callback cannot" },        { through_while, TJ_ERR_ARG, "while: it has no gradient" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
@@ -393,8 +496,8 @@ static void outside(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(stop), cmocka_unit_test(descent),
-		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(refusals),  cmocka_unit_test(zeros),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(stop), cmocka_unit_test(equal_tensors), cmocka_unit_test(on_the_way_and_back), cmocka_unit_test(descent),
+		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(refusals), cmocka_unit_test(selection), cmocka_unit_test(version),  cmocka_unit_test(zeros),
 		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

@@ -595,7 +595,8 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
 
 /* grad[i] is the gradient of y by wrt[i]: a tensor of its dtype, shape and device. y: a float of one element, or .cotangent is set. wrt:
  * floats that the body computed, arguments, parameters. The gradients are ordinary values of the call: they can be read, assigned,
- * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's.
+ * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's, with a few
+ * exceptions that are listed there.
  *
  * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its own,
  * even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one to the

@@ -26,24 +26,14 @@ static const char *public_name(int op) { return op == IR_cond ? "tj_cond" : op =
 static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
 static bool fail(const flow *w, tj_status code, const char *hint, const char *fmt, ...)
 {
-	char what[400];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(what, sizeof what, fmt, ap);
+	jit_verror(w->c, w->site, code, ir_ops[w->op].name, hint, fmt, ap);
 	va_end(ap);
-	jit_error(w->c, w->site, code, ir_ops[w->op].name, hint, "%s", what);
 	return false;
 }
 
 static bool nomem(const flow *w) { return fail(w, TJ_ERR_NOMEM, NULL, "out of memory"); }
-
-static void put_type(char *out, size_t room, const ir_meta *m)
-{
-	rt_text t = { 0 };
-	ir_put_meta(&t, m);
-	snprintf(out, room, "%s", rt_str(&t));
-	rt_text_free(&t);
-}
 
 /* The line that computed a value. */
 static const char *site_of(const flow *w, const tj_tensor *t)
@@ -66,27 +56,14 @@ static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
 	return true;
 }
 
-static bool same_type(const ir_meta *x, const ir_meta *y)
-{
-	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
-}
-
 /* ---- events ---- */
 static bool step(const flow *w, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	return jit_step(w->a, w->site, op, nsrc, src, nattr, attr) != NULL;
 }
 
-/* Records a PARAM or an IR_get: an argument of a callback or a result of control flow. */
-static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m)
-{
-	int64_t attr[TJ_MAX_RANK + 3] = { which, m->dtype, m->device };
-	memcpy(attr + 3, m->dim, m->rank * sizeof *attr);
-	jit_node *n = jit_step(w->a, w->site, op, 0, NULL, m->rank + 3, attr);
-	tj_tensor *t = n ? jit_result(w->a, n) : NULL;
-	if (n && !t) nomem(w);
-	return t;
-}
+/* An argument of a callback (PARAM), or a result of control flow (IR_get). */
+static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m) { return jit_typed(w->a, w->site, ir_ops[w->op].name, op, which, m); }
 
 static tj_tensor *cast(const flow *w, tj_tensor *t, tj_dtype dtype)
 {
@@ -111,7 +88,7 @@ static tj_tensor *truth(const flow *w, tj_tensor *t)
 	if (!jit_is_number(t) && t->layout->numel != 1) {
 		char type[160];
 		const ir_meta m = jit_meta(t);
-		put_type(type, sizeof type, &m);
+		jit_put_type(type, sizeof type, &m);
 		fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition must have one element, but it is %s (%s)", type, site_of(w, t));
 		return NULL;
 	}
@@ -250,9 +227,9 @@ static bool compare_else(const flow *w, callback *k, void *env)
 	for (int i = 0; i < k->nout; i++) {
 		char x[160], y[160];
 		const ir_meta m = jit_meta(k->out[i]);
-		if (same_type(&m, &b->type[i])) continue;
-		put_type(x, sizeof x, &b->type[i]);
-		put_type(y, sizeof y, &m);
+		if (jit_same_type(&m, &b->type[i])) continue;
+		jit_put_type(x, sizeof x, &b->type[i]);
+		jit_put_type(y, sizeof y, &m);
 		return fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks must give the same dtypes and shapes: see tj_cast(), tj_expand()",
 		            "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y, site_of(w, k->out[i]));
 	}
@@ -294,9 +271,9 @@ static bool compare_carries(const flow *w, callback *k, void *env)
 	for (int i = 0; i < k->nwant; i++) {
 		char x[160], y[160], hint[240];
 		const ir_meta m = jit_meta(k->out[i]);
-		if (same_type(&m, &k->want[i])) continue;
-		put_type(x, sizeof x, &k->want[i]);
-		put_type(y, sizeof y, &m);
+		if (jit_same_type(&m, &k->want[i])) continue;
+		jit_put_type(x, sizeof x, &k->want[i]);
+		jit_put_type(y, sizeof y, &m);
 		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry must keep its dtype: tj_cast() the initial value or the result of the body");
 		else snprintf(hint, sizeof hint, "a carry must keep its shape: tj_expand() the initial value");
 		return fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, but the body gives %s (%s)", i, x, y, site_of(w, k->out[i]));
@@ -345,7 +322,7 @@ static bool same_length(const flow *w, tj_tensor *const *xs, int n, int64_t *tur
 		char type[160];
 		if (jit_is_number(xs[i])) return fail(w, TJ_ERR_SHAPE, "let the body capture the number", "xs %d is a number: it has no slices", i);
 		const ir_meta m = jit_meta(xs[i]);
-		put_type(type, sizeof type, &m);
+		jit_put_type(type, sizeof type, &m);
 		if (!m.rank) return fail(w, TJ_ERR_SHAPE, "let the body capture a 0-d tensor", "xs %d is %s: it has no axis 0", i, type);
 		if (!i && !*turns) *turns = m.dim[0];
 		if (m.dim[0] != *turns) return fail(w, TJ_ERR_SHAPE, "all xs must have the same length along axis 0; .length must be that length or 0", "xs %d is %s, but the length is %lld", i, type, (long long)*turns);

@@ -73,6 +73,7 @@ static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint
 /* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
+tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap) RT_PRINTF(6, 0);
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
 tj_tensor *jit_no_context(void);
 tj_ctx *jit_missing(const char *site); /* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */

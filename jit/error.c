@@ -29,15 +29,21 @@ tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e)
 	return &c->rt.poison;
 }
 
-tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
+tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap)
 {
 	rt_err e = { .code = code, .op = op };
-	va_list ap;
-	va_start(ap, fmt);
 	vsnprintf(e.message, sizeof e.message, fmt, ap);
-	va_end(ap);
 	rt_hint(&e, "%s", hint ? hint : "");
 	return jit_report(c, site, &e);
+}
+
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	tj_tensor *poison = jit_verror(c, site, code, op, hint, fmt, ap);
+	va_end(ap);
+	return poison;
 }
 
 bool jit_refuse(tj_ctx *c, const char *site, const char *op)

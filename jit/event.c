@@ -283,17 +283,28 @@ static inline jit_node *next_get(jit_act *a, int which)
 	return n;
 }
 
+static jit_node *step_typed(jit_act *a, const char *site, int op, int64_t which, const ir_meta *m)
+{
+	int64_t attr[TJ_MAX_RANK + 3] = { which, m->dtype, m->device };
+	memcpy(attr + 3, m->dim, m->rank * sizeof *attr);
+	return jit_step(a, site, op, 0, NULL, m->rank + 3, attr);
+}
+
+tj_tensor *jit_typed(jit_act *a, const char *site, const char *name, int op, int64_t which, const ir_meta *m)
+{
+	const jit_node *n = step_typed(a, site, op, which, m);
+	tj_tensor *t = n ? result_of(a, n) : NULL;
+	if (n && !t) jit_error(a->ctx, site, TJ_ERR_NOMEM, name, NULL, "out of memory");
+	return t;
+}
+
 static jit_node *record_get(jit_act *a, const char *site, int op, int which, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	ir_meta m, in[IR_MOST_SOURCES];
-	int64_t type[TJ_MAX_RANK + 3] = { which };
 	rt_err err = { 0 };
 	for (int k = 0; k < nsrc && k < IR_MOST_SOURCES; k++) in[k] = jit_meta(src[k]);
 	if (ir_infer_result((ir_op)op, which, nsrc, in, nattr, attr, &m, &err) != TJ_OK) return jit_report(a->ctx, site, &err), NULL;
-	type[1] = m.dtype;
-	type[2] = m.device;
-	for (int i = 0; i < m.rank; i++) type[3 + i] = m.dim[i];
-	return jit_step(a, site, IR_get, 0, NULL, m.rank + 3, type);
+	return step_typed(a, site, IR_get, which, &m);
 }
 
 static bool get_all(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, several *s)

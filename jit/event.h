@@ -12,6 +12,8 @@ jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *co
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 
+/* A PARAM or an IR_get, whose type is a part of the event. name: of the op that asks, for errors. NULL: the error is reported. */
+tj_tensor *jit_typed(jit_act *a, const char *site, const char *name, int op, int64_t which, const ir_meta *m);
 tj_tensor *jit_result(jit_act *a, const jit_node *n); /* a new handle for the value of the event; NULL: out of memory */
 
 #endif

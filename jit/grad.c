@@ -23,22 +23,17 @@ typedef struct request {
 static bool fail(const request *q, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
 static bool fail(const request *q, tj_status code, const char *hint, const char *fmt, ...)
 {
-	char what[400];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(what, sizeof what, fmt, ap);
+	jit_verror(q->c, q->site, code, "grad", hint, fmt, ap);
 	va_end(ap);
-	jit_error(q->c, q->site, code, "grad", hint, "%s", what);
 	return false;
 }
 
 static void put_type(char *out, size_t room, const tj_tensor *t)
 {
-	rt_text text = { 0 };
 	const ir_meta m = jit_meta(t);
-	ir_put_meta(&text, &m);
-	snprintf(out, room, "%s", rt_str(&text));
-	rt_text_free(&text);
+	jit_put_type(out, room, &m);
 }
 
 /* ---- what a value is computed from, over the segments of the call ---- */
@@ -203,8 +198,8 @@ static bool is_current(const request *q, int i)
 
 static bool same_type(const tj_tensor *a, const tj_tensor *b)
 {
-	const rt_layout *x = a->layout, *y = b->layout;
-	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && !memcmp(x->dim, y->dim, sizeof *x->dim * x->rank);
+	const ir_meta x = jit_meta(a), y = jit_meta(b);
+	return jit_same_type(&x, &y);
 }
 
 static bool is_float(const tj_tensor *t) { return !jit_is_number(t) && rt_is_float((tj_dtype)t->dtype); }
@@ -232,12 +227,7 @@ static bool check(const request *q, bool cotangent)
 static tj_tensor *result(const request *q, int i)
 {
 	const ir_meta m = jit_meta(q->src[q->first + i]);
-	int64_t attr[TJ_MAX_RANK + 3] = { i, m.dtype, m.device };
-	if (m.rank) memcpy(attr + 3, m.dim, m.rank * sizeof *attr);
-	jit_node *n = jit_step(q->a, q->site, IR_get, 0, NULL, m.rank + 3, attr);
-	tj_tensor *t = n ? jit_result(q->a, n) : NULL;
-	if (n && !t) fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
-	return t;
+	return jit_typed(q->a, q->site, "grad", IR_get, i, &m);
 }
 
 static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)

@@ -69,6 +69,19 @@ ir_meta jit_layout_meta(const rt_layout *l)
 	return m;
 }
 
+bool jit_same_type(const ir_meta *x, const ir_meta *y)
+{
+	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
+}
+
+void jit_put_type(char *out, size_t room, const ir_meta *m)
+{
+	rt_text t = { 0 };
+	ir_put_meta(&t, m);
+	snprintf(out, room, "%s", rt_str(&t));
+	rt_text_free(&t);
+}
+
 /* ---- making values ---- */
 tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data)
 {

@@ -11,6 +11,8 @@ typedef enum jit_admit { JIT_OK, JIT_POISON } jit_admit;
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in);
 ir_meta jit_meta(const tj_tensor *t);
 ir_meta jit_layout_meta(const rt_layout *l);
+bool jit_same_type(const ir_meta *x, const ir_meta *y); /* dtype, device and sizes */
+void jit_put_type(char *out, size_t room, const ir_meta *m); /* for messages */
 tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data); /* t: a raw handle. Takes over the references */
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */

@@ -66,21 +66,24 @@ static ir_ref mean_over(const made *m, ir_ref a, uint32_t axes, bool keepdim)
 /* ---- activations ---- */
 static ir_ref silu(const made *m, ir_ref x) { return op2(m, IR_mul, x, op1(m, IR_sigmoid, x)); }
 
-/* (x / 2) * (1 + erf(x / sqrt(2))) */
-static ir_ref gelu(const made *m, ir_ref x)
+/* Of gelu: erf(x / sqrt(2)). Of gelu_tanh: tanh(sqrt(2/pi) * (x + 0.044715 x^3)). */
+static ir_ref gate(const made *m, ir_op op, ir_ref x)
 {
-	ir_ref e = op1(m, IR_erf, op2(m, IR_mul, x, num(m, 0.70710678118654752440)));
-	ir_ref half = op2(m, IR_mul, x, num(m, 0.5));
-	return op2(m, IR_mul, half, op2(m, IR_add, e, num(m, 1)));
-}
-
-/* (x / 2) * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
-static ir_ref gelu_tanh(const made *m, ir_ref x)
-{
+	if (op == IR_gelu) return op1(m, IR_erf, op2(m, IR_mul, x, num(m, 0.70710678118654752440)));
 	ir_ref cube = op2(m, IR_mul, op2(m, IR_mul, x, x), x);
 	ir_ref inner = op2(m, IR_add, x, op2(m, IR_mul, cube, num(m, 0.044715)));
-	ir_ref t = op1(m, IR_tanh, op2(m, IR_mul, inner, num(m, 0.79788456080286535588)));
-	ir_ref half = op2(m, IR_mul, x, num(m, 0.5));
+	return op1(m, IR_tanh, op2(m, IR_mul, inner, num(m, 0.79788456080286535588)));
+}
+
+ir_ref ir_gelu_gate(ir_graph *g, ir_op op, ir_ref x, const char *site)
+{
+	return x == IR_NONE ? x : gate(&(made){ g, site, (tj_dtype)ir_at(g, x)->dtype }, op, x);
+}
+
+/* (x / 2) * (1 + gate) */
+static ir_ref gelu(const made *m, ir_op op, ir_ref x)
+{
+	ir_ref t = gate(m, op, x), half = op2(m, IR_mul, x, num(m, 0.5));
 	return op2(m, IR_mul, half, op2(m, IR_add, t, num(m, 1)));
 }
 
@@ -201,8 +204,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	                    ? ir_reduced((ir_op)n->op, n->nattr, attr, rank_of(&m, x)) : 0;
 	switch (n->op) {
 	case IR_silu: y = silu(&m, x); break;
-	case IR_gelu: y = gelu(&m, x); break;
-	case IR_gelu_tanh: y = gelu_tanh(&m, x); break;
+	case IR_gelu: case IR_gelu_tanh: y = gelu(&m, (ir_op)n->op, x); break;
 	case IR_mean: y = mean_over(&m, x, axes, attr[0] != 0); break;
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;

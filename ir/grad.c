@@ -27,7 +27,6 @@ typedef struct seen {
 
 typedef struct sweep {
 	ir_graph *g;
-	const char *site;
 	rt_vec(seen) at;         /* by node */
 	rt_vec(ir_ref) order, open;
 	rt_vec(piece) piece;
@@ -289,7 +288,7 @@ static bool ask(sweep *s, int ny, const ir_ref *y, const ir_ref *cotangent, cons
 
 bool ir_grad_all(ir_graph *g, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out)
 {
-	sweep s = { .g = g, .site = q->site };
+	sweep s = { .g = g };
 	const uint8_t mode = g->mode;
 	g->mode = 0;
 	const bool ok = ask(&s, ny, y, cotangent, q, out);

@@ -197,6 +197,7 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* ---- decomp.c ---- */
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
+ir_ref ir_gelu_gate(ir_graph *g, ir_op op, ir_ref x, const char *site); /* the erf of gelu or the tanh of gelu_tanh, as the decomposition has it; x: f32 or f64 */
 
 /* ---- grad.c: gradients, as nodes of the same graph ---- */
 typedef struct ir_grad_ask {

@@ -378,7 +378,7 @@ static void grad_VAR(vjp *v)
 	const uint32_t axes = axes_of(v);
 	const double n = (double)count(v), left = n - (double)v->attr[1];
 	ir_ref x = x_of(v, 0), dy = kept(v, dy_of(v), axes), mean = op2(v, IR_div, sum_kept(v, x, axes), num(v, n));
-	ir_ref d = op2(v, IR_sub, x, mean), scaled = op2(v, IR_mul, dy, op2(v, IR_div, num(v, 2), num(v, left > 0 ? left : 0)));
+	ir_ref d = op2(v, IR_sub, x, mean), two = num(v, 2), share = op2(v, IR_div, two, num(v, left > 0 ? left : 0)), scaled = op2(v, IR_mul, dy, share);
 	give(v, 0, op2(v, IR_mul, scaled, d));
 }
 
@@ -467,25 +467,19 @@ static void grad_SCATTER(vjp *v)
 static void grad_FILL(vjp *v) { give(v, 0, dy_of(v)); }
 
 /* ---- composites with a rule of their own ---- */
-/* y = x P(x): dy * (P + x P'). P is spelled as in decomp.c, so that it is computed once; only x and erf, or tanh, go from forward to backward. */
+/* y = x P, where P = (1 + gate) / 2: dy * (P + x P'). Only x and the gate go from forward to backward. */
 static void grad_GELU(vjp *v)
 {
-	const bool tanh = v->n.op == IR_gelu_tanh;
-	ir_ref x = x_of(v, 0), one = num(v, 1), half = num(v, 0.5), inner, p, slope;
-	if (tanh) {
-		ir_ref square = op2(v, IR_mul, x, x), cube = op2(v, IR_mul, square, x);
-		inner = op2(v, IR_add, x, op2(v, IR_mul, cube, num(v, 0.044715)));
-		p = op1(v, IR_tanh, op2(v, IR_mul, inner, num(v, 0.79788456080286535588)));
-		ir_ref rest = op2(v, IR_sub, one, op2(v, IR_mul, p, p));
-		slope = op2(v, IR_add, op2(v, IR_mul, square, num(v, 3 * 0.044715 * 0.39894228040143267794)), num(v, 0.39894228040143267794));
-		slope = op2(v, IR_mul, rest, slope);
-	} else {
-		inner = op2(v, IR_mul, x, num(v, 0.70710678118654752440));
-		p = op1(v, IR_erf, inner);
-		slope = op1(v, IR_exp, op2(v, IR_mul, op2(v, IR_mul, x, x), num(v, -0.5)));
+	ir_ref x = x_of(v, 0), one = num(v, 1), gate = ir_gelu_gate(v->g, (ir_op)v->n.op, x, v->site), square = op2(v, IR_mul, x, x), slope;
+	if (v->n.op == IR_gelu) {
+		slope = op1(v, IR_exp, op2(v, IR_mul, square, num(v, -0.5)));
 		slope = op2(v, IR_mul, slope, num(v, 0.39894228040143267794)); /* 1 / sqrt(2 pi) */
+	} else {
+		ir_ref rest = op2(v, IR_sub, one, op2(v, IR_mul, gate, gate)), half = num(v, 0.39894228040143267794); /* sqrt(2/pi) / 2 */
+		slope = op2(v, IR_add, op2(v, IR_mul, square, num(v, 3 * 0.044715 * 0.39894228040143267794)), half);
+		slope = op2(v, IR_mul, rest, slope);
 	}
-	ir_ref share = op2(v, IR_mul, op2(v, IR_add, p, one), half), d = op2(v, IR_add, share, op2(v, IR_mul, x, slope));
+	ir_ref sum = op2(v, IR_add, gate, one), p = op2(v, IR_mul, sum, num(v, 0.5)), d = op2(v, IR_add, p, op2(v, IR_mul, x, slope));
 	give(v, 0, op2(v, IR_mul, dy_of(v), d));
 }
 

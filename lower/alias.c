@@ -30,13 +30,6 @@ static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 	return true;
 }
 
-static bool has(const uint32_t *v, uint32_t n, uint32_t x)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (v[i] == x) return true;
-	return false;
-}
-
 static uint32_t kernel_buf(const lo_built *b, uint32_t buf, lo_role role)
 {
 	for (uint32_t i = 0; i < b->nbuf; i++)
@@ -49,7 +42,7 @@ static int writer_of(const lo_low *L, uint32_t buf, int safe_from)
 {
 	int at = -1;
 	for (uint32_t i = 0; i < L->step.n; i++) {
-		if (!has(L->step.v[i].writes.v, L->step.v[i].writes.n, buf)) continue;
+		if (!lo_touches(&L->step.v[i], buf, true)) continue;
 		if (at >= 0) return -1;
 		at = (int)i;
 	}

@@ -63,13 +63,6 @@ static bool touches_rows(const lo_built *b, uint32_t buf, int64_t *width)
 	return true;
 }
 
-static bool has(const lo_step *s, uint32_t buf)
-{
-	for (uint32_t i = 0; i < s->writes.n; i++)
-		if (s->writes.v[i] == buf) return true;
-	return false;
-}
-
 bool lo_follows(const lo_step *first, uint32_t n, const lo_step *s)
 {
 	lo_blocks a, b;
@@ -77,7 +70,7 @@ bool lo_follows(const lo_step *first, uint32_t n, const lo_step *s)
 	for (uint32_t i = 0; i < s->reads.n; i++)
 		for (uint32_t k = 0; k < n; k++) {
 			int64_t width = 0;
-			if (has(&first[k], s->reads.v[i]) && (!touches_rows(first[k].built, s->reads.v[i], &width) || !touches_rows(s->built, s->reads.v[i], &width))) return false;
+			if (lo_touches(&first[k], s->reads.v[i], true) && (!touches_rows(first[k].built, s->reads.v[i], &width) || !touches_rows(s->built, s->reads.v[i], &width))) return false;
 		}
 	return true;
 }

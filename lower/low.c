@@ -8,11 +8,17 @@ void *lo_mem(lo_low *L, size_t bytes)
 	return p;
 }
 
+bool lo_touches(const lo_step *s, uint32_t buf, bool write)
+{
+	const uint32_t n = write ? s->writes.n : s->reads.n;
+	for (uint32_t i = 0; i < n; i++)
+		if ((write ? s->writes.v : s->reads.v)[i] == buf) return true;
+	return false;
+}
+
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write)
 {
-	uint32_t n = write ? s->writes.n : s->reads.n;
-	for (uint32_t i = 0; i < n; i++)
-		if ((write ? s->writes.v : s->reads.v)[i] == buf) return;
+	if (lo_touches(s, buf, write)) return;
 	if (write ? !rt_push(&s->writes, buf) : !rt_push(&s->reads, buf)) L->oom = true;
 }
 

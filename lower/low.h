@@ -141,9 +141,9 @@ typedef struct lo_step {
 	const char *name;
 	struct lo_built *built;  /* KERNEL; LIBRARY with an epilogue: the kernel that computes the same */
 	const struct lo_epilogue *epilogue; /* LIBRARY: what its call computes besides the node (library.h); NULL: nothing */
+	const char *apart;       /* LIBRARY: why the kernel after it is no epilogue; NULL: it is one, or there is none that could be */
 	uint32_t bundle;         /* KERNEL: this many steps from here on run in one region (bundle.c); 0: none, or a step before this one says so */
 	bool follows;            /* in a bundle: it goes through rows together with the step before it (follow.c) */
-	const char *apart;       /* LIBRARY: why the kernel after it is no epilogue; NULL: it is one, or there is none that could be */
 	rt_vec(uint32_t) reads, writes; /* buffers */
 } lo_step;
 
@@ -183,6 +183,7 @@ static inline const lo_target *lo_target_of(const lo_low *L, ir_ref r) { return 
 /* ---- low.c ---- */
 void *lo_mem(lo_low *L, size_t bytes); /* zeroed memory that lives as long as L; out of memory: NULL, and L->oom is set */
 void lo_touch(lo_low *L, lo_step *s, uint32_t buf, bool write); /* s reads or writes buf */
+bool lo_touches(const lo_step *s, uint32_t buf, bool write);
 char *lo_take_text(rt_text *t, rt_arena *mem); /* the text as a string of mem; frees t. NULL: out of memory */
 void lo_hold(rt_plan *p, rt_shared *x); /* the plan takes over the caller's reference; x may be NULL */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */

@@ -16,8 +16,7 @@ static void run_units(const bundle *x, const rt_step *s, int thread, int64_t beg
 	uint64_t few[RT_FEW_NUMBERS];
 	int32_t fault = 0; /* none of these kernels has one */
 	rt_operands(s, x->table, buf);
-	for (uint32_t i = 0; i < s->nnumber; i++) few[i] = x->run->num[s->number[i]];
-	const rt_kargs a = { buf, s->nnumber ? few : x->run->num, &fault, x->scratch ? x->scratch + (size_t)thread * x->scratch_step : NULL, s->size };
+	const rt_kargs a = { buf, rt_numbers(s, x->run->num, few), &fault, x->scratch ? x->scratch + (size_t)thread * x->scratch_step : NULL, s->size };
 	((rt_kernel_fn *)s->fn)(&a, begin, end);
 }
 

@@ -157,6 +157,12 @@ static inline void rt_operands(const rt_step *s, const void *const *const *table
 {
 	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
 }
+/* The kernel's numbers, from all those of the plan; few: room for RT_FEW_NUMBERS. */
+static inline const uint64_t *rt_numbers(const rt_step *s, const uint64_t *num, uint64_t *few)
+{
+	for (uint32_t i = 0; i < s->nnumber; i++) few[i] = num[s->number[i]];
+	return s->nnumber ? few : num;
+}
 /* Puts a kernel into the queue of its device, which is not the CPU. buf: its operands. */
 tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r);
 

@@ -52,8 +52,7 @@ static tj_status run_kernel(const rt_step *s, void *const *buf, rt_run *r)
 	if (s->units <= 0) return TJ_OK;
 	int32_t fault = 0;
 	uint64_t few[RT_FEW_NUMBERS];
-	for (uint32_t i = 0; i < s->nnumber; i++) few[i] = r->num[s->number[i]];
-	rt_kargs a = { buf, s->nnumber ? few : r->num, &fault, NULL, s->size };
+	rt_kargs a = { buf, rt_numbers(s, r->num, few), &fault, NULL, s->size };
 	if (s->scratch && !(a.scratch = rt_pool_scratch(r->pool, rt_team_size(r->team), s->scratch)))
 		return rt_fail(r->err, TJ_ERR_NOMEM, s->name, "out of memory for scratch rows");
 	double ns = (double)s->units * s->unit_ns;

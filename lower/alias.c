@@ -14,6 +14,13 @@ static int section_of(const lo_kernel *k, uint32_t ins)
 	return -1;
 }
 
+/* A product may keep its sums in the result from chunk to chunk, and reads its operands again for each. */
+static bool is_operand(const lo_kernel *k, uint32_t ins)
+{
+	lo_tiles x;
+	return lo_tiles_of(k, &x) && ins < x.dot;
+}
+
 /* out, with elements of the same size, may share in's memory: every load of `in` is at the index of every store to `out`, and comes first. */
 static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 {
@@ -23,7 +30,7 @@ static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 		for (uint32_t l = 0; l < k->ins.n; l++) {
 			const lo_ins *load = &k->ins.v[l];
 			if (load->op != LO_LOAD || load->buf != in) continue;
-			if (l > s || section_of(k, l) > section_of(k, s) || load->dyn != LO_NOREF) return false;
+			if (l > s || section_of(k, l) > section_of(k, s) || load->dyn != LO_NOREF || is_operand(k, l)) return false;
 			if (memcmp(&k->index.v[load->index], &k->index.v[store->index], sizeof(lo_index))) return false;
 		}
 	}

@@ -29,6 +29,7 @@ typedef struct prod_operand {
 	bool vector;         /* 1-d, if the other sizes allow it */
 	unsigned ones;       /* by batch axis: its size is 1 here, and broadcasts */
 	int missing;         /* leading batch axes that it lacks */
+	bool row;            /* an input that is one row is added to it */
 } prod_operand;
 
 typedef struct prod_after { uint64_t seed; int op; bool kept; } prod_after; /* op: see products_graph.c; kept: its operand is a result, too */

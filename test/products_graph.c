@@ -161,6 +161,15 @@ void prod_draw(prod_case *c, uint64_t seed)
 		c->after[0].op = AFTER_RESIDUAL;
 		c->nafter = (int)between(G, 1, 2);
 	}
+	if (c->in_place && gen_chance(G, 20)) { /* the columns of one row are computed from an operand of the result's shape */
+		c->kind = PROD_ONE;
+		c->m = 1;
+		c->nbatch = c->nafter = 0;
+		c->k = between(G, IR_CHAIN / 2, 3 * IR_CHAIN);
+		c->in[1].row = true;
+		c->in[1].vector = false;
+		limit(G, c, 400000);
+	}
 	c->unfused = gen_chance(G, 6);
 	c->again = gen_chance(G, 12);
 	c->symbols = gen_chance(G, 6);
@@ -388,7 +397,10 @@ static ir_ref operand(gen *G, const prod_operand *o, int rank, const int64_t *wa
 		ir_ref x = some_op(G, r);
 		if (x != IR_NONE) r = x;
 	}
-	return r;
+	if (!o->row || r == IR_NONE) return r;
+	const ir_meta m = ir_meta_of(G->g, r);
+	G->layout = GEN_ROW;
+	return op2(G, IR_add, r, gen_input(G, o->cast, 2, (int64_t[]){ 1, m.dim[m.rank - 1] }, GEN_PLAIN, 0, 0));
 }
 
 /* A matrix, or a vector, with the batch axes of the case that this operand has. */
@@ -660,6 +672,7 @@ static bool simpler_operand(prod_operand *o, int way)
 	case 9: return o->content != GEN_INTS && o->content != GEN_PLAIN && (o->content = GEN_PLAIN, true);
 	case 10: return o->dtype != o->cast && (o->dtype = o->cast, true);
 	case 11: return clear(&o->shown);
+	case 12: return clear(&o->row);
 	default: return false;
 	}
 }
@@ -714,7 +727,7 @@ bool prod_simplify(prod_case *c, int way)
 	if (way < 20 + PROD_AFTER) return drop_after(c, way - 20);
 	if (way < 26 + PROD_AFTER) return clear(&c->after[way - 26].kept);
 	if (way >= 40 && way < 60) return simpler_size((int64_t *[]){ &c->m, &c->n, &c->k, &c->n2 }[(way - 40) / 5], (way - 40) % 5);
-	if (way >= 60 && way < 60 + 12 * 2) return simpler_operand(&c->in[(way - 60) / 12], (way - 60) % 12);
+	if (way >= 60 && way < 60 + 13 * 2) return simpler_operand(&c->in[(way - 60) / 13], (way - 60) % 13);
 	return false;
 }
 _Static_assert(PROD_AFTER == 6, "the numbers of ways above");

@@ -417,3 +417,12 @@ ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id)
 	const ir_meta m = ir_meta_of(g, r);
 	return ir_append(g, IR_mark, &m, 1, &r, 1, &id, ir_at(g, r)->site);
 }
+
+/* The ids of marks of events and externals are small. */
+ir_ref ir_leaf(ir_graph *g, const ir_meta *m, const char *site)
+{
+	ir_ref r = ir_const_f(g, (tj_dtype)m->dtype, m->rank, m->dim, 0);
+	if (r != IR_NONE && ir_at(g, r)->device != m->device) r = ir_to(g, r, m->device, site);
+	const int64_t id = INT64_MIN + (int64_t)g->node.n;
+	return r == IR_NONE ? r : ir_append(g, IR_mark, m, 1, &r, 1, &id, site);
+}

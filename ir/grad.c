@@ -310,3 +310,16 @@ bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out)
 	const ir_ref ones = q->cotangent != IR_NONE ? q->cotangent : ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 1);
 	return ones != IR_NONE && ir_grad_all(g, 1, &q->y, &ones, q, out);
 }
+
+/* The gradient of y along a cotangent u is linear in u. So its own gradient by u, along the tangents, is the derivative of y along them, and no longer
+ * depends on u: a leaf, which is gone when dead nodes are left out. */
+bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out)
+{
+	const ir_meta m = ir_meta_of(g, q->y);
+	ir_grad_ask back = *q;
+	ir_ref *grad = rt_arena_alloc(&g->mem, sizeof *grad * ((size_t)q->n + 1));
+	if (!grad) return rt_fail(&g->err, TJ_ERR_NOMEM, "jvp", "out of memory"), false;
+	back.cotangent = ir_leaf(g, &m, q->site);
+	if (back.cotangent == IR_NONE || !ir_grad(g, &back, grad)) return false;
+	return ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .site = q->site }, out);
+}

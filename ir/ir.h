@@ -178,6 +178,7 @@ ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir
 /* r as a value of its own, by which gradients can be asked for: what is computed from it is not merged with what is computed from an equal
  * value. id: no other mark of the graph has it. */
 ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id);
+ir_ref ir_leaf(ir_graph *g, const ir_meta *m, const char *site); /* a new value of this type that stands for one that is given later */
 /* Shorthand for decompositions and passes. */
 ir_ref ir_op1(ir_graph *g, ir_op op, ir_ref a, const char *site);
 ir_ref ir_op2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, const char *site);
@@ -208,6 +209,21 @@ typedef struct ir_grad_ask {
 	const char *site;
 } ir_grad_ask;
 bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out); /* out[i]: of the dtype and shape of wrt[i]. false: g->err says why */
+
+bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out); /* the derivative of y along tangent[i] of wrt[i], of y's type; no cotangent */
+
+/* ---- vmap.c: what was computed for one example, for a batch of them ---- */
+typedef struct ir_vmap_ask {
+	int64_t n;            /* examples */
+	int nin, nout;
+	const ir_ref *leaf;   /* ir_leaf() that stands for an example of in[i] */
+	const ir_ref *in;     /* axis 0 counts the examples */
+	const ir_ref *out;    /* what was computed from the leaves and from other values, which are the same for all examples */
+	const char *site;
+} ir_vmap_ask;
+/* to[i]: out[i] of all examples, along a new axis 0; with batched (NULL, or by output) one that depends on no leaf stays as it is. false: g->err
+ * says why. */
+bool ir_vmap(ir_graph *g, const ir_vmap_ask *q, ir_ref *to, bool *batched);
 
 /* ---- inner.c: values inside a node, for which the graph has no node ---- */
 bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* composite r into an empty graph: node k is step k, leaves are its operands */

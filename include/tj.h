@@ -618,6 +618,31 @@ typedef struct tj_grad_opts {
 TJ_API tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list wrt, const tj_grad_opts *opts);
 #define tj_grad(grad, y, wrt, opts) tj_grad_at(TJ_SITE, grad, y, wrt, opts)
 
+/* The derivative of y along tangents of wrt (the Jacobian of y by wrt, times the tangents), of y's dtype and shape. tangents: for each
+ * tensor of wrt one of its dtype and shape. It takes a few times as long as computing y, whatever the number of elements; tj_grad() is for few
+ * elements of y and many of wrt, this is for the reverse. What is said of tj_grad() holds here, too. After an error it is poison. */
+TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list tangents, tj_unused unused);
+#define tj_jvp(y, wrt, tangents, unused) tj_jvp_at(TJ_SITE, y, wrt, tangents, unused)
+
+/* ---- one example, a batch of them ---- */
+
+/* Runs body for all examples at once. body is written for one: it gets operand i without the axis that counts the examples, and sets
+ * out[]; out[i] has all results, along a new axis 0. Each example has the bits that it would have alone. body may use any other tensor,
+ * which is the same for all examples, and may call this function, tj_grad() and tj_jvp(), also for values that were computed before: so
+ * Jacobians, Hessians and the gradients of single examples are made. What callbacks of tj_scan() must not do, it must not do either.
+ *
+ * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while()
+ * runs until all examples have ended. At least one operand has examples, and all have as many; there may be 0. The axis takes one of
+ * TJ_MAX_RANK. On failure the context has the error, its status is returned, and the results are poison. */
+#define TJ_UNMAPPED INT32_MIN
+typedef struct tj_vmap_opts {
+	size_t size;
+	const int *in_axes;    /* by operand: the axis that counts the examples, from the end if negative; TJ_UNMAPPED: body gets all of it. NULL: 0 for all */
+	const int *out_axes;   /* by result: where that axis goes. NULL: 0 for all */
+} tj_vmap_opts;
+TJ_API tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts);
+#define tj_vmap(out, nout, body, in, self, opts) tj_vmap_at(TJ_SITE, out, nout, body, in, self, opts)
+
 /* ---- looking inside ------------------------------------------------------------------------------ */
 
 typedef struct tj_stats {

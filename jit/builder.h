@@ -18,12 +18,14 @@ typedef struct jit_builder {
 	rt_pool *pool;           /* of the context that compiles; reads constants */
 	rt_arena *mem;
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
+	struct jit_open *open;   /* the innermost control flow that is not complete; NULL: none */
+	bool marked;             /* the graph has marks */
 	bool *wanted, *wanted_ext; /* by event, by slot: some GRAD asks for the gradient by it, so it is marked; NULL: there is no GRAD */
-	ir_ref *grad;            /* what the last GRAD gave; NULL when `made` is newer */
+	ir_ref *grad;            /* what the last GRAD, JVP or VMAP gave; NULL when `made` is newer */
 } jit_builder;
 
 /* region.c */
-static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_YIELD); }
+static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_VMAP); }
 bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
 
 #endif

@@ -1,4 +1,4 @@
-/* Control flow in a compiled function: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op, on
+/* Control flow in a compiled function: tj_cond, tj_while, tj_scan; and tj_vmap. Callbacks are traced like the body: each runs once per call of the op, on
  * placeholders. Its events are part of the trace, so its captures are guarded.
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
@@ -19,7 +19,7 @@ typedef struct flow { /* one call of an op */
 	void *self;
 } flow;
 
-static const char *public_name(int op) { return op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
+static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
 
 /* ---- errors ---- */
 
@@ -28,7 +28,7 @@ static bool fail(const flow *w, tj_status code, const char *hint, const char *fm
 {
 	va_list ap;
 	va_start(ap, fmt);
-	jit_verror(w->c, w->site, code, ir_ops[w->op].name, hint, fmt, ap);
+	jit_verror(w->c, w->site, code, jit_flow_name(w->op), hint, fmt, ap);
 	va_end(ap);
 	return false;
 }
@@ -50,7 +50,7 @@ static bool admit(const flow *w, tj_list list, int n, tj_tensor ***out)
 {
 	*out = rt_arena_alloc(&w->a->mem, ((size_t)n + 1) * sizeof **out);
 	if (!*out) return nomem(w);
-	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, n, list, *out) == JIT_POISON) return false;
+	if (jit_admit_all(w->c, w->site, jit_flow_name(w->op), n, list, *out) == JIT_POISON) return false;
 	for (int i = 0; i < n; i++)
 		if (!rt_is_number(list[i]) && list[i]->kind == RT_LATE) (*out)[i] = list[i];
 	return true;
@@ -63,7 +63,7 @@ static bool step(const flow *w, int op, int nsrc, tj_tensor *const *src, int nat
 }
 
 /* An argument of a callback (PARAM), or a result of control flow (IR_get). */
-static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m) { return jit_typed(w->a, w->site, ir_ops[w->op].name, op, which, m); }
+static tj_tensor *typed(const flow *w, int op, int64_t which, const ir_meta *m) { return jit_typed(w->a, w->site, jit_flow_name(w->op), op, which, m); }
 
 static tj_tensor *cast(const flow *w, tj_tensor *t, tj_dtype dtype)
 {
@@ -106,7 +106,7 @@ static bool enter(const flow *w)
 	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return nomem(w);
 	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
 	if (!s) return nomem(w);
-	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq };
+	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op != JIT_VMAP };
 	return true;
 }
 
@@ -127,6 +127,7 @@ typedef struct callback {
 	int which;
 	tj_body *f;
 	int nin, nplain;         /* number of arguments; those from nplain on are slices along axis 0 */
+	const bool *captured;    /* by argument: it is passed as it is; NULL: only numbers are */
 	tj_tensor *const *like;  /* by argument: the tensor or number itself, or the tensor that is sliced */
 	int nout;
 	const ir_meta *want;     /* types of the first nwant results; the others are not known yet */
@@ -139,7 +140,7 @@ static bool arguments(const flow *w, const callback *k, tj_tensor **in)
 	int64_t slot = 0;
 	for (int i = 0; i < k->nin; i++) {
 		in[i] = k->like[i];
-		if (jit_is_number(in[i])) continue; /* passed as it is, without a PARAM */
+		if (jit_is_number(in[i]) || (k->captured && k->captured[i])) continue; /* passed as it is, without a PARAM */
 		ir_meta m = jit_meta(in[i]);
 		if (i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 		if (!(in[i] = typed(w, JIT_PARAM, slot++, &m))) return false;
@@ -148,7 +149,7 @@ static bool arguments(const flow *w, const callback *k, tj_tensor **in)
 	return true;
 }
 
-static const char *callback_name(const flow *w, int which) { return ir_flow_info(w->op)->region[which]; }
+static const char *callback_name(const flow *w, int which) { return w->op == JIT_VMAP ? "body" : ir_flow_info(w->op)->region[which]; }
 
 static bool results(const flow *w, const callback *k, tj_tensor **made)
 {
@@ -156,7 +157,7 @@ static bool results(const flow *w, const callback *k, tj_tensor **made)
 		if (made[i] != TJ_END) return fail(w, TJ_ERR_LIMIT, "set only the results that the call asks for", "the callback `%s` set out[%d], but it has %d results", callback_name(w, k->which), i, k->nout);
 	for (int i = 0; i < k->nout; i++)
 		if (!made[i]) return fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]", callback_name(w, k->which), i);
-	if (jit_admit_all(w->c, w->site, ir_ops[w->op].name, k->nout, made, k->out) == JIT_POISON) return false;
+	if (jit_admit_all(w->c, w->site, jit_flow_name(w->op), k->nout, made, k->out) == JIT_POISON) return false;
 	for (int i = 0; i < k->nout; i++) {
 		if (jit_is_number(made[i])) k->out[i] = box(w, made[i], i < k->nwant ? &k->want[i] : NULL);
 		if (k->out[i]->kind == RT_POISON) return false;
@@ -173,7 +174,7 @@ static __attribute__((noinline)) bool run_callback(const flow *w, callback *k, b
 	if (!in || !made || !k->out) return nomem(w);
 	for (int i = k->nout; i < k->nout + MARGIN; i++) made[i] = TJ_END;
 	if (!arguments(w, k, in)) return false;
-	jit_run_body(a, ir_ops[w->op].name, k->f, made, in, w->self);
+	jit_run_body(a, jit_flow_name(w->op), k->f, made, in, w->self);
 	return !a->failed && results(w, k, made) && check(w, k, env) && step(w, JIT_YIELD, k->nout, k->out, 0, NULL);
 }
 
@@ -350,6 +351,81 @@ static bool scan(const flow *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_b
 	return give(w, 0, n, type, carry) && give(w, n, nys, type, ys);
 }
 
+/* ---- vmap ---- */
+typedef struct examples { tj_tensor **in; bool *captured; int64_t n; } examples; /* n: -1: not known yet */
+
+/* t with axis `from` as axis `to`. */
+static tj_tensor *move_axis(const flow *w, tj_tensor *t, int64_t from, int64_t to)
+{
+	int64_t axes[TJ_MAX_RANK], rest = 0;
+	if (from == to) return t;
+	for (int i = 0; i < t->rank; i++) {
+		rest += rest == from;
+		axes[i] = i == to ? from : rest++;
+	}
+	return jit_event(w->site, IR_permute, 1, &t, t->rank, axes);
+}
+
+/* Moves the axis that counts the examples to the front of operand i. */
+static bool example_axis(const flow *w, examples *x, int i, int axis)
+{
+	char type[160];
+	if (axis == TJ_UNMAPPED || (jit_is_number(x->in[i]) && !axis)) return x->captured[i] = true;
+	if (jit_is_number(x->in[i])) return fail(w, TJ_ERR_SHAPE, "numbers are the same for all examples", "operand %d is a number: it has no axis %d", i, axis);
+	const ir_meta m = jit_meta(x->in[i]);
+	jit_put_type(type, sizeof type, &m);
+	if (axis < -m.rank || axis >= m.rank) return fail(w, TJ_ERR_SHAPE, "set .in_axes to TJ_UNMAPPED for a tensor that is the same for all examples", "operand %d is %s: it has no axis %d", i, type, axis);
+	if (axis < 0) axis += m.rank;
+	if (x->n >= 0 && m.dim[axis] != x->n) return fail(w, TJ_ERR_SHAPE, "all must have as many examples", "operand %d is %s: along axis %d it has not %lld examples", i, type, axis, (long long)x->n);
+	x->n = m.dim[axis];
+	x->in[i] = move_axis(w, x->in[i], axis, 0);
+	return x->in[i]->kind != RT_POISON;
+}
+
+static bool note_results(const flow *w, callback *k, void *env)
+{
+	ir_meta *type = env;
+	for (int i = 0; i < k->nout; i++) {
+		type[i] = jit_meta(k->out[i]);
+		if (type[i].rank == TJ_MAX_RANK) return fail(w, TJ_ERR_LIMIT, NULL, "result %d has %d axes: there is no room for one more", i, TJ_MAX_RANK);
+	}
+	return true;
+}
+
+static bool vmap(const flow *w, const jit_flow *q)
+{
+	const int n = q->nin;
+	rt_arena *mem = &w->a->mem;
+	examples x = { .captured = rt_arena_alloc(mem, (size_t)n + 1), .n = -1 };
+	tj_tensor **mapped = rt_arena_alloc(mem, ((size_t)n + 1) * sizeof *mapped);
+	ir_meta *type = rt_arena_alloc(mem, ((size_t)q->nout + 1) * sizeof *type);
+	int count = 0;
+	if (!x.captured || !mapped || !type) return nomem(w);
+	memset(x.captured, 0, (size_t)n + 1);
+	if (!admit(w, q->in, n, &x.in)) return false;
+	for (int i = 0; i < n; i++) {
+		if (!example_axis(w, &x, i, q->in_axes ? q->in_axes[i] : 0)) return false;
+		if (!x.captured[i]) mapped[count++] = x.in[i];
+	}
+	if (!count) return fail(w, TJ_ERR_ARG, "map at least one tensor", "no operand has examples");
+	if (!step(w, JIT_VMAP, count, mapped, 1, &x.n)) return false;
+	callback each = { .f = q->f[0], .nin = n, .captured = x.captured, .like = x.in, .nout = q->nout };
+	if (!trace(w, &each, note_results, type)) return false;
+	for (int i = 0; i < q->nout; i++) {
+		memmove(type[i].dim + 1, type[i].dim, sizeof *type[i].dim * type[i].rank++);
+		type[i].dim[0] = x.n;
+	}
+	if (!give(w, 0, q->nout, type, q->out)) return false;
+	for (int i = 0; q->out_axes && i < q->nout; i++) {
+		int axis = q->out_axes[i];
+		const int rank = type[i].rank;
+		if (axis < -rank || axis >= rank) return fail(w, TJ_ERR_SHAPE, "it counts the axes of the result with its examples", ".out_axes %d is %d, but result %d has %d axes", i, axis, i, rank);
+		q->out[i] = move_axis(w, q->out[i], 0, axis < 0 ? axis + rank : axis);
+		if (q->out[i]->kind == RT_POISON) return false;
+	}
+	return true;
+}
+
 /* ---- one call ---- */
 tj_status jit_spoil(tj_ctx *c, tj_tensor **out, int n)
 {
@@ -362,6 +438,7 @@ tj_status jit_flow_run(tj_ctx *c, const char *site, const jit_flow *q)
 	flow w = { c, &c->act, site, q->op, q->self };
 	bool ok = !c->act.failed;
 	if (ok && q->op == IR_cond) ok = cond(&w, q->out, q->nout, q->in[0], q->f[0], q->f[1], q->in + 1);
+	else if (ok && q->op == JIT_VMAP) ok = vmap(&w, q);
 	else if (ok && q->op == IR_while) ok = while_(&w, q->out, q->f[0], q->f[1], q->in, q->turns);
 	else if (ok) ok = scan(&w, q->out, q->ys, q->nys, q->f[0], q->in, q->xs, &(tj_scan_opts){ .length = q->turns, .reverse = q->reverse });
 	if (ok) return TJ_OK;

@@ -4,7 +4,7 @@
 
 #include "jit/trace.h"
 
-typedef struct jit_flow { /* a call of tj_cond(), tj_while() or tj_scan() */
+typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan() or tj_vmap() */
 	int op;
 	tj_body *f[2];
 	void *self;
@@ -12,6 +12,7 @@ typedef struct jit_flow { /* a call of tj_cond(), tj_while() or tj_scan() */
 	int nin, nxs, nout, nys; /* nout: number of results without ys */
 	int64_t turns;
 	bool reverse;
+	const int *in_axes, *out_axes; /* vmap: as in tj_vmap_opts; NULL: all 0 */
 	tj_tensor **out, **ys;
 } jit_flow;
 
@@ -21,6 +22,8 @@ static inline int jit_length(tj_list list)
 	while (list && list[n] != TJ_END && n < UINT16_MAX / 2) n++;
 	return n;
 }
+
+static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : ir_ops[op].name; }
 
 /* callback.c */
 tj_status jit_spoil(tj_ctx *c, tj_tensor **out, int n); /* after an error: all results are poison. Returns the status of the error */

@@ -95,6 +95,18 @@ static bool emit_grad(builder *b, const jit_node *n)
 	return ir_grad(b->in.at->g, &q, b->grad);
 }
 
+/* A JVP: expands into the nodes of the derivative. */
+static bool emit_jvp(builder *b, const jit_node *n)
+{
+	const int count = (n->nsrc - 1) / 2;
+	ir_ref *src = operands_of(b, n);
+	b->event[n->seq] = IR_NONE;
+	b->grad = rt_arena_alloc(b->mem, sizeof *b->grad);
+	if (!src || !b->grad) return false;
+	const ir_grad_ask q = { .y = src[0], .cotangent = IR_NONE, .n = count, .wrt = src + 1, .zeros = n->attr[0], .site = n->site };
+	return ir_jvp(b->in.at->g, &q, src + 1 + count, b->grad);
+}
+
 /* An event that is no op computes nothing, but it may be the first to use an external. */
 static void meet_externals(builder *b, const jit_node *n)
 {
@@ -110,17 +122,28 @@ static bool emit(builder *b, const jit_node *n)
 		return src && jit_flow_event(b, n, src);
 	}
 	if (n->op == JIT_GRAD) return emit_grad(b, n);
+	if (n->op == JIT_JVP) return emit_jvp(b, n);
 	if (n->op < IR_OPS) return emit_event(b, n);
 	meet_externals(b, n);
 	return true;
 }
 
-/* Notes what the GRADs of the path ask for. */
+/* The operands of a GRAD or JVP that gradients are asked by: from *first on, `*end` excluded. */
+static bool asks(const jit_node *n, int *first, int *end)
+{
+	*first = n->op == JIT_GRAD && n->attr[0] ? 2 : 1;
+	*end = n->op == JIT_GRAD ? n->nsrc : 1 + (n->nsrc - 1) / 2;
+	return n->op == JIT_GRAD || n->op == JIT_JVP;
+}
+
+/* Notes what the GRADs and JVPs of the path ask for. */
 static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
-		if (x->op != JIT_GRAD) continue;
+		int k, end;
+		b->marked |= x->op == JIT_VMAP || x->op == JIT_JVP || x->op == JIT_GRAD;
+		if (!asks(x, &k, &end)) continue;
 		if (!b->wanted) {
 			b->wanted = rt_arena_alloc(b->mem, n);
 			b->wanted_ext = rt_arena_alloc(b->mem, next + 1u);
@@ -128,7 +151,7 @@ static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 			memset(b->wanted, 0, n);
 			memset(b->wanted_ext, 0, next + 1u);
 		}
-		for (int k = x->attr[0] ? 2 : 1; k < x->nsrc; k++) (JIT_KIND(x->src[k]) == JIT_EV ? b->wanted : b->wanted_ext)[JIT_IDX(x->src[k])] = true;
+		for (; k < end; k++) (JIT_KIND(x->src[k]) == JIT_EV ? b->wanted : b->wanted_ext)[JIT_IDX(x->src[k])] = true;
 	}
 	return true;
 }
@@ -137,7 +160,7 @@ static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 static bool drop_marks(builder *b)
 {
 	ir_graph plain;
-	if (!b->wanted) return true;
+	if (!b->marked) return true;
 	ir_graph_init(&plain);
 	plain.off = b->g.off;
 	const bool ok = ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;

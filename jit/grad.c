@@ -1,4 +1,5 @@
-/* tj_grad: a GRAD event, then an IR_get for each gradient. compile.c expands it when the segment becomes a graph (ir/grad.c).
+/* tj_grad: a GRAD event, then an IR_get for each gradient. compile.c expands it when the segment becomes a graph (ir/grad.c). tj_jvp: the same with
+ * JVP, and one IR_get.
  *
  *   matmul .. cross_entropy | GRAD y, wrt... | get get ...
  *
@@ -13,7 +14,7 @@
 typedef struct request {
 	tj_ctx *c;
 	jit_act *a;
-	const char *site;
+	const char *site, *name; /* name: of the call, without tj_ */
 	int n;
 	tj_list asked;           /* as the body gave them: a cell is the cell, even if it was assigned */
 	tj_tensor **src;         /* operands of the event: y, the cotangent if there is one, then the n values */
@@ -25,7 +26,7 @@ static bool fail(const request *q, tj_status code, const char *hint, const char 
 {
 	va_list ap;
 	va_start(ap, fmt);
-	jit_verror(q->c, q->site, code, "grad", hint, fmt, ap);
+	jit_verror(q->c, q->site, code, q->name, hint, fmt, ap);
 	va_end(ap);
 	return false;
 }
@@ -204,13 +205,14 @@ static bool same_type(const tj_tensor *a, const tj_tensor *b)
 
 static bool is_float(const tj_tensor *t) { return !jit_is_number(t) && rt_is_float((tj_dtype)t->dtype); }
 
-static bool check(const request *q, bool cotangent)
+/* reverse: a gradient, not a derivative along tangents. */
+static bool check(const request *q, bool reverse, bool cotangent)
 {
 	char type[160], other[160];
 	const tj_tensor *y = q->src[0], *ct = q->src[1];
 	put_type(type, sizeof type, y);
 	if (!is_float(y)) return fail(q, TJ_ERR_DTYPE, "tj_cast() gives a float", "the value has no gradient: it is %s", type);
-	if (!cotangent && y->layout->numel != 1)
+	if (reverse && !cotangent && y->layout->numel != 1)
 		return fail(q, TJ_ERR_SHAPE, "reduce it to one element, as a loss is, or set .cotangent", "the value is %s, and there is no cotangent", type);
 	if (cotangent && (jit_is_number(ct) || !same_type(ct, y))) {
 		put_type(other, sizeof other, ct);
@@ -224,27 +226,35 @@ static bool check(const request *q, bool cotangent)
 	return visible(q);
 }
 
-static tj_tensor *result(const request *q, int i)
+/* Result i, of the type of operand `like`. */
+static tj_tensor *result(const request *q, int i, int like)
 {
-	const ir_meta m = jit_meta(q->src[q->first + i]);
-	return jit_typed(q->a, q->site, "grad", IR_get, i, &m);
+	const ir_meta m = jit_meta(q->src[like]);
+	return jit_typed(q->a, q->site, q->name, IR_get, i, &m);
+}
+
+/* Admits the operands: `before` of them, then the tensors asked for, then as many of `after`, if that is not NULL. */
+static bool admit(request *q, int before, tj_tensor *const *first, tj_list after, int *nsrc)
+{
+	*nsrc = before + (after ? 2 : 1) * q->n;
+	tj_tensor **all = rt_arena_alloc(&q->a->mem, sizeof *all * ((size_t)*nsrc + 1));
+	q->src = rt_arena_alloc(&q->a->mem, sizeof *q->src * ((size_t)*nsrc + 1));
+	q->first = before;
+	if (!all || !q->src) return fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
+	memcpy(all, first, sizeof *all * (size_t)before);
+	memcpy(all + before, q->asked, sizeof *all * (size_t)q->n);
+	if (after) memcpy(all + before + q->n, after, sizeof *all * (size_t)q->n);
+	return jit_admit_all(q->c, q->site, q->name, *nsrc, all, q->src) != JIT_POISON;
 }
 
 static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
 {
-	tj_tensor **all = rt_arena_alloc(&q->a->mem, sizeof *all * ((size_t)q->n + 3));
-	q->src = rt_arena_alloc(&q->a->mem, sizeof *q->src * ((size_t)q->n + 3));
-	if (!all || !q->src) return fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
-	all[0] = y;
-	all[1] = o->cotangent;
-	q->first = o->cotangent ? 2 : 1;
-	memcpy(all + q->first, q->asked, sizeof *all * (size_t)q->n);
-	const int nsrc = q->first + q->n;
-	if (jit_admit_all(q->c, q->site, "grad", nsrc, all, q->src) == JIT_POISON || !check(q, o->cotangent != NULL)) return false;
+	int nsrc;
+	if (!admit(q, o->cotangent ? 2 : 1, (tj_tensor *[]){ y, o->cotangent }, NULL, &nsrc) || !check(q, true, o->cotangent != NULL)) return false;
 	const int64_t attr[] = { o->cotangent != NULL, o->unused == TJ_UNUSED_ZEROS };
 	if (!jit_step(q->a, q->site, JIT_GRAD, nsrc, q->src, 2, attr)) return false;
 	for (int i = 0; i < q->n; i++)
-		if (!(grad[i] = result(q, i))) return false;
+		if (!(grad[i] = result(q, i, q->first + i))) return false;
 	for (int i = 0; i < q->n && o->add_to; i++) {
 		char type[160], other[160];
 		const tj_tensor *own = o->add_to[i];
@@ -259,25 +269,71 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 	return true;
 }
 
-static bool ask(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
+/* Where, and for what, both calls may be made. */
+static bool allowed(const request *q)
 {
 	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body", "gradients are for values that the body of a compiled function computes");
-	if (q->a->callback.n) return fail(q, TJ_ERR_STATE, "ask for the gradient outside of tj_cond(), tj_while() and tj_scan()", "a callback cannot ask for gradients yet");
-	if (!q->asked || !grad) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", q->asked ? "the array for the gradients is NULL" : "the list of tensors is NULL");
-	if (q->n < 1 || q->n > UINT16_MAX / 2) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
+	for (uint32_t i = 0; i < q->a->callback.n; i++)
+		if (q->a->callback.v[i].region) return fail(q, TJ_ERR_STATE, "ask for the gradient outside of tj_cond(), tj_while() and tj_scan()", "a callback cannot ask for gradients yet");
+	if (!q->asked) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the list of tensors is NULL");
+	if (q->n < 1 || q->n > UINT16_MAX / 4) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
+	return !q->a->failed;
+}
+
+static bool ask(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
+{
+	if (!allowed(q)) return false;
+	if (!grad) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the array for the gradients is NULL");
 	if (o->add_to && jit_length(o->add_to) != q->n) return fail(q, TJ_ERR_ARG, "one for each gradient", ".add_to has %d tensors, but %d were asked for", jit_length(o->add_to), q->n);
-	return !q->a->failed && trace(q, grad, y, o);
+	return trace(q, grad, y, o);
 }
 
 tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list wrt, const tj_grad_opts *opts)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
-	request q = { .c = c, .site = site, .asked = wrt, .n = wrt ? jit_length(wrt) : 0 };
+	request q = { .c = c, .site = site, .name = "grad", .asked = wrt, .n = wrt ? jit_length(wrt) : 0 };
 	tj_grad_opts o = { 0 };
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
 	if (jit_refuses(c, site, "grad")) return jit_spoil(c, grad, q.n);
 	RT_DEFAULT_MODES;
 	q.a = jit_active(c);
 	return ask(&q, grad, y, &o) ? TJ_OK : jit_spoil(c, grad, q.n);
+}
+
+/* ---- along tangents ---- */
+static bool tangents_fit(const request *q)
+{
+	for (int i = 0; i < q->n; i++) {
+		char type[160], other[160];
+		const tj_tensor *x = q->src[q->first + i], *t = q->src[q->first + q->n + i];
+		if (!jit_is_number(t) && same_type(t, x)) continue;
+		put_type(type, sizeof type, x);
+		put_type(other, sizeof other, t);
+		return fail(q, TJ_ERR_SHAPE, "a tangent has the dtype and the shape of its tensor", "tensor %d is %s, its tangent %s", i, type, other);
+	}
+	return true;
+}
+
+static tj_tensor *derive(request *q, tj_tensor *y, tj_list tangents, tj_unused unused)
+{
+	int nsrc;
+	if (!allowed(q)) return NULL;
+	const int n = tangents ? jit_length(tangents) : 0;
+	if (n != q->n) return fail(q, TJ_ERR_ARG, "one for each tensor", "there are %d tangents, but %d tensors", n, q->n), NULL;
+	if (!admit(q, 1, &y, tangents, &nsrc) || !check(q, false, false) || !tangents_fit(q)) return NULL;
+	const int64_t attr = unused == TJ_UNUSED_ZEROS;
+	return jit_step(q->a, q->site, JIT_JVP, nsrc, q->src, 1, &attr) ? result(q, 0, 0) : NULL;
+}
+
+tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list tangents, tj_unused unused)
+{
+	JIT_CURRENT(c, site);
+	if (!c) return NULL;
+	request q = { .c = c, .site = site, .name = "jvp", .asked = wrt, .n = wrt ? jit_length(wrt) : 0 };
+	if (jit_refuses(c, site, "jvp")) return &c->rt.poison;
+	RT_DEFAULT_MODES;
+	q.a = jit_active(c);
+	tj_tensor *t = derive(&q, y, tangents, unused);
+	return t ? t : &c->rt.poison;
 }

@@ -70,7 +70,7 @@ static jit_outside *find_outside(tj_ctx *c, const char *site, const jit_flow *q)
 		return NULL;
 	}
 	o->key = *q;
-	o->fn = tj_compile_at(site, c, outside_body, o, TJ_OPTS(tj_compile_opts, .name = ir_ops[q->op].name, .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
+	o->fn = tj_compile_at(site, c, outside_body, o, TJ_OPTS(tj_compile_opts, .name = jit_flow_name(q->op), .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
 	if (!o->fn) {
 		rt_free(o);
 		return NULL;
@@ -85,7 +85,7 @@ static tj_status run_outside(tj_ctx *c, const char *site, const jit_flow *q)
 	jit_outside *o = find_outside(c, site, q);
 	tj_tensor **in = rt_arena_alloc(&mem, (nin + 1) * sizeof *in), **out = rt_arena_alloc(&mem, (nout + 1) * sizeof *out);
 	tj_status s = TJ_ERR_NOMEM;
-	if (!o || !in || !out) jit_error(c, site, s, ir_ops[q->op].name, NULL, "out of memory");
+	if (!o || !in || !out) jit_error(c, site, s, jit_flow_name(q->op), NULL, "out of memory");
 	else {
 		if (q->nin) memcpy(in, q->in, (size_t)q->nin * sizeof *in);
 		if (q->nxs) memcpy(in + q->nin, q->xs, (size_t)q->nxs * sizeof *in);
@@ -109,7 +109,7 @@ static tj_status run_outside(tj_ctx *c, const char *site, const jit_flow *q)
 /* ---- entry points ---- */
 static tj_status refuse(tj_ctx *c, const char *site, const jit_flow *q, const char *hint, const char *what)
 {
-	jit_error(c, site, TJ_ERR_ARG, ir_ops[q->op].name, hint, "%s", what);
+	jit_error(c, site, TJ_ERR_ARG, jit_flow_name(q->op), hint, "%s", what);
 	jit_spoil(c, q->out, q->nout > 0 ? q->nout : 0);
 	return jit_spoil(c, q->ys, q->nys > 0 ? q->nys : 0);
 }
@@ -118,12 +118,12 @@ static tj_status go(const char *site, jit_flow *q)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
-	if (jit_refuses(c, site, ir_ops[q->op].name)) {
+	if (jit_refuses(c, site, jit_flow_name(q->op))) {
 		jit_spoil(c, q->out, q->nout);
 		return jit_spoil(c, q->ys, q->nys);
 	}
 	jit_act *a = jit_active(c);
-	if (!q->f[0] || (q->op != IR_scan && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
+	if (!q->f[0] || (q->op != IR_scan && q->op != JIT_VMAP && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
 	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "give it at least one carry or output", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
@@ -161,4 +161,11 @@ tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int ny
 	int n = jit_length(init);
 	return go(site, &(jit_flow){ .op = IR_scan, .f = { body, NULL }, .self = self, .in = init, .xs = xs, .nin = n, .nxs = jit_length(xs), .nout = n, .nys = nys,
 	                            .turns = o.length, .reverse = o.reverse, .out = carry, .ys = ys });
+}
+
+tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts)
+{
+	tj_vmap_opts o = { 0 };
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	return go(site, &(jit_flow){ .op = JIT_VMAP, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out, .in_axes = o.in_axes, .out_axes = o.out_axes });
 }

@@ -336,6 +336,35 @@ static void check_orders(trial *t, int orders, const char *name)
 	}
 }
 
+/* The derivative along tangents is the product of gradients and tangents; and again, for the second derivative. */
+static void check_tangents(trial *t, const char *name)
+{
+	ir_ref tangent[MOST], grad[MOST], y = loss_of(t, 1, &t->y), z = y;
+	int64_t elements = 1;
+	for (int i = 0; i < t->nwrt; i++) {
+		double v[DRAWS];
+		const ir_meta m = ir_meta_of(&t->g, t->wrt[i]);
+		for (int64_t e = 0; e < ir_numel(&t->g, t->wrt[i]); e++) v[e] = rint(candidate(&t->G, ' ') / H) * H;
+		tangent[i] = ir_data_(&t->g, &m, v, NULL);
+		elements *= ir_numel(&t->g, t->wrt[i]);
+	}
+	for (int order = 1; order <= 2; order++) {
+		ir_grad_ask q = { .y = y, .cotangent = IR_NONE, .n = t->nwrt, .wrt = t->wrt, .zeros = true, .site = "test_grad.c:3" };
+		gradients(&t->g, &q, grad, name);
+		for (int i = 0; i < t->nwrt; i++) grad[i] = ir_op2(&t->g, IR_mul, grad[i], tangent[i], NULL);
+		for (int i = 0; i < t->nwrt; i++) {
+			const int rank = ir_at(&t->g, grad[i])->rank;
+			ir_ref sum = rank ? ir_reduce(&t->g, IR_sum, grad[i], (1u << rank) - 1, false, NULL) : grad[i];
+			y = i ? ir_op2(&t->g, IR_add, y, sum, NULL) : sum;
+		}
+		q.y = z;
+		if (!ir_jvp(&t->g, &q, tangent, &z)) fail_msg("%s: %s", name, t->g.err.message);
+		const double want = scalar(t, y), got = scalar(t, z);
+		if (isnan(got) && !elements) return; /* of a mean of nothing, which is NaN */
+		if (!(fabs(got - want) <= 1e-10 * fmax(1, fabs(want)))) fail_msg("%s: order %d along tangents is %.17g, not %.17g", name, order, got, want);
+	}
+}
+
 /* Exceptions: how many orders are right, and why not more. */
 static int orders_of(const kase *k)
 {
@@ -350,6 +379,7 @@ static void check_case(const kase *k, int device, uint64_t seed, const char *nam
 	open_trial(&t, k, TJ_F64, device, seed);
 	gradients(&t.g, &(ir_grad_ask){ .y = t.y, .cotangent = IR_NONE, .n = t.nwrt, .wrt = t.used, .zeros = true }, there, name); /* its types are checked */
 	check_orders(&t, orders_of(k), name);
+	if (t.nwrt && device == RT_CPU) check_tangents(&t, name);
 	close_trial(&t);
 }
 

@@ -624,6 +624,16 @@ TJ_API tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj
 TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list tangents, tj_unused unused);
 #define tj_jvp(y, wrt, tangents, unused) tj_jvp_at(TJ_SITE, y, wrt, tangents, unused)
 
+/* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its dtype
+ * and shape (for integers anything of that type). What forward uses beside in counts as constant. backward is traced once, whether a
+ * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers. Not in
+ * callbacks of tj_cond(), tj_while() and tj_scan(), nor in its own. */
+TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
+#define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
+/* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. */
+TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook, void *self);
+#define tj_grad_hook(x, hook, self) tj_grad_hook_at(TJ_SITE, x, hook, self)
+
 /* ---- one example, a batch of them ---- */
 
 /* Runs body for all examples at once. body is written for one: it gets operand i without the axis that counts the examples, and sets

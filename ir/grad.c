@@ -23,6 +23,7 @@ typedef struct seen {
 	uint8_t state;
 	bool active;             /* depends on a wanted value */
 	bool flat;               /* a share was 0 */
+	bool turned;             /* of custom.c: it had its turn */
 } seen;
 
 typedef struct sweep {
@@ -223,6 +224,32 @@ static bool step_flow(sweep *s, ir_ref r)
 	return ir_vjp_flow(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
 }
 
+/* Value r, whose gradient the user gives. When the first of those that belong together has its turn, all of them have theirs. */
+static bool step_custom(sweep *s, ir_ref r, const ir_custom *c)
+{
+	bool any = false, last = true;
+	ir_ref *grad = rt_arena_alloc(&s->g->mem, sizeof *grad * ((size_t)c->nout + 1)), *to = rt_arena_alloc(&s->g->mem, sizeof *to * ((size_t)c->nin + 1));
+	if (!grad || !to) return !(s->oom = true);
+	s->at.v[r].turned = true;
+	for (int i = 0; i < c->nout; i++) {
+		const seen *x = &s->at.v[c->out[i]];
+		last &= x->turned || x->state != PLACED; /* or y does not depend on it */
+		any |= (grad[i] = x->grad) != IR_NONE;
+	}
+	if (!last) return true;
+	for (int i = 0; i < c->nin; i++)
+		if (!any || c->grad[i] == IR_NONE) s->at.v[c->in[i]].flat |= s->at.v[c->in[i]].active;
+	if (!any) return true;
+	for (int i = 0; i < c->nout; i++)
+		if (grad[i] == IR_NONE && (grad[i] = ir_zeros(s->g, c->out[i])) == IR_NONE) return false;
+	for (int i = 0; i < c->nin; i++) {
+		if (c->grad[i] == IR_NONE || !s->at.v[c->in[i]].active) continue;
+		if (!ir_replace(s->g, c->nout, c->leaf, grad, 1, &c->grad[i], &to[i])) return false;
+		give(s, c->in[i], to[i]);
+	}
+	return s->g->err.code == TJ_OK;
+}
+
 /* Applies the rule of node r, whose gradient is complete. y: its value; of a get, the node before it has the operands. */
 static bool step(sweep *s, ir_ref r)
 {
@@ -245,6 +272,11 @@ static bool walk_back(sweep *s)
 		if (s->oom || s->g->err.code != TJ_OK) return false;
 		if (x->active && ir_is_flow(ir_at(s->g, r)->op)) {
 			if (!step_flow(s, r)) return false;
+			continue;
+		}
+		const ir_custom *custom = x->active ? ir_custom_of(s->g, r) : NULL;
+		if (custom) {
+			if (!step_custom(s, r, custom)) return false;
 			continue;
 		}
 		if (!x->active || (x->grad == IR_NONE && !x->flat)) continue;

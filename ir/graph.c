@@ -13,6 +13,7 @@ void ir_graph_free(ir_graph *g)
 	rt_vec_free(&g->out);
 	rt_vec_free(&g->data);
 	rt_vec_free(&g->region);
+	rt_vec_free(&g->custom);
 	rt_free(g->cse);
 	rt_arena_free(&g->mem);
 	*g = (ir_graph){ 0 };

@@ -116,6 +116,7 @@ typedef struct ir_graph {
 	rt_vec(int64_t) ints;
 	rt_vec(ir_ref) out;   /* what the graph returns, in order; a ref may repeat */
 	rt_vec(ir_blob) data;
+	rt_vec(struct ir_custom *) custom; /* custom.c; while gradients are made */
 	rt_vec(struct ir_graph *) region; /* regions of its control-flow nodes, as references; a region in this list is never changed */
 	int owners;           /* a region's reference count; atomic */
 	rt_arena mem;
@@ -211,6 +212,19 @@ typedef struct ir_grad_ask {
 bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out); /* out[i]: of the dtype and shape of wrt[i]. false: g->err says why */
 
 bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out); /* the derivative of y along tangent[i] of wrt[i], of y's type; no cotangent */
+
+/* ---- custom.c: values whose gradient the user gives ---- */
+typedef struct ir_custom {
+	int nin, nout;
+	ir_ref *in;           /* what they were computed from */
+	ir_ref *out;          /* the values, as others use them: marks */
+	ir_ref *leaf;         /* ir_leaf() that stands for the gradient by out[i] */
+	ir_ref *grad;         /* by in[i], computed from the leaves; of its type. IR_NONE, as at first: in[i] has no gradient. The caller sets it */
+	const char *site;
+} ir_custom;
+ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const ir_ref *value, const char *site); /* for these values; of the graph. NULL: an error */
+const ir_custom *ir_custom_of(const ir_graph *g, ir_ref r); /* what r is an out[] of; NULL: nothing */
+bool ir_replace(ir_graph *g, int n, const ir_ref *leaf, const ir_ref *with, int nout, const ir_ref *out, ir_ref *to); /* to[i]: out[i], computed from with[] in place of the leaves */
 
 /* ---- vmap.c: what was computed for one example, for a batch of them ---- */
 typedef struct ir_vmap_ask {

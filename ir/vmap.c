@@ -385,6 +385,37 @@ static bool depends(vm_map *v, one *o)
 	return any;
 }
 
+static bool walk(vm_map *v, ir_ref out);
+
+/* r, which is not placed yet, for all examples. */
+static ir_ref now_whole(vm_map *v, ir_ref r, const char *site)
+{
+	const ir_meta m = ir_meta_of(v->g, r);
+	if (!walk(v, r)) return IR_NONE;
+	return vm_whole(v->g, v->n, v->at.v[r].to, v->at.v[r].batched, &m, site);
+}
+
+/* A value with a gradient of the user's gets one for all examples: what backward computed from leaves is mapped, too. */
+static bool custom(vm_map *v, ir_ref r, const ir_custom *c)
+{
+	ir_ref *in = rt_arena_alloc(&v->mem, sizeof *in * ((size_t)c->nin + (size_t)c->nout + 1)), *value = in + c->nin;
+	if (!in) return nomem(v);
+	for (int i = 0; i < c->nin; i++) in[i] = now_whole(v, c->in[i], c->site);
+	for (int i = 0; i < c->nout; i++) value[i] = now_whole(v, ir_src(v->g, ir_at(v->g, c->out[i]), 0), c->site);
+	for (int i = 0; i < c->nin + c->nout; i++)
+		if (in[i] == IR_NONE) return false;
+	const ir_custom *all = ir_custom_new(v->g, c->nin, in, c->nout, value, c->site);
+	if (!all || !grow(v)) return false;
+	for (int i = 0; i < c->nout; i++) {
+		v->at.v[c->leaf[i]] = (vm_seen){ .to = all->leaf[i], .as = IR_NONE, .state = PLACED, .batched = true };
+		v->at.v[c->out[i]] = (vm_seen){ .to = all->out[i], .as = IR_NONE, .state = PLACED, .batched = true };
+	}
+	close(v, r);
+	for (int i = 0; i < c->nin; i++)
+		if (c->grad[i] != IR_NONE && (all->grad[i] = now_whole(v, c->grad[i], c->site)) == IR_NONE) return false;
+	return grow(v);
+}
+
 /* All operands of r are placed. */
 static bool place(vm_map *v, ir_ref r)
 {
@@ -396,6 +427,8 @@ static bool place(vm_map *v, ir_ref r)
 		close(v, r);
 		return v->g->err.code == TJ_OK;
 	}
+	const ir_custom *c = ir_custom_of(v->g, r);
+	if (c) return custom(v, r, c);
 	if (o.n.op == IR_cond && o.batched[0]) return choose(v, r);
 	if (is_decomposed(&o)) return decompose(v, &o);
 	if (o.n.nattr > MOST_ATTRS - TJ_MAX_RANK) return vm_fail(v, TJ_ERR_STATE, ir_ops[o.n.op].name, o.n.site, "a node has too many attributes");
@@ -407,8 +440,9 @@ static bool place(vm_map *v, ir_ref r)
 
 static bool walk(vm_map *v, ir_ref out)
 {
+	const uint32_t base = v->open.n; /* custom() walks while another walk is open */
 	if (!rt_push(&v->open, out)) return nomem(v);
-	while (v->open.n) {
+	while (v->open.n > base) {
 		const ir_ref r = v->open.v[v->open.n - 1];
 		const ir_node *n = ir_at(v->g, r);
 		if (v->at.v[r].state == PLACED) {

@@ -1,4 +1,4 @@
-/* Control flow in a compiled function: tj_cond, tj_while, tj_scan; and tj_vmap. Callbacks are traced like the body: each runs once per call of the op, on
+/* Control flow in a compiled function: tj_cond, tj_while, tj_scan; and tj_vmap, tj_custom_grad. Callbacks are traced like the body: each runs once per call of the op, on
  * placeholders. Its events are part of the trace, so its captures are guarded.
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
@@ -19,7 +19,7 @@ typedef struct flow { /* one call of an op */
 	void *self;
 } flow;
 
-static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
+static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == JIT_CUSTOM ? "tj_custom_grad" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
 
 /* ---- errors ---- */
 
@@ -106,7 +106,7 @@ static bool enter(const flow *w)
 	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return nomem(w);
 	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
 	if (!s) return nomem(w);
-	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op != JIT_VMAP };
+	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM };
 	return true;
 }
 
@@ -128,6 +128,7 @@ typedef struct callback {
 	tj_body *f;
 	int nin, nplain;         /* number of arguments; those from nplain on are slices along axis 0 */
 	const bool *captured;    /* by argument: it is passed as it is; NULL: only numbers are */
+	const ir_meta *type;     /* of the arguments from nplain on, which are no slices; NULL: they are slices */
 	tj_tensor *const *like;  /* by argument: the tensor or number itself, or the tensor that is sliced */
 	int nout;
 	const ir_meta *want;     /* types of the first nwant results; the others are not known yet */
@@ -141,15 +142,15 @@ static bool arguments(const flow *w, const callback *k, tj_tensor **in)
 	for (int i = 0; i < k->nin; i++) {
 		in[i] = k->like[i];
 		if (jit_is_number(in[i]) || (k->captured && k->captured[i])) continue; /* passed as it is, without a PARAM */
-		ir_meta m = jit_meta(in[i]);
-		if (i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
+		ir_meta m = k->type && i >= k->nplain ? k->type[i - k->nplain] : jit_meta(in[i]);
+		if (!k->type && i >= k->nplain) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 		if (!(in[i] = typed(w, JIT_PARAM, slot++, &m))) return false;
 	}
 	in[k->nin] = TJ_END;
 	return true;
 }
 
-static const char *callback_name(const flow *w, int which) { return w->op == JIT_VMAP ? "body" : ir_flow_info(w->op)->region[which]; }
+static const char *callback_name(const flow *w, int which) { return w->op == JIT_VMAP ? "body" : w->op == JIT_CUSTOM ? (which ? "backward" : "forward") : ir_flow_info(w->op)->region[which]; }
 
 static bool results(const flow *w, const callback *k, tj_tensor **made)
 {
@@ -426,6 +427,55 @@ static bool vmap(const flow *w, const jit_flow *q)
 	return true;
 }
 
+/* ---- custom_grad ---- */
+static bool note_out(const flow *w, callback *k, void *env)
+{
+	ir_meta *type = env;
+	(void)w;
+	for (int i = 0; i < k->nout; i++) type[i] = jit_meta(k->out[i]);
+	return true;
+}
+
+static bool compare_grads(const flow *w, callback *k, void *env)
+{
+	const ir_meta *want = env;
+	for (int i = 0; i < k->nout; i++) {
+		char x[160], y[160];
+		const ir_meta m = jit_meta(k->out[i]);
+		if (jit_same_type(&m, &want[i])) continue;
+		jit_put_type(x, sizeof x, &want[i]);
+		jit_put_type(y, sizeof y, &m);
+		return fail(w, m.dtype == want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "a gradient has the dtype and the shape of its tensor", "operand %d is %s, but backward gives %s for it (%s)", i, x, y, site_of(w, k->out[i]));
+	}
+	return true;
+}
+
+static bool custom(const flow *w, const jit_flow *q)
+{
+	const int n = q->nin, nout = q->nout;
+	rt_arena *mem = &w->a->mem;
+	tj_tensor **in, **src = rt_arena_alloc(mem, ((size_t)n + 1) * sizeof *src), **like = rt_arena_alloc(mem, ((size_t)n + 2 * (size_t)nout + 1) * sizeof *like);
+	ir_meta *type = rt_arena_alloc(mem, ((size_t)n + 2 * (size_t)nout + 1) * sizeof *type), *own = type ? type + 2 * nout : NULL;
+	bool *captured = rt_arena_alloc(mem, (size_t)n + 2 * (size_t)nout + 1);
+	if (!src || !like || !type || !captured) return nomem(w);
+	for (uint32_t i = 0; i < w->a->callback.n; i++)
+		if (w->a->callback.v[i].region || w->a->callback.v[i].custom) return fail(w, TJ_ERR_STATE, "give the gradient outside of it", "a callback of %s cannot have values with gradients of their own yet", w->a->callback.v[i].op);
+	if (!admit(w, q->in, n, &in)) return false;
+	for (int i = 0; i < n + 2 * nout; i++) captured[i] = i < n;
+	for (int i = 0; i < n; i++) {
+		if (jit_is_number(in[i])) return fail(w, TJ_ERR_ARG, "let the callbacks capture the number", "operand %d is a number: it has no gradient", i);
+		like[i] = in[i];
+		own[i] = jit_meta(in[i]);
+	}
+	if (!step(w, JIT_CUSTOM, n, in, 0, NULL)) return false;
+	callback forward = { .which = 0, .f = q->f[0], .nin = n, .captured = captured, .like = in, .nout = nout };
+	if (!trace(w, &forward, note_out, type)) return false;
+	memcpy(type + nout, type, sizeof *type * (size_t)nout); /* own is behind both */
+	for (int i = 0; i < 2 * nout; i++) like[n + i] = TJ_END;
+	callback backward = { .which = 1, .f = q->f[1], .nin = n + 2 * nout, .nplain = n, .captured = captured, .type = type, .like = like, .nout = n };
+	return trace(w, &backward, compare_grads, own) && give(w, 0, nout, type, q->out);
+}
+
 /* ---- one call ---- */
 tj_status jit_spoil(tj_ctx *c, tj_tensor **out, int n)
 {
@@ -439,6 +489,7 @@ tj_status jit_flow_run(tj_ctx *c, const char *site, const jit_flow *q)
 	bool ok = !c->act.failed;
 	if (ok && q->op == IR_cond) ok = cond(&w, q->out, q->nout, q->in[0], q->f[0], q->f[1], q->in + 1);
 	else if (ok && q->op == JIT_VMAP) ok = vmap(&w, q);
+	else if (ok && q->op == JIT_CUSTOM) ok = custom(&w, q);
 	else if (ok && q->op == IR_while) ok = while_(&w, q->out, q->f[0], q->f[1], q->in, q->turns);
 	else if (ok) ok = scan(&w, q->out, q->ys, q->nys, q->f[0], q->in, q->xs, &(tj_scan_opts){ .length = q->turns, .reverse = q->reverse });
 	if (ok) return TJ_OK;

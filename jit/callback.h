@@ -4,7 +4,7 @@
 
 #include "jit/trace.h"
 
-typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan() or tj_vmap() */
+typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan(), tj_vmap() or tj_custom_grad() */
 	int op;
 	tj_body *f[2];
 	void *self;
@@ -23,7 +23,7 @@ static inline int jit_length(tj_list list)
 	return n;
 }
 
-static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : ir_ops[op].name; }
+static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : op == JIT_CUSTOM ? "custom_grad" : ir_ops[op].name; }
 
 /* callback.c */
 tj_status jit_spoil(tj_ctx *c, tj_tensor **out, int n); /* after an error: all results are poison. Returns the status of the error */

@@ -169,3 +169,34 @@ tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body,
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
 	return go(site, &(jit_flow){ .op = JIT_VMAP, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out, .in_axes = o.in_axes, .out_axes = o.out_axes });
 }
+
+tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self)
+{
+	return go(site, &(jit_flow){ .op = JIT_CUSTOM, .f = { forward, backward }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
+}
+
+/* ---- hooks ---- */
+typedef struct hook { tj_body *body; void *self; } hook;
+static void pass_on(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = in[0];
+}
+
+/* in: the tensor, the tensor, its gradient. */
+static void call_hook(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const hook *h = self;
+	h->body(out, (tj_tensor *[]){ in[2], in[0], TJ_END }, h->self);
+}
+
+tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *body, void *self)
+{
+	hook h = { body, self };
+	tj_tensor *out = NULL;
+	JIT_CURRENT(c, site);
+	if (!c) return NULL;
+	if (!jit_refuses(c, site, "grad_hook") && !jit_active(c)) jit_error(c, site, TJ_ERR_STATE, "grad_hook", "use it in the body that asks for the gradient", "no gradient passes through a value outside of a compiled function");
+	else tj_custom_grad_at(site, &out, 1, pass_on, body ? call_hook : NULL, TJ_LIST(x), &h);
+	return out ? out : &c->rt.poison;
+}

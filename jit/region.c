@@ -1,15 +1,17 @@
-/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callback of a VMAP has no region: its events are nodes of
- * the graph around, computed from leaves that stand for one example; its YIELD makes them nodes for all examples (ir/vmap.c). */
+/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callbacks of VMAP and CUSTOM have no regions: their events are
+ * nodes of the graph around, computed from leaves that stand for one example, or for a gradient; their last YIELD makes them what they
+ * are for (ir/vmap.c, ir/custom.c). */
 #include "jit/builder.h"
 
 typedef struct jit_open { /* control flow that is not complete */
 	struct jit_open *outer;
 	const jit_node *event;
-	ir_ref *in, *leaf;       /* VMAP: its operands, and the leaves so far */
-	int nleaf;
+	ir_ref *in, *leaf;       /* VMAP, CUSTOM: its operands. VMAP: the leaves so far */
+	ir_custom *custom;       /* CUSTOM: NULL: forward has not ended */
+	int nparam;              /* number of PARAMs so far */
 } jit_open;
 
-static bool is_vmap(const jit_builder *b) { return b->open && b->open->event->op == JIT_VMAP; }
+static bool has_regions(const jit_builder *b) { return !b->open || b->open->event->op < IR_OP_COUNT; }
 
 static bool open_event(jit_builder *b, const jit_node *n, ir_ref *src)
 {
@@ -18,24 +20,38 @@ static bool open_event(jit_builder *b, const jit_node *n, ir_ref *src)
 	*o = (jit_open){ .outer = b->open, .event = n, .in = src };
 	if (n->op == JIT_VMAP && !(o->leaf = rt_arena_alloc(b->mem, sizeof *o->leaf * (n->nsrc + 1u)))) return false;
 	b->open = o;
-	return n->op == JIT_VMAP || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, n->attr, n->site);
+	return !has_regions(b) || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, n->attr, n->site);
 }
 
-/* An argument of a callback. Its type is in the attributes. */
+/* An argument of a callback. Its type is in the attributes, too. */
 static ir_ref parameter(jit_builder *b, const jit_node *n)
 {
-	if (!is_vmap(b)) return ir_build_input(&b->in, (int)n->attr[0], n->site);
-	const ir_meta m = ir_meta_of(b->in.at->g, b->open->in[b->open->nleaf]);
-	ir_meta one = m;
-	memmove(one.dim, one.dim + 1, sizeof *one.dim * --one.rank);
-	return b->open->leaf[b->open->nleaf++] = ir_leaf(b->in.at->g, &one, n->site);
+	jit_open *o = b->open;
+	if (has_regions(b)) return ir_build_input(&b->in, (int)n->attr[0], n->site);
+	const int i = o->nparam++;
+	if (o->custom) return i < o->custom->nout ? o->custom->out[i] : o->custom->leaf[i - o->custom->nout];
+	ir_meta m = ir_meta_of(b->in.at->g, o->in[i]);
+	memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
+	return o->leaf[i] = ir_leaf(b->in.at->g, &m, n->site);
+}
+
+/* Ends the first callback of a CUSTOM, then the second one: then an IR_get takes the results. */
+static bool end_custom(jit_builder *b, const jit_node *n, ir_ref *out)
+{
+	jit_open *o = b->open;
+	if (!o->custom) return (o->custom = ir_custom_new(b->in.at->g, o->event->nsrc, o->in, n->nsrc, out, o->event->site)) != NULL;
+	for (int i = 0; i < o->custom->nin; i++)
+		if (rt_is_float((tj_dtype)ir_at(b->in.at->g, o->in[i])->dtype)) o->custom->grad[i] = out[i];
+	b->grad = o->custom->out;
+	b->open = o->outer;
+	return true;
 }
 
 /* Ends a VMAP: its results are what an IR_get takes next. */
 static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 {
 	const jit_open *o = b->open;
-	const ir_vmap_ask q = { .n = o->event->attr[0], .nin = o->nleaf, .nout = n->nsrc, .leaf = o->leaf, .in = o->in, .out = out, .site = o->event->site };
+	const ir_vmap_ask q = { .n = o->event->attr[0], .nin = o->nparam, .nout = n->nsrc, .leaf = o->leaf, .in = o->in, .out = out, .site = o->event->site };
 	b->open = o->outer;
 	b->grad = rt_arena_alloc(b->mem, sizeof *b->grad * (n->nsrc + 1u));
 	return b->grad && ir_vmap(b->in.at->g, &q, b->grad, NULL);
@@ -44,7 +60,7 @@ static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 /* Ends the region of a callback; after the last callback, closes its op. */
 static bool yield(jit_builder *b, const jit_node *n, ir_ref *out)
 {
-	if (is_vmap(b)) return map_all(b, n, out);
+	if (!has_regions(b)) return b->open->event->op == JIT_VMAP ? map_all(b, n, out) : end_custom(b, n, out);
 	if (!ir_build_yield(&b->in, n->nsrc, out)) return false;
 	if (!ir_build_complete(&b->in)) return true;
 	b->open = b->open->outer;
@@ -56,7 +72,7 @@ bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src)
 {
 	b->event[n->seq] = IR_NONE;
 	switch (n->op) {
-	case JIT_CALLBACK: return is_vmap(b) || ir_build_enter(&b->in);
+	case JIT_CALLBACK: return !has_regions(b) || ir_build_enter(&b->in);
 	case JIT_PARAM: return (b->event[n->seq] = parameter(b, n)) != IR_NONE;
 	case JIT_YIELD: return yield(b, n, src);
 	case IR_get: return (b->event[n->seq] = b->grad ? b->grad[n->attr[0]] : ir_get(b->in.at->g, b->made, (int)n->attr[0], n->site)) != IR_NONE;

@@ -15,7 +15,7 @@
 #include "ir/ir.h"
 #include "runtime/tensor.h"
 
-/* Events that are no ops. Control flow is recorded as: IR_cond, IR_while, IR_scan or VMAP; then its callbacks in order, each as CALLBACK,
+/* Events that are no ops. Control flow is recorded as: IR_cond, IR_while, IR_scan, CUSTOM or VMAP; then its callbacks in order, each as CALLBACK,
  * PARAMs, the events of the callback, YIELD; then an IR_get for each result. The attributes of PARAM and IR_get are their type:
  * {which, dtype, device, size...}. An op with several results is followed by an IR_get for each result that the caller wants. */
 #define JIT_EVENTS(X)                                                                                                     \
@@ -24,6 +24,7 @@
 	X(GRAD, "grad")         /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
 	X(JVP, "jvp")           /* value, tensors, as many tangents; then an IR_get */                                       \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
+	X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients as PARAMs; then an IR_get for each result */ \
 	X(VMAP, "vmap")         /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ \
 	/* boundaries: the host needs their operands */                                                                        \
 	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \

@@ -1,0 +1,189 @@
+/* tj_custom_grad() and tj_grad_hook(): gradients of the user's own, of any order, with several results, and inside and around tj_vmap(); what is
+ * refused. */
+#include "test/kit.h"
+
+static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
+
+static tj_fn *made(tj_ctx *c, int mode, tj_body *body, int nin, int nout)
+{
+	return tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = nin, .nout = nout, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+}
+
+/* Calls the body with (1.2, -0.7, 2.6) three times in each mode. */
+#define EACH(body, ...)                                                          \
+	for (int mode = 0; mode < 2; mode++) {                                         \
+		tj_ctx *c = kit_open();                                                      \
+		tj_fn *f = made(c, mode, body, 1, 1);                                        \
+		for (int call = 0; call < 3; call++) {                                       \
+			tj_tensor *out;                                                            \
+			assert_int_equal(tj_call(f, &out, TJ_LIST(F32(c, 1.25f, -0.75f, 2.5f))), TJ_OK); \
+			kit_ok(c);                                                                 \
+			assert_f32(out, __VA_ARGS__);                                              \
+		}                                                                            \
+		tj_close(c);                                                                 \
+	}
+
+/* ---- straight through ---- */
+static void rounds(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_round(in[0]); }
+static void passes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[2]; }
+static tj_tensor *rounded(tj_tensor *x)
+{
+	tj_tensor *y;
+	tj_custom_grad(&y, 1, rounds, passes, TJ_LIST(x), NULL);
+	return y;
+}
+static void straight(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, total(tj_square(rounded(in[0]))), TJ_LIST(in[0]), NULL);
+}
+static void through(void **s) { (void)s; EACH(straight, 2, -2, 4) }
+
+static void forward_only(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(rounded(in[0]), tj_f(3)); }
+static void no_gradient(void **s) { (void)s; EACH(forward_only, 3, -3, 6) }
+
+static void along(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_jvp(tj_square(rounded(in[0])), TJ_LIST(in[0]), TJ_LIST(in[0]), TJ_UNUSED_ERROR); }
+static void tangents(void **s) { (void)s; EACH(along, 2.5f, 1.5f, 10) }
+
+/* ---- a rule in terms of its result: higher orders go through the result's own gradient ---- */
+static void cubes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(tj_square(in[0]), in[0]); }
+static void of_cube(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[2], tj_div(tj_mul(in[1], tj_f(3)), in[0])); } /* 3 y / x */
+static void third_order(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *g;
+	(void)self;
+	tj_custom_grad(&y, 1, cubes, of_cube, TJ_LIST(in[0]), NULL);
+	for (int order = 0; order < 2; order++) {
+		tj_grad(&g, total(y), TJ_LIST(in[0]), NULL);
+		y = g;
+	}
+	out[0] = y;
+}
+static void orders(void **s) { (void)s; EACH(third_order, 7.5f, -4.5f, 15) } /* 6 x */
+
+/* ---- several operands and results, one of each without a gradient ---- */
+static void both(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_mul(in[0], in[2]);
+	out[1] = tj_add(in[0], in[2]);
+}
+/* in: x, index, w, then x w, x + w, then their gradients */
+static void of_both(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_mul(in[5], tj_f(10)), in[6]);
+	out[1] = in[1];
+	out[2] = tj_sub(in[5], in[6]);
+}
+static void one_of_them(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y[2], *g[2], *w = tj_mul(in[0], tj_f(2));
+	(void)self;
+	tj_custom_grad(y, 2, both, of_both, TJ_LIST(in[0], tj_cast(in[0], TJ_I64), w), NULL);
+	tj_grad(g, total(y[0]), TJ_LIST(in[0], w), NULL);
+	out[0] = tj_add(g[0], tj_mul(g[1], tj_f(100))); /* 10 + 2 * 1, and 1 */
+}
+static void two_of_them(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y[2], *g[1], *w = tj_mul(in[0], tj_f(2));
+	(void)self;
+	tj_custom_grad(y, 2, both, of_both, TJ_LIST(in[0], tj_cast(in[0], TJ_I64), w), NULL);
+	tj_grad(g, total(tj_add(y[0], tj_mul(y[1], tj_f(3)))), TJ_LIST(in[0]), NULL);
+	out[0] = g[0]; /* 10 + 3 + 2 (1 - 3) */
+}
+static void several(void **s)
+{
+	(void)s;
+	EACH(one_of_them, 112, 112, 112)
+	EACH(two_of_them, 9, 9, 9)
+}
+
+/* ---- examples ---- */
+static void sample(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, tj_square(rounded(in[0])), TJ_LIST(in[0]), NULL); }
+static void inside(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, sample, TJ_LIST(in[0]), NULL, NULL); }
+static void scaled(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_square(rounded(tj_mul(in[0], self))); }
+static void around_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *w = tj_slice(in[0], 0, 2, 3, 1);
+	(void)self;
+	tj_vmap(&y, 1, scaled, TJ_LIST(in[0]), w, NULL); /* round(1.25 * 2.5) = 3, -2, 6 */
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
+static void captured_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *w = tj_slice(in[0], 0, 2, 3, 1);
+	(void)self;
+	tj_vmap(&y, 1, scaled, TJ_LIST(in[0]), rounded(w), NULL);
+	tj_grad(out, total(y), TJ_LIST(w), NULL);
+}
+static void examples(void **s)
+{
+	(void)s;
+	EACH(inside, 2, -2, 4)
+	EACH(around_body, 15, -10, 70.5f) /* the last one is w, too */
+	EACH(captured_body, 2 * (1.25f * 2 + 0.75f * 2 + 2.5f * 5)) /* w = 2: round(2.5), round(-1.5), round(5) */
+}
+
+/* ---- hooks ---- */
+static void clips(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_clamp(in[0], tj_f(-2), tj_f(2)); }
+static void adds_x(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], tj_mul(in[1], *(tj_tensor **)self)); }
+static void clipped(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = tj_grad_hook(in[0], clips, NULL), *ten = tj_f(10);
+	(void)self;
+	x = tj_grad_hook(x, adds_x, &ten); /* sees the gradient first */
+	tj_grad(out, total(tj_add(tj_square(x), x)), TJ_LIST(in[0]), NULL); /* 2 x + 1 + 10 x, then within 2 */
+}
+static void hooks(void **s) { (void)s; EACH(clipped, 2, -2, 2) }
+
+/* ---- refused ---- */
+static void wrong_shape(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = total(in[2]); }
+static void wrong_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[2], TJ_F64); }
+static void sets_none(tj_tensor **out, tj_tensor *const *in, void *self) { (void)out, (void)in, (void)self; }
+static void nests(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[2]); }
+static void in_branch(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[0]); }
+
+#define REFUSED(name, call) static void name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, (void)in, call; }
+REFUSED(shape, tj_custom_grad(out, 1, rounds, wrong_shape, TJ_LIST(in[0]), NULL))
+REFUSED(dtype, tj_custom_grad(out, 1, rounds, wrong_dtype, TJ_LIST(in[0]), NULL))
+REFUSED(none, tj_custom_grad(out, 1, rounds, sets_none, TJ_LIST(in[0]), NULL))
+REFUSED(number, tj_custom_grad(out, 1, rounds, passes, TJ_LIST(tj_f(1)), NULL))
+REFUSED(no_backward, tj_custom_grad(out, 1, rounds, NULL, TJ_LIST(in[0]), NULL))
+REFUSED(no_hook, out[0] = tj_grad_hook(in[0], NULL, NULL))
+REFUSED(nested, tj_custom_grad(out, 1, rounds, nests, TJ_LIST(in[0]), NULL))
+REFUSED(branch, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_branch, in_branch, TJ_LIST(in[0]), NULL))
+
+static void refusals(void **s)
+{
+	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
+		{ shape, TJ_ERR_SHAPE, "operand 0 is f32[3], but backward gives f32[] for it" }, { dtype, TJ_ERR_DTYPE, "backward gives f64[3]" }, { none, TJ_ERR_ARG, "`backward` did not set out[0]" },
+		{ number, TJ_ERR_ARG, "operand 0 is a number" }, { no_backward, TJ_ERR_ARG, "a callback is NULL" }, { no_hook, TJ_ERR_ARG, "a callback is NULL" },
+		{ nested, TJ_ERR_STATE, "a callback of tj_custom_grad" }, { branch, TJ_ERR_STATE, "a callback of tj_cond" } };
+	(void)s;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *out[1];
+		assert_int_not_equal(tj_call(kit_fn(c, "refused", cases[i].body, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
+		kit_error(c, cases[i].code, cases[i].message);
+		tj_close(c);
+	}
+}
+
+static void outside(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 1.25f, 2);
+	assert_f32(rounded(x), 1, 2);
+	assert_true(tj_is_poison(tj_grad_hook(x, clips, NULL)));
+	kit_error(c, TJ_ERR_STATE, "outside of a compiled function");
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(through), cmocka_unit_test(no_gradient), cmocka_unit_test(tangents), cmocka_unit_test(orders), cmocka_unit_test(several), cmocka_unit_test(examples),
+		                                cmocka_unit_test(hooks), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
+	KIT_RUN(tests);
+}

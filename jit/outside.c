@@ -12,6 +12,16 @@ typedef struct jit_outside {
 	uint64_t used;
 } jit_outside;
 
+/* In a body; the activation of c runs. */
+static tj_status run_inside(tj_ctx *c, const char *site, const jit_flow *q)
+{
+	const jit_op w = { c, &c->act, site, q->op, q->self };
+	const bool ok = !c->act.failed && (q->op == JIT_VMAP ? jit_vmap(&w, q) : q->op == JIT_CUSTOM ? jit_custom(&w, q) : jit_control(&w, q));
+	if (ok) return TJ_OK;
+	jit_spoil(c, q->out, q->nout);
+	return jit_spoil(c, q->ys, q->nys);
+}
+
 /* in: the operands. out: all results in one list. */
 static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -29,7 +39,7 @@ static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	q.xs = in + q.nin;
 	q.out = out;
 	q.ys = out + q.nout;
-	jit_flow_run(c, o->site, &q);
+	run_inside(c, o->site, &q);
 }
 
 static bool same_key(const jit_flow *x, const jit_flow *y)
@@ -129,7 +139,7 @@ static tj_status go(const char *site, jit_flow *q)
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
 	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
 	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
-	return a ? jit_flow_run(c, site, q) : run_outside(c, site, q);
+	return a ? run_inside(c, site, q) : run_outside(c, site, q);
 }
 
 tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self)

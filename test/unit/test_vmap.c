@@ -46,7 +46,7 @@ static void make_batch(trial *t, const char *name)
 {
 	ir_graph h;
 	rt_err err = { 0 };
-	ir_ref *map = calloc(t->g.node.n + 1, sizeof *map), leaf[32], in[32], src[64], out[16], to[16];
+	ir_ref *map = calloc(t->g.node.n + 1, sizeof *map), leaf[32], in[32], src[64], out[48], to[48];
 	ir_vmap_ask q = { .n = t->n, .nout = (int)t->g.out.n, .leaf = leaf, .in = in, .out = out, .site = "t.c:1" };
 	ir_graph_init(&h);
 	for (ir_ref r = 0; r < t->g.node.n; r++) {
@@ -155,6 +155,19 @@ static ir_ref random_input(gen *G, tj_dtype t)
 	return gen_input(G, t, rank, dim, gen_chance(G, 70) ? GEN_PLAIN : GEN_SPECIAL, 0, 0);
 }
 
+/* The gradients of y by the floats among the externals are results, too. */
+static void add_gradients(trial *t, ir_ref y)
+{
+	ir_ref wrt[32], grad[32];
+	int n = 0;
+	for (ir_ref r = 0; r < t->g.node.n && n < 32; r++)
+		if (ir_at(&t->g, r)->op == IR_input && rt_is_float((tj_dtype)ir_at(&t->g, r)->dtype)) wrt[n++] = r;
+	if (!n || !rt_is_float((tj_dtype)ir_at(&t->g, y)->dtype)) return;
+	if (!ir_grad(&t->g, &(ir_grad_ask){ .y = y, .cotangent = IR_NONE, .n = n, .wrt = wrt, .zeros = true, .site = "t.c:3" }, grad)) fail_msg("%s", t->g.err.message);
+	for (int i = 0; i < n; i++)
+		if (ir_at(&t->g, grad[i])->rank < TJ_MAX_RANK) ir_ret(&t->g, grad[i]);
+}
+
 /* op, applied to an input or to what some other ops gave. */
 static bool draw(trial *t, uint64_t seed, ir_op op, int more)
 {
@@ -174,6 +187,7 @@ static bool draw(trial *t, uint64_t seed, ir_op op, int more)
 	if (y == IR_NONE || ir_at(G->g, y)->rank == TJ_MAX_RANK) return false;
 	ir_ret(G->g, y);
 	for (int i = 0; i < G->nalso; i++) ir_ret(G->g, G->also[i]);
+	if (gen_chance(G, 40)) add_gradients(t, y);
 	for (uint32_t s = 0; s < G->slot.n && s < 32; s++) t->mapped |= gen_chance(G, 60) ? 1u << s : 0;
 	return true;
 }

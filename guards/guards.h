@@ -37,7 +37,7 @@ void gd_table_free(gd_table *t);
 /* ---- why a guard failed: why.c ---- */
 typedef enum gd_cause {
 	GD_SAME, GD_RANK, GD_DEVICE, GD_DTYPE, GD_SIZE, GD_STRIDE, GD_CELLNESS, GD_CATEGORY, GD_NUMBER, GD_SCALARS, GD_SCALAR, GD_CONTENT, GD_SETTINGS, /* entry guards */
-	GD_OP, GD_NUMERICS, GD_PARTED, GD_ATTR, GD_OPERAND, GD_CAPTURE, GD_ALIAS, GD_END, GD_BRANCH, GD_DATA_SIZE                /* node guards */
+	GD_OP, GD_NUMERICS, GD_AUTOCAST, GD_PARTED, GD_ATTR, GD_OPERAND, GD_CAPTURE, GD_ALIAS, GD_END, GD_BRANCH, GD_DATA_SIZE                /* node guards */
 } gd_cause;
 typedef struct gd_why {
 	gd_cause cause;

@@ -18,6 +18,7 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_SETTINGS] = { "settings", "set them once, before the first call; the traces of both settings are kept" },
 	[GD_OP] = { "op", "the body took another branch; make the choice with tj_where(), or accept a trace for each branch" },
 	[GD_NUMERICS] = { "numerics", "the op is in a function with other .numerics than before; give both functions the same, or accept a trace for each" },
+	[GD_AUTOCAST] = { "autocast", "the op is in a function with other .autocast than before; give both functions the same, or accept a trace for each" },
 	[GD_PARTED] = { "numbers", "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
 	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
 	[GD_OPERAND] = { "operand", "the body combined other values than before" },

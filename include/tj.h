@@ -406,10 +406,10 @@ typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dy
  * callback. What it may call: see Callbacks above. Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
-	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "attribute", "branch", ...;
+	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "autocast", "attribute", "branch", ...;
 	                       * "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify mode;
 	                       * "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
-	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "device", "library", "nested" */
+	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "device", "library", "nested", "autocast" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* in the nearest trace */
@@ -424,8 +424,8 @@ typedef struct tj_reason {
 /* A new guard, passed to .guard_filter. Strings are valid during the callback. */
 typedef struct tj_guard {
 	const char *fn;
-	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "numerics", "attribute",
-	                       * "numbers": at an event */
+	const char *kind;     /* "argument", "constant", "scalar": before the body; "capture", "constant", "numerics", "autocast",
+	                       * "attribute", "numbers": at an event */
 	int arg;              /* number of the argument, scalar, or operand of the event, or -1; from .nin on: declared variables */
 	int dim;              /* number of the attribute, or -1 */
 	int event;            /* number of the event in its segment; -1: checked before the body */
@@ -520,6 +520,11 @@ typedef struct tj_compile_opts {
 	 * Under TJ_AUDIT every call that runs the body also checks dropped guards; the first failure is reported as "unguarded". */
 	bool (*guard_filter)(void *self, const tj_guard *guard);
 	void *guard_filter_self;
+	/* Mixed precision, for TJ_BF16 and TJ_F16: matrix products of f32 take and give this dtype; sums, norms, softmax, losses, exp() and its
+	 * like are computed in f32; the column flags of docs/OPS.md has LOW and HIGH for these. All other ops take what they get. tj_dtype_of()
+	 * tells. f64 stays. An op has the setting of the function whose body calls it; a nested function that leaves it out has that of its
+	 * caller, and TJ_F32 is none. Gradients have the dtype of what they are asked for. Ops outside of compiled functions have none. */
+	tj_dtype autocast;
 } tj_compile_opts;
 
 /* Scalars of a call, 32 at most: declared, where a C variable would be captured. The body reads a TJ_F() by tj_arg_f and

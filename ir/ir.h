@@ -38,7 +38,8 @@ enum { IR_FAST = 1, /* TJ_FAST: the result may differ from the evaluator's, see 
 
 enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128,
-	IR_ACCUM = 256 /* it accumulates over elements: narrow operands are widened, and the result is rounded once */
+	IR_ACCUM = 256, /* it accumulates over elements: narrow operands are widened, and the result is rounded once */
+	IR_LOW = 512, IR_HIGH = 1024, IR_WIDEST = 2048 /* the classes of autocast.c */
 };
 
 /* NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other
@@ -149,6 +150,11 @@ tj_dtype ir_promote(const ir_meta *a, int n); /* PyTorch's rule */
 void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8]; a number: f64 */
 /* The axes that a REDUCE, ARG or VAR op over `rank` axes removes, as bits; from normalised attributes. */
 uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank);
+
+/* ---- autocast.c: mixed precision ---- */
+/* The dtype to which .autocast `low` (TJ_F16, TJ_BF16) casts the operands of op for which ir_autocasts() is true; TJ_BOOL: none is cast. */
+tj_dtype ir_autocast(ir_op op, tj_dtype low, int nsrc, const ir_meta *src);
+static inline bool ir_autocasts(const ir_meta *src, tj_dtype to) { return to != TJ_BOOL && !src->weak && rt_is_float((tj_dtype)src->dtype) && src->dtype != to; }
 
 /* ---- graph.c ---- */
 int64_t ir_numel(const ir_graph *g, ir_ref r);

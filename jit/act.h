@@ -86,7 +86,7 @@ typedef struct jit_act {
 	uint64_t followed;
 	bool hints;              /* values keep their external slot in seq; false while direct mode marks placeholders there */
 	int depth;               /* of nested calls */
-	uint8_t mode;            /* of the innermost running function: IR_FAST or 0 */
+	uint8_t mode;            /* of the innermost running function: as in jit_node */
 	const tj_scalar *scalars;
 	uint64_t ordinal;        /* random numbers that the context drew before the call */
 	uint64_t fetched;        /* c->rt.fetched before the call: number of errors that the user has fetched */
@@ -121,7 +121,12 @@ typedef struct jit_act {
 	rt_arena mem;            /* freed at the end of the call */
 } jit_act;
 
-static inline uint8_t jit_mode(const tj_fn *f) { return f->opts.numerics == TJ_FAST ? IR_FAST : 0; }
+/* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
+static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)
+{
+	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16 ? JIT_BF16 : f->opts.autocast == TJ_F16 ? JIT_F16 : 0;
+	return (uint8_t)(fast | (f->opts.autocast ? cast : outer & JIT_AUTOCAST));
+}
 /* The mode of an event; 0 for events that are no ops. */
 static inline uint8_t jit_mode_of(const jit_act *a, int op) { return op < IR_OPS ? a->mode : 0; }
 

@@ -93,7 +93,7 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->ordinal = c->rt.ordinal;
 	a->fetched = c->rt.fetched;
 	a->depth = 0;
-	a->mode = jit_mode(a->fn);
+	a->mode = jit_mode(a->fn, 0);
 	a->scalars = scalars;
 	a->truth = NULL;
 	a->reader = NULL;
@@ -354,7 +354,7 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	if (RT_UNLIKELY(f->opts.int_div_zero != a->fn->opts.int_div_zero)) tell_ignored(a, site, f);
 	a->depth++;
 	a->scalars = scalars;
-	a->mode = jit_mode(f);
+	a->mode = jit_mode(f, mode);
 	tj_status s = run_nested(a, site, f, out, in);
 	a->mode = mode;
 	a->scalars = outer;

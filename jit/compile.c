@@ -62,6 +62,23 @@ static ir_ref *operands_of(builder *b, const jit_node *n)
 	return src;
 }
 
+/* Casts the floats of an event in a function with .autocast. */
+static bool autocast(builder *b, const jit_node *n, int nsrc, ir_ref *src)
+{
+	ir_graph *g = b->in.at->g;
+	if (!(n->mode & JIT_AUTOCAST)) return true;
+	ir_meta *meta = rt_arena_alloc(b->mem, ((size_t)nsrc + 1) * sizeof *meta);
+	if (!meta) return false;
+	for (int k = 0; k < nsrc; k++) {
+		if (src[k] == IR_NONE) return false;
+		meta[k] = ir_meta_of(g, src[k]);
+	}
+	const tj_dtype to = jit_autocast(n->mode, n->op, nsrc, meta);
+	for (int k = 0; k < nsrc; k++)
+		if (ir_autocasts(&meta[k], to)) src[k] = ir_cast(g, src[k], to, n->site);
+	return true;
+}
+
 static bool emit_event(builder *b, const jit_node *n)
 {
 	int nsrc = n->nsrc;
@@ -71,7 +88,8 @@ static bool emit_event(builder *b, const jit_node *n)
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum, n->site);
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum + 1, n->site);
 	}
-	b->in.at->g->mode = n->mode;
+	b->in.at->g->mode = n->mode & (IR_MODES - 1);
+	if (!autocast(b, n, nsrc, src)) return false;
 	b->event[n->seq] = ir_emit(b->in.at->g, (ir_op)n->op, nsrc, src, n->nattr, n->attr, n->site);
 	if (ir_ops[n->op].nresult > 1) {
 		b->made = b->event[n->seq];

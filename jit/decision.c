@@ -69,10 +69,35 @@ void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t)
 	        jit_event_name(b->op), b->segment->number, p->n, bytes, way_around(b->op));
 }
 
+/* ---- mixed precision ---- */
+/* Reports, once for a function, that its narrow products cost as much as those of f32. Kept for tj_explain(). */
+static void tell_widened(tj_fn *f, const jit_entry *e, const jit_node *b)
+{
+	const jit_node *n = b;
+	const char *why = NULL;
+	if (f->opts.backend || !atomic_load_explicit(&f->count.kernels, memory_order_relaxed) || atomic_load_explicit(&f->widened, memory_order_relaxed)) return;
+	while (n && !why) {
+		const bool product = n->op == IR_matmul && n->mode & JIT_AUTOCAST && n->layout->device == TJ_CPU;
+		why = product ? lo_widened((tj_dtype)n->layout->dtype, n->mode & IR_FAST) : NULL;
+		if (!why) n = n->parent;
+	}
+	if (!why || atomic_exchange(&f->widened, true)) return;
+	const char *dtype = tj_dtype_name((tj_dtype)n->layout->dtype);
+	rt_text t = { 0 };
+	rt_putf(&t, "%s: products in %s convert their operands to f32 as they are read: %s", f->name, dtype, why);
+	tj_reason r = jit_new_reason(f->name, "autocast", n->site ? n->site : "?", why, rt_str(&t));
+	r.event = (int)n->seq;
+	r.trace = (int)e->number;
+	r.segment = (int)b->segment->number;
+	jit_note(f, RT_LOG_PLAN, &r);
+	rt_text_free(&t);
+}
+
 void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *b, const jit_plan *p)
 {
 	const rt_log_to *l = &f->engine->rt.log;
 	jit_log_guards(f, e, b);
+	tell_widened(f, e, b);
 	if (!f->opts.on_note && !rt_logs(l, RT_LOG_FUSION) && !rt_logs(l, RT_LOG_PLAN)) return;
 	rt_text t = { 0 };
 	rt_putf(&t, "%s: ", f->name);

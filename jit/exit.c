@@ -159,6 +159,14 @@ static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *
 	return nsrc - 1;
 }
 
+static void explain_mode(uint8_t expected, uint8_t found, gd_why *w)
+{
+	const bool cast = (expected ^ found) & JIT_AUTOCAST;
+	w->cause = cast ? GD_AUTOCAST : GD_NUMERICS;
+	snprintf(w->expected, sizeof w->expected, "%s", cast ? jit_autocast_name(expected) : expected & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
+	snprintf(w->found, sizeof w->found, "%s", cast ? jit_autocast_name(found) : found & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
+}
+
 static void put_event(char *out, size_t room, int op, const char *site) { snprintf(out, room, "%s at %s", jit_event_name(op), site ? site : "?"); }
 
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
@@ -186,9 +194,7 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		snprintf(w.expected, sizeof w.expected, k < n->nattr ? "%lld" : "none", (long long)(k < n->nattr ? n->attr[k] : 0));
 		snprintf(w.found, sizeof w.found, k < nattr ? "%lld" : "none", (long long)(k < nattr ? attr[k] : 0));
 	} else if (n->mode != jit_mode_of(a, op)) {
-		w.cause = GD_NUMERICS;
-		snprintf(w.expected, sizeof w.expected, "%s", n->mode & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
-		snprintf(w.found, sizeof w.found, "%s", n->mode & IR_FAST ? "TJ_STRICT" : "TJ_FAST");
+		explain_mode(n->mode, jit_mode_of(a, op), &w);
 	} else if (nsrc) {
 		int k = first_difference(a, n, nsrc, src);
 		s = explain_operand(a, n, k, src[k], &w);

@@ -224,6 +224,7 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team),
 	               there ? "; of " : "", there ? rt_device_name(f->engine->device) : "", there ? ": " : "", there ? there->name : "");
 	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "as requested");
+	if (jit_mode(f, 0) & JIT_AUTOCAST) fprintf(out, "  autocast: %s\n", jit_autocast_name(jit_mode(f, 0)));
 	if (f->engine->timed) fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns, s->event_ns);
 	if (f->opts.mode == TJ_DIRECT)
 		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",

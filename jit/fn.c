@@ -125,6 +125,8 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	if ((unsigned)o->numerics > TJ_FAST) return ".numerics is not a tj_numerics";
 	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is not a tj_int_div_zero";
 	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is not a tj_dynamic";
+	*hint = "leave it out to inherit that of the caller";
+	if (o->autocast != TJ_BOOL && o->autocast != TJ_F16 && o->autocast != TJ_BF16 && o->autocast != TJ_F32) return ".autocast is not TJ_BF16, TJ_F16 or TJ_F32 (none)";
 	*hint = "0 means 64";
 	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";

@@ -81,10 +81,16 @@ void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *
 	each_met(f, n, &t, see, self);
 	/* Guards of IR_cond, IR_while, IR_scan are shown, but cannot be dropped. PARAM and IR_get have none: their types follow from other guards. */
 	const bool op = n->op < IR_OPS;
-	if (op && ir_has_mode(n->op) && n->mode != jit_mode(f)) {
+	const uint8_t other = op && ir_has_mode(n->op) ? n->mode ^ jit_mode(f, 0) : 0;
+	if (other & IR_FAST) {
 		put_event(n, &t);
 		rt_putf(&t, " has the numerics of a nested call: %s", n->mode & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
 		show(f, (tj_guard){ .kind = "numerics", .arg = -1, .dim = -1, .event = (int)n->seq, .site = n->site }, &t, false, see, self);
+	}
+	if (other & JIT_AUTOCAST) {
+		put_event(n, &t);
+		rt_putf(&t, " has the autocast of a nested call: %s", jit_autocast_name(n->mode));
+		show(f, (tj_guard){ .kind = "autocast", .arg = -1, .dim = -1, .event = (int)n->seq, .site = n->site }, &t, false, see, self);
 	}
 	for (int k = 0; k < n->nattr && (op || ir_is_flow(n->op)); k++) {
 		put_event(n, &t);

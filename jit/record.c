@@ -84,6 +84,9 @@ static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *con
 	ir_meta m, *meta = rt_arena_alloc(&a->mem, ((size_t)nsrc + 2) * sizeof *meta);
 	if (!meta) return jit_error(a->ctx, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory"), false;
 	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);
+	const tj_dtype to = jit_autocast(a->mode, op, nsrc, meta);
+	for (int k = 0; k < nsrc; k++)
+		if (ir_autocasts(&meta[k], to)) meta[k].dtype = (uint8_t)to;
 	if (ir_ops[op].flags & IR_RNG) {
 		meta[nsrc] = meta[nsrc + 1] = (ir_meta){ .dtype = TJ_I64, .weak = true };
 		nsrc += 2;

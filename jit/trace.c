@@ -11,6 +11,8 @@ const char *jit_event_name(int op)
 	return op < IR_OP_COUNT ? ir_ops[op].name : names[op - IR_OP_COUNT];
 }
 
+const char *jit_autocast_name(uint8_t mode) { return mode & JIT_BF16 ? "TJ_BF16" : mode & JIT_F16 ? "TJ_F16" : "none"; }
+
 /* ---- nodes ---- */
 jit_node *jit_new_node(int nsrc, int nattr, int nmet)
 {

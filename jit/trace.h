@@ -43,6 +43,10 @@ enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL }; /* the index is an event
 #define JIT_KIND(r) ((r) >> 29)
 #define JIT_IDX(r) ((r) & 0x1FFFFFFF)
 
+/* MODES  An event has the modes of a node (ir.h), and .autocast of its function: the graph has casts for it instead. */
+enum { JIT_BF16 = 1 << 6, JIT_F16 = 1 << 7, JIT_AUTOCAST = JIT_BF16 | JIT_F16 };
+_Static_assert((int)IR_MODES <= (int)JIT_BF16, "the bits are apart");
+
 /* What an external must be where its segment uses it first. */
 typedef struct jit_ext {
 	const rt_layout *layout; /* reference held */
@@ -53,7 +57,7 @@ typedef struct jit_ext {
 
 typedef struct jit_node {
 	uint16_t op, nsrc, nattr;
-	uint8_t mode;            /* of an op: see ir_node; else 0 */
+	uint8_t mode;            /* of an op: see MODES; else 0 */
 	uint8_t draws;           /* 1: a random op. next_is() compares the fields from op to here as one word */
 	uint32_t seq;            /* event number in the segment */
 	uint16_t nmet;           /* number of externals that this event is the first to use */
@@ -106,8 +110,15 @@ typedef struct jit_segment {
 	atomic_uint after[2];    /* of a TRUTH: 1 + number of the segment that last followed false, true; 0: none */
 } jit_segment;
 
+/* The dtype to which .autocast casts floats of the event, see ir_autocast(). meta: of its operands. */
+static inline tj_dtype jit_autocast(uint8_t mode, int op, int nsrc, const ir_meta *meta)
+{
+	return mode & JIT_AUTOCAST && op < IR_OPS ? ir_autocast((ir_op)op, mode & JIT_BF16 ? TJ_BF16 : TJ_F16, nsrc, meta) : TJ_BOOL;
+}
+
 /* trace.c */
 const char *jit_event_name(int op);
+const char *jit_autocast_name(uint8_t mode); /* "TJ_BF16"; "none" */
 jit_node *jit_new_node(int nsrc, int nattr, int nmet);
 bool jit_same_node(const jit_node *a, const jit_node *b);
 const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */

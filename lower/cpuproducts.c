@@ -78,6 +78,14 @@ static void why(const rt_step *t, lo_note *n)
 
 const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .when = RT_PRODUCTS_LIBRARY, .lacks = lacks, .takes = takes, .make = make, .code = { run, drop }, .why = why };
 
+const char *lo_widened(tj_dtype t, bool fast)
+{
+	if (t == TJ_F16) return "kernels multiply f32";
+	if (t != TJ_BF16) return NULL;
+	if (!rt_bf16_pairs()) return "this CPU has no vdpbf16ps, or its vectors of 512 bits are switched off";
+	return fast ? NULL : "strict products have the evaluator's bits; TJ_FAST multiplies two bf16 at a time (vdpbf16ps)";
+}
+
 /* AUTO computes fast products by kernels, too: docs/PERFORMANCE.md has the measurements. */
 const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *library)
 {
@@ -86,6 +94,9 @@ const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *libra
 	if (*library) return preferred;
 	if (lacking) return lacking;
 	if (settings & RT_PRODUCTS_OWN) return "the context's settings prefer the kernels of tjit";
+	const char *widened = lo_widened(t, fast);
+	if (widened) return widened;
+	if (t == TJ_BF16) return "the default: kernels multiply two bf16 at a time (vdpbf16ps)";
 	if (t != TJ_F32) return "no library is used for products of this dtype";
 	if (!fast) return "the default: strict products have the evaluator's bits, which a library does not give";
 	return "the default, also for fast products: docs/PERFORMANCE.md says for which ones oneDNN was measured to be quicker";

@@ -343,6 +343,7 @@ bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* setting
 /* ---- cpuproducts.c ---- */
 /* Who computes products of the CPU with results of dtype t: *library: oneDNN; else kernels. Returns the reason. Opens oneDNN if the settings prefer it. */
 const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *library);
+const char *lo_widened(tj_dtype t, bool fast); /* why kernels of the CPU convert the operands of products of t to f32; NULL: they need not */
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {

@@ -1,7 +1,7 @@
 /* fuzz_api: random programs over the API. A program is the ops of a random graph with, between them, assigns and reads of cells,
  * branches on values, control flow in the graph, reads by the host, and ops whose result size depends on data. Several machines
  * run it several times, with other data each time: a model in the evaluator; ops outside of compiled functions; a compiled
- * function; and one of two more. Either a compiled function in direct mode, with half of the inputs, the cells and the constants as
+ * function; two more of mixed precision, of which one casts by hand; and one of two more. Either a compiled function in direct mode, with half of the inputs, the cells and the constants as
  * declared state; or a program that changes between calls as if by a captured variable: a step gets another op, attribute or
  * operand. All results must agree bit for bit, cells included.
  *
@@ -11,6 +11,8 @@
  * -sizes: no cells, and other sizes from call to call. Only the model and compiled functions run; every third call that could
  * skip the body is audited. */
 #include "test/fuzz.h"
+
+#include "runtime/tensor.h"
 
 #include <fenv.h>
 #include <immintrin.h>
@@ -461,7 +463,8 @@ typedef struct api {
 	tj_tensor *cell[MAX_CELLS], **arg, **konst; /* konst: by node */
 	rt_arena mem;         /* arrays of several results */
 	int next;             /* values the host has read in this run */
-	const model *want;
+	const model *want;    /* NULL: the model has other dtypes */
+	tj_dtype low;         /* mixed precision by hand, in place of .autocast; TJ_BOOL: none */
 	rt_text *why;
 } api;
 
@@ -517,10 +520,29 @@ static tj_tensor *call(const program *p, const gen_step *s, tj_tensor **v, tj_te
 	}
 }
 
+/* Casts the operands as .autocast does. */
+static void cast_by_hand(tj_dtype low, int op, int n, tj_tensor **v)
+{
+	const uint16_t flags = ir_ops[op].flags;
+	bool f64 = false, differ = false;
+	tj_dtype to = flags & IR_LOW ? low : TJ_F32, first = TJ_BOOL;
+	if (low == TJ_BOOL || !(flags & (IR_LOW | IR_HIGH | IR_WIDEST))) return;
+	for (int k = 0; k < n; k++) {
+		if (rt_is_number(v[k]) || !rt_is_float(tj_dtype_of(v[k]))) continue;
+		f64 |= tj_dtype_of(v[k]) == TJ_F64;
+		differ |= first != TJ_BOOL && tj_dtype_of(v[k]) != first;
+		first = tj_dtype_of(v[k]);
+	}
+	if (flags & IR_WIDEST && !differ) return;
+	for (int k = 0; k < n && !f64; k++)
+		if (!rt_is_number(v[k]) && rt_is_float(tj_dtype_of(v[k]))) v[k] = tj_cast(v[k], to);
+}
+
 static void *api_op(machine *m, const gen_step *s, void **src)
 {
 	tj_tensor *v[9];
 	for (int k = 0; k < s->nsrc; k++) v[k] = src[k];
+	cast_by_hand(((api *)m)->low, s->op, s->nsrc, v);
 	v[s->nsrc] = TJ_END;
 	if (!s->want) return call(m->p, s, v, NULL);
 	tj_tensor **all = rt_arena_alloc(&((api *)m)->mem, IR_MOST_RESULTS * sizeof *all);
@@ -574,12 +596,12 @@ static void api_data(machine *m, void *v)
 static void *api_sized(machine *m, const event *e, void *v)
 {
 	tj_tensor *x = v, *r;
-	(void)m;
 	if (e->turns == 2) r = tj_unique(x);
 	else {
 		tj_tensor *mask = tj_gt(x, tj_f(e->limit));
 		r = e->turns ? tj_nonzero(mask) : tj_masked_select(x, mask);
 	}
+	cast_by_hand(((api *)m)->low, IR_sum, 1, &r);
 	return tj_cast(tj_sum(r, TJ_ALL, false), tj_dtype_of(x));
 }
 
@@ -807,6 +829,19 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 	if (!agrees(p, o, x, out, why)) rt_putf(why, " (%s, call %d)", who, nth);
 }
 
+/* Two machines that need not agree with the model, in outputs and cells. */
+static void compare_two(const program *p, const api *x, const api *y, tj_status sx, tj_status sy, tj_tensor **a, tj_tensor **b, rt_text *why)
+{
+	int64_t at = 0;
+	if (sx != sy && !(is_fault(sx) && is_fault(sy))) rt_putf(why, "\"%s\" with .autocast, \"%s\" with casts", tj_strerror(sx), tj_strerror(sy));
+	for (int i = 0; i < p->nout + p->ncell && !why->n; i++) {
+		tj_tensor *s = i < p->nout ? a[i] : x->cell[i - p->nout], *t = i < p->nout ? b[i] : y->cell[i - p->nout];
+		if (i < p->nout && sx != TJ_OK) continue;
+		if (tj_dtype_of(s) != tj_dtype_of(t) || tj_numel(s) != tj_numel(t)) rt_putf(why, "output or cell %d has another type than with casts", i);
+		else if (!gen_same(tj_dtype_of(s), tj_data(s), tj_data(t), tj_numel(s), &at)) rt_putf(why, "output or cell %d, element %lld is another one than with casts", i, (long long)at);
+	}
+}
+
 /* New data for every other call, else new data in a third of the inputs. A step changes once, and changes back. */
 static void next_data(program *p, int nth, fuzz_mix *mix)
 {
@@ -894,11 +929,25 @@ static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 
 typedef struct fixture {
 	model o;
-	api eager, fn, direct;
+	api eager, fn, direct, cast, hand;
 	tj_ctx *c;
 	tj_fn *f, *d; /* d: NULL when the program changes */
+	tj_fn *fcast, *fhand; /* mixed precision; NULL in most programs */
 	tj_tensor **in, ***var;
 } fixture;
+
+static void open_mixed(fixture *x, program *p, rt_text *why)
+{
+	const tj_dtype low = p->G.step.n % 2 ? TJ_BF16 : TJ_F16;
+	init_api(&x->cast, p, x->c, &x->o, why);
+	init_api(&x->hand, p, x->c, &x->o, why);
+	x->cast.want = x->hand.want = NULL;
+	x->hand.low = low;
+	if (fuzz_opt.sizes || p->nevent % 3) return;
+	x->fcast = tj_compile(x->c, body, &x->cast, TJ_OPTS(tj_compile_opts, .name = "cast", .nin = args_of(p), .nout = p->nout, .autocast = low));
+	x->fhand = tj_compile(x->c, body, &x->hand, TJ_OPTS(tj_compile_opts, .name = "hand", .nin = args_of(p), .nout = p->nout));
+	if (!x->fcast || !x->fhand) abort();
+}
 
 static void open_all(fixture *x, program *p, rt_text *why)
 {
@@ -912,6 +961,7 @@ static void open_all(fixture *x, program *p, rt_text *why)
 	x->in = calloc((size_t)nin + 1, sizeof *x->in);
 	x->var = calloc(p->G.slot.n + p->g.node.n + MAX_CELLS + 1, sizeof *x->var);
 	x->f = tj_compile(x->c, body, &x->fn, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = nin, .nout = p->nout, .dynamic = dynamic_of(p)));
+	open_mixed(x, p, why);
 	if (x->var && p->direct) x->d = direct_fn(&x->direct, p, x->var);
 	if (!x->c || !x->f || !x->in || !x->var || (p->direct && !x->d)) abort();
 }
@@ -924,6 +974,8 @@ static void close_all(fixture *x)
 	free_api(&x->eager);
 	free_api(&x->fn);
 	free_api(&x->direct);
+	free_api(&x->cast);
+	free_api(&x->hand);
 	rt_vec_free(&x->o.seen);
 	rt_arena_free(&x->o.mem);
 }
@@ -954,18 +1006,33 @@ static void end_modes(const fenv_t *was, unsigned set, rt_text *why)
 	fesetenv(was);
 }
 
-static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const char *who, rt_text *why)
+static void run_fn(fixture *x, program *p, tj_fn *f, const api *a, tj_tensor **out, rt_text *why)
 {
-	tj_tensor *out[MAX_OUT] = { 0 };
 	int nin = args_of(p), inputs = ((int)p->G.slot.n + 1) / 2;
-	if (why->n || !f) return;
 	for (int i = 0; i < nin; i++) x->in[i] = i < inputs ? a->arg[2 * i] : number_of(p, 2 * (uint32_t)(i - inputs));
 	x->in[nin] = TJ_END;
 	fenv_t was;
 	unsigned set = set_modes(p, &was);
 	tj_call(f, out, x->in);
 	end_modes(&was, set, why);
+}
+
+static void call_fn(fixture *x, program *p, tj_fn *f, api *a, int nth, const char *who, rt_text *why)
+{
+	tj_tensor *out[MAX_OUT] = { 0 };
+	if (why->n || !f) return;
+	run_fn(x, p, f, a, out, why);
 	compare(p, &x->o, a, out, nth, who, why);
+}
+
+static void call_mixed(fixture *x, program *p, rt_text *why)
+{
+	tj_tensor *a[MAX_OUT] = { 0 }, *b[MAX_OUT] = { 0 };
+	if (why->n || !x->fcast) return;
+	run_fn(x, p, x->fcast, &x->cast, a, why);
+	const tj_status st = tj_check(x->c);
+	run_fn(x, p, x->fhand, &x->hand, b, why);
+	compare_two(p, &x->cast, &x->hand, st, tj_check(x->c), a, b, why);
 }
 
 static void check_program(program *p, rt_text *why, fuzz_mix *mix)
@@ -983,7 +1050,7 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		run_program(&x.o.m);
 		for (uint32_t i = 0; i < p->G.slot.n; i++) {
 			const gen_slot *slot = &p->G.slot.v[i];
-			x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
+			x.cast.arg[i] = x.hand.arg[i] = x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
 		}
 		if (!x.o.m.failed && !fuzz_opt.sizes) {
 			fenv_t was;
@@ -994,6 +1061,7 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		} else if (x.o.m.failed) memcpy(x.o.cell, before, sizeof before); /* a call that fails commits nothing */
 		call_fn(&x, p, x.f, &x.fn, nth, "compiled", why);
 		call_fn(&x, p, x.d, &x.direct, nth, "direct", why);
+		call_mixed(&x, p, why);
 		if (mix) mix->calls++;
 		tj_pop(s);
 		if (x.o.m.failed) break; /* the sets of cells differ from here on */

@@ -658,6 +658,43 @@ typedef struct tj_vmap_opts {
 TJ_API tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts);
 #define tj_vmap(out, nout, body, in, self, opts) tj_vmap_at(TJ_SITE, out, nout, body, in, self, opts)
 
+/* ---- loss scaling --------------------------------------------------------------------------------- */
+
+/* Small gradients become 0 in f16. So the loss is multiplied by `scale` before its gradients are computed, and the gradients are divided by
+ * it. If one of them is not finite, the step is left out and the scale becomes smaller; after `interval` good steps in a row it grows. As
+ * PyTorch's GradScaler, but all of it is ops of the step: the host reads nothing. bf16 has the range of f32 and needs none of this.
+ *
+ *   tj_grad(g, tj_scale_loss(&s, loss), TJ_LIST(w), NULL);
+ *   tj_tensor *finite = tj_unscale(&s, g, 1);
+ *   tj_assign(w, tj_where(finite, tj_sub(w, tj_mul(g[0], rate)), w));
+ *   tj_scaler_update(&s, finite);
+ *
+ * In direct mode .state lists &s.scale and &s.good. */
+typedef struct tj_scaler {
+	tj_tensor *scale;  /* cell f32[] */
+	tj_tensor *good;   /* cell i64[]: good steps since the scale changed or a step was left out */
+	double growth, backoff;
+	int64_t interval;
+} tj_scaler;
+typedef struct tj_scaler_opts { /* 0: the default */
+	size_t size;
+	double init;       /* the first scale; positive, 65536 */
+	double growth;     /* the scale is multiplied by it after `interval` good steps; 1 or more, 2 */
+	double backoff;    /* the scale is multiplied by it when a step is left out; above 0, below 1, 0.5 */
+	int64_t interval;  /* 2000 */
+} tj_scaler_opts;
+/* Makes both cells on the device of the context: tj_release() them, or the last tj_close() does. opts may be NULL. Not in a body. On error both are poison. */
+TJ_API tj_status tj_scaler_init_at(const char *site, tj_ctx *c, tj_scaler *s, const tj_scaler_opts *opts);
+TJ_API tj_tensor *tj_scale_loss_at(const char *site, const tj_scaler *s, tj_tensor *loss); /* loss * scale; a loss of f16 or bf16 becomes f32 */
+/* Replaces each of n gradients by itself / scale, of its shape; f16 and bf16 become f32. Returns bool[]: all their elements are finite. On
+ * error poison, and the gradients are what they were. */
+TJ_API tj_tensor *tj_unscale_at(const char *site, const tj_scaler *s, tj_tensor **grad, int n);
+TJ_API tj_status tj_scaler_update_at(const char *site, const tj_scaler *s, tj_tensor *finite); /* assigns scale and good; once a step. finite: one element */
+#define tj_scaler_init(c, s, opts) tj_scaler_init_at(TJ_SITE, c, s, opts)
+#define tj_scale_loss(s, loss) tj_scale_loss_at(TJ_SITE, s, loss)
+#define tj_unscale(s, grad, n) tj_unscale_at(TJ_SITE, s, grad, n)
+#define tj_scaler_update(s, finite) tj_scaler_update_at(TJ_SITE, s, finite)
+
 /* ---- looking inside ------------------------------------------------------------------------------ */
 
 typedef struct tj_stats {

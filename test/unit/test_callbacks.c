@@ -306,6 +306,16 @@ static void try_calls(const probe *p)
 	REFUSED(tj_scan, tj_scan(out, NULL, 0, same, TJ_LIST(p->cell), TJ_LIST(p->x), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 }
 
+static void try_scaler(const probe *p)
+{
+	tj_scaler made, s = { p->cell, p->cell, 2, 0.5, 1 };
+	tj_tensor *g = p->x;
+	REFUSED(tj_scaler_init, tj_scaler_init(p->c, &made, NULL) == TJ_ERR_STATE && tj_is_poison(made.scale) && tj_is_poison(made.good));
+	POISON(tj_scale_loss, &s, p->x);
+	REFUSED(tj_unscale, tj_is_poison(tj_unscale(&s, &g, 1)) && g == p->x);
+	REFUSED(tj_scaler_update, tj_scaler_update(&s, p->cell) == TJ_ERR_STATE);
+}
+
 static void try_devices(const probe *p)
 {
 	tj_memory m = { .size = sizeof m };
@@ -391,6 +401,7 @@ static void try_all(probe *p)
 	try_tensors(p);
 	try_devices(p);
 	try_calls(p);
+	try_scaler(p);
 	try_ops(p);
 	try_what_is_allowed(p);
 	p->act = NULL; /* once for each call */

@@ -1,7 +1,8 @@
 /* A small GPT, trained over a text file: forward, tj_grad() and AdamW are one compiled step.
  *
- *   build/examples/gpt [text file] [steps] [device]      device: cpu (default), cuda, cuda:1 ...
+ *   build/examples/gpt [--bf16] [text file] [steps] [device] [seed]      device: cpu (default), cuda, cuda:1 ...
  *
+ * --bf16: mixed precision. Matrix products are computed in bf16, two at a time where the CPU can; the parameters and all else are f32.
  * 64 characters of context, 4 blocks of width 128 with 4 heads, 32 windows a step. The last tenth of the text is held out. */
 #include <tj.h>
 
@@ -22,6 +23,8 @@ typedef struct model {
 	tj_tensor *first[PARAMS], *second[PARAMS]; /* AdamW: means of the gradient and of its square */
 	tj_tensor *steps;                          /* how many it has made, f32 */
 	int n;
+	bool bf16;
+	uint64_t seed;                             /* of the parameters and of the order of the text */
 } model;
 
 typedef struct text {
@@ -103,7 +106,7 @@ static void next_char(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 
 /* ---- parameters ---- */
-/* Normal with this deviation (a sum of 12 uniform numbers), the same for every run; deviation 0: `mean` everywhere. */
+/* Normal with this deviation (a sum of 12 uniform numbers), the same for every run with this seed; deviation 0: `mean` everywhere. */
 static tj_tensor *param(tj_ctx *c, model *m, tj_dims shape, float mean, float deviation, uint64_t *state)
 {
 	tj_tensor *p = tj_param(c, TJ_F32, shape);
@@ -121,10 +124,10 @@ static tj_tensor *param(tj_ctx *c, model *m, tj_dims shape, float mean, float de
 	return m->all[m->n++] = p;
 }
 
-static model make_model(tj_ctx *c, int64_t vocab)
+static model make_model(tj_ctx *c, int64_t vocab, bool bf16, uint64_t seed)
 {
-	uint64_t s = 1;
-	model m = { .vocab = vocab, .steps = tj_param(c, TJ_F32, TJ_0D) };
+	uint64_t s = seed;
+	model m = { .vocab = vocab, .bf16 = bf16, .seed = seed, .steps = tj_param(c, TJ_F32, TJ_0D) };
 	m.token = param(c, &m, TJ_SHAPE(vocab, WIDTH), 0, 0.02f, &s);
 	m.place = param(c, &m, TJ_SHAPE(CONTEXT, WIDTH), 0, 0.02f, &s);
 	m.norm = param(c, &m, TJ_SHAPE(WIDTH), 1, 0, &s);
@@ -180,9 +183,9 @@ static batch make_batch(tj_ctx *c, const text *t, int64_t at, uint64_t *state)
 
 /* ---- training ---- */
 /* Makes n of `steps` steps. Gives the ms of a step without the first, of which *first_ms is the time, and the losses of the first ones. */
-static double train(tj_ctx *c, const text *t, tj_fn *f, int64_t n, int64_t steps, double *first_ms, double *loss, bool progress)
+static double train(tj_ctx *c, const text *t, const model *m, tj_fn *f, int64_t n, int64_t steps, double *first_ms, double *loss, bool progress)
 {
-	uint64_t state = 7;
+	uint64_t state = 6 + m->seed;
 	double spent = 0, smooth = 0;
 	for (int64_t i = 0; i < n; i++) {
 		tj_scope *s = tj_push(c);
@@ -234,15 +237,18 @@ static void print_sample(tj_ctx *c, const text *t, tj_fn *f)
 	putchar('\n');
 }
 
-static tj_fn *compile_step(tj_ctx *c, model *m) { return tj_compile(c, step, m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 3, .nout = 1)); }
+static tj_fn *compile(tj_ctx *c, model *m, tj_body *body, const char *name, int nin)
+{
+	return tj_compile(c, body, m, TJ_OPTS(tj_compile_opts, .name = name, .nin = nin, .nout = 1, .autocast = m->bf16 ? TJ_BF16 : TJ_F32, .numerics = m->bf16 ? TJ_FAST : TJ_STRICT));
+}
 
 /* The same first steps by the evaluator: the largest difference of a loss. */
-static double compare(const text *t, int64_t steps, const double *loss)
+static double compare(const text *t, int64_t steps, const model *like, const double *loss)
 {
 	tj_ctx *was = tj_ctx_current(), *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
-	model m = make_model(c, t->vocab);
+	model m = make_model(c, t->vocab, like->bf16, like->seed);
 	double other[COMPARE], worst = 0, first = 0;
-	train(c, t, compile_step(c, &m), COMPARE, steps, &first, other, false);
+	train(c, t, &m, compile(c, &m, step, "step", 3), COMPARE, steps, &first, other, false);
 	for (int i = 0; i < COMPARE; i++) worst = fmax(worst, fabs(other[i] - loss[i]));
 	tj_close(c);
 	tj_ctx_use(was);
@@ -251,6 +257,8 @@ static double compare(const text *t, int64_t steps, const double *loss)
 
 int main(int argc, char **argv)
 {
+	const bool bf16 = argc > 1 && !strcmp(argv[1], "--bf16");
+	if (bf16) argv++, argc--;
 	const char *path = argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3";
 	const int64_t steps = argc > 2 ? atoll(argv[2]) : 300;
 	const char *device = argc > 3 && strcmp(argv[3], "cuda") ? argv[3] : argc > 3 ? "cuda:0" : "cpu";
@@ -261,13 +269,11 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
-	model m = make_model(c, t.vocab);
-	tj_fn *train_step = compile_step(c, &m);
-	tj_fn *test = tj_compile(c, evaluate, &m, TJ_OPTS(tj_compile_opts, .name = "evaluate", .nin = 2, .nout = 1));
-	tj_fn *next = tj_compile(c, next_char, &m, TJ_OPTS(tj_compile_opts, .name = "next_char", .nin = 1, .nout = 1));
+	model m = make_model(c, t.vocab, bf16, argc > 4 ? (uint64_t)atoll(argv[4]) : 1);
+	tj_fn *train_step = compile(c, &m, step, "step", 3), *test = compile(c, &m, evaluate, "evaluate", 2), *next = compile(c, &m, next_char, "next_char", 1);
 
 	printf("%s: %lld characters, %lld different; the last tenth is held out\n", path, (long long)t.n, (long long)t.vocab);
-	double first = 0, loss[COMPARE], t0 = now_ms(), ms = train(c, &t, train_step, steps, steps, &first, loss, true);
+	double first = 0, loss[COMPARE], t0 = now_ms(), ms = train(c, &t, &m, train_step, steps, steps, &first, loss, true);
 	const double seconds = (now_ms() - t0) / 1e3, held = held_out_loss(c, &t, test);
 	printf("trained %lld steps in %.1f s; held-out loss %.4f nats a character\n\n", (long long)steps, seconds, held);
 	print_sample(c, &t, next);
@@ -276,7 +282,7 @@ int main(int argc, char **argv)
 	tj_fn_stats(train_step, &s);
 	printf("\nthe step: %llu plan, %llu fused kernels, %llu library calls, %llu evaluator steps; first call %.0f ms (tracing %.1f, lowering %.1f, code generation %.0f), then %.1f ms\n",
 	       (unsigned long long)s.plans, (unsigned long long)s.kernels, (unsigned long long)s.library_calls, (unsigned long long)s.eval_steps, first, s.trace_ms, s.lower_ms, s.codegen_ms, ms);
-	const double worst = compare(&t, steps, loss);
+	const double worst = compare(&t, steps, &m, loss);
 	printf("losses of the first %d steps: the evaluator's within %.2g\n", COMPARE, worst);
 	free(t.id);
 	tj_close(c);

@@ -256,7 +256,7 @@ static bool step(sweep *s, ir_ref r)
 	const ir_ref grad = s->at.v[r].grad;
 	const ir_node n = *ir_at(s->g, ir_at(s->g, r)->op == IR_get ? ir_src(s->g, ir_at(s->g, r), 0) : r);
 	const int rule = ir_ops[n.op].grad;
-	if (rule == IR_GRAD_REGIONS && grad != IR_NONE) return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), grad, ir_attr(s->g, ir_at(s->g, r))[0] })) || !(s->oom = true);
+	if (rule == IR_GRAD_REGIONS && grad != IR_NONE) return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), ir_keep_device(s->g, grad, ir_at(s->g, r)), ir_attr(s->g, ir_at(s->g, r))[0] })) || !(s->oom = true);
 	if (rule == IR_GRAD_DISCRETE || rule == IR_GRAD_MADE) return true;
 	if (rule == IR_GRAD_FLAT || grad == IR_NONE) return flat(s, &n);
 	if (keep_piece(s, &n, grad) || s->oom) return !s->oom;

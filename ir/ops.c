@@ -24,7 +24,8 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 	static const ir_resultinfo results_of_##name[] = { results(RESULT, RESULT) };                                  \
 	_Static_assert(RT_COUNT(results_of_##name) <= IR_MOST_RESULTS, #name " has too many results");          \
 	_Static_assert(IR_CLASS_##cls(NSRC_OF, ) <= IR_MOST_SOURCES, #name " has too many operands");         \
-	_Static_assert(!((flags) & COMPOSITE), #name ": a composite has one result");
+	_Static_assert(!((flags) & COMPOSITE), #name ": a composite has one result");                           \
+	_Static_assert(!((flags) & (LOW | HIGH | WIDEST)), #name ": .autocast knows ops of one result");
 #include "ir/ops.def"
 #undef OP
 

@@ -123,6 +123,15 @@ typedef struct bench_product_opts {
 } bench_product_opts;
 int bench_products(const bench_product_opts *o); /* returns the exit status */
 
+/* ---- lowering.c ---- */
+typedef struct bench_lowering_opts {
+	bool (*want)(void *env, const char *name); /* chooses programs */
+	void *env;
+	double seconds;               /* for each program; it is lowered once at least */
+	bool quick, json;             /* quick: once */
+} bench_lowering_opts;
+int bench_lowering(const bench_lowering_opts *o); /* returns the exit status */
+
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
 

@@ -334,6 +334,7 @@ bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, 
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
 {
 	tj_fn *f = a->fn;
+	const double begin = rt_now_ms();
 	builder b = { .bound = ext, .pool = a->ctx->rt.pool };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
@@ -354,6 +355,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		ir_graph_seal(&p->graph);
 	}
 	if (ok && p->exec) {
+		p->exec->lower_ms = rt_now_ms() - begin - p->exec->codegen_ms; /* with the graph and the passes */
 		count(f, p->exec);
 		jit_log_plan(f, a->entry, boundary, p);
 	}

@@ -68,7 +68,7 @@ typedef struct rt_exec {
 	size_t packed_bytes;     /* of constants that it has in panels (LO_PANELS) */
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
 	uint64_t moved;          /* sum of its steps' */
-	double lower_ms, codegen_ms;
+	double lower_ms, codegen_ms; /* lower_ms: from the trace or the graph to the plan, without codegen_ms */
 } rt_exec;
 rt_exec *rt_exec_ref(rt_exec *x);
 void rt_exec_unref(rt_exec *x);

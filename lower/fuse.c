@@ -417,6 +417,7 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	if (!made || L->oom) return false;
 	if (G->reduces && !had) lo_renew(L, id);
 	commit(L, id, made);
+	lo_move_late(L, G->place);
 	return true;
 }
 
@@ -430,6 +431,7 @@ static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 	}
 	G->merged = LO_NOGROUP;
 	G->red = 1;
+	G->place = r;
 	G->device = lo_node(L, r)->weak ? RT_CPU : lo_node(L, r)->device;
 	*id = L->group.n - 1;
 	return G;
@@ -691,6 +693,7 @@ static void decide(lo_low *L, ir_ref r)
 
 bool lo_group_all(lo_low *L)
 {
+	if (!lo_line_up(L)) return false;
 	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) {
 		decide(L, r);
 		lo_settle(L, r);

@@ -25,9 +25,15 @@ bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m);
 /* The members can get everything they read, with the index space as it is now. *buffers: more values must own one for that. */
 bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers);
 
+/* ---- paths.c ---- */
+bool lo_line_up(lo_low *L);                           /* puts all values in a line; false: out of memory */
+bool lo_path_back(lo_low *L, ir_ref r, uint32_t group); /* a path leads from r through values outside the group back into it */
+bool lo_path_between(lo_low *L, uint32_t a, uint32_t b); /* a path leads from one of two groups to the other */
+ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b); /* the one of two places that is further back in the line */
+/* Call when what the last search was for has become one group, which stands at `place`: moves what was found before it behind it. */
+void lo_move_late(lo_low *L, ir_ref place);
+
 /* ---- merge.c ---- */
-/* A path leads from r through values outside the group back into it. */
-bool lo_path_back(lo_low *L, ir_ref r, uint32_t group);
 /* Makes one group of a and b, which read r at ma and mb; false when they do not match. */
 bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb);
 

@@ -129,7 +129,17 @@ typedef struct lo_group {
 	int weight, redundant, reductions; /* weight, redundant: what the limits in lo_target count */
 	uint8_t device;              /* the device that its kernel runs on */
 	uint32_t merged;             /* the group that it was merged into, or LO_NOGROUP */
+	ir_ref place;                /* in the line of paths.c: that of one member */
 } lo_group;
+
+/* All values in an order in which operands come before their users; each group is in one place (paths.c). */
+typedef struct lo_late { uint64_t label; ir_ref place; } lo_late;
+typedef struct lo_line {
+	uint64_t *label;             /* by place, which is the number of a node: rises along the line */
+	ir_ref *prev, *next;
+	rt_vec(lo_late) late;        /* found by the last search: must move when its result is used */
+	uint64_t visits;             /* places that searches have visited */
+} lo_line;
 
 typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
 typedef struct lo_step {
@@ -159,6 +169,7 @@ typedef struct lo_low {
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
 	uint32_t *stamp, now;    /* visited marks of searches */
 	rt_vec(lo_group *) group;
+	lo_line line;
 	const char *why;         /* the last refusal of a group */
 	const char *missing;     /* why the target's back end is not there; NULL: it is, or was not needed */
 	rt_vec(lo_buffer) buf;

@@ -62,6 +62,7 @@ static void close_low(lo_low *L)
 		rt_vec_free(&L->group.v[i]->save);
 	}
 	rt_vec_free(&L->step);
+	rt_vec_free(&L->line.late);
 	rt_vec_free(&L->group);
 	rt_vec_free(&L->buf);
 	rt_arena_free(&L->mem);

@@ -1,104 +1,8 @@
-/* merge: finds paths between groups, and merges two groups that read the same value at matching maps.
+/* merge: merges two groups that read the same value at matching maps.
  *
  * called while groups are made; keeps every group one step: no path leaves a group and comes back into it */
 #include "lower/fuse.h"
 
-/* ---- paths ---- */
-typedef struct search {
-	lo_low *L;
-	uint32_t a, b;      /* groups that must not be reached; b may be LO_NOGROUP */
-	rt_vec(ir_ref) todo;
-	bool hit;
-} search;
-
-static uint32_t group_of(lo_low *L, ir_ref r)
-{
-	uint32_t id = L->val[r].group;
-	if (id != LO_NOGROUP) lo_group_at(L, &id);
-	return id;
-}
-
-static void visit(search *s, ir_ref r)
-{
-	if (s->L->stamp[r] == s->L->now) return;
-	s->L->stamp[r] = s->L->now;
-	if (!rt_push(&s->todo, r)) s->L->oom = true;
-}
-
-static bool looked_through(const lo_low *L, ir_ref r)
-{
-	return L->val[r].how == LO_VIEW && !L->val[r].own && !L->val[r].solid;
-}
-
-/* A gather reads its table from a buffer, even if its own group computed it. */
-static bool through_memory(const lo_low *L, ir_ref r, ir_ref user)
-{
-	const ir_node *n = lo_node(L, user);
-	return lo_is_gather((ir_op)n->op) && ir_src(L->g, n, 0) == r;
-}
-
-/* Visits the values that read r. self: a group that reads r directly, without a buffer, which is no path back; or LO_NOGROUP. */
-static void visit_users(search *s, ir_ref r, uint32_t self)
-{
-	lo_low *L = s->L;
-	rt_vec(ir_ref) views = { 0 };
-	for (bool more = true; more; more = views.n > 0 && (r = views.v[--views.n], true))
-		for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
-			ir_ref u = L->user[i];
-			uint32_t g = group_of(L, u);
-			if (g != LO_NOGROUP && (g == s->a || g == s->b)) s->hit |= g != self || through_memory(L, r, u);
-			else if (self == LO_NOGROUP || !looked_through(L, u)) visit(s, u);
-			else if (!rt_push(&views, u)) L->oom = true;
-		}
-	rt_vec_free(&views);
-}
-
-/* Visits the readers of r, and everything that r's group computes: the whole group runs as one step. */
-static void spread(search *s, ir_ref r)
-{
-	uint32_t id = group_of(s->L, r);
-	visit_users(s, r, LO_NOGROUP);
-	if (id == LO_NOGROUP) return;
-	const lo_group *G = s->L->group.v[id];
-	for (uint32_t i = 0; i < G->member.n; i++) visit(s, G->member.v[i]);
-	for (uint32_t i = 0; i < G->save.n; i++)
-		if (G->save.v[i].dest->node != IR_NONE) visit(s, G->save.v[i].dest->node);
-}
-
-static bool finish(search *s)
-{
-	while (s->todo.n && !s->hit && !s->L->oom) spread(s, s->todo.v[--s->todo.n]);
-	rt_vec_free(&s->todo);
-	return s->hit || s->L->oom;
-}
-
-bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
-{
-	search s = { .L = L, .a = group, .b = LO_NOGROUP };
-	L->now++;
-	visit_users(&s, r, group);
-	return finish(&s);
-}
-
-/* Starts from all members of a group; another group reads them from memory. */
-static void leave(search *s, uint32_t id)
-{
-	const lo_group *G = s->L->group.v[id];
-	for (uint32_t i = 0; i < G->member.n; i++) visit_users(s, G->member.v[i], id);
-	for (uint32_t i = 0; i < G->save.n; i++)
-		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, LO_NOGROUP);
-}
-
-static bool path_between(lo_low *L, uint32_t a, uint32_t b)
-{
-	search s = { .L = L, .a = a, .b = b };
-	L->now++;
-	leave(&s, a);
-	leave(&s, b);
-	return finish(&s);
-}
-
-/* ---- merging ---- */
 /* Pairs each atom b of B with the atom a of A that walks r in the same way: to[b] = a. Splits an atom where one side is coarser. */
 static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B,
                        const lo_map *mb, int *to)
@@ -194,6 +98,8 @@ static bool move(lo_low *L, uint32_t a, uint32_t b)
 	}
 	B->member.n = B->save.n = 0;
 	B->merged = a;
+	A->place = lo_later(L, A->place, B->place);
+	lo_move_late(L, A->place);
 	return true;
 }
 
@@ -207,7 +113,7 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members || A->reductions + B->reductions > MAX_LOOPS) return false;
 	if (A->classed && B->classed && A->column != B->column) return false;
 	lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
-	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || path_between(L, a, b)) return false;
+	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || lo_path_between(L, a, b)) return false;
 	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, b, to)) return false;
 	rewrite(A, B, to);
 	return move(L, a, b);

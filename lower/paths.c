@@ -1,0 +1,187 @@
+/* paths: whether a path leads from a value, or a group, through other steps to a group.
+ *
+ * called while groups are made. A group is one step, so paths lead through all of it: from any member to the readers of any other.
+ *
+ * All values stand in a line, operands before their users; a group stands in the place of one member, all of it. So a search
+ * ends at the place of the group that it looks for, and looks at a small part of a graph of thousands of steps.
+ *
+ *   x joins G; u and v read x,         . . x . u . v . G . w
+ *   and no path leads from them   =>   . . . . . . . . G u v . w      G stands for x, too; its readers are behind it
+ *   to G
+ *
+ * The line is a list with labels that rise, so two places are compared by their labels. */
+#include "lower/fuse.h"
+
+#include <stdlib.h>
+
+/* ---- the line ---- */
+bool lo_line_up(lo_low *L)
+{
+	const uint32_t n = L->g->node.n;
+	lo_line *x = &L->line;
+	x->label = lo_mem(L, sizeof *x->label * (n + 1));
+	x->prev = lo_mem(L, sizeof *x->prev * (n + 1));
+	x->next = lo_mem(L, sizeof *x->next * (n + 1));
+	if (L->oom) return false;
+	for (ir_ref r = 0; r <= n; r++) { /* a ring: place n is before the first one and behind the last one */
+		x->label[r] = r == n ? 0 : (uint64_t)(r + 1) << 32;
+		x->prev[r] = r ? r - 1 : n;
+		x->next[r] = r == n ? 0 : r + 1;
+	}
+	return true;
+}
+
+ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b) { return L->line.label[a] > L->line.label[b] ? a : b; }
+
+static void move_behind(lo_line *x, ir_ref place, ir_ref r)
+{
+	x->next[x->prev[r]] = x->next[r];
+	x->prev[x->next[r]] = x->prev[r];
+	x->prev[r] = place;
+	x->next[r] = x->next[place];
+	x->prev[x->next[place]] = r;
+	x->next[place] = r;
+}
+
+/* Gives the n places behind `first` labels between those of first and of the place after them, which is `end` at the end of the line. false: too
+ * few are left there. */
+static bool label(lo_line *x, ir_ref first, uint32_t n, ir_ref end)
+{
+	ir_ref r = first;
+	for (uint32_t i = 0; i <= n; i++) r = x->next[r];
+	const uint64_t low = x->label[first], step = ((r == end ? UINT64_MAX : x->label[r]) - low) / (n + 1u);
+	r = first;
+	for (uint32_t i = 1; i <= n && step; i++) x->label[r = x->next[r]] = low + i * step;
+	return step > 0;
+}
+
+static int by_label(const void *a, const void *b)
+{
+	const uint64_t x = ((const lo_late *)a)->label, y = ((const lo_late *)b)->label;
+	return (x > y) - (x < y);
+}
+
+void lo_move_late(lo_low *L, ir_ref place)
+{
+	lo_line *x = &L->line;
+	const ir_ref n = L->g->node.n;
+	if (!x->late.n) return;
+	qsort(x->late.v, x->late.n, sizeof *x->late.v, by_label);
+	for (uint32_t i = x->late.n; i-- > 0;) move_behind(x, place, x->late.v[i].place);
+	if (!label(x, place, x->late.n, n)) label(x, n, n, n); /* anew for all */
+	x->late.n = 0;
+}
+
+/* ---- searches ---- */
+typedef struct search {
+	lo_low *L;
+	uint32_t a, b;      /* groups that must not be reached; b may be LO_NOGROUP */
+	uint64_t until;     /* label of the later one of them */
+	rt_vec(ir_ref) todo; /* places */
+	bool hit;
+} search;
+
+static uint32_t group_of(lo_low *L, ir_ref r)
+{
+	uint32_t id = L->val[r].group;
+	if (id != LO_NOGROUP) lo_group_at(L, &id);
+	return id;
+}
+
+static bool looked_through(const lo_low *L, ir_ref r)
+{
+	return L->val[r].how == LO_VIEW && !L->val[r].own && !L->val[r].solid;
+}
+
+/* It is computed by its readers, wherever they stand in the line. */
+static bool is_in_readers(const lo_low *L, ir_ref r)
+{
+	return L->val[r].group == LO_NOGROUP && (L->val[r].light || looked_through(L, r));
+}
+
+static void visit(search *s, ir_ref r)
+{
+	lo_low *L = s->L;
+	const uint32_t id = group_of(L, r);
+	const ir_ref place = id == LO_NOGROUP ? r : L->group.v[id]->place;
+	if (L->stamp[place] == L->now) return;
+	L->stamp[place] = L->now;
+	if (!is_in_readers(L, r)) {
+		if (L->line.label[place] > s->until) return;
+		if (!rt_push(&L->line.late, ((lo_late){ L->line.label[place], place }))) L->oom = true;
+	}
+	L->line.visits++;
+	if (!rt_push(&s->todo, place)) L->oom = true;
+}
+
+/* A gather reads its table from a buffer, even if its own group computed it. */
+static bool through_memory(const lo_low *L, ir_ref r, ir_ref user)
+{
+	const ir_node *n = lo_node(L, user);
+	return lo_is_gather((ir_op)n->op) && ir_src(L->g, n, 0) == r;
+}
+
+/* Visits the values that read r. self: a group that reads r directly, without a buffer, which is no path back; or LO_NOGROUP. */
+static void visit_users(search *s, ir_ref r, uint32_t self)
+{
+	lo_low *L = s->L;
+	rt_vec(ir_ref) views = { 0 };
+	for (bool more = true; more; more = views.n > 0 && (r = views.v[--views.n], true))
+		for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
+			ir_ref u = L->user[i];
+			uint32_t g = group_of(L, u);
+			if (g != LO_NOGROUP && (g == s->a || g == s->b)) s->hit |= g != self || through_memory(L, r, u);
+			else if (self == LO_NOGROUP || !looked_through(L, u)) visit(s, u);
+			else if (!rt_push(&views, u)) L->oom = true;
+		}
+	rt_vec_free(&views);
+}
+
+/* Visits what comes after a place. */
+static void go_on(search *s, ir_ref place)
+{
+	const uint32_t id = group_of(s->L, place);
+	const lo_group *G = id == LO_NOGROUP ? NULL : s->L->group.v[id];
+	if (!G) visit_users(s, place, LO_NOGROUP);
+	for (uint32_t i = 0; G && i < G->member.n; i++) visit_users(s, G->member.v[i], LO_NOGROUP);
+}
+
+static search begin(lo_low *L, uint32_t a, uint32_t b)
+{
+	const ir_ref place = L->group.v[a]->place, last = b == LO_NOGROUP ? place : lo_later(L, place, L->group.v[b]->place);
+	L->now++;
+	L->line.late.n = 0;
+	return (search){ .L = L, .a = a, .b = b, .until = L->line.label[last] };
+}
+
+static bool finish(search *s)
+{
+	while (s->todo.n && !s->hit && !s->L->oom) go_on(s, s->todo.v[--s->todo.n]);
+	rt_vec_free(&s->todo);
+	if (s->hit || s->L->oom) s->L->line.late.n = 0;
+	return s->hit || s->L->oom;
+}
+
+bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
+{
+	search s = begin(L, group, LO_NOGROUP);
+	visit_users(&s, r, group);
+	return finish(&s);
+}
+
+/* Starts from all members of a group; another group reads them from memory. */
+static void leave(search *s, uint32_t id)
+{
+	const lo_group *G = s->L->group.v[id];
+	for (uint32_t i = 0; i < G->member.n; i++) visit_users(s, G->member.v[i], id);
+	for (uint32_t i = 0; i < G->save.n; i++)
+		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, LO_NOGROUP);
+}
+
+bool lo_path_between(lo_low *L, uint32_t a, uint32_t b)
+{
+	search s = begin(L, a, b);
+	leave(&s, a);
+	leave(&s, b);
+	return finish(&s);
+}

@@ -1,0 +1,165 @@
+/* How lowering grows with the graph, by counts, not by times: places that searches for paths visit, and kernels that are compiled. The line of
+ * values that these searches rely on (lower/paths.c). */
+#include "lower/low.h"
+#include "test/kit.h"
+
+enum { N = 16, OPS = 60, GRAPHS = 300, LINKS = 400 };
+
+/* ---- the line ---- */
+static uint32_t unit_of(const lo_low *L, ir_ref r) { return L->val[r].group == LO_NOGROUP ? LO_NOGROUP : lo_group_at(L, &(uint32_t){ L->val[r].group })->place; }
+
+/* Its readers compute it, so it has no place of its own. */
+static bool in_readers(const lo_low *L, ir_ref r)
+{
+	const lo_val *v = &L->val[r];
+	return v->group == LO_NOGROUP && (v->light || (v->how == LO_VIEW && !v->own && !v->solid));
+}
+
+/* Operands stand before their readers; seen: places behind `place` must be. */
+static void check_readers(const lo_low *L, ir_ref r, ir_ref place)
+{
+	for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
+		const ir_ref u = L->user[i], to = unit_of(L, u) == LO_NOGROUP ? u : unit_of(L, u);
+		if (in_readers(L, u)) check_readers(L, u, place);
+		else if (to != place) assert_true(L->line.label[place] < L->line.label[to]);
+	}
+}
+
+static void check_line(lo_low *L, void *env)
+{
+	*(uint64_t *)env = L->line.visits;
+	for (ir_ref r = 0; r < L->g->node.n; r++)
+		if (!in_readers(L, r)) check_readers(L, r, unit_of(L, r) == LO_NOGROUP ? r : unit_of(L, r));
+	ir_ref at = L->g->node.n;
+	for (ir_ref i = 0; i < L->g->node.n; i++, at = L->line.next[at]) assert_true(L->line.label[at] < L->line.label[L->line.next[at]]);
+	assert_true(L->line.next[at] == L->g->node.n);
+}
+
+/* Places that the searches of a lowering visit. */
+static uint64_t visits(ir_graph *g)
+{
+	uint64_t n = 0;
+	rt_err err = { 0 };
+	assert_int_equal(g->err.code, TJ_OK);
+	assert_int_equal(lo_dry_run(g, &(lo_opts){ .name = "f", .target = &lo_cpu }, false, check_line, &n, &err), TJ_OK);
+	return n;
+}
+
+static ir_ref input(ir_graph *g, int slot, int rank)
+{
+	return ir_input(g, slot, &(ir_meta){ .dtype = TJ_F32, .rank = (uint8_t)rank, .dim = { N, N } }, NULL, NULL);
+}
+
+static uint32_t draw(uint64_t *state, uint32_t n) { return (uint32_t)((*state = *state * 6364136223846793005u + 1442695040888963407u) >> 40) % n; }
+
+/* Ops over random earlier values: groups merge, refuse values, and values are stored for several of them. */
+static void random_graph(ir_graph *g, uint64_t seed)
+{
+	ir_ref v[OPS] = { input(g, 0, 2), input(g, 1, 2) };
+	for (int i = 2; i < OPS; i++) {
+		const ir_ref a = v[draw(&seed, 3) ? i - 1 - (int)draw(&seed, i < 6 ? (uint32_t)i : 6) : (int)draw(&seed, (uint32_t)i)], b = v[draw(&seed, (uint32_t)i)];
+		switch (draw(&seed, 8)) {
+		case 0: v[i] = ir_op2(g, IR_sub, a, ir_reduce(g, IR_amax, a, 2, true, NULL), NULL); break;
+		case 1: v[i] = ir_op2(g, IR_mul, b, ir_reduce(g, IR_sum, a, 1, true, NULL), NULL); break;
+		case 2: v[i] = ir_emit(g, IR_transpose, 1, &a, 2, (int64_t[]){ 0, 1 }, NULL); break;
+		case 3: v[i] = draw(&seed, 3) ? ir_op1(g, IR_exp, a, NULL) : ir_op2(g, IR_matmul, a, b, NULL); break;
+		default: v[i] = ir_op2(g, IR_add, a, b, NULL); break;
+		}
+	}
+	for (int i = 1; i < 4; i++) ir_ret(g, v[OPS - i]);
+}
+
+static void line_stays_in_order(void **s)
+{
+	uint64_t most = 0;
+	(void)s;
+	for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+		ir_graph g;
+		ir_graph_init(&g);
+		random_graph(&g, seed);
+		const uint64_t n = visits(&g);
+		most = n > most ? n : most;
+		ir_graph_free(&g);
+	}
+	assert_true(most > 0); /* some search had to look */
+}
+
+static uint64_t chain_visits(int links)
+{
+	ir_graph g;
+	ir_graph_init(&g);
+	ir_ref x = input(&g, 0, 1), y = input(&g, 1, 1), to[2], wrt[] = { x, y };
+	for (int i = 0; i < links; i++) x = i % 3 == 0 ? ir_op2(&g, IR_mul, x, y, NULL) : i % 3 == 1 ? ir_op2(&g, IR_add, x, y, NULL) : ir_op1(&g, IR_tanh, x, NULL);
+	assert_true(ir_grad(&g, &(ir_grad_ask){ .y = ir_reduce(&g, IR_sum, x, 1, false, NULL), .cotangent = IR_NONE, .n = 2, .wrt = wrt }, to));
+	ir_ret(&g, to[0]);
+	ir_ret(&g, to[1]);
+	const uint64_t n = visits(&g);
+	ir_graph_free(&g);
+	return n;
+}
+
+/* A value of the forward pass is read there and, far away, in the backward pass. */
+static void searches_stay_near(void **s)
+{
+	(void)s;
+	const uint64_t short_chain = chain_visits(LINKS), long_chain = chain_visits(4 * LINKS);
+	if (long_chain > 5 * short_chain + 100) fail_msg("%llu places visited for a chain of %d ops, %llu for one of %d", (unsigned long long)short_chain, LINKS, (unsigned long long)long_chain, 4 * LINKS);
+}
+
+/* ---- equal blocks ---- */
+enum { WIDTH = 32, WEIGHTS = 3, MOST_BLOCKS = 12 };
+
+typedef struct net { int blocks; tj_tensor *w[WEIGHTS * MOST_BLOCKS + 1], *m[WEIGHTS * MOST_BLOCKS]; } net;
+
+/* Blocks with a norm, two products and a skip; a step of SGD with momentum. */
+static void train(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const net *n = self;
+	tj_tensor *x = in[0], *grad[WEIGHTS * MOST_BLOCKS];
+	for (int i = 0; i < n->blocks; i++) {
+		tj_tensor *const *w = n->w + WEIGHTS * i;
+		x = tj_add(x, tj_matmul(tj_gelu(tj_matmul(tj_rms_norm(x, w[0], 1e-5), w[1])), w[2]));
+	}
+	out[0] = tj_mean(tj_square(x), TJ_ALL, false);
+	if (tj_grad(grad, out[0], n->w, NULL) != TJ_OK) return;
+	for (int i = 0; i < WEIGHTS * n->blocks; i++) {
+		tj_tensor *m = tj_add(tj_mul(n->m[i], tj_f(0.9)), grad[i]);
+		tj_assign(n->m[i], m);
+		tj_assign(n->w[i], tj_sub(n->w[i], tj_mul(m, tj_f(0.01))));
+	}
+}
+
+static tj_stats train_once(int blocks)
+{
+	tj_ctx *c = kit_open();
+	net n = { .blocks = blocks };
+	float v[4 * WIDTH];
+	for (int i = 0; i < 4 * WIDTH; i++) v[i] = (float)i / WIDTH;
+	for (int i = 0; i < WEIGHTS * blocks; i++) {
+		const tj_dims shape = i % WEIGHTS == 0 ? TJ_SHAPE(WIDTH) : i % WEIGHTS == 1 ? TJ_SHAPE(WIDTH, 2 * WIDTH) : TJ_SHAPE(2 * WIDTH, WIDTH);
+		n.w[i] = tj_param(c, TJ_F32, shape);
+		n.m[i] = tj_param(c, TJ_F32, shape);
+	}
+	n.w[WEIGHTS * blocks] = TJ_END;
+	tj_fn *f = kit_fn(c, "train", train, &n, 1, 1);
+	tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(4, WIDTH), v))));
+	kit_ok(c);
+	const tj_stats s = kit_stats(f);
+	tj_close(c);
+	return s;
+}
+
+static void equal_blocks_share_code(void **s)
+{
+	(void)s;
+	if (!strcmp(kit_backend, "eval")) return; /* it compiles nothing */
+	const tj_stats few = train_once(MOST_BLOCKS / 2), many = train_once(MOST_BLOCKS);
+	assert_true(many.kernels > few.kernels + MOST_BLOCKS);
+	assert_int_equal(many.compiled, few.compiled);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code) };
+	KIT_RUN(tests);
+}

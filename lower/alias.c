@@ -44,16 +44,30 @@ static uint32_t kernel_buf(const lo_built *b, uint32_t buf, lo_role role)
 	return LO_NOREF;
 }
 
-/* The only step that writes buf, if it is a kernel from which on nothing can fail; else -1. */
-static int writer_of(const lo_low *L, uint32_t buf, int safe_from)
+/* ---- outputs over externals ---- */
+enum { NO_STEP = -1, SEVERAL = -2 };
+
+typedef struct outputs {
+	lo_low *L;
+	int safe;                /* the first step from which on nothing can fail */
+	int *writer;             /* by buffer: the only step that writes it, NO_STEP or SEVERAL */
+	bool *seen;              /* by index of the external's first input in L->input: an output is a view of it, or is written over it */
+} outputs;
+
+static bool look(outputs *x, lo_low *L)
 {
-	int at = -1;
-	for (uint32_t i = 0; i < L->step.n; i++) {
-		if (!lo_touches(&L->step.v[i], buf, true)) continue;
-		if (at >= 0) return -1;
-		at = (int)i;
-	}
-	return at >= safe_from && L->step.v[at].kind == LO_STEP_KERNEL ? at : -1;
+	uint32_t n;
+	*x = (outputs){ .L = L, .writer = lo_mem(L, sizeof *x->writer * (L->buf.n + 1)), .seen = lo_mem(L, L->ninput + 1) };
+	if (L->oom) return false;
+	for (uint32_t b = 0; b < L->buf.n; b++) x->writer[b] = NO_STEP;
+	for (uint32_t i = 0; i < L->step.n; i++)
+		for (uint32_t k = 0; k < L->step.v[i].writes.n; k++) {
+			int *w = &x->writer[L->step.v[i].writes.v[k]];
+			*w = *w == NO_STEP ? (int)i : SEVERAL;
+		}
+	for (uint32_t i = 0; i < L->g->out.n; i++)
+		if (L->out[i].same_ext >= 0) x->seen[lo_inputs_of(L, L->out[i].same_ext, &n)] = true;
+	return true;
 }
 
 static bool readers_allow(const lo_low *L, uint32_t ext, uint32_t out, int writer)
@@ -64,38 +78,33 @@ static bool readers_allow(const lo_low *L, uint32_t ext, uint32_t out, int write
 	return in == LO_NOREF || may_share(&b->k, in, to);
 }
 
-/* Every input node of the external shows all of it, row-major, and no output is a view of it. */
-static bool plain(const lo_low *L, ir_ref out, int slot)
+/* Every one of these inputs, which show one external, shows all of it, row-major. */
+static bool plain(const lo_low *L, ir_ref out, const ir_ref *input, uint32_t n)
 {
-	bool found = false;
-	for (ir_ref r = 0; r < L->g->node.n; r++) {
-		const ir_node *n = lo_node(L, r), *o = lo_node(L, out);
-		const int64_t *attr = ir_attr(L->g, n);
+	const ir_node *o = lo_node(L, out);
+	for (uint32_t k = 0; k < n; k++) {
+		const ir_node *x = lo_node(L, input[k]);
+		const int64_t *dim = ir_dims(L->g, x), *attr = ir_attr(L->g, x);
 		int64_t stride[TJ_MAX_RANK];
-		if (n->op != IR_input || attr[0] != slot) continue;
-		if (n->dtype != o->dtype || n->rank != o->rank) return false;
-		ir_contiguous(n->rank, lo_dim(L, r), stride);
-		for (int i = 0; i < n->rank; i++)
-			if (lo_dim(L, r)[i] != lo_dim(L, out)[i] || (lo_dim(L, r)[i] > 1 && attr[2 + i] != stride[i]))
-				return false;
-		found = true;
+		if (x->dtype != o->dtype || x->rank != o->rank) return false;
+		ir_contiguous(x->rank, dim, stride);
+		for (int i = 0; i < x->rank; i++)
+			if (dim[i] != lo_dim(L, out)[i] || (dim[i] > 1 && attr[2 + i] != stride[i])) return false;
 	}
-	for (uint32_t i = 0; i < L->g->out.n; i++)
-		if (L->out[i].same_ext == slot || L->out[i].alias_ext == slot) return false;
-	return found;
+	return n > 0;
 }
 
 /* Writes output o, whose buffer is out, over the external if that is safe. */
-static bool try_slot(lo_low *L, uint32_t o, uint32_t out, int writer, int slot)
+static bool try_slot(outputs *x, uint32_t o, uint32_t out, int writer, int slot)
 {
-	uint32_t b = 0;
-	if (!plain(L, L->g->out.v[o], slot)) return false;
-	while (b < L->buf.n && (L->buf.v[b].place != RT_AT_EXT || L->buf.v[b].index != (uint32_t)slot)) b++;
-	const bool read = b < L->buf.n;
-	if (read && !readers_allow(L, b, out, writer)) return false;
-	if (read) L->buf.v[out].over = b;
+	lo_low *L = x->L;
+	uint32_t n, first = lo_inputs_of(L, slot, &n);
+	if (x->seen[first] || !plain(L, L->g->out.v[o], L->input + first, n)) return false;
+	const uint32_t b = L->val[L->input[first]].leaf;
+	if (b != LO_NOBUF && !readers_allow(L, b, out, writer)) return false;
+	if (b != LO_NOBUF) L->buf.v[out].over = b;
 	L->out[o].alias_ext = slot;
-	return true;
+	return x->seen[first] = true;
 }
 
 static int first_safe(const lo_low *L)
@@ -109,25 +118,29 @@ static int first_safe(const lo_low *L)
 	return i;
 }
 
-static void find(lo_low *L, uint32_t o, uint32_t buf, int safe)
+static void find(outputs *x, uint32_t o, uint32_t buf)
 {
-	int writer = writer_of(L, buf, safe), want = L->o->into ? L->o->into[o] : -1;
-	if (writer < 0) return;
+	const lo_low *L = x->L;
+	const int writer = x->writer[buf], want = L->o->into ? L->o->into[o] : -1;
+	if (writer < x->safe || L->step.v[writer].kind != LO_STEP_KERNEL) return;
 	if (L->o->into) {
-		if (want >= 0) try_slot(L, o, buf, writer, want);
+		if (want >= 0) try_slot(x, o, buf, writer, want);
 		return;
 	}
 	for (uint32_t i = 0; i < L->step.v[writer].reads.n; i++) {
 		const lo_buffer *b = &L->buf.v[L->step.v[writer].reads.v[i]];
-		if (b->place == RT_AT_EXT && try_slot(L, o, buf, writer, (int)b->index)) return;
+		if (b->place == RT_AT_EXT && try_slot(x, o, buf, writer, (int)b->index)) return;
 	}
 }
 
-void lo_find_aliases(lo_low *L)
+bool lo_find_aliases(lo_low *L)
 {
-	int safe = first_safe(L);
+	outputs x;
+	if (!look(&x, L)) return false;
+	x.safe = first_safe(L);
 	for (uint32_t b = 0; b < L->buf.n; b++)
-		if (L->buf.v[b].place == RT_AT_OUT) find(L, L->buf.v[b].index, b, safe);
+		if (L->buf.v[b].place == RT_AT_OUT) find(&x, L->buf.v[b].index, b);
+	return true;
 }
 
 /* ---- temporaries ---- */

@@ -167,6 +167,8 @@ typedef struct lo_low {
 	const ir_graph *asked;   /* the graph before lo_assign_devices; g itself if that did not run */
 	lo_val *val;             /* by node */
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
+	ir_ref *input;           /* all inputs, by rising slot */
+	uint32_t ninput;
 	uint32_t *stamp, now;    /* visited marks of searches */
 	rt_vec(lo_group *) group;
 	lo_line line;
@@ -206,6 +208,8 @@ bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* r is an input se
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* the leaf's own buffer, even if the leaf has a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
+bool lo_sort_inputs(lo_low *L);           /* fills L->input; false: out of memory */
+uint32_t lo_inputs_of(const lo_low *L, int64_t slot, uint32_t *n); /* the inputs that show external `slot`: *n from the returned index of L->input on */
 lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset,
                      const int64_t *stride /* NULL: row-major */);
 
@@ -303,7 +307,7 @@ void lo_live_ranges(lo_low *L); /* sets first and last of all buffers */
 bool lo_layout(lo_low *L); /* gives each temporary an offset in the arena, by live ranges */
 
 /* ---- alias.c ---- */
-void lo_find_aliases(lo_low *L); /* outputs that may overwrite an external: sets alias_ext and over */
+bool lo_find_aliases(lo_low *L); /* outputs that may overwrite an external: sets alias_ext and over; false: out of memory */
 bool lo_find_reuse(lo_low *L);   /* temporaries that may overwrite another one: sets over; false: out of memory */
 
 /* ---- follow.c: kernels that go through rows together ---- */

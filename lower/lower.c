@@ -44,7 +44,7 @@ static bool open_low(lo_low *L)
 	L->stamp = lo_mem(L, sizeof *L->stamp * (n + 1));
 	if (!L->val || !L->stamp) return false;
 	for (ir_ref r = 0; r < n; r++) L->val[r].buf = L->val[r].leaf = LO_NOBUF, L->val[r].group = LO_NOGROUP;
-	return find_users(L);
+	return find_users(L) && lo_sort_inputs(L);
 }
 
 static void close_low(lo_low *L)
@@ -157,7 +157,7 @@ static bool make_steps(lo_low *L)
 {
 	if (!lo_make_steps(L)) return false;
 	lo_live_ranges(L);
-	if (!(L->o->off & LO_OFF(ALIAS))) lo_find_aliases(L);
+	if (!(L->o->off & LO_OFF(ALIAS)) && !lo_find_aliases(L)) return false;
 	if (!(L->o->off & LO_OFF(REUSE)) && !lo_find_reuse(L)) return false;
 	if (!(L->o->off & LO_OFF(BUNDLE)) && !lo_bundle(L)) return false;
 	return lo_layout(L);

@@ -8,6 +8,8 @@
  * A reshape that strides cannot express owns a buffer: it is computed as a copy. */
 #include "lower/low.h"
 
+#include <stdlib.h>
+
 uint32_t lo_new_buf(lo_low *L, lo_buffer b)
 {
 	b.first = b.last = -1;
@@ -146,19 +148,58 @@ bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a)
 	return walk(L, r, a) && lo_node(L, a->base)->op == IR_input;
 }
 
+/* ---- inputs by slot ---- */
+typedef struct numbered { int64_t slot; ir_ref input; } numbered;
+
+static int by_slot(const void *a, const void *b)
+{
+	const numbered *x = a, *y = b;
+	return x->slot != y->slot ? (x->slot > y->slot) - (x->slot < y->slot) : (x->input > y->input) - (x->input < y->input);
+}
+
+bool lo_sort_inputs(lo_low *L)
+{
+	numbered *all = rt_alloc(sizeof *all * (L->g->node.n + 1u));
+	for (ir_ref r = 0; all && r < L->g->node.n; r++)
+		if (lo_node(L, r)->op == IR_input) all[L->ninput++] = (numbered){ ir_attr(L->g, lo_node(L, r))[0], r };
+	if (L->ninput) qsort(all, L->ninput, sizeof *all, by_slot);
+	L->input = lo_mem(L, sizeof *L->input * (L->ninput + 1u));
+	for (uint32_t i = 0; L->input && i < L->ninput; i++) L->input[i] = all[i].input;
+	rt_free(all);
+	return all && L->input;
+}
+
+uint32_t lo_inputs_of(const lo_low *L, int64_t slot, uint32_t *n)
+{
+	uint32_t low = 0, high = L->ninput;
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+		if (ir_attr(L->g, lo_node(L, L->input[middle]))[0] < slot) low = middle + 1;
+		else high = middle;
+	}
+	for (*n = 0; low + *n < L->ninput && ir_attr(L->g, lo_node(L, L->input[low + *n]))[0] == slot; ++*n) {}
+	return low;
+}
+
 /* ---- buffers ---- */
+/* All inputs of an external have one buffer, which the first of them keeps. */
+static uint32_t input_buf(lo_low *L, ir_ref r, int64_t bytes)
+{
+	const ir_node *n = lo_node(L, r);
+	const int64_t slot = ir_attr(L->g, n)[0];
+	uint32_t many, *leaf = &L->val[L->input[lo_inputs_of(L, slot, &many)]].leaf;
+	if (*leaf != LO_NOBUF) return *leaf;
+	const lo_content known = slot < L->o->ncontent && n->device == RT_CPU ? L->o->content[slot] : (lo_content){ 0 };
+	return *leaf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)slot, .bytes = bytes, .data = known.data, .content = known.id, .cell = known.cell });
+}
+
 static uint32_t leaf_buf(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
 	const int64_t *attr = ir_attr(L->g, n);
 	size_t size = tj_dtype_size((tj_dtype)n->dtype);
 	int64_t bytes = ir_numel(L->g, r) * (int64_t)size;
-	if (n->op == IR_input) {
-		for (uint32_t i = 0; i < L->buf.n; i++)
-			if (L->buf.v[i].place == RT_AT_EXT && L->buf.v[i].index == (uint32_t)attr[0]) return i;
-		const lo_content known = attr[0] < L->o->ncontent && n->device == RT_CPU ? L->o->content[attr[0]] : (lo_content){ 0 };
-		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)attr[0], .bytes = bytes, .data = known.data, .content = known.id, .cell = known.cell });
-	}
+	if (n->op == IR_input) return input_buf(L, r, bytes);
 	if (n->op == IR_data) {
 		const ir_blob *b = &L->g->data.v[attr[0]];
 		return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = n->device, .data = b->bytes, .bytes = b->nbytes });

@@ -15,20 +15,46 @@
 #include <stdlib.h>
 
 /* ---- the line ---- */
+/* The values in order[], by the length of the longest path that leads to each; those of one length in the order of the graph. false: out of memory. */
+static bool sort_by_depth(lo_low *L, ir_ref *order)
+{
+	const uint32_t n = L->g->node.n;
+	uint32_t *depth = rt_calloc(sizeof *depth * (n + 1)), *at = rt_calloc(sizeof *at * (n + 2)); /* at: by depth + 1, where its values begin */
+	for (ir_ref r = 0; depth && at && r < n; r++) {
+		const ir_node *x = lo_node(L, r);
+		for (int k = 0; k < x->nsrc; k++) {
+			const uint32_t from = depth[ir_src(L->g, x, k)] + 1;
+			if (from > depth[r]) depth[r] = from;
+		}
+		at[depth[r] + 1]++;
+	}
+	for (uint32_t i = 0; depth && at && i < n; i++) at[i + 1] += at[i];
+	for (ir_ref r = 0; depth && at && r < n; r++) order[at[depth[r]]++] = r;
+	const bool ok = depth && at;
+	rt_free(depth);
+	rt_free(at);
+	return ok;
+}
+
+/* By depth: an update of a parameter stands near its gradient, not behind the whole backward pass as in the graph. */
 bool lo_line_up(lo_low *L)
 {
 	const uint32_t n = L->g->node.n;
 	lo_line *x = &L->line;
+	ir_ref *order = rt_alloc(sizeof *order * (n + 1u));
 	x->label = lo_mem(L, sizeof *x->label * (n + 1));
 	x->prev = lo_mem(L, sizeof *x->prev * (n + 1));
 	x->next = lo_mem(L, sizeof *x->next * (n + 1));
-	if (L->oom) return false;
-	for (ir_ref r = 0; r <= n; r++) { /* a ring: place n is before the first one and behind the last one */
-		x->label[r] = r == n ? 0 : (uint64_t)(r + 1) << 32;
-		x->prev[r] = r ? r - 1 : n;
-		x->next[r] = r == n ? 0 : r + 1;
+	const bool ok = order && !L->oom && sort_by_depth(L, order);
+	for (uint32_t i = 0; ok && i <= n; i++) { /* a ring: place n is before the first one and behind the last one */
+		const ir_ref r = i < n ? order[i] : n;
+		x->label[r] = i < n ? (uint64_t)(i + 1) << 32 : 0;
+		x->prev[r] = i ? order[i - 1] : n;
+		x->next[i ? order[i - 1] : n] = r;
 	}
-	return true;
+	if (ok) x->prev[n] = n ? order[n - 1] : n;
+	rt_free(order);
+	return ok;
 }
 
 ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b) { return L->line.label[a] > L->line.label[b] ? a : b; }
@@ -77,9 +103,32 @@ typedef struct search {
 	lo_low *L;
 	uint32_t a, b;      /* groups that must not be reached; b may be LO_NOGROUP */
 	uint64_t until;     /* label of the later one of them */
-	rt_vec(ir_ref) todo; /* places */
+	rt_vec(lo_late) todo; /* a heap of places, the furthest back on top: most often a path that exists is found by going straight on */
 	bool hit;
 } search;
+
+static bool add(search *s, lo_late x)
+{
+	if (!rt_reserve(&s->todo, 1)) return false;
+	uint32_t i = s->todo.n++;
+	for (; i > 0 && x.label > s->todo.v[(i - 1) / 2].label; i = (i - 1) / 2) s->todo.v[i] = s->todo.v[(i - 1) / 2];
+	s->todo.v[i] = x;
+	return true;
+}
+
+static ir_ref take(search *s)
+{
+	const ir_ref top = s->todo.v[0].place;
+	const lo_late x = s->todo.v[--s->todo.n];
+	uint32_t i = 0;
+	for (uint32_t c; (c = 2 * i + 1) < s->todo.n; i = c) {
+		if (c + 1 < s->todo.n && s->todo.v[c + 1].label > s->todo.v[c].label) c++;
+		if (x.label >= s->todo.v[c].label) break;
+		s->todo.v[i] = s->todo.v[c];
+	}
+	s->todo.v[i] = x;
+	return top;
+}
 
 static uint32_t group_of(lo_low *L, ir_ref r)
 {
@@ -104,14 +153,15 @@ static void visit(search *s, ir_ref r)
 	lo_low *L = s->L;
 	const uint32_t id = group_of(L, r);
 	const ir_ref place = id == LO_NOGROUP ? r : L->group.v[id]->place;
+	const lo_late x = { L->line.label[place], place };
 	if (L->stamp[place] == L->now) return;
 	L->stamp[place] = L->now;
 	if (!is_in_readers(L, r)) {
-		if (L->line.label[place] > s->until) return;
-		if (!rt_push(&L->line.late, ((lo_late){ L->line.label[place], place }))) L->oom = true;
+		if (x.label > s->until) return;
+		if (!rt_push(&L->line.late, x)) L->oom = true;
 	}
 	L->line.visits++;
-	if (!rt_push(&s->todo, place)) L->oom = true;
+	if (!add(s, x)) L->oom = true;
 }
 
 /* A gather reads its table from a buffer, even if its own group computed it. */
@@ -156,7 +206,7 @@ static search begin(lo_low *L, uint32_t a, uint32_t b)
 
 static bool finish(search *s)
 {
-	while (s->todo.n && !s->hit && !s->L->oom) go_on(s, s->todo.v[--s->todo.n]);
+	while (s->todo.n && !s->hit && !s->L->oom) go_on(s, take(s));
 	rt_vec_free(&s->todo);
 	if (s->hit || s->L->oom) s->L->line.late.n = 0;
 	return s->hit || s->L->oom;

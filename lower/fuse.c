@@ -466,8 +466,8 @@ static bool start(lo_low *L, ir_ref r)
 	return true;
 }
 
-/* Makes a group that copies a leaf, or the result of a routine, to its destinations. */
-static void start_copy(lo_low *L, ir_ref r)
+/* Makes a group that copies a leaf, the result of a routine or a stored value to its destinations; own: and to a buffer of its own. */
+static void start_copy(lo_low *L, ir_ref r, bool own)
 {
 	uint32_t id;
 	const lo_val *v = &L->val[r];
@@ -480,7 +480,7 @@ static void start_copy(lo_low *L, ir_ref r)
 		u->base = r;
 		u->leaf = v->how == LO_LEAF;
 	}
-	lo_save_all(L, G, u, v->how == LO_LEAF && v->own);
+	lo_save_all(L, G, u, own);
 }
 
 /* A reshape on a device that no kernel can index; the evaluator does not run there, so the operand's buffer is copied as it is. */
@@ -560,7 +560,7 @@ static void place(lo_low *L, ir_ref r)
 	if (v->how == LO_VIEW || v->how == LO_FUSE) {
 		if (start(L, r) || L->oom || copy_solid(L, r)) return;
 		give_up(L, r);
-		if (v->dest) start_copy(L, r);
+		if (v->dest) start_copy(L, r, false);
 	}
 }
 
@@ -621,7 +621,7 @@ static void copy_view(lo_low *L, ir_ref r)
 static void copy_leaf(lo_low *L, ir_ref r)
 {
 	L->val[r].own = L->val[r].copied = true;
-	start_copy(L, r);
+	start_copy(L, r, true);
 }
 
 /* r's step is no kernel: its operands must lie in buffers, in layouts that it takes. */
@@ -667,7 +667,7 @@ static void decide(lo_low *L, ir_ref r)
 	}
 	switch ((lo_how)v->how) {
 	case LO_LEAF:
-		if (lo_target_of(L, r) && stored) start_copy(L, r);
+		if (lo_target_of(L, r) && stored) start_copy(L, r, v->own);
 		else if (v->use && ir_numel(L->g, r) > 1) merge_readers(L, r);
 		if (lo_target_of(L, r) && !stored && read_across(L, r)) copy_leaf(L, r);
 		return;
@@ -688,14 +688,41 @@ static void decide(lo_low *L, ir_ref r)
 		touch_operands(L, r);
 		break;
 	}
-	if (v->dest && lo_target_of(L, r)) start_copy(L, r);
+	if (v->dest && lo_target_of(L, r)) start_copy(L, r, false);
+}
+
+/* Cuts a list behind its first MAX_DESTS elements; returns the rest. */
+static lo_dest *cut(lo_dest *d, lo_dest **last)
+{
+	for (int i = 1; d && i < MAX_DESTS; i++) d = d->next;
+	*last = d;
+	lo_dest *rest = d ? d->next : NULL;
+	if (rest) d->next = NULL;
+	return rest;
+}
+
+/* The kernel that computes a value stores it to a few places, further kernels copy it to the others. */
+static void decide_all(lo_low *L, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	lo_dest *all = v->dest, *last, *rest = lo_target_of(L, r) && ir_numel(L->g, r) ? cut(all, &last) : NULL;
+	if (rest && v->how != LO_LEAF) v->own = true;
+	decide(L, r);
+	while (rest) {
+		lo_dest *from = last;
+		v->dest = rest;
+		rest = cut(rest, &last);
+		start_copy(L, r, false);
+		from->next = v->dest;
+	}
+	v->dest = all;
 }
 
 bool lo_group_all(lo_low *L)
 {
 	if (!lo_line_up(L)) return false;
 	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) {
-		decide(L, r);
+		decide_all(L, r);
 		lo_settle(L, r);
 	}
 	return !L->oom;

@@ -7,6 +7,7 @@
 enum {
 	MAX_WANTS = 8,       /* most groups that read one value, and are tried for merging */
 	MAX_DEPTH = 64,      /* most values on the way from a value down to the reduction that it depends on */
+	MAX_DESTS = 32,      /* most places to which one kernel stores a value: thousands of stores would take the compiler a minute */
 	MAX_LOOPS = 60,      /* most reductions of a group: the builder keeps loops as bits of one word */
 	/* What a product computes as it reads an operand: */
 	AHEAD_OPS = 6,       /* most plain ops */

@@ -162,8 +162,59 @@ static void equal_blocks_share_code(void **s)
 	assert_int_equal(many.compiled, few.compiled);
 }
 
+/* ---- a value that is stored to many places ---- */
+enum { PLACES = 100, ROW = 6 };
+
+static tj_tensor *placed(int kind, tj_tensor *x)
+{
+	tj_tensor *square = tj_reshape(x, TJ_SHAPE(2, 3));
+	switch (kind) {
+	case 0: return x;                                                                                 /* an argument */
+	case 1: return tj_mul(x, x);
+	case 2: return tj_reshape(tj_transpose(tj_add(square, tj_f(1)), 0, 1), TJ_SHAPE(ROW));           /* a view */
+	case 3: return tj_full(TJ_F32, TJ_SHAPE(ROW), tj_f(7));                                           /* a constant */
+	case 4: return tj_cast(tj_arange(TJ_I64, 0, ROW, 1), TJ_F32);                                     /* computed wherever it is read */
+	case 5: return tj_add(tj_sum(x, TJ_ALL, false), tj_mul(x, tj_f(0)));
+	default: return tj_scatter_add(x, 0, tj_arange(TJ_I64, 0, ROW, 1), x);                            /* not computed by a kernel */
+	}
+}
+
+static void place(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *v = placed(*(int *)self, in[0]), *all[PLACES + 2];
+	for (int i = 0; i < PLACES; i++) all[i] = v;
+	all[PLACES] = tj_neg(v);
+	all[PLACES + 1] = TJ_END;
+	out[0] = tj_cat(all, 0);
+	out[1] = v;
+}
+
+static float want_of(int kind, int i)
+{
+	const float view[ROW] = { 2, 5, 3, 6, 4, 7 };
+	const float want[] = { (float)(i + 1), (float)((i + 1) * (i + 1)), view[i], 7, (float)i, 21, (float)(2 * (i + 1)) };
+	return want[kind];
+}
+
+static void many_places(void **s)
+{
+	(void)s;
+	for (int kind = 0; kind < 7; kind++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *out[2];
+		tj_fn *f = kit_fn(c, "place", place, &kind, 1, 2);
+		tj_call(f, out, TJ_LIST(F32(c, 1, 2, 3, 4, 5, 6)));
+		kit_ok(c);
+		const float *all = tj_data(out[0]), *one = tj_data(out[1]);
+		for (int i = 0; i < PLACES * ROW; i++) assert_true(all[i] == want_of(kind, i % ROW));
+		for (int i = 0; i < ROW; i++) assert_true(one[i] == want_of(kind, i) && all[PLACES * ROW + i] == -one[i]);
+		if (strcmp(kit_backend, "eval")) assert_true(kit_stats(f).kernels > PLACES / 40); /* the compiler takes seconds for a kernel with thousands of stores */
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code), cmocka_unit_test(many_places) };
 	KIT_RUN(tests);
 }

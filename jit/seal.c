@@ -10,19 +10,28 @@ static bool has(const uint32_t *v, uint32_t n, uint32_t x)
 	return false;
 }
 
-static bool want_ref(jit_segment *s, jit_ref r)
+typedef struct keeping {
+	jit_segment *s;
+	uint8_t *kept;           /* by event: it is in s->keep */
+} keeping;
+
+static bool want_ref(keeping *k, jit_ref r)
 {
-	return JIT_KIND(r) != JIT_EV || has(s->keep.v, s->keep.n, JIT_IDX(r)) || rt_push(&s->keep, JIT_IDX(r));
+	const uint32_t i = JIT_IDX(r);
+	if (JIT_KIND(r) != JIT_EV || (i & JIT_INNER ? has(k->s->keep.v, k->s->keep.n, i) : k->kept[i])) return true;
+	if (!(i & JIT_INNER)) k->kept[i] = 1;
+	return rt_push(&k->s->keep, i);
 }
 
 /* The operands of the boundary, assigned and retained values; at a boundary in mid-body also values that no event has read yet. */
-static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
+static bool want(jit_act *a, jit_node *boundary, keeping *keep)
 {
 	uint32_t n = boundary->seq + 1;
 	uint8_t *used = rt_arena_alloc(&a->mem, n);
+	uint8_t *kept = keep->kept = rt_arena_alloc(&a->mem, n);
 	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* by cell: assigned again later in the segment */
 	uint32_t inside = 0; /* depth of callbacks, whose values are not visible outside */
-	if (!used || !again) return false;
+	if (!used || !kept || !again) return false;
 	for (jit_node *x = boundary; x->parent; x = x->parent) {
 		inside += x->op == JIT_YIELD;
 		inside -= x->op == JIT_CALLBACK;
@@ -30,12 +39,12 @@ static bool want(jit_act *a, jit_node *boundary, jit_segment *s)
 			if (JIT_KIND(x->src[k]) == JIT_EV) used[JIT_IDX(x->src[k])] = 1;
 		if (x == boundary || x->op == JIT_RETAIN) {
 			for (int k = 0; k < x->nsrc; k++)
-				if (!want_ref(s, x->src[k])) return false;
+				if (!want_ref(keep, x->src[k])) return false;
 		} else if (x->op == JIT_ASSIGN) {
 			uint32_t cell = JIT_IDX(x->src[1]);
-			if (!again[cell] && !want_ref(s, x->src[0])) return false;
+			if (!again[cell] && !want_ref(keep, x->src[0])) return false;
 			again[cell] = 1;
-		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] && !want_ref(s, JIT_REF(JIT_EV, x->seq)))
+		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] && !want_ref(keep, JIT_REF(JIT_EV, x->seq)))
 			return false;
 	}
 	return true;
@@ -55,13 +64,14 @@ static uint32_t name_here(jit_segment *s, const jit_segment *other, uint32_t nam
 	return jit_inner_name(s, v->seq, v->step);
 }
 
-static bool keep_as(jit_segment *s, const jit_node *other)
+static bool keep_as(keeping *keep, const jit_node *other)
 {
+	jit_segment *s = keep->s;
 	bool ok = true;
 	for (uint32_t k = 0; ok && k < other->segment->keep.n; k++) {
 		uint32_t x = other->segment->keep.v[k];
 		if (x & JIT_INNER) ok = (x = name_here(s, other->segment, x)) != 0;
-		ok = ok && want_ref(s, JIT_REF(JIT_EV, x));
+		ok = ok && want_ref(keep, JIT_REF(JIT_EV, x));
 	}
 	return ok;
 }
@@ -76,19 +86,20 @@ static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 
 /* Keeps the values that a segment with the same ops keeps, in this entry or at another size: later segments will read them
  * here as well. So the first call need not recompute them. */
-static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, jit_segment *s)
+static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, keeping *keep)
 {
+	const jit_segment *s = keep->s;
 	const tj_fn *f = a->fn;
 	const jit_node *alike = find_alike(a, boundary);
 	bool ok = true, found = false;
-	if (alike) return keep_as(s, alike);
+	if (alike) return keep_as(keep, alike);
 	rt_lock(&a->fn->table_lock);
 	for (uint32_t i = f->entry.n; ok && !found && i-- > 0;) {
 		const jit_entry *e = f->entry.v[i];
 		if (e == a->entry || e->general != a->entry->general || e->sealed.n <= s->number) continue;
 		const jit_node *other = e->sealed.v[s->number];
 		if (!(found = same_ops(boundary, other))) continue;
-		ok = keep_as(s, other);
+		ok = keep_as(keep, other);
 	}
 	rt_unlock(&a->fn->table_lock);
 	return ok;
@@ -139,7 +150,8 @@ static bool compile_segment(jit_act *a, jit_node *n, rt_err *err)
 	jit_segment *s = n->segment = rt_calloc(sizeof *s);
 	if (!s) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), false;
 	s->number = a->entry->sealed.n;
-	jit_plan *p = want(a, n, s) && keep_as_elsewhere(a, n, s) ? jit_build(a, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
+	keeping k = { .s = s };
+	jit_plan *p = want(a, n, &k) && keep_as_elsewhere(a, n, &k) ? jit_build(a, n, s->keep.v, s->keep.n, a->ext.v, err) : NULL;
 	if (!p) return rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory"), false;
 	atomic_store(&s->plan, p);
 	return true;

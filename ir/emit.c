@@ -312,18 +312,43 @@ ir_ref ir_const_i(ir_graph *g, tj_dtype dtype, int rank, const int64_t *dim, int
 	return constant(g, dtype, rank, dim, ir_cast_scalar((ir_scalar){ .i = value }, TJ_I64, dtype));
 }
 
+/* The slot of the blob with these bytes, or the empty slot where it belongs. */
+static uint32_t *find_blob(const ir_graph *g, const void *bytes, int64_t nbytes, uint64_t hash)
+{
+	uint32_t mask = g->nblob - 1, i = (uint32_t)hash & mask;
+	for (; g->blob[i]; i = (i + 1) & mask) {
+		const ir_blob *b = &g->data.v[g->blob[i] - 1];
+		if (b->hash == hash && b->nbytes == nbytes && !memcmp(b->bytes, bytes, (size_t)nbytes)) break;
+	}
+	return &g->blob[i];
+}
+
+/* At most half full. */
+static bool grow_blobs(ir_graph *g)
+{
+	uint32_t n = g->nblob ? g->nblob : 16;
+	while (n / 2 <= g->data.n) n *= 2;
+	if (n == g->nblob) return true;
+	uint32_t *table = rt_calloc(sizeof *table * n);
+	if (!table) return false;
+	rt_free(g->blob);
+	g->blob = table;
+	g->nblob = n;
+	for (uint32_t i = 0; i < g->data.n; i++) *find_blob(g, g->data.v[i].bytes, g->data.v[i].nbytes, g->data.v[i].hash) = i + 1;
+	return true;
+}
+
 /* The blob with these bytes, added when it is new. UINT32_MAX: out of memory. */
 static uint32_t intern(ir_graph *g, const void *bytes, int64_t nbytes)
 {
+	if (!grow_blobs(g)) return UINT32_MAX;
 	uint64_t hash = rt_hash(bytes, (size_t)nbytes, 0);
-	for (uint32_t i = 0; i < g->data.n; i++) {
-		const ir_blob *b = &g->data.v[i];
-		if (b->hash == hash && b->nbytes == nbytes && !memcmp(b->bytes, bytes, (size_t)nbytes)) return i;
-	}
+	uint32_t *slot = find_blob(g, bytes, nbytes, hash);
+	if (*slot) return *slot - 1;
 	ir_blob b = { rt_alloc((size_t)nbytes), nbytes, hash };
 	if (!b.bytes) return UINT32_MAX;
 	memcpy(b.bytes, bytes, (size_t)nbytes);
-	if (rt_push(&g->data, b)) return g->data.n - 1;
+	if (rt_push(&g->data, b)) return (*slot = g->data.n) - 1;
 	rt_free(b.bytes);
 	return UINT32_MAX;
 }

@@ -15,6 +15,7 @@ void ir_graph_free(ir_graph *g)
 	rt_vec_free(&g->region);
 	rt_vec_free(&g->custom);
 	rt_free(g->cse);
+	rt_free(g->blob);
 	rt_arena_free(&g->mem);
 	*g = (ir_graph){ 0 };
 }
@@ -30,8 +31,9 @@ static void fit(void **v, uint32_t *cap, uint32_t n, size_t elem)
 void ir_graph_seal(ir_graph *g)
 {
 	rt_free(g->cse);
-	g->cse = NULL;
-	g->ncse = 0;
+	rt_free(g->blob);
+	g->cse = g->blob = NULL;
+	g->ncse = g->nblob = 0;
 	fit((void **)&g->node.v, &g->node.cap, g->node.n, sizeof *g->node.v);
 	fit((void **)&g->refs.v, &g->refs.cap, g->refs.n, sizeof *g->refs.v);
 	fit((void **)&g->ints.v, &g->ints.cap, g->ints.n, sizeof *g->ints.v);

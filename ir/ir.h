@@ -122,6 +122,7 @@ typedef struct ir_graph {
 	int owners;           /* a region's reference count; atomic */
 	rt_arena mem;
 	uint32_t *cse, ncse;  /* open-addressed table of node indices + 1 */
+	uint32_t *blob, nblob; /* the same of indices in data */
 	rt_err err;           /* first error of emit; code TJ_OK while all is well */
 	uint32_t nfold, ncsehit; /* simplifications done */
 	uint8_t mode;         /* mode of the nodes to be emitted: the caller of emit sets it; ir_copy() and its like use the node's */

@@ -169,6 +169,7 @@ typedef struct lo_low {
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
 	ir_ref *input;           /* all inputs, by rising slot */
 	uint32_t ninput;
+	uint32_t numbers;        /* one more than the greatest slot of a number; 0 if all values are on the CPU */
 	uint32_t *stamp, now;    /* visited marks of searches */
 	rt_vec(lo_group *) group;
 	lo_line line;

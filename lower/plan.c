@@ -140,7 +140,7 @@ static bool put_kernel(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	const lo_built *b = s->built;
 	rt_at *at = lo_step_operands(p, t, b->nbuf);
 	t->device = L->group.v[s->group]->device;
-	t->nnum = t->device == RT_CPU ? 0 : numbers_of(L);
+	t->nnum = t->device == RT_CPU ? 0 : L->numbers;
 	if (!at || !put_faults(p, b, t)) return false;
 	for (uint32_t i = 0; i < b->nbuf; i++) {
 		const lo_buffer *buf = &L->buf.v[at[i].buf = b->buf[i]];
@@ -219,6 +219,7 @@ static void sum_up(rt_plan *p)
 tj_status lo_make_plan(lo_low *L, rt_plan *p)
 {
 	bool ok = true;
+	L->numbers = L->devices ? numbers_of(L) : 0;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
 	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
 	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n + 1)); /* room: each kernel may share code, or come from a new object */

@@ -703,7 +703,7 @@ typedef struct tj_stats {
 	uint64_t failures;       /* without those that a GPU finds after the call has returned */
 	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
 	uint64_t code_bytes;
-	double trace_ms, lower_ms, codegen_ms; /* total time */
+	double trace_ms, lower_ms, codegen_ms; /* total time: of recordings; from these to plans, gradients and passes with it; of the code generator */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
 	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before */

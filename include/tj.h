@@ -409,7 +409,7 @@ typedef struct tj_reason {
 	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "autocast", "attribute", "branch", ...;
 	                       * "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify mode;
 	                       * "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
-	                       * For .on_note: "boundary", "recompute", "fusion", "evaluator", "device", "library", "nested", "autocast" */
+	                       * For .on_note: "boundary", "recompute", "fusion", "memory", "evaluator", "device", "library", "nested", "autocast" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* in the nearest trace */
@@ -719,6 +719,11 @@ typedef struct tj_stats {
 	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
 	uint64_t replays;        /* rows of kernels that a GPU ran as one CUDA graph, in the plans that exist now */
 	uint64_t moved_bytes;    /* bytes that the GPU's kernels of these plans read from its memory and write to it, in one run of each */
+	/* Memory. Of the plan with the most temporaries (values between kernels; not arguments, results and cells) among those that exist now, at the step
+	 * at which most of them are alive: */
+	uint64_t peak_bytes;     /* their bytes, on all devices */
+	uint64_t kept_bytes, kept_values; /* those that the step does not use itself: they are kept for later ones, as forward keeps values for backward */
+	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

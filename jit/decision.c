@@ -4,11 +4,12 @@
 #include "jit/note.h"
 
 /* ---- decisions of lowering ---- */
-static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library", [LO_NOTE_DEVICE] = "device" };
+static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_MEMORY] = "memory", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library", [LO_NOTE_DEVICE] = "device" };
 
 static void put_decision(const lo_note *n, rt_text *t)
 {
 	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	else if (n->kind == LO_NOTE_MEMORY) rt_putf(t, "is computed again in the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
 	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
 	rt_puts(t, n->why);
 	if (*n->hint) rt_putf(t, "; %s", n->hint);

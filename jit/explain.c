@@ -41,6 +41,11 @@ static void count_plans(const jit_entry *e, tj_stats *s)
 		if (!x) continue;
 		s->replays += __atomic_load_n(&x->replays, __ATOMIC_RELAXED);
 		s->moved_bytes += x->moved;
+		s->computed_again += x->recomputed;
+		if (x->full.bytes <= s->peak_bytes) continue;
+		s->peak_bytes = x->full.bytes;
+		s->kept_bytes = x->full.kept_bytes;
+		s->kept_values = x->full.kept;
 	}
 }
 
@@ -133,6 +138,13 @@ static void print_lines(const char *indent, const char *text, FILE *out)
 	}
 }
 
+static void print_memory(const rt_exec *x, FILE *out)
+{
+	if (!x->full.bytes) return;
+	fprintf(out, "        memory: at most %zu bytes of temporaries at once, in step %s; kept %u values over it, %zu bytes; computed %u values again\n", x->full.bytes, x->full.step,
+	        x->full.kept, x->full.kept_bytes, x->recomputed);
+}
+
 static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 {
 	const jit_segment *s = b->segment;
@@ -147,6 +159,7 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	if (x && x->replays) fprintf(out, "; %llu rows of kernels ran as a CUDA graph", (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);
+	if (x) print_memory(x, out);
 	if (b->op != JIT_RETURN) rt_putf(&t, "boundary at %s: ", b->site ? b->site : "?");
 	jit_put_boundary(b, p, &t);
 	if (b->op != JIT_RETURN) rt_puts(&t, "\n");

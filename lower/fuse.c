@@ -29,15 +29,6 @@ static void *refuse(lo_low *L, const char *why)
 static const char AGAIN[] = "each of its elements would be computed several times";
 static const char NOT_ONCE[] = "it must be stored as well, and the kernel does not visit each of its elements once";
 
-static int weight_of(const ir_node *n)
-{
-	const ir_opinfo *i = &ir_ops[n->op];
-	if (i->flags & IR_RNG) return 20;
-	if (i->flags & IR_MATH) return 10;
-	if (i->flags & (IR_FAULT | IR_REDUCE)) return 4;
-	return 1;
-}
-
 /* All stores of the value have indices that are affine in r as a whole. */
 static bool stores_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
@@ -47,12 +38,6 @@ static bool stores_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_ma
 		if (!lo_fits_r(G, &e)) return false;
 	}
 	return lo_fits_r(G, &own);
-}
-
-static bool often(lo_low *L, lo_group *G, ir_ref r, const lo_map *m)
-{
-	int64_t times = lo_outer(G) * (lo_map_in_r(G, m) ? G->red : 1);
-	return times > ir_numel(L->g, r);
 }
 
 /* ---- reductions ---- */
@@ -256,8 +241,8 @@ static ir_ref reduction_below(const lo_low *L, ir_ref r)
 
 static lo_use *ask_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
-	bool repeated = often(L, G, r, m);
-	if (repeated && (weight_of(lo_node(L, r)) > 1 || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
+	bool repeated = lo_often(L, G, r, m);
+	if (repeated && (lo_work(lo_node(L, r)) > 1 || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
 	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return refuse(L, NOT_ONCE);
 	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
 	if (!u) return refuse(L, "the kernel cannot read its operands at affine indices");
@@ -267,7 +252,7 @@ static lo_use *ask_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store
 
 static lo_use *join_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
-	bool made, again = weight_of(lo_node(L, r)) > 1 && often(L, G, r, m), had = G->reduces;
+	bool made, again = lo_work(lo_node(L, r)) > 1 && lo_often(L, G, r, m), had = G->reduces;
 	if (!had && (again || (store && !lo_covers(L, G, r, m)))) {
 		/* If the group walks the rows of q, the value is computed once per row and not repeated. */
 		ir_ref q = reduction_below(L, r);
@@ -284,14 +269,14 @@ static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 {
 	const lo_target *t = lo_target_of(L, r);
 	const ir_node *n = lo_node(L, r);
-	return G->weight + weight_of(n) <= t->weight && G->member.n < (uint32_t)t->members && G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
+	return G->weight + lo_work(n) <= t->weight && G->member.n < (uint32_t)t->members && G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
 }
 
 static void commit(lo_low *L, uint32_t id, lo_use *made)
 {
 	lo_group *G = L->group.v[id];
 	const ir_node *n = lo_node(L, made->value);
-	G->weight += weight_of(n);
+	G->weight += lo_work(n);
 	G->reductions += !!(ir_ops[n->op].flags & IR_REDUCE);
 	lo_take(L, id, made);
 	lo_save_all(L, G, made, L->val[made->value].own);
@@ -353,7 +338,7 @@ static bool is_cheap(const lo_low *L, ir_ref r, int *loads)
 	const ir_node *n = lo_node(L, r);
 	const bool real_div = n->op == IR_div && rt_is_float((tj_dtype)n->dtype);
 	*loads = 0;
-	if (!(ir_ops[n->op].flags & IR_POINT) || (weight_of(n) > 1 && !real_div)) return false;
+	if (!(ir_ops[n->op].flags & IR_POINT) || (lo_work(n) > 1 && !real_div)) return false;
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref s = ir_src(L->g, n, k);
 		if (L->val[s].light && counts(L, s)) return false;
@@ -430,6 +415,7 @@ static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 		return NULL;
 	}
 	G->merged = LO_NOGROUP;
+	G->first = IR_NONE;
 	G->red = 1;
 	G->place = r;
 	G->device = lo_node(L, r)->weak ? RT_CPU : lo_node(L, r)->device;
@@ -500,12 +486,6 @@ static bool copy_solid(lo_low *L, ir_ref r)
 }
 
 /* ---- the walk ---- */
-typedef struct want {
-	uint32_t group;
-	lo_map *map;
-	bool torn;
-} want; /* torn: the group wants it at several maps */
-
 static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 {
 	uint32_t n = 0, i;
@@ -514,7 +494,7 @@ static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 		const lo_group *G = lo_group_at(L, &id);
 		for (i = 0; i < n && w[i].group != id; i++) {}
 		if (i < n) w[i].torn |= !lo_map_equal(G, w[i].map, u->map);
-		else if (n < room) w[n++] = (want){ id, u->map, false };
+		else if (n < room) w[n++] = (want){ .group = id, .map = u->map };
 		else return room + 1;
 	}
 	return n;
@@ -527,6 +507,17 @@ static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
 			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map))
 				return wants_of(L, r, w, MAX_WANTS);
 	return n;
+}
+
+/* Which of the others, that do not get r from group w[first], compute it again. */
+static void find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
+{
+	bool behind;
+	for (uint32_t i = 0; i < n; i++) {
+		const lo_group *G = L->group.v[w[i].group];
+		w[i].feeds = G->product && feeds_product(L, G, r, &behind) >= 0;
+	}
+	lo_find_again(L, r, w, n, first);
 }
 
 static void place(lo_low *L, ir_ref r)
@@ -544,12 +535,15 @@ static void place(lo_low *L, ir_ref r)
 		for (uint32_t i = 0; i < n; i++)
 			if (w[i].group < last && (best == UINT32_MAX || w[i].group > w[best].group)) best = i;
 		last = w[best].group;
-		bool others = n > 1;
-		bool own = v->own;
+		bool others = false, own = v->own;
+		find_again(L, r, w, n, best);
+		for (uint32_t i = 0; i < n; i++) others |= i != best && !w[i].again;
 		if (others) v->own = true;
 		L->why = "the kernel reads it at several indices: it is stored and loaded";
 		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) {
 			v->refused = NULL;
+			for (uint32_t i = 0; i < n; i++)
+				if (w[i].again) lo_take_again(L, w[i].group, r, w[i].map);
 			return;
 		}
 		v->refused = L->why;
@@ -720,7 +714,7 @@ static void decide_all(lo_low *L, ir_ref r)
 
 bool lo_group_all(lo_low *L)
 {
-	if (!lo_line_up(L)) return false;
+	if (!lo_line_up(L) || !lo_find_times(L)) return false;
 	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) {
 		decide_all(L, r);
 		lo_settle(L, r);

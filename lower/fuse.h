@@ -15,7 +15,17 @@ enum {
 	READS_A_BLOCK = 256  /* a block uses an element that it has read about so many times */
 };
 
+typedef struct want {    /* a group that reads a value which is being decided */
+	uint32_t group;
+	lo_map *map;
+	bool torn;           /* the group reads it at several maps */
+	bool feeds;          /* the group's product reads it as an operand */
+	bool again;          /* the group computes it, too, instead of loading it (recompute.c) */
+} want;
+
 /* ---- reach.c: questions ---- */
+int lo_work(const ir_node *n); /* what it adds to the weight of a group, see lo_target */
+bool lo_often(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the group would compute it more often than it has elements */
 /* lo_ask: how the group would get r at m. lo_ask_op: how it would compute r at m from its operands. NULL: it cannot. */
 lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
 lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
@@ -38,7 +48,13 @@ void lo_move_late(lo_low *L, ir_ref place);
 /* Makes one group of a and b, which read r at ma and mb; false when they do not match. */
 bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb);
 
+/* ---- recompute.c ---- */
+bool lo_find_times(lo_low *L); /* sets lo_low.time; false: out of memory */
+/* Sets again of each of the n groups that read r, except of w[first], which computes it. */
+void lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first);
+
 /* ---- take.c: answers become decisions ---- */
+void lo_take_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m); /* the group computes r, which is another group's, for its own readers */
 void lo_take(lo_low *L, uint32_t id, lo_use *made); /* the group computes made->value, as `made` says */
 void lo_renew(lo_low *L, uint32_t id);              /* call when the group's index space has got an r: asks again for light values */
 void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own); /* adds the stores of from->value: to its dests and, if own, its buffer */

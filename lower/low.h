@@ -56,6 +56,7 @@ typedef struct lo_use {
 	lo_map *map;
 	uint8_t from;
 	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
+	bool again;              /* OP: of a value that another group computes, too (recompute.c) */
 	bool leaf;               /* LOAD or gather table: read the leaf's own memory, not its row-major copy */
 	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
 	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
@@ -125,6 +126,8 @@ typedef struct lo_group {
 	int64_t red;                 /* extent of r */
 	lo_map *maps;
 	rt_vec(ir_ref) member;       /* users before operands */
+	ir_ref first;                /* the member that comes first in the graph */
+	rt_vec(lo_use *) again;      /* values of other groups that it computes, too; no members: they have one map */
 	rt_vec(lo_save) save;
 	int weight, redundant, reductions; /* weight, redundant: what the limits in lo_target count */
 	uint8_t device;              /* the device that its kernel runs on */
@@ -171,6 +174,7 @@ typedef struct lo_low {
 	uint32_t ninput;
 	uint32_t numbers;        /* one more than the greatest slot of a number; 0 if all values are on the CPU */
 	uint32_t *stamp, now;    /* visited marks of searches */
+	uint32_t *time;          /* by node: how many products and calls come before it in the graph */
 	rt_vec(lo_group *) group;
 	lo_line line;
 	const char *why;         /* the last refusal of a group */
@@ -180,6 +184,9 @@ typedef struct lo_low {
 	rt_exec *(*region)[2];   /* by node: plans of the regions of control flow, see flowstep.c; NULL: not made */
 	rt_out *out;             /* in the plan's memory */
 	int64_t arena_bytes[RT_DEVICES];
+	rt_full full;            /* without the step's name */
+	uint32_t full_step;      /* its number */
+	uint32_t recomputed;     /* see rt_exec */
 } lo_low;
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }

@@ -59,6 +59,7 @@ static void close_low(lo_low *L)
 	for (uint32_t i = 0; i < L->group.n; i++) {
 		rt_vec_free(&L->group.v[i]->member);
 		rt_vec_free(&L->group.v[i]->ahead);
+		rt_vec_free(&L->group.v[i]->again);
 		rt_vec_free(&L->group.v[i]->save);
 	}
 	rt_vec_free(&L->step);

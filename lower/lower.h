@@ -294,8 +294,8 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
  *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library
- *  panels constants as tiles read them                bundle  kernels in one region */
-#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle")
+ *  panels constants as tiles read them                bundle  kernels in one region             recompute  late readers compute values again */
+#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute")
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)
@@ -348,6 +348,7 @@ const char *lo_widened(tj_dtype t, bool fast); /* why kernels of the CPU convert
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
+	LO_NOTE_MEMORY,    /* a kernel that reads a value late computes it again, so that it need not be kept */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
 	LO_NOTE_LIBRARY,   /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast product has instructions of its own */
 	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */
@@ -355,7 +356,7 @@ typedef enum lo_note_kind {
 typedef struct lo_note {
 	lo_note_kind kind;
 	const char *op, *site;          /* the node */
-	const char *other, *other_site; /* FUSION: an op of the kernel that refused; LIBRARY: the routine */
+	const char *other, *other_site; /* FUSION: an op of the kernel that refused; MEMORY: of the late one; LIBRARY: the routine */
 	const char *why, *hint;
 } lo_note;
 typedef void lo_tell(void *self, const lo_note *n);
@@ -368,5 +369,6 @@ tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, 
 tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
 tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
 tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* one line a step; those that run in one region are indented */
+tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* the temporaries, and from which step to which they live */
 
 #endif

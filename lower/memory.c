@@ -1,6 +1,6 @@
 /* memory: where in the arena of its device each temporary lies.
  *
- * requires ordered steps, and their bundles; sets offset of RT_AT_ARENA buffers, first and last of all
+ * requires ordered steps, and their bundles; sets offset of RT_AT_ARENA buffers, first and last of all, and what explanations say about memory
  *
  * Walks the steps: what a step writes gets the smallest free block that is large enough, what it reads last becomes
  * free after it. The steps of a bundle run at the same time, and are treated as one. Two buffers that are alive in one step never
@@ -106,6 +106,42 @@ static bool give_all(lo_low *L, space *on, const lo_step *s, int time)
 	return ok;
 }
 
+/* ---- the fullest step ---- */
+/* The last step at which the buffer takes memory of its own: not that of a kernel that writes its result over it. */
+static int last_alone(const lo_low *L, const int *taken, uint32_t b)
+{
+	return taken[b] ? taken[b] - 2 : L->buf.v[b].last;
+}
+
+/* taken: by buffer, 1 + the step that writes another one over it; 0: none. */
+static void find_fullest(lo_low *L)
+{
+	int64_t *change = lo_mem(L, sizeof *change * (L->step.n + 2)), now = 0, most = 0;
+	int *taken = lo_mem(L, sizeof *taken * (L->buf.n + 1));
+	if (L->oom) return;
+	for (uint32_t i = 0; i < L->buf.n; i++)
+		if (L->buf.v[i].place == RT_AT_ARENA && L->buf.v[i].over != LO_NOBUF) taken[L->buf.v[i].over] = 1 + L->buf.v[i].first;
+	for (uint32_t i = 0; i < L->buf.n; i++) {
+		const lo_buffer *b = &L->buf.v[i];
+		if (b->place != RT_AT_ARENA || b->first < 0) continue;
+		change[b->first] += b->bytes;
+		change[last_alone(L, taken, i) + 1] -= b->bytes;
+	}
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		now += change[i];
+		if (now <= most) continue;
+		most = now;
+		L->full_step = i;
+	}
+	L->full.bytes = (size_t)most;
+	for (uint32_t i = 0; i < L->buf.n; i++) {
+		const lo_buffer *b = &L->buf.v[i];
+		if (b->place != RT_AT_ARENA || b->first < 0 || b->first >= (int)L->full_step || last_alone(L, taken, i) <= (int)L->full_step) continue;
+		L->full.kept++;
+		L->full.kept_bytes += (size_t)b->bytes;
+	}
+}
+
 bool lo_layout(lo_low *L)
 {
 	space on[RT_DEVICES] = { 0 };
@@ -126,5 +162,6 @@ bool lo_layout(lo_low *L)
 		rt_vec_free(&on[d].hole);
 	}
 	if (!ok) L->oom = true;
-	return ok;
+	else find_fullest(L);
+	return !L->oom;
 }

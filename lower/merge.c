@@ -83,12 +83,14 @@ static void rewrite(lo_group *A, lo_group *B, const int *to)
 static bool move(lo_low *L, uint32_t a, uint32_t b)
 {
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
-	if (!rt_reserve(&A->member, B->member.n) || !rt_reserve(&A->save, B->save.n)) return !(L->oom = true);
+	if (!rt_reserve(&A->member, B->member.n) || !rt_reserve(&A->save, B->save.n) || !rt_reserve(&A->again, B->again.n)) return !(L->oom = true);
 	for (uint32_t i = 0; i < B->member.n; i++) {
 		A->member.v[A->member.n++] = B->member.v[i];
 		L->val[B->member.v[i]].group = a;
 	}
 	for (uint32_t i = 0; i < B->save.n; i++) A->save.v[A->save.n++] = B->save.v[i];
+	for (uint32_t i = 0; i < B->again.n; i++) A->again.v[A->again.n++] = B->again.v[i];
+	if (B->first < A->first) A->first = B->first;
 	A->weight += B->weight;
 	A->redundant += B->redundant;
 	A->reductions += B->reductions;
@@ -96,7 +98,7 @@ static bool move(lo_low *L, uint32_t a, uint32_t b)
 		A->classed = true;
 		A->column = B->column;
 	}
-	B->member.n = B->save.n = 0;
+	B->member.n = B->save.n = B->again.n = 0;
 	B->merged = a;
 	A->place = lo_later(L, A->place, B->place);
 	lo_move_late(L, A->place);

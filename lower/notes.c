@@ -1,4 +1,4 @@
-/* notes: what lowering decided, and why: values that a kernel refused, ops without a kernel, routines that were chosen or are missing.
+/* notes: what lowering decided, and why: values that a kernel refused, or computes again, ops without a kernel, routines that were chosen or are missing.
  * None of it is stored: each request lowers the graph once more, up to the steps. */
 #include "lower/library.h"
 
@@ -30,6 +30,23 @@ static void tell_refused(lo_low *L, const notes *t, ir_ref r)
 	n.why = v->refused;
 	n.hint = "its values go through memory between two kernels";
 	t->tell(t->self, &n);
+}
+
+/* ---- memory ---- */
+static void tell_again(const lo_low *L, const notes *t, const lo_group *G)
+{
+	for (uint32_t i = 0; i < G->again.n && G->member.n; i++) {
+		const ir_ref r = G->again.v[i]->value;
+		const ir_node *o = lo_node(L, G->member.v[0]);
+		lo_note n = of_node(L, LO_NOTE_MEMORY, r);
+		rt_text why = { 0 };
+		n.other = ir_ops[o->op].name;
+		n.other_site = o->site;
+		rt_putf(&why, "its %lld bytes need not be kept until then", (long long)(ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype)));
+		n.why = why.oom ? "it need not be kept until then" : rt_str(&why);
+		t->tell(t->self, &n);
+		rt_text_free(&why);
+	}
 }
 
 /* ---- evaluator ---- */
@@ -156,6 +173,8 @@ static void visit(lo_low *L, void *env)
 	notes *t = env;
 	for (ir_ref r = 0; r < L->g->node.n; r++)
 		if (L->val[r].refused) tell_refused(L, t, r);
+	for (uint32_t i = 0; i < L->group.n; i++)
+		if (L->group.v[i]->merged == LO_NOGROUP) tell_again(L, t, L->group.v[i]);
 	for (ir_ref r = 0; r < L->g->node.n; r++)
 		if (lo_is_product(L, r)) tell_lacking(L, t, r);
 	tell_devices(L, t);

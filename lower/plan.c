@@ -201,8 +201,11 @@ static void add_late(rt_plan *p, int device)
 	if (device != RT_CPU) *late = *late == RT_CPU || *late == device ? device : -1;
 }
 
-static void sum_up(rt_plan *p)
+static void sum_up(const lo_low *L, rt_plan *p)
 {
+	p->exec.full = L->full;
+	p->exec.recomputed = L->recomputed;
+	if (L->full.bytes) p->exec.full.step = p->step[L->full_step].name;
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *t = &p->step[i];
 		p->exec.moved += (uint64_t)t->moved;
@@ -240,7 +243,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	if (ok && put_bufs(L, p) && !L->oom) {
 		lo_put_bundles(L, p);
 		place_operands(p);
-		sum_up(p);
+		sum_up(L, p);
 		return TJ_OK;
 	}
 	return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");

@@ -36,6 +36,22 @@ static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 	return (lo_fits_r(G, &e) || (G->product && lo_r_term(G, &e, &coef, &group))) && on_device(L, G, r);
 }
 
+/* ---- work ---- */
+int lo_work(const ir_node *n)
+{
+	const ir_opinfo *i = &ir_ops[n->op];
+	if (i->flags & IR_RNG) return 20;
+	if (i->flags & IR_MATH) return 10;
+	if (i->flags & (IR_FAULT | IR_REDUCE)) return 4;
+	return 1;
+}
+
+bool lo_often(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t times = lo_outer(G) * (lo_map_in_r(G, m) ? G->red : 1);
+	return times > ir_numel(L->g, r);
+}
+
 /* ---- the maps of a value's operands ---- */
 static lo_map *gather_index_map(lo_low *L, lo_group *G, const ir_node *n, const lo_map *m)
 {
@@ -224,16 +240,20 @@ bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 	return true;
 }
 
+static bool still_fits(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool *buffers)
+{
+	const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
+	if (u) *buffers |= asks_buffer(L, u);
+	return u != NULL;
+}
+
 bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers)
 {
 	*buffers = false;
-	for (uint32_t i = 0; i < G->member.n; i++) {
-		ir_ref r = G->member.v[i];
-		lo_map *m = L->val[r].made->map;
-		const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
-		if (!u) return false;
-		*buffers |= asks_buffer(L, u);
-	}
+	for (uint32_t i = 0; i < G->member.n; i++)
+		if (!still_fits(L, G, G->member.v[i], L->val[G->member.v[i]].made->map, buffers)) return false;
+	for (uint32_t i = 0; i < G->again.n; i++)
+		if (!still_fits(L, G, G->again.v[i]->value, G->again.v[i]->map, buffers)) return false;
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);
 		if (!lo_fits_r(G, &e)) return false;

@@ -14,6 +14,7 @@ static void put_members(const lo_low *L, const lo_group *G, rt_text *t)
 		last = next + 1;
 	}
 	if (!G->member.n) rt_puts(t, " copy");
+	for (uint32_t k = G->again.n; k-- > 0;) rt_putf(t, "%s %s", k == G->again.n - 1 ? " again" : "", ir_ops[lo_node(L, G->again.v[k]->value)->op].name);
 }
 
 static void put_groups(lo_low *L, void *env)
@@ -115,6 +116,29 @@ static void put_steps(lo_low *L, void *t)
 	}
 }
 
+/* ---- temporaries ---- */
+static bool is_kept(const lo_low *L, const lo_buffer *b)
+{
+	return b->first >= 0 && b->first < (int)L->full_step && b->last > (int)L->full_step;
+}
+
+static void put_memory(lo_low *L, void *t)
+{
+	uint32_t over = 0;
+	for (ir_ref r = 0; r < L->g->node.n; r++) {
+		const lo_buffer *b = L->val[r].buf == LO_NOBUF ? NULL : &L->buf.v[L->val[r].buf];
+		const ir_meta m = ir_meta_of(L->g, r);
+		if (!b || b->place != RT_AT_ARENA || b->first < 0) continue;
+		rt_putf(t, "%s ", ir_ops[lo_node(L, r)->op].name);
+		ir_put_meta(t, &m);
+		rt_putf(t, " steps %d to %d%s\n", b->first, b->last, is_kept(L, b) ? ", kept" : "");
+	}
+	rt_putf(t, "most in step %u: %zu bytes; kept: %zu bytes of %u values\n", L->full_step, L->full.bytes, L->full.kept_bytes, L->full.kept);
+	for (uint32_t i = 0; i < L->g->out.n; i++) over += L->out[i].alias_ext >= 0;
+	rt_putf(t, "outputs in place: %u of %u\n", over, L->g->out.n);
+	if (L->recomputed) rt_putf(t, "recomputed: %u values\n", L->recomputed);
+}
+
 static tj_status print(const ir_graph *g, const lo_target *target, bool steps, void (*put)(lo_low *L, void *t), rt_text *t, rt_err *err)
 {
 	return lo_dry_run(g, &(lo_opts){ .name = "f", .target = target }, steps, put, t, err);
@@ -124,3 +148,4 @@ tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t
 tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
 tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }
 tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_steps, t, err); }
+tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_memory, t, err); }

@@ -6,6 +6,7 @@
  * an operand is recorded as LATER, and settled when the operand itself is decided:
  *
  *   the operand joined the group at this map     OP, or VIEW of its own operand
+ *   the group computes it again (recompute.c)    OP; its operands get one more reader
  *   the operand is a view that is not stored     VIEW; the view's operand gets one more reader
  *   anything else                                LOAD from its buffer */
 #include "lower/fuse.h"
@@ -34,24 +35,51 @@ void lo_take(lo_low *L, uint32_t id, lo_use *made)
 	v->group = id;
 	v->made = made;
 	if (!rt_push(&L->group.v[id]->member, made->value)) L->oom = true;
+	if (made->value < L->group.v[id]->first) L->group.v[id]->first = made->value;
 	mark(L, made);
 	for (int k = 0; made->src && k < lo_node(L, made->value)->nsrc; k++)
 		if (made->src[k]) add_use(L, made->src[k], id);
 }
 
+/* Readers of r in the group get it from one place: known at once, as nothing is decided about r any more. */
+void lo_take_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
+{
+	lo_group *G = L->group.v[id];
+	lo_use *made = lo_ask_op(L, G, r, m);
+	if (!made || !rt_push(&G->again, made)) {
+		L->oom = true;
+		return;
+	}
+	mark(L, made);
+	for (int k = 0; made->src && k < lo_node(L, r)->nsrc; k++)
+		if (made->src[k]) add_use(L, made->src[k], id);
+	for (lo_use *u = L->val[r].use; u; u = u->next) {
+		uint32_t by = u->group;
+		if (lo_group_at(L, &by) != G) continue;
+		u->from = LO_FROM_OP;
+		u->src = made->src;
+		u->again = true;
+	}
+	G->weight += lo_work(lo_node(L, r));
+	L->recomputed++;
+}
+
 /* The index of a light value that was computed in place may not be affine any more: such a value is loaded instead. */
+static void renew(lo_low *L, lo_group *G, lo_use *made)
+{
+	for (int k = 0; made->src && k < lo_node(L, made->value)->nsrc; k++) {
+		lo_use *was = made->src[k], *u = was && L->val[was->value].light ? lo_ask(L, G, was->value, was->map) : NULL;
+		if (!u) continue;
+		mark(L, u);
+		made->src[k] = u;
+	}
+}
+
 void lo_renew(lo_low *L, uint32_t id)
 {
 	lo_group *G = L->group.v[id];
-	for (uint32_t i = 0; i < G->member.n; i++) {
-		lo_use *made = L->val[G->member.v[i]].made;
-		for (int k = 0; made->src && k < lo_node(L, made->value)->nsrc; k++) {
-			lo_use *was = made->src[k], *u = was && L->val[was->value].light ? lo_ask(L, G, was->value, was->map) : NULL;
-			if (!u) continue;
-			mark(L, u);
-			made->src[k] = u;
-		}
-	}
+	for (uint32_t i = 0; i < G->member.n; i++) renew(L, G, L->val[G->member.v[i]].made);
+	for (uint32_t i = 0; i < G->again.n; i++) renew(L, G, G->again.v[i]);
 }
 
 /* ---- stores ---- */
@@ -97,6 +125,7 @@ void lo_settle(lo_low *L, ir_ref r)
 {
 	const lo_val *v = &L->val[r];
 	for (lo_use *u = v->use; u; u = u->next) {
+		if (u->again) continue;
 		if (in_place(L, r, u)) {
 			u->from = v->how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP;
 			u->src = v->made->src;

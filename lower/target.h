@@ -60,6 +60,11 @@ struct lo_target {
 	int64_t far_elems;       /* elements; from here on code is written for memory rather than for caches */
 	int64_t far_bytes;       /* bytes; a kernel that touches as many or more is taken to work in memory, not in caches */
 
+	/* Values that a late reader computes again (recompute.c). */
+	int again_after;         /* a value would be kept over at least so many products and calls */
+	int64_t again_bytes;     /* bytes; a smaller value is in caches, where loading it is cheaper than a transcendental function */
+	int again_work;          /* most work, counted as in weight, for each byte of an element of such a value */
+
 	/* Decisions. */
 	lo_vec (*vec)(const lo_target *t, bool reduces, bool column); /* column: reductions are of the column class */
 	lo_where (*keep)(const lo_target *t, lo_vec vec, int64_t row, size_t *room); /* where a kept row of `row` bytes lives; *room: bytes it takes */

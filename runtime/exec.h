@@ -52,6 +52,13 @@ typedef struct rt_out {
 	int64_t dim[TJ_MAX_RANK], stride[TJ_MAX_RANK];
 } rt_out;
 
+typedef struct rt_full {     /* the step at which the temporaries alive take most bytes, on all devices together */
+	const char *step;        /* its name; NULL: there are no temporaries */
+	size_t bytes;            /* of these temporaries */
+	uint32_t kept;           /* those that the step itself does not use: computed before it, read after it */
+	size_t kept_bytes;
+} rt_full;
+
 typedef struct rt_exec {
 	int refs;                /* atomic */
 	int nout;
@@ -67,6 +74,8 @@ typedef struct rt_exec {
 	size_t code_bytes;
 	size_t packed_bytes;     /* of constants that it has in panels (LO_PANELS) */
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
+	rt_full full;
+	uint32_t recomputed;     /* values that kernels compute again where they read them late, instead of keeping them (lower/recompute.c) */
 	uint64_t moved;          /* sum of its steps' */
 	double lower_ms, codegen_ms; /* lower_ms: from the trace or the graph to the plan, without codegen_ms */
 } rt_exec;

@@ -249,6 +249,9 @@ static const lo_target *other_cpu(uint64_t seed)
 	t->strip_elems = 1 << (r >> 45 & 15);
 	t->far_elems = t->strip_elems << (r >> 49 & 7);
 	t->far_bytes = 256 << (r >> 52 & 15);
+	t->again_after = (int)(r >> 56 & 3);
+	t->again_bytes = 16 << (r >> 58 & 15);
+	t->again_work = 3 << (r >> 62);
 	return t;
 }
 

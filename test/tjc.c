@@ -108,6 +108,12 @@ static tj_status run_steps(const ir_graph *from, ir_graph *to, rt_text *t, rt_er
 	return lo_print_steps(from, &lo_cpu, t, err);
 }
 
+static tj_status run_memory(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	(void)to;
+	return lo_print_memory(from, &lo_cpu, t, err);
+}
+
 static const pass passes[] = {
 	{ "parse", run_parse, true },
 	{ "table", run_table, true },
@@ -118,6 +124,7 @@ static const pass passes[] = {
 	{ "groups", run_groups, true },
 	{ "kernels", run_kernels, true },
 	{ "steps", run_steps, true },
+	{ "memory", run_memory, true },
 };
 
 static const pass *find_pass(const char *s, size_t n)

@@ -1,4 +1,4 @@
-/* Dumps on disk, the log and its filter. */
+/* Dumps on disk, the log and its filter; what explanations say about memory. */
 #include "test/kit.h"
 
 #include <dirent.h>
@@ -127,8 +127,69 @@ static void attributes_have_names(void **s)
 	tj_close(c);
 }
 
+/* ---- memory ---- */
+enum { LAYERS = 4, ROWS = 2048, WIDTH = 128 };
+
+/* self: the weights. Trains layers of gelu: backward reads the products, and, of the layers but the first, their operands. */
+static void train(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *const *w = self, *x = in[0], *grad[LAYERS];
+	for (int i = 0; i < LAYERS; i++) x = tj_gelu(tj_matmul(x, w[i]));
+	out[0] = tj_mean(tj_square(tj_sub(x, in[1])), TJ_ALL, false);
+	if (tj_grad(grad, out[0], w, NULL) != TJ_OK) return;
+	for (int i = 0; i < LAYERS; i++) tj_assign(w[i], tj_sub(w[i], tj_mul(grad[i], tj_f(0.125))));
+}
+
+static void fill(float *v, int64_t n)
+{
+	uint32_t r = 1;
+	for (int64_t i = 0; i < n; i++) v[i] = (float)((r = r * 1664525 + 1013904223) >> 8) * 0x1p-25f - 0.25f;
+}
+
+/* 1 + erf of each layer is computed again from the product. So at the last layer the products of all layers and the operands of all but the first
+ * are alive, of a mebibyte each. The bits are the evaluator's, which runs first, and keeps everything. */
+static void what_backward_keeps(void **s)
+{
+	(void)s;
+	static float v[ROWS * WIDTH], was[LAYERS][WIDTH * WIDTH];
+	const size_t bytes = sizeof was[0];
+	tj_ctx *c = kit_open();
+	tj_tensor *w[LAYERS + 1];
+	fill(v, ROWS * WIDTH);
+	for (int i = 0; i < LAYERS; i++) {
+		w[i] = tj_param(c, TJ_F32, TJ_SHAPE(WIDTH, WIDTH));
+		tj_write(w[i], v + 100 * i, bytes);
+	}
+	w[LAYERS] = TJ_END;
+	tj_fn *f = kit_fn(c, "train", train, w, 2, 1);
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(ROWS, WIDTH), v);
+	tj_call1(f, TJ_LIST(x, x));
+	const bool llvm = !strcmp(kit_backend, "llvm");
+	for (int i = 0; i < LAYERS; i++) {
+		if (llvm) assert_memory_equal(tj_data(w[i]), was[i], bytes);
+		else memcpy(was[i], tj_data(w[i]), bytes);
+	}
+	tj_stats n = { .size = sizeof n };
+	tj_fn_stats(f, &n);
+	char *told = kit_explain(f), line[200];
+	snprintf(line, sizeof line, "memory: at most %llu bytes of temporaries at once, in step ", (unsigned long long)n.peak_bytes);
+	if (!strstr(told, line)) fail_msg("\"%s\" is not in:\n%s", line, told);
+	snprintf(line, sizeof line, "kept %llu values over it, %llu bytes; computed %llu values again", (unsigned long long)n.kept_values, (unsigned long long)n.kept_bytes, (unsigned long long)n.computed_again);
+	if (!strstr(told, line)) fail_msg("\"%s\" is not in:\n%s", line, told);
+	if (llvm) {
+		assert_in_range(n.kept_values, LAYERS - 1, 2 * LAYERS - 3); /* kernels of one region count as one step, and the number of threads decides which are */
+		assert_int_equal(n.kept_bytes, n.kept_values << 20);
+		assert_in_range(n.peak_bytes, (2 * LAYERS - 1) << 20, ((2 * LAYERS - 1) << 20) + (1 << 17));
+		assert_int_equal(n.computed_again, 3 * (LAYERS - 1)); /* mul, erf and add; those of the last layer are used at once */
+		if (!strstr(told, "memory: erf at") || !strstr(told, "is computed again in the kernel that computes")) fail_msg("%s", told);
+	} else assert_int_equal(n.computed_again, 0);
+	free(told);
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function), cmocka_unit_test(attributes_have_names) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function), cmocka_unit_test(attributes_have_names), cmocka_unit_test(what_backward_keeps) };
 	KIT_RUN(tests);
 }

@@ -107,14 +107,45 @@ static bool try_slot(outputs *x, uint32_t o, uint32_t out, int writer, int slot)
 	return x->seen[first] = true;
 }
 
+/* What r is a view of. whole: looks only through views that show all of their operand. */
+static ir_ref seen_through(const lo_low *L, ir_ref r, bool whole)
+{
+	while (ir_ops[lo_node(L, r)->op].flags & IR_VIEW && !(whole && lo_node(L, r)->op == IR_slice)) r = ir_src(L->g, lo_node(L, r), 0);
+	return r;
+}
+
+static int64_t indexed(const lo_low *L, const ir_node *n)
+{
+	return lo_dim(L, ir_src(L->g, n, 0))[n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0]];
+}
+
+/* Step i is a scatter_add, as of the gradient of an embedding, and a kernel before it fails if one of these indices is out of range. */
+static bool is_checked(const lo_low *L, int i)
+{
+	const ir_node *n = lo_node(L, L->step.v[i].ref);
+	if (n->op != IR_scatter_add || n->device != RT_CPU) return false;
+	const ir_ref index = seen_through(L, ir_src(L->g, n, 1), false);
+	for (int k = 0; k < i; k++) {
+		const lo_group *G = L->step.v[k].kind == LO_STEP_KERNEL ? L->group.v[L->step.v[k].group] : NULL;
+		for (uint32_t m = 0; G && m < G->member.n; m++) {
+			const ir_node *by = lo_node(L, G->member.v[m]);
+			if (lo_is_gather((ir_op)by->op) && seen_through(L, ir_src(L->g, by, 1), true) == index && indexed(L, by) == indexed(L, n)) return true;
+		}
+	}
+	return false;
+}
+
+static bool may_fail(const lo_low *L, int i)
+{
+	const lo_step *s = &L->step.v[i];
+	if (s->kind == LO_STEP_LIBRARY && ir_ops[lo_node(L, s->ref)->op].flags & IR_FAULT) return !is_checked(L, i);
+	return s->kind == LO_STEP_CALL || s->kind == LO_STEP_FLOW || (s->built && s->built->k.fault_site.n);
+}
+
 static int first_safe(const lo_low *L)
 {
 	int i = (int)L->step.n;
-	while (i > 0) {
-		const lo_step *s = &L->step.v[i - 1];
-		if (s->kind == LO_STEP_CALL || s->kind == LO_STEP_FLOW || (s->kind == LO_STEP_LIBRARY && ir_ops[lo_node(L, s->ref)->op].flags & IR_FAULT) || (s->built && s->built->k.fault_site.n)) break;
-		i--;
-	}
+	while (i > 0 && !may_fail(L, i - 1)) i--;
 	return i;
 }
 

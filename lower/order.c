@@ -3,8 +3,12 @@
  * requires every value decided (fuse.c), kernels not yet built
  *
  * Of the steps that may run next, takes the one whose first node comes first in the graph. That is program order where fusion
- * moved nothing, and it keeps live ranges short. */
+ * moved nothing, and it keeps live ranges short. A kernel that fusion made from early and late nodes comes where what it stores comes: the
+ * update of a parameter, with the product that is its gradient, at the end of a training step. Such kernels read much that is kept for them
+ * alone, so they run as soon as they can if that saves an eighth of the memory; else they are left side by side, for bundles. */
 #include "lower/library.h"
+
+enum { SAVED = 8 };
 
 /* ---- making them ---- */
 static lo_step *add(lo_low *L, lo_kind kind, ir_ref r)
@@ -83,14 +87,15 @@ static void make(lo_low *L)
 }
 
 /* ---- ordering them ---- */
-static ir_ref key(const lo_low *L, const lo_step *s)
+/* The step's place in the graph: of the first value that it stores. early: of the first one that it computes. */
+static ir_ref key(const lo_low *L, const lo_step *s, bool early)
 {
 	if (s->kind != LO_STEP_KERNEL) return s->ref;
 	const lo_group *G = L->group.v[s->group];
 	ir_ref least = IR_NONE;
 	for (uint32_t i = 0; i < G->save.n; i++)
 		if (G->save.v[i].value < least) least = G->save.v[i].value;
-	return least;
+	return early && G->first < least ? G->first : least;
 }
 
 typedef struct heap { uint32_t *v, n; const ir_ref *key; } heap; /* step indices, least key on top */
@@ -148,30 +153,119 @@ static bool link_steps(lo_low *L, edges *e)
 	return ok;
 }
 
+/* to: the steps in an order in which readers follow writers, and else by keys. Returns how many there are. */
+static uint32_t arrange(lo_low *L, const edges *e, const ir_ref *keys, uint32_t *to)
+{
+	const uint32_t n = L->step.n;
+	uint32_t *waits = lo_mem(L, sizeof *waits * (n + 1)), done = 0;
+	heap h = { lo_mem(L, sizeof *h.v * (n + 1)), 0, keys };
+	if (L->oom) return 0;
+	memcpy(waits, e->waits, sizeof *waits * n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!waits[i]) heap_push(&h, i);
+	while (h.n) {
+		const uint32_t i = to[done++] = heap_pop(&h);
+		for (uint32_t k = e->head[i]; k; k = e->next.v[k - 1])
+			if (--waits[e->to.v[k - 1]] == 0) heap_push(&h, e->to.v[k - 1]);
+	}
+	return done;
+}
+
+/* The last readers of a buffer, by keys. */
+typedef struct last { ir_ref key, other; uint32_t step; } last; /* other: key of the last one but for `step` */
+
+static bool find_last(lo_low *L, const ir_ref *keys, last **by)
+{
+	*by = lo_mem(L, sizeof **by * (L->buf.n + 1));
+	for (uint32_t i = 0; *by && i < L->step.n; i++)
+		for (uint32_t k = 0; k < L->step.v[i].reads.n; k++) {
+			last *b = &(*by)[L->step.v[i].reads.v[k]];
+			if (keys[i] >= b->key) *b = (last){ keys[i], b->key, i };
+			else if (keys[i] > b->other) b->other = keys[i];
+		}
+	return *by != NULL;
+}
+
+/* A step that could write an output over an external waits for the other readers of that one: else it could not. */
+static bool hold_back(lo_low *L, ir_ref *keys)
+{
+	last *by;
+	if (!find_last(L, keys, &by)) return false;
+	for (uint32_t i = 0; i < L->step.n; i++) {
+		const lo_step *s = &L->step.v[i];
+		for (uint32_t w = 0; w < s->writes.n; w++)
+			for (uint32_t r = 0; r < s->reads.n; r++) {
+				const lo_buffer *to = &L->buf.v[s->writes.v[w]], *from = &L->buf.v[s->reads.v[r]];
+				const last *b = &by[s->reads.v[r]];
+				const ir_ref after = (b->step == i ? b->other : b->key) + 1;
+				if (to->place == RT_AT_OUT && from->place == RT_AT_EXT && to->bytes == from->bytes && after > keys[i]) keys[i] = after;
+			}
+	}
+	return true;
+}
+
+/* A step is needed as soon as one of its readers is. line: readers after writers. */
+static void hasten(const lo_low *L, const edges *e, const uint32_t *line, ir_ref *keys)
+{
+	for (uint32_t n = L->step.n; n-- > 0;)
+		for (uint32_t k = e->head[line[n]]; k; k = e->next.v[k - 1]) {
+			const ir_ref reader = keys[e->to.v[k - 1]];
+			if (reader < keys[line[n]]) keys[line[n]] = reader;
+		}
+}
+
+/* Most bytes of temporaries that would be alive at once. */
+static int64_t peak(lo_low *L, const uint32_t *line)
+{
+	const uint32_t n = L->step.n, nb = L->buf.n;
+	int64_t *change = lo_mem(L, sizeof *change * (n + 2)), now = 0, most = 0;
+	uint32_t *first = lo_mem(L, sizeof *first * (nb + 1)), *until = lo_mem(L, sizeof *until * (nb + 1)); /* + 1 */
+	for (uint32_t i = 0; !L->oom && i < n; i++) {
+		const lo_step *s = &L->step.v[line[i]];
+		for (uint32_t k = 0; k < s->writes.n; k++) {
+			const uint32_t b = s->writes.v[k];
+			if (!first[b]) first[b] = i + 1;
+			until[b] = i + 1;
+		}
+		for (uint32_t k = 0; k < s->reads.n; k++) until[s->reads.v[k]] = i + 1;
+	}
+	for (uint32_t b = 0; !L->oom && b < nb; b++) {
+		if (L->buf.v[b].place != RT_AT_ARENA || !first[b]) continue;
+		change[first[b]] += L->buf.v[b].bytes;
+		change[until[b] + 1] -= L->buf.v[b].bytes;
+	}
+	for (uint32_t i = 0; !L->oom && i < n; i++) {
+		now += change[i + 1];
+		if (now > most) most = now;
+	}
+	return most;
+}
+
+/* line: by the places of what steps store; early: as soon as their operands are there, if that saves memory. */
 static bool sort(lo_low *L)
 {
-	uint32_t n = L->step.n, done = 0;
+	const uint32_t n = L->step.n;
+	uint32_t *line = lo_mem(L, sizeof *line * (n + 1)), *early = lo_mem(L, sizeof *early * (n + 1));
 	edges e = { .head = lo_mem(L, sizeof *e.head * (n + 1)), .waits = lo_mem(L, sizeof *e.waits * (n + 1)) };
 	ir_ref *keys = lo_mem(L, sizeof *keys * (n + 1));
-	heap h = { lo_mem(L, sizeof *h.v * (n + 1)), 0, keys };
 	lo_step *sorted = lo_mem(L, sizeof *sorted * (n + 1));
 	bool ok = !L->oom && link_steps(L, &e);
-	for (uint32_t i = 0; ok && i < n; i++) keys[i] = key(L, &L->step.v[i]);
-	for (uint32_t i = 0; ok && i < n; i++)
-		if (!e.waits[i]) heap_push(&h, i);
-	while (ok && h.n) {
-		uint32_t i = heap_pop(&h);
-		sorted[done++] = L->step.v[i];
-		for (uint32_t k = e.head[i]; k; k = e.next.v[k - 1])
-			if (--e.waits[e.to.v[k - 1]] == 0) heap_push(&h, e.to.v[k - 1]);
+	for (uint32_t i = 0; ok && i < n; i++) keys[i] = key(L, &L->step.v[i], false);
+	const uint32_t done = ok ? arrange(L, &e, keys, line) : 0;
+	for (uint32_t i = 0; ok && i < n; i++) keys[i] = 2 * key(L, &L->step.v[i], true); /* room for one between two */
+	if (ok && done == n && hold_back(L, keys)) {
+		hasten(L, &e, line, keys);
+		arrange(L, &e, keys, early);
+		if (peak(L, early) * SAVED < peak(L, line) * (SAVED - 1)) line = early;
 	}
 	rt_vec_free(&e.to);
 	rt_vec_free(&e.next);
-	if (!ok) return !(L->oom = true);
+	if (!ok || L->oom) return !(L->oom = true);
 	if (done < n) {
 		rt_fail(L->err, TJ_ERR_COMPILE, "lower", "steps depend on each other in a circle");
 		return false;
 	}
+	for (uint32_t i = 0; i < n; i++) sorted[i] = L->step.v[line[i]];
 	if (n) memcpy(L->step.v, sorted, sizeof *sorted * n);
 	return true;
 }

@@ -162,7 +162,7 @@ static void grad_SLOPE(vjp *v)
 {
 	ir_ref dy = dy_of(v), x = x_of(v, 0), none = num(v, 0);
 	if (v->n.op == IR_neg) give(v, 0, op1(v, IR_neg, dy));
-	else if (v->n.op == IR_relu) give(v, 0, where(v, op2(v, IR_le, x, none), none, dy));
+	else if (v->n.op == IR_relu) give(v, 0, where(v, op2(v, IR_le, y_of(v), none), none, dy)); /* y, not x: a product that follows keeps y in any case */
 	else if (v->n.op == IR_log) give(v, 0, op2(v, IR_div, dy, x));
 	else give(v, 0, op2(v, IR_mul, dy, slope(v, x, y_of(v))));
 }

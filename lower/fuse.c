@@ -328,7 +328,7 @@ static bool counts(const lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
 	bool any = n->op == IR_arange || n->op == IR_eye;
-	for (int k = 0; k < n->nsrc; k++) any |= counts(L, ir_src(L->g, n, k));
+	for (int k = 0; !n->weak && k < n->nsrc; k++) any |= counts(L, ir_src(L->g, n, k));
 	return any;
 }
 

@@ -47,6 +47,7 @@ static int phase_of(lo_builder *B, const lo_source *s)
 	if (s->from != LO_FROM_OP) return 0;
 	const lo_mem_info *m = lo_member(B, s->ref);
 	if (m && lo_map_equal(B->G, B->L->val[s->ref].made->map, s->map)) return m->phase;
+	if (s->use == B->L->val[s->ref].number) return 0;
 	int count = lo_operands(B, s->use, from);
 	for (int k = 0; k < count; k++) {
 		int p = phase_of(B, &from[k]);

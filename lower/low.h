@@ -82,6 +82,7 @@ typedef struct lo_val {
 	uint32_t group;      /* the group that computes it */
 	lo_use *made;        /* how that group computes it */
 	lo_use *use;         /* how each group that reads it gets it; not kept for light values */
+	lo_use *number;      /* of numbers alone: how every group computes it; NULL: not asked yet, or it is something else */
 	lo_dest *dest;
 	const char *refused; /* why its readers' groups refused to compute it; NULL: none was asked, or one computes it */
 	uint32_t refused_by; /* the group that gave that reason */

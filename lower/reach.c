@@ -129,6 +129,15 @@ lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return u;
 }
 
+/* The same in all groups. Answers for such values are shared, since a tree of them could have 2^n parts for n nodes. */
+static bool is_number(const lo_low *L, const lo_use *u)
+{
+	const ir_node *n = lo_node(L, u->value);
+	bool all = n->weak && n->rank == 0 && u->from == LO_FROM_OP && !u->table;
+	for (int k = 0; all && k < n->nsrc; k++) all = u->src[k]->from == LO_FROM_NUM || u->src[k]->from == LO_FROM_CONST || u->src[k] == L->val[u->src[k]->value].number;
+	return all;
+}
+
 static lo_use *ask_view(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
@@ -145,7 +154,9 @@ lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	const lo_val *v = &L->val[r];
 	const ir_op op = (ir_op)lo_node(L, r)->op;
 	if (op == IR_const || op == IR_num) return new_use(L, r, m, op == IR_num ? LO_FROM_NUM : LO_FROM_CONST);
+	if (v->number) return v->number;
 	lo_use *u = v->light ? ask_light(L, G, r, m) : NULL;
+	if (u && is_number(L, u)) L->val[r].number = u;
 	if (u) return u;
 	if (v->how == LO_VIEW && !v->own) return ask_view(L, G, r, m);
 	return loads(L, G, r, m) ? load(L, r, m, v->light ? r : IR_NONE) : NULL;
@@ -188,6 +199,7 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 static bool asks_buffer(const lo_low *L, const lo_use *u)
 {
 	if (u->base != IR_NONE && !L->val[u->base].own) return true;
+	if (u == L->val[u->value].number) return false;
 	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
 		if (u->src[k] && asks_buffer(L, u->src[k])) return true;
 	return false;

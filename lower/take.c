@@ -14,6 +14,7 @@
 /* ---- a reader is taken ---- */
 static void mark(lo_low *L, const lo_use *u)
 {
+	if (u == L->val[u->value].number) return; /* it needs no buffer */
 	if (u->base != IR_NONE) L->val[u->base].own = true;
 	if (u->solid) L->val[u->value].solid = true;
 	if (u->table) lo_need(L, u->table);

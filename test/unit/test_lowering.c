@@ -2,6 +2,7 @@
  * values that these searches rely on (lower/paths.c). */
 #include "lower/low.h"
 #include "test/kit.h"
+#include "test/mock.h"
 
 enum { N = 16, OPS = 60, GRAPHS = 300, LAYERS = 20 };
 
@@ -213,8 +214,37 @@ static void many_places(void **s)
 	}
 }
 
+/* ---- numbers, which every kernel of a device computes for itself ---- */
+enum { ROUNDS = 60 };
+
+/* Each round reads the number before it twice. */
+static void schedule(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *n = tj_f(0.5);
+	(void)self;
+	for (int i = 0; i < ROUNDS; i++) n = tj_add(tj_sin(n), tj_mul(n, tj_f(0.25)));
+	out[0] = tj_mul(in[0], n);
+}
+
+static float scheduled(const char *device)
+{
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .device = device));
+	tj_fn *f = kit_fn(c, "schedule", schedule, NULL, 1, 1);
+	const float y = ((const float *)tj_data(tj_call1(f, TJ_LIST(F32(c, 1, 2)))))[1];
+	kit_ok(c);
+	tj_close(c);
+	return y;
+}
+
+static void numbers_are_asked_once(void **s)
+{
+	(void)s;
+	mock_device();
+	assert_true(scheduled("mock:0") == scheduled("cpu"));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code), cmocka_unit_test(many_places) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code), cmocka_unit_test(many_places), cmocka_unit_test(numbers_are_asked_once) };
 	KIT_RUN(tests);
 }

@@ -133,13 +133,20 @@ static bool put_plain(printer *p, uint32_t id, const lo_ins *in, int dtype)
 	return true;
 }
 
+static unsigned bits_of(float f)
+{
+	unsigned u;
+	memcpy(&u, &f, sizeof u);
+	return u;
+}
+
 static void put_ins(printer *p, uint32_t id)
 {
 	const lo_ins *in = &p->k->ins.v[id];
 	const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
 	switch (in->op) {
 	case LO_CONST:
-		if (in->dtype == TJ_F16 || in->dtype == TJ_BF16) rt_putf(p->t, "v%u.f = %a;\n", id, (double)ir_load((tj_dtype)in->dtype, &in->imm).f);
+		if (in->dtype == TJ_F16 || in->dtype == TJ_BF16) rt_putf(p->t, "v%u.f = ((union { unsigned u; float f; }){ 0x%xu }).f;\n", id, bits_of(ir_load((tj_dtype)in->dtype, &in->imm).f)); /* inf and NaN are no literals */
 		else rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2), (long long)(in->imm - in->imm / 2)); /* LONG_MIN is no literal */
 		return;
 	case LO_NUM: rt_putf(p->t, "v%u.i = (i64)a->num[%lld];\n", id, (long long)in->imm); return;

@@ -334,6 +334,7 @@ static void *model_emit(model *o, ir_op op, int nsrc, void **src, int nattr, con
 static void *model_op(machine *m, const gen_step *s, void **src)
 {
 	model *o = (model *)m;
+	if (s->op == IR_to) return src[0]; /* to its own device: the operand itself, even if that is a cell */
 	const mval *v = s->op == IR_full && !m->failed ? now(o, src[0]) : NULL;
 	if (v && v->meta.weak && !ir_holds((tj_dtype)s->attr[0], ir_load((tj_dtype)v->meta.dtype, v->data), v->meta.dtype == TJ_I64)) {
 		o->err = (rt_err){ .code = TJ_ERR_ARG };

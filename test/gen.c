@@ -657,18 +657,17 @@ static void creation(gen *G, ir_op op, call *c)
 	}
 }
 
-static bool norm_operands(gen *G, call *c, const ir_meta *m)
+/* Weight, perhaps bias, eps. A body passes eps as a double, so it never changes. */
+static bool norm_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 {
 	double eps = 1e-5;
 	uint64_t bits;
 	if (!m->rank) return false;
-	add_src(c, of_shape(G, (tj_dtype)m->dtype, 1, &m->dim[m->rank - 1]));
+	for (int k = 2; k < ir_ops[op].nsrc; k++) add_src(c, of_shape(G, (tj_dtype)m->dtype, 1, &m->dim[m->rank - 1]));
 	memcpy(&bits, &eps, sizeof bits);
-	add_number(G, (gen_num){ GEN_FIXED, 0 }, bits);
+	add_src(c, number(G, TJ_F64, add_number(G, (gen_num){ GEN_FIXED, 0 }, bits)));
 	return true;
 }
-
-static ir_ref last_number(gen *G) { return number(G, TJ_F64, G->num.n - 1); }
 
 /* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
@@ -697,10 +696,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_INDEX: case IR_SCATTER: return index_operands(G, op, c, &m);
 	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
 	case IR_NORM3:
-	case IR_NORM2:
-		if (!norm_operands(G, c, &m)) return false;
-		if (ir_ops[op].nsrc == 4) add_src(c, of_shape(G, (tj_dtype)m.dtype, 1, &m.dim[m.rank - 1]));
-		return add_src(c, last_number(G)), true;
+	case IR_NORM2: return norm_operands(G, op, c, &m);
 	case IR_LEAF: case IR_FLOW: case IR_GET: return false;
 	}
 	return false;

@@ -608,7 +608,7 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * other. Results of tj_masked_select() and tj_unique() count as read by C. A fault of an op whose value nothing uses, not even the gradient,
  * is not reported.
  *
- * Only in the body of a compiled function, outside of callbacks. Between wrt and y no value may have been read by C, if y depends on it: the
+ * Only in the body of a compiled function, and in callbacks of tj_vmap(), not in other ones. Between wrt and y no value may have been read by C, if y depends on it: the
  * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients pass through tj_cond() and
  * tj_scan(), which compute their values again on the way back (a scan keeps the carries of all turns, in memory), but not through
  * tj_while(): that is an error. On failure the context has the error, its status is returned, and all grad[i] are poison. A
@@ -629,13 +629,14 @@ TJ_API tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj
 TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list tangents, tj_unused unused);
 #define tj_jvp(y, wrt, tangents, unused) tj_jvp_at(TJ_SITE, y, wrt, tangents, unused)
 
-/* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its dtype
- * and shape (for integers anything of that type). What forward uses beside in counts as constant. backward is traced once, whether a
+/* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its shape
+ * (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as constant. backward is traced once, whether a
  * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers. Not in
- * callbacks of tj_cond(), tj_while() and tj_scan(), nor in its own. */
+ * callbacks of tj_cond(), tj_while() and tj_scan(), nor in its own; in those of tj_vmap() it may be used. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
-/* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. */
+/* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. Outside of
+ * compiled functions it is x itself. */
 TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook, void *self);
 #define tj_grad_hook(x, hook, self) tj_grad_hook_at(TJ_SITE, x, hook, self)
 
@@ -643,7 +644,7 @@ TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook,
 
 /* Runs body for all examples at once. body is written for one: it gets operand i without the axis that counts the examples, and sets
  * out[]; out[i] has all results, along a new axis 0. Each example has the bits that it would have alone. body may use any other tensor,
- * which is the same for all examples, and may call this function, tj_grad() and tj_jvp(), also for values that were computed before: so
+ * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), and tj_grad() and tj_jvp() also for values that were computed before: so
  * Jacobians, Hessians and the gradients of single examples are made. What callbacks of tj_scan() must not do, it must not do either.
  *
  * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while()

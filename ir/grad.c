@@ -299,7 +299,7 @@ static bool result(sweep *s, const ir_grad_ask *q, int i, ir_ref *out)
 	if (*out != IR_NONE || s->g->err.code != TJ_OK) return *out != IR_NONE;
 	snprintf(what, sizeof what, "the value does not depend on tensor %d of those asked for", i);
 	fail(s, TJ_ERR_ARG, "", what, q->site);
-	rt_hint(&s->g->err, "set .unused = TJ_UNUSED_ZEROS for a gradient of zeros");
+	rt_hint(&s->g->err, "TJ_UNUSED_ZEROS (.unused of tj_grad(), the last argument of tj_jvp()) gives zeros");
 	return false;
 }
 
@@ -352,6 +352,8 @@ bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *ou
 	ir_ref *grad = rt_arena_alloc(&g->mem, sizeof *grad * ((size_t)q->n + 1));
 	if (!grad) return rt_fail(&g->err, TJ_ERR_NOMEM, "jvp", "out of memory"), false;
 	back.cotangent = ir_leaf(g, &m, q->site);
-	if (back.cotangent == IR_NONE || !ir_grad(g, &back, grad)) return false;
-	return ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .site = q->site }, out);
+	const bool ok = back.cotangent != IR_NONE && ir_grad(g, &back, grad) &&
+	                ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .site = q->site }, out);
+	if (!ok) g->err.op = "jvp";
+	return ok;
 }

@@ -44,7 +44,8 @@ static ir_ref dy_of(const vjp *v) { return widen(v, v->grad); }
 ir_ref ir_zeros(ir_graph *g, ir_ref like)
 {
 	const ir_meta m = ir_meta_of(g, like);
-	return ir_keep_device(g, ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0), ir_at(g, like));
+	const ir_ref r = ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0); /* emitting moves nodes */
+	return ir_keep_device(g, r, ir_at(g, like));
 }
 
 static ir_ref zeros(const vjp *v, tj_dtype t, int rank, const int64_t *dim) { return ir_const_f(v->g, t, rank, dim, 0); }

@@ -135,7 +135,7 @@ static tj_status go(const char *site, jit_flow *q)
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || (q->op != IR_scan && q->op != JIT_VMAP && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
-	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "give it at least one carry or output", "it has no results");
+	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "give it at least one result", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
 	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
 	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
@@ -206,7 +206,10 @@ tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *body, void *
 	tj_tensor *out = NULL;
 	JIT_CURRENT(c, site);
 	if (!c) return NULL;
-	if (!jit_refuses(c, site, "grad_hook") && !jit_active(c)) jit_error(c, site, TJ_ERR_STATE, "grad_hook", "use it in the body that asks for the gradient", "no gradient passes through a value outside of a compiled function");
-	else tj_custom_grad_at(site, &out, 1, pass_on, body ? call_hook : NULL, TJ_LIST(x), &h);
+	if (jit_refuses(c, site, "grad_hook")) return &c->rt.poison;
+	if (!body) return jit_error(c, site, TJ_ERR_ARG, "grad_hook", "pass a function", "the hook is NULL");
+	if (x && rt_is_number(x)) return jit_error(c, site, TJ_ERR_ARG, "grad_hook", "only tensors of floats have gradients", "the operand is a number");
+	if (x && x != TJ_END && !jit_active(c)) return x; /* no gradient passes there */
+	tj_custom_grad_at(site, &out, 1, pass_on, call_hook, TJ_LIST(x), &h);
 	return out ? out : &c->rt.poison;
 }

@@ -43,7 +43,7 @@ static bool note_results(const jit_op *w, jit_inside *k, void *env)
 	ir_meta *type = env;
 	for (int i = 0; i < k->nout; i++) {
 		type[i] = jit_meta(k->out[i]);
-		if (type[i].rank == TJ_MAX_RANK) return jit_op_fail(w, TJ_ERR_LIMIT, NULL, "result %d has %d axes: there is no room for one more", i, TJ_MAX_RANK);
+		if (type[i].rank == TJ_MAX_RANK) return jit_op_fail(w, TJ_ERR_LIMIT, "the axis that counts the examples is one of TJ_MAX_RANK", "result %d has %d axes: there is no room for one more", i, TJ_MAX_RANK);
 	}
 	return true;
 }
@@ -96,7 +96,13 @@ static bool compare_grads(const jit_op *w, jit_inside *k, void *env)
 	const ir_meta *want = env;
 	for (int i = 0; i < k->nout; i++) {
 		char x[160], y[160];
-		const ir_meta m = jit_meta(k->out[i]);
+		ir_meta m = jit_meta(k->out[i]);
+		if (m.dtype != want[i].dtype && rt_is_float((tj_dtype)m.dtype) && rt_is_float((tj_dtype)want[i].dtype)) { /* .autocast computes in another one */
+			const int64_t to = want[i].dtype;
+			k->out[i] = jit_event(w->site, IR_cast, 1, &k->out[i], 1, &to);
+			if (k->out[i]->kind == RT_POISON) return false;
+			m.dtype = want[i].dtype;
+		}
 		if (jit_same_type(&m, &want[i])) continue;
 		jit_put_type(x, sizeof x, &want[i]);
 		jit_put_type(y, sizeof y, &m);
@@ -123,6 +129,7 @@ bool jit_custom(const jit_op *w, const jit_flow *q)
 	ir_meta *type = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *type), *own = type ? type + 2 * nout : NULL; /* of results, of their gradients, of operands */
 	bool *captured = rt_arena_alloc(mem, (size_t)all + 1);
 	if (!like || !type || !captured) return jit_op_nomem(w);
+	if (!n) return jit_op_fail(w, TJ_ERR_ARG, "list the tensors that have gradients", "it has no operands");
 	if (!custom_here(w) || !jit_op_admit(w, q->in, n, &in)) return false;
 	for (int i = 0; i < n; i++) {
 		if (jit_is_number(in[i])) return jit_op_fail(w, TJ_ERR_ARG, "let the callbacks capture the number", "operand %d is a number: it has no gradient", i);

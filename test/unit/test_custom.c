@@ -125,6 +125,32 @@ static void examples(void **s)
 	EACH(captured_body, 2 * (1.25f * 2 + 0.75f * 2 + 2.5f * 5)) /* w = 2: round(2.5), round(-1.5), round(5) */
 }
 
+/* ---- a backward in another float ---- */
+static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], in[1]); }
+static void of_product(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_matmul(in[3], tj_transpose(in[1], 0, 1));
+	out[1] = tj_matmul(tj_transpose(in[0], 0, 1), in[3]);
+}
+static void mixed_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *x = tj_reshape(in[0], TJ_SHAPE(1, 3)), *w = tj_reshape(in[0], TJ_SHAPE(3, 1));
+	(void)self;
+	tj_custom_grad(&y, 1, product, of_product, TJ_LIST(x, w), NULL);
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
+static void mixed(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *g = tj_call1(tj_compile(c, mixed_body, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .autocast = TJ_BF16)), TJ_LIST(F32(c, 1.25f, -0.75f, 2.5f)));
+	kit_ok(c);
+	assert_int_equal(tj_dtype_of(g), TJ_F32);
+	assert_f32(g, 2.5f, -1.5f, 5);
+	tj_close(c);
+}
+
 /* ---- hooks ---- */
 static void clips(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_clamp(in[0], tj_f(-2), tj_f(2)); }
 static void adds_x(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], tj_mul(in[1], *(tj_tensor **)self)); }
@@ -139,7 +165,7 @@ static void hooks(void **s) { (void)s; EACH(clipped, 2, -2, 2) }
 
 /* ---- refused ---- */
 static void wrong_shape(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = total(in[2]); }
-static void wrong_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[2], TJ_F64); }
+static void wrong_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[2], TJ_I64); }
 static void sets_none(tj_tensor **out, tj_tensor *const *in, void *self) { (void)out, (void)in, (void)self; }
 static void nests(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[2]); }
 static void in_branch(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[0]); }
@@ -149,6 +175,7 @@ REFUSED(shape, tj_custom_grad(out, 1, rounds, wrong_shape, TJ_LIST(in[0]), NULL)
 REFUSED(dtype, tj_custom_grad(out, 1, rounds, wrong_dtype, TJ_LIST(in[0]), NULL))
 REFUSED(none, tj_custom_grad(out, 1, rounds, sets_none, TJ_LIST(in[0]), NULL))
 REFUSED(number, tj_custom_grad(out, 1, rounds, passes, TJ_LIST(tj_f(1)), NULL))
+REFUSED(no_operands, tj_custom_grad(out, 1, rounds, passes, TJ_NONE, NULL))
 REFUSED(no_backward, tj_custom_grad(out, 1, rounds, NULL, TJ_LIST(in[0]), NULL))
 REFUSED(no_hook, out[0] = tj_grad_hook(in[0], NULL, NULL))
 REFUSED(nested, tj_custom_grad(out, 1, rounds, nests, TJ_LIST(in[0]), NULL))
@@ -157,8 +184,8 @@ REFUSED(branch, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_branch, in_bran
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ shape, TJ_ERR_SHAPE, "but backward gives f32[]" }, { dtype, TJ_ERR_DTYPE, "backward gives f64[3]" }, { none, TJ_ERR_ARG, "`backward` did not set out[0]" },
-		{ number, TJ_ERR_ARG, "operand 0 is a number" }, { no_backward, TJ_ERR_ARG, "a callback is NULL" }, { no_hook, TJ_ERR_ARG, "a callback is NULL" },
+		{ shape, TJ_ERR_SHAPE, "but backward gives f32[]" }, { dtype, TJ_ERR_DTYPE, "backward gives i64[3]" }, { none, TJ_ERR_ARG, "`backward` did not set out[0]" },
+		{ number, TJ_ERR_ARG, "operand 0 is a number" }, { no_backward, TJ_ERR_ARG, "a callback is NULL" }, { no_hook, TJ_ERR_ARG, "the hook is NULL" }, { no_operands, TJ_ERR_ARG, "it has no operands" },
 		{ nested, TJ_ERR_STATE, "a callback of tj_custom_grad" }, { branch, TJ_ERR_STATE, "a callback of tj_cond" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -176,14 +203,16 @@ static void outside(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = F32(c, 1.25f, 2);
 	assert_f32(rounded(x), 1, 2);
-	assert_true(tj_is_poison(tj_grad_hook(x, clips, NULL)));
-	kit_error(c, TJ_ERR_STATE, "outside of a compiled function");
+	assert_ptr_equal(tj_grad_hook(x, clips, NULL), x);
+	kit_ok(c);
+	assert_true(tj_is_poison(tj_grad_hook(tj_f(1), clips, NULL)));
+	kit_error(c, TJ_ERR_ARG, "the operand is a number");
 	tj_close(c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(through), cmocka_unit_test(no_gradient), cmocka_unit_test(tangents), cmocka_unit_test(orders), cmocka_unit_test(several), cmocka_unit_test(examples),
-		                                cmocka_unit_test(hooks), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
+		                                cmocka_unit_test(hooks), cmocka_unit_test(mixed), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

@@ -125,6 +125,7 @@ static void close_trial(trial *t)
 	for (int e = 0; e < MOST_N; e++)
 		if (t->one[e].data) gen_out_free(&t->one[e]);
 	ir_graph_free(&t->b);
+	t->G.g = &t->g; /* check_run() gave it the other one */
 	gen_free(&t->G);
 }
 

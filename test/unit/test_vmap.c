@@ -232,6 +232,9 @@ static const struct { uint32_t mapped; const char *text; } texts[] = {
 #define SCAN(reverse) "%0 = input f32[2] slot=0\n%1 = input f32[4,2] slot=1\n%2 = input f32[2] slot=2\n%3 = const i64[] 0\n%4 = scan %0 %3 %1 %2 carries=2 xs=1 length=4 reverse=" reverse "\n  body:\n" \
 	"    %0 = input f32[2] slot=0\n    %1 = input i64[] slot=1\n    %2 = input f32[2] slot=2\n    %3 = input f32[2] slot=3\n    %4 = mul f32[2] %0 %3\n    %5 = add f32[2] %4 %2\n" \
 	"    %6 = const i64[] 1\n    %7 = add i64[] %1 %6\n    %8 = sum f32[] %5 keepdim=0\n    ret %5 %7 %8\n%5 = get f32[2] %4 i=0\n%6 = get i64[] %4 i=1\n%7 = get f32[4] %4 i=2\nret %5 %6 %7\n"
+	/* the first turn makes one carry different, the next one the other */
+	{ 4, "%0 = input f32[] slot=0\n%1 = input f32[] slot=1\n%2 = input f32[3] slot=2\n%3 = scan %0 %1 %2 carries=2 xs=1 length=3 reverse=0\n  body:\n    %0 = input f32[] slot=0\n    %1 = input f32[] slot=1\n"
+	     "    %2 = input f32[] slot=2\n    %3 = add f32[] %0 %2\n    %4 = mul f32[] %1 %0\n    ret %3 %4\n%4 = get f32[] %3 i=0\n%5 = get f32[] %3 i=1\nret %4 %5\n" },
 	{ 1, SCAN("0") }, { 2, SCAN("0") }, { 4, SCAN("0") }, { 3, SCAN("1") }, { 7, SCAN("0") },
 	/* while: a counter, the same for all; then until each example is large */
 #define COUNT "%0 = input f32[2] slot=0\n%1 = const i64[] 0\n%2 = while %0 %1 max_turns=9\n  cond:\n    %0 = input i64[] slot=1\n    %1 = const i64[] 5\n    %2 = lt bool[] %0 %1\n    ret %2\n" \

@@ -135,7 +135,7 @@ static tj_status go(const char *site, jit_flow *q)
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || (q->op != IR_scan && q->op != JIT_VMAP && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
-	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, "give it at least one result", "it has no results");
+	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, q->op < IR_OP_COUNT ? "give it at least one carry or output" : "give it at least one result", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
 	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
 	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");

@@ -639,12 +639,19 @@ TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, 
  * compiled functions it is x itself. */
 TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook, void *self);
 #define tj_grad_hook(x, hook, self) tj_grad_hook_at(TJ_SITE, x, hook, self)
+/* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body uses, when
+ * it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more time. The bits are
+ * the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first
+ * time. In callbacks of tj_cond(), tj_while() and tj_scan(), whose gradients compute all again anyway, and for tj_jvp(), and outside of compiled
+ * functions, it is body(in). On failure the context has the error, its status is returned, and the results are poison. */
+TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self);
+#define tj_checkpoint(out, nout, body, in, self) tj_checkpoint_at(TJ_SITE, out, nout, body, in, self)
 
 /* ---- one example, a batch of them ---- */
 
 /* Runs body for all examples at once. body is written for one: it gets operand i without the axis that counts the examples, and sets
  * out[]; out[i] has all results, along a new axis 0. Each example has the bits that it would have alone. body may use any other tensor,
- * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), and tj_grad() and tj_jvp() also for values that were computed before: so
+ * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), tj_checkpoint(), and tj_grad() and tj_jvp() also for values that were computed before: so
  * Jacobians, Hessians and the gradients of single examples are made. What callbacks of tj_scan() must not do, it must not do either.
  *
  * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while()
@@ -1087,6 +1094,11 @@ TJ_API tj_tensor *tj_slice_at(const char *site, tj_tensor *x, int axis, int64_t 
 TJ_API tj_tensor *tj_flip(tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_flip_at(const char *site, tj_tensor *x, tj_dims axes);
 #define tj_flip(x, axes) tj_flip_at(TJ_SITE, x, axes)
+
+/* a itself. What is computed from it is not merged with what is computed from a, and is computed after b: again, instead of being kept until then */
+TJ_API tj_tensor *tj_optimization_barrier(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b)
 
 /* joins along an axis */
 TJ_API tj_tensor *tj_cat(tj_list list, int axis);

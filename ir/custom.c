@@ -26,7 +26,7 @@ ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const
 {
 	ir_custom *c = rt_arena_alloc(&g->mem, sizeof *c);
 	ir_ref *src = refs(g, nin + 1, NULL);
-	if (c) *c = (ir_custom){ nin, nout, refs(g, nin, in), refs(g, nout, NULL), refs(g, nout, NULL), refs(g, nin, NULL), site };
+	if (c) *c = (ir_custom){ .nin = nin, .nout = nout, .in = refs(g, nin, in), .out = refs(g, nout, NULL), .leaf = refs(g, nout, NULL), .grad = refs(g, nin, NULL), .site = site };
 	if (!c || !src || !c->in || !c->out || !c->leaf || !c->grad || !rt_push(&g->custom, c)) return rt_fail(&g->err, TJ_ERR_NOMEM, "custom_grad", "out of memory"), NULL;
 	for (int i = 0; i < nin; i++) c->grad[i] = IR_NONE;
 	if (nin) memcpy(src + 1, in, sizeof *src * (size_t)nin);
@@ -41,8 +41,7 @@ ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const
 	return c;
 }
 
-/* Node r with other operands. */
-static ir_ref again(ir_graph *g, ir_ref r, const ir_ref *src)
+ir_ref ir_again(ir_graph *g, ir_ref r, const ir_ref *src)
 {
 	const ir_node n = *ir_at(g, r); /* emitting moves nodes and attributes */
 	int64_t *attr = rt_arena_alloc(&g->mem, sizeof *attr * (n.nattr + 1u));
@@ -70,7 +69,7 @@ static ir_ref moved(ir_graph *g, const range *a, ir_ref r)
 	if (!any) return r;
 	ir_ref *src = refs(g, n->nsrc, NULL);
 	for (int k = 0; src && k < n->nsrc; k++) src[k] = now(a, ir_src(g, n, k));
-	return src ? again(g, r, src) : IR_NONE;
+	return src ? ir_again(g, r, src) : IR_NONE;
 }
 
 bool ir_replace(ir_graph *g, int n, const ir_ref *leaf, const ir_ref *with, int nout, const ir_ref *out, ir_ref *to)

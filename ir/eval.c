@@ -138,7 +138,7 @@ static tj_status eval_view(job *j)
 	int64_t first = 0; /* offset of the view's element 0 from x's, in elements */
 	if (!rank) return copy_out(x, j->out);
 	switch (j->op) {
-	case IR_reshape: case IR_squeeze: case IR_unsqueeze: return copy_out(x, j->out);
+	case IR_reshape: case IR_squeeze: case IR_unsqueeze: case IR_optimization_barrier: return copy_out(x, j->out);
 	case IR_expand:
 		for (int i = 0; i < rank; i++)
 			v.stride[i] = i < lead || x->meta.dim[i - lead] == 1 ? 0 : x->stride[i - lead];

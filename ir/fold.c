@@ -203,6 +203,7 @@ static bool moves_nothing(const ir_graph *g, const ir_node *n)
 	if (n->op == IR_flip)
 		for (int i = 0; i < n->rank; i++)
 			if (flipped(g, n) >> i & 1 && dim[i] > 1) return false;
+	if (n->op == IR_optimization_barrier) return constant(arg(g, n, 0)); /* nothing is computed for it */
 	return n->op != IR_slice || attr[3] > 0;
 }
 

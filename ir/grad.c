@@ -34,6 +34,7 @@ typedef struct sweep {
 	rt_vec(share) share;
 	rt_vec(ir_ref) to;       /* what a rule gives, and for which operands */
 	rt_vec(bool) want;
+	bool keep;               /* of ir_grad_ask */
 	bool oom;
 } sweep;
 
@@ -224,7 +225,34 @@ static bool step_flow(sweep *s, ir_ref r)
 	return ir_vjp_flow(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
 }
 
-/* Value r, whose gradient the user gives. When the first of those that belong together has its turn, all of them have theirs. */
+/* The values of c, which is a checkpoint, are computed again, and take the gradients on. */
+static bool step_again(sweep *s, const ir_custom *c, const ir_ref *grad)
+{
+	ir_graph *g = s->g;
+	ir_ref after = IR_NONE, *value = rt_arena_alloc(&g->mem, sizeof *value * (size_t)c->nout), *from, *by, *to;
+	int n;
+	for (int i = 0; i < c->nout; i++)
+		if (grad[i] != IR_NONE && (after == IR_NONE || ir_at(g, after)->op == IR_const)) after = grad[i];
+	if (!value) return !(s->oom = true);
+	if (!ir_checkpoint_again(g, c, after, value, &n, &from, &by) || !grow(s)) return false;
+	if (!(to = rt_arena_alloc(&g->mem, sizeof *to * ((size_t)n + 1)))) return !(s->oom = true);
+	ir_grad_ask q = { .none = true, .site = c->site };
+	for (int k = 0; k < n; k++) {
+		if (!s->at.v[from[k]].active) continue;
+		from[q.n] = from[k];
+		by[q.n++] = by[k];
+	}
+	q.wrt = by;
+	if (!ir_grad_all(g, c->nout, value, grad, &q, to)) return false;
+	if (!grow(s)) return false;
+	for (int k = 0; k < q.n; k++) {
+		if (to[k] != IR_NONE) give(s, from[k], to[k]);
+		else s->at.v[from[k]].flat = true;
+	}
+	return g->err.code == TJ_OK;
+}
+
+/* Value r, whose gradient the user gives, or that is computed again. When the first of those that belong together has its turn, all of them have theirs. */
 static bool step_custom(sweep *s, ir_ref r, const ir_custom *c)
 {
 	bool any = false, last = true;
@@ -237,6 +265,7 @@ static bool step_custom(sweep *s, ir_ref r, const ir_custom *c)
 		any |= (grad[i] = x->grad) != IR_NONE;
 	}
 	if (!last) return true;
+	if (c->again && any) return step_again(s, c, grad);
 	for (int i = 0; i < c->nin; i++)
 		if (!any || c->grad[i] == IR_NONE) s->at.v[c->in[i]].flat |= s->at.v[c->in[i]].active;
 	if (!any) return true;
@@ -275,7 +304,7 @@ static bool walk_back(sweep *s)
 			continue;
 		}
 		const ir_custom *custom = x->active ? ir_custom_of(s->g, r) : NULL;
-		if (custom) {
+		if (custom && !(custom->again && s->keep)) {
 			if (!step_custom(s, r, custom)) return false;
 			continue;
 		}
@@ -294,6 +323,7 @@ static bool result(sweep *s, const ir_grad_ask *q, int i, ir_ref *out)
 	const seen *x = &s->at.v[q->wrt[i]];
 	char what[80];
 	*out = x->grad;
+	if (*out == IR_NONE && q->none) return true;
 	if (*out == IR_NONE && (x->flat || q->zeros)) *out = ir_zeros(s->g, q->wrt[i]);
 	if (*out != IR_NONE) *out = ir_keep_device(s->g, *out, ir_at(s->g, q->wrt[i])); /* a constant is on the CPU */
 	if (*out != IR_NONE || s->g->err.code != TJ_OK) return *out != IR_NONE;
@@ -320,7 +350,7 @@ static bool ask(sweep *s, int ny, const ir_ref *y, const ir_ref *cotangent, cons
 
 bool ir_grad_all(ir_graph *g, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out)
 {
-	sweep s = { .g = g };
+	sweep s = { .g = g, .keep = q->keep };
 	const uint8_t mode = g->mode;
 	g->mode = 0;
 	const bool ok = ask(&s, ny, y, cotangent, q, out);
@@ -349,11 +379,12 @@ bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *ou
 {
 	const ir_meta m = ir_meta_of(g, q->y);
 	ir_grad_ask back = *q;
+	back.keep = true; /* a barrier would depend on u */
 	ir_ref *grad = rt_arena_alloc(&g->mem, sizeof *grad * ((size_t)q->n + 1));
 	if (!grad) return rt_fail(&g->err, TJ_ERR_NOMEM, "jvp", "out of memory"), false;
 	back.cotangent = ir_leaf(g, &m, q->site);
 	const bool ok = back.cotangent != IR_NONE && ir_grad(g, &back, grad) &&
-	                ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .site = q->site }, out);
+	                ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .keep = true, .site = q->site }, out);
 	if (!ok) g->err.op = "jvp";
 	return ok;
 }

@@ -268,6 +268,15 @@ static bool type_same(ask *q)
 	return same_for_all(q, q->src[0].weak ? settled((tj_dtype)q->src[0].dtype) : (tj_dtype)q->src[0].dtype);
 }
 
+/* The other operands stay as they are, also where they are. */
+static bool type_first(ask *q)
+{
+	type_same(q);
+	for (int k = 1; k < q->nsrc; k++) want_one(q, k, (tj_dtype)q->src[k].dtype);
+	q->out->device = q->src[0].device;
+	return true;
+}
+
 static bool type_sum(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc);
@@ -846,7 +855,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
-	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FULL] = type_full
+	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FULL] = type_full
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis,

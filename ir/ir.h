@@ -214,6 +214,8 @@ typedef struct ir_grad_ask {
 	int n;
 	const ir_ref *wrt;    /* n floats */
 	bool zeros;           /* a value that y does not depend on has a gradient of zeros; else it is an error */
+	bool none;            /* such a value gets IR_NONE instead */
+	bool keep;            /* nothing is computed again for it: checkpoints are as other values */
 	const char *site;
 } ir_grad_ask;
 bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out); /* out[i]: of the dtype and shape of wrt[i]. false: g->err says why */
@@ -227,11 +229,21 @@ typedef struct ir_custom {
 	ir_ref *out;          /* the values, as others use them: marks */
 	ir_ref *leaf;         /* ir_leaf() that stands for the gradient by out[i] */
 	ir_ref *grad;         /* by in[i], computed from the leaves; of its type. IR_NONE, as at first: in[i] has no gradient. The caller sets it */
+	bool again;           /* checkpoint.c: nothing is given by the user; the values are computed once more, from in[]. No leaf, no grad */
 	const char *site;
 } ir_custom;
 ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const ir_ref *value, const char *site); /* for these values; of the graph. NULL: an error */
 const ir_custom *ir_custom_of(const ir_graph *g, ir_ref r); /* what r is an out[] of; NULL: nothing */
 bool ir_replace(ir_graph *g, int n, const ir_ref *leaf, const ir_ref *with, int nout, const ir_ref *out, ir_ref *to); /* to[i]: out[i], computed from with[] in place of the leaves */
+
+ir_ref ir_again(ir_graph *g, ir_ref r, const ir_ref *src); /* emits node r once more, with other operands; of a mark src[0] */
+
+/* ---- checkpoint.c: values that are computed again for their gradient ---- */
+ir_custom *ir_checkpoint_new(ir_graph *g, ir_ref first, int nout, const ir_ref *value, const char *site); /* by the nodes from `first` on. NULL: an error */
+ir_custom *ir_checkpoint_like(ir_graph *g, const ir_custom *from, const ir_ref *in, const ir_ref *value); /* for other values, computed from other in[] */
+/* Emits its values again, to be computed after `after`: value[i] is out[i], computed from barrier[k], which has the value of from[k]; k < *n. Both
+ * lists are in g->mem. */
+bool ir_checkpoint_again(ir_graph *g, const ir_custom *c, ir_ref after, ir_ref *value, int *n, ir_ref **from, ir_ref **barrier);
 
 /* ---- vmap.c: what was computed for one example, for a batch of them ---- */
 typedef struct ir_vmap_ask {

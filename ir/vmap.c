@@ -118,6 +118,9 @@ static ir_ref view(one *o)
 	switch (o->n.op) {
 	case IR_expand: return ir_expand(o->g, aligned(o, 0, o->n.rank), a.rank, a.dim, o->n.site);
 	case IR_slice: return along(o);
+	case IR_optimization_barrier:
+		o->x[0] = whole(o, 0);
+		return emit(o, 0, NULL, o->x);
 	case IR_transpose:
 		o->attr[1]++;
 		return along(o);
@@ -395,6 +398,24 @@ static ir_ref now_whole(vm_map *v, ir_ref r, const char *site)
 	return vm_whole(v->g, v->n, v->at.v[r].to, v->at.v[r].batched, &m, site);
 }
 
+/* A checkpoint of all examples. */
+static bool checkpoint(vm_map *v, ir_ref r, const ir_custom *c)
+{
+	ir_ref *in = rt_arena_alloc(&v->mem, sizeof *in * ((size_t)c->nin + (size_t)c->nout + 1)), *value = in + c->nin;
+	if (!in) return nomem(v);
+	for (int i = 0; i < c->nin; i++) {
+		if (!walk(v, c->in[i])) return false;
+		in[i] = v->at.v[c->in[i]].to;
+	}
+	for (int i = 0; i < c->nout; i++)
+		if ((value[i] = now_whole(v, ir_src(v->g, ir_at(v->g, c->out[i]), 0), c->site)) == IR_NONE) return false;
+	const ir_custom *all = ir_checkpoint_like(v->g, c, in, value);
+	if (!all || !grow(v)) return false;
+	for (int i = 0; i < c->nout; i++) v->at.v[c->out[i]] = (vm_seen){ .to = all->out[i], .as = IR_NONE, .state = PLACED, .batched = true };
+	close(v, r);
+	return true;
+}
+
 /* A value with a gradient of the user's gets one for all examples: what backward computed from leaves is mapped, too. */
 static bool custom(vm_map *v, ir_ref r, const ir_custom *c)
 {
@@ -428,7 +449,7 @@ static bool place(vm_map *v, ir_ref r)
 		return v->g->err.code == TJ_OK;
 	}
 	const ir_custom *c = ir_custom_of(v->g, r);
-	if (c) return custom(v, r, c);
+	if (c) return c->again ? checkpoint(v, r, c) : custom(v, r, c);
 	if (o.n.op == IR_cond && o.batched[0]) return choose(v, r);
 	if (is_decomposed(&o)) return decompose(v, &o);
 	if (o.n.nattr > MOST_ATTRS - TJ_MAX_RANK) return vm_fail(v, TJ_ERR_STATE, ir_ops[o.n.op].name, o.n.site, "a node has too many attributes");

@@ -21,7 +21,7 @@ typedef struct jit_builder {
 	struct jit_open *open;   /* the innermost control flow that is not complete; NULL: none */
 	bool marked;             /* the graph has marks */
 	bool *wanted, *wanted_ext; /* by event, by slot: some GRAD asks for the gradient by it, so it is marked; NULL: there is no GRAD */
-	ir_ref *grad;            /* what the last GRAD, JVP, VMAP or CUSTOM gave; NULL when `made` is newer */
+	ir_ref *grad;            /* what the last GRAD, JVP, VMAP, CUSTOM or CHECKPOINT gave; NULL when `made` is newer */
 } jit_builder;
 
 /* region.c */

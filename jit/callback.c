@@ -3,7 +3,7 @@
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
  *
- * transform.c has tj_vmap() and tj_custom_grad(), whose callbacks are traced in the same way. outside.c has the entry points, and the op
+ * transform.c has tj_vmap(), tj_custom_grad() and tj_checkpoint(), whose callbacks are traced in the same way. outside.c has the entry points, and the op
  * outside of compiled functions. */
 #include "jit/call.h"
 #include "jit/callback.h"
@@ -12,7 +12,7 @@
 
 enum { MARGIN = 8, MAX_NEST = 32 };
 
-static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == JIT_CUSTOM ? "tj_custom_grad" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
+static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == JIT_CUSTOM ? "tj_custom_grad" : op == JIT_CHECKPOINT ? "tj_checkpoint" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
 
 /* ---- errors ---- */
 
@@ -96,7 +96,7 @@ static bool enter(const jit_op *w)
 	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return jit_op_nomem(w);
 	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
 	if (!s) return jit_op_nomem(w);
-	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM };
+	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM, w->op == JIT_CHECKPOINT };
 	return true;
 }
 
@@ -127,7 +127,7 @@ static bool arguments(const jit_op *w, const jit_inside *k, tj_tensor **in)
 	return true;
 }
 
-static const char *callback_name(const jit_op *w, int which) { return w->op == JIT_VMAP ? "body" : w->op == JIT_CUSTOM ? (which ? "backward" : "forward") : ir_flow_info(w->op)->region[which]; }
+static const char *callback_name(const jit_op *w, int which) { return w->op == JIT_VMAP || w->op == JIT_CHECKPOINT ? "body" : w->op == JIT_CUSTOM ? (which ? "backward" : "forward") : ir_flow_info(w->op)->region[which]; }
 
 static bool results(const jit_op *w, const jit_inside *k, tj_tensor **made)
 {

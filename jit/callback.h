@@ -4,7 +4,7 @@
 
 #include "jit/ctx.h"
 
-typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan(), tj_vmap() or tj_custom_grad() */
+typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan(), tj_vmap(), tj_custom_grad() or tj_checkpoint() */
 	int op;
 	tj_body *f[2];
 	void *self;
@@ -23,7 +23,7 @@ static inline int jit_length(tj_list list)
 	return n;
 }
 
-static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : op == JIT_CUSTOM ? "custom_grad" : ir_ops[op].name; }
+static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : op == JIT_CUSTOM ? "custom_grad" : op == JIT_CHECKPOINT ? "checkpoint" : ir_ops[op].name; }
 
 typedef struct jit_op { tj_ctx *c; jit_act *a; const char *site; int op; void *self; } jit_op; /* the call, while it is traced */
 
@@ -55,5 +55,6 @@ bool jit_control(const jit_op *w, const jit_flow *q); /* cond, while, scan */
 /* transform.c */
 bool jit_vmap(const jit_op *w, const jit_flow *q);
 bool jit_custom(const jit_op *w, const jit_flow *q);
+bool jit_checkpoint(const jit_op *w, const jit_flow *q);
 
 #endif

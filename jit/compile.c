@@ -160,7 +160,7 @@ static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
 		int k, end;
-		b->marked |= x->op == JIT_VMAP || x->op == JIT_CUSTOM || x->op == JIT_JVP || x->op == JIT_GRAD;
+		b->marked |= x->op == JIT_VMAP || x->op == JIT_CUSTOM || x->op == JIT_CHECKPOINT || x->op == JIT_JVP || x->op == JIT_GRAD;
 		if (!asks(x, &k, &end)) continue;
 		if (!b->wanted) {
 			b->wanted = rt_arena_alloc(b->mem, n);

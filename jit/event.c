@@ -97,6 +97,13 @@ jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *co
 	return n;
 }
 
+static bool runs_once(const jit_act *a)
+{
+	bool once = true;
+	for (uint32_t i = 0; i < a->callback.n; i++) once &= a->callback.v[i].once;
+	return once;
+}
+
 /* ---- the entry point of every op ---- */
 enum { INLINE_SRC = 16 };
 
@@ -225,7 +232,7 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr, 1, &r);
 		return r;
 	}
-	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && jit_in_callback(c, site, ir_ops[op].name, "draw the numbers before the op and pass them in: in a callback, every turn would draw the same ones"))
+	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && !runs_once(a) && jit_in_callback(c, site, ir_ops[op].name, "draw the numbers before the op and pass them in: in a callback, every turn would draw the same ones"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
 	tj_tensor *t = n ? result_of(a, n) : NULL;

@@ -16,7 +16,7 @@ typedef struct jit_outside {
 static tj_status run_inside(tj_ctx *c, const char *site, const jit_flow *q)
 {
 	const jit_op w = { c, &c->act, site, q->op, q->self };
-	const bool ok = !c->act.failed && (q->op == JIT_VMAP ? jit_vmap(&w, q) : q->op == JIT_CUSTOM ? jit_custom(&w, q) : jit_control(&w, q));
+	const bool ok = !c->act.failed && (q->op == JIT_VMAP ? jit_vmap(&w, q) : q->op == JIT_CUSTOM ? jit_custom(&w, q) : q->op == JIT_CHECKPOINT ? jit_checkpoint(&w, q) : jit_control(&w, q));
 	if (ok) return TJ_OK;
 	jit_spoil(c, q->out, q->nout);
 	return jit_spoil(c, q->ys, q->nys);
@@ -133,7 +133,7 @@ static tj_status go(const char *site, jit_flow *q)
 		return jit_spoil(c, q->ys, q->nys);
 	}
 	jit_act *a = jit_active(c);
-	if (!q->f[0] || (q->op != IR_scan && q->op != JIT_VMAP && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
+	if (!q->f[0] || ((q->op == IR_cond || q->op == IR_while || q->op == JIT_CUSTOM) && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
 	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, q->op < IR_OP_COUNT ? "give it at least one carry or output" : "give it at least one result", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
@@ -183,6 +183,11 @@ tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body,
 tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self)
 {
 	return go(site, &(jit_flow){ .op = JIT_CUSTOM, .f = { forward, backward }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
+}
+
+tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self)
+{
+	return go(site, &(jit_flow){ .op = JIT_CHECKPOINT, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
 }
 
 /* ---- hooks ---- */

@@ -1,6 +1,6 @@
-/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callbacks of VMAP and CUSTOM have no regions: their events are
+/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callbacks of VMAP, CUSTOM and CHECKPOINT have no regions: their events are
  * nodes of the graph around, computed from leaves that stand for one example, or for a gradient; their last YIELD makes them what they
- * are for (ir/vmap.c, ir/custom.c). */
+ * are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c). */
 #include "jit/builder.h"
 
 typedef struct jit_open { /* control flow that is not complete */
@@ -8,6 +8,7 @@ typedef struct jit_open { /* control flow that is not complete */
 	const jit_node *event;
 	ir_ref *in, *leaf;       /* VMAP, CUSTOM: its operands. VMAP: the leaves so far */
 	ir_custom *custom;       /* CUSTOM: NULL: forward has not ended */
+	ir_ref first;            /* CHECKPOINT: its callback's nodes are the graph's from here on */
 	int nparam;              /* number of PARAMs so far */
 } jit_open;
 
@@ -17,7 +18,7 @@ static bool open_event(jit_builder *b, const jit_node *n, ir_ref *src)
 {
 	jit_open *o = rt_arena_alloc(b->mem, sizeof *o);
 	if (!o) return false;
-	*o = (jit_open){ .outer = b->open, .event = n, .in = src };
+	*o = (jit_open){ .outer = b->open, .event = n, .in = src, .first = b->in.at->g->node.n };
 	if (n->op == JIT_VMAP && !(o->leaf = rt_arena_alloc(b->mem, sizeof *o->leaf * (n->nsrc + 1u)))) return false;
 	b->open = o;
 	return !has_regions(b) || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, n->attr, n->site);
@@ -47,6 +48,18 @@ static bool end_custom(jit_builder *b, const jit_node *n, ir_ref *out)
 	return true;
 }
 
+/* Ends a CHECKPOINT. In a region its values are as others: backward computes all of a region again. */
+static bool end_checkpoint(jit_builder *b, const jit_node *n, ir_ref *out)
+{
+	const jit_open *o = b->open;
+	b->open = o->outer;
+	b->grad = out;
+	if (b->in.at->g != &b->g) return true;
+	const ir_custom *c = ir_checkpoint_new(&b->g, o->first, n->nsrc, out, o->event->site);
+	if (c) b->grad = c->out;
+	return c != NULL;
+}
+
 /* Ends a VMAP: its results are what an IR_get takes next. */
 static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 {
@@ -60,6 +73,7 @@ static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 /* Ends the region of a callback; after the last callback, closes its op. */
 static bool yield(jit_builder *b, const jit_node *n, ir_ref *out)
 {
+	if (!has_regions(b) && b->open->event->op == JIT_CHECKPOINT) return end_checkpoint(b, n, out);
 	if (!has_regions(b)) return b->open->event->op == JIT_VMAP ? map_all(b, n, out) : end_custom(b, n, out);
 	if (!ir_build_yield(&b->in, n->nsrc, out)) return false;
 	if (!ir_build_complete(&b->in)) return true;

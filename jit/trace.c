@@ -46,7 +46,7 @@ const jit_node *jit_flow_of(const jit_node *yield)
 	for (const jit_node *n = yield; n; n = n->parent) {
 		depth += n->op == JIT_YIELD;
 		depth -= n->op == JIT_CALLBACK;
-		if (!depth && (ir_is_flow(n->op) || n->op == JIT_VMAP || n->op == JIT_CUSTOM)) return n;
+		if (!depth && (ir_is_flow(n->op) || n->op == JIT_VMAP || n->op == JIT_CUSTOM || n->op == JIT_CHECKPOINT)) return n;
 	}
 	return NULL;
 }

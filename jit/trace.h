@@ -25,6 +25,7 @@
 	X(JVP, "jvp")           /* value, tensors, as many tangents; then an IR_get */                                       \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
 	X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients as PARAMs; then an IR_get for each result */ \
+	X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
 	X(VMAP, "vmap")         /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ \
 	/* boundaries: the host needs their operands */                                                                        \
 	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \

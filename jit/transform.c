@@ -1,8 +1,9 @@
-/* tj_vmap, tj_custom_grad. Their callbacks have no graph of their own: the events stay in the graph around, where gradients find the values
- * outside; region.c then makes them what they are for (ir/vmap.c, ir/custom.c).
+/* tj_vmap, tj_custom_grad, tj_checkpoint. Their callbacks have no graph of their own: the events stay in the graph around, where gradients find the values
+ * outside; region.c then makes them what they are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c).
  *
  *   VMAP xs | CALLBACK PARAM... events YIELD outs | get get ...
- *   CUSTOM in | CALLBACK events YIELD outs | CALLBACK PARAM... events YIELD gradients | get get ... */
+ *   CUSTOM in | CALLBACK events YIELD outs | CALLBACK PARAM... events YIELD gradients | get get ...
+ *   CHECKPOINT | CALLBACK events YIELD outs | get get ... */
 #include "jit/callback.h"
 #include "jit/event.h"
 #include "jit/handle.h"
@@ -145,4 +146,19 @@ bool jit_custom(const jit_op *w, const jit_flow *q)
 	memcpy(type + nout, type, sizeof *type * (size_t)nout);
 	jit_inside backward = { .which = 1, .f = q->f[1], .nin = all, .nplain = n, .captured = captured, .type = type, .like = like, .nout = n };
 	return jit_op_trace(w, &backward, compare_grads, own) && jit_op_give(w, 0, nout, type, q->out);
+}
+
+/* ---- checkpoint ---- */
+bool jit_checkpoint(const jit_op *w, const jit_flow *q)
+{
+	const int n = q->nin;
+	rt_arena *mem = &w->a->mem;
+	tj_tensor **in;
+	ir_meta *type = rt_arena_alloc(mem, ((size_t)q->nout + 1) * sizeof *type);
+	bool *captured = rt_arena_alloc(mem, (size_t)n + 1);
+	if (!type || !captured) return jit_op_nomem(w);
+	memset(captured, 1, (size_t)n + 1);
+	if (!jit_op_admit(w, q->in, n, &in) || !jit_op_step(w, JIT_CHECKPOINT, 0, NULL, 0, NULL)) return false;
+	jit_inside body = { .f = q->f[0], .nin = n, .captured = captured, .like = in, .nout = q->nout };
+	return jit_op_trace(w, &body, note_out, type) && jit_op_give(w, 0, q->nout, type, q->out);
 }

@@ -272,6 +272,9 @@ lo_map *lo_map_view(lo_low *L, lo_group *G, ir_ref view, const lo_map *m)
 	lo_map *o = lo_map_new(L, G, rank);
 	if (!o) return NULL;
 	switch (n->op) {
+	case IR_optimization_barrier:
+		for (int i = 0; i < rank; i++) o->e[i] = m->e[i];
+		return o;
 	case IR_permute:
 		for (int i = 0; i < rank; i++) o->e[attr[i]] = m->e[i];
 		return o;

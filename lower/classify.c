@@ -47,7 +47,7 @@ static int cost_of(const lo_low *L, const ir_node *n, const uint8_t *cost)
 	          (info->flags & IR_POINT && !(info->flags & (IR_MATH | IR_FAULT)));
 	int sum = info->flags & IR_VIEW ? 0 : 1;
 	if (!ok || n->op == IR_input || n->op == IR_data) return LIGHT + 1;
-	for (int k = 0; k < n->nsrc; k++) sum += cost[ir_src(L->g, n, k)];
+	for (int k = 0; k < lo_nread(n); k++) sum += cost[ir_src(L->g, n, k)];
 	return sum > LIGHT ? LIGHT + 1 : sum;
 }
 

@@ -228,7 +228,7 @@ static ir_ref reduction_below(const lo_low *L, ir_ref r)
 		ir_ref next = IR_NONE;
 		if (ir_ops[n->op].flags & IR_REDUCE) return r;
 		if (L->val[r].how != LO_VIEW && !(ir_ops[n->op].flags & IR_POINT)) return IR_NONE;
-		for (int k = 0; k < n->nsrc; k++) {
+		for (int k = 0; k < lo_nread(n); k++) {
 			ir_ref s = ir_src(L->g, n, k);
 			if (!L->val[s].light && ir_numel(L->g, s) == ir_numel(L->g, r) && (next == IR_NONE || s > next))
 				next = s;
@@ -354,7 +354,7 @@ static bool of_leaves(const lo_low *L, ir_ref r, int depth)
 	int loads;
 	if (L->val[r].light || L->val[r].how == LO_LEAF) return true;
 	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth >= AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads)))) return false;
-	for (int k = 0; k < n->nsrc; k++)
+	for (int k = 0; k < lo_nread(n); k++)
 		if (!of_leaves(L, ir_src(L->g, n, k), depth + 1)) return false;
 	return true;
 }

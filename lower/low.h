@@ -191,6 +191,7 @@ typedef struct lo_low {
 } lo_low;
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }
+static inline int lo_nread(const ir_node *n) { return n->op == IR_optimization_barrier ? 1 : n->nsrc; } /* operands that are read; the other one only comes earlier */
 static inline const int64_t *lo_dim(const lo_low *L, ir_ref r) { return ir_dims(L->g, ir_at(L->g, r)); }
 static inline bool lo_computed(const lo_low *L, ir_ref r)
 {

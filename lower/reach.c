@@ -183,7 +183,7 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
 	lo_use *u = new_use(L, r, m, L->val[r].how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP);
-	for (int k = 0; u && k < n->nsrc; k++) {
+	for (int k = 0; u && k < lo_nread(n); k++) {
 		if (k == 0 && lo_is_gather((ir_op)n->op)) {
 			if (!ask_table(L, G, u)) return NULL;
 			continue;

@@ -59,7 +59,7 @@ static int work_to(lo_low *L, ir_ref r, uint32_t time, int64_t elems, int most, 
 	const bool again = L->val[r].how == LO_FUSE && flags & (IR_POINT | IR_RNG) && !(flags & IR_FAULT) && !contracts(n);
 	int sum = view ? 0 : lo_work(n);
 	if ((!again && !view) || depth > DEEP) return most + 1;
-	for (int k = 0; k < n->nsrc && sum <= most; k++) sum += work_to(L, ir_src(L->g, n, k), time, elems, most - sum, depth + 1);
+	for (int k = 0; k < lo_nread(n) && sum <= most; k++) sum += work_to(L, ir_src(L->g, n, k), time, elems, most - sum, depth + 1);
 	return sum;
 }
 

@@ -75,6 +75,7 @@ static bool apply_view(const lo_low *L, ir_ref r, lo_access *a)
 	int64_t old[TJ_MAX_RANK];
 	memcpy(old, a->stride, sizeof old);
 	switch (n->op) {
+	case IR_optimization_barrier: return true;
 	case IR_expand: expand_strides(L, src, n->rank, a); return true;
 	case IR_permute:
 		for (int i = 0; i < n->rank; i++) a->stride[i] = old[attr[i]];

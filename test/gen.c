@@ -608,6 +608,7 @@ static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m
 	switch (op) {
 	case IR_matmul: return matmul_operand(G, c, m);
 	case IR_embedding: return embedding_operand(G, c, m);
+	case IR_optimization_barrier: return add_src(c, beside(G, x, false)), true;
 	case IR_cross_entropy:
 		if (m->rank != 2 || !m->dim[1]) return false;
 		add_src(c, index_of(G, 1, m->dim, m->dim[1]));

@@ -305,6 +305,7 @@ static void try_calls(const probe *p)
 	REFUSED(tj_grad, tj_grad(out, p->x, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_scan, tj_scan(out, NULL, 0, same, TJ_LIST(p->cell), TJ_LIST(p->x), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_vmap, tj_vmap(out, 1, same, TJ_LIST(p->x), NULL, NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
+	REFUSED(tj_checkpoint, tj_checkpoint(out, 1, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_custom_grad, tj_custom_grad(out, 1, same, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	POISON(tj_grad_hook, p->x, same, NULL);
 	POISON(tj_jvp, p->x, TJ_LIST(p->x), TJ_LIST(p->x), TJ_UNUSED_ZEROS);

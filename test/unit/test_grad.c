@@ -41,6 +41,7 @@ static const char *const cases[] = {
 	"slice [7] ; 0 1 6 1", "slice [7] ; 0 1 end 2", "slice [7] ; 0 6 0 -1", "slice [7] ; 0 -1 end -2", "slice [3,4] ; 1 3 end -3", "slice [7] ; 0 5 1 -2",
 	"slice [8] ; 0 2 7 3", "slice [5] ; 0 2 3 1", "slice [5] ; 0 3 3 1", "slice [2,5] ; 1 1 4 2", "slice [5,2] ; 0 4 end -4", "slice [1] ; 0 0 end 3",
 	"flip [2,3] ;", "flip [2,3] ; 1", "flip [2,2,2] ; 0 2", "flip [] ;", "flip [0] ;",
+	"optimization_barrier [2,3] [2]", "optimization_barrier [] [3]", "optimization_barrier [2] i3[4]", "optimization_barrier [3] n", "optimization_barrier [0] []",
 	"cat [2,2] [1,2] [3,2] ; 0", "cat [2,1] [2,3] ; 1", "cat [2] ; 0", "cat [0] [2] ; 0", "cat [2] ![2] [1] ; -1",
 	"stack [2] [2] [2] ; 0", "stack [2,2] [2,2] ; 1", "stack [] [] ; 0", "stack [] n ; 0", "stack [2,1] [2,1] ; -1",
 	REDUCED "[2,3] ; 0", REDUCED "[2,3] ; 1", REDUCED "[2,3] ; 0 1", REDUCED "[2,3] ; 1 0", REDUCED "[2,2,2] ; 0 0 2", REDUCED "[2,2,2] ; 1 -1 0",

@@ -78,6 +78,9 @@ typedef struct tj_bf16 { uint16_t bits; } tj_bf16;
 	X(F32,  "f32",  float,    FLOAT)    \
 	X(F64,  "f64",  double,   FLOAT)
 
+/* What tj_pad() puts at the ends of an axis: a value; the elements beside the end, mirrored; the element at the end; those of the other end. */
+typedef enum tj_pad_mode { TJ_PAD_CONSTANT, TJ_PAD_REFLECT, TJ_PAD_REPLICATE, TJ_PAD_CIRCULAR } tj_pad_mode;
+
 typedef enum tj_dtype {
 #define X(name, text, ctype, cat) TJ_##name,
 	TJ_DTYPE_MAP(X)
@@ -1100,6 +1103,51 @@ TJ_API tj_tensor *tj_optimization_barrier(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b)
 
+/* y[i] = x[i - n] along an axis; what leaves at one end comes in at the other */
+TJ_API tj_tensor *tj_roll(tj_tensor *x, int axis, int64_t n);
+TJ_API tj_tensor *tj_roll_at(const char *site, tj_tensor *x, int axis, int64_t n);
+#define tj_roll(x, axis, n) tj_roll_at(TJ_SITE, x, axis, n)
+
+/* each slice along an axis n times, one after the other */
+TJ_API tj_tensor *tj_repeat_interleave(tj_tensor *x, int axis, int64_t n);
+TJ_API tj_tensor *tj_repeat_interleave_at(const char *site, tj_tensor *x, int axis, int64_t n);
+#define tj_repeat_interleave(x, axis, n) tj_repeat_interleave_at(TJ_SITE, x, axis, n)
+
+/* x as a whole, shape[i] times along axis i; a list with more entries than axes adds axes in front, one with fewer is for the last axes */
+TJ_API tj_tensor *tj_tile(tj_tensor *x, tj_dims shape);
+TJ_API tj_tensor *tj_tile_at(const char *site, tj_tensor *x, tj_dims shape);
+#define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape)
+
+/* pads: for each of the last axes how many elements come before and behind; fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
+TJ_API tj_tensor *tj_pad(tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
+TJ_API tj_tensor *tj_pad_at(const char *site, tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
+#define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value)
+
+/* the elements of the last two axes with column - row <= diagonal, else 0 */
+TJ_API tj_tensor *tj_tril(tj_tensor *x, int64_t diagonal);
+TJ_API tj_tensor *tj_tril_at(const char *site, tj_tensor *x, int64_t diagonal);
+#define tj_tril(x, diagonal) tj_tril_at(TJ_SITE, x, diagonal)
+
+/* the elements of the last two axes with column - row >= diagonal, else 0 */
+TJ_API tj_tensor *tj_triu(tj_tensor *x, int64_t diagonal);
+TJ_API tj_tensor *tj_triu_at(const char *site, tj_tensor *x, int64_t diagonal);
+#define tj_triu(x, diagonal) tj_triu_at(TJ_SITE, x, diagonal)
+
+/* the elements with index on axis b - index on axis a = diagonal, as a new last axis */
+TJ_API tj_tensor *tj_diagonal(tj_tensor *x, int64_t diagonal, int a, int b);
+TJ_API tj_tensor *tj_diagonal_at(const char *site, tj_tensor *x, int64_t diagonal, int a, int b);
+#define tj_diagonal(x, diagonal, a, b) tj_diagonal_at(TJ_SITE, x, diagonal, a, b)
+
+/* the last axis on a diagonal of two new last axes of the least size, 0 elsewhere */
+TJ_API tj_tensor *tj_diag_embed(tj_tensor *x, int64_t diagonal);
+TJ_API tj_tensor *tj_diag_embed_at(const char *site, tj_tensor *x, int64_t diagonal);
+#define tj_diag_embed(x, diagonal) tj_diag_embed_at(TJ_SITE, x, diagonal)
+
+/* c where b != 0, else a; in the dtype of a */
+TJ_API tj_tensor *tj_masked_fill(tj_tensor *a, tj_tensor *b, tj_tensor *c);
+TJ_API tj_tensor *tj_masked_fill_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
+#define tj_masked_fill(a, b, c) tj_masked_fill_at(TJ_SITE, a, b, c)
+
 /* joins along an axis */
 TJ_API tj_tensor *tj_cat(tj_list list, int axis);
 TJ_API tj_tensor *tj_cat_at(const char *site, tj_list list, int axis);
@@ -1174,6 +1222,11 @@ TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
+
+/* the sum of the diagonal of a matrix; integers and bool give i64 */
+TJ_API tj_tensor *tj_trace(tj_tensor *x);
+TJ_API tj_tensor *tj_trace_at(const char *site, tj_tensor *x);
+#define tj_trace(x) tj_trace_at(TJ_SITE, x)
 
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);

@@ -12,7 +12,7 @@
  * These sequences define the composites, bit for bit. A composite computes in at least f32 and rounds to its own dtype once, at
  * its end: enter() and leave() do that. A mean is a sum by the tree and one division; var has two passes (first the mean, then the
  * squares of the distances from it); softmax subtracts the maximum, and divides rather than multiply by 1 / sum. */
-#include "ir/ir.h"
+#include "ir/moves.h"
 
 typedef struct made {
 	ir_graph *g;
@@ -194,9 +194,11 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	const ir_node copy = *ir_at(from, r), *n = &copy; /* from may be g, and emitting moves nodes and attributes */
 	int64_t attr[TJ_MAX_RANK + IR_CLASS_ATTRS];
 	if (n->nattr) memcpy(attr, ir_attr(from, n), sizeof *attr * n->nattr);
+	const ir_meta to = ir_meta_of(from, r);
 	made m = { g, n->site, (tj_dtype)n->dtype };
 	g->mode = n->mode;
 	if (n->op == IR_stop_gradient) return src[0];
+	if (ir_moves(n->op)) return ir_move(g, n, &to, src, attr);
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	ir_ref x = enter(&m, src[0]), y = IR_NONE;
 	if (x == IR_NONE) return IR_NONE;

@@ -277,6 +277,13 @@ static bool type_first(ask *q)
 	return true;
 }
 
+static bool type_filled(ask *q)
+{
+	type_same(q);
+	want_one(q, 1, TJ_BOOL);
+	return true;
+}
+
 static bool type_sum(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc);
@@ -669,6 +676,116 @@ static bool shape_var(ask *q)
 	return without(q, set, q->attr[0] != 0);
 }
 
+/* ---- shape rules of ir/moves.c ---- */
+static bool times(const ask *q, int64_t size, int64_t n, int64_t *product)
+{
+	if (n < 0) return fail(q, TJ_ERR_ARG, "a number of times is negative", "%lld", (long long)n) || advise(q, "0 gives an empty axis, 1 the operand itself");
+	return !__builtin_mul_overflow(size, n, product) || fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+}
+
+static bool shape_roll(ask *q) { return shape_axis(q) && put(q, q->attr[1]); }
+
+static bool shape_repeat(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a, n = 0;
+	if (!axis_in(q, q->attr[0], x->rank, &a) || !times(q, x->rank ? x->dim[a] : 1, q->attr[1], &n)) return false;
+	put(q, a);
+	put(q, q->attr[1]);
+	shape_from(q, x->rank ? x->rank : 1, x->dim);
+	q->out->dim[a] = n;
+	return true;
+}
+
+static bool shape_tile(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int n = q->nattr, rank = n > x->rank ? n : x->rank;
+	int64_t dim[TJ_MAX_RANK];
+	for (int i = 0; i < rank; i++) {
+		const int64_t size = i < rank - x->rank ? 1 : x->dim[i - (rank - x->rank)];
+		if (!times(q, size, i < rank - n ? 1 : q->attr[i - (rank - n)], &dim[i])) return false;
+	}
+	for (int i = 0; i < n; i++) put(q, q->attr[i]);
+	return shape_from(q, rank, dim);
+}
+
+/* Whether an axis of `size` has the elements that are repeated at its ends. */
+static bool pad_ok(const ask *q, int axis, int64_t size, int64_t before, int64_t after)
+{
+	const int64_t mode = q->attr[0], more = before > after ? before : after, most = mode == TJ_PAD_REFLECT ? size - 1 : size;
+	int64_t total;
+	if ((before < 0 && size + before < 0) || (after < 0 && size + after + (before < 0 ? before : 0) < 0)) {
+		return fail(q, TJ_ERR_SHAPE, "more elements would go than there are", "axis %d has %lld", axis, (long long)size) || advise(q, "a negative number of elements leaves so many out");
+	}
+	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	const int64_t left = size + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+	if ((mode == TJ_PAD_REPLICATE && more > 0 && !left) || (mode != TJ_PAD_REPLICATE && mode != TJ_PAD_CONSTANT && more > 0 && more > most - (size - left)))
+		return fail(q, TJ_ERR_SHAPE, "there are too few elements to repeat", "axis %d: %lld for %lld", axis, (long long)left, (long long)more) || advise(q, "reflect takes at most one less than the size, circular the size");
+	return true;
+}
+
+static bool shape_pad(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int n = q->nattr - 1, first = x->rank - n / 2;
+	ir_meta m = *x;
+	if (q->attr[0] < 0 || q->attr[0] > TJ_PAD_CIRCULAR) return fail(q, TJ_ERR_ARG, "no such mode", "%lld", (long long)q->attr[0]) || advise(q, "pass TJ_PAD_CONSTANT, TJ_PAD_REFLECT, TJ_PAD_REPLICATE or TJ_PAD_CIRCULAR");
+	if (n % 2 || first < 0) return fail(q, TJ_ERR_ARG, "pads are pairs, one for each of the last axes", "%d numbers, rank %d", n, x->rank) || advise(q, "TJ_SHAPE(before, after) pads the last axis");
+	if (q->src[1].rank) return fail(q, TJ_ERR_SHAPE, "the value must be a number or a 0-d tensor", "%s", "") || advise(q, "tj_cat() puts a tensor beside another one");
+	for (int i = 0; i < n; i += 2) {
+		if (!pad_ok(q, first + i / 2, m.dim[first + i / 2], q->attr[1 + i], q->attr[2 + i])) return false;
+		m.dim[first + i / 2] += q->attr[1 + i] + q->attr[2 + i];
+	}
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, m.rank, m.dim);
+}
+
+static bool is_matrix(const ask *q, int least)
+{
+	if (q->src[0].rank >= least) return true;
+	return fail(q, TJ_ERR_SHAPE, least == 2 ? "at least two axes are needed" : "at least one axis is needed", "it has %d", q->src[0].rank) || advise(q, "tj_unsqueeze() adds an axis");
+}
+
+static bool shape_matrix(ask *q) { return is_matrix(q, 2) && shape_same(q); }
+
+static bool shape_diagonal(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int64_t k = q->attr[0];
+	int64_t a, b, dim[TJ_MAX_RANK];
+	int n = 0;
+	if (!is_matrix(q, 2) || !axis_in(q, q->attr[1], x->rank, &a) || !axis_in(q, q->attr[2], x->rank, &b)) return false;
+	if (a == b) return fail(q, TJ_ERR_ARG, "the axes of a diagonal are two", "axis %lld twice", (long long)a) || advise(q, "0 and 1 are those of a matrix");
+	for (int i = 0; i < x->rank; i++)
+		if (i != a && i != b) dim[n++] = x->dim[i];
+	const int64_t rows = k < 0 ? (k < -x->dim[a] ? 0 : x->dim[a] + k) : x->dim[a], columns = k > 0 ? (k > x->dim[b] ? 0 : x->dim[b] - k) : x->dim[b];
+	dim[n] = rows < columns ? rows : columns;
+	put(q, k);
+	put(q, a);
+	put(q, b);
+	return shape_from(q, n + 1, dim);
+}
+
+static bool shape_diag_embed(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int64_t k = q->attr[0];
+	int64_t dim[TJ_MAX_RANK + 1], size;
+	if (!is_matrix(q, 1)) return false;
+	if (k == INT64_MIN || __builtin_add_overflow(x->dim[x->rank - 1], k < 0 ? -k : k, &size)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	memcpy(dim, x->dim, sizeof *dim * x->rank);
+	dim[x->rank - 1] = dim[x->rank] = size;
+	put(q, k);
+	return shape_from(q, x->rank + 1, dim);
+}
+
+static bool shape_trace(ask *q)
+{
+	if (q->src[0].rank != 2) return fail(q, TJ_ERR_SHAPE, "a matrix is needed", "it has %d axes", q->src[0].rank) || advise(q, "tj_diagonal() and tj_sum() take other ranks");
+	return shape_from(q, 0, NULL);
+}
+
 /* A 1-d operand is a row on the left, a column on the right; its axis leaves the result. */
 static bool shape_matmul(ask *q)
 {
@@ -855,7 +972,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
-	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FULL] = type_full
+	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis,
@@ -866,7 +983,9 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_MATMUL] = shape_matmul, [IR_SHAPE_GATHER] = shape_gather, [IR_SHAPE_INDEX_SELECT] = shape_index_select,
 	[IR_SHAPE_EMBEDDING] = shape_embedding, [IR_SHAPE_SCATTER_ADD] = shape_scatter_add, [IR_SHAPE_ONE_HOT] = shape_one_hot,
 	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,
-	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy
+	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
+	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
+	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace
 };
 
 static bool counts_ok(const ask *q)

@@ -7,6 +7,7 @@
  * The examples are leaves of the graph (ir_leaf). Every node that depends on one is emitted again, by a rule for the class of its op, with
  * one more axis in front; a composite without a rule is decomposed. All other nodes stay as they are and serve all examples. No rule
  * changes the order in which an element is computed, so each example has the bits that it would have alone. */
+#include "ir/moves.h"
 #include "ir/vmap.h"
 
 enum { FRESH, OPENED, PLACED, MOST_ATTRS = 2 * TJ_MAX_RANK + IR_CLASS_ATTRS };
@@ -259,6 +260,7 @@ static ir_ref filled(one *o)
 static bool is_decomposed(const one *o)
 {
 	if (!(ir_ops[o->n.op].flags & IR_COMPOSITE)) return false;
+	if (ir_moves(o->n.op)) return true;
 	switch (ir_ops[o->n.op].opclass) {
 	case IR_UNARY: case IR_AXIS: case IR_REDUCE_: case IR_VAR: case IR_LIST: return false;
 	case IR_NORM3: case IR_NORM2: /* weights that are the same for all */

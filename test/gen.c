@@ -490,6 +490,10 @@ static void shape_attrs(gen *G, ir_op op, call *c, const ir_meta *m)
 		reshape_to(G, c, m);
 		return;
 	}
+	if (op == IR_tile) {
+		for (int i = (int)between(G, 0, m->rank < 4 ? m->rank + 1 : 1); i > 0; i--) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 3));
+		return;
+	}
 	int lead = m->rank < 6 && gen_chance(G, 40) ? (int)between(G, 1, 2) : 0;
 	for (int i = 0; i < lead; i++) add_attr(c, between(G, gen_chance(G, 5) ? 0 : 1, 4));
 	for (int i = 0; i < m->rank; i++)
@@ -670,6 +674,20 @@ static bool norm_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 	return true;
 }
 
+static bool different_axes(const call *c, int rank) { return (c->attr[1] + rank) % rank != (c->attr[2] + rank) % rank; }
+
+static bool pad_operands(gen *G, call *c, const ir_meta *m)
+{
+	const int mode = (int)gen_below(G, 4), n = (int)gen_below(G, (m->rank < 4 ? m->rank : 4) + 1);
+	add_src(c, gen_number(G, gen_chance(G, 50), false));
+	add_attr(c, mode);
+	for (int i = 0; i < 2 * n; i++) {
+		const int64_t size = m->dim[m->rank - n + i / 2];
+		add_attr(c, between(G, size > 2 && gen_chance(G, 30) ? -1 : 0, mode == TJ_PAD_CONSTANT ? 3 : size > 4 ? 2 : 0));
+	}
+	return true;
+}
+
 /* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
@@ -696,6 +714,10 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_VAR: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
 	case IR_INDEX: case IR_SCATTER: return index_operands(G, op, c, &m);
 	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
+	case IR_OFFSET: return add_attr(c, between(G, -4, 4)), m.rank > (op != IR_diag_embed) && m.rank < 5;
+	case IR_DIAG: return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), m.rank > 1 && different_axes(c, m.rank);
+	case IR_ALONG: return add_attr(c, any_axis(G, m.rank)), add_attr(c, op == IR_roll ? between(G, -9, 9) : between(G, 0, 3)), m.rank < 5;
+	case IR_PAD: return pad_operands(G, c, &m);
 	case IR_NORM3:
 	case IR_NORM2: return norm_operands(G, op, c, &m);
 	case IR_LEAF: case IR_FLOW: case IR_GET: return false;

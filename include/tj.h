@@ -1098,6 +1098,11 @@ TJ_API tj_tensor *tj_flip(tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_flip_at(const char *site, tj_tensor *x, tj_dims axes);
 #define tj_flip(x, axes) tj_flip_at(TJ_SITE, x, axes)
 
+/* the windows along an axis: window i has the elements i * step + j * dilation, j < size, along a new last axis */
+TJ_API tj_tensor *tj_unfold(tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
+TJ_API tj_tensor *tj_unfold_at(const char *site, tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
+#define tj_unfold(x, axis, size, step, dilation) tj_unfold_at(TJ_SITE, x, axis, size, step, dilation)
+
 /* a itself. What is computed from it is not merged with what is computed from a, and is computed after b: again, instead of being kept until then */
 TJ_API tj_tensor *tj_optimization_barrier(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_tensor *b);

@@ -156,6 +156,11 @@ static tj_status eval_view(job *j)
 		v.stride[attr[0]] *= attr[3];
 		first = attr[1] * x->stride[attr[0]];
 		break;
+	case IR_unfold:
+		memcpy(v.stride, x->stride, sizeof v.stride);
+		v.stride[attr[0]] *= attr[2];
+		v.stride[rank - 1] = x->stride[attr[0]] * attr[3];
+		break;
 	default: /* flip */
 		for (int i = 0; i < rank; i++) {
 			bool flipped = j->nattr == 0;

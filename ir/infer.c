@@ -573,6 +573,27 @@ static bool shape_slice(ask *q)
 	return true;
 }
 
+static bool shape_unfold(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int64_t size = q->attr[1], step = q->attr[2], dilation = q->attr[3];
+	int64_t axis, span;
+	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to unfold", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
+	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
+	if (size < 1 || step < 1 || dilation < 1)
+		return fail(q, TJ_ERR_ARG, "size, step and dilation must be at least 1", "%lld, %lld, %lld", (long long)size, (long long)step, (long long)dilation) || advise(q, "a step and a dilation of 1 take every element");
+	if (__builtin_mul_overflow(size - 1, dilation, &span) || span >= x->dim[axis])
+		return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis", "axis %lld has %lld, a window spans (%lld - 1) * %lld + 1", (long long)axis, (long long)x->dim[axis], (long long)size, (long long)dilation) ||
+		       advise(q, "tj_pad() makes the axis longer");
+	int64_t dim[TJ_MAX_RANK + 1];
+	memcpy(dim, x->dim, sizeof *dim * x->rank);
+	dim[axis] = (x->dim[axis] - span - 1) / step + 1;
+	dim[x->rank] = size;
+	put(q, axis);
+	for (int k = 1; k < 4; k++) put(q, q->attr[k]);
+	return shape_from(q, x->rank + 1, dim);
+}
+
 static bool shape_flip(ask *q)
 {
 	uint32_t set;
@@ -983,7 +1004,7 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_MATMUL] = shape_matmul, [IR_SHAPE_GATHER] = shape_gather, [IR_SHAPE_INDEX_SELECT] = shape_index_select,
 	[IR_SHAPE_EMBEDDING] = shape_embedding, [IR_SHAPE_SCATTER_ADD] = shape_scatter_add, [IR_SHAPE_ONE_HOT] = shape_one_hot,
 	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,
-	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
+	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_UNFOLD] = shape_unfold, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
 	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
 	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace
 };

@@ -263,6 +263,43 @@ static void grad_SLICE(vjp *v)
 	give(v, 0, pad(v, r, axis, start, 0));
 }
 
+/* r, one of `count` elements each at start, start + step, ... along the axis, and 0 at all others of n. */
+static ir_ref placed(const vjp *v, ir_ref r, int axis, int64_t start, int64_t step, int64_t count, int64_t n)
+{
+	const int64_t end = start + (count - 1) * step + 1;
+	r = pad(v, spread(v, r, axis, count > 1 ? step : 1), axis, start, 0);
+	if (count > 1 && step > 1) r = with(v, IR_slice, r, 4, (int64_t[]){ axis, 0, end, 1 });
+	return pad(v, r, axis, 0, n - end);
+}
+
+/* By place in the window, or by window where these are fewer: each element has its place in the operand, and overlapping ones are added. */
+static void grad_UNFOLD(vjp *v)
+{
+	ir_meta m = ir_meta_of(v->g, v->grad);
+	const int axis = (int)v->attr[0], last = m.rank - 1;
+	const int64_t n = meta_of(v, 0).dim[axis], step = v->attr[2], dilation = v->attr[3];
+	const bool by_place = m.dim[last] <= m.dim[axis];
+	const int across = by_place ? last : axis;
+	const int64_t parts = m.dim[across];
+	ir_ref sum = IR_NONE, all = v->grad;
+	if (!by_place) { /* the window's places come where the axis was */
+		int64_t axes[TJ_MAX_RANK];
+		for (int i = 0; i <= last; i++) axes[i] = i == axis ? last : i == last ? axis : i;
+		all = with(v, IR_permute, all, m.rank, axes);
+	}
+	if (all == IR_NONE) return;
+	ir_meta one = ir_meta_of(v->g, all);
+	const int64_t count = one.dim[axis];
+	one.rank--;
+	for (int64_t k = 0; k < parts; k++) {
+		ir_ref r = with(v, IR_slice, all, 4, (int64_t[]){ last, k, k + 1, 1 });
+		r = ir_reshape(v->g, r, one.rank, one.dim, v->site);
+		r = placed(v, r, axis, k * (by_place ? dilation : step), by_place ? step : dilation, count, n);
+		sum = sum == IR_NONE ? r : op2(v, IR_add, sum, r);
+	}
+	give(v, 0, sum);
+}
+
 static void grad_CAT(vjp *v)
 {
 	const int64_t axis = v->attr[0];

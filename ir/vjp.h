@@ -7,7 +7,7 @@
 /* The column `grad` of ops.def: a rule, or why there is none. */
 #define IR_GRAD_RULES(X)                                                                                                        \
 	X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(POW) X(EXTREME) X(SLOPE) X(SELECT) X(CLAMP) X(CAST) X(MOVE) X(VIEW) X(PERMUTE)         \
-	X(SLICE) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS)     \
+	X(SLICE) X(UNFOLD) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS)     \
 	X(SCATTER) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY)
 typedef enum ir_grad_rule {
 	IR_GRAD_DISCRETE,  /* the result is no float */

@@ -118,7 +118,7 @@ static ir_ref view(one *o)
 	int n = 0;
 	switch (o->n.op) {
 	case IR_expand: return ir_expand(o->g, aligned(o, 0, o->n.rank), a.rank, a.dim, o->n.site);
-	case IR_slice: return along(o);
+	case IR_slice: case IR_unfold: return along(o);
 	case IR_optimization_barrier:
 		o->x[0] = whole(o, 0);
 		return emit(o, 0, NULL, o->x);

@@ -240,6 +240,14 @@ static void affine_of(lo_expr *e, int64_t offset, int64_t step, const lo_group *
 	for (int a = 0; a < G->natom; a++) e->c[a] *= step;
 }
 
+/* e, the number of a window, becomes the index of its element `inside`. */
+static void windows(const lo_group *G, lo_expr *e, const lo_expr *inside, int64_t step, int64_t dilation)
+{
+	affine_of(e, 0, step, G);
+	e->off += inside->off * dilation;
+	for (int a = 0; a < G->natom; a++) e->c[a] += inside->c[a] * dilation;
+}
+
 static void slice(const lo_low *L, const lo_group *G, ir_ref view, lo_map *m)
 {
 	const ir_node *n = lo_node(L, view);
@@ -274,6 +282,10 @@ lo_map *lo_map_view(lo_low *L, lo_group *G, ir_ref view, const lo_map *m)
 	switch (n->op) {
 	case IR_optimization_barrier:
 		for (int i = 0; i < rank; i++) o->e[i] = m->e[i];
+		return o;
+	case IR_unfold:
+		for (int i = 0; i < rank; i++) o->e[i] = m->e[i];
+		windows(G, &o->e[attr[0]], &m->e[rank], attr[2], attr[3]);
 		return o;
 	case IR_permute:
 		for (int i = 0; i < rank; i++) o->e[attr[i]] = m->e[i];

@@ -85,6 +85,10 @@ static bool apply_view(const lo_low *L, ir_ref r, lo_access *a)
 		a->stride[attr[0]] = old[attr[1]];
 		a->stride[attr[1]] = old[attr[0]];
 		return true;
+	case IR_unfold:
+		a->stride[attr[0]] *= attr[2];
+		a->stride[n->rank - 1] = old[attr[0]] * attr[3];
+		return true;
 	case IR_slice:
 		a->offset += attr[1] * old[attr[0]];
 		a->stride[attr[0]] *= attr[3];

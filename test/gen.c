@@ -676,6 +676,16 @@ static bool norm_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 
 static bool different_axes(const call *c, int rank) { return (c->attr[1] + rank) % rank != (c->attr[2] + rank) % rank; }
 
+static bool unfold_attrs(gen *G, call *c, const ir_meta *m)
+{
+	const int64_t axis = any_axis(G, m->rank), n = m->dim[axis < 0 ? axis + m->rank : axis], size = between(G, 1, n < 5 ? n : 5);
+	add_attr(c, axis);
+	add_attr(c, size);
+	add_attr(c, between(G, 1, 3));
+	add_attr(c, size > 1 && (size - 1) * 2 < n && gen_chance(G, 30) ? 2 : 1);
+	return n > 0;
+}
+
 static bool pad_operands(gen *G, call *c, const ir_meta *m)
 {
 	const int mode = (int)gen_below(G, 4), n = (int)gen_below(G, (m->rank < 4 ? m->rank : 4) + 1);
@@ -714,6 +724,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_VAR: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
 	case IR_INDEX: case IR_SCATTER: return index_operands(G, op, c, &m);
 	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
+	case IR_UNFOLD: return m.rank && m.rank < 6 ? unfold_attrs(G, c, &m) : false;
 	case IR_OFFSET: return add_attr(c, between(G, -4, 4)), m.rank > (op != IR_diag_embed) && m.rank < 5;
 	case IR_DIAG: return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), m.rank > 1 && different_axes(c, m.rank);
 	case IR_ALONG: return add_attr(c, any_axis(G, m.rank)), add_attr(c, op == IR_roll ? between(G, -9, 9) : between(G, 0, 3)), m.rank < 5;

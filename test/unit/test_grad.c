@@ -43,6 +43,7 @@ static const char *const cases[] = {
 	"flip [2,3] ;", "flip [2,3] ; 1", "flip [2,2,2] ; 0 2", "flip [] ;", "flip [0] ;",
 	"optimization_barrier [2,3] [2]", "optimization_barrier [] [3]", "optimization_barrier [2] i3[4]", "optimization_barrier [3] n", "optimization_barrier [0] []",
 	"roll [5] ; 0 2", "roll [2,3] ; -1 -4", "roll [] ; 0 3", "roll [0,2] ; 0 1", "roll [3] ; 0 3", "repeat_interleave [2,3] ; 1 2", "repeat_interleave [] ; 0 3", "repeat_interleave [2] ; 0 0",
+	"unfold [5] ; 0 3 1 1", "unfold [2,6] ; 1 2 2 1", "unfold [7,2] ; 0 3 2 2", "unfold [4] ; -1 4 1 1", "unfold [5] ; 0 4 1 1", "unfold [6] ; 0 2 4 3", "unfold [3] ; 0 1 2 1", "unfold [9] ; 0 6 3 1",
 	"tile [2,3] ; 2 2", "tile [3] ; 2 3", "tile [2,2] ; 3", "tile [] ; 2", "tile [2] ; 0", "tile [2] ;",
 	"pad [3] n ; 0 1 2", "pad [2,3] [] ; 0 1 0 2 1", "pad [4] n ; 1 3 2", "pad [2,3] n ; 1 1 1 2 2", "pad [3] n ; 2 2 1", "pad [2,3] n ; 3 2 1 0 3", "pad [5] [] ; 0 -2 1", "pad [] n ; 0", "pad [0] [] ; 0 1 1",
 	"tril|triu [3,3] ; 0", "tril|triu [2,3] ; 1", "tril|triu [2,3,2] ; -1", "tril|triu [0,2] ; 0", "diagonal [3,3] ; 0 0 1", "diagonal [2,3,4] ; 1 2 0", "diagonal [3,2] ; -1 -2 -1", "diagonal [2,2] ; 5 0 1",

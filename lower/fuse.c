@@ -485,6 +485,19 @@ static bool copy_solid(lo_low *L, ir_ref r)
 	return true;
 }
 
+/* A reduction over a view whose rows have no one stride, as windows over two axes: the view is stored first. */
+static bool start_stored(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	if (!(ir_ops[n->op].flags & IR_REDUCE)) return false;
+	lo_val *x = &L->val[ir_src(L->g, n, 0)];
+	if (x->how != LO_VIEW || x->own) return false;
+	x->own = true;
+	if (start(L, r)) return true;
+	x->own = false;
+	return false;
+}
+
 /* ---- the walk ---- */
 static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 {
@@ -552,7 +565,7 @@ static void place(lo_low *L, ir_ref r)
 	}
 	v->own = v->own || v->use || !v->dest;
 	if (v->how == LO_VIEW || v->how == LO_FUSE) {
-		if (start(L, r) || L->oom || copy_solid(L, r)) return;
+		if (start(L, r) || L->oom || start_stored(L, r) || copy_solid(L, r)) return;
 		give_up(L, r);
 		if (v->dest) start_copy(L, r, false);
 	}

@@ -53,6 +53,7 @@ MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
 $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
+$(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'

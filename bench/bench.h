@@ -132,6 +132,15 @@ typedef struct bench_lowering_opts {
 } bench_lowering_opts;
 int bench_lowering(const bench_lowering_opts *o); /* returns the exit status */
 
+/* ---- train.c ---- */
+typedef struct bench_train_opts {
+	bool (*want)(void *env, const char *name); /* chooses models */
+	void *env;
+	double seconds;               /* for each model */
+	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. list: print the table only */
+} bench_train_opts;
+int bench_train(const bench_train_opts *o); /* returns the exit status */
+
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
 

@@ -3,11 +3,13 @@
 
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
     python3 bench/peers.py --products [the same options]
+    python3 bench/peers.py --train [the same options]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
 Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls.
 The reported time is that of the quickest round, so that other programs on the machine do not count. Peers that are not
 installed are left out. Each case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes.
+With --train they are the training steps of tj-bench --train (bench/training.py).
 With --products the cases are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
@@ -80,6 +82,13 @@ def load_products(build):
         batch = (p["batch"],) if p["batch"] else ()
         b = (p["n"], p["k"]) if p["transposed"] else (p["k"], p["n"])
         CASES[p["case"]] = (lambda m, x, y, t=p["transposed"]: m.product(x, m.swap(y) if t else y), (batch + (p["m"], p["k"]), batch + b), p["dtype"])
+
+
+def load_training(build):
+    """Replaces the cases by the training steps that tj-bench has."""
+    import training
+    CASES.clear()
+    for name in training.table(build): CASES[name] = (None, (), None)
 
 
 # ---- the peers ----
@@ -184,9 +193,29 @@ def operands(p, rng, shapes, kind):
     return [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and kind else 1)) for s in shapes]
 
 
-def worker(name):
+def train_worker(name, build):
+    """Reads lines "case seconds"; the answers also have the bytes that a step allocates at most."""
+    import training
+    sizes, m, now = training.table(build), training.PEERS[name](int(THREADS)), None
+    print(json.dumps({"version": m.version()}), flush=True)
+    for line in sys.stdin:
+        c, seconds = line.split()
+        try:
+            if c != now:
+                step = m.open(training.Spec(c, sizes[c]["full"], "float32"))
+                t0 = time.perf_counter(); m.value(step()); first = (time.perf_counter() - t0) * 1e3
+                now, peak = c, None
+            got = {"us": batches(step, m.value, float(seconds)), "first_ms": first}
+            if peak is None: peak = m.peak(step)
+            print(json.dumps(got | {"peak_bytes": peak}), flush=True)
+        except Exception as e:
+            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+
+
+def worker(name, o):
     """Reads lines "case seconds" and answers each, like tj-bench --serve."""
     if int(THREADS) < len(os.sched_getaffinity(0)): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(THREADS)])  # binds JAX
+    if o.train: return train_worker(name, o.build)
     import numpy as np
     p, rng, now = PEERS[name](), np.random.default_rng(0), None
     print(json.dumps({"version": p.version()}), flush=True)
@@ -241,7 +270,8 @@ def run(o):
     names = available(o.peers.split(","))
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
     os.environ["OMP_NUM_THREADS"] = THREADS
-    more = ["--products", "--threads", THREADS] if o.products else []
+    os.environ["TJ_THREADS"] = THREADS
+    more = ["--products", "--threads", THREADS] if o.products else ["--train"] if o.train else []
     ours = Process(os.path.join(o.build, "tj-bench"), "--serve", *more)
     peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n, "--build", o.build, *more[:1]) for n in names}
     versions = [p.read()["version"] for p in peers.values()]
@@ -312,12 +342,24 @@ def markdown(d):
         limit = f"{r['tjit']['limit_%']:.0f} %" if "limit_%" in r["tjit"] else ""
         t = others(r)
         out.append(f"| {c} | {num(ours(r))} | {limit} | " + " | ".join(num(t[k]) if k in t else "–" for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
+    if any("peak_bytes" in r["tjit"] for r in d["cases"].values()): out += memory(d)
     means = []
     for n in cols:
         xs = [others(r)[n] / ours(r) for c, r in d["cases"].items() if n in others(r) and fair(c, n)]
         out.append(f"{'' if means else chr(10)}- Geometric mean against {SHOWN[n]}: {mean(xs):.2f} × over {len(xs)} cases.")
         means.append(n)
     return "\n".join(out) + "\n"
+
+
+def memory(d):
+    """A table of what a training step allocates beyond its cells, and of the time of the first call."""
+    peers = [n for n in SHOWN if any("peak_bytes" in r.get(n, {}) for r in d["cases"].values())]
+    out = ["", "| case | tjit MB | " + " | ".join(SHOWN[n] for n in peers) + " | first call, ms: tjit | " + " | ".join(SHOWN[n] for n in peers) + " |",
+           "|---|" + "---:|" * (2 * len(peers) + 2)]
+    for c, r in d["cases"].items():
+        cell = lambda n, k, f: f"{r[n][k] * f:,.1f}" if k in r[n] and f < 1 else f"{r[n][k]:,.0f}" if k in r[n] else "–"
+        out.append(f"| {c} | " + " | ".join([cell(n, "peak_bytes", 1e-6) for n in ["tjit"] + peers] + [cell(n, "first_ms", 1) for n in ["tjit"] + peers]) + " |")
+    return out
 
 
 STYLE = """<style>
@@ -353,6 +395,7 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("pattern", nargs="?", default=".")
     a.add_argument("--products", action="store_true")
+    a.add_argument("--train", action="store_true")
     a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library as torch-eager")
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=0.2)
@@ -360,8 +403,9 @@ def main():
     for n in "md", "svg", "json", "draw", "worker": a.add_argument("--" + n)
     o = a.parse_args()
     if o.products: load_products(o.build)
-    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax,numpy"
-    if o.worker: return worker(o.worker)
+    if o.train: load_training(o.build)
+    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
+    if o.worker: return worker(o.worker, o)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)
     if o.md: open(o.md, "w").write(markdown(d))

@@ -868,6 +868,11 @@ TJ_API tj_tensor *tj_trunc(tj_tensor *x);
 TJ_API tj_tensor *tj_trunc_at(const char *site, tj_tensor *x);
 #define tj_trunc(x) tj_trunc_at(TJ_SITE, x)
 
+/* a - trunc(a) */
+TJ_API tj_tensor *tj_frac(tj_tensor *x);
+TJ_API tj_tensor *tj_frac_at(const char *site, tj_tensor *x);
+#define tj_frac(x) tj_frac_at(TJ_SITE, x)
+
 /* a & b */
 TJ_API tj_tensor *tj_bitwise_and(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bitwise_and_at(const char *site, tj_tensor *a, tj_tensor *b);
@@ -963,6 +968,11 @@ TJ_API tj_tensor *tj_isfinite(tj_tensor *x);
 TJ_API tj_tensor *tj_isfinite_at(const char *site, tj_tensor *x);
 #define tj_isfinite(x) tj_isfinite_at(TJ_SITE, x)
 
+/* a is negative; true for -0.0; of NaN, its sign */
+TJ_API tj_tensor *tj_signbit(tj_tensor *x);
+TJ_API tj_tensor *tj_signbit_at(const char *site, tj_tensor *x);
+#define tj_signbit(x) tj_signbit_at(TJ_SITE, x)
+
 /* e to the power a */
 TJ_API tj_tensor *tj_exp(tj_tensor *x);
 TJ_API tj_tensor *tj_exp_at(const char *site, tj_tensor *x);
@@ -1017,6 +1027,91 @@ TJ_API tj_tensor *tj_expm1_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_log1p(tj_tensor *x);
 TJ_API tj_tensor *tj_log1p_at(const char *site, tj_tensor *x);
 #define tj_log1p(x) tj_log1p_at(TJ_SITE, x)
+
+/* 2 to the power a */
+TJ_API tj_tensor *tj_exp2(tj_tensor *x);
+TJ_API tj_tensor *tj_exp2_at(const char *site, tj_tensor *x);
+#define tj_exp2(x) tj_exp2_at(TJ_SITE, x)
+
+/* logarithm to the base 2; NaN below 0 */
+TJ_API tj_tensor *tj_log2(tj_tensor *x);
+TJ_API tj_tensor *tj_log2_at(const char *site, tj_tensor *x);
+#define tj_log2(x) tj_log2_at(TJ_SITE, x)
+
+/* logarithm to the base 10; NaN below 0 */
+TJ_API tj_tensor *tj_log10(tj_tensor *x);
+TJ_API tj_tensor *tj_log10_at(const char *site, tj_tensor *x);
+#define tj_log10(x) tj_log10_at(TJ_SITE, x)
+
+/* cube root, also of negative numbers */
+TJ_API tj_tensor *tj_cbrt(tj_tensor *x);
+TJ_API tj_tensor *tj_cbrt_at(const char *site, tj_tensor *x);
+#define tj_cbrt(x) tj_cbrt_at(TJ_SITE, x)
+
+/* tangent; any finite argument */
+TJ_API tj_tensor *tj_tan(tj_tensor *x);
+TJ_API tj_tensor *tj_tan_at(const char *site, tj_tensor *x);
+#define tj_tan(x) tj_tan_at(TJ_SITE, x)
+
+/* arc sine; NaN beyond -1 .. 1 */
+TJ_API tj_tensor *tj_asin(tj_tensor *x);
+TJ_API tj_tensor *tj_asin_at(const char *site, tj_tensor *x);
+#define tj_asin(x) tj_asin_at(TJ_SITE, x)
+
+/* arc cosine; NaN beyond -1 .. 1 */
+TJ_API tj_tensor *tj_acos(tj_tensor *x);
+TJ_API tj_tensor *tj_acos_at(const char *site, tj_tensor *x);
+#define tj_acos(x) tj_acos_at(TJ_SITE, x)
+
+/* arc tangent */
+TJ_API tj_tensor *tj_atan(tj_tensor *x);
+TJ_API tj_tensor *tj_atan_at(const char *site, tj_tensor *x);
+#define tj_atan(x) tj_atan_at(TJ_SITE, x)
+
+/* hyperbolic sine */
+TJ_API tj_tensor *tj_sinh(tj_tensor *x);
+TJ_API tj_tensor *tj_sinh_at(const char *site, tj_tensor *x);
+#define tj_sinh(x) tj_sinh_at(TJ_SITE, x)
+
+/* hyperbolic cosine */
+TJ_API tj_tensor *tj_cosh(tj_tensor *x);
+TJ_API tj_tensor *tj_cosh_at(const char *site, tj_tensor *x);
+#define tj_cosh(x) tj_cosh_at(TJ_SITE, x)
+
+/* inverse hyperbolic sine */
+TJ_API tj_tensor *tj_asinh(tj_tensor *x);
+TJ_API tj_tensor *tj_asinh_at(const char *site, tj_tensor *x);
+#define tj_asinh(x) tj_asinh_at(TJ_SITE, x)
+
+/* inverse hyperbolic cosine; NaN below 1 */
+TJ_API tj_tensor *tj_acosh(tj_tensor *x);
+TJ_API tj_tensor *tj_acosh_at(const char *site, tj_tensor *x);
+#define tj_acosh(x) tj_acosh_at(TJ_SITE, x)
+
+/* inverse hyperbolic tangent; NaN beyond -1 .. 1 */
+TJ_API tj_tensor *tj_atanh(tj_tensor *x);
+TJ_API tj_tensor *tj_atanh_at(const char *site, tj_tensor *x);
+#define tj_atanh(x) tj_atanh_at(TJ_SITE, x)
+
+/* sin(pi a) / (pi a), 1 at 0; near 0 its gradient loses digits */
+TJ_API tj_tensor *tj_sinc(tj_tensor *x);
+TJ_API tj_tensor *tj_sinc_at(const char *site, tj_tensor *x);
+#define tj_sinc(x) tj_sinc_at(TJ_SITE, x)
+
+/* a * (pi / 180) */
+TJ_API tj_tensor *tj_deg2rad(tj_tensor *x);
+TJ_API tj_tensor *tj_deg2rad_at(const char *site, tj_tensor *x);
+#define tj_deg2rad(x) tj_deg2rad_at(TJ_SITE, x)
+
+/* a * (180 / pi) */
+TJ_API tj_tensor *tj_rad2deg(tj_tensor *x);
+TJ_API tj_tensor *tj_rad2deg_at(const char *site, tj_tensor *x);
+#define tj_rad2deg(x) tj_rad2deg_at(TJ_SITE, x)
+
+/* a itself; not for bool */
+TJ_API tj_tensor *tj_positive(tj_tensor *x);
+TJ_API tj_tensor *tj_positive_at(const char *site, tj_tensor *x);
+#define tj_positive(x) tj_positive_at(TJ_SITE, x)
 
 /* b where a != 0, else c */
 TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);

@@ -87,6 +87,9 @@ static ir_ref gelu(const made *m, ir_op op, ir_ref x)
 	return op2(m, IR_mul, half, op2(m, IR_add, t, num(m, 1)));
 }
 
+/* ---- maths ---- */
+static ir_ref scaled(const made *m, ir_ref x, double by) { return op2(m, IR_mul, x, num(m, by)); }
+
 /* ---- statistics ---- */
 /* The sum of the squares of d, the distances from the mean. The mean is rounded, so all distances share an error, which adds
  * (sum d)^2 / n to the sum. That is subtracted if it is finite; the result is at least 0. One pass makes both sums. */
@@ -205,6 +208,9 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	uint32_t axes = ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_VAR
 	                    ? ir_reduced((ir_op)n->op, n->nattr, attr, rank_of(&m, x)) : 0;
 	switch (n->op) {
+	case IR_positive: y = x; break;
+	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
+	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
 	case IR_silu: y = silu(&m, x); break;
 	case IR_gelu: case IR_gelu_tanh: y = gelu(&m, (ir_op)n->op, x); break;
 	case IR_mean: y = mean_over(&m, x, axes, attr[0] != 0); break;

@@ -138,6 +138,20 @@ static void grad_EXTREME(vjp *v)
 }
 
 /* ---- functions of one operand: dy * f'(x) ---- */
+static ir_ref one_minus_square(const vjp *v, ir_ref x)
+{
+	ir_ref square = op2(v, IR_mul, x, x);
+	return op2(v, IR_sub, num(v, 1), square);
+}
+
+/* (cos(pi x) - sinc(x)) / x, and 0 at 0 */
+static ir_ref sinc_slope(const vjp *v, ir_ref x, ir_ref y)
+{
+	ir_ref none = num(v, 0), zero = op2(v, IR_eq, x, none), turn = op2(v, IR_mul, x, num(v, 3.14159265358979323846));
+	ir_ref top = op2(v, IR_sub, op1(v, IR_cos, turn), y);
+	return where(v, zero, none, op2(v, IR_div, top, x));
+}
+
 static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 {
 	switch (v->n.op) {
@@ -155,6 +169,20 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_cos: return op1(v, IR_neg, op1(v, IR_sin, x));
 	case IR_expm1: return op2(v, IR_add, y, num(v, 1));
 	case IR_log1p: return op1(v, IR_reciprocal, op2(v, IR_add, x, num(v, 1)));
+	case IR_exp2: return op2(v, IR_mul, y, num(v, 0.69314718055994530942));
+	case IR_log2: return op1(v, IR_reciprocal, op2(v, IR_mul, x, num(v, 0.69314718055994530942)));
+	case IR_log10: return op1(v, IR_reciprocal, op2(v, IR_mul, x, num(v, 2.3025850929940456840)));
+	case IR_cbrt: x = op2(v, IR_mul, y, y); x = op2(v, IR_mul, x, num(v, 3)); return op1(v, IR_reciprocal, x);
+	case IR_tan: x = op2(v, IR_mul, y, y); return op2(v, IR_add, x, num(v, 1));
+	case IR_asin: return op1(v, IR_rsqrt, one_minus_square(v, x));
+	case IR_acos: return op1(v, IR_neg, op1(v, IR_rsqrt, one_minus_square(v, x)));
+	case IR_atanh: return op1(v, IR_reciprocal, one_minus_square(v, x));
+	case IR_atan: x = op2(v, IR_mul, x, x); return op1(v, IR_reciprocal, op2(v, IR_add, x, num(v, 1)));
+	case IR_asinh: x = op2(v, IR_mul, x, x); return op1(v, IR_rsqrt, op2(v, IR_add, x, num(v, 1)));
+	case IR_acosh: x = op2(v, IR_mul, x, x); return op1(v, IR_rsqrt, op2(v, IR_sub, x, num(v, 1)));
+	case IR_sinh: return op1(v, IR_cosh, x);
+	case IR_cosh: return op1(v, IR_sinh, x);
+	case IR_sinc: return sinc_slope(v, x, y);
 	default: return IR_NONE;
 	}
 }
@@ -165,6 +193,7 @@ static void grad_SLOPE(vjp *v)
 	if (v->n.op == IR_neg) give(v, 0, op1(v, IR_neg, dy));
 	else if (v->n.op == IR_relu) give(v, 0, where(v, op2(v, IR_le, y_of(v), none), none, dy)); /* y, not x: a product that follows keeps y in any case */
 	else if (v->n.op == IR_log) give(v, 0, op2(v, IR_div, dy, x));
+	else if (v->n.op == IR_frac) give(v, 0, dy);
 	else give(v, 0, op2(v, IR_mul, dy, slope(v, x, y_of(v))));
 }
 

@@ -39,10 +39,33 @@ static int mp_ceil(mpfr_t r, const mpfr_t x, mpfr_rnd_t d) { return mpfr_rint_ce
 static int mp_round(mpfr_t r, const mpfr_t x, mpfr_rnd_t d) { return mpfr_rint_roundeven(r, x, d); }
 static int mp_trunc(mpfr_t r, const mpfr_t x, mpfr_rnd_t d) { return mpfr_rint_trunc(r, x, d); }
 
+static int mp_sinc(mpfr_t r, const mpfr_t x, mpfr_rnd_t d)
+{
+	mpfr_t turn, sine;
+	if (!mpfr_number_p(x)) return mpfr_set_nan(r), 0;
+	if (mpfr_zero_p(x)) return mpfr_set_ui(r, 1, d);
+	if (mpfr_integer_p(x)) return mpfr_set_ui(r, 0, d);
+	mpfr_inits2(mpfr_get_prec(r) + 60, sine, (mpfr_ptr)0);
+	mpfr_init2(turn, mpfr_get_prec(r) + 1100);
+	mpfr_const_pi(turn, d);
+	mpfr_mul(turn, turn, x, d);
+	mpfr_sin(sine, turn, d);
+	mpfr_div(r, sine, turn, d);
+	mpfr_clears(turn, sine, (mpfr_ptr)0);
+	return 0;
+}
+
 static double near_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double near_reciprocal(double x) { return 1 / x; }
 static double near_rsqrt(double x) { return 1 / sqrt(x); }
 static double near_square(double x) { return x * x; }
+/* sin(pi x) / (pi x); multiples of 1/2 are taken off exactly. */
+static long double near_sincl(long double x)
+{
+	const long double pi = 3.14159265358979323846264338327950288L, n = rintl(2 * x), r = (x - n / 2) * pi, q = fmodl(n, 4), k = q < 0 ? q + 4 : q;
+	return x == 0 ? 1 : isinf(x) ? NAN : (k == 0 ? sinl(r) : k == 1 ? cosl(r) : k == 2 ? -sinl(r) : -cosl(r)) / (pi * x) + 0;
+}
+static double near_sinc(double x) { return (double)near_sincl((long double)x); }
 static long double near_sigmoidl(long double x) { return 1 / (1 + expl(-x)); }
 static long double near_reciprocall(long double x) { return 1 / x; }
 static long double near_rsqrtl(long double x) { return 1 / sqrtl(x); }
@@ -66,6 +89,20 @@ static const function functions[] = {
 	{ IR_cos, 2, mpfr_cos, cos, cosl },
 	{ IR_expm1, 2, mpfr_expm1, expm1, expm1l },
 	{ IR_log1p, 2, mpfr_log1p, log1p, log1pl },
+	{ IR_exp2, 1, mpfr_exp2, exp2, exp2l },
+	{ IR_log2, 2, mpfr_log2, log2, log2l },
+	{ IR_log10, 2, mpfr_log10, log10, log10l },
+	{ IR_cbrt, 1, mpfr_cbrt, cbrt, cbrtl },
+	{ IR_tan, 2, mpfr_tan, tan, tanl },
+	{ IR_asin, 2, mpfr_asin, asin, asinl },
+	{ IR_acos, 2, mpfr_acos, acos, acosl },
+	{ IR_atan, 2, mpfr_atan, atan, atanl },
+	{ IR_sinh, 2, mpfr_sinh, sinh, sinhl },
+	{ IR_cosh, 2, mpfr_cosh, cosh, coshl },
+	{ IR_asinh, 2, mpfr_asinh, asinh, asinhl },
+	{ IR_acosh, 2, mpfr_acosh, acosh, acoshl },
+	{ IR_atanh, 2, mpfr_atanh, atanh, atanhl },
+	{ IR_sinc, 2, mp_sinc, near_sinc, near_sincl },
 	{ IR_rsqrt, 2, mp_rsqrt, near_rsqrt, near_rsqrtl },
 	{ IR_sqrt, 0.5, mpfr_sqrt, sqrt, sqrtl },
 	{ IR_reciprocal, 0.5, mp_reciprocal, near_reciprocal, near_reciprocall },

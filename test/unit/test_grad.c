@@ -16,12 +16,15 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
  *   (none) 0.3 to 2.2 and both signs, away from k / 2    p  0.4 to 2.2    u  0.1 to 0.8 and both signs
  *   z  like (none), or 0       e  2 or 3
  *   h  1.4 to 1.6 or 2.4 to 2.6 and both signs           w  0.97 to 1.03 and both signs     k  -2, -1, 1, 2, 3
+ *   g  1.2 to 2.8
  *   i<n>  i64 from 0 to n - 1    b  bool    n  a number near 1, without sizes
  * ! : no gradient is taken by it. Attributes are written as ir_emit() takes them; T is the dtype of the case. ---- */
 #define ANY2    "add|sub|mul|div|minimum|maximum "
 #define MODS    "floor_divide|trunc_divide|remainder|fmod "
 #define ANY1    "neg|abs|sign|reciprocal|square|floor|ceil|round|trunc|exp|tanh|sigmoid|erf|sin|cos|expm1|relu|silu|gelu|gelu_tanh "
-#define ABOVE0  "log|sqrt|rsqrt|log1p "
+#define MATHS1  "exp2|tan|atan|sinh|cosh|asinh|sinc|cbrt|frac|deg2rad|rad2deg|positive "
+#define ABOVE0  "log|sqrt|rsqrt|log1p|log2|log10 "
+#define INSIDE  "asin|acos|atanh "
 #define REDUCED "sum|mean|prod|amax|amin|logsumexp "
 #define PICKED  "max_with_indices|min_with_indices "
 #define SOFT    "softmax|log_softmax "
@@ -31,6 +34,7 @@ static const char *const cases[] = {
 	MODS "h[2,3] w[2,3]", MODS "h[2,3] w[3]", MODS "h[3] w[2,1]", MODS "h[2] w[]", MODS "h[] w[2,2]", MODS "h[3] n", MODS "h[0] w[]",
 	"pow p[2,3] [3]", "pow p[3] [2,1]", "pow p[] []", "pow [6] !k[6]", "pow p[3] n", "pow n [3]", "pow p[0] []",
 	ANY1 "[5]", ANY1 "[]", ANY1 "[1,3]", ANY1 "[2,0]", ABOVE0 "p[5]", ABOVE0 "p[]", ABOVE0 "p[0]", "log1p u[5]",
+	MATHS1 "u[5]", MATHS1 "[]", MATHS1 "[2,0]", INSIDE "u[5]", INSIDE "u[]", INSIDE "u[0]", "acosh g[4]", "acosh g[]",
 	"where b[2,3] [2,3] [3]", "where b[3] [2,1] []", "where b[] [2] [2]", "where b[2,2] n [2]", "where ![3] [3] [3]", "where b[0] [1] []",
 	"clamp [2,3] [3] [2,1]", "clamp [6] [] []", "clamp [2,3] [2,3] [2,3]", "clamp [6] n n", "clamp [6] [] n", "clamp [] [2] []", "clamp [0] [] [1]",
 	"cast [4] ; f32", "cast [] ; f32", "cast [0] ; f32", "to [3] ; mock", "to [2,2] ; mock",
@@ -153,6 +157,7 @@ static double candidate(gen *G, char kind)
 	static const double whole[] = { -2, -1, 1, 2, 3 };
 	switch (kind) {
 	case 'p': return 0.4 + 1.8 * u;
+	case 'g': return 1.2 + 1.6 * u;
 	case 'u': return sign * (0.1 + 0.7 * u);
 	case 'h': return sign * (1.4 + 0.2 * u + (gen_chance(G, 50) ? 1 : 0));
 	case 'w': return sign * (0.97 + 0.06 * u);
@@ -686,6 +691,13 @@ static const special specials[] = {
 	{ "rsqrt [3]", { { 0, 4, INF } }, { { -INF, -.0625, 0 } }, { 0 } },
 	{ "log [4]", { { 0, -1, 2, INF } }, { { INF, -1, .5, 0 } }, { 0 } },
 	{ "log1p [3]", { { -1, 0, 1 } }, { { INF, 1, .5 } }, { 0 } },
+	{ "asin [3]", { { 0, 1, -1 } }, { { 1, INF, INF } }, { 0 } },
+	{ "acos [3]", { { 0, 1, 2 } }, { { -1, -INF, NAN } }, { 0 } },
+	{ "atanh [3]", { { 0, 1, .5 } }, { { 1, INF, 1 / .75 } }, { 0 } },
+	{ "acosh [2]", { { 1, .5 } }, { { INF, NAN } }, { 0 } },
+	{ "atan|asinh|tan|sinh|frac|positive [2]", { { 0, -0.0 } }, { { 1, 1 } }, { 0 } },
+	{ "cbrt [2]", { { 0, 8 } }, { { INF, 1 / 12.0 } }, { 0 } },
+	{ "sinc|cosh [2]", { { 0, -0.0 } }, { { 0, 0 } }, { 0 } },
 	{ "reciprocal [3]", { { 0, -0.0, 2 } }, { { -INF, -INF, -.25 } }, { 0 } },
 	{ "exp|expm1 [3]", { { -INF, INF, 0 } }, { { 0, INF, 1 } }, { 0 } },
 	{ "tanh [3]", { { -INF, INF, 0 } }, { { 0, 0, 1 } }, { 0 } },

@@ -178,10 +178,13 @@ static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double reciprocal(double x) { return 1 / x; }
 static double rsqrt(double x) { return 1 / sqrt(x); }
 static double square(double x) { return x * x; }
+static double frac(double x) { return x - trunc(x); }
 static const struct near { ir_op op; double ulps; double (*f)(double); } near[] = { /* ulps: of f32, docs/NUMERICS.md */
 	{ IR_exp, 1, exp }, { IR_log, 1, log }, { IR_sigmoid, 2, sigmoid }, { IR_tanh, 2, tanh }, { IR_erf, 2, erf }, { IR_expm1, 2, expm1 }, { IR_log1p, 1, log1p },
 	{ IR_sin, 2, sin }, { IR_cos, 2, cos }, { IR_rsqrt, 2, rsqrt }, { IR_sqrt, 0.5, sqrt }, { IR_reciprocal, 0.5, reciprocal }, { IR_square, 0.5, square },
 	{ IR_floor, 0, floor }, { IR_ceil, 0, ceil }, { IR_round, 0, rint }, { IR_trunc, 0, trunc }, { IR_abs, 0, fabs },
+	{ IR_frac, 0, frac }, { IR_exp2, 1, exp2 }, { IR_log2, 2, log2 }, { IR_log10, 2, log10 }, { IR_cbrt, 1, cbrt }, { IR_tan, 2, tan }, { IR_asin, 2, asin },
+	{ IR_acos, 2, acos }, { IR_atan, 2, atan }, { IR_sinh, 2, sinh }, { IR_cosh, 2, cosh }, { IR_asinh, 2, asinh }, { IR_acosh, 2, acosh }, { IR_atanh, 2, atanh },
 };
 
 /* As far from the exact value as half an ulp of t and the ulps of f32 allow. */

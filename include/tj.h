@@ -1143,6 +1143,96 @@ TJ_API tj_tensor *tj_gelu_tanh(tj_tensor *x);
 TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
 #define tj_gelu_tanh(x) tj_gelu_tanh_at(TJ_SITE, x)
 
+/* hardtanh(a, 0, 6) */
+TJ_API tj_tensor *tj_relu6(tj_tensor *x);
+TJ_API tj_tensor *tj_relu6_at(const char *site, tj_tensor *x);
+#define tj_relu6(x) tj_relu6_at(TJ_SITE, x)
+
+/* a above 0, else alpha * a */
+TJ_API tj_tensor *tj_leaky_relu(tj_tensor *x, double alpha);
+TJ_API tj_tensor *tj_leaky_relu_at(const char *site, tj_tensor *x, double alpha);
+#define tj_leaky_relu(x, alpha) tj_leaky_relu_at(TJ_SITE, x, alpha)
+
+/* a above 0, else b * a; b has one element, or one for each index of axis 1 */
+TJ_API tj_tensor *tj_prelu(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_prelu_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_prelu(a, b) tj_prelu_at(TJ_SITE, a, b)
+
+/* a above 0, else alpha * (exp(a) - 1) */
+TJ_API tj_tensor *tj_elu(tj_tensor *x, double alpha);
+TJ_API tj_tensor *tj_elu_at(const char *site, tj_tensor *x, double alpha);
+#define tj_elu(x, alpha) tj_elu_at(TJ_SITE, x, alpha)
+
+/* 1.0507009873554805 * elu(a, 1.6732632423543772) */
+TJ_API tj_tensor *tj_selu(tj_tensor *x);
+TJ_API tj_tensor *tj_selu_at(const char *site, tj_tensor *x);
+#define tj_selu(x) tj_selu_at(TJ_SITE, x)
+
+/* a above 0, else alpha * (exp(a / alpha) - 1) */
+TJ_API tj_tensor *tj_celu(tj_tensor *x, double alpha);
+TJ_API tj_tensor *tj_celu_at(const char *site, tj_tensor *x, double alpha);
+#define tj_celu(x, alpha) tj_celu_at(TJ_SITE, x, alpha)
+
+/* a * tanh(log(1 + exp(a))) */
+TJ_API tj_tensor *tj_mish(tj_tensor *x);
+TJ_API tj_tensor *tj_mish_at(const char *site, tj_tensor *x);
+#define tj_mish(x) tj_mish_at(TJ_SITE, x)
+
+/* log(1 + exp(alpha * a)) / alpha, and a where alpha * a is above beta; usual values are 1 and 20 */
+TJ_API tj_tensor *tj_softplus(tj_tensor *x, double alpha, double beta);
+TJ_API tj_tensor *tj_softplus_at(const char *site, tj_tensor *x, double alpha, double beta);
+#define tj_softplus(x, alpha, beta) tj_softplus_at(TJ_SITE, x, alpha, beta)
+
+/* a / (1 + |a|) */
+TJ_API tj_tensor *tj_softsign(tj_tensor *x);
+TJ_API tj_tensor *tj_softsign_at(const char *site, tj_tensor *x);
+#define tj_softsign(x) tj_softsign_at(TJ_SITE, x)
+
+/* log(sigmoid(a)) without overflow */
+TJ_API tj_tensor *tj_logsigmoid(tj_tensor *x);
+TJ_API tj_tensor *tj_logsigmoid_at(const char *site, tj_tensor *x);
+#define tj_logsigmoid(x) tj_logsigmoid_at(TJ_SITE, x)
+
+/* a - tanh(a) */
+TJ_API tj_tensor *tj_tanhshrink(tj_tensor *x);
+TJ_API tj_tensor *tj_tanhshrink_at(const char *site, tj_tensor *x);
+#define tj_tanhshrink(x) tj_tanhshrink_at(TJ_SITE, x)
+
+/* 0 from -alpha to alpha, else a */
+TJ_API tj_tensor *tj_hardshrink(tj_tensor *x, double alpha);
+TJ_API tj_tensor *tj_hardshrink_at(const char *site, tj_tensor *x, double alpha);
+#define tj_hardshrink(x, alpha) tj_hardshrink_at(TJ_SITE, x, alpha)
+
+/* 0 from -alpha to alpha, else a moved by alpha towards 0 */
+TJ_API tj_tensor *tj_softshrink(tj_tensor *x, double alpha);
+TJ_API tj_tensor *tj_softshrink_at(const char *site, tj_tensor *x, double alpha);
+#define tj_softshrink(x, alpha) tj_softshrink_at(TJ_SITE, x, alpha)
+
+/* a limited to alpha .. beta; the gradient is 0 at the limits, too */
+TJ_API tj_tensor *tj_hardtanh(tj_tensor *x, double alpha, double beta);
+TJ_API tj_tensor *tj_hardtanh_at(const char *site, tj_tensor *x, double alpha, double beta);
+#define tj_hardtanh(x, alpha, beta) tj_hardtanh_at(TJ_SITE, x, alpha, beta)
+
+/* hardtanh(a + 3, 0, 6) / 6 */
+TJ_API tj_tensor *tj_hardsigmoid(tj_tensor *x);
+TJ_API tj_tensor *tj_hardsigmoid_at(const char *site, tj_tensor *x);
+#define tj_hardsigmoid(x) tj_hardsigmoid_at(TJ_SITE, x)
+
+/* a * hardtanh(a + 3, 0, 6) / 6 */
+TJ_API tj_tensor *tj_hardswish(tj_tensor *x);
+TJ_API tj_tensor *tj_hardswish_at(const char *site, tj_tensor *x);
+#define tj_hardswish(x) tj_hardswish_at(TJ_SITE, x)
+
+/* a above alpha, else beta */
+TJ_API tj_tensor *tj_threshold(tj_tensor *x, double alpha, double beta);
+TJ_API tj_tensor *tj_threshold_at(const char *site, tj_tensor *x, double alpha, double beta);
+#define tj_threshold(x, alpha, beta) tj_threshold_at(TJ_SITE, x, alpha, beta)
+
+/* the first half of an axis times the sigmoid of its second half */
+TJ_API tj_tensor *tj_glu(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_glu_at(const char *site, tj_tensor *x, int axis);
+#define tj_glu(x, axis) tj_glu_at(TJ_SITE, x, axis)
+
 /* converts to another dtype; float to int truncates and saturates, NaN gives 0; int to int wraps */
 TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
 TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
@@ -1392,6 +1482,16 @@ TJ_API tj_tensor *tj_softmax_at(const char *site, tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_log_softmax(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_log_softmax_at(const char *site, tj_tensor *x, int axis);
 #define tj_log_softmax(x, axis) tj_log_softmax_at(TJ_SITE, x, axis)
+
+/* softmax(-a) */
+TJ_API tj_tensor *tj_softmin(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_softmin_at(const char *site, tj_tensor *x, int axis);
+#define tj_softmin(x, axis) tj_softmin_at(TJ_SITE, x, axis)
+
+/* a / max(sqrt(sum(a^2)), eps) along an axis */
+TJ_API tj_tensor *tj_normalize(tj_tensor *x, int axis, double eps);
+TJ_API tj_tensor *tj_normalize_at(const char *site, tj_tensor *x, int axis, double eps);
+#define tj_normalize(x, axis, eps) tj_normalize_at(TJ_SITE, x, axis, eps)
 
 /* (a - mean) / sqrt(var + eps) * weight + bias over the last axis */
 TJ_API tj_tensor *tj_layer_norm(tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);

@@ -25,6 +25,7 @@ typedef struct made {
 static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
 static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
+static ir_ref where(const made *m, ir_ref c, ir_ref a, ir_ref b) { return ir_emit(m->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, m->site); }
 static int rank_of(const made *m, ir_ref a) { return a == IR_NONE ? 0 : ir_at(m->g, a)->rank; }
 
 /* Enters a composite: narrow floats are computed in f32. */
@@ -87,6 +88,98 @@ static ir_ref gelu(const made *m, ir_op op, ir_ref x)
 	return op2(m, IR_mul, half, op2(m, IR_add, t, num(m, 1)));
 }
 
+/* Below: a function of x that is not taken where `other` holds. There it is computed of 0, so that no infinity gets into a gradient. */
+static ir_ref but_for(const made *m, ir_ref other, ir_ref x) { return where(m, other, num(m, 0), x); }
+
+/* NaN stays. At its limits the gradient is 0, as in PyTorch; that of clamp is not. */
+static ir_ref limited(const made *m, ir_ref x, ir_ref lo, ir_ref hi)
+{
+	ir_ref above = op2(m, IR_ge, x, hi), below = op2(m, IR_le, x, lo);
+	return where(m, below, lo, where(m, above, hi, x));
+}
+
+static ir_ref limited_6(const made *m, ir_ref x)
+{
+	ir_ref lo = num(m, 0);
+	return limited(m, x, lo, num(m, 6));
+}
+
+static ir_ref hard(const made *m, ir_op op, ir_ref x)
+{
+	ir_ref h = limited_6(m, op2(m, IR_add, x, num(m, 3)));
+	if (op == IR_hardswish) h = op2(m, IR_mul, x, h);
+	return op2(m, IR_div, h, num(m, 6));
+}
+
+static ir_ref above_0(const made *m, ir_ref x, ir_ref slope)
+{
+	ir_ref above = op2(m, IR_gt, x, num(m, 0));
+	return where(m, above, x, op2(m, IR_mul, x, slope));
+}
+
+static ir_ref prelu(const made *m, ir_ref x, ir_ref weight)
+{
+	if (x == IR_NONE || weight == IR_NONE) return IR_NONE;
+	int64_t dim[TJ_MAX_RANK], n = ir_numel(m->g, weight);
+	int rank = rank_of(m, x) > 1 && n != 1 ? rank_of(m, x) - 1 : 0;
+	for (int i = 0; i < rank; i++) dim[i] = i ? 1 : n;
+	return above_0(m, x, ir_reshape(m->g, weight, rank, dim, m->site));
+}
+
+/* scale * x above 0, else factor * expm1(x / divisor); IR_NONE: 1 */
+static ir_ref elu(const made *m, ir_ref x, ir_ref factor, ir_ref divisor, ir_ref scale)
+{
+	ir_ref none = num(m, 0), above = op2(m, IR_gt, x, none), low = but_for(m, above, x);
+	if (divisor != IR_NONE) low = op2(m, IR_div, low, divisor);
+	low = op2(m, IR_mul, op1(m, IR_expm1, low), factor);
+	return where(m, above, scale == IR_NONE ? x : op2(m, IR_mul, x, scale), low);
+}
+
+static ir_ref selu(const made *m, ir_ref x)
+{
+	ir_ref factor = num(m, 1.0507009873554804934193349852946 * 1.6732632423543772848170429916717);
+	return elu(m, x, factor, IR_NONE, num(m, 1.0507009873554804934193349852946));
+}
+
+/* IR_NONE for beta: 1 */
+static ir_ref softplus(const made *m, ir_ref x, ir_ref beta, ir_ref threshold)
+{
+	ir_ref z = beta == IR_NONE ? x : op2(m, IR_mul, x, beta), above = op2(m, IR_gt, z, threshold);
+	ir_ref y = op1(m, IR_log1p, op1(m, IR_exp, but_for(m, above, z)));
+	return where(m, above, x, beta == IR_NONE ? y : op2(m, IR_div, y, beta));
+}
+
+static ir_ref mish(const made *m, ir_ref x) { return op2(m, IR_mul, x, op1(m, IR_tanh, softplus(m, x, IR_NONE, num(m, 20)))); }
+
+static ir_ref logsigmoid(const made *m, ir_ref x)
+{
+	ir_ref e = op1(m, IR_exp, op1(m, IR_neg, op1(m, IR_abs, x))), low = op2(m, IR_minimum, x, num(m, 0));
+	return op2(m, IR_sub, low, op1(m, IR_log1p, e));
+}
+
+static ir_ref softsign(const made *m, ir_ref x)
+{
+	ir_ref size = op1(m, IR_abs, x);
+	return op2(m, IR_div, x, op2(m, IR_add, size, num(m, 1)));
+}
+
+static ir_ref shrink(const made *m, ir_op op, ir_ref x, ir_ref by)
+{
+	ir_ref none = num(m, 0), inside = op2(m, IR_le, op1(m, IR_abs, x), by);
+	if (op == IR_hardshrink) return where(m, inside, none, x);
+	ir_ref down = op2(m, IR_sub, x, by), up = op2(m, IR_add, x, by), above = op2(m, IR_gt, x, none);
+	return where(m, inside, none, where(m, above, down, up));
+}
+
+static ir_ref glu(const made *m, ir_ref x, int64_t axis)
+{
+	ir_ref half[2];
+	if (x == IR_NONE) return x;
+	int64_t n = ir_dims(m->g, ir_at(m->g, x))[axis] / 2;
+	for (int k = 0; k < 2; k++) half[k] = ir_emit(m->g, IR_slice, 1, &x, 4, (int64_t[]){ axis, k * n, (k + 1) * n, 1 }, m->site);
+	return op2(m, IR_mul, half[0], op1(m, IR_sigmoid, half[1]));
+}
+
 /* ---- maths ---- */
 static ir_ref scaled(const made *m, ir_ref x, double by) { return op2(m, IR_mul, x, num(m, by)); }
 
@@ -142,6 +235,14 @@ static ir_ref logsumexp(const made *m, ir_ref x, uint32_t axes, bool keepdim)
 	ir_ref sum = reduce(m, IR_sum, op1(m, IR_exp, op2(m, IR_sub, x, low)), axes, keepdim);
 	if (!keepdim && sum != IR_NONE) low = ir_reshape(m->g, low, rank_of(m, sum), ir_dims(m->g, ir_at(m->g, sum)), m->site);
 	return op2(m, IR_add, op1(m, IR_log, sum), low);
+}
+
+/* The root is taken of 1 where the sum is 0: its gradient there would be infinite. */
+static ir_ref normalize(const made *m, ir_ref x, uint32_t axis, ir_ref eps)
+{
+	ir_ref sum = reduce(m, IR_sum, op2(m, IR_mul, x, x), axis, true), none = num(m, 0), zero = op2(m, IR_eq, sum, none);
+	ir_ref root = op1(m, IR_sqrt, where(m, zero, num(m, 1), sum)), norm = where(m, zero, none, root);
+	return op2(m, IR_div, x, op2(m, IR_maximum, norm, eps));
 }
 
 /* ---- norms, over the last axis ---- */
@@ -203,8 +304,9 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	if (n->op == IR_stop_gradient) return src[0];
 	if (ir_moves(n->op)) return ir_move(g, n, &to, src, attr);
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
-	ir_ref x = enter(&m, src[0]), y = IR_NONE;
+	ir_ref x = enter(&m, src[0]), y = IR_NONE, p[2] = { IR_NONE, IR_NONE };
 	if (x == IR_NONE) return IR_NONE;
+	for (int k = 1; k <= ir_classes[ir_ops[n->op].opclass].numbers && k <= 2 && n->nsrc <= 3; k++) p[k - 1] = enter(&m, src[k]);
 	uint32_t axes = ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_VAR
 	                    ? ir_reduced((ir_op)n->op, n->nattr, attr, rank_of(&m, x)) : 0;
 	switch (n->op) {
@@ -212,6 +314,24 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
 	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
 	case IR_silu: y = silu(&m, x); break;
+	case IR_relu6: y = limited_6(&m, x); break;
+	case IR_leaky_relu: y = above_0(&m, x, p[0]); break;
+	case IR_prelu: y = prelu(&m, x, enter(&m, src[1])); break;
+	case IR_elu: y = elu(&m, x, p[0], IR_NONE, IR_NONE); break;
+	case IR_celu: y = elu(&m, x, p[0], p[0], IR_NONE); break;
+	case IR_selu: y = selu(&m, x); break;
+	case IR_mish: y = mish(&m, x); break;
+	case IR_softplus: y = softplus(&m, x, p[0], p[1]); break;
+	case IR_softsign: y = softsign(&m, x); break;
+	case IR_logsigmoid: y = logsigmoid(&m, x); break;
+	case IR_tanhshrink: y = op2(&m, IR_sub, x, op1(&m, IR_tanh, x)); break;
+	case IR_hardshrink: case IR_softshrink: y = shrink(&m, (ir_op)n->op, x, p[0]); break;
+	case IR_hardtanh: y = limited(&m, x, p[0], p[1]); break;
+	case IR_hardsigmoid: case IR_hardswish: y = hard(&m, (ir_op)n->op, x); break;
+	case IR_threshold: y = where(&m, op2(&m, IR_le, x, p[0]), p[1], x); break;
+	case IR_glu: y = glu(&m, x, attr[0]); break;
+	case IR_softmin: y = softmax(&m, op1(&m, IR_neg, x), axis_bit(&m, x, attr[0])); break;
+	case IR_normalize: y = normalize(&m, x, axis_bit(&m, x, attr[0]), p[0]); break;
 	case IR_gelu: case IR_gelu_tanh: y = gelu(&m, (ir_op)n->op, x); break;
 	case IR_mean: y = mean_over(&m, x, axes, attr[0] != 0); break;
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;

@@ -179,11 +179,14 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
-/* As type_float, but eps has the dtype of computation: 1e-8 would be 0 in f16. */
+static int numbers_of(const ask *q) { return ir_classes[q->info->opclass].numbers; }
+
+/* As type_float, but numbers have the dtype of computation: an eps of 1e-8 would be 0 in f16. */
 static bool type_norm(ask *q)
 {
-	if (!type_float(q)) return false;
-	want_one(q, q->nsrc - 1, rt_compute_dtype((tj_dtype)q->out->dtype));
+	tj_dtype t = promote(q, q->src, q->nsrc - numbers_of(q));
+	same_for_all(q, rt_is_float(t) ? t : TJ_F32);
+	for (int k = q->nsrc - numbers_of(q); k < q->nsrc; k++) want_one(q, k, rt_compute_dtype((tj_dtype)q->out->dtype));
 	return true;
 }
 
@@ -424,9 +427,34 @@ static bool shape_broadcast(ask *q)
 	return shape_from(q, rank, dim);
 }
 
+/* As broadcast, but for the numbers. */
+static bool shape_with(ask *q)
+{
+	int rank = 0;
+	int64_t dim[TJ_MAX_RANK];
+	for (int k = q->nsrc - numbers_of(q); k < q->nsrc; k++)
+		if (q->src[k].rank) return fail(q, TJ_ERR_SHAPE, "a parameter must be a number or a 0-d tensor", "operand %d", k);
+	for (int k = 0; k < q->nsrc - numbers_of(q); k++)
+		if (!broadcast(q, &rank, dim, q->src[k].rank, q->src[k].dim)) return false;
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, rank, dim);
+}
+
+/* The weight has one element, or one for each index of axis 1. */
+static bool shape_prelu(ask *q)
+{
+	const ir_meta *x = &q->src[0], *w = &q->src[1];
+	int64_t n = w->rank ? w->dim[0] : 1, channels = x->rank > 1 ? x->dim[1] : 1;
+	if (w->rank > 1 || (n != 1 && n != channels))
+		return fail(q, TJ_ERR_SHAPE, "the weight must have one element, or the size of axis 1", "%lld", (long long)channels) ||
+		       advise(q, "for other shapes: tj_where(tj_gt(x, tj_i(0)), x, tj_mul(weight, x))");
+	return shape_from(q, x->rank, x->dim);
+}
+
 static bool shape_axis(ask *q)
 {
 	int64_t a;
+	if (numbers_of(q) && q->src[1].rank) return fail(q, TJ_ERR_SHAPE, "eps must be a number or a 0-d tensor", "%s", "");
 	return axis_in(q, q->attr[0], q->src[0].rank, &a) && put(q, a) &&
 	       shape_from(q, q->src[0].rank, q->src[0].dim);
 }
@@ -592,6 +620,20 @@ static bool shape_unfold(ask *q)
 	put(q, axis);
 	for (int k = 1; k < 4; k++) put(q, q->attr[k]);
 	return shape_from(q, x->rank + 1, dim);
+}
+
+/* Half the axis. */
+static bool shape_glu(ask *q)
+{
+	int64_t a;
+	if (q->src[0].rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to halve", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
+	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
+	if (q->src[0].dim[a] % 2)
+		return fail(q, TJ_ERR_SHAPE, "the size of the axis must be even", "%lld on axis %lld", (long long)q->src[0].dim[a], (long long)a) ||
+		       advise(q, "the first half is multiplied by the sigmoid of the second one");
+	shape_from(q, q->src[0].rank, q->src[0].dim);
+	q->out->dim[a] /= 2;
+	return put(q, a);
 }
 
 static bool shape_flip(ask *q)
@@ -1006,7 +1048,8 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,
 	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_UNFOLD] = shape_unfold, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
 	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
-	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace
+	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace,
+	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu
 };
 
 static bool counts_ok(const ask *q)

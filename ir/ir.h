@@ -72,6 +72,7 @@ enum { IR_CLASS_ATTRS = 4 };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
 	uint8_t nattr;        /* attributes, the list not counted */
 	bool list;            /* a list of axes or sizes follows, up to TJ_MAX_RANK long */
+	uint8_t numbers;      /* operands that are C numbers, the last ones */
 	struct { const char *name; char kind; } attr[IR_CLASS_ATTRS + 1]; /* kind: d dtype, @ device, i int, * the list; ended by a NULL name */
 } ir_classinfo;
 extern const ir_classinfo ir_classes[IR_GET + 1];

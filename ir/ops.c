@@ -58,6 +58,16 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define COUNT_DEVICE + 1
 #define COUNT_AXES
 #define COUNT_SIZES
+#define NUMBERS(type, name, role, k) NUMBERS_##role
+#define NUMBERS_OPERAND
+#define NUMBERS_FITTED
+#define NUMBERS_NUMBER + 1
+#define NUMBERS_OPERANDS
+#define NUMBERS_ATTR
+#define NUMBERS_DTYPE
+#define NUMBERS_DEVICE
+#define NUMBERS_AXES
+#define NUMBERS_SIZES
 #define IN_LIST(type, name, role, k) IN_LIST_##role
 #define IN_LIST_OPERAND
 #define IN_LIST_FITTED
@@ -81,7 +91,7 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 
 const ir_classinfo ir_classes[IR_GET + 1] = {
 #define ROW(op, enumerator, nsrc, ...) \
-	[enumerator] = { 0 IR_EACH(COUNT, __VA_ARGS__), 0 IR_EACH(IN_LIST, __VA_ARGS__), { IR_EACH(TEXT, __VA_ARGS__) [IR_CLASS_ATTRS] = { NULL, 0 } } },
+	[enumerator] = { 0 IR_EACH(COUNT, __VA_ARGS__), 0 IR_EACH(IN_LIST, __VA_ARGS__), 0 IR_EACH(NUMBERS, __VA_ARGS__), { IR_EACH(TEXT, __VA_ARGS__) [IR_CLASS_ATTRS] = { NULL, 0 } } },
 	IR_CLASSES(ROW)
 #undef ROW
 };

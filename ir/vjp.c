@@ -182,6 +182,7 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_acosh: x = op2(v, IR_mul, x, x); return op1(v, IR_rsqrt, op2(v, IR_sub, x, num(v, 1)));
 	case IR_sinh: return op1(v, IR_cosh, x);
 	case IR_cosh: return op1(v, IR_sinh, x);
+	case IR_logsigmoid: return op1(v, IR_sigmoid, op1(v, IR_neg, x));
 	case IR_sinc: return sinc_slope(v, x, y);
 	default: return IR_NONE;
 	}

@@ -476,10 +476,10 @@ static const int64_t *list_of(const int64_t *v, int n, int64_t *room)
 	return room;
 }
 
-static double eps_of(const program *p, const gen_step *s)
+static double number_at(const program *p, const gen_step *s, int k)
 {
 	double d;
-	memcpy(&d, &p->G.num.v[ir_attr(&p->g, ir_at(&p->g, s->src[s->nsrc - 1]))[0]], sizeof d);
+	memcpy(&d, &p->G.num.v[ir_attr(&p->g, ir_at(&p->g, s->src[k]))[0]], sizeof d);
 	return d;
 }
 
@@ -494,7 +494,7 @@ static int64_t home(void)
 #define GIVE(type, name, role, k) , GIVE_##role(type, k)
 #define GIVE_OPERAND(type, k)  v[k]
 #define GIVE_FITTED(type, k)   v[k]
-#define GIVE_NUMBER(type, k)   eps_of(p, s)
+#define GIVE_NUMBER(type, k)   number_at(p, s, k)
 #define GIVE_OPERANDS(type, k) v
 #define GIVE_ATTR(type, k)     (type)a[k]
 #define GIVE_DTYPE(type, k)    (type)a[k]

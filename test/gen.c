@@ -619,6 +619,7 @@ static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m
 		return true;
 	default: break;
 	}
+	if (op == IR_prelu) return add_src(c, of_shape(G, (tj_dtype)m->dtype, gen_chance(G, 30) ? 0 : 1, (int64_t[]){ m->rank > 1 && gen_chance(G, 70) ? m->dim[1] : 1 })), true;
 	if (!(ir_ops[op].flags & IR_POINT)) return false;
 	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) && !G->zeros));
 	if (!(ir_ops[op].flags & IR_FAULT) && gen_chance(G, 30)) { /* x on the right */
@@ -662,15 +663,24 @@ static void creation(gen *G, ir_op op, call *c)
 	}
 }
 
-/* Weight, perhaps bias, eps. A body passes eps as a double, so it never changes. */
+/* The numbers of an op. A body passes them as doubles, so they never change. */
+static void number_operands(gen *G, ir_op op, call *c)
+{
+	static const double eps[] = { 1e-5 }, limits[] = { -0.75, 1.25 }, tempered[] = { 1.5, 20 }, plain[] = { 0.5, 1.5, -2, 3 };
+	const double *v = op == IR_hardtanh ? limits : op == IR_softplus ? tempered : ir_ops[op].opclass == IR_NORM2 || ir_ops[op].opclass == IR_NORM3 || op == IR_normalize ? eps : plain;
+	for (int k = 0; k < ir_classes[ir_ops[op].opclass].numbers; k++) {
+		uint64_t bits;
+		memcpy(&bits, &v[k], sizeof bits);
+		add_src(c, number(G, TJ_F64, add_number(G, (gen_num){ GEN_FIXED, 0 }, bits)));
+	}
+}
+
+/* Weight, perhaps bias, eps. */
 static bool norm_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 {
-	double eps = 1e-5;
-	uint64_t bits;
 	if (!m->rank) return false;
 	for (int k = 2; k < ir_ops[op].nsrc; k++) add_src(c, of_shape(G, (tj_dtype)m->dtype, 1, &m->dim[m->rank - 1]));
-	memcpy(&bits, &eps, sizeof bits);
-	add_src(c, number(G, TJ_F64, add_number(G, (gen_num){ GEN_FIXED, 0 }, bits)));
+	number_operands(G, op, c);
 	return true;
 }
 
@@ -731,6 +741,8 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_PAD: return pad_operands(G, c, &m);
 	case IR_NORM3:
 	case IR_NORM2: return norm_operands(G, op, c, &m);
+	case IR_AXIS_EPS: add_attr(c, any_axis(G, m.rank)); /* fall through */
+	case IR_WITH1: case IR_WITH2: return number_operands(G, op, c), true;
 	case IR_LEAF: case IR_FLOW: case IR_GET: return false;
 	}
 	return false;

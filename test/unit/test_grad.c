@@ -17,17 +17,19 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
  *   z  like (none), or 0       e  2 or 3
  *   h  1.4 to 1.6 or 2.4 to 2.6 and both signs           w  0.97 to 1.03 and both signs     k  -2, -1, 1, 2, 3
  *   g  1.2 to 2.8
- *   i<n>  i64 from 0 to n - 1    b  bool    n  a number near 1, without sizes
+ *   i<n>  i64 from 0 to n - 1    b  bool    n, m  a number near 1, near -1, without sizes
  * ! : no gradient is taken by it. Attributes are written as ir_emit() takes them; T is the dtype of the case. ---- */
 #define ANY2    "add|sub|mul|div|minimum|maximum "
 #define MODS    "floor_divide|trunc_divide|remainder|fmod "
 #define ANY1    "neg|abs|sign|reciprocal|square|floor|ceil|round|trunc|exp|tanh|sigmoid|erf|sin|cos|expm1|relu|silu|gelu|gelu_tanh "
 #define MATHS1  "exp2|tan|atan|sinh|cosh|asinh|sinc|cbrt|frac|deg2rad|rad2deg|positive "
 #define ABOVE0  "log|sqrt|rsqrt|log1p|log2|log10 "
+#define ACTS    "relu6|selu|mish|softsign|logsigmoid|tanhshrink|hardsigmoid|hardswish "
+#define ACTS_1  "leaky_relu|elu|celu|hardshrink|softshrink "
 #define INSIDE  "asin|acos|atanh "
 #define REDUCED "sum|mean|prod|amax|amin|logsumexp "
 #define PICKED  "max_with_indices|min_with_indices "
-#define SOFT    "softmax|log_softmax "
+#define SOFT    "softmax|log_softmax|softmin "
 static const char *const cases[] = {
 	ANY2 "[2,3] [2,3]", ANY2 "[2,3] [3]", ANY2 "[3] [2,1]", ANY2 "[] [2,2]", ANY2 "[2,1,2] [1,2,1]", ANY2 "[1,1] [2,3]", ANY2 "[] []", ANY2 "[0,3] [3]",
 	ANY2 "[1] [0]", ANY2 "[3] n", ANY2 "n [3]",
@@ -35,6 +37,10 @@ static const char *const cases[] = {
 	"pow p[2,3] [3]", "pow p[3] [2,1]", "pow p[] []", "pow [6] !k[6]", "pow p[3] n", "pow n [3]", "pow p[0] []",
 	ANY1 "[5]", ANY1 "[]", ANY1 "[1,3]", ANY1 "[2,0]", ABOVE0 "p[5]", ABOVE0 "p[]", ABOVE0 "p[0]", "log1p u[5]",
 	MATHS1 "u[5]", MATHS1 "[]", MATHS1 "[2,0]", INSIDE "u[5]", INSIDE "u[]", INSIDE "u[0]", "acosh g[4]", "acosh g[]",
+	ACTS "[5]", ACTS "[]", ACTS "[2,0]", "logsigmoid|mish|hardswish|relu6 u[4]", ACTS_1 "[5] n", ACTS_1 "[] n", ACTS_1 "[0,2] n", "elu|celu|leaky_relu u[4] n",
+	"prelu [2,3] [3]", "prelu [2,3,2] [3]", "prelu [4] [1]", "prelu [2,3] []", "prelu [] []", "prelu [0,2] [2]",
+	"softplus [5] n n", "softplus u[2,2] n n", "softplus [] n n", "hardtanh [6] m n", "hardtanh [] m n", "threshold [6] n n", "threshold [0] n n",
+	"glu [2,4] ; 1", "glu [4,2] ; 0", "glu [2,4,2] ; -2", "glu [0,2] ; 1", "glu [2,0] ; 1", "normalize [2,3] n ; 1", "normalize [2,3] n ; 0", "normalize z[2,3] n ; 1", "normalize [] n ; 0", "normalize [2,0] n ; 1",
 	"where b[2,3] [2,3] [3]", "where b[3] [2,1] []", "where b[] [2] [2]", "where b[2,2] n [2]", "where ![3] [3] [3]", "where b[0] [1] []",
 	"clamp [2,3] [3] [2,1]", "clamp [6] [] []", "clamp [2,3] [2,3] [2,3]", "clamp [6] n n", "clamp [6] [] n", "clamp [] [2] []", "clamp [0] [] [1]",
 	"cast [4] ; f32", "cast [] ; f32", "cast [0] ; f32", "to [3] ; mock", "to [2,2] ; mock",
@@ -94,13 +100,15 @@ static ir_op op_named(const char *name, size_t n)
 	return IR_OPS;
 }
 
+static bool is_number(const operand *o) { return o->kind == 'n' || o->kind == 'm'; }
+
 static const char *read_operand(const char *p, operand *to)
 {
 	*to = (operand){ .kind = ' ' };
 	if (*p == '!') to->fixed = true, p++;
 	if (*p != '[') to->kind = *p++;
 	if (to->kind == 'i') to->below = strtoll(p, (char **)&p, 10);
-	if (to->kind == 'n') return p;
+	if (is_number(to)) return p;
 	if (*p++ != '[') fail_msg("no sizes at %s", p - 1);
 	while (*p != ']') {
 		to->dim[to->rank++] = strtoll(p, (char **)&p, 10);
@@ -162,6 +170,7 @@ static double candidate(gen *G, char kind)
 	case 'h': return sign * (1.4 + 0.2 * u + (gen_chance(G, 50) ? 1 : 0));
 	case 'w': return sign * (0.97 + 0.06 * u);
 	case 'n': return 0.97 + 0.06 * u;
+	case 'm': return -0.97 - 0.06 * u;
 	case 'z': return gen_chance(G, 50) ? 0 : sign * (0.3 + 1.9 * u);
 	case 'e': return u < 0.5 ? 2 : 3;
 	case 'k': return whole[gen_below(G, 5)];
@@ -187,9 +196,9 @@ static double draw(trial *t, char kind)
 	return v;
 }
 
-static ir_ref number(trial *t)
+static ir_ref number(trial *t, char kind)
 {
-	const double v = draw(t, 'n');
+	const double v = draw(t, kind);
 	uint64_t bits;
 	memcpy(&bits, &v, sizeof bits);
 	if (!rt_push(&t->G.num, bits) || !rt_push(&t->G.num_of, (gen_num){ .kind = GEN_FIXED })) abort();
@@ -198,7 +207,7 @@ static ir_ref number(trial *t)
 
 static ir_ref source(trial *t, const operand *o, tj_dtype dtype)
 {
-	if (o->kind == 'n') return number(t);
+	if (is_number(o)) return number(t, o->kind);
 	if (o->kind == 'i') return gen_input(&t->G, TJ_I64, o->rank, o->dim, GEN_INDEX, 0, o->below - 1);
 	return gen_input(&t->G, o->kind == 'b' ? TJ_BOOL : dtype, o->rank, o->dim, t->G.content >= 0 ? (gen_content)t->G.content : GEN_PLAIN, 0, 0);
 }
@@ -210,8 +219,8 @@ static void add_case(trial *t, const kase *k, tj_dtype dtype)
 	t->nwrt = t->ndrawn = 0;
 	for (int i = 0; i < k->nsrc; i++) {
 		const ir_ref x = source(t, &k->src[i], dtype);
-		src[i] = t->device == RT_CPU || k->src[i].kind == 'n' ? x : ir_to(&t->g, x, t->device, NULL);
-		if (k->src[i].fixed || strchr("nib", k->src[i].kind)) continue;
+		src[i] = t->device == RT_CPU || is_number(&k->src[i]) ? x : ir_to(&t->g, x, t->device, NULL);
+		if (k->src[i].fixed || strchr("nmib", k->src[i].kind)) continue;
 		t->slot[t->nwrt] = (int)t->G.slot.n - 1;
 		t->used[t->nwrt] = src[i];
 		t->wrt[t->nwrt++] = x;
@@ -229,7 +238,7 @@ static void open_trial(trial *t, const kase *k, tj_dtype dtype, int device, uint
 	t->G.layout = GEN_ROW;
 	add_case(t, k, dtype);
 	for (int i = 0, s = 0; i < k->nsrc; i++) {
-		if (k->src[i].kind == 'n') continue;
+		if (is_number(&k->src[i])) continue;
 		const gen_slot *x = &t->G.slot.v[s++];
 		int64_t n = 0;
 		rt_numel(x->meta.rank, x->meta.dim, &n);
@@ -406,7 +415,7 @@ static bool has_rule(int op)
 static bool evaluated_there(const kase *k)
 {
 	bool numbers = false;
-	for (int i = 0; i < k->nsrc; i++) numbers |= k->src[i].kind == 'n';
+	for (int i = 0; i < k->nsrc; i++) numbers |= is_number(&k->src[i]);
 	return k->op != IR_stack || !numbers;
 }
 
@@ -702,6 +711,14 @@ static const special specials[] = {
 	{ "exp|expm1 [3]", { { -INF, INF, 0 } }, { { 0, INF, 1 } }, { 0 } },
 	{ "tanh [3]", { { -INF, INF, 0 } }, { { 0, 0, 1 } }, { 0 } },
 	{ "sigmoid [3]", { { -INF, INF, 0 } }, { { 0, 0, .25 } }, { 0 } },
+	{ "relu6 [6]", { { 0, 6, 3, 7, -1, NAN } }, { { 0, 0, 1, 0, 0, 1 } }, { 0 } },
+	{ "hardsigmoid [4]", { { -3, 3, 0, 9 } }, { { 0, 0, 1 / 6.0, 0 } }, { 0 } },
+	{ "hardswish [5]", { { -3, 3, 0, 9, -9 } }, { { 0, 1, .5, 1, 0 } }, { 0 } },
+	{ "logsigmoid [3]", { { 0, -INF, INF } }, { { .5, 1, 0 } }, { 0 } },
+	{ "selu [2]", { { 900, 0 } }, { { 1.0507009873554804934, 1.7580993408473768600 } }, { 0 } },
+	{ "mish [2]", { { 900, 0 } }, { { 1, .6 } }, { 0 } },
+	{ "softsign [2]", { { 0, 1 } }, { { 1, .25 } }, { 0 } },
+	{ "prelu [3] [1]", { { 0, 2, -3 }, { .5 } }, { { .5, 1, .5 }, { -3 } }, { 0 } },
 	{ "silu|gelu|gelu_tanh []", { { 0 } }, { { .5 } }, { 0 } },
 	{ "div [3] [3]", { { 1, 0, 6 }, { 0, 0, 2 } }, { { INF, INF, .5 }, { -INF, NAN, -1.5 } }, { 0 } },
 	{ "remainder [2] [2]", { { 5.5, -5.5 }, { 2, 2 } }, { { 1, 1 }, { -2, 3 } }, { 0 } },

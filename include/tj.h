@@ -608,11 +608,12 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  *
  * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its own,
  * even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one to the
- * other. Results of tj_masked_select() and tj_unique() count as read by C. A fault of an op whose value nothing uses, not even the gradient,
+ * other. Results of tj_masked_select() and tj_unique() have no gradient. A fault of an op whose value nothing uses, not even the gradient,
  * is not reported.
  *
- * Only in the body of a compiled function, and in callbacks of tj_vmap(), not in other ones. Between wrt and y no value may have been read by C, if y depends on it: the
- * call fails and names the line. Nor may a cell of wrt have been assigned after y was computed from it. Gradients pass through tj_cond() and
+ * Only in the body of a compiled function, and in callbacks of tj_vmap(), not in other ones. Between wrt and y C may have read values, branched
+ * and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
+ * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond() and
  * tj_scan(), which compute their values again on the way back (a scan keeps the carries of all turns, in memory), but not through
  * tj_while(): that is an error. On failure the context has the error, its status is returned, and all grad[i] are poison. A
  * value that y does not depend on is found when the call runs: then the call fails. */

@@ -7,7 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
-	a->ext.n = a->num.n = a->cell.n = a->unhinted = a->closed.n = a->ntaken = a->stray.n = 0;
+	a->ext.n = a->num.n = a->cell.n = a->unhinted = a->closed.n = a->ntaken = a->stray.n = a->before.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
 }
@@ -17,6 +17,7 @@ static void end_segments(jit_act *a)
 	jit_unbind_ext(a, 0);
 	for (uint32_t i = 0; i < a->done.n; i++) jit_drop_done(a, &a->done.v[i]);
 	a->done.n = 0;
+	a->pruned = false;
 	if (a->fresh) jit_free_trie(a->fresh); /* the recording did not reach its boundary */
 	a->fresh = NULL;
 }

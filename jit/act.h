@@ -19,6 +19,7 @@ typedef struct jit_bound { /* an external of the running segment */
 	uint64_t seg;            /* pending: seg and seq name the value, since h may be popped before the boundary. CELL: its version when it was bound */
 	uint32_t seq;
 	bool pending;
+	bool cell, heap;         /* h is a cell; is a tensor that lives until the call ends, at least */
 	bool owned;              /* a reference on buf is held */
 	bool taken;              /* CELL: the call had not met it before this segment */
 } jit_bound;
@@ -30,8 +31,8 @@ typedef struct jit_done {  /* an executed segment */
 	rt_buffer **buf;         /* by value of the plan */
 	void **data;
 	jit_bound *ext;          /* externals that it ran with, owned, for recomputing; none for a RETURN */
-	uint32_t next, nnum;
-	uint64_t *num;
+	uint32_t next, nnum, nmet; /* nmet: number of externals of the trace; residuals come behind them */
+	uint64_t *num, *before;  /* before: as in jit_act */
 	jit_from *ext_from;      /* DIRECT: where the externals and the numbers come from */
 	jit_operand *num_from;
 	uint32_t next_from, nnum_from;
@@ -101,6 +102,7 @@ typedef struct jit_act {
 	rt_vec(uint64_t) num;
 	rt_vec(rt_held *) cell;
 	rt_vec(jit_stray) stray;
+	rt_vec(uint64_t) before; /* serials of the earlier segments that BEFOREs of this one name, by place */
 	unsigned long long since; /* value of commits_ended before the segment bound its first cell; valid when ntaken > 0 */
 	uint32_t ntaken;         /* cells bound in this segment, those included that were unbound again */
 	rt_vec(uint32_t) index;  /* hash table: handle -> slot + 1, of the externals whose handle has no slot hint; cap is a power of two */
@@ -113,6 +115,7 @@ typedef struct jit_act {
 	rt_vec(jit_sized) sized;
 	rt_vec(jit_assigned) assigned;
 	rt_vec(jit_done) done;
+	bool pruned;             /* executed segments were dropped */
 	rt_vec(rt_buffer *) hold; /* released at the end of the call */
 	rt_vec(rt_held *) retained; /* retained by this call, still pending */
 	rt_vec(rt_held *) released; /* released by this call; unreferenced at its end */

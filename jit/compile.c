@@ -1,5 +1,5 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
-#include "jit/builder.h"
+#include "jit/across.h"
 #include "jit/claim.h"
 #include "jit/compile.h"
 #include "jit/handle.h"
@@ -33,6 +33,7 @@ static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_me
 static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 {
 	if (slot < n->next || b->ext[slot] != IR_NONE) return b->ext[slot];
+	if (b->nparts && b->link[slot] && (b->ext[slot] = jit_part_value(b, slot)) != IR_NONE) return b->ext[slot];
 	const jit_ext *met = &n->met[slot - n->next];
 	const rt_layout *l = met->layout;
 	const ir_meta m = jit_layout_meta(l);
@@ -42,9 +43,12 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	return b->ext[slot] = b->wanted && b->wanted_ext[slot] ? ir_mark(&b->g, r, -1 - (int64_t)slot) : r;
 }
 
+ir_ref jit_builder_input(builder *b, uint32_t slot) { return input(b, b->met[slot], slot); }
+
 /* The node of an operand, in the graph of b->in.at. */
 static ir_ref operand_of(builder *b, const jit_node *n, jit_ref r)
 {
+	if (b->part) return jit_part_operand(b, n, r);
 	uint32_t i = JIT_IDX(r);
 	switch (JIT_KIND(r)) {
 	case JIT_EV: return ir_build_use(&b->in, b->home[i], b->event[i]);
@@ -85,8 +89,9 @@ static bool emit_event(builder *b, const jit_node *n)
 	ir_ref *src = operands_of(b, n);
 	if (!src) return false;
 	if (ir_ops[n->op].flags & IR_RNG) {
-		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum, n->site);
-		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, (int)n->nnum + 1, n->site);
+		const int first = (int)(n->nnum + (b->part ? b->part->number : 0));
+		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, first, n->site);
+		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, first + 1, n->site);
 	}
 	b->in.at->g->mode = n->mode & (IR_MODES - 1);
 	if (!autocast(b, n, nsrc, src)) return false;
@@ -142,12 +147,11 @@ static bool emit(builder *b, const jit_node *n)
 	if (n->op == JIT_GRAD) return emit_grad(b, n);
 	if (n->op == JIT_JVP) return emit_jvp(b, n);
 	if (n->op < IR_OPS) return emit_event(b, n);
-	meet_externals(b, n);
+	if (!b->part) meet_externals(b, n);
 	return true;
 }
 
-/* The operands of a GRAD or JVP that gradients are asked by: from *first on, `*end` excluded. */
-static bool asks(const jit_node *n, int *first, int *end)
+bool jit_asks(const jit_node *n, int *first, int *end)
 {
 	*first = n->op == JIT_GRAD && n->attr[0] ? 2 : 1;
 	*end = n->op == JIT_GRAD ? n->nsrc : 1 + (n->nsrc - 1) / 2;
@@ -161,7 +165,7 @@ static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 		const jit_node *x = b->path[i];
 		int k, end;
 		b->marked |= x->op == JIT_VMAP || x->op == JIT_CUSTOM || x->op == JIT_CHECKPOINT || x->op == JIT_JVP || x->op == JIT_GRAD;
-		if (!asks(x, &k, &end)) continue;
+		if (!jit_asks(x, &k, &end)) continue;
 		if (!b->wanted) {
 			b->wanted = rt_arena_alloc(b->mem, n);
 			b->wanted_ext = rt_arena_alloc(b->mem, next + 1u);
@@ -181,7 +185,7 @@ static bool drop_marks(builder *b)
 	if (!b->marked) return true;
 	ir_graph_init(&plain);
 	plain.off = b->g.off;
-	const bool ok = ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;
+	const bool ok = b->nparts ? jit_parts_cut(b, &plain) : ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;
 	if (!ok) {
 		ir_graph_free(&plain);
 		return false;
@@ -206,7 +210,7 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 	b->nslot = next;
 	memset(b->ext, 0xFF, (next + 1) * sizeof *b->ext);
 	collect(b, boundary);
-	if (!find_wanted(b, n, next)) return false;
+	if (!find_wanted(b, n, next) || !jit_parts_find(b, n, next) || !jit_parts_emit(b, emit)) return false;
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_node *x = b->path[i];
 		b->home[i] = b->in.at;
@@ -272,6 +276,16 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_store(&f->count.codegen_ms, atomic_load(&f->count.codegen_ms) + x->codegen_ms);
 }
 
+static bool remember_residuals(const builder *b, jit_plan *p)
+{
+	if (!b->residual.n) return true;
+	p->residual = rt_alloc(b->residual.n * sizeof *p->residual);
+	if (!p->residual) return false;
+	memcpy(p->residual, b->residual.v, b->residual.n * sizeof *p->residual);
+	p->nresidual = b->residual.n;
+	return true;
+}
+
 /* For dumps, which find the copies of constants by their ids. */
 static bool remember_content(const builder *b, jit_plan *p)
 {
@@ -293,7 +307,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.shelf = f->shelf;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
-	if (!drop_marks(b)) return false;
+	if (!drop_marks(b) || !remember_residuals(b, p)) return false;
 	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
 	if (!remember_content(b, p)) return false;
@@ -302,13 +316,19 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 {
-	builder b = { 0 };
+	builder b = { .known = p->residual, .nknown = p->nresidual };
 	rt_arena mem = { 0 };
 	ir_graph_init(&b.g);
 	bool ok = build_graph(&b, boundary, &mem);
 	for (uint32_t i = 0; ok && i < p->n; i++) ok = ir_ret(&b.g, value_of(&b, p->value[i].seq, &p->value[i].inner));
 	ok = ok && drop_marks(&b);
 	ir_build_end(&b.in);
+	if (ok && b.residual.n > p->nresidual) { /* without the contents of constants it reads more than the plan does */
+		ir_graph_free(&b.g);
+		ir_graph_init(&b.g);
+		ok = ir_pass_dce(&p->graph, &b.g, NULL, &b.g.err) == TJ_OK;
+	}
+	rt_vec_free(&b.residual);
 	*g = b.g;
 	rt_arena_free(&mem);
 	return ok;
@@ -327,6 +347,7 @@ bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, 
 	if (!*out) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 	ir_build_end(&b.in);
 	ir_graph_free(&b.g);
+	rt_vec_free(&b.residual);
 	rt_arena_free(&mem);
 	return *out != NULL;
 }
@@ -365,6 +386,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		p = NULL;
 	}
 	ir_build_end(&b.in);
+	rt_vec_free(&b.residual);
 	rt_arena_free(&mem);
 	return p;
 }

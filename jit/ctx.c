@@ -219,6 +219,7 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->num);
 	rt_vec_free(&a->cell);
 	rt_vec_free(&a->stray);
+	rt_vec_free(&a->before);
 	rt_vec_free(&a->index);
 	rt_vec_free(&a->callback);
 	rt_vec_free(&a->closed);

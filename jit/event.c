@@ -126,7 +126,7 @@ static inline bool meet_value(jit_act *a, const jit_ext *want, tj_tensor *h)
 	b->layout = h->layout;
 	b->data = h->data;
 	b->buf = h->buf;
-	b->pending = b->owned = b->taken = false;
+	b->pending = b->owned = b->taken = b->cell = b->heap = false;
 	h->seq = n;
 	a->ext.n = n + 1;
 	return true;

@@ -63,6 +63,8 @@ bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met)
 	b->h = h;
 	b->layout = h->layout;
 	b->pending = b->owned = b->taken = false;
+	b->cell = h->kind == RT_CELL;
+	b->heap = h->flags & RT_HEAP;
 	if (h->kind != RT_CELL) { /* of a cell, jit_bind_cell() does it: other contexts may commit */
 		b->data = h->data;
 		b->buf = h->buf;

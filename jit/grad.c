@@ -3,9 +3,9 @@
  *
  *   matmul .. cross_entropy | GRAD y, wrt... | get get ...
  *
- * The graph of a segment has only what was computed since the last boundary. So a value of an earlier segment that y and a wanted tensor
- * have in common would hide a part of the gradient: reaches() looks for such values, and the call is refused. */
-#include "jit/call.h"
+ * The graph of a segment has only what was computed since the last boundary. Where the gradient goes through values of earlier segments, across.c
+ * puts these into the trace before the request. */
+#include "jit/across.h"
 #include "jit/callback.h"
 #include "jit/event.h"
 #include "jit/handle.h"
@@ -19,6 +19,7 @@ typedef struct request {
 	tj_list asked;           /* as the body gave them: a cell is the cell, even if it was assigned */
 	tj_tensor **src;         /* operands of the event: y, the cotangent if there is one, then the n values */
 	int first;               /* number of the first of these */
+	bool zeros;              /* what y does not depend on has a gradient of 0 */
 } request;
 
 static bool fail(const request *q, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
@@ -37,104 +38,6 @@ static void put_type(char *out, size_t room, const tj_tensor *t)
 	jit_put_type(out, room, &m);
 }
 
-/* ---- what a value is computed from, over the segments of the call ---- */
-/* The part of the trace that computed the values of a segment. */
-typedef struct part {
-	const jit_node *last;    /* of its events */
-	const jit_bound *ext;
-	const jit_segment *segment; /* NULL: the running one */
-} part;
-
-static bool part_of(const request *q, uint64_t seg, part *p)
-{
-	const jit_done *d = seg == q->a->seg ? NULL : jit_find_done(q->a, seg);
-	if (d) *p = (part){ d->boundary, d->ext, d->boundary->segment };
-	else *p = (part){ q->a->cursor, q->a->ext.v, NULL };
-	return d || seg == q->a->seg;
-}
-
-/* The wanted tensor that the external is; -1: none. */
-static int which(const request *q, const jit_bound *x)
-{
-	for (int i = 0; i < q->n; i++) {
-		const tj_tensor *w = q->src[q->first + i];
-		if (x->h == w || (x->pending && w->kind == RT_PENDING && x->seg == w->seg && x->seq == w->seq)) return i;
-	}
-	return -1;
-}
-
-/* The same for event seq of segment seg. */
-static int which_event(const request *q, uint64_t seg, uint32_t seq)
-{
-	for (int i = 0; i < q->n; i++) {
-		const tj_tensor *w = q->src[q->first + i];
-		if (w->kind == RT_PENDING && w->seg == seg && w->seq == seq) return i;
-	}
-	return -1;
-}
-
-static bool may_carry(const rt_layout *l) { return !l || rt_is_float((tj_dtype)l->dtype); }
-
-static void mark(bool *need, const jit_node *n)
-{
-	for (int k = 0; k < n->nsrc; k++)
-		if (JIT_KIND(n->src[k]) == JIT_EV) need[JIT_IDX(n->src[k])] = true;
-}
-
-static void stopped_at(const part *p, const char **line)
-{
-	if (p->segment && !*line) *line = p->last->site;
-}
-
-static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, const char **line);
-
-/* The same for a result of tj_masked_select() or tj_unique(), which the host made: for what they were made from. */
-static int through_sized(const request *q, const rt_buffer *buf, const char **line)
-{
-	bool sized = false;
-	int i = -1;
-	for (uint32_t k = 0; k < q->a->sized.n; k++) sized |= q->a->sized.v[k].buf == buf;
-	for (uint32_t k = 0; sized && buf && i < 0 && k < q->a->done.n; k++) {
-		const jit_done *d = &q->a->done.v[k];
-		if (d->boundary->op != JIT_MASKED_SELECT && d->boundary->op != JIT_UNIQUE) continue;
-		const jit_ref from = d->boundary->src[0];
-		const jit_bound *x = JIT_KIND(from) == JIT_EXT ? &d->ext[JIT_IDX(from)] : NULL;
-		i = x ? which(q, x) : which_event(q, d->serial, JIT_IDX(from));
-		if (i < 0) i = !x ? reaches(q, d->serial, JIT_IDX(from), true, line) : x->pending ? reaches(q, x->seg, x->seq, true, line) : -1;
-		if (i >= 0 && !*line) *line = d->boundary->site;
-	}
-	return i;
-}
-
-/* Which wanted tensor the value depends on through a value of an earlier segment; -1: none. earlier: the value itself is of one, so every way
- * counts. *line: of the boundary before which that value was computed. Out of memory counts as 0. */
-static int reaches(const request *q, uint64_t seg, uint32_t seq, bool earlier, const char **line)
-{
-	part p;
-	if (!part_of(q, seg, &p)) return -1;
-	if (seq & JIT_INNER) seq = p.segment ? jit_event_of(q->a, p.segment, seq) : 0;
-	bool *need = rt_arena_alloc(&q->a->mem, seq + 1u);
-	if (!need) return 0;
-	memset(need, 0, seq + 1u);
-	need[seq] = true;
-	for (const jit_node *n = p.last; n && n->parent; n = n->parent) {
-		if (n->seq > seq || !need[n->seq]) continue;
-		const int own = earlier && n->seq != seq ? which_event(q, seg, n->seq) : -1;
-		if (own >= 0) return stopped_at(&p, line), own;
-		if (n->op == IR_get) memset(need, 1, n->seq); /* of control flow or of several results: anything before it may be an operand */
-		if (!may_carry(n->layout)) continue;
-		mark(need, n);
-		for (int k = 0; k < n->nsrc; k++) {
-			const jit_bound *x = &p.ext[JIT_IDX(n->src[k])];
-			if (JIT_KIND(n->src[k]) != JIT_EXT || !may_carry(x->layout)) continue;
-			int i = earlier ? which(q, x) : -1;
-			if (i < 0) i = x->pending ? reaches(q, x->seg, x->seq, true, line) : through_sized(q, x->buf, line);
-			if (i >= 0) return stopped_at(&p, line), i;
-		}
-	}
-	return -1;
-}
-
 /* A value of an earlier segment may have several handles (a cell's, after an assign): the request takes the one that the segment uses. */
 static bool same_handle(const request *q, int i)
 {
@@ -150,16 +53,13 @@ static bool same_handle(const request *q, int i)
 	return true;
 }
 
+/* Makes the earlier segments that the gradient goes through known to the running one. */
 static bool visible(const request *q)
 {
-	const tj_tensor *y = q->src[0];
-	const char *line = NULL;
-	if (!q->a->done.n) return true;
-	for (int i = 0; i < q->n; i++)
+	const jit_ask ask = { .site = q->site, .name = q->name, .y = q->src[0], .n = q->n, .asked = q->asked, .wanted = q->src + q->first, .zeros = q->zeros };
+	for (int i = 0; q->a->done.n && i < q->n; i++)
 		if (!same_handle(q, i)) return false;
-	const int i = y->kind == RT_PENDING ? reaches(q, y->seg, y->seq, y->seg != q->a->seg, &line) : through_sized(q, y->buf, &line);
-	return i < 0 || fail(q, TJ_ERR_STATE, "ask for the gradient before the value is read, or use tj_cond() or tj_where() instead of a C branch",
-	                     "the value depends on tensor %d of those asked for through one that was computed before the boundary at %s", i, line ? line : "?");
+	return jit_across(q->a, &ask);
 }
 
 /* ---- the request ---- */
@@ -169,6 +69,12 @@ static const jit_node *assigned_by(const request *q, const tj_tensor *cell)
 	for (const jit_node *n = q->a->cursor; n->parent; n = n->parent)
 		if (n->op == JIT_ASSIGN && &q->a->cell.v[JIT_IDX(n->src[1])]->t == cell) return n;
 	return NULL;
+}
+
+static void mark(bool *need, const jit_node *n)
+{
+	for (int k = 0; k < n->nsrc; k++)
+		if (JIT_KIND(n->src[k]) == JIT_EV) need[JIT_IDX(n->src[k])] = true;
 }
 
 /* y depends on event seq; both are of the running segment. */
@@ -297,6 +203,7 @@ tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list w
 	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
 	if (jit_refuses(c, site, "grad")) return jit_spoil(c, grad, q.n);
 	RT_DEFAULT_MODES;
+	q.zeros = o.unused == TJ_UNUSED_ZEROS;
 	q.a = jit_active(c);
 	return ask(&q, grad, y, &o) ? TJ_OK : jit_spoil(c, grad, q.n);
 }
@@ -318,6 +225,7 @@ static bool tangents_fit(const request *q)
 static tj_tensor *derive(request *q, tj_tensor *y, tj_list tangents, tj_unused unused)
 {
 	int nsrc;
+	q->zeros = unused == TJ_UNUSED_ZEROS;
 	if (!allowed(q)) return NULL;
 	const int n = tangents ? jit_length(tangents) : 0;
 	if (n != q->n) return fail(q, TJ_ERR_ARG, "one for each tensor", "there are %d tangents, but %d tensors", n, q->n), NULL;

@@ -72,6 +72,28 @@ static bool keep_held(jit_act *a, uint64_t serial, jit_segment *s)
 	return true;
 }
 
+/* The next plan of the segment keeps the value. */
+static bool keep_later(const jit_act *a, jit_segment *s, uint32_t seq)
+{
+	rt_lock(&a->fn->compile);
+	bool kept = false;
+	for (uint32_t i = 0; i < s->keep.n; i++) kept |= s->keep.v[i] == seq;
+	kept = kept || rt_push(&s->keep, seq);
+	rt_unlock(&a->fn->compile);
+	return kept;
+}
+
+/* The external that a residual is. before: as in jit_act, of the segment that reads it. */
+static bool name_residual(jit_act *a, const jit_residual *r, const uint64_t *before, jit_bound *b)
+{
+	const jit_done *d = jit_find_done(a, before[r->place]);
+	const jit_node *n = d ? d->boundary : NULL;
+	while (n && n->seq > r->seq) n = n->parent;
+	*b = (jit_bound){ .pending = true, .seg = before[r->place], .seq = r->seq };
+	if (n) b->layout = n->layout;
+	return n != NULL;
+}
+
 /* A plan of the segment that also computes event seq; a reference. */
 static jit_plan *widen(jit_act *a, jit_done *d, uint32_t seq, rt_err *err)
 {
@@ -108,6 +130,26 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 	jit_note(a->fn, RT_LOG_PLAN, &r);
 }
 
+static bool complete(jit_act *a, jit_bound *b);
+
+/* The externals that p, a wider plan of an executed segment, runs with. */
+static bool inputs_again(jit_act *a, const jit_done *d, const jit_plan *p, jit_inputs *in)
+{
+	jit_bound *ext = d->ext;
+	if (p->nresidual) {
+		ext = rt_arena_alloc(&a->mem, (d->nmet + p->nresidual) * sizeof *ext);
+		if (!ext) return false;
+		memcpy(ext, d->ext, d->nmet * sizeof *ext);
+	}
+	for (uint32_t i = 0; i < p->nresidual; i++) {
+		jit_bound *b = &ext[d->nmet + i];
+		if (!name_residual(a, &p->residual[i], d->before, b) || !complete(a, b)) return false;
+	}
+	in->ext = ext;
+	in->next = d->nmet + p->nresidual;
+	return true;
+}
+
 bool jit_recover(jit_act *a, const tj_tensor *h)
 {
 	RT_DEFAULT_MODES;
@@ -121,8 +163,8 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	if (!p) return jit_report(a->ctx, d->boundary->site, &err), false;
 	rt_buffer **buf = NULL;
 	void **data;
-	const jit_inputs in = { .ext = d->ext, .next = d->next, .num = d->num };
-	if (!rt_reserve(&a->hold, d->plan->n) || !run_plan(a, d->boundary->site, p, &in, &buf, &data)) {
+	jit_inputs in = { .num = d->num };
+	if (!inputs_again(a, d, p, &in) || !rt_reserve(&a->hold, d->plan->n) || !run_plan(a, d->boundary->site, p, &in, &buf, &data)) {
 		jit_drop_values(a, p, buf);
 		return false;
 	}
@@ -145,26 +187,51 @@ static const char *reader_of(const jit_act *a, uint32_t slot)
 	return site;
 }
 
+/* Gives a value of an earlier segment its data. */
+static bool complete(jit_act *a, jit_bound *b)
+{
+	const rt_layout *l;
+	void *data;
+	const tj_tensor h = { .kind = RT_PENDING, .seg = b->seg, .seq = b->seq };
+	if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
+	if (l != b->layout) { /* the plan gives a view, but the trace expects row-major */
+		rt_err err = { 0 };
+		rt_buffer *copy = rt_buffer_on(&a->ctx->rt, l->device, (size_t)l->bytes);
+		if (!copy || !rt_push(&a->hold, copy)) return false;
+		if (rt_tensor_copy(a->ctx->rt.pool, l, b->buf, data, copy, &err) != TJ_OK) return jit_report(a->ctx, NULL, &err), false;
+		b->buf = copy;
+		data = copy->data;
+	}
+	b->data = data;
+	return true;
+}
+
 /* Gives every external its data; recomputes values that a plan did not keep. */
 static bool complete_externals(jit_act *a)
 {
 	for (uint32_t i = 0; i < a->ext.n; i++) {
 		jit_bound *b = &a->ext.v[i];
-		const rt_layout *l;
-		void *data;
 		if (b->data || !b->pending) continue;
-		const tj_tensor h = { .kind = RT_PENDING, .seg = b->seg, .seq = b->seq };
 		a->reader = reader_of(a, i);
-		if (!jit_find_value(a, &h, &l, &b->buf, &data) && (!jit_recover(a, &h) || !jit_find_value(a, &h, &l, &b->buf, &data))) return false;
-		if (l != b->layout) { /* the plan gives a view, but the trace expects row-major */
-			rt_err err = { 0 };
-			rt_buffer *copy = rt_buffer_on(&a->ctx->rt, l->device, (size_t)l->bytes);
-			if (!copy || !rt_push(&a->hold, copy)) return false;
-			if (rt_tensor_copy(a->ctx->rt.pool, l, b->buf, data, copy, &err) != TJ_OK) return jit_report(a->ctx, NULL, &err), false;
-			b->buf = copy;
-			data = copy->data;
-		}
-		b->data = data;
+		if (!complete(a, b)) return false;
+	}
+	return true;
+}
+
+/* Adds the residuals of p to the externals. What is missing of one earlier segment is computed in one run. */
+static bool bind_residuals(jit_act *a, const jit_plan *p)
+{
+	if (!rt_reserve(&a->ext, p->nresidual)) return false;
+	for (uint32_t i = 0; i < p->nresidual; i++) {
+		jit_bound *b = &a->ext.v[a->ext.n];
+		tj_tensor *h = rt_arena_alloc(&a->mem, sizeof *h);
+		if (!h || !name_residual(a, &p->residual[i], a->before.v, b)) return false;
+		*h = (tj_tensor){ .kind = RT_PENDING, .dtype = b->layout->dtype, .rank = b->layout->rank, .seq = b->seq, .seg = b->seg, .layout = b->layout };
+		b->h = h;
+		a->unhinted++;
+		a->ext.n++;
+		const jit_done *d = jit_find_done(a, b->seg);
+		if (jit_find_in_plan(d->plan, b->seq) < 0 && !keep_later(a, d->boundary->segment, b->seq)) return false;
 	}
 	return true;
 }
@@ -202,7 +269,10 @@ static void prune(jit_act *a)
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < a->done.n; i++) {
 		if (live[i] || i + 1 == a->done.n || named(a, a->done.v[i].serial)) a->done.v[kept++] = a->done.v[i];
-		else jit_drop_done(a, &a->done.v[i]);
+		else {
+			jit_drop_done(a, &a->done.v[i]);
+			a->pruned = true;
+		}
 	}
 	a->done.n = kept;
 	rt_free(live);
@@ -213,6 +283,10 @@ static void prune(jit_act *a)
 /* Keeps the externals and numbers of the segment, with references, for recomputing. */
 static bool record_inputs(jit_act *a, jit_done *d)
 {
+	d->before = rt_arena_alloc(&a->mem, (a->before.n + 1) * sizeof *d->before);
+	if (!d->before) return false;
+	if (a->before.n) memcpy(d->before, a->before.v, a->before.n * sizeof *d->before);
+	d->nmet = d->boundary->next + d->boundary->nmet;
 	d->ext = rt_arena_alloc(&a->mem, (a->ext.n + 1) * sizeof *d->ext);
 	d->num = rt_arena_alloc(&a->mem, (a->num.n + 1) * sizeof *d->num);
 	if (!d->ext || !d->num) return false;
@@ -293,9 +367,12 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	a->cursor = n;
 	note_way(a, n->segment);
 	atomic_fetch_add_explicit(&n->segment->hits, 1, memory_order_relaxed);
-	if (!complete_externals(a) || !rt_reserve(&a->done, 1)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
-	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_done d = { .serial = a->seg, .boundary = n, .plan = jit_take_plan(n->segment) };
+	if ((d.plan->nresidual && !bind_residuals(a, d.plan)) || !complete_externals(a) || !rt_reserve(&a->done, 1)) {
+		jit_plan_unref(d.plan);
+		return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
+	}
+	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
 	jit_inputs in = { .ext = a->ext.v, .next = a->ext.n, .num = a->num.v, .over = cells_to_overwrite(a, d.plan), .owners = 2, .boundary = n, .stray = a->stray.v, .nstray = a->stray.n };
 	if (RT_UNLIKELY(a->ctx->into != NULL) && op == JIT_RETURN && !outputs_into(a, d.plan, &in, src)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	const bool audit = RT_UNLIKELY(a->ctx->engine->audit) && jit_audit_due(a, d.plan);

@@ -101,6 +101,7 @@ void jit_plan_unref(jit_plan *p)
 	for (uint32_t i = 0; p->value && i < p->n; i++) rt_layout_unref(p->value[i].layout);
 	if (p->exec) rt_exec_unref(p->exec);
 	rt_free(p->value);
+	rt_free(p->residual);
 	rt_free(p->content);
 	if (p->n) ir_graph_free(&p->graph);
 	rt_free(p);

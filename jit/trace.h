@@ -23,6 +23,8 @@
 	X(RETAIN, "retain")     /* value; it outlives the call */                                                            \
 	X(GRAD, "grad")         /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
 	X(JVP, "jvp")           /* value, tensors, as many tangents; then an IR_get */                                       \
+	X(BEFORE, "before")     /* externals of an earlier segment of the call that a GRAD or JVP goes through (across.h) */  \
+	X(LINK, "link")         /* an external; it is a value of such a segment: {place, event} */                          \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
 	X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients as PARAMs; then an IR_get for each result */ \
 	X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
@@ -88,6 +90,8 @@ typedef struct jit_inner { uint32_t seq, step; const rt_layout *layout; } jit_in
 
 /* A value that a plan computes. seq: its event number, or the name of an inner value. */
 typedef struct jit_value { uint32_t seq; jit_inner inner; const rt_layout *layout; } jit_value; /* inner: set when seq is a name; its layout is not used */
+/* A value of an earlier segment that a plan reads besides the externals of the trace. place: of that segment among those that the BEFOREs name. */
+typedef struct jit_residual { uint32_t place, seq; } jit_residual;
 typedef struct jit_plan {
 	atomic_int refs;
 	rt_exec *exec;
@@ -97,6 +101,8 @@ typedef struct jit_plan {
 	uint32_t settings;       /* under which it was lowered */
 	struct lo_content *content; /* by slot of the graph, as it was lowered: ids alone */
 	uint32_t ncontent;
+	jit_residual *residual;  /* read as the externals behind those of the trace */
+	uint32_t nresidual;
 	struct jit_plan *older;  /* the plan that this one replaced; kept while the segment lives, since another thread may be about to take a reference */
 	atomic_bool audited;     /* its values were compared with those of the evaluator */
 } jit_plan;

@@ -92,8 +92,8 @@ static void same_bits_less_memory(void **state)
 }
 
 /* ---- one body in many places: its values and gradients are those that it has without a checkpoint ---- */
-typedef enum place { ALONE, TWICE, IN_SCAN, IN_COND, IN_VMAP, IN_CUSTOM, SECOND, ALONG, PER_EXAMPLE, PLACES } place;
-static const char *const place_name[] = { "alone", "twice", "in a scan", "in a cond", "in vmap", "in custom_grad's forward", "second order", "along tangents", "gradients by example" };
+typedef enum place { ALONE, TWICE, IN_SCAN, IN_COND, IN_VMAP, IN_CUSTOM, SECOND, ALONG, PER_EXAMPLE, READ, PLACES } place;
+static const char *const place_name[] = { "alone", "twice", "in a scan", "in a cond", "in vmap", "in custom_grad's forward", "second order", "along tangents", "gradients by example", "read before the gradient" };
 
 typedef struct shared { tj_tensor *w, *v, *index; tj_body *body; place at; bool with; } shared;
 
@@ -233,6 +233,9 @@ static tj_tensor *loss(shared *s, tj_tensor *x)
 	case SECOND:
 		tj_grad(&g, once(s, x), TJ_LIST(x), NULL);
 		return total(tj_square(g));
+	case READ:
+		g = once(s, x);
+		return tj_truth(tj_gt(g, tj_f(-99))) ? tj_sin(g) : g;
 	case ALONG: return tj_jvp(once(s, x), TJ_LIST(x), TJ_LIST(tj_sin(x)), TJ_UNUSED_ZEROS);
 	default: return once(s, x);
 	}

@@ -351,32 +351,6 @@ static void behind_a_boundary(void **s)
 	tj_close(c);
 }
 
-static void hidden(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	tj_tensor *h = tj_square(in[0]);
-	(void)self;
-	if (tj_item(total(h)) > 0) h = tj_exp(h);
-	tj_grad(out, total(h), TJ_LIST(in[0]), NULL);
-}
-
-static void twice_hidden(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	tj_tensor *h = tj_square(in[0]);
-	(void)self;
-	if (tj_item(total(h)) > 0) h = tj_exp(h);
-	if (tj_item(total(h)) > 0) h = tj_sin(h);
-	tj_grad(out, total(h), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
-}
-
-/* The wanted value and the one that hides it are of one segment. */
-static void hidden_beside(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	tj_tensor *w = tj_mul(in[0], tj_f(2)), *u = tj_mul(w, in[1]);
-	(void)self;
-	if (tj_item(total(u)) > 0) u = tj_exp(u);
-	tj_grad(out, total(u), TJ_LIST(w), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
-}
-
 static void selected(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *x = self ? tj_exp(in[0]) : in[0];
@@ -397,7 +371,7 @@ static void selection(void **s)
 		tj_ctx *c = kit_open();
 		tj_tensor *out[1];
 		assert_int_not_equal(tj_call(kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
-		kit_error(c, TJ_ERR_STATE, "before the boundary at");
+		kit_error(c, TJ_ERR_STATE, "which have no gradient");
 		assert_f32(tj_call1(kit_fn(c, "data", selected_data, NULL, 2, 1), TJ_LIST(F32(c, 1, 2, 3), F32(c, 1, 1))), 2, 3);
 		tj_close(c);
 	}
@@ -444,7 +418,7 @@ static void through_while(tj_tensor **out, tj_tensor *const *in, void *self)
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ hidden, TJ_ERR_STATE, "before the boundary at" },     { twice_hidden, TJ_ERR_STATE, "before the boundary at" }, { hidden_beside, TJ_ERR_STATE, "before the boundary at" }, { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
+		{ unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
 		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
 		{ bad_sum, TJ_ERR_SHAPE, ".add_to 0 is f32[], the gradient f32[2]" }, { callback, TJ_ERR_STATE, "a callback cannot" },        { through_while, TJ_ERR_ARG, "while: it has no gradient" } };

@@ -14,7 +14,7 @@ typedef struct jit_part { /* an earlier segment whose events are in the graph, f
 	bool *again, *wanted;    /* by event: it is computed again; some GRAD asks for the gradient by it */
 	uint32_t *slot;          /* by event: 1 + external of the running segment that is its value; 0: none */
 	uint32_t *residual;      /* by event: 1 + index in jit_builder.residual; 0: none */
-	int64_t *from;           /* by external: see across.h */
+	int64_t *from;           /* by external: see earlier.h */
 	const jit_node **before; /* by external: the BEFORE whose operand it is */
 	bool done;
 } jit_part;
@@ -38,15 +38,15 @@ typedef struct jit_builder {
 	jit_part *part, *parts;  /* part: the one whose events are being emitted; NULL: those of the segment itself are */
 	uint32_t nparts;
 	const jit_node **met;    /* by slot: the event that is the first to use the external. Valid when there are parts, as is link */
-	int64_t *link;           /* by slot: the value of a part that it is, see across.h; 0: none */
+	ir_ref (*input)(struct jit_builder *b, uint32_t slot); /* the node of an external in b->g; slot is in met */
+	int64_t *link;           /* by slot: the value of a part that it is, see earlier.h; 0: none */
 	rt_vec(jit_residual) residual; /* candidates; jit_parts_cut() leaves those that the graph reads. Inputs of them come behind nslot */
 	const jit_residual *known; /* residuals that come first in this order, nknown of them */
 	uint32_t nknown;
 	ir_ref *grad;            /* what the last GRAD, JVP, VMAP, CUSTOM or CHECKPOINT gave; NULL when `made` is newer */
 } jit_builder;
 
-/* compile.c */
-ir_ref jit_builder_input(jit_builder *b, uint32_t slot); /* the node of an external in b->g; slot is in b->met */
+/* parts.c */
 bool jit_asks(const jit_node *n, int *first, int *end);  /* a GRAD or JVP: the operands that it asks for are those from *first on, *end excluded */
 
 /* region.c */

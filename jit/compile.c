@@ -1,5 +1,5 @@
 /* From a path of the trace to a graph, from the graph to an executable. */
-#include "jit/across.h"
+#include "jit/earlier.h"
 #include "jit/claim.h"
 #include "jit/compile.h"
 #include "jit/handle.h"
@@ -43,7 +43,7 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	return b->ext[slot] = b->wanted && b->wanted_ext[slot] ? ir_mark(&b->g, r, -1 - (int64_t)slot) : r;
 }
 
-ir_ref jit_builder_input(builder *b, uint32_t slot) { return input(b, b->met[slot], slot); }
+static ir_ref met_input(builder *b, uint32_t slot) { return input(b, b->met[slot], slot); }
 
 /* The node of an operand, in the graph of b->in.at. */
 static ir_ref operand_of(builder *b, const jit_node *n, jit_ref r)
@@ -151,13 +151,6 @@ static bool emit(builder *b, const jit_node *n)
 	return true;
 }
 
-bool jit_asks(const jit_node *n, int *first, int *end)
-{
-	*first = n->op == JIT_GRAD && n->attr[0] ? 2 : 1;
-	*end = n->op == JIT_GRAD ? n->nsrc : 1 + (n->nsrc - 1) / 2;
-	return n->op == JIT_GRAD || n->op == JIT_JVP;
-}
-
 /* Notes what the GRADs and JVPs of the path ask for. */
 static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 {
@@ -199,6 +192,7 @@ static bool build_path(builder *b, jit_node *boundary, rt_arena *mem)
 {
 	uint32_t n = boundary->seq + 1, next = boundary->next + boundary->nmet;
 	b->mem = mem;
+	b->input = met_input;
 	b->path = rt_arena_alloc(mem, n * sizeof *b->path);
 	b->event = rt_arena_alloc(mem, n * sizeof *b->event);
 	b->ext = rt_arena_alloc(mem, (next + 1) * sizeof *b->ext);

@@ -3,9 +3,9 @@
  *
  *   matmul .. cross_entropy | GRAD y, wrt... | get get ...
  *
- * The graph of a segment has only what was computed since the last boundary. Where the gradient goes through values of earlier segments, across.c
+ * The graph of a segment has only what was computed since the last boundary. Where the gradient goes through values of earlier segments, earlier.c
  * puts these into the trace before the request. */
-#include "jit/across.h"
+#include "jit/earlier.h"
 #include "jit/callback.h"
 #include "jit/event.h"
 #include "jit/handle.h"

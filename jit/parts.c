@@ -8,7 +8,14 @@
  *   ...                   the gradients            ret %5
  *
  * Views, constants and random numbers are not cut: computing them again costs less than keeping them. */
-#include "jit/across.h"
+#include "jit/earlier.h"
+
+bool jit_asks(const jit_node *n, int *first, int *end)
+{
+	*first = n->op == JIT_GRAD && n->attr[0] ? 2 : 1;
+	*end = n->op == JIT_GRAD ? n->nsrc : 1 + (n->nsrc - 1) / 2;
+	return n->op == JIT_GRAD || n->op == JIT_JVP;
+}
 
 /* ---- what the path says ---- */
 static uint32_t count_places(const jit_builder *b, uint32_t n)
@@ -152,7 +159,7 @@ static ir_ref value(jit_builder *b, jit_part *p, uint32_t seq)
 {
 	ir_ref *r = &p->event[seq];
 	if (*r != IR_NONE || p->again[seq]) return *r;
-	return *r = p->slot[seq] ? jit_builder_input(b, p->slot[seq] - 1) : marked(b, p, seq, residual(b, p, seq));
+	return *r = p->slot[seq] ? b->input(b, p->slot[seq] - 1) : marked(b, p, seq, residual(b, p, seq));
 }
 
 ir_ref jit_part_value(jit_builder *b, uint32_t slot)
@@ -160,7 +167,7 @@ ir_ref jit_part_value(jit_builder *b, uint32_t slot)
 	jit_part *p = &b->parts[jit_part_place(b->link[slot])];
 	const uint32_t seq = jit_part_seq(b->link[slot]);
 	if (p->again[seq]) return p->event[seq];
-	return p->slot[seq] == slot + 1 ? IR_NONE : jit_builder_input(b, p->slot[seq] - 1); /* of two handles for one value, the first one's input is for both */
+	return p->slot[seq] == slot + 1 ? IR_NONE : b->input(b, p->slot[seq] - 1); /* of two handles for one value, the first one's input is for both */
 }
 
 ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r)
@@ -173,7 +180,7 @@ ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r)
 	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)(i + p->number), n->site);
 	default: return ir_num_(b->in.at->g, TJ_I64, (int)(i + p->number), n->site);
 	}
-	if (p->from[i] < 0) return ir_build_use(&b->in, &b->in.top, jit_builder_input(b, slot_of(p, i)));
+	if (p->from[i] < 0) return ir_build_use(&b->in, &b->in.top, b->input(b, slot_of(p, i)));
 	return ir_build_use(&b->in, &b->in.top, value(b, &b->parts[jit_part_place(p->from[i])], jit_part_seq(p->from[i])));
 }
 

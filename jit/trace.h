@@ -23,7 +23,7 @@
 	X(RETAIN, "retain")     /* value; it outlives the call */                                                            \
 	X(GRAD, "grad")         /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
 	X(JVP, "jvp")           /* value, tensors, as many tangents; then an IR_get */                                       \
-	X(BEFORE, "before")     /* externals of an earlier segment of the call that a GRAD or JVP goes through (across.h) */  \
+	X(BEFORE, "before")     /* externals of an earlier segment of the call that a GRAD or JVP goes through (earlier.h) */  \
 	X(LINK, "link")         /* an external; it is a value of such a segment: {place, event} */                          \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
 	X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients as PARAMs; then an IR_get for each result */ \

@@ -857,7 +857,7 @@ static int check_mix(const fuzz_mix *m)
 	const char *const *names;
 	const uint64_t *fired;
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
-	uint64_t often = (uint64_t)fuzz_opt.n / 20;
+	uint64_t often = (uint64_t)fuzz_opt.n / 50;
 	int n = ir_fold_rules(&names, &fired), bad = 0;
 	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes) return 0;
 #define HOLD(ok, ...) \

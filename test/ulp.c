@@ -93,7 +93,7 @@ static const function functions[] = {
 	{ IR_log2, 2, mpfr_log2, log2, log2l },
 	{ IR_log10, 2, mpfr_log10, log10, log10l },
 	{ IR_cbrt, 1, mpfr_cbrt, cbrt, cbrtl },
-	{ IR_tan, 2, mpfr_tan, tan, tanl },
+	{ IR_tan, 2.25, mpfr_tan, tan, tanl },
 	{ IR_asin, 2, mpfr_asin, asin, asinl },
 	{ IR_acos, 2, mpfr_acos, acos, acosl },
 	{ IR_atan, 2, mpfr_atan, atan, atanl },

@@ -1,11 +1,11 @@
-/* Across segments: which earlier segments lie between a value and the tensors that gradients are asked by. The answer becomes events.
+/* Earlier segments: which earlier segments lie between a value and the tensors that gradients are asked by. The answer becomes events.
  *
  *   forward    a value is active when it depends on a tensor asked for
  *   backward   an event is needed when the value depends on it; what is active and needed is computed again in the graph of the request
  *
  * What is needed but not active is an input there; constants are computed again, so that they fold. Both walks are over all events of the call so
  * far: a request across segments costs a few ns for each. The callbacks of an event of control flow count as one event with it (its head). */
-#include "jit/across.h"
+#include "jit/earlier.h"
 #include "jit/event.h"
 #include "jit/handle.h"
 #include "jit/segment.h"

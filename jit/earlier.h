@@ -1,4 +1,4 @@
-/* across: gradients through values of earlier segments of the running call.
+/* earlier: gradients through values of earlier segments of the running call.
  *
  *   h = x * w | TRUTH      y = exp h | BEFORE x w   LINK h   GRAD y, w
  *   segment 3              the running segment; its graph: h = x * w, y = exp h, then the gradient; values that segment 3 computed are inputs
@@ -6,8 +6,8 @@
  * For each earlier segment that lies between the value and a tensor asked for, a BEFORE names that segment as it was recorded, the events that
  * its gradient goes through, and where their externals come from; a LINK says which external of the running segment is which of its values. Both are
  * events: another way to the same line gives other ones, and so another plan. */
-#ifndef TJ_JIT_ACROSS_H
-#define TJ_JIT_ACROSS_H
+#ifndef TJ_JIT_EARLIER_H
+#define TJ_JIT_EARLIER_H
 
 #include "jit/builder.h"
 #include "jit/call.h"
@@ -20,7 +20,7 @@ static inline int64_t jit_of_part(uint32_t place, uint32_t seq) { return (int64_
 static inline uint32_t jit_part_place(int64_t from) { return (uint32_t)(from >> 32) - 1; }
 static inline uint32_t jit_part_seq(int64_t from) { return (uint32_t)from; }
 
-/* across.c: in a call */
+/* earlier.c: in a call */
 typedef struct jit_ask { /* a request for gradients */
 	const char *site, *name; /* name: without tj_ */
 	tj_tensor *y;

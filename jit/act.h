@@ -61,6 +61,7 @@ typedef struct jit_sized { /* a result of nonzero, masked_select or unique in th
 	const rt_buffer *buf;
 	const char *op, *site;
 	int64_t size;            /* of axis 0; depends on data */
+	uint64_t seg;            /* serial of the segment that ended with the op */
 } jit_sized;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 

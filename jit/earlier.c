@@ -23,6 +23,7 @@ typedef struct part { /* a segment of the call */
 	uint8_t *is;
 	uint32_t place;
 	bool named;              /* it has a BEFORE in the running segment */
+	bool chooses;            /* it ends with tj_masked_select() or tj_unique() of a value that carries */
 } part;
 
 typedef struct target { const tj_tensor *h; const rt_buffer *buf; uint64_t seg; uint32_t seq; bool pending; } target; /* a tensor that gradients go to. buf: of a value */
@@ -155,29 +156,23 @@ static bool carries(const part *p, uint32_t seq)
 	return p->is[seq] & WANTED || (p->is[p->head[seq]] & ACTIVE && p->ev[seq]->layout && may_carry(p->ev[seq]->layout));
 }
 
-static link of_external(const walk *w, const part *p, uint32_t i);
-
-/* How the value with this buffer carries, if the host made it: a result of tj_masked_select() or tj_unique(). */
-static link of_sized(const walk *w, const rt_buffer *buf)
-{
-	bool sized = false;
-	for (uint32_t k = 0; buf && k < w->a->sized.n; k++) sized |= w->a->sized.v[k].buf == buf;
-	for (uint32_t k = 0; sized && k < w->n; k++) {
-		const part *p = &w->part[k];
-		const jit_node *last = p->done ? p->done->boundary : NULL;
-		if (!last || (last->op != JIT_MASKED_SELECT && last->op != JIT_UNIQUE) || !last->nsrc) continue;
-		const jit_ref from = last->src[0];
-		if (JIT_KIND(from) == JIT_EXT ? of_external(w, p, JIT_IDX(from)) != NO : carries(p, JIT_IDX(from))) return SIZED;
-	}
-	return NO;
-}
-
 /* The value was computed before every tensor asked for. */
 static bool is_older(const walk *w, uint64_t seg)
 {
 	for (uint32_t i = 0; i < w->to.n; i++)
 		if (!w->to.v[i].pending || w->to.v[i].seg <= seg) return false;
 	return true;
+}
+
+/* How the value with this buffer carries, if the host made it: a result of tj_masked_select() or tj_unique(). */
+static link of_sized(const walk *w, const rt_buffer *buf)
+{
+	for (uint32_t k = w->a->sized.n; buf && k-- > 0;) {
+		const jit_sized *s = &w->a->sized.v[k];
+		const part *p = s->buf == buf ? find(w, s->seg) : NULL;
+		if (s->buf == buf) return p ? (p->chooses ? SIZED : NO) : is_older(w, s->seg) ? NO : LOST;
+	}
+	return NO;
 }
 
 static link of_external(const walk *w, const part *p, uint32_t i)
@@ -208,10 +203,18 @@ static bool is_plain(const part *p, const jit_node *n)
 	return plain;
 }
 
+static bool chooses(const walk *w, const part *p)
+{
+	const jit_node *last = p->done ? p->done->boundary : NULL;
+	if (!last || (last->op != JIT_MASKED_SELECT && last->op != JIT_UNIQUE) || !last->nsrc) return false;
+	const jit_ref from = last->src[0];
+	return JIT_KIND(from) == JIT_EXT ? of_external(w, p, JIT_IDX(from)) != NO : carries(p, JIT_IDX(from));
+}
+
 static void forward(walk *w)
 {
 	for (uint32_t j = 0; j < w->n; j++) {
-		const part *p = &w->part[j];
+		part *p = &w->part[j];
 		memset(p->is, 0, p->n + 1);
 		for (uint32_t i = 0; i < w->to.n; i++)
 			if (w->to.v[i].pending && w->to.v[i].seg == p->serial) p->is[event_of(w, p, w->to.v[i].seq)] |= WANTED;
@@ -223,6 +226,7 @@ static void forward(walk *w)
 			for (int k = 0; k < n->nsrc; k++)
 				if (of_operand(w, p, head, n->src[k]) != NO) p->is[head] |= ACTIVE;
 		}
+		p->chooses = chooses(w, p);
 	}
 }
 

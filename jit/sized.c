@@ -137,7 +137,9 @@ static result new_sized(tj_ctx *c, const char *site, int event, const ir_meta *m
 {
 	jit_act *a = jit_active(c);
 	result r = new_result(c, site, event, m);
-	if (r.t->kind == RT_POISON || !a || rt_push(&a->sized, ((jit_sized){ r.t->buf, jit_event_name(event), site, m->dim[0] }))) return r;
+	if (r.t->kind == RT_POISON || !a) return r;
+	const uint64_t seg = a->done.n ? a->done.v[a->done.n - 1].serial : 0;
+	if (rt_push(&a->sized, ((jit_sized){ r.t->buf, jit_event_name(event), site, m->dim[0], seg }))) return r;
 	rt_free(r.host);
 	return failed(c, site, event, 0);
 }

@@ -375,11 +375,28 @@ static void selected(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, total(v), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
+/* A size that depends on a size: the way to w goes round both. */
+static void selected_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *v = tj_masked_select(in[0], tj_gt(in[0], tj_f(0)));
+	v = tj_masked_select(v, tj_gt(v, tj_f(1)));
+	(void)self;
+	tj_grad(out, tj_mul(total(v), total(in[1])), TJ_LIST(in[1]), NULL);
+}
+
+static void selected_before(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *v = tj_masked_select(tj_square(in[0]), tj_gt(in[0], tj_f(0)));
+	(void)self;
+	tj_grad(out, total(tj_masked_select(v, tj_gt(v, tj_f(1)))), TJ_LIST(in[0]), NULL);
+}
+
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
 		{ assigned, TJ_ERR_STATE, "then assigned at" }, { assigned_later, TJ_ERR_STATE, "then assigned at" }, { assigned_twice, TJ_ERR_STATE, "then assigned at" },
 		{ unused, TJ_ERR_ARG, "does not depend on tensor 1" }, { long_loop, TJ_ERR_STATE, "were released" }, { selected, TJ_ERR_STATE, "which have no gradient" },
+		{ selected_before, TJ_ERR_STATE, "which have no gradient" },
 	};
 	(void)s;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -403,8 +420,20 @@ static void far(void **s)
 	tj_close(c);
 }
 
+static void past_sizes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[1];
+	tj_fn *f = kit_fn(c, "selected_twice", selected_twice, NULL, 2, 1);
+	assert_int_equal(tj_call(f, out, TJ_LIST(F32(c, 2, 3), F32(c, 1, 2))), TJ_OK);
+	kit_ok(c);
+	assert_f32(out[0], 5, 5);
+	tj_close(c);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(refusals), cmocka_unit_test(far) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
 	KIT_RUN(tests);
 }

@@ -824,6 +824,41 @@ TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
 
+/* the smaller; the other one if one is NaN; C numbers count as in minimum */
+TJ_API tj_tensor *tj_fmin(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_fmin_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_fmin(a, b) tj_fmin_at(TJ_SITE, a, b)
+
+/* the larger; the other one if one is NaN; C numbers count as in maximum */
+TJ_API tj_tensor *tj_fmax(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_fmax_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_fmax(a, b) tj_fmax_at(TJ_SITE, a, b)
+
+/* sqrt(a^2 + b^2) without overflow; inf if either is infinite, NaN or not */
+TJ_API tj_tensor *tj_hypot(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_hypot_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_hypot(a, b) tj_hypot_at(TJ_SITE, a, b)
+
+/* |a| with the sign of b, also of a zero; a NaN counts as positive */
+TJ_API tj_tensor *tj_copysign(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_copysign_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_copysign(a, b) tj_copysign_at(TJ_SITE, a, b)
+
+/* the value next to a in the direction of b; f32 and f64 only */
+TJ_API tj_tensor *tj_nextafter(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_nextafter_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_nextafter(a, b) tj_nextafter_at(TJ_SITE, a, b)
+
+/* 0 below 0, 1 above, b where a is 0; NaN stays, as in NumPy (PyTorch: 0) */
+TJ_API tj_tensor *tj_heaviside(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_heaviside_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_heaviside(a, b) tj_heaviside_at(TJ_SITE, a, b)
+
+/* a * 2^b, rounded once; b is cut to an integer */
+TJ_API tj_tensor *tj_ldexp(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_ldexp_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b)
+
 /* -a */
 TJ_API tj_tensor *tj_neg(tj_tensor *x);
 TJ_API tj_tensor *tj_neg_at(const char *site, tj_tensor *x);
@@ -904,6 +939,11 @@ TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
 
+/* the number of bits that are 1 in |a|; the dtype stays */
+TJ_API tj_tensor *tj_bitwise_count(tj_tensor *x);
+TJ_API tj_tensor *tj_bitwise_count_at(const char *site, tj_tensor *x);
+#define tj_bitwise_count(x) tj_bitwise_count_at(TJ_SITE, x)
+
 /* a == b; an int C number is compared with integers by its exact value, as in all comparisons */
 TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
@@ -969,7 +1009,7 @@ TJ_API tj_tensor *tj_isfinite(tj_tensor *x);
 TJ_API tj_tensor *tj_isfinite_at(const char *site, tj_tensor *x);
 #define tj_isfinite(x) tj_isfinite_at(TJ_SITE, x)
 
-/* a is negative; true for -0.0; of NaN, its sign */
+/* a has a sign; true for -0.0, false for every NaN */
 TJ_API tj_tensor *tj_signbit(tj_tensor *x);
 TJ_API tj_tensor *tj_signbit_at(const char *site, tj_tensor *x);
 #define tj_signbit(x) tj_signbit_at(TJ_SITE, x)
@@ -1094,6 +1134,11 @@ TJ_API tj_tensor *tj_atanh(tj_tensor *x);
 TJ_API tj_tensor *tj_atanh_at(const char *site, tj_tensor *x);
 #define tj_atanh(x) tj_atanh_at(TJ_SITE, x)
 
+/* the angle of the point (b, a): the arc tangent of a / b in the right quadrant */
+TJ_API tj_tensor *tj_atan2(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_atan2_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_atan2(a, b) tj_atan2_at(TJ_SITE, a, b)
+
 /* sin(pi a) / (pi a), 1 at 0; near 0 its gradient loses digits */
 TJ_API tj_tensor *tj_sinc(tj_tensor *x);
 TJ_API tj_tensor *tj_sinc_at(const char *site, tj_tensor *x);
@@ -1113,6 +1158,56 @@ TJ_API tj_tensor *tj_rad2deg_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_positive(tj_tensor *x);
 TJ_API tj_tensor *tj_positive_at(const char *site, tj_tensor *x);
 #define tj_positive(x) tj_positive_at(TJ_SITE, x)
+
+/* log(exp(a) + exp(b)) without overflow */
+TJ_API tj_tensor *tj_logaddexp(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_logaddexp_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_logaddexp(a, b) tj_logaddexp_at(TJ_SITE, a, b)
+
+/* log2(2^a + 2^b) without overflow */
+TJ_API tj_tensor *tj_logaddexp2(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_logaddexp2_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_logaddexp2(a, b) tj_logaddexp2_at(TJ_SITE, a, b)
+
+/* a * log(b); 0 where a is 0, unless b is NaN */
+TJ_API tj_tensor *tj_xlogy(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_xlogy_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_xlogy(a, b) tj_xlogy_at(TJ_SITE, a, b)
+
+/* a * log1p(b); 0 where a is 0, unless b is NaN */
+TJ_API tj_tensor *tj_xlog1py(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_xlog1py_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_xlog1py(a, b) tj_xlog1py_at(TJ_SITE, a, b)
+
+/* a to the power b, computed in f64 */
+TJ_API tj_tensor *tj_float_power(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_float_power_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_float_power(a, b) tj_float_power_at(TJ_SITE, a, b)
+
+/* a + c * (b - a); b - (b - a) * (1 - c) where |c| >= 0.5, so that both ends are exact */
+TJ_API tj_tensor *tj_lerp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
+TJ_API tj_tensor *tj_lerp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
+#define tj_lerp(a, b, c) tj_lerp_at(TJ_SITE, a, b, c)
+
+/* a + value * b * c */
+TJ_API tj_tensor *tj_addcmul(tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
+TJ_API tj_tensor *tj_addcmul_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
+#define tj_addcmul(a, b, c, value) tj_addcmul_at(TJ_SITE, a, b, c, value)
+
+/* a + value * b / c */
+TJ_API tj_tensor *tj_addcdiv(tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
+TJ_API tj_tensor *tj_addcdiv_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
+#define tj_addcdiv(a, b, c, value) tj_addcdiv_at(TJ_SITE, a, b, c, value)
+
+/* a == b, or |a - b| <= atol + rtol * |b| and finite; equal_nan: or both NaN */
+TJ_API tj_tensor *tj_isclose(tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
+TJ_API tj_tensor *tj_isclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
+#define tj_isclose(a, b, rtol, atol, equal_nan) tj_isclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
+
+/* the numbers in place of NaN, inf and -inf; posinf and neginf beyond the dtype (INFINITY) mean its largest and least value */
+TJ_API tj_tensor *tj_nan_to_num(tj_tensor *x, double nan, double posinf, double neginf);
+TJ_API tj_tensor *tj_nan_to_num_at(const char *site, tj_tensor *x, double nan, double posinf, double neginf);
+#define tj_nan_to_num(x, nan, posinf, neginf) tj_nan_to_num_at(TJ_SITE, x, nan, posinf, neginf)
 
 /* b where a != 0, else c */
 TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);

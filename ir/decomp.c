@@ -14,6 +14,9 @@
  * squares of the distances from it); softmax subtracts the maximum, and divides rather than multiply by 1 / sum. */
 #include "ir/moves.h"
 
+#include <float.h>
+#include <math.h>
+
 typedef struct made {
 	ir_graph *g;
 	const char *site;
@@ -183,6 +186,59 @@ static ir_ref glu(const made *m, ir_ref x, int64_t axis)
 /* ---- maths ---- */
 static ir_ref scaled(const made *m, ir_ref x, double by) { return op2(m, IR_mul, x, num(m, by)); }
 
+/* max + log1p(exp(-|a - b|)); the distance is 0 where both are equal, since inf - inf is NaN */
+static ir_ref logaddexp(const made *m, ir_op op, ir_ref a, ir_ref b)
+{
+	ir_ref equal = op2(m, IR_eq, a, b), d = op1(m, IR_neg, op1(m, IR_abs, but_for(m, equal, op2(m, IR_sub, a, b))));
+	ir_ref y = op1(m, IR_log1p, op1(m, op == IR_logaddexp ? IR_exp : IR_exp2, d));
+	if (op == IR_logaddexp2) y = scaled(m, y, 1.4426950408889634074);
+	return op2(m, IR_add, op2(m, IR_maximum, a, b), y);
+}
+
+/* x log(y). Where x is 0 and the logarithm not finite, it is computed of another number: its gradient is then 0, as in PyTorch. */
+static ir_ref xlogy(const made *m, ir_op op, ir_ref x, ir_ref y)
+{
+	ir_ref none = num(m, 0), zero = op2(m, IR_eq, x, none), low = op2(m, IR_le, y, num(m, op == IR_log ? 0 : -1));
+	ir_ref out = op2(m, IR_logical_or, low, op2(m, IR_eq, y, num(m, INFINITY))), flat = op2(m, IR_logical_and, zero, out);
+	ir_ref log = op1(m, op, where(m, flat, num(m, op == IR_log ? 1 : 0), y));
+	return where(m, flat, none, op2(m, IR_mul, x, log));
+}
+
+static ir_ref lerp(const made *m, ir_ref a, ir_ref b, ir_ref w)
+{
+	ir_ref d = op2(m, IR_sub, b, a), near = op2(m, IR_add, a, op2(m, IR_mul, w, d)), one = num(m, 1);
+	ir_ref far = op2(m, IR_sub, b, op2(m, IR_mul, d, op2(m, IR_sub, one, w))), size = op1(m, IR_abs, w);
+	return where(m, op2(m, IR_lt, size, num(m, 0.5)), near, far);
+}
+
+/* a + value * b * c, or a + value * b / c */
+static ir_ref addc(const made *m, ir_op op, ir_ref a, ir_ref b, ir_ref c, ir_ref value)
+{
+	return op2(m, IR_add, a, op2(m, op, op2(m, IR_mul, value, b), c));
+}
+
+static ir_ref isclose(const made *m, ir_ref a, ir_ref b, ir_ref rtol, ir_ref atol, bool equal_nan)
+{
+	ir_ref same = op2(m, IR_eq, a, b), d = op1(m, IR_abs, op2(m, IR_sub, a, b)), slack = op1(m, IR_abs, op2(m, IR_mul, rtol, b));
+	ir_ref near = op2(m, IR_le, d, op2(m, IR_add, atol, slack));
+	near = op2(m, IR_logical_and, near, op1(m, IR_isfinite, d));
+	same = op2(m, IR_logical_or, same, near);
+	if (!equal_nan) return same;
+	ir_ref x = op1(m, IR_isnan, a), y = op1(m, IR_isnan, b);
+	return op2(m, IR_logical_or, same, op2(m, IR_logical_and, x, y));
+}
+
+static double largest(tj_dtype t) { return t == TJ_F16 ? 65504 : t == TJ_BF16 ? 0x1.fep127 : t == TJ_F32 ? FLT_MAX : DBL_MAX; }
+
+static ir_ref nan_to_num(const made *m, ir_ref x, const ir_ref *by, tj_dtype t)
+{
+	if (!rt_is_float(t)) return x;
+	ir_ref up = op2(m, IR_minimum, by[1], num(m, largest(t))), down = op2(m, IR_maximum, by[2], num(m, -largest(t)));
+	ir_ref above = op2(m, IR_eq, x, num(m, INFINITY)), below = op2(m, IR_eq, x, num(m, -INFINITY)), nan = op1(m, IR_isnan, x);
+	ir_ref y = where(m, below, down, x);
+	return where(m, nan, by[0], where(m, above, up, y));
+}
+
 /* ---- statistics ---- */
 /* The sum of the squares of d, the distances from the mean. The mean is rounded, so all distances share an error, which adds
  * (sum d)^2 / n to the sum. That is subtracted if it is finite; the result is at least 0. One pass makes both sums. */
@@ -293,6 +349,9 @@ static ir_ref stack(const made *m, int n, const ir_ref *x, int64_t axis, tj_dtyp
 	return ir_emit(m->g, IR_cat, n, wide, 1, &axis, m->site);
 }
 
+/* The others enter those operands that they compute with. */
+static bool enters_all(ir_op op) { return op != IR_layer_norm && op != IR_rms_norm && op != IR_cross_entropy; }
+
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src)
 {
 	const ir_node copy = *ir_at(from, r), *n = &copy; /* from may be g, and emitting moves nodes and attributes */
@@ -304,19 +363,28 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	if (n->op == IR_stop_gradient) return src[0];
 	if (ir_moves(n->op)) return ir_move(g, n, &to, src, attr);
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
-	ir_ref x = enter(&m, src[0]), y = IR_NONE, p[2] = { IR_NONE, IR_NONE };
+	ir_ref x = enter(&m, src[0]), y = IR_NONE, p[3] = { IR_NONE, IR_NONE, IR_NONE }; /* p: the other operands */
 	if (x == IR_NONE) return IR_NONE;
-	for (int k = 1; k <= ir_classes[ir_ops[n->op].opclass].numbers && k <= 2 && n->nsrc <= 3; k++) p[k - 1] = enter(&m, src[k]);
+	for (int k = 1; k <= 3 && k < n->nsrc && enters_all((ir_op)n->op); k++) p[k - 1] = enter(&m, src[k]);
 	uint32_t axes = ir_ops[n->op].opclass == IR_REDUCE_ || ir_ops[n->op].opclass == IR_VAR
 	                    ? ir_reduced((ir_op)n->op, n->nattr, attr, rank_of(&m, x)) : 0;
 	switch (n->op) {
+	case IR_logaddexp: case IR_logaddexp2: y = logaddexp(&m, (ir_op)n->op, x, p[0]); break;
+	case IR_xlogy: y = xlogy(&m, IR_log, x, p[0]); break;
+	case IR_xlog1py: y = xlogy(&m, IR_log1p, x, p[0]); break;
+	case IR_float_power: y = op2(&m, IR_pow, x, p[0]); break;
+	case IR_lerp: y = lerp(&m, x, p[0], p[1]); break;
+	case IR_addcmul: y = addc(&m, IR_mul, x, p[0], p[1], p[2]); break;
+	case IR_addcdiv: y = addc(&m, IR_div, x, p[0], p[1], p[2]); break;
+	case IR_isclose: y = isclose(&m, x, p[0], p[1], p[2], attr[0] != 0); break;
+	case IR_nan_to_num: y = nan_to_num(&m, x, p, (tj_dtype)n->dtype); break;
 	case IR_positive: y = x; break;
 	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
 	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
 	case IR_silu: y = silu(&m, x); break;
 	case IR_relu6: y = limited_6(&m, x); break;
 	case IR_leaky_relu: y = above_0(&m, x, p[0]); break;
-	case IR_prelu: y = prelu(&m, x, enter(&m, src[1])); break;
+	case IR_prelu: y = prelu(&m, x, p[0]); break;
 	case IR_elu: y = elu(&m, x, p[0], IR_NONE, IR_NONE); break;
 	case IR_celu: y = elu(&m, x, p[0], p[0], IR_NONE); break;
 	case IR_selu: y = selu(&m, x); break;

@@ -161,12 +161,12 @@ static bool make_room(operands *o, int n)
 	return true;
 }
 
-/* Casts an operand. An int number as a bound of narrower integers (minimum, maximum, clamp) is first limited to their range, so it
- * bounds them as its exact value would. For other ops it wraps. */
+/* Casts an operand. An int number as a bound of narrower integers (minimum, maximum, fmin, fmax, clamp) is first limited to their
+ * range, so it bounds them as its exact value would. For other ops it wraps. */
 ir_ref ir_operand(ir_graph *g, ir_op op, ir_ref a, tj_dtype to, const char *site)
 {
 	const ir_node *n = ir_at(g, a);
-	bool bounds = op == IR_minimum || op == IR_maximum || op == IR_clamp;
+	bool bounds = op == IR_minimum || op == IR_maximum || op == IR_clamp || op == IR_fmin || op == IR_fmax;
 	if (bounds && n->weak && n->dtype == TJ_I64 && rt_dtype_cat(to) == RT_INT && to != TJ_I64) {
 		ir_ref least = ir_const_i(g, TJ_I64, 0, NULL, rt_dtype_min(to)), most = ir_const_i(g, TJ_I64, 0, NULL, rt_dtype_max(to));
 		a = ir_emit(g, IR_clamp, 3, (ir_ref[]){ a, least, most }, 0, NULL, site);

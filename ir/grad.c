@@ -287,6 +287,7 @@ static bool step(sweep *s, ir_ref r)
 	const int rule = ir_ops[n.op].grad;
 	if (rule == IR_GRAD_REGIONS && grad != IR_NONE) return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), ir_keep_device(s->g, grad, ir_at(s->g, r)), ir_attr(s->g, ir_at(s->g, r))[0] })) || !(s->oom = true);
 	if (rule == IR_GRAD_DISCRETE || rule == IR_GRAD_MADE) return true;
+	if (rule == IR_GRAD_NONE && grad != IR_NONE) return fail(s, TJ_ERR_ARG, ir_ops[n.op].name, "its gradient is not implemented", n.site), false;
 	if (rule == IR_GRAD_FLAT || grad == IR_NONE) return flat(s, &n);
 	if (keep_piece(s, &n, grad) || s->oom) return !s->oom;
 	return ready(s, &n) && ir_vjp(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);

@@ -190,10 +190,30 @@ static bool type_norm(ask *q)
 	return true;
 }
 
+/* As type_promote, but numbers have the dtype of computation. */
+static bool type_with(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc - numbers_of(q));
+	same_for_all(q, t);
+	for (int k = q->nsrc - numbers_of(q); k < q->nsrc; k++) want_one(q, k, rt_compute_dtype(t));
+	return true;
+}
+
+static bool type_close(ask *q) { return type_norm(q) && type_is(q, TJ_BOOL); }
+
+static bool type_double(ask *q) { return same_for_all(q, TJ_F64); }
+
 static bool type_floatonly(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc);
 	if (!rt_is_float(t)) return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
+	return same_for_all(q, t);
+}
+
+static bool type_single(ask *q)
+{
+	tj_dtype t = promote(q, q->src, q->nsrc);
+	if (!rt_is_float(t) || rt_is_narrow(t)) return refuse(q, "f32 or f64 is needed", "cast it first: tj_cast(x, TJ_F32)");
 	return same_for_all(q, t);
 }
 
@@ -1035,7 +1055,8 @@ static rule *const type_rules[] = {
 	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
-	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full
+	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
+	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_SINGLE] = type_single, [IR_TYPE_DOUBLE] = type_double
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis,

@@ -137,6 +137,63 @@ static void grad_EXTREME(vjp *v)
 		if (v->want[k]) give(v, k, where(v, op2(v, (v->n.op == IR_maximum) == (k == 0) ? IR_lt : IR_gt, a, b), none, share));
 }
 
+/* fmin, fmax: all of it to the first where both are equal, or the second is NaN. */
+static void grad_NUMBER(vjp *v)
+{
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), none = num(v, 0), nan = op1(v, IR_isnan, b);
+	ir_ref first = op2(v, IR_logical_or, op2(v, v->n.op == IR_fmin ? IR_le : IR_ge, a, b), nan);
+	if (v->want[0]) give(v, 0, where(v, first, dy, none));
+	if (v->want[1]) give(v, 1, where(v, first, none, dy));
+}
+
+/* x / y, and 0 where both are 0 */
+static void grad_HYPOT(vjp *v)
+{
+	ir_ref dy = dy_of(v), y = y_of(v), none = num(v, 0), zero = op2(v, IR_eq, y, none), safe = where(v, zero, num(v, 1), y);
+	for (int k = 0; k < 2; k++)
+		if (v->want[k]) give(v, k, op2(v, IR_mul, dy, op2(v, IR_div, x_of(v, k), safe)));
+}
+
+/* 0 where a is 0, as in PyTorch. b moves nothing. */
+static void grad_COPYSIGN(vjp *v)
+{
+	ir_ref a = x_of(v, 0), dy = dy_of(v), none = num(v, 0), sign = op1(v, IR_signbit, a);
+	if (!v->want[0]) return;
+	ir_ref turned = op2(v, IR_ne, sign, op1(v, IR_signbit, y_of(v))), r = where(v, turned, op1(v, IR_neg, dy), dy);
+	give(v, 0, where(v, op2(v, IR_eq, a, none), none, r));
+}
+
+static void grad_LDEXP(vjp *v)
+{
+	ir_ref dy = dy_of(v);
+	if (v->want[0]) give(v, 0, op2(v, IR_ldexp, dy, x_of(v, 1)));
+}
+
+static void grad_NEXT(vjp *v)
+{
+	if (v->want[0]) give(v, 0, dy_of(v));
+}
+
+/* (b, -a) / (a^2 + b^2) */
+static void grad_ATAN2(vjp *v)
+{
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), square = op2(v, IR_mul, a, a), sum = op2(v, IR_add, square, op2(v, IR_mul, b, b));
+	if (v->want[0]) give(v, 0, op2(v, IR_mul, dy, op2(v, IR_div, b, sum)));
+	if (v->want[1]) give(v, 1, op2(v, IR_mul, dy, op1(v, IR_neg, op2(v, IR_div, a, sum))));
+}
+
+/* dy * sigmoid(a - b), dy * sigmoid(b - a); a half each where both are equal, also if they are infinite */
+static void grad_LOGADDEXP(vjp *v)
+{
+	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), equal = op2(v, IR_eq, a, b), none = num(v, 0);
+	for (int k = 0; k < 2; k++) {
+		if (!v->want[k]) continue;
+		ir_ref d = where(v, equal, none, op2(v, IR_sub, k ? b : a, k ? a : b));
+		if (v->n.op == IR_logaddexp2) d = op2(v, IR_mul, d, num(v, 0.69314718055994530942));
+		give(v, k, op2(v, IR_mul, dy, op1(v, IR_sigmoid, d)));
+	}
+}
+
 /* ---- functions of one operand: dy * f'(x) ---- */
 static ir_ref one_minus_square(const vjp *v, ir_ref x)
 {

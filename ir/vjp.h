@@ -8,11 +8,13 @@
 #define IR_GRAD_RULES(X)                                                                                                        \
 	X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(POW) X(EXTREME) X(SLOPE) X(SELECT) X(CLAMP) X(CAST) X(MOVE) X(VIEW) X(PERMUTE)         \
 	X(SLICE) X(UNFOLD) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS)     \
-	X(SCATTER) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY)
+	X(SCATTER) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY) X(NUMBER) X(HYPOT) X(COPYSIGN) X(LDEXP)      \
+	X(ATAN2) X(LOGADDEXP) X(NEXT)
 typedef enum ir_grad_rule {
 	IR_GRAD_DISCRETE,  /* the result is no float */
 	IR_GRAD_MADE,      /* no operand is a tensor */
 	IR_GRAD_FLAT,      /* the gradient is 0 */
+	IR_GRAD_NONE,      /* not implemented: asking for it is an error */
 	IR_GRAD_PARTS,     /* the rules of its decomposition */
 	IR_GRAD_REGIONS,   /* control flow: vjpflow.c */
 #define X(rule) IR_GRAD_##rule,

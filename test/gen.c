@@ -620,7 +620,7 @@ static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m
 	default: break;
 	}
 	if (op == IR_prelu) return add_src(c, of_shape(G, (tj_dtype)m->dtype, gen_chance(G, 30) ? 0 : 1, (int64_t[]){ m->rank > 1 && gen_chance(G, 70) ? m->dim[1] : 1 })), true;
-	if (!(ir_ops[op].flags & IR_POINT)) return false;
+	if (!(ir_ops[op].flags & (IR_POINT | IR_COMPOSITE))) return false;
 	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) && !G->zeros));
 	if (!(ir_ops[op].flags & IR_FAULT) && gen_chance(G, 30)) { /* x on the right */
 		c->src[0] = c->src[1];
@@ -741,8 +741,13 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_PAD: return pad_operands(G, c, &m);
 	case IR_NORM3:
 	case IR_NORM2: return norm_operands(G, op, c, &m);
+	case IR_CLOSE:
+	case IR_TERNARY1:
+		for (int k = ir_ops[op].nsrc - ir_classes[ir_ops[op].opclass].numbers; k > 1; k--) add_src(c, beside(G, x, false));
+		if (op == IR_isclose) add_attr(c, gen_below(G, 2));
+		return number_operands(G, op, c), true;
 	case IR_AXIS_EPS: add_attr(c, any_axis(G, m.rank)); /* fall through */
-	case IR_WITH1: case IR_WITH2: return number_operands(G, op, c), true;
+	case IR_WITH1: case IR_WITH2: case IR_WITH3: return number_operands(G, op, c), true;
 	case IR_LEAF: case IR_FLOW: case IR_GET: return false;
 	}
 	return false;

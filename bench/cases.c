@@ -100,6 +100,8 @@ BODY(f_tanh) { (void)self, out[0] = tj_tanh(in[0]); }
 BODY(f_log) { (void)self, out[0] = tj_log(tj_abs(in[0])); }
 BODY(sigmoid) { (void)self, out[0] = tj_sigmoid(in[0]); }
 BODY(silu_mul) { (void)self, out[0] = tj_mul(tj_mul(in[0], tj_sigmoid(in[0])), in[1]); }
+BODY(cumsum_rows) { (void)self, out[0] = tj_cumsum(in[0], 1); }
+BODY(cumsum_cols) { (void)self, out[0] = tj_cumsum(in[0], 0); }
 BODY(softmax) { (void)self, out[0] = tj_softmax(in[0], -1); }
 BODY(layernorm) { (void)self, out[0] = tj_layer_norm(in[0], in[1], in[2], 1e-5); }
 BODY(rmsnorm_res) { (void)self, out[0] = tj_rms_norm(tj_add(in[0], in[1]), in[2], 1e-5); }
@@ -195,6 +197,9 @@ const bench_case bench_cases[] = {
 	{ "sum_cols_4096",         sum_cols,       hand_sum_cols,      to_cols,   READ,     { 4096, 4096 },    { 256, 16 },      1e-3 },
 	{ "sum_all_4096",          sum_all,        hand_sum_all,       to_one,    READ,     { 4096, 4096 },    { 64, 64 },       1e-3 },
 	{ "argmax_rows_4096",      argmax_rows,    hand_argmax_rows,   to_index,  READ,     { 4096, 4096 },    { 16, 256 },      0 },
+	{ "cumsum_rows_4096x1024", cumsum_rows,    hand_cumsum_rows,   rows,      COPY,     { 4096, 1024 },    { 16, 256 },      1e-4 },
+	{ "cumsum_cols_4096x1024", cumsum_cols,    hand_cumsum_cols,   rows,      COPY,     { 4096, 1024 },    { 256, 16 },      1e-3 },
+	{ "cumsum_1x4M",           cumsum_rows,    hand_cumsum_rows,   rows,      COPY,     { 1, 4 * M1 },     { 1, 4096 },      1e-3 },
 	{ "transpose_add_2048",    transpose_add,  hand_transpose_add, two,       ADD,      { 2048, 2048 },    { 64, 64 },       0 },
 	{ "linear_gelu_1x768x3072",    linear_gelu, hand_linear_gelu,  linear,    SGEMM,    { 1, 768, 3072 },  { 1, 64, 96 },    1e-4 },
 	{ "linear_gelu_32x768x3072",   linear_gelu, hand_linear_gelu,  linear,    SGEMM,    { 32, 768, 3072 }, { 32, 64, 96 },   1e-4 },

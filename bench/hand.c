@@ -196,6 +196,26 @@ void hand_softmax(const bench_args *a)
 	for (int64_t i = 0; i < a->p[0]; i++) softmax_row(in0 + i * c, o + i * c, c);
 }
 
+void hand_cumsum_rows(const bench_args *a)
+{
+	IN(0); OUT;
+	int64_t c = a->p[1];
+#pragma omp parallel for
+	for (int64_t i = 0; i < a->p[0]; i++) {
+		float s = 0;
+		for (int64_t k = 0; k < c; k++) o[i * c + k] = s += in0[i * c + k];
+	}
+}
+
+void hand_cumsum_cols(const bench_args *a)
+{
+	IN(0); OUT;
+	int64_t c = a->p[1];
+	for (int64_t k = 0; k < c; k++) o[k] = in0[k];
+	for (int64_t i = 1; i < a->p[0]; i++)
+		for (int64_t k = 0; k < c; k++) o[i * c + k] = o[(i - 1) * c + k] + in0[i * c + k];
+}
+
 void hand_layernorm(const bench_args *a) { layernorm(a->in[0], a->in[1], a->in[2], a->out, a->p[0], a->p[1]); }
 
 void hand_rmsnorm_res(const bench_args *a)

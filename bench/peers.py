@@ -63,6 +63,9 @@ case("rmsnorm_res_4096x1024", (4096, 1024), (4096, 1024), (1024,), f=lambda m, x
 case("sum_rows_4096", (4096, 4096), f=lambda m, x: m.sum(x, 1))
 case("sum_cols_4096", (4096, 4096), f=lambda m, x: m.sum(x, 0))
 case("sum_all_4096", (4096, 4096), f=lambda m, x: m.sum(x, None))
+case("cumsum_rows_4096x1024", (4096, 1024), f=lambda m, x: m.cumsum(x, 1))
+case("cumsum_cols_4096x1024", (4096, 1024), f=lambda m, x: m.cumsum(x, 0))
+case("cumsum_1x4M", (1, 4 * M1), f=lambda m, x: m.cumsum(x, 1))
 case("argmax_rows_4096", (4096, 4096), f=lambda m, x: m.argmax(x, 1))
 case("transpose_add_2048", (2048, 2048), (2048, 2048), f=lambda m, x, y: m.transpose(x) + y)
 for n in (1, 32, 128, 1024):
@@ -109,6 +112,7 @@ class Numpy:
     def rmsnorm(s, x, w): return x / s.np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
     def sum(s, x, a): return x.sum(axis=a)
     def argmax(s, x, a): return x.argmax(axis=a)
+    def cumsum(s, x, a): return s.np.cumsum(x, a)
     def transpose(s, x): return x.T
     def heads(s, x): return x.transpose(1, 0, 2)
     def swap(s, x): return x.swapaxes(-1, -2)
@@ -132,7 +136,7 @@ class Torch(Numpy):
         s.t, s.compiled = torch, compiled
         torch.set_num_threads(int(THREADS)); torch.set_grad_enabled(False)
         F = torch.nn.functional
-        for n in "exp log tanh abs maximum matmul sigmoid erf relu argmax".split(): setattr(s, n, getattr(torch, n))
+        for n in "exp log tanh abs maximum matmul sigmoid erf relu argmax cumsum".split(): setattr(s, n, getattr(torch, n))
         s.gelu = F.gelu
         s.softmax = lambda x: torch.softmax(x, -1)
         s.layernorm = lambda x, w, b: F.layer_norm(x, w.shape, w, b)
@@ -153,7 +157,7 @@ class Jax(Numpy):
     def __init__(s):
         import jax, jax.numpy as jnp
         s.j = jax
-        for n in "exp log tanh abs maximum matmul sum argmax".split(): setattr(s, n, getattr(jnp, n))
+        for n in "exp log tanh abs maximum matmul sum argmax cumsum".split(): setattr(s, n, getattr(jnp, n))
         s.sigmoid, s.relu, s.erf = jax.nn.sigmoid, jax.nn.relu, jax.scipy.special.erf
         s.gelu = lambda x: jax.nn.gelu(x, approximate=False)
         s.softmax = lambda x: jax.nn.softmax(x, -1)

@@ -1514,6 +1514,36 @@ TJ_API tj_tensor *tj_trace(tj_tensor *x);
 TJ_API tj_tensor *tj_trace_at(const char *site, tj_tensor *x);
 #define tj_trace(x) tj_trace_at(TJ_SITE, x)
 
+/* x[0] + ... + x[i]; integers and bool give i64 */
+TJ_API tj_tensor *tj_cumsum(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_cumsum_at(const char *site, tj_tensor *x, int axis);
+#define tj_cumsum(x, axis) tj_cumsum_at(TJ_SITE, x, axis)
+
+/* x[0] * ... * x[i]; integers and bool give i64 */
+TJ_API tj_tensor *tj_cumprod(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_cumprod_at(const char *site, tj_tensor *x, int axis);
+#define tj_cumprod(x, axis) tj_cumprod_at(TJ_SITE, x, axis)
+
+/* the largest of x[0] to x[i], and the index of the last such; NaN counts as largest. Returns the values; NULL for indices if not wanted */
+TJ_API tj_tensor *tj_cummax(tj_tensor *x, int axis, tj_tensor **indices);
+TJ_API tj_tensor *tj_cummax_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
+#define tj_cummax(x, axis, indices) tj_cummax_at(TJ_SITE, x, axis, indices)
+
+/* the smallest of x[0] to x[i], and the index of the last such; NaN counts as smallest. Returns the values; NULL for indices if not wanted */
+TJ_API tj_tensor *tj_cummin(tj_tensor *x, int axis, tj_tensor **indices);
+TJ_API tj_tensor *tj_cummin_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
+#define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices)
+
+/* log(exp(x[0]) + ... + exp(x[i])) without overflow */
+TJ_API tj_tensor *tj_logcumsumexp(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_logcumsumexp_at(const char *site, tj_tensor *x, int axis);
+#define tj_logcumsumexp(x, axis) tj_logcumsumexp_at(TJ_SITE, x, axis)
+
+/* y[i] = a[i] * y[i - 1] + b[i], rounded once; y[0] is b[0]. a and b have one shape */
+TJ_API tj_tensor *tj_linear_recurrence(tj_tensor *a, tj_tensor *b, int axis);
+TJ_API tj_tensor *tj_linear_recurrence_at(const char *site, tj_tensor *a, tj_tensor *b, int axis);
+#define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis)
+
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);

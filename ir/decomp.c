@@ -282,6 +282,31 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 }
 
 /* log(sum(exp(x - m))) + m; m is the maximum, or 0 where the maximum is not finite: inf - inf would be NaN. */
+/* With m the largest so far: m + log(s), where s[i] = s[i - 1] * exp(m[i - 1] - m[i]) + exp(x[i] - m[i]). An infinite m counts as 0 in the differences. */
+static ir_ref logcumsumexp(const made *m, ir_ref x, int64_t axis)
+{
+	const ir_ref most = ir_get(m->g, ir_emit(m->g, IR_cummax, 1, &x, 1, &axis, m->site), 0, m->site);
+	if (most == IR_NONE) return most;
+	const int rank = rank_of(m, most);
+	const int64_t n = rank ? ir_dims(m->g, ir_at(m->g, most))[axis] : 1;
+	const ir_ref low = where(m, op1(m, IR_isinf, most), num(m, 0), most), rest = op2(m, IR_sub, x, low);
+	ir_ref before = low, empty = op2(m, IR_eq, most, num(m, -INFINITY));
+	if (n > 1) { /* those of element i - 1; that of element 0 is not used */
+		const ir_ref all[] = { low, empty };
+		ir_ref by[2];
+		for (int k = 0; k < 2; k++) {
+			const ir_ref head = ir_emit(m->g, IR_slice, 1, &all[k], 4, (int64_t[]){ axis, 0, 1, 1 }, m->site);
+			const ir_ref tail = ir_emit(m->g, IR_slice, 1, &all[k], 4, (int64_t[]){ axis, 0, n - 1, 1 }, m->site);
+			by[k] = ir_emit(m->g, IR_cat, 2, (ir_ref[]){ head, tail }, 1, &axis, m->site);
+		}
+		before = by[0];
+		empty = by[1];
+	}
+	const ir_ref shrink = op1(m, IR_exp, op2(m, IR_sub, before, low)), kept = where(m, empty, num(m, 0), shrink), own = op1(m, IR_exp, rest);
+	const ir_ref s = ir_emit(m->g, IR_linear_recurrence, 2, (ir_ref[]){ kept, own }, 1, &axis, m->site);
+	return op2(m, IR_add, low, op1(m, IR_log, s));
+}
+
 static ir_ref logsumexp(const made *m, ir_ref x, uint32_t axes, bool keepdim)
 {
 	if (x == IR_NONE || ir_numel(m->g, x) == 0) return op1(m, IR_log, reduce(m, IR_sum, x, axes, keepdim)); /* of no elements: log(0) */
@@ -405,6 +430,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
+	case IR_logcumsumexp: y = logcumsumexp(&m, x, attr[0]); break;
 	case IR_logsumexp: y = logsumexp(&m, x, axes, attr[0] != 0); break;
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;
 	case IR_rms_norm: y = rms_norm(&m, x, src + 1); break;

@@ -8,6 +8,8 @@
 #include "ir/tree.h"
 #include "runtime/chain.h"
 
+#include <math.h>
+
 typedef struct job {
 	ir_op op;
 	int which;     /* the result to compute, if the op has several */
@@ -330,6 +332,73 @@ static tj_status eval_reduce(job *j)
 	return st;
 }
 
+/* ---- along an axis: element i from elements 0 to i ---- */
+typedef struct line { /* of elements along the axis */
+	const job *j;
+	const cursor *c;
+	tj_dtype dtype;
+	rt_class cls;
+	int64_t n;
+} line;
+
+static ir_scalar at(const line *l, int k, int64_t i) { return load(&l->j->src[k], offset_but(&l->j->src[k], l->c, l->j->attr[0], i)); }
+static void put(const line *l, int64_t i, ir_scalar y) { store(l->j->out, offset_but(l->j->out, l->c, l->j->attr[0], i), y); }
+
+static void chunks(const line *l, ir_op op)
+{
+	ir_point_fn *f = ir_point_get(op, l->cls);
+	ir_scalar before = { 0 }, own = { 0 };
+	for (int64_t i = 0; i < l->n; i++) {
+		own = i % IR_RUNNING ? f((ir_scalar[]){ own, at(l, 0, i) }, l->dtype) : at(l, 0, i);
+		const ir_scalar y = i < IR_RUNNING ? own : f((ir_scalar[]){ before, own }, l->dtype);
+		put(l, i, y);
+		if (i % IR_RUNNING == IR_RUNNING - 1) before = y;
+	}
+}
+
+static bool not_a_number(const line *l, ir_scalar x) { return l->cls == RT_F ? x.f != x.f : l->cls == RT_D && x.d != x.d; }
+
+static void extremes(const line *l)
+{
+	ir_point_fn *reaches = ir_point_get(l->j->op == IR_cummax ? IR_ge : IR_le, l->cls);
+	int64_t best = 0;
+	for (int64_t i = 0; i < l->n; i++) {
+		const ir_scalar x = at(l, 0, i), b = at(l, 0, best);
+		if (not_a_number(l, x) || reaches((ir_scalar[]){ x, b }, l->dtype).i) best = i;
+		put(l, i, l->j->which ? (ir_scalar){ .i = best } : at(l, 0, best));
+	}
+}
+
+static void recurrence(const line *l)
+{
+	ir_scalar y = { 0 };
+	for (int64_t i = 0; i < l->n; i++) {
+		const ir_scalar a = at(l, 0, i), b = at(l, 1, i);
+		if (!i) y = b;
+		else if (l->cls == RT_F) y.f = fmaf(a.f, y.f, b.f);
+		else if (l->cls == RT_D) y.d = fma(a.d, y.d, b.d);
+		else y.i = (int64_t)((uint64_t)a.i * (uint64_t)y.i + (uint64_t)b.i);
+		put(l, i, y);
+		if (l->cls == RT_I) y = load(l->j->out, offset_but(l->j->out, l->c, l->j->attr[0], i)); /* wrapped */
+	}
+}
+
+static tj_status eval_along(job *j)
+{
+	const ir_value *x = &j->src[0];
+	line l = { .j = j, .dtype = (tj_dtype)x->meta.dtype, .cls = rt_dtype_class((tj_dtype)x->meta.dtype), .n = x->meta.rank ? x->meta.dim[j->attr[0]] : 1 };
+	ir_value first = *x;
+	if (l.n) first.meta.dim[j->attr[0]] = 1;
+	for (cursor c = over(&first); c.more; next(&c)) {
+		l.c = &c;
+		if (j->op == IR_cumsum) chunks(&l, IR_add);
+		else if (j->op == IR_cumprod) chunks(&l, IR_mul);
+		else if (j->op == IR_linear_recurrence) recurrence(&l);
+		else extremes(&l);
+	}
+	return TJ_OK;
+}
+
 /* ---- matmul ---- */
 /* A vector becomes a matrix: a row if it is the left operand, a column if it is the right one. */
 static ir_value as_matrix(const ir_value *v, bool left)
@@ -538,6 +607,7 @@ static tj_status run(job *j)
 	case IR_embedding: return eval_embedding(j);
 	case IR_scatter_add: return eval_scatter_add(j);
 	case IR_one_hot: return eval_one_hot(j);
+	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
 	default: return eval_point(j);
 	}

@@ -479,6 +479,14 @@ static bool shape_axis(ask *q)
 	       shape_from(q, q->src[0].rank, q->src[0].dim);
 }
 
+static bool shape_pair_axis(ask *q)
+{
+	const ir_meta *a = &q->src[0], *b = &q->src[1];
+	if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof *a->dim * a->rank) != 0)
+		return fail(q, TJ_ERR_SHAPE, "the operands must have one shape", "%s", "tj_expand() broadcasts");
+	return shape_axis(q);
+}
+
 static bool shape_reshape(ask *q)
 {
 	int64_t have = 0, rest = 1, n = q->nattr;
@@ -1059,7 +1067,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_SINGLE] = type_single, [IR_TYPE_DOUBLE] = type_double
 };
 static rule *const shape_rules[] = {
-	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis,
+	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis, [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,
 	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
 	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
 	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,

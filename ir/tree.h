@@ -9,6 +9,7 @@ enum {
 	IR_TREE_BYTES = 512,     /* row tree: bytes of all lanes of an accumulator */
 	IR_TREE_ROWS = 16,       /* row tree: rows of lanes in a chunk */
 	IR_TREE_COLUMN_ROWS = 32,/* column tree (one lane): elements in a chunk */
+	IR_RUNNING = 1024,       /* cumsum, cumprod: elements in a chunk. Each chunk is added up by itself, from its first element on; then what all chunks before it gave is added to each of its results */
 	IR_CHAIN = RT_CHAIN      /* matrix products: elements in a chunk. A chunk is a chain of fused multiply-adds; chunks are added in order */
 };
 #define IR_TREE_LANES(size) (IR_TREE_BYTES / (int64_t)(size)) /* lanes of the row tree; size: bytes of an element */

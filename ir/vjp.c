@@ -507,6 +507,75 @@ static void grad_VAR(vjp *v)
 	give(v, 0, op2(v, IR_mul, scaled, d));
 }
 
+/* ---- along an axis ---- */
+/* Zeros like operand k, with r added at the index along the axis. */
+static ir_ref scattered(const vjp *v, int k, int64_t axis, ir_ref index, ir_ref r)
+{
+	return ir_emit(v->g, IR_scatter_add, 3, (ir_ref[]){ ir_zeros(v->g, source(v, k)), index, r }, 1, &axis, v->site);
+}
+
+static ir_ref along(const vjp *v, ir_op op, ir_ref a) { return with(v, op, a, 1, v->attr); }
+
+/* s[i] = r[i] + c[i] * s[i + 1]; the last c is not used. */
+static ir_ref backward(const vjp *v, ir_ref c, ir_ref r)
+{
+	const ir_ref x[] = { along(v, IR_flip, c), along(v, IR_flip, r) };
+	return along(v, IR_flip, ir_emit(v->g, IR_linear_recurrence, 2, x, 1, v->attr, v->site));
+}
+
+/* r[i + by], by: 1 or -1; at the end that has none: its own last or first element. */
+static ir_ref moved(const vjp *v, ir_ref r, int by)
+{
+	if (r == IR_NONE || !v->n.rank) return r;
+	const int64_t axis = v->attr[0], n = ir_dims(v->g, &v->n)[axis];
+	if (n < 2) return r;
+	const ir_ref end = with(v, IR_slice, r, 4, (int64_t[]){ axis, by > 0 ? n - 1 : 0, by > 0 ? n : 1, 1 });
+	const ir_ref rest = with(v, IR_slice, r, 4, (int64_t[]){ axis, by > 0 ? 1 : 0, by > 0 ? n : n - 1, 1 });
+	return ir_emit(v->g, IR_cat, 2, by > 0 ? (ir_ref[]){ rest, end } : (ir_ref[]){ end, rest }, 1, v->attr, v->site);
+}
+
+/* The mask of all elements but the first. */
+static ir_ref later(const vjp *v)
+{
+	if (!v->n.rank) return ir_const_i(v->g, TJ_BOOL, 0, NULL, 0);
+	return op2(v, IR_gt, positions(v, v->y, (int)v->attr[0]), ir_const_i(v->g, TJ_I64, 0, NULL, 0));
+}
+
+static void grad_CUMSUM(vjp *v) { give(v, 0, along(v, IR_flip, along(v, IR_cumsum, along(v, IR_flip, dy_of(v))))); }
+
+/* y[j] has x[i] as a factor for j >= i: dx[i] = y[i - 1] * s[i], where s[i] = dy[i] + x[i + 1] * s[i + 1]. No division, so zeros need no care. */
+static void grad_CUMPROD(vjp *v)
+{
+	const ir_ref x = x_of(v, 0), s = backward(v, moved(v, x, 1), dy_of(v)), before = moved(v, y_of(v), -1);
+	give(v, 0, op2(v, IR_mul, s, where(v, later(v), before, num(v, 1))));
+}
+
+/* The values of cummax and cummin. y is a get: its operand is the node. */
+static void grad_RUNNING(vjp *v)
+{
+	const ir_ref index = ir_get(v->g, v->y, 1, v->site);
+	give(v, 0, scattered(v, 0, v->attr[0], index, v->grad));
+}
+
+/* dx[i] = exp(x[i] - y[i]) * s[i], where s[i] = dy[i] + exp(y[i] - y[i + 1]) * s[i + 1]. Before the first number y is -inf: exp gives 0 there. */
+static void grad_LOGCUMSUMEXP(vjp *v)
+{
+	const ir_ref y = y_of(v), empty = op2(v, IR_eq, y, num(v, -INFINITY)), none = num(v, 0);
+	const ir_ref part = op1(v, IR_exp, op2(v, IR_sub, y, moved(v, y, 1))), s = backward(v, where(v, empty, none, part), dy_of(v));
+	const ir_ref share = op1(v, IR_exp, op2(v, IR_sub, x_of(v, 0), where(v, empty, none, y)));
+	give(v, 0, op2(v, IR_mul, s, share));
+}
+
+/* db = s, da[i] = s[i] * y[i - 1], where s[i] = dy[i] + a[i + 1] * s[i + 1]. */
+static void grad_RECURRENCE(vjp *v)
+{
+	const ir_ref a = x_of(v, 0), s = backward(v, moved(v, a, 1), dy_of(v));
+	if (v->want[1]) give(v, 1, s);
+	if (!v->want[0]) return;
+	const ir_ref before = moved(v, y_of(v), -1), mask = later(v), by = op2(v, IR_mul, s, before);
+	give(v, 0, where(v, mask, by, num(v, 0)));
+}
+
 /* ---- products ---- */
 static ir_ref swapped(const vjp *v, ir_ref r) { return with(v, IR_transpose, r, 2, (int64_t[]){ -1, -2 }); }
 
@@ -555,12 +624,6 @@ static void grad_MATMUL(vjp *v)
 }
 
 /* ---- indexing ---- */
-/* Zeros like operand k, with r added at the index along the axis. */
-static ir_ref scattered(const vjp *v, int k, int64_t axis, ir_ref index, ir_ref r)
-{
-	return ir_emit(v->g, IR_scatter_add, 3, (ir_ref[]){ ir_zeros(v->g, source(v, k)), index, r }, 1, &axis, v->site);
-}
-
 static void grad_GATHER(vjp *v) { give(v, 0, scattered(v, 0, v->attr[0], source(v, 1), v->grad)); }
 
 static void grad_SELECTED(vjp *v)

@@ -174,12 +174,14 @@ static ir_ref get(one *o)
 	return where[o->attr[0]] == VM_SECOND ? ir_emit(o->g, IR_transpose, 1, &r, 2, (int64_t[]){ 0, 1 }, o->n.site) : r;
 }
 
-static ir_ref softmax(one *o)
+/* Along one axis, with a result of the operands' shape: softmax and its like, cumulative ops. */
+static ir_ref within(one *o)
 {
-	if (o->n.rank) return along(o);
-	o->x[0] = flat(o, 0);
-	o->attr[0] = 1;
-	return finished(o, emit(o, 1, o->attr, o->x));
+	const bool scalar = !meta_of(o, 0).rank;
+	for (int k = 0; k < o->n.nsrc; k++) o->x[k] = scalar ? flat(o, k) : whole(o, k);
+	if (scalar) o->attr[0] = 0;
+	const ir_ref r = along(o);
+	return scalar && !ir_is_tuple(&o->n) ? finished(o, r) : r;
 }
 
 static ir_ref join(one *o)
@@ -280,7 +282,7 @@ static ir_ref apply(one *o)
 	if (info->flags & IR_VIEW) return view(o);
 	switch (info->opclass) {
 	case IR_UNARY: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
-	case IR_AXIS: return softmax(o);
+	case IR_AXIS: case IR_PAIR_AXIS: return within(o);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);
 	case IR_ARG: return extreme(o);
 	case IR_LIST: return join(o);

@@ -1,4 +1,4 @@
-/* library: the routines of a target, by op. Rows: products.c, scatter.c, gpuproducts.c, codegen_cuda/scatter.c. */
+/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, gpuproducts.c, codegen_cuda/scatter.c. */
 #include "lower/library.h"
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op)

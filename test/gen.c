@@ -726,6 +726,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_SHAPE: return shape_attrs(G, op, c, &m), true;
 	case IR_AXES: return axes_attrs(G, op, c, &m), true;
 	case IR_AXIS: return add_attr(c, op == IR_unsqueeze ? between(G, -m.rank - 1, m.rank) : any_axis(G, m.rank)), true;
+	case IR_PAIR_AXIS: return add_src(c, of_shape(G, (tj_dtype)m.dtype, m.rank, m.dim)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;
 	case IR_LIST: return list_operands(G, op, c, x), true;

@@ -29,7 +29,8 @@ static void lists(void **s)
 	(void)s;
 	static const char *const low[] = { "matmul", NULL }, *const widest[] = { "scatter_add", NULL };
 	static const char *const high[] = { "pow", "reciprocal", "rsqrt", "exp", "log", "expm1", "log1p", "sum", "prod", "mean", "logsumexp", "var", "softmax",
-	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize", NULL };
+	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize",
+	                                    "cumsum", "cumprod", "logcumsumexp", NULL };
 	for (int op = 0; op < IR_OPS; op++) {
 		const int want = is_one_of(ir_ops[op].name, low) ? IR_LOW : is_one_of(ir_ops[op].name, high) ? IR_HIGH : is_one_of(ir_ops[op].name, widest) ? IR_WIDEST : 0;
 		if ((ir_ops[op].flags & (IR_LOW | IR_HIGH | IR_WIDEST)) != want) fail_msg("%s is in another class", ir_ops[op].name);

@@ -30,6 +30,7 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
 #define INSIDE  "asin|acos|atanh "
 #define REDUCED "sum|mean|prod|amax|amin|logsumexp "
 #define PICKED  "max_with_indices|min_with_indices "
+#define ALONG   "cumsum|cumprod|cummax|cummin|logcumsumexp "
 #define SOFT    "softmax|log_softmax|softmin "
 static const char *const cases[] = {
 	ANY2 "[2,3] [2,3]", ANY2 "[2,3] [3]", ANY2 "[3] [2,1]", ANY2 "[] [2,2]", ANY2 "[2,1,2] [1,2,1]", ANY2 "[1,1] [2,3]", ANY2 "[] []", ANY2 "[0,3] [3]",
@@ -72,6 +73,8 @@ static const char *const cases[] = {
 	PICKED "[2,3] ; 0 1", PICKED "[2,3] ; 1 0", PICKED "[2,3] ; 0 end", PICKED "[2,3] ; 1 end", PICKED "[5] ; 0 0", PICKED "[2,3,2] ; 0 1", PICKED "[2,3,2] ; 1 -1",
 	PICKED "[] ; 0 0", PICKED "[] ; 0 end", PICKED "[1] ; 0 0", PICKED "[2,0] ; 0 0",
 	"var [2,3] ; 0 1 1", "var [2,3] ; 1 0 0", "var [2,3] ; 0 1", "var [4] ; 0 0 0", "var [2,3,2] ; 1 1 0 2", "var [1,4] ; 0 1 1", "var [2] ; 1 1", "var [2,0] ; 0 1 0",
+	ALONG "[5] ; 0", ALONG "[2,3] ; 1", ALONG "[3,2] ; 0", ALONG "[2,3,2] ; -2", ALONG "[] ; 0", ALONG "[1] ; 0", ALONG "[0] ; 0", ALONG "[2,0] ; 0", "cumprod z[4] ; 0",
+	"linear_recurrence [5] [5] ; 0", "linear_recurrence [2,3] [2,3] ; 1", "linear_recurrence [3,2] ![3,2] ; 0", "linear_recurrence ![4] [4] ; -1", "linear_recurrence [] [] ; 0", "linear_recurrence [0] [0] ; 0",
 	"matmul [2,3] [3,2]", "matmul [3] [3]", "matmul [3] [3,2]", "matmul [2,3] [3]", "matmul [2,2,3] [3,2]", "matmul [2,3] [2,3,2]", "matmul [2,2,3] [2,3,1]",
 	"matmul [2,1,2,2] [3,2,1]", "matmul [3] [2,3,2]", "matmul [2,2,3] [3]", "matmul [1,2,2] [2,2,2]", "matmul [2,2,2] [1,2,2]", "matmul [0,2] [2,2]", "matmul [2,0] [0,2]",
 	"matmul [0,2,2] [2,2]", "matmul [1] [1]", "matmul [2,1,1,2] [2,1]",
@@ -703,6 +706,10 @@ static const special specials[] = {
 	{ "min_with_indices [4] ; 0 0", { { 2, 1, 1, 3 } }, { { 0, 1, 0, 0 } }, { 0 } },
 	{ "max_with_indices|min_with_indices [4] ; 0 0", { { 1, NAN, 3, NAN } }, { { 0, 1, 0, 0 } }, { 0 } },
 	{ "max_with_indices [2,2] ; 0 end", { { 1, 3, 3, 2 } }, { { 0, 1, 0, 0 } }, { 0 } },
+	{ "cumprod [4] ; 0", { { 2, 0, 3, 0 } }, { { 1, 8, 0, 0 } }, { 0 } }, /* of 2, 0, 0, 0 */
+	{ "cummax [4] ; 0", { { 1, 3, 3, 2 } }, { { 1, 1, 2, 0 } }, { 0 } },
+	{ "cummin [4] ; 0", { { 2, NAN, 1, NAN } }, { { 1, 2, 0, 1 } }, { 0 } },
+	{ "logcumsumexp [3] ; 0", { { -INF, 0, 0 } }, { { 0, 1.5, .5 } }, { 0 } },
 	{ "relu [5]", { { 0, -0.0, 1, -1, NAN } }, { { 0, 0, 1, 0, 1 } }, { 0 } },
 	{ "abs [5]", { { 0, -0.0, 2, -2, NAN } }, { { 0, 0, 1, -1, NAN } }, { 0 } },
 	{ "sign|floor|ceil|round|trunc [6]", { { 0, -0.0, 2, .5, NAN, INF } }, { { 0 } }, { 0 } },

@@ -234,6 +234,17 @@ static const plan_case cases[] = {
 	{ "one_hot", 1, 0, 0, "%0 = input i64[6] slot=0\n%1 = one_hot i64[6,5] %0 n=5\nret %1\n" },
 	{ "scatter_add", 0, 1, 0,
 	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
+	{ "sums so far, in chunks", 0, 4, 0,
+	  "%0 = input f32[9,2500] slot=0\n%1 = cumsum f32[9,2500] %0 axis=1\n%2 = cumprod f32[9,2500] %0 axis=1\n%3 = input f64[2049,3] slot=1\n%4 = cumsum f64[2049,3] %3 axis=0\n"
+	  "%5 = input i64[2,1100,70] slot=2\n%6 = cumprod i64[2,1100,70] %5 axis=1\nret %1 %2 %4 %6\n" },
+	{ "recurrences", 0, 3, 0,
+	  "%0 = input f32[3,1100] slot=0\n%1 = input f32[3,1100] slot=1\n%2 = linear_recurrence f32[3,1100] %0 %1 axis=1\n%3 = linear_recurrence f32[3,1100] %0 %1 axis=0\n"
+	  "%4 = input u8[5,64,2] slot=2\n%5 = linear_recurrence u8[5,64,2] %4 %4 axis=0\nret %2 %3 %5\n" },
+	{ "the largest so far", 0, 3, 0,
+	  "%0 = input f32[1100,65] slot=0\n%1 = cummax %0 axis=0\n%2 = get f32[1100,65] %1 i=0\n%3 = get i64[1100,65] %1 i=1\n"
+	  "%4 = input i16[65,1100] slot=1\n%5 = cummin %4 axis=1\n%6 = get i64[65,1100] %5 i=1\nret %2 %3 %6\n" },
+	{ "cumsum of a transposed value", 1, 1, 0,
+	  "%0 = input f32[40,30] slot=0\n%1 = exp f32[40,30] %0\n%2 = transpose f32[30,40] %1 a=0 b=1\n%3 = cumsum f32[30,40] %2 axis=1\nret %3\n" },
 	{ "matmul of doubles", 1, 0, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
 	{ "matmul of integers", 1, 0, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },

@@ -43,7 +43,7 @@ extern const int bench_ncases;
 /* ---- hand.c: plain loops with OpenMP, compiled for this machine with all flags for speed ---- */
 #define BENCH_HANDS(X)                                                                                               \
 	X(tiny_add) X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax)     \
-	X(layernorm) X(rmsnorm_res) X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sum_all) X(argmax_rows) X(transpose_add) X(linear_gelu)    \
+	X(layernorm) X(rmsnorm_res) X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sort_rows) X(argsort_rows) X(top32) X(sum_all) X(argmax_rows) X(transpose_add) X(linear_gelu)    \
 	X(mlp) X(attention) X(block)
 #define X(name) bench_hand hand_##name;
 BENCH_HANDS(X)

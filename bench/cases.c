@@ -39,6 +39,8 @@ static void to_rows(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0], 4)
 static void to_cols(bench_shape *s, const int64_t *p) { over_rows(s, p, p[1], 4); }
 static void to_one(bench_shape *s, const int64_t *p) { over_rows(s, p, 1, 4); }
 static void to_index(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0], 4), s->dtype = TJ_I64; }
+static void to_order(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0] * p[1], 12), s->dtype = TJ_I64; }
+static void to_top32(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0] * 32, 4); }
 static void two(bench_shape *s, const int64_t *p) { over_rows(s, p, p[0] * p[1], 12), operand(s, p[0], p[1]); }
 static void norm(bench_shape *s, const int64_t *p) { rows(s, p), operand(s, p[1], 0), operand(s, p[1], 0); }
 static void norm_res(bench_shape *s, const int64_t *p) { two(s, p), operand(s, p[1], 0); }
@@ -102,6 +104,9 @@ BODY(sigmoid) { (void)self, out[0] = tj_sigmoid(in[0]); }
 BODY(silu_mul) { (void)self, out[0] = tj_mul(tj_mul(in[0], tj_sigmoid(in[0])), in[1]); }
 BODY(cumsum_rows) { (void)self, out[0] = tj_cumsum(in[0], 1); }
 BODY(cumsum_cols) { (void)self, out[0] = tj_cumsum(in[0], 0); }
+BODY(sort_rows) { (void)self, out[0] = tj_sort(in[0], 1, false, NULL); }
+BODY(argsort_rows) { (void)self, out[0] = tj_argsort(in[0], 1, false); }
+BODY(top32) { (void)self, out[0] = tj_topk(in[0], 32, 1, true, NULL); }
 BODY(softmax) { (void)self, out[0] = tj_softmax(in[0], -1); }
 BODY(layernorm) { (void)self, out[0] = tj_layer_norm(in[0], in[1], in[2], 1e-5); }
 BODY(rmsnorm_res) { (void)self, out[0] = tj_rms_norm(tj_add(in[0], in[1]), in[2], 1e-5); }
@@ -200,6 +205,11 @@ const bench_case bench_cases[] = {
 	{ "cumsum_rows_4096x1024", cumsum_rows,    hand_cumsum_rows,   rows,      COPY,     { 4096, 1024 },    { 16, 256 },      1e-4 },
 	{ "cumsum_cols_4096x1024", cumsum_cols,    hand_cumsum_cols,   rows,      COPY,     { 4096, 1024 },    { 256, 16 },      1e-3 },
 	{ "cumsum_1x4M",           cumsum_rows,    hand_cumsum_rows,   rows,      COPY,     { 1, 4 * M1 },     { 1, 4096 },      1e-3 },
+	{ "sort_1x1M",             sort_rows,      hand_sort_rows,     rows,      COPY,     { 1, M1 },         { 1, 4096 },      0 },
+	{ "sort_1024x1024",        sort_rows,      hand_sort_rows,     rows,      COPY,     { 1024, 1024 },    { 16, 100 },      0 },
+	{ "argsort_1x1M",          argsort_rows,   hand_argsort_rows,  to_order,  COPY,     { 1, M1 },         { 1, 4096 },      0 },
+	{ "argsort_1024x1024",     argsort_rows,   hand_argsort_rows,  to_order,  COPY,     { 1024, 1024 },    { 16, 100 },      0 },
+	{ "topk32_64x32000",       top32,          hand_top32,         to_top32,  READ,     { 64, 32000 },     { 4, 1000 },      0 },
 	{ "transpose_add_2048",    transpose_add,  hand_transpose_add, two,       ADD,      { 2048, 2048 },    { 64, 64 },       0 },
 	{ "linear_gelu_1x768x3072",    linear_gelu, hand_linear_gelu,  linear,    SGEMM,    { 1, 768, 3072 },  { 1, 64, 96 },    1e-4 },
 	{ "linear_gelu_32x768x3072",   linear_gelu, hand_linear_gelu,  linear,    SGEMM,    { 32, 768, 3072 }, { 32, 64, 96 },   1e-4 },

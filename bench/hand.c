@@ -5,6 +5,7 @@
 #include <math.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define IN(k) const float *restrict in##k = a->in[k]
@@ -214,6 +215,60 @@ void hand_cumsum_cols(const bench_args *a)
 	for (int64_t k = 0; k < c; k++) o[k] = in0[k];
 	for (int64_t i = 1; i < a->p[0]; i++)
 		for (int64_t k = 0; k < c; k++) o[i * c + k] = o[(i - 1) * c + k] + in0[i * c + k];
+}
+
+static int by_value(const void *p, const void *q)
+{
+	const float a = *(const float *)p, b = *(const float *)q;
+	return (a > b) - (a < b);
+}
+
+void hand_sort_rows(const bench_args *a)
+{
+	IN(0); OUT;
+	int64_t c = a->p[1];
+	memcpy(o, in0, sizeof *o * (size_t)(a->p[0] * c));
+#pragma omp parallel for
+	for (int64_t i = 0; i < a->p[0]; i++) qsort(o + i * c, (size_t)c, sizeof *o, by_value);
+}
+
+typedef struct place { float v; int64_t at; } place;
+static int by_place(const void *p, const void *q)
+{
+	const place *a = p, *b = q;
+	return a->v != b->v ? (a->v > b->v) - (a->v < b->v) : (a->at > b->at) - (a->at < b->at);
+}
+
+static void order_row(const float *x, place *to, int64_t c)
+{
+	for (int64_t k = 0; k < c; k++) to[k] = (place){ x[k], k };
+	qsort(to, (size_t)c, sizeof *to, by_place);
+}
+
+void hand_argsort_rows(const bench_args *a)
+{
+	IN(0);
+	int64_t c = a->p[1], *o = a->out;
+#pragma omp parallel for
+	for (int64_t i = 0; i < a->p[0]; i++) {
+		place *p = malloc(sizeof *p * (size_t)c);
+		order_row(in0 + i * c, p, c);
+		for (int64_t k = 0; k < c; k++) o[i * c + k] = p[k].at;
+		free(p);
+	}
+}
+
+void hand_top32(const bench_args *a)
+{
+	IN(0); OUT;
+	int64_t c = a->p[1];
+#pragma omp parallel for
+	for (int64_t i = 0; i < a->p[0]; i++) {
+		place *p = malloc(sizeof *p * (size_t)c);
+		order_row(in0 + i * c, p, c);
+		for (int64_t k = 0; k < 32; k++) o[i * 32 + k] = p[c - 1 - k].v;
+		free(p);
+	}
 }
 
 void hand_layernorm(const bench_args *a) { layernorm(a->in[0], a->in[1], a->in[2], a->out, a->p[0], a->p[1]); }

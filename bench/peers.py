@@ -66,6 +66,10 @@ case("sum_all_4096", (4096, 4096), f=lambda m, x: m.sum(x, None))
 case("cumsum_rows_4096x1024", (4096, 1024), f=lambda m, x: m.cumsum(x, 1))
 case("cumsum_cols_4096x1024", (4096, 1024), f=lambda m, x: m.cumsum(x, 0))
 case("cumsum_1x4M", (1, 4 * M1), f=lambda m, x: m.cumsum(x, 1))
+for r, c, t in ((1, M1, "1x1M"), (1024, 1024, "1024x1024")):
+    case(f"sort_{t}", (r, c), f=lambda m, x: m.sort(x))
+    case(f"argsort_{t}", (r, c), f=lambda m, x: m.argsort(x))
+case("topk32_64x32000", (64, 32000), f=lambda m, x: m.topk(x, 32))
 case("argmax_rows_4096", (4096, 4096), f=lambda m, x: m.argmax(x, 1))
 case("transpose_add_2048", (2048, 2048), (2048, 2048), f=lambda m, x, y: m.transpose(x) + y)
 for n in (1, 32, 128, 1024):
@@ -113,6 +117,9 @@ class Numpy:
     def sum(s, x, a): return x.sum(axis=a)
     def argmax(s, x, a): return x.argmax(axis=a)
     def cumsum(s, x, a): return s.np.cumsum(x, a)
+    def sort(s, x): return s.np.sort(x, -1)
+    def argsort(s, x): return s.np.argsort(x, -1, kind="stable")
+    def topk(s, x, k): return -s.np.sort(s.np.partition(-x, k, -1)[..., :k], -1)
     def transpose(s, x): return x.T
     def heads(s, x): return x.transpose(1, 0, 2)
     def swap(s, x): return x.swapaxes(-1, -2)
@@ -138,6 +145,9 @@ class Torch(Numpy):
         F = torch.nn.functional
         for n in "exp log tanh abs maximum matmul sigmoid erf relu argmax cumsum".split(): setattr(s, n, getattr(torch, n))
         s.gelu = F.gelu
+        s.sort = lambda x: torch.sort(x, -1)[0]
+        s.argsort = lambda x: torch.argsort(x, -1, stable=True)
+        s.topk = lambda x, k: torch.topk(x, k)[0]
         s.softmax = lambda x: torch.softmax(x, -1)
         s.layernorm = lambda x, w, b: F.layer_norm(x, w.shape, w, b)
         s.rmsnorm = lambda x, w: F.rms_norm(x, w.shape, w, 1e-5)
@@ -159,6 +169,9 @@ class Jax(Numpy):
         s.j = jax
         for n in "exp log tanh abs maximum matmul sum argmax cumsum".split(): setattr(s, n, getattr(jnp, n))
         s.sigmoid, s.relu, s.erf = jax.nn.sigmoid, jax.nn.relu, jax.scipy.special.erf
+        s.sort = lambda x: jnp.sort(x, -1)
+        s.argsort = lambda x: jnp.argsort(x, -1, stable=True)
+        s.topk = lambda x, k: jax.lax.top_k(x, k)[0]
         s.gelu = lambda x: jax.nn.gelu(x, approximate=False)
         s.softmax = lambda x: jax.nn.softmax(x, -1)
         s.layernorm = lambda x, w, b: (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w + b

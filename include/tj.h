@@ -1544,6 +1544,26 @@ TJ_API tj_tensor *tj_linear_recurrence(tj_tensor *a, tj_tensor *b, int axis);
 TJ_API tj_tensor *tj_linear_recurrence_at(const char *site, tj_tensor *a, tj_tensor *b, int axis);
 #define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis)
 
+/* sorts along an axis; indices says where each element was. Returns the values; NULL for indices if not wanted */
+TJ_API tj_tensor *tj_sort(tj_tensor *x, int axis, bool descending, tj_tensor **indices);
+TJ_API tj_tensor *tj_sort_at(const char *site, tj_tensor *x, int axis, bool descending, tj_tensor **indices);
+#define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices)
+
+/* the indices of sort */
+TJ_API tj_tensor *tj_argsort(tj_tensor *x, int axis, bool descending);
+TJ_API tj_tensor *tj_argsort_at(const char *site, tj_tensor *x, int axis, bool descending);
+#define tj_argsort(x, axis, descending) tj_argsort_at(TJ_SITE, x, axis, descending)
+
+/* the first k elements of the sorted axis, descending if largest; indices says where each was. Returns the values; NULL for indices if not wanted */
+TJ_API tj_tensor *tj_topk(tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
+TJ_API tj_tensor *tj_topk_at(const char *site, tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
+#define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices)
+
+/* the index at which each value would be inserted into sorted, an ascending last axis, to keep it so: before the elements equal to it, or behind them if right. sorted is 1-d, or has the leading sizes of values */
+TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool right);
+TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);
+#define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right)
+
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);

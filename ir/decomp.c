@@ -430,6 +430,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
+	case IR_argsort: y = ir_get(g, ir_emit(g, IR_sort, 1, &src[0], 2, attr, n->site), 1, n->site); break;
 	case IR_logcumsumexp: y = logcumsumexp(&m, x, attr[0]); break;
 	case IR_logsumexp: y = logsumexp(&m, x, axes, attr[0] != 0); break;
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;

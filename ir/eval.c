@@ -9,6 +9,7 @@
 #include "runtime/chain.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 typedef struct job {
 	ir_op op;
@@ -332,6 +333,8 @@ static tj_status eval_reduce(job *j)
 	return st;
 }
 
+static int64_t axis_size(const ir_value *v, int64_t axis) { return v->meta.rank ? v->meta.dim[axis] : 1; }
+
 /* ---- along an axis: element i from elements 0 to i ---- */
 typedef struct line { /* of elements along the axis */
 	const job *j;
@@ -386,7 +389,7 @@ static void recurrence(const line *l)
 static tj_status eval_along(job *j)
 {
 	const ir_value *x = &j->src[0];
-	line l = { .j = j, .dtype = (tj_dtype)x->meta.dtype, .cls = rt_dtype_class((tj_dtype)x->meta.dtype), .n = x->meta.rank ? x->meta.dim[j->attr[0]] : 1 };
+	line l = { .j = j, .dtype = (tj_dtype)x->meta.dtype, .cls = rt_dtype_class((tj_dtype)x->meta.dtype), .n = axis_size(x, j->attr[0]) };
 	ir_value first = *x;
 	if (l.n) first.meta.dim[j->attr[0]] = 1;
 	for (cursor c = over(&first); c.more; next(&c)) {
@@ -395,6 +398,69 @@ static tj_status eval_along(job *j)
 		else if (j->op == IR_cumprod) chunks(&l, IR_mul);
 		else if (j->op == IR_linear_recurrence) recurrence(&l);
 		else extremes(&l);
+	}
+	return TJ_OK;
+}
+
+/* ---- order ---- */
+typedef struct place {
+	ir_scalar v;
+	int64_t i;
+	rt_class cls;
+	bool down;
+} place;
+
+/* Below 0: a comes before b. NaN counts as largest. */
+static int by_value(rt_class cls, ir_scalar a, ir_scalar b)
+{
+	if (cls == RT_I) return (a.i > b.i) - (a.i < b.i);
+	const double x = cls == RT_F ? (double)a.f : a.d, y = cls == RT_F ? (double)b.f : b.d;
+	return x != x || y != y ? (x != x) - (y != y) : (x > y) - (x < y);
+}
+
+static int by_place(const void *p, const void *q)
+{
+	const place *a = p, *b = q;
+	const int c = a->down ? by_value(a->cls, b->v, a->v) : by_value(a->cls, a->v, b->v);
+	return c ? c : (a->i > b->i) - (a->i < b->i);
+}
+
+/* sort, topk: all of a line, and the first of it. */
+static tj_status eval_sort(job *j)
+{
+	const ir_value *x = &j->src[0];
+	const int64_t axis = j->attr[0], n = axis_size(x, axis), k = axis_size(j->out, axis);
+	const rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
+	place *all = rt_alloc(sizeof *all * (size_t)(n + 1));
+	if (!all) return nomem(j);
+	ir_value first = *j->out;
+	if (k) first.meta.dim[axis] = 1;
+	for (cursor c = over(&first); c.more; next(&c)) {
+		for (int64_t i = 0; i < n; i++) all[i] = (place){ load(x, offset_but(x, &c, axis, i)), i, cls, j->attr[j->op == IR_sort ? 1 : 2] != 0 };
+		qsort(all, (size_t)n, sizeof *all, by_place);
+		for (int64_t i = 0; i < k; i++) store(j->out, offset_but(j->out, &c, axis, i), j->which ? (ir_scalar){ .i = all[i].i } : all[i].v);
+	}
+	rt_free(all);
+	return TJ_OK;
+}
+
+/* By bisection, so that there is one answer for values that are not sorted, too. */
+static tj_status eval_search(job *j)
+{
+	const ir_value *s = &j->src[0], *v = &j->src[1];
+	const int last = s->meta.rank - 1;
+	const rt_class cls = rt_dtype_class((tj_dtype)v->meta.dtype);
+	for (cursor c = over(v); c.more; next(&c)) {
+		const ir_scalar x = load(v, offset(v, &c));
+		int64_t row = 0, lo = 0, hi = s->meta.dim[last];
+		for (int d = 0; d < last; d++) row += c.at[d] * s->stride[d];
+		while (lo < hi) {
+			const int64_t mid = lo + (hi - lo) / 2;
+			const int order = by_value(cls, load(s, row + mid * s->stride[last]), x);
+			if (order < 0 || (j->attr[0] && order == 0)) lo = mid + 1;
+			else hi = mid;
+		}
+		store(j->out, c.count, (ir_scalar){ .i = lo });
 	}
 	return TJ_OK;
 }
@@ -436,8 +502,6 @@ static tj_status in_range(const job *j, int64_t index, int64_t size)
 	if (index >= 0 && index < size) return TJ_OK;
 	return fault(j, TJ_ERR_INDEX, size);
 }
-
-static int64_t axis_size(const ir_value *v, int64_t axis) { return v->meta.rank ? v->meta.dim[axis] : 1; }
 
 static tj_status eval_gather(job *j)
 {
@@ -607,6 +671,8 @@ static tj_status run(job *j)
 	case IR_embedding: return eval_embedding(j);
 	case IR_scatter_add: return eval_scatter_add(j);
 	case IR_one_hot: return eval_one_hot(j);
+	case IR_sort: case IR_topk: return eval_sort(j);
+	case IR_searchsorted: return eval_search(j);
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
 	default: return eval_point(j);

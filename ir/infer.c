@@ -246,6 +246,12 @@ static bool type_compare(ask *q)
 	return type_is(q, TJ_BOOL);
 }
 
+static bool type_search(ask *q)
+{
+	want_all(q, promote(q, q->src, q->nsrc));
+	return type_is(q, TJ_I64);
+}
+
 static bool type_logic(ask *q) { return same_for_all(q, TJ_BOOL); }
 
 static bool type_where(ask *q)
@@ -485,6 +491,30 @@ static bool shape_pair_axis(ask *q)
 	if (a->rank != b->rank || memcmp(a->dim, b->dim, sizeof *a->dim * a->rank) != 0)
 		return fail(q, TJ_ERR_SHAPE, "the operands must have one shape", "%s", "tj_expand() broadcasts");
 	return shape_axis(q);
+}
+
+static bool shape_sort(ask *q) { return shape_axis(q) && put(q, q->attr[1] != 0); }
+
+static bool shape_topk(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a, k = q->attr[1], n = 1;
+	if (!axis_in(q, q->attr[0], x->rank, &a)) return false;
+	if (x->rank) n = x->dim[a];
+	if (k < 0 || k > n || (!x->rank && !k)) return fail(q, TJ_ERR_SHAPE, "k must be from 0 to the size of the axis", "k is %lld, the size %lld", (long long)k, (long long)n);
+	put(q, a), put(q, k), put(q, q->attr[2] != 0);
+	shape_from(q, x->rank, x->dim);
+	if (x->rank) q->out->dim[a] = k;
+	return true;
+}
+
+static bool shape_search(ask *q)
+{
+	const ir_meta *s = &q->src[0], *v = &q->src[1];
+	bool fits = s->rank == 1 || (s->rank && s->rank == v->rank);
+	for (int i = 0; fits && s->rank > 1 && i < s->rank - 1; i++) fits = s->dim[i] == v->dim[i];
+	if (!fits) return fail(q, TJ_ERR_SHAPE, "sorted must be 1-d, or have the leading sizes of values", "%s", "");
+	return put(q, q->attr[0] != 0) && shape_from(q, v->rank, v->dim);
 }
 
 static bool shape_reshape(ask *q)
@@ -1064,10 +1094,11 @@ static rule *const type_rules[] = {
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
-	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_SINGLE] = type_single, [IR_TYPE_DOUBLE] = type_double
+	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_SINGLE] = type_single, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis, [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,
+	[IR_SHAPE_SORT] = shape_sort, [IR_SHAPE_TOPK] = shape_topk, [IR_SHAPE_SEARCH] = shape_search,
 	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
 	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
 	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,

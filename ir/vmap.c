@@ -184,6 +184,20 @@ static ir_ref within(one *o)
 	return scalar && !ir_is_tuple(&o->n) ? finished(o, r) : r;
 }
 
+/* Every example has its own sorted axis, or all have one. */
+static ir_ref searched(one *o)
+{
+	const int rank = meta_of(o, 1).rank;
+	const bool shared = meta_of(o, 0).rank == 1;
+	if (shared && !o->batched[0]) return emit(o, 1, o->attr, o->x);
+	if (!shared || rank == 1) {
+		o->x[0] = whole(o, 0), o->x[1] = whole(o, 1);
+		return emit(o, 1, o->attr, o->x);
+	}
+	const int64_t rows[] = { o->v->n, meta_of(o, 0).dim[0] };
+	return finished(o, emit(o, 1, o->attr, (ir_ref[]){ shaped(o, whole(o, 0), 2, rows), flat(o, 1) }));
+}
+
 static ir_ref join(one *o)
 {
 	for (int k = 0; k < o->n.nsrc; k++) o->x[k] = whole(o, k);
@@ -264,7 +278,7 @@ static bool is_decomposed(const one *o)
 	if (!(ir_ops[o->n.op].flags & IR_COMPOSITE)) return false;
 	if (ir_moves(o->n.op)) return true;
 	switch (ir_ops[o->n.op].opclass) {
-	case IR_UNARY: case IR_AXIS: case IR_REDUCE_: case IR_VAR: case IR_LIST: return false;
+	case IR_UNARY: case IR_AXIS: case IR_SORT: case IR_REDUCE_: case IR_VAR: case IR_LIST: return false;
 	case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: /* weights and numbers that are the same for all */
 		for (int k = 1; k < o->n.nsrc; k++)
 			if (o->batched[k]) return true;
@@ -282,7 +296,8 @@ static ir_ref apply(one *o)
 	if (info->flags & IR_VIEW) return view(o);
 	switch (info->opclass) {
 	case IR_UNARY: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
-	case IR_AXIS: case IR_PAIR_AXIS: return within(o);
+	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: return within(o);
+	case IR_SEARCH: return searched(o);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);
 	case IR_ARG: return extreme(o);
 	case IR_LIST: return join(o);

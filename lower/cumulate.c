@@ -216,17 +216,6 @@ static void run_units(void *env, int thread, int64_t begin, int64_t end)
 }
 
 /* ---- the step ---- */
-static bool row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
-{
-	const ir_node *n = lo_node(L, r);
-	int64_t stride[TJ_MAX_RANK + 1];
-	(void)k;
-	ir_contiguous(n->rank, ir_dims(L->g, n), stride);
-	for (int i = 0; i < n->rank; i++)
-		if (ir_dims(L->g, n)[i] != 1 && a->stride[i] != stride[i]) return false;
-	return true;
-}
-
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	t->name = ir_ops[lo_node(L, s->ref)->op].name;
@@ -260,5 +249,5 @@ static void why(const rt_step *t, lo_note *n)
 	n->why = "each element needs the one before it";
 }
 
-#define ROUTINE(of) { .op = of, .takes = row_major, .make = make, .code = { run, NULL }, .why = why }
+#define ROUTINE(of) { .op = of, .takes = lo_takes_row_major, .make = make, .code = { run, NULL }, .why = why }
 const lo_routine lo_cumulate[LO_CUMULATES] = { ROUTINE(IR_cumsum), ROUTINE(IR_cumprod), ROUTINE(IR_cummax), ROUTINE(IR_cummin), ROUTINE(IR_linear_recurrence) };

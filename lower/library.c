@@ -1,4 +1,4 @@
-/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, gpuproducts.c, codegen_cuda/scatter.c. */
+/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, sort.c, search.c, gpuproducts.c, codegen_cuda/scatter.c. */
 #include "lower/library.h"
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op)
@@ -24,6 +24,17 @@ bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {
 	const lo_routine *x = L->val[r].how == LO_LIB ? lo_routine_of(lo_target_of(L, r), (ir_op)lo_node(L, r)->op) : NULL;
 	return !x || !x->takes || x->takes(L, ir_src(L->g, lo_node(L, r), k), k, a);
+}
+
+bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
+{
+	const ir_node *n = lo_node(L, r);
+	int64_t stride[TJ_MAX_RANK + 1];
+	(void)k;
+	ir_contiguous(n->rank, ir_dims(L->g, n), stride);
+	for (int i = 0; i < n->rank; i++)
+		if (ir_dims(L->g, n)[i] != 1 && a->stride[i] != stride[i]) return false;
+	return true;
 }
 
 static bool is_bounded(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings)

@@ -21,12 +21,13 @@ typedef struct lo_routine {
 } lo_routine;
 
 enum { LO_CUMULATES = 5 };
-extern const lo_routine lo_matmul, lo_scatter_add, lo_cumulate[LO_CUMULATES]; /* of the CPU */
+extern const lo_routine lo_matmul, lo_scatter_add, lo_cumulate[LO_CUMULATES], lo_sort, lo_topk, lo_searchsorted; /* of the CPU */
 extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */
 const char *lo_lacks(const lo_target *t, ir_op op, tj_dtype dtype); /* why its routine does not compute this dtype; NULL: it does, or there is none */
 bool lo_prefers(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings); /* its routine computes what kernels could compute */
+bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a); /* a `takes`: row-major operands only */
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the routine of node r takes operand k as it is */
 
 /* ---- matrices.c: the operands of products ---- */

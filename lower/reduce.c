@@ -8,7 +8,7 @@
  *                                            %3 = reshape f32[4] %2
  *
  * A reduction over no elements and a product that sums nothing become constants, a reduction over no axes a cast. An op that has
- * several results becomes one node for each result that is used (ir_alone()). Sums and scatter_add of f16 or bf16 accumulate in f32:
+ * several results becomes one node for each result that is used (ir_alone()); sorted values are gathered if their indices are used, too. Sums and scatter_add of f16 or bf16 accumulate in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
  *                                            %2 = sum f32[] %1 axes=0
@@ -197,6 +197,11 @@ static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, i
 	int which = (int)ir_attr(from, n)[0];
 	for (int k = 0; k < t->nsrc; k++) src[k] = map[ir_src(from, t, k)];
 	if (ir_ops[t->op].flags & IR_ACCUM) widen(to, t, src);
+	const bool sorts = t->op == IR_sort || t->op == IR_topk;
+	if (sorts && !which && is_got(from, live, ir_src(from, n, 0), 1)) { /* one sort, not two */
+		const ir_ref at = ir_alone(to, from, ir_src(from, n, 0), 1, src);
+		return at == IR_NONE ? at : ir_emit(to, IR_gather, 2, (ir_ref[]){ src[0], at }, 1, ir_attr(from, t), n->site);
+	}
 	if (!reduces(t)) return ir_alone(to, from, ir_src(from, n, 0), which, src);
 	bool any = ir_reduced((ir_op)t->op, t->nattr, ir_attr(from, t), ir_at(from, ir_src(from, t, 0))->rank) != 0;
 	if (which && !any) return ir_const_i(to, TJ_I64, n->rank, ir_dims(from, n), 0);

@@ -708,6 +708,26 @@ static bool pad_operands(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
+static void topk_attrs(gen *G, call *c, const ir_meta *m)
+{
+	const int64_t axis = any_axis(G, m->rank), n = m->rank ? m->dim[axis < 0 ? axis + m->rank : axis] : 1;
+	add_attr(c, axis);
+	add_attr(c, between(G, m->rank == 0, n));
+	add_attr(c, gen_below(G, 2));
+}
+
+/* x is what is looked for. */
+static void search_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK];
+	const bool one = !m->rank || gen_chance(G, 50);
+	memcpy(dim, m->dim, sizeof dim);
+	dim[one ? 0 : m->rank - 1] = between(G, 0, 9);
+	add_src(c, c->src[0]);
+	c->src[0] = of_shape(G, (tj_dtype)m->dtype, one ? 1 : m->rank, dim);
+	add_attr(c, gen_below(G, 2));
+}
+
 /* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
@@ -727,6 +747,9 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_AXES: return axes_attrs(G, op, c, &m), true;
 	case IR_AXIS: return add_attr(c, op == IR_unsqueeze ? between(G, -m.rank - 1, m.rank) : any_axis(G, m.rank)), true;
 	case IR_PAIR_AXIS: return add_src(c, of_shape(G, (tj_dtype)m.dtype, m.rank, m.dim)), add_attr(c, any_axis(G, m.rank)), true;
+	case IR_SORT: return add_attr(c, any_axis(G, m.rank)), add_attr(c, gen_below(G, 2)), true;
+	case IR_TOPK: return topk_attrs(G, c, &m), true;
+	case IR_SEARCH: return search_operand(G, c, &m), true;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;
 	case IR_LIST: return list_operands(G, op, c, x), true;

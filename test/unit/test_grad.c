@@ -74,6 +74,7 @@ static const char *const cases[] = {
 	PICKED "[] ; 0 0", PICKED "[] ; 0 end", PICKED "[1] ; 0 0", PICKED "[2,0] ; 0 0",
 	"var [2,3] ; 0 1 1", "var [2,3] ; 1 0 0", "var [2,3] ; 0 1", "var [4] ; 0 0 0", "var [2,3,2] ; 1 1 0 2", "var [1,4] ; 0 1 1", "var [2] ; 1 1", "var [2,0] ; 0 1 0",
 	ALONG "[5] ; 0", ALONG "[2,3] ; 1", ALONG "[3,2] ; 0", ALONG "[2,3,2] ; -2", ALONG "[] ; 0", ALONG "[1] ; 0", ALONG "[0] ; 0", ALONG "[2,0] ; 0", "cumprod z[4] ; 0",
+	"sort [5] ; 0 0", "sort [2,3] ; 1 1", "sort [3,2] ; 0 0", "sort [] ; 0 1", "sort [0] ; 0 0", "topk [5] ; 0 2 1", "topk [2,3] ; 1 2 0", "topk [3,2] ; 0 3 1", "topk [] ; 0 1 1", "topk [3] ; 0 0 1",
 	"linear_recurrence [5] [5] ; 0", "linear_recurrence [2,3] [2,3] ; 1", "linear_recurrence [3,2] ![3,2] ; 0", "linear_recurrence ![4] [4] ; -1", "linear_recurrence [] [] ; 0", "linear_recurrence [0] [0] ; 0",
 	"matmul [2,3] [3,2]", "matmul [3] [3]", "matmul [3] [3,2]", "matmul [2,3] [3]", "matmul [2,2,3] [3,2]", "matmul [2,3] [2,3,2]", "matmul [2,2,3] [2,3,1]",
 	"matmul [2,1,2,2] [3,2,1]", "matmul [3] [2,3,2]", "matmul [2,2,3] [3]", "matmul [1,2,2] [2,2,2]", "matmul [2,2,2] [1,2,2]", "matmul [0,2] [2,2]", "matmul [2,0] [0,2]",

@@ -243,6 +243,19 @@ static const plan_case cases[] = {
 	{ "the largest so far", 0, 3, 0,
 	  "%0 = input f32[1100,65] slot=0\n%1 = cummax %0 axis=0\n%2 = get f32[1100,65] %1 i=0\n%3 = get i64[1100,65] %1 i=1\n"
 	  "%4 = input i16[65,1100] slot=1\n%5 = cummin %4 axis=1\n%6 = get i64[65,1100] %5 i=1\nret %2 %3 %6\n" },
+	{ "sorted rows", 1, 3, 0,
+	  "%0 = input f32[3,700] slot=0\n%1 = sort %0 axis=1 descending=0\n%2 = get f32[3,700] %1 i=0\n%3 = input f32[9000] slot=1\n%4 = sort %3 axis=0 descending=1\n%5 = get i64[9000] %4 i=1\n"
+	  "%6 = input f64[5000,2] slot=2\n%7 = sort %6 axis=0 descending=1\n%8 = get f64[5000,2] %7 i=0\n%9 = get i64[5000,2] %7 i=1\nret %2 %5 %8 %9\n" },
+	{ "sorted rows of narrow elements", 0, 4, 0,
+	  "%0 = input i16[2,300] slot=0\n%1 = argsort i64[2,300] %0 axis=1 descending=0\n%2 = input u8[60,9] slot=1\n%3 = sort %2 axis=0 descending=1\n%4 = get u8[60,9] %3 i=0\n"
+	  "%5 = input f16[2,500] slot=2\n%6 = sort %5 axis=1 descending=0\n%7 = get f16[2,500] %6 i=0\n%8 = input i64[4,300] slot=3\n%9 = sort %8 axis=1 descending=0\n%10 = get i64[4,300] %9 i=0\nret %1 %4 %7 %10\n" },
+	{ "the first of each row", 1, 2, 0,
+	  "%0 = input f32[3,5000] slot=0\n%1 = topk %0 axis=1 k=7 largest=1\n%2 = get f32[3,7] %1 i=0\n%3 = get i64[3,7] %1 i=1\n%4 = input i8[900,2] slot=1\n%5 = topk %4 axis=0 k=100 largest=0\n%6 = get i64[100,2] %5 i=1\nret %2 %3 %6\n" },
+	{ "the first of each row of doubles", 0, 3, 0,
+	  "%0 = input f64[2,3000] slot=0\n%1 = topk %0 axis=1 k=2000 largest=0\n%2 = get f64[2,2000] %1 i=0\n%3 = topk %0 axis=1 k=50 largest=1\n%4 = get i64[2,50] %3 i=1\n"
+	  "%5 = input bf16[3000] slot=1\n%6 = topk %5 axis=0 k=1 largest=0\n%7 = get i64[1] %6 i=1\nret %2 %4 %7\n" },
+	{ "searches", 0, 2, 0,
+	  "%0 = input f32[40] slot=0\n%1 = sort %0 axis=0 descending=0\n%2 = get f32[40] %1 i=0\n%3 = input f32[9,90] slot=1\n%4 = searchsorted i64[9,90] %2 %3 right=1\nret %4\n" },
 	{ "cumsum of a transposed value", 1, 1, 0,
 	  "%0 = input f32[40,30] slot=0\n%1 = exp f32[40,30] %0\n%2 = transpose f32[30,40] %1 a=0 b=1\n%3 = cumsum f32[30,40] %2 axis=1\nret %3\n" },
 	{ "matmul of doubles", 1, 0, 0,

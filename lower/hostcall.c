@@ -3,6 +3,17 @@
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
+bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
+{
+	const ir_node *n = lo_node(L, r);
+	int64_t stride[TJ_MAX_RANK + 1];
+	(void)k;
+	ir_contiguous(n->rank, ir_dims(L->g, n), stride);
+	for (int i = 0; i < n->rank; i++)
+		if (ir_dims(L->g, n)[i] != 1 && a->stride[i] != stride[i]) return false;
+	return true;
+}
+
 void lo_call_bind(const lo_call *e, void *const *buf, ir_value *src)
 {
 	for (int k = 0; k < e->nsrc; k++) {

@@ -26,17 +26,6 @@ bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 	return !x || !x->takes || x->takes(L, ir_src(L->g, lo_node(L, r), k), k, a);
 }
 
-bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
-{
-	const ir_node *n = lo_node(L, r);
-	int64_t stride[TJ_MAX_RANK + 1];
-	(void)k;
-	ir_contiguous(n->rank, ir_dims(L->g, n), stride);
-	for (int i = 0; i < n->rank; i++)
-		if (ir_dims(L->g, n)[i] != 1 && a->stride[i] != stride[i]) return false;
-	return true;
-}
-
 static bool is_bounded(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings)
 {
 	const lo_routine *x = lo_routine_of(t, op);

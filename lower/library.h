@@ -27,7 +27,6 @@ extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */
 const char *lo_lacks(const lo_target *t, ir_op op, tj_dtype dtype); /* why its routine does not compute this dtype; NULL: it does, or there is none */
 bool lo_prefers(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings); /* its routine computes what kernels could compute */
-bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a); /* a `takes`: row-major operands only */
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the routine of node r takes operand k as it is */
 
 /* ---- matrices.c: the operands of products ---- */
@@ -65,6 +64,7 @@ typedef struct lo_call {
 	int rank;           /* copies only: rank of the value, and strides of its destination */
 	int64_t stride[TJ_MAX_RANK];
 } lo_call;
+bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a); /* a `takes`: row-major operands only */
 bool lo_put_operands(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t); /* t->self: a lo_call; t's operands: the node's, then its result */
 void lo_call_bind(const lo_call *e, void *const *buf, ir_value *src);    /* src[k]: operand k at buf[k] */
 bool lo_put_call(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t);   /* the evaluator */

@@ -3,19 +3,18 @@
  *
  *   keys of up to 32 bits     key << 32 | index
  *   keys of 64 bits           pairs of key and index
- *   values only               keys alone, from which the elements are made again: of 32 and 64 bits, without a -0.0, which has the key of 0.0
+ *   values only               keys alone, from which the elements are made again; not if there is a -0.0, which has the key of 0.0
  *
- * A radix sort counts the digits of all keys first, then moves the keys once for each digit that differs. topk counts the highest digit, and sorts
- * only the elements up to the digit of the last one wanted. */
+ * A radix sort counts the digits of all keys first, then moves the keys once for each digit that differs. topk sorts fewer elements: of a long line
+ * only those that are not behind an element of a sample; of these only those whose highest digits are not behind those of element k. */
 #include "lower/library.h"
 
-#include <stdatomic.h>
-
 enum {
-	FEW = 40,                      /* up to so many elements are inserted one by one */
-	NARROW = 8, WIDE = 11,         /* bits of a digit */
-	MANY = 4096,                   /* from so many elements on, digits are wide */
-	MOST_DIGITS = 8, LEVELS = 2    /* digits that topk counts */
+	FEW = 40,               /* up to so many elements are inserted one by one */
+	DIGIT = 8, MASK = 255,
+	MOST_DIGITS = 8,
+	LONG = 11, LEVELS = 2,  /* bits of a digit that topk counts, and how many of them */
+	SAMPLE = 1024, LOOK = 16 /* elements that give topk a bound; elements that are compared with it at a time */
 };
 
 typedef struct pair { uint64_t key; int64_t at; } pair;
@@ -31,24 +30,35 @@ typedef struct pair { uint64_t key; int64_t at; } pair;
 			a[k] = x;                                                                                    \
 		}                                                                                                \
 	}                                                                                                    \
+	static inline void name##_count(const E *a, int64_t n, int lo, int digits, uint32_t count[2][MOST_DIGITS][MASK + 1]) \
+	{                                                                                                    \
+		for (int64_t i = 0; i < n; i++) {                                                                \
+			uint64_t x = KEY(a[i]) >> lo;                                                                \
+			for (int d = 0; d < digits; d++, x >>= DIGIT) count[i & 1][d][x & MASK]++;                   \
+		}                                                                                                \
+	}                                                                                                    \
 	static E *name(E *a, E *copy, int64_t n, int lo, int hi)                                             \
 	{                                                                                                    \
 		if (n <= FEW) return name##_insert(a, n), a;                                                     \
-		const int bits = n < MANY ? NARROW : WIDE, digits = (hi - lo + bits - 1) / bits;                 \
-		const uint64_t mask = (1u << bits) - 1;                                                          \
-		uint32_t count[MOST_DIGITS][1 << WIDE];                                                            \
-		for (int d = 0; d < digits; d++) memset(count[d], 0, sizeof *count[d] << bits);                  \
-		for (int64_t i = 0; i < n; i++)                                                                  \
-			for (int d = 0; d < digits; d++) count[d][KEY(a[i]) >> (lo + d * bits) & mask]++;            \
+		uint32_t count[2][MOST_DIGITS][MASK + 1] = { 0 }; /* of elements with even and odd index: equal digits in a row do not wait for each other */ \
+		const int digits = (hi - lo) / DIGIT;                                                            \
+		switch (digits) {                                                                                \
+		case 1: name##_count(a, n, lo, 1, count); break;                                                 \
+		case 2: name##_count(a, n, lo, 2, count); break;                                                 \
+		case 4: name##_count(a, n, lo, 4, count); break;                                                 \
+		default: name##_count(a, n, lo, 8, count); break;                                                \
+		}                                                                                                \
 		for (int d = 0; d < digits; d++) {                                                               \
-			uint32_t *c = count[d], sum = 0;                                                             \
-			if (c[KEY(a[0]) >> (lo + d * bits) & mask] == n) continue;                                   \
-			for (uint64_t b = 0; b <= mask; b++) {                                                       \
-				const uint32_t own = c[b];                                                               \
+			uint32_t *c = count[0][d], *odd = count[1][d], sum = 0;                                      \
+			const int down = lo + d * DIGIT;                                                             \
+			const uint64_t first = KEY(a[0]) >> down & MASK;                                             \
+			if (c[first] + odd[first] == n) continue;                                                    \
+			for (int b = 0; b <= MASK; b++) {                                                            \
+				const uint32_t own = c[b] + odd[b];                                                      \
 				c[b] = sum;                                                                              \
 				sum += own;                                                                              \
 			}                                                                                            \
-			for (int64_t i = 0; i < n; i++) copy[c[KEY(a[i]) >> (lo + d * bits) & mask]++] = a[i];       \
+			for (int64_t i = 0; i < n; i++) copy[c[KEY(a[i]) >> down & MASK]++] = a[i];                  \
 			E *const other = a;                                                                          \
 			a = copy;                                                                                    \
 			copy = other;                                                                                \
@@ -62,9 +72,9 @@ typedef struct pair { uint64_t key; int64_t at; } pair;
 		uint64_t prefix = 0;                                                                             \
 		int64_t less = 0; /* elements whose digits so far are below the prefix */                        \
 		for (int level = 0; level < LEVELS && n > FEW && 2 * k < n && hi > lo; level++) {                \
-			const int bits = hi - lo < WIDE ? hi - lo : WIDE, down = hi - bits;                          \
+			const int bits = hi - lo < LONG ? hi - lo : LONG, down = hi - bits;                          \
 			const uint64_t mask = (1u << bits) - 1;                                                      \
-			uint32_t count[1 << WIDE] = { 0 };                                                           \
+			uint32_t count[1 << LONG] = { 0 };                                                           \
 			int64_t m = 0;                                                                               \
 			for (int64_t i = 0; i < n; i++) {                                                            \
 				const uint64_t x = KEY(a[i]) >> down;                                                    \
@@ -102,9 +112,8 @@ static uint64_t key_i64(uint64_t u) { return u ^ (uint64_t)INT64_MIN; }
 	static K name(K u)                                                             \
 	{                                                                              \
 		const K sign = (K)1 << (width - 1), all = sign | (sign - 1);               \
-		if ((u & ~sign) > inf) return all << up;                                   \
-		if (u == sign) u = 0;                                                      \
-		return (u & sign ? ~u & all : u | sign) << up;                             \
+		const K none = u == sign ? 0 : u, k = none ^ (none & sign ? all : sign);   \
+		return ((u & ~sign) > inf ? all : k) << up;                                \
 	}
 FLOAT_KEY(key_f16, uint32_t, 16, 0x7c00, 16)
 FLOAT_KEY(key_bf16, uint32_t, 16, 0x7f80, 16)
@@ -124,25 +133,33 @@ typedef struct code { /* how a dtype is sorted */
 	int bits;
 	bool (*alone)(const void *x, int64_t step, int64_t n, bool down, void *keys);     /* writes the keys; false: there is a -0.0 */
 	void (*indexed)(const void *x, int64_t step, int64_t n, bool down, void *entries);
+	int64_t (*upto)(const void *x, int64_t step, int64_t n, bool down, const void *last, void *entries); /* the same for elements that are not behind an entry. Their number */
 	void (*back)(const void *keys, int64_t n, bool down, void *y, int64_t step);
 	void (*pick)(const void *x, int64_t step, const void *entries, int64_t n, void *y); /* the elements of the entries */
 } code;
 
 #define PUT_PACKED(k, i) (uint64_t)(k) << 32 | (uint64_t)(i)
 #define AT_PACKED(e) (int64_t)((e) & UINT32_MAX)
+#define KEY_PACKED(e) (uint32_t)((e) >> 32)
 #define PUT_PAIR(k, i) (pair){ k, i }
 #define AT_PAIR(e) (e).at
-#define CODE(name, U, K, E, PUT, AT, minus_zero, key, of)                                                  \
+#define CODE(name, U, K, E, PUT, AT, KEY, minus_zero, key, of)                                                  \
 	static bool name##_alone(const void *from, int64_t step, int64_t n, bool down, void *keys)             \
 	{                                                                                                      \
 		const U *x = from;                                                                                 \
 		const K flip = down ? (K)-1 : 0;                                                                   \
 		K *k = keys;                                                                                       \
 		bool found = false;                                                                                \
-		for (int64_t i = 0; i < n; i++) {                                                                  \
-			found |= minus_zero && x[i * step] == (U)(minus_zero);                                         \
-			k[i] = key(x[i * step]) ^ flip;                                                                \
-		}                                                                                                  \
+		if (step == 1)                                                                                     \
+			for (int64_t i = 0; i < n; i++) {                                                              \
+				found |= minus_zero && x[i] == (U)(minus_zero);                                            \
+				k[i] = key(x[i]) ^ flip;                                                                   \
+			}                                                                                              \
+		else                                                                                               \
+			for (int64_t i = 0; i < n; i++) {                                                              \
+				found |= minus_zero && x[i * step] == (U)(minus_zero);                                     \
+				k[i] = key(x[i * step]) ^ flip;                                                            \
+			}                                                                                              \
 		return !found;                                                                                     \
 	}                                                                                                      \
 	static void name##_indexed(const void *from, int64_t step, int64_t n, bool down, void *entries)        \
@@ -150,7 +167,32 @@ typedef struct code { /* how a dtype is sorted */
 		const U *x = from;                                                                                 \
 		const K flip = down ? (K)-1 : 0;                                                                   \
 		E *e = entries;                                                                                    \
-		for (int64_t i = 0; i < n; i++) e[i] = PUT(key(x[i * step]) ^ flip, i);                            \
+		if (step == 1)                                                                                     \
+			for (int64_t i = 0; i < n; i++) e[i] = PUT(key(x[i]) ^ flip, i);                               \
+		else for (int64_t i = 0; i < n; i++) e[i] = PUT(key(x[i * step]) ^ flip, i);                            \
+	}                                                                                                      \
+	static int64_t name##_upto(const void *from, int64_t step, int64_t n, bool down, const void *last, void *entries) \
+	{                                                                                                      \
+		const U *x = from;                                                                                 \
+		const K flip = down ? (K)-1 : 0, most = KEY(*(const E *)last);                                     \
+		E *e = entries;                                                                                    \
+		int64_t m = 0, i = 0;                                                                              \
+		for (; i + LOOK <= n; i += LOOK) {                                                                 \
+			K any = 0;                                                                                     \
+			if (step == 1)                                                                                 \
+				for (int l = 0; l < LOOK; l++) any |= (key(x[i + l]) ^ flip) <= most ? (K)1 : (K)0;        \
+			for (int l = 0; (any || step != 1) && l < LOOK; l++) {                                         \
+				const K k = key(x[(i + l) * step]) ^ flip;                                                 \
+				e[m] = PUT(k, i + l);                                                                      \
+				m += k <= most;                                                                            \
+			}                                                                                              \
+		}                                                                                                  \
+		for (; i < n; i++) {                                                                               \
+			const K k = key(x[i * step]) ^ flip;                                                           \
+			e[m] = PUT(k, i);                                                                              \
+			m += k <= most;                                                                                \
+		}                                                                                                  \
+		return m;                                                                                          \
 	}                                                                                                      \
 	static void name##_back(const void *keys, int64_t n, bool down, void *to, int64_t step)                \
 	{                                                                                                      \
@@ -165,8 +207,8 @@ typedef struct code { /* how a dtype is sorted */
 		U *y = to;                                                                                         \
 		for (int64_t i = 0; i < n; i++) y[i * step] = x[AT(e[i]) * step];                                  \
 	}
-#define CODE_32(name, U, minus_zero, of) CODE(name, U, uint32_t, uint64_t, PUT_PACKED, AT_PACKED, minus_zero, key_##name, of)
-#define CODE_64(name, minus_zero, of) CODE(name, uint64_t, uint64_t, pair, PUT_PAIR, AT_PAIR, minus_zero, key_##name, of)
+#define CODE_32(name, U, minus_zero, of) CODE(name, U, uint32_t, uint64_t, PUT_PACKED, AT_PACKED, KEY_PACKED, minus_zero, key_##name, of)
+#define CODE_64(name, minus_zero, of) CODE(name, uint64_t, uint64_t, pair, PUT_PAIR, AT_PAIR, FIRST, minus_zero, key_##name, of)
 CODE_32(truth, uint8_t, 0, of_u8)
 CODE_32(u8, uint8_t, 0, of_u8)
 CODE_32(i8, uint8_t, 0, of_i8)
@@ -178,7 +220,7 @@ CODE_32(f32, uint32_t, 0x80000000u, of_f32)
 CODE_64(i64, 0, of_i64)
 CODE_64(f64, (uint64_t)INT64_MIN, of_f64)
 
-#define OF(name, bits) { bits, name##_alone, name##_indexed, name##_back, name##_pick }
+#define OF(name, bits) { bits, name##_alone, name##_indexed, name##_upto, name##_back, name##_pick }
 static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ_I8] = OF(i8, 8), [TJ_I16] = OF(i16, 16), [TJ_I32] = OF(i32, 32), [TJ_I64] = OF(i64, 64),
 	                          [TJ_F16] = OF(f16, 16), [TJ_BF16] = OF(bf16, 16), [TJ_F32] = OF(f32, 32), [TJ_F64] = OF(f64, 64) };
 
@@ -190,17 +232,20 @@ typedef struct walk {
 	size_t size, result;       /* bytes of an element of x and y */
 	int64_t n, k, inner;       /* k: elements of a line of y */
 	bool down, indices;
-	atomic_bool failed;        /* out of memory */
+	char *scratch;             /* of each thread: two lines of entries */
 } walk;
 
 static size_t entry(const walk *w) { return w->code->bits > 32 ? sizeof(pair) : sizeof(uint64_t); }
+
+static size_t line_bytes(const walk *w) { return ((size_t)w->n * entry(w) + RT_LINE - 1) / RT_LINE * RT_LINE; }
 
 /* Without their indices the sorted elements are those of the keys. */
 static bool sort_alone(const walk *w, const char *x, char *y, void *a, void *copy)
 {
 	const int bits = w->code->bits;
-	if (w->indices || w->k < w->n || !w->code->alone(x, w->inner, w->n, w->down, a)) return false;
-	const void *sorted = bits > 32 ? (void *)sort_64(a, copy, w->n, 0, 64) : (void *)sort_32(a, copy, w->n, 32 - bits, 32);
+	void *keys = w->inner == 1 && bits >= 32 ? y : a;
+	if (w->indices || w->k < w->n || !w->code->alone(x, w->inner, w->n, w->down, keys)) return false;
+	const void *sorted = bits > 32 ? (void *)sort_64(keys, copy, w->n, 0, 64) : (void *)sort_32(keys, copy, w->n, 32 - bits, 32);
 	w->code->back(sorted, w->n, w->down, y, w->inner);
 	return true;
 }
@@ -210,13 +255,38 @@ static void put_indices(const walk *w, const void *sorted, int64_t *y)
 	for (int64_t i = 0; i < w->k; i++) y[i * w->inner] = w->code->bits > 32 ? ((const pair *)sorted)[i].at : AT_PACKED(((const uint64_t *)sorted)[i]);
 }
 
+static void *sort_entries(const walk *w, void *a, void *copy, int64_t n)
+{
+	const int hi = 64, lo = hi - w->code->bits;
+	return w->code->bits > 32 ? (void *)sort_pairs(a, copy, n, lo, hi) : (void *)sort_64(a, copy, n, lo, hi);
+}
+
+/* Writes the entries that are not behind an element of a sample, which is likely to be behind element k. Returns their number; 0: there are too few. */
+static int64_t bounded(const walk *w, const char *x, void *a, void *copy)
+{
+	const int64_t rank = 4 + 2 * w->k * SAMPLE / w->n;
+	if (rank >= SAMPLE / 8 || w->n < 4 * SAMPLE) return 0;
+	w->code->indexed(x, w->inner * (w->n / SAMPLE), SAMPLE, w->down, copy);
+	const char *sorted = sort_entries(w, copy, a, SAMPLE);
+	pair last;
+	memcpy(&last, sorted + (size_t)rank * entry(w), entry(w));
+	const int64_t n = w->code->upto(x, w->inner, w->n, w->down, &last, a);
+	return n < w->k ? 0 : n;
+}
+
+/* Writes the entries that may be among the first k to `a`. Returns their number. */
+static int64_t candidates(const walk *w, const char *x, void *a, void *copy)
+{
+	const int hi = 64, lo = hi - w->code->bits;
+	int64_t n = bounded(w, x, a, copy);
+	if (!n) w->code->indexed(x, w->inner, n = w->n, w->down, a);
+	return w->code->bits > 32 ? select_pairs(a, n, w->k, lo, hi) : select_64(a, n, w->k, lo, hi);
+}
+
 static void sort_line(const walk *w, const char *x, char *y, void *a, void *copy)
 {
-	const int bits = w->code->bits, hi = 64, lo = 64 - bits;
 	if (sort_alone(w, x, y, a, copy)) return;
-	w->code->indexed(x, w->inner, w->n, w->down, a);
-	const int64_t n = bits > 32 ? select_pairs(a, w->n, w->k, lo, hi) : select_64(a, w->n, w->k, lo, hi);
-	const void *sorted = bits > 32 ? (void *)sort_pairs(a, copy, n, lo, hi) : (void *)sort_64(a, copy, n, lo, hi);
+	const void *sorted = sort_entries(w, a, copy, candidates(w, x, a, copy));
 	if (w->indices) put_indices(w, sorted, (int64_t *)(void *)y);
 	else w->code->pick(x, w->inner, sorted, w->k, y);
 }
@@ -224,15 +294,12 @@ static void sort_line(const walk *w, const char *x, char *y, void *a, void *copy
 /* Units: the lines. Neighbouring ones, if the axis is not the last, read the same cache lines. */
 static void run_lines(void *env, int thread, int64_t begin, int64_t end)
 {
-	walk *w = env;
-	(void)thread;
-	char *a = rt_alloc(2 * (size_t)w->n * entry(w));
-	if (!a) atomic_store_explicit(&w->failed, true, memory_order_relaxed);
-	for (int64_t l = begin; a && l < end; l++) {
+	const walk *w = env;
+	char *a = w->scratch + 2 * line_bytes(w) * (size_t)thread;
+	for (int64_t l = begin; l < end; l++) {
 		const int64_t o = l / w->inner, j = l % w->inner;
-		sort_line(w, w->x + (o * w->n * w->inner + j) * (int64_t)w->size, w->y + (o * w->k * w->inner + j) * (int64_t)w->result, a, a + (size_t)w->n * entry(w));
+		sort_line(w, w->x + (o * w->n * w->inner + j) * (int64_t)w->size, w->y + (o * w->k * w->inner + j) * (int64_t)w->result, a, a + line_bytes(w));
 	}
-	rt_free(a);
 }
 
 /* ---- the step ---- */
@@ -255,9 +322,13 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	w.k = all ? w.n : e->attr[1];
 	if (outer * w.inner * w.k == 0) return TJ_OK;
 	if (w.n > UINT32_MAX) return rt_fail(r->err, TJ_ERR_LIMIT, ir_ops[e->op].name, "the axis has more than 2^32 - 1 elements");
+	const int64_t lines = outer * w.inner;
+	w.scratch = rt_pool_scratch(r->pool, lines > 1 && r->team ? rt_team_size(r->team) : 1, 2 * line_bytes(&w));
+	if (!w.scratch) return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
 	const double ns = (double)w.n * (all ? 10 : 4); /* of a line */
-	rt_team_run(r, outer * w.inner, ns < 2e3 ? (int64_t)(2e3 / ns) + 1 : 1, ns * (double)(outer * w.inner), run_lines, &w);
-	return atomic_load(&w.failed) ? rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory") : TJ_OK;
+	if (lines == 1) run_lines(&w, 0, 0, 1);
+	else rt_team_run(r, lines, ns < 2e3 ? (int64_t)(2e3 / ns) + 1 : 1, ns * (double)lines, run_lines, &w);
+	return TJ_OK;
 }
 
 static void why(const rt_step *t, lo_note *n)

@@ -3,8 +3,9 @@
  *   forward    a value is active when it depends on a tensor asked for
  *   backward   an event is needed when the value depends on it; what is active and needed is computed again in the graph of the request
  *
- * What is needed but not active is an input there; constants are computed again, so that they fold. Both walks are over all events of the call so
- * far: a request across segments costs a few ns for each. The callbacks of an event of control flow count as one event with it (its head). */
+ * What is needed but not active is an input there; constants are computed again, so that they fold. Both walks are over the events of the segments
+ * that the value can depend on, from the oldest tensor asked for: a few ns for each. So in a loop that trains and reads a value in each turn, a
+ * request looks at one or two segments. The callbacks of an event of control flow count as one event with it (its head). */
 #include "jit/earlier.h"
 #include "jit/event.h"
 #include "jit/handle.h"
@@ -12,7 +13,7 @@
 
 enum { WANTED = 1, ACTIVE = 2, NEEDED = 4, PLAIN = 8, AGAIN = 16 }; /* WANTED: of a value; the others: of a head. PLAIN: computed from constants alone */
 
-typedef struct part { /* a segment of the call */
+typedef struct part { /* a segment of the call; all 0 until it is opened */
 	uint64_t serial;
 	const jit_done *done;    /* NULL: the running one */
 	const jit_bound *ext;
@@ -33,8 +34,9 @@ typedef enum link { NO, YES, LOST, SIZED } link; /* LOST: the values of its segm
 typedef struct walk {
 	jit_act *a;
 	const jit_ask *q;
-	part *part;              /* oldest first */
-	uint32_t n;
+	part *part;              /* oldest first: those of done, then the running one */
+	uint32_t first, n;       /* part[first..n-1] may be open */
+	bool all;                /* all of these are to be open, not only those on a way from the value */
 	rt_vec(target) to;       /* those asked for, then those that GRADs on the way ask for */
 	bool *reached;           /* by tensor asked for */
 	bool through_stops;      /* tj_stop_gradient() counts as a way */
@@ -45,15 +47,24 @@ typedef struct walk {
 } walk;
 
 /* ---- the segments ---- */
-static part *find(const walk *w, uint64_t serial)
+static uint64_t serial_of(const walk *w, uint32_t j) { return j < w->a->done.n ? w->a->done.v[j].serial : w->a->seg; }
+
+/* The number of parts that are older. */
+static uint32_t older(const walk *w, uint64_t serial)
 {
 	uint32_t lo = 0, hi = w->n;
 	while (lo < hi) {
 		const uint32_t mid = (lo + hi) / 2;
-		if (w->part[mid].serial < serial) lo = mid + 1;
+		if (serial_of(w, mid) < serial) lo = mid + 1;
 		else hi = mid;
 	}
-	return lo < w->n && w->part[lo].serial == serial ? &w->part[lo] : NULL;
+	return lo;
+}
+
+static part *find(const walk *w, uint64_t serial)
+{
+	const uint32_t j = older(w, serial);
+	return j < w->n && w->part[j].ev && w->part[j].serial == serial ? &w->part[j] : NULL;
 }
 
 /* The event that computes value seq, which may be the name of an inner value. */
@@ -71,7 +82,7 @@ static void find_heads(part *p)
 	}
 }
 
-static bool open_part(walk *w, part *p, const jit_node *last)
+static bool open_events(walk *w, part *p, const jit_node *last)
 {
 	p->n = last->parent ? last->seq + 1 : 0;
 	p->ev = rt_arena_alloc(&w->mem, (p->n + 1) * sizeof *p->ev);
@@ -83,23 +94,50 @@ static bool open_part(walk *w, part *p, const jit_node *last)
 	return true;
 }
 
+static bool open_part(walk *w, uint32_t j)
+{
+	const jit_act *a = w->a;
+	part *p = &w->part[j];
+	if (p->ev) return true;
+	if (j == a->done.n) {
+		*p = (part){ .serial = a->seg, .ext = a->ext.v, .next = a->ext.n };
+		return open_events(w, p, a->cursor);
+	}
+	const jit_done *d = &a->done.v[j];
+	*p = (part){ .serial = d->serial, .done = d, .ext = d->ext, .next = d->nmet, .segment = d->boundary->segment };
+	return open_events(w, p, d->boundary);
+}
+
+static uint32_t oldest_target(const walk *w)
+{
+	uint32_t first = w->n - 1;
+	for (uint32_t i = 0; i < w->to.n; i++) {
+		const uint32_t j = w->to.v[i].pending ? older(w, w->to.v[i].seg) : 0;
+		if (j < first) first = j;
+	}
+	return first;
+}
+
+/* Opens the segments that the value can depend on, and that can depend on a target. */
 static bool open_parts(walk *w)
 {
-	jit_act *a = w->a;
-	w->part = rt_arena_alloc(&w->mem, (a->done.n + 1) * sizeof *w->part);
-	w->reached = rt_arena_alloc(&w->mem, (size_t)w->q->n + 1);
-	if (!w->part || !w->reached) return !(w->oom = true);
-	for (; w->n < a->done.n; w->n++) {
-		const jit_done *d = &a->done.v[w->n];
-		part *p = &w->part[w->n];
-		*p = (part){ .serial = d->serial, .done = d, .ext = d->ext, .next = d->nmet, .segment = d->boundary->segment };
-		if (!open_part(w, p, d->boundary)) return false;
+	bool *hit = rt_arena_alloc(&w->mem, w->n + 1);
+	const uint32_t first = oldest_target(w);
+	const tj_tensor *y = w->q->y;
+	if (!hit) return !(w->oom = true);
+	memset(hit, w->all, w->n + 1);
+	hit[w->n - 1] = true;
+	if (y->kind == RT_PENDING) hit[older(w, y->seg)] = true;
+	if (first < w->first) w->first = first;
+	for (uint32_t j = w->n; j-- > w->first;) {
+		const part *p = &w->part[j];
+		if (!hit[j]) continue;
+		if (!open_part(w, j)) return false;
+		for (uint32_t i = 0; i < p->next; i++)
+			if (p->ext[i].pending) hit[older(w, p->ext[i].seg)] = true;
 	}
-	part *own = &w->part[w->n++];
-	*own = (part){ .serial = a->seg, .ext = a->ext.v, .next = a->ext.n };
-	if (!open_part(w, own, a->cursor)) return false;
-	for (uint32_t i = 0; i < a->before.n; i++) {
-		part *p = find(w, a->before.v[i]);
+	for (uint32_t i = 0; i < w->a->before.n; i++) {
+		part *p = find(w, w->a->before.v[i]);
 		if (!p) continue;
 		p->place = i;
 		p->named = true;
@@ -213,8 +251,9 @@ static bool chooses(const walk *w, const part *p)
 
 static void forward(walk *w)
 {
-	for (uint32_t j = 0; j < w->n; j++) {
+	for (uint32_t j = w->first; j < w->n; j++) {
 		part *p = &w->part[j];
+		if (!p->ev) continue;
 		memset(p->is, 0, p->n + 1);
 		for (uint32_t i = 0; i < w->to.n; i++)
 			if (w->to.v[i].pending && w->to.v[i].seg == p->serial) p->is[event_of(w, p, w->to.v[i].seq)] |= WANTED;
@@ -288,7 +327,7 @@ static bool backward(walk *w)
 	w->bad = NULL;
 	memset(w->reached, 0, (size_t)w->q->n);
 	need_value(w);
-	for (uint32_t j = w->n; j-- > 0;) {
+	for (uint32_t j = w->n; j-- > w->first;) {
 		const part *p = &w->part[j];
 		for (uint32_t i = p->n; i-- > 0;) {
 			const jit_node *n = p->ev[i];
@@ -309,8 +348,10 @@ static bool all_reached(const walk *w)
 
 static void both_ways(walk *w)
 {
-	do forward(w);
-	while (!backward(w) && !w->oom);
+	do {
+		if (!open_parts(w)) return;
+		forward(w);
+	} while (!backward(w) && !w->oom);
 }
 
 /* A tensor that only tj_stop_gradient() reaches has a gradient of 0, and is not unused. */
@@ -330,7 +371,7 @@ static void find_ways(walk *w)
 static bool choose(walk *w)
 {
 	bool any = false;
-	for (uint32_t j = 0; j + 1 < w->n; j++) {
+	for (uint32_t j = w->first; j + 1 < w->n; j++) {
 		const part *p = &w->part[j];
 		for (uint32_t i = p->n; i-- > 0;) {
 			uint8_t *is = &p->is[p->head[i]];
@@ -471,7 +512,8 @@ static bool link_all(walk *w)
 static bool reaches(walk *w, target t)
 {
 	w->to.n = 0;
-	if (!add_target(w, t)) return false;
+	w->all = true;
+	if (!add_target(w, t) || !open_parts(w)) return false;
 	const bool stops = w->through_stops;
 	w->through_stops = true;
 	forward(w);
@@ -484,7 +526,7 @@ static bool reaches(walk *w, target t)
 /* The line that assigned the value to a cell. */
 static const char *assigned_at(const walk *w, const tj_tensor *version)
 {
-	for (uint32_t j = w->n; version->kind == RT_PENDING && j-- > 0;)
+	for (uint32_t j = w->n; version->kind == RT_PENDING && j-- > w->first;)
 		for (uint32_t i = w->part[j].n; i-- > 0;) {
 			const jit_node *n = w->part[j].ev[i];
 			if (n->op != JIT_ASSIGN) continue;
@@ -500,7 +542,7 @@ static bool cells_are_current(walk *w)
 {
 	for (int i = 0; i < w->q->n; i++) {
 		const tj_tensor *cell = w->q->asked[i], *now = w->q->wanted[i];
-		if (cell == now || cell->kind != RT_CELL || reaches(w, target_of(now)) || !reaches(w, target_of(cell))) continue;
+		if (cell == now || cell->kind != RT_CELL || w->reached[i] || reaches(w, target_of(now)) || !reaches(w, target_of(cell))) continue;
 		const char *site = assigned_at(w, now);
 		return fail(w, TJ_ERR_STATE, "ask for the gradient first, then assign", "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, site ? site : "?");
 	}
@@ -515,18 +557,28 @@ static bool refused(const walk *w)
 	return fail(w, TJ_ERR_STATE, "tj_where() keeps the size and has a gradient", "%s at %s depends on the tensors asked for through tj_masked_select() or tj_unique(), which have no gradient", w->bad, w->bad_site);
 }
 
-static bool across(walk *w)
+static bool find_ways_to(walk *w)
 {
-	if (!open_parts(w)) return nomem(w);
-	if (w->a->assigned.n && !cells_are_current(w)) return false;
 	w->to.n = 0;
 	for (int i = 0; i < w->q->n; i++)
-		if (!rt_push(&w->to, target_of(w->q->wanted[i]))) return nomem(w);
+		if (!rt_push(&w->to, target_of(w->q->wanted[i]))) return !(w->oom = true);
 	find_ways(w);
-	if (w->oom) return nomem(w);
+	return !w->oom;
+}
+
+static bool across(walk *w)
+{
+	const uint32_t n = w->n = w->first = w->a->done.n + 1;
+	w->all = w->a->sized.n != 0;
+	w->part = rt_arena_alloc(&w->mem, n * sizeof *w->part);
+	w->reached = rt_arena_alloc(&w->mem, (size_t)w->q->n + 1);
+	if (!w->part || !w->reached) return nomem(w);
+	memset(w->part, 0, n * sizeof *w->part);
+	if (!find_ways_to(w)) return nomem(w);
+	if (w->a->assigned.n && !all_reached(w) && (!cells_are_current(w) || !find_ways_to(w))) return w->oom ? nomem(w) : false;
 	if (w->bad) return refused(w);
 	if (!choose(w)) return true;
-	for (uint32_t j = 0; j + 1 < w->n; j++) {
+	for (uint32_t j = w->first; j + 1 < w->n; j++) {
 		part *p = &w->part[j];
 		bool any = false;
 		for (uint32_t i = 0; i < p->n; i++) any |= p->is[p->head[i]] & AGAIN;

@@ -7,7 +7,8 @@
 
 typedef struct jit_part { /* an earlier segment whose events are in the graph, for gradients (parts.c) */
 	const jit_node *boundary;
-	uint32_t n, next, number; /* number: slot of the first of its numbers */
+	uint32_t n, next;
+	uint32_t *number;        /* by number of the part: its slot in the running segment; only of those that are used again */
 	jit_node **path;         /* as in jit_builder, as are event and home */
 	ir_ref *event;
 	ir_frame **home;

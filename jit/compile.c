@@ -89,7 +89,7 @@ static bool emit_event(builder *b, const jit_node *n)
 	ir_ref *src = operands_of(b, n);
 	if (!src) return false;
 	if (ir_ops[n->op].flags & IR_RNG) {
-		const int first = (int)(n->nnum + (b->part ? b->part->number : 0));
+		const int first = (int)(b->part ? b->part->number[n->nnum] : n->nnum);
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, first, n->site);
 		src[nsrc++] = ir_num_(b->in.at->g, TJ_I64, first + 1, n->site);
 	}

@@ -11,7 +11,7 @@
 #include "jit/handle.h"
 #include "jit/segment.h"
 
-enum { WANTED = 1, ACTIVE = 2, NEEDED = 4, PLAIN = 8, AGAIN = 16 }; /* WANTED: of a value; the others: of a head. PLAIN: computed from constants alone */
+enum { WANTED = 1, ACTIVE = 2, NEEDED = 4, PLAIN = 8, AGAIN = 16, READ = 32 }; /* WANTED, READ: of a value; the others: of a head. PLAIN: computed from constants alone */
 
 typedef struct part { /* a segment of the call; all 0 until it is opened */
 	uint64_t serial;
@@ -436,10 +436,30 @@ static bool fail(const walk *w, tj_status code, const char *hint, const char *fm
 
 static bool nomem(const walk *w) { return fail(w, TJ_ERR_NOMEM, NULL, "out of memory"); }
 
-/* The numbers of the segment become numbers of the running one. */
-static bool take_numbers(jit_act *a, const jit_done *d)
+/* Which numbers of p the events use that are computed again: all from the first to the last one. */
+static void find_numbers(const part *p, int64_t *first, int64_t *count)
 {
-	for (uint32_t i = 0; i < d->nnum; i++) {
+	int64_t lo = INT64_MAX, end = 0;
+	for (uint32_t i = 0; i < p->n; i++) {
+		const jit_node *n = p->ev[i];
+		if (!(p->is[p->head[i]] & AGAIN)) continue;
+		if (n->draws && n->nnum < lo) lo = n->nnum;
+		if (n->draws && n->nnum + 2 > end) end = n->nnum + 2;
+		for (int k = 0; k < n->nsrc; k++) {
+			const int64_t at = JIT_IDX(n->src[k]);
+			if (JIT_KIND(n->src[k]) != JIT_FLOAT && JIT_KIND(n->src[k]) != JIT_INT) continue;
+			if (at < lo) lo = at;
+			if (at >= end) end = at + 1;
+		}
+	}
+	*first = end ? lo : 0;
+	*count = end - *first;
+}
+
+/* These numbers of the segment become numbers of the running one. */
+static bool take_numbers(jit_act *a, const jit_done *d, int64_t first, int64_t count)
+{
+	for (int64_t i = first; i < first + count; i++) {
 		if (RT_UNLIKELY(a->learn != NULL)) jit_learn_number(a, a->num.n, d->num_from ? d->num_from[i].from : JIT_FROM(JIT_CONST, 0));
 		if (!rt_push(&a->num, d->num[i])) return false;
 	}
@@ -460,6 +480,40 @@ static bool note_source(walk *w, const part *p, uint32_t ext, int64_t *from, tj_
 	return true;
 }
 
+static bool same_node(const jit_node *x, const jit_node *y)
+{
+	if (x == y) return true;
+	return !x->loose && !y->loose && x->op == y->op && x->nsrc == y->nsrc && x->nattr == y->nattr && x->mode == y->mode && x->draws == y->draws && x->nnum == y->nnum &&
+	       x->layout == y->layout && !memcmp(x->src, y->src, x->nsrc * sizeof *x->src) && !memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr);
+}
+
+/* What a gradient through p uses is the same, under the same numbers, in the recorded segment that ends at `last`. */
+static bool same_part(const part *p, const jit_node *last)
+{
+	const jit_node *x = p->done->boundary, *y = last;
+	bool same = y->seq == x->seq && y->nnum == x->nnum && y->next + y->nmet == p->next;
+	for (; same && x->parent; x = x->parent, y = y->parent) {
+		if (p->is[p->head[x->seq]] & AGAIN) same = same_node(x, y);
+		else if (p->is[x->seq] & READ) same = x->layout == y->layout;
+	}
+	return same;
+}
+
+/* The boundary that names p. In a loop that trains, each turn names the one before; were that the turn's own boundary, then each turn would differ from
+ * all others, and be compiled. So a segment that is like the one that it named itself has the name of that one. */
+static const jit_node *name_of(const part *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		for (int k = 0; p->is[p->head[i]] & AGAIN && k < p->ev[i]->nsrc; k++)
+			if (JIT_KIND(p->ev[i]->src[k]) == JIT_EV) p->is[JIT_IDX(p->ev[i]->src[k])] |= READ;
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (p->ev[i]->op != JIT_BEFORE) continue;
+		const jit_node *last = (const jit_node *)(uintptr_t)p->ev[i]->attr[JIT_BEFORE_BOUNDARY];
+		if (same_part(p, last)) return last;
+	}
+	return p->done->boundary;
+}
+
 static bool name_part(walk *w, part *p)
 {
 	jit_act *a = w->a;
@@ -474,8 +528,9 @@ static bool name_part(walk *w, part *p)
 		p->place = a->before.n;
 		if (!rt_push(&a->before, p->serial)) return nomem(w);
 	}
-	attr[JIT_BEFORE_BOUNDARY] = (int64_t)(uintptr_t)p->done->boundary;
+	attr[JIT_BEFORE_BOUNDARY] = (int64_t)(uintptr_t)name_of(p);
 	attr[JIT_BEFORE_PLACE] = p->place;
+	find_numbers(p, &attr[JIT_BEFORE_NUMBER], &attr[JIT_BEFORE_NUMBERS]);
 	for (uint32_t i = 0; i < p->n; i++) {
 		const jit_node *n = p->ev[i];
 		if (!(p->is[p->head[i]] & AGAIN)) continue;
@@ -483,7 +538,7 @@ static bool name_part(walk *w, part *p)
 		for (int k = 0; k < n->nsrc; k++)
 			if (JIT_KIND(n->src[k]) == JIT_EXT && !note_source(w, p, JIT_IDX(n->src[k]), attr + JIT_BEFORE_EXT, src, &nsrc)) return nomem(w);
 	}
-	return jit_step(a, w->q->site, JIT_BEFORE, nsrc, src, (int)nattr, attr) && (take_numbers(a, p->done) || nomem(w));
+	return jit_step(a, w->q->site, JIT_BEFORE, nsrc, src, (int)nattr, attr) && (take_numbers(a, p->done, attr[JIT_BEFORE_NUMBER], attr[JIT_BEFORE_NUMBERS]) || nomem(w));
 }
 
 /* Says that a value of an earlier segment, which the running one has as an external, is one of a named segment. */

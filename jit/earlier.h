@@ -12,9 +12,9 @@
 #include "jit/builder.h"
 #include "jit/call.h"
 
-/* Attributes of a BEFORE: the boundary of the segment, as an address; its place among the segments that this one names; for each of its externals
- * where that comes from; a bit for each of its events: it is computed again. */
-enum { JIT_BEFORE_BOUNDARY, JIT_BEFORE_PLACE, JIT_BEFORE_EXT };
+/* Attributes of a BEFORE: the boundary of the segment, as an address; its place among the segments that this one names; which of its numbers become
+ * numbers of this one, the first and how many; for each of its externals where that comes from; a bit for each of its events: it is computed again. */
+enum { JIT_BEFORE_BOUNDARY, JIT_BEFORE_PLACE, JIT_BEFORE_NUMBER, JIT_BEFORE_NUMBERS, JIT_BEFORE_EXT };
 /* Where an external comes from: 0: not needed; -1 - k: operand k of the BEFORE; else a value of another named segment. */
 static inline int64_t jit_of_part(uint32_t place, uint32_t seq) { return (int64_t)(place + 1) << 32 | seq; }
 static inline uint32_t jit_part_place(int64_t from) { return (uint32_t)(from >> 32) - 1; }

@@ -36,7 +36,6 @@ static void *zeros(jit_builder *b, size_t n, size_t size)
 static bool open_part(jit_builder *b, jit_part *p, const jit_node *before)
 {
 	p->boundary = (const jit_node *)(uintptr_t)before->attr[JIT_BEFORE_BOUNDARY];
-	p->number = before->nnum;
 	const uint32_t n = p->n = p->boundary->seq + 1;
 	p->next = p->boundary->next + p->boundary->nmet;
 	p->path = zeros(b, n, sizeof *p->path);
@@ -47,8 +46,9 @@ static bool open_part(jit_builder *b, jit_part *p, const jit_node *before)
 	p->slot = zeros(b, n, sizeof *p->slot);
 	p->residual = zeros(b, n, sizeof *p->residual);
 	p->from = zeros(b, p->next, sizeof *p->from);
+	p->number = zeros(b, p->boundary->nnum, sizeof *p->number);
 	p->before = zeros(b, p->next, sizeof *p->before);
-	if (!p->path || !p->event || !p->home || !p->again || !p->wanted || !p->slot || !p->residual || !p->from || !p->before) return false;
+	if (!p->path || !p->event || !p->home || !p->again || !p->wanted || !p->slot || !p->residual || !p->from || !p->before || !p->number) return false;
 	for (const jit_node *x = p->boundary; x->parent; x = x->parent) p->path[x->seq] = (jit_node *)(uintptr_t)x;
 	for (uint32_t i = 0; i < n; i++) {
 		p->event[i] = IR_NONE;
@@ -68,6 +68,7 @@ static bool add_before(jit_builder *b, const jit_node *before)
 		p->from[i] = from[i];
 		p->before[i] = before;
 	}
+	for (uint32_t i = 0; i < before->attr[JIT_BEFORE_NUMBERS]; i++) p->number[before->attr[JIT_BEFORE_NUMBER] + i] = before->nnum + i;
 	for (uint32_t i = 0; i < p->n; i++) p->again[i] |= again[i / 64] >> i % 64 & 1;
 	return true;
 }
@@ -177,8 +178,8 @@ ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r)
 	switch (JIT_KIND(r)) {
 	case JIT_EV: return ir_build_use(&b->in, p->home[i], value(b, p, i));
 	case JIT_EXT: break;
-	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)(i + p->number), n->site);
-	default: return ir_num_(b->in.at->g, TJ_I64, (int)(i + p->number), n->site);
+	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)p->number[i], n->site);
+	default: return ir_num_(b->in.at->g, TJ_I64, (int)p->number[i], n->site);
 	}
 	if (p->from[i] < 0) return ir_build_use(&b->in, &b->in.top, b->input(b, slot_of(p, i)));
 	return ir_build_use(&b->in, &b->in.top, value(b, &b->parts[jit_part_place(p->from[i])], jit_part_seq(p->from[i])));

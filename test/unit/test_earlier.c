@@ -298,6 +298,39 @@ static void loops(void **s)
 	tj_close(c);
 }
 
+/* Trains for as many turns, and reads the loss before its gradient in each: the plans of all turns but the first ones are the same. */
+static void trains(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const int64_t turns = tj_arg_i(0);
+	for (int i = 0; i < turns; i++) {
+		tj_tensor *g, *y = total(tj_square(tj_sub(tj_tanh(tj_mul(in[0], self)), tj_f(0.25))));
+		tj_item(y);
+		tj_grad(&g, y, TJ_LIST(self), NULL);
+		tj_assign(self, tj_sub(self, tj_mul(g, tj_f(0.125))));
+	}
+	out[0] = tj_mul(self, tj_f(1));
+}
+
+static void trained(void **s)
+{
+	(void)s;
+	float by_turn[2], at_once[2];
+	uint64_t plans[2];
+	for (int once = 0; once < 2; once++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *w = tj_param(c, TJ_F32, TJ_SHAPE(2)), *out[1];
+		tj_write(w, ((float[]){ 0.5f, -1 }), 8);
+		tj_fn *f = kit_fn(c, "trains", trains, w, 1, 1);
+		for (int k = 0; k < (once ? 1 : 40); k++) assert_int_equal(tj_call_ex(f, out, TJ_LIST(F32(c, 1, 2)), TJ_SCALARS(TJ_I(once ? 40 : 1))), TJ_OK);
+		kit_ok(c);
+		memcpy(once ? at_once : by_turn, tj_data(out[0]), 8);
+		plans[once] = kit_stats(f).plans;
+		tj_close(c);
+	}
+	assert_memory_equal(by_turn, at_once, 8);
+	assert_in_range(plans[1], 1, 12);
+}
+
 /* ---- what is refused ---- */
 static void assigned(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -434,6 +467,6 @@ static void past_sizes(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
 	KIT_RUN(tests);
 }

@@ -1569,6 +1569,26 @@ TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)
 
+/* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C / groups,...]; group g of the channels o takes group g of the channels c */
+TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
+TJ_API tj_tensor *tj_conv_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
+#define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window)
+
+/* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O / groups,...] */
+TJ_API tj_tensor *tj_conv_transpose(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
+TJ_API tj_tensor *tj_conv_transpose_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
+#define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window)
+
+/* the largest element of each window; NaN if any is NaN; padding counts as the least value. ceil: also the last window that only begins inside. The gradient goes to the first largest element */
+TJ_API tj_tensor *tj_max_pool(tj_tensor *x, tj_dims window, bool ceil);
+TJ_API tj_tensor *tj_max_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil);
+#define tj_max_pool(x, window, ceil) tj_max_pool_at(TJ_SITE, x, window, ceil)
+
+/* the sum of each window, padded with zeros, / divisor; 0: / the number of elements and of zeros that were asked for; -1: / the number of elements */
+TJ_API tj_tensor *tj_avg_pool(tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
+TJ_API tj_tensor *tj_avg_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
+#define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor)
+
 /* y[..i..] = a[..index[..i..]..] along an axis */
 TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);

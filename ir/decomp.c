@@ -12,6 +12,7 @@
  * These sequences define the composites, bit for bit. A composite computes in at least f32 and rounds to its own dtype once, at
  * its end: enter() and leave() do that. A mean is a sum by the tree and one division; var has two passes (first the mean, then the
  * squares of the distances from it); softmax subtracts the maximum, and divides rather than multiply by 1 / sum. */
+#include "ir/conv.h"
 #include "ir/moves.h"
 
 #include <float.h>
@@ -387,6 +388,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	g->mode = n->mode;
 	if (n->op == IR_stop_gradient) return src[0];
 	if (ir_moves(n->op)) return ir_move(g, n, &to, src, attr);
+	if (ir_convolves(n->op)) return ir_convolve(g, n, &to, src, attr);
 	if (n->op == IR_stack) return stack(&m, n->nsrc, src, attr[0], (tj_dtype)n->dtype);
 	ir_ref x = enter(&m, src[0]), y = IR_NONE, p[3] = { IR_NONE, IR_NONE, IR_NONE }; /* p: the other operands */
 	if (x == IR_NONE) return IR_NONE;

@@ -6,8 +6,8 @@
  *
  * Promotion is PyTorch's. Operands fall into three groups: tensors with axes, 0-d tensors, and numbers. A later group matters only
  * if its category (bool < integer < float) is higher. */
-#include "ir/ir.h"
 #include "ir/rules.h"
+#include "ir/window.h"
 
 #define MAX_ATTR (TJ_MAX_RANK + 4)
 
@@ -935,6 +935,95 @@ static bool shape_matmul(ask *q)
 	return shape_from(q, rank, dim);
 }
 
+/* ---- convolution and pooling ---- */
+/* The sizes, strides and dilations are at least 1; of pools, no window lies in the padding alone. */
+static bool window_ok(const ask *q, const ir_window *w)
+{
+	const bool pool = q->info->opclass != IR_CONV;
+	for (int i = 0; i < w->n; i++) {
+		const int64_t n = w->size[i], before = w->before[i], after = w->after[i], most = INT32_MAX;
+		if (n < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
+			return fail(q, TJ_ERR_ARG, "size, stride and dilation of a window must be at least 1", "%lld, %lld, %lld", (long long)n, (long long)w->stride[i], (long long)w->dilation[i]) || advise(q, "a stride and a dilation of 1 take every element");
+		if (n > most || w->stride[i] > most || w->dilation[i] > most || before > most || after > most || before < -most || after < -most)
+			return fail(q, TJ_ERR_LIMIT, "a window is too large", "at most %d", INT32_MAX) || advise(q, "strides, dilations and padding count elements");
+		if (pool && (before < 0 || after < 0 || 2 * before > n || 2 * after > n))
+			return fail(q, TJ_ERR_ARG, "the padding of a pool is at most half of its window", "%lld and %lld, the window has %lld", (long long)before, (long long)after, (long long)n) || advise(q, "tj_pad() pads as far as is wanted");
+	}
+	return true;
+}
+
+static bool no_room(const ask *q, const ir_window *w, int i, int64_t size)
+{
+	return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis", "axis %d has %lld and %lld of padding, a window spans (%lld - 1) * %lld + 1", q->src[0].rank - w->n + i, (long long)size, (long long)(w->before[i] + w->after[i]), (long long)w->size[i], (long long)w->dilation[i]) ||
+	       advise(q, "more padding makes the axis longer");
+}
+
+static bool conv_operands_ok(const ask *q, bool transposed)
+{
+	const ir_meta *x = &q->src[0], *w = &q->src[1];
+	const int64_t groups = q->attr[0];
+	if (x->rank < 3 || x->rank > 2 + IR_WINDOW_AXES || w->rank != x->rank)
+		return fail(q, TJ_ERR_SHAPE, "x [N,C,...] and a weight of the same rank are needed, with 1 to 3 axes behind", "ranks %d and %d", x->rank, w->rank) || advise(q, "tj_unsqueeze() adds the axis of examples");
+	if (q->nattr != 1 + 4 * (x->rank - 2))
+		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d for %d axes", q->nattr - 1, x->rank - 2) || advise(q, "strides, dilations, and pairs of padding: 4 for each axis; tj_conv2d() fills them in");
+	if (groups < 1 || x->dim[1] % groups || w->dim[0] % groups)
+		return fail(q, TJ_ERR_SHAPE, "the groups do not divide the channels", "%lld groups, %lld and %lld channels", (long long)groups, (long long)x->dim[1], (long long)w->dim[0]) || advise(q, "1 group takes all channels together");
+	if (transposed ? w->dim[0] != x->dim[1] : w->dim[1] != x->dim[1] / groups)
+		return fail(q, TJ_ERR_SHAPE, "the weight is for another number of channels", "%lld for %lld", (long long)(transposed ? w->dim[0] : w->dim[1] * groups), (long long)x->dim[1]) ||
+		       advise(q, transposed ? "the weight of conv_transpose is [C,O / groups,...]" : "the weight is [O,C / groups,...]");
+	return true;
+}
+
+static bool shape_conv(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	if (!conv_operands_ok(q, false)) return false;
+	const ir_window w = ir_window_of(q->op, q->nattr, q->attr, q->src[1].dim + 2);
+	int64_t dim[TJ_MAX_RANK] = { x->dim[0], q->src[1].dim[0] };
+	if (!window_ok(q, &w)) return false;
+	for (int i = 0; i < w.n; i++)
+		if ((dim[2 + i] = ir_windows(&w, i, x->dim[2 + i])) < 1) return no_room(q, &w, i, x->dim[2 + i]);
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, x->rank, dim);
+}
+
+static bool shape_conv_transpose(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	if (!conv_operands_ok(q, true)) return false;
+	const ir_window w = ir_window_of(q->op, q->nattr, q->attr, q->src[1].dim + 2);
+	int64_t dim[TJ_MAX_RANK] = { x->dim[0], q->src[1].dim[1] * q->attr[0] };
+	if (!window_ok(q, &w)) return false;
+	for (int i = 0; i < w.n; i++)
+		if (x->dim[2 + i] < 1 || (dim[2 + i] = ir_transposed_size(&w, i, x->dim[2 + i])) < 1)
+			return fail(q, TJ_ERR_SHAPE, "nothing is left of an axis", "axis %d would have %lld", 2 + i, (long long)(x->dim[2 + i] < 1 ? 0 : dim[2 + i])) || advise(q, "padding takes away from the result of conv_transpose");
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, x->rank, dim);
+}
+
+/* Over the last axes: whatever comes before them is as it is. */
+static bool shape_pool(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int own = ir_classes[q->info->opclass].nattr, n = (q->nattr - own) / 5;
+	int64_t dim[TJ_MAX_RANK];
+	if ((q->nattr - own) % 5 || n < 1 || n > IR_WINDOW_AXES)
+		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d", q->nattr - own) || advise(q, "sizes, strides, dilations, and pairs of padding: 5 for each of 1 to 3 axes; tj_max_pool2d() fills them in");
+	if (x->rank < n) return fail(q, TJ_ERR_SHAPE, "there are more windows than axes", "%d, rank %d", n, x->rank) || advise(q, "tj_unsqueeze() adds an axis");
+	const ir_window w = ir_window_of(q->op, q->nattr, q->attr, NULL);
+	if (!window_ok(q, &w)) return false;
+	if (own > 1 && q->attr[1] < -1) return fail(q, TJ_ERR_ARG, "the divisor is below -1", "%lld", (long long)q->attr[1]) || advise(q, "0 counts elements and padding, -1 only elements");
+	memcpy(dim, x->dim, sizeof *dim * x->rank);
+	for (int i = 0; i < n; i++) {
+		int64_t *size = &dim[x->rank - n + i];
+		const int64_t had = *size;
+		if ((*size = had ? ir_windows(&w, i, had) : 0) < 1) return no_room(q, &w, i, had);
+	}
+	put(q, q->attr[0] != 0);
+	for (int k = 1; k < q->nattr; k++) put(q, q->attr[k]);
+	return shape_from(q, x->rank, dim);
+}
+
 /* On every axis except `but` (-1: on all), index is not larger than m. */
 static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
 {
@@ -1109,7 +1198,8 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_UNFOLD] = shape_unfold, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
 	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
 	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace,
-	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu
+	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu,
+	[IR_SHAPE_CONV] = shape_conv, [IR_SHAPE_CONV_TRANSPOSE] = shape_conv_transpose, [IR_SHAPE_POOL] = shape_pool
 };
 
 static bool counts_ok(const ask *q)

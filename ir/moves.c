@@ -168,6 +168,11 @@ static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, co
 	return x;
 }
 
+ir_ref ir_padded(ir_graph *g, ir_ref x, ir_ref value, int npad, const int64_t *by, const char *site)
+{
+	return x == IR_NONE || value == IR_NONE ? IR_NONE : pad(&(mover){ g, site }, x, value, TJ_PAD_CONSTANT, npad, by);
+}
+
 /* ---- the composites ---- */
 bool ir_moves(int op)
 {

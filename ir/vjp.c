@@ -4,6 +4,7 @@
  *
  * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN. A rule computes in at least f32, as its op does, and rounds each gradient once; views, products and indexing do not widen. */
 #include "ir/vjp.h"
+#include "ir/conv.h"
 #include "ir/rules.h"
 
 #include <math.h>
@@ -359,32 +360,39 @@ static ir_ref placed(const vjp *v, ir_ref r, int axis, int64_t start, int64_t st
 	return pad(v, r, axis, 0, n - end);
 }
 
-/* By place in the window, or by window where these are fewer: each element has its place in the operand, and overlapping ones are added. */
-static void grad_UNFOLD(vjp *v)
+/* r has windows along an axis and their places on the last one: each goes to its place on the axis, of n elements, and overlapping ones are added.
+ * By place in the window, or by window where these are fewer. */
+static ir_ref folded(const vjp *v, ir_ref r, int axis, int64_t step, int64_t dilation, int64_t n)
 {
-	ir_meta m = ir_meta_of(v->g, v->grad);
-	const int axis = (int)v->attr[0], last = m.rank - 1;
-	const int64_t n = meta_of(v, 0).dim[axis], step = v->attr[2], dilation = v->attr[3];
+	if (r == IR_NONE) return r;
+	const ir_meta m = ir_meta_of(v->g, r);
+	const int last = m.rank - 1;
 	const bool by_place = m.dim[last] <= m.dim[axis];
 	const int across = by_place ? last : axis;
 	const int64_t parts = m.dim[across];
-	ir_ref sum = IR_NONE, all = v->grad;
+	ir_ref sum = IR_NONE;
 	if (!by_place) { /* the window's places come where the axis was */
 		int64_t axes[TJ_MAX_RANK];
 		for (int i = 0; i <= last; i++) axes[i] = i == axis ? last : i == last ? axis : i;
-		all = with(v, IR_permute, all, m.rank, axes);
+		r = with(v, IR_permute, r, m.rank, axes);
 	}
-	if (all == IR_NONE) return;
-	ir_meta one = ir_meta_of(v->g, all);
+	if (r == IR_NONE) return r;
+	ir_meta one = ir_meta_of(v->g, r);
 	const int64_t count = one.dim[axis];
 	one.rank--;
 	for (int64_t k = 0; k < parts; k++) {
-		ir_ref r = with(v, IR_slice, all, 4, (int64_t[]){ last, k, k + 1, 1 });
-		r = ir_reshape(v->g, r, one.rank, one.dim, v->site);
-		r = placed(v, r, axis, k * (by_place ? dilation : step), by_place ? step : dilation, count, n);
-		sum = sum == IR_NONE ? r : op2(v, IR_add, sum, r);
+		ir_ref part = with(v, IR_slice, r, 4, (int64_t[]){ last, k, k + 1, 1 });
+		part = ir_reshape(v->g, part, one.rank, one.dim, v->site);
+		part = placed(v, part, axis, k * (by_place ? dilation : step), by_place ? step : dilation, count, n);
+		sum = sum == IR_NONE ? part : op2(v, IR_add, sum, part);
 	}
-	give(v, 0, sum);
+	return sum;
+}
+
+static void grad_UNFOLD(vjp *v)
+{
+	const int axis = (int)v->attr[0];
+	give(v, 0, folded(v, v->grad, axis, v->attr[2], v->attr[3], meta_of(v, 0).dim[axis]));
 }
 
 static void grad_CAT(vjp *v)
@@ -621,6 +629,55 @@ static void grad_MATMUL(vjp *v)
 		r = unbroadcast(v, r, &m[1]);
 		give(v, 1, ir_reshape(v->g, r, meta_of(v, 1).rank, meta_of(v, 1).dim, v->site));
 	}
+}
+
+/* ---- convolution and pooling ---- */
+static ir_window window_of(const vjp *v) { return ir_window_of(v->n.op, v->n.nattr, v->attr, meta_of(v, v->n.nsrc - 1).dim + 2); }
+
+/* By the operand: conv_transpose, with so much padding behind that the sizes are the operand's. */
+static void grad_CONV(vjp *v)
+{
+	const ir_window w = window_of(v);
+	const ir_meta x = meta_of(v, 0), weight = meta_of(v, 1);
+	int64_t attr[MOST_ATTRS];
+	if (v->want[0] && ir_numel(v->g, v->y) && ir_numel(v->g, source(v, 0))) {
+		memcpy(attr, v->attr, sizeof *attr * v->n.nattr);
+		for (int i = 0; i < w.n; i++) attr[1 + 2 * w.n + 2 * i + 1] += ir_transposed_size(&w, i, ir_dims(v->g, &v->n)[2 + i]) - x.dim[2 + i];
+		give(v, 0, ir_emit(v->g, IR_conv_transpose, 2, (ir_ref[]){ v->grad, source(v, 1) }, v->n.nattr, attr, v->site));
+	}
+	if (v->want[1]) give(v, 1, ir_conv_by_weight(v->g, source(v, 0), v->grad, &weight, v->attr[0], &w, v->site));
+}
+
+static void grad_CONV_TRANSPOSE(vjp *v)
+{
+	const ir_window w = window_of(v);
+	const ir_meta weight = meta_of(v, 1);
+	if (v->want[0]) give(v, 0, ir_emit(v->g, IR_conv, 2, (ir_ref[]){ v->grad, source(v, 1) }, v->n.nattr, v->attr, v->site));
+	if (v->want[1]) give(v, 1, ir_conv_by_weight(v->g, v->grad, source(v, 0), &weight, v->attr[0], &w, v->site));
+}
+
+/* dy goes to the first largest element of each window. */
+static void grad_MAX_POOL(vjp *v)
+{
+	const ir_window w = window_of(v);
+	const ir_meta m = meta_of(v, 0);
+	const ir_ref least = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, -INFINITY), rows = ir_window_rows(v->g, source(v, 0), &w, least, v->site);
+	if (rows == IR_NONE || !ir_numel(v->g, v->y)) return;
+	ir_meta t = ir_meta_of(v->g, rows);
+	const int places = t.rank - 1;
+	const ir_ref at = with(v, IR_argmax, rows, 2, (int64_t[]){ true, places }), none = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, 0);
+	t.dim[places] = 1;
+	const ir_ref dy = ir_reshape(v->g, v->grad, t.rank, t.dim, v->site), hit = op2(v, IR_eq, positions(v, rows, places), at);
+	ir_ref r = where(v, hit, dy, none);
+	for (int i = 0; i < w.n; i++) t.dim[places + i] = w.size[i];
+	r = ir_reshape(v->g, r, places + w.n, t.dim, v->site);
+	for (int i = w.n; i-- > 0;) {
+		const int axis = m.rank - w.n + i;
+		const int64_t size = m.dim[axis], before = w.before[i], all = before + size + ir_window_behind(&w, i, size);
+		r = folded(v, r, axis, w.stride[i], w.dilation[i], all);
+		if (all != size) r = with(v, IR_slice, r, 4, (int64_t[]){ axis, before, before + size, 1 });
+	}
+	give(v, 0, r);
 }
 
 /* ---- indexing ---- */

@@ -708,6 +708,45 @@ static bool pad_operands(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
+/* Strides, dilations and pads; behind the sizes of the windows, if these are attributes too. */
+static void window_attrs(gen *G, call *c, int n, const int64_t *size, bool pool)
+{
+	for (int i = 0; pool && i < n; i++) add_attr(c, size[i]);
+	for (int i = 0; i < n; i++) add_attr(c, between(G, 1, 3));
+	for (int i = 0; i < n; i++) add_attr(c, gen_chance(G, 25) ? 2 : 1);
+	for (int i = 0; i < 2 * n; i++) add_attr(c, pool ? between(G, 0, size[i / 2] / 2) : between(G, gen_chance(G, 10) ? -1 : 0, 2));
+}
+
+static int64_t window_size(gen *G, int64_t size) { return between(G, 1, size < 1 ? 1 : size > 3 ? 3 : size); }
+
+static bool conv_operands(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK], groups = 1;
+	if (m->rank < 3 || m->rank > 5 || m->dim[1] > 64) return false;
+	for (int64_t k = 2; k <= m->dim[1]; k++)
+		if (m->dim[1] % k == 0 && gen_chance(G, 30)) groups = k;
+	const int64_t in = m->dim[1] / groups, out = between(G, 1, 3);
+	dim[0] = op == IR_conv ? out * groups : m->dim[1];
+	dim[1] = op == IR_conv ? in : out;
+	for (int i = 2; i < m->rank; i++) dim[i] = window_size(G, m->dim[i]);
+	add_src(c, of_shape(G, (tj_dtype)m->dtype, m->rank, dim));
+	add_attr(c, groups);
+	window_attrs(G, c, m->rank - 2, dim + 2, false);
+	return true;
+}
+
+static bool pool_attrs(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	int64_t size[3];
+	const int n = (int)between(G, 1, m->rank < 3 ? m->rank : 3);
+	if (!m->rank) return false;
+	for (int i = 0; i < n; i++) size[i] = window_size(G, m->dim[m->rank - n + i]);
+	add_attr(c, gen_below(G, 2));
+	if (op == IR_avg_pool) add_attr(c, between(G, -1, 2));
+	window_attrs(G, c, n, size, true);
+	return true;
+}
+
 static void topk_attrs(gen *G, call *c, const ir_meta *m)
 {
 	const int64_t axis = any_axis(G, m->rank), n = m->rank ? m->dim[axis < 0 ? axis + m->rank : axis] : 1;
@@ -763,6 +802,8 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_DIAG: return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), m.rank > 1 && different_axes(c, m.rank);
 	case IR_ALONG: return add_attr(c, any_axis(G, m.rank)), add_attr(c, op == IR_roll ? between(G, -9, 9) : between(G, 0, 3)), m.rank < 5;
 	case IR_PAD: return pad_operands(G, c, &m);
+	case IR_CONV: return conv_operands(G, op, c, &m);
+	case IR_POOL: case IR_AVG: return pool_attrs(G, op, c, &m);
 	case IR_NORM3:
 	case IR_NORM2: return norm_operands(G, op, c, &m);
 	case IR_CLOSE:

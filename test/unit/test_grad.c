@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { MOST = 4, ORDERS = 3, DRAWS = 256, ATTRS = 8 };
+enum { MOST = 4, ORDERS = 3, DRAWS = 256, ATTRS = 18 };
 static const double H = 0x1p-10; /* values and steps are multiples of it, so that f32 holds them */
 
 /* ---- cases:  op|op...  operand...  ; attribute...
@@ -79,6 +79,11 @@ static const char *const cases[] = {
 	"matmul [2,3] [3,2]", "matmul [3] [3]", "matmul [3] [3,2]", "matmul [2,3] [3]", "matmul [2,2,3] [3,2]", "matmul [2,3] [2,3,2]", "matmul [2,2,3] [2,3,1]",
 	"matmul [2,1,2,2] [3,2,1]", "matmul [3] [2,3,2]", "matmul [2,2,3] [3]", "matmul [1,2,2] [2,2,2]", "matmul [2,2,2] [1,2,2]", "matmul [0,2] [2,2]", "matmul [2,0] [0,2]",
 	"matmul [0,2,2] [2,2]", "matmul [1] [1]", "matmul [2,1,1,2] [2,1]",
+	"conv [1,1,4] [1,1,2] ; 1 1 1 0 0", "conv [2,2,4] [3,2,2] ; 1 2 1 1 0", "conv [1,4,3] [2,2,2] ; 2 1 2 1 1", "conv [2,2,3] [4,1,2] ; 2 1 1 0 1", "conv [1,2,3] [2,1,3] ; 2 2 1 1 1", "conv [1,2,3] [2,2,1] ; 1 1 1 0 0",
+	"conv [1,1,3,3] [2,1,2,2] ; 1 2 1 1 1 0 1 1 0", "conv [1,2,2,2] [2,2,1,1] ; 1 2 1 1 1 0 0 0 0", "conv [1,1,2,2,2] [1,1,2,1,2] ; 1 1 1 1 1 1 1 0 0 0 0 1 0", "conv [0,2,3] [2,2,2] ; 1 1 1 0 0", "conv [1,2,3] ![2,2,2] ; 1 1 1 -1 1", "conv ![1,2,3] [2,2,2] ; 1 1 1 0 0",
+	"conv_transpose [1,2,3] [2,2,2] ; 1 2 1 0 0", "conv_transpose [1,2,2] [2,1,3] ; 2 1 1 1 0", "conv_transpose [2,2,2] [2,3,2] ; 1 2 2 0 -1", "conv_transpose [1,1,2,2] [1,2,2,2] ; 1 2 1 1 1 1 0 0 0", "conv_transpose [0,1,2] [1,1,2] ; 1 1 1 0 0",
+	"max_pool [2,5] ; 0 2 2 1 0 0", "max_pool [5] ; 1 2 2 1 0 1", "max_pool [2,3,3] ; 0 2 2 1 1 1 1 1 0 0 1", "max_pool [6] ; 0 2 1 2 1 1", "max_pool [0,3] ; 0 2 1 1 0 0",
+	"avg_pool [2,5] ; 0 0 2 2 1 0 0", "avg_pool [5] ; 1 0 2 2 1 1 0", "avg_pool [5] ; 1 -1 3 2 1 1 1", "avg_pool [2,3,3] ; 0 3 2 2 1 1 1 1 1 0 0 1", "avg_pool [0,3] ; 0 0 2 1 1 0 0",
 	"gather [4,2] i4[3,2] ; 0", "gather [2,4] i4[2,6] ; 1", "gather [3] i3[5] ; 0", "gather [3,3] i3[2,2] ; 0", "gather [2] i2[0] ; 0", "gather [] i1[] ; 0", "gather [2,3] i3[2,4] ; -1",
 	"index_select [4,2] i4[3] ; 0", "index_select [2,3] i3[5] ; 1", "index_select [2] i2[3] ; 0", "index_select [3,2] i3[0] ; 0", "index_select [2,3,2] i3[4] ; -2",
 	"embedding [3,2] i3[4]", "embedding [3,2] i3[2,2]", "embedding [3,2] i3[]", "embedding [3,2] i3[0]",

@@ -47,8 +47,10 @@
 
 #if defined(__GNUC__)
 #define TJ_API __attribute__((visibility("default")))
+#define TJ_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define TJ_API
+#define TJ_PRINTF(fmt, args)
 #endif
 
 #ifdef __cplusplus
@@ -159,6 +161,11 @@ TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: messa
 #define TJ_STR_(x) #x
 #define TJ_STR(x) TJ_STR_(x)
 #define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
+
+/* An error of a function of your own, reported like that of an op: the current context keeps it, if it is the first one, and a call whose body runs
+ * fails. Returns poison, for your function to return. code: not TJ_OK. site and op live as long as the context. hint: how to avoid it, or NULL. */
+TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) TJ_PRINTF(5, 6);
+#define tj_fail(code, op, hint, ... /* fmt, ... */) tj_fail_at(TJ_SITE, code, op, hint, __VA_ARGS__)
 
 /* ---- lists, shapes, option structs --------------------------------------------------------------- */
 
@@ -706,75 +713,6 @@ TJ_API tj_status tj_scaler_update_at(const char *site, const tj_scaler *s, tj_te
 #define tj_scale_loss(s, loss) tj_scale_loss_at(TJ_SITE, s, loss)
 #define tj_unscale(s, grad, n) tj_unscale_at(TJ_SITE, s, grad, n)
 #define tj_scaler_update(s, finite) tj_scaler_update_at(TJ_SITE, s, finite)
-
-/* ---- convolution and pooling ---------------------------------------------------------------------- */
-
-/* As in PyTorch. x is [N,C,...] with 1, 2 or 3 axes behind the channels, or [C,...] for one example. Fields that are 0 have their default. For the same number on
- * all axes there is TJ_EACH(2). An entry for an axis that x has not is not used.
- *
- *   y = tj_conv2d(x, weight, bias, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
- *   y = tj_max_pool2d(tj_relu(y), TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
- *
- * A convolution is a product of the weight [O, C / groups * places] and the windows, in which the sums go over channel, then place: what docs/NUMERICS.md says of
- * products holds. If each channel is a group of its own, it is a sum over the places. */
-#define TJ_EACH(n) { n, n, n }
-typedef struct tj_conv_opts {
-	size_t size;
-	int64_t stride[3], padding[3], dilation[3]; /* stride and dilation: 1 */
-	int64_t groups;            /* 1 */
-	bool same;                 /* padding that gives the result the size of x; for stride 1 */
-	tj_pad_mode padding_mode;  /* with what is padded; TJ_PAD_CONSTANT: zeros */
-	int64_t output_padding[3]; /* of tj_conv_transpose*d(): so much longer is the result, at its end */
-} tj_conv_opts;
-/* weight: [O, C / groups, kernel...] of tj_conv*d(), [C, O / groups, kernel...] of tj_conv_transpose*d(). bias: [O], or NULL. opts may be NULL. */
-TJ_API tj_tensor *tj_conv1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-TJ_API tj_tensor *tj_conv2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-TJ_API tj_tensor *tj_conv3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-TJ_API tj_tensor *tj_conv_transpose1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-TJ_API tj_tensor *tj_conv_transpose2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-TJ_API tj_tensor *tj_conv_transpose3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts)
-
-typedef struct tj_pool_opts {
-	size_t size;
-	int64_t stride[3];     /* the size of the window */
-	int64_t padding[3];    /* at most half of the window */
-	int64_t dilation[3];   /* 1 */
-	bool ceil;             /* also the last window that begins inside of x or its padding, but ends behind it */
-	bool exclude_padding;  /* of tj_avg_pool*d(): the sum is divided by the number of elements of x in the window, not by that of places that were asked for */
-	int64_t divisor;       /* of tj_avg_pool*d(): by this number instead */
-} tj_pool_opts;
-/* kernel: the sizes of the window. Padding is never the largest, and counts as 0 in a mean. NaN is the largest; of equal ones the first has the gradient. opts may be NULL. */
-TJ_API tj_tensor *tj_max_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_max_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_max_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts)
-#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts)
-#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts)
-/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes. */
-TJ_API tj_tensor *tj_adaptive_max_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
-TJ_API tj_tensor *tj_adaptive_max_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
-TJ_API tj_tensor *tj_adaptive_max_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
-TJ_API tj_tensor *tj_adaptive_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
-TJ_API tj_tensor *tj_adaptive_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
-TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
-#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes)
 
 /* ---- looking inside ------------------------------------------------------------------------------ */
 
@@ -1748,6 +1686,77 @@ TJ_API tj_tensor *tj_cross_entropy(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b)
 /* <<< ops */
+
+/* ==== layers: functions that are made of the ones above (nn/) ==== */
+
+/* ---- convolution and pooling ---------------------------------------------------------------------- */
+
+/* As in PyTorch. x is [N,C,...] with 1, 2 or 3 axes behind the channels, or [C,...] for one example. Fields that are 0 have their default. For the same number on
+ * all axes there is TJ_EACH(2). An entry for an axis that x has not is not used.
+ *
+ *   y = tj_conv2d(x, weight, bias, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
+ *   y = tj_max_pool2d(tj_relu(y), TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
+ *
+ * A convolution is a product of the weight [O, C / groups * places] and the windows, in which the sums go over channel, then place: what docs/NUMERICS.md says of
+ * products holds. If each channel is a group of its own, it is a sum over the places. */
+#define TJ_EACH(n) { n, n, n }
+typedef struct tj_conv_opts {
+	size_t size;
+	int64_t stride[3], padding[3], dilation[3]; /* stride and dilation: 1 */
+	int64_t groups;            /* 1 */
+	bool same;                 /* padding that gives the result the size of x; for stride 1 */
+	tj_pad_mode padding_mode;  /* with what is padded; TJ_PAD_CONSTANT: zeros */
+	int64_t output_padding[3]; /* of tj_conv_transpose*d(): so much longer is the result, at its end */
+} tj_conv_opts;
+/* weight: [O, C / groups, kernel...] of tj_conv*d(), [C, O / groups, kernel...] of tj_conv_transpose*d(). bias: [O], or NULL. opts may be NULL. */
+TJ_API tj_tensor *tj_conv1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tj_conv2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tj_conv3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tj_conv_transpose1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tj_conv_transpose2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tj_conv_transpose3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
+#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts)
+
+typedef struct tj_pool_opts {
+	size_t size;
+	int64_t stride[3];     /* the size of the window */
+	int64_t padding[3];    /* at most half of the window */
+	int64_t dilation[3];   /* 1 */
+	bool ceil;             /* also the last window that begins inside of x or its padding, but ends behind it */
+	bool exclude_padding;  /* of tj_avg_pool*d(): the sum is divided by the number of elements of x in the window, not by that of places that were asked for */
+	int64_t divisor;       /* of tj_avg_pool*d(): by this number instead */
+} tj_pool_opts;
+/* kernel: the sizes of the window. Padding is never the largest, and counts as 0 in a mean. NaN is the largest; of equal ones the first has the gradient. opts may be NULL. */
+TJ_API tj_tensor *tj_max_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_max_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_max_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts)
+#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts)
+#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts)
+#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts)
+#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts)
+#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts)
+/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes. */
+TJ_API tj_tensor *tj_adaptive_max_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
+TJ_API tj_tensor *tj_adaptive_max_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
+TJ_API tj_tensor *tj_adaptive_max_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
+TJ_API tj_tensor *tj_adaptive_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
+TJ_API tj_tensor *tj_adaptive_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
+TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
+#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes)
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -34,13 +34,14 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 		grep -vxE 'bundle\.c|grad\.c|inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
 }
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
+rule 'nn/ is made of functions of <tj.h>' "$(grep -nE '#include "' nn/*.[ch] | grep -v '"nn/nn.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' nn/*.[ch])"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
-rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit codegen_llvm codegen_cuda 2>/dev/null)"
+rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit nn codegen_llvm codegen_cuda 2>/dev/null)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
+rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit nn codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
-	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
+	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit nn codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
 rule 'no files of runtime/, guards/, lower/ or jit/ call each other in a circle' \

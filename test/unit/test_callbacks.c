@@ -353,6 +353,7 @@ static void try_ops(const probe *p)
 	POISON(tj_uniform, TJ_F32, TJ_SHAPE(2));
 	REFUSED(tj_full, tj_is_poison(tj_full(TJ_F64, TJ_SHAPE(2), tj_i(1))));
 	POISON(tj_softmax, p->x, 0);
+	REFUSED(tj_fail, tj_is_poison(tj_fail(TJ_ERR_ARG, "own", NULL, "wrong")));
 }
 
 static void try_what_is_allowed(const probe *p)

@@ -53,6 +53,40 @@ static void first_error_stays(void **s)
 	tj_close(c);
 }
 
+/* Errors of the program's own functions are like those of ops. */
+static tj_tensor *half(tj_tensor *x)
+{
+	if (!tj_is_poison(x) && tj_dtype_of(x) != TJ_F32) return tj_fail(TJ_ERR_DTYPE, "half", "cast it", "%s is not f32", tj_dtype_name(tj_dtype_of(x)));
+	return tj_mul(x, tj_f(0.5));
+}
+static void halves(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = half(in[0]); }
+static void own_errors(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	assert_f32(half(F32(c, 3)), 1.5f);
+	assert_true(tj_is_poison(half(half(tj_full(TJ_I32, TJ_0D, tj_i(4))))));
+	kit_error(c, TJ_ERR_DTYPE, "i32 is not f32");
+	assert_string_equal(tj_last_error(c)->op, "half");
+	assert_string_equal(tj_last_error(c)->hint, "cast it");
+	assert_non_null(strstr(tj_last_error(c)->site, "test_errors.c:"));
+	tj_fn *f = tj_compile(c, halves, NULL, TJ_OPTS(tj_compile_opts, .name = "halves", .nin = 1, .nout = 1));
+	tj_tensor *y = NULL;
+	assert_int_equal(tj_call(f, &y, TJ_LIST(tj_full(TJ_I32, TJ_0D, tj_i(4)))), TJ_ERR_DTYPE);
+	assert_null(y);
+	kit_error(c, TJ_ERR_DTYPE, "i32 is not f32");
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 3))), 1.5f);
+	assert_true(tj_is_poison(tj_fail(TJ_OK, "half", NULL, "fine")));
+	kit_error(c, TJ_ERR_ARG, "code is no error");
+	assert_true(tj_is_poison(tj_fail(TJ_ERR_ARG, NULL, NULL, "x")));
+	kit_error(c, TJ_ERR_ARG, "op or fmt is NULL");
+	tj_ctx_use(NULL);
+	assert_true(tj_is_poison(tj_fail(TJ_ERR_ARG, "half", NULL, "x")));
+	tj_ctx_use(c);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void pair(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -435,7 +469,7 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),

@@ -861,7 +861,7 @@ TJ_API tj_tensor *tj_heaviside(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_heaviside_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_heaviside(a, b) tj_heaviside_at(TJ_SITE, a, b)
 
-/* a * 2^b, rounded once; b is cut to an integer */
+/* a * 2^b, rounded once; b is cut to an integer, and NaN gives NaN */
 TJ_API tj_tensor *tj_ldexp(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ldexp_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b)

@@ -709,12 +709,13 @@ static bool pad_operands(gen *G, call *c, const ir_meta *m)
 }
 
 /* Strides, dilations and pads; behind the sizes of the windows, if these are attributes too. */
-static void window_attrs(gen *G, call *c, int n, const int64_t *size, bool pool)
+static void window_attrs(gen *G, call *c, ir_op op, int n, const int64_t *size)
 {
+	const bool pool = ir_ops[op].opclass != IR_CONV;
 	for (int i = 0; pool && i < n; i++) add_attr(c, size[i]);
 	for (int i = 0; i < n; i++) add_attr(c, between(G, 1, 3));
 	for (int i = 0; i < n; i++) add_attr(c, gen_chance(G, 25) ? 2 : 1);
-	for (int i = 0; i < 2 * n; i++) add_attr(c, pool ? between(G, 0, size[i / 2] / 2) : between(G, gen_chance(G, 10) ? -1 : 0, 2));
+	for (int i = 0; i < 2 * n; i++) add_attr(c, pool ? between(G, 0, size[i / 2] / 2) : between(G, gen_chance(G, 10) ? -1 : 0, op == IR_conv_transpose && size[i / 2] < 3 ? size[i / 2] - 1 : 2));
 }
 
 static int64_t window_size(gen *G, int64_t size) { return between(G, 1, size < 1 ? 1 : size > 3 ? 3 : size); }
@@ -731,7 +732,7 @@ static bool conv_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 	for (int i = 2; i < m->rank; i++) dim[i] = window_size(G, m->dim[i]);
 	add_src(c, of_shape(G, (tj_dtype)m->dtype, m->rank, dim));
 	add_attr(c, groups);
-	window_attrs(G, c, m->rank - 2, dim + 2, false);
+	window_attrs(G, c, op, m->rank - 2, dim + 2);
 	return true;
 }
 
@@ -743,7 +744,7 @@ static bool pool_attrs(gen *G, ir_op op, call *c, const ir_meta *m)
 	for (int i = 0; i < n; i++) size[i] = window_size(G, m->dim[m->rank - n + i]);
 	add_attr(c, gen_below(G, 2));
 	if (op == IR_avg_pool) add_attr(c, between(G, -1, 2));
-	window_attrs(G, c, n, size, true);
+	window_attrs(G, c, op, n, size);
 	return true;
 }
 

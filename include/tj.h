@@ -1689,6 +1689,60 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
+/* ---- random numbers, dropout -------------------------------------------------------------------------- */
+
+/* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and
+ * a gradient sees those that forward saw. Not in callbacks that forbid random numbers.
+ *
+ * Dropout: each element is 0 with probability p, else x / (1 - p). What is dropped is 0 even if x is NaN there. p is a number of the run: another p is no other
+ * trace. If training is false it is x itself. tj_dropout1d(), 2d, 3d drop whole channels of [N,C,...] or [C,...], with so many axes behind. alpha_dropout
+ * keeps mean 0 and variance 1 of what tj_selu() gives; feature_alpha_dropout drops channels of [N,C,...] so. */
+TJ_API tj_tensor *tj_dropout_at(const char *site, tj_tensor *x, double p, bool training);
+TJ_API tj_tensor *tj_dropout1d_at(const char *site, tj_tensor *x, double p, bool training);
+TJ_API tj_tensor *tj_dropout2d_at(const char *site, tj_tensor *x, double p, bool training);
+TJ_API tj_tensor *tj_dropout3d_at(const char *site, tj_tensor *x, double p, bool training);
+TJ_API tj_tensor *tj_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training);
+TJ_API tj_tensor *tj_feature_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training);
+#define tj_dropout(x, p, training) tj_dropout_at(TJ_SITE, x, p, training)
+#define tj_dropout1d(x, p, training) tj_dropout1d_at(TJ_SITE, x, p, training)
+#define tj_dropout2d(x, p, training) tj_dropout2d_at(TJ_SITE, x, p, training)
+#define tj_dropout3d(x, p, training) tj_dropout3d_at(TJ_SITE, x, p, training)
+#define tj_alpha_dropout(x, p, training) tj_alpha_dropout_at(TJ_SITE, x, p, training)
+#define tj_feature_alpha_dropout(x, p, training) tj_feature_alpha_dropout_at(TJ_SITE, x, p, training)
+
+/* bernoulli: 1 with probability p, else 0, in the given dtype. p: a number, or a tensor that is broadcast to shape (NULL: the shape of p); below 0 and NaN count as 0,
+ * above 1 as 1. randint: integers from low to high - 1, as any dtype that holds them; low and high are at most 2^51 from 0. randperm: i64, 0 to n - 1 in random order.
+ * exponential: mean 1 / rate. random_normal, random_uniform: with mean and standard deviation, or from low to high; each a number, or a tensor that is broadcast;
+ * rounding can give high itself. */
+TJ_API tj_tensor *tj_bernoulli_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *p);
+TJ_API tj_tensor *tj_randint_at(const char *site, tj_dtype dtype, tj_dims shape, int64_t low, int64_t high);
+TJ_API tj_tensor *tj_randperm_at(const char *site, int64_t n);
+TJ_API tj_tensor *tj_exponential_at(const char *site, tj_dtype dtype, tj_dims shape, double rate);
+TJ_API tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *mean, tj_tensor *std);
+TJ_API tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *low, tj_tensor *high);
+/* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum. Without replacement no outcome comes twice; if fewer than n
+ * have a weight above 0, others follow. */
+TJ_API tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement);
+#define tj_bernoulli(dtype, shape, p) tj_bernoulli_at(TJ_SITE, dtype, shape, p)
+#define tj_randint(dtype, shape, low, high) tj_randint_at(TJ_SITE, dtype, shape, low, high)
+#define tj_randperm(n) tj_randperm_at(TJ_SITE, n)
+#define tj_exponential(dtype, shape, rate) tj_exponential_at(TJ_SITE, dtype, shape, rate)
+#define tj_random_normal(dtype, shape, mean, std) tj_random_normal_at(TJ_SITE, dtype, shape, mean, std)
+#define tj_random_uniform(dtype, shape, low, high) tj_random_uniform_at(TJ_SITE, dtype, shape, low, high)
+#define tj_multinomial(p, n, replacement) tj_multinomial_at(TJ_SITE, p, n, replacement)
+
+/* Of the dtype, shape and device of x, whose elements are not used. rand_like: as tj_uniform(), randn_like: as tj_normal(). */
+TJ_API tj_tensor *tj_full_like_at(const char *site, tj_tensor *x, tj_tensor *value);
+TJ_API tj_tensor *tj_rand_like_at(const char *site, tj_tensor *x);
+TJ_API tj_tensor *tj_randn_like_at(const char *site, tj_tensor *x);
+#define tj_full_like(x, value) tj_full_like_at(TJ_SITE, x, value)
+#define tj_rand_like(x) tj_rand_like_at(TJ_SITE, x)
+#define tj_randn_like(x) tj_randn_like_at(TJ_SITE, x)
+#define tj_zeros_like(x) tj_full_like(x, tj_i(0))
+#define tj_ones_like(x) tj_full_like(x, tj_i(1))
+#define tj_zeros(dtype, shape) tj_full(dtype, shape, tj_i(0))
+#define tj_ones(dtype, shape) tj_full(dtype, shape, tj_i(1))
+
 /* ---- convolution and pooling ---------------------------------------------------------------------- */
 
 /* As in PyTorch. x is [N,C,...] with 1, 2 or 3 axes behind the channels, or [C,...] for one example. Fields that are 0 have their default. For the same number on

@@ -20,6 +20,14 @@ tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n) { retu
 
 bool nn_is_float(tj_dtype t) { return t == TJ_F16 || t == TJ_BF16 || t == TJ_F32 || t == TJ_F64; }
 
+tj_dims nn_shape(const tj_tensor *x, int64_t *to)
+{
+	const int rank = tj_rank(x) < 0 ? 0 : tj_rank(x);
+	for (int i = 0; i < rank; i++) to[i] = tj_dim(x, i);
+	to[rank] = TJ_END_DIM;
+	return to;
+}
+
 int nn_entries(tj_dims list, int most)
 {
 	int n = 0;

@@ -1689,6 +1689,35 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
+/* ---- norms ------------------------------------------------------------------------------------------ */
+
+/* (x - mean) / sqrt(var + eps) * weight + bias, as in PyTorch. x is [N,C,...]. weight, bias: [C], or NULL. f16 and bf16 are computed in f32 and rounded once.
+ *
+ * batch_norm: with the mean and variance of each channel of x if .training, else with the running ones. running_mean, running_var: cells of [C]; a training
+ * moves them to the new ones by .momentum; their variance is that of a sample (n - 1). NULL in a training: none are kept.
+ * instance_norm: each example has a mean and variance of its own. With running ones, they are used as in batch_norm; NULL: always those of x. */
+typedef struct tj_norm_opts {
+	size_t size;
+	bool training;
+	double momentum; /* 0: 0.1 */
+	double eps;      /* 0: 1e-5 */
+} tj_norm_opts;
+TJ_API tj_tensor *tj_batch_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight, tj_tensor *bias, const tj_norm_opts *opts);
+TJ_API tj_tensor *tj_instance_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight, tj_tensor *bias, const tj_norm_opts *opts);
+/* Channels of one group have a common mean and variance in each example. */
+TJ_API tj_tensor *tj_group_norm_at(const char *site, tj_tensor *x, int64_t groups, tj_tensor *weight, tj_tensor *bias, double eps);
+/* tj_layer_norm() and tj_rms_norm() over several last axes, which have the sizes `shape`, PyTorch's normalized_shape. weight, bias: of these sizes, or NULL. */
+TJ_API tj_tensor *tj_layer_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, tj_tensor *bias, double eps);
+TJ_API tj_tensor *tj_rms_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, double eps);
+/* x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta. PyTorch's values: 1e-4, 0.75, 1 */
+TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int64_t size, double alpha, double beta, double k);
+#define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
+#define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
+#define tj_group_norm(x, groups, weight, bias, eps) tj_group_norm_at(TJ_SITE, x, groups, weight, bias, eps)
+#define tj_layer_norm_over(x, shape, weight, bias, eps) tj_layer_norm_over_at(TJ_SITE, x, shape, weight, bias, eps)
+#define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps)
+#define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k)
+
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
 /* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and

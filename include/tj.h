@@ -1616,6 +1616,26 @@ TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_te
 TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 #define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)
 
+/* as scatter_add, but src[..i..] takes the place of the element: of several for one element the last in the order of the index stays, and has the gradient */
+TJ_API tj_tensor *tj_scatter(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_scatter_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+#define tj_scatter(x, axis, index, src) tj_scatter_at(TJ_SITE, x, axis, index, src)
+
+/* as scatter_add, but the element is multiplied by src[..i..] */
+TJ_API tj_tensor *tj_scatter_prod(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_scatter_prod_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+#define tj_scatter_prod(x, axis, index, src) tj_scatter_prod_at(TJ_SITE, x, axis, index, src)
+
+/* as scatter_add, but the larger of the element and src[..i..] stays; NaN counts as largest; those that are equal share the gradient */
+TJ_API tj_tensor *tj_scatter_amax(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_scatter_amax_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+#define tj_scatter_amax(x, axis, index, src) tj_scatter_amax_at(TJ_SITE, x, axis, index, src)
+
+/* as scatter_add, but the smaller of the element and src[..i..] stays; NaN counts as smallest; those that are equal share the gradient */
+TJ_API tj_tensor *tj_scatter_amin(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_scatter_amin_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+#define tj_scatter_amin(x, axis, index, src) tj_scatter_amin_at(TJ_SITE, x, axis, index, src)
+
 /* 1 at the index, else 0, along a new last axis of size n; the dtype is i64 */
 TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
 TJ_API tj_tensor *tj_one_hot_at(const char *site, tj_tensor *index, int64_t n);

@@ -538,18 +538,32 @@ static tj_status eval_embedding(job *j)
 	return TJ_OK;
 }
 
-static tj_status eval_scatter_add(job *j)
+/* What the scatter ops do with the element and the source; IR_OPS: the source takes its place. */
+static ir_op scattering(ir_op op)
+{
+	switch (op) {
+	case IR_scatter_add: return IR_add;
+	case IR_scatter_prod: return IR_mul;
+	case IR_scatter_amax: return IR_maximum;
+	case IR_scatter_amin: return IR_minimum;
+	default: return IR_OPS;
+	}
+}
+
+static tj_status eval_scatter(job *j)
 {
 	const ir_value *index = &j->src[1], *src = &j->src[2];
 	tj_dtype t = (tj_dtype)j->out->meta.dtype;
-	ir_point_fn *add = ir_point_get(IR_add, rt_dtype_class(t));
+	const ir_op op = scattering(j->op);
+	ir_point_fn *joined = op == IR_OPS ? NULL : ir_point_get(op, rt_dtype_class(t));
 	int64_t axis = j->attr[0];
 	copy_out(&j->src[0], j->out);
 	for (cursor c = over(index); c.more; next(&c)) {
 		int64_t i = load(index, offset(index, &c)).i;
 		if (in_range(j, i, axis_size(j->out, axis)) != TJ_OK) return TJ_ERR_INDEX;
 		int64_t at = offset_but(j->out, &c, axis, i);
-		store(j->out, at, add((ir_scalar[]){ load(j->out, at), load(src, offset(src, &c)) }, t));
+		ir_scalar v = load(src, offset(src, &c));
+		store(j->out, at, joined ? joined((ir_scalar[]){ load(j->out, at), v }, t) : v);
 	}
 	return TJ_OK;
 }
@@ -669,7 +683,7 @@ static tj_status run(job *j)
 	case IR_gather: return eval_gather(j);
 	case IR_index_select: return eval_index_select(j);
 	case IR_embedding: return eval_embedding(j);
-	case IR_scatter_add: return eval_scatter_add(j);
+	case IR_scatter: case IR_scatter_add: case IR_scatter_prod: case IR_scatter_amax: case IR_scatter_amin: return eval_scatter(j);
 	case IR_one_hot: return eval_one_hot(j);
 	case IR_sort: case IR_topk: return eval_sort(j);
 	case IR_searchsorted: return eval_search(j);

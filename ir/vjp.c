@@ -699,14 +699,80 @@ static void grad_ROWS(vjp *v)
 	give(v, 0, scattered(v, 0, 0, ir_expand(v->g, index, 2, all, v->site), r));
 }
 
+static ir_ref gathered(const vjp *v, ir_ref r) { return ir_emit(v->g, IR_gather, 2, (ir_ref[]){ r, source(v, 1) }, 1, v->attr, v->site); }
+static ir_ref scatter(const vjp *v, ir_op op, ir_ref to, ir_ref src) { return ir_emit(v->g, op, 3, (ir_ref[]){ to, source(v, 1), src }, 1, v->attr, v->site); }
+
+/* The gradient by the source is r, of the shape of the index: elements beyond that are not used. */
+static void give_source(vjp *v, ir_ref r)
+{
+	const ir_meta m = meta_of(v, 2), index = meta_of(v, 1);
+	for (int i = 0; i < m.rank; i++) r = pad(v, r, i, 0, m.dim[i] - index.dim[i]);
+	give(v, 2, r);
+}
+
+/* The source, as far as it is used. */
+static ir_ref used(const vjp *v)
+{
+	const ir_meta m = meta_of(v, 2), index = meta_of(v, 1);
+	ir_ref r = x_of(v, 2);
+	for (int i = 0; i < m.rank; i++)
+		if (m.dim[i] > index.dim[i]) r = with(v, IR_slice, r, 4, (int64_t[]){ i, 0, index.dim[i], 1 });
+	return r;
+}
+
+/* A number in each element of operand k, on its device. */
+static ir_ref filled(const vjp *v, int k, tj_dtype t, double x)
+{
+	const ir_meta m = meta_of(v, k);
+	const ir_ref r = ir_const_f(v->g, t, m.rank, m.dim, x);
+	return ir_keep_device(v->g, r, ir_at(v->g, source(v, k)));
+}
+
 static void grad_SCATTER(vjp *v)
 {
 	if (v->want[0]) give(v, 0, v->grad);
+	if (v->want[2]) give_source(v, gathered(v, v->grad));
+}
+
+/* Each element of the index has a number of its own: those whose number stays are the last ones. */
+static ir_ref are_last(const vjp *v)
+{
+	const ir_meta m = meta_of(v, 1);
+	const int64_t n = ir_numel(v->g, source(v, 1));
+	const ir_ref count = ir_emit(v->g, IR_arange, 0, NULL, 4, (int64_t[]){ TJ_I64, 0, n, 1 }, v->site), all = ir_reshape(v->g, count, m.rank, m.dim, v->site);
+	const ir_ref own = ir_to(v->g, all, meta_of(v, 0).device, v->site), to = filled(v, 0, TJ_I64, 0);
+	return op2(v, IR_eq, gathered(v, scatter(v, IR_scatter, to, own)), own);
+}
+
+static void grad_PUT(vjp *v)
+{
+	if (v->want[0]) give(v, 0, scatter(v, IR_scatter, v->grad, filled(v, 1, (tj_dtype)v->n.dtype, 0)));
 	if (!v->want[2]) return;
-	const ir_meta m = meta_of(v, 2), index = meta_of(v, 1);
-	ir_ref r = ir_emit(v->g, IR_gather, 2, (ir_ref[]){ v->grad, source(v, 1) }, 1, v->attr, v->site);
-	for (int i = 0; i < m.rank; i++) r = pad(v, r, i, 0, m.dim[i] - index.dim[i]); /* elements beyond the index are not used */
-	give(v, 2, r);
+	const ir_ref last = are_last(v), r = gathered(v, v->grad);
+	give_source(v, where(v, last, r, ir_const_f(v->g, (tj_dtype)v->n.dtype, 0, NULL, 0)));
+}
+
+/* By x: the product of the sources. By a source: dy * y / source; of the others, if it is the only zero of its element. */
+static void grad_SCATTER_PROD(vjp *v)
+{
+	const tj_dtype t = wide_dtype(v);
+	const ir_ref dy = dy_of(v), src = used(v), one = num(v, 1), none = num(v, 0);
+	if (v->want[0]) give(v, 0, op2(v, IR_mul, dy, scatter(v, IR_scatter_prod, filled(v, 0, t, 1), src)));
+	if (!v->want[2]) return;
+	const ir_ref zero = op2(v, IR_eq, src, none), zeros = scatter(v, IR_scatter_add, filled(v, 0, TJ_I64, 0), ir_cast(v->g, zero, TJ_I64, v->site));
+	const ir_ref lone = op2(v, IR_logical_and, zero, op2(v, IR_eq, gathered(v, zeros), ir_const_i(v->g, TJ_I64, 0, NULL, 1)));
+	const ir_ref others = scatter(v, IR_scatter_prod, x_of(v, 0), where(v, lone, one, src)), alone = gathered(v, op2(v, IR_mul, dy, others));
+	const ir_ref all = gathered(v, op2(v, IR_mul, dy, y_of(v)));
+	give_source(v, where(v, lone, alone, op2(v, IR_div, all, where(v, zero, one, src))));
+}
+
+static void grad_SCATTER_PICK(vjp *v)
+{
+	const tj_dtype t = wide_dtype(v);
+	const ir_ref y = y_of(v), src = used(v), none = num(v, 0), hit = op2(v, IR_eq, x_of(v, 0), y), src_hit = op2(v, IR_eq, src, gathered(v, y));
+	const ir_ref count = scatter(v, IR_scatter_add, ir_cast(v->g, hit, t, v->site), ir_cast(v->g, src_hit, t, v->site)), share = op2(v, IR_div, dy_of(v), count);
+	if (v->want[0]) give(v, 0, where(v, hit, share, none));
+	if (v->want[2]) give_source(v, where(v, src_hit, gathered(v, share), none));
 }
 
 static void grad_FILL(vjp *v) { give(v, 0, dy_of(v)); }

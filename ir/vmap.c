@@ -230,7 +230,7 @@ static ir_ref product(one *o)
 }
 
 /* ---- indexing ---- */
-/* gather, scatter_add */
+/* gather, scatter and its like */
 static ir_ref indexed(one *o)
 {
 	for (int k = 0; k < o->n.nsrc; k++) o->x[k] = o->n.rank ? whole(o, k) : flat(o, k);

@@ -71,7 +71,7 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 }
 
 /* ---- the target ---- */
-static const lo_routine *const library[] = { &lo_matmul, &lo_scatter_add, &lo_cumulate[0], &lo_cumulate[1], &lo_cumulate[2], &lo_cumulate[3], &lo_cumulate[4],
+static const lo_routine *const library[] = { &lo_matmul, &lo_scatter[0], &lo_scatter[1], &lo_scatter[2], &lo_scatter[3], &lo_scatter[4], &lo_cumulate[0], &lo_cumulate[1], &lo_cumulate[2], &lo_cumulate[3], &lo_cumulate[4],
 	                                         &lo_sort, &lo_topk, &lo_searchsorted, NULL };
 
 const lo_target lo_cpu = {

@@ -20,8 +20,8 @@ typedef struct lo_routine {
 	void (*why)(const rt_step *t, lo_note *n); /* fills n's other, why and hint */
 } lo_routine;
 
-enum { LO_CUMULATES = 5 };
-extern const lo_routine lo_matmul, lo_scatter_add, lo_cumulate[LO_CUMULATES], lo_sort, lo_topk, lo_searchsorted; /* of the CPU */
+enum { LO_CUMULATES = 5, LO_SCATTERS = 5 };
+extern const lo_routine lo_matmul, lo_scatter[LO_SCATTERS], /* the first is scatter_add */ lo_cumulate[LO_CUMULATES], lo_sort, lo_topk, lo_searchsorted; /* of the CPU */
 extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */

@@ -1,5 +1,5 @@
-/* scatter_add: loops of ours, bit for bit the evaluator's. Additions into one element follow the order of the index,
- * so it runs on one thread; rows whose index does not change along the last axis add as vectors. */
+/* scatter_add and its like: loops of ours, bit for bit the evaluator's. What happens to one element follows the order of the index,
+ * so it runs on one thread; rows whose index does not change along the last axis are joined as vectors. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
@@ -27,8 +27,8 @@ static bool next_row(walk *w)
 	return false;
 }
 
-/* Adds a row; false when an index is out of range. bool adds as or, integers wrap as unsigned. */
-#define ROW(name, T, SUM)                                                                                        \
+/* Joins a row to the elements; false when an index is out of range. bool adds as or, integers wrap as unsigned. */
+#define ROW(name, T, JOIN)                                                                                       \
 	static bool name(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step)   \
 	{                                                                                                            \
 		const int64_t is = w->istride[w->rank - 1], ss = w->sstride[w->rank - 1], os = w->ostride[w->rank - 1];     \
@@ -38,44 +38,69 @@ static bool next_row(walk *w)
 		if (is == 0) {                                                                                           \
 			if (*ix < 0 || *ix >= size) return false;                                                            \
 			o += *ix * step;                                                                                     \
-			if (ss == 1 && os == 1) for (int64_t k = 0; k < w->n; k++) o[k] = SUM(T, o[k], s[k]);                  \
-			else for (int64_t k = 0; k < w->n; k++) o[k * os] = SUM(T, o[k * os], s[k * ss]);                      \
+			if (ss == 1 && os == 1) for (int64_t k = 0; k < w->n; k++) o[k] = JOIN(T, o[k], s[k]);                  \
+			else for (int64_t k = 0; k < w->n; k++) o[k * os] = JOIN(T, o[k * os], s[k * ss]);                      \
 			return true;                                                                                         \
 		}                                                                                                        \
 		for (int64_t k = 0; k < w->n; k++) {                                                                     \
 			int64_t i = ix[k * is];                                                                              \
 			if (i < 0 || i >= size) return false;                                                                \
 			T *p = o + k * os + i * step;                                                                        \
-			*p = SUM(T, *p, s[k * ss]);                                                                          \
+			*p = JOIN(T, *p, s[k * ss]);                                                                          \
 		}                                                                                                        \
 		return true;                                                                                             \
 	}
 #define PLUS(T, a, b) (T)(a + b)
+#define TIMES(T, a, b) (T)(a * b)
+#define TIMES16(T, a, b) (T)((uint32_t)a * b) /* the promoted product could overflow an int */
+#define MOST(T, a, b) (b > a || b != b ? b : a)
+#define LEAST(T, a, b) (b < a || b != b ? b : a)
 #define EITHER(T, a, b) (T)(a != 0 || b != 0)
-ROW(row_bool, uint8_t, EITHER)
-ROW(row_u8, uint8_t, PLUS)
-ROW(row_u16, uint16_t, PLUS)
-ROW(row_u32, uint32_t, PLUS)
-ROW(row_u64, uint64_t, PLUS)
-ROW(row_f32, float, PLUS)
-ROW(row_f64, double, PLUS)
+#define BOTH(T, a, b) (T)(a != 0 && b != 0)
+#define SECOND(T, a, b) ((void)a, b)
+#define TRUTH(T, a, b) ((void)a, (T)(b != 0))
+#define UNSIGNED(name, JOIN, JOIN16) ROW(name##_u8, uint8_t, JOIN) ROW(name##_u16, uint16_t, JOIN16) ROW(name##_u32, uint32_t, JOIN) ROW(name##_u64, uint64_t, JOIN)
+#define SIGNED(name, JOIN) ROW(name##_u8, uint8_t, JOIN) ROW(name##_i8, int8_t, JOIN) ROW(name##_i16, int16_t, JOIN) ROW(name##_i32, int32_t, JOIN) ROW(name##_i64, int64_t, JOIN)
+#define FLOATS(name, JOIN) ROW(name##_f32, float, JOIN) ROW(name##_f64, double, JOIN)
+ROW(add_bool, uint8_t, EITHER)
+UNSIGNED(add, PLUS, PLUS)
+FLOATS(add, PLUS)
+ROW(mul_bool, uint8_t, BOTH)
+UNSIGNED(mul, TIMES, TIMES16)
+FLOATS(mul, TIMES)
+SIGNED(max, MOST)
+FLOATS(max, MOST)
+SIGNED(min, LEAST)
+FLOATS(min, LEAST)
+ROW(put_bool, uint8_t, TRUTH)
+UNSIGNED(put, SECOND, SECOND)
 
 typedef bool row_fn(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step);
-static row_fn *row_of(tj_dtype t)
+static row_fn *of_size(size_t size, row_fn *a, row_fn *b, row_fn *c, row_fn *d) { return size == 1 ? a : size == 2 ? b : size == 4 ? c : d; }
+
+static row_fn *row_of(ir_op op, tj_dtype t)
 {
-	if (t == TJ_BOOL) return row_bool;
-	if (rt_dtype_class(t) == RT_F) return row_f32;
-	if (rt_dtype_class(t) == RT_D) return row_f64;
-	switch (tj_dtype_size(t)) {
-	case 1: return row_u8;
-	case 2: return row_u16;
-	case 4: return row_u32;
-	default: return row_u64;
+	const size_t size = tj_dtype_size(t);
+	const bool f32 = rt_dtype_class(t) == RT_F, f64 = rt_dtype_class(t) == RT_D;
+	switch (op) {
+	case IR_scatter_add:
+		if (f32 || f64) return f32 ? add_f32 : add_f64;
+		return t == TJ_BOOL ? add_bool : of_size(size, add_u8, add_u16, add_u32, add_u64);
+	case IR_scatter_prod:
+		if (f32 || f64) return f32 ? mul_f32 : mul_f64;
+		return t == TJ_BOOL ? mul_bool : of_size(size, mul_u8, mul_u16, mul_u32, mul_u64);
+	case IR_scatter_amax:
+		if (f32 || f64) return f32 ? max_f32 : max_f64;
+		return t == TJ_BOOL ? add_bool : t == TJ_U8 ? max_u8 : of_size(size, max_i8, max_i16, max_i32, max_i64);
+	case IR_scatter_amin:
+		if (f32 || f64) return f32 ? min_f32 : min_f64;
+		return t == TJ_BOOL ? mul_bool : t == TJ_U8 ? min_u8 : of_size(size, min_i8, min_i16, min_i32, min_i64);
+	default: return t == TJ_BOOL ? put_bool : of_size(size, put_u8, put_u16, put_u32, put_u64);
 	}
 }
 
 /* base, index (i64), src -> out, row-major. */
-static tj_status scatter_add(int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
+static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
 {
 	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
 	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, numel;
@@ -95,10 +120,10 @@ static tj_status scatter_add(int64_t axis, const ir_value *src, void *out, const
 		w.istride = w.sstride = one;
 		w.ostride[0] = 0;
 	}
-	row_fn *row = row_of((tj_dtype)base->meta.dtype);
+	row_fn *row = row_of(op, (tj_dtype)base->meta.dtype);
 	do {
 		if (row(&w, index->data, add->data, out, size, step)) continue;
-		return rt_fault_fail(&(rt_fault){ site, "scatter_add", TJ_ERR_INDEX, size }, err);
+		return rt_fault_fail(&(rt_fault){ site, ir_ops[op].name, TJ_ERR_INDEX, size }, err);
 	} while (next_row(&w));
 	return TJ_OK;
 }
@@ -106,7 +131,7 @@ static tj_status scatter_add(int64_t axis, const ir_value *src, void *out, const
 /* ---- the step ---- */
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
-	t->name = "scatter_add";
+	t->name = ir_ops[lo_node(L, s->ref)->op].name;
 	return lo_put_operands(L, p, s, t);
 }
 
@@ -115,14 +140,15 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	const lo_call *e = self;
 	ir_value src[3];
 	lo_call_bind(e, buf, src);
-	return scatter_add(e->attr[0], src, buf[3], e->site, r->err);
+	return scatter(e->op, e->attr[0], src, buf[3], e->site, r->err);
 }
 
 static void why(const rt_step *t, lo_note *n)
 {
 	(void)t;
 	n->other = "own loops";
-	n->why = "it adds in the order of the index, so the result is always the same";
+	n->why = "it follows the order of the index, so the result is always the same";
 }
 
-const lo_routine lo_scatter_add = { .op = IR_scatter_add, .make = make, .code = { run, NULL }, .why = why };
+#define SCATTER(name) { .op = IR_##name, .make = make, .code = { run, NULL }, .why = why }
+const lo_routine lo_scatter[LO_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax), SCATTER(scatter_amin) };

@@ -27,7 +27,7 @@ static bool is_one_of(const char *name, const char *const *list)
 static void lists(void **s)
 {
 	(void)s;
-	static const char *const low[] = { "matmul", "conv", "conv_transpose", NULL }, *const widest[] = { "scatter_add", NULL };
+	static const char *const low[] = { "matmul", "conv", "conv_transpose", NULL }, *const widest[] = { "scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL };
 	static const char *const high[] = { "pow", "reciprocal", "rsqrt", "exp", "log", "expm1", "log1p", "sum", "prod", "mean", "logsumexp", "var", "softmax",
 	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize",
 	                                    "cumsum", "cumprod", "logcumsumexp", NULL };

@@ -29,6 +29,7 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
 #define ACTS_1  "leaky_relu|elu|celu|hardshrink|softshrink "
 #define INSIDE  "asin|acos|atanh "
 #define REDUCED "sum|mean|prod|amax|amin|logsumexp "
+#define SCATTERED "scatter|scatter_prod|scatter_amax|scatter_amin "
 #define PICKED  "max_with_indices|min_with_indices "
 #define ALONG   "cumsum|cumprod|cummax|cummin|logcumsumexp "
 #define SOFT    "softmax|log_softmax|softmin "
@@ -89,6 +90,8 @@ static const char *const cases[] = {
 	"embedding [3,2] i3[4]", "embedding [3,2] i3[2,2]", "embedding [3,2] i3[]", "embedding [3,2] i3[0]",
 	"scatter_add [3] i3[5] [5] ; 0", "scatter_add [3,2] i3[4,2] [4,2] ; 0", "scatter_add [2,3] i3[2,5] [2,6] ; 1", "scatter_add [3,3] i3[2,2] [3,4] ; 0",
 	"scatter_add [3,2] i3[1,1] [1,1] ; 0", "scatter_add [2] i2[0] [2] ; 0", "scatter_add [3] i3[4] ![4] ; 0", "scatter_add ![3] i3[4] [4] ; 0",
+	SCATTERED "[3] i3[5] [5] ; 0", SCATTERED "[3,2] i3[4,2] [4,2] ; 0", SCATTERED "[2,3] i2[2,3] [2,4] ; -2", SCATTERED "[3,3] i3[2,2] [3,4] ; 1", SCATTERED "[] i1[] [] ; 0", SCATTERED "[3] i3[0] [2] ; 0",
+	SCATTERED "[3] i3[4] ![4] ; 0", SCATTERED "![3] i3[4] [4] ; 0",
 	"full [] ; T 2 3", "full [] ; T", "full [] ; T 0 2",
 	SOFT "[2,3] ; 1", SOFT "[2,3] ; 0", SOFT "[] ; 0", SOFT "[5] ; -1", SOFT "[2,2,2] ; 1", SOFT "[1] ; 0", SOFT "[2,0] ; 1", SOFT "[0,2] ; 1",
 	"layer_norm [2,3] [3] [3] n", "layer_norm [4] [4] [4] n", "layer_norm [2,1,3] [3] [3] n", "layer_norm [0,2] [2] [2] n",
@@ -772,6 +775,11 @@ static const special specials[] = {
 	{ "index_select [2] i2[3] ; 0", { { 5, 6 }, { 1, 1, 0 } }, { { 4, 3 } }, { 1, 2, 4 } },
 	{ "embedding [2,2] i2[3]", { { 5, 6, 7, 8 }, { 1, 1, 1 } }, { { 0, 0, 3, 7 } }, { 1, 2, 1, 1, 1, 4 } },
 	{ "scatter_add [2] i2[3] [3] ; 0", { { 5, 6 }, { 1, 1, 0 }, { 7, 8, 9 } }, { { 1, 2 }, { 2, 2, 1 } }, { 1, 2 } },
+	{ "scatter [3] i3[4] [4] ; 0", { { 5, 6, 7 }, { 1, 1, 0, 1 }, { 7, 8, 9, 3 } }, { { 0, 0, 4 }, { 0, 0, 1, 2 } }, { 1, 2, 4 } },
+	{ "scatter_prod [2] i2[3] [3] ; 0", { { 5, 6 }, { 1, 1, 0 }, { 7, 0, 9 } }, { { 9, 0 }, { 0, 84, 5 } }, { 1, 2 } },
+	{ "scatter_prod [2] i2[3] [3] ; 0", { { 0, 6 }, { 1, 1, 0 }, { 0, 0, 9 } }, { { 9, 0 }, { 0, 0, 0 } }, { 1, 2 } },
+	{ "scatter_amax [3] i3[4] [4] ; 0", { { 5, 6, 7 }, { 1, 1, 0, 1 }, { 6, 6, 9, 3 } }, { { 0, 1, 4 }, { 1, 1, 1, 0 } }, { 1, 3, 4 } },
+	{ "scatter_amin [2] i2[3] [3] ; 0", { { 5, -INF }, { 0, 1, 0 }, { 6, -INF, 4 } }, { { 0, 1 }, { 0, 1, 8 } }, { 8, 2 } },
 	{ "%0 = input f64[2] slot=0\n%1 = mul f64[2] %0 %0\n%2 = add f64[2] %1 %0\nret %2", { { 3, 4 } }, { { 7, 9 } }, { 0 } },
 };
 

@@ -234,6 +234,9 @@ static const plan_case cases[] = {
 	{ "one_hot", 1, 0, 0, "%0 = input i64[6] slot=0\n%1 = one_hot i64[6,5] %0 n=5\nret %1\n" },
 	{ "scatter_add", 0, 1, 0,
 	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
+	{ "the other ways to scatter", 0, 4, 0,
+	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter f32[5,3] %0 %1 %2 axis=0\n%4 = scatter_prod f32[5,3] %0 %1 %2 axis=0\n"
+	  "%5 = scatter_amax f32[5,3] %0 %1 %2 axis=0\n%6 = scatter_amin f32[5,3] %0 %1 %2 axis=0\nret %3 %4 %5 %6\n" },
 	{ "sums so far, in chunks", 0, 4, 0,
 	  "%0 = input f32[9,2500] slot=0\n%1 = cumsum f32[9,2500] %0 axis=1\n%2 = cumprod f32[9,2500] %0 axis=1\n%3 = input f64[2049,3] slot=1\n%4 = cumsum f64[2049,3] %3 axis=0\n"
 	  "%5 = input i64[2,1100,70] slot=2\n%6 = cumprod i64[2,1100,70] %5 axis=1\nret %1 %2 %4 %6\n" },
@@ -341,7 +344,7 @@ static void test_plans(void **state)
 /* On a machine without routines the evaluator computes their ops. A machine with a routine of its own runs it, for ops that it takes. */
 static bool takes_none(const lo_low *L, ir_ref r, int k, const lo_access *a) { return (void)L, (void)r, (void)a, k > 0; }
 static int own_runs;
-static tj_status run_counted(const void *self, void *const *buf, rt_run *r) { return own_runs++, lo_scatter_add.code.run(self, buf, r); }
+static tj_status run_counted(const void *self, void *const *buf, rt_run *r) { return own_runs++, lo_scatter[0].code.run(self, buf, r); }
 
 static void check_library(const lo_routine *const *library, uint32_t calls, uint32_t evals, uint32_t kernels)
 {
@@ -363,7 +366,7 @@ static void check_library(const lo_routine *const *library, uint32_t calls, uint
 static void test_library(void **state)
 {
 	(void)state;
-	lo_routine own = lo_scatter_add;
+	lo_routine own = lo_scatter[0];
 	own.code.run = run_counted;
 	check_library(NULL, 0, 1, 0);
 	check_library((const lo_routine *const[]){ &lo_matmul, NULL }, 0, 1, 0);

@@ -252,7 +252,7 @@ static void evaluator(void **s)
 	tj_ctx *c = open_logged("plan", 0);
 	tj_fn *f = FN(c, draws_ints, NULL, 2, 1, .mode = TJ_VERIFY);
 	tj_call1(f, TJ_LIST(F32(c, 1, 2), tj_from_data(c, TJ_I64, TJ_SHAPE(2), ((int64_t[]){ 0, 0 }))));
-	if (llvm()) everywhere(f, find(&notes, "library"), "is computed by own loops: it adds in the order of the index");
+	if (llvm()) everywhere(f, find(&notes, "library"), "is computed by own loops: it follows the order of the index");
 	else everywhere(f, find(&notes, "evaluator"), "is computed by the evaluator: it was requested, or there is no back end");
 	contains(explained(f), llvm() ? "back end: llvm, " : "back end: the evaluator (as requested)");
 	kit_ok(c);

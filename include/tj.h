@@ -1707,6 +1707,130 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 #define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b)
 /* <<< ops */
 
+/* ==== functions that are made of the ops above (nn/) ==== */
+
+/* ---- reading and writing by index ------------------------------------------------------------------ */
+
+/* Indices are i32 or i64; those out of range are an error. In the functions marked *, negative ones count from the end. Of several sources for one
+ * element the last stays, or they are added in the order of the index: so the result is always the same. src has the dtype of x. */
+typedef enum tj_reduction { TJ_REDUCE_SUM, TJ_REDUCE_PROD, TJ_REDUCE_MEAN, TJ_REDUCE_AMAX, TJ_REDUCE_AMIN } tj_reduction;
+/* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers is rounded down. */
+TJ_API tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
+#define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
+/* The index is 1-d or 0-d: slice index[i] of an axis of x is added to, becomes, or is joined with slice i of src; or becomes a value *. */
+TJ_API tj_tensor *tj_index_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_index_copy_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
+TJ_API tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
+TJ_API tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *value);
+#define tj_index_add(x, axis, index, src) tj_index_add_at(TJ_SITE, x, axis, index, src)
+#define tj_index_copy(x, axis, index, src) tj_index_copy_at(TJ_SITE, x, axis, index, src)
+#define tj_index_reduce(x, axis, index, src, how, include_self) tj_index_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
+#define tj_index_fill(x, axis, index, value) tj_index_fill_at(TJ_SITE, x, axis, index, value)
+/* * x[i, j, ...], as in NumPy: the indices broadcast to one shape, which stands in the place of the axes that they are for: `axes`, or the first ones
+ * (TJ_ALL). If these axes are not adjacent, it comes first. A bool mask counts for as many axes as it has, and gives its true elements, as
+ * tj_nonzero() does: in a body, a boundary. index_put: x with `values`, which broadcast to the shape of tj_index(), at these places; accumulate: added.
+ *
+ *   y = tj_index(x, TJ_ALL, TJ_LIST(rows, columns));        x[rows, columns]
+ *   y = tj_index(x, TJ_AXES(1), TJ_LIST(i));                x[:, i]            */
+TJ_API tj_tensor *tj_index_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices);
+TJ_API tj_tensor *tj_index_put_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices, tj_tensor *values, bool accumulate);
+#define tj_index(x, axes, indices) tj_index_at(TJ_SITE, x, axes, indices)
+#define tj_index_put(x, axes, indices, values, accumulate) tj_index_put_at(TJ_SITE, x, axes, indices, values, accumulate)
+/* * By an index into all elements of x in row-major order. take has the shape of the index; src has one element for each of the index. */
+TJ_API tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index);
+TJ_API tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor *src, bool accumulate);
+#define tj_take(x, index) tj_take_at(TJ_SITE, x, index)
+#define tj_put(x, index, src, accumulate) tj_put_at(TJ_SITE, x, index, src, accumulate)
+/* * tj_gather() whose operands broadcast, but for the axis. TJ_END_DIM: by a 1-d index into all elements. */
+TJ_API tj_tensor *tj_take_along_dim_at(const char *site, tj_tensor *x, tj_tensor *index, int64_t axis);
+#define tj_take_along_dim(x, index, axis) tj_take_along_dim_at(TJ_SITE, x, index, axis)
+/* x; where the bool mask is true, the elements of src, in their order. Too few of them are an error. */
+TJ_API tj_tensor *tj_masked_scatter_at(const char *site, tj_tensor *x, tj_tensor *mask, tj_tensor *src);
+#define tj_masked_scatter(x, mask, src) tj_masked_scatter_at(TJ_SITE, x, mask, src)
+/* * Index i of an axis, without that axis; `length` elements of an axis. */
+TJ_API tj_tensor *tj_select_at(const char *site, tj_tensor *x, int axis, int64_t i);
+TJ_API tj_tensor *tj_narrow_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t length);
+#define tj_select(x, axis, i) tj_select_at(TJ_SITE, x, axis, i)
+#define tj_narrow(x, axis, start, length) tj_narrow_at(TJ_SITE, x, axis, start, length)
+/* x with src in the place of what tj_slice() (of a positive step), tj_select() or tj_diagonal() shows. src broadcasts to its shape. */
+TJ_API tj_tensor *tj_slice_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t start, int64_t stop, int64_t step);
+TJ_API tj_tensor *tj_select_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t i);
+TJ_API tj_tensor *tj_diagonal_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int64_t diagonal, int a, int b);
+#define tj_slice_scatter(x, src, axis, start, stop, step) tj_slice_scatter_at(TJ_SITE, x, src, axis, start, stop, step)
+#define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i)
+#define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b)
+
+/* ---- shapes and joins ------------------------------------------------------------------------------ */
+
+/* Views, under the names of PyTorch and NumPy. */
+TJ_API tj_tensor *tj_movedim_at(const char *site, tj_tensor *x, tj_dims from, tj_dims to); /* axis from[i] becomes axis to[i]; the others keep their order */
+#define tj_moveaxis(x, from, to) tj_movedim(x, from, to)
+#define tj_swapaxes(x, a, b) tj_transpose(x, a, b)
+#define tj_broadcast_to(x, shape) tj_expand(x, shape)
+#define tj_ravel(x) tj_reshape(x, TJ_SHAPE(-1))
+#define tj_fliplr(x) tj_flip(x, TJ_AXES(1))
+#define tj_flipud(x) tj_flip(x, TJ_AXES(0))
+#define tj_argwhere(x) tj_nonzero(x)
+TJ_API tj_tensor *tj_atleast_1d_at(const char *site, tj_tensor *x);
+TJ_API tj_tensor *tj_atleast_2d_at(const char *site, tj_tensor *x); /* [n] as [1,n] */
+TJ_API tj_tensor *tj_atleast_3d_at(const char *site, tj_tensor *x); /* [n] as [1,n,1], [m,n] as [m,n,1] */
+TJ_API tj_tensor *tj_flatten_at(const char *site, tj_tensor *x, int first, int last); /* these axes and those between them as one; 0-d as [1] */
+TJ_API tj_tensor *tj_unflatten_at(const char *site, tj_tensor *x, int axis, tj_dims sizes); /* an axis as several; one size may be -1 */
+TJ_API tj_tensor *tj_expand_as_at(const char *site, tj_tensor *x, tj_tensor *like);
+TJ_API tj_tensor *tj_view_as_at(const char *site, tj_tensor *x, tj_tensor *like);
+TJ_API tj_tensor *tj_rot90_at(const char *site, tj_tensor *x, int k, int a, int b); /* turns the plane of two axes k times, from a towards b */
+TJ_API tj_tensor *tj_diag_at(const char *site, tj_tensor *x, int64_t diagonal); /* the diagonal of a matrix; the matrix of a diagonal */
+TJ_API tj_tensor *tj_diagflat_at(const char *site, tj_tensor *x, int64_t diagonal); /* the matrix whose diagonal has all elements of x */
+TJ_API tj_tensor *tj_block_diag_at(const char *site, tj_list list); /* the matrix with these matrices on its diagonal */
+TJ_API tj_tensor *tj_hstack_at(const char *site, tj_list list); /* along axis 1; 1-d ones along axis 0 */
+TJ_API tj_tensor *tj_vstack_at(const char *site, tj_list list); /* of tj_atleast_2d(), along axis 0 */
+TJ_API tj_tensor *tj_dstack_at(const char *site, tj_list list); /* of tj_atleast_3d(), along axis 2 */
+TJ_API tj_tensor *tj_column_stack_at(const char *site, tj_list list); /* 1-d ones as columns, along axis 1 */
+#define tj_movedim(x, from, to) tj_movedim_at(TJ_SITE, x, from, to)
+#define tj_atleast_1d(x) tj_atleast_1d_at(TJ_SITE, x)
+#define tj_atleast_2d(x) tj_atleast_2d_at(TJ_SITE, x)
+#define tj_atleast_3d(x) tj_atleast_3d_at(TJ_SITE, x)
+#define tj_flatten(x, first, last) tj_flatten_at(TJ_SITE, x, first, last)
+#define tj_unflatten(x, axis, sizes) tj_unflatten_at(TJ_SITE, x, axis, sizes)
+#define tj_expand_as(x, like) tj_expand_as_at(TJ_SITE, x, like)
+#define tj_view_as(x, like) tj_view_as_at(TJ_SITE, x, like)
+#define tj_rot90(x, k, a, b) tj_rot90_at(TJ_SITE, x, k, a, b)
+#define tj_diag(x, diagonal) tj_diag_at(TJ_SITE, x, diagonal)
+#define tj_diagflat(x, diagonal) tj_diagflat_at(TJ_SITE, x, diagonal)
+#define tj_block_diag(list) tj_block_diag_at(TJ_SITE, list)
+#define tj_hstack(list) tj_hstack_at(TJ_SITE, list)
+#define tj_vstack(list) tj_vstack_at(TJ_SITE, list)
+#define tj_dstack(list) tj_dstack_at(TJ_SITE, list)
+#define tj_column_stack(list) tj_column_stack_at(TJ_SITE, list)
+/* Several results, in out[]. They return how many; 0 after an error, and then each of them is poison. */
+TJ_API int tj_split_at(const char *site, tj_tensor *x, tj_dims sizes, int axis, tj_tensor **out); /* parts of these sizes */
+TJ_API int tj_chunk_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor **out); /* at most n parts of one size, but for the last: size / n, rounded up. What is left of out becomes NULL */
+TJ_API int tj_unbind_at(const char *site, tj_tensor *x, int axis, int n, tj_tensor **out); /* tj_select() of each index of an axis of size n */
+TJ_API int tj_broadcast_tensors_at(const char *site, tj_list list, tj_tensor **out);
+TJ_API int tj_meshgrid_at(const char *site, tj_list list, bool xy, tj_tensor **out); /* out[i]: operand i, 1-d, along axis i of all of them; xy: the first two along axes 1 and 0 */
+#define tj_split(x, sizes, axis, out) tj_split_at(TJ_SITE, x, sizes, axis, out)
+#define tj_chunk(x, n, axis, out) tj_chunk_at(TJ_SITE, x, n, axis, out)
+#define tj_unbind(x, axis, n, out) tj_unbind_at(TJ_SITE, x, axis, n, out)
+#define tj_broadcast_tensors(list, out) tj_broadcast_tensors_at(TJ_SITE, list, out)
+#define tj_meshgrid(list, xy, out) tj_meshgrid_at(TJ_SITE, list, xy, out)
+
+/* Made of numbers, on the device of the context. linspace: n numbers from start to stop, both exact, computed in f64 and rounded once; logspace: base to their power. */
+TJ_API tj_tensor *tj_linspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n);
+TJ_API tj_tensor *tj_logspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n, double base);
+#define tj_linspace(dtype, start, stop, n) tj_linspace_at(TJ_SITE, dtype, start, stop, n)
+#define tj_logspace(dtype, start, stop, n, base) tj_logspace_at(TJ_SITE, dtype, start, stop, n, base)
+/* i64 [2,n]: rows and columns of the elements that tj_tril() and tj_triu() keep, row by row. */
+TJ_API tj_tensor *tj_tril_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
+TJ_API tj_tensor *tj_triu_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
+TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list); /* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
+TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement); /* [n,r]: each choice of r elements of a 1-d x, in order of their places */
+TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [m,n]: the powers n - 1 to 0 of each element, or 0 to n - 1 */
+#define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset)
+#define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset)
+#define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list)
+#define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement)
+#define tj_vander(x, n, increasing) tj_vander_at(TJ_SITE, x, n, increasing)
+
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
 /* ---- norms ------------------------------------------------------------------------------------------ */

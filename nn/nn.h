@@ -24,6 +24,21 @@ tj_tensor *nn_batched(const char *site, tj_tensor *x, int n);                 /*
 tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n);    /* y without one if x, the operand, had none */
 bool nn_is_float(tj_dtype t);
 tj_dims nn_shape(const tj_tensor *x, int64_t *to); /* the sizes of x, as a list; to: of TJ_MAX_RANK + 1 */
+/* NULL, and *a is the axis counted from the front; else what the caller returns. A 0-d x has axes 0 and -1. */
+tj_tensor *nn_bad_axis(const char *site, const char *op, tj_tensor *x, int64_t axis, int *a);
+/* Sizes of up to TJ_MAX_RANK + 1 axes: one more than a tensor may have, so that an op reports it. */
+typedef struct nn_dims { int n; int64_t dim[TJ_MAX_RANK + 2]; } nn_dims;
+nn_dims nn_shape_of(tj_tensor *x);
+nn_dims nn_shape_ones(int n);
+void nn_shape_add(nn_dims *s, int64_t size);       /* at the end */
+tj_tensor *nn_reshape(const char *site, tj_tensor *x, const nn_dims *s);
+tj_tensor *nn_expand(const char *site, tj_tensor *x, const nn_dims *s);
+tj_tensor *nn_number(const char *site, tj_tensor *like, double v);          /* a number of the category of `like` */
+tj_tensor *nn_filled(const char *site, tj_tensor *like, tj_dtype t, const nn_dims *s, tj_tensor *v); /* full, on the device of `like` */
+tj_tensor *nn_arange(const char *site, tj_tensor *like, int64_t n);         /* i64 0 .. n - 1, on its device */
+tj_tensor *nn_wrapped(const char *site, tj_tensor *index, int64_t n);       /* i64; what is below 0 counts from the end of an axis of size n */
+tj_tensor *nn_along(const char *site, tj_tensor *x, int axis, int rank);    /* a 1-d x along an axis of `rank` axes, the others of size 1 */
+int nn_listed(tj_list list, int most);                                      /* number of tensors, at most `most` + 1 */
 int nn_entries(tj_dims list, int most); /* number of entries, at most `most` + 1; 0 for NULL */
 
 #endif

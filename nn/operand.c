@@ -5,18 +5,18 @@ tj_tensor *nn_bad(const char *site, const char *op, const char *name, tj_tensor 
 {
 	if (x && x != TJ_END && tj_is_poison(x)) return x;
 	if (x && x != TJ_END && tj_rank(x) >= 0) return NULL;
-	return tj_fail_at(site, TJ_ERR_ARG, op, "an operand is made by another op, or by tj_from_data()", x ? "%s is no tensor" : "%s is NULL", name);
+	return tj_fail(TJ_ERR_ARG, op, "an operand is made by another op, or by tj_from_data()", x ? "%s is no tensor" : "%s is NULL", name);
 }
 
 tj_tensor *nn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n)
 {
 	tj_tensor *bad = nn_bad(site, op, "x", x);
 	if (bad || tj_rank(x) == n + 1 || tj_rank(x) == n + 2) return bad;
-	return tj_fail_at(site, TJ_ERR_SHAPE, op, "axes of examples and channels come first: [N,C,...], or [C,...]", "x has %d axes, %d or %d are needed", tj_rank(x), n + 1, n + 2);
+	return tj_fail(TJ_ERR_SHAPE, op, "axes of examples and channels come first: [N,C,...], or [C,...]", "x has %d axes, %d or %d are needed", tj_rank(x), n + 1, n + 2);
 }
 
-tj_tensor *nn_batched(const char *site, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_unsqueeze_at(site, x, 0) : x; }
-tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_squeeze_at(site, y, TJ_SHAPE(0)) : y; }
+tj_tensor *nn_batched(const char *site, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_unsqueeze(x, 0) : x; }
+tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_squeeze(y, TJ_SHAPE(0)) : y; }
 
 bool nn_is_float(tj_dtype t) { return t == TJ_F16 || t == TJ_BF16 || t == TJ_F32 || t == TJ_F64; }
 
@@ -32,5 +32,79 @@ int nn_entries(tj_dims list, int most)
 {
 	int n = 0;
 	while (list && n <= most && list[n] != TJ_END_DIM) n++;
+	return n;
+}
+
+tj_tensor *nn_bad_axis(const char *site, const char *op, tj_tensor *x, int64_t axis, int *a)
+{
+	tj_tensor *bad = nn_bad(site, op, "x", x);
+	*a = 0;
+	if (bad) return bad;
+	const int rank = tj_rank(x), n = rank ? rank : 1;
+	if (axis < -n || axis >= n) return tj_fail(TJ_ERR_ARG, op, "axes count from 0 at the front, and from -1 at the end", "axis %lld of a tensor with %d axes", (long long)axis, rank);
+	*a = (int)(axis < 0 ? axis + n : axis);
+	return NULL;
+}
+
+/* ---- shapes ---- */
+nn_dims nn_shape_of(tj_tensor *x)
+{
+	nn_dims s = { .n = tj_rank(x) };
+	for (int i = 0; i < s.n; i++) s.dim[i] = tj_dim(x, i);
+	s.dim[s.n] = TJ_END_DIM;
+	return s;
+}
+
+nn_dims nn_shape_ones(int n)
+{
+	nn_dims s = { .n = n };
+	for (int i = 0; i < n; i++) s.dim[i] = 1;
+	s.dim[n] = TJ_END_DIM;
+	return s;
+}
+
+void nn_shape_add(nn_dims *s, int64_t size)
+{
+	if (s->n <= TJ_MAX_RANK) s->dim[s->n++] = size;
+	s->dim[s->n] = TJ_END_DIM;
+}
+
+static nn_dims ended(const nn_dims *s)
+{
+	nn_dims t = *s;
+	t.dim[t.n] = TJ_END_DIM;
+	return t;
+}
+
+tj_tensor *nn_reshape(const char *site, tj_tensor *x, const nn_dims *s) { return tj_reshape(x, ended(s).dim); }
+tj_tensor *nn_expand(const char *site, tj_tensor *x, const nn_dims *s) { return tj_expand(x, ended(s).dim); }
+
+/* ---- small tensors ---- */
+tj_tensor *nn_number(const char *site, tj_tensor *like, double v) { return nn_is_float(tj_dtype_of(like)) ? tj_f(v) : tj_i((int64_t)v); }
+
+tj_tensor *nn_filled(const char *site, tj_tensor *like, tj_dtype t, const nn_dims *s, tj_tensor *v)
+{
+	return tj_to(tj_full(t, ended(s).dim, v), tj_device_of(like));
+}
+
+tj_tensor *nn_arange(const char *site, tj_tensor *like, int64_t n) { return tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(like)); }
+
+tj_tensor *nn_wrapped(const char *site, tj_tensor *index, int64_t n)
+{
+	index = tj_cast(index, TJ_I64);
+	return tj_where(tj_lt(index, tj_i(0)), tj_add(index, tj_i(n)), index);
+}
+
+tj_tensor *nn_along(const char *site, tj_tensor *x, int axis, int rank)
+{
+	nn_dims s = nn_shape_ones(rank);
+	if (rank) s.dim[axis] = tj_numel(x);
+	return nn_reshape(site, x, &s);
+}
+
+int nn_listed(tj_list list, int most)
+{
+	int n = 0;
+	while (list && n <= most && list[n] != TJ_END) n++;
 	return n;
 }

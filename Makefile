@@ -19,7 +19,7 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api gen ulp stress mock mock_code) \
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_loops gen ulp stress mock mock_code) \
            $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
@@ -52,7 +52,7 @@ $(BUILD)/%.o: %.c
 MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
 $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
-$(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
+$(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
@@ -128,7 +128,7 @@ cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for 
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/prelude: $(BUILD)/test/prelude.o

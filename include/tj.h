@@ -590,7 +590,7 @@ TJ_API tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tens
  * it another dtype. */
 typedef struct tj_while_opts {
 	size_t size;
-	int64_t max_turns;     /* it is an error when cond is still true after this many turns; 0: no limit */
+	int64_t max_turns;     /* it is an error when cond is still true after this many turns; 0: no limit. Gradients need a limit */
 } tj_while_opts;
 TJ_API tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond, tj_body *body, tj_list init, void *self, const tj_while_opts *opts);
 
@@ -620,10 +620,10 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  *
  * Only in the body of a compiled function, and in callbacks of tj_vmap(), not in other ones. Between wrt and y C may have read values, branched
  * and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
- * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond() and
- * tj_scan(), which compute their values again on the way back (a scan keeps the carries of all turns, in memory), but not through
- * tj_while(): that is an error. On failure the context has the error, its status is returned, and all grad[i] are poison. A
- * value that y does not depend on is found when the call runs: then the call fails. */
+ * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(), tj_scan() and, if it has .max_turns,
+ * tj_while(); without, it is an error. On the way back these compute their values again. Loops keep the carries of all turns, in memory: a while has
+ * room for those of .max_turns turns, but only turns that run touch it, and only they are walked back. On failure the context has the error, its
+ * status is returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails. */
 typedef enum tj_unused { TJ_UNUSED_ERROR, TJ_UNUSED_ZEROS } tj_unused;
 typedef struct tj_grad_opts {
 	size_t size;

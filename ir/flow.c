@@ -17,9 +17,9 @@
 #include "runtime/exec.h"
 
 static const ir_flowinfo infos[] = {
-	[IR_cond - IR_cond] = { 2, 0, { "then", "else" }, { NULL } },
-	[IR_while - IR_cond] = { 2, 1, { "cond", "body" }, { "max_turns" } },
-	[IR_scan - IR_cond] = { 1, 4, { "body" }, { "carries", "xs", "length", "reverse" } },
+	[IR_cond - IR_cond] = { 2, 0, 0, { "then", "else" }, { NULL } },
+	[IR_while - IR_cond] = { 2, 2, 1, { "cond", "body" }, { "max_turns", "ys" } },
+	[IR_scan - IR_cond] = { 1, 5, 4, { "body" }, { "carries", "xs", "length", "reverse", "counted" } },
 };
 const ir_flowinfo *ir_flow_info(int op) { return &infos[op - IR_cond]; }
 
@@ -99,15 +99,46 @@ int ir_flow_results(const ir_graph *g, const ir_node *n)
 	return (int)ir_flow_region(g, n, ir_flow_info(n->op)->nregion - 1)->out.n;
 }
 
+int ir_flow_carries(const ir_graph *g, const ir_node *n)
+{
+	return n->op == IR_cond ? 0 : n->op == IR_scan ? (int)ir_attr(g, n)[1] : ir_flow_results(g, n) - (int)ir_attr(g, n)[3];
+}
+
+int64_t ir_flow_turns(const ir_graph *g, const ir_node *n) { return ir_attr(g, n)[n->op == IR_scan ? 3 : 2]; }
+
+ir_ref ir_flow_count(const ir_graph *g, const ir_node *n)
+{
+	const int64_t *attr = ir_attr(g, n);
+	return n->op == IR_scan && attr[5] ? ir_src(g, n, (int)(attr[1] + attr[2])) : IR_NONE;
+}
+
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i)
 {
 	const ir_graph *body = ir_flow_region(g, n, ir_flow_info(n->op)->nregion - 1);
 	ir_meta m = ir_meta_of(body, body->out.v[i]);
 	m.weak = false;
-	if (n->op != IR_scan || i < ir_attr(g, n)[1] || m.rank == TJ_MAX_RANK) return m;
+	if (n->op == IR_cond || i < ir_flow_carries(g, n) || m.rank == TJ_MAX_RANK) return m;
 	memmove(m.dim + 1, m.dim, sizeof *m.dim * m.rank++);
-	m.dim[0] = ir_attr(g, n)[3];
+	m.dim[0] = ir_flow_turns(g, n);
 	return m;
+}
+
+static bool is_whole(const ir_graph *g, ir_ref r, int64_t value)
+{
+	const ir_node *n = ir_at(g, r);
+	return n->op == IR_const && n->dtype == TJ_I64 && !n->rank && n->device == RT_CPU && ir_const_value(g, n).i == value;
+}
+
+bool ir_is_counter(const ir_graph *g, const ir_node *n, int k)
+{
+	const ir_graph *body = ir_flow_region(g, n, ir_flow_info(n->op)->nregion - 1);
+	const ir_node *x = ir_at(body, body->out.v[k]);
+	if (x->op != IR_add || x->dtype != TJ_I64 || !is_whole(g, ir_src(g, n, k), 0)) return false;
+	for (int side = 0; side < 2; side++) {
+		const ir_node *in = ir_at(body, ir_src(body, x, side));
+		if (in->op == IR_input && ir_attr(body, in)[0] == k && is_whole(body, ir_src(body, x, 1 - side), 1)) return true;
+	}
+	return false;
 }
 
 bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_graph *g, ir_ref r, const void *env), const void *env)
@@ -143,7 +174,7 @@ static bool bad(const ir_node *n, rt_err *err, const char *fmt, ...)
 /* The type of the value that slot k of a region stands for. */
 static bool slot_type(const ir_graph *g, const ir_node *n, int64_t k, ir_meta *m)
 {
-	int64_t at = k + (n->op == IR_cond), carries = n->op == IR_scan ? ir_attr(g, n)[1] : 0;
+	int64_t at = k + (n->op == IR_cond), carries = ir_flow_carries(g, n);
 	if (k < 0 || at >= n->nsrc) return false;
 	*m = ir_meta_of(g, ir_src(g, n, (int)at));
 	if (n->op != IR_scan || k < carries || k >= carries + ir_attr(g, n)[2]) return true;
@@ -169,9 +200,12 @@ static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
 static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 {
 	const ir_graph *a = ir_flow_region(g, n, 0), *b = n->op == IR_scan ? a : ir_flow_region(g, n, 1);
-	int64_t carries = n->op == IR_scan ? ir_attr(g, n)[1] : n->op == IR_while ? (int64_t)b->out.n : 0;
+	const int64_t carries = ir_flow_carries(g, n);
 	static const ir_meta truth = { .dtype = TJ_BOOL };
 	if (carries < 0 || carries > b->out.n || carries > n->nsrc || !b->out.n) return bad(n, err, "wrong number of results");
+	if (n->op == IR_while && (ir_flow_turns(g, n) < 0 || (carries < b->out.n && !ir_flow_turns(g, n)))) return bad(n, err, "there is no limit of turns");
+	for (int64_t i = carries; n->op != IR_cond && i < b->out.n; i++)
+		if (ir_at(b, b->out.v[i])->rank == TJ_MAX_RANK) return bad(n, err, "a slice of ys has no room for one more axis");
 	for (int64_t i = 0; i < carries; i++) {
 		ir_meta x = ir_meta_of(g, ir_src(g, n, (int)i)), y = ir_meta_of(b, b->out.v[i]);
 		if (!same_type(&x, &y)) return bad(n, err, "carry %lld changes its type", (long long)i);
@@ -200,7 +234,11 @@ bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 	}
 	for (int k = 0; k < n->nsrc; k++)
 		if (ir_at(g, ir_src(g, n, k))->weak) return bad(n, err, "operand %d is a number", k);
-	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] > n->nsrc) return bad(n, err, "too few operands");
+	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] + !!ir_attr(g, n)[5] > n->nsrc) return bad(n, err, "too few operands");
+	if (ir_flow_count(g, n) != IR_NONE) {
+		const ir_meta m = ir_meta_of(g, ir_flow_count(g, n)), count = { .dtype = TJ_I64 };
+		if (!same_type(&m, &count)) return bad(n, err, "the number of turns is not i64[] on the CPU");
+	}
 	for (int i = 0; n->op == IR_scan && i < ir_attr(g, n)[2]; i++) {
 		ir_meta m;
 		if (!slot_type(g, n, ir_attr(g, n)[1] + i, &m)) return bad(n, err, "xs %d does not have the length of the scan", i);
@@ -218,7 +256,7 @@ static ir_ref nomem(ir_graph *g)
 ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site)
 {
 	const ir_flowinfo *info = ir_flow_info(op);
-	int64_t all[6];
+	int64_t all[2 + IR_FLOW_ATTRS];
 	const ir_meta none = IR_TUPLE;
 	for (int k = 0; k < nsrc; k++)
 		if (src[k] == IR_NONE) return IR_NONE;
@@ -274,6 +312,25 @@ static void **fresh(job *j, int n)
 	return p;
 }
 
+/* Slices of ys are 0 until their turns run. */
+static void clear(const job *j, int carries, int n)
+{
+	for (int i = carries; i < n; i++) {
+		const ir_meta m = ir_flow_result(j->g, j->n, i);
+		memset(j->out[i], 0, (size_t)bytes_of(&m));
+	}
+}
+
+/* Copies the slices that a turn made to their places. */
+static void stack(const job *j, int carries, int n, int64_t t, void *const *next)
+{
+	for (int i = carries; i < n; i++) {
+		const ir_meta m = ir_flow_result(j->g, j->n, i);
+		const int64_t slice = bytes_of(&m) / ir_flow_turns(j->g, j->n);
+		memcpy((char *)j->out[i] + t * slice, next[i], (size_t)slice);
+	}
+}
+
 /* Copies the new carries to the outputs; the next turn reads them there. */
 static void carry(const job *j, int n, void *const *next)
 {
@@ -286,11 +343,12 @@ static void carry(const job *j, int n, void *const *next)
 
 static tj_status eval_while(job *j)
 {
-	int n = ir_flow_results(j->g, j->n);
-	int64_t most = ir_attr(j->g, j->n)[2];
+	const int n = ir_flow_results(j->g, j->n), carries = ir_flow_carries(j->g, j->n);
+	const int64_t most = ir_flow_turns(j->g, j->n);
 	void **next = fresh(j, n);
 	if (!next) return rt_fail(j->err, TJ_ERR_NOMEM, "while", "out of memory");
-	carry(j, n, (void *const *)(uintptr_t)j->ext);
+	carry(j, carries, (void *const *)(uintptr_t)j->ext);
+	clear(j, carries, n);
 	for (int64_t turn = 0;; turn++) {
 		uint8_t go = 0;
 		void *to = &go;
@@ -298,21 +356,25 @@ static tj_status eval_while(job *j)
 		if (st != TJ_OK || !go) return st;
 		if (most && turn == most) return rt_flow_limit(most, j->n->site, j->err);
 		if ((st = run_region(j, 1, next)) != TJ_OK) return st;
-		carry(j, n, next);
+		carry(j, carries, next);
+		stack(j, carries, n, turn, next);
 	}
 }
 
 static tj_status eval_scan(job *j)
 {
 	const int64_t *attr = ir_attr(j->g, j->n);
-	int n = ir_flow_results(j->g, j->n), carries = (int)attr[1];
+	const int n = ir_flow_results(j->g, j->n), carries = (int)attr[1];
+	int64_t turns = attr[3];
+	if (attr[5]) turns = rt_flow_limited(*(const int64_t *)j->ext[carries + attr[2]], turns);
 	const void **xs = rt_arena_alloc(&j->mem, sizeof *xs * (size_t)(attr[2] + 1));
 	void **next = fresh(j, n);
 	if (!next || !xs) return rt_fail(j->err, TJ_ERR_NOMEM, "scan", "out of memory");
 	for (int i = 0; i < attr[2]; i++) xs[i] = j->ext[carries + i];
 	carry(j, carries, (void *const *)(uintptr_t)j->ext);
-	for (int64_t turn = 0; turn < attr[3]; turn++) {
-		int64_t t = attr[4] ? attr[3] - 1 - turn : turn;
+	clear(j, carries, n);
+	for (int64_t turn = 0; turn < turns; turn++) {
+		int64_t t = attr[4] ? turns - 1 - turn : turn;
 		for (int i = 0; i < attr[2]; i++) {
 			const ir_meta m = ir_meta_of(j->g, ir_src(j->g, j->n, carries + i));
 			j->ext[carries + i] = (const char *)xs[i] + t * (bytes_of(&m) / attr[3]);
@@ -320,11 +382,7 @@ static tj_status eval_scan(job *j)
 		tj_status st = run_region(j, 0, next);
 		if (st != TJ_OK) return st;
 		carry(j, carries, next);
-		for (int i = carries; i < n; i++) {
-			const ir_meta m = ir_flow_result(j->g, j->n, i);
-			int64_t slice = bytes_of(&m) / attr[3];
-			memcpy((char *)j->out[i] + t * slice, next[i], (size_t)slice);
-		}
+		stack(j, carries, n, t, next);
 	}
 	return TJ_OK;
 }

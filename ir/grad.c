@@ -221,7 +221,11 @@ static bool step_flow(sweep *s, ir_ref r)
 		any = true;
 	}
 	if (!any) return flat(s, &n);
-	if (n.op == IR_while) return fail(s, TJ_ERR_ARG, "while", "it has no gradient, since its number of turns is not known: use tj_scan()", n.site), false;
+	if (n.op == IR_while && !ir_flow_turns(s->g, &n)) {
+		fail(s, TJ_ERR_ARG, "while", "it has no gradient, since its turns have no limit", n.site);
+		rt_hint(&s->g->err, "set .max_turns: the carries of so many turns are kept; or use tj_scan()");
+		return false;
+	}
 	return ir_vjp_flow(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
 }
 

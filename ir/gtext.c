@@ -88,7 +88,9 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 	else if (n->op == IR_data) put_data(g, n, t);
 	else if (n->op == IR_get || n->op == IR_mark) put_list(t, "i", 1, attr);
 	else if (ir_is_flow(n->op))
-		for (int k = 0, skip = ir_flow_info(n->op)->nregion; k < ir_flow_info(n->op)->nattr; k++) put_list(t, ir_flow_info(n->op)->attr[k], 1, attr + skip + k);
+		for (int k = 0, skip = ir_flow_info(n->op)->nregion; k < ir_flow_info(n->op)->nattr; k++) {
+			if (k < ir_flow_info(n->op)->needed || attr[skip + k]) put_list(t, ir_flow_info(n->op)->attr[k], 1, attr + skip + k);
+		}
 	else
 		for (int k = 0; c->attr[k].name; k++) {
 			if (c->attr[k].kind == 'd') rt_putf(t, " %s=%s", c->attr[k].name, tj_dtype_name((tj_dtype)attr[k]));
@@ -573,8 +575,10 @@ static bool flow_attributes(parser *p, ir_op op, int64_t *attr)
 {
 	const ir_flowinfo *info = ir_flow_info(op);
 	for (int k = 0; k < info->nattr; k++) {
-		if (!key(p, info->attr[k])) return fail(p, "`%s=` expected", info->attr[k]);
-		if (!integer(p, &attr[k])) return false;
+		attr[k] = 0;
+		if (!key(p, info->attr[k])) {
+			if (k < info->needed) return fail(p, "`%s=` expected", info->attr[k]);
+		} else if (!integer(p, &attr[k])) return false;
 	}
 	return true;
 }
@@ -616,7 +620,7 @@ static bool parse_flow(parser *p, ir_op op, ir_ref *r)
 {
 	const ir_flowinfo *info = ir_flow_info(op);
 	ir_graph *region[2] = { ir_region_new(), ir_region_new() };
-	int64_t attr[4];
+	int64_t attr[IR_FLOW_ATTRS];
 	const char *site = NULL;
 	ref_list src = { 0 };
 	bool ok = (region[0] && region[1]) || nomem(p);

@@ -266,13 +266,18 @@ ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
 
 /* ---- flow.c: control flow. A region is a graph whose input slot k is operand k of its node (cond: k + 1, behind the
  * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
-/*   op      attributes                             operands                    regions
- *   cond    {then, else}                           bool[], then any            then, else: the same outputs
- *   while   {cond, body, most turns or 0}          carries, then captures      cond: bool[]; body: the new carries
- *   scan    {body, carries, xs, length, reverse}   carries, xs, captures       body: the new carries, then a slice of each ys
- * A region's attribute is its index in g->region. */
-enum { IR_MAX_NEST = 64 };
-typedef struct ir_flowinfo { uint8_t nregion, nattr; const char *region[2], *attr[4]; } ir_flowinfo; /* nattr: without the regions */
+/*   op      attributes                                      operands                        regions
+ *   cond    {then, else}                                    bool[], then any                then, else: the same outputs
+ *   while   {cond, body, most turns or 0, ys}               carries, captures               cond: bool[]; body: the new carries, then a slice of each ys
+ *   scan    {body, carries, xs, length, reverse, counted}   carries, xs, count?, captures   body: the new carries, then a slice of each ys
+ * A region's attribute is its index in g->region. ys have their slices along a new axis 0: those of a scan have `length`; those of a while, which
+ * then has a limit, have as many as it may have turns. counted is 0 or 1: the operand behind xs, an i64[] on the CPU, says how many turns run, at most
+ * `length`: those of the slices before it, in reverse, too. A slice of ys whose turn did not run is 0. Gradients of a while need both (vjpflow.c). */
+enum { IR_MAX_NEST = 64, IR_FLOW_ATTRS = 5 };
+typedef struct ir_flowinfo { /* nattr: without the regions. needed: the attributes from this one on are 0 unless text has them */
+	uint8_t nregion, nattr, needed;
+	const char *region[2], *attr[IR_FLOW_ATTRS];
+} ir_flowinfo;
 const ir_flowinfo *ir_flow_info(int op);
 ir_graph *ir_region_new(void); /* one reference; NULL: out of memory */
 void ir_region_unref(ir_graph *r);
@@ -281,6 +286,10 @@ ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *con
 ir_ref ir_flow_copy(ir_graph *g, const ir_graph *from, const ir_node *n, const ir_ref *src); /* of a control-flow node */
 ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k);
 int ir_flow_results(const ir_graph *g, const ir_node *n);
+int ir_flow_carries(const ir_graph *g, const ir_node *n); /* of a cond 0 */
+int64_t ir_flow_turns(const ir_graph *g, const ir_node *n); /* slices of ys: the length of a scan, the most turns of a while */
+ir_ref ir_flow_count(const ir_graph *g, const ir_node *n); /* the operand that says how many turns run; IR_NONE: a scan without one, a while, a cond */
+bool ir_is_counter(const ir_graph *g, const ir_node *n, int k); /* carry k of a while or scan is an i64[]: 0 before the first turn, then 1 more in each */
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
 bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node, regions included */
 /* A node of its regions, on any level, passes the test. */

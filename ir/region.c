@@ -17,7 +17,7 @@ typedef struct ir_nest { /* a control-flow node that is being built */
 	struct ir_nest *outer, *next;
 	ir_op op;
 	const char *site;
-	int64_t attr[4];
+	int64_t attr[IR_FLOW_ATTRS];
 	rt_vec(ir_ref) src;      /* operands, in the graph outside */
 	uint32_t own;            /* operands from this index on are captures */
 	ir_graph *region[2];     /* references */

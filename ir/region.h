@@ -21,7 +21,7 @@ void ir_build_end(ir_builder *b); /* allowed at any time: frees what is still op
 const rt_err *ir_build_error(const ir_builder *b); /* the first error in any of the graphs */
 
 /* A control-flow node: open, then for each region enter ... yield, then close. Operands are values of b->at->g; attr is without
- * the regions (flow.c). Each of these gives false, or IR_NONE, after an error. */
+ * the regions (flow.c), all of them. Each of these gives false, or IR_NONE, after an error. */
 bool ir_build_open(ir_builder *b, ir_op op, int nsrc, const ir_ref *src, const int64_t *attr, const char *site);
 bool ir_build_enter(ir_builder *b);                         /* the next region: b->at is it */
 ir_ref ir_build_input(ir_builder *b, int k, const char *site); /* in the region: its input of slot k, which stands for an operand that `open` was given */

@@ -6,12 +6,16 @@
  *   scan c, xs, w -> c', ys   =>   scan c, xs, w -> carries     one more run that keeps the carries before each turn, stacked
  *                                  scan dc', dw = 0 | carries, xs, dys, w -> dc, dw, dxs     the other way round
  *
- * The number of turns of a while is not known before it ends, so it has no gradient. */
+ *   while c, w -> c'          =>   while c, 0, w -> n, carries    the same, which also counts its turns; room for as many as it may have
+ *                                  scan dc', dw = 0 | carries, n, w -> dc, dw                 only those n turns, the other way round
+ *
+ * The first of the two is left out if the loop has kept its carries already: of second gradients on. */
 #include "ir/region.h"
 #include "ir/vjp.h"
 
 typedef struct flow {
 	ir_graph *g;
+	ir_ref r;
 	ir_node n;               /* a copy, since emitting moves nodes */
 	const ir_ref *grad;      /* by result; IR_NONE: none */
 	const bool *want;        /* by operand */
@@ -74,42 +78,157 @@ static bool grad_cond(flow *f)
 	return made != IR_NONE;
 }
 
-/* ---- scan ---- */
-typedef struct turns { int carries, xs, captures, ys; int64_t attr[4]; } turns;
+/* ---- loops ---- */
+typedef struct turns {       /* of a scan or while; numbers of operands and results */
+	int region, carries, xs, first, ys; /* region: of its body. first: the first capture, behind xs and the count of a counted scan */
+	int64_t length;          /* of a while the most turns */
+	bool reverse;
+	ir_ref count;            /* the number of turns that ran; IR_NONE: all of a scan */
+} turns;
 
 static turns turns_of(const flow *f)
 {
-	turns t = { 0 };
-	memcpy(t.attr, ir_attr(f->g, &f->n) + 1, sizeof t.attr); /* behind the region */
-	t.carries = (int)t.attr[0];
-	t.xs = (int)t.attr[1];
-	t.captures = f->n.nsrc - t.carries - t.xs;
+	const int64_t *attr = ir_attr(f->g, &f->n);
+	turns t = { .region = f->n.op == IR_while, .carries = ir_flow_carries(f->g, &f->n), .length = ir_flow_turns(f->g, &f->n), .count = ir_flow_count(f->g, &f->n) };
+	if (f->n.op == IR_scan) t.xs = (int)attr[2], t.reverse = attr[4] != 0;
+	t.first = t.carries + t.xs + (t.count != IR_NONE);
 	t.ys = ir_flow_results(f->g, &f->n) - t.carries;
 	return t;
 }
 
-/* carry[i]: the values of carry i before each turn, stacked. */
-static bool carries_of(flow *f, const turns *t, ir_ref *carry)
+/* Carry i only counts the turns: its body needs it for nothing else. */
+static bool counts_only(const flow *f, const turns *t, int i)
 {
-	const ir_graph *region = ir_flow_region(f->g, &f->n, 0);
-	ir_ref *src = refs(f, f->n.nsrc), *in = refs(f, f->n.nsrc), *map = refs(f, region->node.n), *out = refs(f, (size_t)t->carries * 2);
-	if (!src || !in || !map || !out) return false;
-	for (int k = 0; k < f->n.nsrc; k++) src[k] = source(f, k);
-	if (!ir_build_open(&f->b, IR_scan, f->n.nsrc, src, t->attr, f->n.site) || !ir_build_enter(&f->b)) return false;
-	for (int k = 0; k < f->n.nsrc; k++) in[k] = ir_build_input(&f->b, k, f->n.site);
-	if (!ir_build_copy(&f->b, region, f->n.nsrc, in, map)) return false;
-	for (int i = 0; i < t->carries; i++) {
-		out[i] = map[region->out.v[i]];
-		out[t->carries + i] = in[i];
+	const ir_graph *body = ir_flow_region(f->g, &f->n, t->region);
+	int uses = 0;
+	if (!ir_is_counter(f->g, &f->n, i)) return false;
+	for (ir_ref r = 0; r < body->node.n; r++)
+		for (int k = 0; k < ir_at(body, r)->nsrc; k++) {
+			const ir_node *x = ir_at(body, ir_src(body, ir_at(body, r), k));
+			uses += x->op == IR_input && ir_attr(body, x)[0] == i;
+		}
+	for (uint32_t k = 0; k < body->out.n; k++) uses += body->out.v[k] == body->out.v[i] || (ir_at(body, body->out.v[k])->op == IR_input && ir_attr(body, ir_at(body, body->out.v[k]))[0] == i);
+	return uses == 2;
+}
+
+/* Among ys: the values before each turn of carry i. -1: they are not. */
+static int stack_of(const flow *f, const turns *t, int i)
+{
+	const ir_graph *body = ir_flow_region(f->g, &f->n, t->region);
+	for (int k = t->carries; k < t->carries + t->ys; k++) {
+		const ir_node *x = ir_at(body, body->out.v[k]);
+		if (x->op == IR_input && ir_attr(body, x)[0] == i) return k;
 	}
-	if (!ir_build_yield(&f->b, 2 * t->carries, out)) return false;
+	return -1;
+}
+
+/* The loop has kept its carries already, as one that a gradient made has. */
+static bool known(flow *f, turns *t, ir_ref *carry)
+{
+	int counter = -1;
+	for (int i = 0; i < t->carries; i++) {
+		if (ir_is_counter(f->g, &f->n, i)) counter = i;
+		if (!counts_only(f, t, i) && stack_of(f, t, i) < 0) return false;
+	}
+	if (f->n.op == IR_while && counter < 0) return false;
+	for (int i = 0; i < t->carries; i++)
+		if (!counts_only(f, t, i)) carry[i] = ir_get(f->g, f->r, stack_of(f, t, i), f->n.site);
+	if (f->n.op == IR_while) t->count = ir_get(f->g, f->r, counter, f->n.site);
+	return true;
+}
+
+/* Adds the last axis of a value that has no room for one more to the one before it. */
+static ir_ref flat(const flow *f, ir_ref r)
+{
+	const ir_meta m = ir_meta_of(f->b.at->g, r);
+	int64_t dim[TJ_MAX_RANK];
+	if (m.rank < TJ_MAX_RANK) return r;
+	memcpy(dim, m.dim, sizeof dim);
+	dim[m.rank - 2] *= dim[m.rank - 1];
+	return ir_reshape(f->b.at->g, r, m.rank - 1, dim, f->n.site);
+}
+
+/* The slices of one turn, in the type of the carry of which they are. */
+static ir_ref like(const flow *f, ir_ref slice, ir_ref carry)
+{
+	const ir_meta m = ir_meta_of(f->g, carry);
+	return ir_at(f->b.at->g, slice)->rank == m.rank ? slice : ir_reshape(f->b.at->g, slice, m.rank, m.dim, f->n.site);
+}
+
+/* Enters region k and copies it. extra: the operands of the new node from this one on have one more in front of them (a counter). in: by operand of the new one. */
+static bool copied(flow *f, int k, int extra, ir_ref *in, ir_ref *map)
+{
+	const bool more = f->n.op == IR_while;
+	ir_ref *slot = refs(f, f->n.nsrc);
+	if (!slot || !ir_build_enter(&f->b)) return false;
+	for (int i = 0; i < f->n.nsrc + more; i++) in[i] = ir_build_input(&f->b, i, f->n.site);
+	for (int i = 0; i < f->n.nsrc; i++) slot[i] = in[i + (more && i >= extra)];
+	return ir_build_copy(&f->b, ir_flow_region(f->g, &f->n, k), f->n.nsrc, slot, map);
+}
+
+static bool copied_test(flow *f, int extra)
+{
+	const ir_graph *test = ir_flow_region(f->g, &f->n, 0);
+	ir_ref *in = refs(f, f->n.nsrc + 1u), *map = refs(f, test->node.n);
+	return in && map && copied(f, 0, extra, in, map) && ir_build_yield(&f->b, 1, &map[test->out.v[0]]);
+}
+
+/* Its carries, of a while also the counter, then the values of the carries before it. */
+static bool copied_body(flow *f, const turns *t, int kept)
+{
+	const ir_graph *body = ir_flow_region(f->g, &f->n, t->region);
+	const int more = f->n.op == IR_while;
+	ir_ref *in = refs(f, f->n.nsrc + 1u), *map = refs(f, body->node.n), *out = refs(f, 2 * (size_t)t->carries + 1);
+	int n = 0;
+	if (!in || !map || !out || !copied(f, t->region, t->carries, in, map)) return false;
+	for (; n < t->carries; n++) out[n] = map[body->out.v[n]];
+	if (more) {
+		const ir_ref one = ir_const_i(f->b.at->g, TJ_I64, 0, NULL, 1);
+		out[n++] = ir_op2(f->b.at->g, IR_add, in[t->carries], one, f->n.site);
+	}
+	for (int i = 0; i < t->carries; i++)
+		if (!counts_only(f, t, i)) out[n++] = flat(f, in[i]);
+	return n == t->carries + more + kept && ir_build_yield(&f->b, n, out);
+}
+
+/* The carries of all turns are an amount of memory that exists. */
+static bool fits(const flow *f, const turns *t)
+{
+	int64_t left = (int64_t)1 << 47;
+	for (int i = 0; i < t->carries && left >= 0; i++) {
+		const int64_t bytes = ir_numel(f->g, source(f, i)) * (int64_t)tj_dtype_size((tj_dtype)ir_at(f->g, source(f, i))->dtype);
+		left = bytes && t->length > left / bytes ? -1 : left - bytes * t->length;
+	}
+	if (left >= 0) return true;
+	rt_fail(&f->g->err, TJ_ERR_LIMIT, "grad", "%s: it keeps the carries of all its turns, which may be %lld", ir_ops[f->n.op].name, (long long)t->length);
+	rt_hint(&f->g->err, "lower .max_turns");
+	f->g->err.site = f->n.site;
+	return false;
+}
+
+/* carry[i]: the values of carry i before each turn, stacked; IR_NONE: the body does not need them. Of a while also the number of turns. */
+static bool carries_of(flow *f, turns *t, ir_ref *carry)
+{
+	const int more = f->n.op == IR_while;
+	int kept = 0;
+	ir_ref *src = refs(f, f->n.nsrc + 1u);
+	if (!src || !fits(f, t)) return false;
+	if (known(f, t, carry)) return true;
+	for (int i = 0; i < t->carries; i++) kept += !counts_only(f, t, i);
+	for (int k = 0; k < f->n.nsrc; k++) src[k + (k >= t->carries ? more : 0)] = source(f, k);
+	if (more) src[t->carries] = ir_const_i(f->g, TJ_I64, 0, NULL, 0);
+	const int64_t attr[IR_FLOW_ATTRS] = { t->carries, t->xs, t->length, t->reverse, t->count != IR_NONE }, of_while[] = { t->length, kept };
+	if (!ir_build_open(&f->b, (ir_op)f->n.op, f->n.nsrc + more, src, more ? of_while : attr, f->n.site)) return false;
+	if ((more && !copied_test(f, t->carries)) || !copied_body(f, t, kept)) return false;
 	const ir_ref made = ir_build_close(&f->b);
-	for (int i = 0; made != IR_NONE && i < t->carries; i++) carry[i] = ir_get(f->g, made, t->carries + i, f->n.site);
+	for (int i = 0, k = t->carries + more; made != IR_NONE && i < t->carries; i++)
+		if (!counts_only(f, t, i)) carry[i] = ir_get(f->g, made, k++, f->n.site);
+	if (more && made != IR_NONE) t->count = ir_get(f->g, made, t->carries, f->n.site);
 	return made != IR_NONE;
 }
 
 /* The operands of the scan backwards, in this order; each number says where its kind begins. */
-typedef struct order { int sums, carry, xs, dys, captures, all; } order;
+typedef struct order { int sums, carry, xs, dys, count, captures, all; } order;
 
 /* Carries: the gradients of the float carries, then the sums of those of wanted captures. */
 static order backward_operands(flow *f, const turns *t, const ir_ref *carry, ir_ref *src)
@@ -119,77 +238,88 @@ static order backward_operands(flow *f, const turns *t, const ir_ref *carry, ir_
 	for (int i = 0; i < t->carries; i++)
 		if (is_float(f->g, source(f, i))) src[n++] = f->grad[i] != IR_NONE ? f->grad[i] : ir_zeros(f->g, source(f, i));
 	o.sums = n;
-	for (int k = t->carries + t->xs; k < f->n.nsrc; k++)
+	for (int k = t->first; k < f->n.nsrc; k++)
 		if (f->want[k]) src[n++] = ir_zeros(f->g, source(f, k));
 	o.carry = n;
-	for (int i = 0; i < t->carries; i++) src[n++] = carry[i];
+	for (int i = 0; i < t->carries; i++)
+		if (carry[i] != IR_NONE) src[n++] = carry[i];
 	o.xs = n;
 	for (int i = 0; i < t->xs; i++) src[n++] = source(f, t->carries + i);
 	o.dys = n;
 	for (int i = 0; i < t->ys; i++)
 		if (f->grad[t->carries + i] != IR_NONE) src[n++] = f->grad[t->carries + i];
+	o.count = n;
+	if (t->count != IR_NONE) src[n++] = t->count;
 	o.captures = n;
-	for (int k = t->carries + t->xs; k < f->n.nsrc; k++) src[n++] = source(f, k);
+	for (int k = t->first; k < f->n.nsrc; k++) src[n++] = source(f, k);
 	o.all = n;
 	return o;
 }
 
-/* The body: computes one turn again from its carries, and walks back. */
-static bool backward_body(flow *f, const turns *t, const order *o)
+/* What stands for slot k of the old body, but for carries. */
+static ir_ref slot_for(const turns *t, const order *o, const ir_ref *in, int k)
 {
-	ir_ref *in = refs(f, (size_t)o->all), *ct = refs(f, (size_t)(t->carries + t->ys)), *wrt = refs(f, f->n.nsrc), *out = refs(f, f->n.nsrc);
+	if (k < t->carries + t->xs) return in[o->xs + k - t->carries];
+	return k < t->first ? in[o->count] : in[o->captures + k - t->first];
+}
+
+/* The body: computes one turn again from its carries, and walks back. carry: as given by carries_of(). */
+static bool backward_body(flow *f, const turns *t, const order *o, const ir_ref *carry)
+{
+	ir_ref *in = refs(f, (size_t)o->all), *ct = refs(f, (size_t)(t->carries + t->ys)), *wrt = refs(f, f->n.nsrc), *out = refs(f, f->n.nsrc), *slot = refs(f, f->n.nsrc);
 	int n = 0, at = o->dys, sums;
-	if (!in || !ct || !wrt || !out || !ir_build_enter(&f->b)) return false;
+	if (!in || !ct || !wrt || !out || !slot || !ir_build_enter(&f->b)) return false;
 	for (int k = 0; k < o->all; k++) in[k] = ir_build_input(&f->b, k, f->n.site);
-	for (int i = 0; i < t->carries; i++) {
-		if (!is_float(f->b.at->g, in[o->carry + i])) continue;
+	for (int i = 0, k = o->carry; i < t->carries; i++) {
+		slot[i] = carry[i] == IR_NONE ? ir_const_i(f->b.at->g, TJ_I64, 0, NULL, 0) : in[k] == IR_NONE ? IR_NONE : like(f, in[k], source(f, i));
+		k += carry[i] != IR_NONE;
+		if (slot[i] == IR_NONE) return false;
+		if (!is_float(f->b.at->g, slot[i])) continue;
 		ct[i] = in[n];
-		wrt[n++] = in[o->carry + i];
+		wrt[n++] = slot[i];
 	}
 	for (int i = 0; i < t->ys; i++)
 		if (f->grad[t->carries + i] != IR_NONE) ct[t->carries + i] = in[at++];
 	sums = n;
-	for (int k = 0; k < t->captures; k++)
-		if (f->want[t->carries + t->xs + k]) wrt[n++] = in[o->captures + k];
+	for (int k = t->first; k < f->n.nsrc; k++)
+		if (f->want[k]) wrt[n++] = in[o->captures + k - t->first];
 	for (int i = 0; i < t->xs; i++)
 		if (f->want[t->carries + i]) wrt[n++] = in[o->xs + i];
-	ir_ref *slot = refs(f, f->n.nsrc);
-	if (!slot) return false;
-	for (int k = 0; k < f->n.nsrc; k++) slot[k] = k < t->carries + t->xs ? in[o->carry + k] : in[o->captures + k - t->carries - t->xs];
-	if (!walk_back(f, 0, f->n.nsrc, slot, ct, n, wrt, out)) return false;
+	for (int k = t->carries; k < f->n.nsrc; k++) slot[k] = slot_for(t, o, in, k);
+	if (!walk_back(f, t->region, f->n.nsrc, slot, ct, n, wrt, out)) return false;
 	for (int k = 0; k < o->carry - o->sums; k++) out[sums + k] = ir_op2(f->b.at->g, IR_add, in[o->sums + k], out[sums + k], f->n.site);
 	return ir_build_yield(&f->b, n, out);
 }
 
-static bool grad_scan(flow *f)
+static bool grad_loop(flow *f)
 {
-	const turns t = turns_of(f);
-	ir_ref *carry = refs(f, (size_t)t.carries), *src = refs(f, 3 * (size_t)f->n.nsrc + (size_t)t.ys);
+	turns t = turns_of(f);
+	ir_ref *carry = refs(f, (size_t)t.carries), *src = refs(f, 3 * (size_t)f->n.nsrc + (size_t)t.ys + 1);
 	if (!carry || !src || !carries_of(f, &t, carry)) return false;
 	const order o = backward_operands(f, &t, carry, src);
-	const int64_t attr[4] = { o.carry, o.captures - o.carry, t.attr[2], !t.attr[3] };
-	if (!ir_build_open(&f->b, IR_scan, o.all, src, attr, f->n.site) || !backward_body(f, &t, &o)) return false;
+	const int64_t attr[IR_FLOW_ATTRS] = { o.carry, o.count - o.carry, t.length, !t.reverse, t.count != IR_NONE };
+	if (!ir_build_open(&f->b, IR_scan, o.all, src, attr, f->n.site) || !backward_body(f, &t, &o, carry)) return false;
 	const ir_ref made = ir_build_close(&f->b);
+	int n = 0;
 	if (made == IR_NONE) return false;
-	int at = 0;
 	for (int i = 0; i < t.carries; i++) {
 		if (!is_float(f->g, source(f, i))) continue;
-		if (f->want[i]) f->to[i] = ir_get(f->g, made, at, f->n.site);
-		at++;
+		if (f->want[i]) f->to[i] = ir_get(f->g, made, n, f->n.site);
+		n++;
 	}
-	for (int k = t.carries + t.xs; k < f->n.nsrc; k++)
-		if (f->want[k]) f->to[k] = ir_get(f->g, made, at++, f->n.site);
+	for (int k = t.first; k < f->n.nsrc; k++)
+		if (f->want[k]) f->to[k] = ir_get(f->g, made, n++, f->n.site);
 	for (int k = t.carries; k < t.carries + t.xs; k++)
-		if (f->want[k]) f->to[k] = ir_get(f->g, made, at++, f->n.site);
+		if (f->want[k]) f->to[k] = ir_get(f->g, made, n++, f->n.site);
 	return true;
 }
 
 /* ---- one node ---- */
 bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, ir_ref *to)
 {
-	flow f = { .g = g, .n = *ir_at(g, r), .grad = grad, .want = want, .to = to };
+	flow f = { .g = g, .r = r, .n = *ir_at(g, r), .grad = grad, .want = want, .to = to };
 	ir_build_begin(&f.b, g);
-	const bool ok = f.n.op == IR_cond ? grad_cond(&f) : grad_scan(&f);
+	const bool ok = f.n.op == IR_cond ? grad_cond(&f) : grad_loop(&f);
 	const rt_err err = *ir_build_error(&f.b);
 	if (!ok && g->err.code == TJ_OK) g->err = err;
 	if (!ok) rt_fail(&g->err, TJ_ERR_NOMEM, "grad", "out of memory");

@@ -2,7 +2,8 @@
  * examples (ir_vmap).
  *
  *   cond      the same way for all examples: a cond. Else both regions, and a select by example
- *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]
+ *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]. Counted by another number for each example, as a gradient
+ *             of a while is: as many turns as the last one needs; the others keep their carries
  *   while     as many turns for all examples: a while. Else it runs while any example goes on; the others keep their carries
  *
  * A carry is batched if its first value is, or if a turn makes it so. */
@@ -98,6 +99,14 @@ static bool inputs(flow *f, ir_ref *value)
 	return true;
 }
 
+/* A value of its type that is 0 everywhere. */
+static ir_ref nothing(ir_graph *g, ir_ref like)
+{
+	const ir_meta m = ir_meta_of(g, like);
+	const ir_ref r = rt_is_float((tj_dtype)m.dtype) ? ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0) : ir_const_i(g, (tj_dtype)m.dtype, m.rank, m.dim, 0);
+	return r == IR_NONE ? r : ir_keep_device(g, r, ir_at(g, like));
+}
+
 /* The values of all examples for carries that are batched. */
 static bool force(flow *f, int carries, const ir_graph *body, ir_ref *out, const bool *batched)
 {
@@ -139,35 +148,88 @@ bool vm_select(vm_map *v, ir_ref r, ir_ref *result)
 	return ok;
 }
 
+/* ---- loops ---- */
+/* One bool for the example that goes on, [n, 1, ..] for a value of that many axes, on its device. */
+static ir_ref like(flow *f, ir_ref goes, ir_ref value, int rank)
+{
+	ir_graph *g = f->b.at->g;
+	int64_t dim[TJ_MAX_RANK + 1] = { f->v->n };
+	if (goes == IR_NONE || value == IR_NONE) return IR_NONE;
+	for (int i = 1; i <= rank; i++) dim[i] = 1;
+	if (ir_at(g, goes)->device != ir_at(g, value)->device) goes = ir_to(g, goes, ir_at(g, value)->device, f->n.site);
+	return ir_reshape(g, goes, rank + 1, dim, f->n.site);
+}
+
+/* Examples that do not go on keep their carries, value[], and their slices of ys are 0. */
+static bool hold(flow *f, int carries, const ir_graph *body, ir_ref goes, const ir_ref *value, ir_ref *out, bool *batched)
+{
+	ir_graph *g = f->b.at->g;
+	for (uint32_t i = 0; i < body->out.n; i++) {
+		const ir_meta m = ir_meta_of(body, body->out.v[i]);
+		const bool carry = (int)i < carries;
+		if (!carry) out[i] = vm_whole(g, f->v->n, out[i], batched[i], &m, f->n.site);
+		batched[i] = true;
+		const ir_ref mask = like(f, goes, out[i], m.rank), rest = carry ? value[i] : mask == IR_NONE ? IR_NONE : nothing(g, out[i]);
+		if (rest == IR_NONE || (out[i] = ir_emit(g, IR_where, 3, (ir_ref[]){ mask, out[i], rest }, 0, NULL, f->n.site)) == IR_NONE) return false;
+	}
+	return true;
+}
+
 /* ---- scan ---- */
+/* A scan whose number of turns is another one for each example takes as many turns as one of them needs. It has the numbers of the turns as xs, behind
+ * the others, and the examples' counts as a capture. */
+typedef struct each { bool on; ir_ref counts, index; } each;
+
+static bool count_each(flow *f, each *e, int at, int64_t length, ir_ref *src)
+{
+	e->on = f->in[at];
+	if (!e->on) return true;
+	e->counts = f->x[at];
+	e->index = ir_emit(f->g, IR_arange, 0, NULL, 4, (int64_t[]){ TJ_I64, 0, length, 1 }, f->n.site);
+	for (int k = f->n.nsrc; k > at; k--) src[k] = src[k - 1];
+	src[at] = e->index;
+	src[at + 1] = f->v->n ? ir_reduce(f->g, IR_amax, e->counts, 1, false, f->n.site) : ir_const_i(f->g, TJ_I64, 0, NULL, 0);
+	return src[at] != IR_NONE && src[at + 1] != IR_NONE;
+}
+
+/* By operand of the old node: the input that stands for it. */
+static bool inputs_of_each(flow *f, const each *e, int at, ir_ref *value)
+{
+	for (int k = 0; k < f->n.nsrc; k++)
+		if ((value[k] = ir_build_input(&f->b, k + (e->on && k >= at), f->n.site)) == IR_NONE) return false;
+	if (e->on) value[at] = ir_build_use(&f->b, &f->b.top, e->counts);
+	return value[at < f->n.nsrc ? at : 0] != IR_NONE;
+}
+
 static bool scan(flow *f, ir_ref *src, uint8_t *get)
 {
 	const ir_graph *body = region_of(f, 0);
-	int64_t attr[4];
+	int64_t attr[IR_FLOW_ATTRS];
 	memcpy(attr, ir_attr(f->g, &f->n) + 1, sizeof attr);
-	const int carries = (int)attr[0], xs = (int)attr[1], nout = (int)body->out.n;
+	const int carries = (int)attr[0], xs = (int)attr[1], at = carries + xs, nout = (int)body->out.n;
 	ir_ref *value = refs(f, f->n.nsrc), *out = refs(f, (size_t)nout);
 	bool *batched = room(f, (size_t)nout);
-	if (!value || !out || !batched || !find_carries(f, body, carries)) return false;
-	for (int k = 0; k < carries + xs; k++) {
+	each e = { .counts = IR_NONE };
+	if (!value || !out || !batched) return false;
+	for (int k = 0; attr[4] && f->in[at] && k < carries; k++) f->in[k] = true;
+	if (!find_carries(f, body, carries)) return false;
+	for (int k = 0; k < at; k++) {
 		if (k < carries && f->in[k]) src[k] = whole(f, k);
 		else if (k >= carries && f->in[k]) src[k] = ir_emit(f->g, IR_transpose, 1, &f->x[k], 2, (int64_t[]){ 0, 1 }, f->n.site);
 	}
-	if (!ir_build_open(&f->b, IR_scan, f->n.nsrc, src, attr, f->n.site) || !ir_build_enter(&f->b) || !inputs(f, value)) return false;
+	if (attr[4] && !count_each(f, &e, at, attr[2], src)) return false;
+	attr[1] += e.on;
+	if (!ir_build_open(&f->b, IR_scan, f->n.nsrc + e.on, src, attr, f->n.site) || !ir_build_enter(&f->b) || !inputs_of_each(f, &e, at, value)) return false;
 	if (!copy_region(f, 0, value, out, batched) || !force(f, carries, body, out, batched)) return false;
+	if (e.on) {
+		const ir_ref turn = ir_build_input(&f->b, at, f->n.site), goes = ir_op2(f->b.at->g, IR_lt, turn, value[at], f->n.site);
+		if (!hold(f, carries, body, goes, value, out, batched)) return false;
+	}
 	for (int i = 0; i < nout; i++) get[i] = i < carries ? (f->in[i] ? VM_FRONT : VM_SAME) : batched[i] ? VM_SECOND : VM_SAME;
 	return ir_build_yield(&f->b, nout, out);
 }
 
 /* ---- while ---- */
-/* One bool for the example that goes on, [n, 1, ..] for a value of that many axes. */
-static ir_ref like(flow *f, ir_ref goes, int rank)
-{
-	int64_t dim[TJ_MAX_RANK + 1] = { f->v->n };
-	for (int i = 1; i <= rank; i++) dim[i] = 1;
-	return ir_reshape(f->b.at->g, goes, rank + 1, dim, f->n.site);
-}
-
 static bool test(flow *f, bool differ)
 {
 	ir_ref *value = refs(f, f->n.nsrc), goes;
@@ -176,42 +238,40 @@ static bool test(flow *f, bool differ)
 	return ir_build_yield(&f->b, 1, &goes);
 }
 
-static bool turn(flow *f, bool differ)
+static bool turn(flow *f, bool differ, bool *batched)
 {
 	const ir_graph *body = region_of(f, 1);
-	const int carries = (int)body->out.n;
+	const int carries = ir_flow_carries(f->g, &f->n);
 	ir_ref *value = refs(f, f->n.nsrc), *out = refs(f, body->out.n), goes = IR_NONE;
-	bool *batched = room(f, body->out.n);
-	if (!value || !out || !batched || !ir_build_enter(&f->b) || !inputs(f, value)) return false;
+	if (!value || !out || !ir_build_enter(&f->b) || !inputs(f, value)) return false;
 	if (differ && !copy_region(f, 0, value, &goes, NULL)) return false;
 	if (!copy_region(f, 1, value, out, batched) || !force(f, carries, body, out, batched)) return false;
-	for (int i = 0; differ && i < carries; i++) {
-		const ir_ref x[] = { like(f, goes, ir_at(body, body->out.v[i])->rank), out[i], value[i] };
-		out[i] = ir_emit(f->b.at->g, IR_where, 3, x, 0, NULL, f->n.site);
-	}
-	return ir_build_yield(&f->b, carries, out);
+	return (!differ || hold(f, carries, body, goes, value, out, batched)) && ir_build_yield(&f->b, (int)body->out.n, out);
 }
 
 static bool loop(flow *f, ir_ref *src, uint8_t *get)
 {
 	const ir_graph *body = region_of(f, 1);
-	const int carries = (int)body->out.n;
-	const int64_t most = ir_attr(f->g, &f->n)[2];
-	bool differ = false;
-	if (!find_carries(f, body, carries) || !find_batched(f, region_of(f, 0), 0, &differ)) return false;
+	const int carries = ir_flow_carries(f->g, &f->n);
+	int64_t attr[IR_FLOW_ATTRS];
+	bool differ = false, *batched = room(f, body->out.n);
+	memcpy(attr, ir_attr(f->g, &f->n) + 2, sizeof *attr * 2);
+	if (!batched || !find_carries(f, body, carries) || !find_batched(f, region_of(f, 0), 0, &differ)) return false;
 	for (int k = 0; k < carries; k++) {
 		f->in[k] |= differ;
 		if (f->in[k]) src[k] = whole(f, k);
 		get[k] = f->in[k] ? VM_FRONT : VM_SAME;
 	}
-	return ir_build_open(&f->b, IR_while, f->n.nsrc, src, &most, f->n.site) && test(f, differ) && turn(f, differ);
+	if (!ir_build_open(&f->b, IR_while, f->n.nsrc, src, attr, f->n.site) || !test(f, differ) || !turn(f, differ, batched)) return false;
+	for (uint32_t i = (uint32_t)carries; i < body->out.n; i++) get[i] = batched[i] ? VM_SECOND : VM_SAME;
+	return true;
 }
 
 /* ---- one node ---- */
 ir_ref vm_flow(vm_map *v, ir_ref r, const ir_ref *x, const bool *batched, uint8_t *get)
 {
 	flow f = { .v = v, .g = v->g, .n = *ir_at(v->g, r), .r = r, .x = x };
-	ir_ref *src = refs(&f, f.n.nsrc), made = IR_NONE;
+	ir_ref *src = refs(&f, f.n.nsrc + 1u), made = IR_NONE;
 	f.in = room(&f, f.n.nsrc);
 	if (!src || !f.in) return IR_NONE;
 	memcpy(src, x, sizeof *src * f.n.nsrc);

@@ -21,7 +21,9 @@ static bool open_event(jit_builder *b, const jit_node *n, ir_ref *src)
 	*o = (jit_open){ .outer = b->open, .event = n, .in = src, .first = b->in.at->g->node.n };
 	if (n->op == JIT_VMAP && !(o->leaf = rt_arena_alloc(b->mem, sizeof *o->leaf * (n->nsrc + 1u)))) return false;
 	b->open = o;
-	return !has_regions(b) || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, n->attr, n->site);
+	int64_t attr[IR_FLOW_ATTRS] = { 0 }; /* an event has the first ones */
+	if (n->nattr) memcpy(attr, n->attr, sizeof *attr * n->nattr);
+	return !has_regions(b) || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, attr, n->site);
 }
 
 /* An argument of a callback. Its type is in the attributes, too. */

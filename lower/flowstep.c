@@ -69,7 +69,7 @@ static bool open_layout(lo_low *L, ir_ref r, layout *y)
 	const ir_node *n = lo_node(L, r);
 	*y = (layout){ .n = n, .ref = r, .first = n->op == IR_cond, .nresult = (uint32_t)ir_flow_results(L->g, n) };
 	y->nslot = n->nsrc - y->first;
-	y->ncarry = n->op == IR_cond ? 0 : n->op == IR_while ? y->nresult : (uint32_t)ir_attr(L->g, n)[1];
+	y->ncarry = (uint32_t)ir_flow_carries(L->g, n);
 	y->nxs = n->op == IR_scan ? (uint32_t)ir_attr(L->g, n)[2] : 0;
 	y->get = lo_mem(L, sizeof *y->get * (y->nresult + 1));
 	if (!y->get) return false;
@@ -192,23 +192,48 @@ static bool put_packs(lo_low *L, rt_plan *p, const layout *y, rt_flow *f)
 	return true;
 }
 
+/* count is the number of turns that node r ran. */
+static bool counts(const lo_low *L, ir_ref r, ir_ref count)
+{
+	const ir_node *n = lo_node(L, r), *c = lo_node(L, count);
+	if (n->op == IR_scan) return ir_flow_count(L->g, n) == count;
+	return c->op == IR_get && ir_src(L->g, c, 0) == r && ir_attr(L->g, c)[0] < ir_flow_carries(L->g, n) && ir_is_counter(L->g, n, (int)ir_attr(L->g, c)[0]);
+}
+
+/* Something reads slices of `get`, ys of node r, whose turns did not run: all that does not walk through them by r's number of turns. */
+static bool is_seen(const lo_low *L, ir_ref r, ir_ref get)
+{
+	for (uint32_t i = 0; i < L->g->out.n; i++)
+		if (L->g->out.v[i] == get) return true;
+	for (uint32_t u = L->nuser[get]; u < L->nuser[get + 1]; u++) {
+		const ir_node *n = lo_node(L, L->user[u]);
+		const int carries = ir_is_flow(n->op) ? ir_flow_carries(L->g, n) : 0;
+		if (n->op != IR_scan || ir_flow_count(L->g, n) == IR_NONE || !counts(L, r, ir_flow_count(L->g, n))) return true;
+		for (int k = 0; k < n->nsrc; k++)
+			if (ir_src(L->g, n, k) == get && (k < carries || k >= carries + ir_attr(L->g, n)[2])) return true;
+	}
+	return false;
+}
+
 static rt_flow *new_flow(lo_low *L, rt_plan *p, const layout *y)
 {
 	const int64_t *attr = ir_attr(L->g, y->n);
 	rt_flow *f = rt_arena_alloc(&p->mem, sizeof *f);
 	if (!f) return NULL;
 	*f = (rt_flow){ .kind = (uint8_t)(y->n->op - IR_cond), .nslot = y->nslot, .ncarry = y->ncarry, .nxs = y->nxs, .nresult = y->nresult };
-	if (y->n->op == IR_while) f->turns = attr[2];
+	if (y->n->op != IR_cond) f->turns = ir_flow_turns(L->g, y->n);
 	if (y->n->op == IR_scan) {
-		f->turns = attr[3];
 		f->reverse = attr[4] != 0;
+		f->counted = attr[5] != 0;
 	}
 	f->bytes = rt_arena_alloc(&p->mem, sizeof *f->bytes * (y->nresult + y->nxs + 1u));
 	f->device = rt_arena_alloc(&p->mem, y->nresult + 1u);
+	f->clear = rt_arena_alloc(&p->mem, y->nresult + 1u);
 	f->pack = rt_arena_alloc(&p->mem, sizeof *f->pack * (y->nslot + 1u));
 	f->site = y->n->site ? rt_arena_strdup(&p->mem, y->n->site) : NULL;
-	if (!f->bytes || !f->device || !f->pack || (y->n->site && !f->site)) return NULL;
-	bool slices = y->n->op == IR_scan && f->turns;
+	if (!f->bytes || !f->device || !f->clear || !f->pack || (y->n->site && !f->site)) return NULL;
+	bool slices = y->n->op != IR_cond && f->turns;
+	for (uint32_t i = 0; i < y->nresult; i++) f->clear[i] = y->get[i] != IR_NONE && is_seen(L, y->ref, y->get[i]);
 	for (uint32_t i = 0; i < y->nresult; i++) f->device[i] = (uint8_t)result_device(L, y, i);
 	for (uint32_t i = 0; i < y->nresult; i++) f->bytes[i] = result_bytes(L, y, i) / (slices && i >= y->ncarry ? f->turns : 1);
 	for (uint32_t i = 0; i < y->nxs; i++) {

@@ -208,7 +208,7 @@ lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts
 	inner.store_all = true;
 	inner.to_cpu = n->op == IR_while && k == 0;
 	inner.off |= LO_OFF(ALIAS); /* a region never writes over its inputs: turns alternate between two buffers */
-	inner.carries = !loop ? 0 : n->op == IR_scan ? (uint32_t)ir_attr(g, n)[1] : (uint32_t)ir_flow_results(g, n);
+	inner.carries = loop ? (uint32_t)ir_flow_carries(g, n) : 0;
 	return inner;
 }
 

@@ -83,7 +83,7 @@ static tj_status read_bytes(rt_pool *p, int device, void *to, const void *from, 
 	return rt_device_at(device)->read(q, to, from, bytes, err);
 }
 
-static tj_status zero_bytes(rt_pool *p, int device, void *to, size_t bytes, rt_err *err)
+tj_status rt_bytes_zero(rt_pool *p, int device, void *to, size_t bytes, rt_err *err)
 {
 	if (RT_LIKELY(device == RT_CPU)) {
 		memset(to, 0, bytes);
@@ -158,7 +158,7 @@ tj_status rt_buffer_write(rt_pool *p, rt_buffer *b, const void *from, size_t byt
 tj_status rt_buffer_zero(rt_pool *p, rt_buffer *b, size_t bytes, rt_err *err)
 {
 	tj_status st = rt_buffer_before(b, p, true, err);
-	if (st == TJ_OK) st = zero_bytes(p, b->device, b->data, bytes, err);
+	if (st == TJ_OK) st = rt_bytes_zero(p, b->device, b->data, bytes, err);
 	rt_buffer_after_host(b, p);
 	return st;
 }

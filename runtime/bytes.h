@@ -13,6 +13,8 @@ void rt_pack(int rank, const int64_t *dim, size_t size, const void *from, const 
 /* ---- on any device; work goes into the pool's queue of that device. Errors: out of memory, or a late fault of earlier work. ---- */
 tj_status rt_bytes_write(rt_pool *p, int device, void *to, const void *from, size_t bytes, rt_err *err); /* from the host */
 
+tj_status rt_bytes_zero(rt_pool *p, int device, void *to, size_t bytes, rt_err *err);
+
 /* Elements of a tensor, to be copied row-major to the same or another device. */
 typedef struct rt_elements {
 	int device, rank;

@@ -2,7 +2,8 @@
  * for each slice.
  *
  * A carry alternates between the result's buffer and a second one, so a turn allocates nothing and never overwrites its input.
- * Slices of xs are pointers into xs; slices of ys are written directly into the result. */
+ * Slices of xs are pointers into xs; slices of ys are written directly into the result. Those whose turns do not run are cleared at the end, unless
+ * nothing reads them: so the cost of a loop that ends early does not depend on its limit. */
 #include "runtime/bytes.h"
 
 typedef struct run {
@@ -74,20 +75,39 @@ static tj_status deliver(run *w)
 	return st;
 }
 
+/* ---- slices of ys ---- */
+static void aim_slices(run *w, int64_t t)
+{
+	for (uint32_t i = w->f->ncarry; i < w->f->nresult; i++) w->out[i] = (char *)w->result[i] + t * w->f->bytes[i];
+}
+
+/* Turns up to this one have run. */
+static tj_status clear_rest(run *w, int64_t turns)
+{
+	const rt_flow *f = w->f;
+	tj_status st = TJ_OK;
+	for (uint32_t i = f->ncarry; i < f->nresult && st == TJ_OK && turns < f->turns; i++)
+		if (f->clear[i]) st = rt_bytes_zero(w->r->pool, f->device[i], (char *)w->result[i] + turns * f->bytes[i], (size_t)((f->turns - turns) * f->bytes[i]), w->r->err);
+	return st;
+}
+
 /* ---- while, scan, cond ---- */
 static tj_status run_while(run *w)
 {
+	int64_t turn = 0;
 	void *truth = w->truth;
-	for (int64_t turn = 0;; turn++) {
+	for (;; turn++) {
 		tj_status st = run_region(w, 0, &truth);
 		if (st != TJ_OK) return st;
 		if (!*w->truth) break;
 		if (w->f->turns && turn == w->f->turns) return rt_flow_limit(turn, w->f->site, w->r->err);
 		aim(w, 1);
+		aim_slices(w, turn);
 		if ((st = run_region(w, 1, w->out)) != TJ_OK) return st;
 		move_on(w, 1);
 	}
-	return deliver(w);
+	const tj_status st = clear_rest(w, turn);
+	return st == TJ_OK ? deliver(w) : st;
 }
 
 static tj_status run_scan(run *w)
@@ -95,18 +115,19 @@ static tj_status run_scan(run *w)
 	const rt_flow *f = w->f;
 	const int64_t *slice = f->bytes + f->nresult;
 	const void **xs = w->ext + f->ncarry;
-	int64_t last = f->turns - 1;
-	for (uint32_t i = 0; i < f->nxs && f->reverse && f->turns; i++) xs[i] = (const char *)xs[i] + last * slice[i];
-	for (int64_t turn = 0; turn < f->turns; turn++) {
+	const int64_t turns = f->counted ? rt_flow_limited(*(const int64_t *)xs[f->nxs], f->turns) : f->turns, last = turns - 1;
+	for (uint32_t i = 0; i < f->nxs && f->reverse && turns; i++) xs[i] = (const char *)xs[i] + last * slice[i];
+	for (int64_t turn = 0; turn < turns; turn++) {
 		int64_t t = f->reverse ? last - turn : turn;
 		aim(w, 0);
-		for (uint32_t i = f->ncarry; i < f->nresult; i++) w->out[i] = (char *)w->result[i] + t * f->bytes[i];
+		aim_slices(w, t);
 		tj_status st = run_region(w, 0, w->out);
 		if (st != TJ_OK) return st;
 		move_on(w, 0);
 		for (uint32_t i = 0; i < f->nxs; i++) xs[i] = (const char *)xs[i] + (f->reverse ? -slice[i] : slice[i]);
 	}
-	return deliver(w);
+	const tj_status st = clear_rest(w, turns);
+	return st == TJ_OK ? deliver(w) : st;
 }
 
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)

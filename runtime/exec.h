@@ -202,10 +202,11 @@ typedef struct rt_packed { /* an operand that is not row-major, so that it is co
 } rt_packed;
 typedef struct rt_flow {
 	uint8_t kind;
-	bool reverse;
+	bool reverse, counted;   /* counted: slot ncarry + nxs has the number of turns, an int64_t */
 	uint32_t nslot, ncarry, nxs, nresult;
-	int64_t turns;           /* SCAN: number of turns; WHILE: the most, 0: no limit */
+	int64_t turns;           /* SCAN: number of turns, the most if counted; WHILE: the most, 0: no limit */
 	int64_t *bytes;          /* bytes of each result (of ys: of one slice), then of a slice of each of xs */
+	bool *clear;             /* by result, of ys: slices whose turns did not run are set to 0; else nothing reads them */
 	uint8_t *device;         /* of each result */
 	uint32_t npack;
 	uint8_t narena, arena_on[RT_DEVICES]; /* devices other than the CPU on which regions have temporaries */
@@ -214,6 +215,8 @@ typedef struct rt_flow {
 	const char *site;
 } rt_flow;
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r);
+/* How many turns of a counted scan run: no number makes it leave its slices. */
+static inline int64_t rt_flow_limited(int64_t count, int64_t turns) { return count < 0 ? 0 : count < turns ? count : turns; }
 tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err); /* the error of a while that does not end */
 
 /* ---- pool.c: memory that a context lends to its runs: one arena, and scratch per thread. Grows, never shrinks. */

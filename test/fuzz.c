@@ -6,7 +6,7 @@
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
  * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
  * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
- * that depend on none of them are compared. -grad: gradients are outputs. -sizes: runs each graph at several sizes, which share code. -api: random programs
+ * that depend on none of them are compared. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size.
  *
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
@@ -200,6 +200,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 			for (int s = 0; s < G->step.v[k].nsrc; s++) used |= G->step.v[k].src[s] == r;
 		if (!used || gen_chance(G, 15)) ir_ret(G->g, r);
 	}
+	if (fuzz_opt.grad && !fuzz_opt.device && !fuzz_opt.sizes && gen_chance(G, 20)) fuzz_loop(G, G->value.v[gen_below(G, G->value.n)]);
 	if (fuzz_opt.grad) differentiate(G, out, slot);
 }
 

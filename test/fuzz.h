@@ -32,6 +32,7 @@ extern fuzz_options fuzz_opt;
 
 /* Emits a random graph into G->g; G has its steps and values afterwards. */
 void fuzz_graph(gen *G, uint64_t seed);
+void fuzz_loop(gen *G, ir_ref x); /* fuzz_loops.c: loops on the float x; their values become outputs */
 void fuzz_count(const gen *G, fuzz_mix *m, int graphs);
 void fuzz_count_rules(fuzz_mix *m);
 /* Runs f in a child process; the verdict has the text that f wrote to why, or how the child died. */

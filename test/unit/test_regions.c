@@ -18,8 +18,8 @@ static bool cond(ir_builder *b, ir_ref pred, int n, const ir_ref *in)
 	return ir_build_open(b, IR_cond, 1 + n, src, NULL, "cond.c:1");
 }
 
-static bool while_(ir_builder *b, int n, const ir_ref *init) { return ir_build_open(b, IR_while, n, init, (int64_t[]){ 0 }, "while.c:1"); }
-static bool scan(ir_builder *b, int ncarry, int nxs, const ir_ref *src) { return ir_build_open(b, IR_scan, ncarry + nxs, src, (int64_t[]){ ncarry, nxs, 4, 0 }, "scan.c:1"); }
+static bool while_(ir_builder *b, int n, const ir_ref *init) { return ir_build_open(b, IR_while, n, init, (int64_t[]){ 0, 0 }, "while.c:1"); }
+static bool scan(ir_builder *b, int ncarry, int nxs, const ir_ref *src) { return ir_build_open(b, IR_scan, ncarry + nxs, src, (int64_t[]){ ncarry, nxs, 4, 0, 0 }, "scan.c:1"); }
 
 /* The graph is what it should be, in text; and that text parses back. */
 static void is_text(const ir_graph *g, const char *want)

@@ -940,7 +940,10 @@ static void no_memory(void **state)
 {
 	static const char *const slices = "%0 = input f32[4,6] slot=0\n%1 = slice f32[4,2] %0 axis=1 start=0 stop=2 step=1\n%2 = slice f32[4,2] %0 axis=1 start=3 stop=5 step=1\n"
 	                                  "%3 = gelu f32[4,2] %1\n%4 = mul f32[4,2] %3 %2\n%5 = prod f32[4] %4 keepdim=0 axes=1\nret %5";
-	int refused = without_memory(NULL, slices);
+	static const char *const loop = "%0 = input f32[3] slot=0\n%1 = input f32[3] slot=1\n%2 = const i64[] 0\n%3 = while %2 %0 %1 max_turns=4\n  cond:\n    %0 = input i64[] slot=0\n    %1 = const i64[] 3\n"
+	                                "    %2 = lt bool[] %0 %1\n    ret %2\n  body:\n    %0 = input i64[] slot=0\n    %1 = input f32[3] slot=1\n    %2 = input f32[3] slot=2\n    %3 = const i64[] 1\n"
+	                                "    %4 = add i64[] %0 %3\n    %5 = mul f32[3] %1 %2\n    %6 = tanh f32[3] %5\n    ret %4 %6\n%4 = get f32[3] %3 i=1\nret %4";
+	int refused = without_memory(NULL, slices) + without_memory(NULL, loop);
 	kase k;
 	(void)state;
 	for (size_t c = 0; c < RT_COUNT(cases); c++)

@@ -1862,6 +1862,25 @@ TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int6
 #define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps)
 #define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k)
 
+/* ---- attention -------------------------------------------------------------------------------------- */
+
+/* softmax(q k' * scale + mask) v, PyTorch's scaled_dot_product_attention(). q [...,H,L,E], k [...,H,S,E], v [...,H,S,V] -> [...,H,L,V], with any leading axes, or none.
+ * The heads of k and v may be fewer: those of q are a multiple, and head h of q uses head h / (multiple), as with PyTorch's enable_gqa.
+ * A row of q that takes part with no key at all gives 0, and its gradient is 0.
+ *
+ * Scores of more than 8 MiB are made in blocks of rows, of about 4 MiB: then memory grows with L + S, not with L * S, and a gradient computes the blocks again. Of a causal
+ * block no keys are read that none of its rows sees. A row has the same bits in any block. f16 and bf16 scores are rounded to their dtype. */
+typedef struct tj_attention_opts {
+	size_t size;
+	tj_tensor *mask;       /* bool: which take part; a float: is added to the scores. It broadcasts to [...,H,L,S]. NULL: none */
+	bool causal;           /* row i of q takes part with keys 0 to i + causal_offset; both masks hold if there are two */
+	int64_t causal_offset; /* as many keys come before the first row of q: S - L when these rows are the last ones */
+	double scale;          /* 0: 1 / sqrt(E) */
+	double dropout;        /* of the weights, with this probability; for a training alone */
+} tj_attention_opts;
+TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts);
+#define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts)
+
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
 /* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and

@@ -39,3 +39,15 @@ known("layer_norm_alone", F.layer_norm(x(0, 3, 2, 4), (2, 4), None, None, 1e-5))
 known("rms_norm", x(0, 3, 2, 4) * torch.rsqrt(x(0, 3, 2, 4).square().mean((1, 2), keepdim=True) + 1e-3) * x(1, 2, 4))
 known("local_response_norm", F.local_response_norm(x(0, 2, 5, 3), 3, 0.3, 0.75, 1.5))
 known("local_response_norm_4", F.local_response_norm(x(0, 2, 6, 2, 2), 4, 0.5, 0.5, 1.0))
+
+# ---- attention ----
+q, k, v = x(0, 2, 3, 4, 5), x(1, 2, 3, 6, 5), x(2, 2, 3, 6, 3)
+yes = x(3, 2, 1, 4, 6) > -0.5
+known("attention", F.scaled_dot_product_attention(q, k, v))
+known("attention_bool", F.scaled_dot_product_attention(q, k, v, yes))
+known("attention_float", F.scaled_dot_product_attention(q, k, v, x(3, 4, 6)))
+known("attention_causal", F.scaled_dot_product_attention(q, k, v, is_causal=True))
+known("attention_last", F.scaled_dot_product_attention(q, k, v, torch.ones(4, 6, dtype=torch.bool).tril(2)))
+known("attention_scale", F.scaled_dot_product_attention(q, k, v, scale=0.7))
+known("attention_2d", F.scaled_dot_product_attention(x(0, 4, 5), x(1, 6, 5), x(2, 6, 3)))
+known("attention_grouped", F.scaled_dot_product_attention(x(0, 2, 6, 4, 5), *[t.repeat_interleave(2, 1) for t in (k, v)], x(3, 6, 4, 6)))

@@ -1,0 +1,245 @@
+/* tj_scaled_dot_product_attention(): values of PyTorch, masks, rows without keys, blocks against one piece, memory, dropout, gradients, errors. */
+#include "test/layers.h"
+#include "test/unit/known.inc"
+
+#define KNOWN(y, name) layer_near(y, sizeof known_##name / sizeof *known_##name, known_##name, 1e-12, #name)
+#define ATTEND(q, k, v, ...) tj_scaled_dot_product_attention(q, k, v, TJ_OPTS(tj_attention_opts, __VA_ARGS__))
+static tj_tensor *x(int salt, tj_dims shape) { return layer_tensor(tj_ctx_current(), TJ_F64, shape, salt); }
+
+static void values(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *q = x(0, TJ_SHAPE(2, 3, 4, 5)), *k = x(1, TJ_SHAPE(2, 3, 6, 5)), *v = x(2, TJ_SHAPE(2, 3, 6, 3));
+	KNOWN(tj_scaled_dot_product_attention(q, k, v, NULL), attention);
+	KNOWN(ATTEND(q, k, v, .mask = tj_gt(x(3, TJ_SHAPE(2, 1, 4, 6)), tj_f(-0.5))), attention_bool);
+	KNOWN(ATTEND(q, k, v, .mask = x(3, TJ_SHAPE(4, 6))), attention_float);
+	KNOWN(ATTEND(q, k, v, .causal = true), attention_causal);
+	KNOWN(ATTEND(q, k, v, .causal = true, .causal_offset = 2), attention_last);
+	KNOWN(ATTEND(q, k, v, .scale = 0.7), attention_scale);
+	KNOWN(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(4, 5)), x(1, TJ_SHAPE(6, 5)), x(2, TJ_SHAPE(6, 3)), NULL), attention_2d);
+	KNOWN(ATTEND(x(0, TJ_SHAPE(2, 6, 4, 5)), k, v, .mask = x(3, TJ_SHAPE(6, 4, 6))), attention_grouped);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- as layers: in[3] is a float mask ---- */
+enum { PLAIN, CAUSAL, FLOAT, BOOL, BOTH, NEGATIVE, GROUPED, KINDS };
+static void attend(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	switch (*(int *)self) {
+	case CAUSAL: out[0] = ATTEND(in[0], in[1], in[2], .causal = true); break;
+	case FLOAT: out[0] = ATTEND(in[0], in[1], in[2], .mask = in[3]); break;
+	case BOOL: out[0] = ATTEND(in[0], in[1], in[2], .mask = tj_lt(tj_stop_gradient(in[3]), tj_f(0.3))); break;
+	case BOTH: out[0] = ATTEND(in[0], in[1], in[2], .mask = in[3], .causal = true, .causal_offset = 1); break;
+	case NEGATIVE: out[0] = ATTEND(in[0], in[1], in[2], .causal = true, .causal_offset = -2); break; /* two rows have no keys */
+	default: out[0] = tj_scaled_dot_product_attention(in[0], in[1], in[2], NULL); break;
+	}
+}
+
+static layer of_kind(int *kind, tj_dtype t)
+{
+	const int64_t heads = *kind == GROUPED ? 4 : 2;
+	tj_ctx *c = tj_ctx_current();
+	layer l = { .body = attend, .self = kind, .nin = *kind == FLOAT || *kind == BOOL || *kind == BOTH ? 4 : 3 };
+	l.in[0] = layer_tensor(c, t, TJ_SHAPE(2, heads, 4, 3), 0);
+	l.in[1] = layer_tensor(c, t, TJ_SHAPE(2, 2, 5, 3), 1);
+	l.in[2] = layer_tensor(c, t, TJ_SHAPE(2, 2, 5, 2), 2);
+	l.in[3] = layer_tensor(c, t, TJ_SHAPE(4, 5), 3);
+	l.fixed[3] = *kind == BOOL;
+	return l;
+}
+
+static void gradients(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	for (int kind = 0; kind < KINDS; kind++) {
+		layer l = of_kind(&kind, TJ_F64);
+		layer_check(&l, "attention");
+		for (tj_dtype t = TJ_F16; t <= TJ_F32 && !strcmp(kit_backend, "llvm"); t++) {
+			l = of_kind(&kind, t);
+			layer_check(&l, "attention");
+		}
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* Rows without keys: 0, and nothing of them gets into a gradient. */
+static void dead(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = ATTEND(in[0], in[1], in[2], .mask = in[3], .causal = self != NULL);
+	tj_grad(out + 1, tj_sum(out[0], TJ_ALL, false), TJ_LIST(in[0], in[1], in[2]), NULL);
+}
+static void rows_without_keys(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const uint8_t yes[] = { 0, 0, 0, 1, 0, 1, 0, 1, 0 };
+	tj_tensor *q = x(0, TJ_SHAPE(3, 2)), *k = x(1, TJ_SHAPE(3, 2)), *v = x(2, TJ_SHAPE(3, 2)), *mask = tj_from_data(c, TJ_BOOL, TJ_SHAPE(3, 3), yes);
+	for (int way = 0; way < 4; way++) {
+		tj_fn *f = kit_fn(c, "dead", dead, way & 1 ? &way : NULL, 4, 4);
+		tj_tensor *y[4];
+		assert_int_equal(tj_call(f, y, TJ_LIST(q, k, v, way & 2 ? tj_where(mask, tj_cast(tj_f(0), TJ_F64), tj_f(-INFINITY)) : mask)), TJ_OK);
+		const double *o = tj_data(y[0]), *given = tj_data(v);
+		for (int i = 0; i < 2; i++) assert_true(o[i] == 0 && ((const double *)tj_data(y[1]))[i] == 0); /* row 0 */
+		for (int i = 0; i < 2; i++) assert_true(fabs(o[4 + i] - given[2 + i]) < 1e-15); /* row 2 sees key 1 alone */
+		for (int k2 = 0; k2 < 4; k2++)
+			for (int i = 0; i < 6; i++) assert_true(isfinite(((const double *)tj_data(y[k2]))[i]));
+	}
+	assert_int_equal(tj_numel(tj_scaled_dot_product_attention(q, x(0, TJ_SHAPE(0, 2)), x(0, TJ_SHAPE(0, 4)), NULL)), 12);
+	const double *none = tj_data(tj_scaled_dot_product_attention(q, x(0, TJ_SHAPE(0, 2)), x(0, TJ_SHAPE(0, 4)), NULL));
+	for (int i = 0; i < 12; i++) assert_true(none[i] == 0);
+	assert_int_equal(tj_numel(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(0, 2)), k, v, NULL)), 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- blocks ---- */
+typedef struct pieces { bool whole, causal, mask; } pieces;
+static void in_pieces(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const pieces *p = self;
+	if (p->whole) { /* the same, as it would be written by hand */
+		tj_tensor *s = tj_mul(tj_matmul(in[0], tj_transpose(in[1], -1, -2)), tj_f(0.5)), *at = tj_arange(TJ_I64, 0, tj_dim(s, -1), 1);
+		if (p->mask) s = tj_add(s, in[3]);
+		if (p->causal) s = tj_where(tj_le(at, tj_unsqueeze(tj_arange(TJ_I64, 0, tj_dim(s, -2), 1), 1)), s, tj_f(-INFINITY));
+		out[0] = tj_matmul(tj_softmax(s, -1), in[2]);
+	} else out[0] = ATTEND(in[0], in[1], in[2], .causal = p->causal, .mask = p->mask ? in[3] : NULL);
+	tj_grad(out + 1, tj_sum(tj_mul(out[0], out[0]), TJ_ALL, false), TJ_LIST(in[0], in[1], in[2]), NULL);
+}
+
+static void blocks(void **state)
+{
+	(void)state;
+	enum { L = 1100, S = 2000 };
+	tj_ctx *c = kit_open();
+	for (int way = strcmp(kit_backend, "eval") ? 0 : 3; way < 4; way++) {
+		pieces p = { .causal = way & 1, .mask = way & 2 };
+		tj_tensor *in[] = { tj_normal(TJ_F32, TJ_SHAPE(1, L, 4)), tj_normal(TJ_F32, TJ_SHAPE(1, S, 4)), tj_normal(TJ_F32, TJ_SHAPE(1, S, 2)), tj_normal(TJ_F32, TJ_SHAPE(L, S)), TJ_END }, *y[4], *z[4];
+		tj_fn *f = kit_fn(c, "blocks", in_pieces, &p, 4, 4);
+		assert_int_equal(tj_call(f, y, in), TJ_OK);
+		pieces all = { true, p.causal, p.mask };
+		tj_fn *g = kit_fn(c, "whole", in_pieces, &all, 4, 4);
+		assert_int_equal(tj_call(g, z, in), TJ_OK);
+		assert_memory_equal(tj_data(y[0]), tj_data(z[0]), L * 2 * sizeof(float));
+		for (int i = 1; i < 4; i++) {
+			const float *a = tj_data(y[i]), *b = tj_data(z[i]);
+			for (int64_t e = 0; e < tj_numel(y[i]); e++)
+				if (fabsf(a[e] - b[e]) > 2e-4f) fail_msg("way %d, gradient %d, element %d: %g, not %g", way, i - 1, (int)e, (double)a[e], (double)b[e]);
+		}
+		if (!strcmp(kit_backend, "llvm")) {
+			assert_int_equal(kit_stats(f).eval_steps, 0);
+			assert_true(kit_stats(f).peak_bytes * 2 < kit_stats(g).peak_bytes);
+		}
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- memory grows with the number of places, not with its square ---- */
+static void memory(void **state)
+{
+	(void)state;
+	uint64_t peak[2];
+	if (strcmp(kit_backend, "llvm")) return; /* it is a figure of plans */
+	for (int i = 0; i < 2; i++) {
+		const int64_t n = i ? 4096 : 2048;
+		tj_ctx *c = kit_open();
+		pieces p = { .causal = true };
+		tj_tensor *q = tj_normal(TJ_F32, TJ_SHAPE(2, n, 16)), *y[4];
+		tj_fn *f = kit_fn(c, "attend", in_pieces, &p, 3, 4);
+		assert_int_equal(tj_call(f, y, TJ_LIST(q, q, q)), TJ_OK);
+		peak[i] = kit_stats(f).peak_bytes;
+		assert_true(peak[i] < (UINT64_C(24) << 20)); /* one matrix of scores: 32 MiB, 128 MiB */
+		tj_close(c);
+	}
+	assert_true(peak[1] < 2 * peak[0]);
+}
+
+/* ---- dropout: of the weights; the gradient has the same mask, also in blocks ---- */
+static void drops(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = ATTEND(in[0], in[1], in[2], .dropout = 0.5);
+	tj_grad(out + 1, tj_sum(tj_mul(out[0], in[3]), TJ_ALL, false), TJ_LIST(in[2]), NULL);
+}
+static void dropouts(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	for (int large = 0; large < 1 + !strcmp(kit_backend, "llvm"); large++) {
+		const int64_t n = large ? 1600 : 40;
+		tj_tensor *q = tj_zeros(TJ_F32, TJ_SHAPE(n, 1)), *v = tj_normal(TJ_F32, TJ_SHAPE(n, 1)), *by = tj_normal(TJ_F32, TJ_SHAPE(n, 1)), *y[2];
+		tj_fn *f = kit_fn(c, "drops", drops, NULL, 4, 2);
+		assert_int_equal(tj_call(f, y, TJ_LIST(q, q, v, by)), TJ_OK);
+		/* y = P v and g = P' by, with the same P if both are the same linear form */
+		const double a = tj_item(tj_sum(tj_mul(tj_cast(y[0], TJ_F64), by), TJ_ALL, false)), b = tj_item(tj_sum(tj_mul(tj_cast(y[1], TJ_F64), v), TJ_ALL, false));
+		assert_true(fabs(a - b) < 1e-4 * (1 + fabs(a)));
+		tj_tensor *sums = ATTEND(q, q, tj_ones_like(v), .dropout = 0.5); /* mean 1, and not all 1 */
+		assert_true(fabs(tj_item(tj_mean(sums, TJ_ALL, false)) - 1) < 0.15 && tj_item(tj_var(sums, TJ_ALL, 1, false)) > 1e-4);
+	}
+	assert_true(tj_item(tj_amax(ATTEND(x(0, TJ_SHAPE(4, 5)), x(1, TJ_SHAPE(6, 5)), x(2, TJ_SHAPE(6, 3)), .dropout = 1), TJ_ALL, false)) == 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* ---- in other functions ---- */
+static void head(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = ATTEND(in[0], in[1], in[2], .causal = true); }
+static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(in[0], ATTEND(in[0], in[0], in[0], .causal = true));
+	out[1] = out[0];
+}
+static void around(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *carry;
+	(void)self;
+	tj_vmap(out, 1, head, TJ_LIST(in[0], in[1], in[2]), NULL, NULL);
+	tj_scan(&carry, out + 1, 1, turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 3));
+	tj_grad(out + 2, tj_sum(carry, TJ_ALL, false), TJ_LIST(in[0]), NULL);
+}
+static void inside_of_others(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *q = x(0, TJ_SHAPE(3, 4, 5)), *k = x(1, TJ_SHAPE(3, 6, 5)), *v = x(2, TJ_SHAPE(3, 6, 2)), *y[3], *one;
+	assert_int_equal(tj_call(kit_fn(c, "around", around, NULL, 3, 3), y, TJ_LIST(q, k, v)), TJ_OK);
+	one = ATTEND(q, k, v, .causal = true);
+	assert_memory_equal(tj_data(y[0]), tj_data(one), sizeof(double) * 24);
+	for (int i = 0; i < 60; i++) assert_true(isfinite(((const double *)tj_data(y[2]))[i]));
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void errors(void **state)
+{
+	(void)state;
+	static const char name[] = "scaled_dot_product_attention";
+	tj_ctx *c = kit_open();
+	tj_tensor *q = x(0, TJ_SHAPE(2, 4, 5)), *k = x(1, TJ_SHAPE(2, 6, 5)), *v = x(2, TJ_SHAPE(2, 6, 3));
+	LAYER_REFUSED(tj_scaled_dot_product_attention(NULL, k, v, NULL), ARG, name, "q is NULL");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(q, k, tj_i(1), NULL), DTYPE, name, "v is i64, no float");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(q, x(0, TJ_SHAPE(6, 5)), v, NULL), SHAPE, name, "k has 2 axes, q has 3");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(q, x(1, TJ_SHAPE(2, 6, 4)), v, NULL), SHAPE, name, "q has width 5, k 4");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(q, k, x(1, TJ_SHAPE(2, 5, 4)), NULL), SHAPE, name, "there are 6 keys and 5 values");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(3, 4, 5)), k, v, NULL), SHAPE, name, "the leading axes");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(1, 2, 4, 5)), tj_unsqueeze(k, 1), tj_unsqueeze(v, 1), NULL), SHAPE, name, "the leading axes");
+	LAYER_REFUSED(ATTEND(q, k, v, .mask = tj_cast(q, TJ_I32)), DTYPE, name, "the mask is i32");
+	LAYER_REFUSED(ATTEND(q, k, v, .mask = x(0, TJ_SHAPE(4, 5))), SHAPE, name, "the mask does not broadcast");
+	LAYER_REFUSED(ATTEND(q, k, v, .mask = x(0, TJ_SHAPE(1, 2, 4, 6))), SHAPE, name, "the mask does not broadcast");
+	LAYER_REFUSED(ATTEND(q, k, v, .dropout = 2), ARG, name, ".dropout is 2");
+	LAYER_REFUSED(ATTEND(q, k, v, .causal_offset = 2), ARG, name, ".causal_offset is set without .causal");
+	tj_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(rows_without_keys), cmocka_unit_test(blocks), cmocka_unit_test(memory), cmocka_unit_test(dropouts),
+		cmocka_unit_test(inside_of_others), cmocka_unit_test(errors),
+	};
+	KIT_RUN(tests);
+}

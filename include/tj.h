@@ -1831,6 +1831,89 @@ TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool i
 #define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement)
 #define tj_vander(x, n, increasing) tj_vander_at(TJ_SITE, x, n, increasing)
 
+/* ---- statistics ------------------------------------------------------------------------------------ */
+
+/* As in PyTorch. Results that are optional (NULL: not wanted) are the last parameters. An axis that may be TJ_END_DIM: then all elements are one line. */
+TJ_API tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim); /* sqrt(tj_var()); at 0 its gradient is 0 */
+TJ_API tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean); /* the variance; the correction may be no whole number */
+TJ_API tj_tensor *tj_std_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean);
+TJ_API tj_tensor *tj_aminmax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim, tj_tensor **most); /* tj_amin(), and tj_amax() */
+TJ_API tj_tensor *tj_nansum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* NaN counts as 0 */
+TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* of what is not NaN; NaN, if there is nothing else */
+TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
+TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction); /* of [variables, observations], or of observations of one: 0-d. 1 is the usual correction */
+TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
+#define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim)
+#define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
+#define tj_std_mean(x, axes, correction, keepdim, mean) tj_std_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
+#define tj_aminmax(x, axes, keepdim, most) tj_aminmax_at(TJ_SITE, x, axes, keepdim, most)
+#define tj_nansum(x, axes, keepdim) tj_nansum_at(TJ_SITE, x, axes, keepdim)
+#define tj_nanmean(x, axes, keepdim) tj_nanmean_at(TJ_SITE, x, axes, keepdim)
+#define tj_count_nonzero(x, axes) tj_count_nonzero_at(TJ_SITE, x, axes)
+#define tj_cov(x, correction) tj_cov_at(TJ_SITE, x, correction)
+#define tj_corrcoef(x) tj_corrcoef_at(TJ_SITE, x)
+/* Norms: p is 2, 1, INFINITY (the largest |x|), -INFINITY (the least), 0 (how many are not 0), or sum(|x|^p)^(1/p). At 0 the gradient is 0. Integers become f32. */
+TJ_API tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bool keepdim);
+TJ_API tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* the norm of a - b */
+TJ_API tj_tensor *tj_pairwise_distance_at(const char *site, tj_tensor *a, tj_tensor *b, double p, double eps, bool keepdim); /* the norm of a - b + eps along the last axis */
+TJ_API tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, double most); /* slices of an axis whose norm is above `most` are scaled to it */
+TJ_API tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K] */
+TJ_API tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p); /* 1-d: those between rows i < j of a matrix */
+TJ_API tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps); /* sum(tj_normalize(a) * tj_normalize(b)) along an axis */
+#define tj_norm(x, p, axes, keepdim) tj_norm_at(TJ_SITE, x, p, axes, keepdim)
+#define tj_dist(a, b, p) tj_dist_at(TJ_SITE, a, b, p)
+#define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim)
+#define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most)
+#define tj_cdist(a, b, p) tj_cdist_at(TJ_SITE, a, b, p)
+#define tj_pdist(x, p) tj_pdist_at(TJ_SITE, x, p)
+#define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps)
+
+/* Of sorted values. NaN is largest: a median, quantile or k-th value that meets it is NaN; `nan` leaves it out. Equal values keep their order in `indices`. */
+typedef enum tj_interpolation { TJ_LINEAR, TJ_LOWER, TJ_HIGHER, TJ_NEAREST, TJ_MIDPOINT } tj_interpolation;
+TJ_API tj_tensor *tj_median_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices); /* the lower one of two in the middle; the index of NaN is its first */
+TJ_API tj_tensor *tj_nanmedian_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+TJ_API tj_tensor *tj_kthvalue_at(const char *site, tj_tensor *x, int64_t k, int64_t axis, bool keepdim, tj_tensor **indices); /* the k-th smallest, from 1 */
+TJ_API tj_tensor *tj_mode_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices); /* the most frequent value, the smallest of several; its last index */
+#define tj_median(x, axis, keepdim, indices) tj_median_at(TJ_SITE, x, axis, keepdim, indices)
+#define tj_nanmedian(x, axis, keepdim, indices) tj_nanmedian_at(TJ_SITE, x, axis, keepdim, indices)
+#define tj_kthvalue(x, k, axis, keepdim, indices) tj_kthvalue_at(TJ_SITE, x, k, axis, keepdim, indices)
+#define tj_mode(x, axis, keepdim, indices) tj_mode_at(TJ_SITE, x, axis, keepdim, indices)
+/* q: a number or 0-d, or 1-d: then the results stand along a new first axis. Between two values as `how` says. A q beyond 0 to 1 is an error of the index. */
+TJ_API tj_tensor *tj_quantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
+TJ_API tj_tensor *tj_nanquantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
+#define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how)
+#define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how)
+
+/* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1). length: of the result; then a larger x is an error of the index. 0: the largest x
+ * and 1, at least minlength: in a body it is a boundary. */
+TJ_API tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length);
+TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; low and high both 0: those of x. What lies beyond does not count */
+#define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length)
+#define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high)
+/* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the widths. */
+TJ_API tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_tensor *weights, bool density);
+#define tj_bucketize(x, boundaries, right) tj_searchsorted(boundaries, x, right)
+TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan); /* 0-d bool: all of tj_isclose() */
+TJ_API tj_tensor *tj_equal_at(const char *site, tj_tensor *a, tj_tensor *b); /* 0-d bool: one shape, and all elements are equal */
+TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert); /* whether each element is one of the tests; NaN is none */
+#define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density)
+#define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
+#define tj_equal(a, b) tj_equal_at(TJ_SITE, a, b)
+#define tj_isin(x, tests, invert) tj_isin_at(TJ_SITE, x, tests, invert)
+/* 1-d: one element of each run of equal ones of x, flattened. inverse: the run of each element; counts: how long each is. In a body it is a boundary. */
+TJ_API tj_tensor *tj_unique_consecutive_at(const char *site, tj_tensor *x, tj_tensor **inverse, tj_tensor **counts);
+#define tj_unique_consecutive(x, inverse, counts) tj_unique_consecutive_at(TJ_SITE, x, inverse, counts)
+
+/* Along an axis. spacing: the distance, a number; or coordinates, 1-d or of the shape of y. */
+TJ_API tj_tensor *tj_diff_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor *before, tj_tensor *after); /* the n-th difference of neighbours, of x with `before` and `after` joined to it (NULL: nothing); of bool: whether they differ */
+TJ_API tj_tensor *tj_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* the integral of y by trapezoids */
+TJ_API tj_tensor *tj_cumulative_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* up to each element but the first */
+TJ_API tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order); /* slopes: of the second order inside, of edge_order 1 or 2 at both ends; as in NumPy */
+#define tj_diff(x, n, axis, before, after) tj_diff_at(TJ_SITE, x, n, axis, before, after)
+#define tj_trapezoid(y, spacing, axis) tj_trapezoid_at(TJ_SITE, y, spacing, axis)
+#define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis)
+#define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order)
+
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
 /* ---- norms ------------------------------------------------------------------------------------------ */

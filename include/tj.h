@@ -1914,6 +1914,73 @@ TJ_API tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spac
 #define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis)
 #define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order)
 
+/* ---- products -------------------------------------------------------------------------------------- */
+
+/* The sums of tj_matmul() have its order (docs/NUMERICS.md), the others that of tj_sum(). */
+TJ_API tj_tensor *tj_mm_at(const char *site, tj_tensor *a, tj_tensor *b); /* tj_matmul() of two matrices, of a matrix and a vector, of two batches of matrices, of two vectors */
+TJ_API tj_tensor *tj_mv_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_bmm_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_dot_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_vdot_at(const char *site, tj_tensor *a, tj_tensor *b); /* of all elements, in row-major order */
+TJ_API tj_tensor *tj_vecdot_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* sum(a * b) along an axis, in the dtype of a * b */
+TJ_API tj_tensor *tj_inner_at(const char *site, tj_tensor *a, tj_tensor *b); /* over the last axes of both */
+TJ_API tj_tensor *tj_outer_at(const char *site, tj_tensor *a, tj_tensor *b); /* [m,n]: each element of a times each of b */
+TJ_API tj_tensor *tj_kron_at(const char *site, tj_tensor *a, tj_tensor *b); /* the Kronecker product: each element of a times all of b */
+TJ_API tj_tensor *tj_cross_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* the vector product along an axis of size 3 */
+TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b); /* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i; then the other axes of a, and of b */
+#define tj_mm(a, b) tj_mm_at(TJ_SITE, a, b)
+#define tj_mv(a, b) tj_mv_at(TJ_SITE, a, b)
+#define tj_bmm(a, b) tj_bmm_at(TJ_SITE, a, b)
+#define tj_dot(a, b) tj_dot_at(TJ_SITE, a, b)
+#define tj_vdot(a, b) tj_vdot_at(TJ_SITE, a, b)
+#define tj_vecdot(a, b, axis) tj_vecdot_at(TJ_SITE, a, b, axis)
+#define tj_inner(a, b) tj_inner_at(TJ_SITE, a, b)
+#define tj_outer(a, b) tj_outer_at(TJ_SITE, a, b)
+#define tj_kron(a, b) tj_kron_at(TJ_SITE, a, b)
+#define tj_cross(a, b, axis) tj_cross_at(TJ_SITE, a, b, axis)
+#define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b)
+/* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. */
+TJ_API tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
+TJ_API tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
+TJ_API tj_tensor *tj_addr_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
+TJ_API tj_tensor *tj_addbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
+TJ_API tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
+TJ_API tj_tensor *tj_multi_dot_at(const char *site, tj_list list); /* the product of up to 64 matrices in the cheapest order; the first and the last may be vectors */
+#define tj_chain_matmul(list) tj_multi_dot(list)
+TJ_API tj_tensor *tj_matrix_power_at(const char *site, tj_tensor *x, int n); /* n is 0 or more */
+TJ_API tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keepdim); /* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row */
+#define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha)
+#define tj_addmv(x, a, b, beta, alpha) tj_addmv_at(TJ_SITE, x, a, b, beta, alpha)
+#define tj_addr(x, a, b, beta, alpha) tj_addr_at(TJ_SITE, x, a, b, beta, alpha)
+#define tj_addbmm(x, a, b, beta, alpha) tj_addbmm_at(TJ_SITE, x, a, b, beta, alpha)
+#define tj_baddbmm(x, a, b, beta, alpha) tj_baddbmm_at(TJ_SITE, x, a, b, beta, alpha)
+#define tj_multi_dot(list) tj_multi_dot_at(TJ_SITE, list)
+#define tj_matrix_power(x, n) tj_matrix_power_at(TJ_SITE, x, n)
+#define tj_matrix_norm(x, p, keepdim) tj_matrix_norm_at(TJ_SITE, x, p, keepdim)
+
+/* Sums of products in Einstein's notation, as in NumPy and PyTorch: a letter for each axis of each operand; the axes of the result behind "->", or
+ * without it the letters that are there once, in the order of the alphabet. A letter twice in an operand is its diagonal; "..." are further axes, which broadcast.
+ * Axes of size 1 broadcast, too.
+ *
+ *   y = tj_einsum("bij,bjk->bik", TJ_LIST(a, b), NULL);        products of matrices
+ *   y = tj_einsum("...ii", TJ_LIST(a), NULL);                  diagonals
+ *
+ * Operands are joined pair by pair. A pair with common letters that the rest does not need, and at least one that only one of both has, is a product of tj_matmul();
+ * else it is a product element by element and tj_sum(). Before that, letters that nothing else has are summed. Each step has the dtype of its operands, so
+ * narrow floats are rounded after each. The path says which pairs: by the number of multiplications the best one (AUTO: for up to 8 operands), the one whose
+ * next result is smallest beside its operands (AUTO: for more), or the first operand with the second, then the third, and so on. */
+typedef enum tj_path { TJ_PATH_AUTO, TJ_PATH_GREEDY, TJ_PATH_OPTIMAL, TJ_PATH_IN_ORDER } tj_path;
+typedef struct tj_einsum_opts {
+	size_t size;
+	tj_path path;
+} tj_einsum_opts;
+TJ_API tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts);
+#define tj_einsum(equation, list, opts) tj_einsum_at(TJ_SITE, equation, list, opts)
+/* The path as text, up to `size` bytes: a line "0 2: ij,jk->ik 60" for each pair (the second joins the first, whose number it has then), and the sum of
+ * multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
+TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size);
+#define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size)
+
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
 /* ---- norms ------------------------------------------------------------------------------------------ */

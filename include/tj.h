@@ -2031,6 +2031,68 @@ typedef struct tj_attention_opts {
 TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts);
 #define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts)
 
+/* ---- losses ----------------------------------------------------------------------------------------- */
+
+/* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are computed in f32, and the result, of x's
+ * dtype, is rounded once. A mean over nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
+typedef enum tj_loss_reduction { TJ_LOSS_MEAN, TJ_LOSS_SUM, TJ_LOSS_NONE, TJ_LOSS_BATCHMEAN } tj_loss_reduction;
+
+/* smooth_l1: d^2 / 2 / beta, from |d| = beta on |d| - beta / 2. huber: d^2 / 2, from delta on delta * (|d| - delta / 2). kl_div: x are logarithms; target * (log(target) - x).
+ * poisson_nll: exp(x) - target * x if log_input, else x - target * log(x + eps); full: and log(target!) by Stirling's formula. gaussian_nll: the variance has x's shape, one
+ * number for a row, or no axis; it is at least eps. In the losses with margins the targets are 1 and -1. cosine_embedding, triplet_margin: of rows, the last axis;
+ * p is the norm of a distance, swap takes the smaller one of anchor - negative and positive - negative. */
+TJ_API tj_tensor *tj_mse_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
+TJ_API tj_tensor *tj_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
+TJ_API tj_tensor *tj_smooth_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double beta, tj_loss_reduction r);
+TJ_API tj_tensor *tj_huber_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double delta, tj_loss_reduction r);
+TJ_API tj_tensor *tj_kl_div_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_target, tj_loss_reduction r);
+TJ_API tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps, tj_loss_reduction r);
+TJ_API tj_tensor *tj_gaussian_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_tensor *var, bool full, double eps, tj_loss_reduction r);
+TJ_API tj_tensor *tj_hinge_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double margin, tj_loss_reduction r);
+TJ_API tj_tensor *tj_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
+TJ_API tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
+TJ_API tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
+TJ_API tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p, bool swap, tj_loss_reduction r);
+#define tj_mse_loss(x, target, r) tj_mse_loss_at(TJ_SITE, x, target, r)
+#define tj_l1_loss(x, target, r) tj_l1_loss_at(TJ_SITE, x, target, r)
+#define tj_smooth_l1_loss(x, target, beta, r) tj_smooth_l1_loss_at(TJ_SITE, x, target, beta, r)
+#define tj_huber_loss(x, target, delta, r) tj_huber_loss_at(TJ_SITE, x, target, delta, r)
+#define tj_kl_div(x, target, log_target, r) tj_kl_div_at(TJ_SITE, x, target, log_target, r)
+#define tj_poisson_nll_loss(x, target, log_input, full, eps, r) tj_poisson_nll_loss_at(TJ_SITE, x, target, log_input, full, eps, r)
+#define tj_gaussian_nll_loss(x, target, var, full, eps, r) tj_gaussian_nll_loss_at(TJ_SITE, x, target, var, full, eps, r)
+#define tj_hinge_embedding_loss(x, target, margin, r) tj_hinge_embedding_loss_at(TJ_SITE, x, target, margin, r)
+#define tj_soft_margin_loss(x, target, r) tj_soft_margin_loss_at(TJ_SITE, x, target, r)
+#define tj_margin_ranking_loss(x, other, target, margin, r) tj_margin_ranking_loss_at(TJ_SITE, x, other, target, margin, r)
+#define tj_cosine_embedding_loss(x, other, target, margin, r) tj_cosine_embedding_loss_at(TJ_SITE, x, other, target, margin, r)
+#define tj_triplet_margin_loss(anchor, positive, negative, margin, p, swap, r) tj_triplet_margin_loss_at(TJ_SITE, anchor, positive, negative, margin, p, swap, r)
+
+typedef struct tj_loss_opts {
+	size_t size;
+	tj_loss_reduction reduction;
+	tj_tensor *weight;      /* of elements: broadcasts to the losses; of classes: [C]. NULL: 1 */
+	tj_tensor *pos_weight;  /* of binary_cross_entropy_with_logits: of the positive part; broadcasts to x */
+	bool ignore;            /* targets that are ignore_index count for nothing. Without it each target must be a class */
+	int64_t ignore_index;
+	double label_smoothing; /* of cross_entropy_loss: this part of each target is spread evenly over all classes */
+} tj_loss_opts;
+/* binary_cross_entropy: x are probabilities; a logarithm below -100 counts as -100, with gradient 0. Classes: x is [N,C], [N,C,...] or [C], target, i32 or i64, has no axis of
+ * classes; of cross_entropy_loss it may be a float of x's shape: probabilities. A mean over classes is divided by the weights of the targets that count; of
+ * probabilities, by their number of rows. multilabel_margin: the target has classes of x's shape; a -1 ends those of a row. opts may be NULL. */
+TJ_API tj_tensor *tj_binary_cross_entropy_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_binary_cross_entropy_with_logits_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, int p, double margin, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
+TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
+#define tj_binary_cross_entropy(x, target, opts) tj_binary_cross_entropy_at(TJ_SITE, x, target, opts)
+#define tj_binary_cross_entropy_with_logits(x, target, opts) tj_binary_cross_entropy_with_logits_at(TJ_SITE, x, target, opts)
+#define tj_nll_loss(x, target, opts) tj_nll_loss_at(TJ_SITE, x, target, opts)
+#define tj_cross_entropy_loss(x, target, opts) tj_cross_entropy_loss_at(TJ_SITE, x, target, opts)
+#define tj_multi_margin_loss(x, target, p, margin, opts) tj_multi_margin_loss_at(TJ_SITE, x, target, p, margin, opts)
+#define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r)
+#define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts)
+
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
 /* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and

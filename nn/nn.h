@@ -18,10 +18,12 @@
 /* ---- operand.c ---- */
 /* NULL: x is a tensor or a number that can be looked at. Else what the caller returns: poison, after the error if x is NULL or no tensor. */
 tj_tensor *nn_bad(const char *site, const char *op, const char *name, tj_tensor *x);
-/* The same for x of [N,C,...] with n axes behind the channels, or [C,...]. */
+tj_tensor *nn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x); /* as nn_bad(), and x must be a float */
+/* As nn_bad() for x of [N,C,...] with n axes behind the channels, or [C,...]. */
 tj_tensor *nn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n);
 tj_tensor *nn_batched(const char *site, tj_tensor *x, int n);                 /* with an axis of examples */
 tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n);    /* y without one if x, the operand, had none */
+tj_tensor *nn_widened(const char *site, tj_tensor *x);                       /* f32 if x is f16 or bf16 */
 bool nn_is_float(tj_dtype t);
 tj_dims nn_shape(const tj_tensor *x, int64_t *to); /* the sizes of x, as a list; to: of TJ_MAX_RANK + 1 */
 /* NULL, and *a is the axis counted from the front; else what the caller returns. A 0-d x has axes 0 and -1. */
@@ -40,5 +42,9 @@ tj_tensor *nn_wrapped(const char *site, tj_tensor *index, int64_t n);       /* i
 tj_tensor *nn_along(const char *site, tj_tensor *x, int axis, int rank);    /* a 1-d x along an axis of `rank` axes, the others of size 1 */
 int nn_listed(tj_list list, int most);                                      /* number of tensors, at most `most` + 1 */
 int nn_entries(tj_dims list, int most); /* number of entries, at most `most` + 1; 0 for NULL */
+
+/* ---- loss.c ---- */
+tj_tensor *nn_bad_reduction(const char *site, const char *op, tj_loss_reduction r);
+tj_tensor *nn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj_tensor *x); /* in the dtype of x, whose axis 0 counts examples */
 
 #endif

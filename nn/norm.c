@@ -8,8 +8,6 @@ typedef struct norm {
 	double eps;
 } norm;
 
-static tj_tensor *widened(const char *site, tj_tensor *x) { return tj_dtype_of(x) == TJ_F16 || tj_dtype_of(x) == TJ_BF16 ? tj_cast(x, TJ_F32) : x; }
-
 static tj_tensor *normalized(const norm *q, tj_dtype to)
 {
 	const char *site = q->site;
@@ -54,7 +52,7 @@ static tj_tensor *by_channel(const char *site, tj_tensor *t, int rank)
 	if (!t) return NULL;
 	for (int i = 1; i < rank; i++) shape[i - 1] = i == 1 ? tj_dim(t, 0) : 1;
 	shape[rank - 1] = TJ_END_DIM;
-	return widened(site, rank == 2 ? t : tj_reshape(t, shape));
+	return nn_widened(site, rank == 2 ? t : tj_reshape(t, shape));
 }
 
 /* ---- batch_norm, instance_norm: statistics of a channel ---- */
@@ -93,7 +91,7 @@ static tj_tensor *by_statistics(const char *site, const char *name, bool each, t
 	const bool running = t[2] && t[3], own = o.training || (each && !running);
 	if (!running && (t[2] || t[3])) return tj_fail(TJ_ERR_ARG, name, "give both, or neither", "one of the running mean and variance is NULL");
 	if (!own && !running) return tj_fail(TJ_ERR_ARG, name, "set .training, or give the cells of a training", "without .training the running mean and variance are needed");
-	norm q = { site, name, widened(site, x), by_channel(site, t[2], rank), by_channel(site, t[3], rank), by_channel(site, t[0], rank), by_channel(site, t[1], rank), o.eps > 0 ? o.eps : 1e-5 };
+	norm q = { site, name, nn_widened(site, x), by_channel(site, t[2], rank), by_channel(site, t[3], rank), by_channel(site, t[0], rank), by_channel(site, t[1], rank), o.eps > 0 ? o.eps : 1e-5 };
 	if (!own) return normalized(&q, tj_dtype_of(x));
 	for (int i = each ? 2 : 0; i < rank; i++)
 		if (i != 1) axes[count++] = i;
@@ -132,7 +130,7 @@ tj_tensor *tj_group_norm_at(const char *site, tj_tensor *x, int64_t groups, tj_t
 	if (groups < 1 || channels % groups) return tj_fail(TJ_ERR_SHAPE, name, "each group has as many channels", "%lld groups do not divide %lld channels", (long long)groups, (long long)channels);
 	int64_t each = channels / groups;
 	for (int i = 2; i < rank; i++) each *= tj_dim(x, i);
-	tj_tensor *wide = widened(site, x), *g = tj_reshape(wide, TJ_SHAPE(tj_dim(x, 0), groups, each));
+	tj_tensor *wide = nn_widened(site, x), *g = tj_reshape(wide, TJ_SHAPE(tj_dim(x, 0), groups, each));
 	norm q = { site, name, g, tj_mean(g, TJ_AXES(2), true), tj_var(g, TJ_AXES(2), 0, true), NULL, NULL, eps };
 	tj_tensor *y = tj_reshape(normalized(&q, tj_dtype_of(wide)), nn_shape(x, shape));
 	if (weight) y = tj_mul(y, by_channel(site, weight, rank));
@@ -190,7 +188,7 @@ tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int64_t siz
 	tj_tensor *bad = bad_x(site, name, x);
 	if (bad) return bad;
 	if (size < 1) return tj_fail(TJ_ERR_ARG, name, "the number of channels that an element is divided by", "the size is %lld", (long long)size);
-	tj_tensor *wide = widened(site, x), *last = tj_transpose(tj_square(wide), 1, -1); /* channels last */
+	tj_tensor *wide = nn_widened(site, x), *last = tj_transpose(tj_square(wide), 1, -1); /* channels last */
 	tj_tensor *mean = tj_transpose(tj_avg_pool(last, TJ_SHAPE(size, 1, 1, size / 2, (size - 1) / 2), false, 0), 1, -1);
 	tj_tensor *y = tj_div(wide, tj_pow(tj_add(tj_mul(mean, tj_f(alpha)), tj_f(k)), tj_f(beta)));
 	return tj_dtype_of(y) == tj_dtype_of(x) ? y : tj_cast(y, tj_dtype_of(x));

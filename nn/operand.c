@@ -108,3 +108,12 @@ int nn_listed(tj_list list, int most)
 	while (list && n <= most && list[n] != TJ_END) n++;
 	return n;
 }
+
+tj_tensor *nn_widened(const char *site, tj_tensor *x) { return tj_dtype_of(x) == TJ_F16 || tj_dtype_of(x) == TJ_BF16 ? tj_cast(x, TJ_F32) : x; }
+
+tj_tensor *nn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x)
+{
+	tj_tensor *bad = nn_bad(site, op, name, x);
+	if (bad || nn_is_float(tj_dtype_of(x))) return bad;
+	return tj_fail(TJ_ERR_DTYPE, op, "cast it first: tj_cast(x, TJ_F32)", "%s is %s, no float", name, tj_dtype_name(tj_dtype_of(x)));
+}

@@ -313,7 +313,7 @@ TJ_API const void *tj_data_at(const char *site, tj_tensor *t);
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
 TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
 TJ_API bool tj_truth_at(const char *site, tj_tensor *t);       /* t != 0 */
-TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes);
+TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes); /* row-major; bytes: the size of t. dst may be NULL for 0 bytes */
 #define tj_data(t) tj_data_at(TJ_SITE, t)
 #define tj_item(t) tj_item_at(TJ_SITE, t)
 #define tj_item_i(t) tj_item_i_at(TJ_SITE, t)
@@ -573,6 +573,24 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of th
 #define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
 #define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)
 
+/* Between these two lines the ops of c are as in the body of a compiled function: nothing is computed until a value is read or the trace ends, tj_grad()
+ * is possible, and what is assigned to cells is committed at the end, all or nothing. The trace belongs to the line that begins it: when the line runs again, the
+ * ops are matched and the kernels are replayed. keep[]: n tensors that outlive the trace; each is replaced by its value in the scope around. All others end with it.
+ *
+ *   tj_trace_begin(c, NULL);
+ *   tj_tensor *loss = tj_mean(tj_square(tj_sub(tj_matmul(x, w), y)), TJ_ALL, false), *g;
+ *   tj_grad(&g, loss, TJ_LIST(w), NULL);
+ *   tj_assign(w, tj_sub(w, tj_mul(g, tj_f(0.1))));
+ *   if (tj_trace_end(c, &loss, 1) != TJ_OK) ...
+ *
+ * opts, read when the line runs for the first time: .name, .numerics, .dynamic, .autocast, .passes, ...; what is about bodies and arguments is not used. Returns the function
+ * that stands for the line, for tj_explain(), tj_dump() and tj_fn_stats(); it is freed with c, or when 64 other lines were used since. NULL on error.
+ * Not in a body, and only one at a time. On failure all of keep[] are poison, and cells are what they were. tj_close() drops a trace that is open. */
+TJ_API tj_fn *tj_trace_begin_at(const char *site, tj_ctx *c, const tj_compile_opts *opts);
+TJ_API tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, int n);
+#define tj_trace_begin(c, opts) tj_trace_begin_at(TJ_SITE, c, opts)
+#define tj_trace_end(c, keep, n) tj_trace_end_at(TJ_SITE, c, keep, n)
+
 /* ---- control flow in the graph ------------------------------------------------------------------- */
 
 /* A C `if` or loop on a value (tj_truth) is a boundary; these ops stay in one plan. Their callbacks are bodies: they get
@@ -618,7 +636,7 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * other. Results of tj_masked_select() and tj_unique() have no gradient. A fault of an op whose value nothing uses, not even the gradient,
  * is not reported.
  *
- * Only in the body of a compiled function, and in callbacks of tj_vmap(), not in other ones. Between wrt and y C may have read values, branched
+ * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks of tj_vmap(), not in other ones. Between wrt and y C may have read values, branched
  * and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
  * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(), tj_scan() and, if it has .max_turns,
  * tj_while(); without, it is an error. On the way back these compute their values again. Loops keep the carries of all turns, in memory: a while has

@@ -79,6 +79,7 @@ typedef struct jit_act {
 	const char *left_name;
 	uint32_t floor;          /* depth of the thread when the innermost body began */
 	tj_scope *scope;         /* the scope of the call */
+	const char *open;        /* line of the tj_trace_begin() that began it; NULL: it is a call of a function */
 	bool failed;
 	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
 	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */

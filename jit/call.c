@@ -102,6 +102,7 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->learn = NULL;
 	a->ext.n = a->callback.n = 0;
 	a->bodies = a->floor = 0;
+	a->open = NULL;
 	c->active = true;
 	a->scope = rt_scope_push(&c->rt, c, a->serial);
 	if (!a->scope) {
@@ -183,9 +184,8 @@ static bool fill_retained(jit_act *a)
 	return true;
 }
 
-static bool deliver(jit_act *a, tj_scope *to, tj_tensor *const *res, tj_tensor **out)
+static bool deliver(jit_act *a, tj_scope *to, int n, tj_tensor *const *res, tj_tensor **out)
 {
-	int n = a->fn->opts.nout;
 	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)n + 1) * sizeof *made);
 	if (!made) return false;
 	for (int i = 0; i < n; i++)
@@ -194,22 +194,21 @@ static bool deliver(jit_act *a, tj_scope *to, tj_tensor *const *res, tj_tensor *
 	return true;
 }
 
-static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_tensor **user, tj_scope *to)
+static tj_status finish(jit_act *a, const char *site, int n, tj_tensor *const *out, tj_tensor **user, tj_scope *to)
 {
 	tj_ctx *c = a->ctx;
 	rt_err err;
 	rt_no_err(&err);
-	tj_tensor **res = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *res);
+	tj_tensor **res = rt_arena_alloc(&a->mem, ((size_t)n + 1) * sizeof *res);
 	if (!res) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (a->failed) return body_failed(c, site);
-	if (check_outputs(c, site, a->fn, out) != TJ_OK) return error_of(c);
-	if (jit_admit_all(c, site, "return", a->fn->opts.nout, out, res) == JIT_POISON) return error_of(c);
-	if (!jit_boundary(a, site, JIT_RETURN, a->fn->opts.nout, res)) return error_of(c);
+	if (jit_admit_all(c, site, "return", n, out, res) == JIT_POISON) return error_of(c);
+	if (!jit_boundary(a, site, JIT_RETURN, n, res)) return error_of(c);
 	if (a->retained.n && rt_pool_settle_all(c->rt.pool, &err) != TJ_OK) return jit_report(c, site, &err), err.code;
 	if (!fill_retained(a)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "a retained value could not be computed");
 	/* Make the outputs before the commit swaps buffers. They have the values of after the commit: jit_admit_all() resolved the versions. */
-	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)a->fn->opts.nout + 1) * sizeof *made);
-	if (!made || !deliver(a, to, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	tj_tensor **made = rt_arena_alloc(&a->mem, ((size_t)n + 1) * sizeof *made);
+	if (!made || !deliver(a, to, n, res, made)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	jit_write *write;
 	if (jit_commit_begin(a, &write, &err) == TJ_OK && RT_UNLIKELY(c->into != NULL) && !jit_into_settle(c, site, a->fn, to, made)) {
 		jit_commit_drop(c, write, a->assigned.n);
@@ -219,7 +218,7 @@ static tj_status finish(jit_act *a, const char *site, tj_tensor *const *out, tj_
 		jit_report(c, site, &err);
 		return err.code;
 	}
-	if (a->fn->opts.nout) memcpy(user, made, (size_t)a->fn->opts.nout * sizeof *user);
+	if (n) memcpy(user, made, (size_t)n * sizeof *user);
 	if (a->learn) jit_learn_end(a, res);
 	if (!a->recorded) {
 		JIT_TICK(a->memo, hits);
@@ -246,6 +245,16 @@ static void run_timed(jit_act *a, tj_tensor **out, tj_tensor *const *in)
 	atomic_fetch_add(&s->event_ps, (unsigned long long)(ns * 1e3));
 }
 
+static tj_status end(tj_ctx *c, tj_status s)
+{
+	if (s != TJ_OK) {
+		JIT_COUNT(c->act.fn, failures);
+		c->rt.ordinal = c->act.ordinal; /* a failed call draws no random numbers */
+	}
+	jit_act_end(c);
+	return s;
+}
+
 static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
 {
 	jit_act *a = &c->act;
@@ -264,15 +273,11 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 			args[f->opts.nin] = TJ_END;
 			if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
 			else run_timed(a, made, args);
-			s = finish(a, site, made, out, to);
+			s = a->failed ? body_failed(c, site) : check_outputs(c, site, f, made);
+			if (s == TJ_OK) s = finish(a, site, f->opts.nout, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	}
-	if (s != TJ_OK) {
-		JIT_COUNT(f, failures);
-		c->rt.ordinal = a->ordinal; /* a failed call draws no random numbers */
-	}
-	jit_act_end(c);
-	return s;
+	return end(c, s);
 }
 
 /* ---- nested call: its events become part of the outer trace ---- */
@@ -443,6 +448,33 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	}
 	free_args(few, args);
 	return s;
+}
+
+/* ---- a call whose body is the code between two lines (between.c) ---- */
+bool jit_call_open(tj_ctx *c, const char *site, tj_fn *f)
+{
+	tj_tensor *none[] = { TJ_END };
+	jit_memo *memo = jit_memo_make(c, f);
+	jit_hit *hit = NULL;
+	if (!memo) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory"), false;
+	JIT_TICK(memo, calls);
+	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
+	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
+	if (!(hit = jit_same_as_last(c, memo, none, NULL)) && !(hit = jit_meet(c, memo, none, NULL, site))) {
+		JIT_TICK(memo, refused);
+		atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
+		return false;
+	}
+	if (begin(c, memo, site, none, NULL, hit) != TJ_OK) return end(c, TJ_ERR_NOMEM), false;
+	c->act.open = site;
+	c->act.near = JIT_NOT_NEAR; /* another thread may take the context over between two events */
+	return true;
+}
+
+tj_status jit_call_close(tj_ctx *c, const char *site, tj_tensor **keep, int n)
+{
+	jit_act *a = &c->act;
+	return end(c, finish(a, site, n, keep, keep, a->scope->parent));
 }
 
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)

@@ -237,13 +237,16 @@ void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;
 	if (jit_refuses(c, "tj_close", "close")) return;
-	if (jit_active(c)) {
+	jit_act *a = jit_active(c);
+	if (a && a->open && !a->callers.n && !a->callback.n) jit_act_end(c); /* an open trace is dropped */
+	else if (a) {
 		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned", "tj_close() is not allowed in a body: the context stays open");
 		c->act.failed = true;
 		return;
 	}
 	jit_engine *e = c->engine;
 	jit_outside_free(c);
+	jit_between_free(c);
 	jit_memos_free(c);
 	rt_vec_free(&c->learn.src);
 	rt_vec_free(&c->learn.from);

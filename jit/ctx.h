@@ -24,6 +24,7 @@ struct tj_ctx {
 	unsigned long long taken_at; /* taken_alone: the value of commits_ended then */
 	rt_vec(jit_memo *) memo; /* by tj_fn.index */
 	rt_vec(struct jit_outside *) outside; /* functions compiled for control flow that stands outside of compiled functions */
+	rt_vec(struct jit_between *) between; /* functions of lines that called tj_trace_begin() */
 	jit_undos undo;          /* undo.c */
 	uint32_t settings;       /* rt_setting */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */

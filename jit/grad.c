@@ -178,7 +178,7 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 /* Where, and for what, both calls may be made. */
 static bool allowed(const request *q)
 {
-	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body", "gradients are for values that the body of a compiled function computes");
+	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body; or put both between tj_trace_begin() and tj_trace_end()", "gradients are for values that the body of a compiled function computes");
 	for (uint32_t i = 0; i < q->a->callback.n; i++)
 		if (q->a->callback.v[i].region) return fail(q, TJ_ERR_STATE, "ask for the gradient outside of tj_cond(), tj_while() and tj_scan()", "a callback cannot ask for gradients yet");
 	if (!q->asked) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the list of tensors is NULL");

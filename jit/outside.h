@@ -12,4 +12,7 @@ void jit_eager_free(struct jit_eager *t);
 /* outside.c */
 void jit_outside_free(tj_ctx *c);
 
+/* between.c */
+void jit_between_free(tj_ctx *c);
+
 #endif

@@ -292,6 +292,8 @@ static void try_tensors(const probe *p)
 
 static void try_calls(const probe *p)
 {
+	REFUSED(tj_trace_begin, !tj_trace_begin(p->c, NULL));
+	REFUSED(tj_trace_end, tj_trace_end(p->c, NULL, 0) == TJ_ERR_STATE);
 	float v[8];
 	tj_tensor *y = NULL, *out[1];
 	REFUSED(tj_call, tj_call(p->idle, &y, TJ_LIST(p->x)) == TJ_ERR_STATE && !y);

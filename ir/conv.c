@@ -256,7 +256,8 @@ static ir_ref avg_pool(const made *m, ir_ref x, const ir_window *w, int64_t divi
 	const ir_ref none = number(m, wide, 0);
 	const ir_ref sum = ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
 	if (sum == IR_NONE) return sum;
-	const ir_ref by = divisor > 0 ? number(m, wide, (double)divisor) : ir_keep_device(m->g, counts(m, &t, w, wide, divisor < 0, to), ir_at(m->g, sum));
+	ir_ref by = divisor > 0 ? number(m, wide, (double)divisor) : counts(m, &t, w, wide, divisor < 0, to);
+	if (divisor <= 0) by = ir_keep_device(m->g, by, ir_at(m->g, sum));
 	const ir_ref y = op2(m, IR_div, sum, by);
 	return y == IR_NONE ? y : ir_cast(m->g, y, (tj_dtype)to->dtype, m->site);
 }

@@ -179,6 +179,16 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
+/* As type_float, but a weight without axes that is a number, or has the dtype of computation, has that dtype. */
+static bool type_lerp(ask *q)
+{
+	if (!type_float(q)) return false;
+	const ir_meta *w = &q->src[2];
+	const tj_dtype wide = rt_compute_dtype((tj_dtype)q->out->dtype);
+	if (w->weak || (!w->rank && w->dtype == wide)) want_one(q, 2, wide);
+	return true;
+}
+
 static int numbers_of(const ask *q) { return ir_classes[q->info->opclass].numbers; }
 
 /* As type_float, but numbers have the dtype of computation: an eps of 1e-8 would be 0 in f16. */
@@ -1177,7 +1187,7 @@ static bool shape_to(ask *q)
 /* ---- tables ---- */
 typedef bool rule(ask *q);
 static rule *const type_rules[] = {
-	[IR_TYPE_PROMOTE] = type_promote, [IR_TYPE_NUMERIC] = type_numeric, [IR_TYPE_FLOAT] = type_float,
+	[IR_TYPE_PROMOTE] = type_promote, [IR_TYPE_NUMERIC] = type_numeric, [IR_TYPE_FLOAT] = type_float, [IR_TYPE_LERP] = type_lerp,
 	[IR_TYPE_NORM] = type_norm, [IR_TYPE_FLOATONLY] = type_floatonly, [IR_TYPE_BITS] = type_bits, [IR_TYPE_INTEGER] = type_integer,
 	[IR_TYPE_COMPARE] = type_compare, [IR_TYPE_LOGIC] = type_logic, [IR_TYPE_WHERE] = type_where, [IR_TYPE_ATTR] = type_attr,
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,

@@ -142,15 +142,15 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
-	if (jit_is_number(t) || !dst) {
-		jit_error(c, site, TJ_ERR_ARG, "read", NULL, dst ? "a number has no memory" : "dst is NULL");
+	if (jit_is_number(t) || (!dst && bytes)) {
+		jit_error(c, site, TJ_ERR_ARG, "read", NULL, jit_is_number(t) ? "a number has no memory" : "dst is NULL");
 		return TJ_ERR_ARG;
 	}
 	reached r;
 	if (!reach(c, site, JIT_DATA, t, &r)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	rt_err err = { 0 };
-	if (bytes == (size_t)r.layout->bytes) rt_tensor_read(c->rt.pool, r.layout, r.buf, r.data, dst, &err);
-	else rt_fail(&err, TJ_ERR_SHAPE, "read", "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
+	if (bytes != (size_t)r.layout->bytes) rt_fail(&err, TJ_ERR_SHAPE, "read", "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
+	else if (bytes) rt_tensor_read(c->rt.pool, r.layout, r.buf, r.data, dst, &err);
 	read_end(c, &r);
 	if (err.code != TJ_OK) jit_report(c, site, &err);
 	return err.code;

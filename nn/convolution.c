@@ -83,6 +83,14 @@ static tj_tensor *misfit(const char *site, const char *name, int n, bool transpo
 	return NULL;
 }
 
+static tj_tensor *without_bias(const char *site, int n, bool transposed, tj_tensor *x, tj_tensor *weight, int64_t groups, const tj_conv_opts *o)
+{
+	window w = conv_window(o, n, !o->same);
+	if (o->same) pad_to_same(&w, n, weight);
+	if (o->padding_mode != TJ_PAD_CONSTANT) x = padded(site, x, &w, n, o->padding_mode);
+	return transposed ? tj_conv_transpose_at(site, x, weight, groups, w.list) : tj_conv_at(site, x, weight, groups, w.list);
+}
+
 static tj_tensor *conv(const char *site, const char *name, int n, bool transposed, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts)
 {
 	NN_OPTIONS(tj_conv_opts, o, opts);
@@ -91,13 +99,12 @@ static tj_tensor *conv(const char *site, const char *name, int n, bool transpose
 	if (wrong) return tj_fail_at(site, TJ_ERR_ARG, name, hint, "%s", wrong);
 	tj_tensor *y = misfit(site, name, n, transposed, x, weight, bias, groups);
 	if (y) return y;
-	window w = conv_window(&o, n, !o.same);
-	if (o.same) pad_to_same(&w, n, weight);
-	tj_tensor *all = nn_batched(site, x, n);
-	if (o.padding_mode != TJ_PAD_CONSTANT) all = padded(site, all, &w, n, o.padding_mode);
-	y = transposed ? tj_conv_transpose_at(site, all, weight, groups, w.list) : tj_conv_at(site, all, weight, groups, w.list);
+	const tj_dtype t = tj_dtype_of(x);
+	const bool wide = bias && nn_is_narrow(t) && tj_dtype_of(weight) == t; /* so that product and bias are rounded together, once */
+	if (wide) x = tj_cast_at(site, x, TJ_F32), weight = tj_cast_at(site, weight, TJ_F32);
+	y = without_bias(site, n, transposed, nn_batched(site, x, n), weight, groups, &o);
 	if (bias && !tj_is_poison(y)) y = with_bias(site, y, bias, n);
-	return nn_as_was(site, y, x, n);
+	return nn_as_was(site, wide ? tj_cast_at(site, y, t) : y, x, n);
 }
 
 #define CONV(n)                                                                                                                                       \

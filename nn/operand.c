@@ -18,7 +18,8 @@ tj_tensor *nn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n)
 tj_tensor *nn_batched(const char *site, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_unsqueeze(x, 0) : x; }
 tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n) { return tj_rank(x) == n + 1 ? tj_squeeze(y, TJ_SHAPE(0)) : y; }
 
-bool nn_is_float(tj_dtype t) { return t == TJ_F16 || t == TJ_BF16 || t == TJ_F32 || t == TJ_F64; }
+bool nn_is_narrow(tj_dtype t) { return t == TJ_F16 || t == TJ_BF16; }
+bool nn_is_float(tj_dtype t) { return nn_is_narrow(t) || t == TJ_F32 || t == TJ_F64; }
 
 tj_dims nn_shape(const tj_tensor *x, int64_t *to)
 {

@@ -100,7 +100,7 @@ static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean,
 	if (mean && !nn_is_float(t)) return tj_fail_at(site, TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "a mean of %s is no %s", tj_dtype_name(t), tj_dtype_name(t));
 	if (one) return of_all(site, mean, x, n);
 	if (even(x, n, sizes, &w)) return mean ? tj_avg_pool_at(site, x, w.list, false, 0) : tj_max_pool_at(site, x, w.list, false);
-	y = mean && (t == TJ_F16 || t == TJ_BF16) ? tj_cast_at(site, x, TJ_F32) : x;
+	y = mean && nn_is_narrow(t) ? tj_cast_at(site, x, TJ_F32) : x;
 	for (int i = 0; i < n && !tj_is_poison(y); i++)
 		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, mean, y, first + i, sizes[i]);
 	return tj_dtype_of(y) == t ? y : tj_cast_at(site, y, t);

@@ -1,0 +1,513 @@
+"""How each entry of PyTorch's OpInfo is called in tjit: by name, a function of the sample's input, arguments and keywords. Operands are tj tensors, dtypes
+the names of tj.DTYPES. An entry whose function tjit does not have yet raises AttributeError and counts as not mapped."""
+import math
+
+import torch
+
+import tj
+
+MAP = {}
+# What PyTorch leaves open: the order of equal elements, which is stable here.
+REFERENCE = {
+    "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, dim=dim, descending=descending, stable=True),
+    "argsort": lambda x, dim=-1, descending=False, stable=True: torch.argsort(x, dim=dim, descending=descending, stable=True),
+    "topk": lambda x, k, dim=-1, largest=True, sorted=True: [t.narrow(dim, 0, k) if x.dim() else t for t in torch.sort(x, dim=dim, descending=largest, stable=True)],
+}
+FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def entry(*names):
+    def add(f):
+        for n in names:
+            MAP[n] = f
+        return f
+    return add
+
+
+def direct(ours, *names):
+    """The same operands and nothing else."""
+    entry(*(names or (ours,)))(lambda *a, **k: getattr(tj, ours)(*a, **k))
+
+
+def is_tensor(x):
+    return isinstance(x, tj.Tensor)
+
+
+def rank(x):
+    return x.rank if is_tensor(x) else 0
+
+
+def axes_of(dim):
+    return None if dim is None or dim == () or dim == [] else [dim] if isinstance(dim, int) else list(dim)
+
+
+def cast(x, dtype):
+    return x if dtype is None or (is_tensor(x) and x.dtype == dtype) else tj.cast(x, dtype)
+
+
+def shape_args(a):
+    return list(a[0]) if len(a) == 1 and isinstance(a[0], (list, tuple)) else list(a)
+
+
+def is_float(x):
+    return x.dtype in FLOATS if is_tensor(x) else isinstance(x, float)
+
+
+# ---- point ops ----
+for _n in ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp exp2 expm1 floor frac isfinite isinf isnan log log10 log1p log2 logical_not neg positive rad2deg "
+           "reciprocal rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc bitwise_not erfc erfinv lgamma digamma i0 i0e i1 i1e "
+           "logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor atan2 copysign eq ne lt le gt ge fmax fmin fmod hypot ldexp logaddexp logaddexp2 maximum minimum "
+           "nextafter remainder xlogy float_power gcd lcm").split():
+    direct(_n)
+direct("sign", "sgn")
+direct("floor_divide")
+direct("xlog1py", "special.xlog1py")
+for _n in "entr erfcx i0e i1 i1e log_ndtr ndtr ndtri zeta".split():
+    direct(_n, "special." + _n)
+direct("remainder", "remainder")
+direct("maximum", "max.binary")
+direct("minimum", "min.binary")
+direct("shift_left", "bitwise_left_shift")
+direct("shift_right", "bitwise_right_shift")
+direct("heaviside")
+direct("div", "true_divide", "div.no_rounding_mode")
+
+
+@entry("div.floor_rounding", "div.trunc_rounding")
+def _(a, b, rounding_mode=None):
+    return {None: tj.div, "floor": tj.floor_divide, "trunc": tj.trunc_divide}[rounding_mode](a, b)
+
+
+def scaled(b, alpha):
+    return b if alpha == 1 else tj.mul(b, alpha)
+
+
+entry("add")(lambda a, b, alpha=1: tj.add(a, scaled(b, alpha)))
+entry("sub")(lambda a, b, alpha=1: tj.sub(a, scaled(b, alpha)))
+entry("rsub")(lambda a, b, alpha=1: tj.sub(b, scaled(a, alpha)))
+entry("mul")(lambda a, b: tj.mul(a, b))
+entry("pow")(lambda a, b: tj.pow(a, b))
+for _n, _f in dict(add="add", mul="mul", sub="sub", div="div", mod="remainder", pow="pow", matmul="matmul", **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}).items():
+    entry(f"__r{_n}__")(lambda a, b, f=_f: getattr(tj, f)(b, a))
+entry("lerp")(lambda a, b, w: tj.lerp(a, b, w))
+entry("addcmul")(lambda a, b, c, value=1: tj.addcmul(a, b, c, value))
+entry("addcdiv")(lambda a, b, c, value=1: tj.addcdiv(a, b, c, value))
+entry("isclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.isclose(a, b, rtol, atol, equal_nan))
+entry("isposinf")(lambda x: tj.eq(x, math.inf))
+entry("isneginf")(lambda x: tj.eq(x, -math.inf))
+entry("isreal")(lambda x: tj.full("bool", x.shape, True))
+entry("nan_to_num")(lambda x, nan=None, posinf=None, neginf=None: tj.nan_to_num(x, nan or 0.0, math.inf if posinf is None else posinf, -math.inf if neginf is None else neginf) if is_float(x) else same(x))
+entry("clamp_max")(lambda x, m: tj.minimum(x, m))
+entry("clamp_min")(lambda x, m: tj.maximum(x, m))
+entry("round", "round.decimals_0")(lambda x, decimals=0: tj.round(x))
+entry("where")(lambda a, c, b: tj.where(c, a, b))
+entry("masked_fill")(lambda x, m, v: tj.masked_fill(x, m, v))
+entry("angle")(lambda x: tj.where(tj.isnan(x), x, cast(tj.where(tj.lt(x, 0), math.pi, 0.0), x.dtype)) if is_float(x) else tj.where(tj.lt(x, 0), math.pi, 0.0))
+
+
+@entry("clamp")
+def _(x, min=None, max=None):
+    if min is None or max is None:
+        return tj.minimum(x, max) if min is None else tj.maximum(x, min)
+    return tj.clamp(x, min, max)
+
+
+@entry("logit")
+def _(x, eps=None):
+    return tj.logit(x, -1.0 if eps is None else eps)
+
+
+# ---- activations ----
+F = "nn.functional."
+for _n in "relu selu silu mish softsign logsigmoid tanhshrink hardsigmoid hardswish relu6".split():
+    direct(_n, F + _n)
+MAP[F + "hardswish"] = MAP[F + "silu"] = MAP[F + "mish"] = MAP[F + "relu"] = MAP[F + "selu"] = None
+for _n in "relu selu silu mish softsign logsigmoid tanhshrink hardsigmoid hardswish relu6".split():
+    MAP[F + _n] = lambda x, inplace=False, f=_n: getattr(tj, f)(x)
+entry(F + "gelu")(lambda x, approximate="none": tj.gelu(x) if approximate == "none" else tj.gelu_tanh(x))
+entry(F + "leaky_relu")(lambda x, negative_slope=0.01, inplace=False: tj.leaky_relu(x, negative_slope))
+entry(F + "elu")(lambda x, alpha=1.0, inplace=False: tj.elu(x, alpha))
+entry(F + "celu")(lambda x, alpha=1.0, inplace=False: tj.celu(x, alpha))
+entry(F + "softplus")(lambda x, beta=1, threshold=20: tj.softplus(x, beta, threshold))
+entry(F + "hardshrink")(lambda x, lambd=0.5: tj.hardshrink(x, lambd))
+entry(F + "softshrink")(lambda x, lambd=0.5: tj.softshrink(x, lambd))
+entry(F + "hardtanh")(lambda x, min_val=-1.0, max_val=1.0, inplace=False: tj.hardtanh(x, min_val, max_val))
+entry(F + "threshold")(lambda x, threshold, value, inplace=False: tj.threshold(x, threshold, value))
+entry(F + "prelu")(lambda x, weight: tj.prelu(x, weight))
+entry(F + "glu")(lambda x, dim=-1: tj.glu(x, dim))
+entry("torch.ops.aten._safe_softmax.default")(lambda x, dim, dtype=None: tj.where(tj.all(tj.eq(x, -math.inf), [dim], True), 0.0, tj.softmax(cast(x, dtype), dim)) if x.rank else tj.softmax(cast(x, dtype), dim))
+entry("softmax")(lambda x, dim, dtype=None: tj.softmax(cast(x, dtype), dim))
+entry("softmax.with_dtype")(lambda x, dim, dtype=None: tj.softmax(cast(x, dtype), dim))
+entry("log_softmax", "log_softmax.with_dtype")(lambda x, dim, dtype=None: tj.log_softmax(cast(x, dtype), dim))
+entry(F + "softmin", F + "softmin.with_dtype")(lambda x, dim, dtype=None: tj.softmin(cast(x, dtype), dim))
+entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2 else tj.div(x, tj.maximum(tj.vector_norm(x, p, [dim], True), eps)))
+entry("_softmax_backward_data")(lambda g, y, dim, dtype: tj.mul(y, tj.sub(g, tj.sum(tj.mul(g, y), [dim], True))))
+
+
+# ---- casts and creation ----
+for _n, _t in dict(bool="bool", byte="u8", char="i8", short="i16", int="i32", long="i64", half="f16", bfloat16="bf16", float="f32", double="f64").items():
+    entry(_n)(lambda x, memory_format=None, t=_t: cast(x, t))
+
+
+def same(x):
+    return tj.reshape(x, x.shape)
+
+
+for _n in "clone contiguous conj conj_physical resolve_conj resolve_neg alias_copy real".split():
+    entry(_n)(lambda x, memory_format=None: same(x))
+entry("to")(lambda x, *a, **k: same(x) if not any(t in tj.DTYPES for t in a + (k.get("dtype"),) if isinstance(t, str)) else cast(x, next(t for t in a + (k.get("dtype"),) if t in tj.DTYPES)))
+
+
+def created(value):
+    def make(x, *a, dtype=None, **k):
+        shape = x if isinstance(x, (list, tuple)) else x.shape
+        return tj.full(dtype or (x.dtype if is_tensor(x) else "f32"), shape, value)
+    return make
+
+
+entry("zeros_like", "zero_")(created(0))
+entry("ones_like")(created(1))
+entry("zeros")(created(0))
+entry("ones")(created(1))
+entry("full")(lambda shape, value, dtype=None, **k: tj.full(dtype or ("bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f32"), shape, value))
+entry("full_like")(lambda x, value, dtype=None, **k: tj.full(dtype or x.dtype, x.shape, value))
+entry("new_zeros")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 0))
+entry("new_ones")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 1))
+entry("new_full")(lambda x, shape, value, dtype=None, **k: tj.full(dtype or x.dtype, shape, value))
+entry("fill")(lambda x, value: tj.expand(cast(value, x.dtype) if is_tensor(value) else tj.full(x.dtype, (), value), x.shape))
+entry("scalar_tensor")(lambda v, dtype=None, **k: tj.full(dtype or "f32", (), v))
+entry("eye")(lambda n, m=None, dtype=None, **k: tj.eye(dtype or "f32", n, n if m is None else m))
+
+
+@entry("arange")
+def _(*a, dtype=None, **k):
+    start, stop, step = (0, a[0], 1) if len(a) == 1 else (a[0], a[1], a[2] if len(a) > 2 else k.get("step", 1))
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in (start, stop, step)):
+        return tj.arange(dtype or "i64", start, stop, step)
+    n = max(math.ceil((stop - start) / step), 0)
+    t = dtype or "f32"
+    wide = "f64" if t in FLOATS else t
+    return tj.cast(tj.add(tj.mul(tj.arange(wide, 0, n, 1), step), start), t)
+
+
+entry("linspace", "linspace.tensor_overload")(lambda a, b, n, dtype=None, **k: tj.linspace(dtype or "f32", a, b, n))
+entry("logspace", "logspace.tensor_overload")(lambda a, b, n, base=10.0, dtype=None, **k: tj.logspace(dtype or "f32", a, b, n, base))
+
+# ---- views ----
+entry("reshape", "view", "view_copy")(lambda x, *a: tj.reshape(x, shape_args(a)))
+entry("reshape_as", "view_as")(lambda x, y: tj.reshape(x, y.shape))
+entry("expand", "expand_copy", "broadcast_to")(lambda x, *a: tj.expand(x, shape_args(a)))
+entry("expand_as")(lambda x, y: tj.expand(x, y.shape))
+entry("permute", "permute_copy")(lambda x, *a: tj.permute(x, shape_args(a)))
+entry("transpose", "transpose_copy")(lambda x, a, b: tj.transpose(x, a, b) if x.rank else same(x))
+entry("t", "t_copy", "T")(lambda x: tj.transpose(x, 0, 1) if x.rank == 2 else same(x) if x.rank < 2 else tj.permute(x, list(range(x.rank))[::-1]))
+entry("H", "mH", "mT")(lambda x: tj.transpose(x, -2, -1) if x.rank >= 2 else same(x))
+entry("squeeze", "squeeze_copy", "squeeze.multiple")(lambda x, dim=None: squeezed(x, range(x.rank) if dim is None else [dim] if isinstance(dim, int) else dim))
+
+
+def squeezed(x, dims):
+    dims = [d for d in dims if x.rank and x.shape[d] == 1]
+    return tj.squeeze(x, dims) if dims else same(x)
+
+
+
+entry("unsqueeze", "unsqueeze_copy")(lambda x, dim: tj.unsqueeze(x, dim))
+entry("flip")(lambda x, dims: tj.flip(x, axes_of(dims)) if axes_of(dims) else same(x))
+entry("fliplr")(lambda x: tj.flip(x, [1]))
+entry("flipud")(lambda x: tj.flip(x, [0]))
+entry("ravel")(lambda x: tj.reshape(x, [-1]) if x.numel else tj.reshape(x, [0]))
+entry("slice")(lambda x, dim=0, start=None, end=None, step=1: tj.slice(x, dim, start or 0, tj.END_DIM if end is None else end, step))
+entry("narrow", "narrow_copy")(lambda x, dim, start, length: tj.slice(x, dim, tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0), (tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0)) + length, 1))
+entry("select")(lambda x, dim, i: tj.squeeze(tj.slice(x, dim, i, i + 1 if i != -1 else tj.END_DIM, 1), [dim]))
+entry("unfold", "unfold_copy")(lambda x, dim, size, step: tj.unfold(x, dim, size, step, 1) if x.rank else tj.reshape(x, [size]) )
+entry("diagonal", "diagonal_copy")(lambda x, offset=0, dim1=0, dim2=1: tj.diagonal(x, offset, dim1, dim2))
+entry("linalg.diagonal")(lambda x, offset=0, dim1=-2, dim2=-1: tj.diagonal(x, offset, dim1, dim2))
+
+
+def tj_int(v):
+    return v if isinstance(v, int) else int(tj.item(v))
+
+
+def moved(x, source, to):
+    source, to = [[d] if isinstance(d, int) else list(d) for d in (source, to)]
+    source, to = [d % x.rank for d in source], [d % x.rank for d in to]
+    order = [d for d in range(x.rank) if d not in source]
+    for t, s in sorted(zip(to, source)):
+        order.insert(t, s)
+    return tj.permute(x, order)
+
+
+entry("movedim")(lambda x, a, b: moved(x, a, b) if x.rank else same(x))
+entry("flatten")(lambda x, start_dim=0, end_dim=-1: tj.flatten(x, start_dim, end_dim))
+entry("unflatten")(lambda x, dim, sizes: tj.reshape(x, list(x.shape[:dim % x.rank]) + list(sizes) + list(x.shape[dim % x.rank + 1:])) if math.prod(sizes) >= 0 else tj.unflatten(x, dim, sizes))
+
+
+# ---- joining and splitting ----
+entry("cat")(lambda l, dim=0, **k: tj.cat([t for t in l if t.shape != (0,)] or l[:1], dim))  # an empty list is any shape to PyTorch
+entry("stack")(lambda l, dim=0: tj.stack(l, dim))
+
+
+def at_least(x, n):
+    s = x.shape
+    if x.rank >= n:
+        return x
+    return tj.reshape(x, {1: [1] if not s else s, 2: [1, 1] if not s else [1, s[0] if s else 1], 3: {0: [1, 1, 1], 1: [1] + list(s) + [1], 2: list(s) + [1]}.get(x.rank)}[n])
+
+
+for _k in (1, 2, 3):
+    entry(f"atleast_{_k}d")(lambda *x, k=_k: [at_least(t, k) for t in (x[0] if len(x) == 1 and isinstance(x[0], (list, tuple)) else x)] if len(x) > 1 or isinstance(x[0], (list, tuple)) else at_least(x[0], k))
+entry("vstack")(lambda l: tj.cat([at_least(t, 2) for t in l], 0))
+entry("hstack")(lambda l: tj.cat([at_least(t, 1) for t in l], 0 if at_least(l[0], 1).rank == 1 else 1))
+entry("dstack")(lambda l: tj.cat([at_least(t, 3) for t in l], 2))
+entry("column_stack")(lambda l: tj.cat([tj.reshape(t, [t.numel, 1]) if t.rank < 2 else t for t in l], 1))
+
+
+def parts(x, dim, sizes):
+    at, out = 0, []
+    for n in sizes:
+        out.append(tj.slice(x, dim, at, at + n, 1))
+        at += n
+    return out
+
+
+def split(x, size, dim=0):
+    n = x.shape[dim]
+    if isinstance(size, (list, tuple)):
+        return parts(x, dim, size)
+    return parts(x, dim, [size] * (n // size) + ([n % size] if n % size else []) if n and size else [n])
+
+
+entry("split", "split.list_args", "split_with_sizes", "split_with_sizes_copy", "unsafe_split")(split)
+entry("chunk", "unsafe_chunk")(lambda x, chunks, dim=0: split(x, max(-(-x.shape[dim] // chunks), 1), dim))
+entry("unbind", "unbind_copy")(lambda x, dim=0: [tj.squeeze(t, [dim]) for t in parts(x, dim, [1] * x.shape[dim])])
+
+
+def tensor_split(x, n, dim=0):
+    if is_tensor(n):
+        raise AttributeError("tensor_split by a tensor")
+    size = x.shape[dim]
+    if isinstance(n, int):
+        return parts(x, dim, [size // n + (i < size % n) for i in range(n)])
+    edges = [0] + [min(max(v + size if v < 0 else v, 0), size) for v in n] + [size]
+    return [tj.slice(x, dim, a, max(a, b), 1) for a, b in zip(edges, edges[1:])]
+
+
+entry("tensor_split")(tensor_split)
+entry("hsplit")(lambda x, n: tensor_split(x, n, 0 if x.rank == 1 else 1))
+entry("vsplit")(lambda x, n: tensor_split(x, n, 0))
+entry("dsplit")(lambda x, n: tensor_split(x, n, 2))
+
+
+# ---- moves ----
+entry("roll")(lambda x, shifts, dims=(): rolled(x, shifts, dims))
+
+
+def rolled(x, shifts, dims):
+    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims or ())
+    if not dims:
+        return tj.reshape(tj.roll(tj.reshape(x, [x.numel]), 0, shifts[0]), x.shape)
+    for n, d in zip(shifts, dims):
+        x = tj.roll(x, d, n) if x.rank else x
+    return same(x)
+
+
+entry("tile", "repeat")(lambda x, *a: tj.tile(x, shape_args(a)) if shape_args(a) else same(x))
+
+
+@entry("repeat_interleave")
+def _(x, repeats, dim=None, output_size=None):
+    if is_tensor(repeats):
+        raise AttributeError("repeat_interleave by a tensor")
+    return tj.repeat_interleave(tj.reshape(x, [x.numel]) if dim is None else x, 0 if dim is None else dim, repeats)
+
+
+def pad(x, pads, mode="constant", value=None):
+    n = len(pads) // 2
+    order = [p for i in reversed(range(n)) for p in (pads[2 * i], pads[2 * i + 1])]
+    return tj.pad(x, order, "TJ_PAD_" + mode.upper(), 0 if value is None else value)
+
+
+for _m in ("constant", "reflect", "replicate", "circular", "replicate_negative"):
+    entry(F + "pad." + _m)(pad)
+entry("constant_pad_nd")(lambda x, pads, value=0: pad(x, pads, "constant", value))
+entry("tril")(lambda x, diagonal=0: tj.tril(x, diagonal))
+entry("triu")(lambda x, diagonal=0: tj.triu(x, diagonal))
+entry("diag_embed")(lambda x, offset=0, dim1=-2, dim2=-1: moved(tj.diag_embed(x, offset), [-2, -1], [dim1, dim2]))
+entry("diag")(lambda x, diagonal=0: tj.diag_embed(x, diagonal) if x.rank == 1 else tj.diagonal(x, diagonal, 0, 1))
+entry("diagflat")(lambda x, offset=0: tj.diag_embed(tj.reshape(x, [x.numel]), offset))
+entry("trace")(lambda x: tj.trace(x))
+entry("rot90")(lambda x, k=1, dims=(0, 1): turned(x, k % 4, dims))
+
+
+def turned(x, k, dims):
+    a, b = dims
+    return {0: lambda: same(x), 1: lambda: tj.transpose(tj.flip(x, [b]), a, b), 2: lambda: tj.flip(x, [a, b]), 3: lambda: tj.flip(tj.transpose(x, a, b), [b])}[k]()
+
+
+# ---- reductions ----
+def summed(x, dim=None, keepdim=False, dtype=None):
+    return tj.sum(cast(x, dtype), axes_of(dim), keepdim)
+
+
+entry("sum")(summed)
+entry("sum_to_size")(lambda x, *a: to_size(x, shape_args(a)))
+
+
+def to_size(x, shape):
+    lead = x.rank - len(shape)
+    axes = list(range(lead)) + [i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1]
+    return tj.reshape(tj.sum(x, axes, True), shape) if axes else same(x if is_float(x) or x.shape != tuple(shape) or x.rank else x)
+
+
+entry("mean")(lambda x, dim=None, keepdim=False, dtype=None: tj.mean(cast(x, dtype), axes_of(dim), keepdim))
+
+
+@entry("prod")
+def _(x, dim=None, keepdim=False, dtype=None):
+    return tj.prod(cast(x, dtype), axes_of(dim), keepdim)
+
+
+for _n in ("amax", "amin"):
+    entry(_n)(lambda x, dim=(), keepdim=False, f=_n: getattr(tj, f)(x, axes_of(dim), keepdim))
+for _n in ("any", "all"):
+    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: u8(x, cast(x, "bool")) if dim == () and x.rank == 0 else u8(x, getattr(tj, f)(x, axes_of(dim), keepdim)))
+
+
+def u8(x, y):
+    return cast(y, "u8") if x.dtype == "u8" else y
+
+
+entry("logsumexp")(lambda x, dim, keepdim=False: tj.logsumexp(x, axes_of(dim), keepdim))
+entry("argmax")(lambda x, dim=None, keepdim=False: arg(tj.argmax, x, dim, keepdim))
+entry("argmin")(lambda x, dim=None, keepdim=False: arg(tj.argmin, x, dim, keepdim))
+
+
+def arg(f, x, dim, keepdim):
+    if dim is None:
+        return tj.reshape(f(x, tj.END_DIM, False), [1] * x.rank if keepdim else [])
+    return f(x, dim, keepdim)
+
+
+entry("max.reduction_with_dim")(lambda x, dim, keepdim=False: tj.max_with_indices(x, dim, keepdim))
+entry("min.reduction_with_dim")(lambda x, dim, keepdim=False: tj.min_with_indices(x, dim, keepdim))
+entry("max.reduction_no_dim")(lambda x: tj.amax(x, None, False))
+entry("min.reduction_no_dim")(lambda x: tj.amin(x, None, False))
+
+
+def var(x, dim=None, unbiased=None, keepdim=False, correction=None):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    n = 1 if correction is None else correction
+    if unbiased is not None:
+        n = int(unbiased)
+    if n != int(n):
+        return tj.var_real(x, axes_of(dim), n, keepdim)
+    return tj.var(x, axes_of(dim), int(n), keepdim)
+
+
+entry("var", "var.unbiased")(var)
+entry("std", "std.unbiased")(lambda *a, **k: tj.sqrt(var(*a, **k)))
+entry("var_mean", "var_mean.unbiased")(lambda x, dim=None, *a, **k: (var(x, dim, *a, **k), tj.mean(x, None if isinstance(dim, bool) else axes_of(dim), k.get("keepdim", False))))
+entry("std_mean", "std_mean.unbiased")(lambda x, dim=None, *a, **k: (tj.sqrt(var(x, dim, *a, **k)), tj.mean(x, None if isinstance(dim, bool) else axes_of(dim), k.get("keepdim", False))))
+entry("count_nonzero")(lambda x, dim=None: tj.count_nonzero(x, axes_of(dim), False))
+entry("aminmax")(lambda x, dim=None, keepdim=False: (tj.amin(x, axes_of(dim), keepdim), tj.amax(x, axes_of(dim), keepdim)))
+entry("nansum")(lambda x, dim=None, keepdim=False, dtype=None: tj.nansum(cast(x, dtype), axes_of(dim), keepdim))
+entry("nanmean")(lambda x, dim=None, keepdim=False, dtype=None: tj.nanmean(cast(x, dtype), axes_of(dim), keepdim))
+
+# ---- along an axis ----
+for _n in ("cumsum", "cumprod"):
+    entry(_n)(lambda x, dim, dtype=None, f=_n: cast(getattr(tj, f)(cast(x, dtype), dim), dtype))
+entry("cummax")(lambda x, dim: tj.cummax(x, dim))
+entry("cummin")(lambda x, dim: tj.cummin(x, dim))
+entry("logcumsumexp")(lambda x, dim: tj.logcumsumexp(x, dim))
+entry("sort")(lambda x, dim=-1, descending=False, stable=False: tj.sort(x, dim, descending))
+entry("msort")(lambda x: tj.sort(x, 0, False)[0])
+entry("argsort")(lambda x, dim=-1, descending=False, stable=False: tj.argsort(x, dim, descending))
+entry("topk")(lambda x, k, dim=-1, largest=True, sorted=True: tj.topk(x, k, dim, largest))
+
+
+def searched(seq, v, right, out_int32):
+    y = tj.searchsorted(seq, v, right)
+    return tj.cast(y, "i32") if out_int32 else y
+
+
+@entry("searchsorted")
+def _(seq, v, out_int32=False, right=False, side=None, sorter=None):
+    if sorter is not None:
+        seq = tj.gather(seq, -1, sorter)
+    return searched(seq, v if is_tensor(v) else tj.full(seq.dtype, (), v), right or side == "right", out_int32)
+
+
+entry("bucketize")(lambda v, edges, out_int32=False, right=False: searched(edges, v, right, out_int32))
+
+# ---- products ----
+entry("matmul", "mm", "bmm", "mv", "bmm.triton_optimized")(lambda a, b: tj.matmul(a, b))
+entry("dot", "inner", "vdot")(lambda a, b: tj.matmul(a, b) if a.rank < 2 and b.rank == a.rank == 1 else tj.inner(a, b))
+entry("addmm", "addmm.decomposed", "addmv", "baddbmm")(lambda x, a, b, beta=1, alpha=1: plus(x, tj.matmul(a, b), beta, alpha))
+entry("addbmm")(lambda x, a, b, beta=1, alpha=1: plus(x, tj.sum(tj.matmul(a, b), [0], False) if a.dtype not in ("u8", "i8", "i16", "i32") else cast(tj.sum(tj.matmul(a, b), [0], False), a.dtype), beta, alpha))
+entry("addr")(lambda x, a, b, beta=1, alpha=1: plus(x, outer(a, b), beta, alpha))
+
+
+def plus(x, y, beta, alpha):
+    if not is_float(y):
+        beta, alpha = int(beta), int(alpha)
+    y = scaled(y, alpha)
+    return tj.add(scaled(x, beta), y)
+
+
+def outer(a, b):
+    return tj.mul(tj.reshape(a, [a.numel, 1]), tj.reshape(b, [1, b.numel]))
+
+
+entry("outer")(outer)
+direct("kron")
+entry("einsum")(lambda operands, equation: tj.einsum(equation.encode(), operands))
+entry(F + "linear")(lambda x, w, b=None: tj.linear(x, w, b))
+
+# ---- indexing ----
+entry("gather")(lambda x, dim, index, sparse_grad=False: tj.gather(x, dim, index))
+entry("index_select")(lambda x, dim, index: tj.index_select(x, dim, index))
+entry(F + "embedding")(lambda w, index, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False: tj.embedding(w, index) if max_norm is None else tj.embedding_renorm(w, index))
+entry("scatter_add")(lambda x, dim, index, src: tj.scatter_add(x, dim, index, src))
+entry("nonzero", "argwhere")(lambda x, as_tuple=False: tj.nonzero(x) if not as_tuple else [tj.squeeze(t, [1]) for t in parts(tj.nonzero(at_least(x, 1)), 1, [1] * max(x.rank, 1))])
+entry("masked_select")(lambda x, m: tj.masked_select(x, m))
+entry(F + "one_hot")(lambda x, num_classes=-1: tj.one_hot(x, num_classes if num_classes != -1 else tj.item_i(tj.amax(x, None, False)) + 1))
+
+# ---- norms, convolution, pools ----
+def same_list(v, n):
+    return [v] * n if isinstance(v, int) else list(v) * (n if len(v) == 1 else 1)
+
+
+for _k in (1, 2, 3):
+    def conv(x, w, b=None, stride=1, padding=0, dilation=1, groups=1, k=_k):
+        o = dict(stride=same_list(stride, k), dilation=same_list(dilation, k), groups=groups)
+        if padding == "same":
+            o["same"] = True
+        elif padding != "valid":
+            o["padding"] = same_list(padding, k)
+        return getattr(tj, f"conv{k}d")(x, w, b, **o)
+
+    def conv_transpose(x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, k=_k):
+        return getattr(tj, f"conv_transpose{k}d")(x, w, b, stride=same_list(stride, k), padding=same_list(padding, k), output_padding=same_list(output_padding, k),
+                                                  groups=groups, dilation=same_list(dilation, k))
+
+    def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, k=_k):
+        if return_indices:
+            raise AttributeError("max_pool with indices")
+        return getattr(tj, f"max_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), ceil=ceil_mode)
+
+    def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, k=_k):
+        return getattr(tj, f"avg_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), ceil=ceil_mode,
+                                            exclude_padding=not count_include_pad and divisor_override is None, divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
+
+    def adaptive(x, sizes, return_indices=False, k=_k, kind="avg"):
+        sizes = same_list(sizes, k)
+        return getattr(tj, f"adaptive_{kind}_pool{k}d")(x, [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
+
+    entry(F + f"conv{_k}d")(conv)
+    entry(F + f"conv_transpose{_k}d")(conv_transpose)
+    entry(F + f"max_pool{_k}d")(max_pool)
+    entry(F + f"avg_pool{_k}d")(avg_pool)
+    entry(F + f"adaptive_avg_pool{_k}d")(adaptive)
+    entry(F + f"adaptive_max_pool{_k}d")(lambda x, sizes, return_indices=False, f=adaptive: f(x, sizes, kind="max"))

@@ -2001,6 +2001,40 @@ TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list lis
 
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
+/* ---- linear layers, cells, bags of embeddings -------------------------------------------------------- */
+
+/* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J].
+ *
+ * Cells: one step of a recurrent network, for tj_scan() or a loop. x [N,I] and h [N,H], or both without N; the result is the next h. Weights as PyTorch has them: the gates lie
+ * one after the other, in lstm_cell input, forget, cell, output; in gru_cell reset, update, new. */
+typedef struct tj_cell { tj_tensor *w_ih /* [gates * H, I] */, *w_hh /* [gates * H, H] */, *b_ih, *b_hh /* [gates * H], or NULL */; } tj_cell;
+TJ_API tj_tensor *tj_linear_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias);
+TJ_API tj_tensor *tj_bilinear_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *weight, tj_tensor *bias);
+TJ_API tj_tensor *tj_rnn_tanh_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
+TJ_API tj_tensor *tj_rnn_relu_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
+TJ_API tj_tensor *tj_gru_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
+TJ_API tj_tensor *tj_lstm_cell_at(const char *site, tj_tensor *x, tj_tensor *h, tj_tensor *c, const tj_cell *w, tj_tensor **c_next);
+#define tj_linear(x, weight, bias) tj_linear_at(TJ_SITE, x, weight, bias)
+#define tj_bilinear(a, b, weight, bias) tj_bilinear_at(TJ_SITE, a, b, weight, bias)
+#define tj_rnn_tanh_cell(x, h, w) tj_rnn_tanh_cell_at(TJ_SITE, x, h, w)
+#define tj_rnn_relu_cell(x, h, w) tj_rnn_relu_cell_at(TJ_SITE, x, h, w)
+#define tj_gru_cell(x, h, w) tj_gru_cell_at(TJ_SITE, x, h, w)
+#define tj_lstm_cell(x, h, c, w, c_next) tj_lstm_cell_at(TJ_SITE, x, h, c, w, c_next)
+
+/* Sums of embeddings: for each bag of the index one row of the weight's width. The index, i32 or i64, is [bags, elements], or [elements] with .offsets. An empty bag
+ * gives 0. Of equal largest elements the first has the gradient; with .offsets they share it. opts may be NULL. */
+typedef enum tj_bag_mode { TJ_BAG_SUM, TJ_BAG_MEAN, TJ_BAG_MAX } tj_bag_mode;
+typedef struct tj_bag_opts {
+	size_t size;
+	tj_bag_mode mode;
+	tj_tensor *offsets;    /* [bags]: where each bag begins; the first is 0, and they ascend. NULL: bags are rows */
+	tj_tensor *weights;    /* of the elements, for sums; of the index's shape. NULL: 1 */
+	bool pads;             /* elements that are padding_index do not count, not even in a mean */
+	int64_t padding_index;
+} tj_bag_opts;
+TJ_API tj_tensor *tj_embedding_bag_at(const char *site, tj_tensor *index, tj_tensor *weight, const tj_bag_opts *opts);
+#define tj_embedding_bag(index, weight, opts) tj_embedding_bag_at(TJ_SITE, index, weight, opts)
+
 /* ---- norms ------------------------------------------------------------------------------------------ */
 
 /* (x - mean) / sqrt(var + eps) * weight + bias, as in PyTorch. x is [N,C,...]. weight, bias: [C], or NULL. f16 and bf16 are computed in f32 and rounded once.
@@ -2233,6 +2267,43 @@ TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_d
 #define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes)
 #define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes)
 #define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes)
+
+/* ---- shuffles, columns, more pools ------------------------------------------------------------------ */
+
+/* pixel_shuffle: [...,C * r * r,H,W] -> [...,C,H * r,W * r]; pixel_unshuffle is its inverse. channel_shuffle: channel g * n + i of [N,C,...] comes to i * groups + g.
+ * im2col: the windows of [N,C,H,W] as columns [N,C * places,windows], PyTorch's unfold; col2im, its fold, adds columns to a picture of the given size. Of the options they
+ * have stride (1 without), padding and dilation. Each may be without N. */
+TJ_API tj_tensor *tj_pixel_shuffle_at(const char *site, tj_tensor *x, int64_t factor);
+TJ_API tj_tensor *tj_pixel_unshuffle_at(const char *site, tj_tensor *x, int64_t factor);
+TJ_API tj_tensor *tj_channel_shuffle_at(const char *site, tj_tensor *x, int64_t groups);
+TJ_API tj_tensor *tj_im2col_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_dims kernel, const tj_pool_opts *opts);
+#define tj_pixel_shuffle(x, factor) tj_pixel_shuffle_at(TJ_SITE, x, factor)
+#define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor)
+#define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups)
+#define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts)
+#define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts)
+
+/* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place in the picture, i64, counted
+ * row by row; without .ceil. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
+TJ_API tj_tensor *tj_lp_pool1d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_unpool1d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
+#define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts)
+#define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+#define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size)
+TJ_API tj_tensor *tj_lp_pool2d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_unpool2d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
+#define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts)
+#define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+#define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size)
+TJ_API tj_tensor *tj_lp_pool3d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
+TJ_API tj_tensor *tj_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_unpool3d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
+#define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts)
+#define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+#define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size)
 
 #ifdef __cplusplus
 } /* extern "C" */

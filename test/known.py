@@ -92,3 +92,47 @@ known("multi_margin_one", F.multi_margin_loss(x(0, 4), torch.tensor(2)))
 many = torch.tensor([[3, 0, -1, 1], [-1, 2, 2, 2], [1, 2, 3, 0]])
 known("multilabel_margin", F.multilabel_margin_loss(x(0, 3, 4), many, reduction="none"))
 known("multilabel_soft", F.multilabel_soft_margin_loss(x(0, 3, 4), (x(1, 3, 4) > 0).double(), w, reduction="none"))
+
+# ---- linear layers, cells, bags ----
+known("linear", F.linear(x(0, 2, 3, 4), x(1, 5, 4), x(2, 5)))
+known("bilinear", F.bilinear(x(0, 3, 4), x(1, 3, 2), x(2, 5, 4, 2), x(3, 5)))
+for name, gates, make in (("rnn", 1, torch.nn.RNNCell), ("lstm", 4, torch.nn.LSTMCell), ("gru", 3, torch.nn.GRUCell)):
+    cell = make(4, 5)
+    with torch.no_grad():
+        for salt, w in enumerate((cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)):
+            w.copy_(x(3 + salt, *w.shape))
+        if name == "lstm":
+            h, c = cell(x(0, 3, 4), (x(1, 3, 5), x(2, 3, 5)))
+            known("lstm_h", h)
+            known("lstm_c", c)
+        else:
+            known(name, cell(x(0, 3, 4), x(1, 3, 5)))
+        if name == "rnn":
+            cell.nonlinearity = "relu"
+            known("rnn_relu", cell(x(0, 3, 4), x(1, 3, 5)))
+ids, table, starts = torch.tensor([[1, 0, 4], [2, 2, 4]]), x(0, 5, 3), torch.tensor([0, 2, 2, 5])
+for mode in ("sum", "mean", "max"):
+    known("bag_" + mode, F.embedding_bag(ids, table, mode=mode))
+    known("bag_pads_" + mode, F.embedding_bag(ids, table, mode=mode, padding_idx=4))
+    known("bag_offsets_" + mode, F.embedding_bag(ids.flatten(), table, starts, mode=mode))
+    known("bag_offsets_pads_" + mode, F.embedding_bag(ids.flatten(), table, starts, mode=mode, padding_idx=2))
+known("bag_weights", F.embedding_bag(ids, table, mode="sum", per_sample_weights=x(1, 2, 3)))
+known("bag_offsets_weights", F.embedding_bag(ids.flatten(), table, starts, mode="sum", per_sample_weights=x(1, 6)))
+
+# ---- shuffles, columns, pools ----
+known("pixel_shuffle", F.pixel_shuffle(x(0, 2, 8, 2, 3), 2))
+known("pixel_unshuffle", F.pixel_unshuffle(x(0, 2, 2, 4, 6), 2))
+known("channel_shuffle", torch.nn.ChannelShuffle(2)(x(0, 2, 6, 2, 2)))
+opts = dict(stride=(2, 1), padding=(1, 2), dilation=(1, 2))
+cols = F.unfold(x(0, 2, 3, 5, 6), (3, 2), **opts)
+known("im2col", cols)
+known("col2im", F.fold(x(1, *cols.shape), (5, 6), (3, 2), **opts))
+known("lp_pool", F.lp_pool2d(x(0, 2, 3, 5, 6), 2, (3, 2), stride=2, ceil_mode=True))
+known("lp_pool_1d", F.lp_pool1d(x(0, 2, 3, 7).abs(), 3, 3, stride=2))
+y, at = F.max_pool2d(x(0, 2, 3, 5, 6), (3, 2), (2, 1), (1, 0), (1, 2), return_indices=True)
+known("pool", y)
+known("pool_at", at)
+y, at = F.max_pool2d(x(0, 2, 3, 5, 6), 2, return_indices=True)
+known("unpool", F.max_unpool2d(y, at, 2, output_size=(5, 6)))
+y, at = F.max_pool3d(x(0, 3, 4, 5, 6), 2, 2, return_indices=True)
+known("pool_3d_at", at)

@@ -1,6 +1,8 @@
 /* Linear layers, and the cells of recurrent networks, with PyTorch's layouts of weights: [outputs, inputs], gates one after the other. */
 #include "nn/nn.h"
 
+#include <math.h>
+
 /* ---- what may be wrong ---- */
 /* t has these sizes; optional: NULL is fine. NULL, or poison. */
 static tj_tensor *bad_sizes(const char *site, const char *name, const char *what, tj_tensor *t, int rank, const int64_t *dim)

@@ -636,12 +636,15 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * other. Results of tj_masked_select() and tj_unique() have no gradient. A fault of an op whose value nothing uses, not even the gradient,
  * is not reported.
  *
- * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks of tj_vmap(), not in other ones. Between wrt and y C may have read values, branched
- * and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
+ * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read values,
+ * branched and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
  * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(), tj_scan() and, if it has .max_turns,
  * tj_while(); without, it is an error. On the way back these compute their values again. Loops keep the carries of all turns, in memory: a while has
  * room for those of .max_turns turns, but only turns that run touch it, and only they are walked back. On failure the context has the error, its
- * status is returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails. */
+ * status is returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails.
+ *
+ * In a callback of tj_cond(), tj_while() or tj_scan() y depends on what the callback was given and has computed, in this turn. A tensor of wrt from outside of it must
+ * not have another way to y, as a carry or another value from outside would be: then the call fails. */
 typedef enum tj_unused { TJ_UNUSED_ERROR, TJ_UNUSED_ZEROS } tj_unused;
 typedef struct tj_grad_opts {
 	size_t size;
@@ -661,7 +664,7 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 /* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its shape
  * (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as constant. backward is traced once, whether a
  * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers. Not in
- * callbacks of tj_cond(), tj_while() and tj_scan(), nor in its own; in those of tj_vmap() it may be used. Outside of compiled functions it is forward(in). */
+ * its own callbacks; in all others it may be used. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
 /* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. Outside of
@@ -671,7 +674,7 @@ TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook,
 /* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body uses, when
  * it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more time. The bits are
  * the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first
- * time. In callbacks of tj_cond(), tj_while() and tj_scan(), whose gradients compute all again anyway, and for tj_jvp(), and outside of compiled
+ * time. The gradient of control flow computes each callback again anyway; a checkpoint in one saves memory within a turn. For tj_jvp(), and outside of compiled
  * functions, it is body(in). On failure the context has the error, its status is returned, and the results are poison. */
 TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self);
 #define tj_checkpoint(out, nout, body, in, self) tj_checkpoint_at(TJ_SITE, out, nout, body, in, self)

@@ -72,10 +72,20 @@ static bool same_node(const ir_graph *a, const ir_node *x, const ir_graph *b, co
 	return same_attr(a, x, b, y);
 }
 
+static bool same_refs(const ir_ref *a, const ir_ref *b, int n) { return !n || !memcmp(a, b, sizeof *a * (size_t)n); }
+
+static bool same_record(const ir_custom *a, const ir_custom *b)
+{
+	if (a->nin != b->nin || a->nout != b->nout || a->again != b->again || !same_refs(a->in, b->in, a->nin) || !same_refs(a->out, b->out, a->nout)) return false;
+	return a->again || (same_refs(a->leaf, b->leaf, a->nout) && same_refs(a->grad, b->grad, a->nin));
+}
+
 bool ir_same_graph(const ir_graph *a, const ir_graph *b)
 {
 	if (a == b) return true;
-	if (a->node.n != b->node.n || a->out.n != b->out.n) return false;
+	if (a->node.n != b->node.n || a->out.n != b->out.n || a->custom.n != b->custom.n) return false;
+	for (uint32_t i = 0; i < a->custom.n; i++)
+		if (!same_record(a->custom.v[i], b->custom.v[i])) return false;
 	for (ir_ref r = 0; r < a->node.n; r++)
 		if (!same_node(a, ir_at(a, r), b, ir_at(b, r))) return false;
 	for (uint32_t i = 0; i < a->out.n; i++)

@@ -226,7 +226,7 @@ static bool step_flow(sweep *s, ir_ref r)
 		rt_hint(&s->g->err, "set .max_turns: the carries of so many turns are kept; or use tj_scan()");
 		return false;
 	}
-	return ir_vjp_flow(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
+	return ir_vjp_flow(s->g, r, grad, s->want.v, s->keep, s->to.v) && give_all(s, &n);
 }
 
 /* The values of c, which is a checkpoint, are computed again, and take the gradients on. */

@@ -246,6 +246,20 @@ ir_custom *ir_checkpoint_like(ir_graph *g, const ir_custom *from, const ir_ref *
  * lists are in g->mem. */
 bool ir_checkpoint_again(ir_graph *g, const ir_custom *c, ir_ref after, ir_ref *value, int *n, ir_ref **from, ir_ref **barrier);
 
+/* ---- marks.c: these records in regions ---- */
+typedef struct ir_record_pair { const ir_custom *from; ir_custom *to; } ir_record_pair;
+typedef struct ir_recopy { /* a copy that keeps records. map: by node of from; all of them are IR_NONE at first */
+	const ir_graph *from;
+	ir_graph *to;
+	ir_ref *map, *src;
+	rt_vec(ir_record_pair) pair;
+} ir_recopy;
+bool ir_recopy_open(ir_recopy *k, const ir_graph *from, ir_graph *to, ir_ref *map);
+bool ir_recopy_node(ir_recopy *k, ir_ref r); /* nodes in order; one whose map is set stays as it is */
+bool ir_recopy_close(ir_recopy *k, bool ok); /* ok, after the last node */
+tj_status ir_pass_lean(const ir_graph *from, ir_graph *to, rt_err *err); /* as ir_pass_dce(), but with records */
+bool ir_drop_records(ir_graph *g); /* in all its regions, on any level; false: g->err */
+
 /* ---- vmap.c: what was computed for one example, for a batch of them ---- */
 typedef struct ir_vmap_ask {
 	int64_t n;            /* examples */

@@ -12,6 +12,7 @@
  * A value that is captured twice is one operand. Constants are copied into the region, where they fold; numbers are copied, too, with
  * the plan's slots. A region keeps only nodes that its outputs need, and a node keeps only captures that some region still reads. */
 #include "ir/region.h"
+#include "ir/vjp.h"
 
 typedef struct ir_nest { /* a control-flow node that is being built */
 	struct ir_nest *outer, *next;
@@ -139,7 +140,7 @@ bool ir_build_yield(ir_builder *b, int n, const ir_ref *out)
 	ir_graph *full = b->at->g, *lean = ir_region_new();
 	bool ok = lean || nomem(b);
 	for (int k = 0; ok && k < n; k++) ok = ir_ret(full, out[k]);
-	if (!ok || ir_pass_dce(full, lean, NULL, &full->err) != TJ_OK) {
+	if (!ok || ir_pass_lean(full, lean, &full->err) != TJ_OK) {
 		ir_region_unref(lean);
 		return false;
 	}
@@ -191,20 +192,52 @@ ir_ref ir_build_close(ir_builder *b)
 	return ir_flow(b->at->g, n->op, (int)count, n->src.v, n->region, n->attr, n->site);
 }
 
+/* ---- gradients by values from outside ---- */
+static bool carries_on(const ir_nest *n, uint32_t k) { return n->op == IR_while ? k < n->own : n->op == IR_scan && (int64_t)k < n->attr[0]; }
+
+/* Value r of frame f depends on w of frame `home`, by a way on which gradients pass, without `stop`. Carries are taken to. */
+static bool reaches(const ir_frame *f, ir_ref r, const ir_frame *home, ir_ref w, ir_ref stop, bool *oom)
+{
+	rt_vec(ir_ref) open = { 0 };
+	bool *seen = rt_calloc(f->g->node.n + 1u), found = false;
+	*oom |= !seen || !rt_push(&open, r);
+	while (!*oom && !found && open.n) {
+		const ir_ref x = open.v[--open.n];
+		const ir_node *n = ir_at(f->g, x);
+		if (seen[x] || x == stop || !(rt_is_float((tj_dtype)n->dtype) || ir_is_tuple(n))) continue;
+		seen[x] = true;
+		found = f == home && x == w;
+		if (n->op == IR_input && f->outer && !found) {
+			const uint32_t k = (uint32_t)ir_attr(f->g, n)[0] + first_slot(f->of);
+			found = carries_on(f->of, k) || reaches(f->outer, f->of->src.v[k], home, w, IR_NONE, oom);
+		}
+		for (int k = 0; !found && !*oom && ir_ops[n->op].grad != IR_GRAD_FLAT && k < n->nsrc; k++) *oom |= !rt_push(&open, ir_src(f->g, n, k));
+	}
+	rt_vec_free(&open);
+	rt_free(seen);
+	return found;
+}
+
+bool ir_build_whole(const ir_builder *b, ir_ref y, const ir_frame *home, ir_ref w, ir_ref as)
+{
+	bool oom = false;
+	if (home == b->at) return true;
+	const bool other = reaches(b->at, y, home, w, as, &oom);
+	return oom ? nomem(b) : !other;
+}
+
 /* ---- from a region to another ---- */
 bool ir_build_copy(ir_builder *b, const ir_graph *region, int nslot, const ir_ref *slot, ir_ref *map)
 {
-	ir_ref *src = failed(b) ? NULL : rt_alloc((region->refs.n + 1) * sizeof *src);
-	bool ok = src || nomem(b);
+	ir_recopy c;
+	if (failed(b)) return nomem(b);
+	bool ok = ir_recopy_open(&c, region, b->at->g, map);
 	for (ir_ref r = 0; ok && r < region->node.n; r++) {
 		const ir_node *n = ir_at(region, r);
-		int64_t at = n->op == IR_input ? ir_attr(region, n)[0] : -1;
-		for (int k = 0; k < n->nsrc; k++) src[k] = map[ir_src(region, n, k)];
-		if (n->op != IR_input) map[r] = ir_copy(b->at->g, region, r, src);
-		else if (at < nslot) map[r] = slot[at];
+		const int64_t at = n->op == IR_input ? ir_attr(region, n)[0] : -1;
+		if (n->op != IR_input) ok = ir_recopy_node(&c, r);
+		else if (at < nslot) ok = (map[r] = slot[at]) != IR_NONE;
 		else ok = fail(b, TJ_ERR_ARG, "an input of the region has no value");
-		ok = ok && map[r] != IR_NONE;
 	}
-	rt_free(src);
-	return ok;
+	return ir_recopy_close(&c, ok);
 }

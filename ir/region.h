@@ -31,6 +31,9 @@ ir_ref ir_build_close(ir_builder *b);                       /* the node, in b->a
 
 /* Makes a value of frame `home` usable in b->at: gives the value itself, or an input. Every region between the two captures it. */
 ir_ref ir_build_use(ir_builder *b, const ir_frame *home, ir_ref r);
+/* The gradient of y by `as`, both of b->at, is all of its gradient by w, the value of frame `home` that `as` stands for: y depends on w in no other way,
+ * as by a value that was computed from w outside, or by a carry. false also when out of memory: ir_build_error(). */
+bool ir_build_whole(const ir_builder *b, ir_ref y, const ir_frame *home, ir_ref w, ir_ref as);
 /* Copies all nodes of a region into b->at->g. slot[k]: the value of b->at->g that replaces its input of slot k. Fills map[old] = new
  * (room for region->node.n), so that the caller can yield more values than the old outputs. */
 bool ir_build_copy(ir_builder *b, const ir_graph *region, int nslot, const ir_ref *slot, ir_ref *map);

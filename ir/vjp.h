@@ -28,8 +28,8 @@ typedef enum ir_grad_rule {
 bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to);
 ir_ref ir_zeros(ir_graph *g, ir_ref like);
 
-/* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. */
-bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, ir_ref *to);
+/* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. keep: of ir_grad_ask. */
+bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, bool keep, ir_ref *to);
 
 /* grad.c: ir_grad() for several values, whose gradients are added up. cotangent[i]: IR_NONE: none of y[i]. Ignores y and cotangent of q. */
 bool ir_grad_all(ir_graph *g, int ny, const ir_ref *y, const ir_ref *cotangent, const ir_grad_ask *q, ir_ref *out);

@@ -20,6 +20,7 @@ typedef struct flow {
 	const ir_ref *grad;      /* by result; IR_NONE: none */
 	const bool *want;        /* by operand */
 	ir_ref *to;
+	bool keep;               /* of ir_grad_ask */
 	ir_builder b;
 	rt_arena mem;
 } flow;
@@ -43,7 +44,7 @@ static bool walk_back(flow *f, int k, int nslot, const ir_ref *slot, const ir_re
 	ir_ref *map = refs(f, region->node.n), *y = refs(f, region->out.n);
 	if (!map || !y || !ir_build_copy(&f->b, region, nslot, slot, map)) return false;
 	for (uint32_t i = 0; i < region->out.n; i++) y[i] = map[region->out.v[i]];
-	return ir_grad_all(f->b.at->g, (int)region->out.n, y, cotangent, &(ir_grad_ask){ .n = n, .wrt = wrt, .zeros = true, .site = f->n.site }, out);
+	return ir_grad_all(f->b.at->g, (int)region->out.n, y, cotangent, &(ir_grad_ask){ .n = n, .wrt = wrt, .zeros = true, .keep = f->keep, .site = f->n.site }, out);
 }
 
 /* ---- cond ---- */
@@ -315,9 +316,9 @@ static bool grad_loop(flow *f)
 }
 
 /* ---- one node ---- */
-bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, ir_ref *to)
+bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, bool keep, ir_ref *to)
 {
-	flow f = { .g = g, .r = r, .n = *ir_at(g, r), .grad = grad, .want = want, .to = to };
+	flow f = { .g = g, .r = r, .n = *ir_at(g, r), .grad = grad, .want = want, .to = to, .keep = keep };
 	ir_build_begin(&f.b, g);
 	const bool ok = f.n.op == IR_cond ? grad_cond(&f) : grad_loop(&f);
 	const rt_err err = *ir_build_error(&f.b);

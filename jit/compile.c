@@ -45,17 +45,26 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 
 static ir_ref met_input(builder *b, uint32_t slot) { return input(b, b->met[slot], slot); }
 
-/* The node of an operand, in the graph of b->in.at. */
-static ir_ref operand_of(builder *b, const jit_node *n, jit_ref r)
+/* The node of an operand, in the graph of *home. */
+static ir_ref home_of(builder *b, const jit_node *n, jit_ref r, const ir_frame **home)
 {
-	if (b->part) return jit_part_operand(b, n, r);
-	uint32_t i = JIT_IDX(r);
+	const uint32_t i = JIT_IDX(r);
+	*home = JIT_KIND(r) == JIT_EXT ? &b->in.top : b->in.at;
+	if (b->part) return jit_part_operand(b, n, r, home);
 	switch (JIT_KIND(r)) {
-	case JIT_EV: return ir_build_use(&b->in, b->home[i], b->event[i]);
-	case JIT_EXT: return ir_build_use(&b->in, &b->in.top, input(b, n, i));
+	case JIT_EV: return *home = b->home[i], b->event[i];
+	case JIT_EXT: return input(b, n, i);
 	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)i, n->site);
 	default: return ir_num_(b->in.at->g, TJ_I64, (int)i, n->site);
 	}
+}
+
+/* The node of an operand, in the graph of b->in.at. */
+static ir_ref operand_of(builder *b, const jit_node *n, jit_ref r)
+{
+	const ir_frame *home;
+	const ir_ref x = home_of(b, n, r, &home);
+	return ir_build_use(&b->in, home, x);
 }
 
 /* The operands of an event, and room for two more. */
@@ -105,6 +114,23 @@ static bool emit_event(builder *b, const jit_node *n)
 	return b->event[n->seq] != IR_NONE;
 }
 
+/* In a callback: src[first..end) are operands from outside, or its own ones. False, with an error, if the value depends on one of them in another way, too. */
+static bool whole(builder *b, const jit_node *n, const ir_ref *src, int first, int end)
+{
+	for (int k = first; k < end && b->in.at->outer; k++) {
+		const ir_frame *home;
+		const ir_ref w = home_of(b, n, n->src[k], &home);
+		if (src[0] == IR_NONE || src[k] == IR_NONE || w == IR_NONE) return false;
+		if (ir_build_whole(&b->in, src[0], home, w, src[k])) continue;
+		rt_err *err = &b->in.at->g->err;
+		rt_fail(err, TJ_ERR_STATE, n->op == JIT_JVP ? "jvp" : "grad", "tensor %d of those asked for is from outside of the callback, and the value depends on it by a carry or by another value from outside, too", k - first);
+		rt_hint(err, "ask outside of the callback; or pass the tensor to the callback, as a carry or operand; or let the other values go through tj_stop_gradient()");
+		err->site = n->site;
+		return false;
+	}
+	return true;
+}
+
 /* A GRAD: expands into the nodes of the gradients. */
 static bool emit_grad(builder *b, const jit_node *n)
 {
@@ -112,7 +138,7 @@ static bool emit_grad(builder *b, const jit_node *n)
 	const int first = n->attr[0] ? 2 : 1;
 	b->event[n->seq] = IR_NONE;
 	b->grad = rt_arena_alloc(b->mem, n->nsrc * sizeof *b->grad);
-	if (!src || !b->grad) return false;
+	if (!src || !b->grad || !whole(b, n, src, first, n->nsrc)) return false;
 	if (n->attr[0]) cotangent = src[1];
 	const ir_grad_ask q = { .y = src[0], .cotangent = cotangent, .n = n->nsrc - first, .wrt = src + first, .zeros = n->attr[1], .site = n->site };
 	return ir_grad(b->in.at->g, &q, b->grad);
@@ -125,7 +151,7 @@ static bool emit_jvp(builder *b, const jit_node *n)
 	ir_ref *src = operands_of(b, n);
 	b->event[n->seq] = IR_NONE;
 	b->grad = rt_arena_alloc(b->mem, sizeof *b->grad);
-	if (!src || !b->grad) return false;
+	if (!src || !b->grad || !whole(b, n, src, 1, 1 + count)) return false;
 	const ir_grad_ask q = { .y = src[0], .cotangent = IR_NONE, .n = count, .wrt = src + 1, .zeros = n->attr[0], .site = n->site };
 	return ir_jvp(b->in.at->g, &q, src + 1 + count, b->grad);
 }
@@ -178,7 +204,8 @@ static bool drop_marks(builder *b)
 	if (!b->marked) return true;
 	ir_graph_init(&plain);
 	plain.off = b->g.off;
-	const bool ok = b->nparts ? jit_parts_cut(b, &plain) : ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;
+	bool ok = b->nparts ? jit_parts_cut(b, &plain) : ir_pass_dce(&b->g, &plain, NULL, &b->g.err) == TJ_OK;
+	if (ok && !ir_drop_records(&plain)) ok = false, b->g.err = plain.err;
 	if (!ok) {
 		ir_graph_free(&plain);
 		return false;

@@ -33,7 +33,7 @@ bool jit_across(jit_act *a, const jit_ask *q); /* adds the BEFOREs and LINKs tha
 /* parts.c: in a graph */
 bool jit_parts_find(jit_builder *b, uint32_t n, uint32_t next); /* n events, next externals. Notes the BEFOREs and LINKs of the path */
 bool jit_parts_emit(jit_builder *b, bool (*emit)(jit_builder *b, const jit_node *n));
-ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r); /* an operand of event n of b->part, in the graph of b->in.at */
+ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r, const ir_frame **home); /* an operand of event n of b->part, in the graph of *home */
 ir_ref jit_part_value(jit_builder *b, uint32_t slot); /* the value that external `slot` is linked to; IR_NONE: it is to be an input */
 /* Copies the graph: what earlier segments computed becomes an input. Fills b->residual. */
 bool jit_parts_cut(jit_builder *b, ir_graph *to);

@@ -53,15 +53,6 @@ static bool same_handle(const request *q, int i)
 	return true;
 }
 
-/* Makes the earlier segments that the gradient goes through known to the running one. */
-static bool visible(const request *q)
-{
-	const jit_ask ask = { .site = q->site, .name = q->name, .y = q->src[0], .n = q->n, .asked = q->asked, .wanted = q->src + q->first, .zeros = q->zeros };
-	for (int i = 0; q->a->done.n && i < q->n; i++)
-		if (!same_handle(q, i)) return false;
-	return jit_across(q->a, &ask);
-}
-
 /* ---- the request ---- */
 /* The last event of the running segment that assigned the cell; NULL: none did. */
 static const jit_node *assigned_by(const request *q, const tj_tensor *cell)
@@ -75,6 +66,62 @@ static void mark(bool *need, const jit_node *n)
 {
 	for (int k = 0; k < n->nsrc; k++)
 		if (JIT_KIND(n->src[k]) == JIT_EV) need[JIT_IDX(n->src[k])] = true;
+}
+
+/* In a callback whose events have a graph of their own. */
+static bool in_region(const request *q)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < q->a->callback.n; i++) any |= q->a->callback.v[i].region;
+	return any;
+}
+
+/* Notes the slots of the running segment that y is computed from. What a callback is given counts as computed from all that was before it. */
+static void mark_slots(const request *q, bool *need, bool *slot)
+{
+	for (const jit_node *n = q->a->cursor; n->parent; n = n->parent) {
+		if (!need[n->seq]) continue;
+		if (n->op == IR_get || n->op == JIT_PARAM) memset(need, 1, n->seq);
+		mark(need, n);
+		for (int k = 0; k < n->nsrc; k++)
+			if (JIT_KIND(n->src[k]) == JIT_EXT) slot[JIT_IDX(n->src[k])] = true;
+	}
+}
+
+/* A region does not reach into earlier segments: there must be no value of one beside w from which y is computed. Other ways are found when the segment
+ * becomes a graph (compile.c). */
+static bool apart(const request *q, int i)
+{
+	const tj_tensor *w = q->src[q->first + i], *y = q->src[0];
+	const jit_act *a = q->a;
+	bool *need = rt_arena_alloc(&q->a->mem, a->seq + 1u), *slot = rt_arena_alloc(&q->a->mem, a->ext.n + 1u), other = false;
+	if (!need || !slot) return fail(q, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (w->kind == RT_PENDING && w->seg == a->seg) return true;
+	memset(need, 0, a->seq + 1u);
+	memset(slot, 0, a->ext.n + 1u);
+	if (y->kind == RT_PENDING && y->seg == a->seg) need[y->seq] = true;
+	else other = y != w;
+	mark_slots(q, need, slot);
+	for (uint32_t k = 0; k < a->ext.n; k++) other |= slot[k] && a->ext.v[k].pending && a->ext.v[k].h != w && rt_is_float((tj_dtype)a->ext.v[k].layout->dtype);
+	if (!other) return true;
+	return fail(q, TJ_ERR_STATE, "ask outside of tj_cond(), tj_while() and tj_scan(), or pass the tensor to the callback", "C has read a value since tensor %d of those asked for was made, and the value is computed from others of that time: a callback has no gradient by it", i);
+}
+
+static bool all_apart(const request *q)
+{
+	for (int i = 0; q->a->done.n && i < q->n; i++)
+		if (!apart(q, i)) return false;
+	return true;
+}
+
+/* Makes the earlier segments that the gradient goes through known to the running one. */
+static bool visible(const request *q)
+{
+	if (in_region(q)) return all_apart(q);
+	const jit_ask ask = { .site = q->site, .name = q->name, .y = q->src[0], .n = q->n, .asked = q->asked, .wanted = q->src + q->first, .zeros = q->zeros };
+	for (int i = 0; q->a->done.n && i < q->n; i++)
+		if (!same_handle(q, i)) return false;
+	return jit_across(q->a, &ask);
 }
 
 /* y depends on event seq; both are of the running segment. */
@@ -179,8 +226,6 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 static bool allowed(const request *q)
 {
 	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body; or put both between tj_trace_begin() and tj_trace_end()", "gradients are for values that the body of a compiled function computes");
-	for (uint32_t i = 0; i < q->a->callback.n; i++)
-		if (q->a->callback.v[i].region) return fail(q, TJ_ERR_STATE, "ask for the gradient outside of tj_cond(), tj_while() and tj_scan()", "a callback cannot ask for gradients yet");
 	if (!q->asked) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the list of tensors is NULL");
 	if (q->n < 1 || q->n > UINT16_MAX / 4) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
 	return !q->a->failed;

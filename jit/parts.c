@@ -171,18 +171,19 @@ ir_ref jit_part_value(jit_builder *b, uint32_t slot)
 	return p->slot[seq] == slot + 1 ? IR_NONE : b->input(b, p->slot[seq] - 1); /* of two handles for one value, the first one's input is for both */
 }
 
-ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r)
+ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r, const ir_frame **home)
 {
 	jit_part *p = b->part;
 	const uint32_t i = JIT_IDX(r);
+	*home = JIT_KIND(r) == JIT_EXT ? &b->in.top : b->in.at;
 	switch (JIT_KIND(r)) {
-	case JIT_EV: return ir_build_use(&b->in, p->home[i], value(b, p, i));
+	case JIT_EV: return *home = p->home[i], value(b, p, i);
 	case JIT_EXT: break;
 	case JIT_FLOAT: return ir_num_(b->in.at->g, TJ_F64, (int)p->number[i], n->site);
 	default: return ir_num_(b->in.at->g, TJ_I64, (int)p->number[i], n->site);
 	}
-	if (p->from[i] < 0) return ir_build_use(&b->in, &b->in.top, b->input(b, slot_of(p, i)));
-	return ir_build_use(&b->in, &b->in.top, value(b, &b->parts[jit_part_place(p->from[i])], jit_part_seq(p->from[i])));
+	if (p->from[i] < 0) return b->input(b, slot_of(p, i));
+	return value(b, &b->parts[jit_part_place(p->from[i])], jit_part_seq(p->from[i]));
 }
 
 static bool emit_part(jit_builder *b, jit_part *p, bool (*emit)(jit_builder *b, const jit_node *n))

@@ -50,14 +50,12 @@ static bool end_custom(jit_builder *b, const jit_node *n, ir_ref *out)
 	return true;
 }
 
-/* Ends a CHECKPOINT. In a region its values are as others: backward computes all of a region again. */
+/* Ends a CHECKPOINT. */
 static bool end_checkpoint(jit_builder *b, const jit_node *n, ir_ref *out)
 {
 	const jit_open *o = b->open;
 	b->open = o->outer;
-	b->grad = out;
-	if (b->in.at->g != &b->g) return true;
-	const ir_custom *c = ir_checkpoint_new(&b->g, o->first, n->nsrc, out, o->event->site);
+	const ir_custom *c = ir_checkpoint_new(b->in.at->g, o->first, n->nsrc, out, o->event->site);
 	if (c) b->grad = c->out;
 	return c != NULL;
 }

@@ -112,12 +112,12 @@ static bool compare_grads(const jit_op *w, jit_inside *k, void *env)
 	return true;
 }
 
-/* Values with gradients of their own are for the graph of the body: a region is a graph of its own, and backward is emitted again without them. */
+/* Backward is emitted again, without records of such values in it. */
 static bool custom_here(const jit_op *w)
 {
 	for (uint32_t i = 0; i < w->a->callback.n; i++) {
 		const jit_callback *k = &w->a->callback.v[i];
-		if (k->region || k->custom) return jit_op_fail(w, TJ_ERR_STATE, "give the gradient outside of it", "a callback of %s cannot have values with gradients of their own yet", k->op);
+		if (k->custom) return jit_op_fail(w, TJ_ERR_STATE, "give the gradient outside of it", "a callback of %s cannot have values with gradients of their own yet", k->op);
 	}
 	return true;
 }

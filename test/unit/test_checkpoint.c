@@ -275,7 +275,7 @@ static bool refused(const shared *s)
 {
 	const bool region = s->at == IN_SCAN || s->at == IN_COND, mapped = s->at == IN_VMAP || s->at == PER_EXAMPLE;
 	if (s->body == with_noise) return region || mapped || s->at == IN_CUSTOM;
-	return (s->body == with_custom || s->body == with_gradient) && (region || s->at == IN_CUSTOM);
+	return (s->body == with_custom || s->body == with_gradient) && s->at == IN_CUSTOM;
 }
 
 static void everywhere(void **state)

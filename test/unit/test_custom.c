@@ -168,7 +168,6 @@ static void wrong_shape(tj_tensor **out, tj_tensor *const *in, void *self) { (vo
 static void wrong_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[2], TJ_I64); }
 static void sets_none(tj_tensor **out, tj_tensor *const *in, void *self) { (void)out, (void)in, (void)self; }
 static void nests(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[2]); }
-static void in_branch(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = rounded(in[0]); }
 
 #define REFUSED(name, call) static void name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, (void)in, call; }
 REFUSED(shape, tj_custom_grad(out, 1, rounds, wrong_shape, TJ_LIST(in[0]), NULL))
@@ -179,14 +178,13 @@ REFUSED(no_operands, tj_custom_grad(out, 1, rounds, passes, TJ_NONE, NULL))
 REFUSED(no_backward, tj_custom_grad(out, 1, rounds, NULL, TJ_LIST(in[0]), NULL))
 REFUSED(no_hook, out[0] = tj_grad_hook(in[0], NULL, NULL))
 REFUSED(nested, tj_custom_grad(out, 1, rounds, nests, TJ_LIST(in[0]), NULL))
-REFUSED(branch, tj_cond(out, 1, tj_gt(total(in[0]), tj_f(0)), in_branch, in_branch, TJ_LIST(in[0]), NULL))
 
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
 		{ shape, TJ_ERR_SHAPE, "but backward gives f32[]" }, { dtype, TJ_ERR_DTYPE, "backward gives i64[3]" }, { none, TJ_ERR_ARG, "`backward` did not set out[0]" },
 		{ number, TJ_ERR_ARG, "operand 0 is a number" }, { no_backward, TJ_ERR_ARG, "a callback is NULL" }, { no_hook, TJ_ERR_ARG, "the hook is NULL" }, { no_operands, TJ_ERR_ARG, "it has no operands" },
-		{ nested, TJ_ERR_STATE, "a callback of tj_custom_grad" }, { branch, TJ_ERR_STATE, "a callback of tj_cond" } };
+		{ nested, TJ_ERR_STATE, "a callback of tj_custom_grad" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();

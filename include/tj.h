@@ -2308,6 +2308,37 @@ TJ_API tj_tensor *tj_max_unpool3d_at(const char *site, tj_tensor *x, tj_tensor *
 #define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
 #define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size)
 
+/* ---- pictures of other sizes, places of pictures ------------------------------------------------------ */
+
+/* As in PyTorch. DEFAULT: NEAREST of tj_interpolate(), LINEAR of tj_grid_sample(). LINEAR is bilinear or trilinear if there are so many axes. */
+typedef enum tj_sampling { TJ_SAMPLE_DEFAULT, TJ_SAMPLE_NEAREST, TJ_SAMPLE_NEAREST_EXACT, TJ_SAMPLE_LINEAR, TJ_SAMPLE_CUBIC, TJ_SAMPLE_AREA } tj_sampling;
+
+/* x [N,C,...] with 1, 2 or 3 axes behind the channels, in other sizes: `size`, or NULL and .scale, a factor for each axis; then the size is rounded down, and places are counted
+ * with the factor itself. NEAREST takes any dtype; without .scale it decides by integers alone, where PyTorch rounds to f32. f16 and bf16 are computed in f32. opts may be NULL. */
+typedef struct tj_interpolate_opts {
+	size_t size;
+	tj_sampling mode;
+	bool align_corners; /* the first and last elements stay where they are; of LINEAR and CUBIC */
+	bool antialias;     /* a smaller picture is made of all elements, not of those next to its places; of LINEAR and CUBIC */
+	double scale[3];
+} tj_interpolate_opts;
+
+/* The elements of x [N,C,H,W] or [N,C,D,H,W] at the places grid [N,...,2 or 3], which are (W, H) or (W, H, D) from -1 to 1, in the shape [N,C,...]. NEAREST, LINEAR, or
+ * CUBIC for two axes. padding: what is beside x: TJ_PAD_CONSTANT zeros, TJ_PAD_REPLICATE, TJ_PAD_REFLECT. opts may be NULL. */
+typedef struct tj_grid_sample_opts {
+	size_t size;
+	tj_sampling mode;
+	tj_pad_mode padding;
+	bool align_corners; /* -1 and 1 are the middles of the first and last elements; else their outer edges */
+} tj_grid_sample_opts;
+/* affine_grid: places for tj_grid_sample() that theta [N,2,3] or [N,3,4] maps those of a result of the given size (N, C, H, W; N, C, D, H, W) to. */
+TJ_API tj_tensor *tj_interpolate_at(const char *site, tj_tensor *x, tj_dims size, const tj_interpolate_opts *opts);
+TJ_API tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, const tj_grid_sample_opts *opts);
+TJ_API tj_tensor *tj_affine_grid_at(const char *site, tj_tensor *theta, tj_dims size, bool align_corners);
+#define tj_interpolate(x, size, opts) tj_interpolate_at(TJ_SITE, x, size, opts)
+#define tj_grid_sample(x, grid, opts) tj_grid_sample_at(TJ_SITE, x, grid, opts)
+#define tj_affine_grid(theta, size, align_corners) tj_affine_grid_at(TJ_SITE, theta, size, align_corners)
+
 #ifdef __cplusplus
 } /* extern "C" */
 

@@ -48,4 +48,8 @@ int nn_entries(tj_dims list, int most); /* number of entries, at most `most` + 1
 tj_tensor *nn_bad_reduction(const char *site, const char *op, tj_loss_reduction r);
 tj_tensor *nn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj_tensor *x); /* in the dtype of x, whose axis 0 counts examples */
 
+/* ---- resize.c ---- */
+/* The weight of the k-th of 4 elements around a place, for cubic interpolation; part: how far behind the second one it is, 0 to 1. */
+tj_tensor *nn_cubic(const char *site, tj_tensor *part, int k, double a);
+
 #endif

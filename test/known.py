@@ -136,3 +136,28 @@ y, at = F.max_pool2d(x(0, 2, 3, 5, 6), 2, return_indices=True)
 known("unpool", F.max_unpool2d(y, at, 2, output_size=(5, 6)))
 y, at = F.max_pool3d(x(0, 3, 4, 5, 6), 2, 2, return_indices=True)
 known("pool_3d_at", at)
+
+# ---- interpolate, grid_sample ----
+a = x(0, 1, 2, 5, 4)
+known("resize_nearest", F.interpolate(a, (8, 3)))
+known("resize_exact", F.interpolate(a, (8, 3), mode="nearest-exact"))
+known("resize_area", F.interpolate(a, (3, 3), mode="area"))
+known("resize_scale", F.interpolate(a, scale_factor=(1.7, 0.8), mode="bilinear"))
+known("resize_scale_nearest", F.interpolate(a, scale_factor=(1.7, 0.8)))
+for name, mode in (("linear", "bilinear"), ("cubic", "bicubic")):
+    for align in (0, 1):
+        known("resize_%s_%d" % (name, align), F.interpolate(a, (8, 3), mode=mode, align_corners=bool(align)))
+        known("resize_%s_anti_%d" % (name, align), F.interpolate(x(0, 1, 2, 9, 7), (4, 8), mode=mode, align_corners=bool(align), antialias=True))
+known("resize_1d", F.interpolate(x(0, 2, 1, 4), 7, mode="linear"))
+known("resize_3d", F.interpolate(x(0, 1, 1, 3, 2, 4), (2, 5, 3), mode="trilinear", align_corners=True))
+known("resize_one", F.interpolate(a, (1, 1), mode="bilinear", align_corners=True))
+grid = x(1, 2, 3, 4, 2) * 1.3
+for name, mode in (("linear", "bilinear"), ("nearest", "nearest"), ("cubic", "bicubic")):
+    for padding in ("zeros", "border", "reflection"):
+        for align in (0, 1):
+            known("grid_%s_%s_%d" % (name, padding, align), F.grid_sample(x(0, 2, 3, 4, 5), grid, mode, padding, bool(align)))
+known("grid_3d", F.grid_sample(x(0, 2, 1, 3, 4, 2), x(1, 2, 2, 3, 1, 3) * 1.2, "bilinear", "reflection", False))
+known("grid_one", F.grid_sample(x(0, 1, 1, 1, 3), x(1, 1, 2, 2, 2) * 1.3, "bilinear", "reflection", True))
+for align in (0, 1):
+    known("affine_%d" % align, F.affine_grid(x(0, 2, 2, 3), (2, 1, 3, 4), bool(align)))
+    known("affine_3d_%d" % align, F.affine_grid(x(0, 1, 3, 4), (1, 1, 2, 3, 1), bool(align)))

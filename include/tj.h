@@ -972,6 +972,16 @@ TJ_API tj_tensor *tj_bitwise_count(tj_tensor *x);
 TJ_API tj_tensor *tj_bitwise_count_at(const char *site, tj_tensor *x);
 #define tj_bitwise_count(x) tj_bitwise_count_at(TJ_SITE, x)
 
+/* the greatest common divisor, 0 or more; gcd(0, a) is |a|; MIN counts as its absolute value, which wraps to it */
+TJ_API tj_tensor *tj_gcd(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_gcd_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_gcd(a, b) tj_gcd_at(TJ_SITE, a, b)
+
+/* the least common multiple, 0 or more; wraps */
+TJ_API tj_tensor *tj_lcm(tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_lcm_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_lcm(a, b) tj_lcm_at(TJ_SITE, a, b)
+
 /* a == b; an int C number is compared with integers by its exact value, as in all comparisons */
 TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
@@ -1171,6 +1181,71 @@ TJ_API tj_tensor *tj_atan2_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_sinc(tj_tensor *x);
 TJ_API tj_tensor *tj_sinc_at(const char *site, tj_tensor *x);
 #define tj_sinc(x) tj_sinc_at(TJ_SITE, x)
+
+/* 1 - erf(a), also where that is small */
+TJ_API tj_tensor *tj_erfc(tj_tensor *x);
+TJ_API tj_tensor *tj_erfc_at(const char *site, tj_tensor *x);
+#define tj_erfc(x) tj_erfc_at(TJ_SITE, x)
+
+/* exp(a^2) * erfc(a), also where erfc(a) is 0 */
+TJ_API tj_tensor *tj_erfcx(tj_tensor *x);
+TJ_API tj_tensor *tj_erfcx_at(const char *site, tj_tensor *x);
+#define tj_erfcx(x) tj_erfcx_at(TJ_SITE, x)
+
+/* the number whose erf is a; inf at 1, NaN beyond -1 .. 1 */
+TJ_API tj_tensor *tj_erfinv(tj_tensor *x);
+TJ_API tj_tensor *tj_erfinv_at(const char *site, tj_tensor *x);
+#define tj_erfinv(x) tj_erfinv_at(TJ_SITE, x)
+
+/* the probability that a normally distributed number is below a */
+TJ_API tj_tensor *tj_ndtr(tj_tensor *x);
+TJ_API tj_tensor *tj_ndtr_at(const char *site, tj_tensor *x);
+#define tj_ndtr(x) tj_ndtr_at(TJ_SITE, x)
+
+/* its logarithm, also where ndtr(a) is 0 */
+TJ_API tj_tensor *tj_log_ndtr(tj_tensor *x);
+TJ_API tj_tensor *tj_log_ndtr_at(const char *site, tj_tensor *x);
+#define tj_log_ndtr(x) tj_log_ndtr_at(TJ_SITE, x)
+
+/* the number whose ndtr is a; NaN beyond 0 .. 1 */
+TJ_API tj_tensor *tj_ndtri(tj_tensor *x);
+TJ_API tj_tensor *tj_ndtri_at(const char *site, tj_tensor *x);
+#define tj_ndtri(x) tj_ndtri_at(TJ_SITE, x)
+
+/* log |gamma(a)|; inf at 0 and at negative integers */
+TJ_API tj_tensor *tj_lgamma(tj_tensor *x);
+TJ_API tj_tensor *tj_lgamma_at(const char *site, tj_tensor *x);
+#define tj_lgamma(x) tj_lgamma_at(TJ_SITE, x)
+
+/* the derivative of log(gamma(a)); inf or -inf at 0, NaN at negative integers */
+TJ_API tj_tensor *tj_digamma(tj_tensor *x);
+TJ_API tj_tensor *tj_digamma_at(const char *site, tj_tensor *x);
+#define tj_digamma(x) tj_digamma_at(TJ_SITE, x)
+
+/* the n-th derivative of digamma, n from 0 to 30; computed in f64 */
+TJ_API tj_tensor *tj_polygamma(int64_t n, tj_tensor *x);
+TJ_API tj_tensor *tj_polygamma_at(const char *site, int64_t n, tj_tensor *x);
+#define tj_polygamma(n, x) tj_polygamma_at(TJ_SITE, n, x)
+
+/* the modified Bessel function of order 0 */
+TJ_API tj_tensor *tj_i0(tj_tensor *x);
+TJ_API tj_tensor *tj_i0_at(const char *site, tj_tensor *x);
+#define tj_i0(x) tj_i0_at(TJ_SITE, x)
+
+/* i0(a) * exp(-|a|) */
+TJ_API tj_tensor *tj_i0e(tj_tensor *x);
+TJ_API tj_tensor *tj_i0e_at(const char *site, tj_tensor *x);
+#define tj_i0e(x) tj_i0e_at(TJ_SITE, x)
+
+/* the modified Bessel function of order 1 */
+TJ_API tj_tensor *tj_i1(tj_tensor *x);
+TJ_API tj_tensor *tj_i1_at(const char *site, tj_tensor *x);
+#define tj_i1(x) tj_i1_at(TJ_SITE, x)
+
+/* i1(a) * exp(-|a|) */
+TJ_API tj_tensor *tj_i1e(tj_tensor *x);
+TJ_API tj_tensor *tj_i1e_at(const char *site, tj_tensor *x);
+#define tj_i1e(x) tj_i1e_at(TJ_SITE, x)
 
 /* a * (pi / 180) */
 TJ_API tj_tensor *tj_deg2rad(tj_tensor *x);
@@ -2001,6 +2076,39 @@ TJ_API tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list l
  * multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
 TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size);
 #define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size)
+
+/* ---- special functions, windows -------------------------------------------------------------------- */
+
+/* tj_lgamma(), tj_digamma(), tj_polygamma(), tj_erfc(), tj_erfinv(), tj_ndtr(), tj_i0() and their like are ops: above. */
+TJ_API tj_tensor *tj_entr_at(const char *site, tj_tensor *x); /* -x log(x); 0 at 0, -inf below */
+TJ_API tj_tensor *tj_logit_at(const char *site, tj_tensor *x, double eps); /* log(x / (1 - x)), of x limited to eps .. 1 - eps; an eps below 0 does not limit */
+TJ_API tj_tensor *tj_multigammaln_at(const char *site, tj_tensor *x, int p); /* log of the gamma function of p x p matrices, for x > (p - 1) / 2 */
+#define tj_entr(x) tj_entr_at(TJ_SITE, x)
+#define tj_logit(x, eps) tj_logit_at(TJ_SITE, x, eps)
+#define tj_multigammaln(x, p) tj_multigammaln_at(TJ_SITE, x, p)
+
+/* n values of a window on the device of the context, computed in f64 and rounded once. periodic: as if it had n + 1 values, of which the last is left out:
+ * for transforms. Else the first and the last are equal. One value is 1. */
+TJ_API tj_tensor *tj_hann_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
+TJ_API tj_tensor *tj_hamming_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double alpha, double beta); /* alpha - beta cos(2 pi i / (n - 1)); 0.54 and 0.46 are usual */
+TJ_API tj_tensor *tj_blackman_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
+TJ_API tj_tensor *tj_nuttall_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
+TJ_API tj_tensor *tj_general_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, const double *a, int count); /* a[0] - a[1] cos(x) + a[2] cos(2 x) - ... */
+TJ_API tj_tensor *tj_bartlett_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
+TJ_API tj_tensor *tj_kaiser_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double beta);
+TJ_API tj_tensor *tj_gaussian_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double std);
+TJ_API tj_tensor *tj_exponential_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double tau);
+TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
+#define tj_hann_window(dtype, n, periodic) tj_hann_window_at(TJ_SITE, dtype, n, periodic)
+#define tj_hamming_window(dtype, n, periodic, alpha, beta) tj_hamming_window_at(TJ_SITE, dtype, n, periodic, alpha, beta)
+#define tj_blackman_window(dtype, n, periodic) tj_blackman_window_at(TJ_SITE, dtype, n, periodic)
+#define tj_nuttall_window(dtype, n, periodic) tj_nuttall_window_at(TJ_SITE, dtype, n, periodic)
+#define tj_general_cosine_window(dtype, n, periodic, a, count) tj_general_cosine_window_at(TJ_SITE, dtype, n, periodic, a, count)
+#define tj_bartlett_window(dtype, n, periodic) tj_bartlett_window_at(TJ_SITE, dtype, n, periodic)
+#define tj_kaiser_window(dtype, n, periodic, beta) tj_kaiser_window_at(TJ_SITE, dtype, n, periodic, beta)
+#define tj_gaussian_window(dtype, n, periodic, std) tj_gaussian_window_at(TJ_SITE, dtype, n, periodic, std)
+#define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau)
+#define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic)
 
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 

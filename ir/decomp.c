@@ -187,6 +187,64 @@ static ir_ref glu(const made *m, ir_ref x, int64_t axis)
 /* ---- maths ---- */
 static ir_ref scaled(const made *m, ir_ref x, double by) { return op2(m, IR_mul, x, num(m, by)); }
 
+/* x^n, n >= 1 */
+static ir_ref power(const made *m, ir_ref x, int64_t n)
+{
+	ir_ref y = IR_NONE;
+	for (bool any = false; n; n >>= 1) {
+		if (n & 1) y = any ? op2(m, IR_mul, y, x) : x, any = true;
+		if (n > 1) x = op2(m, IR_mul, x, x);
+	}
+	return y;
+}
+
+/* The n-th derivative of pi cot(pi x), over pi^(n + 1): a polynomial in c = cot(pi x), since that of c is -(1 + c^2). */
+static ir_ref cot_slope(const made *m, ir_ref x, int64_t n)
+{
+	double p[IR_MOST_ORDER + 2] = { 0, 1 };
+	for (int64_t k = 1; k <= n; k++) {
+		double q[IR_MOST_ORDER + 3] = { 0 };
+		for (int64_t i = 1; i <= k; i++) { /* c^i: -i c^(i - 1) - i c^(i + 1) */
+			q[i - 1] -= (double)i * p[i];
+			q[i + 1] -= (double)i * p[i];
+		}
+		for (int64_t i = 0; i <= k + 1; i++) p[i] = q[i];
+	}
+	ir_ref part = op2(m, IR_sub, x, op1(m, IR_round, x)), size = op1(m, IR_abs, part), far = op2(m, IR_gt, size, num(m, 0.25)); /* near 1/2: the tangent of the rest */
+	ir_ref turn = scaled(m, where(m, far, op2(m, IR_sub, num(m, 0.5), size), size), 3.14159265358979323846), sine = op1(m, IR_sin, turn), cosine = op1(m, IR_cos, turn);
+	ir_ref top = where(m, far, sine, cosine), bottom = where(m, far, cosine, sine);
+	ir_ref c = op2(m, IR_copysign, op2(m, IR_div, top, bottom), part), y = num(m, p[n + 1]);
+	for (int64_t i = n; i >= 0; i--) {
+		y = op2(m, IR_mul, y, c);
+		if (p[i] != 0) y = op2(m, IR_add, y, num(m, p[i]));
+	}
+	return y;
+}
+
+/* (-1)^(n + 1) n! times the sum of 1 / (x + k)^(n + 1): the first ones, then Euler and Maclaurin's series for the others. Below 0 by reflection. */
+static ir_ref polygamma(const made *m, int64_t n, ir_ref x)
+{
+	enum { FIRST = 16, TERMS = 10 };
+	static const double bernoulli[TERMS] = { 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330 };
+	double factorial = 1, coef[TERMS];
+	for (int64_t k = 2; k <= n; k++) factorial *= (double)k;
+	for (int k = 1; k <= TERMS; k++) { /* B (2 k + n - 1)! / ((2 k)! n!) */
+		coef[k - 1] = bernoulli[k - 1] / (double)n;
+		for (int64_t i = 1; i < n; i++) coef[k - 1] *= (double)(2 * k + i) / (double)i;
+	}
+	ir_ref one = num(m, 1), below = op2(m, IR_lt, x, num(m, 0)), a = where(m, below, op2(m, IR_sub, one, x), x), sum = IR_NONE;
+	for (int k = 0; k < FIRST; k++) {
+		ir_ref part = power(m, op2(m, IR_div, one, k ? op2(m, IR_add, a, num(m, k)) : a), n + 1);
+		sum = k ? op2(m, IR_add, sum, part) : part;
+	}
+	ir_ref u = op2(m, IR_div, one, op2(m, IR_add, a, num(m, FIRST))), u2 = op2(m, IR_mul, u, u), tail = num(m, coef[TERMS - 1]);
+	for (int k = TERMS - 2; k >= 0; k--) tail = op2(m, IR_add, op2(m, IR_mul, tail, u2), num(m, coef[k]));
+	tail = op2(m, IR_add, op2(m, IR_mul, tail, u2), op2(m, IR_add, scaled(m, u, 0.5), num(m, 1 / (double)n)));
+	ir_ref y = scaled(m, op2(m, IR_add, sum, op2(m, IR_mul, tail, power(m, u, n))), n % 2 ? factorial : -factorial);
+	ir_ref turned = n % 2 ? op1(m, IR_neg, y) : y, cot = scaled(m, cot_slope(m, x, n), pow(3.14159265358979323846, (double)(n + 1)));
+	return where(m, below, op2(m, IR_sub, turned, cot), y);
+}
+
 /* max + log1p(exp(-|a - b|)); the distance is 0 where both are equal, since inf - inf is NaN */
 static ir_ref logaddexp(const made *m, ir_op op, ir_ref a, ir_ref b)
 {
@@ -406,6 +464,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_isclose: y = isclose(&m, x, p[0], p[1], p[2], attr[0] != 0); break;
 	case IR_nan_to_num: y = nan_to_num(&m, x, p, (tj_dtype)n->dtype); break;
 	case IR_positive: y = x; break;
+	case IR_polygamma: y = attr[0] ? polygamma(&(made){ g, n->site, TJ_F64 }, attr[0], ir_cast(g, x, TJ_F64, n->site)) : op1(&m, IR_digamma, x); break;
 	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
 	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
 	case IR_silu: y = silu(&m, x); break;

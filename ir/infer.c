@@ -476,6 +476,12 @@ static bool shape_with(ask *q)
 	return shape_from(q, rank, dim);
 }
 
+static bool shape_order(ask *q)
+{
+	if (q->attr[0] < 0 || q->attr[0] > IR_MOST_ORDER) return fail(q, TJ_ERR_ARG, "the order is out of range", "%lld, from 0 to %d", (long long)q->attr[0], IR_MOST_ORDER) || advise(q, "each gradient of polygamma has an order one higher");
+	return shape_same(q);
+}
+
 /* The weight has one element, or one for each index of axis 1. */
 static bool shape_prelu(ask *q)
 {
@@ -1208,7 +1214,7 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_UNFOLD] = shape_unfold, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
 	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
 	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace,
-	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu,
+	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu, [IR_SHAPE_ORDER] = shape_order,
 	[IR_SHAPE_CONV] = shape_conv, [IR_SHAPE_CONV_TRANSPOSE] = shape_conv_transpose, [IR_SHAPE_POOL] = shape_pool
 };
 

@@ -68,7 +68,7 @@ extern const ir_opinfo ir_ops[IR_OP_COUNT];
 /* The op faults on integers when the divisor is 0: POINT rows of ops.def with FAULT. */
 static inline bool ir_divides(int op) { return (ir_ops[op].flags & (IR_POINT | IR_FAULT)) == (IR_POINT | IR_FAULT); }
 
-enum { IR_CLASS_ATTRS = 4 };
+enum { IR_CLASS_ATTRS = 4, IR_MOST_ORDER = 30 /* of polygamma */ };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
 	uint8_t nattr;        /* attributes, the list not counted */
 	bool list;            /* a list of axes or sizes follows, up to TJ_MAX_RANK long */

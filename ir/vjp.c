@@ -210,6 +210,18 @@ static ir_ref sinc_slope(const vjp *v, ir_ref x, ir_ref y)
 	return where(v, zero, none, op2(v, IR_div, top, x));
 }
 
+/* exp(half * x^2) */
+static ir_ref normal_density(const vjp *v, ir_ref x, double half) { return op1(v, IR_exp, op2(v, IR_mul, op2(v, IR_mul, x, x), num(v, half))); }
+
+/* i0(x) - y / x, or i0e(x) - y (1 / x + sign(x)); 1/2 at 0 */
+static ir_ref bessel_slope(const vjp *v, ir_ref x, ir_ref y)
+{
+	ir_ref zero = op2(v, IR_eq, x, num(v, 0)), safe = where(v, zero, num(v, 1), x), rest = op2(v, IR_div, y, safe);
+	if (v->n.op == IR_i1e) rest = op2(v, IR_add, rest, op2(v, IR_mul, op1(v, IR_sign, x), y));
+	ir_ref r = op2(v, IR_sub, op1(v, v->n.op == IR_i1 ? IR_i0 : IR_i0e, x), rest);
+	return where(v, zero, num(v, 0.5), r);
+}
+
 static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 {
 	switch (v->n.op) {
@@ -242,6 +254,18 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_cosh: return op1(v, IR_sinh, x);
 	case IR_logsigmoid: return op1(v, IR_sigmoid, op1(v, IR_neg, x));
 	case IR_sinc: return sinc_slope(v, x, y);
+	case IR_erfc: x = op1(v, IR_exp, op1(v, IR_neg, op2(v, IR_mul, x, x))); return op2(v, IR_mul, x, num(v, -1.12837916709551257390));
+	case IR_erfcx: x = op2(v, IR_mul, op2(v, IR_mul, x, num(v, 2)), y); return op2(v, IR_sub, x, num(v, 1.12837916709551257390));
+	case IR_erfinv: y = op1(v, IR_exp, op2(v, IR_mul, y, y)); return op2(v, IR_mul, y, num(v, 0.88622692545275801365)); /* sqrt(pi) / 2 */
+	case IR_ndtr: return op2(v, IR_mul, normal_density(v, x, -0.5), num(v, 0.39894228040143267794));
+	case IR_log_ndtr: x = op1(v, IR_erfcx, op2(v, IR_mul, x, num(v, -0.70710678118654752440))); return op2(v, IR_div, num(v, 0.79788456080286535588), x);
+	case IR_ndtri: return op2(v, IR_mul, normal_density(v, y, 0.5), num(v, 2.50662827463100050242));
+	case IR_lgamma: return op1(v, IR_digamma, x);
+	case IR_digamma: return with(v, IR_polygamma, x, 1, (int64_t[]){ 1 });
+	case IR_polygamma: return with(v, IR_polygamma, x, 1, (int64_t[]){ v->attr[0] + 1 });
+	case IR_i0: return op1(v, IR_i1, x);
+	case IR_i0e: return op2(v, IR_sub, op1(v, IR_i1e, x), op2(v, IR_mul, op1(v, IR_sign, x), y));
+	case IR_i1: case IR_i1e: return bessel_slope(v, x, y);
 	default: return IR_NONE;
 	}
 }

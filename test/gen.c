@@ -802,6 +802,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_OFFSET: return add_attr(c, between(G, -4, 4)), m.rank > (op != IR_diag_embed) && m.rank < 5;
 	case IR_DIAG: return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), m.rank > 1 && different_axes(c, m.rank);
 	case IR_ALONG: return add_attr(c, any_axis(G, m.rank)), add_attr(c, op == IR_roll ? between(G, -9, 9) : between(G, 0, 3)), m.rank < 5;
+	case IR_ORDER: return add_attr(c, gen_below(G, 5)), true;
 	case IR_PAD: return pad_operands(G, c, &m);
 	case IR_CONV: return conv_operands(G, op, c, &m);
 	case IR_POOL: case IR_AVG: return pool_attrs(G, op, c, &m);

@@ -30,7 +30,7 @@ static void lists(void **s)
 	static const char *const low[] = { "matmul", "conv", "conv_transpose", NULL }, *const widest[] = { "scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL };
 	static const char *const high[] = { "pow", "reciprocal", "rsqrt", "exp", "log", "expm1", "log1p", "sum", "prod", "mean", "logsumexp", "var", "softmax",
 	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize",
-	                                    "cumsum", "cumprod", "logcumsumexp", NULL };
+	                                    "cumsum", "cumprod", "logcumsumexp", "erfinv", NULL };
 	for (int op = 0; op < IR_OPS; op++) {
 		const int want = is_one_of(ir_ops[op].name, low) ? IR_LOW : is_one_of(ir_ops[op].name, high) ? IR_HIGH : is_one_of(ir_ops[op].name, widest) ? IR_WIDEST : 0;
 		if ((ir_ops[op].flags & (IR_LOW | IR_HIGH | IR_WIDEST)) != want) fail_msg("%s is in another class", ir_ops[op].name);

@@ -16,13 +16,14 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
  *   (none) 0.3 to 2.2 and both signs, away from k / 2    p  0.4 to 2.2    u  0.1 to 0.8 and both signs
  *   z  like (none), or 0       e  2 or 3
  *   h  1.4 to 1.6 or 2.4 to 2.6 and both signs           w  0.97 to 1.03 and both signs     k  -2, -1, 1, 2, 3
- *   g  1.2 to 2.8
+ *   g  1.2 to 2.8              v  0.1 to 0.9
  *   i<n>  i64 from 0 to n - 1    b  bool    n, m  a number near 1, near -1, without sizes
  * ! : no gradient is taken by it. Attributes are written as ir_emit() takes them; T is the dtype of the case. ---- */
 #define ANY2    "add|sub|mul|div|minimum|maximum "
 #define POINT2  "fmin|fmax|hypot|copysign|heaviside|atan2|logaddexp|logaddexp2 "
 #define MODS    "floor_divide|trunc_divide|remainder|fmod "
 #define ANY1    "neg|abs|sign|reciprocal|square|floor|ceil|round|trunc|exp|tanh|sigmoid|erf|sin|cos|expm1|relu|silu|gelu|gelu_tanh "
+#define SPECIAL "erfc|erfcx|ndtr|log_ndtr|lgamma|digamma|i0|i0e|i1|i1e "
 #define MATHS1  "exp2|tan|atan|sinh|cosh|asinh|sinc|cbrt|frac|deg2rad|rad2deg|positive "
 #define ABOVE0  "log|sqrt|rsqrt|log1p|log2|log10 "
 #define ACTS    "relu6|selu|mish|softsign|logsigmoid|tanhshrink|hardsigmoid|hardswish "
@@ -43,6 +44,7 @@ static const char *const cases[] = {
 	MODS "h[2,3] w[2,3]", MODS "h[2,3] w[3]", MODS "h[3] w[2,1]", MODS "h[2] w[]", MODS "h[] w[2,2]", MODS "h[3] n", MODS "h[0] w[]",
 	"pow p[2,3] [3]", "pow p[3] [2,1]", "pow p[] []", "pow [6] !k[6]", "pow p[3] n", "pow n [3]", "pow p[0] []",
 	ANY1 "[5]", ANY1 "[]", ANY1 "[1,3]", ANY1 "[2,0]", ABOVE0 "p[5]", ABOVE0 "p[]", ABOVE0 "p[0]", "log1p u[5]",
+	SPECIAL "p[4]", SPECIAL "p[]", SPECIAL "[0]", "erfc|erfcx|ndtr|log_ndtr|i0|i1 [5]", "erfinv u[5]", "ndtri v[4]", "polygamma p[4] ; 1", "polygamma p[] ; 0", "polygamma p[0] ; 2",
 	MATHS1 "u[5]", MATHS1 "[]", MATHS1 "[2,0]", INSIDE "u[5]", INSIDE "u[]", INSIDE "u[0]", "acosh g[4]", "acosh g[]",
 	ACTS "[5]", ACTS "[]", ACTS "[2,0]", "logsigmoid|mish|hardswish|relu6 u[4]", ACTS_1 "[5] n", ACTS_1 "[] n", ACTS_1 "[0,2] n", "elu|celu|leaky_relu u[4] n",
 	"prelu [2,3] [3]", "prelu [2,3,2] [3]", "prelu [4] [1]", "prelu [2,3] []", "prelu [] []", "prelu [0,2] [2]",
@@ -183,6 +185,7 @@ static double candidate(gen *G, char kind)
 	switch (kind) {
 	case 'p': return 0.4 + 1.8 * u;
 	case 'g': return 1.2 + 1.6 * u;
+	case 'v': return 0.1 + 0.8 * u;
 	case 'u': return sign * (0.1 + 0.7 * u);
 	case 'h': return sign * (1.4 + 0.2 * u + (gen_chance(G, 50) ? 1 : 0));
 	case 'w': return sign * (0.97 + 0.06 * u);

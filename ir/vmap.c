@@ -278,7 +278,7 @@ static bool is_decomposed(const one *o)
 	if (!(ir_ops[o->n.op].flags & IR_COMPOSITE)) return false;
 	if (ir_moves(o->n.op)) return true;
 	switch (ir_ops[o->n.op].opclass) {
-	case IR_UNARY: case IR_AXIS: case IR_SORT: case IR_REDUCE_: case IR_VAR: case IR_LIST: return false;
+	case IR_UNARY: case IR_ORDER: case IR_AXIS: case IR_SORT: case IR_REDUCE_: case IR_VAR: case IR_LIST: return false;
 	case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: /* weights and numbers that are the same for all */
 		for (int k = 1; k < o->n.nsrc; k++)
 			if (o->batched[k]) return true;
@@ -295,7 +295,7 @@ static ir_ref apply(one *o)
 	if (info->flags & IR_POINT) return by_element(o);
 	if (info->flags & IR_VIEW) return view(o);
 	switch (info->opclass) {
-	case IR_UNARY: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
+	case IR_UNARY: case IR_ORDER: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
 	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: return within(o);
 	case IR_SEARCH: return searched(o);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);

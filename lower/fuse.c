@@ -469,12 +469,12 @@ static void start_copy(lo_low *L, ir_ref r, bool own)
 	lo_save_all(L, G, u, own);
 }
 
-/* A reshape on a device that no kernel can index; the evaluator does not run there, so the operand's buffer is copied as it is. */
+/* A reshape that no kernel can index, as a result of the plan: the operand's buffer is copied as it is. */
 static bool copy_solid(lo_low *L, ir_ref r)
 {
 	uint32_t id;
 	lo_val *v = &L->val[r];
-	if (v->how != LO_VIEW || lo_node(L, r)->device == RT_CPU) return false;
+	if (v->how != LO_VIEW) return false;
 	lo_group *G = new_group(L, r, &id);
 	lo_map *m = G ? lo_map_identity(L, G, r) : NULL;
 	lo_use *u = m ? lo_ask_solid(L, G, r, m) : NULL;

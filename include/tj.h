@@ -2256,6 +2256,12 @@ TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor 
 #define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r)
 #define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts)
 
+/* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count, as input_lengths [N] of the steps; all i32 or i64. A target that needs
+ * more steps than there are has an infinite loss, or 0 and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's
+ * takes x for a log_softmax and adds what cancels behind it. */
+TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths, int64_t blank, bool zero_infinity, tj_loss_reduction r);
+#define tj_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity, r) tj_ctc_loss_at(TJ_SITE, x, targets, input_lengths, target_lengths, blank, zero_infinity, r)
+
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
 /* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and

@@ -161,3 +161,10 @@ known("grid_one", F.grid_sample(x(0, 1, 1, 1, 3), x(1, 1, 2, 2, 2) * 1.3, "bilin
 for align in (0, 1):
     known("affine_%d" % align, F.affine_grid(x(0, 2, 2, 3), (2, 1, 3, 4), bool(align)))
     known("affine_3d_%d" % align, F.affine_grid(x(0, 1, 3, 4), (1, 1, 2, 3, 1), bool(align)))
+
+# ---- ctc ----
+lp = torch.log_softmax(x(0, 8, 3, 5) * 2, 2)
+lab, steps, count = torch.tensor([[1, 2, 2, 3], [4, 1, 0, 0], [3, 3, 3, 3]]), torch.tensor([8, 5, 6]), torch.tensor([4, 2, 4])
+known("ctc", F.ctc_loss(lp, lab, steps, count, reduction="none"))
+known("ctc_zero", F.ctc_loss(lp, lab, steps, count, zero_infinity=True))
+known("ctc_blank", F.ctc_loss(lp, torch.tensor([[1, 4, 3], [0, 1, 4], [3, 3, 1]]), torch.tensor([8, 8, 7]), torch.tensor([3, 0, 2]), blank=2, reduction="sum"))

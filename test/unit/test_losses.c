@@ -68,6 +68,40 @@ static void classes(void **state)
 	tj_close(c);
 }
 
+/* ---- ctc ---- */
+static const int64_t labels[] = { 1, 2, 2, 3, 4, 1, -7, 99, 3, 3, 3, 3 }, steps[] = { 8, 5, 6 }, counts[] = { 4, 2, 4 }; /* what is behind a length may be anything */
+static void ctc(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_ctx *c = tj_ctx_current();
+	tj_tensor *l = tj_constant(c, TJ_I64, TJ_SHAPE(3, 4), labels), *t = tj_constant(c, TJ_I64, TJ_SHAPE(3), steps), *n = tj_constant(c, TJ_I64, TJ_SHAPE(3), counts);
+	out[0] = tj_ctc_loss(tj_log_softmax(tj_mul(in[0], tj_f(2)), 2), l, t, n, 0, self != NULL, self ? TJ_LOSS_MEAN : TJ_LOSS_NONE);
+}
+static void sequences(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *in = x(0, TJ_SHAPE(8, 3, 5)), *y, *log = tj_log_softmax(tj_mul(in, tj_f(2)), 2);
+	bool zero;
+	ctc(&y, &in, NULL);
+	KNOWN(y, ctc);
+	ctc(&y, &in, &zero);
+	KNOWN(y, ctc_zero);
+	const int64_t other[] = { 1, 4, 3, 0, 1, 4, 3, 3, 1 }, long_[] = { 8, 8, 7 }, few[] = { 3, 0, 2 };
+	KNOWN(tj_ctc_loss(log, tj_cast(ints(TJ_SHAPE(3, 3), other), TJ_I32), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), few), 2, false, TJ_LOSS_SUM), ctc_blank);
+	/* no labels: all steps are blank */
+	y = tj_ctc_loss(log, tj_zeros(TJ_I64, TJ_SHAPE(3, 0)), ints(TJ_SHAPE(3), steps), tj_zeros(TJ_I64, TJ_SHAPE(3)), 0, false, TJ_LOSS_NONE);
+	double sum = 0;
+	for (int i = 0; i < 8; i++) sum -= ((const double *)tj_data(log))[i * 15];
+	assert_true(fabs(((const double *)tj_data(y))[0] - sum) < 1e-12);
+	layer l = { .body = ctc, .self = &zero, .nin = 1, .in = { in }, .orders = 2 };
+	layer_check(&l, "ctc_loss");
+	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM), SHAPE, "ctc_loss", "the targets are not [3,labels]");
+	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), in, 0, false, TJ_LOSS_SUM), DTYPE, "ctc_loss", "the target lengths are f64");
+	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 5, false, TJ_LOSS_SUM), ARG, "ctc_loss", "blank is 5, there are 5 classes");
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- as layers: in[0] and in[1] of one shape [3,4], in[2] [3,4], in[3] [4] ---- */
 enum { MSE, L1, SMOOTH, HUBER, BCE, BCE_LOGITS, KL, KL_LOG, POISSON, POISSON_PLAIN, GAUSSIAN, HINGE, SOFT, RANKING, COSINE, TRIPLET, TRIPLET_3, NLL, CE, CE_PLAIN, CE_PROBABLE, MULTI, MULTILABEL, MULTILABEL_SOFT, KINDS };
 static tj_tensor *loss(tj_tensor *a, tj_tensor *b, tj_tensor *third, tj_tensor *w, int kind)
@@ -201,6 +235,6 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(classes), cmocka_unit_test(gradients), cmocka_unit_test(special), cmocka_unit_test(faults), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(classes), cmocka_unit_test(sequences), cmocka_unit_test(gradients), cmocka_unit_test(special), cmocka_unit_test(faults), cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

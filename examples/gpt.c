@@ -47,11 +47,9 @@ static uint64_t draw(uint64_t *state) { return (*state = *state * UINT64_C(63641
 static tj_tensor *attend(const block *w, tj_tensor *x)
 {
 	const int64_t batch = tj_dim(x, 0), each = WIDTH / HEADS;
-	tj_tensor *part[3], *all = tj_matmul(x, w->qkv), *at = tj_arange(TJ_I64, 0, CONTEXT, 1);
+	tj_tensor *part[3], *all = tj_matmul(x, w->qkv);
 	for (int i = 0; i < 3; i++) part[i] = tj_permute(tj_reshape(tj_slice(all, 2, i * WIDTH, (i + 1) * WIDTH, 1), TJ_SHAPE(batch, CONTEXT, HEADS, each)), TJ_AXES(0, 2, 1, 3));
-	tj_tensor *score = tj_mul(tj_matmul(part[0], tj_transpose(part[1], -1, -2)), tj_f(1 / sqrt((double)each)));
-	tj_tensor *earlier = tj_le(at, tj_unsqueeze(at, 1)); /* [T,T]: a place sees those up to itself */
-	tj_tensor *y = tj_matmul(tj_softmax(tj_where(earlier, score, tj_f(-INFINITY)), -1), part[2]);
+	tj_tensor *y = tj_scaled_dot_product_attention(part[0], part[1], part[2], TJ_OPTS(tj_attention_opts, .causal = true)); /* a place sees those up to itself */
 	return tj_matmul(tj_reshape(tj_permute(y, TJ_AXES(0, 2, 1, 3)), TJ_SHAPE(batch, CONTEXT, WIDTH)), w->join);
 }
 

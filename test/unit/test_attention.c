@@ -131,7 +131,7 @@ static void blocks(void **state)
 		}
 		if (!strcmp(kit_backend, "llvm")) {
 			assert_int_equal(kit_stats(f).eval_steps, 0);
-			assert_true(kit_stats(f).peak_bytes * 2 < kit_stats(g).peak_bytes);
+			if (!kit_elsewhere()) assert_true(kit_stats(f).peak_bytes * 2 < kit_stats(g).peak_bytes); /* a library on a GPU has 32 MiB to work in */
 		}
 	}
 	kit_ok(c);
@@ -143,7 +143,7 @@ static void memory(void **state)
 {
 	(void)state;
 	uint64_t peak[2];
-	if (strcmp(kit_backend, "llvm")) return; /* it is a figure of plans */
+	if (strcmp(kit_backend, "llvm") || kit_elsewhere()) return; /* it is a figure of plans; a library on a GPU has 32 MiB to work in */
 	for (int i = 0; i < 2; i++) {
 		const int64_t n = i ? 4096 : 2048;
 		tj_ctx *c = kit_open();

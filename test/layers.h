@@ -128,14 +128,14 @@ static inline bool layer_equal(tj_dtype t, const char *a, const char *b, int64_t
 	return true;
 }
 
-/* Runs the case, with its gradients, on both back ends: equal bits. Returns the evaluator steps of the compiled plan. */
+/* Runs the case, with its gradients, on both back ends, and with sizes as arguments of the code: equal bits. Returns the evaluator steps of the compiled plans. */
 static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of, const char *what)
 {
 	tj_ctx *was = tj_ctx_current();
-	static const char *const name[] = { "eval", "llvm" };
-	void *data[2][1 + LAYER_MOST] = { { NULL } };
+	static const char *const name[] = { "eval", "llvm", "llvm" };
+	void *data[3][1 + LAYER_MOST] = { { NULL } };
 	uint64_t steps = 0;
-	for (int b = 0; b < 2; b++) {
+	for (int b = 0; b < 3; b++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = name[b]));
 		layer l = *of;
 		tj_tensor *in[LAYER_MOST + 1], *y[1 + LAYER_MOST];
@@ -148,27 +148,58 @@ static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of
 			n += layer_float(l.in[i]) && !l.fixed[i];
 		}
 		in[l.nin] = TJ_END;
-		tj_fn *f = tj_compile(c, layer_with_gradients, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = l.nin, .nout = n));
+		tj_fn *f = tj_compile(c, layer_with_gradients, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = l.nin, .nout = n, .dynamic = b == 2 ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
 		if (tj_call(f, y, in) != TJ_OK) kit_ok(c);
 		for (int i = 0; i < n; i++) {
 			const size_t bytes = tj_dtype_size(tj_dtype_of(y[i])) * (size_t)tj_numel(y[i]);
 			data[b][i] = malloc(bytes + 1);
 			assert_int_equal(tj_read(y[i], data[b][i], bytes), TJ_OK);
-			if (b && !layer_equal(tj_dtype_of(y[i]), data[0][i], data[1][i], tj_numel(y[i]))) fail_msg("%s: result %d of the compiled code differs from the evaluator's", what, i);
+			if (b && !layer_equal(tj_dtype_of(y[i]), data[0][i], data[b][i], tj_numel(y[i]))) fail_msg("%s: result %d of the compiled code differs from the evaluator's", what, i);
 		}
-		if (b) steps = kit_stats(f).eval_steps;
+		if (b) steps += kit_stats(f).eval_steps;
 		tj_close(c);
 	}
-	for (int b = 0; b < 2; b++)
+	for (int b = 0; b < 3; b++)
 		for (int i = 0; i <= LAYER_MOST; i++) free(data[b][i]);
 	tj_ctx_use(was);
 	return steps;
 }
 
-/* Both checks; the compiled code has no step of the evaluator. */
+/* ---- a batch ---- */
+static __attribute__((unused)) void layer_mapped(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const layer *l = self;
+	tj_tensor *of[LAYER_MOST + 1];
+	memcpy(of, in, sizeof *of * (size_t)l->nin);
+	of[l->nin] = TJ_END;
+	tj_vmap(out, 1, l->body, of, l->self, NULL);
+}
+
+/* Two examples by tj_vmap(): each has the bits that it has alone. */
+static __attribute__((noinline, unused)) void layer_batch(const layer *of, const char *what)
+{
+	layer l = *of;
+	tj_tensor *in[LAYER_MOST + 1], *one[2][LAYER_MOST + 1], *y, *alone;
+	for (int i = 0; i < l.nin; i++) {
+		one[0][i] = l.in[i];
+		one[1][i] = layer_float(l.in[i]) ? tj_mul(l.in[i], tj_f(-0.75)) : l.in[i];
+		in[i] = tj_stack(TJ_LIST(one[0][i], one[1][i]), 0);
+	}
+	in[l.nin] = one[0][l.nin] = one[1][l.nin] = TJ_END;
+	tj_fn *f = tj_compile(tj_ctx_current(), layer_mapped, &l, TJ_OPTS(tj_compile_opts, .name = "mapped", .nin = l.nin, .nout = 1));
+	tj_fn *g = tj_compile(tj_ctx_current(), l.body, l.self, TJ_OPTS(tj_compile_opts, .name = "alone", .nin = l.nin, .nout = 1));
+	if (tj_call(f, &y, in) != TJ_OK) kit_ok(tj_ctx_current());
+	for (int k = 0; k < 2; k++) {
+		if (tj_call(g, &alone, one[k]) != TJ_OK) kit_ok(tj_ctx_current());
+		const size_t bytes = tj_dtype_size(tj_dtype_of(alone)) * (size_t)tj_numel(alone);
+		if (tj_numel(y) != 2 * tj_numel(alone) || !layer_equal(tj_dtype_of(y), (const char *)tj_data(y) + (size_t)k * bytes, tj_data(alone), tj_numel(alone))) fail_msg("%s: example %d of a batch differs from it alone", what, k);
+	}
+}
+
+/* All checks; the compiled code has no step of the evaluator. */
 static __attribute__((noinline, unused)) void layer_check(const layer *l, const char *what)
 {
-	if (!strcmp(kit_backend, "eval")) layer_gradients(l, what);
+	if (!strcmp(kit_backend, "eval")) layer_gradients(l, what), layer_batch(l, what);
 	else if (layer_compiled(l, what)) fail_msg("%s: a step of the evaluator", what);
 }
 

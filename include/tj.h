@@ -1937,7 +1937,7 @@ TJ_API tj_tensor *tj_aminmax_at(const char *site, tj_tensor *x, tj_dims axes, bo
 TJ_API tj_tensor *tj_nansum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* NaN counts as 0 */
 TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* of what is not NaN; NaN, if there is nothing else */
 TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
-TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction); /* of [variables, observations], or of observations of one: 0-d. 1 is the usual correction */
+TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction); /* of [variables, observations], or of observations of one variable. Of one variable it is 0-d. 1 is the usual correction */
 TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
 #define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim)
 #define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)

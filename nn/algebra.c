@@ -60,26 +60,48 @@ static tj_tensor *added(const char *site, const char *op, tj_tensor *x, tj_tenso
 	return tj_is_poison(r) || tj_rank(r) == tj_rank(y) ? r : tj_fail(TJ_ERR_SHAPE, op, "the addend broadcasts to the product", "x has %d axes, the product %d", tj_rank(x), tj_rank(y));
 }
 
-tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return added(site, "addmm", x, product(site, "addmm", a, 2, b, 2), beta, alpha); }
-tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return added(site, "addmv", x, product(site, "addmv", a, 2, b, 1), beta, alpha); }
-tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return added(site, "baddbmm", x, product(site, "baddbmm", a, 3, b, 3), beta, alpha); }
+/* Three operands of one narrow dtype in f32, so that the result is rounded once; any others as they are. */
+typedef struct operands { tj_tensor *x, *a, *b; bool widened; tj_dtype dtype; } operands;
+
+static operands widen(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b)
+{
+	operands o = { x, a, b, false, TJ_F32 };
+	if (tj_rank(x) < 0 || tj_rank(a) < 0 || tj_rank(b) < 0) return o; /* reported where they are used */
+	o.dtype = tj_dtype_of(a);
+	o.widened = nn_is_narrow(o.dtype) && tj_dtype_of(b) == o.dtype && tj_dtype_of(x) == o.dtype;
+	if (o.widened) o.x = tj_cast(x, TJ_F32), o.a = tj_cast(a, TJ_F32), o.b = tj_cast(b, TJ_F32);
+	return o;
+}
+
+static tj_tensor *narrow(const char *site, const operands *o, tj_tensor *y) { return o->widened ? tj_cast(y, o->dtype) : y; }
+
+static tj_tensor *add_product(const char *site, const char *op, tj_tensor *x, tj_tensor *a, int ra, tj_tensor *b, int rb, double beta, double alpha)
+{
+	const operands o = widen(site, x, a, b);
+	return narrow(site, &o, added(site, op, o.x, product(site, op, o.a, ra, o.b, rb), beta, alpha));
+}
+tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return add_product(site, "addmm", x, a, 2, b, 2, beta, alpha); }
+tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return add_product(site, "addmv", x, a, 2, b, 1, beta, alpha); }
+tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha) { return add_product(site, "baddbmm", x, a, 3, b, 3, beta, alpha); }
 
 tj_tensor *tj_addr_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha)
 {
+	const operands o = widen(site, x, a, b);
 	tj_tensor *bad;
 	if ((bad = bad_rank(site, "addr", "a", a, 1)) || (bad = bad_rank(site, "addr", "b", b, 1))) return bad;
-	return added(site, "addr", x, tj_outer_at(site, a, b), beta, alpha);
+	return narrow(site, &o, added(site, "addr", o.x, tj_outer_at(site, o.a, o.b), beta, alpha));
 }
 
 /* The sum over the batch is a part of the product: [m, batch * k] times [batch * k, n]. */
 tj_tensor *tj_addbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha)
 {
+	const operands o = widen(site, x, a, b);
 	tj_tensor *bad;
 	if ((bad = bad_rank(site, "addbmm", "a", a, 3)) || (bad = bad_rank(site, "addbmm", "b", b, 3))) return bad;
 	const int64_t n = tj_dim(a, 0), m = tj_dim(a, 1), k = tj_dim(a, 2);
 	if (tj_dim(b, 0) != n || tj_dim(b, 1) != k) return tj_fail(TJ_ERR_SHAPE, "addbmm", "a is [B,M,K], b is [B,K,N]", "%lld products of %lld, and %lld of %lld", (long long)n, (long long)k, (long long)tj_dim(b, 0), (long long)tj_dim(b, 1));
-	tj_tensor *left = tj_reshape(tj_permute(a, TJ_AXES(1, 0, 2)), TJ_SHAPE(m, n * k)), *right = tj_reshape(b, TJ_SHAPE(n * k, tj_dim(b, 2)));
-	return added(site, "addbmm", x, tj_matmul(left, right), beta, alpha);
+	tj_tensor *left = tj_reshape(tj_permute(o.a, TJ_AXES(1, 0, 2)), TJ_SHAPE(m, n * k)), *right = tj_reshape(o.b, TJ_SHAPE(n * k, tj_dim(b, 2)));
+	return narrow(site, &o, added(site, "addbmm", o.x, tj_matmul(left, right), beta, alpha));
 }
 
 /* ---- over chosen axes ---- */

@@ -17,11 +17,14 @@ static tj_tensor *bad_sizes(const char *site, const char *name, const char *what
 }
 
 /* ---- linear, bilinear ---- */
-/* x W' + b; b may be NULL */
+/* x W' + b, rounded once; b may be NULL */
 static tj_tensor *affine(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias)
 {
-	tj_tensor *y = tj_matmul(x, tj_transpose(weight, 0, 1));
-	return bias ? tj_add(y, bias) : y;
+	tj_tensor *w = tj_transpose(weight, 0, 1);
+	const tj_dtype t = tj_dtype_of(x);
+	if (!bias) return tj_matmul(x, w);
+	if (!nn_is_narrow(t) || tj_dtype_of(w) != t) return tj_add(tj_matmul(x, w), bias);
+	return tj_cast(tj_add(tj_matmul(tj_cast(x, TJ_F32), tj_cast(w, TJ_F32)), bias), t);
 }
 
 tj_tensor *tj_linear_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias)

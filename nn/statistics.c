@@ -90,7 +90,7 @@ tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction)
 	if (bad) return bad;
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "cov", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
 	tj_tensor *c = as_was(site, covariance(site, widened(site, x), correction), tj_dtype_of(x));
-	return tj_rank(x) == 2 ? c : tj_reshape(c, TJ_0D);
+	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);
 }
 
 tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x)
@@ -101,7 +101,7 @@ tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x)
 	tj_tensor *c = covariance(site, widened(site, x), 1), *d = tj_sqrt(tj_diagonal(c, 0, 0, 1));
 	c = tj_clamp(tj_div(tj_div(c, tj_unsqueeze(d, 1)), d), tj_i(-1), tj_i(1));
 	c = as_was(site, c, tj_dtype_of(x));
-	return tj_rank(x) == 2 ? c : tj_reshape(c, TJ_0D);
+	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);
 }
 
 /* ---- norms and distances ---- */

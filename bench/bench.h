@@ -141,6 +141,15 @@ typedef struct bench_train_opts {
 } bench_train_opts;
 int bench_train(const bench_train_opts *o); /* returns the exit status */
 
+/* ---- layers.c ---- */
+typedef struct bench_layers_opts {
+	bool (*want)(void *env, const char *name); /* chooses layers */
+	void *env;
+	double seconds;               /* for each layer */
+	bool quick, json, serve, list; /* as in bench_train_opts */
+} bench_layers_opts;
+int bench_layers(const bench_layers_opts *o); /* returns the exit status */
+
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);
 

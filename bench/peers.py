@@ -4,12 +4,13 @@
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
     python3 bench/peers.py --products [the same options]
     python3 bench/peers.py --train [the same options]
+    python3 bench/peers.py --layers [the same options]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
 Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls.
 The reported time is that of the quickest round, so that other programs on the machine do not count. Peers that are not
 installed are left out. Each case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes.
-With --train they are the training steps of tj-bench --train (bench/training.py).
+With --train they are the training steps of tj-bench --train (bench/training.py), with --layers the layers of tj-bench --layers (bench/layers.py).
 With --products the cases are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
@@ -96,6 +97,13 @@ def load_training(build):
     import training
     CASES.clear()
     for name in training.table(build): CASES[name] = (None, (), None)
+
+
+def load_layers(build):
+    """Replaces the cases by the layers that tj-bench has."""
+    import layers
+    CASES.clear()
+    for name in layers.table(build): CASES[name] = (None, (), None)
 
 
 # ---- the peers ----
@@ -229,10 +237,28 @@ def train_worker(name, build):
             print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
 
 
+def layer_worker(name, build):
+    import layers
+    table, m, now = layers.table(build), layers.PEERS[name](int(THREADS)), None
+    print(json.dumps({"version": m.version()}), flush=True)
+    for line in sys.stdin:
+        c, seconds = line.split()
+        try:
+            if c != now:
+                args, g = layers.operands(m, table[c]), m.jit(layers.function(m, c))
+                t0 = time.perf_counter(); m.sync(g(*args)); first = (time.perf_counter() - t0) * 1e3
+                now = c
+                for _ in range(3): m.sync(g(*args))
+            print(json.dumps({"us": batches(lambda: g(*args), m.sync, float(seconds)), "first_ms": first}), flush=True)
+        except Exception as e:
+            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+
+
 def worker(name, o):
     """Reads lines "case seconds" and answers each, like tj-bench --serve."""
     if int(THREADS) < len(os.sched_getaffinity(0)): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(THREADS)])  # binds JAX
     if o.train: return train_worker(name, o.build)
+    if o.layers: return layer_worker(name, o.build)
     import numpy as np
     p, rng, now = PEERS[name](), np.random.default_rng(0), None
     print(json.dumps({"version": p.version()}), flush=True)
@@ -288,7 +314,7 @@ def run(o):
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
     os.environ["OMP_NUM_THREADS"] = THREADS
     os.environ["TJ_THREADS"] = THREADS
-    more = ["--products", "--threads", THREADS] if o.products else ["--train"] if o.train else []
+    more = ["--products", "--threads", THREADS] if o.products else ["--train"] if o.train else ["--layers"] if o.layers else []
     ours = Process(os.path.join(o.build, "tj-bench"), "--serve", *more)
     peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n, "--build", o.build, *more[:1]) for n in names}
     versions = [p.read()["version"] for p in peers.values()]
@@ -413,6 +439,7 @@ def main():
     a.add_argument("pattern", nargs="?", default=".")
     a.add_argument("--products", action="store_true")
     a.add_argument("--train", action="store_true")
+    a.add_argument("--layers", action="store_true")
     a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library as torch-eager")
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=0.2)
@@ -421,7 +448,8 @@ def main():
     o = a.parse_args()
     if o.products: load_products(o.build)
     if o.train: load_training(o.build)
-    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
+    if o.layers: load_layers(o.build)
+    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train or o.layers else "torch,torch-eager,jax,numpy"
     if o.worker: return worker(o.worker, o)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)

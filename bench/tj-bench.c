@@ -6,7 +6,8 @@
  *   tj-bench --products --list                                     the shapes of the products as JSON, for peers.py
  *   tj-bench --lowering [--quick] [--json] [--seconds s] [REGEX]    tracing and lowering of large graphs (lowering.c)
  *   tj-bench --train [--quick] [--json] [--seconds s] [REGEX]      training steps (train.c); --list: their sizes as JSON
- *   tj-bench [--products|--train] --serve                          reads lines "case seconds", answers each with JSON
+ *   tj-bench --layers [--quick] [--json] [--seconds s] [REGEX]     layers of networks (layers.c); --list: their operands as JSON
+ *   tj-bench [--products|--train|--layers] --serve                          reads lines "case seconds", answers each with JSON
  *
  * With --products, --only TEXT chooses names that contain it, --quick takes fewer rounds, and TJ_CPU=256 binds the libraries, too.
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
@@ -54,7 +55,7 @@ static void put_header(void)
 
 
 typedef struct options {
-	bool json, quick, small, serve, state, sizes, products, lowering, train, list;
+	bool json, quick, small, serve, state, sizes, products, lowering, train, layers, list;
 	int threads;         /* for products; 0: TJ_THREADS, or all */
 	double seconds;      /* time for each case */
 	const char *pattern, *device; /* device NULL: the CPU */
@@ -342,6 +343,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--products")) o->products = true;
 		else if (!strcmp(argv[i], "--lowering")) o->lowering = true;
 		else if (!strcmp(argv[i], "--train")) o->train = true;
+		else if (!strcmp(argv[i], "--layers")) o->layers = true;
 		else if (!strcmp(argv[i], "--list")) o->list = true;
 		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--only") && i + 1 < argc) o->only = argv[++i];
@@ -350,7 +352,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
 	}
-	return o->products || !((o->list && !o->train) || o->threads || *o->only);
+	return o->products || !((o->list && !o->train && !o->layers) || o->threads || *o->only);
 }
 
 typedef struct choice { const regex_t *want; const char *only; } choice;
@@ -369,13 +371,15 @@ int main(int argc, char **argv)
 		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n"
 		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n"
 		                "tj-bench --lowering [--json] [--quick] [--seconds s] [REGEX]\n"
-		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n");
+		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
+		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n");
 		return 2;
 	}
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
 	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.quick, o.json, o.serve, o.list });
 	if (o.lowering) return bench_lowering(&(bench_lowering_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json });
 	if (o.train) return bench_train(&(bench_train_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list });
+	if (o.layers) return bench_layers(&(bench_layers_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list });
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

@@ -156,7 +156,9 @@ stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: ma
 	$< -t 32 -f 50 -b eval -s 2 -n $(or $(N),1000000)
 allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minutes)
 	TEST_EACH=1 $<
-.PHONY: matrix fuzz products ulp stress allocs
+peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages, half an hour): make peers [T=regex]
+	test/peers/run.sh $(BUILD) -l $(if $(T),'$(T)')
+.PHONY: matrix fuzz products ulp stress allocs peers
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))

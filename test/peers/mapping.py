@@ -6,11 +6,16 @@ import torch
 
 import tj
 
+class NotHere(Exception):
+    """The sample asks for an option that tjit does not have."""
+
+
 MAP = {}
 # What PyTorch leaves open: the order of equal elements, which is stable here.
 REFERENCE = {
     "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False, stable=True: torch.argsort(x, dim=dim, descending=descending, stable=True),
+    "kthvalue": lambda x, k, dim=-1, keepdim=False: [t.narrow(dim, k - 1, 1) if keepdim else t.select(dim, k - 1) if x.dim() else t for t in torch.sort(x, dim=dim, stable=True)],
     "topk": lambda x, k, dim=-1, largest=True, sorted=True: [t.narrow(dim, 0, k) if x.dim() else t for t in torch.sort(x, dim=dim, descending=largest, stable=True)],
 }
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -27,6 +32,10 @@ def entry(*names):
 def direct(ours, *names):
     """The same operands and nothing else."""
     entry(*(names or (ours,)))(lambda *a, **k: getattr(tj, ours)(*a, **k))
+
+
+def absent(what):
+    raise NotHere(what)
 
 
 def is_tensor(x):
@@ -190,8 +199,12 @@ def _(*a, dtype=None, **k):
     return tj.cast(tj.add(tj.mul(tj.arange(wide, 0, n, 1), step), start), t)
 
 
-entry("linspace", "linspace.tensor_overload")(lambda a, b, n, dtype=None, **k: tj.linspace(dtype or "f32", a, b, n))
-entry("logspace", "logspace.tensor_overload")(lambda a, b, n, base=10.0, dtype=None, **k: tj.logspace(dtype or "f32", a, b, n, base))
+def tj_float(v):
+    return tj.item(v) if is_tensor(v) else v
+
+
+entry("linspace", "linspace.tensor_overload")(lambda a, b, steps, dtype=None, **k: tj.linspace(dtype or "f32", tj_float(a), tj_float(b), steps))
+entry("logspace", "logspace.tensor_overload")(lambda a, b, steps, base=10.0, dtype=None, **k: tj.logspace(dtype or "f32", tj_float(a), tj_float(b), steps, base))
 
 # ---- views ----
 entry("reshape", "view", "view_copy")(lambda x, *a: tj.reshape(x, shape_args(a)))
@@ -284,7 +297,7 @@ entry("unbind", "unbind_copy")(lambda x, dim=0: [tj.squeeze(t, [dim]) for t in p
 
 def tensor_split(x, n, dim=0):
     if is_tensor(n):
-        raise AttributeError("tensor_split by a tensor")
+        raise NotHere("tensor_split by a tensor")
     size = x.shape[dim]
     if isinstance(n, int):
         return parts(x, dim, [size // n + (i < size % n) for i in range(n)])
@@ -318,7 +331,7 @@ entry("tile", "repeat")(lambda x, *a: tj.tile(x, shape_args(a)) if shape_args(a)
 @entry("repeat_interleave")
 def _(x, repeats, dim=None, output_size=None):
     if is_tensor(repeats):
-        raise AttributeError("repeat_interleave by a tensor")
+        raise NotHere("repeat_interleave by a tensor")
     return tj.repeat_interleave(tj.reshape(x, [x.numel]) if dim is None else x, 0 if dim is None else dim, repeats)
 
 
@@ -347,7 +360,7 @@ def turned(x, k, dims):
 
 # ---- reductions ----
 def summed(x, dim=None, keepdim=False, dtype=None):
-    return tj.sum(cast(x, dtype), axes_of(dim), keepdim)
+    return cast(tj.sum(cast(x, dtype), axes_of(dim), keepdim), dtype)
 
 
 entry("sum")(summed)
@@ -363,9 +376,7 @@ def to_size(x, shape):
 entry("mean")(lambda x, dim=None, keepdim=False, dtype=None: tj.mean(cast(x, dtype), axes_of(dim), keepdim))
 
 
-@entry("prod")
-def _(x, dim=None, keepdim=False, dtype=None):
-    return tj.prod(cast(x, dtype), axes_of(dim), keepdim)
+entry("prod")(lambda x, dim=None, keepdim=False, dtype=None: cast(tj.prod(cast(x, dtype), axes_of(dim), keepdim), dtype))
 
 
 for _n in ("amax", "amin"):
@@ -395,24 +406,24 @@ entry("max.reduction_no_dim")(lambda x: tj.amax(x, None, False))
 entry("min.reduction_no_dim")(lambda x: tj.amin(x, None, False))
 
 
-def var(x, dim=None, unbiased=None, keepdim=False, correction=None):
+def var(x, dim=None, unbiased=None, keepdim=False, correction=None, f="var"):
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     n = 1 if correction is None else correction
     if unbiased is not None:
         n = int(unbiased)
-    if n != int(n):
-        return tj.var_real(x, axes_of(dim), n, keepdim)
+    if f != "var" or n != int(n):
+        y = getattr(tj, "var_mean" if f == "var" else f)(x, axes_of(dim), n, keepdim)
+        return y[0] if f == "var" else y
     return tj.var(x, axes_of(dim), int(n), keepdim)
 
 
 entry("var", "var.unbiased")(var)
-entry("std", "std.unbiased")(lambda *a, **k: tj.sqrt(var(*a, **k)))
-entry("var_mean", "var_mean.unbiased")(lambda x, dim=None, *a, **k: (var(x, dim, *a, **k), tj.mean(x, None if isinstance(dim, bool) else axes_of(dim), k.get("keepdim", False))))
-entry("std_mean", "std_mean.unbiased")(lambda x, dim=None, *a, **k: (tj.sqrt(var(x, dim, *a, **k)), tj.mean(x, None if isinstance(dim, bool) else axes_of(dim), k.get("keepdim", False))))
-entry("count_nonzero")(lambda x, dim=None: tj.count_nonzero(x, axes_of(dim), False))
+for _n in ("std", "var_mean", "std_mean"):
+    entry(_n, _n + ".unbiased")(lambda *a, f=_n, **k: var(*a, f=f, **k))
+entry("count_nonzero")(lambda x, dim=None: tj.count_nonzero(x, axes_of(dim)))
 entry("aminmax")(lambda x, dim=None, keepdim=False: (tj.amin(x, axes_of(dim), keepdim), tj.amax(x, axes_of(dim), keepdim)))
-entry("nansum")(lambda x, dim=None, keepdim=False, dtype=None: tj.nansum(cast(x, dtype), axes_of(dim), keepdim))
+entry("nansum")(lambda x, dim=None, keepdim=False, dtype=None: cast(tj.nansum(cast(x, dtype), axes_of(dim), keepdim), dtype))
 entry("nanmean")(lambda x, dim=None, keepdim=False, dtype=None: tj.nanmean(cast(x, dtype), axes_of(dim), keepdim))
 
 # ---- along an axis ----
@@ -443,32 +454,25 @@ entry("bucketize")(lambda v, edges, out_int32=False, right=False: searched(edges
 
 # ---- products ----
 entry("matmul", "mm", "bmm", "mv", "bmm.triton_optimized")(lambda a, b: tj.matmul(a, b))
-entry("dot", "inner", "vdot")(lambda a, b: tj.matmul(a, b) if a.rank < 2 and b.rank == a.rank == 1 else tj.inner(a, b))
-entry("addmm", "addmm.decomposed", "addmv", "baddbmm")(lambda x, a, b, beta=1, alpha=1: plus(x, tj.matmul(a, b), beta, alpha))
-entry("addbmm")(lambda x, a, b, beta=1, alpha=1: plus(x, tj.sum(tj.matmul(a, b), [0], False) if a.dtype not in ("u8", "i8", "i16", "i32") else cast(tj.sum(tj.matmul(a, b), [0], False), a.dtype), beta, alpha))
-entry("addr")(lambda x, a, b, beta=1, alpha=1: plus(x, outer(a, b), beta, alpha))
-
-
-def plus(x, y, beta, alpha):
-    if not is_float(y):
-        beta, alpha = int(beta), int(alpha)
-    y = scaled(y, alpha)
-    return tj.add(scaled(x, beta), y)
-
-
-def outer(a, b):
-    return tj.mul(tj.reshape(a, [a.numel, 1]), tj.reshape(b, [1, b.numel]))
-
-
-entry("outer")(outer)
-direct("kron")
-entry("einsum")(lambda operands, equation: tj.einsum(equation.encode(), operands))
+for _n in "addmm addmv baddbmm addbmm addr".split():
+    entry(_n)(lambda x, a, b, beta=1, alpha=1, f=_n: getattr(tj, f)(x, a, b, beta if is_float(a) else int(beta), alpha if is_float(a) else int(alpha)))
+MAP["addmm.decomposed"] = MAP["addmm"]
+for _n in "outer kron inner dot vdot".split():
+    direct(_n)
+entry("einsum")(lambda operands, equation: tj.einsum(equation, operands))
+entry("tensordot")(lambda a, b, dims=2: tj.tensordot(a, b, *(([a.rank - dims + i for i in range(dims)], list(range(dims))) if isinstance(dims, int) else [list(d) for d in dims])))
+entry("cross")(lambda a, b, dim=None: tj.cross(a, b, next(i for i, n in enumerate(a.shape) if n == 3) if dim is None else dim))
+entry("linalg.cross")(lambda a, b, dim=-1: tj.cross(a, b, dim))
+entry("linalg.vecdot")(lambda a, b, dim=-1: tj.vecdot(a, b, dim))
+entry("linalg.multi_dot")(lambda l: tj.multi_dot(l))
+entry("linalg.matrix_power")(lambda x, n: tj.matrix_power(x, n) if n >= 0 else absent("an inverse"))
+entry("linalg.vander")(lambda x, N=None: tj.vander(x, x.shape[-1] if N is None else N, True) if x.rank == 1 else absent("a batch"))
 entry(F + "linear")(lambda x, w, b=None: tj.linear(x, w, b))
 
 # ---- indexing ----
 entry("gather")(lambda x, dim, index, sparse_grad=False: tj.gather(x, dim, index))
 entry("index_select")(lambda x, dim, index: tj.index_select(x, dim, index))
-entry(F + "embedding")(lambda w, index, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False: tj.embedding(w, index) if max_norm is None else tj.embedding_renorm(w, index))
+entry(F + "embedding")(lambda w, index, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False: tj.embedding(w, index) if max_norm is None else absent("max_norm"))
 entry("scatter_add")(lambda x, dim, index, src: tj.scatter_add(x, dim, index, src))
 entry("nonzero", "argwhere")(lambda x, as_tuple=False: tj.nonzero(x) if not as_tuple else [tj.squeeze(t, [1]) for t in parts(tj.nonzero(at_least(x, 1)), 1, [1] * max(x.rank, 1))])
 entry("masked_select")(lambda x, m: tj.masked_select(x, m))
@@ -493,15 +497,17 @@ for _k in (1, 2, 3):
                                                   groups=groups, dilation=same_list(dilation, k))
 
     def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, k=_k):
-        if return_indices:
-            raise AttributeError("max_pool with indices")
-        return getattr(tj, f"max_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), ceil=ceil_mode)
+        if return_indices and ceil_mode:
+            raise NotHere("indices of ceil_mode")
+        return getattr(tj, f"max_pool{k}d" + "_with_indices" * return_indices)(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), **({} if return_indices else dict(ceil=ceil_mode)))
 
     def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, k=_k):
         return getattr(tj, f"avg_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), ceil=ceil_mode,
                                             exclude_padding=not count_include_pad and divisor_override is None, divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
 
     def adaptive(x, sizes, return_indices=False, k=_k, kind="avg"):
+        if return_indices:
+            raise NotHere("indices of adaptive pools")
         sizes = same_list(sizes, k)
         return getattr(tj, f"adaptive_{kind}_pool{k}d")(x, [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
 
@@ -510,4 +516,197 @@ for _k in (1, 2, 3):
     entry(F + f"max_pool{_k}d")(max_pool)
     entry(F + f"avg_pool{_k}d")(avg_pool)
     entry(F + f"adaptive_avg_pool{_k}d")(adaptive)
-    entry(F + f"adaptive_max_pool{_k}d")(lambda x, sizes, return_indices=False, f=adaptive: f(x, sizes, kind="max"))
+    entry(F + f"adaptive_max_pool{_k}d")(lambda x, sizes, return_indices=False, f=adaptive: f(x, sizes, return_indices, kind="max"))
+
+# ---- writing by index ----
+REDUCTION = dict(sum="TJ_REDUCE_SUM", prod="TJ_REDUCE_PROD", mean="TJ_REDUCE_MEAN", amax="TJ_REDUCE_AMAX", amin="TJ_REDUCE_AMIN", add="TJ_REDUCE_SUM", multiply="TJ_REDUCE_PROD")
+
+
+def source(x, index, v):
+    return v if is_tensor(v) else tj.expand(tj.full(x.dtype, (), v), index.shape)
+
+
+@entry("scatter")
+def _(x, dim, index, src=None, value=None, reduce=None):
+    src = source(x, index, src if value is None else value)
+    return tj.scatter(x, dim, index, src) if reduce is None else tj.scatter_reduce(x, dim, index, src, REDUCTION[reduce], True)
+
+
+for _r in "sum prod mean amax amin".split():
+    entry("scatter_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.scatter_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
+    entry("index_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.index_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
+entry("index_add")(lambda x, dim, index, src, alpha=1: tj.index_add(x, dim, index, src if src.dtype == "bool" else scaled(src, alpha if is_float(src) else int(alpha))))
+entry("index_copy")(lambda x, dim, index, src: tj.index_copy(x, dim, index, src))
+entry("index_fill")(lambda x, dim, index, value: tj.index_fill(x, dim, index, value))
+entry("index_put")(lambda x, indices, values, accumulate=False: tj.index_put(x, list(range(len(indices))), list(indices), values, accumulate))
+entry("take")(lambda x, index: tj.take(x, index))
+entry("put")(lambda x, index, src, accumulate=False: tj.put(x, index, src, accumulate))
+entry("take_along_dim")(lambda x, index, dim=None: tj.take_along_dim(x, index, tj.END_DIM if dim is None else dim))
+entry("masked_scatter")(lambda x, mask, src: tj.masked_scatter(x, mask, src))
+entry("select_scatter")(lambda x, src, dim, i: tj.select_scatter(x, src, dim, i))
+entry("slice_scatter")(lambda x, src, dim=0, start=None, end=None, step=1: tj.slice_scatter(x, src, dim, start or 0, tj.END_DIM if end is None else end, step))
+entry("diagonal_scatter")(lambda x, src, offset=0, dim1=0, dim2=1: tj.diagonal_scatter(x, src, offset, dim1, dim2))
+
+# ---- shapes ----
+entry("block_diag")(lambda *l: tj.block_diag(list(l)))
+entry("meshgrid.variadic_tensors")(lambda *l, indexing="ij": tj.meshgrid(list(l), indexing == "xy"))
+entry("meshgrid.list_of_tensors")(lambda l, indexing="ij": tj.meshgrid(l, indexing == "xy"))
+entry("broadcast_tensors")(lambda *l: tj.broadcast_tensors(list(l)))
+entry("cartesian_prod")(lambda *l: tj.cartesian_prod(list(l)))
+entry("combinations")(lambda x, r=2, with_replacement=False: tj.combinations(x, r, with_replacement))
+entry("tril_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.tril_indices(m, n, offset), dtype))
+entry("triu_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.triu_indices(m, n, offset), dtype))
+
+# ---- statistics ----
+entry("cov")(lambda x, correction=1, fweights=None, aweights=None: tj.cov(x, correction) if fweights is None and aweights is None else absent("weights"))
+entry("corrcoef")(lambda x: tj.corrcoef(x))
+entry("dist")(lambda a, b, p=2: tj.dist(a, b, p))
+entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p))
+entry(F + "pdist")(lambda x, p=2.0: tj.pdist(x, p))
+entry(F + "pairwise_distance")(lambda a, b, p=2.0, eps=1e-6, keepdim=False: tj.pairwise_distance(a, b, p, eps, keepdim))
+entry(F + "cosine_similarity")(lambda a, b, dim=1, eps=1e-8: tj.cosine_similarity(a, b, dim, eps))
+for _n in ("median", "nanmedian"):
+    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: getattr(tj, f)(x, tj.END_DIM, False)[0] if dim is None else getattr(tj, f)(x, dim, keepdim))
+entry("kthvalue")(lambda x, k, dim=-1, keepdim=False: tj.kthvalue(x, k, dim, keepdim))
+entry("mode")(lambda x, dim=-1, keepdim=False: tj.mode(x, dim, keepdim))
+for _n in ("quantile", "nanquantile"):
+    entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim, keepdim, "TJ_" + interpolation.upper()))
+entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32" else cast(weights, "f64"), minlength, 0))
+entry("histc")(lambda x, bins=100, min=0, max=0: tj.histc(x, bins, min, max))
+entry("histogram")(lambda x, bins, range=None, weight=None, density=False: (tj.histogram(x, bins, weight, density), same(bins)) if is_tensor(bins) else absent("edges by their number"))
+entry("allclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.truth(tj.allclose(a, b, rtol, atol, equal_nan)))
+entry("equal")(lambda a, b: tj.truth(tj.equal(a, b)))
+entry("isin")(lambda x, tests, assume_unique=False, invert=False: tj.isin(x, tests, invert))
+entry("diff")(lambda x, n=1, dim=-1, prepend=None, append=None: tj.diff(x, n, dim, prepend, append))
+entry("trapezoid", "trapz")(lambda y, x=None, dx=None, dim=-1: tj.trapezoid(y, x if x is not None else 1.0 if dx is None else dx, dim))
+entry("cumulative_trapezoid")(lambda y, x=None, dx=None, dim=-1: tj.cumulative_trapezoid(y, x if x is not None else 1.0 if dx is None else dx, dim))
+
+
+@entry("gradient")
+def _(x, spacing=None, dim=None, edge_order=1):
+    dims = list(range(x.rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    each = list(spacing) if isinstance(spacing, (list, tuple)) else [1.0 if spacing is None else spacing] * len(dims)
+    return [tj.gradient(x, s, d, edge_order) for s, d in zip(each, dims)]
+
+
+def norm(x, p=2, dim=None, keepdim=False, dtype=None):
+    return tj.norm(cast(x, dtype), float(2 if p is None or p == "fro" else p), axes_of(dim), keepdim)
+
+
+entry("linalg.vector_norm")(lambda x, ord=2, dim=None, keepdim=False, dtype=None: norm(x, ord, dim, keepdim, dtype))
+entry("norm", "norm.fro", "norm.inf")(norm)
+entry("renorm")(lambda x, p, dim, maxnorm: tj.renorm(x, p, dim, maxnorm))
+entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2 else tj.div(x, tj.maximum(tj.norm(x, p, [dim], True), eps)))
+entry("unique_consecutive")(lambda x, return_inverse=False, return_counts=False, dim=None: [t for t, w in zip(tj.unique_consecutive(x), (True, return_inverse, return_counts)) if w] if dim is None else absent("unique along an axis"))
+
+
+@entry("unique")
+def _(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    if dim is not None:
+        raise NotHere("unique along an axis")
+    v, _, inverse, counts = tj.unique_all(x)
+    return [t for t, w in zip((v, tj.reshape(inverse, x.shape), counts), (True, return_inverse, return_counts)) if w]
+
+
+@entry("linalg.matrix_norm")
+def _(x, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
+    if ord not in ("fro", 1, -1, math.inf, -math.inf):
+        raise NotHere("norms by singular values")
+    y = tj.matrix_norm(moved(cast(x, dtype), list(dim), [-2, -1]), 0.0 if ord == "fro" else float(ord), keepdim)
+    return moved(y, [-2, -1], list(dim)) if keepdim else y
+
+
+# ---- norms, attention, losses ----
+entry(F + "layer_norm")(lambda x, shape, weight=None, bias=None, eps=1e-5: tj.layer_norm_over(x, list(shape), weight, bias, eps))
+entry(F + "rms_norm")(lambda x, shape, weight=None, eps=None: tj.rms_norm_over(x, list(shape), weight, (2.220446049250313e-16 if x.dtype == "f64" else 1.1920928955078125e-07) if eps is None else eps))
+entry(F + "group_norm")(lambda x, groups, weight=None, bias=None, eps=1e-5: tj.group_norm(x, groups, weight, bias, eps))
+entry(F + "local_response_norm")(lambda x, size, alpha=1e-4, beta=0.75, k=1.0: tj.local_response_norm(x, size, alpha, beta, k))
+entry(F + "batch_norm", F + "batch_norm.without_cudnn")(lambda x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5: tj.batch_norm(x, None if training else mean, None if training else var, weight, bias, training=training, eps=eps))
+entry(F + "instance_norm")(lambda x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5: tj.instance_norm(x, None if use_input_stats else running_mean, None if use_input_stats else running_var, weight, bias, training=use_input_stats, eps=eps))
+
+
+@entry(F + "scaled_dot_product_attention")
+def _(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    if dropout_p:
+        raise NotHere("random numbers differ")
+    o = dict(causal=is_causal, scale=scale or 0.0)
+    if attn_mask is not None:
+        o["mask"] = attn_mask
+    return tj.scaled_dot_product_attention(q, k, v, **o)
+
+
+def loss(ours, **defaults):
+    """A loss of two operands, then numbers in the order of C."""
+    def f(x, y, size_average=None, reduce=None, reduction="mean", **k):
+        numbers = [k.pop(n, d) for n, d in defaults.items()]
+        if k:
+            raise NotHere(f"{ours}: {k}")
+        return getattr(tj, ours)(x, y, *numbers, "TJ_LOSS_" + reduction.upper())
+    entry(F + ours)(f)
+
+
+for _n in "mse_loss l1_loss soft_margin_loss multilabel_margin_loss".split():
+    loss(_n)
+loss("smooth_l1_loss", beta=1.0)
+loss("huber_loss", delta=1.0)
+loss("kl_div", log_target=False)
+loss("poisson_nll_loss", log_input=True, full=False, eps=1e-8)
+loss("hinge_embedding_loss", margin=1.0)
+entry(F + "gaussian_nll_loss")(lambda x, t, var, full=False, eps=1e-6, reduction="mean": tj.gaussian_nll_loss(x, t, var, full, eps, "TJ_LOSS_" + reduction.upper()))
+entry(F + "margin_ranking_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.margin_ranking_loss(a, b, t, margin, "TJ_LOSS_" + reduction.upper()))
+entry(F + "cosine_embedding_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.cosine_embedding_loss(a, b, t, margin, "TJ_LOSS_" + reduction.upper()))
+entry(F + "triplet_margin_loss")(lambda a, b, n, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean", **k: tj.triplet_margin_loss(a, b, n, margin, p, swap, "TJ_LOSS_" + reduction.upper()))
+
+
+def opts(reduction="mean", weight=None, pos_weight=None, ignore_index=None, label_smoothing=0.0, **_):
+    o = dict(reduction="TJ_LOSS_" + reduction.upper(), label_smoothing=label_smoothing)
+    if weight is not None:
+        o["weight"] = weight
+    if pos_weight is not None:
+        o["pos_weight"] = pos_weight
+    if ignore_index is not None:
+        o.update(ignore=True, ignore_index=ignore_index)
+    return o
+
+
+for _n in "binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss".split():
+    entry(F + _n)(lambda x, t, f=_n, **k: getattr(tj, f)(x, t, **opts(**k)))
+entry(F + "nll_loss")(lambda x, t, **k: tj.nll_loss(x, t, **opts(**({"ignore_index": -100} | k))))
+entry(F + "cross_entropy")(lambda x, t, **k: tj.cross_entropy_loss(x, t, **opts(**({n: v for n, v in k.items() if n != "ignore_index"} if is_float(t) else {"ignore_index": -100} | k))))
+entry(F + "multi_margin_loss")(lambda x, t, p=1, margin=1.0, **k: tj.multi_margin_loss(x, t, p, margin, **opts(**k)))
+
+# ---- random numbers: those at the ends of their ranges, which are none ----
+entry(F + "dropout", F + "dropout2d", F + "dropout3d")(lambda x, p=0.5, training=True, inplace=False: same(x) if not training or p == 0 else tj.dropout(x, p, True) if p == 1 else absent("random numbers differ"))
+
+# ---- layers ----
+entry(F + "bilinear")(lambda a, b, w, bias=None: tj.bilinear(a, b, w, bias))
+entry(F + "pixel_shuffle")(lambda x, upscale_factor: tj.pixel_shuffle(x, upscale_factor))
+entry(F + "pixel_unshuffle")(lambda x, downscale_factor: tj.pixel_unshuffle(x, downscale_factor))
+entry(F + "channel_shuffle")(lambda x, groups: tj.channel_shuffle(x, groups))
+
+
+@entry(F + "unfold")
+def _(x, kernel_size, dilation=1, padding=0, stride=1):
+    return tj.im2col(x, same_list(kernel_size, 2), stride=same_list(stride, 2), padding=same_list(padding, 2), dilation=same_list(dilation, 2))
+
+
+for _k in (1, 2, 3):
+    def unpool(x, indices, kernel_size, stride=None, padding=0, output_size=None, k=_k):
+        step = same_list(kernel_size if stride is None else stride, k)
+        size = [(n - 1) * s - 2 * p + w for n, s, p, w in zip(x.shape[x.rank - k:], step, same_list(padding, k), same_list(kernel_size, k))]
+        return getattr(tj, f"max_unpool{k}d")(x, indices, size if output_size is None else list(output_size)[-k:])
+    entry(F + f"max_unpool{_k}d", F + f"max_unpool{_k}d.grad")(unpool)
+
+
+@entry(F + "embedding_bag")
+def _(w, index, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    if max_norm is not None or include_last_offset:
+        raise NotHere("max_norm")
+    o = dict(mode="TJ_BAG_" + mode.upper())
+    if offsets is not None:
+        o["offsets"] = offsets
+    if per_sample_weights is not None:
+        o["weights"] = per_sample_weights
+    if padding_idx is not None:
+        o.update(pads=True, padding_index=padding_idx + (w.shape[0] if padding_idx < 0 else 0))
+    return tj.embedding_bag(index, w, **o)

@@ -20,13 +20,15 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import tj
-from mapping import MAP, REFERENCE
+from mapping import MAP, NotHere, REFERENCE
 
 warnings.filterwarnings("ignore")
 TORCH = dict(bool=torch.bool, u8=torch.uint8, i8=torch.int8, i16=torch.int16, i32=torch.int32, i64=torch.int64, f16=torch.float16, bf16=torch.bfloat16,
              f32=torch.float32, f64=torch.float64)
 OURS = {v: k for k, v in TORCH.items()}
 TOLERANCE = {torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7)}
+
+LOOSE = {("nn.functional.conv_transpose3d", torch.float32): 2e-4}  # long sums, as in PyTorch's own tests
 
 
 # ---- tensors of both ----
@@ -50,6 +52,8 @@ def lay_out(t, odd):
 def to_torch(t):
     if not isinstance(t, tj.Tensor):
         return t
+    if tj.is_number(t):
+        t = tj.reshape(t, ())
     y = torch.empty(t.shape, dtype=TORCH[t.dtype])
     t.read(y.data_ptr())
     return y
@@ -100,7 +104,7 @@ def exact(op, sample):
         return None
 
 
-def differs(got, want, best):
+def differs(name, got, want, best):
     """What is different, or None. best(): the same in f64."""
     if not isinstance(want, torch.Tensor):
         got = got.item() if isinstance(got, torch.Tensor) else got
@@ -115,6 +119,7 @@ def differs(got, want, best):
     if not want.dtype.is_floating_point:
         return None if torch.equal(got, want) else f"{got.flatten()[:6].tolist()} is not {want.flatten()[:6].tolist()}"
     rtol, atol = TOLERANCE[want.dtype]
+    atol = max(atol, LOOSE.get((name, want.dtype), 0))
     near = torch.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
     if not near.all():
         right = best()
@@ -143,7 +148,7 @@ def samples_of(op, dtype, most):
 class Run:
     def __init__(self, modes, most, verbose):
         self.modes, self.most, self.verbose = modes, most, verbose
-        self.samples, self.failed, self.documented, self.turn = 0, 0, 0, 0
+        self.samples, self.failed, self.documented, self.absent, self.turn = 0, 0, 0, 0, 0
         self.rules = [line.split(None, 3) for line in open(os.path.join(os.path.dirname(__file__), "documented.txt")) if line.strip() and line[0] != "#"]
         self.used = collections.Counter()
 
@@ -177,9 +182,12 @@ class Run:
                             if not right:
                                 right.append(exact(op, s))
                             return right[0][k] if right[0] is not None and isinstance(right[0][k], torch.Tensor) else None
-                        text = text or differs(a, b, best)
+                        text = text or differs(name, a, b, best)
                 except AttributeError:
                     raise
+                except NotHere:
+                    self.absent += 1
+                    return []
                 except Exception as e:
                     text = f"{type(e).__name__}: {e}"
             if text:
@@ -214,7 +222,7 @@ def main():
     p.add_argument("regex", nargs="?", default="")
     a = p.parse_args()
     run, start = Run(a.m.split(","), a.n, a.v), time.time()
-    agree, differ, missing = [], [], []
+    agree, part, differ, missing = [], [], [], []
     entries = [(op, op.name + ("." + op.variant_test_name if op.variant_test_name else "")) for op in op_db]
     for i, (op, name) in enumerate(entries):
         if a.regex and not re.search(a.regex, name):
@@ -224,6 +232,7 @@ def main():
             continue
         if sys.stderr.isatty():
             print(f"\r{i}/{len(entries)} {name:60.60}", end="", file=sys.stderr, flush=True)
+        before = run.absent
         try:
             bad, known, count = run.entry(op, name)
         except AttributeError as e:
@@ -232,7 +241,7 @@ def main():
         if count == 0:
             missing.append(f"{name} (no sample)")
             continue
-        (differ if bad else agree).append(name)
+        (differ if bad else part if run.absent > before else agree).append(name)
         if bad:
             print(f"DIFFERS {name}: {len(bad)} of {count}")
             for line in bad[:20 if a.v else 3]:
@@ -242,9 +251,11 @@ def main():
         if not a.regex and not a.n and not run.used[i]:
             print(f"documented.txt: nothing differs as in: {entry} {types} {part}")
     if a.l:
+        print("in part:", *part, sep="\n    ")
         print("not mapped:", *missing, sep="\n    ")
-    print(f"{len(entries)} entries: {len(agree)} agree, {len(differ)} differ, {len(missing)} are not mapped; {run.samples} samples, {run.documented} differ as documented, {time.time() - start:.0f} s")
-    print(f"{run.samples - run.failed} passed, {run.failed} failed, 0 skipped")
+    print(f"{len(entries)} entries: {len(agree)} agree, {len(part)} in part, {len(differ)} differ, {len(missing)} are not mapped; "
+          f"{run.samples} samples, {run.documented} differ as documented, {run.absent} ask for options that are not there, {time.time() - start:.0f} s")
+    print(f"{run.samples - run.failed - run.absent} passed, {run.failed} failed, {run.absent} skipped")
     return 1 if run.failed else 0
 
 

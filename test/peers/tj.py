@@ -171,6 +171,9 @@ def call(name, *args, **opts):
     for kind, param in params:
         if param == "site":
             given.append(SITE)
+        elif kind == "tj_tensor**" and result == "int":  # a list of results, whose number is returned
+            several = (C.c_void_p * 1024)()
+            given.append(C.addressof(several))
         elif kind == "tj_tensor**":
             out.append(C.c_void_p())
             given.append(C.addressof(out[-1]))
@@ -190,12 +193,17 @@ def call(name, *args, **opts):
                 v = kept[-1]
             elif kind == "tj_dtype" and isinstance(v, str):
                 v = DTYPES.index(v)
+            elif kind == "constchar*":
+                v = v.encode()
             elif isinstance(v, str):
                 v = CONSTANTS[v]
             given.append(v)
     if left:
         raise TypeError(f"{name}: {len(left)} arguments too many")
     r = function(*given)
+    if result == "int" and any(kind == "tj_tensor**" for kind, _ in params):
+        done(0 if r >= 0 else 1)
+        return [Tensor(several[i]) for i in range(r)]
     if result == "tj_status":
         done(r)
     if result == "tj_tensor*":
@@ -214,8 +222,9 @@ def __getattr__(name):
     return lambda *a, **k: call(name, *a, **k)
 
 
-def has(name):
-    return name in FUNCTIONS
+def is_number(t):
+    """Whether the handle holds a number."""
+    return lib.tj_rank(t.handle) == 0 and t.handle >> 48 != 0
 
 
 # ---- contexts, tensors, functions ----

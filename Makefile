@@ -19,7 +19,7 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_loops gen ulp stress mock mock_code) \
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_loops fuzz_reads gen ulp stress mock mock_code) \
            $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
@@ -128,7 +128,7 @@ cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for 
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/fuzz_reads.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/prelude: $(BUILD)/test/prelude.o
@@ -149,6 +149,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -grad -n $(or $(N),500)
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
+	$< -w rotate -api -grad -n $(or $(N),3000)
 products: $(BUILD)/test/products  ## graphs around products: make products [N=cases] [S=seed]
 	$< -j $$(nproc) -s $(or $(S),100000) -n $(or $(N),2000)
 stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: make stress [N=calls]
@@ -229,7 +230,7 @@ tsan-tests: lib \
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
 FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
-           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few ulp_few examples \
+           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
 pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack

@@ -190,8 +190,10 @@ static bool emit_part(jit_builder *b, jit_part *p, bool (*emit)(jit_builder *b, 
 {
 	if (p->done) return true;
 	p->done = true;
-	for (uint32_t i = 0; i < p->next; i++)
-		if (p->from[i] > 0 && !emit_part(b, &b->parts[jit_part_place(p->from[i])], emit)) return false;
+	for (uint32_t i = 0; i < p->next; i++) { /* an operand of a BEFORE may be a value that a later request has computed again */
+		const int64_t from = p->from[i] < 0 ? b->link[slot_of(p, i)] : p->from[i];
+		if (from && !emit_part(b, &b->parts[jit_part_place(from)], emit)) return false;
+	}
 	ir_ref *event = b->event;
 	ir_frame **home = b->home;
 	bool ok = true;

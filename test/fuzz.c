@@ -7,7 +7,8 @@
  * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
  * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
  * that depend on none of them are compared. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
- * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size.
+ * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
+ * gradients across values that C has read (fuzz_reads.c).
  *
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
  * of small sizes, and written to a folder as a golden without expectations. `fuzz -n 1 -s SEED` runs it again. */
@@ -667,7 +668,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 /* Tests one graph alone; false: it fails. */
 static bool alone(uint64_t seed)
 {
-	if (fuzz_opt.api) return fuzz_api_alone(seed);
+	if (fuzz_opt.api) return fuzz_opt.grad ? fuzz_reads_alone(seed) : fuzz_api_alone(seed);
 	gen G;
 	ir_graph g, dce;
 	rt_err err = { 0 };
@@ -834,7 +835,7 @@ static void start(fuzz_child *pool, uint64_t seed, int n, totals *t)
 			if (pool[i].pid) continue;
 			pool[i] = (fuzz_child){ .fd = open_result(), .seed = seed, .n = n };
 			fflush(stdout);
-			if (!(pool[i].pid = fork())) (fuzz_opt.api ? fuzz_api_batch : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
+			if (!(pool[i].pid = fork())) (fuzz_opt.api ? (fuzz_opt.grad ? fuzz_reads_batch : fuzz_api_batch) : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
 			return;
 		}
 		finish_one(pool, t);
@@ -881,6 +882,11 @@ static void print_mix(const fuzz_mix *m)
 	const char *const *names;
 	const uint64_t *fired;
 	int n = ir_fold_rules(&names, &fired), least = IR_add, col = 0;
+	if (fuzz_opt.api && fuzz_opt.grad) {
+		printf("mix: %llu programs, %.1f steps each, %llu requests for gradients; %llu calls, %llu of them refused; %llu values read by C, %llu times control flow in the graph, %llu cells assigned, %llu calls skipped the body, %llu audited\n", (unsigned long long)m->graphs,
+		       (double)m->steps / (m->graphs ? (double)m->graphs : 1), (unsigned long long)m->varied, (unsigned long long)m->calls, (unsigned long long)m->sized, (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->assigns, (unsigned long long)m->direct, (unsigned long long)m->audits);
+		return;
+	}
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
 	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);

@@ -40,5 +40,7 @@ fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env);
 /* Programs over the API. The batch writes its result to fd, and ends the process. */
 void fuzz_api_batch(uint64_t seed, int n, int fd);
 bool fuzz_api_alone(uint64_t seed);
+void fuzz_reads_batch(uint64_t seed, int n, int fd); /* fuzz_reads.c: the same for gradients */
+bool fuzz_reads_alone(uint64_t seed);
 
 #endif

@@ -55,6 +55,17 @@ static void second(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out + 2, total(tj_sin(out[1])), TJ_LIST(in[0], in[1], h), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
+/* The first request ends at a value of an older segment, the second one begins there. */
+static void behind(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *h = tj_sin(tj_mul(in[0], in[1]));
+	look(self, h);
+	tj_tensor *y = tj_cos(h);
+	look(self, y);
+	tj_grad(out, total(y), TJ_LIST(h), NULL);
+	tj_grad(out + 1, total(h), TJ_LIST(in[0], in[1]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
 /* Two requests in one segment: the second one needs more of the earlier ones. */
 static void twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -227,7 +238,7 @@ static void run(program *p, int mode, const char *numerics, float result[][MOST]
 
 static void both_ways(void **s)
 {
-	static const program all[] = { { chain, 2, 2, 0, NULL }, { loss, 2, 3, 0, NULL }, { on_the_way, 2, 4, 0, NULL }, { second, 2, 5, 0, NULL }, { twice, 2, 4, 0, NULL }, { ops, 2, 3, 0, NULL }, { drawn, 2, 2, 0, NULL },
+	static const program all[] = { { chain, 2, 2, 0, NULL }, { loss, 2, 3, 0, NULL }, { on_the_way, 2, 4, 0, NULL }, { second, 2, 5, 0, NULL }, { twice, 2, 4, 0, NULL }, { behind, 2, 3, 0, NULL }, { ops, 2, 3, 0, NULL }, { drawn, 2, 2, 0, NULL },
 		                           { flow, 2, 3, 0, NULL }, { marks, 2, 2, 0, NULL }, { stopped, 2, 2, 0, NULL }, { along, 2, 1, 0, NULL }, { versions, 2, 4, 0, NULL }, { descent, 2, 2, 0, NULL }, { scopes, 2, 2, 0, NULL }, { calls, 2, 2, 0, NULL } };
 	(void)s;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)

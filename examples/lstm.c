@@ -1,11 +1,14 @@
 /* An LSTM (Hochreiter and Schmidhuber, 1997) that learns to repeat a long row of bits, four steps later. tj_scan() walks over a window of the row, and
- * tj_grad() back through it; the state goes on to the next window in cells, and no gradient does: truncated backpropagation through time. */
+ * tj_grad() back through it; the state goes on to the next window in cells, and no gradient does: truncated backpropagation through time.
+ *
+ * Then a window that is 20 times as long, in pieces. The gradient of a scan computes its turns again anyway, but what is computed from their results, the
+ * scores of all turns of a piece at once, is kept for all pieces, with these results. With tj_checkpoint() around each piece it is kept for one. */
 #include <tj.h>
 
 #include <string.h>
 #include <time.h>
 
-enum { WINDOW = 12, BATCH = 32, HIDDEN = 24, CLASSES = 2, LATER = 4, PARAMS = 4, STEPS = 400 };
+enum { WINDOW = 12, BATCH = 32, HIDDEN = 24, CLASSES = 2, LATER = 4, PARAMS = 4, STEPS = 400, LONG = 240, PIECE = 12 };
 typedef struct model { tj_tensor *p[PARAMS + 1], *first[PARAMS], *second[PARAMS], *h, *cell; } model; /* [1,4H] [H,4H] [4H] [H,2]; the state [B,H] */
 
 /* in: h, cell, x [B,1]; out: h, cell, logits [B,2] */
@@ -39,6 +42,52 @@ static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 		tj_assign(m->first[i], first);
 		tj_assign(m->second[i], second);
 	}
+}
+
+/* As turn(), but the third result is h. */
+static void hidden_turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	turn(out, in, self);
+	out[2] = out[0];
+}
+
+/* in: h, cell, x and target of the piece; out: h, cell, the loss */
+static void piece(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const model *m = self;
+	tj_tensor *hidden;
+	tj_scan(out, &hidden, 1, hidden_turn, TJ_LIST(in[0], in[1]), TJ_LIST(in[2]), self, NULL);
+	out[2] = tj_cross_entropy(tj_matmul(tj_reshape(hidden, TJ_SHAPE(PIECE * BATCH, HIDDEN)), m->p[3]), tj_reshape(in[3], TJ_SHAPE(PIECE * BATCH)));
+}
+
+static bool again; /* pieces are computed again for the gradient */
+
+/* in: x [LONG,B,1], target [LONG,B]; out: the gradients */
+static void long_window(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const model *m = self;
+	tj_tensor *state[3] = { m->h, m->cell }, *loss = tj_f(0);
+	for (int t = 0; t < LONG; t += PIECE) {
+		tj_tensor *part[] = { state[0], state[1], tj_slice(in[0], 0, t, t + PIECE, 1), tj_slice(in[1], 0, t, t + PIECE, 1), TJ_END }, *last[3];
+		if (again) tj_checkpoint(last, 3, piece, part, self);
+		else piece(last, part, self);
+		memcpy(state, last, sizeof state);
+		loss = tj_add(loss, last[2]);
+	}
+	tj_grad(out, loss, m->p, NULL);
+}
+
+/* Peak bytes of a call; fills grad. */
+static uint64_t peak_of(tj_ctx *c, model *m, bool with, tj_list in, float *grad)
+{
+	tj_stats s = { .size = sizeof s };
+	tj_tensor *out[PARAMS];
+	again = with;
+	tj_fn *f = tj_compile(c, long_window, m, TJ_OPTS(tj_compile_opts, .name = "long_window", .nin = 2, .nout = PARAMS));
+	if (tj_call(f, out, in) != TJ_OK) return 0;
+	tj_read(out[1], grad, HIDDEN * 4 * HIDDEN * sizeof *grad);
+	tj_fn_stats(f, &s);
+	return s.peak_bytes;
 }
 
 static uint64_t draw(uint64_t *s) { return (*s = *s * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407)) >> 40; }
@@ -79,6 +128,17 @@ int main(void)
 	}
 	fprintf(stderr, "time: %.3f ms a step\n", (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC / STEPS);
 	printf("right answers: %.0f %% in the first 20 windows, %s in the last 20\n", 100 * first, last > 0.99 ? "more than 99 %" : "too few");
+	static float all[LONG][BATCH], grad[2][HIDDEN * 4 * HIDDEN];
+	static int64_t want[LONG][BATCH];
+	for (int t = 0; t < LONG; t++)
+		for (int b = 0; b < BATCH; b++) {
+			all[t][b] = draw(&s) & 1 ? 1 : -1;
+			want[t][b] = t >= LATER && all[t - LATER][b] > 0;
+		}
+	tj_tensor *row[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(LONG, BATCH, 1), all), tj_from_data(c, TJ_I64, TJ_SHAPE(LONG, BATCH), want), TJ_END };
+	const uint64_t kept = peak_of(c, &m, false, row, grad[0]), part = peak_of(c, &m, true, row, grad[1]);
+	if (tj_check(c) != TJ_OK) return tj_perror(c, stderr), 1;
+	printf("memory for the gradients of a window of %d turns: %.1f MiB, with checkpoints %.1f MiB; %s\n", LONG, (double)kept * 0x1p-20, (double)part * 0x1p-20, memcmp(grad[0], grad[1], sizeof grad[0]) ? "other gradients" : "the same gradients");
 	tj_close(c);
 	return 0;
 }

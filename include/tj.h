@@ -2325,7 +2325,7 @@ TJ_API tj_tensor *tj_randn_like_at(const char *site, tj_tensor *x);
  *   y = tj_max_pool2d(tj_relu(y), TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
  *
  * A convolution is a product of the weight [O, C / groups * places] and the windows, in which the sums go over channel, then place: what docs/NUMERICS.md says of
- * products holds. If each channel is a group of its own, it is a sum over the places. */
+ * products holds. If each channel is a group of its own, the products of the places are added one after the other, as in average pools whose windows share elements. */
 #define TJ_EACH(n) { n, n, n }
 typedef struct tj_conv_opts {
 	size_t size;

@@ -7,8 +7,9 @@
  *                                                                 %6 = matmul f32[1,8,4] %5 %4
  *
  * A convolution is a product of the weight and the windows: its sums have the order of a product's over channel, then place in the
- * window. Where each channel has a group of its own there is nothing to multiply matrices for: it is a sum over the places. conv_transpose is
- * the conv of its operand, with zeros between the elements, and of the weight turned round. A pool reduces its windows. */
+ * window. Where each channel has a group of its own there is nothing to multiply matrices for: the products of the places are added one after the other.
+ * conv_transpose is a conv for each phase of its stride: the elements of the result whose place has one remainder take the same places of the weight.
+ * A pool joins the places of its windows, one after the other; long windows are reduced. */
 #include "ir/conv.h"
 #include "ir/moves.h"
 
@@ -49,6 +50,14 @@ static ir_ref padded(const made *m, ir_ref x, const ir_window *w, ir_ref value)
 		any |= by[2 * i] || by[2 * i + 1];
 	}
 	return any ? ir_padded(m->g, x, value, 2 * w->n, by, m->site) : x;
+}
+
+static ir_ref pad_axis(const made *m, ir_ref x, const ir_window *w, int i, int axis, ir_ref value)
+{
+	if (x == IR_NONE || value == IR_NONE) return IR_NONE;
+	const ir_meta t = ir_meta_of(m->g, x);
+	int64_t by[2 * TJ_MAX_RANK] = { w->before[i], ir_window_behind(w, i, t.dim[axis]) };
+	return by[0] || by[1] ? ir_padded(m->g, x, value, 2 * (t.rank - axis), by, m->site) : x;
 }
 
 /* The windows as a view: leading axes, windows, places in a window. */
@@ -94,30 +103,51 @@ static ir_ref columns(const made *m, ir_ref x, const ir_window *w)
 	return shaped(m, x, 3, (int64_t[]){ t.dim[0], product(1 + w->n, t.dim + 1), product(w->n, t.dim + 2 + w->n) });
 }
 
-/* One group for each channel: the sum over the places, in the dtype of computation. */
+/* ---- place by place ---- */
+enum {
+	MOST_PLACES = 64, /* of a window; more are reduced */
+	MOST_PHASES = 64  /* of the strides of a conv_transpose; with more, zeros are put between the elements */
+};
+
+/* The elements of x at one place of all windows along an axis; x has its padding. */
+static ir_ref at_place(const made *m, ir_ref x, const ir_window *w, int i, int axis, int64_t place, int64_t windows)
+{
+	const int64_t first = place * w->dilation[i];
+	return slice(m, x, axis, first, first + (windows - 1) * w->stride[i] + 1, w->stride[i]);
+}
+
+/* The same for place number `place` of all n axes, in row-major order; windows: their numbers. */
+static ir_ref at_places(const made *m, ir_ref x, const ir_window *w, int64_t place, const int64_t *windows)
+{
+	const int first = ir_at(m->g, x)->rank - w->n;
+	for (int i = w->n; i-- > 0 && x != IR_NONE; place /= w->size[i]) x = at_place(m, x, w, i, first + i, place % w->size[i], windows[i]);
+	return x;
+}
+
+/* One group for each channel, in the dtype of computation: [N, C, 1, windows] times place j of the weight [1, C, each, 1...], added in the order of j. */
 static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window *w, const ir_meta *to)
 {
 	const tj_dtype wide = rt_compute_dtype((tj_dtype)to->dtype);
-	x = ir_cast(m->g, x, wide, m->site);
-	weight = ir_cast(m->g, weight, wide, m->site);
 	const ir_ref none = number(m, wide, 0);
-	x = turned(m, x, w, none);
+	x = padded(m, ir_cast(m->g, x, wide, m->site), w, none);
+	weight = ir_cast(m->g, weight, wide, m->site);
 	if (x == IR_NONE || weight == IR_NONE) return IR_NONE;
 	ir_meta t = ir_meta_of(m->g, x), k = t;
-	const int64_t each = t.dim[1] ? to->dim[1] / t.dim[1] : 0;
-	const bool several = each > 1;
-	if (several) { /* [N, C, 1, places, windows] */
-		memmove(t.dim + 3, t.dim + 2, sizeof *t.dim * (size_t)(t.rank++ - 2));
-		t.dim[2] = 1;
-		x = shaped(m, x, t.rank, t.dim);
+	const int64_t places = product(w->n, w->size), each = t.dim[1] ? to->dim[1] / t.dim[1] : 0;
+	memmove(t.dim + 3, t.dim + 2, sizeof *t.dim * (size_t)w->n);
+	t.dim[2] = 1;
+	x = shaped(m, x, ++t.rank, t.dim);
+	k.rank = t.rank;
+	k.dim[0] = 1, k.dim[2] = each;
+	for (int i = 3; i < k.rank; i++) k.dim[i] = 1;
+	weight = shaped(m, weight, 3, (int64_t[]){ t.dim[1], each, places });
+	ir_ref y = IR_NONE;
+	for (int64_t j = 0; j < places; j++) {
+		const ir_ref at = at_places(m, x, w, j, to->dim + 2), by = shaped(m, slice(m, weight, 2, j, j + 1, 1), k.rank, k.dim);
+		const ir_ref add = op2(m, IR_mul, at, by);
+		if (add == IR_NONE) return add;
+		y = j ? op2(m, IR_add, y, add) : add;
 	}
-	k = t;
-	k.dim[0] = 1;
-	if (several) k.dim[2] = each;
-	for (int i = k.rank - w->n; i < k.rank; i++) k.dim[i] = 1;
-	weight = shaped(m, weight, k.rank, k.dim);
-	const uint32_t places = ((1u << w->n) - 1) << (t.rank - 2 * w->n);
-	ir_ref y = ir_reduce(m->g, IR_sum, op2(m, IR_mul, x, weight), places, false, m->site);
 	y = shaped(m, y, to->rank, to->dim);
 	return y == IR_NONE ? y : ir_cast(m->g, y, (tj_dtype)to->dtype, m->site);
 }
@@ -125,7 +155,7 @@ static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window
 static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
 {
 	const ir_meta t = ir_meta_of(m->g, weight);
-	if (t.dim[1] == 1 && groups > 1) return by_channel(m, x, weight, w, to);
+	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES) return by_channel(m, x, weight, w, to);
 	x = columns(m, x, w);
 	if (x == IR_NONE) return x;
 	const ir_meta c = ir_meta_of(m->g, x);
@@ -136,6 +166,84 @@ static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const
 		x = shaped(m, x, 4, (int64_t[]){ c.dim[0], groups, c.dim[1] / groups, c.dim[2] });
 	}
 	return shaped(m, op2(m, IR_matmul, weight, x), to->rank, to->dim);
+}
+
+/* [C, O / groups, ...] as the weight [O, C / groups, ...] of the conv that gives the same, with the places from last to first. */
+static ir_ref turned_weight(const made *m, ir_ref weight, int64_t groups)
+{
+	ir_meta t = ir_meta_of(m->g, weight);
+	const int64_t in = t.dim[0] / groups, out = t.dim[1];
+	int64_t axes[TJ_MAX_RANK] = { 0, 2, 1 }, spatial[IR_WINDOW_AXES], n = t.rank - 2;
+	for (int i = 0; i < n; i++) spatial[i] = 2 + i, axes[3 + i] = 3 + i;
+	weight = ir_emit(m->g, IR_flip, 1, &weight, (int)n, spatial, m->site);
+	memmove(t.dim + 3, t.dim + 2, sizeof *t.dim * (size_t)n);
+	t.dim[0] = groups, t.dim[1] = in, t.dim[2] = out;
+	weight = permuted(m, shaped(m, weight, 3 + (int)n, t.dim), 3 + (int)n, axes);
+	t.dim[1] = groups * out, t.dim[2] = in;
+	return shaped(m, weight, 2 + (int)n, t.dim + 1);
+}
+
+/* What one phase of an axis takes. Element o of the result, with o + before = stride * q + r, is the sum over the places j with j * dilation = r
+ * (mod stride) of x[q - (j * dilation - r) / stride] * weight[j]. Phase p are the o with o = p (mod stride): one r, and every step-th place from `first`. */
+typedef struct phase {
+	int64_t first, step, places; /* places 0: no place has the remainder */
+	int64_t before, after;       /* padding of the conv with the turned places */
+	int64_t dilation;
+} phase;
+
+static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
+
+static phase phase_of(const ir_window *w, int i, int64_t p, int64_t size, int64_t count)
+{
+	const int64_t s = w->stride[i], d = w->dilation[i], at = p + w->before[i];
+	const int64_t r = ((at % s) + s) % s, q = (at - r) / s;
+	phase f = { .step = s / common(s, d), .dilation = d / common(s, d) };
+	while (f.first < w->size[i] && (f.first * d - r) % s) f.first++;
+	if (f.first >= w->size[i]) return f;
+	f.places = (w->size[i] - f.first + f.step - 1) / f.step;
+	const int64_t span = (f.places - 1) * f.dilation;
+	f.before = (f.first * d - r) / s + span - q;
+	f.after = count - size - f.before + span;
+	return f;
+}
+
+/* One phase of all axes, phase[i] of axis i: count[i] elements, of which some may lie beyond the result. */
+static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const int64_t *phase_number, const int64_t *count, const ir_meta *to)
+{
+	const ir_meta t = ir_meta_of(m->g, x);
+	ir_meta part = *to;
+	ir_window own = { .n = w->n };
+	bool none = false;
+	for (int i = 0; i < w->n; i++) {
+		const phase f = phase_of(w, i, phase_number[i], t.dim[2 + i], count[i]);
+		part.dim[2 + i] = count[i];
+		none |= !f.places;
+		if (f.places) weight = slice(m, weight, 2 + i, f.first, f.first + (f.places - 1) * f.step + 1, f.step);
+		own.size[i] = f.places, own.stride[i] = 1, own.dilation[i] = f.dilation, own.before[i] = f.before, own.after[i] = f.after;
+	}
+	if (none) return ir_expand(m->g, number(m, (tj_dtype)to->dtype, 0), part.rank, part.dim, m->site);
+	weight = turned_weight(m, weight, groups);
+	return weight == IR_NONE ? weight : conv(m, x, weight, groups, &own, &part);
+}
+
+/* All phases of the axes from i on, one element of each beside the other; the axes before have the phases of p. */
+static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, int i, int64_t *p, const int64_t *count, const ir_meta *to)
+{
+	if (i == w->n) return one_phase(m, x, weight, groups, w, p, count, to);
+	const int64_t s = w->stride[i], axis = 2 + i, beside = axis + 1;
+	ir_ref part[MOST_PHASES];
+	for (p[i] = 0; p[i] < s; p[i]++) {
+		const ir_ref y = phases(m, x, weight, groups, w, i + 1, p, count, to);
+		if (y == IR_NONE) return y;
+		part[p[i]] = s > 1 ? ir_emit(m->g, IR_unsqueeze, 1, &y, 1, &beside, m->site) : y;
+	}
+	if (s == 1) return slice(m, part[0], axis, 0, to->dim[axis], 1);
+	const ir_ref y = ir_emit(m->g, IR_cat, (int)s, part, 1, &beside, m->site);
+	if (y == IR_NONE) return y;
+	ir_meta t = ir_meta_of(m->g, y);
+	memmove(t.dim + beside, t.dim + beside + 1, sizeof *t.dim * (size_t)(t.rank - beside - 1));
+	t.dim[axis] *= s;
+	return slice(m, shaped(m, y, t.rank - 1, t.dim), axis, 0, to->dim[axis], 1);
 }
 
 /* stride - 1 zeros between the elements of an axis. */
@@ -157,22 +265,8 @@ static ir_ref spread(const made *m, ir_ref x, int axis, int64_t stride)
 	return slice(m, x, axis, 0, (size - 1) * stride + 1, 1);
 }
 
-/* [C, O / groups, ...] as the weight [O, C / groups, ...] of the conv that gives the same, with the places from last to first. */
-static ir_ref turned_weight(const made *m, ir_ref weight, int64_t groups)
-{
-	ir_meta t = ir_meta_of(m->g, weight);
-	const int64_t in = t.dim[0] / groups, out = t.dim[1];
-	int64_t axes[TJ_MAX_RANK] = { 0, 2, 1 }, spatial[IR_WINDOW_AXES], n = t.rank - 2;
-	for (int i = 0; i < n; i++) spatial[i] = 2 + i, axes[3 + i] = 3 + i;
-	weight = ir_emit(m->g, IR_flip, 1, &weight, (int)n, spatial, m->site);
-	memmove(t.dim + 3, t.dim + 2, sizeof *t.dim * (size_t)n);
-	t.dim[0] = groups, t.dim[1] = in, t.dim[2] = out;
-	weight = permuted(m, shaped(m, weight, 3 + (int)n, t.dim), 3 + (int)n, axes);
-	t.dim[1] = groups * out, t.dim[2] = in;
-	return shaped(m, weight, 2 + (int)n, t.dim + 1);
-}
-
-static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
+/* With zeros between the elements of x; for strides so large that most elements of the result are 0. */
+static ir_ref spread_conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
 {
 	ir_window back = *w;
 	for (int i = 0; i < w->n; i++) {
@@ -183,6 +277,14 @@ static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t gro
 	}
 	weight = turned_weight(m, weight, groups);
 	return x == IR_NONE || weight == IR_NONE ? IR_NONE : conv(m, x, weight, groups, &back, to);
+}
+
+static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
+{
+	int64_t p[IR_WINDOW_AXES], count[IR_WINDOW_AXES];
+	if (product(w->n, w->stride) > MOST_PHASES) return spread_conv(m, x, weight, groups, w, to);
+	for (int i = 0; i < w->n; i++) count[i] = (to->dim[2 + i] + w->stride[i] - 1) / w->stride[i];
+	return phases(m, x, weight, groups, w, 0, p, count, to);
 }
 
 /* For each group, weight [O, places] and all windows of all examples: dy [O, N * windows] times windows [N * windows, C * places]. */
@@ -209,10 +311,25 @@ static double least(tj_dtype t)
 
 static uint32_t places_of(const ir_window *w, const ir_meta *to) { return ((1u << w->n) - 1) << (to->rank - w->n); }
 
+static bool few_places(const ir_window *w) { return product(w->n, w->size) <= MOST_PLACES; }
+
+/* Axis by axis: the largest of the largest. */
 static ir_ref max_pool(const made *m, ir_ref x, const ir_window *w, const ir_meta *to)
 {
 	const ir_ref beside = number(m, (tj_dtype)to->dtype, least((tj_dtype)to->dtype));
-	return ir_reduce(m->g, IR_amax, turned(m, x, w, beside), places_of(w, to), false, m->site);
+	if (!few_places(w)) return ir_reduce(m->g, IR_amax, turned(m, x, w, beside), places_of(w, to), false, m->site);
+	for (int i = 0; i < w->n; i++) {
+		const int axis = to->rank - w->n + i;
+		x = pad_axis(m, x, w, i, axis, beside);
+		ir_ref y = IR_NONE;
+		for (int64_t j = 0; j < w->size[i] && x != IR_NONE; j++) {
+			const ir_ref at = at_place(m, x, w, i, axis, j, to->dim[axis]);
+			y = j ? op2(m, IR_maximum, y, at) : at;
+			if (y == IR_NONE) return y;
+		}
+		x = y;
+	}
+	return x;
 }
 
 /* How many elements of each window count: the same sum over an x of ones. */
@@ -245,6 +362,27 @@ static bool all_count(const ir_meta *x, const ir_window *w, bool inside)
 	return true;
 }
 
+/* Whether windows share elements, or skip some. */
+static bool overlaps(const ir_window *w)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->dilation[i] != 1 || w->stride[i] != w->size[i]) return true;
+	return false;
+}
+
+static ir_ref window_sum(const made *m, ir_ref x, const ir_window *w, ir_ref none, const ir_meta *to)
+{
+	const int64_t places = product(w->n, w->size);
+	ir_ref y = IR_NONE;
+	x = padded(m, x, w, none);
+	for (int64_t j = 0; j < places && x != IR_NONE; j++) {
+		const ir_ref at = at_places(m, x, w, j, to->dim + to->rank - w->n);
+		y = j ? op2(m, IR_add, y, at) : at;
+		if (y == IR_NONE) return y;
+	}
+	return y;
+}
+
 /* divisor: 0: elements and padding count; below 0: only elements */
 static ir_ref avg_pool(const made *m, ir_ref x, const ir_window *w, int64_t divisor, const ir_meta *to)
 {
@@ -254,7 +392,7 @@ static ir_ref avg_pool(const made *m, ir_ref x, const ir_window *w, int64_t divi
 	if (divisor < 0 && all_count(&t, w, true)) divisor = product(w->n, w->size);
 	x = ir_cast(m->g, x, wide, m->site);
 	const ir_ref none = number(m, wide, 0);
-	const ir_ref sum = ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
+	const ir_ref sum = few_places(w) && overlaps(w) ? window_sum(m, x, w, none, to) : ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
 	if (sum == IR_NONE) return sum;
 	ir_ref by = divisor > 0 ? number(m, wide, (double)divisor) : counts(m, &t, w, wide, divisor < 0, to);
 	if (divisor <= 0) by = ir_keep_device(m->g, by, ir_at(m->g, sum));

@@ -134,7 +134,9 @@ static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of
 	tj_ctx *was = tj_ctx_current();
 	static const char *const name[] = { "eval", "llvm", "llvm" };
 	void *data[3][1 + LAYER_MOST] = { { NULL } };
+	const void *given[LAYER_MOST];
 	uint64_t steps = 0;
+	for (int i = 0; i < of->nin; i++) given[i] = tj_data(of->in[i]); /* while their context is the current one */
 	for (int b = 0; b < 3; b++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = name[b]));
 		layer l = *of;
@@ -144,7 +146,7 @@ static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of
 			int64_t shape[TJ_MAX_RANK + 1];
 			for (int k = 0; k < tj_rank(of->in[i]); k++) shape[k] = tj_dim(of->in[i], k);
 			shape[tj_rank(of->in[i])] = TJ_END_DIM;
-			in[i] = l.in[i] = tj_from_data(c, tj_dtype_of(of->in[i]), shape, tj_data(of->in[i]));
+			in[i] = l.in[i] = tj_from_data(c, tj_dtype_of(of->in[i]), shape, given[i]);
 			n += layer_float(l.in[i]) && !l.fixed[i];
 		}
 		in[l.nin] = TJ_END;
@@ -157,6 +159,7 @@ static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of
 			if (b && !layer_equal(tj_dtype_of(y[i]), data[0][i], data[b][i], tj_numel(y[i]))) fail_msg("%s: result %d of the compiled code differs from the evaluator's", what, i);
 		}
 		if (b) steps += kit_stats(f).eval_steps;
+		kit_ok(c);
 		tj_close(c);
 	}
 	for (int b = 0; b < 3; b++)

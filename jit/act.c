@@ -7,6 +7,7 @@ void jit_start_segment(jit_act *a)
 	a->fresh = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
+	jit_cut_cells(&a->cell_at, 0);
 	a->ext.n = a->num.n = a->cell.n = a->unhinted = a->closed.n = a->ntaken = a->stray.n = a->before.n = 0;
 	a->indexed = false;
 	rt_recycle(&a->ctx->rt);
@@ -38,6 +39,7 @@ void jit_act_end(tj_ctx *c)
 	for (uint32_t i = 0; i < a->read.n; i++) rt_buffer_unref(a->read.v[i].buf, allocator);
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], allocator);
 	if (c->taken.n) jit_give_back(c);
+	jit_cut_cells(&a->assigned_at, 0);
 	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->callers.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;

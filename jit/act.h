@@ -116,6 +116,7 @@ typedef struct jit_act {
 	rt_vec(jit_taken) read;  /* cells whose values the body has read (tj_item() and others) */
 	rt_vec(jit_sized) sized;
 	rt_vec(jit_assigned) assigned;
+	jit_cellmap assigned_at, cell_at; /* of `assigned`, of `cell` */
 	rt_vec(jit_done) done;
 	bool pruned;             /* executed segments were dropped */
 	rt_vec(rt_buffer *) hold; /* released at the end of the call */

@@ -51,11 +51,11 @@ static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 {
 	tj_tensor *version = v->kind == RT_CELL ? v : jit_share(a->ctx, a->scope, v); /* lives as long as the call */
 	if (!version) return false;
-	for (uint32_t i = 0; i < a->assigned.n; i++)
-		if (a->assigned.v[i].cell == cell) {
-			a->assigned.v[i].version = version;
-			return true;
-		}
+	const int64_t at = jit_find_assigned(a, cell);
+	if (at >= 0) {
+		a->assigned.v[at].version = version;
+		return true;
+	}
 	return rt_push(&a->assigned, ((jit_assigned){ cell, version, version_met(a, cell) }));
 }
 

@@ -199,8 +199,8 @@ bool jit_read_cell(jit_act *a, jit_taken *t)
 /* If the cell is assigned, its new value is now computed from this version. */
 static void assigned_from(jit_act *a, const jit_taken *t)
 {
-	for (uint32_t i = 0; i < a->assigned.n; i++)
-		if (a->assigned.v[i].cell == t->cell) a->assigned.v[i].was = t->version;
+	const int64_t at = jit_find_assigned(a, t->cell);
+	if (at >= 0) a->assigned.v[at].was = t->version;
 }
 
 /* The segment has computed nothing yet, so its cells may still be bound anew. */
@@ -225,9 +225,8 @@ bool jit_one_commit(jit_act *a)
 
 tj_tensor *jit_version(jit_act *a, tj_tensor *cell)
 {
-	for (uint32_t i = a->assigned.n; i-- > 0;)
-		if (&a->assigned.v[i].cell->t == cell) return a->assigned.v[i].version;
-	return cell;
+	const int64_t at = a->assigned.n ? jit_find_assigned(a, rt_held_of(cell)) : -1;
+	return at < 0 ? cell : a->assigned.v[at].version;
 }
 
 /* ---- writing ---- */

@@ -34,6 +34,15 @@ uint64_t jit_cell_version(rt_held *cell); /* its version number */
 /* Writes over the content of a cell that nobody else can see; false: somebody can, and nothing was written. */
 bool jit_overwrite(tj_ctx *c, rt_held *h, const void *data, size_t bytes, rt_err *err);
 
+/* cellmap.c */
+typedef struct jit_cellmap { /* finds cells in a list (cellmap.c) */
+	rt_vec(uint32_t) at;     /* hash table: cell -> its place in the list + 1; cap is a power of two */
+	uint32_t used, done;     /* used: entries of the table. done: so many cells of the list are in it */
+} jit_cellmap;
+int64_t jit_find_cell(jit_cellmap *m, const void *list, size_t size, uint32_t n, const rt_held *cell); /* the place of a cell in a list of n; -1: it is not there. size: of an element; it begins with its cell */
+void jit_cut_cells(jit_cellmap *m, uint32_t n); /* the list has only its first n elements from now on */
+int64_t jit_find_assigned(jit_act *a, const rt_held *cell); /* in a->assigned */
+
 /* assign.c */
 /* A commit begins by making the new contents (NULL: no cell was assigned), before outputs are written to memory of the caller, which
  * may be that of an assigned value. end() writes the cells; drop() gives the contents up. */

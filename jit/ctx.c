@@ -226,6 +226,8 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->sized);
 	rt_vec_free(&a->read);
 	rt_vec_free(&a->assigned);
+	rt_vec_free(&a->assigned_at.at);
+	rt_vec_free(&a->cell_at.at);
 	rt_vec_free(&a->done);
 	rt_vec_free(&a->hold);
 	rt_vec_free(&a->retained);

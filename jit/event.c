@@ -33,8 +33,7 @@ static bool match_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h)
 		return i < n->nnum ? jit_same_number(a, i, k, h) || jit_loose_number(a, n, i, h) : jit_bind_number(a, k, h);
 	default: /* JIT_CELL: the target of an assign */
 		if (i < a->cell.n) return a->cell.v[i] == rt_held_of(h);
-		for (uint32_t j = 0; j < a->cell.n; j++)
-			if (a->cell.v[j] == rt_held_of(h)) return false;
+		if (jit_find_cell(&a->cell_at, a->cell.v, sizeof *a->cell.v, a->cell.n, rt_held_of(h)) >= 0) return false;
 		return h->layout == n->met[n->nmet - 1].layout && rt_push(&a->cell, rt_held_of(h));
 	}
 }
@@ -56,6 +55,7 @@ static bool match(jit_act *a, const jit_node *n, int op, int nsrc, tj_tensor *co
 			jit_unbind_ext(a, ext);
 			a->num.n = num;
 			a->cell.n = cell;
+			jit_cut_cells(&a->cell_at, cell);
 			return false;
 		}
 	if (a->ext.n > ext) jit_index_ext(a, ext);

@@ -28,11 +28,11 @@ static int equal_number(const jit_act *a, const operands *o, int k, const tj_ten
 static bool cell_ref(jit_act *a, int k, tj_tensor *h, operands *o, jit_ref *out)
 {
 	(void)k;
-	for (uint32_t i = 0; i < a->cell.n; i++)
-		if (a->cell.v[i] == rt_held_of(h)) {
-			*out = JIT_REF(JIT_CELL, i);
-			return true;
-		}
+	const int64_t at = jit_find_cell(&a->cell_at, a->cell.v, sizeof *a->cell.v, a->cell.n, rt_held_of(h));
+	if (at >= 0) {
+		*out = JIT_REF(JIT_CELL, (uint32_t)at);
+		return true;
+	}
 	*out = JIT_REF(JIT_CELL, a->cell.n);
 	o->met[o->nmet++] = (jit_ext){ h->layout, 0, true, false };
 	return rt_push(&a->cell, rt_held_of(h));

@@ -650,6 +650,60 @@ static void one_version_a_call(void **s)
 	tj_close(reader);
 }
 
+/* ---- many cells: read, assigned and assigned again, in an order that changes from call to call ---- */
+enum { MANY = 300 };
+typedef struct many { tj_tensor *cell[MANY]; int step; bool reads; } many;
+static int place(const many *m, int i) { return (int)((int64_t)i * m->step % MANY); }
+
+static void many_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	many *m = self;
+	for (int i = 0; i < MANY; i++) {
+		const int to = place(m, i);
+		tj_assign(m->cell[to], tj_add(m->cell[(to + 7) % MANY], in[0]));
+		if (i % 3 == 0) tj_assign(m->cell[to], tj_mul(m->cell[to], tj_f(0.5)));
+		if (m->reads && i == MANY / 2) tj_item(m->cell[to]);
+	}
+	out[0] = in[0];
+}
+
+static void many_model(const many *m, float *v, float x)
+{
+	for (int i = 0; i < MANY; i++) {
+		const int to = place(m, i);
+		v[to] = v[(to + 7) % MANY] + x;
+		if (i % 3 == 0) v[to] *= 0.5f;
+	}
+}
+
+static void many_cells(void **s)
+{
+	static const int steps[] = { 1, 7, 1, 11, 7, 299, 1 };
+	float v[MANY];
+	(void)s;
+	for (int mode = 0; mode < 2; mode++) {
+		tj_ctx *c = kit_open();
+		many m = { 0 };
+		for (int i = 0; i < MANY; i++) {
+			v[i] = (float)i;
+			m.cell[i] = kit_param(c, v[i]);
+		}
+		tj_fn *f = kit_fn(c, "many", many_body, &m, 1, 1);
+		for (int k = 0; k < 14; k++) {
+			tj_scope *scope = tj_push(c);
+			m.step = steps[k % 7];
+			m.reads = mode;
+			tj_tensor *out;
+			assert_int_equal(tj_call(f, &out, TJ_LIST(tj_full(TJ_F32, TJ_0D, tj_f(0.25 * k)))), TJ_OK);
+			many_model(&m, v, 0.25f * (float)k);
+			for (int i = 0; i < MANY; i++) assert_f32(m.cell[i], v[i]);
+			tj_pop(scope);
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -658,7 +712,7 @@ int main(void)
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
 		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
-		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars), cmocka_unit_test(one_version_a_call),
+		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars), cmocka_unit_test(one_version_a_call), cmocka_unit_test(many_cells),
 	};
 	KIT_RUN(tests);
 }

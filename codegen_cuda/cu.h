@@ -21,6 +21,7 @@
 #ifndef TJ_CODEGEN_CUDA_CU_H
 #define TJ_CODEGEN_CUDA_CU_H
 
+#include "lower/library.h"
 #include "lower/target.h"
 #include "runtime/cuda.h"
 
@@ -132,8 +133,9 @@ bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the c
 void cu_prelude(const char *kernels, rt_text *out); /* the functions that the texts of these kernels call */
 
 /* ---- scatter.c ---- */
-extern const struct lo_routine cu_scatter_add;
-unsigned cu_scatter_text(tj_dtype t, rt_text *out); /* its program; returns the number of its arguments, words of 64 bits */
+enum { CU_SCATTERS = 5 };
+extern const struct lo_routine cu_scatter[CU_SCATTERS]; /* the first is scatter_add */
+unsigned cu_scatter_text(ir_op op, tj_dtype t, rt_text *out); /* its program; returns the number of its arguments, words of 64 bits */
 size_t cu_scatter_shared(tj_dtype t);               /* bytes of a block's shared memory */
 
 /* ---- value.c ---- */

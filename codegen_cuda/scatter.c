@@ -1,15 +1,15 @@
-/* scatter_add: a kernel written by hand, bit for bit the evaluator's: additions into one element follow the order of the index, without
- * atomics.
+/* scatter_add and its like: a kernel written by hand, bit for bit the evaluator's: what happens to one element follows the order of the index,
+ * without atomics.
  *
  *   columns   all axes of the result but the scattered one. Columns do not share elements. A block takes up to 256 adjacent ones
  *   slots     the places along the scattered axis. A block takes a range of them, and keeps columns times slots in shared memory
  *   groups    with fewer than 256 columns, threads are left: group g of a column has slots g, g + groups, ...
  *
- * So one thread has an element from the first addition to the last. Each block walks the whole index and looks for its own slots. Where
- * the columns of a block have one index (the gradient of an embedding), its threads look at 256 entries at once, and then all of them add
+ * So one thread has an element from the first source to the last. Each block walks the whole index and looks for its own slots. Where
+ * the columns of a block have one index (the gradient of an embedding), its threads look at 256 entries at once, and then all of them join
  * the hits, one after the other; else each thread walks the index of its column.
  *
- * The text depends on the dtype alone; sizes are arguments. */
+ * The text depends on the op and the dtype alone; sizes are arguments. */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 #include "lower/library.h"
@@ -63,30 +63,46 @@ static const char kernel[] =
 	"\t\t\t\t__syncthreads();\n"
 	"\t\t\t\tfor (int q = 0; q < 8; q++) for (unsigned m = hits[q]; m; m &= m - 1) {\n"
 	"\t\t\t\t\tconst int j = q * 32 + __ffs((int)m) - 1, v = place[j];\n"
-	"\t\t\t\t\tif (inside && (v & (groups - 1)) == g) sum[v << shift | w] = plus(sum[v << shift | w], shift ? a.src[src + (n0 + j) * a.src_step] : held[j]);\n"
+	"\t\t\t\t\tif (inside && (v & (groups - 1)) == g) sum[v << shift | w] = joined(sum[v << shift | w], shift ? a.src[src + (n0 + j) * a.src_step] : held[j]);\n"
 	"\t\t\t\t}\n\t\t\t}\n"
 	"\t\t} else if (inside) _Pragma(\"unroll 4\") for (long long n = 0; n < a.n; n++) {\n"
 	"\t\t\tconst long long at = a.index[index + n * a.index_step];\n"
 	"\t\t\tif (at < 0 || at >= a.size) tj_fault(a.fault, a.launch, 1);\n"
 	"\t\t\tif (at < first || at >= first + slots || ((at - first) & (groups - 1)) != g) continue;\n"
 	"\t\t\tT *const to = &sum[(int)(at - first) << shift | w];\n"
-	"\t\t\t*to = plus(*to, a.src[src + n * a.src_step]);\n"
+	"\t\t\t*to = joined(*to, a.src[src + n * a.src_step]);\n"
 	"\t\t}\n"
 	"\t\tif (live) for (int v = g; v < slots; v += groups) a.out[out + v * a.out_step] = sum[v << shift | w];\n"
 	"\t}\n}\n";
 
-/* bool adds as or, integers wrap as unsigned. */
-static const char *type_of(tj_dtype t)
+/* Integers wrap as unsigned; which of two is larger depends on their sign. */
+static const char *type_of(ir_op op, tj_dtype t)
 {
 	static const char *const whole[] = { [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long long" };
-	return rt_is_float(t) ? cu_memory(t) : whole[tj_dtype_size(t)];
+	static const char *const with_sign[] = { [1] = "signed char", [2] = "short", [4] = "int", [8] = "long long" };
+	if (op == IR_scatter) return whole[tj_dtype_size(t)];
+	if (rt_is_float(t)) return cu_memory(t);
+	return (op == IR_scatter_amax || op == IR_scatter_amin) && rt_is_signed(t) ? with_sign[tj_dtype_size(t)] : whole[tj_dtype_size(t)];
 }
 
-unsigned cu_scatter_text(tj_dtype t, rt_text *out)
+/* The element a, joined with the source b. bool adds as or. */
+static const char *join_of(ir_op op, tj_dtype t)
+{
+	const bool truth = t == TJ_BOOL;
+	switch (op) {
+	case IR_scatter_add: return truth ? "(a | b) != 0" : "a + b";
+	case IR_scatter_prod: return truth ? "(a && b)" : tj_dtype_size(t) == 2 && !rt_is_float(t) ? "(unsigned)a * b" : "a * b";
+	case IR_scatter_amax: return truth ? "(a | b) != 0" : "b > a || b != b ? b : a";
+	case IR_scatter_amin: return truth ? "(a && b)" : "b < a || b != b ? b : a";
+	default: return truth ? "b != 0" : "b";
+	}
+}
+
+unsigned cu_scatter_text(ir_op op, tj_dtype t, rt_text *out)
 {
 	cu_prelude(kernel, out);
-	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(t), (int)(TILE / tj_dtype_size(t)));
-	rt_putf(out, "__device__ __forceinline__ T plus(T a, T b) { return (T)(%s); }\n", t == TJ_BOOL ? "(a | b) != 0" : "a + b");
+	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(op, t), (int)(TILE / tj_dtype_size(t)));
+	rt_putf(out, "__device__ __forceinline__ T joined(T a, T b) { return (T)(%s); }\n", join_of(op, t));
 	rt_puts(out, kernel);
 	return OPERANDS + WORDS + 3;
 }
@@ -169,12 +185,12 @@ static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 	return lo_node(L, a->base)->op != IR_num; /* such a number is not in memory of the GPU */
 }
 
-static bool put_code(lo_low *L, rt_plan *p, tj_dtype t, const lo_target *target, rt_step *s)
+static bool put_code(lo_low *L, rt_plan *p, ir_op op, tj_dtype t, const lo_target *target, rt_step *s)
 {
 	const double start = rt_now_ms();
 	bool compiled = false;
 	rt_text text = { 0 };
-	cu_scatter_text(t, &text);
+	cu_scatter_text(op, t, &text);
 	cu_module *m = text.oom ? NULL : cu_module_of(target, rt_str(&text), "tj_scatter_add", &(rt_cuda_kernel){ .threads = CU_THREADS, .units = 1, .own = cu_scatter_shared(t) }, params(), &compiled, L->err);
 	if (m) {
 		s->fn = (rt_entry)(uintptr_t)&m->kernel[0];
@@ -199,16 +215,17 @@ static int64_t moved(const lo_call *e, int k)
 
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
+	const ir_op op = (ir_op)lo_node(L, s->ref)->op;
 	const tj_dtype dtype = (tj_dtype)lo_node(L, s->ref)->dtype;
 	sizes *z = rt_arena_alloc(&p->mem, sizeof *z);
 	rt_fault *fault = rt_arena_alloc(&p->mem, sizeof *fault);
 	if (!z || !fault || !lo_put_operands(L, p, s, t)) return false;
 	const lo_call *e = t->self;
 	measure(e, dtype, z);
-	*fault = (rt_fault){ e->site, "scatter_add", TJ_ERR_INDEX, z->size };
+	*fault = (rt_fault){ e->site, ir_ops[op].name, TJ_ERR_INDEX, z->size };
 	const int64_t ranges = z->size ? (z->size - 1) / z->slots + 1 : 1;
 	t->kind = RT_STEP_KERNEL;
-	t->name = "scatter_add";
+	t->name = ir_ops[op].name;
 	t->device = lo_node(L, s->ref)->device;
 	t->units = z->tiles * ranges;
 	t->unit_ns = 1;
@@ -218,7 +235,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->nfault = 1;
 	t->moved = 2 * e->bytes;
 	t->moved += moved(e, INDEX) + moved(e, SRC);
-	return !t->units || put_code(L, p, dtype, lo_target_of(L, s->ref), t);
+	return !t->units || put_code(L, p, op, dtype, lo_target_of(L, s->ref), t);
 }
 
 static const char *lacks(tj_dtype t)
@@ -231,7 +248,8 @@ static void why(const rt_step *t, lo_note *n)
 {
 	(void)t;
 	n->other = "a kernel of its own";
-	n->why = "a thread adds into an element in the order of the index, so the result is always the same";
+	n->why = "a thread has an element and follows the order of the index, so the result is always the same";
 }
 
-const lo_routine cu_scatter_add = { .op = IR_scatter_add, .lacks = lacks, .takes = takes, .make = make, .why = why };
+#define SCATTER(name) { .op = IR_##name, .lacks = lacks, .takes = takes, .make = make, .why = why }
+const lo_routine cu_scatter[CU_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax), SCATTER(scatter_amin) };

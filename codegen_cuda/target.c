@@ -75,7 +75,7 @@ void cu_fit_target(lo_target *t, int arch)
 	t->kept_bytes = t->shared_bytes = shared_of(arch) - CU_RESERVED;
 }
 
-static const lo_routine *const library[] = { &lo_gpu_matmul, &cu_scatter_add, NULL };
+static const lo_routine *const library[] = { &lo_gpu_matmul, &cu_scatter[0], &cu_scatter[1], &cu_scatter[2], &cu_scatter[3], &cu_scatter[4], NULL };
 
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda", .library = library,

@@ -179,13 +179,14 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
-/* As type_float, but a weight without axes that is a number, or has the dtype of computation, has that dtype. */
+/* As type_float; but a weight without axes that is a number, or has the dtype of computation of both ends, has that dtype, and does not promote them. */
 static bool type_lerp(ask *q)
 {
-	if (!type_float(q)) return false;
 	const ir_meta *w = &q->src[2];
-	const tj_dtype wide = rt_compute_dtype((tj_dtype)q->out->dtype);
-	if (w->weak || (!w->rank && w->dtype == wide)) want_one(q, 2, wide);
+	const tj_dtype ends = promote(q, q->src, 2), wide = rt_compute_dtype(ends);
+	if (!rt_is_float(ends) || !(w->weak || (!w->rank && w->dtype == wide))) return type_float(q);
+	same_for_all(q, ends);
+	want_one(q, 2, wide);
 	return true;
 }
 

@@ -527,7 +527,7 @@ static void scatter(const char *dtype, size_t gpu)
 	found f;
 	snprintf(name, sizeof name, "scatter_add %s sm_%d", dtype, archs[gpu]);
 	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, dtype, archs[gpu]);
-	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(t, &text), .threads = CU_THREADS, .shared = cu_scatter_shared(t), .most = PLAIN_SHARED,
+	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(IR_scatter_add, t, &text), .threads = CU_THREADS, .shared = cu_scatter_shared(t), .most = PLAIN_SHARED,
 		.divides = true, .faults = true };
 	if (put_scatter_offsets(&text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
 	const double ms = compile(name, rt_str(&text), archs[gpu], path);

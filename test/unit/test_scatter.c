@@ -1,4 +1,4 @@
-/* scatter_add on a GPU: its kernel (codegen_cuda/scatter.c) against the CPU's loops, bit for bit. The driver and NVRTC are those of test/fake. */
+/* scatter_add and its like on a GPU: its kernel (codegen_cuda/scatter.c) against the CPU's loops, bit for bit. The driver and NVRTC are those of test/fake. */
 #include "test/kit.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@ enum { MOST = 1 << 20 };
 /* ---- one scatter on a device ---- */
 typedef struct job {
 	tj_dtype dtype;
+	int how;                       /* an index of ways */
 	int axis, rank;
 	int64_t base[4], index[4];     /* sizes */
 	unsigned same;                 /* axes, as bits, along which the index is the same everywhere */
@@ -51,13 +52,16 @@ static tj_tensor *indices(tj_ctx *c, const job *j)
 	return tj_from_data(c, TJ_I64, to, data);
 }
 
+enum { WAYS = 5 };
+static tj_tensor *(*const ways[WAYS])(const char *, tj_tensor *, int, tj_tensor *, tj_tensor *) = { tj_scatter_add_at, tj_scatter_at, tj_scatter_prod_at, tj_scatter_amax_at, tj_scatter_amin_at };
+
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const job *j = self;
 	int64_t dim[5], base[5];
 	shape_of(j, j->index, 0, dim);
 	shape_of(j, j->base, 0, base);
-	out[0] = tj_scatter_add(j->zeros ? tj_full(j->dtype, base, tj_i(0)) : in[0], j->axis, tj_expand(in[1], dim), in[2]);
+	out[0] = ways[j->how]("test_scatter.c:1", j->zeros ? tj_full(j->dtype, base, tj_i(0)) : in[0], j->axis, tj_expand(in[1], dim), in[2]);
 }
 
 static size_t on(const char *device, job *j, char *to, int turns, const char *told)
@@ -83,7 +87,7 @@ static void same(job j)
 	static char want[MOST * 8], got[MOST * 8];
 	const size_t bytes = on("cpu", &j, want, 1, NULL);
 	assert_int_equal(on("cuda:0", &j, got, 1, "a kernel of its own"), bytes);
-	if (memcmp(want, got, bytes)) fail_msg("dtype %d, axis %d of [%lld,%lld,%lld], index [%lld,%lld,%lld], same %u, seed %u", j.dtype, j.axis, (long long)j.base[0], (long long)j.base[1], (long long)j.base[2], (long long)j.index[0], (long long)j.index[1], (long long)j.index[2], j.same, j.seed);
+	if (memcmp(want, got, bytes)) fail_msg("way %d, dtype %d, axis %d of [%lld,%lld,%lld], index [%lld,%lld,%lld], same %u, seed %u", j.how, j.dtype, j.axis, (long long)j.base[0], (long long)j.base[1], (long long)j.base[2], (long long)j.index[0], (long long)j.index[1], (long long)j.index[2], j.same, j.seed);
 }
 
 /* ---- tests ---- */
@@ -117,8 +121,8 @@ static void any_axis(void **s)
 	unsigned seed = 11;
 	(void)s;
 	NEED_GPU();
-	for (int i = 0; i < 60; i++) {
-		job j = { .dtype = types[i % 10], .rank = 1 + (int)(next(&seed) % 3), .zeros = next(&seed) & 1, .turned = next(&seed) & 1 };
+	for (int i = 0; i < 150; i++) {
+		job j = { .dtype = types[i % 10], .how = i < 60 ? 0 : i / 10 % WAYS, .rank = 1 + (int)(next(&seed) % 3), .zeros = next(&seed) & 1, .turned = next(&seed) & 1 };
 		j.axis = (int)(next(&seed) % (unsigned)j.rank);
 		for (int d = 0; d < j.rank; d++) {
 			static const int64_t dims[] = { 1, 2, 3, 5, 8, 17, 40, 33, 129, 0 };
@@ -129,6 +133,18 @@ static void any_axis(void **s)
 		j.seed = seed;
 		same(j);
 	}
+}
+
+/* The other ways: rows with one index, and columns with many sources for an element. */
+static void other_ways(void **s)
+{
+	(void)s;
+	NEED_GPU();
+	for (int how = 1; how < WAYS; how++)
+		for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+			same((job){ .how = how, .dtype = types[t], .rank = 2, .base = { 50, 8 }, .index = { 40, 8 }, .same = 2, .turned = t & 1, .seed = (unsigned)t });
+			same((job){ .how = how, .dtype = types[t], .rank = 1, .base = { 10 }, .index = { 300 }, .seed = (unsigned)t });
+		}
 }
 
 static void no_elements(void **s)
@@ -281,7 +297,7 @@ static void is_shown(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(no_elements), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(other_ways), cmocka_unit_test(no_elements), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
 		                                cmocka_unit_test(faults), cmocka_unit_test(trains), cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -977,7 +977,7 @@ TJ_API tj_tensor *tj_gcd(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_gcd_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_gcd(a, b) tj_gcd_at(TJ_SITE, a, b)
 
-/* the least common multiple, 0 or more; wraps */
+/* the least common multiple of |a| and |b|; wraps */
 TJ_API tj_tensor *tj_lcm(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_lcm_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_lcm(a, b) tj_lcm_at(TJ_SITE, a, b)

@@ -1920,7 +1920,7 @@ TJ_API tj_tensor *tj_tril_indices_at(const char *site, int64_t rows, int64_t col
 TJ_API tj_tensor *tj_triu_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
 TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list); /* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
 TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement); /* [n,r]: each choice of r elements of a 1-d x, in order of their places */
-TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [m,n]: the powers n - 1 to 0 of each element, or 0 to n - 1 */
+TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1 */
 #define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset)
 #define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset)
 #define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list)
@@ -1980,7 +1980,7 @@ TJ_API tj_tensor *tj_nanquantile_at(const char *site, tj_tensor *x, tj_tensor *q
 #define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how)
 #define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how)
 
-/* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1). length: of the result; then a larger x is an error of the index. 0: the largest x
+/* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1; integers become f64). length: of the result; then a larger x is an error of the index. 0: the largest x
  * and 1, at least minlength: in a body it is a boundary. */
 TJ_API tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length);
 TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; low and high both 0: those of x. What lies beyond does not count */

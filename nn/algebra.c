@@ -133,6 +133,17 @@ static tj_tensor *bad_sides(const char *site, tj_tensor *x, tj_dims axes, int n,
 	return NULL;
 }
 
+/* x with its axes of size 1 as large as those of y. */
+static tj_tensor *as_large(const char *site, tj_tensor *x, tj_dims axes, tj_tensor *y, tj_dims of_y, int n)
+{
+	nn_dims s = nn_shape_of(x);
+	for (int i = 0; i < n; i++) {
+		const int64_t a = axes[i] < 0 ? axes[i] + s.n : axes[i];
+		if (a >= 0 && a < s.n && s.dim[a] == 1 && tj_dim(y, (int)of_y[i]) >= 0) s.dim[a] = tj_dim(y, (int)of_y[i]);
+	}
+	return nn_expand(site, x, &s);
+}
+
 tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b)
 {
 	tj_tensor *bad, *left, *right;
@@ -142,7 +153,9 @@ tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims
 	if ((bad = nn_bad(site, "tensordot", "a", a)) || (bad = nn_bad(site, "tensordot", "b", b))) return bad;
 	if (!axes_a || !axes_b || count != nn_entries(axes_b, TJ_MAX_RANK)) return tj_fail(TJ_ERR_ARG, "tensordot", "as in tj_tensordot(a, b, TJ_AXES(1, 2), TJ_AXES(0, 1))", "%d axes of a, %d of b", count, nn_entries(axes_b, TJ_MAX_RANK));
 	for (int i = 0; i < count; i++)
-		if (tj_dim(a, (int)axes_a[i]) != tj_dim(b, (int)axes_b[i])) return tj_fail(TJ_ERR_SHAPE, "tensordot", "axes that are summed have one size", "axis %lld of a is %lld, axis %lld of b %lld", (long long)axes_a[i], (long long)tj_dim(a, (int)axes_a[i]), (long long)axes_b[i], (long long)tj_dim(b, (int)axes_b[i]));
+		if (tj_dim(a, (int)axes_a[i]) != tj_dim(b, (int)axes_b[i]) && tj_dim(a, (int)axes_a[i]) != 1 && tj_dim(b, (int)axes_b[i]) != 1) return tj_fail(TJ_ERR_SHAPE, "tensordot", "axes that are summed have one size, or 1", "axis %lld of a is %lld, axis %lld of b %lld", (long long)axes_a[i], (long long)tj_dim(a, (int)axes_a[i]), (long long)axes_b[i], (long long)tj_dim(b, (int)axes_b[i]));
+	a = as_large(site, a, axes_a, b, axes_b, count);
+	b = as_large(site, b, axes_b, a, axes_a, count);
 	if ((bad = bad_sides(site, a, axes_a, count, true, &left, &s, &m)) || (bad = bad_sides(site, b, axes_b, count, false, &right, &s, &n))) return bad;
 	return nn_reshape(site, tj_matmul(left, right), &s);
 }

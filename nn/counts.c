@@ -24,6 +24,7 @@ tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, in
 	if (nn_is_float(t) || t == TJ_BOOL) return tj_fail(TJ_ERR_DTYPE, "bincount", "cast it first: tj_cast(x, TJ_I64)", "x is %s, an integer is needed", tj_dtype_name(t));
 	if (minlength < 0 || length < 0) return tj_fail(TJ_ERR_ARG, "bincount", "0: by the data", "minlength %lld, length %lld", (long long)minlength, (long long)length);
 	tj_tensor *place = tj_cast(x, TJ_I64);
+	if (weights && !nn_is_float(tj_dtype_of(weights))) weights = tj_cast(weights, TJ_F64);
 	if (!length) length = tj_numel(x) ? tj_item_i(tj_amax(place, TJ_ALL, false)) + 1 : 0;
 	return counted(site, place, weights, length < minlength ? minlength : length < 0 ? 0 : length, false);
 }

@@ -17,9 +17,9 @@ tj_tensor *tj_logit_at(const char *site, tj_tensor *x, double eps)
 {
 	tj_tensor *bad = nn_bad(site, "logit", "x", x);
 	if (bad) return bad;
-	if (eps > 0.5 || eps != eps) return tj_fail(TJ_ERR_ARG, "logit", "a small number, or one below 0 for none", "eps is %g", eps);
+	if (eps != eps) return tj_fail(TJ_ERR_ARG, "logit", "a small number, or one below 0 for none", "eps is NaN");
 	x = floats(site, x);
-	if (eps >= 0) x = tj_clamp(x, tj_f(eps), tj_f(1 - eps));
+	if (eps >= 0) x = tj_where(tj_lt(x, tj_f(eps)), tj_f(eps), tj_where(tj_gt(x, tj_f(1 - eps)), tj_f(1 - eps), x));
 	return tj_log(tj_div(x, tj_sub(tj_f(1), x)));
 }
 

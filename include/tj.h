@@ -1920,7 +1920,7 @@ TJ_API tj_tensor *tj_tril_indices_at(const char *site, int64_t rows, int64_t col
 TJ_API tj_tensor *tj_triu_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
 TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list); /* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
 TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement); /* [n,r]: each choice of r elements of a 1-d x, in order of their places */
-TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1 */
+TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1; integers become i64 */
 #define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset)
 #define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset)
 #define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list)

@@ -88,6 +88,7 @@ tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasi
 	tj_tensor *bad = nn_bad(site, "vander", "x", x);
 	if (bad) return bad;
 	if (!tj_rank(x) || n < 0) return tj_fail(TJ_ERR_ARG, "vander", "as in tj_vander(x, 3, false), x 1-d", n < 0 ? "%lld columns" : "x is 0-d", (long long)n);
-	tj_tensor *power = tj_cast(nn_arange(site, x, n), tj_dtype_of(x));
+	tj_tensor *power = nn_arange(site, x, n); /* integers become i64, as in NumPy */
+	if (nn_is_float(tj_dtype_of(x))) power = tj_cast(power, tj_dtype_of(x));
 	return tj_pow(tj_unsqueeze(x, -1), increasing ? power : tj_flip(power, TJ_ALL));
 }

@@ -126,6 +126,13 @@ def _(x, eps=None):
     return tj.logit(x, -1.0 if eps is None else eps)
 
 
+for _k in range(5):
+    entry(f"polygamma.polygamma_n_{_k}")(lambda x, n: tj.polygamma(n, x))
+entry("special.polygamma.special_polygamma_n_0")(lambda x, n: tj.polygamma(n, x))
+for _k in (1, 3, 5):
+    entry(f"mvlgamma.mvlgamma_p_{_k}")(lambda x, p: tj.multigammaln(x, p))
+
+
 # ---- activations ----
 F = "nn.functional."
 for _n in "relu selu silu mish softsign logsigmoid tanhshrink hardsigmoid hardswish relu6".split():
@@ -675,8 +682,6 @@ entry(F + "nll_loss")(lambda x, t, **k: tj.nll_loss(x, t, **opts(**({"ignore_ind
 entry(F + "cross_entropy")(lambda x, t, **k: tj.cross_entropy_loss(x, t, **opts(**({n: v for n, v in k.items() if n != "ignore_index"} if is_float(t) else {"ignore_index": -100} | k))))
 entry(F + "multi_margin_loss")(lambda x, t, p=1, margin=1.0, **k: tj.multi_margin_loss(x, t, p, margin, **opts(**k)))
 
-# ---- random numbers: those at the ends of their ranges, which are none ----
-entry(F + "dropout", F + "dropout2d", F + "dropout3d")(lambda x, p=0.5, training=True, inplace=False: same(x) if not training or p == 0 else tj.dropout(x, p, True) if p == 1 else absent("random numbers differ"))
 
 # ---- layers ----
 entry(F + "bilinear")(lambda a, b, w, bias=None: tj.bilinear(a, b, w, bias))
@@ -710,3 +715,84 @@ def _(w, index, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=F
     if padding_idx is not None:
         o.update(pads=True, padding_index=padding_idx + (w.shape[0] if padding_idx < 0 else 0))
     return tj.embedding_bag(index, w, **o)
+
+entry("native_dropout_backward")(lambda g, mask, scale: tj.mul(g, tj.mul(cast(mask, g.dtype), scale)))
+entry("item")(lambda x: tj.item(x) if is_float(x) else bool(tj.item_i(x)) if x.dtype == "bool" else tj.item_i(x))
+
+# ---- pictures ----
+MODE = {"nearest": "TJ_SAMPLE_NEAREST", "nearest-exact": "TJ_SAMPLE_NEAREST_EXACT", "linear": "TJ_SAMPLE_LINEAR", "bilinear": "TJ_SAMPLE_LINEAR", "trilinear": "TJ_SAMPLE_LINEAR", "bicubic": "TJ_SAMPLE_CUBIC", "area": "TJ_SAMPLE_AREA"}
+
+
+def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    n, o = x.rank - 2, dict(mode=MODE[mode], align_corners=bool(align_corners), antialias=antialias)
+    if size is not None:
+        return tj.interpolate(x, same_list(size, n), **o)
+    scale = [scale_factor] * n if isinstance(scale_factor, (int, float)) else list(scale_factor)
+    if recompute_scale_factor:
+        return tj.interpolate(x, [int(m * s) for m, s in zip(x.shape[2:], scale)], **o)
+    return tj.interpolate(x, None, scale=scale, **o)
+
+
+for _m in MODE:
+    entry(F + "interpolate." + _m)(interpolate)
+entry(F + "upsample_nearest")(lambda x, size=None, scale_factor=None: interpolate(x, size, scale_factor, "nearest"))
+entry(F + "upsample_bilinear")(lambda x, size=None, scale_factor=None: interpolate(x, size, scale_factor, "bilinear", True))
+
+
+@entry(F + "grid_sample", "grid_sampler_2d", "grid_sampler_3d")
+def _(x, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    mode = {0: "bilinear", 1: "nearest", 2: "bicubic"}.get(mode, mode)
+    padding_mode = {0: "zeros", 1: "border", 2: "reflection"}.get(padding_mode, padding_mode)
+    padding = {"zeros": "TJ_PAD_CONSTANT", "border": "TJ_PAD_REPLICATE", "reflection": "TJ_PAD_REFLECT"}[padding_mode]
+    return tj.grid_sample(x, grid, mode=MODE[mode], padding=padding, align_corners=bool(align_corners))
+
+
+entry(F + "ctc_loss")(lambda x, t, il, tl, blank=0, reduction="mean", zero_infinity=False: tj.ctc_loss(x, t, as_lengths(il), as_lengths(tl), blank, zero_infinity, "TJ_LOSS_" + reduction.upper()))
+
+
+def as_lengths(v):
+    return v if is_tensor(v) else tj.stack([tj.full("i64", (), n) for n in v], 0)
+
+
+# ---- windows ----
+def window(ours, **defaults):
+    def f(n, sym=True, dtype=None, **k):
+        return getattr(tj, ours + "_window")(dtype or "f32", n, not sym, *[k.pop(a, d) for a, d in defaults.items()])
+    entry("signal.windows." + ours)(f)
+
+
+for _n in "bartlett blackman cosine hann nuttall".split():
+    window(_n)
+window("kaiser", beta=12.0)
+window("gaussian", std=1.0)
+window("exponential", tau=1.0)
+entry("signal.windows.hamming")(lambda n, sym=True, dtype=None, **k: tj.hamming_window(dtype or "f32", n, not sym, 0.54, 0.46))
+entry("signal.windows.general_hamming")(lambda n, alpha=0.54, sym=True, dtype=None, **k: tj.hamming_window(dtype or "f32", n, not sym, alpha, 1 - alpha))
+entry("signal.windows.general_cosine")(lambda n, a, sym=True, dtype=None, **k: tj.general_cosine_window(dtype or "f32", n, not sym, tj.doubles(a), len(a)))
+
+# ---- random numbers: only shapes and dtypes are compared ----
+RANDOM = set()
+
+
+def random(*names):
+    RANDOM.update(names)
+    return entry(*names)
+
+
+random("bernoulli")(lambda x, p=None, generator=None: tj.bernoulli(x.dtype, x.shape, x if p is None else p))
+random("multinomial")(lambda p, n, replacement=False, generator=None: tj.multinomial(p, n, replacement))
+random("exponential")(lambda x, lambd=1.0, generator=None: tj.exponential(x.dtype, x.shape, lambd))
+random("uniform")(lambda x, a=0.0, b=1.0, generator=None: tj.random_uniform(x.dtype, x.shape, a, b))
+random("rand_like")(lambda x, dtype=None, **k: tj.rand_like(cast(x, dtype)))
+random("randn_like")(lambda x, dtype=None, **k: tj.randn_like(cast(x, dtype)))
+random("randn")(lambda *a, dtype=None, **k: tj.normal(dtype or "f32", shape_args(a)))
+random("randint")(lambda *a, dtype=None, **k: tj.randint(dtype or "i64", list(a[-1]), 0 if len(a) == 2 else a[0], a[-2]))
+random("randint_like")(lambda x, *a, dtype=None, **k: tj.randint(dtype or x.dtype, x.shape, 0 if len(a) == 1 else a[0], a[-1]))
+random("normal")(lambda mean, std=1.0, generator=None, **k: tj.random_normal(mean.dtype if is_tensor(mean) else std.dtype, (tj.add(mean, std) if is_tensor(std) else mean).shape, mean, std))
+random("normal.number_mean")(lambda mean, std, generator=None, **k: tj.random_normal(std.dtype, std.shape, mean, std))
+for _n in ("dropout", "dropout2d", "dropout3d", "alpha_dropout"):
+    random(F + _n)(lambda x, p=0.5, training=True, inplace=False, f=_n: getattr(tj, f)(x, p, training))
+random(F + "feature_alpha_dropout.with_train", F + "feature_alpha_dropout.without_train")(lambda x, p=0.5, training=False, inplace=False: tj.feature_alpha_dropout(x, p, training))
+random("empty_like")(created(0))
+random("empty")(created(0))
+random("new_empty")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 0))

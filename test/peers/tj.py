@@ -108,6 +108,15 @@ def dims(v):
     return None if v is None else (C.c_int64 * (len(v) + 1))(*v, END_DIM)
 
 
+def doubles(v):
+    """An argument of type const double *; the memory lives on."""
+    KEPT.append((C.c_double * len(v))(*v))
+    return C.addressof(KEPT[-1])
+
+
+KEPT = []
+
+
 def tensors(v):
     return (C.c_void_p * (len(v) + 1))(*[handle(t) for t in v], END)
 

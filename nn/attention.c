@@ -60,18 +60,19 @@ static tj_tensor *with_masks(const attention *a, tj_tensor *score, tj_tensor *ma
 	return tj_where(seen, score, none);
 }
 
-/* in: q [..,r,E], k, v, and the mask of these rows. A row without keys is 0, and so is its gradient. */
+/* in: q [..,r,E], k, v, and the mask of these rows. A row without keys is 0, and so is its gradient. f16 and bf16 are rounded once, at the end. */
 static void block(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const attention *a = self;
 	const char *site = a->site;
-	tj_tensor *dead, *q = regrouped(a, in[0], false);
-	tj_tensor *score = regrouped(a, tj_mul(tj_matmul(q, tj_transpose(in[1], -1, -2)), tj_f(a->scale)), true);
+	tj_tensor *dead, *q = regrouped(a, nn_widened(site, in[0]), false);
+	tj_tensor *score = regrouped(a, tj_mul(tj_matmul(q, tj_transpose(nn_widened(site, in[1]), -1, -2)), tj_f(a->scale)), true);
 	score = with_masks(a, score, a->masked ? in[3] : NULL, &dead);
 	tj_tensor *p = tj_softmax(dead ? tj_where(dead, tj_f(0), score) : score, -1);
 	if (dead) p = tj_where(dead, tj_f(0), p);
 	if (a->o.dropout > 0) p = tj_dropout(p, a->o.dropout, true);
-	out[0] = regrouped(a, tj_matmul(regrouped(a, p, false), in[2]), true);
+	tj_tensor *y = regrouped(a, tj_matmul(regrouped(a, p, false), nn_widened(site, in[2])), true);
+	out[0] = nn_is_narrow(tj_dtype_of(in[0])) ? tj_cast(y, tj_dtype_of(in[0])) : y;
 }
 
 /* ---- all blocks ---- */
@@ -179,7 +180,7 @@ tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj
 	attention a = { site, o, o.mask != NULL, 0, groups, o.scale != 0 ? o.scale : width ? 1 / sqrt((double)width) : 1 };
 	int64_t batch = 1;
 	for (int i = 0; i < tj_rank(q) - 2; i++) batch *= tj_dim(q, i);
-	const int64_t row_bytes = batch * keys * (int64_t)tj_dtype_size(tj_dtype_of(q)), fit = row_bytes ? BLOCK_BYTES / row_bytes : rows, each = fit < LEAST_ROWS ? LEAST_ROWS : fit;
+	const int64_t row_bytes = batch * keys * (int64_t)tj_dtype_size(nn_is_narrow(tj_dtype_of(q)) ? TJ_F32 : tj_dtype_of(q)), fit = row_bytes ? BLOCK_BYTES / row_bytes : rows, each = fit < LEAST_ROWS ? LEAST_ROWS : fit;
 	if (rows > 2 * each) return in_blocks(&a, in, rows, each);
 	if (!o.mask) in[3] = TJ_END;
 	block(&y, in, &a);

@@ -60,9 +60,11 @@ tj_tensor *tj_bilinear_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tenso
 	shape[rank - 1] = out;
 	shape[rank] = other;
 	shape[rank + 1] = TJ_END_DIM;
-	tj_tensor *y = tj_reshape(tj_matmul(a, w), shape);
+	const tj_dtype t = tj_dtype_of(a);
+	tj_tensor *y = tj_reshape(tj_matmul(nn_widened(site, a), nn_widened(site, w)), shape);
 	y = tj_sum(tj_mul(y, tj_unsqueeze(b, -2)), TJ_AXES(-1), false);
-	return bias ? tj_add(y, bias) : y;
+	if (bias) y = tj_add(y, bias);
+	return nn_is_narrow(t) ? tj_cast(y, t) : y;
 }
 
 /* ---- cells ---- */
@@ -138,7 +140,7 @@ typedef struct bags {
 static tj_tensor *rows(const bags *q)
 {
 	const char *site = q->site;
-	tj_tensor *e = tj_embedding(q->weight, q->index);
+	tj_tensor *e = nn_widened(site, tj_embedding(q->weight, q->index));
 	return q->o.weights ? tj_mul(e, tj_unsqueeze(q->o.weights, -1)) : e;
 }
 
@@ -206,5 +208,6 @@ tj_tensor *tj_embedding_bag_at(const char *site, tj_tensor *index, tj_tensor *we
 	if (bad) return bad;
 	q.o = o;
 	if (o.pads) q.counts = tj_ne(index, tj_i(o.padding_index));
-	return o.offsets ? of_offsets(&q) : of_rows(&q);
+	tj_tensor *y = o.offsets ? of_offsets(&q) : of_rows(&q);
+	return nn_is_narrow(tj_dtype_of(weight)) ? tj_cast(y, tj_dtype_of(weight)) : y;
 }

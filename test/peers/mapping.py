@@ -157,7 +157,6 @@ entry("softmax.with_dtype")(lambda x, dim, dtype=None: tj.softmax(cast(x, dtype)
 entry("log_softmax", "log_softmax.with_dtype")(lambda x, dim, dtype=None: tj.log_softmax(cast(x, dtype), dim))
 entry(F + "softmin", F + "softmin.with_dtype")(lambda x, dim, dtype=None: tj.softmin(cast(x, dtype), dim))
 entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2 else tj.div(x, tj.maximum(tj.vector_norm(x, p, [dim], True), eps)))
-entry("_softmax_backward_data")(lambda g, y, dim, dtype: tj.mul(y, tj.sub(g, tj.sum(tj.mul(g, y), [dim], True))))
 
 
 # ---- casts and creation ----

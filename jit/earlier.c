@@ -405,7 +405,7 @@ static tj_tensor *handle_for(walk *w, const jit_bound *x)
 	for (int i = -1; i < w->q->n; i++) {
 		tj_tensor *h = i < 0 ? w->q->y : w->q->wanted[i];
 		const target o = target_of(h);
-		if (!(x->seq & JIT_INNER) && same_target(&t, &o)) return h;
+		if (!(x->pending && x->seq & JIT_INNER) && same_target(&t, &o)) return h;
 	}
 	for (uint32_t i = 0; i < a->ext.n; i++) {
 		const jit_bound *o = &a->ext.v[i];

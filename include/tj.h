@@ -585,7 +585,8 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of th
  *
  * opts, read when the line runs for the first time: .name, .numerics, .dynamic, .autocast, .passes, ...; what is about bodies and arguments is not used. Returns the function
  * that stands for the line, for tj_explain(), tj_dump() and tj_fn_stats(); it is freed with c, or when 64 other lines were used since. NULL on error.
- * Not in a body, and only one at a time. On failure all of keep[] are poison, and cells are what they were. tj_close() drops a trace that is open. */
+ * Not in a body, and only one at a time. tj_trace_end() ends it in any case; on failure all of keep[] are poison, and cells are what they were. A trace that was left
+ * (by longjmp, say) is dropped, with TJ_ERR_BODY, when its line begins again, and by tj_close(). The function is not for tj_fn_free(). */
 TJ_API tj_fn *tj_trace_begin_at(const char *site, tj_ctx *c, const tj_compile_opts *opts);
 TJ_API tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, int n);
 #define tj_trace_begin(c, opts) tj_trace_begin_at(TJ_SITE, c, opts)

@@ -56,7 +56,10 @@ static jit_between *find(tj_ctx *c, const char *site, const tj_compile_opts *opt
 		if (c->between.v[i]->fn && (c->between.v[i]->site == site || !strcmp(c->between.v[i]->site, site))) return c->between.v[i];
 	tj_fn *f = make(c, site, opts);
 	jit_between *l = f ? place(c) : NULL;
-	if (l) *l = (jit_between){ site, f, 0 };
+	if (l) {
+		*l = (jit_between){ site, f, 0 };
+		f->of_line = true;
+	}
 	else if (f) {
 		jit_fn_free(f);
 		jit_error(c, site, TJ_ERR_NOMEM, "trace_begin", NULL, "out of memory");
@@ -68,7 +71,12 @@ tj_fn *tj_trace_begin_at(const char *site, tj_ctx *c, const tj_compile_opts *opt
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "trace_begin")) return NULL;
-	if (jit_active(c)) {
+	jit_act *a = jit_active(c);
+	if (a && a->open && !a->callers.n && !a->callback.n && !strcmp(a->open, site)) { /* the line runs again: its trace was left */
+		jit_error(c, site, TJ_ERR_BODY, "trace_begin", "end each trace with tj_trace_end()", "the trace of this line was left without tj_trace_end(), and is dropped");
+		JIT_COUNT(a->fn, failures);
+		jit_act_end(c);
+	} else if (a) {
 		jit_error(c, site, TJ_ERR_STATE, "trace_begin", c->act.open ? "call tj_trace_end() first" : "a body is traced anyway", c->act.open ? "a trace is open since %s" : "a body runs", c->act.open);
 		return NULL;
 	}
@@ -85,7 +93,10 @@ tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, int n)
 	jit_act *a = jit_active(c);
 	tj_status s = TJ_ERR_STATE;
 	if (!a || !a->open || a->callers.n || a->callback.n) jit_error(c, site, s, "trace_end", "tj_trace_begin() opens one, in the same body or callback", "no trace is open here");
-	else if (n < 0 || (n && !keep)) jit_error(c, site, s = TJ_ERR_ARG, "trace_end", "pass NULL and 0 to keep none", "keep is NULL, or n is negative");
-	else s = jit_call_close(c, site, keep, n);
+	else if (n < 0 || (n && !keep)) {
+		jit_error(c, site, s = TJ_ERR_ARG, "trace_end", "pass NULL and 0 to keep none", "keep is NULL, or n is negative");
+		jit_act_end(c);
+		return s;
+	} else s = jit_call_close(c, site, keep, n);
 	return s == TJ_OK ? s : (jit_spoil(c, keep, n), s);
 }

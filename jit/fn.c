@@ -216,6 +216,10 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 	JIT_CURRENT_IF_ANY(c, site);
 	if (c && f->engine == c->engine && jit_refuses(c, site, "fn_free")) return;
 	if (c) jit_active(c); /* ends a call of f whose body was left without returning */
+	if (f->of_line) {
+		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "it is freed with its context", "%s stands for a line with tj_trace_begin()", f->name);
+		return;
+	}
 	if (!is_running(f)) jit_fn_free(f);
 	else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
 }

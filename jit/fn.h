@@ -62,6 +62,7 @@ struct tj_fn {
 	uint32_t npass;
 	uint32_t index;          /* in tj_ctx.memo; an index is used again after the function is freed */
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
+	bool of_line;            /* it stands for a line with tj_trace_begin(), which owns it */
 	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
 	atomic_bool widened;     /* it was reported that products of .autocast are computed in f32 */
 	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */

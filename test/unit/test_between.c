@@ -147,9 +147,20 @@ static void errors(void **state)
 	assert_true(tj_is_poison(keep[0]));
 	kit_error(c, TJ_ERR_SHAPE, "inner dimensions");
 	assert_f32(w, 3);
-	tj_trace_begin(c, NULL);
+	tj_fn *of_line = tj_trace_begin(c, NULL);
 	assert_int_equal(tj_trace_end(c, NULL, -1), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "keep is NULL");
+	tj_fn_free(of_line);
+	kit_error(c, TJ_ERR_STATE, "stands for a line");
+	for (int i = 0; i < 2; i++) {
+		assert_non_null(tj_trace_begin(c, NULL)); /* not ended the first time */
+		tj_assign(w, tj_f(8));
+		if (i) assert_int_equal(tj_trace_end(c, NULL, 0), TJ_OK);
+	}
+	kit_error(c, TJ_ERR_BODY, "left without");
+	assert_f32(w, 8);
+	tj_write(w, (float[]){ 3 }, 4);
+	tj_trace_begin(c, NULL);
 	keep[0] = NULL;
 	assert_int_equal(tj_trace_end(c, keep, 1), TJ_ERR_ARG);
 	(void)tj_check(c);

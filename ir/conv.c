@@ -204,6 +204,8 @@ static phase phase_of(const ir_window *w, int i, int64_t p, int64_t size, int64_
 	const int64_t span = (f.places - 1) * f.dilation;
 	f.before = (f.first * d - r) / s + span - q;
 	f.after = count - size - f.before + span;
+	if (f.before < -size) f.after += f.before + size, f.before = -size; /* no more can go than there is: all windows are beside x */
+	if (f.after < -size) f.before += f.after + size, f.after = -size;
 	return f;
 }
 

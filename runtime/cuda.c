@@ -8,7 +8,7 @@
 #include <time.h>
 
 enum { STREAM_NON_BLOCKING = 1, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_PROCESSORS = 16,
-       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 512, RECORDS = 1024 };
+       POINTER_DEVICE = 9, FUNCTION_SHARED = 8, MOST_BLOCKS = 1 << 30, MOST_PARAMS = 4095 /* 32,764 bytes */, RECORDS = 1024 };
 
 static int ngpu;
 static atomic_ullong ids;
@@ -232,7 +232,7 @@ static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 {
 	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
-	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 4 KiB of them are possible", k->nparam);
+	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 32 KiB of them are possible", k->nparam);
 	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
 	const bool gathers = rt_cugraph_gathers(q);
 	if (gathers && !rt_cu_at_home()) return rt_cu_no_entry(q->gpu, err);

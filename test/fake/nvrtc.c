@@ -131,7 +131,7 @@ static void put_calls(FILE *f, const char *text)
 		int threads;
 		const char *end = strchr(at, ')');
 		if (sscanf(at, "__launch_bounds__(%d", &threads) != 1 || !end || sscanf(end, ") %127[A-Za-z0-9_](", name) != 1) continue;
-		fprintf(f, "static_assert(sizeof(%s_args) <= 4096, \"Formal parameter space overflowed\");\n", name);
+		fprintf(f, "static_assert(sizeof(%s_args) <= 32764, \"Formal parameter space overflowed\");\n", name); /* 4096 before CUDA 12.1 */
 		fprintf(f, "extern \"C\" { void %s__run(void *a) { %s(*(%s_args *)a); } extern const size_t %s__bytes = sizeof(%s_args); extern const int %s__threads = %d; }\n", name, name,
 		        name, name, name, name, threads);
 	}

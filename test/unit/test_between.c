@@ -182,7 +182,7 @@ static void errors(void **state)
 static void many_lines(void **state)
 {
 	(void)state;
-	static char site[200][24];
+	static char site[200][32];
 	tj_ctx *c = kit_open();
 	tj_tensor *w = kit_param(c, 0);
 	for (int turn = 0; turn < 2; turn++)

@@ -339,7 +339,8 @@ static void refusals(void **state)
 	if (skipped()) return;
 	for (int i = 0; i < 3; i++) expect(limits_of, &archs[i], NULL, "limits");
 	expect(wrong_arch, "a.n;", "gives 209", "a cubin of another GPU");
-	assert_int_equal(compile("struct k_args { char x[4104]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n", NULL), 6);
+	assert_int_equal(compile("struct k_args { char x[32768]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n", NULL), 6);
+	assert_int_equal(compile("struct k_args { char x[4104]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n", NULL), 0);
 	assert_int_equal(compile("#include <math.h>\n", NULL), 6);
 	assert_int_equal(compile("int x;\n", "--no-such-option"), 5);
 	assert_int_equal(compile("__device__ int x;\n", "--fmad=false"), 0);

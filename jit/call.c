@@ -273,8 +273,7 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 			args[f->opts.nin] = TJ_END;
 			if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
 			else run_timed(a, made, args);
-			s = a->failed ? body_failed(c, site) : check_outputs(c, site, f, made) != TJ_OK ? error_of(c) : TJ_OK;
-			if (s == TJ_OK) s = finish(a, site, f->opts.nout, made, out, to);
+			s = !a->failed && check_outputs(c, site, f, made) != TJ_OK ? error_of(c) : finish(a, site, f->opts.nout, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	}
 	return end(c, s);

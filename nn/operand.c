@@ -110,7 +110,7 @@ int nn_listed(tj_list list, int most)
 	return n;
 }
 
-tj_tensor *nn_widened(const char *site, tj_tensor *x) { return tj_dtype_of(x) == TJ_F16 || tj_dtype_of(x) == TJ_BF16 ? tj_cast(x, TJ_F32) : x; }
+tj_tensor *nn_widened(const char *site, tj_tensor *x) { return nn_is_narrow(tj_dtype_of(x)) ? tj_cast(x, TJ_F32) : x; }
 
 tj_tensor *nn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x)
 {

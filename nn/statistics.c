@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-static tj_tensor *widened(const char *site, tj_tensor *x) { return tj_dtype_of(x) == TJ_F16 || tj_dtype_of(x) == TJ_BF16 ? tj_cast(x, TJ_F32) : x; }
 static tj_tensor *as_was(const char *site, tj_tensor *y, tj_dtype t) { return tj_is_poison(y) || tj_dtype_of(y) == t ? y : tj_cast(y, t); }
 
 static tj_tensor *bad_float(const char *site, const char *op, tj_tensor *x)
@@ -34,14 +33,14 @@ static tj_tensor *variance(const char *site, tj_tensor *x, tj_dims axes, double 
 tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim)
 {
 	tj_tensor *bad = bad_float(site, "std", x);
-	return bad ? bad : as_was(site, root(site, variance(site, widened(site, x), axes, correction, keepdim)), tj_dtype_of(x));
+	return bad ? bad : as_was(site, root(site, variance(site, nn_widened(site, x), axes, correction, keepdim)), tj_dtype_of(x));
 }
 
 tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean)
 {
 	tj_tensor *bad = bad_float(site, "var_mean", x);
 	if (mean) *mean = bad ? bad : tj_mean(x, axes, keepdim);
-	return bad ? bad : as_was(site, variance(site, widened(site, x), axes, correction, keepdim), tj_dtype_of(x));
+	return bad ? bad : as_was(site, variance(site, nn_widened(site, x), axes, correction, keepdim), tj_dtype_of(x));
 }
 
 tj_tensor *tj_std_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean)
@@ -69,7 +68,7 @@ tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keep
 {
 	tj_tensor *bad = bad_float(site, "nanmean", x);
 	if (bad) return bad;
-	tj_tensor *w = widened(site, x), *nan = tj_isnan(w), *count = tj_sum(tj_logical_not(nan), axes, keepdim);
+	tj_tensor *w = nn_widened(site, x), *nan = tj_isnan(w), *count = tj_sum(tj_logical_not(nan), axes, keepdim);
 	return as_was(site, tj_div(tj_sum(tj_where(nan, tj_f(0), w), axes, keepdim), count), tj_dtype_of(x));
 }
 
@@ -89,7 +88,7 @@ tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction)
 	tj_tensor *bad = bad_float(site, "cov", x);
 	if (bad) return bad;
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "cov", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
-	tj_tensor *c = as_was(site, covariance(site, widened(site, x), correction), tj_dtype_of(x));
+	tj_tensor *c = as_was(site, covariance(site, nn_widened(site, x), correction), tj_dtype_of(x));
 	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);
 }
 
@@ -98,7 +97,7 @@ tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x)
 	tj_tensor *bad = bad_float(site, "corrcoef", x);
 	if (bad) return bad;
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "corrcoef", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
-	tj_tensor *c = covariance(site, widened(site, x), 1), *d = tj_sqrt(tj_diagonal(c, 0, 0, 1));
+	tj_tensor *c = covariance(site, nn_widened(site, x), 1), *d = tj_sqrt(tj_diagonal(c, 0, 0, 1));
 	c = tj_clamp(tj_div(tj_div(c, tj_unsqueeze(d, 1)), d), tj_i(-1), tj_i(1));
 	c = as_was(site, c, tj_dtype_of(x));
 	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);
@@ -119,7 +118,7 @@ static tj_tensor *norm(const char *site, tj_tensor *x, double p, tj_dims axes, b
 }
 
 /* Integers are f32, as in all functions of floats. */
-static tj_tensor *float_of(const char *site, tj_tensor *x) { return nn_is_float(tj_dtype_of(x)) ? widened(site, x) : tj_cast(x, TJ_F32); }
+static tj_tensor *float_of(const char *site, tj_tensor *x) { return nn_is_float(tj_dtype_of(x)) ? nn_widened(site, x) : tj_cast(x, TJ_F32); }
 static tj_dtype float_dtype(tj_tensor *x) { return nn_is_float(tj_dtype_of(x)) ? tj_dtype_of(x) : TJ_F32; }
 
 tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bool keepdim)
@@ -149,7 +148,7 @@ tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, doub
 		if (i != a) others[n++] = i;
 	others[n] = TJ_END_DIM;
 	if (tj_rank(x) < 2) return tj_fail(TJ_ERR_SHAPE, "renorm", "tj_unsqueeze() gives it an axis", "x has %d axes, 2 are needed", tj_rank(x));
-	tj_tensor *w = widened(site, x), *size = norm(site, w, p, others, true), *far = tj_gt(size, tj_f(most));
+	tj_tensor *w = nn_widened(site, x), *size = norm(site, w, p, others, true), *far = tj_gt(size, tj_f(most));
 	return as_was(site, tj_mul(w, tj_where(far, tj_div(tj_f(most), tj_add(size, tj_f(1e-7))), tj_f(1))), tj_dtype_of(x));
 }
 

@@ -317,6 +317,24 @@ static bool remember_content(const builder *b, jit_plan *p)
 	return true;
 }
 
+/* Finds the cells that values may be computed in: those to which they are assigned. */
+static bool find_cells(const jit_act *a, const jit_node *boundary, const uint32_t *seq, jit_plan *p)
+{
+	bool *again = rt_calloc(boundary->ncell + 1u); /* by cell: assigned again later in the segment */
+	p->into = rt_alloc((p->n + 1) * sizeof *p->into);
+	for (uint32_t i = 0; p->into && i < p->n; i++) p->into[i] = -1;
+	for (const jit_node *n = boundary; again && p->into && n->parent; n = n->parent) {
+		if (n->op != JIT_ASSIGN) continue;
+		const uint32_t cell = JIT_IDX(n->src[1]), value = JIT_IDX(n->src[0]);
+		const uint32_t *at = JIT_KIND(n->src[0]) == JIT_EV && !again[cell] ? bsearch(&value, seq, p->n, sizeof *seq, by_seq) : NULL;
+		if (at) p->into[at - seq] = jit_find_ext(a, &a->cell.v[cell]->t);
+		again[cell] = true;
+	}
+	const bool ok = again && p->into;
+	rt_free(again);
+	return ok;
+}
+
 static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
 {
 	lo_opts o;
@@ -326,6 +344,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.content = b->content;
 	o.ncontent = b->nslot;
 	o.shelf = f->shelf;
+	o.into = p->into;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!drop_marks(b) || !remember_residuals(b, p)) return false;
@@ -391,7 +410,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
 		lo_moving moving = jit_moving(a, ext, boundary->next + boundary->nmet, &mem);
-		ok = build_graph(&b, boundary, &mem) && lower(&b, f, p, boundary->segment, seq, &moving, err);
+		ok = (ext != a->ext.v || find_cells(a, boundary, seq, p)) && build_graph(&b, boundary, &mem) && lower(&b, f, p, boundary->segment, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
 		ir_graph_seal(&p->graph);

@@ -20,7 +20,10 @@ static void each_decision(tj_fn *f, const jit_plan *p, see_decision *see, void *
 {
 	lo_opts o;
 	rt_err err = { 0 };
-	if (p->exec && p->n) lo_notes(&p->graph, jit_lower_opts(f, f->engine, p->settings, &o), p->exec, see, self, &err);
+	if (!p->exec || !p->n) return;
+	jit_lower_opts(f, f->engine, p->settings, &o);
+	o.into = p->into;
+	lo_notes(&p->graph, &o, p->exec, see, self, &err);
 }
 
 static void put_line(void *self, const lo_note *n)

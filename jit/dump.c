@@ -17,6 +17,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	o.family = f->family; /* it knows which sizes are symbols of the code */
 	o.content = p->content;
 	o.ncontent = p->ncontent;
+	o.into = p->into;
 	o.shelf = f->shelf;
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;

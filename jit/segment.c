@@ -7,20 +7,18 @@
 
 /* ---- running a plan ---- */
 
-/* The cell that value i is assigned to, when the plan may overwrite its content; else NULL. */
-static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i)
+/* The cell that value i is assigned to, when the plan may overwrite its content; else NULL. moved: the content of a cell is assigned to another one. */
+static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i, bool moved)
 {
 	int slot = p->exec->out[i].alias_ext;
 	if (slot < 0) return NULL;
 	const jit_bound *b = &a->ext.v[slot];
 	if (b->h->kind != RT_CELL || !b->owned || b->buf != b->h->buf) return NULL;
-	for (uint32_t k = 0; k < a->assigned.n; k++)
-		if (a->assigned.v[k].version == b->h) return NULL; /* its content is assigned to another cell */
-	for (uint32_t k = 0; k < a->assigned.n; k++) {
-		const jit_assigned *s = &a->assigned.v[k];
-		if (&s->cell->t == b->h && s->version->kind == RT_PENDING && s->version->seg == a->seg && s->version->seq == p->value[i].seq) return s->cell;
-	}
-	return NULL;
+	for (uint32_t k = 0; moved && k < a->assigned.n; k++)
+		if (a->assigned.v[k].version == b->h) return NULL;
+	const int64_t at = jit_find_assigned(a, rt_held_of(b->h));
+	const tj_tensor *v = at < 0 ? NULL : a->assigned.v[at].version;
+	return v && v->kind == RT_PENDING && v->seg == a->seg && v->seq == p->value[i].seq ? a->assigned.v[at].cell : NULL;
 }
 
 /* The new content of a cell is there without a copy once p has run. */
@@ -40,11 +38,14 @@ static bool is_made(jit_act *a, const jit_plan *p, const tj_tensor *v)
 /* None where the call can still fail after the run: then the cells must be as they were. */
 static rt_held *const *cells_to_overwrite(jit_act *a, const jit_plan *p)
 {
+	bool moved = false;
 	if (!a->alone || a->ctx->into) return NULL; /* else another context could read it; into: a wrong size is found after the run */
-	for (uint32_t k = 0; k < a->assigned.n; k++)
+	for (uint32_t k = 0; k < a->assigned.n; k++) {
 		if (!is_made(a, p, a->assigned.v[k].version)) return NULL;
+		moved |= a->assigned.v[k].version->kind == RT_CELL;
+	}
 	rt_held **over = rt_arena_alloc(&a->mem, (p->n + 1) * sizeof *over);
-	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i);
+	for (uint32_t i = 0; over && i < p->n; i++) over[i] = overwritten_cell(a, p, i, moved);
 	return over;
 }
 

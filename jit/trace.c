@@ -103,6 +103,7 @@ void jit_plan_unref(jit_plan *p)
 	rt_free(p->value);
 	rt_free(p->residual);
 	rt_free(p->content);
+	rt_free(p->into);
 	if (p->n) ir_graph_free(&p->graph);
 	rt_free(p);
 }

@@ -186,6 +186,12 @@ static bool find_last(lo_low *L, const ir_ref *keys, last **by)
 	return *by != NULL;
 }
 
+/* The output may be written over the external. */
+static bool may_overwrite(const lo_low *L, const lo_buffer *to, const lo_buffer *from)
+{
+	return to->place == RT_AT_OUT && from->place == RT_AT_EXT && to->bytes == from->bytes && (!L->o->into || L->o->into[to->index] == (int)from->index);
+}
+
 /* A step that could write an output over an external waits for the other readers of that one: else it could not. */
 static bool hold_back(lo_low *L, ir_ref *keys)
 {
@@ -195,10 +201,9 @@ static bool hold_back(lo_low *L, ir_ref *keys)
 		const lo_step *s = &L->step.v[i];
 		for (uint32_t w = 0; w < s->writes.n; w++)
 			for (uint32_t r = 0; r < s->reads.n; r++) {
-				const lo_buffer *to = &L->buf.v[s->writes.v[w]], *from = &L->buf.v[s->reads.v[r]];
 				const last *b = &by[s->reads.v[r]];
 				const ir_ref after = (b->step == i ? b->other : b->key) + 1;
-				if (to->place == RT_AT_OUT && from->place == RT_AT_EXT && to->bytes == from->bytes && after > keys[i]) keys[i] = after;
+				if (after > keys[i] && may_overwrite(L, &L->buf.v[s->writes.v[w]], &L->buf.v[s->reads.v[r]])) keys[i] = after;
 			}
 	}
 	return true;

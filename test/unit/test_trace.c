@@ -379,6 +379,38 @@ static void view_of_old_version(void **s)
 	tj_close(c);
 }
 
+/* Three cells of one shape, as of Adam: each is computed in its own memory, whatever the order of the assigns. */
+static void momenta(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor **w = self;
+	tj_tensor *first = tj_add(tj_mul(w[1], tj_f(0.5)), in[0]), *second = tj_add(tj_mul(w[2], tj_f(0.25)), tj_square(in[0]));
+	tj_assign(w[2], second);
+	tj_assign(w[0], tj_sub(w[0], tj_div(first, second)));
+	tj_assign(w[1], first);
+	out[0] = in[0];
+}
+static void cells_stay_in_place(void **s)
+{
+	(void)s;
+	for (int direct = 0; direct < 2; direct++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *w[3];
+		const void *where[3];
+		for (int i = 0; i < 3; i++) w[i] = tj_param(c, TJ_F32, TJ_SHAPE(2)), where[i] = tj_data(w[i]);
+		tj_fn *f = tj_compile(c, momenta, w, TJ_OPTS(tj_compile_opts, "momenta", 1, 1, .mode = direct ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&w[0], &w[1], &w[2])));
+		for (int i = 0; i < 4; i++) {
+			tj_scope *sc = tj_push(c);
+			tj_call1(f, TJ_LIST(F32(c, 1, 2)));
+			tj_pop(sc);
+		}
+		assert_f32(w[1], 1.875f, 3.75f);
+		assert_f32(w[2], 1.328125f, 5.3125f);
+		for (int i = 0; i < 3 && !strcmp(kit_backend, "llvm") && !kit_elsewhere(); i++) assert_ptr_equal(tj_data(w[i]), where[i]);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 /* The host reads a cell that was assigned a view with strides: the copy it gets is of this call. */
 static void read_cell(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -710,7 +742,7 @@ int main(void)
 		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(value_of_earlier_segment), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
 		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
 		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
-		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
+		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cells_stay_in_place), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
 		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
 		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars), cmocka_unit_test(one_version_a_call), cmocka_unit_test(many_cells),
 	};

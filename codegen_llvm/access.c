@@ -1,8 +1,8 @@
 /* access: loads, stores and faults.
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
- * the tail; lanes further apart are a gather or a scatter. A gather in the tail reads lane 0's element for absent lanes, so it
- * needs no mask. */
+ * the tail; loads of lanes a few elements apart are vectors, shuffled (stride.c); lanes further apart are a gather or a scatter. A
+ * gather in the tail reads lane 0's element for absent lanes, so it needs no mask. */
 #include "codegen_llvm/cg.h"
 
 _Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");
@@ -144,6 +144,10 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 	int n = c->lanes, size = (int)tj_dtype_size(t);
 	cg_str type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
 	if (!c->tile[i] && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
+		if (!dyn_varies(c, in) && cg_strides_along(c, t, cg_lane_coef(c, in))) {
+			cg_load_along(c, to, t == TJ_BOOL ? TJ_U8 : t, cg_address(c, i), cg_lane_coef(c, in));
+			return;
+		}
 		cg_str ps = addresses(c, i, false);
 		rt_putf(
 			c->out,

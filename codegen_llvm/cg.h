@@ -243,6 +243,11 @@ void cg_load(cg *c, uint32_t ins);
 void cg_store(cg *c, uint32_t ins);
 void cg_fault(cg *c, uint32_t ins);
 
+/* ---- stride.c: loads of elements that are not far apart ---- */
+enum { CG_NEAR = 4 }; /* largest step between lanes that are loaded as vectors, in elements */
+bool cg_strides_along(const cg *c, tj_dtype t, int64_t step); /* cg_load_along() can load them */
+void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step); /* name: lane l has the element at p + l * step */
+
 /* ---- reduce.c: accumulators ---- */
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: some need several chunks */
 void cg_acc_update(cg *c, cg_acc *a);                 /* takes the value of this step of r */

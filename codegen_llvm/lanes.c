@@ -23,6 +23,19 @@ static int register_lanes(const cg *c)
 	return c->bits / 8;
 }
 
+static int registers_of(const lo_ins *in) { return tj_dtype_size((tj_dtype)in->dtype) == 8 ? 2 : 1; }
+
+static int access_cost(const cg *c, const lo_ins *in)
+{
+	enum { FAR = 16 };
+	const lo_index *x = &c->k->index.v[in->index];
+	int64_t step = c->rows ? x->rcoef : x->coef[c->k->ndim - 1];
+	if (in->dyn != LO_NOREF) return FAR;
+	if (step == 0 || step == 1) return registers_of(in);
+	if (in->op == LO_STORE || step > CG_NEAR || step < -CG_NEAR) return FAR;
+	return 2 * registers_of(in) * (int)(step < 0 ? -step : step);
+}
+
 /* Work of a section's body, in vector instructions. */
 static int cost(const cg *c, const lo_section *s)
 {
@@ -30,13 +43,7 @@ static int cost(const cg *c, const lo_section *s)
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
 		if (c->place[i] != CG_BODY && in->op != LO_REDUCE) continue;
-		bool strided = false;
-		if (in->op == LO_LOAD || in->op == LO_STORE) {
-			const lo_index *x = &c->k->index.v[in->index];
-			int64_t step = c->rows ? x->rcoef : x->coef[c->k->ndim - 1];
-			strided = (step != 0 && step != 1) || in->dyn != LO_NOREF;
-		}
-		n += strided ? 16 : tj_dtype_size((tj_dtype)in->dtype) == 8 ? 2 : 1;
+		n += in->op == LO_LOAD || in->op == LO_STORE ? access_cost(c, in) : registers_of(in);
 	}
 	return n;
 }

@@ -22,12 +22,12 @@ typedef struct cost {
 
 static double ins_ns(const lo_target *t, const lo_kernel *k, const lo_schedule *s, const lo_ins *i)
 {
+	enum { NEAR = 4 }; /* elements; loads a few elements apart are vectors that are shuffled */
 	if (i->op != LO_LOAD && i->op != LO_STORE) return t->op_ns;
 	const lo_index *x = &k->index.v[i->index];
 	int64_t step = magnitude(s->vec == LO_VEC_R ? x->rcoef : x->coef[k->ndim - 1]);
-	return i->dyn != LO_NOREF || step > 1 ? t->far_ns
-	       : step                         ? t->byte_ns * (double)tj_dtype_size((tj_dtype)i->dtype)
-	                                      : t->same_ns;
+	if (i->dyn != LO_NOREF || step > (i->op == LO_LOAD ? NEAR : 1)) return t->far_ns;
+	return step ? t->byte_ns * (double)(step * (int64_t)tj_dtype_size((tj_dtype)i->dtype)) : t->same_ns;
 }
 
 static cost cost_of(const lo_target *t, const lo_kernel *k, const lo_schedule *sched)

@@ -327,7 +327,7 @@ static void tails(void **state)
 
 static void layouts(void **state)
 {
-	static const int64_t coef[] = { 0, 1, 2, 3, -1, -2, 130, 100000 };
+	static const int64_t coef[] = { 0, 1, 2, 3, 4, 5, -1, -2, -3, -4, 130, 100000 };
 	static const char *const types[] = { "bool", "u8", "i32", "i64", "f32", "f64", "bf16" };
 	(void)state;
 	for (size_t t = 0; t < RT_COUNT(types); t++)
@@ -347,6 +347,33 @@ static void layouts(void **state)
 						"  store b1 [%lld + %lld*d0] %%0\n",
 						types[t], types[t], types[t], (long long)offset, (long long)c),
 					false, n, room);
+		}
+}
+
+/* Loads a few elements apart: vectors, which must not reach beyond the first or the last element. */
+static void steps(void **state)
+{
+	static const int64_t coef[] = { 2, 3, 4, -1, -2, -3, -4 };
+	static const char *const types[] = { "f32", "f64", "bf16", "u8" };
+	static const int sizes[] = { 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 45, 64, 67 };
+	(void)state;
+	for (size_t s = 0; s < RT_COUNT(sizes); s++)
+		for (size_t i = 0; i < RT_COUNT(coef); i++) {
+			const int n = sizes[s];
+			const char *t = types[(s + i) % RT_COUNT(types)];
+			const int64_t c = coef[i], room = (c < 0 ? -c : c) * (n - 1) + 1, offset = c < 0 ? room - 1 : 0;
+			check(
+				textf(
+					"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 %s out\n dim 2\n dim %d\n point\n"
+					"  %%0 = load %s b0 [%lld + %lld*d0 + %lld*d1]\n  store b1 [0 + %d*d0 + 1*d1] %%0\n",
+					t, t, n, t, (long long)offset, (long long)room, (long long)c, n),
+				false, 2 * room, 2 * n);
+			check(
+				textf(
+					"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n red %d\n loop\n"
+					"  %%0 = load f32 b0 [%lld + %lld*d0 + %lld*r]\n  %%1 = reduce f32 add row %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+					n, (long long)offset, (long long)room, (long long)c),
+				true, 2 * room, 2);
 		}
 }
 
@@ -1088,6 +1115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion),
 		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
+		cmocka_unit_test(steps),
 		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(balanced),

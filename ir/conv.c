@@ -364,14 +364,6 @@ static bool all_count(const ir_meta *x, const ir_window *w, bool inside)
 	return true;
 }
 
-/* Whether windows share elements, or skip some. */
-static bool overlaps(const ir_window *w)
-{
-	for (int i = 0; i < w->n; i++)
-		if (w->dilation[i] != 1 || w->stride[i] != w->size[i]) return true;
-	return false;
-}
-
 static ir_ref window_sum(const made *m, ir_ref x, const ir_window *w, ir_ref none, const ir_meta *to)
 {
 	const int64_t places = product(w->n, w->size);
@@ -394,7 +386,7 @@ static ir_ref avg_pool(const made *m, ir_ref x, const ir_window *w, int64_t divi
 	if (divisor < 0 && all_count(&t, w, true)) divisor = product(w->n, w->size);
 	x = ir_cast(m->g, x, wide, m->site);
 	const ir_ref none = number(m, wide, 0);
-	const ir_ref sum = few_places(w) && overlaps(w) ? window_sum(m, x, w, none, to) : ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
+	const ir_ref sum = few_places(w) ? window_sum(m, x, w, none, to) : ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
 	if (sum == IR_NONE) return sum;
 	ir_ref by = divisor > 0 ? number(m, wide, (double)divisor) : counts(m, &t, w, wide, divisor < 0, to);
 	if (divisor <= 0) by = ir_keep_device(m->g, by, ir_at(m->g, sum));

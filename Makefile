@@ -54,6 +54,11 @@ $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/l
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
+$(BUILD)/test/doc.inc: test/doc.awk include/tj.h
+	@mkdir -p $(@D)
+	awk -f $^ >$@
+$(BUILD)/test/unit/test_doc.o: $(BUILD)/test/doc.inc
+$(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'

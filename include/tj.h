@@ -328,10 +328,10 @@ TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);                 
 /* As tj_unique(), with up to three more results, i64 (NULL: not wanted). indices: where each value stands first in x, flattened.
  * inverse: for each element of x, the place of its value in the result. counts: how often x has each value. */
 TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts);
-#define tj_nonzero(x) tj_nonzero_at(TJ_SITE, x)
-#define tj_masked_select(x, mask) tj_masked_select_at(TJ_SITE, x, mask)
-#define tj_unique(x) tj_unique_at(TJ_SITE, x)
-#define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts)
+#define tj_nonzero(x) tj_nonzero_at(TJ_SITE, x) /* tj_nonzero([[0, 5], [6, 0]]) = [[0, 1], [1, 0]] */
+#define tj_masked_select(x, mask) tj_masked_select_at(TJ_SITE, x, mask) /* tj_masked_select([1, 2, 3], [true, false, true]) = [1, 3] */
+#define tj_unique(x) tj_unique_at(TJ_SITE, x) /* tj_unique([2, 1, 2]) = [1, 2] */
+#define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts) /* tj_unique_all([2, 1, 2], &indices, &inverse, &counts) = [1, 2], [1, 0], [1, 0, 1], [1, 2] */
 
 /* Cells: the only mutable tensors. Inside a compiled function, later ops see an assigned value at once. All assigns
  * commit together at the end of the outermost call; a call that fails commits nothing. On a GPU the failure may be found after
@@ -795,1013 +795,1016 @@ TJ_API tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dt
 /* ---- ops ----------------------------------------------------------------------------------------- */
 /* Written by ir/opdoc.c from ir/ops.def; `make gen`. Each op is a function, and a macro over it that adds the
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the
- * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted. */
+ * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted.
+ *
+ * The comment behind a macro is an example, which the tests run: a call and its results, with tensors in brackets. [1, 2] is i64, [1., 2.] f32, [true, false]
+ * bool, and f16[1., 2.] has the dtype in front of it. Numbers are rounded to four digits behind the point. */
 /* >>> ops */
 
 /* a + b; logical or for bool; a C number is converted to the dtype of the tensors (wraps or rounds), as in all arithmetic */
 TJ_API tj_tensor *tj_add(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_add_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_add(a, b) tj_add_at(TJ_SITE, a, b)
+#define tj_add(a, b) tj_add_at(TJ_SITE, a, b) /* tj_add([1, 2], [10, 20]) = [11, 22] */
 
 /* a - b; not for bool */
 TJ_API tj_tensor *tj_sub(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_sub_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_sub(a, b) tj_sub_at(TJ_SITE, a, b)
+#define tj_sub(a, b) tj_sub_at(TJ_SITE, a, b) /* tj_sub([5, 7], [1, 2]) = [4, 5] */
 
 /* a * b; logical and for bool */
 TJ_API tj_tensor *tj_mul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_mul_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_mul(a, b) tj_mul_at(TJ_SITE, a, b)
+#define tj_mul(a, b) tj_mul_at(TJ_SITE, a, b) /* tj_mul([2, 3], [4, 5]) = [8, 15] */
 
 /* a / b, true division: int / int is a float */
 TJ_API tj_tensor *tj_div(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_div_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_div(a, b) tj_div_at(TJ_SITE, a, b)
+#define tj_div(a, b) tj_div_at(TJ_SITE, a, b) /* tj_div([1, 3], [2, 2]) = [0.5, 1.5] */
 
 /* the floor of the exact quotient, as in Python: 1 // -inf is -1, inf // 2 is NaN; integers: MIN / -1 wraps, / 0 is an error */
 TJ_API tj_tensor *tj_floor_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_floor_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_floor_divide(a, b) tj_floor_divide_at(TJ_SITE, a, b)
+#define tj_floor_divide(a, b) tj_floor_divide_at(TJ_SITE, a, b) /* tj_floor_divide([7, -7], [2, 2]) = [3, -4] */
 
 /* a - floor_divide(a, b) * b; has the sign of the divisor, also when it is zero */
 TJ_API tj_tensor *tj_remainder(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_remainder_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b)
+#define tj_remainder(a, b) tj_remainder_at(TJ_SITE, a, b) /* tj_remainder([7, -7], [3, 3]) = [1, 2] */
 
 /* a / b rounded toward zero; floats: the quotient is rounded to the dtype, then its fraction is cut off */
 TJ_API tj_tensor *tj_trunc_divide(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_trunc_divide_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_trunc_divide(a, b) tj_trunc_divide_at(TJ_SITE, a, b)
+#define tj_trunc_divide(a, b) tj_trunc_divide_at(TJ_SITE, a, b) /* tj_trunc_divide([7, -7], [2, 2]) = [3, -3] */
 
 /* a - n * b, where n is the exact quotient a / b cut to an integer; has the sign of the dividend; exact for floats */
 TJ_API tj_tensor *tj_fmod(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_fmod_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_fmod(a, b) tj_fmod_at(TJ_SITE, a, b)
+#define tj_fmod(a, b) tj_fmod_at(TJ_SITE, a, b) /* tj_fmod([7, -7], [3, 3]) = [1, -1] */
 
 /* a to the power b; integers wrap, and negative exponents give 0, 1 or -1 */
 TJ_API tj_tensor *tj_pow(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_pow_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b)
+#define tj_pow(a, b) tj_pow_at(TJ_SITE, a, b) /* tj_pow([2, 3], [10, 2]) = [1024, 9] */
 
 /* the smaller; NaN if either is NaN; a C number beyond the range of the dtype counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_minimum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_minimum_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b)
+#define tj_minimum(a, b) tj_minimum_at(TJ_SITE, a, b) /* tj_minimum([1., nan], [2., 2.]) = [1., nan] */
 
 /* the larger; NaN if either is NaN; a C number beyond the range of the dtype counts as the nearest value of the dtype, inf for floats */
 TJ_API tj_tensor *tj_maximum(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_maximum_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b)
+#define tj_maximum(a, b) tj_maximum_at(TJ_SITE, a, b) /* tj_maximum([1., nan], [2., 2.]) = [2., nan] */
 
 /* the smaller; the other one if one is NaN; C numbers count as in minimum */
 TJ_API tj_tensor *tj_fmin(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_fmin_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_fmin(a, b) tj_fmin_at(TJ_SITE, a, b)
+#define tj_fmin(a, b) tj_fmin_at(TJ_SITE, a, b) /* tj_fmin([1., nan], [2., 2.]) = [1., 2.] */
 
 /* the larger; the other one if one is NaN; C numbers count as in maximum */
 TJ_API tj_tensor *tj_fmax(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_fmax_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_fmax(a, b) tj_fmax_at(TJ_SITE, a, b)
+#define tj_fmax(a, b) tj_fmax_at(TJ_SITE, a, b) /* tj_fmax([1., nan], [2., 2.]) = [2., 2.] */
 
 /* sqrt(a^2 + b^2) without overflow; inf if either is infinite, NaN or not */
 TJ_API tj_tensor *tj_hypot(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_hypot_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_hypot(a, b) tj_hypot_at(TJ_SITE, a, b)
+#define tj_hypot(a, b) tj_hypot_at(TJ_SITE, a, b) /* tj_hypot([3., 5.], [4., 12.]) = [5., 13.] */
 
 /* |a| with the sign of b, also of a zero; a NaN counts as positive */
 TJ_API tj_tensor *tj_copysign(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_copysign_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_copysign(a, b) tj_copysign_at(TJ_SITE, a, b)
+#define tj_copysign(a, b) tj_copysign_at(TJ_SITE, a, b) /* tj_copysign([3., 3.], [1., -0.]) = [3., -3.] */
 
 /* the value next to a in the direction of b; f32 and f64 only */
 TJ_API tj_tensor *tj_nextafter(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_nextafter_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_nextafter(a, b) tj_nextafter_at(TJ_SITE, a, b)
+#define tj_nextafter(a, b) tj_nextafter_at(TJ_SITE, a, b) /* tj_nextafter([16777216., 16777216.], [inf, 0.]) = [16777218., 16777215.] */
 
 /* 0 below 0, 1 above, b where a is 0; NaN stays, as in NumPy (PyTorch: 0) */
 TJ_API tj_tensor *tj_heaviside(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_heaviside_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_heaviside(a, b) tj_heaviside_at(TJ_SITE, a, b)
+#define tj_heaviside(a, b) tj_heaviside_at(TJ_SITE, a, b) /* tj_heaviside([-2., 0., 2.], tj_f(0.5)) = [0., 0.5, 1.] */
 
 /* a * 2^b, rounded once; b is cut to an integer, and NaN gives NaN */
 TJ_API tj_tensor *tj_ldexp(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ldexp_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b)
+#define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b) /* tj_ldexp([1., 3.], [3, -1]) = [8., 1.5] */
 
 /* -a */
 TJ_API tj_tensor *tj_neg(tj_tensor *x);
 TJ_API tj_tensor *tj_neg_at(const char *site, tj_tensor *x);
-#define tj_neg(x) tj_neg_at(TJ_SITE, x)
+#define tj_neg(x) tj_neg_at(TJ_SITE, x) /* tj_neg([1, -2]) = [-1, 2] */
 
 /* |a|; MIN wraps to itself */
 TJ_API tj_tensor *tj_abs(tj_tensor *x);
 TJ_API tj_tensor *tj_abs_at(const char *site, tj_tensor *x);
-#define tj_abs(x) tj_abs_at(TJ_SITE, x)
+#define tj_abs(x) tj_abs_at(TJ_SITE, x) /* tj_abs([-3, 4]) = [3, 4] */
 
 /* -1, 0 or 1; NaN and signed zero stay */
 TJ_API tj_tensor *tj_sign(tj_tensor *x);
 TJ_API tj_tensor *tj_sign_at(const char *site, tj_tensor *x);
-#define tj_sign(x) tj_sign_at(TJ_SITE, x)
+#define tj_sign(x) tj_sign_at(TJ_SITE, x) /* tj_sign([-3., 0., 5.]) = [-1., 0., 1.] */
 
 /* 1 / a */
 TJ_API tj_tensor *tj_reciprocal(tj_tensor *x);
 TJ_API tj_tensor *tj_reciprocal_at(const char *site, tj_tensor *x);
-#define tj_reciprocal(x) tj_reciprocal_at(TJ_SITE, x)
+#define tj_reciprocal(x) tj_reciprocal_at(TJ_SITE, x) /* tj_reciprocal([2., 4.]) = [0.5, 0.25] */
 
 /* a * a */
 TJ_API tj_tensor *tj_square(tj_tensor *x);
 TJ_API tj_tensor *tj_square_at(const char *site, tj_tensor *x);
-#define tj_square(x) tj_square_at(TJ_SITE, x)
+#define tj_square(x) tj_square_at(TJ_SITE, x) /* tj_square([-3, 4]) = [9, 16] */
 
 /* the largest integer <= a */
 TJ_API tj_tensor *tj_floor(tj_tensor *x);
 TJ_API tj_tensor *tj_floor_at(const char *site, tj_tensor *x);
-#define tj_floor(x) tj_floor_at(TJ_SITE, x)
+#define tj_floor(x) tj_floor_at(TJ_SITE, x) /* tj_floor([1.5, -1.5]) = [1., -2.] */
 
 /* the smallest integer >= a */
 TJ_API tj_tensor *tj_ceil(tj_tensor *x);
 TJ_API tj_tensor *tj_ceil_at(const char *site, tj_tensor *x);
-#define tj_ceil(x) tj_ceil_at(TJ_SITE, x)
+#define tj_ceil(x) tj_ceil_at(TJ_SITE, x) /* tj_ceil([1.5, -1.5]) = [2., -1.] */
 
 /* the nearest integer, ties to even */
 TJ_API tj_tensor *tj_round(tj_tensor *x);
 TJ_API tj_tensor *tj_round_at(const char *site, tj_tensor *x);
-#define tj_round(x) tj_round_at(TJ_SITE, x)
+#define tj_round(x) tj_round_at(TJ_SITE, x) /* tj_round([0.5, 1.5, 2.4]) = [0., 2., 2.] */
 
 /* rounded toward zero */
 TJ_API tj_tensor *tj_trunc(tj_tensor *x);
 TJ_API tj_tensor *tj_trunc_at(const char *site, tj_tensor *x);
-#define tj_trunc(x) tj_trunc_at(TJ_SITE, x)
+#define tj_trunc(x) tj_trunc_at(TJ_SITE, x) /* tj_trunc([1.7, -1.7]) = [1., -1.] */
 
 /* a - trunc(a) */
 TJ_API tj_tensor *tj_frac(tj_tensor *x);
 TJ_API tj_tensor *tj_frac_at(const char *site, tj_tensor *x);
-#define tj_frac(x) tj_frac_at(TJ_SITE, x)
+#define tj_frac(x) tj_frac_at(TJ_SITE, x) /* tj_frac([1.75, -1.75]) = [0.75, -0.75] */
 
 /* a & b */
 TJ_API tj_tensor *tj_bitwise_and(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bitwise_and_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_bitwise_and(a, b) tj_bitwise_and_at(TJ_SITE, a, b)
+#define tj_bitwise_and(a, b) tj_bitwise_and_at(TJ_SITE, a, b) /* tj_bitwise_and([12, 10], [10, 6]) = [8, 2] */
 
 /* a | b */
 TJ_API tj_tensor *tj_bitwise_or(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bitwise_or_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_bitwise_or(a, b) tj_bitwise_or_at(TJ_SITE, a, b)
+#define tj_bitwise_or(a, b) tj_bitwise_or_at(TJ_SITE, a, b) /* tj_bitwise_or([12, 10], [10, 6]) = [14, 14] */
 
 /* a ^ b */
 TJ_API tj_tensor *tj_bitwise_xor(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bitwise_xor_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_bitwise_xor(a, b) tj_bitwise_xor_at(TJ_SITE, a, b)
+#define tj_bitwise_xor(a, b) tj_bitwise_xor_at(TJ_SITE, a, b) /* tj_bitwise_xor([12, 10], [10, 6]) = [6, 12] */
 
 /* ~a; logical not for bool */
 TJ_API tj_tensor *tj_bitwise_not(tj_tensor *x);
 TJ_API tj_tensor *tj_bitwise_not_at(const char *site, tj_tensor *x);
-#define tj_bitwise_not(x) tj_bitwise_not_at(TJ_SITE, x)
+#define tj_bitwise_not(x) tj_bitwise_not_at(TJ_SITE, x) /* tj_bitwise_not([0, 5]) = [-1, -6] */
 
 /* a << b; 0 when b < 0 or b >= width; a C number is first wrapped to the dtype */
 TJ_API tj_tensor *tj_shift_left(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_left_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b)
+#define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b) /* tj_shift_left([1, 3], [4, 1]) = [16, 6] */
 
 /* a >> b; a signed dtype keeps the sign; when b < 0 or b >= width, the result is -1 for a < 0, else 0; a C number is first wrapped to the dtype */
 TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b)
+#define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b) /* tj_shift_right([16, -3], [2, 1]) = [4, -2] */
 
 /* the number of bits that are 1 in |a|; the dtype stays */
 TJ_API tj_tensor *tj_bitwise_count(tj_tensor *x);
 TJ_API tj_tensor *tj_bitwise_count_at(const char *site, tj_tensor *x);
-#define tj_bitwise_count(x) tj_bitwise_count_at(TJ_SITE, x)
+#define tj_bitwise_count(x) tj_bitwise_count_at(TJ_SITE, x) /* tj_bitwise_count([7, 8]) = [3, 1] */
 
 /* the greatest common divisor, 0 or more; gcd(0, a) is |a|; MIN counts as its absolute value, which wraps to it */
 TJ_API tj_tensor *tj_gcd(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_gcd_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_gcd(a, b) tj_gcd_at(TJ_SITE, a, b)
+#define tj_gcd(a, b) tj_gcd_at(TJ_SITE, a, b) /* tj_gcd([12, 9], [18, 6]) = [6, 3] */
 
 /* the least common multiple of |a| and |b|; wraps */
 TJ_API tj_tensor *tj_lcm(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_lcm_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_lcm(a, b) tj_lcm_at(TJ_SITE, a, b)
+#define tj_lcm(a, b) tj_lcm_at(TJ_SITE, a, b) /* tj_lcm([4, 6], [6, 9]) = [12, 18] */
 
 /* a == b; an int C number is compared with integers by its exact value, as in all comparisons */
 TJ_API tj_tensor *tj_eq(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_eq_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_eq(a, b) tj_eq_at(TJ_SITE, a, b)
+#define tj_eq(a, b) tj_eq_at(TJ_SITE, a, b) /* tj_eq([1, 2], [1, 3]) = [true, false] */
 
 /* a != b; true for NaN */
 TJ_API tj_tensor *tj_ne(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ne_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_ne(a, b) tj_ne_at(TJ_SITE, a, b)
+#define tj_ne(a, b) tj_ne_at(TJ_SITE, a, b) /* tj_ne([1, 2], [1, 3]) = [false, true] */
 
 /* a < b */
 TJ_API tj_tensor *tj_lt(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_lt_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_lt(a, b) tj_lt_at(TJ_SITE, a, b)
+#define tj_lt(a, b) tj_lt_at(TJ_SITE, a, b) /* tj_lt([1, 2, 3], tj_i(2)) = [true, false, false] */
 
 /* a <= b */
 TJ_API tj_tensor *tj_le(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_le_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_le(a, b) tj_le_at(TJ_SITE, a, b)
+#define tj_le(a, b) tj_le_at(TJ_SITE, a, b) /* tj_le([1, 2, 3], tj_i(2)) = [true, true, false] */
 
 /* a > b */
 TJ_API tj_tensor *tj_gt(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_gt_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_gt(a, b) tj_gt_at(TJ_SITE, a, b)
+#define tj_gt(a, b) tj_gt_at(TJ_SITE, a, b) /* tj_gt([1, 2, 3], tj_i(2)) = [false, false, true] */
 
 /* a >= b */
 TJ_API tj_tensor *tj_ge(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ge_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_ge(a, b) tj_ge_at(TJ_SITE, a, b)
+#define tj_ge(a, b) tj_ge_at(TJ_SITE, a, b) /* tj_ge([1, 2, 3], tj_i(2)) = [false, true, true] */
 
 /* a != 0 and b != 0 */
 TJ_API tj_tensor *tj_logical_and(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_logical_and_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_logical_and(a, b) tj_logical_and_at(TJ_SITE, a, b)
+#define tj_logical_and(a, b) tj_logical_and_at(TJ_SITE, a, b) /* tj_logical_and([0, 1, 2], [1, 0, 3]) = [false, false, true] */
 
 /* a != 0 or b != 0 */
 TJ_API tj_tensor *tj_logical_or(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_logical_or_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_logical_or(a, b) tj_logical_or_at(TJ_SITE, a, b)
+#define tj_logical_or(a, b) tj_logical_or_at(TJ_SITE, a, b) /* tj_logical_or([0, 1, 0], [1, 0, 0]) = [true, true, false] */
 
 /* a != 0 xor b != 0 */
 TJ_API tj_tensor *tj_logical_xor(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_logical_xor_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_logical_xor(a, b) tj_logical_xor_at(TJ_SITE, a, b)
+#define tj_logical_xor(a, b) tj_logical_xor_at(TJ_SITE, a, b) /* tj_logical_xor([0, 1, 2], [1, 0, 3]) = [true, true, false] */
 
 /* a == 0 */
 TJ_API tj_tensor *tj_logical_not(tj_tensor *x);
 TJ_API tj_tensor *tj_logical_not_at(const char *site, tj_tensor *x);
-#define tj_logical_not(x) tj_logical_not_at(TJ_SITE, x)
+#define tj_logical_not(x) tj_logical_not_at(TJ_SITE, x) /* tj_logical_not([0, 5]) = [true, false] */
 
 /* a is NaN */
 TJ_API tj_tensor *tj_isnan(tj_tensor *x);
 TJ_API tj_tensor *tj_isnan_at(const char *site, tj_tensor *x);
-#define tj_isnan(x) tj_isnan_at(TJ_SITE, x)
+#define tj_isnan(x) tj_isnan_at(TJ_SITE, x) /* tj_isnan([1., nan, inf]) = [false, true, false] */
 
 /* a is +inf or -inf */
 TJ_API tj_tensor *tj_isinf(tj_tensor *x);
 TJ_API tj_tensor *tj_isinf_at(const char *site, tj_tensor *x);
-#define tj_isinf(x) tj_isinf_at(TJ_SITE, x)
+#define tj_isinf(x) tj_isinf_at(TJ_SITE, x) /* tj_isinf([1., nan, -inf]) = [false, false, true] */
 
 /* a is neither NaN nor infinite */
 TJ_API tj_tensor *tj_isfinite(tj_tensor *x);
 TJ_API tj_tensor *tj_isfinite_at(const char *site, tj_tensor *x);
-#define tj_isfinite(x) tj_isfinite_at(TJ_SITE, x)
+#define tj_isfinite(x) tj_isfinite_at(TJ_SITE, x) /* tj_isfinite([1., nan, inf]) = [true, false, false] */
 
 /* a has a sign; true for -0.0, false for every NaN */
 TJ_API tj_tensor *tj_signbit(tj_tensor *x);
 TJ_API tj_tensor *tj_signbit_at(const char *site, tj_tensor *x);
-#define tj_signbit(x) tj_signbit_at(TJ_SITE, x)
+#define tj_signbit(x) tj_signbit_at(TJ_SITE, x) /* tj_signbit([1., -0., -2.]) = [false, true, true] */
 
 /* e to the power a */
 TJ_API tj_tensor *tj_exp(tj_tensor *x);
 TJ_API tj_tensor *tj_exp_at(const char *site, tj_tensor *x);
-#define tj_exp(x) tj_exp_at(TJ_SITE, x)
+#define tj_exp(x) tj_exp_at(TJ_SITE, x) /* tj_exp([0., 1.]) = [1., 2.7183] */
 
 /* natural logarithm; NaN below 0 */
 TJ_API tj_tensor *tj_log(tj_tensor *x);
 TJ_API tj_tensor *tj_log_at(const char *site, tj_tensor *x);
-#define tj_log(x) tj_log_at(TJ_SITE, x)
+#define tj_log(x) tj_log_at(TJ_SITE, x) /* tj_log([1., 10.]) = [0., 2.3026] */
 
 /* square root, correctly rounded */
 TJ_API tj_tensor *tj_sqrt(tj_tensor *x);
 TJ_API tj_tensor *tj_sqrt_at(const char *site, tj_tensor *x);
-#define tj_sqrt(x) tj_sqrt_at(TJ_SITE, x)
+#define tj_sqrt(x) tj_sqrt_at(TJ_SITE, x) /* tj_sqrt([4., 9.]) = [2., 3.] */
 
 /* 1 / sqrt(a) */
 TJ_API tj_tensor *tj_rsqrt(tj_tensor *x);
 TJ_API tj_tensor *tj_rsqrt_at(const char *site, tj_tensor *x);
-#define tj_rsqrt(x) tj_rsqrt_at(TJ_SITE, x)
+#define tj_rsqrt(x) tj_rsqrt_at(TJ_SITE, x) /* tj_rsqrt([4., 0.25]) = [0.5, 2.] */
 
 /* hyperbolic tangent */
 TJ_API tj_tensor *tj_tanh(tj_tensor *x);
 TJ_API tj_tensor *tj_tanh_at(const char *site, tj_tensor *x);
-#define tj_tanh(x) tj_tanh_at(TJ_SITE, x)
+#define tj_tanh(x) tj_tanh_at(TJ_SITE, x) /* tj_tanh([0., 1.]) = [0., 0.7616] */
 
 /* 1 / (1 + exp(-a)) */
 TJ_API tj_tensor *tj_sigmoid(tj_tensor *x);
 TJ_API tj_tensor *tj_sigmoid_at(const char *site, tj_tensor *x);
-#define tj_sigmoid(x) tj_sigmoid_at(TJ_SITE, x)
+#define tj_sigmoid(x) tj_sigmoid_at(TJ_SITE, x) /* tj_sigmoid([0., 1.]) = [0.5, 0.7311] */
 
 /* error function */
 TJ_API tj_tensor *tj_erf(tj_tensor *x);
 TJ_API tj_tensor *tj_erf_at(const char *site, tj_tensor *x);
-#define tj_erf(x) tj_erf_at(TJ_SITE, x)
+#define tj_erf(x) tj_erf_at(TJ_SITE, x) /* tj_erf([0., 1.]) = [0., 0.8427] */
 
 /* sine; any finite argument */
 TJ_API tj_tensor *tj_sin(tj_tensor *x);
 TJ_API tj_tensor *tj_sin_at(const char *site, tj_tensor *x);
-#define tj_sin(x) tj_sin_at(TJ_SITE, x)
+#define tj_sin(x) tj_sin_at(TJ_SITE, x) /* tj_sin([0., 1.5708]) = [0., 1.] */
 
 /* cosine; any finite argument */
 TJ_API tj_tensor *tj_cos(tj_tensor *x);
 TJ_API tj_tensor *tj_cos_at(const char *site, tj_tensor *x);
-#define tj_cos(x) tj_cos_at(TJ_SITE, x)
+#define tj_cos(x) tj_cos_at(TJ_SITE, x) /* tj_cos([0., 3.1416]) = [1., -1.] */
 
 /* exp(a) - 1 without cancellation */
 TJ_API tj_tensor *tj_expm1(tj_tensor *x);
 TJ_API tj_tensor *tj_expm1_at(const char *site, tj_tensor *x);
-#define tj_expm1(x) tj_expm1_at(TJ_SITE, x)
+#define tj_expm1(x) tj_expm1_at(TJ_SITE, x) /* tj_expm1([0., 1.]) = [0., 1.7183] */
 
 /* log(1 + a) without cancellation */
 TJ_API tj_tensor *tj_log1p(tj_tensor *x);
 TJ_API tj_tensor *tj_log1p_at(const char *site, tj_tensor *x);
-#define tj_log1p(x) tj_log1p_at(TJ_SITE, x)
+#define tj_log1p(x) tj_log1p_at(TJ_SITE, x) /* tj_log1p([0., 1.]) = [0., 0.6931] */
 
 /* 2 to the power a */
 TJ_API tj_tensor *tj_exp2(tj_tensor *x);
 TJ_API tj_tensor *tj_exp2_at(const char *site, tj_tensor *x);
-#define tj_exp2(x) tj_exp2_at(TJ_SITE, x)
+#define tj_exp2(x) tj_exp2_at(TJ_SITE, x) /* tj_exp2([3., -1.]) = [8., 0.5] */
 
 /* logarithm to the base 2; NaN below 0 */
 TJ_API tj_tensor *tj_log2(tj_tensor *x);
 TJ_API tj_tensor *tj_log2_at(const char *site, tj_tensor *x);
-#define tj_log2(x) tj_log2_at(TJ_SITE, x)
+#define tj_log2(x) tj_log2_at(TJ_SITE, x) /* tj_log2([8., 0.5]) = [3., -1.] */
 
 /* logarithm to the base 10; NaN below 0 */
 TJ_API tj_tensor *tj_log10(tj_tensor *x);
 TJ_API tj_tensor *tj_log10_at(const char *site, tj_tensor *x);
-#define tj_log10(x) tj_log10_at(TJ_SITE, x)
+#define tj_log10(x) tj_log10_at(TJ_SITE, x) /* tj_log10([1000., 0.1]) = [3., -1.] */
 
 /* cube root, also of negative numbers */
 TJ_API tj_tensor *tj_cbrt(tj_tensor *x);
 TJ_API tj_tensor *tj_cbrt_at(const char *site, tj_tensor *x);
-#define tj_cbrt(x) tj_cbrt_at(TJ_SITE, x)
+#define tj_cbrt(x) tj_cbrt_at(TJ_SITE, x) /* tj_cbrt([8., -27.]) = [2., -3.] */
 
 /* tangent; any finite argument */
 TJ_API tj_tensor *tj_tan(tj_tensor *x);
 TJ_API tj_tensor *tj_tan_at(const char *site, tj_tensor *x);
-#define tj_tan(x) tj_tan_at(TJ_SITE, x)
+#define tj_tan(x) tj_tan_at(TJ_SITE, x) /* tj_tan([0., 0.7854]) = [0., 1.] */
 
 /* arc sine; NaN beyond -1 .. 1 */
 TJ_API tj_tensor *tj_asin(tj_tensor *x);
 TJ_API tj_tensor *tj_asin_at(const char *site, tj_tensor *x);
-#define tj_asin(x) tj_asin_at(TJ_SITE, x)
+#define tj_asin(x) tj_asin_at(TJ_SITE, x) /* tj_asin([0., 1.]) = [0., 1.5708] */
 
 /* arc cosine; NaN beyond -1 .. 1 */
 TJ_API tj_tensor *tj_acos(tj_tensor *x);
 TJ_API tj_tensor *tj_acos_at(const char *site, tj_tensor *x);
-#define tj_acos(x) tj_acos_at(TJ_SITE, x)
+#define tj_acos(x) tj_acos_at(TJ_SITE, x) /* tj_acos([1., 0.]) = [0., 1.5708] */
 
 /* arc tangent */
 TJ_API tj_tensor *tj_atan(tj_tensor *x);
 TJ_API tj_tensor *tj_atan_at(const char *site, tj_tensor *x);
-#define tj_atan(x) tj_atan_at(TJ_SITE, x)
+#define tj_atan(x) tj_atan_at(TJ_SITE, x) /* tj_atan([0., 1.]) = [0., 0.7854] */
 
 /* hyperbolic sine */
 TJ_API tj_tensor *tj_sinh(tj_tensor *x);
 TJ_API tj_tensor *tj_sinh_at(const char *site, tj_tensor *x);
-#define tj_sinh(x) tj_sinh_at(TJ_SITE, x)
+#define tj_sinh(x) tj_sinh_at(TJ_SITE, x) /* tj_sinh([0., 1.]) = [0., 1.1752] */
 
 /* hyperbolic cosine */
 TJ_API tj_tensor *tj_cosh(tj_tensor *x);
 TJ_API tj_tensor *tj_cosh_at(const char *site, tj_tensor *x);
-#define tj_cosh(x) tj_cosh_at(TJ_SITE, x)
+#define tj_cosh(x) tj_cosh_at(TJ_SITE, x) /* tj_cosh([0., 1.]) = [1., 1.5431] */
 
 /* inverse hyperbolic sine */
 TJ_API tj_tensor *tj_asinh(tj_tensor *x);
 TJ_API tj_tensor *tj_asinh_at(const char *site, tj_tensor *x);
-#define tj_asinh(x) tj_asinh_at(TJ_SITE, x)
+#define tj_asinh(x) tj_asinh_at(TJ_SITE, x) /* tj_asinh([0., 1.]) = [0., 0.8814] */
 
 /* inverse hyperbolic cosine; NaN below 1 */
 TJ_API tj_tensor *tj_acosh(tj_tensor *x);
 TJ_API tj_tensor *tj_acosh_at(const char *site, tj_tensor *x);
-#define tj_acosh(x) tj_acosh_at(TJ_SITE, x)
+#define tj_acosh(x) tj_acosh_at(TJ_SITE, x) /* tj_acosh([1., 2.]) = [0., 1.317] */
 
 /* inverse hyperbolic tangent; NaN beyond -1 .. 1 */
 TJ_API tj_tensor *tj_atanh(tj_tensor *x);
 TJ_API tj_tensor *tj_atanh_at(const char *site, tj_tensor *x);
-#define tj_atanh(x) tj_atanh_at(TJ_SITE, x)
+#define tj_atanh(x) tj_atanh_at(TJ_SITE, x) /* tj_atanh([0., 0.5]) = [0., 0.5493] */
 
 /* the angle of the point (b, a): the arc tangent of a / b in the right quadrant */
 TJ_API tj_tensor *tj_atan2(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_atan2_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_atan2(a, b) tj_atan2_at(TJ_SITE, a, b)
+#define tj_atan2(a, b) tj_atan2_at(TJ_SITE, a, b) /* tj_atan2([1., -1.], [1., -1.]) = [0.7854, -2.3562] */
 
 /* sin(pi a) / (pi a), 1 at 0; near 0 its gradient loses digits */
 TJ_API tj_tensor *tj_sinc(tj_tensor *x);
 TJ_API tj_tensor *tj_sinc_at(const char *site, tj_tensor *x);
-#define tj_sinc(x) tj_sinc_at(TJ_SITE, x)
+#define tj_sinc(x) tj_sinc_at(TJ_SITE, x) /* tj_sinc([0., 0.5, 1.]) = [1., 0.6366, 0.] */
 
 /* 1 - erf(a), also where that is small */
 TJ_API tj_tensor *tj_erfc(tj_tensor *x);
 TJ_API tj_tensor *tj_erfc_at(const char *site, tj_tensor *x);
-#define tj_erfc(x) tj_erfc_at(TJ_SITE, x)
+#define tj_erfc(x) tj_erfc_at(TJ_SITE, x) /* tj_erfc([0., 1.]) = [1., 0.1573] */
 
 /* exp(a^2) * erfc(a), also where erfc(a) is 0 */
 TJ_API tj_tensor *tj_erfcx(tj_tensor *x);
 TJ_API tj_tensor *tj_erfcx_at(const char *site, tj_tensor *x);
-#define tj_erfcx(x) tj_erfcx_at(TJ_SITE, x)
+#define tj_erfcx(x) tj_erfcx_at(TJ_SITE, x) /* tj_erfcx([0., 1.]) = [1., 0.4276] */
 
 /* the number whose erf is a; inf at 1, NaN beyond -1 .. 1 */
 TJ_API tj_tensor *tj_erfinv(tj_tensor *x);
 TJ_API tj_tensor *tj_erfinv_at(const char *site, tj_tensor *x);
-#define tj_erfinv(x) tj_erfinv_at(TJ_SITE, x)
+#define tj_erfinv(x) tj_erfinv_at(TJ_SITE, x) /* tj_erfinv([0., 0.5]) = [0., 0.4769] */
 
 /* the probability that a normally distributed number is below a */
 TJ_API tj_tensor *tj_ndtr(tj_tensor *x);
 TJ_API tj_tensor *tj_ndtr_at(const char *site, tj_tensor *x);
-#define tj_ndtr(x) tj_ndtr_at(TJ_SITE, x)
+#define tj_ndtr(x) tj_ndtr_at(TJ_SITE, x) /* tj_ndtr([0., 1.]) = [0.5, 0.8413] */
 
 /* its logarithm, also where ndtr(a) is 0 */
 TJ_API tj_tensor *tj_log_ndtr(tj_tensor *x);
 TJ_API tj_tensor *tj_log_ndtr_at(const char *site, tj_tensor *x);
-#define tj_log_ndtr(x) tj_log_ndtr_at(TJ_SITE, x)
+#define tj_log_ndtr(x) tj_log_ndtr_at(TJ_SITE, x) /* tj_log_ndtr([0., -10.]) = [-0.6931, -53.2313] */
 
 /* the number whose ndtr is a; NaN beyond 0 .. 1 */
 TJ_API tj_tensor *tj_ndtri(tj_tensor *x);
 TJ_API tj_tensor *tj_ndtri_at(const char *site, tj_tensor *x);
-#define tj_ndtri(x) tj_ndtri_at(TJ_SITE, x)
+#define tj_ndtri(x) tj_ndtri_at(TJ_SITE, x) /* tj_ndtri([0.5, 0.975]) = [0., 1.96] */
 
 /* log |gamma(a)|; inf at 0 and at negative integers */
 TJ_API tj_tensor *tj_lgamma(tj_tensor *x);
 TJ_API tj_tensor *tj_lgamma_at(const char *site, tj_tensor *x);
-#define tj_lgamma(x) tj_lgamma_at(TJ_SITE, x)
+#define tj_lgamma(x) tj_lgamma_at(TJ_SITE, x) /* tj_lgamma([1., 5.]) = [0., 3.1781] */
 
 /* the derivative of log(gamma(a)); inf or -inf at 0, NaN at negative integers */
 TJ_API tj_tensor *tj_digamma(tj_tensor *x);
 TJ_API tj_tensor *tj_digamma_at(const char *site, tj_tensor *x);
-#define tj_digamma(x) tj_digamma_at(TJ_SITE, x)
+#define tj_digamma(x) tj_digamma_at(TJ_SITE, x) /* tj_digamma([1., 2.]) = [-0.5772, 0.4228] */
 
 /* the n-th derivative of digamma, n from 0 to 30; computed in f64 */
 TJ_API tj_tensor *tj_polygamma(int64_t n, tj_tensor *x);
 TJ_API tj_tensor *tj_polygamma_at(const char *site, int64_t n, tj_tensor *x);
-#define tj_polygamma(n, x) tj_polygamma_at(TJ_SITE, n, x)
+#define tj_polygamma(n, x) tj_polygamma_at(TJ_SITE, n, x) /* tj_polygamma(1, [1., 2.]) = [1.6449, 0.6449] */
 
 /* the modified Bessel function of order 0 */
 TJ_API tj_tensor *tj_i0(tj_tensor *x);
 TJ_API tj_tensor *tj_i0_at(const char *site, tj_tensor *x);
-#define tj_i0(x) tj_i0_at(TJ_SITE, x)
+#define tj_i0(x) tj_i0_at(TJ_SITE, x) /* tj_i0([0., 1.]) = [1., 1.2661] */
 
 /* i0(a) * exp(-|a|) */
 TJ_API tj_tensor *tj_i0e(tj_tensor *x);
 TJ_API tj_tensor *tj_i0e_at(const char *site, tj_tensor *x);
-#define tj_i0e(x) tj_i0e_at(TJ_SITE, x)
+#define tj_i0e(x) tj_i0e_at(TJ_SITE, x) /* tj_i0e([0., 1.]) = [1., 0.4658] */
 
 /* the modified Bessel function of order 1 */
 TJ_API tj_tensor *tj_i1(tj_tensor *x);
 TJ_API tj_tensor *tj_i1_at(const char *site, tj_tensor *x);
-#define tj_i1(x) tj_i1_at(TJ_SITE, x)
+#define tj_i1(x) tj_i1_at(TJ_SITE, x) /* tj_i1([0., 1.]) = [0., 0.5652] */
 
 /* i1(a) * exp(-|a|) */
 TJ_API tj_tensor *tj_i1e(tj_tensor *x);
 TJ_API tj_tensor *tj_i1e_at(const char *site, tj_tensor *x);
-#define tj_i1e(x) tj_i1e_at(TJ_SITE, x)
+#define tj_i1e(x) tj_i1e_at(TJ_SITE, x) /* tj_i1e([0., 1.]) = [0., 0.2079] */
 
 /* a * (pi / 180) */
 TJ_API tj_tensor *tj_deg2rad(tj_tensor *x);
 TJ_API tj_tensor *tj_deg2rad_at(const char *site, tj_tensor *x);
-#define tj_deg2rad(x) tj_deg2rad_at(TJ_SITE, x)
+#define tj_deg2rad(x) tj_deg2rad_at(TJ_SITE, x) /* tj_deg2rad([180., 90.]) = [3.1416, 1.5708] */
 
 /* a * (180 / pi) */
 TJ_API tj_tensor *tj_rad2deg(tj_tensor *x);
 TJ_API tj_tensor *tj_rad2deg_at(const char *site, tj_tensor *x);
-#define tj_rad2deg(x) tj_rad2deg_at(TJ_SITE, x)
+#define tj_rad2deg(x) tj_rad2deg_at(TJ_SITE, x) /* tj_rad2deg([0., 1.]) = [0., 57.2958] */
 
 /* a itself; not for bool */
 TJ_API tj_tensor *tj_positive(tj_tensor *x);
 TJ_API tj_tensor *tj_positive_at(const char *site, tj_tensor *x);
-#define tj_positive(x) tj_positive_at(TJ_SITE, x)
+#define tj_positive(x) tj_positive_at(TJ_SITE, x) /* tj_positive([1, -2]) = [1, -2] */
 
 /* log(exp(a) + exp(b)) without overflow */
 TJ_API tj_tensor *tj_logaddexp(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_logaddexp_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_logaddexp(a, b) tj_logaddexp_at(TJ_SITE, a, b)
+#define tj_logaddexp(a, b) tj_logaddexp_at(TJ_SITE, a, b) /* tj_logaddexp([0., 1.], [0., 1.]) = [0.6931, 1.6931] */
 
 /* log2(2^a + 2^b) without overflow */
 TJ_API tj_tensor *tj_logaddexp2(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_logaddexp2_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_logaddexp2(a, b) tj_logaddexp2_at(TJ_SITE, a, b)
+#define tj_logaddexp2(a, b) tj_logaddexp2_at(TJ_SITE, a, b) /* tj_logaddexp2([0., 3.], [0., 3.]) = [1., 4.] */
 
 /* a * log(b); 0 where a is 0, unless b is NaN */
 TJ_API tj_tensor *tj_xlogy(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_xlogy_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_xlogy(a, b) tj_xlogy_at(TJ_SITE, a, b)
+#define tj_xlogy(a, b) tj_xlogy_at(TJ_SITE, a, b) /* tj_xlogy([2., 0.], [1., 0.]) = [0., 0.] */
 
 /* a * log1p(b); 0 where a is 0, unless b is NaN */
 TJ_API tj_tensor *tj_xlog1py(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_xlog1py_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_xlog1py(a, b) tj_xlog1py_at(TJ_SITE, a, b)
+#define tj_xlog1py(a, b) tj_xlog1py_at(TJ_SITE, a, b) /* tj_xlog1py([2., 0.], [0., -1.]) = [0., 0.] */
 
 /* a to the power b, computed in f64 */
 TJ_API tj_tensor *tj_float_power(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_float_power_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_float_power(a, b) tj_float_power_at(TJ_SITE, a, b)
+#define tj_float_power(a, b) tj_float_power_at(TJ_SITE, a, b) /* tj_float_power([2, 3], [3, -1]) = f64[8., 0.3333] */
 
 /* a + c * (b - a); b - (b - a) * (1 - c) where |c| >= 0.5, so that both ends are exact */
 TJ_API tj_tensor *tj_lerp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_lerp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
-#define tj_lerp(a, b, c) tj_lerp_at(TJ_SITE, a, b, c)
+#define tj_lerp(a, b, c) tj_lerp_at(TJ_SITE, a, b, c) /* tj_lerp([0., 10.], [1., 20.], tj_f(0.25)) = [0.25, 12.5] */
 
 /* a + value * b * c */
 TJ_API tj_tensor *tj_addcmul(tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
 TJ_API tj_tensor *tj_addcmul_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
-#define tj_addcmul(a, b, c, value) tj_addcmul_at(TJ_SITE, a, b, c, value)
+#define tj_addcmul(a, b, c, value) tj_addcmul_at(TJ_SITE, a, b, c, value) /* tj_addcmul([1., 2.], [3., 4.], [5., 6.], 0.5) = [8.5, 14.] */
 
 /* a + value * b / c */
 TJ_API tj_tensor *tj_addcdiv(tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
 TJ_API tj_tensor *tj_addcdiv_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c, double value);
-#define tj_addcdiv(a, b, c, value) tj_addcdiv_at(TJ_SITE, a, b, c, value)
+#define tj_addcdiv(a, b, c, value) tj_addcdiv_at(TJ_SITE, a, b, c, value) /* tj_addcdiv([1., 2.], [3., 4.], [2., 8.], 2) = [4., 3.] */
 
 /* a == b, or |a - b| <= atol + rtol * |b| and finite; equal_nan: or both NaN */
 TJ_API tj_tensor *tj_isclose(tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
 TJ_API tj_tensor *tj_isclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
-#define tj_isclose(a, b, rtol, atol, equal_nan) tj_isclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
+#define tj_isclose(a, b, rtol, atol, equal_nan) tj_isclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_isclose([1., 2.], [1.01, 2.5], 0.02, 0, false) = [true, false] */
 
 /* the numbers in place of NaN, inf and -inf; posinf and neginf beyond the dtype (INFINITY) mean its largest and least value */
 TJ_API tj_tensor *tj_nan_to_num(tj_tensor *x, double nan, double posinf, double neginf);
 TJ_API tj_tensor *tj_nan_to_num_at(const char *site, tj_tensor *x, double nan, double posinf, double neginf);
-#define tj_nan_to_num(x, nan, posinf, neginf) tj_nan_to_num_at(TJ_SITE, x, nan, posinf, neginf)
+#define tj_nan_to_num(x, nan, posinf, neginf) tj_nan_to_num_at(TJ_SITE, x, nan, posinf, neginf) /* tj_nan_to_num([nan, inf, -inf, 1.], 0, 9, -9) = [0., 9., -9., 1.] */
 
 /* b where a != 0, else c */
 TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_where_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
-#define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c)
+#define tj_where(a, b, c) tj_where_at(TJ_SITE, a, b, c) /* tj_where([true, false], [1, 2], [10, 20]) = [1, 20] */
 
 /* minimum(maximum(a, b), c); C numbers count as in minimum */
 TJ_API tj_tensor *tj_clamp(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_clamp_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
-#define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c)
+#define tj_clamp(a, b, c) tj_clamp_at(TJ_SITE, a, b, c) /* tj_clamp([-5, 3, 9], tj_i(0), tj_i(5)) = [0, 3, 5] */
 
 /* maximum(a, 0) */
 TJ_API tj_tensor *tj_relu(tj_tensor *x);
 TJ_API tj_tensor *tj_relu_at(const char *site, tj_tensor *x);
-#define tj_relu(x) tj_relu_at(TJ_SITE, x)
+#define tj_relu(x) tj_relu_at(TJ_SITE, x) /* tj_relu([-1., 2.]) = [0., 2.] */
 
 /* a * sigmoid(a) */
 TJ_API tj_tensor *tj_silu(tj_tensor *x);
 TJ_API tj_tensor *tj_silu_at(const char *site, tj_tensor *x);
-#define tj_silu(x) tj_silu_at(TJ_SITE, x)
+#define tj_silu(x) tj_silu_at(TJ_SITE, x) /* tj_silu([0., 1.]) = [0., 0.7311] */
 
 /* a * (1 + erf(a / sqrt(2))) / 2 */
 TJ_API tj_tensor *tj_gelu(tj_tensor *x);
 TJ_API tj_tensor *tj_gelu_at(const char *site, tj_tensor *x);
-#define tj_gelu(x) tj_gelu_at(TJ_SITE, x)
+#define tj_gelu(x) tj_gelu_at(TJ_SITE, x) /* tj_gelu([0., 1.]) = [0., 0.8413] */
 
 /* a * (1 + tanh(sqrt(2/pi) * (a + 0.044715 a^3))) / 2 */
 TJ_API tj_tensor *tj_gelu_tanh(tj_tensor *x);
 TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
-#define tj_gelu_tanh(x) tj_gelu_tanh_at(TJ_SITE, x)
+#define tj_gelu_tanh(x) tj_gelu_tanh_at(TJ_SITE, x) /* tj_gelu_tanh([0., 1.]) = [0., 0.8412] */
 
 /* hardtanh(a, 0, 6) */
 TJ_API tj_tensor *tj_relu6(tj_tensor *x);
 TJ_API tj_tensor *tj_relu6_at(const char *site, tj_tensor *x);
-#define tj_relu6(x) tj_relu6_at(TJ_SITE, x)
+#define tj_relu6(x) tj_relu6_at(TJ_SITE, x) /* tj_relu6([-1., 3., 8.]) = [0., 3., 6.] */
 
 /* a above 0, else alpha * a */
 TJ_API tj_tensor *tj_leaky_relu(tj_tensor *x, double alpha);
 TJ_API tj_tensor *tj_leaky_relu_at(const char *site, tj_tensor *x, double alpha);
-#define tj_leaky_relu(x, alpha) tj_leaky_relu_at(TJ_SITE, x, alpha)
+#define tj_leaky_relu(x, alpha) tj_leaky_relu_at(TJ_SITE, x, alpha) /* tj_leaky_relu([-2., 3.], 0.1) = [-0.2, 3.] */
 
 /* a above 0, else b * a; b has one element, or one for each index of axis 1 */
 TJ_API tj_tensor *tj_prelu(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_prelu_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_prelu(a, b) tj_prelu_at(TJ_SITE, a, b)
+#define tj_prelu(a, b) tj_prelu_at(TJ_SITE, a, b) /* tj_prelu([[-2., 3.]], [0.5, 0.1]) = [[-1., 3.]] */
 
 /* a above 0, else alpha * (exp(a) - 1) */
 TJ_API tj_tensor *tj_elu(tj_tensor *x, double alpha);
 TJ_API tj_tensor *tj_elu_at(const char *site, tj_tensor *x, double alpha);
-#define tj_elu(x, alpha) tj_elu_at(TJ_SITE, x, alpha)
+#define tj_elu(x, alpha) tj_elu_at(TJ_SITE, x, alpha) /* tj_elu([-1., 2.], 1) = [-0.6321, 2.] */
 
 /* 1.0507009873554805 * elu(a, 1.6732632423543772) */
 TJ_API tj_tensor *tj_selu(tj_tensor *x);
 TJ_API tj_tensor *tj_selu_at(const char *site, tj_tensor *x);
-#define tj_selu(x) tj_selu_at(TJ_SITE, x)
+#define tj_selu(x) tj_selu_at(TJ_SITE, x) /* tj_selu([-1., 1.]) = [-1.1113, 1.0507] */
 
 /* a above 0, else alpha * (exp(a / alpha) - 1) */
 TJ_API tj_tensor *tj_celu(tj_tensor *x, double alpha);
 TJ_API tj_tensor *tj_celu_at(const char *site, tj_tensor *x, double alpha);
-#define tj_celu(x, alpha) tj_celu_at(TJ_SITE, x, alpha)
+#define tj_celu(x, alpha) tj_celu_at(TJ_SITE, x, alpha) /* tj_celu([-2., 1.], 2) = [-1.2642, 1.] */
 
 /* a * tanh(log(1 + exp(a))) */
 TJ_API tj_tensor *tj_mish(tj_tensor *x);
 TJ_API tj_tensor *tj_mish_at(const char *site, tj_tensor *x);
-#define tj_mish(x) tj_mish_at(TJ_SITE, x)
+#define tj_mish(x) tj_mish_at(TJ_SITE, x) /* tj_mish([0., 1.]) = [0., 0.8651] */
 
 /* log(1 + exp(alpha * a)) / alpha, and a where alpha * a is above beta; usual values are 1 and 20 */
 TJ_API tj_tensor *tj_softplus(tj_tensor *x, double alpha, double beta);
 TJ_API tj_tensor *tj_softplus_at(const char *site, tj_tensor *x, double alpha, double beta);
-#define tj_softplus(x, alpha, beta) tj_softplus_at(TJ_SITE, x, alpha, beta)
+#define tj_softplus(x, alpha, beta) tj_softplus_at(TJ_SITE, x, alpha, beta) /* tj_softplus([0., 30.], 1, 20) = [0.6931, 30.] */
 
 /* a / (1 + |a|) */
 TJ_API tj_tensor *tj_softsign(tj_tensor *x);
 TJ_API tj_tensor *tj_softsign_at(const char *site, tj_tensor *x);
-#define tj_softsign(x) tj_softsign_at(TJ_SITE, x)
+#define tj_softsign(x) tj_softsign_at(TJ_SITE, x) /* tj_softsign([-1., 3.]) = [-0.5, 0.75] */
 
 /* log(sigmoid(a)) without overflow */
 TJ_API tj_tensor *tj_logsigmoid(tj_tensor *x);
 TJ_API tj_tensor *tj_logsigmoid_at(const char *site, tj_tensor *x);
-#define tj_logsigmoid(x) tj_logsigmoid_at(TJ_SITE, x)
+#define tj_logsigmoid(x) tj_logsigmoid_at(TJ_SITE, x) /* tj_logsigmoid([0., -100.]) = [-0.6931, -100.] */
 
 /* a - tanh(a) */
 TJ_API tj_tensor *tj_tanhshrink(tj_tensor *x);
 TJ_API tj_tensor *tj_tanhshrink_at(const char *site, tj_tensor *x);
-#define tj_tanhshrink(x) tj_tanhshrink_at(TJ_SITE, x)
+#define tj_tanhshrink(x) tj_tanhshrink_at(TJ_SITE, x) /* tj_tanhshrink([0., 1.]) = [0., 0.2384] */
 
 /* 0 from -alpha to alpha, else a */
 TJ_API tj_tensor *tj_hardshrink(tj_tensor *x, double alpha);
 TJ_API tj_tensor *tj_hardshrink_at(const char *site, tj_tensor *x, double alpha);
-#define tj_hardshrink(x, alpha) tj_hardshrink_at(TJ_SITE, x, alpha)
+#define tj_hardshrink(x, alpha) tj_hardshrink_at(TJ_SITE, x, alpha) /* tj_hardshrink([-1., 0.3, 2.], 0.5) = [-1., 0., 2.] */
 
 /* 0 from -alpha to alpha, else a moved by alpha towards 0 */
 TJ_API tj_tensor *tj_softshrink(tj_tensor *x, double alpha);
 TJ_API tj_tensor *tj_softshrink_at(const char *site, tj_tensor *x, double alpha);
-#define tj_softshrink(x, alpha) tj_softshrink_at(TJ_SITE, x, alpha)
+#define tj_softshrink(x, alpha) tj_softshrink_at(TJ_SITE, x, alpha) /* tj_softshrink([-1., 0.3, 2.], 0.5) = [-0.5, 0., 1.5] */
 
 /* a limited to alpha .. beta; the gradient is 0 at the limits, too */
 TJ_API tj_tensor *tj_hardtanh(tj_tensor *x, double alpha, double beta);
 TJ_API tj_tensor *tj_hardtanh_at(const char *site, tj_tensor *x, double alpha, double beta);
-#define tj_hardtanh(x, alpha, beta) tj_hardtanh_at(TJ_SITE, x, alpha, beta)
+#define tj_hardtanh(x, alpha, beta) tj_hardtanh_at(TJ_SITE, x, alpha, beta) /* tj_hardtanh([-3., 0.5, 3.], -1, 1) = [-1., 0.5, 1.] */
 
 /* hardtanh(a + 3, 0, 6) / 6 */
 TJ_API tj_tensor *tj_hardsigmoid(tj_tensor *x);
 TJ_API tj_tensor *tj_hardsigmoid_at(const char *site, tj_tensor *x);
-#define tj_hardsigmoid(x) tj_hardsigmoid_at(TJ_SITE, x)
+#define tj_hardsigmoid(x) tj_hardsigmoid_at(TJ_SITE, x) /* tj_hardsigmoid([-3., 0., 3.]) = [0., 0.5, 1.] */
 
 /* a * hardtanh(a + 3, 0, 6) / 6 */
 TJ_API tj_tensor *tj_hardswish(tj_tensor *x);
 TJ_API tj_tensor *tj_hardswish_at(const char *site, tj_tensor *x);
-#define tj_hardswish(x) tj_hardswish_at(TJ_SITE, x)
+#define tj_hardswish(x) tj_hardswish_at(TJ_SITE, x) /* tj_hardswish([-1., 1., 3.]) = [-0.3333, 0.6667, 3.] */
 
 /* a above alpha, else beta */
 TJ_API tj_tensor *tj_threshold(tj_tensor *x, double alpha, double beta);
 TJ_API tj_tensor *tj_threshold_at(const char *site, tj_tensor *x, double alpha, double beta);
-#define tj_threshold(x, alpha, beta) tj_threshold_at(TJ_SITE, x, alpha, beta)
+#define tj_threshold(x, alpha, beta) tj_threshold_at(TJ_SITE, x, alpha, beta) /* tj_threshold([1., 5.], 2, -1) = [-1., 5.] */
 
 /* the first half of an axis times the sigmoid of its second half */
 TJ_API tj_tensor *tj_glu(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_glu_at(const char *site, tj_tensor *x, int axis);
-#define tj_glu(x, axis) tj_glu_at(TJ_SITE, x, axis)
+#define tj_glu(x, axis) tj_glu_at(TJ_SITE, x, axis) /* tj_glu([1., 2., 0., 0.], 0) = [0.5, 1.] */
 
 /* converts to another dtype; float to int truncates and saturates, NaN gives 0; int to int wraps */
 TJ_API tj_tensor *tj_cast(tj_tensor *x, tj_dtype dtype);
 TJ_API tj_tensor *tj_cast_at(const char *site, tj_tensor *x, tj_dtype dtype);
-#define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype)
+#define tj_cast(x, dtype) tj_cast_at(TJ_SITE, x, dtype) /* tj_cast([1.9, -1.9, nan], TJ_I32) = i32[1, -1, 0] */
 
 /* copies to another device; on its own device it is the operand itself */
 TJ_API tj_tensor *tj_to(tj_tensor *x, tj_device device);
 TJ_API tj_tensor *tj_to_at(const char *site, tj_tensor *x, tj_device device);
-#define tj_to(x, device) tj_to_at(TJ_SITE, x, device)
+#define tj_to(x, device) tj_to_at(TJ_SITE, x, device) /* tj_to([1, 2], TJ_CPU) = [1, 2] */
 
 /* the same elements in row-major order; one size may be -1; a C number becomes f32 or i64, as in all views and reductions */
 TJ_API tj_tensor *tj_reshape(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_reshape_at(const char *site, tj_tensor *x, tj_dims shape);
-#define tj_reshape(x, shape) tj_reshape_at(TJ_SITE, x, shape)
+#define tj_reshape(x, shape) tj_reshape_at(TJ_SITE, x, shape) /* tj_reshape([1, 2, 3, 4], TJ_SHAPE(2, -1)) = [[1, 2], [3, 4]] */
 
 /* broadcasts to a shape; -1 keeps a size */
 TJ_API tj_tensor *tj_expand(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_expand_at(const char *site, tj_tensor *x, tj_dims shape);
-#define tj_expand(x, shape) tj_expand_at(TJ_SITE, x, shape)
+#define tj_expand(x, shape) tj_expand_at(TJ_SITE, x, shape) /* tj_expand([[1], [2]], TJ_SHAPE(-1, 3)) = [[1, 1, 1], [2, 2, 2]] */
 
 /* result axis i is operand axis axes[i] */
 TJ_API tj_tensor *tj_permute(tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_permute_at(const char *site, tj_tensor *x, tj_dims axes);
-#define tj_permute(x, axes) tj_permute_at(TJ_SITE, x, axes)
+#define tj_permute(x, axes) tj_permute_at(TJ_SITE, x, axes) /* tj_permute([[1, 2, 3]], TJ_AXES(1, 0)) = [[1], [2], [3]] */
 
 /* swaps two axes */
 TJ_API tj_tensor *tj_transpose(tj_tensor *x, int a, int b);
 TJ_API tj_tensor *tj_transpose_at(const char *site, tj_tensor *x, int a, int b);
-#define tj_transpose(x, a, b) tj_transpose_at(TJ_SITE, x, a, b)
+#define tj_transpose(x, a, b) tj_transpose_at(TJ_SITE, x, a, b) /* tj_transpose([[1, 2], [3, 4]], 0, 1) = [[1, 3], [2, 4]] */
 
 /* drops axes of size 1; TJ_ALL drops every one */
 TJ_API tj_tensor *tj_squeeze(tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_squeeze_at(const char *site, tj_tensor *x, tj_dims axes);
-#define tj_squeeze(x, axes) tj_squeeze_at(TJ_SITE, x, axes)
+#define tj_squeeze(x, axes) tj_squeeze_at(TJ_SITE, x, axes) /* tj_squeeze([[1, 2]], TJ_AXES(0)) = [1, 2] */
 
 /* a new axis of size 1 */
 TJ_API tj_tensor *tj_unsqueeze(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_unsqueeze_at(const char *site, tj_tensor *x, int axis);
-#define tj_unsqueeze(x, axis) tj_unsqueeze_at(TJ_SITE, x, axis)
+#define tj_unsqueeze(x, axis) tj_unsqueeze_at(TJ_SITE, x, axis) /* tj_unsqueeze([1, 2], 1) = [[1], [2]] */
 
 /* start:stop:step along an axis by Python's rules, negative steps too; TJ_END_DIM: open end */
 TJ_API tj_tensor *tj_slice(tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_slice_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
-#define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step)
+#define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step) /* tj_slice([0, 1, 2, 3, 4], 0, 1, TJ_END_DIM, 2) = [1, 3] */
 
 /* reverses axes */
 TJ_API tj_tensor *tj_flip(tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_flip_at(const char *site, tj_tensor *x, tj_dims axes);
-#define tj_flip(x, axes) tj_flip_at(TJ_SITE, x, axes)
+#define tj_flip(x, axes) tj_flip_at(TJ_SITE, x, axes) /* tj_flip([1, 2, 3], TJ_AXES(0)) = [3, 2, 1] */
 
 /* the windows along an axis: window i has the elements i * step + j * dilation, j < size, along a new last axis */
 TJ_API tj_tensor *tj_unfold(tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 TJ_API tj_tensor *tj_unfold_at(const char *site, tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
-#define tj_unfold(x, axis, size, step, dilation) tj_unfold_at(TJ_SITE, x, axis, size, step, dilation)
+#define tj_unfold(x, axis, size, step, dilation) tj_unfold_at(TJ_SITE, x, axis, size, step, dilation) /* tj_unfold([1, 2, 3, 4], 0, 2, 1, 1) = [[1, 2], [2, 3], [3, 4]] */
 
 /* a itself. What is computed from it is not merged with what is computed from a, and is computed after b: again, instead of being kept until then */
 TJ_API tj_tensor *tj_optimization_barrier(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b)
+#define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b) /* tj_optimization_barrier([1, 2], [3, 4]) = [1, 2] */
 
 /* y[i] = x[i - n] along an axis; what leaves at one end comes in at the other */
 TJ_API tj_tensor *tj_roll(tj_tensor *x, int axis, int64_t n);
 TJ_API tj_tensor *tj_roll_at(const char *site, tj_tensor *x, int axis, int64_t n);
-#define tj_roll(x, axis, n) tj_roll_at(TJ_SITE, x, axis, n)
+#define tj_roll(x, axis, n) tj_roll_at(TJ_SITE, x, axis, n) /* tj_roll([1, 2, 3], 0, 1) = [3, 1, 2] */
 
 /* each slice along an axis n times, one after the other */
 TJ_API tj_tensor *tj_repeat_interleave(tj_tensor *x, int axis, int64_t n);
 TJ_API tj_tensor *tj_repeat_interleave_at(const char *site, tj_tensor *x, int axis, int64_t n);
-#define tj_repeat_interleave(x, axis, n) tj_repeat_interleave_at(TJ_SITE, x, axis, n)
+#define tj_repeat_interleave(x, axis, n) tj_repeat_interleave_at(TJ_SITE, x, axis, n) /* tj_repeat_interleave([1, 2], 0, 2) = [1, 1, 2, 2] */
 
 /* x as a whole, shape[i] times along axis i; a list with more entries than axes adds axes in front, one with fewer is for the last axes */
 TJ_API tj_tensor *tj_tile(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_tile_at(const char *site, tj_tensor *x, tj_dims shape);
-#define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape)
+#define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape) /* tj_tile([1, 2], TJ_SHAPE(2)) = [1, 2, 1, 2] */
 
 /* pads: for each of the last axes how many elements come before and behind; fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
 TJ_API tj_tensor *tj_pad(tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 TJ_API tj_tensor *tj_pad_at(const char *site, tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
-#define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value)
+#define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value) /* tj_pad([1, 2], TJ_SHAPE(1, 2), TJ_PAD_CONSTANT, tj_i(0)) = [0, 1, 2, 0, 0] */
 
 /* the elements of the last two axes with column - row <= diagonal, else 0 */
 TJ_API tj_tensor *tj_tril(tj_tensor *x, int64_t diagonal);
 TJ_API tj_tensor *tj_tril_at(const char *site, tj_tensor *x, int64_t diagonal);
-#define tj_tril(x, diagonal) tj_tril_at(TJ_SITE, x, diagonal)
+#define tj_tril(x, diagonal) tj_tril_at(TJ_SITE, x, diagonal) /* tj_tril([[1, 2], [3, 4]], 0) = [[1, 0], [3, 4]] */
 
 /* the elements of the last two axes with column - row >= diagonal, else 0 */
 TJ_API tj_tensor *tj_triu(tj_tensor *x, int64_t diagonal);
 TJ_API tj_tensor *tj_triu_at(const char *site, tj_tensor *x, int64_t diagonal);
-#define tj_triu(x, diagonal) tj_triu_at(TJ_SITE, x, diagonal)
+#define tj_triu(x, diagonal) tj_triu_at(TJ_SITE, x, diagonal) /* tj_triu([[1, 2], [3, 4]], 0) = [[1, 2], [0, 4]] */
 
 /* the elements with index on axis b - index on axis a = diagonal, as a new last axis */
 TJ_API tj_tensor *tj_diagonal(tj_tensor *x, int64_t diagonal, int a, int b);
 TJ_API tj_tensor *tj_diagonal_at(const char *site, tj_tensor *x, int64_t diagonal, int a, int b);
-#define tj_diagonal(x, diagonal, a, b) tj_diagonal_at(TJ_SITE, x, diagonal, a, b)
+#define tj_diagonal(x, diagonal, a, b) tj_diagonal_at(TJ_SITE, x, diagonal, a, b) /* tj_diagonal([[1, 2], [3, 4]], 0, 0, 1) = [1, 4] */
 
 /* the last axis on a diagonal of two new last axes of the least size, 0 elsewhere */
 TJ_API tj_tensor *tj_diag_embed(tj_tensor *x, int64_t diagonal);
 TJ_API tj_tensor *tj_diag_embed_at(const char *site, tj_tensor *x, int64_t diagonal);
-#define tj_diag_embed(x, diagonal) tj_diag_embed_at(TJ_SITE, x, diagonal)
+#define tj_diag_embed(x, diagonal) tj_diag_embed_at(TJ_SITE, x, diagonal) /* tj_diag_embed([1, 2], 0) = [[1, 0], [0, 2]] */
 
 /* c where b != 0, else a; in the dtype of a */
 TJ_API tj_tensor *tj_masked_fill(tj_tensor *a, tj_tensor *b, tj_tensor *c);
 TJ_API tj_tensor *tj_masked_fill_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
-#define tj_masked_fill(a, b, c) tj_masked_fill_at(TJ_SITE, a, b, c)
+#define tj_masked_fill(a, b, c) tj_masked_fill_at(TJ_SITE, a, b, c) /* tj_masked_fill([1, 2], [true, false], tj_i(9)) = [9, 2] */
 
 /* joins along an axis */
 TJ_API tj_tensor *tj_cat(tj_list list, int axis);
 TJ_API tj_tensor *tj_cat_at(const char *site, tj_list list, int axis);
-#define tj_cat(list, axis) tj_cat_at(TJ_SITE, list, axis)
+#define tj_cat(list, axis) tj_cat_at(TJ_SITE, list, axis) /* tj_cat(TJ_LIST([1, 2], [3]), 0) = [1, 2, 3] */
 
 /* joins along a new axis */
 TJ_API tj_tensor *tj_stack(tj_list list, int axis);
 TJ_API tj_tensor *tj_stack_at(const char *site, tj_list list, int axis);
-#define tj_stack(list, axis) tj_stack_at(TJ_SITE, list, axis)
+#define tj_stack(list, axis) tj_stack_at(TJ_SITE, list, axis) /* tj_stack(TJ_LIST([1, 2], [3, 4]), 0) = [[1, 2], [3, 4]] */
 
 /* the sum; integers and bool give i64 */
 TJ_API tj_tensor *tj_sum(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_sum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_sum(x, axes, keepdim) tj_sum_at(TJ_SITE, x, axes, keepdim)
+#define tj_sum(x, axes, keepdim) tj_sum_at(TJ_SITE, x, axes, keepdim) /* tj_sum([[1, 2], [3, 4]], TJ_AXES(0), false) = [4, 6] */
 
 /* the product; integers and bool give i64 */
 TJ_API tj_tensor *tj_prod(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_prod_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_prod(x, axes, keepdim) tj_prod_at(TJ_SITE, x, axes, keepdim)
+#define tj_prod(x, axes, keepdim) tj_prod_at(TJ_SITE, x, axes, keepdim) /* tj_prod([[1, 2], [3, 4]], TJ_AXES(1), false) = [2, 12] */
 
 /* sum / n; an error for integers */
 TJ_API tj_tensor *tj_mean(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_mean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_mean(x, axes, keepdim) tj_mean_at(TJ_SITE, x, axes, keepdim)
+#define tj_mean(x, axes, keepdim) tj_mean_at(TJ_SITE, x, axes, keepdim) /* tj_mean([1., 2., 6.], TJ_ALL, false) = 3. */
 
 /* the largest; NaN if any element is NaN; either zero when zeros of both signs are largest; an error over no elements */
 TJ_API tj_tensor *tj_amax(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_amax(x, axes, keepdim) tj_amax_at(TJ_SITE, x, axes, keepdim)
+#define tj_amax(x, axes, keepdim) tj_amax_at(TJ_SITE, x, axes, keepdim) /* tj_amax([[1, 5], [7, 2]], TJ_AXES(1), false) = [5, 7] */
 
 /* the smallest; NaN if any element is NaN; either zero when zeros of both signs are smallest; an error over no elements */
 TJ_API tj_tensor *tj_amin(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_amin_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_amin(x, axes, keepdim) tj_amin_at(TJ_SITE, x, axes, keepdim)
+#define tj_amin(x, axes, keepdim) tj_amin_at(TJ_SITE, x, axes, keepdim) /* tj_amin([[1, 5], [7, 2]], TJ_AXES(1), true) = [[1], [2]] */
 
 /* whether any element is not 0 */
 TJ_API tj_tensor *tj_any(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_any_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_any(x, axes, keepdim) tj_any_at(TJ_SITE, x, axes, keepdim)
+#define tj_any(x, axes, keepdim) tj_any_at(TJ_SITE, x, axes, keepdim) /* tj_any([[0, 1], [0, 0]], TJ_AXES(1), false) = [true, false] */
 
 /* whether no element is 0 */
 TJ_API tj_tensor *tj_all(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_all_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim)
+#define tj_all(x, axes, keepdim) tj_all_at(TJ_SITE, x, axes, keepdim) /* tj_all([[1, 2], [0, 3]], TJ_AXES(1), false) = [true, false] */
 
 /* log(sum(exp(a))) without overflow; -inf when every element is -inf, and over no elements */
 TJ_API tj_tensor *tj_logsumexp(tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_logsumexp_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
-#define tj_logsumexp(x, axes, keepdim) tj_logsumexp_at(TJ_SITE, x, axes, keepdim)
+#define tj_logsumexp(x, axes, keepdim) tj_logsumexp_at(TJ_SITE, x, axes, keepdim) /* tj_logsumexp([100., 100.], TJ_ALL, false) = 100.6931 */
 
 /* index of the first largest element; NaN counts as largest; axis TJ_END_DIM: in the flattened operand */
 TJ_API tj_tensor *tj_argmax(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmax_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
-#define tj_argmax(x, axis, keepdim) tj_argmax_at(TJ_SITE, x, axis, keepdim)
+#define tj_argmax(x, axis, keepdim) tj_argmax_at(TJ_SITE, x, axis, keepdim) /* tj_argmax([3, 7, 7], 0, false) = 1 */
 
 /* index of the first smallest element; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand */
 TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
-#define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim)
+#define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim) /* tj_argmin([3, 1, 1], 0, false) = 1 */
 
 /* the largest element along an axis, and the index of the first such; NaN counts as largest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_max_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
-#define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
+#define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices) /* tj_max_with_indices([3, 7, 7], 0, false, &indices) = 7, 1 */
 
 /* the smallest element along an axis, and the index of the first such; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_min_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
-#define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
+#define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices) /* tj_min_with_indices([3, 1, 1], 0, false, &indices) = 1, 1 */
 
 /* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / max(n - correction, 0) */
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
-#define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
+#define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim) /* tj_var([1., 2., 3.], TJ_ALL, 1, false) = 1. */
 
 /* the sum of the diagonal of a matrix; integers and bool give i64 */
 TJ_API tj_tensor *tj_trace(tj_tensor *x);
 TJ_API tj_tensor *tj_trace_at(const char *site, tj_tensor *x);
-#define tj_trace(x) tj_trace_at(TJ_SITE, x)
+#define tj_trace(x) tj_trace_at(TJ_SITE, x) /* tj_trace([[1, 2], [3, 4]]) = 5 */
 
 /* x[0] + ... + x[i]; integers and bool give i64 */
 TJ_API tj_tensor *tj_cumsum(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_cumsum_at(const char *site, tj_tensor *x, int axis);
-#define tj_cumsum(x, axis) tj_cumsum_at(TJ_SITE, x, axis)
+#define tj_cumsum(x, axis) tj_cumsum_at(TJ_SITE, x, axis) /* tj_cumsum([1, 2, 3], 0) = [1, 3, 6] */
 
 /* x[0] * ... * x[i]; integers and bool give i64 */
 TJ_API tj_tensor *tj_cumprod(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_cumprod_at(const char *site, tj_tensor *x, int axis);
-#define tj_cumprod(x, axis) tj_cumprod_at(TJ_SITE, x, axis)
+#define tj_cumprod(x, axis) tj_cumprod_at(TJ_SITE, x, axis) /* tj_cumprod([1, 2, 3], 0) = [1, 2, 6] */
 
 /* the largest of x[0] to x[i], and the index of the last such; NaN counts as largest. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_cummax(tj_tensor *x, int axis, tj_tensor **indices);
 TJ_API tj_tensor *tj_cummax_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
-#define tj_cummax(x, axis, indices) tj_cummax_at(TJ_SITE, x, axis, indices)
+#define tj_cummax(x, axis, indices) tj_cummax_at(TJ_SITE, x, axis, indices) /* tj_cummax([1, 3, 2, 3], 0, &indices) = [1, 3, 3, 3], [0, 1, 1, 3] */
 
 /* the smallest of x[0] to x[i], and the index of the last such; NaN counts as smallest. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_cummin(tj_tensor *x, int axis, tj_tensor **indices);
 TJ_API tj_tensor *tj_cummin_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
-#define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices)
+#define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices) /* tj_cummin([3, 1, 2, 1], 0, &indices) = [3, 1, 1, 1], [0, 1, 1, 3] */
 
 /* log(exp(x[0]) + ... + exp(x[i])) without overflow */
 TJ_API tj_tensor *tj_logcumsumexp(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_logcumsumexp_at(const char *site, tj_tensor *x, int axis);
-#define tj_logcumsumexp(x, axis) tj_logcumsumexp_at(TJ_SITE, x, axis)
+#define tj_logcumsumexp(x, axis) tj_logcumsumexp_at(TJ_SITE, x, axis) /* tj_logcumsumexp([0., 0., 0.], 0) = [0., 0.6931, 1.0986] */
 
 /* y[i] = a[i] * y[i - 1] + b[i], rounded once; y[0] is b[0]. a and b have one shape */
 TJ_API tj_tensor *tj_linear_recurrence(tj_tensor *a, tj_tensor *b, int axis);
 TJ_API tj_tensor *tj_linear_recurrence_at(const char *site, tj_tensor *a, tj_tensor *b, int axis);
-#define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis)
+#define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis) /* tj_linear_recurrence([0., 2., 2.], [1., 1., 1.], 0) = [1., 3., 7.] */
 
 /* sorts along an axis; indices says where each element was. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_sort(tj_tensor *x, int axis, bool descending, tj_tensor **indices);
 TJ_API tj_tensor *tj_sort_at(const char *site, tj_tensor *x, int axis, bool descending, tj_tensor **indices);
-#define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices)
+#define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices) /* tj_sort([3, 1, 2], 0, false, &indices) = [1, 2, 3], [1, 2, 0] */
 
 /* the indices of sort */
 TJ_API tj_tensor *tj_argsort(tj_tensor *x, int axis, bool descending);
 TJ_API tj_tensor *tj_argsort_at(const char *site, tj_tensor *x, int axis, bool descending);
-#define tj_argsort(x, axis, descending) tj_argsort_at(TJ_SITE, x, axis, descending)
+#define tj_argsort(x, axis, descending) tj_argsort_at(TJ_SITE, x, axis, descending) /* tj_argsort([3, 1, 2], 0, false) = [1, 2, 0] */
 
 /* the first k elements of the sorted axis, descending if largest; indices says where each was. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_topk(tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
 TJ_API tj_tensor *tj_topk_at(const char *site, tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
-#define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices)
+#define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices) /* tj_topk([3, 1, 2], 2, 0, true, &indices) = [3, 2], [0, 2] */
 
 /* the index at which each value would be inserted into sorted, an ascending last axis, to keep it so: before the elements equal to it, or behind them if right. sorted is 1-d, or has the leading sizes of values */
 TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool right);
 TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);
-#define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right)
+#define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right) /* tj_searchsorted([1, 3, 5], [3, 4], false) = [1, 2] */
 
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b)
+#define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 
 /* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C / groups,...]; group g of the channels o takes group g of the channels c */
 TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
-#define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window)
+#define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window) /* tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]] */
 
 /* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O / groups,...] */
 TJ_API tj_tensor *tj_conv_transpose(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_transpose_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
-#define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window)
+#define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window) /* tj_conv_transpose([[[1., 2.]]], [[[1., 10.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[1., 12., 20.]]] */
 
 /* the largest element of each window; NaN if any is NaN; padding counts as the least value. ceil: also the last window that only begins inside. The gradient goes to the first largest element */
 TJ_API tj_tensor *tj_max_pool(tj_tensor *x, tj_dims window, bool ceil);
 TJ_API tj_tensor *tj_max_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil);
-#define tj_max_pool(x, window, ceil) tj_max_pool_at(TJ_SITE, x, window, ceil)
+#define tj_max_pool(x, window, ceil) tj_max_pool_at(TJ_SITE, x, window, ceil) /* tj_max_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false) = [[[3., 4.]]] */
 
 /* the sum of each window, padded with zeros, / divisor; 0: / the number of elements and of zeros that were asked for; -1: / the number of elements */
 TJ_API tj_tensor *tj_avg_pool(tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
 TJ_API tj_tensor *tj_avg_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
-#define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor)
+#define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor) /* tj_avg_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false, 0) = [[[2., 3.]]] */
 
 /* y[..i..] = a[..index[..i..]..] along an axis */
 TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
-#define tj_gather(x, axis, index) tj_gather_at(TJ_SITE, x, axis, index)
+#define tj_gather(x, axis, index) tj_gather_at(TJ_SITE, x, axis, index) /* tj_gather([[1, 2], [3, 4]], 1, [[1], [0]]) = [[2], [3]] */
 
 /* the slices index[] along an axis */
 TJ_API tj_tensor *tj_index_select(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_index_select_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
-#define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index)
+#define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index) /* tj_index_select([10, 20, 30], 0, [2, 0]) = [30, 10] */
 
 /* a[index, :]; has the shape of the index and one more axis */
 TJ_API tj_tensor *tj_embedding(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_embedding_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b)
+#define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b) /* tj_embedding([[1., 2.], [3., 4.]], [1, 0]) = [[3., 4.], [1., 2.]] */
 
 /* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index. All have one rank; along no axis is the index longer than src, nor, but for the given axis, than a: elements of src beyond the index are not used */
 TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)
+#define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src) /* tj_scatter_add([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 11, 7] */
 
 /* as scatter_add, but src[..i..] takes the place of the element: of several for one element the last in the order of the index stays, and has the gradient */
 TJ_API tj_tensor *tj_scatter(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter(x, axis, index, src) tj_scatter_at(TJ_SITE, x, axis, index, src)
+#define tj_scatter(x, axis, index, src) tj_scatter_at(TJ_SITE, x, axis, index, src) /* tj_scatter([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 7] */
 
 /* as scatter_add, but the element is multiplied by src[..i..] */
 TJ_API tj_tensor *tj_scatter_prod(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_prod_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_prod(x, axis, index, src) tj_scatter_prod_at(TJ_SITE, x, axis, index, src)
+#define tj_scatter_prod(x, axis, index, src) tj_scatter_prod_at(TJ_SITE, x, axis, index, src) /* tj_scatter_prod([1, 1, 1], 0, [1, 1, 2], [5, 6, 7]) = [1, 30, 7] */
 
 /* as scatter_add, but the larger of the element and src[..i..] stays; NaN counts as largest; those that are equal share the gradient */
 TJ_API tj_tensor *tj_scatter_amax(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_amax_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_amax(x, axis, index, src) tj_scatter_amax_at(TJ_SITE, x, axis, index, src)
+#define tj_scatter_amax(x, axis, index, src) tj_scatter_amax_at(TJ_SITE, x, axis, index, src) /* tj_scatter_amax([0, 0, 9], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 9] */
 
 /* as scatter_add, but the smaller of the element and src[..i..] stays; NaN counts as smallest; those that are equal share the gradient */
 TJ_API tj_tensor *tj_scatter_amin(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_amin_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_amin(x, axis, index, src) tj_scatter_amin_at(TJ_SITE, x, axis, index, src)
+#define tj_scatter_amin(x, axis, index, src) tj_scatter_amin_at(TJ_SITE, x, axis, index, src) /* tj_scatter_amin([9, 9, 0], 0, [1, 1, 2], [5, 6, 7]) = [9, 5, 0] */
 
 /* 1 at the index, else 0, along a new last axis of size n; the dtype is i64 */
 TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
 TJ_API tj_tensor *tj_one_hot_at(const char *site, tj_tensor *index, int64_t n);
-#define tj_one_hot(index, n) tj_one_hot_at(TJ_SITE, index, n)
+#define tj_one_hot(index, n) tj_one_hot_at(TJ_SITE, index, n) /* tj_one_hot([2, 0], 3) = [[0, 0, 1], [1, 0, 0]] */
 
 /* every element is a number or a 0-d tensor; a number that the dtype cannot hold is an error */
 TJ_API tj_tensor *tj_full(tj_dtype dtype, tj_dims shape, tj_tensor *value);
 TJ_API tj_tensor *tj_full_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *value);
-#define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value)
+#define tj_full(dtype, shape, value) tj_full_at(TJ_SITE, dtype, shape, value) /* tj_full(TJ_F32, TJ_SHAPE(2), tj_f(0.5)) = [0.5, 0.5] */
 
 /* start, start + step, ... before stop; a value beyond the range of the dtype is an error */
 TJ_API tj_tensor *tj_arange(tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_arange_at(const char *site, tj_dtype dtype, int64_t start, int64_t stop, int64_t step);
-#define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step)
+#define tj_arange(dtype, start, stop, step) tj_arange_at(TJ_SITE, dtype, start, stop, step) /* tj_arange(TJ_I64, 1, 6, 2) = [1, 3, 5] */
 
 /* 1 on the diagonal, else 0 */
 TJ_API tj_tensor *tj_eye(tj_dtype dtype, int64_t n, int64_t m);
 TJ_API tj_tensor *tj_eye_at(const char *site, tj_dtype dtype, int64_t n, int64_t m);
-#define tj_eye(dtype, n, m) tj_eye_at(TJ_SITE, dtype, n, m)
+#define tj_eye(dtype, n, m) tj_eye_at(TJ_SITE, dtype, n, m) /* tj_eye(TJ_I64, 2, 3) = [[1, 0, 0], [0, 1, 0]] */
 
 /* random numbers in [0, 1), from Philox */
 TJ_API tj_tensor *tj_uniform(tj_dtype dtype, tj_dims shape);
 TJ_API tj_tensor *tj_uniform_at(const char *site, tj_dtype dtype, tj_dims shape);
-#define tj_uniform(dtype, shape) tj_uniform_at(TJ_SITE, dtype, shape)
+#define tj_uniform(dtype, shape) tj_uniform_at(TJ_SITE, dtype, shape) /* tj_floor(tj_uniform(TJ_F32, TJ_SHAPE(3))) = [0., 0., 0.] */
 
 /* normally distributed random numbers, mean 0, variance 1, from Philox */
 TJ_API tj_tensor *tj_normal(tj_dtype dtype, tj_dims shape);
 TJ_API tj_tensor *tj_normal_at(const char *site, tj_dtype dtype, tj_dims shape);
-#define tj_normal(dtype, shape) tj_normal_at(TJ_SITE, dtype, shape)
+#define tj_normal(dtype, shape) tj_normal_at(TJ_SITE, dtype, shape) /* tj_isfinite(tj_normal(TJ_F32, TJ_SHAPE(2))) = [true, true] */
 
 /* exp(a - max) / sum */
 TJ_API tj_tensor *tj_softmax(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_softmax_at(const char *site, tj_tensor *x, int axis);
-#define tj_softmax(x, axis) tj_softmax_at(TJ_SITE, x, axis)
+#define tj_softmax(x, axis) tj_softmax_at(TJ_SITE, x, axis) /* tj_softmax([0., 0., 0., 0.], 0) = [0.25, 0.25, 0.25, 0.25] */
 
 /* a - max - log(sum(exp(a - max))) */
 TJ_API tj_tensor *tj_log_softmax(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_log_softmax_at(const char *site, tj_tensor *x, int axis);
-#define tj_log_softmax(x, axis) tj_log_softmax_at(TJ_SITE, x, axis)
+#define tj_log_softmax(x, axis) tj_log_softmax_at(TJ_SITE, x, axis) /* tj_log_softmax([1., 1.], 0) = [-0.6931, -0.6931] */
 
 /* softmax(-a) */
 TJ_API tj_tensor *tj_softmin(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_softmin_at(const char *site, tj_tensor *x, int axis);
-#define tj_softmin(x, axis) tj_softmin_at(TJ_SITE, x, axis)
+#define tj_softmin(x, axis) tj_softmin_at(TJ_SITE, x, axis) /* tj_softmin([0., 0., 1000.], 0) = [0.5, 0.5, 0.] */
 
 /* a / max(sqrt(sum(a^2)), eps) along an axis */
 TJ_API tj_tensor *tj_normalize(tj_tensor *x, int axis, double eps);
 TJ_API tj_tensor *tj_normalize_at(const char *site, tj_tensor *x, int axis, double eps);
-#define tj_normalize(x, axis, eps) tj_normalize_at(TJ_SITE, x, axis, eps)
+#define tj_normalize(x, axis, eps) tj_normalize_at(TJ_SITE, x, axis, eps) /* tj_normalize([3., 4.], 0, 1e-12) = [0.6, 0.8] */
 
 /* (a - mean) / sqrt(var + eps) * weight + bias over the last axis */
 TJ_API tj_tensor *tj_layer_norm(tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
 TJ_API tj_tensor *tj_layer_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
-#define tj_layer_norm(x, weight, bias, eps) tj_layer_norm_at(TJ_SITE, x, weight, bias, eps)
+#define tj_layer_norm(x, weight, bias, eps) tj_layer_norm_at(TJ_SITE, x, weight, bias, eps) /* tj_layer_norm([1., 2., 3.], [1., 1., 1.], [0., 0., 10.], 1e-5) = [-1.2247, 0., 11.2247] */
 
 /* a / sqrt(mean(a^2) + eps) * weight over the last axis */
 TJ_API tj_tensor *tj_rms_norm(tj_tensor *x, tj_tensor *weight, double eps);
 TJ_API tj_tensor *tj_rms_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, double eps);
-#define tj_rms_norm(x, weight, eps) tj_rms_norm_at(TJ_SITE, x, weight, eps)
+#define tj_rms_norm(x, weight, eps) tj_rms_norm_at(TJ_SITE, x, weight, eps) /* tj_rms_norm([3., 4.], [1., 10.], 1e-6) = [0.8485, 11.3137] */
 
 /* the operand itself, as a constant for tj_grad(): its gradient is 0 */
 TJ_API tj_tensor *tj_stop_gradient(tj_tensor *x);
 TJ_API tj_tensor *tj_stop_gradient_at(const char *site, tj_tensor *x);
-#define tj_stop_gradient(x) tj_stop_gradient_at(TJ_SITE, x)
+#define tj_stop_gradient(x) tj_stop_gradient_at(TJ_SITE, x) /* tj_stop_gradient([1., 2.]) = [1., 2.] */
 
 /* mean over rows of -log_softmax(a)[target]; a is [N,C], target [N] */
 TJ_API tj_tensor *tj_cross_entropy(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor *b);
-#define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b)
+#define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b) /* tj_cross_entropy([[0., 0.], [0., 0.]], [0, 1]) = 0.6931 */
 /* <<< ops */
 
 /* ==== functions that are made of the ops above (nn/) ==== */
@@ -1813,16 +1816,16 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 typedef enum tj_reduction { TJ_REDUCE_SUM, TJ_REDUCE_PROD, TJ_REDUCE_MEAN, TJ_REDUCE_AMAX, TJ_REDUCE_AMIN } tj_reduction;
 /* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers is rounded down. */
 TJ_API tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
-#define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
+#define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self) /* tj_scatter_reduce([1, 2, 3], 0, [0, 0, 2], [5, 7, 9], TJ_REDUCE_MEAN, false) = [6, 2, 9] */
 /* The index is 1-d or 0-d: slice index[i] of an axis of x is added to, becomes, or is joined with slice i of src; or becomes a value *. */
 TJ_API tj_tensor *tj_index_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_index_copy_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
 TJ_API tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *value);
-#define tj_index_add(x, axis, index, src) tj_index_add_at(TJ_SITE, x, axis, index, src)
-#define tj_index_copy(x, axis, index, src) tj_index_copy_at(TJ_SITE, x, axis, index, src)
-#define tj_index_reduce(x, axis, index, src, how, include_self) tj_index_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
-#define tj_index_fill(x, axis, index, value) tj_index_fill_at(TJ_SITE, x, axis, index, value)
+#define tj_index_add(x, axis, index, src) tj_index_add_at(TJ_SITE, x, axis, index, src) /* tj_index_add([1, 2, 3], 0, [2, 0], [10, 20]) = [21, 2, 13] */
+#define tj_index_copy(x, axis, index, src) tj_index_copy_at(TJ_SITE, x, axis, index, src) /* tj_index_copy([1, 2, 3], 0, [2, 0], [10, 20]) = [20, 2, 10] */
+#define tj_index_reduce(x, axis, index, src, how, include_self) tj_index_reduce_at(TJ_SITE, x, axis, index, src, how, include_self) /* tj_index_reduce([1, 2, 3], 0, [2, 2], [10, 20], TJ_REDUCE_AMAX, true) = [1, 2, 20] */
+#define tj_index_fill(x, axis, index, value) tj_index_fill_at(TJ_SITE, x, axis, index, value) /* tj_index_fill([1, 2, 3], 0, [0, -1], tj_i(9)) = [9, 2, 9] */
 /* * x[i, j, ...], as in NumPy: the indices broadcast to one shape, which stands in the place of the axes that they are for: `axes`, or the first ones
  * (TJ_ALL). If these axes are not adjacent, it comes first. A bool mask counts for as many axes as it has, and gives its true elements, as
  * tj_nonzero() does: in a body, a boundary. index_put: x with `values`, which broadcast to the shape of tj_index(), at these places; accumulate: added.
@@ -1831,43 +1834,43 @@ TJ_API tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_
  *   y = tj_index(x, TJ_AXES(1), TJ_LIST(i));                x[:, i]            */
 TJ_API tj_tensor *tj_index_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices);
 TJ_API tj_tensor *tj_index_put_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices, tj_tensor *values, bool accumulate);
-#define tj_index(x, axes, indices) tj_index_at(TJ_SITE, x, axes, indices)
-#define tj_index_put(x, axes, indices, values, accumulate) tj_index_put_at(TJ_SITE, x, axes, indices, values, accumulate)
+#define tj_index(x, axes, indices) tj_index_at(TJ_SITE, x, axes, indices) /* tj_index([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1])) = [2, 4] */
+#define tj_index_put(x, axes, indices, values, accumulate) tj_index_put_at(TJ_SITE, x, axes, indices, values, accumulate) /* tj_index_put([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1]), tj_i(9), false) = [[1, 9], [3, 9]] */
 /* * By an index into all elements of x in row-major order. take has the shape of the index; src has one element for each of the index. */
 TJ_API tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index);
 TJ_API tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor *src, bool accumulate);
-#define tj_take(x, index) tj_take_at(TJ_SITE, x, index)
-#define tj_put(x, index, src, accumulate) tj_put_at(TJ_SITE, x, index, src, accumulate)
+#define tj_take(x, index) tj_take_at(TJ_SITE, x, index) /* tj_take([[1, 2], [3, 4]], [3, 0]) = [4, 1] */
+#define tj_put(x, index, src, accumulate) tj_put_at(TJ_SITE, x, index, src, accumulate) /* tj_put([[1, 2], [3, 4]], [3, 0], [30, 10], false) = [[10, 2], [3, 30]] */
 /* * tj_gather() whose operands broadcast, but for the axis. TJ_END_DIM: by a 1-d index into all elements. */
 TJ_API tj_tensor *tj_take_along_dim_at(const char *site, tj_tensor *x, tj_tensor *index, int64_t axis);
-#define tj_take_along_dim(x, index, axis) tj_take_along_dim_at(TJ_SITE, x, index, axis)
+#define tj_take_along_dim(x, index, axis) tj_take_along_dim_at(TJ_SITE, x, index, axis) /* tj_take_along_dim([[3, 1], [5, 7]], [[1, 0]], 1) = [[1, 3], [7, 5]] */
 /* x; where the bool mask is true, the elements of src, in their order. Too few of them are an error. */
 TJ_API tj_tensor *tj_masked_scatter_at(const char *site, tj_tensor *x, tj_tensor *mask, tj_tensor *src);
-#define tj_masked_scatter(x, mask, src) tj_masked_scatter_at(TJ_SITE, x, mask, src)
+#define tj_masked_scatter(x, mask, src) tj_masked_scatter_at(TJ_SITE, x, mask, src) /* tj_masked_scatter([1, 2, 3], [true, false, true], [10, 20]) = [10, 2, 20] */
 /* * Index i of an axis, without that axis; `length` elements of an axis. */
 TJ_API tj_tensor *tj_select_at(const char *site, tj_tensor *x, int axis, int64_t i);
 TJ_API tj_tensor *tj_narrow_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t length);
-#define tj_select(x, axis, i) tj_select_at(TJ_SITE, x, axis, i)
-#define tj_narrow(x, axis, start, length) tj_narrow_at(TJ_SITE, x, axis, start, length)
+#define tj_select(x, axis, i) tj_select_at(TJ_SITE, x, axis, i) /* tj_select([[1, 2], [3, 4]], 1, -1) = [2, 4] */
+#define tj_narrow(x, axis, start, length) tj_narrow_at(TJ_SITE, x, axis, start, length) /* tj_narrow([1, 2, 3, 4], 0, 1, 2) = [2, 3] */
 /* x with src in the place of what tj_slice() (of a positive step), tj_select() or tj_diagonal() shows. src broadcasts to its shape. */
 TJ_API tj_tensor *tj_slice_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_select_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t i);
 TJ_API tj_tensor *tj_diagonal_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int64_t diagonal, int a, int b);
-#define tj_slice_scatter(x, src, axis, start, stop, step) tj_slice_scatter_at(TJ_SITE, x, src, axis, start, stop, step)
-#define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i)
-#define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b)
+#define tj_slice_scatter(x, src, axis, start, stop, step) tj_slice_scatter_at(TJ_SITE, x, src, axis, start, stop, step) /* tj_slice_scatter([1, 2, 3, 4], [10, 20], 0, 1, 3, 1) = [1, 10, 20, 4] */
+#define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i) /* tj_select_scatter([[1, 2], [3, 4]], [10, 20], 0, 1) = [[1, 2], [10, 20]] */
+#define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b) /* tj_diagonal_scatter([[1, 2], [3, 4]], [10, 20], 0, 0, 1) = [[10, 2], [3, 20]] */
 
 /* ---- shapes and joins ------------------------------------------------------------------------------ */
 
 /* Views, under the names of PyTorch and NumPy. */
 TJ_API tj_tensor *tj_movedim_at(const char *site, tj_tensor *x, tj_dims from, tj_dims to); /* axis from[i] becomes axis to[i]; the others keep their order */
-#define tj_moveaxis(x, from, to) tj_movedim(x, from, to)
-#define tj_swapaxes(x, a, b) tj_transpose(x, a, b)
-#define tj_broadcast_to(x, shape) tj_expand(x, shape)
-#define tj_ravel(x) tj_reshape(x, TJ_SHAPE(-1))
-#define tj_fliplr(x) tj_flip(x, TJ_AXES(1))
-#define tj_flipud(x) tj_flip(x, TJ_AXES(0))
-#define tj_argwhere(x) tj_nonzero(x)
+#define tj_moveaxis(x, from, to) tj_movedim(x, from, to) /* tj_moveaxis([[[1, 2, 3]]], TJ_AXES(2), TJ_AXES(0)) = [[[1]], [[2]], [[3]]] */
+#define tj_swapaxes(x, a, b) tj_transpose(x, a, b) /* tj_swapaxes([[1, 2, 3]], 0, 1) = [[1], [2], [3]] */
+#define tj_broadcast_to(x, shape) tj_expand(x, shape) /* tj_broadcast_to([1, 2], TJ_SHAPE(2, 2)) = [[1, 2], [1, 2]] */
+#define tj_ravel(x) tj_reshape(x, TJ_SHAPE(-1)) /* tj_ravel([[1, 2], [3, 4]]) = [1, 2, 3, 4] */
+#define tj_fliplr(x) tj_flip(x, TJ_AXES(1)) /* tj_fliplr([[1, 2], [3, 4]]) = [[2, 1], [4, 3]] */
+#define tj_flipud(x) tj_flip(x, TJ_AXES(0)) /* tj_flipud([[1, 2], [3, 4]]) = [[3, 4], [1, 2]] */
+#define tj_argwhere(x) tj_nonzero(x) /* tj_argwhere([[0, 5], [6, 0]]) = [[0, 1], [1, 0]] */
 TJ_API tj_tensor *tj_atleast_1d_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_atleast_2d_at(const char *site, tj_tensor *x); /* [n] as [1,n] */
 TJ_API tj_tensor *tj_atleast_3d_at(const char *site, tj_tensor *x); /* [n] as [1,n,1], [m,n] as [m,n,1] */
@@ -1883,50 +1886,50 @@ TJ_API tj_tensor *tj_hstack_at(const char *site, tj_list list); /* along axis 1;
 TJ_API tj_tensor *tj_vstack_at(const char *site, tj_list list); /* of tj_atleast_2d(), along axis 0 */
 TJ_API tj_tensor *tj_dstack_at(const char *site, tj_list list); /* of tj_atleast_3d(), along axis 2 */
 TJ_API tj_tensor *tj_column_stack_at(const char *site, tj_list list); /* 1-d ones as columns, along axis 1 */
-#define tj_movedim(x, from, to) tj_movedim_at(TJ_SITE, x, from, to)
-#define tj_atleast_1d(x) tj_atleast_1d_at(TJ_SITE, x)
-#define tj_atleast_2d(x) tj_atleast_2d_at(TJ_SITE, x)
-#define tj_atleast_3d(x) tj_atleast_3d_at(TJ_SITE, x)
-#define tj_flatten(x, first, last) tj_flatten_at(TJ_SITE, x, first, last)
-#define tj_unflatten(x, axis, sizes) tj_unflatten_at(TJ_SITE, x, axis, sizes)
-#define tj_expand_as(x, like) tj_expand_as_at(TJ_SITE, x, like)
-#define tj_view_as(x, like) tj_view_as_at(TJ_SITE, x, like)
-#define tj_rot90(x, k, a, b) tj_rot90_at(TJ_SITE, x, k, a, b)
-#define tj_diag(x, diagonal) tj_diag_at(TJ_SITE, x, diagonal)
-#define tj_diagflat(x, diagonal) tj_diagflat_at(TJ_SITE, x, diagonal)
-#define tj_block_diag(list) tj_block_diag_at(TJ_SITE, list)
-#define tj_hstack(list) tj_hstack_at(TJ_SITE, list)
-#define tj_vstack(list) tj_vstack_at(TJ_SITE, list)
-#define tj_dstack(list) tj_dstack_at(TJ_SITE, list)
-#define tj_column_stack(list) tj_column_stack_at(TJ_SITE, list)
+#define tj_movedim(x, from, to) tj_movedim_at(TJ_SITE, x, from, to) /* tj_movedim([[[1, 2]], [[3, 4]]], TJ_AXES(0), TJ_AXES(2)) = [[[1, 3], [2, 4]]] */
+#define tj_atleast_1d(x) tj_atleast_1d_at(TJ_SITE, x) /* tj_atleast_1d(tj_i(3)) = [3] */
+#define tj_atleast_2d(x) tj_atleast_2d_at(TJ_SITE, x) /* tj_atleast_2d([1, 2]) = [[1, 2]] */
+#define tj_atleast_3d(x) tj_atleast_3d_at(TJ_SITE, x) /* tj_atleast_3d([1, 2]) = [[[1], [2]]] */
+#define tj_flatten(x, first, last) tj_flatten_at(TJ_SITE, x, first, last) /* tj_flatten([[[1, 2]], [[3, 4]]], 1, 2) = [[1, 2], [3, 4]] */
+#define tj_unflatten(x, axis, sizes) tj_unflatten_at(TJ_SITE, x, axis, sizes) /* tj_unflatten([1, 2, 3, 4], 0, TJ_SHAPE(2, -1)) = [[1, 2], [3, 4]] */
+#define tj_expand_as(x, like) tj_expand_as_at(TJ_SITE, x, like) /* tj_expand_as([1, 2], [[0, 0], [0, 0]]) = [[1, 2], [1, 2]] */
+#define tj_view_as(x, like) tj_view_as_at(TJ_SITE, x, like) /* tj_view_as([1, 2, 3, 4], [[0, 0], [0, 0]]) = [[1, 2], [3, 4]] */
+#define tj_rot90(x, k, a, b) tj_rot90_at(TJ_SITE, x, k, a, b) /* tj_rot90([[1, 2], [3, 4]], 1, 0, 1) = [[2, 4], [1, 3]] */
+#define tj_diag(x, diagonal) tj_diag_at(TJ_SITE, x, diagonal) /* tj_diag([1, 2], 0) = [[1, 0], [0, 2]] */
+#define tj_diagflat(x, diagonal) tj_diagflat_at(TJ_SITE, x, diagonal) /* tj_diagflat([[1, 2]], 1) = [[0, 1, 0], [0, 0, 2], [0, 0, 0]] */
+#define tj_block_diag(list) tj_block_diag_at(TJ_SITE, list) /* tj_block_diag(TJ_LIST([[1, 2]], [[3]])) = [[1, 2, 0], [0, 0, 3]] */
+#define tj_hstack(list) tj_hstack_at(TJ_SITE, list) /* tj_hstack(TJ_LIST([1, 2], [3])) = [1, 2, 3] */
+#define tj_vstack(list) tj_vstack_at(TJ_SITE, list) /* tj_vstack(TJ_LIST([1, 2], [3, 4])) = [[1, 2], [3, 4]] */
+#define tj_dstack(list) tj_dstack_at(TJ_SITE, list) /* tj_dstack(TJ_LIST([1, 2], [3, 4])) = [[[1, 3], [2, 4]]] */
+#define tj_column_stack(list) tj_column_stack_at(TJ_SITE, list) /* tj_column_stack(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [2, 4]] */
 /* Several results, in out[]. They return how many; 0 after an error, and then each of them is poison. */
 TJ_API int tj_split_at(const char *site, tj_tensor *x, tj_dims sizes, int axis, tj_tensor **out); /* parts of these sizes */
 TJ_API int tj_chunk_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor **out); /* at most n parts of one size, but for the last: size / n, rounded up. What is left of out becomes NULL */
 TJ_API int tj_unbind_at(const char *site, tj_tensor *x, int axis, int n, tj_tensor **out); /* tj_select() of each index of an axis of size n */
 TJ_API int tj_broadcast_tensors_at(const char *site, tj_list list, tj_tensor **out);
 TJ_API int tj_meshgrid_at(const char *site, tj_list list, bool xy, tj_tensor **out); /* out[i]: operand i, 1-d, along axis i of all of them; xy: the first two along axes 1 and 0 */
-#define tj_split(x, sizes, axis, out) tj_split_at(TJ_SITE, x, sizes, axis, out)
-#define tj_chunk(x, n, axis, out) tj_chunk_at(TJ_SITE, x, n, axis, out)
-#define tj_unbind(x, axis, n, out) tj_unbind_at(TJ_SITE, x, axis, n, out)
-#define tj_broadcast_tensors(list, out) tj_broadcast_tensors_at(TJ_SITE, list, out)
-#define tj_meshgrid(list, xy, out) tj_meshgrid_at(TJ_SITE, list, xy, out)
+#define tj_split(x, sizes, axis, out) tj_split_at(TJ_SITE, x, sizes, axis, out) /* tj_split([1, 2, 3], TJ_SHAPE(1, 2), 0, out) = [1], [2, 3] */
+#define tj_chunk(x, n, axis, out) tj_chunk_at(TJ_SITE, x, n, axis, out) /* tj_chunk([1, 2, 3, 4, 5], 2, 0, out) = [1, 2, 3], [4, 5] */
+#define tj_unbind(x, axis, n, out) tj_unbind_at(TJ_SITE, x, axis, n, out) /* tj_unbind([[1, 2], [3, 4]], 1, 2, out) = [1, 3], [2, 4] */
+#define tj_broadcast_tensors(list, out) tj_broadcast_tensors_at(TJ_SITE, list, out) /* tj_broadcast_tensors(TJ_LIST([1, 2], [[3], [4]]), out) = [[1, 2], [1, 2]], [[3, 3], [4, 4]] */
+#define tj_meshgrid(list, xy, out) tj_meshgrid_at(TJ_SITE, list, xy, out) /* tj_meshgrid(TJ_LIST([1, 2], [3, 4]), false, out) = [[1, 1], [2, 2]], [[3, 4], [3, 4]] */
 
 /* Made of numbers, on the device of the context. linspace: n numbers from start to stop, both exact, computed in f64 and rounded once; logspace: base to their power. */
 TJ_API tj_tensor *tj_linspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n);
 TJ_API tj_tensor *tj_logspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n, double base);
-#define tj_linspace(dtype, start, stop, n) tj_linspace_at(TJ_SITE, dtype, start, stop, n)
-#define tj_logspace(dtype, start, stop, n, base) tj_logspace_at(TJ_SITE, dtype, start, stop, n, base)
+#define tj_linspace(dtype, start, stop, n) tj_linspace_at(TJ_SITE, dtype, start, stop, n) /* tj_linspace(TJ_F32, 0, 1, 5) = [0., 0.25, 0.5, 0.75, 1.] */
+#define tj_logspace(dtype, start, stop, n, base) tj_logspace_at(TJ_SITE, dtype, start, stop, n, base) /* tj_logspace(TJ_F32, 0, 2, 3, 10) = [1., 10., 100.] */
 /* i64 [2,n]: rows and columns of the elements that tj_tril() and tj_triu() keep, row by row. */
 TJ_API tj_tensor *tj_tril_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
 TJ_API tj_tensor *tj_triu_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
 TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list); /* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
 TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement); /* [n,r]: each choice of r elements of a 1-d x, in order of their places */
 TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1; integers become i64 */
-#define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset)
-#define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset)
-#define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list)
-#define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement)
-#define tj_vander(x, n, increasing) tj_vander_at(TJ_SITE, x, n, increasing)
+#define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset) /* tj_tril_indices(2, 2, 0) = [[0, 1, 1], [0, 0, 1]] */
+#define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset) /* tj_triu_indices(2, 2, 0) = [[0, 0, 1], [0, 1, 1]] */
+#define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list) /* tj_cartesian_prod(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [1, 4], [2, 3], [2, 4]] */
+#define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement) /* tj_combinations([1, 2, 3], 2, false) = [[1, 2], [1, 3], [2, 3]] */
+#define tj_vander(x, n, increasing) tj_vander_at(TJ_SITE, x, n, increasing) /* tj_vander([2, 3], 3, false) = [[4, 2, 1], [9, 3, 1]] */
 
 /* ---- statistics ------------------------------------------------------------------------------------ */
 
@@ -1940,15 +1943,15 @@ TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bo
 TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
 TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction); /* of [variables, observations], or of observations of one variable. Of one variable it is 0-d. 1 is the usual correction */
 TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
-#define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim)
-#define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
-#define tj_std_mean(x, axes, correction, keepdim, mean) tj_std_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
-#define tj_aminmax(x, axes, keepdim, most) tj_aminmax_at(TJ_SITE, x, axes, keepdim, most)
-#define tj_nansum(x, axes, keepdim) tj_nansum_at(TJ_SITE, x, axes, keepdim)
-#define tj_nanmean(x, axes, keepdim) tj_nanmean_at(TJ_SITE, x, axes, keepdim)
-#define tj_count_nonzero(x, axes) tj_count_nonzero_at(TJ_SITE, x, axes)
-#define tj_cov(x, correction) tj_cov_at(TJ_SITE, x, correction)
-#define tj_corrcoef(x) tj_corrcoef_at(TJ_SITE, x)
+#define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim) /* tj_std([1., 3., 5.], TJ_ALL, 1, false) = 2. */
+#define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean) /* tj_var_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 4., 3. */
+#define tj_std_mean(x, axes, correction, keepdim, mean) tj_std_mean_at(TJ_SITE, x, axes, correction, keepdim, mean) /* tj_std_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 2., 3. */
+#define tj_aminmax(x, axes, keepdim, most) tj_aminmax_at(TJ_SITE, x, axes, keepdim, most) /* tj_aminmax([3, 1, 2], TJ_ALL, false, &most) = 1, 3 */
+#define tj_nansum(x, axes, keepdim) tj_nansum_at(TJ_SITE, x, axes, keepdim) /* tj_nansum([1., nan, 2.], TJ_ALL, false) = 3. */
+#define tj_nanmean(x, axes, keepdim) tj_nanmean_at(TJ_SITE, x, axes, keepdim) /* tj_nanmean([1., nan, 2.], TJ_ALL, false) = 1.5 */
+#define tj_count_nonzero(x, axes) tj_count_nonzero_at(TJ_SITE, x, axes) /* tj_count_nonzero([0, 5, 6], TJ_ALL) = 2 */
+#define tj_cov(x, correction) tj_cov_at(TJ_SITE, x, correction) /* tj_cov([[1., 2., 3.], [3., 2., 1.]], 1) = [[1., -1.], [-1., 1.]] */
+#define tj_corrcoef(x) tj_corrcoef_at(TJ_SITE, x) /* tj_corrcoef([[1., 2., 3.], [6., 4., 2.]]) = [[1., -1.], [-1., 1.]] */
 /* Norms: p is 2, 1, INFINITY (the largest |x|), -INFINITY (the least), 0 (how many are not 0), or sum(|x|^p)^(1/p). At 0 the gradient is 0. Integers become f32. */
 TJ_API tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* the norm of a - b */
@@ -1957,13 +1960,13 @@ TJ_API tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axi
 TJ_API tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K] */
 TJ_API tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p); /* 1-d: those between rows i < j of a matrix */
 TJ_API tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps); /* sum(tj_normalize(a) * tj_normalize(b)) along an axis */
-#define tj_norm(x, p, axes, keepdim) tj_norm_at(TJ_SITE, x, p, axes, keepdim)
-#define tj_dist(a, b, p) tj_dist_at(TJ_SITE, a, b, p)
-#define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim)
-#define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most)
-#define tj_cdist(a, b, p) tj_cdist_at(TJ_SITE, a, b, p)
-#define tj_pdist(x, p) tj_pdist_at(TJ_SITE, x, p)
-#define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps)
+#define tj_norm(x, p, axes, keepdim) tj_norm_at(TJ_SITE, x, p, axes, keepdim) /* tj_norm([3., 4.], 2, TJ_ALL, false) = 5. */
+#define tj_dist(a, b, p) tj_dist_at(TJ_SITE, a, b, p) /* tj_dist([1., 2.], [4., 6.], 2) = 5. */
+#define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim) /* tj_pairwise_distance([[1., 2.]], [[4., 6.]], 2, 0, false) = [5.] */
+#define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most) /* tj_renorm([[3., 4.], [0., 1.]], 2, 0, 1) = [[0.6, 0.8], [0., 1.]] */
+#define tj_cdist(a, b, p) tj_cdist_at(TJ_SITE, a, b, p) /* tj_cdist([[0., 0.]], [[3., 4.], [0., 1.]], 2) = [[5., 1.]] */
+#define tj_pdist(x, p) tj_pdist_at(TJ_SITE, x, p) /* tj_pdist([[0., 0.], [3., 4.], [0., 1.]], 2) = [5., 1., 4.2426] */
+#define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps) /* tj_cosine_similarity([1., 0.], [1., 1.], 0, 1e-8) = 0.7071 */
 
 /* Of sorted values. NaN is largest: a median, quantile or k-th value that meets it is NaN; `nan` leaves it out. Equal values keep their order in `indices`. */
 typedef enum tj_interpolation { TJ_LINEAR, TJ_LOWER, TJ_HIGHER, TJ_NEAREST, TJ_MIDPOINT } tj_interpolation;
@@ -1971,45 +1974,45 @@ TJ_API tj_tensor *tj_median_at(const char *site, tj_tensor *x, int64_t axis, boo
 TJ_API tj_tensor *tj_nanmedian_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_kthvalue_at(const char *site, tj_tensor *x, int64_t k, int64_t axis, bool keepdim, tj_tensor **indices); /* the k-th smallest, from 1 */
 TJ_API tj_tensor *tj_mode_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices); /* the most frequent value, the smallest of several; its last index */
-#define tj_median(x, axis, keepdim, indices) tj_median_at(TJ_SITE, x, axis, keepdim, indices)
-#define tj_nanmedian(x, axis, keepdim, indices) tj_nanmedian_at(TJ_SITE, x, axis, keepdim, indices)
-#define tj_kthvalue(x, k, axis, keepdim, indices) tj_kthvalue_at(TJ_SITE, x, k, axis, keepdim, indices)
-#define tj_mode(x, axis, keepdim, indices) tj_mode_at(TJ_SITE, x, axis, keepdim, indices)
+#define tj_median(x, axis, keepdim, indices) tj_median_at(TJ_SITE, x, axis, keepdim, indices) /* tj_median([3, 1, 2, 4], 0, false, &indices) = 2, 2 */
+#define tj_nanmedian(x, axis, keepdim, indices) tj_nanmedian_at(TJ_SITE, x, axis, keepdim, indices) /* tj_nanmedian([3., nan, 1.], 0, false, &indices) = 1., 2 */
+#define tj_kthvalue(x, k, axis, keepdim, indices) tj_kthvalue_at(TJ_SITE, x, k, axis, keepdim, indices) /* tj_kthvalue([30, 10, 20], 2, 0, false, &indices) = 20, 2 */
+#define tj_mode(x, axis, keepdim, indices) tj_mode_at(TJ_SITE, x, axis, keepdim, indices) /* tj_mode([1, 2, 2, 3], 0, false, &indices) = 2, 2 */
 /* q: a number or 0-d, or 1-d: then the results stand along a new first axis. Between two values as `how` says. A q beyond 0 to 1 is an error of the index. */
 TJ_API tj_tensor *tj_quantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
 TJ_API tj_tensor *tj_nanquantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
-#define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how)
-#define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how)
+#define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how) /* tj_quantile([1., 2., 3.], tj_f(0.25), TJ_END_DIM, false, TJ_LINEAR) = 1.5 */
+#define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how) /* tj_nanquantile([1., nan, 3.], tj_f(0.5), TJ_END_DIM, false, TJ_LINEAR) = 2. */
 
 /* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1; integers become f64). length: of the result; then a larger x is an error of the index. 0: the largest x
  * and 1, at least minlength: in a body it is a boundary. */
 TJ_API tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length);
 TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; low and high both 0: those of x. What lies beyond does not count */
-#define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length)
-#define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high)
+#define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length) /* tj_bincount([0, 2, 2], NULL, 0, 4) = [1, 0, 2, 0] */
+#define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high) /* tj_histc([0., 1., 1., 4.], 4, 0, 4) = [1., 2., 0., 1.] */
 /* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the widths. */
 TJ_API tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_tensor *weights, bool density);
-#define tj_bucketize(x, boundaries, right) tj_searchsorted(boundaries, x, right)
+#define tj_bucketize(x, boundaries, right) tj_searchsorted(boundaries, x, right) /* tj_bucketize([3, 4], [1, 3, 5], false) = [1, 2] */
 TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan); /* 0-d bool: all of tj_isclose() */
 TJ_API tj_tensor *tj_equal_at(const char *site, tj_tensor *a, tj_tensor *b); /* 0-d bool: one shape, and all elements are equal */
 TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert); /* whether each element is one of the tests; NaN is none */
-#define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density)
-#define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
-#define tj_equal(a, b) tj_equal_at(TJ_SITE, a, b)
-#define tj_isin(x, tests, invert) tj_isin_at(TJ_SITE, x, tests, invert)
+#define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density) /* tj_histogram([0.5, 1.5, 2.], [0., 1., 2.], NULL, false) = [1., 2.] */
+#define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_allclose([1., 2.], [1., 2.0001], 1e-3, 0, false) = true */
+#define tj_equal(a, b) tj_equal_at(TJ_SITE, a, b) /* tj_equal([1, 2], [1, 3]) = false */
+#define tj_isin(x, tests, invert) tj_isin_at(TJ_SITE, x, tests, invert) /* tj_isin([1, 2, 3], [3, 1], false) = [true, false, true] */
 /* 1-d: one element of each run of equal ones of x, flattened. inverse: the run of each element; counts: how long each is. In a body it is a boundary. */
 TJ_API tj_tensor *tj_unique_consecutive_at(const char *site, tj_tensor *x, tj_tensor **inverse, tj_tensor **counts);
-#define tj_unique_consecutive(x, inverse, counts) tj_unique_consecutive_at(TJ_SITE, x, inverse, counts)
+#define tj_unique_consecutive(x, inverse, counts) tj_unique_consecutive_at(TJ_SITE, x, inverse, counts) /* tj_unique_consecutive([1, 1, 2, 1], &inverse, &counts) = [1, 2, 1], [0, 0, 1, 2], [2, 1, 1] */
 
 /* Along an axis. spacing: the distance, a number; or coordinates, 1-d or of the shape of y. */
 TJ_API tj_tensor *tj_diff_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor *before, tj_tensor *after); /* the n-th difference of neighbours, of x with `before` and `after` joined to it (NULL: nothing); of bool: whether they differ */
 TJ_API tj_tensor *tj_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* the integral of y by trapezoids */
 TJ_API tj_tensor *tj_cumulative_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* up to each element but the first */
 TJ_API tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order); /* slopes: of the second order inside, of edge_order 1 or 2 at both ends; as in NumPy */
-#define tj_diff(x, n, axis, before, after) tj_diff_at(TJ_SITE, x, n, axis, before, after)
-#define tj_trapezoid(y, spacing, axis) tj_trapezoid_at(TJ_SITE, y, spacing, axis)
-#define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis)
-#define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order)
+#define tj_diff(x, n, axis, before, after) tj_diff_at(TJ_SITE, x, n, axis, before, after) /* tj_diff([1, 4, 9], 1, 0, NULL, NULL) = [3, 5] */
+#define tj_trapezoid(y, spacing, axis) tj_trapezoid_at(TJ_SITE, y, spacing, axis) /* tj_trapezoid([1., 2., 3.], tj_f(2), 0) = 8. */
+#define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis) /* tj_cumulative_trapezoid([1., 2., 3.], tj_f(2), 0) = [3., 8.] */
+#define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order) /* tj_gradient([1., 4., 9., 16.], tj_f(1), 0, 1) = [3., 4., 6., 7.] */
 
 /* ---- products -------------------------------------------------------------------------------------- */
 
@@ -2025,17 +2028,17 @@ TJ_API tj_tensor *tj_outer_at(const char *site, tj_tensor *a, tj_tensor *b); /* 
 TJ_API tj_tensor *tj_kron_at(const char *site, tj_tensor *a, tj_tensor *b); /* the Kronecker product: each element of a times all of b */
 TJ_API tj_tensor *tj_cross_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* the vector product along an axis of size 3 */
 TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b); /* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i; then the other axes of a, and of b */
-#define tj_mm(a, b) tj_mm_at(TJ_SITE, a, b)
-#define tj_mv(a, b) tj_mv_at(TJ_SITE, a, b)
-#define tj_bmm(a, b) tj_bmm_at(TJ_SITE, a, b)
-#define tj_dot(a, b) tj_dot_at(TJ_SITE, a, b)
-#define tj_vdot(a, b) tj_vdot_at(TJ_SITE, a, b)
-#define tj_vecdot(a, b, axis) tj_vecdot_at(TJ_SITE, a, b, axis)
-#define tj_inner(a, b) tj_inner_at(TJ_SITE, a, b)
-#define tj_outer(a, b) tj_outer_at(TJ_SITE, a, b)
-#define tj_kron(a, b) tj_kron_at(TJ_SITE, a, b)
-#define tj_cross(a, b, axis) tj_cross_at(TJ_SITE, a, b, axis)
-#define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b)
+#define tj_mm(a, b) tj_mm_at(TJ_SITE, a, b) /* tj_mm([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
+#define tj_mv(a, b) tj_mv_at(TJ_SITE, a, b) /* tj_mv([[1, 2], [3, 4]], [5, 6]) = [17, 39] */
+#define tj_bmm(a, b) tj_bmm_at(TJ_SITE, a, b) /* tj_bmm([[[1, 2]], [[3, 4]]], [[[5], [6]], [[7], [8]]]) = [[[17]], [[53]]] */
+#define tj_dot(a, b) tj_dot_at(TJ_SITE, a, b) /* tj_dot([1, 2], [3, 4]) = 11 */
+#define tj_vdot(a, b) tj_vdot_at(TJ_SITE, a, b) /* tj_vdot([1, 2], [3, 4]) = 11 */
+#define tj_vecdot(a, b, axis) tj_vecdot_at(TJ_SITE, a, b, axis) /* tj_vecdot([[1, 2], [3, 4]], [[5, 6], [7, 8]], 1) = [17, 53] */
+#define tj_inner(a, b) tj_inner_at(TJ_SITE, a, b) /* tj_inner([1, 2], [[3, 4], [5, 6]]) = [11, 17] */
+#define tj_outer(a, b) tj_outer_at(TJ_SITE, a, b) /* tj_outer([1, 2], [3, 4]) = [[3, 4], [6, 8]] */
+#define tj_kron(a, b) tj_kron_at(TJ_SITE, a, b) /* tj_kron([1, 2], [1, 10]) = [1, 10, 2, 20] */
+#define tj_cross(a, b, axis) tj_cross_at(TJ_SITE, a, b, axis) /* tj_cross([1, 0, 0], [0, 1, 0], 0) = [0, 0, 1] */
+#define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b) /* tj_tensordot([[1, 2], [3, 4]], [5, 6], TJ_AXES(0), TJ_AXES(0)) = [23, 34] */
 /* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. */
 TJ_API tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
@@ -2043,17 +2046,17 @@ TJ_API tj_tensor *tj_addr_at(const char *site, tj_tensor *x, tj_tensor *a, tj_te
 TJ_API tj_tensor *tj_addbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_multi_dot_at(const char *site, tj_list list); /* the product of up to 64 matrices in the cheapest order; the first and the last may be vectors */
-#define tj_chain_matmul(list) tj_multi_dot(list)
+#define tj_chain_matmul(list) tj_multi_dot(list) /* tj_chain_matmul(TJ_LIST([[1, 2]], [[3], [4]], [[2]])) = [[22]] */
 TJ_API tj_tensor *tj_matrix_power_at(const char *site, tj_tensor *x, int n); /* n is 0 or more */
 TJ_API tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keepdim); /* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row */
-#define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha)
-#define tj_addmv(x, a, b, beta, alpha) tj_addmv_at(TJ_SITE, x, a, b, beta, alpha)
-#define tj_addr(x, a, b, beta, alpha) tj_addr_at(TJ_SITE, x, a, b, beta, alpha)
-#define tj_addbmm(x, a, b, beta, alpha) tj_addbmm_at(TJ_SITE, x, a, b, beta, alpha)
-#define tj_baddbmm(x, a, b, beta, alpha) tj_baddbmm_at(TJ_SITE, x, a, b, beta, alpha)
-#define tj_multi_dot(list) tj_multi_dot_at(TJ_SITE, list)
-#define tj_matrix_power(x, n) tj_matrix_power_at(TJ_SITE, x, n)
-#define tj_matrix_norm(x, p, keepdim) tj_matrix_norm_at(TJ_SITE, x, p, keepdim)
+#define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addmm([[1.]], [[1., 2.]], [[3.], [4.]], 10, 1) = [[21.]] */
+#define tj_addmv(x, a, b, beta, alpha) tj_addmv_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addmv([1.], [[1., 2.]], [3., 4.], 1, 2) = [23.] */
+#define tj_addr(x, a, b, beta, alpha) tj_addr_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addr([[0., 1.]], [1.], [3., 4.], 1, 1) = [[3., 5.]] */
+#define tj_addbmm(x, a, b, beta, alpha) tj_addbmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addbmm([[1.]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[12.]] */
+#define tj_baddbmm(x, a, b, beta, alpha) tj_baddbmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_baddbmm([[[1.]], [[2.]]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[[4.]], [[10.]]] */
+#define tj_multi_dot(list) tj_multi_dot_at(TJ_SITE, list) /* tj_multi_dot(TJ_LIST([[1, 2]], [[3], [4]], [[2]])) = [[22]] */
+#define tj_matrix_power(x, n) tj_matrix_power_at(TJ_SITE, x, n) /* tj_matrix_power([[1, 1], [0, 1]], 3) = [[1, 3], [0, 1]] */
+#define tj_matrix_norm(x, p, keepdim) tj_matrix_norm_at(TJ_SITE, x, p, keepdim) /* tj_matrix_norm([[1., -2.], [3., 4.]], 1, false) = 6. */
 
 /* Sums of products in Einstein's notation, as in NumPy and PyTorch: a letter for each axis of each operand; the axes of the result behind "->", or
  * without it the letters that are there once, in the order of the alphabet. A letter twice in an operand is its diagonal; "..." are further axes, which broadcast.
@@ -2072,11 +2075,11 @@ typedef struct tj_einsum_opts {
 	tj_path path;
 } tj_einsum_opts;
 TJ_API tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts);
-#define tj_einsum(equation, list, opts) tj_einsum_at(TJ_SITE, equation, list, opts)
+#define tj_einsum(equation, list, opts) tj_einsum_at(TJ_SITE, equation, list, opts) /* tj_einsum("ij,j->i", TJ_LIST([[1, 2], [3, 4]], [5, 6]), NULL) = [17, 39] */
 /* The path as text, up to `size` bytes: a line "0 2: ij,jk->ik 60" for each pair (the second joins the first, whose number it has then), and the sum of
  * multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
 TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size);
-#define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size)
+#define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size) /* no example: its result is text */
 
 /* ---- special functions, windows -------------------------------------------------------------------- */
 
@@ -2084,9 +2087,9 @@ TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list lis
 TJ_API tj_tensor *tj_entr_at(const char *site, tj_tensor *x); /* -x log(x); 0 at 0, -inf below */
 TJ_API tj_tensor *tj_logit_at(const char *site, tj_tensor *x, double eps); /* log(x / (1 - x)), of x limited to eps .. 1 - eps; an eps below 0 does not limit */
 TJ_API tj_tensor *tj_multigammaln_at(const char *site, tj_tensor *x, int p); /* log of the gamma function of p x p matrices, for x > (p - 1) / 2 */
-#define tj_entr(x) tj_entr_at(TJ_SITE, x)
-#define tj_logit(x, eps) tj_logit_at(TJ_SITE, x, eps)
-#define tj_multigammaln(x, p) tj_multigammaln_at(TJ_SITE, x, p)
+#define tj_entr(x) tj_entr_at(TJ_SITE, x) /* tj_entr([0., 0.5, -1.]) = [0., 0.3466, -inf] */
+#define tj_logit(x, eps) tj_logit_at(TJ_SITE, x, eps) /* tj_logit([0.5, 0.9], -1) = [0., 2.1972] */
+#define tj_multigammaln(x, p) tj_multigammaln_at(TJ_SITE, x, p) /* tj_multigammaln([2., 3.], 1) = [0., 0.6931] */
 
 /* n values of a window on the device of the context, computed in f64 and rounded once. periodic: as if it had n + 1 values, of which the last is left out:
  * for transforms. Else the first and the last are equal. One value is 1. */
@@ -2100,16 +2103,16 @@ TJ_API tj_tensor *tj_kaiser_window_at(const char *site, tj_dtype dtype, int64_t 
 TJ_API tj_tensor *tj_gaussian_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double std);
 TJ_API tj_tensor *tj_exponential_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double tau);
 TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
-#define tj_hann_window(dtype, n, periodic) tj_hann_window_at(TJ_SITE, dtype, n, periodic)
-#define tj_hamming_window(dtype, n, periodic, alpha, beta) tj_hamming_window_at(TJ_SITE, dtype, n, periodic, alpha, beta)
-#define tj_blackman_window(dtype, n, periodic) tj_blackman_window_at(TJ_SITE, dtype, n, periodic)
-#define tj_nuttall_window(dtype, n, periodic) tj_nuttall_window_at(TJ_SITE, dtype, n, periodic)
-#define tj_general_cosine_window(dtype, n, periodic, a, count) tj_general_cosine_window_at(TJ_SITE, dtype, n, periodic, a, count)
-#define tj_bartlett_window(dtype, n, periodic) tj_bartlett_window_at(TJ_SITE, dtype, n, periodic)
-#define tj_kaiser_window(dtype, n, periodic, beta) tj_kaiser_window_at(TJ_SITE, dtype, n, periodic, beta)
-#define tj_gaussian_window(dtype, n, periodic, std) tj_gaussian_window_at(TJ_SITE, dtype, n, periodic, std)
-#define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau)
-#define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic)
+#define tj_hann_window(dtype, n, periodic) tj_hann_window_at(TJ_SITE, dtype, n, periodic) /* tj_hann_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
+#define tj_hamming_window(dtype, n, periodic, alpha, beta) tj_hamming_window_at(TJ_SITE, dtype, n, periodic, alpha, beta) /* tj_hamming_window(TJ_F32, 4, true, 0.54, 0.46) = [0.08, 0.54, 1., 0.54] */
+#define tj_blackman_window(dtype, n, periodic) tj_blackman_window_at(TJ_SITE, dtype, n, periodic) /* tj_blackman_window(TJ_F32, 4, true) = [0., 0.34, 1., 0.34] */
+#define tj_nuttall_window(dtype, n, periodic) tj_nuttall_window_at(TJ_SITE, dtype, n, periodic) /* tj_nuttall_window(TJ_F32, 4, true) = [0.0004, 0.227, 1., 0.227] */
+#define tj_general_cosine_window(dtype, n, periodic, a, count) tj_general_cosine_window_at(TJ_SITE, dtype, n, periodic, a, count) /* tj_general_cosine_window(TJ_F32, 4, true, ((double[]){ 0.5, 0.5 }), 2) = [0., 0.5, 1., 0.5] */
+#define tj_bartlett_window(dtype, n, periodic) tj_bartlett_window_at(TJ_SITE, dtype, n, periodic) /* tj_bartlett_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
+#define tj_kaiser_window(dtype, n, periodic, beta) tj_kaiser_window_at(TJ_SITE, dtype, n, periodic, beta) /* tj_kaiser_window(TJ_F32, 3, false, 1) = [0.7898, 1., 0.7898] */
+#define tj_gaussian_window(dtype, n, periodic, std) tj_gaussian_window_at(TJ_SITE, dtype, n, periodic, std) /* tj_gaussian_window(TJ_F32, 3, false, 1) = [0.6065, 1., 0.6065] */
+#define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau) /* tj_exponential_window(TJ_F32, 3, false, 1) = [0.3679, 1., 0.3679] */
+#define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic) /* tj_cosine_window(TJ_F32, 2, false) = [0.7071, 0.7071] */
 
 /* ==== layers: functions that are made of the ones above (nn/) ==== */
 
@@ -2126,12 +2129,12 @@ TJ_API tj_tensor *tj_rnn_tanh_cell_at(const char *site, tj_tensor *x, tj_tensor 
 TJ_API tj_tensor *tj_rnn_relu_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
 TJ_API tj_tensor *tj_gru_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
 TJ_API tj_tensor *tj_lstm_cell_at(const char *site, tj_tensor *x, tj_tensor *h, tj_tensor *c, const tj_cell *w, tj_tensor **c_next);
-#define tj_linear(x, weight, bias) tj_linear_at(TJ_SITE, x, weight, bias)
-#define tj_bilinear(a, b, weight, bias) tj_bilinear_at(TJ_SITE, a, b, weight, bias)
-#define tj_rnn_tanh_cell(x, h, w) tj_rnn_tanh_cell_at(TJ_SITE, x, h, w)
-#define tj_rnn_relu_cell(x, h, w) tj_rnn_relu_cell_at(TJ_SITE, x, h, w)
-#define tj_gru_cell(x, h, w) tj_gru_cell_at(TJ_SITE, x, h, w)
-#define tj_lstm_cell(x, h, c, w, c_next) tj_lstm_cell_at(TJ_SITE, x, h, c, w, c_next)
+#define tj_linear(x, weight, bias) tj_linear_at(TJ_SITE, x, weight, bias) /* tj_linear([[1., 2.]], [[3., 4.], [5., 6.]], [10., 20.]) = [[21., 37.]] */
+#define tj_bilinear(a, b, weight, bias) tj_bilinear_at(TJ_SITE, a, b, weight, bias) /* tj_bilinear([[1., 2.]], [[3.]], [[[1.], [10.]]], NULL) = [[63.]] */
+#define tj_rnn_tanh_cell(x, h, w) tj_rnn_tanh_cell_at(TJ_SITE, x, h, w) /* tj_rnn_tanh_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[-0.5]], NULL, NULL })) = [[0.]] */
+#define tj_rnn_relu_cell(x, h, w) tj_rnn_relu_cell_at(TJ_SITE, x, h, w) /* tj_rnn_relu_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[3.]], NULL, NULL })) = [[7.]] */
+#define tj_gru_cell(x, h, w) tj_gru_cell_at(TJ_SITE, x, h, w) /* tj_gru_cell([[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.]], [[0.], [0.], [0.]], NULL, NULL })) = [[1.]] */
+#define tj_lstm_cell(x, h, c, w, c_next) tj_lstm_cell_at(TJ_SITE, x, h, c, w, c_next) /* tj_lstm_cell([[0.]], [[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.], [0.]], [[0.], [0.], [0.], [0.]], NULL, NULL }), &c_next) = [[0.3808]], [[1.]] */
 
 /* Sums of embeddings: for each bag of the index one row of the weight's width. The index, i32 or i64, is [bags, elements], or [elements] with .offsets. An empty bag
  * gives 0. Of equal largest elements the first has the gradient; with .offsets they share it. opts may be NULL. */
@@ -2145,7 +2148,7 @@ typedef struct tj_bag_opts {
 	int64_t padding_index;
 } tj_bag_opts;
 TJ_API tj_tensor *tj_embedding_bag_at(const char *site, tj_tensor *index, tj_tensor *weight, const tj_bag_opts *opts);
-#define tj_embedding_bag(index, weight, opts) tj_embedding_bag_at(TJ_SITE, index, weight, opts)
+#define tj_embedding_bag(index, weight, opts) tj_embedding_bag_at(TJ_SITE, index, weight, opts) /* tj_embedding_bag([[0, 1]], [[1., 2.], [3., 4.]], TJ_OPTS(tj_bag_opts, .mode = TJ_BAG_MEAN)) = [[2., 3.]] */
 
 /* ---- norms ------------------------------------------------------------------------------------------ */
 
@@ -2169,12 +2172,12 @@ TJ_API tj_tensor *tj_layer_norm_over_at(const char *site, tj_tensor *x, tj_dims 
 TJ_API tj_tensor *tj_rms_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, double eps);
 /* x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta. PyTorch's values: 1e-4, 0.75, 1 */
 TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int64_t size, double alpha, double beta, double k);
-#define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
-#define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
-#define tj_group_norm(x, groups, weight, bias, eps) tj_group_norm_at(TJ_SITE, x, groups, weight, bias, eps)
-#define tj_layer_norm_over(x, shape, weight, bias, eps) tj_layer_norm_over_at(TJ_SITE, x, shape, weight, bias, eps)
-#define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps)
-#define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k)
+#define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_batch_norm([[1.], [3.]], NULL, NULL, NULL, [10.], TJ_OPTS(tj_norm_opts, .training = true, .eps = 1e-9)) = [[9.], [11.]] */
+#define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_instance_norm([[[1., 3.]]], NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .eps = 1e-9)) = [[[-1., 1.]]] */
+#define tj_group_norm(x, groups, weight, bias, eps) tj_group_norm_at(TJ_SITE, x, groups, weight, bias, eps) /* tj_group_norm([[1., 3.]], 1, NULL, NULL, 1e-9) = [[-1., 1.]] */
+#define tj_layer_norm_over(x, shape, weight, bias, eps) tj_layer_norm_over_at(TJ_SITE, x, shape, weight, bias, eps) /* tj_layer_norm_over([[1., 3.]], TJ_SHAPE(1, 2), NULL, NULL, 1e-9) = [[-1., 1.]] */
+#define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps) /* tj_rms_norm_over([[3., 4.]], TJ_SHAPE(1, 2), NULL, 1e-9) = [[0.8485, 1.1314]] */
+#define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k) /* tj_local_response_norm([[[2.]]], 1, 1, 1, 1) = [[[0.4]]] */
 
 /* ---- attention -------------------------------------------------------------------------------------- */
 
@@ -2193,7 +2196,7 @@ typedef struct tj_attention_opts {
 	double dropout;        /* of the weights, with this probability; for a training alone */
 } tj_attention_opts;
 TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts);
-#define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts)
+#define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts) /* tj_scaled_dot_product_attention([[1.], [0.]], [[0.], [0.]], [[2.], [4.]], NULL) = [[3.], [3.]] */
 
 /* ---- losses ----------------------------------------------------------------------------------------- */
 
@@ -2217,18 +2220,18 @@ TJ_API tj_tensor *tj_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tens
 TJ_API tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
 TJ_API tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
 TJ_API tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p, bool swap, tj_loss_reduction r);
-#define tj_mse_loss(x, target, r) tj_mse_loss_at(TJ_SITE, x, target, r)
-#define tj_l1_loss(x, target, r) tj_l1_loss_at(TJ_SITE, x, target, r)
-#define tj_smooth_l1_loss(x, target, beta, r) tj_smooth_l1_loss_at(TJ_SITE, x, target, beta, r)
-#define tj_huber_loss(x, target, delta, r) tj_huber_loss_at(TJ_SITE, x, target, delta, r)
-#define tj_kl_div(x, target, log_target, r) tj_kl_div_at(TJ_SITE, x, target, log_target, r)
-#define tj_poisson_nll_loss(x, target, log_input, full, eps, r) tj_poisson_nll_loss_at(TJ_SITE, x, target, log_input, full, eps, r)
-#define tj_gaussian_nll_loss(x, target, var, full, eps, r) tj_gaussian_nll_loss_at(TJ_SITE, x, target, var, full, eps, r)
-#define tj_hinge_embedding_loss(x, target, margin, r) tj_hinge_embedding_loss_at(TJ_SITE, x, target, margin, r)
-#define tj_soft_margin_loss(x, target, r) tj_soft_margin_loss_at(TJ_SITE, x, target, r)
-#define tj_margin_ranking_loss(x, other, target, margin, r) tj_margin_ranking_loss_at(TJ_SITE, x, other, target, margin, r)
-#define tj_cosine_embedding_loss(x, other, target, margin, r) tj_cosine_embedding_loss_at(TJ_SITE, x, other, target, margin, r)
-#define tj_triplet_margin_loss(anchor, positive, negative, margin, p, swap, r) tj_triplet_margin_loss_at(TJ_SITE, anchor, positive, negative, margin, p, swap, r)
+#define tj_mse_loss(x, target, r) tj_mse_loss_at(TJ_SITE, x, target, r) /* tj_mse_loss([1., 2.], [2., 4.], TJ_LOSS_MEAN) = 2.5 */
+#define tj_l1_loss(x, target, r) tj_l1_loss_at(TJ_SITE, x, target, r) /* tj_l1_loss([1., 2.], [2., 4.], TJ_LOSS_MEAN) = 1.5 */
+#define tj_smooth_l1_loss(x, target, beta, r) tj_smooth_l1_loss_at(TJ_SITE, x, target, beta, r) /* tj_smooth_l1_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.25, 2.] */
+#define tj_huber_loss(x, target, delta, r) tj_huber_loss_at(TJ_SITE, x, target, delta, r) /* tj_huber_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.5, 4.] */
+#define tj_kl_div(x, target, log_target, r) tj_kl_div_at(TJ_SITE, x, target, log_target, r) /* tj_kl_div([0., 0.], [1., 2.], false, TJ_LOSS_NONE) = [0., 1.3863] */
+#define tj_poisson_nll_loss(x, target, log_input, full, eps, r) tj_poisson_nll_loss_at(TJ_SITE, x, target, log_input, full, eps, r) /* tj_poisson_nll_loss([1., 2.], [3., 4.], false, false, 0, TJ_LOSS_NONE) = [1., -0.7726] */
+#define tj_gaussian_nll_loss(x, target, var, full, eps, r) tj_gaussian_nll_loss_at(TJ_SITE, x, target, var, full, eps, r) /* tj_gaussian_nll_loss([1., 2.], [3., 4.], [1., 1.], false, 1e-6, TJ_LOSS_NONE) = [2., 2.] */
+#define tj_hinge_embedding_loss(x, target, margin, r) tj_hinge_embedding_loss_at(TJ_SITE, x, target, margin, r) /* tj_hinge_embedding_loss([0.3, 0.3], [1., -1.], 1, TJ_LOSS_NONE) = [0.3, 0.7] */
+#define tj_soft_margin_loss(x, target, r) tj_soft_margin_loss_at(TJ_SITE, x, target, r) /* tj_soft_margin_loss([0., 1.], [1., -1.], TJ_LOSS_NONE) = [0.6931, 1.3133] */
+#define tj_margin_ranking_loss(x, other, target, margin, r) tj_margin_ranking_loss_at(TJ_SITE, x, other, target, margin, r) /* tj_margin_ranking_loss([1., 1.], [3., 3.], [1., -1.], 0.5, TJ_LOSS_NONE) = [2.5, 0.] */
+#define tj_cosine_embedding_loss(x, other, target, margin, r) tj_cosine_embedding_loss_at(TJ_SITE, x, other, target, margin, r) /* tj_cosine_embedding_loss([[1., 0.]], [[0., 1.]], [1.], 0, TJ_LOSS_NONE) = [1.] */
+#define tj_triplet_margin_loss(anchor, positive, negative, margin, p, swap, r) tj_triplet_margin_loss_at(TJ_SITE, anchor, positive, negative, margin, p, swap, r) /* tj_triplet_margin_loss([[0., 0.]], [[3., 4.]], [[0., 1.]], 1, 2, false, TJ_LOSS_MEAN) = 5. */
 
 typedef struct tj_loss_opts {
 	size_t size;
@@ -2249,19 +2252,19 @@ TJ_API tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_te
 TJ_API tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, int p, double margin, const tj_loss_opts *opts);
 TJ_API tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
 TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
-#define tj_binary_cross_entropy(x, target, opts) tj_binary_cross_entropy_at(TJ_SITE, x, target, opts)
-#define tj_binary_cross_entropy_with_logits(x, target, opts) tj_binary_cross_entropy_with_logits_at(TJ_SITE, x, target, opts)
-#define tj_nll_loss(x, target, opts) tj_nll_loss_at(TJ_SITE, x, target, opts)
-#define tj_cross_entropy_loss(x, target, opts) tj_cross_entropy_loss_at(TJ_SITE, x, target, opts)
-#define tj_multi_margin_loss(x, target, p, margin, opts) tj_multi_margin_loss_at(TJ_SITE, x, target, p, margin, opts)
-#define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r)
-#define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts)
+#define tj_binary_cross_entropy(x, target, opts) tj_binary_cross_entropy_at(TJ_SITE, x, target, opts) /* tj_binary_cross_entropy([0.5, 0.5], [1., 0.], NULL) = 0.6931 */
+#define tj_binary_cross_entropy_with_logits(x, target, opts) tj_binary_cross_entropy_with_logits_at(TJ_SITE, x, target, opts) /* tj_binary_cross_entropy_with_logits([0., 0.], [1., 0.], NULL) = 0.6931 */
+#define tj_nll_loss(x, target, opts) tj_nll_loss_at(TJ_SITE, x, target, opts) /* tj_nll_loss([[-1., -2.], [-3., -4.]], [0, 1], NULL) = 2.5 */
+#define tj_cross_entropy_loss(x, target, opts) tj_cross_entropy_loss_at(TJ_SITE, x, target, opts) /* tj_cross_entropy_loss([[0., 0.], [0., 0.]], [0, 1], TJ_OPTS(tj_loss_opts, .reduction = TJ_LOSS_SUM)) = 1.3863 */
+#define tj_multi_margin_loss(x, target, p, margin, opts) tj_multi_margin_loss_at(TJ_SITE, x, target, p, margin, opts) /* tj_multi_margin_loss([[1., 2., 0.]], [1], 1, 1.5, NULL) = 0.1667 */
+#define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r) /* tj_multilabel_margin_loss([[1., 2., 0.]], [[0, -1, 0]], TJ_LOSS_MEAN) = 0.6667 */
+#define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts) /* tj_multilabel_soft_margin_loss([[0., 0.]], [[1., 0.]], NULL) = 0.6931 */
 
 /* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count, as input_lengths [N] of the steps; all i32 or i64. A target that needs
  * more steps than there are has an infinite loss, or 0 and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's
  * takes x for a log_softmax and adds what cancels behind it. */
 TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths, int64_t blank, bool zero_infinity, tj_loss_reduction r);
-#define tj_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity, r) tj_ctc_loss_at(TJ_SITE, x, targets, input_lengths, target_lengths, blank, zero_infinity, r)
+#define tj_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity, r) tj_ctc_loss_at(TJ_SITE, x, targets, input_lengths, target_lengths, blank, zero_infinity, r) /* tj_ctc_loss([[[-1., -2.]], [[-1., -2.]]], [[1]], [2], [1], 0, false, TJ_LOSS_SUM) = 2.138 */
 
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
@@ -2277,12 +2280,12 @@ TJ_API tj_tensor *tj_dropout2d_at(const char *site, tj_tensor *x, double p, bool
 TJ_API tj_tensor *tj_dropout3d_at(const char *site, tj_tensor *x, double p, bool training);
 TJ_API tj_tensor *tj_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training);
 TJ_API tj_tensor *tj_feature_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training);
-#define tj_dropout(x, p, training) tj_dropout_at(TJ_SITE, x, p, training)
-#define tj_dropout1d(x, p, training) tj_dropout1d_at(TJ_SITE, x, p, training)
-#define tj_dropout2d(x, p, training) tj_dropout2d_at(TJ_SITE, x, p, training)
-#define tj_dropout3d(x, p, training) tj_dropout3d_at(TJ_SITE, x, p, training)
-#define tj_alpha_dropout(x, p, training) tj_alpha_dropout_at(TJ_SITE, x, p, training)
-#define tj_feature_alpha_dropout(x, p, training) tj_feature_alpha_dropout_at(TJ_SITE, x, p, training)
+#define tj_dropout(x, p, training) tj_dropout_at(TJ_SITE, x, p, training) /* tj_dropout([1., 2.], 0.5, false) = [1., 2.] */
+#define tj_dropout1d(x, p, training) tj_dropout1d_at(TJ_SITE, x, p, training) /* tj_dropout1d([[[1., 2.]]], 1, true) = [[[0., 0.]]] */
+#define tj_dropout2d(x, p, training) tj_dropout2d_at(TJ_SITE, x, p, training) /* tj_dropout2d([[[[1., 2.]]]], 1, true) = [[[[0., 0.]]]] */
+#define tj_dropout3d(x, p, training) tj_dropout3d_at(TJ_SITE, x, p, training) /* tj_dropout3d([[[[[1., 2.]]]]], 1, true) = [[[[[0., 0.]]]]] */
+#define tj_alpha_dropout(x, p, training) tj_alpha_dropout_at(TJ_SITE, x, p, training) /* tj_alpha_dropout([1., 2.], 0, true) = [1., 2.] */
+#define tj_feature_alpha_dropout(x, p, training) tj_feature_alpha_dropout_at(TJ_SITE, x, p, training) /* tj_feature_alpha_dropout([[[1., 2.]]], 0, true) = [[[1., 2.]]] */
 
 /* bernoulli: 1 with probability p, else 0, in the given dtype. p: a number, or a tensor that is broadcast to shape (NULL: the shape of p); below 0 and NaN count as 0,
  * above 1 as 1. randint: integers from low to high - 1, as any dtype that holds them; low and high are at most 2^51 from 0. randperm: i64, 0 to n - 1 in random order.
@@ -2297,25 +2300,25 @@ TJ_API tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims
 /* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum. Without replacement no outcome comes twice; if fewer than n
  * have a weight above 0, others follow. */
 TJ_API tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement);
-#define tj_bernoulli(dtype, shape, p) tj_bernoulli_at(TJ_SITE, dtype, shape, p)
-#define tj_randint(dtype, shape, low, high) tj_randint_at(TJ_SITE, dtype, shape, low, high)
-#define tj_randperm(n) tj_randperm_at(TJ_SITE, n)
-#define tj_exponential(dtype, shape, rate) tj_exponential_at(TJ_SITE, dtype, shape, rate)
-#define tj_random_normal(dtype, shape, mean, std) tj_random_normal_at(TJ_SITE, dtype, shape, mean, std)
-#define tj_random_uniform(dtype, shape, low, high) tj_random_uniform_at(TJ_SITE, dtype, shape, low, high)
-#define tj_multinomial(p, n, replacement) tj_multinomial_at(TJ_SITE, p, n, replacement)
+#define tj_bernoulli(dtype, shape, p) tj_bernoulli_at(TJ_SITE, dtype, shape, p) /* tj_bernoulli(TJ_I64, TJ_SHAPE(3), tj_f(1)) = [1, 1, 1] */
+#define tj_randint(dtype, shape, low, high) tj_randint_at(TJ_SITE, dtype, shape, low, high) /* tj_randint(TJ_I64, TJ_SHAPE(3), 5, 6) = [5, 5, 5] */
+#define tj_randperm(n) tj_randperm_at(TJ_SITE, n) /* tj_sort(tj_randperm(4), 0, false, NULL) = [0, 1, 2, 3] */
+#define tj_exponential(dtype, shape, rate) tj_exponential_at(TJ_SITE, dtype, shape, rate) /* tj_ge(tj_exponential(TJ_F32, TJ_SHAPE(2), 1), tj_f(0)) = [true, true] */
+#define tj_random_normal(dtype, shape, mean, std) tj_random_normal_at(TJ_SITE, dtype, shape, mean, std) /* tj_random_normal(TJ_F32, TJ_SHAPE(2), tj_f(5), tj_f(0)) = [5., 5.] */
+#define tj_random_uniform(dtype, shape, low, high) tj_random_uniform_at(TJ_SITE, dtype, shape, low, high) /* tj_floor(tj_random_uniform(TJ_F64, TJ_SHAPE(2), tj_f(3), tj_f(4))) = f64[3., 3.] */
+#define tj_multinomial(p, n, replacement) tj_multinomial_at(TJ_SITE, p, n, replacement) /* tj_multinomial([0., 1., 0.], 2, true) = [1, 1] */
 
 /* Of the dtype, shape and device of x, whose elements are not used. rand_like: as tj_uniform(), randn_like: as tj_normal(). */
 TJ_API tj_tensor *tj_full_like_at(const char *site, tj_tensor *x, tj_tensor *value);
 TJ_API tj_tensor *tj_rand_like_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_randn_like_at(const char *site, tj_tensor *x);
-#define tj_full_like(x, value) tj_full_like_at(TJ_SITE, x, value)
-#define tj_rand_like(x) tj_rand_like_at(TJ_SITE, x)
-#define tj_randn_like(x) tj_randn_like_at(TJ_SITE, x)
-#define tj_zeros_like(x) tj_full_like(x, tj_i(0))
-#define tj_ones_like(x) tj_full_like(x, tj_i(1))
-#define tj_zeros(dtype, shape) tj_full(dtype, shape, tj_i(0))
-#define tj_ones(dtype, shape) tj_full(dtype, shape, tj_i(1))
+#define tj_full_like(x, value) tj_full_like_at(TJ_SITE, x, value) /* tj_full_like([1, 2], tj_i(7)) = [7, 7] */
+#define tj_rand_like(x) tj_rand_like_at(TJ_SITE, x) /* tj_floor(tj_rand_like([1., 2.])) = [0., 0.] */
+#define tj_randn_like(x) tj_randn_like_at(TJ_SITE, x) /* tj_isfinite(tj_randn_like([1., 2.])) = [true, true] */
+#define tj_zeros_like(x) tj_full_like(x, tj_i(0)) /* tj_zeros_like([1, 2]) = [0, 0] */
+#define tj_ones_like(x) tj_full_like(x, tj_i(1)) /* tj_ones_like([1, 2]) = [1, 1] */
+#define tj_zeros(dtype, shape) tj_full(dtype, shape, tj_i(0)) /* tj_zeros(TJ_F32, TJ_SHAPE(2)) = [0., 0.] */
+#define tj_ones(dtype, shape) tj_full(dtype, shape, tj_i(1)) /* tj_ones(TJ_F32, TJ_SHAPE(2)) = [1., 1.] */
 
 /* ---- convolution and pooling ---------------------------------------------------------------------- */
 
@@ -2343,12 +2346,12 @@ TJ_API tj_tensor *tj_conv3d_at(const char *site, tj_tensor *x, tj_tensor *weight
 TJ_API tj_tensor *tj_conv_transpose1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv_transpose2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv_transpose3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts)
-#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts)
+#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv1d([[[1., 2., 3.]]], [[[1., -1.]]], [10.], NULL) = [[[9., 9.]]] */
+#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv2d([[[[1., 2.], [3., 4.]]]], [[[[1., 1.], [1., 1.]]]], NULL, NULL) = [[[[10.]]]] */
+#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv3d([[[[[1., 2.]]]]], [[[[[10.]]]]], NULL, NULL) = [[[[[10., 20.]]]]] */
+#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose1d([[[1., 2.]]], [[[1., 10.]]], NULL, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2))) = [[[1., 10., 2., 20.]]] */
+#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose2d([[[[1., 2.]]]], [[[[1.], [10.]]]], NULL, NULL) = [[[[1., 2.], [10., 20.]]]] */
+#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose3d([[[[[1., 2.]]]]], [[[[[1., 10.]]]]], NULL, NULL) = [[[[[1., 12., 20.]]]]] */
 
 typedef struct tj_pool_opts {
 	size_t size;
@@ -2366,12 +2369,12 @@ TJ_API tj_tensor *tj_max_pool3d_at(const char *site, tj_tensor *x, tj_dims kerne
 TJ_API tj_tensor *tj_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts)
-#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts)
-#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts)
-#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts)
+#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[3., 4.]]] */
+#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[4.]]]] */
+#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[2., 4.]]]]] */
+#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[2., 3.]]] */
+#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[2.5]]]] */
+#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[1.5, 3.5]]]]] */
 /* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes. */
 TJ_API tj_tensor *tj_adaptive_max_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_max_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
@@ -2379,12 +2382,12 @@ TJ_API tj_tensor *tj_adaptive_max_pool3d_at(const char *site, tj_tensor *x, tj_d
 TJ_API tj_tensor *tj_adaptive_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
-#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes)
-#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes)
+#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[3., 4.]]] */
+#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[2., 4.]]]] */
+#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[4.]]]]] */
+#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[2., 3.]]] */
+#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[1.5, 3.5]]]] */
+#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[2.5]]]]] */
 
 /* ---- shuffles, columns, more pools ------------------------------------------------------------------ */
 
@@ -2396,32 +2399,32 @@ TJ_API tj_tensor *tj_pixel_unshuffle_at(const char *site, tj_tensor *x, int64_t 
 TJ_API tj_tensor *tj_channel_shuffle_at(const char *site, tj_tensor *x, int64_t groups);
 TJ_API tj_tensor *tj_im2col_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_dims kernel, const tj_pool_opts *opts);
-#define tj_pixel_shuffle(x, factor) tj_pixel_shuffle_at(TJ_SITE, x, factor)
-#define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor)
-#define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups)
-#define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts)
-#define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts)
+#define tj_pixel_shuffle(x, factor) tj_pixel_shuffle_at(TJ_SITE, x, factor) /* tj_pixel_shuffle([[[1]], [[2]], [[3]], [[4]]], 2) = [[[1, 2], [3, 4]]] */
+#define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor) /* tj_pixel_unshuffle([[[1, 2], [3, 4]]], 2) = [[[1]], [[2]], [[3]], [[4]]] */
+#define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups) /* tj_channel_shuffle([[[1], [2], [3], [4]]], 2) = [[[1], [3], [2], [4]]] */
+#define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts) /* tj_im2col([[[[1, 2], [3, 4]]]], TJ_SHAPE(1, 2), NULL) = [[[1, 3], [2, 4]]] */
+#define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts) /* tj_col2im([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
 
 /* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place in the picture, i64, counted
  * row by row; without .ceil. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
 TJ_API tj_tensor *tj_lp_pool1d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool1d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts)
-#define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
-#define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size)
+#define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool1d([[[3., 4.]]], 2, TJ_SHAPE(2), NULL) = [[[5.]]] */
+#define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL, &indices) = [[[3., 4.]]], [[[1, 3]]] */
+#define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size) /* tj_max_unpool1d([[[3., 4.]]], [[[1, 3]]], TJ_SHAPE(4)) = [[[0., 3., 0., 4.]]] */
 TJ_API tj_tensor *tj_lp_pool2d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool2d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts)
-#define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
-#define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size)
+#define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool2d([[[[3.], [4.]]]], 2, TJ_SHAPE(2, 1), NULL) = [[[[5.]]]] */
+#define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL, &indices) = [[[[4.]]]], [[[[3]]]] */
+#define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size) /* tj_max_unpool2d([[[[4.]]]], [[[[3]]]], TJ_SHAPE(2, 2)) = [[[[0., 0.], [0., 4.]]]] */
 TJ_API tj_tensor *tj_lp_pool3d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool3d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts)
-#define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
-#define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size)
+#define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool3d([[[[[3., 4.]]]]], 2, TJ_SHAPE(1, 1, 2), NULL) = [[[[[5.]]]]] */
+#define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL, &indices) = [[[[[2., 4.]]]]], [[[[[2, 3]]]]] */
+#define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size) /* tj_max_unpool3d([[[[[4.]]]]], [[[[[1]]]]], TJ_SHAPE(1, 1, 2)) = [[[[[0., 4.]]]]] */
 
 /* ---- pictures of other sizes, places of pictures ------------------------------------------------------ */
 
@@ -2450,9 +2453,9 @@ typedef struct tj_grid_sample_opts {
 TJ_API tj_tensor *tj_interpolate_at(const char *site, tj_tensor *x, tj_dims size, const tj_interpolate_opts *opts);
 TJ_API tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, const tj_grid_sample_opts *opts);
 TJ_API tj_tensor *tj_affine_grid_at(const char *site, tj_tensor *theta, tj_dims size, bool align_corners);
-#define tj_interpolate(x, size, opts) tj_interpolate_at(TJ_SITE, x, size, opts)
-#define tj_grid_sample(x, grid, opts) tj_grid_sample_at(TJ_SITE, x, grid, opts)
-#define tj_affine_grid(theta, size, align_corners) tj_affine_grid_at(TJ_SITE, theta, size, align_corners)
+#define tj_interpolate(x, size, opts) tj_interpolate_at(TJ_SITE, x, size, opts) /* tj_interpolate([[[1., 2.]]], TJ_SHAPE(4), NULL) = [[[1., 1., 2., 2.]]] */
+#define tj_grid_sample(x, grid, opts) tj_grid_sample_at(TJ_SITE, x, grid, opts) /* tj_grid_sample([[[[1., 3.]]]], [[[[0., 0.]]]], NULL) = [[[[2.]]]] */
+#define tj_affine_grid(theta, size, align_corners) tj_affine_grid_at(TJ_SITE, theta, size, align_corners) /* tj_affine_grid([[[1., 0., 0.], [0., 1., 0.]]], TJ_SHAPE(1, 1, 1, 2), true) = [[[[-1., 0.], [1., 0.]]]] */
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -28,12 +28,12 @@
 #define NEXT_SHAPE(name, i, type, shape) ", " #shape
 
 typedef struct row {
-	const char *name, *params, *args, *flags, *type, *shape, *grad, *doc;
+	const char *name, *params, *args, *flags, *type, *shape, *grad, *doc, *example;
 	const char *first, *others; /* names of several results: the first; the others, each after ", ". NULL: one result */
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, grad, doc) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, #grad, doc, NULL, NULL },
-#define OPS(name, cls, flags, math, results, grad, doc) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), #grad, doc, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
+#define OP(name, cls, flags, math, type, shape, grad, doc, example) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, #grad, doc, example, NULL, NULL },
+#define OPS(name, cls, flags, math, results, grad, doc, example) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), #grad, doc, example, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
 #include "ir/ops.def"
 #undef OP
 };
@@ -64,20 +64,20 @@ static void header(FILE *f)
 		put_params(f, r->params + 2);
 		fprintf(f, ");\nTJ_API tj_tensor *tj_%s_at(const char *site", r->name);
 		put_params(f, r->params);
-		fprintf(f, ");\n#define tj_%s(%s) tj_%s_at(TJ_SITE%s)\n", r->name, r->args + 2, r->name, r->args);
+		fprintf(f, ");\n#define tj_%s(%s) tj_%s_at(TJ_SITE%s) /* %s */\n", r->name, r->args + 2, r->name, r->args, r->example);
 	}
 }
 
 static void table(FILE *f)
 {
-	fprintf(f, "| op | call | dtypes | shape | gradient | flags | meaning |\n|---|---|---|---|---|---|---|\n");
+	fprintf(f, "| op | call | dtypes | shape | gradient | flags | meaning | example |\n|---|---|---|---|---|---|---|---|\n");
 	for (const row *r = rows; r < rows + ROWS; r++) {
 		fprintf(f, "| %s | `tj_%s(%s)` | %s | %s | %s | ", r->name, r->name, r->args + 2, r->type, r->shape, r->grad);
 		for (const char *s = strcmp(r->flags, "0") ? r->flags : ""; *s; s++) /* a bar would end the table cell */
 			fputs(*s == '|' ? ", " : (char[]){ *s, 0 }, f);
 		fputs(" | ", f);
 		for (const char *s = r->doc; *s; s++) fprintf(f, *s == '|' ? "\\|" : "%c", *s);
-		fprintf(f, " |\n");
+		fprintf(f, " | `%s` |\n", r->example);
 	}
 }
 

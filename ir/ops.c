@@ -20,7 +20,7 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 /* The lists of results, for ops with several. */
 #define RESULT(name, i, type, shape) { #name, IR_TYPE_##type, IR_SHAPE_##shape },
 #define OP(...)
-#define OPS(name, cls, flags, math, results, grad, doc) \
+#define OPS(name, cls, flags, math, results, grad, doc, example) \
 	static const ir_resultinfo results_of_##name[] = { results(RESULT, RESULT) };                                  \
 	_Static_assert(RT_COUNT(results_of_##name) <= IR_MOST_RESULTS, #name " has too many results");          \
 	_Static_assert(IR_CLASS_##cls(NSRC_OF, ) <= IR_MOST_SOURCES, #name " has too many operands");         \
@@ -32,18 +32,18 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define INFO(name, cls, flags, math, type, shape, nresult, results, grad, doc) \
 	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, IR_GRAD_##grad, nresult, results },
-#define OP(name, cls, flags, math, type, shape, grad, doc) INFO(name, cls, flags, math, type, shape, 1, NULL, grad, doc)
-#define OPS(name, cls, flags, math, results, grad, doc) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, grad, doc)
+#define OP(name, cls, flags, math, type, shape, grad, doc, example) INFO(name, cls, flags, math, type, shape, 1, NULL, grad, doc)
+#define OPS(name, cls, flags, math, results, grad, doc, example) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, grad, doc)
 #include "ir/ops.def"
-	OP(input, LEAF, 0, NONE, LEAF, LEAF, MADE, "a value from outside, by slot")
-	OP(num, LEAF, 0, NONE, LEAF, LEAF, MADE, "a number bound at run time, by slot")
-	OP(const, LEAF, 0, NONE, LEAF, LEAF, MADE, "one value, in any shape")
-	OP(data, LEAF, 0, NONE, LEAF, LEAF, MADE, "constant data, row-major")
-	OP(mark, GET, 0, NONE, LEAF, LEAF, CAST, "its operand, as a value of its own")
+	INFO(input, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "a value from outside, by slot")
+	INFO(num, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "a number bound at run time, by slot")
+	INFO(const, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "one value, in any shape")
+	INFO(data, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "constant data, row-major")
+	INFO(mark, GET, 0, NONE, LEAF, LEAF, 1, NULL, CAST, "its operand, as a value of its own")
 	INFO(cond, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs one of two regions, chosen by a bool")
 	INFO(while, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region as long as another one gives true")
 	INFO(scan, FLOW, FAULT, NONE, LEAF, LEAF, 0, NULL, REGIONS, "runs a region for each slice along axis 0")
-	OP(get, GET, 0, NONE, LEAF, LEAF, PICKED, "one result of a node that has several")
+	INFO(get, GET, 0, NONE, LEAF, LEAF, 1, NULL, PICKED, "one result of a node that has several")
 #undef OP
 };
 

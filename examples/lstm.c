@@ -1,8 +1,8 @@
 /* An LSTM (Hochreiter and Schmidhuber, 1997) that learns to repeat a long row of bits, four steps later. tj_scan() walks over a window of the row, and
  * tj_grad() back through it; the state goes on to the next window in cells, and no gradient does: truncated backpropagation through time.
  *
- * Then a window that is 20 times as long, in pieces. The gradient of a scan computes its turns again anyway, but what is computed from their results, the
- * scores of all turns of a piece at once, is kept for all pieces, with these results. With tj_checkpoint() around each piece it is kept for one. */
+ * Then a window that is 20 times as long, in pieces. The gradient of a scan keeps the state before each turn and what products computed in it, for all
+ * pieces, and so are the scores of a piece. With tj_checkpoint() around each piece they are kept for one at a time. */
 #include <tj.h>
 
 #include <string.h>

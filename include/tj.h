@@ -640,9 +640,10 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read values,
  * branched and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
  * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(), tj_scan() and, if it has .max_turns,
- * tj_while(); without, it is an error. On the way back these compute their values again. Loops keep the carries of all turns, in memory: a while has
- * room for those of .max_turns turns, but only turns that run touch it, and only they are walked back. On failure the context has the error, its
- * status is returned, and all grad[i] are poison. A value that y does not depend on is found when the call runs: then the call fails.
+ * tj_while(); without, it is an error. On the way back these compute their values again. But loops keep the carries of all turns in memory, and what products
+ * and convolutions computed in the body; a body that is a tj_checkpoint() computes these again, too. A while has room for those of .max_turns turns, but
+ * only turns that run touch it, and only they are walked back. On failure the context has the error, its status is returned, and all grad[i] are poison.
+ * A value that y does not depend on is found when the call runs: then the call fails.
  *
  * In a callback of tj_cond(), tj_while() or tj_scan() y depends on what the callback was given and has computed, in this turn. A tensor of wrt from outside of it must
  * not have another way to y, as a carry or another value from outside would be: then the call fails. */
@@ -675,7 +676,7 @@ TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook,
 /* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body uses, when
  * it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more time. The bits are
  * the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first
- * time. The gradient of control flow computes each callback again anyway; a checkpoint in one saves memory within a turn. For tj_jvp(), and outside of compiled
+ * time. In the body of a loop, see tj_grad(): with a checkpoint in it, a loop keeps its carries only. For tj_jvp(), and outside of compiled
  * functions, it is body(in). On failure the context has the error, its status is returned, and the results are poison. */
 TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self);
 #define tj_checkpoint(out, nout, body, in, self) tj_checkpoint_at(TJ_SITE, out, nout, body, in, self)

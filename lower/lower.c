@@ -10,6 +10,7 @@
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              code.c     by the back end, all kernels in one job */
+#include "lower/loops.h"
 #include "lower/low.h"
 
 #include <ctype.h>
@@ -176,15 +177,19 @@ static tj_status lower(lo_low *L, rt_plan *p)
 
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
-/* Decomposed and with plain reductions only, in `to`. */
+/* Decomposed, with loops that compute only what is read, and with plain reductions only, in `to`. */
 static tj_status prepare(const ir_graph *g, ir_graph *to, uint16_t off, rt_err *err)
 {
-	ir_graph plain;
+	ir_graph plain, few;
 	ir_graph_init(&plain);
-	plain.off = to->off = off;
+	ir_graph_init(&few);
+	plain.off = few.off = to->off = off;
 	tj_status st = ir_pass_decomp(g, &plain, NULL, err);
-	if (st == TJ_OK) st = lo_plain(&plain, to, err);
+	const bool loops = st == TJ_OK && !(off & LO_OFF(LOOPS)) && lo_has_flow(&plain);
+	if (loops) st = lo_loops(&plain, &few, err);
+	if (st == TJ_OK) st = lo_plain(loops ? &few : &plain, to, err);
 	ir_graph_free(&plain);
+	ir_graph_free(&few);
 	return st;
 }
 

@@ -16,6 +16,7 @@
  *
  * A block `# >>> after X` holds the text after pass X; the block `# >>> error` holds the first error instead.
  */
+#include "lower/loops.h"
 #include "lower/target.h"
 #include "test/mock.h"
 
@@ -90,6 +91,12 @@ static tj_status run_grad(const ir_graph *from, ir_graph *to, rt_text *t, rt_err
 	return st;
 }
 
+static tj_status run_loops(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	(void)t;
+	return lo_loops(from, to, err);
+}
+
 static tj_status run_groups(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	(void)to;
@@ -121,6 +128,7 @@ static const pass passes[] = {
 	{ "dce", run_dce, false },
 	{ "decomp", run_decomp, false },
 	{ "grad", run_grad, false },
+	{ "loops", run_loops, false },
 	{ "groups", run_groups, true },
 	{ "kernels", run_kernels, true },
 	{ "steps", run_steps, true },

@@ -103,6 +103,50 @@ static bool flow_scenario(void)
 	return ok;
 }
 
+/* Gradients of loops: of products that are kept, of a checkpoint and of a gradient of the user's in their bodies; of two orders. */
+static void halves(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[2], tj_f(0.5)); }
+static void rounded(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_round(in[0]); }
+static void squashed(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_tanh(tj_matmul(in[0], *(tj_tensor **)self)); }
+static void layer(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	squashed(out, TJ_LIST(tj_add(in[0], in[1])), self);
+	out[1] = out[0];
+}
+static void marked(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	tj_checkpoint(&y, 1, squashed, TJ_LIST(in[1]), self);
+	tj_custom_grad(out + 1, 1, rounded, halves, TJ_LIST(y), NULL);
+	out[0] = tj_add(in[0], tj_i(1));
+}
+static void gradients(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *w = tj_neg(in[0]), *h, *y, *r[2];
+	tj_scan(&h, &y, 1, layer, TJ_LIST(in[1]), TJ_LIST(tj_reshape(in[1], TJ_SHAPE(2, 1, 2))), &w, NULL);
+	tj_while(r, more, marked, TJ_LIST(tj_i(0), h), &w, TJ_OPTS(tj_while_opts, .max_turns = 3));
+	out[0] = tj_add(tj_sum(r[1], TJ_ALL, false), tj_sum(y, TJ_ALL, false));
+	tj_grad(out + 1, out[0], TJ_LIST(in[0]), NULL);
+	tj_grad(out + 2, tj_sum(tj_mul(out[1], out[1]), TJ_ALL, false), TJ_LIST(in[0]), NULL);
+	(void)self;
+}
+
+static bool gradient_scenario(void)
+{
+	tj_ctx *c = kit_open();
+	if (!c) return false;
+	float v[] = { 1, 2, -3, 0.5f };
+	tj_fn *f = kit_fn(c, "gradients", gradients, NULL, 2, 3);
+	bool ok = f != NULL;
+	for (int i = 0; i < 2; i++) {
+		tj_tensor *out[3] = { NULL, NULL, NULL };
+		if (!f || tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v))) != TJ_OK) out[0] = NULL;
+		ok &= out[0] && !tj_is_poison(out[0]) && tj_numel(out[2]) == 4;
+		ok &= tj_check(c) == TJ_OK;
+	}
+	tj_close(c);
+	return ok;
+}
+
 /* Sizes that depend on data, in a function and outside. */
 static void chosen(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -197,6 +241,7 @@ static void fail_each(bool (*run)(void), long long stride)
 /* Each run compiles with LLVM, which takes its own memory: a part of the allocations is enough there, all of them by `make allocs`. */
 static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
 static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
+static void each_of_gradients(void **s) { (void)s, fail_each(gradient_scenario, 97); }
 static void each_of_sized(void **s) { (void)s, fail_each(sized_scenario, 19); }
 static void each_of_commits(void **s) { (void)s, fail_each(commit_scenario, 5); }
 
@@ -284,7 +329,7 @@ static void allocator_keeps_what_is_used(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_sized), cmocka_unit_test(each_of_commits), cmocka_unit_test(op_is_named),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_gradients), cmocka_unit_test(each_of_sized), cmocka_unit_test(each_of_commits), cmocka_unit_test(op_is_named),
 		                                cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used) };
 	KIT_RUN(tests);
 }

@@ -135,9 +135,61 @@ static tj_tensor *branched(job *j)
 	return tj_mul(h, other);
 }
 
+/* ---- products: a weight on the right, on the left, in the results, and in a sum of products ---- */
+typedef struct layer { tj_tensor *m, *x; int64_t turns; } layer; /* m [N,N], x [2,N] */
+static tj_tensor *layer_turn(const layer *l, tj_tensor *h, tj_tensor *by)
+{
+	tj_tensor *left = tj_transpose(tj_matmul(l->m, tj_transpose(h, 0, 1)), 0, 1);
+	return tj_tanh(tj_add(tj_add(tj_matmul(h, l->m), tj_mul(by, l->x)), tj_mul(tj_sin(left), tj_matmul(tj_mul(h, h), l->m))));
+}
+
+static layer layer_of(const job *j)
+{
+	tj_tensor *m = tj_mul(tj_reshape(j->w, TJ_SHAPE(N, 1)), tj_add(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(j->w, TJ_SHAPE(1, N))));
+	return (layer){ m, tj_mul(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(tj_slice(j->w, 0, 0, 2, 1), TJ_SHAPE(2, 1))), j->turns };
+}
+
+static void layer_scanned(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = layer_turn(self, in[0], in[1]);
+	out[1] = tj_matmul(out[0], ((layer *)self)->m);
+}
+
+static tj_tensor *recurrent(job *j)
+{
+	layer l = layer_of(j);
+	tj_tensor *h = l.x, *y = NULL, *by = tj_reshape(tj_cast(j->few, TJ_F64), TJ_SHAPE(3, 1, 1));
+	for (int i = 0; j->plain && i < 3; i++) {
+		h = layer_turn(&l, h, tj_f(few_turns[i]));
+		y = y ? tj_add(y, tj_matmul(h, l.m)) : tj_matmul(h, l.m);
+	}
+	if (!j->plain) {
+		tj_scan(&h, &y, 1, layer_scanned, TJ_LIST(l.x), TJ_LIST(by), &l, NULL);
+		y = tj_sum(y, TJ_AXES(0), false);
+	}
+	return tj_sum(tj_add(h, tj_mul(y, y)), TJ_AXES(0), false);
+}
+
+static void fewer_turns(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_lt(in[0], tj_i(((layer *)self)->turns)); }
+static void layer_counted(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_add(in[0], tj_i(1));
+	out[1] = layer_turn(self, in[1], tj_cast(in[0], TJ_F64));
+}
+
+static tj_tensor *recurrent_while(job *j)
+{
+	layer l = layer_of(j);
+	tj_tensor *out[2] = { NULL, l.x };
+	for (int64_t i = 0; j->plain && i < j->turns; i++) out[1] = layer_turn(&l, out[1], tj_f((double)i));
+	if (!j->plain) tj_while(out, fewer_turns, layer_counted, TJ_LIST(tj_i(0), l.x), &l, LIMIT(6));
+	return tj_sum(out[1], TJ_AXES(0), false);
+}
+
 static const program programs[] = {
 	{ "counted", counted, { 0, 1, 5, 8 }, 4 }, { "growing", growing, { 3 }, 1 }, { "with_axes", with_axes, { 0, 1, 4 }, 3 },
 	{ "nested", nested, { 0, 1, 4 }, 3 }, { "scanned", scanned, { 0 }, 1 }, { "branched", branched, { 0, 3 }, 2 },
+	{ "recurrent", recurrent, { 0 }, 1 }, { "recurrent_while", recurrent_while, { 0, 1, 5 }, 3 },
 };
 
 static void written_out(void **state) { (void)state, each_program(programs, RT_COUNT(programs), check_written_out); }

@@ -688,8 +688,9 @@ TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, t
  * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), tj_checkpoint(), and tj_grad() and tj_jvp() also for values that were computed before: so
  * Jacobians, Hessians and the gradients of single examples are made. What callbacks of tj_scan() must not do, it must not do either.
  *
- * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while()
- * runs until all examples have ended. At least one operand has examples, and all have as many; there may be 0. The axis takes one of
+ * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while() runs until all
+ * examples have ended; one that has ended is computed on and its new values are dropped, but a fault among them is an error, and where their
+ * derivative is infinite or NaN, gradients are NaN. At least one operand has examples, and all have as many; there may be 0. The axis takes one of
  * TJ_MAX_RANK. On failure the context has the error, its status is returned, and the results are poison. */
 #define TJ_UNMAPPED INT32_MIN
 typedef struct tj_vmap_opts {

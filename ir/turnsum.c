@@ -3,7 +3,7 @@
  *
  *   in turn t: sum = sum + h[t]' d[t]        h [B,M], d [B,N]        =>        after the loop: h' d        h [T*B,M], d [T*B,N]
  *
- * A turn that adds a product of few rows spends its time on reading and writing the sum. */
+ * A turn that adds a product of few rows spends its time on reading and writing the sum. The rows of d alone, as for a bias, are added so, too. */
 #include "ir/turnsum.h"
 
 static bool is_matrix(const ir_graph *g, ir_ref r) { return ir_at(g, r)->rank == 2; }
@@ -34,6 +34,13 @@ static bool is_product(const ir_graph *g, ir_ref r)
 	return n->op == IR_matmul && is_matrix(g, r) && is_matrix(g, ir_src(g, n, 0)) && is_matrix(g, ir_src(g, n, 1)) && rt_is_float((tj_dtype)n->dtype);
 }
 
+/* The rows of a matrix, added. */
+static bool is_row_sum(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	return n->op == IR_sum && n->rank == 1 && is_matrix(g, ir_src(g, n, 0)) && n->nattr == 2 && !ir_attr(g, n)[1] && rt_is_float((tj_dtype)n->dtype) && n->dtype == ir_at(g, ir_src(g, n, 0))->dtype;
+}
+
 int ir_turn_products(const ir_graph *g, ir_ref sum, int most, ir_turn_product *list, ir_ref *terms, int *nterm)
 {
 	int n = 0, all = 1;
@@ -47,8 +54,9 @@ int ir_turn_products(const ir_graph *g, ir_ref sum, int most, ir_turn_product *l
 	for (int i = 0; i < all; i++) { /* products come to the front */
 		const ir_ref r = terms[i];
 		const ir_node *x = ir_at(g, r);
-		if (!is_product(g, r)) continue;
-		list[n] = (ir_turn_product){ side_of(g, ir_src(g, x, 0), false), side_of(g, ir_src(g, x, 1), true), x->mode };
+		if (is_product(g, r)) list[n] = (ir_turn_product){ side_of(g, ir_src(g, x, 0), false), side_of(g, ir_src(g, x, 1), true), x->mode };
+		else if (is_row_sum(g, r)) list[n] = (ir_turn_product){ { IR_NONE, false }, { ir_src(g, x, 0), false }, x->mode };
+		else continue;
 		terms[i] = terms[n], terms[n++] = r;
 	}
 	*nterm = all;
@@ -66,13 +74,16 @@ static ir_ref all_rows(ir_graph *g, ir_ref stack, bool rows_last, const char *si
 
 ir_ref ir_turn_product_of(ir_graph *g, const ir_turn_product *p, ir_ref left, ir_ref right, const char *site)
 {
-	left = all_rows(g, left, p->left.rows_last, site);
-	right = all_rows(g, right, p->right.rows_last, site);
-	if (left == IR_NONE || right == IR_NONE) return IR_NONE;
-	left = ir_emit(g, IR_transpose, 1, &left, 2, (int64_t[]){ 0, 1 }, site);
 	const uint8_t mode = g->mode;
+	ir_ref r = IR_NONE;
+	right = all_rows(g, right, p->right.rows_last, site);
 	g->mode = p->mode;
-	const ir_ref r = left == IR_NONE ? left : ir_op2(g, IR_matmul, left, right, site);
+	if (p->left.value == IR_NONE) r = right == IR_NONE ? right : ir_emit(g, IR_sum, 1, &right, 2, (int64_t[]){ 0, 0 }, site);
+	else {
+		left = all_rows(g, left, p->left.rows_last, site);
+		if (left != IR_NONE && right != IR_NONE) left = ir_emit(g, IR_transpose, 1, &left, 2, (int64_t[]){ 0, 1 }, site);
+		if (left != IR_NONE && right != IR_NONE) r = ir_op2(g, IR_matmul, left, right, site);
+	}
 	g->mode = mode;
 	return r;
 }

@@ -369,15 +369,15 @@ static bool find_side(const flow *f, const turns *t, const order *o, ir_ref r, i
 	return true;
 }
 
-/* A product of few rows leaves; one of many only if that takes no memory. */
+/* A product or sum of few rows leaves; one of many only if that takes no memory. */
 static bool leaves(const flow *f, const turns *t, const order *o, const ir_turn_product *p, ir_ref *out, taken *x)
 {
-	const ir_node *n = ir_at(f->b.at->g, p->left.value);
+	const ir_node *n = ir_at(f->b.at->g, p->right.value);
 	const taken was = *x;
 	leaving *v = &x->list[x->n];
-	if (ir_dims(f->b.at->g, n)[p->left.rows_last] >= FEW_ROWS) x->left = 0;
+	if (ir_dims(f->b.at->g, n)[p->right.rows_last] >= FEW_ROWS) x->left = 0;
 	v->p = *p;
-	const bool ok = find_side(f, t, o, p->left.value, out, x, &v->left) && find_side(f, t, o, p->right.value, out, x, &v->right);
+	const bool ok = (p->left.value == IR_NONE || find_side(f, t, o, p->left.value, out, x, &v->left)) && find_side(f, t, o, p->right.value, out, x, &v->right);
 	if (!ok) *x = was;
 	else x->n++, x->left = x->left ? x->left : was.left;
 	return ok;
@@ -422,8 +422,8 @@ static ir_ref sum_of(flow *f, const ir_ref *src, ir_ref made, const taken *x, in
 	ir_ref sum = x->whole[k] ? IR_NONE : ir_get(f->g, made, result, f->n.site);
 	for (int i = 0; i < x->n; i++) {
 		if (x->list[i].capture != k) continue;
-		const ir_ref left = side_of(f, src, made, &x->list[i].left), right = side_of(f, src, made, &x->list[i].right);
-		const ir_ref y = left == IR_NONE || right == IR_NONE ? IR_NONE : ir_turn_product_of(f->g, &x->list[i].p, left, right, f->n.site);
+		const leaving *v = &x->list[i];
+		const ir_ref left = v->p.left.value == IR_NONE ? IR_NONE : side_of(f, src, made, &v->left), y = ir_turn_product_of(f->g, &v->p, left, side_of(f, src, made, &v->right), f->n.site);
 		if (y == IR_NONE) return y;
 		sum = sum == IR_NONE ? y : ir_op2(f->g, IR_add, sum, y, f->n.site);
 	}

@@ -136,17 +136,17 @@ static tj_tensor *branched(job *j)
 }
 
 /* ---- products: a weight on the right, on the left, in the results, and in a sum of products ---- */
-typedef struct layer { tj_tensor *m, *x; int64_t turns; } layer; /* m [N,N], x [2,N] */
+typedef struct layer { tj_tensor *m, *x, *bias; int64_t turns; } layer; /* m [N,N], x [2,N], bias [N] */
 static tj_tensor *layer_turn(const layer *l, tj_tensor *h, tj_tensor *by)
 {
 	tj_tensor *left = tj_transpose(tj_matmul(l->m, tj_transpose(h, 0, 1)), 0, 1);
-	return tj_tanh(tj_add(tj_add(tj_matmul(h, l->m), tj_mul(by, l->x)), tj_mul(tj_sin(left), tj_matmul(tj_mul(h, h), l->m))));
+	return tj_tanh(tj_add(tj_add(tj_add(tj_matmul(h, l->m), l->bias), tj_mul(by, l->x)), tj_mul(tj_sin(left), tj_matmul(tj_mul(h, h), l->m))));
 }
 
 static layer layer_of(const job *j)
 {
 	tj_tensor *m = tj_mul(tj_reshape(j->w, TJ_SHAPE(N, 1)), tj_add(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(j->w, TJ_SHAPE(1, N))));
-	return (layer){ m, tj_mul(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(tj_slice(j->w, 0, 0, 2, 1), TJ_SHAPE(2, 1))), j->turns };
+	return (layer){ m, tj_mul(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(tj_slice(j->w, 0, 0, 2, 1), TJ_SHAPE(2, 1))), tj_sin(j->w), j->turns };
 }
 
 static void layer_scanned(tj_tensor **out, tj_tensor *const *in, void *self)

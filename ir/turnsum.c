@@ -72,18 +72,24 @@ static ir_ref all_rows(ir_graph *g, ir_ref stack, bool rows_last, const char *si
 	return ir_reshape(g, stack, 2, (int64_t[]){ m.dim[0] * m.dim[1], m.dim[2] }, site);
 }
 
+/* A row of ones: a sum of rows as a product is not fused with those of other loops, whose rows would all be kept for it. */
+static ir_ref ones(ir_graph *g, ir_ref rows, const char *site)
+{
+	const ir_meta m = ir_meta_of(g, rows);
+	return ir_to(g, ir_const_f(g, (tj_dtype)m.dtype, 2, (int64_t[]){ 1, m.dim[0] }, 1), m.device, site);
+}
+
 ir_ref ir_turn_product_of(ir_graph *g, const ir_turn_product *p, ir_ref left, ir_ref right, const char *site)
 {
+	const bool sum = p->left.value == IR_NONE;
 	const uint8_t mode = g->mode;
-	ir_ref r = IR_NONE;
 	right = all_rows(g, right, p->right.rows_last, site);
+	if (right == IR_NONE) return right;
+	left = sum ? ones(g, right, site) : all_rows(g, left, p->left.rows_last, site);
+	if (!sum && left != IR_NONE) left = ir_emit(g, IR_transpose, 1, &left, 2, (int64_t[]){ 0, 1 }, site);
+	if (left == IR_NONE) return left;
 	g->mode = p->mode;
-	if (p->left.value == IR_NONE) r = right == IR_NONE ? right : ir_emit(g, IR_sum, 1, &right, 2, (int64_t[]){ 0, 0 }, site);
-	else {
-		left = all_rows(g, left, p->left.rows_last, site);
-		if (left != IR_NONE && right != IR_NONE) left = ir_emit(g, IR_transpose, 1, &left, 2, (int64_t[]){ 0, 1 }, site);
-		if (left != IR_NONE && right != IR_NONE) r = ir_op2(g, IR_matmul, left, right, site);
-	}
+	const ir_ref r = ir_op2(g, IR_matmul, left, right, site);
 	g->mode = mode;
-	return r;
+	return sum && r != IR_NONE ? ir_reshape(g, r, 1, (int64_t[]){ ir_dims(g, ir_at(g, r))[1] }, site) : r;
 }

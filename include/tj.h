@@ -155,7 +155,7 @@ typedef struct tj_error {
 TJ_API const char *tj_strerror(tj_status status);
 TJ_API tj_status tj_check(tj_ctx *c);              /* the first error since the last check, and forgets it */
 TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() returned, or NULL */
-TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints it: site: op: message, then the hint */
+TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints the error that tj_check() would return, else that one: site: op: message, then the hint */
 
 /* The caller's file:line. A macro over each function that may fail passes it. */
 #define TJ_STR_(x) #x

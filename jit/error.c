@@ -68,17 +68,20 @@ tj_tensor *jit_no_context(void)
 	return &poison;
 }
 
-const tj_error *tj_last_error(tj_ctx *c)
+static const tj_error *shown(tj_ctx *c, const rt_err *e, const char *site)
 {
-	const rt_err *e = c ? &c->rt.last : NULL;
-	if (!e || e->code == TJ_OK) return NULL;
-	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, c->rt.last_site, e->hint };
+	if (e->code == TJ_OK) return NULL;
+	c->rt.shown = (tj_error){ e->code, e->op ? e->op : "", e->message, site, e->hint };
 	return &c->rt.shown;
 }
 
+const tj_error *tj_last_error(tj_ctx *c) { return c ? shown(c, &c->rt.last, c->rt.last_site) : NULL; }
+
+/* Also when a call has just failed, and nobody has asked tj_check(). */
 void tj_perror(tj_ctx *c, FILE *f)
 {
-	const tj_error *e = tj_last_error(c);
+	const tj_error *e = c ? shown(c, &c->rt.err, c->rt.site) : NULL;
+	if (!e) e = tj_last_error(c);
 	if (!e || !f) return;
 	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);
 	if (*e->hint) fprintf(f, "        hint: %s\n", e->hint);

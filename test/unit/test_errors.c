@@ -369,6 +369,33 @@ static void endless_recursion(void **s)
 	tj_close(c);
 }
 
+static void printed(tj_ctx *c, const char *want)
+{
+	char text[400] = "";
+	FILE *f = fmemopen(text, sizeof text, "w");
+	assert_non_null(f);
+	tj_perror(c, f);
+	fclose(f);
+	if (!strstr(text, want)) fail_msg("tj_perror() prints \"%s\", not \"%s\"", text, want);
+}
+
+/* Before tj_check() and after it; a later error comes first again. */
+static void prints_errors(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	printed(c, "");
+	tj_exp(NULL);
+	printed(c, "exp: ");
+	assert_true(tj_check(c) != TJ_OK);
+	printed(c, "exp: ");
+	tj_sin(NULL);
+	printed(c, "sin: ");
+	assert_true(tj_check(c) != TJ_OK);
+	assert_true(tj_check(c) == TJ_OK);
+	tj_close(c);
+}
+
 static void no_context(void **s)
 {
 	(void)s;
@@ -469,7 +496,7 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),

@@ -132,23 +132,26 @@ typedef struct bench_lowering_opts {
 } bench_lowering_opts;
 int bench_lowering(const bench_lowering_opts *o); /* returns the exit status */
 
-/* ---- train.c ---- */
-typedef struct bench_train_opts {
-	bool (*want)(void *env, const char *name); /* chooses models */
+/* ---- suite.c: the cases of a table ---- */
+typedef struct bench_suite_opts {
+	bool (*want)(void *env, const char *name); /* chooses cases */
 	void *env;
-	double seconds;               /* for each model */
-	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. list: print the table only */
-} bench_train_opts;
-int bench_train(const bench_train_opts *o); /* returns the exit status */
+	double seconds;               /* for each case */
+	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. serve: the cases that standard input names. list: print the table only */
+} bench_suite_opts;
+typedef struct bench_suite {
+	int n;
+	const char *(*name)(int i);
+	void *(*open)(tj_ctx *c, int i);
+	void (*close)(void *job);
+	void (*put)(void *job, double seconds, bool json); /* times it, prints a line */
+	bool (*quick)(int i);
+	void (*list)(int i);          /* prints a line for Python */
+} bench_suite;
+int bench_run_suite(const bench_suite *s, const bench_suite_opts *o); /* returns the exit status */
 
-/* ---- layers.c ---- */
-typedef struct bench_layers_opts {
-	bool (*want)(void *env, const char *name); /* chooses layers */
-	void *env;
-	double seconds;               /* for each layer */
-	bool quick, json, serve, list; /* as in bench_train_opts */
-} bench_layers_opts;
-int bench_layers(const bench_layers_opts *o); /* returns the exit status */
+int bench_train(const bench_suite_opts *o);  /* train.c */
+int bench_layers(const bench_suite_opts *o); /* layers.c */
 
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);

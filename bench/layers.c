@@ -214,62 +214,23 @@ static bool quick(const layer *l)
 	return good;
 }
 
-static int all(tj_ctx *c, const bench_layers_opts *o)
+/* ---- the suite ---- */
+static const char *name_of(int i) { return layers[i].name; }
+static void *open_full(tj_ctx *c, int i) { return open_job(c, &layers[i], false); }
+static void close_any(void *j) { close_job(j); }
+static void put_any(void *j, double seconds, bool json) { put(j, seconds, json); }
+static bool quick_of(int i) { return quick(&layers[i]); }
+static void list(int n)
 {
-	int passed = 0, failed = 0;
-	for (const layer *l = layers; l < layers + LAYERS; l++) {
-		if (!o->want(o->env, l->name)) continue;
-		bool good = true;
-		if (o->quick) good = quick(l);
-		else {
-			job *j = open_job(c, l, false);
-			put(j, o->seconds, o->json);
-			close_job(j);
-			if (tj_check(c) != TJ_OK) good = false, tj_perror(c, stderr);
-		}
-		passed += good, failed += !good;
-	}
-	if (o->quick || failed) printf("%d passed, %d failed, 0 skipped\n", passed, failed);
-	return failed || !passed;
+	const layer *l = &layers[n];
+	printf("{\"case\": \"%s\", \"dtype\": \"%s\", \"index\": %lld, \"shapes\": [", l->name, tj_dtype_name(l->dtype), (long long)l->full_index);
+	for (int i = 0; i < count(l->full); i++)
+		for (int k = 0; k < rank_of(&l->full[i]); k++) printf("%s%lld", k ? ", " : i ? "], [" : "[", (long long)l->full[i].dim[k]);
+	printf("]]}\n");
 }
 
-/* The last layer stays open, so that a driver can time it in turns with other programs. */
-static int serve(tj_ctx *c)
+int bench_layers(const bench_suite_opts *o)
 {
-	char line[256], name[128];
-	double seconds;
-	job *j = NULL;
-	while (fgets(line, sizeof line, stdin)) {
-		if (!strncmp(line, "state", 5)) { bench_state(stdout, true), fflush(stdout); continue; }
-		if (sscanf(line, "%127s %lf", name, &seconds) != 2) break;
-		if (j && strcmp(j->l->name, name) != 0) close_job(j), j = NULL;
-		for (int i = 0; i < LAYERS && !j; i++)
-			if (!strcmp(layers[i].name, name)) j = open_job(c, &layers[i], false);
-		if (j) put(j, seconds, true);
-		else printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"error\": \"no such layer\"}\n", name), fflush(stdout);
-	}
-	if (j) close_job(j);
-	return 0;
-}
-
-/* The table, for bench/layers.py. */
-static int list(void)
-{
-	for (const layer *l = layers; l < layers + LAYERS; l++) {
-		printf("{\"case\": \"%s\", \"dtype\": \"%s\", \"index\": %lld, \"shapes\": [", l->name, tj_dtype_name(l->dtype), (long long)l->full_index);
-		for (int i = 0; i < count(l->full); i++)
-			for (int k = 0; k < rank_of(&l->full[i]); k++) printf("%s%lld", k ? ", " : i ? "], [" : "[", (long long)l->full[i].dim[k]);
-		printf("]]}\n");
-	}
-	return 0;
-}
-
-int bench_layers(const bench_layers_opts *o)
-{
-	if (o->list) return list();
-	hand_wake();
-	tj_ctx *c = tj_open(NULL);
-	const int rc = o->serve ? serve(c) : all(c, o);
-	tj_close(c);
-	return rc;
+	const bench_suite s = { LAYERS, name_of, open_full, close_any, put_any, quick_of, list };
+	return bench_run_suite(&s, o);
 }

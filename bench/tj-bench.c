@@ -378,8 +378,9 @@ int main(int argc, char **argv)
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
 	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.quick, o.json, o.serve, o.list });
 	if (o.lowering) return bench_lowering(&(bench_lowering_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json });
-	if (o.train) return bench_train(&(bench_train_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list });
-	if (o.layers) return bench_layers(&(bench_layers_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list });
+	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
+	if (o.train) return bench_train(&suite);
+	if (o.layers) return bench_layers(&suite);
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

@@ -109,67 +109,27 @@ static bool quick(const model_kind *kind)
 	return good;
 }
 
-static int all(tj_ctx *c, const bench_train_opts *o)
-{
-	int passed = 0, failed = 0;
-	for (const model_kind *k = model_kinds; k < model_kinds + model_nkinds; k++) {
-		if (!o->want(o->env, k->name)) continue;
-		bool good = true;
-		if (o->quick) good = quick(k);
-		else {
-			job *j = open_job(c, k, false);
-			put(&(report[]){ time_job(j, o->seconds) }[0], o->json);
-			close_job(j);
-			if (tj_check(c) != TJ_OK) good = false, tj_perror(c, stderr);
-		}
-		passed += good, failed += !good;
-	}
-	if (o->quick || failed) printf("%d passed, %d failed, 0 skipped\n", passed, failed);
-	return failed || !passed;
-}
-
-/* The last model stays open, so that a driver can time it in turns with other programs. */
-static int serve(tj_ctx *c)
-{
-	char line[256], name[128];
-	double seconds;
-	job *j = NULL;
-	while (fgets(line, sizeof line, stdin)) {
-		if (!strncmp(line, "state", 5)) { bench_state(stdout, true), fflush(stdout); continue; }
-		if (sscanf(line, "%127s %lf", name, &seconds) != 2) break;
-		if (j && strcmp(j->kind->name, name) != 0) close_job(j), j = NULL;
-		for (int i = 0; i < model_nkinds && !j; i++)
-			if (!strcmp(model_kinds[i].name, name)) j = open_job(c, &model_kinds[i], false);
-		if (j) put(&(report[]){ time_job(j, seconds) }[0], true);
-		else printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"error\": \"no such model\"}\n", name), fflush(stdout);
-	}
-	if (j) close_job(j);
-	return 0;
-}
-
 static void put_sizes(const char *name, const model_sizes *s, const char *end)
 {
 	printf("\"%s\": {\"batch\": %d, \"length\": %d, \"in\": %d, \"width\": %d, \"depth\": %d, \"heads\": %d, \"classes\": %d}%s", name, (int)s->batch, (int)s->length, (int)s->in,
 	       (int)s->width, (int)s->depth, (int)s->heads, (int)s->classes, end);
 }
 
-/* The table, for bench/training.py. */
-static int list(void)
+/* ---- the suite ---- */
+static const char *name_of(int i) { return model_kinds[i].name; }
+static void *open_full(tj_ctx *c, int i) { return open_job(c, &model_kinds[i], false); }
+static void close_any(void *j) { close_job(j); }
+static void put_any(void *j, double seconds, bool json) { put(&(report[]){ time_job(j, seconds) }[0], json); }
+static bool quick_of(int i) { return quick(&model_kinds[i]); }
+static void list(int i)
 {
-	for (const model_kind *k = model_kinds; k < model_kinds + model_nkinds; k++) {
-		printf("{\"case\": \"%s\", ", k->name);
-		put_sizes("full", &k->full, ", ");
-		put_sizes("small", &k->small, "}\n");
-	}
-	return 0;
+	printf("{\"case\": \"%s\", ", model_kinds[i].name);
+	put_sizes("full", &model_kinds[i].full, ", ");
+	put_sizes("small", &model_kinds[i].small, "}\n");
 }
 
-int bench_train(const bench_train_opts *o)
+int bench_train(const bench_suite_opts *o)
 {
-	if (o->list) return list();
-	hand_wake();
-	tj_ctx *c = tj_open(NULL);
-	const int rc = o->serve ? serve(c) : all(c, o);
-	tj_close(c);
-	return rc;
+	const bench_suite s = { model_nkinds, name_of, open_full, close_any, put_any, quick_of, list };
+	return bench_run_suite(&s, o);
 }

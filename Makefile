@@ -169,7 +169,7 @@ peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages,
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
-$(BUILD)/lower/cumulate.o $(BUILD)/lower/sort.o: CFLAGS += -O3
+$(BUILD)/lower/cumulate.o $(BUILD)/lower/scatter.o $(BUILD)/lower/sort.o: CFLAGS += -O3
 $(BUILD)/bench/hand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
 	-Ofast -march=native -Wno-shadow
 # libxsmm, if installed: a peer of tj-bench --products (bench/blas.c).

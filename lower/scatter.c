@@ -1,7 +1,14 @@
-/* scatter_add and its like: loops of ours, bit for bit the evaluator's. What happens to one element follows the order of the index,
- * so it runs on one thread; rows whose index does not change along the last axis are joined as vectors. */
+/* scatter_add and its like: loops of ours, bit for bit the evaluator's. What happens to one element follows the order of the index; rows
+ * whose index does not change along the last axis are joined as vectors. Threads share the work in one of two ways:
+ *
+ *   parts of another axis    each part writes elements of its own
+ *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in order
+ *
+ * A sum of floats along the only axis runs on one thread. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
+
+#include <math.h>
 
 typedef struct walk { /* rows of the index: all axes but the last by an odometer, the last in a loop */
 	int rank, axis;
@@ -27,8 +34,8 @@ static bool next_row(walk *w)
 	return false;
 }
 
-/* Joins a row to the elements; false when an index is out of range. bool adds as or, integers wrap as unsigned. */
-#define ROW(name, T, JOIN)                                                                                       \
+/* Joins a row to the elements, with ONE where each has an index; false when one is out of range. bool adds as or, integers wrap as unsigned. */
+#define ROW(name, T, JOIN, ONE)                                                                                     \
 	static bool name(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step)   \
 	{                                                                                                            \
 		const int64_t is = w->istride[w->rank - 1], ss = w->sstride[w->rank - 1], os = w->ostride[w->rank - 1];     \
@@ -46,7 +53,8 @@ static bool next_row(walk *w)
 			int64_t i = ix[k * is];                                                                              \
 			if (i < 0 || i >= size) return false;                                                                \
 			T *p = o + k * os + i * step;                                                                        \
-			*p = JOIN(T, *p, s[k * ss]);                                                                          \
+			const T was = *p, with = s[k * ss];                                                                  \
+			*p = ONE(T, was, with);                                                                              \
 		}                                                                                                        \
 		return true;                                                                                             \
 	}
@@ -55,24 +63,28 @@ static bool next_row(walk *w)
 #define TIMES16(T, a, b) (T)((uint32_t)a * b) /* the promoted product could overflow an int */
 #define MOST(T, a, b) ((b > a) | (b != b) ? b : a) /* without a branch, so that rows become vectors */
 #define LEAST(T, a, b) ((b < a) | (b != b) ? b : a)
+#define MOST_ONE(T, a, b) (RT_UNLIKELY(b != b) ? b : b > a ? b : a) /* only NaN branches: b > a would be guessed wrong */
+#define LEAST_ONE(T, a, b) (RT_UNLIKELY(b != b) ? b : b < a ? b : a)
 #define EITHER(T, a, b) (T)(a != 0 || b != 0)
 #define BOTH(T, a, b) (T)(a != 0 && b != 0)
 #define SECOND(T, a, b) ((void)a, b)
 #define TRUTH(T, a, b) ((void)a, (T)(b != 0))
-#define UNSIGNED(name, JOIN, JOIN16) ROW(name##_u8, uint8_t, JOIN) ROW(name##_u16, uint16_t, JOIN16) ROW(name##_u32, uint32_t, JOIN) ROW(name##_u64, uint64_t, JOIN)
-#define SIGNED(name, JOIN) ROW(name##_u8, uint8_t, JOIN) ROW(name##_i8, int8_t, JOIN) ROW(name##_i16, int16_t, JOIN) ROW(name##_i32, int32_t, JOIN) ROW(name##_i64, int64_t, JOIN)
-#define FLOATS(name, JOIN) ROW(name##_f32, float, JOIN) ROW(name##_f64, double, JOIN)
-ROW(add_bool, uint8_t, EITHER)
+#define UNSIGNED(name, JOIN, JOIN16) \
+	ROW(name##_u8, uint8_t, JOIN, JOIN) ROW(name##_u16, uint16_t, JOIN16, JOIN16) ROW(name##_u32, uint32_t, JOIN, JOIN) ROW(name##_u64, uint64_t, JOIN, JOIN)
+#define SIGNED(name, JOIN) \
+	ROW(name##_u8, uint8_t, JOIN, JOIN) ROW(name##_i8, int8_t, JOIN, JOIN) ROW(name##_i16, int16_t, JOIN, JOIN) ROW(name##_i32, int32_t, JOIN, JOIN) ROW(name##_i64, int64_t, JOIN, JOIN)
+#define FLOATS(name, JOIN, ONE) ROW(name##_f32, float, JOIN, ONE) ROW(name##_f64, double, JOIN, ONE)
+ROW(add_bool, uint8_t, EITHER, EITHER)
 UNSIGNED(add, PLUS, PLUS)
-FLOATS(add, PLUS)
-ROW(mul_bool, uint8_t, BOTH)
+FLOATS(add, PLUS, PLUS)
+ROW(mul_bool, uint8_t, BOTH, BOTH)
 UNSIGNED(mul, TIMES, TIMES16)
-FLOATS(mul, TIMES)
+FLOATS(mul, TIMES, TIMES)
 SIGNED(max, MOST)
-FLOATS(max, MOST)
+FLOATS(max, MOST, MOST_ONE)
 SIGNED(min, LEAST)
-FLOATS(min, LEAST)
-ROW(put_bool, uint8_t, TRUTH)
+FLOATS(min, LEAST, LEAST_ONE)
+ROW(put_bool, uint8_t, TRUTH, TRUTH)
 UNSIGNED(put, SECOND, SECOND)
 
 typedef bool row_fn(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step);
@@ -99,32 +111,124 @@ static row_fn *row_of(ir_op op, tj_dtype t)
 	}
 }
 
-/* base, index (i64), src -> out, row-major. */
-static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out, const char *site, rt_err *err)
+/* ---- parts, one for a thread ---- */
+enum { MOST_PARTS = 64, ENOUGH = 1 << 14, LINE = 16 }; /* ENOUGH: indices that pay for threads. LINE: elements of a cache line */
+
+typedef struct parts {
+	ir_op op;
+	tj_dtype dtype;
+	walk w;              /* of all */
+	row_fn *row;
+	const int64_t *index;
+	const void *from;
+	char *out, *copy;    /* copy: the results of all parts but the first, one after the other; NULL: all parts write out */
+	int64_t numel;       /* of the result */
+	int64_t size, step;  /* of the scattered axis */
+	int n, axis;         /* axis: of the index, cut into n parts */
+	bool bad[MOST_PARTS]; /* by part: an index is out of range */
+} parts;
+
+/* Part i of the walk: some indices of an axis. */
+static walk part_of(const parts *p, int64_t i)
 {
-	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
-	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, numel;
-	walk w = { .rank = index->meta.rank, .istride = index->stride, .sstride = add->stride, .n = 1 };
-	rt_pack(base->meta.rank, base->meta.dim, tj_dtype_size((tj_dtype)base->meta.dtype), base->data, base->stride, out);
-	if (!rt_numel(w.rank, index->meta.dim, &numel) || !numel) return TJ_OK;
-	static const int64_t one[1] = { 0 };
-	ir_contiguous(base->meta.rank, base->meta.dim, stride);
-	memcpy(w.dim, index->meta.dim, sizeof w.dim);
-	memcpy(w.ostride, stride, sizeof w.ostride);
-	int64_t size = w.rank ? base->meta.dim[axis] : 1, step = w.rank ? stride[axis] : 1;
-	if (w.rank) {
-		w.ostride[axis] = 0;
-		w.n = w.dim[w.rank - 1];
-	} else { /* one element */
-		w.rank = 1;
-		w.istride = w.sstride = one;
-		w.ostride[0] = 0;
+	walk w = p->w;
+	const int64_t n = w.dim[p->axis], first = n * i / p->n;
+	w.dim[p->axis] = n * (i + 1) / p->n - first;
+	if (p->axis == w.rank - 1) w.n = w.dim[p->axis];
+	w.index += first * w.istride[p->axis];
+	w.src += first * w.sstride[p->axis];
+	w.out += first * w.ostride[p->axis];
+	return w;
+}
+
+/* Sets n elements to what changes none when it is joined. */
+static void fill_neutral(ir_op op, tj_dtype t, int64_t n, char *to)
+{
+	const double most = op == IR_scatter_amax ? -INFINITY : INFINITY, one = op == IR_scatter_add ? 0 : op == IR_scatter_prod ? 1 : most;
+	const size_t size = tj_dtype_size(t), bytes = (size_t)n * size;
+	ir_store(t, to, ir_cast_scalar((ir_scalar){ .d = one }, TJ_F64, t));
+	for (size_t done = size; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
+
+/* Joins may be grouped in any way. The bytes of a bool that nothing is joined to stay as they are. */
+static bool any_groups(ir_op op, tj_dtype t)
+{
+	if (t == TJ_BOOL || op == IR_scatter) return false;
+	return !rt_is_float(t) || op == IR_scatter_amax || op == IR_scatter_amin;
+}
+
+static void run_parts(void *env, int thread, int64_t begin, int64_t end)
+{
+	parts *p = env;
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		walk w = part_of(p, i);
+		char *to = p->out;
+		if (i && p->copy) fill_neutral(p->op, p->dtype, p->numel, to = p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype));
+		if (!w.dim[p->axis]) continue;
+		do p->bad[i] = !p->row(&w, p->index, p->from, to, p->size, p->step);
+		while (!p->bad[i] && next_row(&w));
 	}
-	row_fn *row = row_of(op, (tj_dtype)base->meta.dtype);
-	do {
-		if (row(&w, index->data, add->data, out, size, step)) continue;
-		return rt_fault_fail(&(rt_fault){ site, ir_ops[op].name, TJ_ERR_INDEX, size }, err);
-	} while (next_row(&w));
+}
+
+/* An axis whose parts write different elements, or -1. */
+static int apart(const walk *w, int64_t axis, int n)
+{
+	for (int d = 0; d < w->rank; d++)
+		if (d != axis && w->dim[d] >= (d == w->rank - 1 ? LINE : 1) * n) return d;
+	return -1;
+}
+/* Sets n, axis and copy. count: of the index. */
+static bool cut(parts *p, int64_t axis, int64_t count, rt_run *r)
+{
+	const int threads = r->team ? rt_team_size(r->team) : 1, n = threads < MOST_PARTS ? threads : MOST_PARTS;
+	const int other = apart(&p->w, axis, n);
+	p->n = 1;
+	if (count < ENOUGH || (other < 0 && (!any_groups(p->op, p->dtype) || p->numel > count / n))) return true;
+	p->n = n;
+	p->axis = other < 0 ? (int)axis : other;
+	if (other >= 0 || n == 1) return true;
+	return (p->copy = rt_pool_scratch(r->pool, 1, (size_t)(n - 1) * (size_t)p->numel * tj_dtype_size(p->dtype))) != NULL;
+}
+
+/* Joins the copies to the result. */
+static void join(parts *p)
+{
+	static const int64_t none = 0, flat = 1;
+	const walk w = { .rank = 1, .n = p->numel, .dim = { p->numel }, .istride = &none, .sstride = &flat, .ostride = { 1 } };
+	for (int i = 1; i < p->n && p->copy; i++) (void)p->row(&w, &none, p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype), p->out, 1, 0);
+}
+
+/* base, index (i64), src -> out, row-major. */
+static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out, const char *site, rt_run *r)
+{
+	static const int64_t one[1] = { 0 };
+	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
+	const tj_dtype t = (tj_dtype)base->meta.dtype;
+	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, count;
+	parts p = { .op = op, .dtype = t, .row = row_of(op, t), .index = index->data, .from = add->data, .out = out, .size = 1, .step = 1 };
+	p.w = (walk){ .rank = index->meta.rank, .istride = index->stride, .sstride = add->stride, .n = 1 };
+	rt_pack(base->meta.rank, base->meta.dim, tj_dtype_size(t), base->data, base->stride, out);
+	if (!rt_numel(p.w.rank, index->meta.dim, &count) || !count || !rt_numel(base->meta.rank, base->meta.dim, &p.numel)) return TJ_OK;
+	ir_contiguous(base->meta.rank, base->meta.dim, stride);
+	memcpy(p.w.dim, index->meta.dim, sizeof p.w.dim);
+	memcpy(p.w.ostride, stride, sizeof p.w.ostride);
+	if (p.w.rank) {
+		p.size = base->meta.dim[axis], p.step = stride[axis];
+		p.w.ostride[axis] = 0;
+		p.w.n = p.w.dim[p.w.rank - 1];
+	} else { /* one element */
+		p.w.rank = 1;
+		p.w.dim[0] = 1;
+		p.w.istride = p.w.sstride = one;
+		p.w.ostride[0] = 0;
+	}
+	if (!cut(&p, axis, count, r)) return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
+	if (p.n == 1) run_parts(&p, 0, 0, 1);
+	else rt_team_run(r, p.n, 1, (double)count, run_parts, &p);
+	for (int i = 0; i < p.n; i++)
+		if (p.bad[i]) return rt_fault_fail(&(rt_fault){ site, ir_ops[op].name, TJ_ERR_INDEX, p.size }, r->err);
+	join(&p);
 	return TJ_OK;
 }
 
@@ -140,7 +244,7 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	const lo_call *e = self;
 	ir_value src[3];
 	lo_call_bind(e, buf, src);
-	return scatter(e->op, e->attr[0], src, buf[3], e->site, r->err);
+	return scatter(e->op, e->attr[0], src, buf[3], e->site, r);
 }
 
 static void why(const rt_step *t, lo_note *n)

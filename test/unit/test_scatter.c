@@ -14,6 +14,7 @@ typedef struct job {
 	int64_t base[4], index[4];     /* sizes */
 	unsigned same;                 /* axes, as bits, along which the index is the same everywhere */
 	bool zeros, turned;            /* base is one number; src lies in memory in another order */
+	bool odd;                      /* with NaN, infinities and zeros of both signs */
 	unsigned seed;
 } job;
 
@@ -36,6 +37,8 @@ static tj_tensor *values(tj_ctx *c, const job *j, const int64_t *dim, unsigned s
 	assert_true(n <= MOST);
 	const bool whole = j->dtype != TJ_F32 && j->dtype != TJ_F64 && j->dtype != TJ_F16 && j->dtype != TJ_BF16;
 	for (int64_t i = 0; i < n; i++) data[i] = whole ? (float)(next(&seed) % 200) - 100 : ldexpf((float)(int)(next(&seed) % 2001) - 1000, (int)(next(&seed) % 12) - 16);
+	static const float strange[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
+	for (int64_t i = 0; j->odd && i < n; i += 1 + next(&seed) % 40) data[i] = strange[next(&seed) % (i % 7 ? 4 : 5)];
 	tj_tensor *x = tj_cast(tj_from_data(c, TJ_F32, to, data), j->dtype);
 	return turned ? tj_transpose(x, 0, j->rank - 1) : x;
 }
@@ -66,7 +69,8 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static size_t on(const char *device, job *j, char *to, int turns, const char *told)
 {
-	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
+	const bool eval = !strcmp(device, "eval");
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = eval ? "cpu" : device, .backend = eval ? "eval" : NULL));
 	tj_fn *f = kit_fn(c, "s", body, j, 3, 1);
 	tj_tensor *in[] = { values(c, j, j->base, 1, false), indices(c, j), values(c, j, j->index, 2, j->turned), TJ_END }, *out[1];
 	for (int i = 0; i < turns; i++)
@@ -80,6 +84,16 @@ static size_t on(const char *device, job *j, char *to, int turns, const char *to
 	free(text);
 	tj_close(c);
 	return bytes;
+}
+
+/* NaN has any bits. */
+static bool equal(tj_dtype t, const char *a, const char *b, size_t bytes)
+{
+	const float *x = (const float *)a, *y = (const float *)b;
+	if (t != TJ_F32) return !memcmp(a, b, bytes);
+	for (size_t i = 0; i < bytes / sizeof *x; i++)
+		if (memcmp(&x[i], &y[i], sizeof *x) && !(isnan(x[i]) && isnan(y[i]))) return false;
+	return true;
 }
 
 static void same(job j)
@@ -155,6 +169,47 @@ static void no_elements(void **s)
 	same((job){ .dtype = TJ_F32, .rank = 2, .base = { 4, 0 }, .index = { 4, 0 } });
 	same((job){ .dtype = TJ_F32, .rank = 2, .base = { 4, 6 }, .index = { 0, 6 } });
 	same((job){ .dtype = TJ_F32, .rank = 2, .base = { 4, 6 }, .index = { 3, 0 } });
+}
+
+/* On the CPU several threads share an index of many elements: parts of another axis, or copies of the result that are joined. */
+static void on_threads(void **s)
+{
+	static _Alignas(8) char want[MOST], got[MOST];
+	(void)s;
+	for (int how = 0; how < WAYS; how++)
+		for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+			for (int k = 0; k < 4; k++) {
+				job j = { .how = how, .dtype = types[t], .rank = k < 2 ? 1 : 2, .base = { k ? 40 : 1500, k < 2 ? 1 : k == 2 ? 90 : 3 }, .index = { k < 2 ? 17000 : k == 2 ? 300 : 6000, k == 2 ? 90 : 3 } };
+				j.same = k == 2 ? 2 : 0, j.turned = k == 3, j.seed = (unsigned)(16 * t) + (unsigned)k, j.odd = types[t] == TJ_F32 && how > 2;
+				const size_t bytes = on("eval", &j, want, 1, NULL);
+				assert_int_equal(on("cpu", &j, got, 1, "own loops"), bytes);
+				if (!equal(types[t], want, got, bytes)) fail_msg("way %d, dtype %d, shape %d", how, types[t], k);
+			}
+}
+
+static void far_index(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_scatter_amax(in[0], 0, in[1], in[2]);
+}
+
+/* Any part may find an index that is out of range. */
+static void faults_on_threads(void **s)
+{
+	enum { N = 20000 };
+	static int64_t index[N];
+	static float x[N];
+	(void)s;
+	for (int64_t at = 0; at < N; at += N / 3) {
+		tj_ctx *c = tj_open(NULL);
+		tj_fn *f = kit_fn(c, "s", far_index, NULL, 3, 1);
+		index[at] = 10;
+		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(10), x), tj_from_data(c, TJ_I64, TJ_SHAPE(N), index), tj_from_data(c, TJ_F32, TJ_SHAPE(N), x), TJ_END }, *out[1];
+		index[at] = 0;
+		assert_int_equal(tj_call(f, out, in), TJ_ERR_INDEX);
+		(void)tj_check(c);
+		tj_close(c);
+	}
 }
 
 /* A view of a tensor without elements has an address in its memory, whatever its strides say. */
@@ -297,7 +352,8 @@ static void is_shown(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(other_ways), cmocka_unit_test(no_elements), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
+	setenv("TJ_THREADS", "5", 1);
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(other_ways), cmocka_unit_test(no_elements), cmocka_unit_test(on_threads), cmocka_unit_test(faults_on_threads), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
 		                                cmocka_unit_test(faults), cmocka_unit_test(trains), cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -571,17 +571,31 @@ static void place(lo_low *L, ir_ref r)
 	}
 }
 
-static void cat(lo_low *L, ir_ref r)
+/* Stores the operands of r side by side at d. */
+static void beside(lo_low *L, ir_ref r, const lo_dest *d)
 {
 	const ir_node *n = lo_node(L, r);
-	int64_t stride[TJ_MAX_RANK], at = 0, axis = ir_attr(L->g, n)[0];
-	uint32_t buf = lo_buf_of(L, r);
-	ir_contiguous(n->rank, lo_dim(L, r), stride);
+	int64_t at = d->offset, axis = ir_attr(L->g, n)[0];
 	for (int k = 0; k < n->nsrc && !L->oom; k++) {
 		ir_ref src = ir_src(L->g, n, k);
-		if (ir_numel(L->g, src)) lo_add_dest(L, src, buf, r, at * stride[axis], stride);
-		at += lo_dim(L, src)[axis];
+		if (ir_numel(L->g, src)) lo_add_dest(L, src, d->buf, d->node, at, d->stride);
+		at += lo_dim(L, src)[axis] * d->stride[axis];
 	}
+}
+
+/* A value that only other cats read needs no buffer: its operands are stored where they go. */
+static void cat(lo_low *L, ir_ref r)
+{
+	lo_val *v = &L->val[r];
+	if (v->dest && !v->own && !v->use && lo_target_of(L, r)) {
+		for (const lo_dest *d = v->dest; d; d = d->next) beside(L, r, d);
+		return;
+	}
+	v->own = true;
+	lo_dest own = { .buf = lo_buf_of(L, r), .node = r };
+	ir_contiguous(lo_node(L, r)->rank, lo_dim(L, r), own.stride);
+	beside(L, r, &own);
+	if (v->dest && lo_target_of(L, r)) start_copy(L, r, false);
 }
 
 /* ---- rows that lie across memory ---- */
@@ -687,9 +701,8 @@ static void decide(lo_low *L, ir_ref r)
 		if (!v->light || stored) place(L, r);
 		return;
 	case LO_CAT:
-		v->own = true;
 		cat(L, r);
-		break;
+		return;
 	case LO_LIB: case LO_CALL:
 		v->own = true;
 		touch_operands(L, r);

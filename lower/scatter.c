@@ -34,6 +34,14 @@ static bool next_row(walk *w)
 	return false;
 }
 
+#define OUT(i, size) ((uint64_t)(i) >= (uint64_t)(size))
+#define PUT(T, ONE, at, x)                                   \
+	{                                                        \
+		T *const p = at;                                     \
+		const T was = *p, with = x;                          \
+		*p = ONE(T, was, with);                              \
+	}
+
 /* Joins a row to the elements, with ONE where each has an index; false when one is out of range. bool adds as or, integers wrap as unsigned. */
 #define ROW(name, T, JOIN, ONE)                                                                                     \
 	static bool name(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step)   \
@@ -49,13 +57,21 @@ static bool next_row(walk *w)
 			else for (int64_t k = 0; k < w->n; k++) o[k * os] = JOIN(T, o[k * os], s[k * ss]);                      \
 			return true;                                                                                         \
 		}                                                                                                        \
-		for (int64_t k = 0; k < w->n; k++) {                                                                     \
-			int64_t i = ix[k * is];                                                                              \
-			if (i < 0 || i >= size) return false;                                                                \
-			T *p = o + k * os + i * step;                                                                        \
-			const T was = *p, with = s[k * ss];                                                                  \
-			*p = ONE(T, was, with);                                                                              \
-		}                                                                                                        \
+		int64_t k = 0;                                                                                  \
+		for (; k + 4 <= w->n; k += 4, o += 4 * os) { /* reads four of each, then writes */              \
+			const int64_t i = ix[k * is], i1 = ix[(k + 1) * is], i2 = ix[(k + 2) * is], i3 = ix[(k + 3) * is]; \
+			const T x = s[k * ss], x1 = s[(k + 1) * ss], x2 = s[(k + 2) * ss], x3 = s[(k + 3) * ss];    \
+			if (OUT(i, size) | OUT(i1, size) | OUT(i2, size) | OUT(i3, size)) return false;             \
+			PUT(T, ONE, o + i * step, x)                                                                \
+			PUT(T, ONE, o + os + i1 * step, x1)                                                         \
+			PUT(T, ONE, o + 2 * os + i2 * step, x2)                                                     \
+			PUT(T, ONE, o + 3 * os + i3 * step, x3)                                                     \
+		}                                                                                               \
+		for (; k < w->n; k++, o += os) {                                                                \
+			const int64_t i = ix[k * is];                                                               \
+			if (OUT(i, size)) return false;                                                             \
+			PUT(T, ONE, o + i * step, s[k * ss])                                                        \
+		}                                                                                               \
 		return true;                                                                                             \
 	}
 #define PLUS(T, a, b) (T)(a + b)

@@ -32,7 +32,8 @@ static tj_dtype memory_dtype(const cg *c, uint32_t load)
 }
 
 tj_dtype cg_item_dtype(const cg *c, int o) { return memory_dtype(c, c->product->x.load[o]); }
-bool cg_is_grouped(const cg *c, int o) { return index_of(c, c->product->x.load[o])->group != 0; }
+static bool is_even(const lo_index *x) { return !x->group && !lo_jumps(x); }
+bool cg_is_grouped(const cg *c, int o) { return !is_even(index_of(c, c->product->x.load[o])); }
 bool cg_computes(const cg *c, int o) { return c->product->x.load[o] != c->product->x.value[o]; }
 
 /* ---- addresses of many items: few registers are left beside vectors ---- */
@@ -90,7 +91,7 @@ static bool is_flat(int64_t step) { return step == 0 || step == 1; }
 bool cg_items_adjacent(const cg *c, int o)
 {
 	const struct cg_operand *x = &c->product->operand[o];
-	bool all = cg_item_step(c, o) == 1 && !cg_is_grouped(c, o);
+	bool all = cg_item_step(c, o) == 1 && !index_of(c, c->product->x.load[o])->group;
 	for (uint32_t i = 0; i < x->other.n; i++) all &= is_flat(item_step(c, o, x->other.v[i]));
 	return all;
 }
@@ -101,7 +102,7 @@ bool cg_steps_adjacent(const cg *c, int o)
 	bool all = cg_r_step(c, o) == 1 && !cg_is_grouped(c, o);
 	for (uint32_t i = 0; i < x->other.n; i++) {
 		const lo_index *at = index_of(c, x->other.v[i]);
-		all &= at->group ? at->group % c->product->w == 0 : is_flat(at->rcoef);
+		all &= !lo_jumps(at) && (at->group ? at->group % c->product->w == 0 : is_flat(at->rcoef));
 	}
 	return all;
 }
@@ -132,7 +133,8 @@ void cg_put_parameters(const cg *c, int o, rt_text *t)
 		rt_putf(t, ", ptr %%o%d.%u", o, i);
 		put_parameter(t, "oi", o, i, item_step(c, o, x->other.v[i]));
 		put_parameter(t, "ok", o, i, at->rcoef);
-		if (at->group) rt_putf(t, ", i64 %%o0%d.%u", o, i);
+		if (!is_even(at)) rt_putf(t, ", i64 %%o0%d.%u", o, i);
+		for (int j = 0; j < LO_JUMPS && at->jump[j].every; j++) rt_putf(t, ", i64 %%oj%d.%u.%d", o, i, j);
 	}
 	for (uint32_t i = 0; i < x->scalar.n; i++) rt_putf(t, ", %s %%os%d.%u", cg_type((tj_dtype)c->k->ins.v[x->scalar.v[i]].dtype, 1).s, o, i);
 }
@@ -144,11 +146,12 @@ void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t)
 		const lo_index *at = index_of(c, x->other.v[i]);
 		const int64_t step = item_step(c, o, x->other.v[i]);
 		cg_str to = cg_op(c, "mul", item, cg_int(step));
-		if (!at->group) to = cg_op(c, "add", to, cg_op(c, "mul", k, cg_int(at->rcoef)));
+		if (is_even(at)) to = cg_op(c, "add", to, cg_op(c, "mul", k, cg_int(at->rcoef)));
 		rt_putf(t, ", ptr %s", cg_elem(c, memory_dtype(c, x->other.v[i]), x->first[i], to).s);
 		put_argument(t, step);
 		put_argument(t, at->rcoef);
-		if (at->group) rt_putf(t, ", i64 %s", k.s);
+		if (!is_even(at)) rt_putf(t, ", i64 %s", k.s);
+		for (int j = 0; j < LO_JUMPS && at->jump[j].every; j++) rt_putf(t, ", i64 %s", cg_int(at->jump[j].by).s);
 	}
 	for (uint32_t i = 0; i < x->scalar.n; i++) {
 		const tj_dtype type = (tj_dtype)c->k->ins.v[x->scalar.v[i]].dtype;
@@ -165,6 +168,25 @@ static cg_str from_memory(cg *c, uint32_t load, int lanes, cg_str v)
 	return r;
 }
 
+/* Other load i at step k of r, but for the item. */
+static cg_str other_step(cg *c, int o, uint32_t i, cg_str k)
+{
+	const lo_index *x = index_of(c, c->product->operand[o].other.v[i]);
+	cg_str r = is_even(x) ? k : cg_op(c, "add", cg_fmt("%%o0%d.%u", o, i), k);
+	cg_str to = times(c, x->group ? cg_op(c, "udiv", r, cg_int(x->group)) : r, "ok", o, i, x->rcoef);
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++)
+		to = cg_op(c, "add", to, cg_op(c, "mul", cg_op(c, "udiv", r, cg_int(x->jump[j].every)), cg_fmt("%%oj%d.%u.%d", o, i, j)));
+	return to;
+}
+
+cg_str cg_main_step(cg *c, int o, cg_str k)
+{
+	uint32_t i = 0;
+	if (!cg_is_grouped(c, o)) return cg_int(0);
+	while (c->product->operand[o].other.v[i] != c->product->x.load[o]) i++;
+	return other_step(c, o, i, k);
+}
+
 /* Other load i, for `lanes` items or steps of r from `item` and k on. */
 static cg_str read_other(cg *c, int o, uint32_t i, const cg_at *at)
 {
@@ -172,9 +194,8 @@ static cg_str read_other(cg *c, int o, uint32_t i, const cg_at *at)
 	const lo_index *x = index_of(c, load);
 	const tj_dtype t = memory_dtype(c, load);
 	const int64_t step = at->along_r ? x->group ? 0 : x->rcoef : item_step(c, o, load);
-	cg_str r = at->k;
-	if (x->group) r = cg_op(c, "udiv", cg_op(c, "add", cg_fmt("%%o0%d.%u", o, i), r), cg_int(x->group));
-	cg_str to = cg_op(c, "add", times(c, at->item, "oi", o, i, item_step(c, o, load)), times(c, r, "ok", o, i, x->rcoef));
+	cg_str k = load == c->product->x.load[o] && at->step ? *at->step : other_step(c, o, i, at->k);
+	cg_str to = cg_op(c, "add", times(c, at->item, "oi", o, i, item_step(c, o, load)), k);
 	cg_str p = cg_elem(c, t, cg_fmt("%%o%d.%u", o, i), to);
 	const int lanes = step ? at->lanes : 1;
 	cg_str v = from_memory(c, load, lanes, lanes > 1 && at->mask ? cg_read_some(c, t, lanes, p, *at->mask) : cg_read(c, t, lanes, p));

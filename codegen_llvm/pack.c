@@ -18,14 +18,14 @@ static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c
 /* What is packed; a lone panel is copied as it is. */
 static cg_str packed(cg *c, int o, const cg_at *at) { return o && c->product->lone ? at->loaded : cg_computed(c, o, at); }
 
-/* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. mask: the items that there are, by vector; NULL: all. */
-static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str to, const cg_str *mask)
+/* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. step: see cg_at. mask: the items that there are, by vector; NULL: all. */
+static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str step, cg_str to, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
-		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = mask ? cg_read_some(c, from, p->w, from_here, mask[v]) : cg_read(c, from, p->w, from_here);
-		const cg_at at = { .lanes = p->w, .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item, .k = k, .loaded = x, .mask = mask ? &mask[v] : NULL };
+		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = cg_is_grouped(c, o) ? cg_fmt("poison") : mask ? cg_read_some(c, from, p->w, from_here, mask[v]) : cg_read(c, from, p->w, from_here);
+		const cg_at at = { .lanes = p->w, .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item, .k = k, .loaded = x, .mask = mask ? &mask[v] : NULL, .step = &step };
 		cg_write(c, t, p->w, packed(c, o, &at), cg_elem(c, t, to, cg_int((int64_t)v * p->w)));
 	}
 }
@@ -52,16 +52,17 @@ static void pack_along(cg *c, int o, int width)
 	for (int v = 0; v < vecs; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
 	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))), to = cg_elem(c, t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
+	const cg_str step = cg_main_step(c, o, k.i);
 	if (even) {
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
-		if (o) ask_rows(c, vecs, q);
-		copy_vectors(c, o, vecs, q, j.i, k.i, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
+		if (o && !cg_is_grouped(c, o)) ask_rows(c, vecs, q);
+		copy_vectors(c, o, vecs, q, j.i, k.i, step, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}
 	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
 	cg_label(c, cg_fmt("some"));
-	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), whole, k.i, cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), whole, k.i, step, cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
 	cg_jump(c, cg_fmt("none"));
 	cg_close(c, &k);
 }

@@ -33,6 +33,7 @@ typedef struct cg_at {
 	bool along_r;           /* lanes are steps of r of one item; else items at one step */
 	cg_str item, k, loaded; /* counted from the function's addresses */
 	const cg_str *mask;     /* the lanes that there are; NULL: all */
+	const cg_str *step;     /* cg_main_step() at k, computed once for many items; NULL: compute it */
 } cg_at;
 
 struct cg_product {
@@ -77,7 +78,8 @@ int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or 
 int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
 tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
 bool cg_computes(const cg *c, int o);     /* it is not just loaded */
-bool cg_is_grouped(const cg *c, int o);   /* even its main load reads groups of r: that is one of the other loads then */
+bool cg_is_grouped(const cg *c, int o);   /* even its main load reads groups of r, or jumps: that is one of the other loads then */
+cg_str cg_main_step(cg *c, int o, cg_str k); /* of such a load: elements from step 0 to step k */
 bool cg_items_adjacent(const cg *c, int o); /* vectors of items can be loaded: each load has steps of 0 or 1, the main one of 1 */
 bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be loaded */
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */

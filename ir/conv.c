@@ -7,7 +7,7 @@
  *                                                                 %6 = matmul f32[1,8,4] %5 %4
  *
  * A convolution is a product of the weight and the windows: its sums have the order of a product's over channel, then place in the
- * window. Where each channel has a group of its own there is nothing to multiply matrices for: the products of the places are added one after the other.
+ * window. Windows whose stride is 1 are views that the product reads, if their rows are long. Where each channel has a group of its own there is nothing to multiply matrices for: the products of the places are added one after the other.
  * conv_transpose is a conv for each phase of its stride: the elements of the result whose place has one remainder take the same places of the weight.
  * A pool joins the places of its windows, one after the other; long windows are reduced. */
 #include "ir/conv.h"
@@ -103,6 +103,33 @@ static ir_ref columns(const made *m, ir_ref x, const ir_window *w)
 	return shaped(m, x, 3, (int64_t[]){ t.dim[0], product(1 + w->n, t.dim + 1), product(w->n, t.dim + 2 + w->n) });
 }
 
+/* Two axes of stride 1: rows of x with their padding follow one another, so a place of the window is one step further in all windows. Columns
+ * across the end of a row are computed, too, and dropped. Kernels of CPUs read them where they lie (lo_index.jump). FEW: storing the windows
+ * takes as long as so many columns more of one row of the result, measured. */
+static bool is_flat(const ir_window *w, int64_t out, const ir_meta *to)
+{
+	enum { FEW = 12 };
+	if (w->n != 2 || w->stride[0] != 1 || w->stride[1] != 1 || product(2, w->size) < 2) return false;
+	return (ir_window_span(w, 1) - 1) * out <= FEW * to->dim[3];
+}
+
+/* [N, C * places, rows * width] for results of `rows` rows; width: of a row of x with its padding. */
+static ir_ref flat_columns(const made *m, ir_ref x, const ir_window *w, int64_t rows, int64_t *width)
+{
+	const ir_ref none = number(m, (tj_dtype)ir_at(m->g, x)->dtype, 0);
+	ir_window more = *w;
+	more.after[0]++; /* the last places of the last row lie in it */
+	x = padded(m, x, &more, none);
+	if (x == IR_NONE) return x;
+	const ir_meta t = ir_meta_of(m->g, x);
+	*width = t.dim[3];
+	x = shaped(m, x, 3, (int64_t[]){ t.dim[0], t.dim[1], t.dim[2] * t.dim[3] });
+	x = ir_emit(m->g, IR_unfold, 1, &x, 4, (int64_t[]){ 2, rows * *width, 1, 1 }, m->site); /* [N, C, places as steps, columns] */
+	x = ir_emit(m->g, IR_unfold, 1, &x, 4, (int64_t[]){ 2, w->size[1], w->dilation[0] * *width, w->dilation[1] }, m->site);
+	x = permuted(m, slice(m, x, 2, 0, w->size[0], 1), 5, (int64_t[]){ 0, 1, 2, 4, 3 });
+	return shaped(m, x, 3, (int64_t[]){ t.dim[0], t.dim[1] * product(2, w->size), rows * *width });
+}
+
 /* ---- place by place ---- */
 enum {
 	MOST_PLACES = 64, /* of a window; more are reduced */
@@ -156,7 +183,9 @@ static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const
 {
 	const ir_meta t = ir_meta_of(m->g, weight);
 	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES) return by_channel(m, x, weight, w, to);
-	x = columns(m, x, w);
+	const bool flat = ir_at(m->g, x)->device == RT_CPU && is_flat(w, t.dim[0] / groups, to);
+	ir_meta wide = *to;
+	x = flat ? flat_columns(m, x, w, to->dim[2], &wide.dim[3]) : columns(m, x, w);
 	if (x == IR_NONE) return x;
 	const ir_meta c = ir_meta_of(m->g, x);
 	if (groups == 1) {
@@ -165,7 +194,8 @@ static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const
 		weight = shaped(m, weight, 3, (int64_t[]){ groups, t.dim[0] / groups, c.dim[1] / groups });
 		x = shaped(m, x, 4, (int64_t[]){ c.dim[0], groups, c.dim[1] / groups, c.dim[2] });
 	}
-	return shaped(m, op2(m, IR_matmul, weight, x), to->rank, to->dim);
+	const ir_ref y = shaped(m, op2(m, IR_matmul, weight, x), wide.rank, wide.dim);
+	return flat ? slice(m, y, 3, 0, to->dim[3], 1) : y;
 }
 
 /* [C, O / groups, ...] as the weight [O, C / groups, ...] of the conv that gives the same, with the places from last to first. */

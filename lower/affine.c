@@ -119,6 +119,28 @@ bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *grou
 	return true;
 }
 
+/* Digit i of r, counted from the innermost atom, has stride[i] in r and c[i] in e: e = c[0] * r + sum (c[i] - c[i - 1] * stride[i] / stride[i - 1]) * (r / stride[i]). */
+bool lo_r_jumps(const lo_group *G, const lo_expr *e, int64_t *coef, struct lo_jump *jump)
+{
+	int order[LO_ATOMS], n = 0, jumps = 0;
+	for (int a = 0; a < G->natom; a++) {
+		if (!G->isr[a] || G->ext[a] <= 1) continue;
+		int i = n++;
+		for (; i > 0 && G->rstride[order[i - 1]] > G->rstride[a]; i--) order[i] = order[i - 1];
+		order[i] = a;
+	}
+	if (!n || G->rstride[order[0]] != 1) return false;
+	*coef = e->c[order[0]];
+	for (int i = 1; i < n; i++) {
+		const int64_t stride = G->rstride[order[i]], times = G->ext[order[i - 1]], by = e->c[order[i]] - e->c[order[i - 1]] * times;
+		if (stride != G->rstride[order[i - 1]] * times) return false;
+		if (!by) continue;
+		if (jumps == LO_JUMPS) return false;
+		jump[jumps++] = (struct lo_jump){ stride, by };
+	}
+	return *coef != 0;
+}
+
 int64_t lo_outer(const lo_group *G)
 {
 	int64_t n = 1;

@@ -49,7 +49,7 @@ static bool stays_in_rows(const lo_built *b, const lo_index *x, int64_t *width)
 		most += x->coef[d] * (b->k.dim[d] - 1);
 	}
 	if (b->k.reduces && b->k.red) most += x->rcoef * (b->k.red - 1);
-	return x->offset >= 0 && x->rcoef >= 0 && !x->group && most < *width;
+	return x->offset >= 0 && x->rcoef >= 0 && !x->group && !lo_jumps(x) && most < *width;
 }
 
 /* All accesses of b to buffer `buf` of the plan stay in rows of one width. */

@@ -75,6 +75,10 @@ static void put_index(const lo_kernel *k, const lo_ins *in, rt_text *t)
 		rt_puts(t, "*r");
 		if (x->group) put_named(t, "/", x->group);
 	}
+	for (int i = 0; i < LO_JUMPS && x->jump[i].every; i++) {
+		put_named(t, " + ", x->jump[i].by);
+		rt_putf(t, "*(r/%lld)", (long long)x->jump[i].every);
+	}
 	rt_puts(t, "]");
 	if (in->dyn == LO_NOREF) return;
 	rt_putf(t, " + %%%u", in->dyn);
@@ -393,12 +397,17 @@ static bool parse_fault(parser *p)
 static bool parse_index(parser *p, lo_ins *in)
 {
 	int64_t v, d;
+	int jumps = 0;
 	lo_index x = { 0 };
 	if (!expect(p, "b") || !integer(p, &v) || !expect(p, "[") || !size(p, &x.offset)) return false;
 	in->buf = (uint32_t)v;
 	while (accept(p, "+")) {
 		if (!size(p, &v) || !expect(p, "*")) return false;
-		if (accept(p, "r")) {
+		if (accept(p, "(r/")) {
+			if (jumps == LO_JUMPS) return fail(p, "too many jumps");
+			x.jump[jumps].by = v;
+			if (!integer(p, &x.jump[jumps++].every) || !expect(p, ")")) return false;
+		} else if (accept(p, "r")) {
 			x.rcoef = v;
 			if (accept(p, "/") && !integer(p, &x.group)) return false;
 		} else {

@@ -87,7 +87,10 @@ static lo_index index_of(lo_builder *B, const lo_expr *e)
 	const lo_group *G = B->G;
 	lo_index x = { .offset = e->off };
 	if (!rt_push(&B->seen, *e)) B->L->oom = true;
-	lo_r_term(G, e, &x.rcoef, &x.group);
+	if (!lo_r_term(G, e, &x.rcoef, &x.group)) {
+		x.group = 0;
+		lo_r_jumps(G, e, &x.rcoef, x.jump);
+	}
 	if (x.group == 1) x.group = 0;
 	for (int d = 0; d < B->ndim; d++)
 		if (B->inner[d] >= 0) x.coef[d] = e->c[B->inner[d]];

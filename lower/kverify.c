@@ -108,6 +108,8 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (store && (b->role == LO_IN || b->role == LO_PANELS)) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (x->group && (v->s->vec != LO_VEC_TILE || x->group < 2 || !x->rcoef)) return bad(v, "only products read groups of r");
+	for (int i = 0; i < LO_JUMPS && lo_jumps(x); i++)
+		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store) return bad(v, "only loads of products jump");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
 	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");

@@ -239,6 +239,7 @@ bool lo_in_r(const lo_group *G, const lo_expr *e);          /* depends on r */
 bool lo_map_in_r(const lo_group *G, const lo_map *m);
 bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
 bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *group); /* depends on r as coef * (r / group) */
+bool lo_r_jumps(const lo_group *G, const lo_expr *e, int64_t *coef, struct lo_jump *jump); /* the part of e in r as coef * r and jumps; false: it is not that */
 bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
 bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
 /* The number of terms of e, and their atoms in order[] by rising coefficient, if e counts 0..n-1 without gaps; else -1. */

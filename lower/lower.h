@@ -70,6 +70,7 @@ typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 
 #define LO_MAXDIM TJ_MAX_RANK
 #define LO_R (-1)
+#define LO_JUMPS 3
 #define LO_NOREF UINT32_MAX
 
 /* A size in a kernel (an extent, a coefficient, an offset) is a literal or a symbol (s0, s1 and so on). The value of a symbol is an argument
@@ -92,8 +93,11 @@ typedef struct lo_ins {
 typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in elements */
 	int64_t offset, rcoef;
 	int64_t group;          /* in the loop of a product: rcoef * (r / group) instead, as of a scale for each `group` indices; 0: plain */
+	struct lo_jump { int64_t every, by; } jump[LO_JUMPS]; /* in the loop of a product: plus by * (r / every), as of windows; every 0: none */
 	int64_t coef[LO_MAXDIM];
 } lo_index;
+
+static inline bool lo_jumps(const lo_index *x) { return x->jump[0].every != 0; }
 
 /* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last.
  * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r (IR_CHAIN);

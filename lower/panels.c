@@ -121,7 +121,7 @@ static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 	const int last = k->ndim - 1;
 	const lo_index *x = &k->index.v[in->index];
 	const int64_t group = x->group ? x->group : 1;
-	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef) return false;
+	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || lo_jumps(x)) return false;
 	for (int d = 0; d < last; d++)
 		if (x->coef[d]) return false;
 	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), (k->red + group - 1) / group, k->dim[last], 0, x->offset, x->rcoef, x->coef[last] };

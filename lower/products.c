@@ -68,6 +68,8 @@ enum {
 
 static const lo_index *index_of(const lo_kernel *k, uint32_t load) { return &k->index.v[k->ins.v[load].index]; }
 
+static bool is_even(const lo_index *x) { return !x->group && !lo_jumps(x); } /* steps of r are all of one length */
+
 /* The instructions of the loop that a value is computed from. */
 static lo_needs needs_of(const lo_kernel *k, uint32_t first, uint32_t value)
 {
@@ -120,7 +122,7 @@ static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
 	const lo_index *x = index_of(k, t->load[0]);
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->load[0]].dtype), pitch = t->row < 0 ? 0 : x->coef[t->row];
 	int in_set[SETS] = { 0 }, most = 0;
-	if (t->value[0] != t->load[0] || x->rcoef != 1 || x->group || lo_is_sym(pitch) || (t->row >= 0 && lo_is_sym(k->dim[t->row]))) return false;
+	if (t->value[0] != t->load[0] || x->rcoef != 1 || !is_even(x) || lo_is_sym(pitch) || (t->row >= 0 && lo_is_sym(k->dim[t->row]))) return false;
 	for (int64_t row = 0; row < LO_TILE_ROWS; row++)
 		for (int64_t line = 0; line < IR_CHAIN * size / RT_LINE; line++) {
 			int *n = &in_set[(uint64_t)(row * pitch * size / RT_LINE + line) % SETS];
@@ -132,14 +134,14 @@ static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
 static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 {
 	bool all = k->ins.v[t->dot].dtype == TJ_I32;
-	for (int i = 0; i < 2; i++) all &= t->plain[i] && !index_of(k, t->load[i])->group && k->ins.v[t->load[i]].dtype == TJ_I8;
+	for (int i = 0; i < 2; i++) all &= t->plain[i] && is_even(index_of(k, t->load[i])) && k->ins.v[t->load[i]].dtype == TJ_I8;
 	return all;
 }
 
 static bool is_across(const lo_kernel *k, const lo_tiles *t)
 {
 	const int64_t rows = t->row < 0 ? 1 : k->dim[t->row], columns = k->dim[k->ndim - 1];
-	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || index_of(k, t->load[1])->group || lo_is_sym(rows)) return false;
+	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || !is_even(index_of(k, t->load[1])) || lo_is_sym(rows)) return false;
 	if (t->bytes) return rows > 0 && rows <= LO_TILE_ROWS && k->red != 0;
 	if (lo_is_sym(columns) || lo_is_sym(k->red)) return false;
 	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
@@ -171,7 +173,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 		if (!(columns->dims >> d & 1) && k->dim[d] != 1) t->row = d;
 	t->flat = true;
 	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
-	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && !index_of(k, columns->load)->group;
+	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));
 	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = are_bytes(k, t);

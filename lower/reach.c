@@ -28,12 +28,22 @@ static bool on_device(const lo_low *L, const lo_group *G, ir_ref r)
 	return !L->devices || lo_node(L, r)->device == G->device;
 }
 
+/* Windows, read where they lie: rows of at least so many adjacent elements, else stored windows are quicker. */
+static bool jumps(const lo_group *G, const lo_expr *e)
+{
+	enum { ROW = 28 };
+	lo_index x = { 0 };
+	bool rows = false;
+	for (int a = 0; a < G->natom; a++) rows |= !G->isr[a] && e->c[a] == 1 && G->ext[a] >= ROW;
+	return G->product && rows && lo_r_jumps(G, e, &x.rcoef, x.jump);
+}
+
 static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
 	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : lo_row_major(L, G, r, m);
 	int64_t coef, group;
-	return (lo_fits_r(G, &e) || (G->product && lo_r_term(G, &e, &coef, &group))) && on_device(L, G, r);
+	return (lo_fits_r(G, &e) || (G->product && lo_r_term(G, &e, &coef, &group)) || jumps(G, &e)) && on_device(L, G, r);
 }
 
 /* ---- work ---- */
@@ -123,7 +133,7 @@ lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
 	lo_expr e = lo_row_major(L, G, r, m);
-	if (!lo_fits_r(G, &e) || !on_device(L, G, src)) return NULL;
+	if ((!lo_fits_r(G, &e) && !jumps(G, &e)) || !on_device(L, G, src)) return NULL;
 	lo_use *u = load(L, r, m, src);
 	if (u) u->solid = true;
 	return u;

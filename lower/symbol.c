@@ -38,6 +38,7 @@ uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at)
 		add(&l, &x->offset, LO_AT_ANY, NULL);
 		for (int d = 0; d < k->ndim; d++) add(&l, &x->coef[d], LO_AT_EXTENT, NULL);
 		add(&l, &x->rcoef, LO_AT_EXTENT, NULL);
+		for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) add(&l, &x->jump[j].by, LO_AT_ANY, NULL);
 	}
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		lo_ins *in = &k->ins.v[i];
@@ -85,7 +86,10 @@ bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint3
 	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
 	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, 0));
 	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));
-	for (uint32_t i = 0; ok && i < k->index.n; i++) ok = put(w, (uint64_t)k->index.v[i].group);
+	for (uint32_t i = 0; ok && i < k->index.n; i++) {
+		ok = put(w, (uint64_t)k->index.v[i].group);
+		for (int j = 0; ok && j < LO_JUMPS; j++) ok = put(w, (uint64_t)k->index.v[i].jump[j].every);
+	}
 	for (uint32_t i = 0; ok && i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
 		bool access = in->op == LO_LOAD || in->op == LO_STORE || in->op == LO_PART;

@@ -99,6 +99,7 @@ static void put_at(printer *p, const lo_ins *in)
 	for (int i = 0; i < p->k->ndim; i++)
 		if (x->coef[i]) rt_puts(p->t, " + "), put_size(p, x->coef[i]), rt_putf(p->t, " * d%d", i);
 	if (x->rcoef) rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * (r / "), put_size(p, x->group ? x->group : 1), rt_puts(p->t, ")");
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) rt_puts(p->t, " + "), put_size(p, x->jump[j].by), rt_putf(p->t, " * (r / %lld)", (long long)x->jump[j].every);
 	if (in->dyn != LO_NOREF) rt_putf(p->t, " + v%u.i * ", in->dyn), put_size(p, in->dyn_stride);
 }
 

@@ -28,6 +28,7 @@ static int64_t interp_at(const interp *m, const lo_ins *i)
 {
 	const lo_index *x = &m->k->index.v[i->index];
 	int64_t at = x->offset + x->rcoef * (x->group ? m->r / x->group : m->r);
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) at += x->jump[j].by * (m->r / x->jump[j].every);
 	for (int k = 0; k < m->k->ndim; k++) at += x->coef[k] * m->d[k];
 	return at + (i->dyn != LO_NOREF ? m->v[i->dyn].i * i->dyn_stride : 0);
 }

@@ -377,6 +377,32 @@ static void steps(void **state)
 		}
 }
 
+/* Products that read windows where they lie: an operand that jumps every few steps of r. It has columns, rows, or rows that are converted. */
+static void jumps(void **state)
+{
+	static const struct { int rows, columns, red, a, b; } shapes[] = { { 7, 40, 45, 3, 9 }, { 1, 33, 300, 5, 50 }, { 30, 130, 261, 3, 9 }, { 3, 5, 8, 2, 4 }, { 64, 100, 36, 3, 0 } };
+	static const char *const types[] = { "f32", "f64", "i32", "bf16", "i8" };
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(shapes) * RT_COUNT(types); i++) {
+		const char *t = types[i % RT_COUNT(types)], *to = i % RT_COUNT(types) > 2 ? i % RT_COUNT(types) == 3 ? "f32" : "i32" : t;
+		const int s = (int)(i / RT_COUNT(types)), m = shapes[s].rows, n = shapes[s].columns, k = shapes[s].red, a = shapes[s].a, b = shapes[s].b, width = n + 9;
+		const bool rows = (i + i / RT_COUNT(types)) & 1, wide = strcmp(t, to) != 0;
+		char jump[64] = "", convert[96] = "", operand[2][160];
+		const int longest = k + width * (k / a) + 40 * (b ? k / b : 0);
+		snprintf(jump, sizeof jump, " + %d*(r/%d)", width, a);
+		if (b) snprintf(jump + strlen(jump), sizeof jump - strlen(jump), " + 40*(r/%d)", b);
+		snprintf(operand[rows], sizeof operand[0], "%%0 = load %s b0 [0 + 1*d%d + 1*r%s]", t, rows ? 0 : 1, jump);
+		snprintf(operand[!rows], sizeof operand[0], rows ? "%%1 = load %s b1 [0 + 1*d1 + %d*r]" : "%%1 = load %s b1 [0 + %d*d0 + 1*r]", t, rows ? n : k);
+		if (wide) snprintf(convert, sizeof convert, "  %%2 = convert %s %%0\n  %%3 = convert %s %%1\n", to, to);
+		check(
+			textf(
+				"kernel k\n schedule cpu vec=tile block=32 rows=12 scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n red %d\n loop\n  %s\n  %s\n%s"
+				"  %%%d = reduce %s dot chain %%%d %%%d\n point\n  store b2 [0 + %d*d0 + 1*d1] %%%d\n",
+				1 << 20, t, t, to, m, n, k, operand[rows], operand[!rows], convert, wide ? 4 : 2, to, wide ? (rows ? 2 : 3) : !rows, wide ? (rows ? 3 : 2) : rows, n, wide ? 4 : 2),
+			true, longest + (rows ? m : n), rows ? k * n : m * k, m * n);
+	}
+}
+
 static void gathers(void **state)
 {
 	(void)state;
@@ -1116,6 +1142,7 @@ int main(void)
 		cmocka_unit_test(each_primitive), cmocka_unit_test(each_conversion),
 		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
 		cmocka_unit_test(steps),
+		cmocka_unit_test(jumps),
 		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(balanced),

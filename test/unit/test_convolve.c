@@ -348,6 +348,43 @@ static void sweep(void **state)
 		assert_true(*tj_last_error(c)->hint);                         \
 	} while (0)
 
+/* Rows that are long enough for products to read them where they lie: the evaluator's bits. */
+static void long_rows(void **s)
+{
+	enum { MOST_BYTES = 1 << 20 };
+	static const struct { int64_t x[4], weight[4], groups, stride, padding, dilation; int kind; } all[] = {
+		{ { 2, 5, 9, 40 }, { 7, 5, 3, 3 }, 1, 1, 1, 1, 0 },
+		{ { 1, 4, 33, 31 }, { 30, 2, 5, 3 }, 2, 1, 2, 2, 0 },
+		{ { 3, 2, 30, 30 }, { 2, 2, 1, 4 }, 1, 1, 0, 1, 0 },
+		{ { 2, 6, 21, 14 }, { 6, 8, 3, 3 }, 1, 2, 1, 1, 1 },
+		{ { 1, 3, 8, 90 }, { 64, 3, 3, 5 }, 1, 1, 2, 1, 0 },
+	};
+	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I32 };
+	static char got[2][MOST_BYTES];
+	(void)s;
+	for (size_t i = 0; i < 5 * 4; i++) {
+		size_t bytes[2] = { 0 };
+		for (int eval = 0; eval < 2; eval++) {
+			tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = eval ? "eval" : NULL));
+			call how = { .kind = all[i / 4].kind };
+			for (int a = 0; a < 2; a++) how.conv.stride[a] = all[i / 4].stride, how.conv.padding[a] = all[i / 4].padding, how.conv.dilation[a] = all[i / 4].dilation;
+			how.conv.groups = all[i / 4].groups;
+			tj_fn *f = kit_fn(c, "f", convolve, &how, 2, 1);
+			int64_t shape[2][5];
+			for (int a = 0; a < 5; a++) shape[0][a] = a < 4 ? all[i / 4].x[a] : TJ_END_DIM, shape[1][a] = a < 4 ? all[i / 4].weight[a] : TJ_END_DIM;
+			tj_tensor *in[3] = { NULL, NULL, TJ_END }, *out[1];
+			for (int a = 0; a < 2; a++) in[a] = tj_cast(tj_mul(tj_sub(tj_uniform(TJ_F32, shape[a]), tj_f(0.5)), tj_f(types[i % 4] == TJ_I32 ? 100 : 1)), types[i % 4]);
+			if (tj_call(f, out, in) != TJ_OK) kit_ok(c);
+			bytes[eval] = (size_t)tj_numel(out[0]) * tj_dtype_size(types[i % 4]);
+			assert_true(bytes[eval] <= MOST_BYTES);
+			assert_int_equal(tj_read(out[0], got[eval], bytes[eval]), TJ_OK);
+			tj_close(c);
+		}
+		assert_int_equal(bytes[0], bytes[1]);
+		if (memcmp(got[0], got[1], bytes[0])) fail_msg("case %d, %s", (int)(i / 4), tj_dtype_name(types[i % 4]));
+	}
+}
+
 static void errors(void **state)
 {
 	(void)state;
@@ -388,6 +425,6 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(convs), cmocka_unit_test(paddings), cmocka_unit_test(pools), cmocka_unit_test(adaptive_pools), cmocka_unit_test(sweep), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(convs), cmocka_unit_test(paddings), cmocka_unit_test(pools), cmocka_unit_test(adaptive_pools), cmocka_unit_test(sweep), cmocka_unit_test(long_rows), cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

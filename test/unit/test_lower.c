@@ -963,6 +963,7 @@ static void test_bad_schedules(void **state)
 		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = load i64 b4 [0 + 1*r]\n    %3 = div i64 %2 %2\n    %4 = reduce f32 dot chain %0 %1"), "its loop has more than loads and plain primitives" },
 		{ DOT(TILE, "", ROWS_OF_A "%1 = const f32 0x1p+0\n    %2 = reduce f32 dot chain %0 %1"), "an operand is not in memory" },
 		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r/1]\n    %2 = reduce f32 dot chain %0 %1"), "only products read groups of r" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r + 2*(r/1)]\n    %2 = reduce f32 dot chain %0 %1"), "only loads of products jump" },
 		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b1 [0 + 1*d1 + 7*r/2]\n    %1 = reduce f32 max none %0"), "only products read groups of r" },
 		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = load f32 b0 [1]\n    %3 = load f32 b0 [2]\n    %4 = load f32 b0 [3]\n    %5 = load f32 b0 [4]\n    %6 = load f32 b0 [5]\n    "
 		  "%7 = load f32 b0 [6]\n    %8 = load f32 b0 [7]\n    %9 = reduce f32 dot chain %0 %1"), "its loop has too many loads" },

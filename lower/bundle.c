@@ -60,7 +60,8 @@ static joining how(const bundles *x, uint32_t i)
 		if (w != x->leader + 1) return APART;
 		j = FOLLOWS;
 	}
-	return j == BESIDE || (is_even(leader) && lo_follows(leader, i - x->leader, s)) ? j : APART;
+	if (j == BESIDE) return rt_team_threads() > 1 ? BESIDE : APART; /* one thread would gain nothing, and need more memory */
+	return is_even(leader) && lo_follows(leader, i - x->leader, s) ? FOLLOWS : APART;
 }
 
 static void add(bundles *x, uint32_t i, bool follows)

@@ -522,15 +522,23 @@ static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
 	return n;
 }
 
-/* Which of the others, that do not get r from group w[first], compute it again. */
-static void find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
+/* Which of the others, that do not get r from group w[first], compute it again, or load it from a second store. */
+static relay find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
 {
 	bool behind;
 	for (uint32_t i = 0; i < n; i++) {
 		const lo_group *G = L->group.v[w[i].group];
 		w[i].feeds = G->product && feeds_product(L, G, r, &behind) >= 0;
 	}
-	lo_find_again(L, r, w, n, first);
+	return lo_find_again(L, r, w, n, first);
+}
+
+/* Some reader, other than w[first], loads it from its first store. */
+static bool is_loaded(const want *w, uint32_t n, uint32_t first)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (i != first && !w[i].again && !w[i].late) return true;
+	return false;
 }
 
 static void place(lo_low *L, ir_ref r)
@@ -548,24 +556,27 @@ static void place(lo_low *L, ir_ref r)
 		for (uint32_t i = 0; i < n; i++)
 			if (w[i].group < last && (best == UINT32_MAX || w[i].group > w[best].group)) best = i;
 		last = w[best].group;
-		bool others = false, own = v->own;
-		find_again(L, r, w, n, best);
-		for (uint32_t i = 0; i < n; i++) others |= i != best && !w[i].again;
+		const relay by = find_again(L, r, w, n, best);
+		const bool own = v->own, others = is_loaded(w, n, best);
 		if (others) v->own = true;
 		L->why = "the kernel reads it at several indices: it is stored and loaded";
 		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) {
 			v->refused = NULL;
-			for (uint32_t i = 0; i < n; i++)
-				if (w[i].again) lo_take_again(L, w[i].group, r, w[i].map);
+			lo_take_again(L, r, w, n, &by);
 			return;
 		}
 		v->refused = L->why;
 		v->refused_by = w[best].group;
 		v->own = own;
 	}
+	const relay by = find_again(L, r, w, n, n);
 	v->own = v->own || v->use || !v->dest;
 	if (v->how == LO_VIEW || v->how == LO_FUSE) {
-		if (start(L, r) || L->oom || start_stored(L, r) || copy_solid(L, r)) return;
+		if (start(L, r)) {
+			lo_take_again(L, r, w, n, &by);
+			return;
+		}
+		if (L->oom || start_stored(L, r) || copy_solid(L, r)) return;
 		give_up(L, r);
 		if (v->dest) start_copy(L, r, false);
 	}

@@ -21,6 +21,7 @@ typedef struct want {    /* a group that reads a value which is being decided */
 	bool torn;           /* the group reads it at several maps */
 	bool feeds;          /* the group's product reads it as an operand */
 	bool again;          /* the group computes it, too, instead of loading it (recompute.c) */
+	bool late;           /* the group loads what another one, the relay, stores again */
 } want;
 
 /* ---- reach.c: questions ---- */
@@ -40,6 +41,7 @@ bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers);
 bool lo_line_up(lo_low *L);                           /* puts all values in a line; false: out of memory */
 bool lo_path_back(lo_low *L, ir_ref r, uint32_t group); /* a path leads from r through values outside the group back into it */
 bool lo_path_between(lo_low *L, uint32_t a, uint32_t b); /* a path leads from one of two groups to the other */
+bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group); /* a path leads from one of the groups with `late` set to `group` */
 ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b); /* the one of two places that is further back in the line */
 /* Call when what the last search was for has become one group, which stands at `place`: moves what was found before it behind it. */
 void lo_move_late(lo_low *L, ir_ref place);
@@ -50,11 +52,13 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 
 /* ---- recompute.c ---- */
 bool lo_find_times(lo_low *L); /* sets lo_low.time; false: out of memory */
-/* Sets again of each of the n groups that read r, except of w[first], which computes it. */
-void lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first);
+typedef struct relay { uint32_t group; lo_map *map; } relay; /* a group that stores a value again, which it has at this map; LO_NOGROUP: none */
+/* Sets again and late of each of the n groups that read r, except of w[first], which computes it; first is n if a new group does. Returns the relay. */
+relay lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first);
 
 /* ---- take.c: answers become decisions ---- */
-void lo_take_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m); /* the group computes r, which is another group's, for its own readers */
+/* The groups with `again` set compute r, which is another group's, for their own readers; the relay stores it for those with `late` set. */
+void lo_take_again(lo_low *L, ir_ref r, const want *w, uint32_t n, const relay *by);
 void lo_take(lo_low *L, uint32_t id, lo_use *made); /* the group computes made->value, as `made` says */
 void lo_renew(lo_low *L, uint32_t id);              /* call when the group's index space has got an r: asks again for light values */
 void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own); /* adds the stores of from->value: to its dests and, if own, its buffer */

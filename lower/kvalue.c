@@ -28,7 +28,7 @@ lo_source lo_source_of(lo_builder *B, const lo_use *u)
 	while (u->from == LO_FROM_VIEW) u = u->src[0];
 	lo_source s = { .from = (lo_from)u->from, .ref = u->value, .map = u->map, .use = u };
 	if (s.from != LO_FROM_LOAD) return s;
-	s.buf = u->leaf ? lo_leaf_buf(B->L, u->base) : lo_buf_of(B->L, u->base);
+	s.buf = u->late ? B->L->val[u->base].late : u->leaf ? lo_leaf_buf(B->L, u->base) : lo_buf_of(B->L, u->base);
 	s.at = load_index(B, u);
 	return s;
 }

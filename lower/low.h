@@ -57,6 +57,7 @@ typedef struct lo_use {
 	uint8_t from;
 	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
 	bool again;              /* OP: of a value that another group computes, too (recompute.c) */
+	bool late;               /* LOAD: from lo_val.late */
 	bool leaf;               /* LOAD or gather table: read the leaf's own memory, not its row-major copy */
 	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
 	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
@@ -78,6 +79,7 @@ typedef struct lo_val {
 	bool copied;         /* a leaf that is read from a row-major copy */
 	bool solid;          /* a view that a group reads out of its operand's buffer */
 	uint32_t buf;        /* its own buffer */
+	uint32_t late;       /* a second one: another group stores the value again, for readers far behind (recompute.c). LO_NOBUF: none */
 	uint32_t leaf;       /* the buffer of an input or of constant data */
 	uint32_t group;      /* the group that computes it */
 	lo_use *made;        /* how that group computes it */
@@ -275,6 +277,9 @@ lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */
 lo_expr lo_row_major(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the row-major index of r's element at m */
 /* The offset of the element that gather r reads from its table, without the term of the indexed axis; *dyn_stride: that axis' stride. */
 lo_expr lo_gather_base(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m, const lo_access *table, int64_t *dyn_stride);
+
+/* The group stores the value again, for readers far behind the one that computes it first (recompute.c). */
+static inline bool lo_is_late(const lo_low *L, const lo_save *s) { return L->val[s->value].late == s->dest->buf; }
 
 /* ---- fuse.c ---- */
 bool lo_group_all(lo_low *L); /* decides for every value which group or step computes it; false: out of memory */

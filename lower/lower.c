@@ -44,7 +44,7 @@ static bool open_low(lo_low *L)
 	L->val = lo_mem(L, sizeof *L->val * (n + 1));
 	L->stamp = lo_mem(L, sizeof *L->stamp * (n + 1));
 	if (!L->val || !L->stamp) return false;
-	for (ir_ref r = 0; r < n; r++) L->val[r].buf = L->val[r].leaf = LO_NOBUF, L->val[r].group = LO_NOGROUP;
+	for (ir_ref r = 0; r < n; r++) L->val[r].buf = L->val[r].late = L->val[r].leaf = LO_NOBUF, L->val[r].group = LO_NOGROUP;
 	return find_users(L) && lo_sort_inputs(L);
 }
 

@@ -87,14 +87,14 @@ static void make(lo_low *L)
 }
 
 /* ---- ordering them ---- */
-/* The step's place in the graph: of the first value that it stores. early: of the first one that it computes. */
+/* The step's place in the graph: of the first value that it stores, and computes for the first time. early: of the first one that it computes. */
 static ir_ref key(const lo_low *L, const lo_step *s, bool early)
 {
 	if (s->kind != LO_STEP_KERNEL) return s->ref;
 	const lo_group *G = L->group.v[s->group];
 	ir_ref least = IR_NONE;
 	for (uint32_t i = 0; i < G->save.n; i++)
-		if (G->save.v[i].value < least) least = G->save.v[i].value;
+		if (G->save.v[i].value < least && !lo_is_late(L, &G->save.v[i])) least = G->save.v[i].value;
 	return early && G->first < least ? G->first : least;
 }
 

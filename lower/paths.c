@@ -187,6 +187,22 @@ static void visit_users(search *s, ir_ref r, uint32_t self)
 	rt_vec_free(&views);
 }
 
+static void visit_group(search *s, uint32_t id)
+{
+	const lo_group *G = lo_group_at(s->L, &id);
+	s->hit |= id == s->a || id == s->b;
+	if (!s->hit) visit(s, G->place);
+}
+
+/* Visits the groups that read what a group stores again. */
+static void visit_late(search *s, const lo_group *G)
+{
+	const lo_low *L = s->L;
+	for (uint32_t i = 0; i < G->save.n; i++)
+		for (const lo_use *u = lo_is_late(L, &G->save.v[i]) ? L->val[G->save.v[i].value].use : NULL; u; u = u->next)
+			if (u->late) visit_group(s, u->group);
+}
+
 /* Visits what comes after a place. */
 static void go_on(search *s, ir_ref place)
 {
@@ -194,6 +210,7 @@ static void go_on(search *s, ir_ref place)
 	const lo_group *G = id == LO_NOGROUP ? NULL : s->L->group.v[id];
 	if (!G) visit_users(s, place, LO_NOGROUP);
 	for (uint32_t i = 0; G && i < G->member.n; i++) visit_users(s, G->member.v[i], LO_NOGROUP);
+	if (G) visit_late(s, G);
 }
 
 static search begin(lo_low *L, uint32_t a, uint32_t b)
@@ -219,13 +236,22 @@ bool lo_path_back(lo_low *L, ir_ref r, uint32_t group)
 	return finish(&s);
 }
 
+bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group)
+{
+	search s = begin(L, group, LO_NOGROUP);
+	for (uint32_t i = 0; i < n; i++)
+		if (w[i].late) visit_group(&s, w[i].group);
+	return finish(&s);
+}
+
 /* Starts from all members of a group; another group reads them from memory. */
 static void leave(search *s, uint32_t id)
 {
 	const lo_group *G = s->L->group.v[id];
 	for (uint32_t i = 0; i < G->member.n; i++) visit_users(s, G->member.v[i], id);
 	for (uint32_t i = 0; i < G->save.n; i++)
-		if (G->save.v[i].dest->node != IR_NONE) visit_users(s, G->save.v[i].dest->node, LO_NOGROUP);
+		if (G->save.v[i].dest->node != IR_NONE && !lo_is_late(s->L, &G->save.v[i])) visit_users(s, G->save.v[i].dest->node, LO_NOGROUP);
+	visit_late(s, G);
 }
 
 bool lo_path_between(lo_low *L, uint32_t a, uint32_t b)

@@ -9,13 +9,26 @@
  *   - point ops and random numbers alone lead to it, few of them, from values that the reader's kernel loads anyway, that others
  *     read as late, or that are small,
  *   - and nothing else keeps the value until then.
- * If the kernel cannot get an operand when that one is decided, the operand is loaded: it is kept instead. */
+ * If the kernel cannot get an operand when that one is decided, the operand is loaded: it is kept instead.
+ *
+ * A product computes no such ops on its operands, as that of the gradient of a weight. If another late kernel, the relay, has the operands
+ * of the value, it computes the value again and stores it for the product, so that the first copy need not be kept:
+ *
+ *   k0   h = x @ w, y = gelu(h)                                       k0   h and y are stored
+ *   k1   z = y @ v                                                    k1   loads y, which dies
+ *   ...  (products)                                             =>    ...
+ *   k8   dh = (dz @ v') * gelu'(h)                                    k8   stores dh, and y again, perhaps over h
+ *   k9   dv = y' @ dz                                                 k9   loads the second y
+ *
+ * The relay must have each element of the value once, run nearer to the late readers than to the others, and depend on none of the late
+ * readers. Its store costs less than the bytes that are not kept cost the caches. */
 #include "lower/fuse.h"
 
 enum {
 	PLAIN = 6,           /* most work of the ops that lead to the value, as lo_work() counts; large values: lo_target.again_work */
 	SMALL = 16,          /* an operand with at most 1/16 of the value's elements may be kept instead */
-	DEEP = 24            /* most values on the way to an operand */
+	DEEP = 24,           /* most values on the way to an operand */
+	NEAR = 4             /* most ops between a value and an operand at which a group can store it again */
 };
 
 bool lo_find_times(lo_low *L)
@@ -80,24 +93,125 @@ static bool computes(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
 	return lo_indices_fit(L, G, r, m) && lo_ask_op(L, G, r, m);
 }
 
-void lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
+/* ---- the readers of a value ---- */
+typedef struct readers {
+	lo_low *L;
+	ir_ref r;
+	want *w;
+	uint32_t n, first;       /* w[first] computes r; first is n if a new group does */
+	uint32_t middle;         /* the time halfway between the readers of the first store and those of the second one */
+} readers;
+
+static uint32_t when(const readers *x, uint32_t i) { return time_of(x->L, x->L->group.v[x->w[i].group]); }
+static bool loads_first(const readers *x, uint32_t i) { return i != x->first && !x->w[i].again && !x->w[i].late; }
+
+/* Readers that could compute r load it if another one must load it as late. Returns the time of the last one that loads its first store. */
+static uint32_t load_near(const readers *x)
+{
+	const uint32_t after = (uint32_t)lo_target_of(x->L, x->r)->again_after;
+	uint32_t kept = x->first < x->n ? when(x, x->first) : 0;
+	for (uint32_t i = 0; i < x->n; i++)
+		if (loads_first(x, i) && when(x, i) > kept) kept = when(x, i);
+	for (bool more = true; more;) {
+		more = false;
+		for (uint32_t i = 0; i < x->n; i++) {
+			if (!x->w[i].again || when(x, i) >= kept + after) continue;
+			x->w[i].again = false;
+			more = true;
+			if (when(x, i) > kept) kept = when(x, i);
+		}
+	}
+	return kept;
+}
+
+/* ---- stored again ---- */
+/* Marks the readers that load r far behind the others. */
+static bool find_late(readers *x)
+{
+	const uint32_t far = (uint32_t)lo_target_of(x->L, x->r)->stored_after;
+	uint32_t early = x->first < x->n ? when(x, x->first) : x->L->time[x->r], late = UINT32_MAX;
+	for (bool more = true; more;) {
+		more = false;
+		for (uint32_t i = 0; i < x->n; i++) {
+			if (!loads_first(x, i) || when(x, i) <= early || when(x, i) >= early + far) continue;
+			early = when(x, i);
+			more = true;
+		}
+	}
+	for (uint32_t i = 0; i < x->n; i++) {
+		x->w[i].late = loads_first(x, i) && when(x, i) > early;
+		if (x->w[i].late && when(x, i) < late) late = when(x, i);
+	}
+	x->middle = early + (late - early + 1) / 2;
+	return late != UINT32_MAX;
+}
+
+/* Threads share its few long rows or columns: with a store in the loop they could not. */
+static bool is_shared(const lo_target *t, const lo_group *G)
+{
+	return G->reduces && !G->product && lo_is_shared(t, G->column, lo_outer(G), G->red);
+}
+
+/* The group, which has an operand of r at map m, can store r for the late readers. */
+static bool relays(const readers *x, uint32_t id, lo_map *m)
+{
+	lo_low *L = x->L;
+	lo_group *G = L->group.v[id];
+	if (time_of(L, G) < x->middle || is_shared(lo_target_of(L, x->r), G) || (G->product && lo_map_in_r(G, m))) return false;
+	for (uint32_t i = 0; i < x->n; i++)
+		if (x->w[i].group == id && (x->w[i].late || i == x->first)) return false;
+	const lo_expr own = lo_row_major(L, G, x->r, m);
+	return lo_covers(L, G, x->r, m) && lo_fits_r(G, &own) && computes(L, id, x->r, m) && !lo_path_from(L, x->w, x->n, id);
+}
+
+/* Of the groups that read s, or what leads to s element by element, the last one that can store r. */
+static void find_relay(const readers *x, ir_ref s, int depth, relay *best)
+{
+	lo_low *L = x->L;
+	const ir_node *n = lo_node(L, s), *of = lo_node(L, x->r);
+	if (depth > NEAR || n->rank != of->rank || memcmp(lo_dim(L, s), lo_dim(L, x->r), sizeof(int64_t) * of->rank)) return;
+	for (const lo_use *u = L->val[s].use; u; u = u->next) {
+		uint32_t id = u->group;
+		const lo_group *G = lo_group_at(L, &id);
+		if (best->group != LO_NOGROUP && time_of(L, G) <= time_of(L, L->group.v[best->group])) continue;
+		if (relays(x, id, u->map)) *best = (relay){ id, u->map };
+	}
+	for (int k = 0; L->val[s].how == LO_FUSE && ir_ops[n->op].flags & IR_POINT && k < lo_nread(n); k++) find_relay(x, ir_src(L->g, n, k), depth + 1, best);
+}
+
+static const relay NONE = { .group = LO_NOGROUP };
+
+static relay store_again(readers *x)
+{
+	relay by = NONE;
+	const int64_t bytes = ir_numel(x->L->g, x->r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(x->L, x->r)->dtype);
+	if (bytes >= lo_target_of(x->L, x->r)->again_bytes && find_late(x)) find_relay(x, x->r, 0, &by);
+	for (uint32_t i = 0; i < x->n; i++) x->w[i].late &= by.group != LO_NOGROUP;
+	return by;
+}
+
+/* A group of its own that nobody reads would be of no use. */
+static bool is_read(const readers *x)
+{
+	bool any = x->first < x->n;
+	for (uint32_t i = 0; i < x->n; i++) any |= loads_first(x, i);
+	return any;
+}
+
+relay lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
 {
 	const lo_val *v = &L->val[r];
 	const bool may = v->how == LO_FUSE && !v->own && !v->dest && !(L->o->off & (LO_OFF(FUSE) | LO_OFF(RECOMPUTE)));
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		const uint32_t time = time_of(L, L->group.v[w[i].group]);
-		w[i].again = may && i != first && !w[i].torn && !w[i].feeds && computes(L, w[i].group, r, w[i].map);
-		if (!w[i].again && time > kept) kept = time;
+	readers x = { .L = L, .r = r, .w = w, .n = n, .first = first };
+	for (uint32_t i = 0; i < n; i++) w[i].again = may && i != first && !w[i].torn && !w[i].feeds && computes(L, w[i].group, r, w[i].map), w[i].late = false;
+	if (!may) return NONE;
+	relay by = store_again(&x);
+	if (by.group != LO_NOGROUP && time_of(L, L->group.v[by.group]) < load_near(&x) + (uint32_t)lo_target_of(L, r)->again_after) {
+		for (uint32_t i = 0; i < n; i++) w[i].late = false;
+		by = NONE;
 	}
-	for (bool more = true; more;) {
-		more = false;
-		for (uint32_t i = 0; i < n; i++) {
-			const uint32_t time = time_of(L, L->group.v[w[i].group]);
-			if (!w[i].again || time >= kept + (uint32_t)lo_target_of(L, r)->again_after) continue;
-			w[i].again = false;
-			more = true;
-			if (time > kept) kept = time;
-		}
-	}
+	load_near(&x);
+	if (is_read(&x)) return by;
+	for (uint32_t i = 0; i < n; i++) w[i].again = w[i].late = false;
+	return NONE;
 }

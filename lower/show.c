@@ -122,16 +122,22 @@ static bool is_kept(const lo_low *L, const lo_buffer *b)
 	return b->first >= 0 && b->first < (int)L->full_step && b->last > (int)L->full_step;
 }
 
+static void put_temporary(const lo_low *L, ir_ref r, uint32_t buf, rt_text *t)
+{
+	const lo_buffer *b = buf == LO_NOBUF ? NULL : &L->buf.v[buf];
+	const ir_meta m = ir_meta_of(L->g, r);
+	if (!b || b->place != RT_AT_ARENA || b->first < 0) return;
+	rt_putf(t, "%s ", ir_ops[lo_node(L, r)->op].name);
+	ir_put_meta(t, &m);
+	rt_putf(t, " steps %d to %d%s%s\n", b->first, b->last, is_kept(L, b) ? ", kept" : "", buf == L->val[r].late ? ", again" : "");
+}
+
 static void put_memory(lo_low *L, void *t)
 {
 	uint32_t over = 0;
 	for (ir_ref r = 0; r < L->g->node.n; r++) {
-		const lo_buffer *b = L->val[r].buf == LO_NOBUF ? NULL : &L->buf.v[L->val[r].buf];
-		const ir_meta m = ir_meta_of(L->g, r);
-		if (!b || b->place != RT_AT_ARENA || b->first < 0) continue;
-		rt_putf(t, "%s ", ir_ops[lo_node(L, r)->op].name);
-		ir_put_meta(t, &m);
-		rt_putf(t, " steps %d to %d%s\n", b->first, b->last, is_kept(L, b) ? ", kept" : "");
+		put_temporary(L, r, L->val[r].buf, t);
+		put_temporary(L, r, L->val[r].late, t);
 	}
 	rt_putf(t, "most in step %u: %zu bytes; kept: %zu bytes of %u values\n", L->full_step, L->full.bytes, L->full.kept_bytes, L->full.kept);
 	for (uint32_t i = 0; i < L->g->out.n; i++) over += L->out[i].alias_ext >= 0;

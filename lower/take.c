@@ -7,6 +7,7 @@
  *
  *   the operand joined the group at this map     OP, or VIEW of its own operand
  *   the group computes it again (recompute.c)    OP; its operands get one more reader
+ *   another group stores it again                LOAD from the buffer of the second store
  *   the operand is a view that is not stored     VIEW; the view's operand gets one more reader
  *   anything else                                LOAD from its buffer */
 #include "lower/fuse.h"
@@ -43,13 +44,13 @@ void lo_take(lo_low *L, uint32_t id, lo_use *made)
 }
 
 /* Readers of r in the group get it from one place: known at once, as nothing is decided about r any more. */
-void lo_take_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
+static lo_use *compute_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
 {
 	lo_group *G = L->group.v[id];
 	lo_use *made = lo_ask_op(L, G, r, m);
 	if (!made || !rt_push(&G->again, made)) {
 		L->oom = true;
-		return;
+		return NULL;
 	}
 	mark(L, made);
 	for (int k = 0; made->src && k < lo_node(L, r)->nsrc; k++)
@@ -63,6 +64,7 @@ void lo_take_again(lo_low *L, uint32_t id, ir_ref r, lo_map *m)
 	}
 	G->weight += lo_work(lo_node(L, r));
 	L->recomputed++;
+	return made;
 }
 
 /* The index of a light value that was computed in place may not be affine any more: such a value is loaded instead. */
@@ -101,6 +103,46 @@ void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own)
 	add_save(L, G, from, d);
 }
 
+/* ---- a value is computed again ---- */
+static const want *want_of(const want *w, uint32_t n, uint32_t group)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (w[i].group == group) return &w[i];
+	return NULL;
+}
+
+static void store_again(lo_low *L, ir_ref r, const want *w, uint32_t n, uint32_t id, const lo_use *made)
+{
+	const ir_node *x = lo_node(L, r);
+	lo_group *G = L->group.v[id];
+	lo_dest *d = lo_mem(L, sizeof *d);
+	if (!d) return;
+	*d = (lo_dest){ .buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = x->device, .bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)x->dtype) }), .node = r };
+	ir_contiguous(x->rank, lo_dim(L, r), d->stride);
+	add_save(L, G, made, d);
+	if (lo_path_from(L, w, n, id)) L->oom = true; /* it was asked before: there is none */
+	lo_move_late(L, G->place);
+	L->val[r].late = d->buf;
+	for (lo_use *u = L->val[r].use; u; u = u->next) {
+		uint32_t by = u->group;
+		lo_group_at(L, &by);
+		const want *reader = want_of(w, n, by);
+		u->late = reader && reader->late;
+	}
+}
+
+void lo_take_again(lo_low *L, ir_ref r, const want *w, uint32_t n, const relay *by)
+{
+	const lo_use *stored = NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		const lo_use *made = w[i].again ? compute_again(L, w[i].group, r, w[i].map) : NULL;
+		if (w[i].group == by->group) stored = made;
+	}
+	if (by->group == LO_NOGROUP) return;
+	if (!stored) stored = compute_again(L, by->group, r, by->map);
+	if (stored) store_again(L, r, w, n, by->group, stored);
+}
+
 /* ---- an operand is decided ---- */
 static bool in_place(lo_low *L, ir_ref r, const lo_use *u)
 {
@@ -127,7 +169,10 @@ void lo_settle(lo_low *L, ir_ref r)
 	const lo_val *v = &L->val[r];
 	for (lo_use *u = v->use; u; u = u->next) {
 		if (u->again) continue;
-		if (in_place(L, r, u)) {
+		if (u->late) {
+			u->from = LO_FROM_LOAD;
+			u->base = r;
+		} else if (in_place(L, r, u)) {
 			u->from = v->how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP;
 			u->src = v->made->src;
 			u->table = v->made->table;

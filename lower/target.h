@@ -60,8 +60,9 @@ struct lo_target {
 	int64_t far_elems;       /* elements; from here on code is written for memory rather than for caches */
 	int64_t far_bytes;       /* bytes; a kernel that touches as many or more is taken to work in memory, not in caches */
 
-	/* Values that a late reader computes again (recompute.c). */
+	/* Values that a late reader computes again, or that are stored again for it (recompute.c). */
 	int again_after;         /* a value would be kept over at least so many products and calls */
+	int stored_after;        /* the same for a value that is stored again, which costs a store */
 	int64_t again_bytes;     /* bytes; a smaller value is in caches, where loading it is cheaper than a transcendental function */
 	int again_work;          /* most work, counted as in weight, for each byte of an element of such a value */
 

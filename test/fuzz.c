@@ -252,6 +252,7 @@ static const lo_target *other_cpu(uint64_t seed)
 	t->far_elems = t->strip_elems << (r >> 49 & 7);
 	t->far_bytes = 256 << (r >> 52 & 15);
 	t->again_after = (int)(r >> 56 & 3);
+	t->stored_after = (int)(r >> 60 & 3);
 	t->again_bytes = 16 << (r >> 58 & 15);
 	t->again_work = 3 << (r >> 62);
 	return t;

@@ -328,5 +328,5 @@ const lo_target mock_target = {
 	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .few_columns = 8, .split_column = 1 << 8, .splits_searches = true, .far_step = 8, .transposed = 1 << 10,
 	.kept_bytes = 4096, .shared_bytes = INT64_MAX, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
 	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .again_after = 1, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,
+	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .again_after = 1, .stored_after = 3, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,
 };

@@ -533,6 +533,45 @@ static void test_targets(void **state)
 	}
 }
 
+/* ---- values that are stored again for late products ---- */
+/* x is computed from the product, and read by the product after it and by one far behind. In between are three products, and the gradient `late`. */
+#define STORED(x, late) "%0 = input f32[24,40] slot=0\n%1 = input f32[40,40] slot=1\n%2 = input f32[40] slot=2\n%3 = matmul f32[24,40] %0 %1\n" x \
+	"%10 = matmul f32[24,40] %9 %1\n%11 = matmul f32[24,40] %10 %1\n%12 = transpose f32[40,40] %1 a=0 b=1\n%13 = matmul f32[24,40] %11 %12\n%14 = matmul f32[24,40] %13 %12\n" late
+
+#define GELU "%4 = mul f32[24,40] %3 %2\n%5 = tanh f32[24,40] %4\n%6 = const f32[] 0x1p+0\n%7 = add f32[24,40] %5 %6\n%8 = add f32[24,40] %3 %2\n%9 = mul f32[24,40] %8 %7\n"
+#define NORM "%4 = sum f32[24,1] %3 keepdim=1 axes=1\n%5 = sub f32[24,40] %3 %4\n%6 = const f32[] 0x1p-1\n%7 = mul f32[24,40] %5 %6\n%8 = mul f32[24,40] %7 %2\n%9 = add f32[24,40] %8 %2\n"
+#define LATE "%18 = transpose f32[40,24] %9 a=0 b=1\n%19 = matmul f32[40,40] %18 %13\n"
+
+static void test_stored_again(void **state)
+{
+	(void)state;
+	static const char *const graphs[] = {
+		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n" LATE "ret %16 %19\n"),           /* by a product */
+		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n%17 = sum f32[40] %16 keepdim=0 axes=0\n" LATE "ret %16 %17 %19\n"), /* by columns */
+		STORED(NORM, "%15 = mul f32[24,40] %14 %7\n%16 = sum f32[24,1] %15 keepdim=1 axes=1\n%17 = sub f32[24,40] %14 %16\n" LATE "ret %17 %19\n"), /* by rows */
+	};
+	static lo_target of[2];
+	of[0] = *interp_target(), of[1] = lo_cpu;
+	for (int k = 0; k < (lo_backend_find("llvm", NULL) ? 2 : 1); k++)
+		for (size_t i = 0; i < RT_COUNT(graphs); i++) {
+			env e;
+			rt_err err = { 0 };
+			ir_graph g = parsed(graphs[i]);
+			of[k].again_bytes = 1 << 20;
+			rt_exec *x = built(&g, &of[k], false);
+			of[k].again_bytes = 0;
+			rt_exec *y = built(&g, &of[k], false);
+			assert_true(y->recomputed > x->recomputed && y->full.bytes <= x->full.bytes);
+			rt_exec_unref(x);
+			rt_exec_unref(y);
+			open_env(&e, &g, false);
+			assert_int_equal(ir_eval(&g, e.ext, e.num, NULL, e.want, NULL, &err), TJ_OK);
+			check_one(&g, &e, &of[k], false, "stored again");
+			close_env(&e);
+			ir_graph_free(&g);
+		}
+}
+
 /* ---- outputs ---- */
 static void test_same_ext(void **state)
 {
@@ -1022,7 +1061,7 @@ int main(void)
 		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_library), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
 		cmocka_unit_test(test_in_place), cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
-		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_back_end_when_needed),
+		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_stored_again), cmocka_unit_test(test_back_end_when_needed),
 		cmocka_unit_test(test_code_of_schedules), cmocka_unit_test(test_code_of_targets), cmocka_unit_test(test_bad_schedules),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);

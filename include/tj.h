@@ -1614,8 +1614,8 @@ TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t
 #define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices) /* tj_min_with_indices([3, 1, 1], 0, false, &indices) = 1, 1 */
 
 /* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / max(n - correction, 0) */
-TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, int correction, bool keepdim);
-TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, int correction, bool keepdim);
+TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, double correction, bool keepdim);
+TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim);
 #define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim) /* tj_var([1., 2., 3.], TJ_ALL, 1, false) = 1. */
 
 /* the sum of the diagonal of a matrix; integers and bool give i64 */

@@ -311,11 +311,11 @@ static ir_ref sum_of_squares(const made *m, ir_ref d, uint32_t axes, bool keepdi
 	return ir_emit(m->g, IR_where, 3, (ir_ref[]){ finite, less, squares }, 0, NULL, m->site);
 }
 
-static ir_ref var(const made *m, ir_ref x, uint32_t axes, int64_t correction, bool keepdim)
+static ir_ref var(const made *m, ir_ref x, uint32_t axes, ir_ref correction, bool keepdim)
 {
 	if (x == IR_NONE) return x;
-	int64_t n = elements(m, x, axes) - correction;
-	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true)), divisor = num(m, n > 0 ? (double)n : 0);
+	ir_ref d = op2(m, IR_sub, x, mean_over(m, x, axes, true)), n = num(m, (double)elements(m, x, axes));
+	ir_ref divisor = op2(m, IR_maximum, op2(m, IR_sub, n, correction), num(m, 0));
 	return op2(m, IR_div, sum_of_squares(m, d, axes, keepdim), divisor);
 }
 
@@ -488,7 +488,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_normalize: y = normalize(&m, x, axis_bit(&m, x, attr[0]), p[0]); break;
 	case IR_gelu: case IR_gelu_tanh: y = gelu(&m, (ir_op)n->op, x); break;
 	case IR_mean: y = mean_over(&m, x, axes, attr[0] != 0); break;
-	case IR_var: y = var(&m, x, axes, attr[1], attr[0] != 0); break;
+	case IR_var: y = var(&m, x, axes, p[0], attr[0] != 0); break;
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_argsort: y = ir_get(g, ir_emit(g, IR_sort, 1, &src[0], 2, attr, n->site), 1, n->site); break;

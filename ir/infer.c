@@ -216,9 +216,8 @@ static bool type_double(ask *q) { return same_for_all(q, TJ_F64); }
 
 static bool type_floatonly(ask *q)
 {
-	tj_dtype t = promote(q, q->src, q->nsrc);
-	if (!rt_is_float(t)) return refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
-	return same_for_all(q, t);
+	tj_dtype t = promote(q, q->src, q->nsrc - numbers_of(q));
+	return rt_is_float(t) ? type_norm(q) : refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
 }
 
 static bool type_single(ask *q)
@@ -411,10 +410,9 @@ static void put_axes(ask *q, uint32_t set, int rank, bool none_for_all)
 
 uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank)
 {
-	int from = ir_ops[op].opclass == IR_VAR ? 2 : 1;
 	uint32_t set = 0, all = (1u << rank) - 1;
-	if (nattr == from || (ir_ops[op].opclass == IR_ARG && attr[1] == TJ_END_DIM)) return all;
-	for (int k = from; k < nattr; k++) set |= 1u << attr[k];
+	if (nattr == 1 || (ir_ops[op].opclass == IR_ARG && attr[1] == TJ_END_DIM)) return all;
+	for (int k = 1; k < nattr; k++) set |= 1u << attr[k];
 	return set & all;
 }
 
@@ -802,16 +800,6 @@ static bool shape_arg(ask *q)
 	put(q, q->attr[0] != 0);
 	put(q, q->src[0].rank > 1 ? a : TJ_END_DIM); /* for one axis or none, flattening changes nothing */
 	return not_empty(q, set) && without(q, set, q->attr[0] != 0);
-}
-
-static bool shape_var(ask *q)
-{
-	uint32_t set;
-	if (!axes_in(q, 2, q->src[0].rank, &set)) return false;
-	put(q, q->attr[0] != 0);
-	put(q, q->attr[1]);
-	put_axes(q, set, q->src[0].rank, true);
-	return without(q, set, q->attr[0] != 0);
 }
 
 /* ---- shape rules of ir/moves.c ---- */
@@ -1208,7 +1196,7 @@ static rule *const shape_rules[] = {
 	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
 	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
 	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,
-	[IR_SHAPE_REDUCE] = shape_reduce, [IR_SHAPE_REDUCE1] = shape_reduce1, [IR_SHAPE_ARG] = shape_arg, [IR_SHAPE_VAR] = shape_var,
+	[IR_SHAPE_REDUCE] = shape_reduce, [IR_SHAPE_REDUCE1] = shape_reduce1, [IR_SHAPE_ARG] = shape_arg,
 	[IR_SHAPE_MATMUL] = shape_matmul, [IR_SHAPE_GATHER] = shape_gather, [IR_SHAPE_INDEX_SELECT] = shape_index_select,
 	[IR_SHAPE_EMBEDDING] = shape_embedding, [IR_SHAPE_SCATTER_ADD] = shape_scatter_add, [IR_SHAPE_ONE_HOT] = shape_one_hot,
 	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,

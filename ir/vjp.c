@@ -533,9 +533,9 @@ static void grad_LOGSUMEXP(vjp *v)
 static void grad_VAR(vjp *v)
 {
 	const uint32_t axes = axes_of(v);
-	const double n = (double)count(v), left = n - (double)v->attr[1];
-	ir_ref x = x_of(v, 0), dy = kept(v, dy_of(v), axes), mean = op2(v, IR_div, sum_kept(v, x, axes), num(v, n));
-	ir_ref d = op2(v, IR_sub, x, mean), two = num(v, 2), share = op2(v, IR_div, two, num(v, left > 0 ? left : 0)), scaled = op2(v, IR_mul, dy, share);
+	ir_ref x = x_of(v, 0), n = num(v, (double)count(v)), left = op2(v, IR_maximum, op2(v, IR_sub, n, x_of(v, 1)), num(v, 0));
+	ir_ref dy = kept(v, dy_of(v), axes), mean = op2(v, IR_div, sum_kept(v, x, axes), n);
+	ir_ref d = op2(v, IR_sub, x, mean), two = num(v, 2), share = op2(v, IR_div, two, left), scaled = op2(v, IR_mul, dy, share);
 	give(v, 0, op2(v, IR_mul, scaled, d));
 }
 

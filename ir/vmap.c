@@ -139,12 +139,11 @@ static ir_ref view(one *o)
 	}
 }
 
-/* REDUCE and VAR: the axes come after the class's own attributes. */
 static ir_ref reduction(one *o)
 {
 	const ir_meta m = meta_of(o, 0);
 	const uint32_t set = ir_reduced((ir_op)o->n.op, o->n.nattr, o->attr, m.rank);
-	int n = ir_ops[o->n.op].opclass == IR_VAR ? 2 : 1;
+	int n = 1;
 	if (!m.rank) { /* no axes would mean all of them */
 		o->x[0] = flat(o, 0);
 		o->attr[0] = false;

@@ -793,9 +793,9 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;
 	case IR_LIST: return list_operands(G, op, c, x), true;
+	case IR_VAR: number_operands(G, op, c); /* fall through */
 	case IR_REDUCE_: return add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
 	case IR_ARG: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_chance(G, 25) ? TJ_END_DIM : any_axis(G, m.rank)), true;
-	case IR_VAR: return add_attr(c, gen_below(G, 2)), add_attr(c, gen_below(G, 2)), some_axes(G, c, m.rank, true), true;
 	case IR_INDEX: case IR_SCATTER: return index_operands(G, op, c, &m);
 	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
 	case IR_UNFOLD: return m.rank && m.rank < 6 ? unfold_attrs(G, c, &m) : false;

@@ -75,7 +75,7 @@ static const char *const cases[] = {
 	"sum|mean|prod|logsumexp [0,2] ; 0 0", "sum|mean|prod|logsumexp [0] ; 1",
 	PICKED "[2,3] ; 0 1", PICKED "[2,3] ; 1 0", PICKED "[2,3] ; 0 end", PICKED "[2,3] ; 1 end", PICKED "[5] ; 0 0", PICKED "[2,3,2] ; 0 1", PICKED "[2,3,2] ; 1 -1",
 	PICKED "[] ; 0 0", PICKED "[] ; 0 end", PICKED "[1] ; 0 0", PICKED "[2,0] ; 0 0",
-	"var [2,3] ; 0 1 1", "var [2,3] ; 1 0 0", "var [2,3] ; 0 1", "var [4] ; 0 0 0", "var [2,3,2] ; 1 1 0 2", "var [1,4] ; 0 1 1", "var [2] ; 1 1", "var [2,0] ; 0 1 0",
+	"var [2,3] n ; 0 1", "var [2,3] m ; 1 0", "var [2,3] n ; 0", "var [4] m ; 0 0", "var [2,3,2] n ; 1 0 2", "var [1,4] n ; 0 1", "var [2] n ; 1", "var [2,0] n ; 0 0",
 	ALONG "[5] ; 0", ALONG "[2,3] ; 1", ALONG "[3,2] ; 0", ALONG "[2,3,2] ; -2", ALONG "[] ; 0", ALONG "[1] ; 0", ALONG "[0] ; 0", ALONG "[2,0] ; 0", "cumprod z[4] ; 0",
 	"sort [5] ; 0 0", "sort [2,3] ; 1 1", "sort [3,2] ; 0 0", "sort [] ; 0 1", "sort [0] ; 0 0", "topk [5] ; 0 2 1", "topk [2,3] ; 1 2 0", "topk [3,2] ; 0 3 1", "topk [] ; 0 1 1", "topk [3] ; 0 0 1",
 	"linear_recurrence [5] [5] ; 0", "linear_recurrence [2,3] [2,3] ; 1", "linear_recurrence [3,2] ![3,2] ; 0", "linear_recurrence ![4] [4] ; -1", "linear_recurrence [] [] ; 0", "linear_recurrence [0] [0] ; 0",
@@ -99,7 +99,7 @@ static const char *const cases[] = {
 	"layer_norm [2,3] [3] [3] n", "layer_norm [4] [4] [4] n", "layer_norm [2,1,3] [3] [3] n", "layer_norm [0,2] [2] [2] n",
 	"rms_norm [2,3] [3] n", "rms_norm [4] [4] n", "rms_norm [2,1,3] [3] n", "rms_norm [0,2] [2] n",
 	"add|sub|mul z[4] z[4]", "square|exp|tanh|sigmoid|erf|sin|cos|expm1|silu|gelu|gelu_tanh z[4]", "pow z[6] !e[6]", "prod z[2,2] ; 0 1", "matmul z[2,2] z[2,2]",
-	"var z[2,3] ; 0 1 1", SOFT "z[2,3] ; 1", "logsumexp z[2,3] ; 0 1", "layer_norm z[2,3] z[3] z[3] n", "rms_norm z[2,3] z[3] n", "where b[4] z[4] z[4]",
+	"var z[2,3] n ; 0 1", SOFT "z[2,3] ; 1", "logsumexp z[2,3] ; 0 1", "layer_norm z[2,3] z[3] z[3] n", "rms_norm z[2,3] z[3] n", "where b[4] z[4] z[4]",
 	"cross_entropy z[3,4] i4[3]", "cross_entropy [3,4] i4[3]", "cross_entropy [1,3] i3[1]", "cross_entropy [2,1] i1[2]",
 };
 
@@ -772,8 +772,8 @@ static const special specials[] = {
 	{ "softmax|log_softmax [2] ; 0", { { -INF, -INF } }, { { NAN, NAN } }, { 1, 2 } },
 	{ "log_softmax [3] ; 0", { { -INF, 0, 0 } }, { { 1, -1.5, .5 } }, { 1, 2, 4 } },
 	{ "cross_entropy [2,3] i3[2]", { { -INF, 0, 0, -INF, 0, 0 }, { 1, 0 } }, { { 0, -.25, .25, -.5, .25, .25 } }, { 0 } },
-	{ "var [1] ; 0 1", { { 3 } }, { { NAN } }, { 0 } },
-	{ "var [2] ; 0 0", { { 3, 5 } }, { { -1, 1 } }, { 0 } },
+	{ "var [1] ![] ; 0", { { 3 }, { 1 } }, { { NAN } }, { 0 } },
+	{ "var [2] ![] ; 0", { { 3, 5 }, { 0.5 } }, { { -4 / 3.0, 4 / 3.0 } }, { 0 } },
 	{ "gather [2] i2[3] ; 0", { { 5, 6 }, { 1, 1, 0 } }, { { 4, 3 } }, { 1, 2, 4 } },
 	{ "index_select [2] i2[3] ; 0", { { 5, 6 }, { 1, 1, 0 } }, { { 4, 3 } }, { 1, 2, 4 } },
 	{ "embedding [2,2] i2[3]", { { 5, 6, 7, 8 }, { 1, 1, 1 } }, { { 0, 0, 3, 7 } }, { 1, 2, 1, 1, 1, 4 } },

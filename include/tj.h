@@ -1351,7 +1351,7 @@ TJ_API tj_tensor *tj_gelu_tanh_at(const char *site, tj_tensor *x);
 /* hardtanh(a, 0, 6) */
 TJ_API tj_tensor *tj_relu6(tj_tensor *x);
 TJ_API tj_tensor *tj_relu6_at(const char *site, tj_tensor *x);
-#define tj_relu6(x) tj_relu6_at(TJ_SITE, x) /* tj_relu6([-1., 3., 8.]) = [0., 3., 6.] */
+#define tj_relu6(x) tj_relu6_at(TJ_SITE, x) /* tj_relu6([-1, 3, 8]) = [0, 3, 6] */
 
 /* a above 0, else alpha * a */
 TJ_API tj_tensor *tj_leaky_relu(tj_tensor *x, double alpha);
@@ -1431,7 +1431,7 @@ TJ_API tj_tensor *tj_hardswish_at(const char *site, tj_tensor *x);
 /* a above alpha, else beta */
 TJ_API tj_tensor *tj_threshold(tj_tensor *x, double alpha, double beta);
 TJ_API tj_tensor *tj_threshold_at(const char *site, tj_tensor *x, double alpha, double beta);
-#define tj_threshold(x, alpha, beta) tj_threshold_at(TJ_SITE, x, alpha, beta) /* tj_threshold([1., 5.], 2, -1) = [-1., 5.] */
+#define tj_threshold(x, alpha, beta) tj_threshold_at(TJ_SITE, x, alpha, beta) /* tj_threshold([1, 5], 2, -1) = [-1, 5] */
 
 /* the first half of an axis times the sigmoid of its second half */
 TJ_API tj_tensor *tj_glu(tj_tensor *x, int axis);

@@ -39,8 +39,8 @@ static jit_between *place(tj_ctx *c)
 /* The options that say how ops are computed; the rest is about bodies and arguments. */
 static tj_fn *make(tj_ctx *c, const char *site, const tj_compile_opts *opts)
 {
-	tj_compile_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	JIT_OPTIONS(tj_compile_opts, o, opts);
+	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "trace_begin", JIT_SIZES, o.size), NULL;
 	o.size = sizeof o;
 	if (!o.name) o.name = "trace";
 	o.nin = o.nout = 0;

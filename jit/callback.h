@@ -11,6 +11,7 @@ typedef struct jit_flow { /* a call of tj_cond(), tj_while(), tj_scan(), tj_vmap
 	tj_list in, xs;          /* cond: in[0] is the predicate */
 	int nin, nxs, nout, nys; /* nout: number of results without ys */
 	int64_t turns;
+	size_t size;             /* of the options that the caller gave; 0: none */
 	bool reverse;
 	const int *in_axes, *out_axes; /* vmap: as in tj_vmap_opts; NULL: all 0 */
 	tj_tensor **out, **ys;

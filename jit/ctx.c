@@ -183,8 +183,7 @@ static tj_ctx *open_on(jit_engine *e)
 
 tj_ctx *tj_open(const tj_open_opts *opts)
 {
-	tj_open_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	JIT_OPTIONS(tj_open_opts, o, opts);
 	jit_engine *e = open_engine(&o);
 	if (!e) return NULL;
 	tj_ctx *c = open_on(e);
@@ -193,6 +192,7 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 		return NULL;
 	}
 	rt_err err = { 0 };
+	if (jit_odd_size(o.size)) jit_error(c, "tj_open", TJ_ERR_ARG, "open", JIT_SIZES, o.size);
 	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
 	jit_thread_ctx = c;
 	return c;

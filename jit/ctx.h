@@ -71,6 +71,12 @@ static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint
 	return r;
 }
 
+/* A copy of the options of a caller, whose struct may be older and so shorter than ours; o.size is then the caller's. Zeros without any. */
+#define JIT_OPTIONS(type, o, opts) type o = { 0 }; if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o)
+/* No struct of options ever had this .size: they grow by whole words, and none is a size alone. 0 means all fields. */
+static inline bool jit_odd_size(size_t size) { return size % sizeof size || size == sizeof size; }
+#define JIT_SIZES "TJ_OPTS() sets it; 0 means all fields", ".size is %zu, which the struct never had" /* hint and message of jit_error() */
+
 /* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */

@@ -138,14 +138,14 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 
 tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts)
 {
-	tj_compile_opts o = { 0 };
+	JIT_OPTIONS(tj_compile_opts, o, opts);
 	const char *hint;
 	if (!c || jit_refuses(c, site, "compile")) return NULL;
+	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "compile", JIT_SIZES, o.size), NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
 		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
 	}
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
 	const char *wrong = mistake(&o, body, &hint);
 	if (wrong) {
 		jit_error(c, site, TJ_ERR_ARG, "compile", hint, "%s", wrong);

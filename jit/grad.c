@@ -234,6 +234,7 @@ static bool allowed(const request *q)
 static bool ask(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
 {
 	if (!allowed(q)) return false;
+	if (jit_odd_size(o->size)) return fail(q, TJ_ERR_ARG, JIT_SIZES, o->size);
 	if (!grad) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the array for the gradients is NULL");
 	if (o->add_to && jit_length(o->add_to) != q->n) return fail(q, TJ_ERR_ARG, "one for each gradient", ".add_to has %d tensors, but %d were asked for", jit_length(o->add_to), q->n);
 	return trace(q, grad, y, o);
@@ -244,8 +245,7 @@ tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj_list w
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
 	request q = { .c = c, .site = site, .name = "grad", .asked = wrt, .n = wrt ? jit_length(wrt) : 0 };
-	tj_grad_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	JIT_OPTIONS(tj_grad_opts, o, opts);
 	if (jit_refuses(c, site, "grad")) return jit_spoil(c, grad, q.n);
 	RT_DEFAULT_MODES;
 	q.zeros = o.unused == TJ_UNUSED_ZEROS;

@@ -117,27 +117,33 @@ static tj_status run_outside(tj_ctx *c, const char *site, const jit_flow *q)
 }
 
 /* ---- entry points ---- */
+static tj_status spoiled(tj_ctx *c, const jit_flow *q)
+{
+	jit_spoil(c, q->out, q->nout > 0 ? q->nout : 0);
+	return jit_spoil(c, q->ys, q->nys > 0 ? q->nys : 0);
+}
+
 static tj_status refuse(tj_ctx *c, const char *site, const jit_flow *q, const char *hint, const char *what)
 {
 	jit_error(c, site, TJ_ERR_ARG, jit_flow_name(q->op), hint, "%s", what);
-	jit_spoil(c, q->out, q->nout > 0 ? q->nout : 0);
-	return jit_spoil(c, q->ys, q->nys > 0 ? q->nys : 0);
+	return spoiled(c, q);
 }
 
 static tj_status go(const char *site, jit_flow *q)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return TJ_ERR_STATE;
-	if (jit_refuses(c, site, jit_flow_name(q->op))) {
-		jit_spoil(c, q->out, q->nout);
-		return jit_spoil(c, q->ys, q->nys);
-	}
+	if (jit_refuses(c, site, jit_flow_name(q->op))) return spoiled(c, q);
 	jit_act *a = jit_active(c);
 	if (!q->f[0] || ((q->op == IR_cond || q->op == IR_while || q->op == JIT_CUSTOM) && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
 	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, q->op < IR_OP_COUNT ? "give it at least one carry or output" : "give it at least one result", "it has no results");
 	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
 	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
+	if (jit_odd_size(q->size)) {
+		jit_error(c, site, TJ_ERR_ARG, jit_flow_name(q->op), JIT_SIZES, q->size);
+		return spoiled(c, q);
+	}
 	if (q->turns < 0) return refuse(c, site, q, NULL, q->op == IR_while ? ".max_turns is negative" : ".length is negative");
 	return a ? run_inside(c, site, q) : run_outside(c, site, q);
 }
@@ -158,26 +164,23 @@ tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pre
 
 tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond_, tj_body *body, tj_list init, void *self, const tj_while_opts *opts)
 {
-	tj_while_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	JIT_OPTIONS(tj_while_opts, o, opts);
 	int n = jit_length(init);
-	return go(site, &(jit_flow){ .op = IR_while, .f = { cond_, body }, .self = self, .in = init, .xs = TJ_NONE, .nin = n, .nout = n, .turns = o.max_turns, .out = out });
+	return go(site, &(jit_flow){ .op = IR_while, .f = { cond_, body }, .self = self, .in = init, .xs = TJ_NONE, .nin = n, .nout = n, .turns = o.max_turns, .size = o.size, .out = out });
 }
 
 tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts)
 {
-	tj_scan_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	JIT_OPTIONS(tj_scan_opts, o, opts);
 	int n = jit_length(init);
 	return go(site, &(jit_flow){ .op = IR_scan, .f = { body, NULL }, .self = self, .in = init, .xs = xs, .nin = n, .nxs = jit_length(xs), .nout = n, .nys = nys,
-	                            .turns = o.length, .reverse = o.reverse, .out = carry, .ys = ys });
+	                            .turns = o.length, .size = o.size, .reverse = o.reverse, .out = carry, .ys = ys });
 }
 
 tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts)
 {
-	tj_vmap_opts o = { 0 };
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
-	return go(site, &(jit_flow){ .op = JIT_VMAP, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out, .in_axes = o.in_axes, .out_axes = o.out_axes });
+	JIT_OPTIONS(tj_vmap_opts, o, opts);
+	return go(site, &(jit_flow){ .op = JIT_VMAP, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out, .in_axes = o.in_axes, .out_axes = o.out_axes, .size = o.size });
 }
 
 tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self)

@@ -17,12 +17,12 @@ static const char *mistake(const tj_scaler_opts *o)
 
 tj_status tj_scaler_init_at(const char *site, tj_ctx *c, tj_scaler *s, const tj_scaler_opts *opts)
 {
-	tj_scaler_opts o = { 0 };
+	JIT_OPTIONS(tj_scaler_opts, o, opts);
 	if (!c) return TJ_ERR_STATE;
 	if (s) *s = (tj_scaler){ .scale = &c->rt.poison, .good = &c->rt.poison };
 	if (jit_refuses(c, site, "scaler_init")) return TJ_ERR_STATE;
 	if (!s) return jit_error(c, site, TJ_ERR_ARG, "scaler_init", NULL, "the scaler is NULL"), TJ_ERR_ARG;
-	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "scaler_init", JIT_SIZES, o.size), TJ_ERR_ARG;
 	if (o.init == 0) o.init = INIT;
 	if (o.growth == 0) o.growth = GROWTH;
 	if (o.backoff == 0) o.backoff = BACKOFF;

@@ -16,9 +16,9 @@ static uint32_t packed(const tj_settings *s)
 tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
 {
 	JIT_COME_IN(in, c, site);
-	tj_settings all = { 0 };
+	JIT_OPTIONS(tj_settings, all, s);
 	if (!in || jit_refuses_in_body(c, site, "set_settings")) return TJ_ERR_STATE;
-	if (s) memcpy(&all, s, s->size && s->size < sizeof all ? s->size : sizeof all);
+	if (jit_odd_size(all.size)) return jit_error(c, site, TJ_ERR_ARG, "set_settings", JIT_SIZES, all.size), TJ_ERR_ARG;
 	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
 		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products is %d", (int)all.products);
 		return TJ_ERR_ARG;

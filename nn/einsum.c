@@ -375,9 +375,11 @@ static void greedy_path(const sum *e, step *path)
 	}
 }
 
-static tj_tensor *find_path(const sum *e, tj_path how, step *path)
+static tj_tensor *find_path(const sum *e, const tj_einsum_opts *opts, step *path)
 {
 	const char *site = e->site;
+	NN_OPTIONS(tj_einsum_opts, o, opts);
+	const tj_path how = o.path;
 	if ((unsigned)how > TJ_PATH_IN_ORDER) return tj_fail(TJ_ERR_ARG, "einsum", "TJ_PATH_AUTO, _GREEDY, _OPTIMAL or _IN_ORDER", "no such path: %d", (int)how);
 	if (how == TJ_PATH_OPTIMAL && e->n > MOST_OPTIMAL) return tj_fail(TJ_ERR_LIMIT, "einsum", "TJ_PATH_GREEDY", "the best path of %d operands is not searched, of %d at most", e->n, MOST_OPTIMAL);
 	if (how == TJ_PATH_IN_ORDER)
@@ -390,12 +392,11 @@ static tj_tensor *find_path(const sum *e, tj_path how, step *path)
 /* ---- the functions ---- */
 tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts)
 {
-	NN_OPTIONS(tj_einsum_opts, o, opts);
 	sum e;
 	step path[OPERANDS];
 	uint32_t part[OPERANDS];
 	tj_tensor *bad = read_equation(&e, site, equation, list);
-	if (bad || (bad = find_path(&e, o.path, path))) return bad;
+	if (bad || (bad = find_path(&e, opts, path))) return bad;
 	for (int k = 0; k < e.n; k++) {
 		part[k] = 1u << k;
 		simplify(&e, &e.t[k]);
@@ -424,14 +425,13 @@ static void put_set(const sum *e, uint64_t set, char *to)
 
 int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size)
 {
-	NN_OPTIONS(tj_einsum_opts, o, opts);
 	sum e;
 	step path[OPERANDS];
 	uint32_t part[OPERANDS];
 	double total = 0;
 	int n = 0;
 	if (size) text[0] = 0;
-	if (read_equation(&e, site, equation, list) || find_path(&e, o.path, path)) return -1;
+	if (read_equation(&e, site, equation, list) || find_path(&e, opts, path)) return -1;
 	for (int k = 0; k < e.n; k++) part[k] = 1u << k;
 #define PUT(...) n += snprintf((size_t)n < size ? text + n : NULL, (size_t)n < size ? size - (size_t)n : 0, __VA_ARGS__)
 	for (int i = 0; i < e.n - 1; i++) {

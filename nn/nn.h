@@ -12,10 +12,18 @@
 #undef TJ_SITE
 #define TJ_SITE site
 
-/* A copy of the options that the caller gave, whose struct may be older and so shorter than ours; zeros without any. */
-#define NN_OPTIONS(type, o, opts) type o = { 0 }; if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o)
+/* A copy of the options that the caller gave, whose struct may be older and so shorter than ours; zeros without any. The function returns poison if the
+ * struct never had this size. */
+#define NN_OPTIONS(type, o, opts)                                                                             \
+	type o = { 0 };                                                                                       \
+	if (opts) {                                                                                           \
+		tj_tensor *odd_ = nn_bad_size(site, #type, (opts)->size);                                     \
+		if (odd_) return odd_;                                                                        \
+		memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o);          \
+	}
 
 /* ---- operand.c ---- */
+tj_tensor *nn_bad_size(const char *site, const char *type, size_t size); /* of options; 0: all that this header has */
 /* NULL: x is a tensor or a number that can be looked at. Else what the caller returns: poison, after the error if x is NULL or no tensor. */
 tj_tensor *nn_bad(const char *site, const char *op, const char *name, tj_tensor *x);
 tj_tensor *nn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x); /* as nn_bad(), and x must be a float */
@@ -42,6 +50,7 @@ tj_tensor *nn_arange(const char *site, tj_tensor *like, int64_t n);         /* i
 tj_tensor *nn_wrapped(const char *site, tj_tensor *index, int64_t n);       /* i64; what is below 0 counts from the end of an axis of size n */
 tj_tensor *nn_along(const char *site, tj_tensor *x, int axis, int rank);    /* a 1-d x along an axis of `rank` axes, the others of size 1 */
 int nn_listed(tj_list list, int most);                                      /* number of tensors, at most `most` + 1 */
+tj_tensor *nn_places(const char *site, tj_tensor *x, int n);                 /* i64, of x's shape: the place of each element in its picture, the last n axes, row by row */
 int nn_entries(tj_dims list, int most); /* number of entries, at most `most` + 1; 0 for NULL */
 
 /* ---- loss.c ---- */

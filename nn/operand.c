@@ -8,6 +8,13 @@ tj_tensor *nn_bad(const char *site, const char *op, const char *name, tj_tensor 
 	return tj_fail(TJ_ERR_ARG, op, "an operand is made by another op, or by tj_from_data()", x ? "%s is no tensor" : "%s is NULL", name);
 }
 
+/* Structs grow by whole words; none has a size alone. */
+tj_tensor *nn_bad_size(const char *site, const char *type, size_t size)
+{
+	if (size % sizeof size == 0 && size != sizeof size) return NULL;
+	return tj_fail(TJ_ERR_ARG, type, "TJ_OPTS() sets it; 0 means all fields", ".size is %zu, which the struct never had", size);
+}
+
 tj_tensor *nn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n)
 {
 	tj_tensor *bad = nn_bad(site, op, "x", x);
@@ -89,6 +96,14 @@ tj_tensor *nn_filled(const char *site, tj_tensor *like, tj_dtype t, const nn_dim
 }
 
 tj_tensor *nn_arange(const char *site, tj_tensor *like, int64_t n) { return tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(like)); }
+
+tj_tensor *nn_places(const char *site, tj_tensor *x, int n)
+{
+	nn_dims one = nn_shape_ones(tj_rank(x)), all = nn_shape_of(x);
+	int64_t size = 1;
+	for (int i = all.n - n; i < all.n; i++) size *= one.dim[i] = all.dim[i];
+	return nn_expand(site, nn_reshape(site, nn_arange(site, x, size), &one), &all);
+}
 
 tj_tensor *nn_wrapped(const char *site, tj_tensor *index, int64_t n)
 {

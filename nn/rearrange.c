@@ -144,11 +144,25 @@ static tj_tensor *lp_pool(const char *site, const char *name, int n, tj_tensor *
 }
 
 /* ---- max_pool with indices, and back ---- */
+/* So many elements lie behind an axis; with .ceil as many as the last window needs that begins inside the axis or its padding. */
+static int64_t behind(const tj_pool_opts *o, int i, int64_t kernel, int64_t size)
+{
+	const int64_t pad = o->padding[i], stride = o->stride[i] ? o->stride[i] : kernel, span = (kernel - 1) * (o->dilation[i] ? o->dilation[i] : 1) + 1;
+	const int64_t room = size + 2 * pad - span;
+	if (!o->ceil || room < 0) return pad;
+	int64_t last = (room + stride - 1) / stride * stride;
+	if (last >= size + pad) last -= stride;
+	return last + span - size - pad > pad ? last + span - size - pad : pad;
+}
+
 /* The windows of x [N,C,...] as rows: [N,C,counts,places]. what: with which numbers x is padded. */
 static tj_tensor *rows_of(const char *site, tj_tensor *x, int n, const int64_t *kernel, const tj_pool_opts *o, tj_tensor *what)
 {
 	int64_t pads[2 * AXES + 1], axes[2 * AXES + 3], shape[AXES + 4], places = 1;
-	for (int i = 0; i < n; i++) pads[2 * i] = pads[2 * i + 1] = o->padding[i];
+	for (int i = 0; i < n; i++) {
+		pads[2 * i] = o->padding[i];
+		pads[2 * i + 1] = behind(o, i, kernel[i], tj_dim(x, 2 + i));
+	}
 	pads[2 * n] = TJ_END_DIM;
 	tj_tensor *y = tj_pad(x, pads, TJ_PAD_CONSTANT, what);
 	for (int i = 0; i < n; i++) y = tj_unfold(y, 2 + i, kernel[i], o->stride[i] ? o->stride[i] : kernel[i], o->dilation[i] ? o->dilation[i] : 1);
@@ -162,32 +176,41 @@ static tj_tensor *rows_of(const char *site, tj_tensor *x, int n, const int64_t *
 	return tj_reshape(tj_permute(y, axes), shape);
 }
 
-static tj_tensor *with_indices(const char *site, const char *name, int n, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices)
+static tj_tensor *least(const char *site, tj_dtype t)
+{
+	if (nn_is_float(t)) return tj_f(-INFINITY);
+	if (t == TJ_I64) return tj_shift_left(tj_full(t, TJ_0D, tj_i(1)), tj_i(63)); /* a number has fewer bits */
+	return tj_i(t == TJ_I8 ? INT8_MIN : t == TJ_I16 ? INT16_MIN : t == TJ_I32 ? INT32_MIN : 0);
+}
+
+static tj_tensor *bad_pool(const char *site, const char *name, int n, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor *const *indices, tj_pool_opts *to)
 {
 	NN_OPTIONS(tj_pool_opts, o, opts);
-	int64_t one[AXES + 3] = { 1, 1 }, all = 1;
-	tj_tensor *bad = nn_bad_spatial(site, name, x, n), *which;
-	if (!bad) bad = nn_bad_float(site, name, "x", x);
-	if (!bad && nn_entries(kernel, n) != n) bad = tj_fail(TJ_ERR_ARG, name, "as in tj_max_pool2d_with_indices(x, TJ_SHAPE(3, 3), NULL, &indices)", "the window needs %d sizes", n);
-	if (!bad && (o.ceil || o.divisor || o.exclude_padding)) bad = tj_fail(TJ_ERR_ARG, name, "pad, or use max_pool", ".ceil, .divisor and .exclude_padding are not for this pool");
-	for (int i = 0; !bad && i < n; i++)
-		if (kernel[i] < 1 || o.padding[i] < 0 || 2 * o.padding[i] > kernel[i] || o.stride[i] < 0 || o.dilation[i] < 0) bad = tj_fail(TJ_ERR_ARG, name, "padding is at most half of the window", "the window is none along axis %d", i);
-	if (!bad && !indices) bad = tj_fail(TJ_ERR_ARG, name, "the address of a variable", "indices is NULL");
+	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
+	if (bad) return bad;
+	*to = o;
+	if (nn_entries(kernel, n) != n) return tj_fail(TJ_ERR_ARG, name, "as in tj_max_pool2d_with_indices(x, TJ_SHAPE(3, 3), NULL, &indices)", "the window needs %d sizes", n);
+	if (o.divisor || o.exclude_padding) return tj_fail(TJ_ERR_ARG, name, "padding is never the largest", ".divisor and .exclude_padding are for avg_pool");
+	for (int i = 0; i < n; i++)
+		if (kernel[i] < 1 || o.padding[i] < 0 || 2 * o.padding[i] > kernel[i] || o.stride[i] < 0 || o.dilation[i] < 0) return tj_fail(TJ_ERR_ARG, name, "padding is at most half of the window", "the window is none along axis %d", i);
+	return indices ? NULL : tj_fail(TJ_ERR_ARG, name, "the address of a variable", "indices is NULL");
+}
+
+static tj_tensor *with_indices(const char *site, const char *name, int n, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices)
+{
+	tj_pool_opts o;
+	tj_tensor *bad = bad_pool(site, name, n, x, kernel, opts, indices, &o), *which;
 	if (indices) *indices = bad;
 	if (bad) return bad;
-	tj_tensor *batched = nn_batched(site, x, n);
-	for (int i = 0; i < n; i++) all *= one[2 + i] = tj_dim(batched, 2 + i);
-	one[2 + n] = TJ_END_DIM;
-	tj_tensor *place = tj_reshape(tj_to(tj_arange(TJ_I64, 0, all, 1), tj_device_of(x)), one); /* of each element of a picture */
-	tj_tensor *y = tj_max_with_indices(rows_of(site, batched, n, kernel, &o, tj_f(-INFINITY)), -1, false, &which), *from = rows_of(site, place, n, kernel, &o, tj_i(0));
-	if (tj_is_poison(y)) return *indices = y;
-	int64_t shape[TJ_MAX_RANK + 2];
-	const int rank = tj_rank(y);
-	nn_shape(y, shape);
-	shape[rank] = tj_dim(from, -1);
-	shape[rank + 1] = TJ_END_DIM;
-	tj_tensor *at = tj_squeeze(tj_gather(tj_expand(from, shape), -1, tj_unsqueeze(which, -1)), TJ_AXES(-1));
-	*indices = nn_as_was(site, at, x, n);
+	tj_tensor *batched = nn_batched(site, x, n), *picture = tj_slice(tj_slice(batched, 0, 0, 1, 1), 1, 0, 1, 1);
+	tj_tensor *y = tj_max_with_indices(rows_of(site, batched, n, kernel, &o, least(site, tj_dtype_of(x))), -1, false, &which);
+	tj_tensor *from = rows_of(site, nn_places(site, picture, n), n, kernel, &o, tj_i(-1));
+	if (tj_is_poison(y) || tj_is_poison(from)) return *indices = y;
+	nn_dims s = nn_shape_of(y);
+	nn_shape_add(&s, tj_dim(from, -1));
+	tj_tensor *at = tj_squeeze(tj_gather(nn_expand(site, from, &s), -1, tj_unsqueeze(which, -1)), TJ_AXES(-1));
+	tj_tensor *inside = tj_amin(tj_where(tj_lt(from, tj_i(0)), tj_i(tj_numel(picture)), from), TJ_AXES(-1), false);
+	*indices = nn_as_was(site, tj_where(tj_lt(at, tj_i(0)), inside, at), x, n); /* padding is found only if nothing is larger */
 	return nn_as_was(site, y, x, n);
 }
 

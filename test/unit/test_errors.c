@@ -141,6 +141,38 @@ static void options(void **s)
 	tj_close(c);
 }
 
+/* A size that no struct ever had: of the functions of jit/, and one of nn/ with a second result. */
+static void sizes_of_options(void **s)
+{
+	(void)s;
+	const tj_open_opts odd = { .size = 3 };
+	tj_ctx *c = tj_open(&odd);
+	assert_int_equal(tj_check(c), TJ_ERR_ARG);
+	assert_non_null(strstr(tj_last_error(c)->message, ".size is 3"));
+	tj_close(c);
+	c = kit_open();
+	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(1, 2, 4), tj_f(1)), *y[1], *at;
+	tj_scaler scaler;
+	assert_int_equal(tj_while(y, pair, pair, TJ_LIST(x), NULL, &(tj_while_opts){ .size = 8 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 8");
+	assert_true(tj_is_poison(y[0]));
+	assert_int_equal(tj_scan(y, NULL, 0, pair, TJ_LIST(x), TJ_LIST(x), NULL, &(tj_scan_opts){ .size = 17 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 17");
+	assert_int_equal(tj_vmap(y, 1, pair, TJ_LIST(x), NULL, &(tj_vmap_opts){ .size = 3 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	assert_int_equal(tj_set_settings(c, &(tj_settings){ .size = 3 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	assert_int_equal(tj_scaler_init(c, &scaler, &(tj_scaler_opts){ .size = 3 }), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	assert_null(tj_trace_begin(c, &(tj_compile_opts){ .size = 3 }));
+	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	assert_true(tj_is_poison(tj_max_pool1d_with_indices(x, TJ_SHAPE(2), &(tj_pool_opts){ .size = 3 }, &at)) && tj_is_poison(at));
+	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	assert_int_equal(tj_numel(tj_max_pool1d(x, TJ_SHAPE(2), (&(tj_pool_opts){ .stride = { 1 } }))), 6); /* all fields */
+	still_works(c);
+	tj_close(c);
+}
+
 /* Calls without a context to report to do nothing. */
 static void null_handles(void **s)
 {
@@ -496,7 +528,7 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(sizes_of_options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),

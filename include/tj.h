@@ -171,7 +171,8 @@ TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, c
 
 /* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END; a NULL in a list of tensors is an error. The
  * macros below append the end and evaluate each argument once. An empty list is TJ_0D (sizes, axes) or TJ_NONE (tensors);
- * TJ_ALL means all axes. In C, TJ_SHAPE() and the other list macros need at least one argument. */
+ * TJ_ALL means all axes. In C, TJ_SHAPE() and the other list macros need at least one argument.
+ * TJ_OPTS() makes a struct of options; fields that are left out are 0. A .size of 0 means all fields; one that the struct never had is an error. */
 #define TJ_END_DIM INT64_MIN
 #define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 
@@ -1937,13 +1938,15 @@ TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool i
 
 /* As in PyTorch. Results that are optional (NULL: not wanted) are the last parameters. An axis that may be TJ_END_DIM: then all elements are one line. */
 TJ_API tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim); /* sqrt(tj_var()); at 0 its gradient is 0 */
-TJ_API tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean); /* the variance; the correction may be no whole number */
+TJ_API tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean); /* the variance */
 TJ_API tj_tensor *tj_std_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean);
 TJ_API tj_tensor *tj_aminmax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim, tj_tensor **most); /* tj_amin(), and tj_amax() */
 TJ_API tj_tensor *tj_nansum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* NaN counts as 0 */
 TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* of what is not NaN; NaN, if there is nothing else */
 TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
-TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction); /* of [variables, observations], or of observations of one variable. Of one variable it is 0-d. 1 is the usual correction */
+/* Of [variables, observations], or of observations of one variable. Of one variable it is 0-d. Integers become f32. 1 is the usual correction. Weights of the observations (NULL: 1): fweights say how often each
+ * occurred, aweights how much it counts. */
+TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction, tj_tensor *fweights, tj_tensor *aweights);
 TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
 #define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim) /* tj_std([1., 3., 5.], TJ_ALL, 1, false) = 2. */
 #define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean) /* tj_var_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 4., 3. */
@@ -1952,7 +1955,7 @@ TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
 #define tj_nansum(x, axes, keepdim) tj_nansum_at(TJ_SITE, x, axes, keepdim) /* tj_nansum([1., nan, 2.], TJ_ALL, false) = 3. */
 #define tj_nanmean(x, axes, keepdim) tj_nanmean_at(TJ_SITE, x, axes, keepdim) /* tj_nanmean([1., nan, 2.], TJ_ALL, false) = 1.5 */
 #define tj_count_nonzero(x, axes) tj_count_nonzero_at(TJ_SITE, x, axes) /* tj_count_nonzero([0, 5, 6], TJ_ALL) = 2 */
-#define tj_cov(x, correction) tj_cov_at(TJ_SITE, x, correction) /* tj_cov([[1., 2., 3.], [3., 2., 1.]], 1) = [[1., -1.], [-1., 1.]] */
+#define tj_cov(x, correction, fweights, aweights) tj_cov_at(TJ_SITE, x, correction, fweights, aweights) /* tj_cov([[1., 2., 3.], [3., 2., 1.]], 1, NULL, NULL) = [[1., -1.], [-1., 1.]] */
 #define tj_corrcoef(x) tj_corrcoef_at(TJ_SITE, x) /* tj_corrcoef([[1., 2., 3.], [6., 4., 2.]]) = [[1., -1.], [-1., 1.]] */
 /* Norms: p is 2, 1, INFINITY (the largest |x|), -INFINITY (the least), 0 (how many are not 0), or sum(|x|^p)^(1/p). At 0 the gradient is 0. Integers become f32. */
 TJ_API tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bool keepdim);
@@ -1994,11 +1997,13 @@ TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, doub
 #define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high) /* tj_histc([0., 1., 1., 4.], 4, 0, 4) = [1., 2., 0., 1.] */
 /* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the widths. */
 TJ_API tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_tensor *weights, bool density);
+TJ_API tj_tensor *tj_histogram_bin_edges_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* bins + 1 edges, for tj_histogram(); low and high both 0: those of x */
 #define tj_bucketize(x, boundaries, right) tj_searchsorted(boundaries, x, right) /* tj_bucketize([3, 4], [1, 3, 5], false) = [1, 2] */
 TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan); /* 0-d bool: all of tj_isclose() */
 TJ_API tj_tensor *tj_equal_at(const char *site, tj_tensor *a, tj_tensor *b); /* 0-d bool: one shape, and all elements are equal */
 TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert); /* whether each element is one of the tests; NaN is none */
 #define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density) /* tj_histogram([0.5, 1.5, 2.], [0., 1., 2.], NULL, false) = [1., 2.] */
+#define tj_histogram_bin_edges(x, bins, low, high) tj_histogram_bin_edges_at(TJ_SITE, x, bins, low, high) /* tj_histogram_bin_edges([1., 5.], 2, 0, 0) = [1., 3., 5.] */
 #define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_allclose([1., 2.], [1., 2.0001], 1e-3, 0, false) = true */
 #define tj_equal(a, b) tj_equal_at(TJ_SITE, a, b) /* tj_equal([1, 2], [1, 3]) = false */
 #define tj_isin(x, tests, invert) tj_isin_at(TJ_SITE, x, tests, invert) /* tj_isin([1, 2, 3], [3, 1], false) = [true, false, true] */
@@ -2262,7 +2267,7 @@ TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor 
 #define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r) /* tj_multilabel_margin_loss([[1., 2., 0.]], [[0, -1, 0]], TJ_LOSS_MEAN) = 0.6667 */
 #define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts) /* tj_multilabel_soft_margin_loss([[0., 0.]], [[1., 0.]], NULL) = 0.6931 */
 
-/* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count, as input_lengths [N] of the steps; all i32 or i64. A target that needs
+/* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count (or [labels], one target behind the other), as input_lengths [N] of the steps; all i32 or i64. A target that needs
  * more steps than there are has an infinite loss, or 0 and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's
  * takes x for a log_softmax and adds what cancels behind it. */
 TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths, int64_t blank, bool zero_infinity, tj_loss_reduction r);
@@ -2362,7 +2367,7 @@ typedef struct tj_pool_opts {
 	int64_t dilation[3];   /* 1 */
 	bool ceil;             /* also the last window that begins inside of x or its padding, but ends behind it */
 	bool exclude_padding;  /* of tj_avg_pool*d(): the sum is divided by the number of elements of x in the window, not by that of places that were asked for */
-	int64_t divisor;       /* of tj_avg_pool*d(): by this number instead */
+	int64_t divisor;       /* of tj_avg_pool*d(): by this number instead of either */
 } tj_pool_opts;
 /* kernel: the sizes of the window. Padding is never the largest, and counts as 0 in a mean. NaN is the largest; of equal ones the first has the gradient. opts may be NULL. */
 TJ_API tj_tensor *tj_max_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
@@ -2408,24 +2413,30 @@ TJ_API tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_
 #define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts) /* tj_col2im([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
 
 /* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place in the picture, i64, counted
- * row by row; without .ceil. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
+ * row by row. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
 TJ_API tj_tensor *tj_lp_pool1d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_adaptive_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool1d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
 #define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool1d([[[3., 4.]]], 2, TJ_SHAPE(2), NULL) = [[[5.]]] */
 #define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL, &indices) = [[[3., 4.]]], [[[1, 3]]] */
+#define tj_adaptive_max_pool1d_with_indices(x, sizes, indices) tj_adaptive_max_pool1d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), &indices) = [[[3., 4.]]], [[[1, 3]]] */
 #define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size) /* tj_max_unpool1d([[[3., 4.]]], [[[1, 3]]], TJ_SHAPE(4)) = [[[0., 3., 0., 4.]]] */
 TJ_API tj_tensor *tj_lp_pool2d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_adaptive_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool2d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
 #define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool2d([[[[3.], [4.]]]], 2, TJ_SHAPE(2, 1), NULL) = [[[[5.]]]] */
 #define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL, &indices) = [[[[4.]]]], [[[[3]]]] */
+#define tj_adaptive_max_pool2d_with_indices(x, sizes, indices) tj_adaptive_max_pool2d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2), &indices) = [[[[2., 4.]]]], [[[[2, 3]]]] */
 #define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size) /* tj_max_unpool2d([[[[4.]]]], [[[[3]]]], TJ_SHAPE(2, 2)) = [[[[0., 0.], [0., 4.]]]] */
 TJ_API tj_tensor *tj_lp_pool3d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_adaptive_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool3d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
 #define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool3d([[[[[3., 4.]]]]], 2, TJ_SHAPE(1, 1, 2), NULL) = [[[[[5.]]]]] */
 #define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL, &indices) = [[[[[2., 4.]]]]], [[[[[2, 3]]]]] */
+#define tj_adaptive_max_pool3d_with_indices(x, sizes, indices) tj_adaptive_max_pool3d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1), &indices) = [[[[[4.]]]]], [[[[[3]]]]] */
 #define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size) /* tj_max_unpool3d([[[[[4.]]]]], [[[[[1]]]]], TJ_SHAPE(1, 1, 2)) = [[[[[0., 4.]]]]] */
 
 /* ---- pictures of other sizes, places of pictures ------------------------------------------------------ */

@@ -170,7 +170,11 @@ tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *ta
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
 	classes q = { .site = site, .name = "multi_margin_loss" };
-	tj_tensor *bad = bad_classes(&q, x, &o);
+	tj_tensor *bad = nn_bad(site, q.name, "x", x);
+	if (!bad) bad = nn_bad(site, q.name, "the target", target);
+	if (!bad && !tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)); /* one class */
+	if (!bad && tj_rank(x) == 1 && tj_rank(target) == 1) x = tj_unsqueeze(x, 0); /* one example */
+	if (!bad) bad = bad_classes(&q, x, &o);
 	if (!bad) bad = bad_target(&q, target);
 	if (bad) return bad;
 	if (p != 1 && p != 2) return tj_fail(TJ_ERR_ARG, q.name, "the power of each violation: 1 or 2", "p is %d", p);
@@ -193,6 +197,7 @@ tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tenso
 	if (!bad) bad = nn_bad_reduction(site, name, r);
 	if (bad) return bad;
 	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64) return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
+	if (!tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)), target = tj_reshape(target, TJ_SHAPE(-1)); /* one class */
 	bool fits = tj_rank(x) == tj_rank(target) && (tj_rank(x) == 1 || tj_rank(x) == 2) && tj_dim(x, -1) > 0;
 	for (int i = 0; fits && i < tj_rank(x); i++) fits = tj_dim(x, i) == tj_dim(target, i);
 	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "both are [N,C] or [C]; -1 ends the classes of a row", "x and the target have not the same one or two axes");

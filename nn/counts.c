@@ -52,6 +52,19 @@ tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low,
 	return tj_cast(counted(site, even_bin(site, x, bins, a, b), NULL, bins, true), t);
 }
 
+tj_tensor *tj_histogram_bin_edges_at(const char *site, tj_tensor *x, int64_t bins, double low, double high)
+{
+	tj_tensor *bad = nn_bad(site, "histogram_bin_edges", "x", x);
+	if (bad) return bad;
+	if (bins < 1 || !(low <= high) || isinf(low) || isinf(high)) return tj_fail(TJ_ERR_ARG, "histogram_bin_edges", "both ends 0: those of x", "%lld bins from %g to %g", (long long)bins, low, high);
+	const tj_dtype t = nn_is_float(tj_dtype_of(x)) ? tj_dtype_of(x) : TJ_F32;
+	tj_tensor *a = tj_f(low), *b = tj_f(high);
+	if (low == 0 && high == 0 && tj_numel(x)) a = tj_amin(x, TJ_ALL, false), b = tj_amax(x, TJ_ALL, false);
+	tj_tensor *half = tj_where(tj_eq(a, b), tj_f(0.5), tj_f(0)), *part = tj_div(tj_cast(nn_arange(site, x, bins + 1), TJ_F64), tj_i(bins));
+	a = tj_cast(tj_sub(a, half), TJ_F64), b = tj_cast(tj_add(b, half), TJ_F64);
+	return tj_cast(tj_lerp(a, b, part), t);
+}
+
 /* Bins are half open, but for the last one. */
 tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_tensor *weights, bool density)
 {

@@ -59,6 +59,15 @@ static tj_tensor *losses(const char *site, tj_tensor *x, tj_tensor *targets, tj_
 }
 
 /* ---- the call ---- */
+/* Rows [N,labels] of targets that lie one behind the other. No target of more labels than steps can be reached, so rows are no longer. */
+static tj_tensor *in_rows(const char *site, tj_tensor *targets, tj_tensor *lengths, int64_t steps)
+{
+	const int64_t n = tj_dim(lengths, 0), all = tj_numel(targets), labels = all < steps ? all : steps;
+	if (!labels) return tj_reshape(targets, TJ_SHAPE(n, 0));
+	tj_tensor *from = tj_sub(tj_cumsum(lengths, 0), lengths), *k = nn_arange(site, targets, labels), *counts = tj_lt(k, tj_unsqueeze(lengths, 1));
+	return tj_take(targets, tj_where(counts, tj_add(tj_unsqueeze(from, 1), k), tj_i(0)));
+}
+
 static tj_tensor *bad_lengths(const char *site, const char *name, const char *what, tj_tensor *t, int64_t n)
 {
 	tj_tensor *bad = nn_bad(site, name, what, t);
@@ -78,11 +87,13 @@ tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj
 	if (tj_rank(x) != 3 || tj_dim(x, 0) < 1) return tj_fail(TJ_ERR_SHAPE, name, "[steps,N,classes], logarithms of probabilities", "x has %d axes, or no step", tj_rank(x));
 	const int64_t n = tj_dim(x, 1);
 	if (tj_dtype_of(targets) != TJ_I32 && tj_dtype_of(targets) != TJ_I64) return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the targets are %s", tj_dtype_name(tj_dtype_of(targets)));
-	if (tj_rank(targets) != 2 || tj_dim(targets, 0) != n) return tj_fail(TJ_ERR_SHAPE, name, "one row for each example; what is behind its length is not used", "the targets are not [%lld,labels]", (long long)n);
+	if (tj_rank(targets) != 1 && (tj_rank(targets) != 2 || tj_dim(targets, 0) != n)) return tj_fail(TJ_ERR_SHAPE, name, "one row for each example; what is behind its length is not used. Or all labels in one row", "the targets are not [%lld,labels]", (long long)n);
 	if ((bad = bad_lengths(site, name, "the input lengths", input_lengths, n)) || (bad = bad_lengths(site, name, "the target lengths", target_lengths, n))) return bad;
 	if (blank < 0 || blank >= tj_dim(x, 2)) return tj_fail(TJ_ERR_ARG, name, "one of the classes, usually 0", "blank is %lld, there are %lld classes", (long long)blank, (long long)tj_dim(x, 2));
 	if (r == TJ_LOSS_BATCHMEAN) return tj_fail(TJ_ERR_ARG, name, "TJ_LOSS_MEAN divides each loss by its number of labels", "TJ_LOSS_BATCHMEAN is for kl_div");
-	tj_tensor *lengths = tj_cast(target_lengths, TJ_I64), *y = losses(site, nn_widened(site, x), targets, tj_cast(input_lengths, TJ_I64), lengths, blank);
+	tj_tensor *lengths = tj_cast(target_lengths, TJ_I64);
+	if (tj_rank(targets) == 1) targets = in_rows(site, targets, lengths, tj_dim(x, 0));
+	tj_tensor *y = losses(site, nn_widened(site, x), targets, tj_cast(input_lengths, TJ_I64), lengths, blank);
 	if (zero_infinity) y = tj_where(tj_eq(y, tj_f(INFINITY)), tj_f(0), y);
 	if (r == TJ_LOSS_MEAN) y = tj_div(y, tj_cast(tj_maximum(lengths, tj_i(1)), tj_dtype_of(y)));
 	return nn_reduced(site, y, r, x);

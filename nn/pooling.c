@@ -11,7 +11,7 @@ static tj_tensor *pool(const char *site, const char *name, int n, bool mean, tj_
 	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
 	if (bad) return bad;
 	if (nn_entries(kernel, n) != n) return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_max_pool2d(x, TJ_SHAPE(3, 3), NULL)", "the window needs %d sizes", n);
-	if (o.divisor < 0 || (o.divisor && o.exclude_padding)) return tj_fail_at(site, TJ_ERR_ARG, name, "0 counts the elements", o.divisor < 0 ? ".divisor is negative" : ".divisor and .exclude_padding are both set");
+	if (o.divisor < 0) return tj_fail_at(site, TJ_ERR_ARG, name, "0 counts the elements", ".divisor is negative");
 	if (!mean && (o.divisor || o.exclude_padding)) return tj_fail_at(site, TJ_ERR_ARG, name, "padding is never the largest", ".divisor and .exclude_padding are for avg_pool");
 	for (int i = 0; i < n; i++) {
 		w.list[i] = kernel[i];
@@ -20,7 +20,7 @@ static tj_tensor *pool(const char *site, const char *name, int n, bool mean, tj_
 		w.list[3 * n + 2 * i] = w.list[3 * n + 2 * i + 1] = o.padding[i];
 	}
 	w.list[5 * n] = TJ_END_DIM;
-	return mean ? tj_avg_pool_at(site, x, w.list, o.ceil, o.exclude_padding ? -1 : o.divisor) : tj_max_pool_at(site, x, w.list, o.ceil);
+	return mean ? tj_avg_pool_at(site, x, w.list, o.ceil, o.divisor ? o.divisor : o.exclude_padding ? -1 : 0) : tj_max_pool_at(site, x, w.list, o.ceil);
 }
 
 /* The whole of the last n axes. Of equal largest elements the first one has the gradient. */
@@ -42,8 +42,8 @@ static tj_tensor *of_all(const char *site, bool mean, tj_tensor *x, int n)
 }
 
 /* Part i of an axis goes from i * size / parts, rounded down, to (i + 1) * size / parts, rounded up: so parts may overlap. All are read with the
- * length of the longest, up to their last element; what is read too often does not count. */
-static tj_tensor *in_parts(const char *site, bool mean, tj_tensor *x, int axis, int64_t parts)
+ * length of the longest, up to their last element; what is read too often does not count. *places, if not NULL: of the shape of x, then of the result. */
+static tj_tensor *in_parts(const char *site, bool mean, tj_tensor *x, int axis, int64_t parts, tj_tensor **places)
 {
 	const int64_t size = tj_dim(x, axis), most = (size + parts - 1) / parts + 1;
 	const tj_device d = tj_device_of(x);
@@ -61,7 +61,14 @@ static tj_tensor *in_parts(const char *site, bool mean, tj_tensor *x, int axis, 
 	}
 	shape[rank] = behind[ones] = TJ_END_DIM;
 	tj_tensor *all = tj_reshape_at(site, tj_index_select_at(site, x, axis, at), shape);
-	if (!mean) return tj_max_with_indices_at(site, all, axis + 1, false, NULL);
+	if (!mean) {
+		tj_tensor *which, *y = tj_max_with_indices_at(site, all, axis + 1, false, &which);
+		if (*places) {
+			all = tj_reshape_at(site, tj_index_select_at(site, *places, axis, at), shape);
+			*places = tj_squeeze_at(site, tj_gather_at(site, all, axis + 1, tj_unsqueeze_at(site, which, axis + 1)), TJ_AXES(axis + 1));
+		}
+		return y;
+	}
 	tj_tensor *counts = tj_reshape_at(site, tj_le_at(site, place, last), behind);
 	behind[1] = ones > 2 ? 1 : TJ_END_DIM;
 	behind[ones - 1] = TJ_END_DIM; /* one for each part */
@@ -83,27 +90,48 @@ static bool even(tj_tensor *x, int n, tj_dims sizes, window *w)
 	return true;
 }
 
-static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean, tj_tensor *x, tj_dims sizes)
+static tj_tensor *bad_sizes(const char *site, const char *name, int n, tj_tensor *x, tj_dims sizes)
 {
-	tj_tensor *y;
-	window w;
-	bool one = true;
-	if ((y = nn_bad_spatial(site, name, x, n))) return y;
+	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
+	if (bad) return bad;
 	if (nn_entries(sizes, n) != n) return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_adaptive_avg_pool2d(x, TJ_SHAPE(7, 7))", "%d sizes of the result are needed", n);
 	const int first = tj_rank(x) - n;
 	for (int i = 0; i < n; i++) {
 		if (sizes[i] < 1) return tj_fail_at(site, TJ_ERR_ARG, name, "1 is the pool of a whole axis", "size %d of the result is %lld", i, (long long)sizes[i]);
 		if (tj_dim(x, first + i) < 1) return tj_fail_at(site, TJ_ERR_SHAPE, name, "there is no result for an empty axis", "axis %d of x has size 0", first + i);
-		one &= sizes[i] == 1;
 	}
+	return NULL;
+}
+
+static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean, tj_tensor *x, tj_dims sizes)
+{
+	tj_tensor *y = bad_sizes(site, name, n, x, sizes), *none = NULL;
+	window w;
+	bool one = true;
+	if (y) return y;
+	const int first = tj_rank(x) - n;
+	for (int i = 0; i < n; i++) one &= sizes[i] == 1;
 	const tj_dtype t = tj_dtype_of(x);
 	if (mean && !nn_is_float(t)) return tj_fail_at(site, TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "a mean of %s is no %s", tj_dtype_name(t), tj_dtype_name(t));
 	if (one) return of_all(site, mean, x, n);
 	if (even(x, n, sizes, &w)) return mean ? tj_avg_pool_at(site, x, w.list, false, 0) : tj_max_pool_at(site, x, w.list, false);
 	y = mean && nn_is_narrow(t) ? tj_cast_at(site, x, TJ_F32) : x;
-	for (int i = 0; i < n && !tj_is_poison(y); i++)
-		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, mean, y, first + i, sizes[i]);
+	for (int i = n - 1; i >= 0 && !tj_is_poison(y); i--) /* so the first one of equal elements is that of the picture, row by row */
+		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, mean, y, first + i, sizes[i], &none);
 	return tj_dtype_of(y) == t ? y : tj_cast_at(site, y, t);
+}
+
+static tj_tensor *adaptive_indices(const char *site, const char *name, int n, tj_tensor *x, tj_dims sizes, tj_tensor **indices)
+{
+	tj_tensor *y = bad_sizes(site, name, n, x, sizes);
+	if (!y && !indices) y = tj_fail_at(site, TJ_ERR_ARG, name, "the address of a variable", "indices is NULL");
+	if (indices) *indices = y;
+	if (y) return y;
+	*indices = nn_places(site, x, n);
+	y = x;
+	for (int i = n - 1, first = tj_rank(x) - n; i >= 0 && !tj_is_poison(y); i--)
+		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, false, y, first + i, sizes[i], indices);
+	return y;
 }
 
 #define POOLS(n)                                                                                                                                      \
@@ -118,6 +146,10 @@ static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean,
 	tj_tensor *tj_adaptive_max_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes)                                                       \
 	{                                                                                                                                             \
 		return adaptive(site, "adaptive_max_pool" #n "d", n, false, x, sizes);                                                             \
+	}                                                                                                                                             \
+	tj_tensor *tj_adaptive_max_pool##n##d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices)                     \
+	{                                                                                                                                             \
+		return adaptive_indices(site, "adaptive_max_pool" #n "d_with_indices", n, x, sizes, indices);                                      \
 	}                                                                                                                                             \
 	tj_tensor *tj_adaptive_avg_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes)                                                       \
 	{                                                                                                                                             \

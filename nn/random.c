@@ -13,14 +13,14 @@ static tj_dtype wide(tj_dtype t) { return t == TJ_F64 ? TJ_F64 : TJ_F32; }
 
 static bool is_probability(double p) { return p >= 0 && p <= 1; }
 
-/* NULL, or poison after an error. */
-static tj_tensor *bad_dropout(const char *site, const char *name, tj_tensor *x, double p)
+/* x without a training, or poison after an error; else NULL. */
+static tj_tensor *undropped(const char *site, const char *name, tj_tensor *x, double p, bool training)
 {
 	tj_tensor *bad = nn_bad(site, name, "x", x);
 	if (bad) return bad;
-	if (!nn_is_float(tj_dtype_of(x))) return tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "x is %s, no float", tj_dtype_name(tj_dtype_of(x)));
 	if (!is_probability(p)) return tj_fail(TJ_ERR_ARG, name, "p is the probability to be dropped, from 0 to 1", "p is %g", p);
-	return NULL;
+	if (!training) return x;
+	return nn_is_float(tj_dtype_of(x)) ? NULL : tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "x is %s, no float", tj_dtype_name(tj_dtype_of(x)));
 }
 
 /* The mask has a size of 1 where x drops whole slices. p is a number of the run: it is in no trace. */
@@ -35,8 +35,8 @@ static tj_tensor *drop(const char *site, int way, tj_tensor *x, double p, tj_dim
 static tj_tensor *dropout(const char *site, const char *name, int way, tj_tensor *x, double p, bool training)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = bad_dropout(site, name, x, p);
-	return bad ? bad : training ? drop(site, way, x, p, nn_shape(x, shape)) : x;
+	tj_tensor *y = undropped(site, name, x, p, training);
+	return y ? y : drop(site, way, x, p, nn_shape(x, shape));
 }
 
 tj_tensor *tj_dropout_at(const char *site, tj_tensor *x, double p, bool training) { return dropout(site, "dropout", SCALE, x, p, training); }
@@ -46,12 +46,11 @@ tj_tensor *tj_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool tr
 static tj_tensor *channels(const char *site, const char *name, int way, int n, tj_tensor *x, double p, bool training)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = bad_dropout(site, name, x, p);
-	if (!bad && n) bad = nn_bad_spatial(site, name, x, n);
-	if (bad) return bad;
+	tj_tensor *y = undropped(site, name, x, p, training);
+	if (!y && n) y = nn_bad_spatial(site, name, x, n);
+	if (y) return y;
 	const int rank = tj_rank(x), kept = n ? rank - n : 2;
 	if (rank < 2) return tj_fail(TJ_ERR_SHAPE, name, "axes of examples and channels come first: [N,C,...]", "x has %d axes", rank);
-	if (!training) return x;
 	nn_shape(x, shape);
 	for (int i = kept; i < rank; i++) shape[i] = 1;
 	return drop(site, way, x, p, shape);

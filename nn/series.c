@@ -78,14 +78,10 @@ static tj_tensor *end_slope(const char *site, tj_tensor *x, int a, tj_tensor *ne
 	return last ? tj_neg(y) : y;
 }
 
-tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order)
+/* x: no narrow float */
+static tj_tensor *slopes(const char *site, tj_tensor *x, tj_tensor *spacing, int a, int edge_order)
 {
-	int a;
-	tj_tensor *bad;
-	if (edge_order != 1 && edge_order != 2) return tj_fail(TJ_ERR_ARG, "gradient", "1 or 2", "the order at the edges is %d", edge_order);
-	if ((bad = bad_series(site, "gradient", x, axis, edge_order + 1, &a))) return bad;
-	if (!nn_is_float(tj_dtype_of(x))) x = tj_cast(x, TJ_F32);
-	tj_tensor *h = steps(site, "gradient", x, a, spacing, &bad);
+	tj_tensor *bad, *h = steps(site, "gradient", x, a, spacing, &bad);
 	if (bad) return bad;
 	const bool even = !tj_rank(h);
 	const int64_t n = tj_dim(x, a);
@@ -103,4 +99,16 @@ tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, in
 		inner = tj_div(tj_add(tj_mul(below, q), tj_mul(above, p)), tj_add(p, q));
 	}
 	return tj_cat(TJ_LIST(front, inner, back), a);
+}
+
+tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order)
+{
+	int a;
+	tj_tensor *bad;
+	if (edge_order != 1 && edge_order != 2) return tj_fail(TJ_ERR_ARG, "gradient", "1 or 2", "the order at the edges is %d", edge_order);
+	if ((bad = bad_series(site, "gradient", x, axis, edge_order + 1, &a)) || (bad = nn_bad(site, "gradient", "spacing", spacing))) return bad;
+	const tj_dtype t = tj_dtype_of(x);
+	const bool once = nn_is_narrow(t) && (!tj_rank(spacing) || tj_dtype_of(spacing) == t); /* the result is narrow, too, and rounded once */
+	tj_tensor *wide = nn_is_float(t) ? nn_widened(site, x) : tj_cast(x, TJ_F32), *y = slopes(site, wide, once ? nn_widened(site, spacing) : spacing, a, edge_order);
+	return once && !tj_is_poison(y) ? tj_cast(y, t) : y;
 }

@@ -20,27 +20,17 @@ static tj_tensor *root(const char *site, tj_tensor *v)
 }
 
 /* ---- spread ---- */
-/* tj_var() divides by a whole number; another one takes its place. */
-static tj_tensor *variance(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim)
-{
-	if (correction == floor(correction) && fabs(correction) < 1e9) return tj_var(x, axes, (int)correction, keepdim);
-	tj_tensor *v = tj_var(x, axes, 0, keepdim);
-	if (tj_is_poison(v)) return v;
-	const double n = tj_numel(v) ? (double)(tj_numel(x) / tj_numel(v)) : 0;
-	return tj_mul(v, tj_f(n / fmax(n - correction, 0)));
-}
-
 tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim)
 {
 	tj_tensor *bad = bad_float(site, "std", x);
-	return bad ? bad : as_was(site, root(site, variance(site, nn_widened(site, x), axes, correction, keepdim)), tj_dtype_of(x));
+	return bad ? bad : as_was(site, root(site, tj_var(nn_widened(site, x), axes, correction, keepdim)), tj_dtype_of(x));
 }
 
 tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean)
 {
 	tj_tensor *bad = bad_float(site, "var_mean", x);
 	if (mean) *mean = bad ? bad : tj_mean(x, axes, keepdim);
-	return bad ? bad : as_was(site, variance(site, nn_widened(site, x), axes, correction, keepdim), tj_dtype_of(x));
+	return bad ? bad : tj_var(x, axes, correction, keepdim);
 }
 
 tj_tensor *tj_std_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean)
@@ -75,29 +65,59 @@ tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keep
 tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes) { return tj_sum(tj_ne(x, tj_i(0)), axes, false); }
 
 /* ---- covariance ---- */
-static tj_tensor *covariance(const char *site, tj_tensor *x, double correction)
+static int64_t observations(tj_tensor *x) { return tj_rank(x) ? tj_dim(x, -1) : 1; }
+
+/* w: weights of the observations, NULL: 1 each; by: what the sum of products is divided by. */
+static tj_tensor *covariance(const char *site, tj_tensor *x, tj_tensor *w, tj_tensor *by)
 {
-	const int64_t n = tj_rank(x) ? tj_dim(x, -1) : 1;
-	x = tj_reshape(x, TJ_SHAPE(tj_rank(x) == 2 ? tj_dim(x, 0) : 1, n));
-	tj_tensor *d = tj_sub(x, tj_mean(x, TJ_AXES(1), true));
-	return tj_div(tj_matmul(d, tj_transpose(d, 0, 1)), tj_f(fmax((double)n - correction, 0)));
+	x = tj_reshape(x, TJ_SHAPE(tj_rank(x) == 2 ? tj_dim(x, 0) : 1, observations(x)));
+	tj_tensor *mean = w ? tj_div(tj_sum(tj_mul(x, w), TJ_AXES(1), true), tj_sum(w, TJ_ALL, false)) : tj_mean(x, TJ_AXES(1), true), *d = tj_sub(x, mean);
+	return tj_div(tj_matmul(w ? tj_mul(d, w) : d, tj_transpose(d, 0, 1)), by);
 }
 
-tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction)
+static tj_tensor *bad_weights(const char *site, const char *what, tj_tensor *w, tj_tensor *x)
 {
-	tj_tensor *bad = bad_float(site, "cov", x);
+	tj_tensor *bad = w ? nn_bad(site, "cov", what, w) : NULL;
+	if (bad || !w || (tj_rank(w) == 1 && tj_dim(w, 0) == observations(x))) return bad;
+	return tj_fail(TJ_ERR_SHAPE, "cov", "one for each observation", "%s have %d axes and %lld elements, there are %lld observations", what, tj_rank(w), (long long)tj_numel(w), (long long)observations(x));
+}
+
+/* The sum of the weights, less the correction: of an observation that counts a times it takes a part in proportion to a. */
+static tj_tensor *freedom(const char *site, tj_tensor *w, tj_tensor *a, double correction)
+{
+	tj_tensor *sum = tj_sum(w, TJ_ALL, false), *less = a ? tj_mul(tj_div(tj_sum(tj_mul(w, a), TJ_ALL, false), sum), tj_f(correction)) : tj_f(correction);
+	return tj_maximum(tj_sub(sum, less), tj_i(0));
+}
+
+/* The dtype of the covariance: weights that are floats promote. */
+static tj_dtype joint(tj_dtype x, tj_tensor *w)
+{
+	const tj_dtype t = w && nn_is_float(tj_dtype_of(w)) ? tj_dtype_of(w) : x;
+	return t != x && nn_is_narrow(t) && nn_is_narrow(x) ? TJ_F32 : t > x ? t : x;
+}
+
+tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction, tj_tensor *fweights, tj_tensor *aweights)
+{
+	tj_tensor *bad = nn_bad(site, "cov", "x", x), *w = NULL, *a = NULL;
 	if (bad) return bad;
+	if (!nn_is_float(tj_dtype_of(x))) x = tj_cast(x, TJ_F32);
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "cov", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
-	tj_tensor *c = as_was(site, covariance(site, nn_widened(site, x), correction), tj_dtype_of(x));
+	if ((bad = bad_weights(site, "fweights", fweights, x)) || (bad = bad_weights(site, "aweights", aweights, x))) return bad;
+	const tj_dtype t = joint(tj_dtype_of(x), aweights), wide = nn_is_narrow(t) ? TJ_F32 : t;
+	if (aweights) w = a = tj_cast(aweights, wide);
+	if (fweights) w = tj_cast(fweights, wide), w = a ? tj_mul(w, a) : w;
+	tj_tensor *c = covariance(site, tj_cast(x, wide), w, w ? freedom(site, w, a, correction) : tj_f(fmax((double)observations(x) - correction, 0)));
+	c = as_was(site, c, t);
 	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);
 }
 
 tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x)
 {
-	tj_tensor *bad = bad_float(site, "corrcoef", x);
+	tj_tensor *bad = nn_bad(site, "corrcoef", "x", x);
 	if (bad) return bad;
+	if (!nn_is_float(tj_dtype_of(x))) x = tj_cast(x, TJ_F32);
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "corrcoef", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
-	tj_tensor *c = covariance(site, nn_widened(site, x), 1), *d = tj_sqrt(tj_diagonal(c, 0, 0, 1));
+	tj_tensor *c = covariance(site, nn_widened(site, x), NULL, tj_f(fmax((double)observations(x) - 1, 0))), *d = tj_sqrt(tj_diagonal(c, 0, 0, 1));
 	c = tj_clamp(tj_div(tj_div(c, tj_unsqueeze(d, 1)), d), tj_i(-1), tj_i(1));
 	c = as_was(site, c, tj_dtype_of(x));
 	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);

@@ -11,8 +11,18 @@ class NotHere(Exception):
 
 
 MAP = {}
-# What PyTorch leaves open: the order of equal elements, which is stable here.
+def last_mode(x, dim=-1, keepdim=False):
+    if not x.dim():
+        return torch.mode(x, dim, keepdim)
+    v = torch.mode(x, dim, True).values
+    same = (x == v) | ((x != x) & (v != v))
+    i = (same * torch.arange(x.shape[dim]).reshape([-1 if a == dim % x.dim() else 1 for a in range(x.dim())])).amax(dim, True)
+    return [t if keepdim else t.squeeze(dim) for t in (v, i)]
+
+
+# What PyTorch leaves open: the order of equal elements, which is stable here, and which of them the index of mode names.
 REFERENCE = {
+    "mode": last_mode,
     "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False, stable=True: torch.argsort(x, dim=dim, descending=descending, stable=True),
     "kthvalue": lambda x, k, dim=-1, keepdim=False: [t.narrow(dim, k - 1, 1) if keepdim else t.select(dim, k - 1) if x.dim() else t for t in torch.sort(x, dim=dim, stable=True)],
@@ -196,7 +206,8 @@ entry("eye")(lambda n, m=None, dtype=None, **k: tj.eye(dtype or "f32", n, n if m
 
 @entry("arange")
 def _(*a, dtype=None, **k):
-    start, stop, step = (0, a[0], 1) if len(a) == 1 else (a[0], a[1], a[2] if len(a) > 2 else k.get("step", 1))
+    start, stop = (0, a[0]) if len(a) == 1 and "end" not in k else (a[0], a[1] if len(a) > 1 else k["end"])
+    step = a[2] if len(a) > 2 else k.get("step", 1)
     if all(isinstance(v, int) and not isinstance(v, bool) for v in (start, stop, step)):
         return tj.arange(dtype or "i64", start, stop, step)
     n = max(math.ceil((stop - start) / step), 0)
@@ -418,10 +429,7 @@ def var(x, dim=None, unbiased=None, keepdim=False, correction=None, f="var"):
     n = 1 if correction is None else correction
     if unbiased is not None:
         n = int(unbiased)
-    if f != "var" or n != int(n):
-        y = getattr(tj, "var_mean" if f == "var" else f)(x, axes_of(dim), n, keepdim)
-        return y[0] if f == "var" else y
-    return tj.var(x, axes_of(dim), int(n), keepdim)
+    return getattr(tj, f)(x, axes_of(dim), n, keepdim)
 
 
 entry("var", "var.unbiased")(var)
@@ -503,19 +511,15 @@ for _k in (1, 2, 3):
                                                   groups=groups, dilation=same_list(dilation, k))
 
     def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, k=_k):
-        if return_indices and ceil_mode:
-            raise NotHere("indices of ceil_mode")
-        return getattr(tj, f"max_pool{k}d" + "_with_indices" * return_indices)(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), **({} if return_indices else dict(ceil=ceil_mode)))
+        return getattr(tj, f"max_pool{k}d" + "_with_indices" * return_indices)(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), ceil=ceil_mode)
 
     def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, k=_k):
         return getattr(tj, f"avg_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), ceil=ceil_mode,
-                                            exclude_padding=not count_include_pad and divisor_override is None, divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
+                                            exclude_padding=not count_include_pad, divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
 
     def adaptive(x, sizes, return_indices=False, k=_k, kind="avg"):
-        if return_indices:
-            raise NotHere("indices of adaptive pools")
         sizes = same_list(sizes, k)
-        return getattr(tj, f"adaptive_{kind}_pool{k}d")(x, [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
+        return getattr(tj, f"adaptive_{kind}_pool{k}d" + "_with_indices" * return_indices)(x, [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
 
     entry(F + f"conv{_k}d")(conv)
     entry(F + f"conv_transpose{_k}d")(conv_transpose)
@@ -541,7 +545,7 @@ def _(x, dim, index, src=None, value=None, reduce=None):
 for _r in "sum prod mean amax amin".split():
     entry("scatter_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.scatter_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
     entry("index_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.index_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
-entry("index_add")(lambda x, dim, index, src, alpha=1: tj.index_add(x, dim, index, src if src.dtype == "bool" else scaled(src, alpha if is_float(src) else int(alpha))))
+entry("index_add")(lambda x, dim, index, src, alpha=1: tj.index_add(x, dim, index, tj.logical_and(src, int(alpha)) if src.dtype == "bool" else scaled(src, alpha if is_float(src) else int(alpha))))
 entry("index_copy")(lambda x, dim, index, src: tj.index_copy(x, dim, index, src))
 entry("index_fill")(lambda x, dim, index, value: tj.index_fill(x, dim, index, value))
 entry("index_put")(lambda x, indices, values, accumulate=False: tj.index_put(x, list(range(len(indices))), list(indices), values, accumulate))
@@ -564,7 +568,7 @@ entry("tril_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.tril_indic
 entry("triu_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.triu_indices(m, n, offset), dtype))
 
 # ---- statistics ----
-entry("cov")(lambda x, correction=1, fweights=None, aweights=None: tj.cov(x, correction) if fweights is None and aweights is None else absent("weights"))
+entry("cov")(lambda x, correction=1, fweights=None, aweights=None: tj.cov(x, correction, fweights, aweights))
 entry("corrcoef")(lambda x: tj.corrcoef(x))
 entry("dist")(lambda a, b, p=2: tj.dist(a, b, p))
 entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p))
@@ -579,7 +583,14 @@ for _n in ("quantile", "nanquantile"):
     entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim, keepdim, "TJ_" + interpolation.upper()))
 entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32" else cast(weights, "f64"), minlength, 0))
 entry("histc")(lambda x, bins=100, min=0, max=0: tj.histc(x, bins, min, max))
-entry("histogram")(lambda x, bins, range=None, weight=None, density=False: (tj.histogram(x, bins, weight, density), same(bins)) if is_tensor(bins) else absent("edges by their number"))
+
+
+@entry("histogram")
+def _(x, bins, range=None, weight=None, density=False):
+    edges = same(bins) if is_tensor(bins) else tj.histogram_bin_edges(x, bins, *(range or (0, 0)))
+    return tj.histogram(x, edges, weight, density), edges
+
+
 entry("allclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.truth(tj.allclose(a, b, rtol, atol, equal_nan)))
 entry("equal")(lambda a, b: tj.truth(tj.equal(a, b)))
 entry("isin")(lambda x, tests, assume_unique=False, invert=False: tj.isin(x, tests, invert))

@@ -5,7 +5,7 @@
 Every sample of every dtype that both have runs op by op, and in one more way in turn: as a compiled function in verify and in direct mode, with sizes that
 are arguments of the code, and with operands that lie in memory with gaps or backwards. A result agrees if it has PyTorch's shape and dtype, and is as near to
 PyTorch's result as that library's own tests ask, or nearer to the result of f64. mapping.py says how an entry is called; documented.txt lists the
-differences that docs/OPS.md or docs/NUMERICS.md names. -l lists the entries that are not mapped. -n: at most N samples of a dtype."""
+differences that docs/OPS.md or docs/NUMERICS.md names. -l lists how often each of these occurs, and the entries that are not mapped. -n: at most N samples of a dtype."""
 import argparse
 import collections
 import fnmatch
@@ -261,6 +261,7 @@ def main():
     if EVALUATED:
         print("computed by the evaluator, in part:", *sorted(EVALUATED), sep="\n    ")
     if a.l:
+        print("documented:", *(f"{run.used[i]} {r[0]} {r[1]} {r[2]}" for i, r in enumerate(run.rules) if run.used[i]), sep="\n    ")
         print("in part:", *part, sep="\n    ")
         print("not mapped:", *missing, sep="\n    ")
     print(f"{len(entries)} entries: {len(agree)} agree, {len(part)} in part, {len(differ)} differ, {len(missing)} are not mapped; "

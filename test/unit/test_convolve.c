@@ -238,7 +238,7 @@ static void pools(void **state)
 		draw(false);
 		p.ceil = below(2);
 		p.divisor = mean && below(4) == 0 ? 5 : 0;
-		p.exclude = mean && !p.divisor && below(2);
+		p.exclude = mean && below(2);
 		call k = { .kind = mean, .pool = { .size = sizeof k.pool, .ceil = p.ceil, .exclude_padding = p.exclude, .divisor = p.divisor } };
 		for (int i = 0; i < AXES; i++) {
 			const int to = i - (AXES - p.n);

@@ -62,6 +62,11 @@ static void classes(void **state)
 	KNOWN(tj_cross_entropy_loss(a, tj_softmax(x(1, TJ_SHAPE(3, 4, 2)), 1), OPTS(.weight = w, .label_smoothing = 0.3)), ce_probable);
 	KNOWN(tj_multi_margin_loss(rows, column[1], 2, 0.8, OPTS(.weight = w, .reduction = TJ_LOSS_NONE)), multi_margin);
 	KNOWN(tj_multi_margin_loss(x(0, TJ_SHAPE(4)), tj_full(TJ_I64, TJ_0D, tj_i(2)), 1, 1, NULL), multi_margin_one);
+	tj_tensor *one = x(0, TJ_SHAPE(4)), *zero = tj_full(TJ_F64, TJ_0D, tj_f(0.5));
+	assert_int_equal(tj_rank(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), 1, 1, OPTS(.reduction = TJ_LOSS_NONE))), 1);
+	assert_true(tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), 1, 1, NULL)) == tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_0D, tj_i(2)), 1, 1, NULL)));
+	assert_true(tj_item(tj_multi_margin_loss(zero, tj_full(TJ_I64, TJ_0D, tj_i(0)), 1, 1, NULL)) == 0);
+	assert_true(tj_item(tj_multilabel_margin_loss(zero, tj_full(TJ_I64, TJ_0D, tj_i(0)), TJ_LOSS_SUM)) == 0);
 	KNOWN(tj_multilabel_margin_loss(rows, ints(TJ_SHAPE(3, 4), (int64_t[]){ 3, 0, -1, 1, -1, 2, 2, 2, 1, 2, 3, 0 }), TJ_LOSS_NONE), multilabel_margin);
 	KNOWN(tj_multilabel_soft_margin_loss(rows, tj_cast(tj_gt(x(1, TJ_SHAPE(3, 4)), tj_f(0)), TJ_F64), OPTS(.weight = w, .reduction = TJ_LOSS_NONE)), multilabel_soft);
 	kit_ok(c);
@@ -88,6 +93,12 @@ static void sequences(void **state)
 	KNOWN(y, ctc_zero);
 	const int64_t other[] = { 1, 4, 3, 0, 1, 4, 3, 3, 1 }, long_[] = { 8, 8, 7 }, few[] = { 3, 0, 2 };
 	KNOWN(tj_ctc_loss(log, tj_cast(ints(TJ_SHAPE(3, 3), other), TJ_I32), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), few), 2, false, TJ_LOSS_SUM), ctc_blank);
+	/* targets one behind the other; the last has more labels than there are steps */
+	const int64_t row[] = { 1, 4, 3, 3, 1, 4, 4, 4, 4, 4, 4, 4, 4, 4 }, rows_[] = { 1, 4, 3, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4 }, many[] = { 3, 2, 9 };
+	tj_tensor *apart = tj_ctc_loss(log, ints(TJ_SHAPE(3, 9), rows_), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), many), 2, false, TJ_LOSS_NONE);
+	y = tj_ctc_loss(log, ints(TJ_SHAPE(14), row), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), many), 2, false, TJ_LOSS_NONE);
+	assert_memory_equal(tj_data(y), tj_data(apart), 3 * sizeof(double));
+	assert_true(isinf(((const double *)tj_data(y))[2]));
 	/* no labels: all steps are blank */
 	y = tj_ctc_loss(log, tj_zeros(TJ_I64, TJ_SHAPE(3, 0)), ints(TJ_SHAPE(3), steps), tj_zeros(TJ_I64, TJ_SHAPE(3)), 0, false, TJ_LOSS_NONE);
 	double sum = 0;
@@ -95,7 +106,7 @@ static void sequences(void **state)
 	assert_true(fabs(((const double *)tj_data(y))[0] - sum) < 1e-12);
 	layer l = { .body = ctc, .self = &zero, .nin = 1, .in = { in }, .orders = 2 };
 	layer_check(&l, "ctc_loss");
-	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM), SHAPE, "ctc_loss", "the targets are not [3,labels]");
+	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(2, 1), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM), SHAPE, "ctc_loss", "the targets are not [3,labels]");
 	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), in, 0, false, TJ_LOSS_SUM), DTYPE, "ctc_loss", "the target lengths are f64");
 	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 5, false, TJ_LOSS_SUM), ARG, "ctc_loss", "blank is 5, there are 5 classes");
 	kit_ok(c);

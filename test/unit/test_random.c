@@ -317,6 +317,7 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_dropout(i, 0.5, true), DTYPE, "dropout", "x is i32, no float");
 	LAYER_REFUSED(tj_dropout2d(x, 0.5, true), SHAPE, "dropout2d", "x has 1 axes, 3 or 4 are needed");
 	LAYER_REFUSED(tj_feature_alpha_dropout(x, 0.5, true), SHAPE, "feature_alpha_dropout", "x has 1 axes");
+	assert_ptr_equal(tj_feature_alpha_dropout(i, 0.5, false), i);
 	LAYER_REFUSED(tj_alpha_dropout(x, -0.1, true), ARG, "alpha_dropout", "p is -0.1");
 	LAYER_REFUSED(tj_bernoulli(TJ_F32, TJ_SHAPE(2), NULL), ARG, "bernoulli", "p is NULL");
 	LAYER_REFUSED(tj_bernoulli(TJ_F32, TJ_SHAPE(3), x), SHAPE, "expand", "");

@@ -43,6 +43,37 @@ static void values(void **state)
 	tj_close(c);
 }
 
+/* y are elements of x [2,3,5,6], those at the places `at`, and the pool without indices. */
+static void found(tj_tensor *picture, tj_tensor *y, tj_tensor *at, tj_tensor *pool)
+{
+	tj_tensor *rows = tj_reshape(picture, TJ_SHAPE(2, 3, 30)), *places = tj_reshape(at, TJ_SHAPE(2, 3, -1));
+	same(tj_cast(y, TJ_F64), tj_cast(pool, TJ_F64));
+	same(tj_cast(tj_gather(rows, 2, places), TJ_F64), tj_cast(y, TJ_F64));
+}
+
+static void places(void **state)
+{
+	static const tj_pool_opts ceil = { .size = sizeof ceil, .stride = { 2, 3 }, .padding = { 1, 0 }, .dilation = { 2, 1 }, .ceil = true };
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *picture = x(0, TJ_SHAPE(2, 3, 5, 6)), *at;
+	for (int t = 0; t < TJ_DTYPE_COUNT; t++) {
+		tj_tensor *p = tj_cast(tj_mul(picture, tj_f(50)), t), *y = tj_max_pool2d_with_indices(p, TJ_SHAPE(2, 4), &ceil, &at);
+		found(p, y, at, tj_max_pool2d(p, TJ_SHAPE(2, 4), &ceil));
+		y = tj_adaptive_max_pool2d_with_indices(p, TJ_SHAPE(3, 4), &at);
+		found(p, y, at, tj_adaptive_max_pool2d(p, TJ_SHAPE(3, 4)));
+	}
+	/* nothing is larger than the padding: the first element of the window */
+	tj_tensor *low = tj_full(TJ_F32, TJ_SHAPE(1, 3), tj_f(-INFINITY)), *least = tj_full(TJ_U8, TJ_SHAPE(1, 3), tj_i(0));
+	const tj_pool_opts padded = { .size = sizeof padded, .padding = { 1 } };
+	tj_max_pool1d_with_indices(low, TJ_SHAPE(2), &padded, &at);
+	same(tj_cast(at, TJ_F64), tj_from_data(c, TJ_F64, TJ_SHAPE(2), (double[]){ 0, 1 }));
+	tj_max_pool1d_with_indices(least, TJ_SHAPE(2), &padded, &at);
+	same(tj_cast(at, TJ_F64), tj_from_data(c, TJ_F64, TJ_SHAPE(2), (double[]){ 0, 1 }));
+	kit_ok(c);
+	tj_close(c);
+}
+
 enum { SHUFFLE, UNSHUFFLE, CHANNELS, COLUMNS, PICTURE, LP, POOL, UNPOOL, KINDS };
 static void of_kind(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -115,7 +146,9 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_max_pool2d_with_indices(a, TJ_SHAPE(2, 2), NULL, NULL), ARG, "max_pool2d_with_indices", "indices is NULL");
 	LAYER_REFUSED(tj_max_pool2d_with_indices(a, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .padding = { 2 }), &at), ARG, "max_pool2d_with_indices", "the window is none along axis 0");
 	assert_true(tj_is_poison(at));
-	LAYER_REFUSED(tj_max_pool2d_with_indices(i, TJ_SHAPE(2, 2), NULL, &at), DTYPE, "max_pool2d_with_indices", "x is i64");
+	LAYER_REFUSED(tj_max_pool2d_with_indices(a, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .divisor = 2), &at), ARG, "max_pool2d_with_indices", "are for avg_pool");
+	LAYER_REFUSED(tj_adaptive_max_pool2d_with_indices(a, TJ_SHAPE(2), &at), ARG, "adaptive_max_pool2d_with_indices", "2 sizes of the result are needed");
+	assert_true(tj_is_poison(at));
 	LAYER_REFUSED(tj_max_unpool2d(a, x(0, TJ_SHAPE(2, 6, 5, 3)), TJ_SHAPE(10, 8)), SHAPE, "max_unpool2d", "the indices have not the shape of x");
 	LAYER_REFUSED(tj_max_unpool2d(a, i, TJ_SHAPE(10)), ARG, "max_unpool2d", "2 sizes of the result are needed");
 	assert_true(tj_is_poison(tj_max_unpool2d(a, tj_full_like(i, tj_i(9)), TJ_SHAPE(3, 3)))); /* beyond the picture */
@@ -125,6 +158,6 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(other_rows), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(places), cmocka_unit_test(gradients), cmocka_unit_test(other_rows), cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

@@ -860,12 +860,12 @@ static int check_mix(const fuzz_mix *m)
 	const char *const *names;
 	const uint64_t *fired;
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
-	uint64_t often = (uint64_t)fuzz_opt.n / 50;
+	const uint64_t often = (uint64_t)fuzz_opt.n / 50, share = (uint64_t)fuzz_opt.n * 8 / (3 * IR_OPS); /* share: a third of an even one, of 8 ops a graph */
 	int n = ir_fold_rules(&names, &fired), bad = 0;
 	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
-	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= often, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
+	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= share, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) /* test_ir tests the rules that need two devices */
 		HOLD(m->rule[i] || !strncmp(names[i], "to_", 3), "the rule %s never fired", names[i]);
 	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= often, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);

@@ -292,11 +292,14 @@ static bool same(const lo_builder *B, const lo_made *m, const lo_source *s)
 	       (s->from != LO_FROM_OP || lo_map_equal(B->G, m->map, s->map));
 }
 
+/* The loop of a product has all that its operands are computed from: tiles read them there. */
+static bool in_reach(const lo_builder *B, const lo_made *m) { return m->loop == B->loop || (m->loop == 0 && !(B->loop && B->G->product)); }
+
 static uint32_t known(const lo_builder *B, const lo_source *s)
 {
 	for (uint32_t i = 0; i < B->made.n; i++) {
 		const lo_made *m = &B->made.v[i];
-		if ((m->loop == 0 || m->loop == B->loop) && same(B, m, s)) return m->ins;
+		if (in_reach(B, m) && same(B, m, s)) return m->ins;
 	}
 	return LO_NOREF;
 }

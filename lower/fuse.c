@@ -332,13 +332,20 @@ static bool counts(const lo_low *L, ir_ref r)
 	return any;
 }
 
+/* No integer is NaN or infinite, and no u8 negative: code loads nothing for such a test, and a product would have nothing to read. */
+static bool is_known(const lo_low *L, const ir_node *n)
+{
+	const bool tests = n->op == IR_isnan || n->op == IR_isinf || n->op == IR_isfinite || n->op == IR_signbit;
+	return tests && !rt_is_float((tj_dtype)lo_node(L, ir_src(L->g, n, 0))->dtype);
+}
+
 /* A few instructions that cannot fault, on what is loaded at the index of the result. *loads: how many operands are loaded. */
 static bool is_cheap(const lo_low *L, ir_ref r, int *loads)
 {
 	const ir_node *n = lo_node(L, r);
 	const bool real_div = n->op == IR_div && rt_is_float((tj_dtype)n->dtype);
 	*loads = 0;
-	if (!(ir_ops[n->op].flags & IR_POINT) || (lo_work(n) > 1 && !real_div)) return false;
+	if (!(ir_ops[n->op].flags & IR_POINT) || (lo_work(n) > 1 && !real_div) || is_known(L, n)) return false;
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref s = ir_src(L->g, n, k);
 		if (L->val[s].light && counts(L, s)) return false;

@@ -172,8 +172,8 @@ TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, c
 /* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END; a NULL in a list of tensors is an error. The
  * macros below append the end and evaluate each argument once. An empty list is TJ_0D (sizes, axes) or TJ_NONE (tensors);
  * TJ_ALL means all axes. In C, TJ_SHAPE() and the other list macros need at least one argument.
- * TJ_OPTS() makes a struct of options; fields that are left out are 0. A .size of 0 means all fields; one without a field, or that ends within a
- * number, is an error; nothing beyond the struct is read. */
+ * TJ_OPTS() makes a struct of options; fields that are left out are 0. A .size of 0 means all fields; one that is 8 or no multiple
+ * of 8 is an error; nothing beyond the struct is read. */
 #define TJ_END_DIM INT64_MIN
 #define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 

@@ -230,11 +230,6 @@ static bool result_type(const tj_node *n, int i, ir_meta *m, rt_err *err)
 	return ir_infer_result((ir_op)n->op, i, n->nsrc, src, n->nattr, n->attr, m, err) == TJ_OK;
 }
 
-static bool same_type(const ir_meta *a, const ir_meta *b)
-{
-	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, a->rank * sizeof *a->dim));
-}
-
 /* Both have the same types in all their results. */
 static bool alike(const tj_node *a, const tj_node *b)
 {
@@ -242,9 +237,9 @@ static bool alike(const tj_node *a, const tj_node *b)
 	if (is_tuple(a) != is_tuple(b) || (is_tuple(a) && results(a) != results(b))) return false;
 	for (int i = 0; is_tuple(a) && i < results(a); i++) {
 		ir_meta x, y;
-		if (!result_type(a, i, &x, &err) || !result_type(b, i, &y, &err) || !same_type(&x, &y)) return false;
+		if (!result_type(a, i, &x, &err) || !result_type(b, i, &y, &err) || !ir_same_type(&x, &y)) return false;
 	}
-	return same_type(&a->meta, &b->meta);
+	return ir_same_type(&a->meta, &b->meta);
 }
 
 /* The type of the inserted node. */

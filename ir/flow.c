@@ -31,7 +31,7 @@ ir_graph *ir_region_new(void)
 	return r;
 }
 
-static ir_graph *region_ref(ir_graph *r)
+ir_graph *ir_region_ref(ir_graph *r)
 {
 	__atomic_add_fetch(&r->owners, 1, __ATOMIC_RELAXED);
 	return r;
@@ -99,7 +99,7 @@ static uint32_t intern(ir_graph *g, ir_graph *r)
 	for (uint32_t i = 0; i < g->region.n; i++)
 		if (ir_same_graph(g->region.v[i], r)) return i;
 	if (!rt_push(&g->region, r)) return UINT32_MAX;
-	region_ref(r);
+	ir_region_ref(r);
 	return g->region.n - 1;
 }
 
@@ -164,11 +164,6 @@ bool ir_flow_has(const ir_graph *g, const ir_node *n, bool (*test)(const ir_grap
 }
 
 /* ---- checks ---- */
-static bool same_type(const ir_meta *a, const ir_meta *b)
-{
-	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
-}
-
 RT_PRINTF(3, 4)
 static bool bad(const ir_node *n, rt_err *err, const char *fmt, ...)
 {
@@ -200,7 +195,7 @@ static bool inputs_ok(const ir_graph *g, const ir_node *n, int k, rt_err *err)
 		ir_meta want, have;
 		if (ir_at(r, i)->op != IR_input) continue;
 		have = ir_meta_of(r, i);
-		if (!slot_type(g, n, ir_attr(r, ir_at(r, i))[0], &want) || !same_type(&want, &have))
+		if (!slot_type(g, n, ir_attr(r, ir_at(r, i))[0], &want) || !ir_same_type(&want, &have))
 			return bad(n, err, "%s: input %%%u does not have the type of its operand", ir_flow_info(n->op)->region[k], i);
 	}
 	return true;
@@ -218,14 +213,14 @@ static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 		if (ir_at(b, b->out.v[i])->rank == TJ_MAX_RANK) return bad(n, err, "a slice of ys has no room for one more axis");
 	for (int64_t i = 0; i < carries; i++) {
 		ir_meta x = ir_meta_of(g, ir_src(g, n, (int)i)), y = ir_meta_of(b, b->out.v[i]);
-		if (!same_type(&x, &y)) return bad(n, err, "carry %lld changes its type", (long long)i);
+		if (!ir_same_type(&x, &y)) return bad(n, err, "carry %lld changes its type", (long long)i);
 	}
 	if (n->op == IR_scan) return true;
 	ir_meta p = n->op == IR_cond ? ir_meta_of(g, ir_src(g, n, 0)) : a->out.n == 1 ? ir_meta_of(a, a->out.v[0]) : (ir_meta){ 0 };
-	if (!same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is not bool[]");
+	if (!ir_same_type(&p, &truth) || (n->op == IR_while && a->out.n != 1)) return bad(n, err, "the condition is not bool[]");
 	for (uint32_t i = 0; n->op == IR_cond && i < a->out.n; i++) {
 		ir_meta x = ir_meta_of(a, a->out.v[i]), y = i < b->out.n ? ir_meta_of(b, b->out.v[i]) : (ir_meta){ .rank = 1 };
-		if (!same_type(&x, &y)) return bad(n, err, "output %u has another type in each region", i);
+		if (!ir_same_type(&x, &y)) return bad(n, err, "output %u has another type in each region", i);
 	}
 	return n->op != IR_cond || a->out.n == b->out.n || bad(n, err, "wrong number of results");
 }
@@ -247,7 +242,7 @@ bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 	if (n->op == IR_scan && ir_attr(g, n)[1] + ir_attr(g, n)[2] + !!ir_attr(g, n)[5] > n->nsrc) return bad(n, err, "too few operands");
 	if (ir_flow_count(g, n) != IR_NONE) {
 		const ir_meta m = ir_meta_of(g, ir_flow_count(g, n)), count = { .dtype = TJ_I64 };
-		if (!same_type(&m, &count)) return bad(n, err, "the number of turns is not i64[] on the CPU");
+		if (!ir_same_type(&m, &count)) return bad(n, err, "the number of turns is not i64[] on the CPU");
 	}
 	for (int i = 0; n->op == IR_scan && i < ir_attr(g, n)[2]; i++) {
 		ir_meta m;

@@ -95,6 +95,11 @@ void ir_inexact(const ir_graph *g, bool *inexact)
 	}
 }
 
+bool ir_same_type(const ir_meta *a, const ir_meta *b)
+{
+	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
+}
+
 bool ir_live(const ir_graph *g, bool *live)
 {
 	if (g->node.n) memset(live, 0, sizeof *live * g->node.n);

@@ -165,6 +165,7 @@ void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
 void ir_graph_seal(ir_graph *g); /* call after the last emit: frees what only emitting needs */
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
+bool ir_same_type(const ir_meta *a, const ir_meta *b); /* dtype, device and sizes */
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
 void ir_inexact(const ir_graph *g, bool *inexact); /* marks nodes whose bits may differ from the evaluator's: fast nodes and all that depend on them; room for node.n */
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
@@ -294,6 +295,7 @@ typedef struct ir_flowinfo { /* nattr: without the regions. needed: the attribut
 } ir_flowinfo;
 const ir_flowinfo *ir_flow_info(int op);
 ir_graph *ir_region_new(void); /* one reference; NULL: out of memory */
+ir_graph *ir_region_ref(ir_graph *r); /* one reference more */
 void ir_region_unref(ir_graph *r);
 /* The node; attr without the regions. Takes references of its own. */
 ir_ref ir_flow(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, ir_graph *const *region, const int64_t *attr, const char *site);

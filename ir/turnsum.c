@@ -16,16 +16,12 @@ static ir_turn_side side_of(const ir_graph *g, ir_ref r, bool first)
 	return (ir_turn_side){ .value = turned ? ir_src(g, ir_at(g, r), 0) : r, .rows_last = turned ? first : !first };
 }
 
-static bool same_type(const ir_graph *g, ir_ref a, ir_ref b)
-{
-	const ir_meta x = ir_meta_of(g, a), y = ir_meta_of(g, b);
-	return x.dtype == y.dtype && x.device == y.device && x.rank == y.rank && !memcmp(x.dim, y.dim, sizeof *x.dim * x.rank);
-}
-
-static bool is_sum(const ir_graph *g, ir_ref r)
+bool ir_is_plain_sum(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op == IR_add && same_type(g, r, ir_src(g, n, 0)) && same_type(g, r, ir_src(g, n, 1));
+	if (n->op != IR_add) return false;
+	const ir_meta sum = ir_meta_of(g, r), a = ir_meta_of(g, ir_src(g, n, 0)), b = ir_meta_of(g, ir_src(g, n, 1));
+	return ir_same_type(&sum, &a) && ir_same_type(&sum, &b);
 }
 
 static bool is_product(const ir_graph *g, ir_ref r)
@@ -46,7 +42,7 @@ int ir_turn_products(const ir_graph *g, ir_ref sum, int most, ir_turn_product *l
 	int n = 0, all = 1;
 	terms[0] = sum;
 	for (int i = 0; i < all && all < most; i++)
-		while (all < most && is_sum(g, terms[i])) {
+		while (all < most && ir_is_plain_sum(g, terms[i])) {
 			const ir_node *x = ir_at(g, terms[i]);
 			terms[all++] = ir_src(g, x, 1);
 			terms[i] = ir_src(g, x, 0);

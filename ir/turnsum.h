@@ -10,6 +10,7 @@ typedef struct ir_turn_side { /* an operand of a product */
 } ir_turn_side;
 typedef struct ir_turn_product { ir_turn_side left, right; uint8_t mode; } ir_turn_product;
 
+bool ir_is_plain_sum(const ir_graph *g, ir_ref r); /* a + b, both of r's type */
 /* Splits a sum that a body of g computes: its products of two matrices, and its sums of rows, into list[], at most `most`; returns how many. terms[],
  * as long: they themselves, by list; then what is left, up to *nterm. */
 int ir_turn_products(const ir_graph *g, ir_ref sum, int most, ir_turn_product *list, ir_ref *terms, int *nterm);

@@ -175,12 +175,6 @@ static ir_ref like(const flow *f, ir_ref slice, ir_ref carry)
 /* ---- what a turn keeps beside its carries ---- */
 static bool is_product(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op == IR_matmul || ir_at(g, r)->op == IR_conv || ir_at(g, r)->op == IR_conv_transpose; }
 
-static bool same_type(const ir_graph *g, ir_ref a, ir_ref b)
-{
-	const ir_node *x = ir_at(g, a), *y = ir_at(g, b);
-	return x->dtype == y->dtype && x->rank == y->rank && !memcmp(ir_dims(g, x), ir_dims(g, y), sizeof(int64_t) * x->rank);
-}
-
 /* user[r]: the only node that reads r; IR_NONE: there are more, or none. An output is read from outside, too. */
 static void find_users(const ir_graph *body, ir_ref *user)
 {
@@ -212,7 +206,7 @@ static bool choose_kept(flow *f, turns *t)
 	}
 	for (ir_ref r = 0, at; r < body->node.n; r++) {
 		if (!is_product(body, r) || varies[r] == IR_NONE) continue;
-		for (at = r; user[at] != IR_NONE && ir_at(body, user[at])->op == IR_add && same_type(body, at, user[at]);) at = user[at];
+		for (at = r; user[at] != IR_NONE && ir_is_plain_sum(body, user[at]);) at = user[at];
 		bool met = ir_at(body, at)->rank == TJ_MAX_RANK;
 		for (int i = 0; i < t->nkept; i++) met |= t->kept[i] == at;
 		if (!met) t->kept[t->nkept++] = at;
@@ -351,8 +345,9 @@ typedef struct taken {       /* what backward_body() took out */
 	bool *whole;             /* by sum: nothing of it is left in the loop */
 } taken;
 
-/* The slices that the new node gets or gives: of xs among its operands, or of its ys, to which value r may be added. */
-static bool find_side(const flow *f, const turns *t, const order *o, ir_ref r, ir_ref *out, taken *x, side *s)
+/* The slices that the new node gets or gives: of xs among its operands, or of its ys, to which value r may be added. left: bytes that all turns of it
+ * may take. */
+static bool find_side(const flow *f, const turns *t, const order *o, ir_ref r, ir_ref *out, taken *x, int64_t *left, side *s)
 {
 	const ir_graph *g = f->b.at->g;
 	ir_ref at = r;
@@ -362,24 +357,22 @@ static bool find_side(const flow *f, const turns *t, const order *o, ir_ref r, i
 	if (slot >= o->carry && slot < o->count) return s->operand = (int)slot, true;
 	for (s->y = o->carry; s->y < x->ys && out[s->y] != r;) s->y++;
 	if (s->y < x->ys) return true;
-	const int64_t left = take(t, g, r, x->left);
-	if (left < 0) return false;
+	if ((*left = take(t, g, r, *left)) < 0) return false;
 	out[x->ys++] = r;
-	x->left = left;
 	return true;
 }
 
 /* A product or sum of few rows leaves; one of many only if that takes no memory. */
 static bool leaves(const flow *f, const turns *t, const order *o, const ir_turn_product *p, ir_ref *out, taken *x)
 {
-	const ir_node *n = ir_at(f->b.at->g, p->right.value);
-	const taken was = *x;
+	const bool many = ir_dims(f->b.at->g, ir_at(f->b.at->g, p->right.value))[p->right.rows_last] >= FEW_ROWS;
+	const int ys = x->ys;
+	int64_t left = many ? 0 : x->left;
 	leaving *v = &x->list[x->n];
-	if (ir_dims(f->b.at->g, n)[p->right.rows_last] >= FEW_ROWS) x->left = 0;
 	v->p = *p;
-	const bool ok = (p->left.value == IR_NONE || find_side(f, t, o, p->left.value, out, x, &v->left)) && find_side(f, t, o, p->right.value, out, x, &v->right);
-	if (!ok) *x = was;
-	else x->n++, x->left = x->left ? x->left : was.left;
+	const bool ok = (p->left.value == IR_NONE || find_side(f, t, o, p->left.value, out, x, &left, &v->left)) && find_side(f, t, o, p->right.value, out, x, &left, &v->right);
+	if (!ok) x->ys = ys;
+	else x->n++, x->left = many ? x->left : left;
 	return ok;
 }
 

@@ -55,9 +55,9 @@ static int first_capture(const flow *f) { return f->carries + f->xs + f->counted
 
 static void keep_region(flow *f, int k, ir_graph *r)
 {
-	__atomic_add_fetch(&r->owners, 1, __ATOMIC_RELAXED);
-	ir_region_unref(f->region[k]);
-	f->region[k] = r;
+	ir_graph *was = f->region[k];
+	f->region[k] = ir_region_ref(r);
+	ir_region_unref(was);
 }
 
 /* The region, after this pass. */

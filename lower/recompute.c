@@ -159,7 +159,7 @@ static bool relays(const readers *x, uint32_t id, lo_map *m)
 	lo_group *G = L->group.v[id];
 	if (time_of(L, G) < x->middle || is_shared(lo_target_of(L, x->r), G) || (G->product && lo_map_in_r(G, m))) return false;
 	for (uint32_t i = 0; i < x->n; i++)
-		if (x->w[i].group == id && (x->w[i].late || i == x->first)) return false;
+		if (x->w[i].group == id && x->w[i].late) return false;
 	const lo_expr own = lo_row_major(L, G, x->r, m);
 	return lo_covers(L, G, x->r, m) && lo_fits_r(G, &own) && computes(L, id, x->r, m) && !lo_path_from(L, x->w, x->n, id);
 }

@@ -636,7 +636,7 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  *
  * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its own,
  * even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one to the
- * other. Results of tj_masked_select() and tj_unique() have no gradient. A fault of an op whose value nothing uses, not even the gradient,
+ * other. Results of tj_unique() have no gradient, those of tj_masked_select() have one. A fault of an op whose value nothing uses, not even the gradient,
  * is not reported.
  *
  * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read values,

@@ -362,6 +362,7 @@ tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const u
 /* ---- sized.c: ops whose result's size depends on data: first count, then write to row-major memory of that size ---- */
 int64_t ir_count_nonzero(const ir_value *x);
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
+void ir_places(const ir_value *mask, int64_t count, int64_t *out);                        /* the row-major indices of true elements */
 void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* x and mask have one shape; broadcast ones have strides of 0 */
 typedef struct ir_unique { /* sorted values. NaNs are last, each a value of its own. 0.0 equals -0.0: the first one that occurs stands for both */
 	int64_t n, count;       /* elements, values */

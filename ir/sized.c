@@ -154,6 +154,31 @@ void ir_nonzero(const ir_value *x, int64_t count, int64_t *out)
 	if (z.rank) each_row(&r, write_row, &z);
 }
 
+/* ---- places ---- */
+typedef struct places { int64_t at, *out, *end; } places;
+
+static void place_row(void *self, const row *r)
+{
+	places *s = self;
+	const char *m = r->p[0];
+	int64_t *out = s->out;
+	for (int64_t i = 0; i < r->n && out < s->end; i++, m += r->step[0]) {
+		*out = s->at + i;
+		out += *m != 0;
+	}
+	s->out = out;
+	s->at += r->n;
+}
+
+void ir_places(const ir_value *mask, int64_t count, int64_t *out)
+{
+	rows r;
+	places s = { 0, out, out + count };
+	start_rows(&r, mask, NULL);
+	join_axes(&r);
+	each_row(&r, place_row, &s);
+}
+
 /* ---- masked_select ---- */
 typedef struct selection { size_t size; bool is_bool; char *out, *end; } selection;
 

@@ -24,7 +24,7 @@ typedef struct part { /* a segment of the call; all 0 until it is opened */
 	uint8_t *is;
 	uint32_t place;
 	bool named;              /* it has a BEFORE in the running segment */
-	bool chooses;            /* it ends with tj_masked_select() or tj_unique() of a value that carries */
+	bool chooses;            /* it ends with tj_unique() of a value that carries */
 } part;
 
 typedef struct target { const tj_tensor *h; const rt_buffer *buf; uint64_t seg; uint32_t seq; bool pending; } target; /* a tensor that gradients go to. buf: of a value */
@@ -202,7 +202,7 @@ static bool is_older(const walk *w, uint64_t seg)
 	return true;
 }
 
-/* How the value with this buffer carries, if the host made it: a result of tj_masked_select() or tj_unique(). */
+/* How the value with this buffer carries, if the host made it: a result of tj_unique(). */
 static link of_sized(const walk *w, const rt_buffer *buf)
 {
 	for (uint32_t k = w->a->sized.n; buf && k-- > 0;) {
@@ -244,7 +244,7 @@ static bool is_plain(const part *p, const jit_node *n)
 static bool chooses(const walk *w, const part *p)
 {
 	const jit_node *last = p->done ? p->done->boundary : NULL;
-	if (!last || (last->op != JIT_MASKED_SELECT && last->op != JIT_UNIQUE) || !last->nsrc) return false;
+	if (!last || last->op != JIT_UNIQUE || !last->nsrc) return false;
 	const jit_ref from = last->src[0];
 	return JIT_KIND(from) == JIT_EXT ? of_external(w, p, JIT_IDX(from)) != NO : carries(p, JIT_IDX(from));
 }
@@ -609,7 +609,7 @@ static bool refused(const walk *w)
 {
 	if (w->why == LOST)
 		return fail(w, TJ_ERR_STATE, "pop the scopes of a long loop after the gradient was asked for, or loop with tj_scan()", "%s at %s depends on values that were released since they were computed, so its gradient is not known", w->bad, w->bad_site);
-	return fail(w, TJ_ERR_STATE, "tj_where() keeps the size and has a gradient", "%s at %s depends on the tensors asked for through tj_masked_select() or tj_unique(), which have no gradient", w->bad, w->bad_site);
+	return fail(w, TJ_ERR_STATE, "tj_sort() has a gradient; tj_stop_gradient() of the operand makes its values constants", "%s at %s depends on the tensors asked for through tj_unique(), which has no gradient", w->bad, w->bad_site);
 }
 
 static bool find_ways_to(walk *w)

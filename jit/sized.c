@@ -1,6 +1,8 @@
 /* nonzero, masked_select, unique: the size of the result depends on data. In a body each is a boundary: pending events run,
- * the host computes the op, and later events use the result as an external of the size that it has. */
+ * the host computes the op, and later events use the result as an external of the size that it has. Of floats that a mask selects it
+ * computes the places alone, and index_select, an event of the next segment, has the elements and their gradient. */
 #include "jit/call.h"
+#include "jit/event.h"
 #include "jit/handle.h"
 #include "jit/segment.h"
 #include "runtime/bytes.h"
@@ -91,14 +93,14 @@ static bool admit(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 	return true;
 }
 
-/* The values of the operands; all pending events have run. False: the error is reported. */
-static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *in, operand *o)
+/* All pending events have run. o: the values of the operands from number `first` on. False: the error is reported. */
+static bool reach(tj_ctx *c, const char *site, int event, int n, tj_tensor *const *in, int first, operand *o)
 {
 	jit_act *a = jit_active(c);
 	memset(o, 0, (size_t)n * sizeof *o);
 	if (a && !run_pending(a, site, event, n, in)) return false;
 	take_cells(c, a, n, in, o);
-	for (int k = 0; k < n; k++)
+	for (int k = first; k < n; k++)
 		if (!take(c, site, a, in[k], &o[k])) return give_back(c, o, n), false;
 	return true;
 }
@@ -162,7 +164,7 @@ tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 	tj_tensor *in[1];
 	operand o;
 	if (!c) return jit_no_context();
-	if (!admit(c, site, JIT_NONZERO, 1, &x, in) || !reach(c, site, JIT_NONZERO, 1, in, &o)) return &c->rt.poison;
+	if (!admit(c, site, JIT_NONZERO, 1, &x, in) || !reach(c, site, JIT_NONZERO, 1, in, 0, &o)) return &c->rt.poison;
 	const ir_meta m = { .dtype = TJ_I64, .device = o.v.meta.device, .rank = 2, .dim = { ir_count_nonzero(&o.v), o.v.meta.rank } };
 	result r = new_sized(c, site, JIT_NONZERO, &m);
 	if (r.t->kind != RT_POISON) ir_nonzero(&o.v, m.dim[0], r.to);
@@ -200,22 +202,56 @@ static void stretch(ir_value *v, const ir_meta *to)
 	memcpy(v->meta.dim, to->dim, sizeof to->dim);
 }
 
+static tj_tensor *select_elements(tj_ctx *c, const char *site, tj_tensor *const *in, const ir_meta *common)
+{
+	operand o[2];
+	if (!reach(c, site, JIT_MASKED_SELECT, 2, in, 0, o)) return &c->rt.poison;
+	stretch(&o[0].v, common);
+	stretch(&o[1].v, common);
+	const ir_meta m = { .dtype = o[0].v.meta.dtype, .device = common->device, .rank = 1, .dim = { ir_count_nonzero(&o[1].v) } };
+	result r = new_sized(c, site, JIT_MASKED_SELECT, &m);
+	if (r.t->kind != RT_POISON) ir_masked_select(&o[0].v, &o[1].v, m.dim[0], r.to);
+	give_back(c, o, 2);
+	return send(c, site, &r);
+}
+
+/* The places of the elements: i64[count]. */
+static tj_tensor *find_places(tj_ctx *c, const char *site, tj_tensor *const *in, const ir_meta *common)
+{
+	operand o[2];
+	if (!reach(c, site, JIT_MASKED_SELECT, 2, in, 1, o)) return &c->rt.poison;
+	stretch(&o[1].v, common);
+	const ir_meta m = { .dtype = TJ_I64, .device = common->device, .rank = 1, .dim = { ir_count_nonzero(&o[1].v) } };
+	result r = new_sized(c, site, JIT_MASKED_SELECT, &m);
+	if (r.t->kind != RT_POISON) ir_places(&o[1].v, m.dim[0], r.to);
+	give_back(c, o, 2);
+	return send(c, site, &r);
+}
+
+/* Floats, in a body: the host only finds the places, and ops that have gradients read the elements there. */
+static tj_tensor *read_places(tj_ctx *c, const char *site, tj_tensor *const *in, const ir_meta *common)
+{
+	const ir_meta have = jit_meta(in[0]);
+	const int64_t axis = 0;
+	int64_t n;
+	tj_tensor *at = find_places(c, site, in, common), *x = in[0];
+	if (at->kind == RT_POISON) return at;
+	rt_numel(common->rank, common->dim, &n);
+	if (have.rank != common->rank || memcmp(have.dim, common->dim, sizeof *have.dim * have.rank)) x = jit_event(site, IR_expand, 1, &x, common->rank, common->dim);
+	if (common->rank != 1) x = jit_event(site, IR_reshape, 1, &x, 1, &n);
+	return jit_event(site, IR_index_select, 2, (tj_tensor *[]){ x, at }, 1, &axis);
+}
+
 tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
 {
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
 	tj_tensor *src[2] = { x, mask }, *in[2];
-	operand o[2];
 	ir_meta common;
 	if (!c) return jit_no_context();
-	if (!admit(c, site, JIT_MASKED_SELECT, 2, src, in) || !fit(c, site, in, &common) || !reach(c, site, JIT_MASKED_SELECT, 2, in, o)) return &c->rt.poison;
-	stretch(&o[0].v, &common);
-	stretch(&o[1].v, &common);
-	const ir_meta m = { .dtype = o[0].v.meta.dtype, .device = common.device, .rank = 1, .dim = { ir_count_nonzero(&o[1].v) } };
-	result r = new_sized(c, site, JIT_MASKED_SELECT, &m);
-	if (r.t->kind != RT_POISON) ir_masked_select(&o[0].v, &o[1].v, m.dim[0], r.to);
-	give_back(c, o, 2);
-	return send(c, site, &r);
+	if (!admit(c, site, JIT_MASKED_SELECT, 2, src, in) || !fit(c, site, in, &common)) return &c->rt.poison;
+	const bool places = jit_active(c) && !jit_is_number(in[0]) && rt_is_float((tj_dtype)in[0]->dtype);
+	return places ? read_places(c, site, in, &common) : select_elements(c, site, in, &common);
 }
 
 /* out: 0 values; and those that the caller wants of 1 first places, 2 inverse, 3 counts. */
@@ -243,7 +279,7 @@ tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices,
 	for (int k = 1; k < 4; k++)
 		if (out[k]) *out[k] = c ? &c->rt.poison : jit_no_context();
 	if (!c) return jit_no_context();
-	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, &o)) return &c->rt.poison;
+	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, 0, &o)) return &c->rt.poison;
 	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts)) jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");
 	else {
 		ok = unique_results(c, site, &u, &o.v.meta, out, r);

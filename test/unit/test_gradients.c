@@ -2,6 +2,8 @@
  * test_grad.c. */
 #include "test/kit.h"
 
+#include <math.h>
+
 static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
 
 static tj_fn *direct(tj_ctx *c, const char *name, tj_body *body, void *self, int nin, int nout)
@@ -351,17 +353,35 @@ static void behind_a_boundary(void **s)
 	tj_close(c);
 }
 
+/* The sum of the squares of -x, selected: in the same segment as the request, by an argument or a value on the way. */
 static void selected(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	tj_tensor *x = self ? tj_exp(in[0]) : in[0];
-	tj_grad(out, total(tj_square(tj_masked_select(tj_neg(x), tj_gt(in[0], tj_f(1.5))))), TJ_LIST(x), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+	tj_tensor *x = self ? tj_mul(in[0], tj_f(3)) : in[0];
+	tj_grad(out, total(tj_square(tj_masked_select(tj_neg(x), tj_gt(in[0], tj_f(1.5))))), TJ_LIST(x), NULL);
 }
 
-/* What was selected has no part in the gradient. */
-static void selected_data(tj_tensor **out, tj_tensor *const *in, void *self)
+/* x[1,3], m[2,1]: an element is selected as often as the mask, stretched, is true. */
+static void selected_wide(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
-	tj_grad(out, total(tj_mul(tj_masked_select(in[0], tj_gt(in[0], tj_f(1.5))), in[1])), TJ_LIST(in[1]), NULL);
+	tj_tensor *x = tj_reshape(in[0], TJ_SHAPE(1, 3)), *mask = tj_ge(tj_reshape(in[1], TJ_SHAPE(2, 1)), tj_f(0)), *y = tj_masked_select(x, mask);
+	tj_grad(out, total(tj_mul(y, tj_square(y))), TJ_LIST(in[0]), NULL);
+	tj_grad(out + 1, total(out[0]), TJ_LIST(in[0]), NULL);
+	out[2] = y;
+	tj_tensor *z = tj_add(x, tj_reshape(in[1], TJ_SHAPE(2, 1))), *across = tj_transpose(tj_gt(tj_transpose(z, 0, 1), tj_f(0)), 0, 1); /* its rows are columns in memory */
+	out[3] = tj_masked_select(z, across);
+}
+
+static void unique_values(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, total(tj_square(tj_unique(tj_neg(in[0])))), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
+static void unique_stopped(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, tj_mul(total(tj_unique(tj_stop_gradient(in[0]))), total(in[0])), TJ_LIST(in[0]), NULL);
 }
 
 static void selection(void **s)
@@ -369,10 +389,26 @@ static void selection(void **s)
 	(void)s;
 	for (int i = 0; i < 2; i++) {
 		tj_ctx *c = kit_open();
-		tj_tensor *out[1];
-		assert_int_not_equal(tj_call(kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
-		kit_error(c, TJ_ERR_STATE, "which have no gradient");
-		assert_f32(tj_call1(kit_fn(c, "data", selected_data, NULL, 2, 1), TJ_LIST(F32(c, 1, 2, 3), F32(c, 1, 1))), 2, 3);
+		tj_tensor *out[4], *second = F32(c, 1, -1);
+		tj_fn *f = kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), *wide = kit_fn(c, "wide", selected_wide, NULL, 2, 4);
+		for (int k = 0; k < 3; k++) {
+			const float by = i ? 3 : 1;
+			assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2, 3))), 0, 4 * by, 6 * by);
+			assert_f32(tj_call1(f, TJ_LIST(F32(c, 5, NAN, 1))), 10 * by, 0, 0); /* NAN > 1.5 is false: what is not selected has no part */
+			assert_f32(tj_call1(f, TJ_LIST(F32(c, 0, -0.0f, 1))), 0, 0, 0);
+			assert_int_equal(tj_call(wide, out, TJ_LIST(F32(c, 1, 2, -3), second)), TJ_OK);
+			assert_f32(out[0], 3, 12, 27);
+			assert_f32(out[1], 6, 12, -18);
+			assert_f32(out[2], 1, 2, -3);
+			assert_f32(out[3], 2, 3, 1);
+			assert_int_equal(tj_call(wide, out, TJ_LIST(F32(c, 1, 2, -3), F32(c, 0, 7))), TJ_OK);
+			assert_f32(out[0], 6, 24, 54);
+			assert_f32(out[1], 12, 24, -36);
+		}
+		kit_ok(c);
+		assert_int_not_equal(tj_call(kit_fn(c, "unique", unique_values, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);
+		kit_error(c, TJ_ERR_STATE, "which has no gradient");
+		assert_f32(tj_call1(kit_fn(c, "stopped", unique_stopped, NULL, 1, 1), TJ_LIST(F32(c, 1, 2, 2))), 3, 3, 3);
 		tj_close(c);
 	}
 }

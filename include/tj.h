@@ -478,6 +478,9 @@ TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj
 TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies; it is on the device of `before` */
 TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* in every use of old, except by `with` itself; dtypes, shapes and devices must be equal */
 TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* n must have no uses */
+/* A promise: what the callback changes keeps all values, but for rounding. The graph has gradients as nodes, and these are of the values that the body
+ * computes. So without the promise a callback that has replaced a node in use makes tj_grad() and tj_jvp() of the function errors. */
+TJ_API void tj_graph_keeps_values(tj_graph *g);
 
 /* A pass returns TJ_OK, or an error that ends the compile. It runs once for each plan, in the thread that compiles it. */
 typedef tj_status tj_pass_fn(tj_graph *g, void *self);

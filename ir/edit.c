@@ -317,12 +317,18 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old), tj_node_op(with));
 		return false;
 	}
+	g->changed |= old != with && old->uses;
 	for (tj_node *n = g->first; n; n = n->next)
 		for (int k = 0; k < n->nsrc; k++)
 			if (n->src[k] == old && n != with) n->src[k] = with, old->uses--, with->uses++;
 	for (int i = 0; i < g->nout; i++)
 		if (g->out[i] == old) g->out[i] = with, old->uses--, with->uses++;
 	return true;
+}
+
+void tj_graph_keeps_values(tj_graph *g)
+{
+	if (g) g->keeps_values = true;
 }
 
 bool tj_graph_erase(tj_graph *g, tj_node *n)

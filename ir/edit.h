@@ -26,6 +26,8 @@ struct tj_graph {
 	tj_node *first, *last, **out;
 	int nout;
 	rt_err err;           /* the first error of a pass */
+	bool changed;         /* a node in use was replaced */
+	bool keeps_values;    /* the pass says that no value differs but for rounding */
 };
 
 bool ir_edit_begin(tj_graph *g, const ir_graph *from); /* false: out of memory; call ir_edit_free() in any case */

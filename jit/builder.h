@@ -35,6 +35,7 @@ typedef struct jit_builder {
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 	struct jit_open *open;   /* the innermost control flow that is not complete; NULL: none */
 	bool marked;             /* the graph has marks */
+	const char *request;     /* where a GRAD or JVP stands; NULL: there is none */
 	bool *wanted, *wanted_ext; /* by event, by slot: some GRAD asks for the gradient by it, so it is marked; NULL: there is no GRAD */
 	jit_part *part, *parts;  /* part: the one whose events are being emitted; NULL: those of the segment itself are */
 	uint32_t nparts;

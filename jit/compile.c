@@ -185,6 +185,7 @@ static bool find_wanted(builder *b, uint32_t n, uint32_t next)
 		int k, end;
 		b->marked |= x->op == JIT_VMAP || x->op == JIT_CUSTOM || x->op == JIT_CHECKPOINT || x->op == JIT_JVP || x->op == JIT_GRAD;
 		if (!jit_asks(x, &k, &end)) continue;
+		b->request = x->site ? x->site : "?";
 		if (!b->wanted) {
 			b->wanted = rt_arena_alloc(b->mem, n);
 			b->wanted_ext = rt_arena_alloc(b->mem, next + 1u);
@@ -348,7 +349,8 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!drop_marks(b) || !remember_residuals(b, p)) return false;
-	if (!jit_run_passes(f, &b->g, err) || !jit_hook(f, &b->g, &p->exec, err)) return false;
+	const jit_derived grads = { b->request, b->nparts != 0 };
+	if (!jit_run_user(f, &grads, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
 	if (!remember_content(b, p)) return false;
 	return fill_plan(p, f, &b->g, s, seq);

@@ -11,8 +11,12 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds th
 bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
 
 /* passes.c */
-bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err); /* *g is replaced */
-bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err); /* *x NULL: no hook took the graph; the back end of the context lowers it */
+typedef struct jit_derived { /* gradients of a graph: passes must keep the values that they are of */
+	const char *site;         /* of a request; NULL: there is none */
+	bool earlier;             /* some go through earlier segments */
+} jit_derived;
+/* The passes, then the back end of the user; *g is replaced. *x NULL: none took the graph, and the back end of the context lowers it. */
+bool jit_run_user(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_exec **x, rt_err *err);
 
 /* audit.c */
 /* true: equal bits, where all NaNs are equal; got and want are row-major. */

@@ -64,6 +64,7 @@ struct tj_fn {
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
 	bool of_line;            /* it stands for a line with tj_trace_begin(), which owns it */
 	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
+	char changed[80];        /* the pass or back end of the user that was the last to change values; "": none; under `compile` */
 	atomic_bool widened;     /* it was reported that products of .autocast are computed in f32 */
 	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */
 	pthread_mutex_t table_lock, compile;

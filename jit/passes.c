@@ -18,6 +18,8 @@ tj_status tj_add_pass(tj_ctx *c, const tj_pass *pass)
 
 /* ---- one callback: the graph becomes a list, is changed, and becomes a graph ---- */
 typedef struct user { /* a pass, or a back end */
+	tj_fn *f;
+	const jit_derived *grads;
 	const char *name;
 	tj_pass_fn *pass;
 	tj_backend_fn *backend;
@@ -34,6 +36,24 @@ static tj_status call_user(const user *u, tj_graph *g)
 	return known(u->pass ? u->pass(g, u->self) : u->backend(u->self, g, u->compiled));
 }
 
+static const char *kind(const user *u) { return u->pass ? "pass" : "back end"; }
+
+static bool refuse(const tj_fn *f, const jit_derived *grads, const char *what, rt_err *err)
+{
+	rt_fail(err, TJ_ERR_COMPILE, "grad", "%s changed %s", f->changed, what);
+	rt_hint(err, "if they differ by rounding alone, tj_graph_keeps_values() says so in the callback; else compile the function without it");
+	err->site = grads->site;
+	return false;
+}
+
+/* Gradients are nodes, made by the rules of the ops that the body asked for: they are right if values stay what they were. */
+static bool keeps(const user *u, const tj_graph *g, rt_err *err)
+{
+	if (!g->changed || g->keeps_values) return true;
+	snprintf(u->f->changed, sizeof u->f->changed, "%s %s", kind(u), u->name);
+	return !u->grads->site || refuse(u->f, u->grads, "values of a graph with gradients", err);
+}
+
 static tj_status run_user(const user *u, const ir_graph *from, ir_graph *to, rt_err *err)
 {
 	tj_graph g;
@@ -43,9 +63,9 @@ static tj_status run_user(const user *u, const ir_graph *from, ir_graph *to, rt_
 	if (g.err.code == TJ_OK && !(u->compiled && u->compiled->run)) ir_edit_end(&g, to);
 	s = g.err.code;
 	if (s != TJ_OK) {
-		rt_fail(err, TJ_ERR_COMPILE, "compile", "%s %s: %s: %s", u->pass ? "pass" : "back end", u->name, g.err.op ? g.err.op : "", g.err.message);
+		rt_fail(err, TJ_ERR_COMPILE, "compile", "%s %s: %s: %s", kind(u), u->name, g.err.op ? g.err.op : "", g.err.message);
 		rt_hint(err, "%s", g.err.hint);
-	}
+	} else if (!keeps(u, &g, err)) s = TJ_ERR_COMPILE;
 	ir_edit_free(&g);
 	return s;
 }
@@ -63,7 +83,7 @@ static bool apply(const user *u, ir_graph *g, rt_err *err)
 	return ok;
 }
 
-bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err)
+static bool run_passes(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_err *err)
 {
 	jit_engine *e = f->engine;
 	rt_lock(&e->rt.lock);
@@ -73,7 +93,7 @@ bool jit_run_passes(tj_fn *f, ir_graph *g, rt_err *err)
 		rt_lock(&e->rt.lock);
 		const tj_pass p = i < n ? e->pass.v[i] : f->pass[i - n];
 		rt_unlock(&e->rt.lock);
-		if (!apply(&(user){ .name = p.name ? p.name : "?", .pass = p.run, .self = p.self }, g, err)) return false;
+		if (!apply(&(user){ .f = f, .grads = grads, .name = p.name ? p.name : "?", .pass = p.run, .self = p.self }, g, err)) return false;
 	}
 	return true;
 }
@@ -122,14 +142,20 @@ static rt_exec *wrap(tj_fn *f, const tj_compiled *c, uint32_t nout)
 	return &h->exec;
 }
 
-bool jit_hook(tj_fn *f, ir_graph *g, rt_exec **x, rt_err *err)
+static bool hook(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_exec **x, rt_err *err)
 {
 	tj_compiled c = { 0 };
-	*x = NULL;
 	if (!f->opts.backend || lo_on_devices(g)) return true; /* it computes with memory of the host */
-	if (!apply(&(user){ .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
+	if (!apply(&(user){ .f = f, .grads = grads, .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
 	if (!c.run) return true; /* the back end of the user did not take the graph */
 	*x = wrap(f, &c, g->out.n);
 	if (!*x) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");
 	return *x != NULL;
+}
+
+bool jit_run_user(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_exec **x, rt_err *err)
+{
+	*x = NULL;
+	if (grads->site && grads->earlier && *f->changed) return refuse(f, grads, "values of earlier segments, of which there are gradients", err);
+	return run_passes(f, grads, g, err) && hook(f, grads, g, x, err);
 }

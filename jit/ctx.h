@@ -79,6 +79,8 @@ static inline bool jit_odd_size(size_t size) { return size % sizeof size || size
 
 /* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Whether a struct that a function is to fill can be: `size` is its .size, which only the program knows. Else the error is reported. */
+bool jit_has_room(tj_ctx *c, const char *site, const char *op, const void *out, size_t size, const char *hint);
 tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
 tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap) RT_PRINTF(6, 0);
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */

@@ -46,6 +46,14 @@ tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op
 	return poison;
 }
 
+bool jit_has_room(tj_ctx *c, const char *site, const char *op, const void *out, size_t size, const char *hint)
+{
+	if (out && size && !jit_odd_size(size)) return true;
+	if (out) jit_error(c, site, TJ_ERR_ARG, op, hint, size ? ".size is %zu, which the struct never had" : "size is %zu", size);
+	else jit_error(c, site, TJ_ERR_ARG, op, hint, "out is NULL");
+	return false;
+}
+
 bool jit_refuse(tj_ctx *c, const char *site, const char *op)
 {
 	jit_error(c, site, TJ_ERR_STATE, op, "use a clone there, made by tj_ctx_clone() before the call, or do it after the call",

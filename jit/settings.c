@@ -34,10 +34,7 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 {
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "get_settings")) return TJ_ERR_STATE;
-	if (!out || !out->size) {
-		jit_error(c, site, TJ_ERR_ARG, "get_settings", "tj_settings s = { .size = sizeof s };", out ? "size is 0" : "out is NULL");
-		return TJ_ERR_ARG;
-	}
+	if (!jit_has_room(c, site, "get_settings", out, out ? out->size : 0, "tj_settings s = { .size = sizeof s };")) return TJ_ERR_ARG;
 	const uint32_t s = c->settings;
 	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
 		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC, .no_split_sums = s & RT_NO_SPLIT_SUMS, .autotune = s & RT_AUTOTUNE,

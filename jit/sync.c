@@ -52,10 +52,7 @@ tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_m
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "memory_stats")) return TJ_ERR_STATE;
 	if (!jit_device_exists(c, site, "memory_stats", device)) return TJ_ERR_DEVICE;
-	if (!out || !out->size) {
-		jit_error(c, site, TJ_ERR_ARG, "memory_stats", "tj_memory m = { .size = sizeof m };", out ? "size is 0" : "out is NULL");
-		return TJ_ERR_ARG;
-	}
+	if (!jit_has_room(c, site, "memory_stats", out, out ? out->size : 0, "tj_memory m = { .size = sizeof m };")) return TJ_ERR_ARG;
 	const rt_usage u = rt_usage_of(device);
 	const rt_device *d = rt_device_at(device);
 	size_t unused = 0, all = 0;

@@ -78,8 +78,16 @@ static tj_tensor *covariance(const char *site, tj_tensor *x, tj_tensor *w, tj_te
 static tj_tensor *bad_weights(const char *site, const char *what, tj_tensor *w, tj_tensor *x)
 {
 	tj_tensor *bad = w ? nn_bad(site, "cov", what, w) : NULL;
-	if (bad || !w || (tj_rank(w) == 1 && tj_dim(w, 0) == observations(x))) return bad;
+	if (bad || !w) return bad;
+	if (what[0] == 'f' && nn_is_float(tj_dtype_of(w))) return tj_fail(TJ_ERR_DTYPE, "cov", "weights with a fraction are aweights", "%s are %s, integers are needed", what, tj_dtype_name(tj_dtype_of(w)));
+	if (tj_rank(w) == 1 && tj_dim(w, 0) == observations(x)) return NULL;
 	return tj_fail(TJ_ERR_SHAPE, "cov", "one for each observation", "%s have %d axes and %lld elements, there are %lld observations", what, tj_rank(w), (long long)tj_numel(w), (long long)observations(x));
+}
+
+/* The weights; one below 0 is a fault, as an index out of range is, also in a compiled function. */
+static tj_tensor *not_below_zero(const char *site, tj_tensor *w)
+{
+	return tj_index_select(w, 0, tj_where(tj_lt(w, tj_i(0)), tj_i(-1), nn_arange(site, w, tj_numel(w))));
 }
 
 /* The sum of the weights, less the correction: of an observation that counts a times it takes a part in proportion to a. */
@@ -104,8 +112,8 @@ tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction, tj_tenso
 	if (tj_rank(x) > 2) return tj_fail(TJ_ERR_SHAPE, "cov", "a row for each variable, a column for each observation", "x has %d axes, at most 2 are possible", tj_rank(x));
 	if ((bad = bad_weights(site, "fweights", fweights, x)) || (bad = bad_weights(site, "aweights", aweights, x))) return bad;
 	const tj_dtype t = joint(tj_dtype_of(x), aweights), wide = nn_is_narrow(t) ? TJ_F32 : t;
-	if (aweights) w = a = tj_cast(aweights, wide);
-	if (fweights) w = tj_cast(fweights, wide), w = a ? tj_mul(w, a) : w;
+	if (aweights) w = a = tj_cast(not_below_zero(site, aweights), wide);
+	if (fweights) w = tj_cast(not_below_zero(site, fweights), wide), w = a ? tj_mul(w, a) : w;
 	tj_tensor *c = covariance(site, tj_cast(x, wide), w, w ? freedom(site, w, a, correction) : tj_f(fmax((double)observations(x) - correction, 0)));
 	c = as_was(site, c, t);
 	return tj_is_poison(c) || tj_numel(c) != 1 ? c : tj_reshape(c, TJ_0D);

@@ -162,6 +162,13 @@ static void sizes_of_options(void **s)
 	kit_error(c, TJ_ERR_ARG, ".size is 3");
 	assert_int_equal(tj_set_settings(c, &(tj_settings){ .size = 3 }), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, ".size is 3");
+	tj_settings settings = { .size = 8 };
+	tj_memory memory = { .size = 17 };
+	assert_int_equal(tj_get_settings(c, &settings), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 8");
+	assert_int_equal(tj_memory_stats(c, TJ_CPU, &memory), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".size is 17");
+	assert_true(memory.size == 17 && !memory.allocations);
 	assert_int_equal(tj_scaler_init(c, &scaler, &(tj_scaler_opts){ .size = 3 }), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, ".size is 3");
 	assert_null(tj_trace_begin(c, &(tj_compile_opts){ .size = 3 }));

@@ -563,6 +563,8 @@ static bool index_operands(gen *G, ir_op op, call *c, const ir_meta *m)
 		add_src(c, index_of(G, size && gen_chance(G, 15) ? 0 : 1, &n, size));
 		return true;
 	}
+	if (rank <= 1 && size && gen_chance(G, 15)) rank = !rank; /* without axes, or with one, beside x with one or none */
+	if (rank > m->rank) dim[0] = between(G, 0, 9);
 	add_src(c, index_of(G, rank, dim, size));
 	if (op == IR_gather) return true;
 	for (int i = 0; i < rank; i++) dim[i] += gen_chance(G, 20);
@@ -601,8 +603,8 @@ static bool embedding_operand(gen *G, call *c, const ir_meta *m)
 static bool neutral_operand(gen *G, ir_op op, call *c, const ir_meta *m)
 {
 	bool sum = op == IR_add || op == IR_sub;
-	if (!G->numbers || !(sum || op == IR_mul || op == IR_div) || !gen_chance(G, 20)) return false;
-	add_src(c, constant(G, (tj_dtype)m->dtype, !sum ? 1 : gen_chance(G, 50) ? -0.0 : 0.0));
+	if (!G->numbers || !(sum || op == IR_mul || op == IR_div) || !gen_chance(G, op == IR_add ? 50 : 40)) return false;
+	add_src(c, constant(G, (tj_dtype)m->dtype, !sum ? 1 : gen_chance(G, op == IR_add ? 75 : 25) ? -0.0 : 0.0));
 	return true;
 }
 

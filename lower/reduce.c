@@ -166,7 +166,8 @@ static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
 	if (sums_nothing(from, x)) return ir_cast(to, neutral(to, from, x), (tj_dtype)x->dtype, x->site);
-	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB); /* a product widens what it reads */
+	const bool checks = ir_ops[x->op].opclass == IR_SCATTER && ir_numel(from, r) == 0; /* it only looks at the index; a cast of no elements would not ask for that */
+	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB) && !checks; /* a product widens what it reads */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;
 	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);

@@ -283,9 +283,11 @@ static void faults(void **s)
 	}
 	/* no slots at all */
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
-	tj_tensor *y = tj_scatter_add(tj_full(TJ_F32, TJ_SHAPE(0), tj_f(0)), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), (int64_t[]){ 0 }), F32(c, 1));
-	if (y) tj_sync(c);
-	kit_error(c, TJ_ERR_INDEX, "0");
+	for (int t = 0; t < TJ_DTYPE_COUNT; t++) {
+		tj_tensor *y = tj_scatter_add(tj_full((tj_dtype)t, TJ_SHAPE(0), tj_i(0)), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), (int64_t[]){ 0 }), tj_cast(F32(c, 1), (tj_dtype)t));
+		if (y) tj_sync(c);
+		kit_error(c, TJ_ERR_INDEX, "0");
+	}
 	tj_close(c);
 }
 

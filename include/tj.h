@@ -173,7 +173,8 @@ TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, c
  * macros below append the end and evaluate each argument once. An empty list is TJ_0D (sizes, axes) or TJ_NONE (tensors);
  * TJ_ALL means all axes. In C, TJ_SHAPE() and the other list macros need at least one argument.
  * TJ_OPTS() makes a struct of options; fields that are left out are 0. A .size of 0 means all fields; one that is 8 or no multiple
- * of 8 is an error; nothing beyond the struct is read. */
+ * of 8 is an error; nothing beyond the struct is read. Of a struct that a function fills, 0 is an error, too: nothing beyond the
+ * program's struct is written. */
 #define TJ_END_DIM INT64_MIN
 #define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 
@@ -785,7 +786,7 @@ typedef enum tj_dump_what {
 TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */
 TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and their reasons */
 TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
-TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller */
+TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller: so many bytes are filled; 0: all of this header's struct */
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
@@ -883,7 +884,7 @@ TJ_API tj_tensor *tj_copysign(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_copysign_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_copysign(a, b) tj_copysign_at(TJ_SITE, a, b) /* tj_copysign([3., 3.], [1., -0.]) = [3., -3.] */
 
-/* the value next to a in the direction of b; f32 and f64 only */
+/* the value next to a in the direction of b */
 TJ_API tj_tensor *tj_nextafter(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_nextafter_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_nextafter(a, b) tj_nextafter_at(TJ_SITE, a, b) /* tj_nextafter([16777216., 16777216.], [inf, 0.]) = [16777218., 16777215.] */
@@ -1703,12 +1704,12 @@ TJ_API tj_tensor *tj_avg_pool(tj_tensor *x, tj_dims window, bool ceil, int64_t d
 TJ_API tj_tensor *tj_avg_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
 #define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor) /* tj_avg_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false, 0) = [[[2., 3.]]] */
 
-/* y[..i..] = a[..index[..i..]..] along an axis */
+/* y[..i..] = a[..index[..i..]..] along an axis; without axes a or the index counts as [1], also in the next ones */
 TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
 #define tj_gather(x, axis, index) tj_gather_at(TJ_SITE, x, axis, index) /* tj_gather([[1, 2], [3, 4]], 1, [[1], [0]]) = [[2], [3]] */
 
-/* the slices index[] along an axis */
+/* the slices index[] along an axis; of a 0-d a the one element, 0-d */
 TJ_API tj_tensor *tj_index_select(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_index_select_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
 #define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index) /* tj_index_select([10, 20, 30], 0, [2, 0]) = [30, 10] */
@@ -1824,7 +1825,7 @@ typedef enum tj_reduction { TJ_REDUCE_SUM, TJ_REDUCE_PROD, TJ_REDUCE_MEAN, TJ_RE
 /* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers is rounded down. */
 TJ_API tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
 #define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self) /* tj_scatter_reduce([1, 2, 3], 0, [0, 0, 2], [5, 7, 9], TJ_REDUCE_MEAN, false) = [6, 2, 9] */
-/* The index is 1-d or 0-d: slice index[i] of an axis of x is added to, becomes, or is joined with slice i of src; or becomes a value *. */
+/* The index is 1-d or 0-d; 0-d x and src count as [1]. Slice index[i] of an axis of x is added to, becomes, or is joined with slice i of src; or becomes a value *. */
 TJ_API tj_tensor *tj_index_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_index_copy_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
@@ -1949,7 +1950,7 @@ TJ_API tj_tensor *tj_nansum_at(const char *site, tj_tensor *x, tj_dims axes, boo
 TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* of what is not NaN; NaN, if there is nothing else */
 TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
 /* Of [variables, observations], or of observations of one variable. Of one variable it is 0-d. Integers become f32. 1 is the usual correction. Weights of the observations (NULL: 1): fweights say how often each
- * occurred, aweights how much it counts. */
+ * occurred, aweights how much it counts. fweights are integers; a weight below 0 is an error, an index out of range. */
 TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction, tj_tensor *fweights, tj_tensor *aweights);
 TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
 #define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim) /* tj_std([1., 3., 5.], TJ_ALL, 1, false) = 2. */

@@ -102,6 +102,19 @@ static ir_ref limited(const made *m, ir_ref x, ir_ref lo, ir_ref hi)
 	return where(m, below, lo, where(m, above, hi, x));
 }
 
+/* The neighbour of a narrow float, in f32. A step of 0.62 to 1.25 times the distance to it rounds to it, also at a power of 2, towards 0, where the distance
+ * is half as large; between subnormal numbers it is 0.75 of the distance. */
+static ir_ref next_narrow(const made *m, ir_ref a, ir_ref b, tj_dtype t)
+{
+	const double part = t == TJ_F16 ? 0x1.4p-11 : 0x1.4p-8, least = t == TJ_F16 ? 0x1.8p-25 : 0x1.8p-134, most = t == TJ_F16 ? 65504 : 0x1.fep127;
+	ir_ref size = op1(m, IR_abs, a), step = op2(m, IR_maximum, op2(m, IR_mul, size, num(m, part)), num(m, least));
+	ir_ref down = op1(m, IR_neg, step), up = op2(m, IR_gt, b, a), y = op2(m, IR_add, a, where(m, up, step, down));
+	y = where(m, op1(m, IR_isinf, a), op2(m, IR_copysign, num(m, most), a), y);
+	y = where(m, op2(m, IR_eq, a, b), b, y);
+	up = op1(m, IR_isnan, a);
+	return where(m, up, a, where(m, op1(m, IR_isnan, b), b, y));
+}
+
 static ir_ref limited_6(const made *m, ir_ref x)
 {
 	ir_ref lo = num(m, 0);
@@ -464,6 +477,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_isclose: y = isclose(&m, x, p[0], p[1], p[2], attr[0] != 0); break;
 	case IR_nan_to_num: y = nan_to_num(&m, x, p, (tj_dtype)n->dtype); break;
 	case IR_positive: y = x; break;
+	case IR_nextafter: y = next_narrow(&m, x, p[0], (tj_dtype)n->dtype); break;
 	case IR_polygamma: y = attr[0] ? polygamma(&(made){ g, n->site, TJ_F64 }, attr[0], ir_cast(g, x, TJ_F64, n->site)) : op1(&m, IR_digamma, x); break;
 	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
 	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
@@ -506,7 +520,7 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 static ir_ref take(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src,
                    bool (*claim)(const ir_graph *g, ir_ref r))
 {
-	bool composite = ir_ops[ir_at(from, r)->op].flags & IR_COMPOSITE;
+	bool composite = ir_is_composite(ir_at(from, r)->op, (tj_dtype)ir_at(from, r)->dtype);
 	return composite && !(claim && claim(from, r)) ? ir_keep_device(to, ir_decompose(to, from, r, src), ir_at(from, r))
 	                                               : ir_copy(to, from, r, src);
 }

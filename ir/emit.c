@@ -223,6 +223,28 @@ static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char
 	return true;
 }
 
+/* Of gather, index_select, scatter and its like: an operand without axes stands for one with an axis of size 1. Where such operands are beside others,
+ * they get this axis, so that nothing behind this function meets them. */
+static bool is_uneven(ir_op op, const operands *o, int n)
+{
+	const int class = ir_ops[op].opclass;
+	bool flat = false, lines = false;
+	if (class != IR_INDEX && class != IR_SCATTER) return false;
+	for (int k = 0; k < n; k++) {
+		flat |= !o->meta[k].rank;
+		lines |= o->meta[k].rank;
+	}
+	return op == IR_index_select ? !o->meta[0].rank : flat && lines;
+}
+
+static ir_ref emit_even(ir_graph *g, ir_op op, int nsrc, operands *o, const int64_t *axis, const ir_meta *out, const char *site)
+{
+	for (int k = 0; k < nsrc; k++)
+		if (!o->meta[k].rank) o->src[k] = ir_reshape(g, o->src[k], 1, (int64_t[]){ 1 }, site);
+	const ir_ref y = ir_emit(g, op, nsrc, o->src, 1, axis, site);
+	return y == IR_NONE || out->rank ? y : ir_reshape(g, y, 0, NULL, site);
+}
+
 static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, const int64_t *attr,
                    const char *site)
 {
@@ -235,6 +257,7 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 		return IR_NONE;
 	}
 	if (!cast_operands(g, op, o, nsrc, site)) return IR_NONE;
+	if (is_uneven(op, o, nsrc)) return emit_even(g, op, nsrc, o, norm, &out, site);
 	ir_node n = { .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nnorm, .site = site };
 	if (!stage(g, &n, o->src, norm, &out)) return nomem(g, site);
 	if (!g->raw) {

@@ -671,7 +671,7 @@ static tj_status eval_wide(job *j)
 static tj_status run(job *j)
 {
 	const ir_opinfo *info = &ir_ops[j->op];
-	if (info->flags & IR_COMPOSITE) return eval_composite(j);
+	if (ir_is_composite(j->op, (tj_dtype)j->out->meta.dtype)) return eval_composite(j);
 	if (info->flags & IR_VIEW) return eval_view(j);
 	if (j->op == IR_matmul) return eval_matmul(j); /* of narrow floats, too */
 	if (info->flags & IR_ACCUM && rt_is_narrow((tj_dtype)j->src[0].meta.dtype)) return eval_wide(j);

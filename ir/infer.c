@@ -44,18 +44,21 @@ static void put_wanted(rt_text *t, const ask *q)
 	rt_puts(t, q->nattr > 1 ? "]" : "[]");
 }
 
-/* The first operands as "f32[2,3] x i64[4]". */
+static int numbers_of(const ask *q) { return ir_classes[q->info->opclass].numbers; }
+
+/* The first operands as "f32[2,3] x i64[4]", without those that C passes as double, such as a correction. */
 static void put_operands(rt_text *t, const ask *q)
 {
 	if (q->info->opclass == IR_FULL || q->info->opclass == IR_RANDOM) {
 		put_wanted(t, q);
 		return;
 	}
-	for (int k = 0; k < q->nsrc && k < 4; k++) {
+	const int n = q->nsrc - numbers_of(q);
+	for (int k = 0; k < n && k < 4; k++) {
 		if (k) rt_puts(t, " x ");
 		ir_put_meta(t, &q->src[k]);
 	}
-	if (q->nsrc > 4) rt_puts(t, " x ...");
+	if (n > 4) rt_puts(t, " x ...");
 }
 
 /* what: operands (detail) */
@@ -190,8 +193,6 @@ static bool type_lerp(ask *q)
 	return true;
 }
 
-static int numbers_of(const ask *q) { return ir_classes[q->info->opclass].numbers; }
-
 /* As type_float, but numbers have the dtype of computation: an eps of 1e-8 would be 0 in f16. */
 static bool type_norm(ask *q)
 {
@@ -218,13 +219,6 @@ static bool type_floatonly(ask *q)
 {
 	tj_dtype t = promote(q, q->src, q->nsrc - numbers_of(q));
 	return rt_is_float(t) ? type_norm(q) : refuse(q, "a float is needed", "cast it first: tj_cast(x, TJ_F32)");
-}
-
-static bool type_single(ask *q)
-{
-	tj_dtype t = promote(q, q->src, q->nsrc);
-	if (!rt_is_float(t) || rt_is_narrow(t)) return refuse(q, "f32 or f64 is needed", "cast it first: tj_cast(x, TJ_F32)");
-	return same_for_all(q, t);
 }
 
 static bool type_bits(ask *q)
@@ -1029,16 +1023,19 @@ static bool shape_pool(ask *q)
 	return shape_from(q, x->rank, dim);
 }
 
-/* On every axis except `but` (-1: on all), index is not larger than m. */
+/* On every axis except `but` (-1: on all), index is not larger than m. Without axes a tensor counts as one with one element. */
 static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t but, const char *of)
 {
-	if (index->rank != m->rank)
+	const int n = index->rank ? index->rank : 1;
+	if (n != (m->rank ? m->rank : 1))
 		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the index has %d axes, the %s %d", index->rank, of,
 		            m->rank) || advise(q, "tj_unsqueeze() and tj_expand() give the index more axes; tj_index_select() takes a 1-d index");
-	for (int i = 0; i < m->rank; i++)
-		if (i != but && index->dim[i] > m->dim[i])
-			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i,
-			            (long long)index->dim[i], of, (long long)m->dim[i]) || advise(q, "tj_slice() the index on this axis");
+	for (int i = 0; i < n; i++) {
+		const int64_t size = index->rank ? index->dim[i] : 1, most = m->rank ? m->dim[i] : 1;
+		if (i != but && size > most)
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i, (long long)size, of, (long long)most) ||
+			       advise(q, "tj_slice() the index on this axis");
+	}
 	return true;
 }
 
@@ -1060,16 +1057,17 @@ static bool shape_scatter_add(ask *q)
 static bool shape_index_select(ask *q)
 {
 	int64_t a;
-	if (q->src[0].rank == 0)
-		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to select from", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (q->src[1].rank > 1) {
 		fail(q, TJ_ERR_SHAPE, "the index must have at most one axis", "it has %d", q->src[1].rank);
 		rt_hint(q->err, "tj_gather() and tj_embedding() take an index with more axes");
 		return false;
 	}
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
+	const int64_t n = q->src[1].rank ? q->src[1].dim[0] : 1;
+	if (!q->src[0].rank && n != 1)
+		return fail(q, TJ_ERR_SHAPE, "an index into a 0-d tensor has one element", "it has %lld", (long long)n) || advise(q, "tj_unsqueeze() gives the tensor an axis");
 	shape_from(q, q->src[0].rank, q->src[0].dim);
-	q->out->dim[a] = q->src[1].rank ? q->src[1].dim[0] : 1;
+	if (q->src[0].rank) q->out->dim[a] = n;
 	return put(q, a);
 }
 
@@ -1188,7 +1186,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
-	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_SINGLE] = type_single, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
+	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis, [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,

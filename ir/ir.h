@@ -68,6 +68,9 @@ extern const ir_opinfo ir_ops[IR_OP_COUNT];
 /* The op faults on integers when the divisor is 0: POINT rows of ops.def with FAULT. */
 static inline bool ir_divides(int op) { return (ir_ops[op].flags & (IR_POINT | IR_FAULT)) == (IR_POINT | IR_FAULT); }
 
+/* The op is computed by simpler ones: all of a COMPOSITE, and nextafter of narrow floats, whose neighbours are not those of f32. */
+static inline bool ir_is_composite(int op, tj_dtype result) { return ir_ops[op].flags & IR_COMPOSITE || (op == IR_nextafter && rt_is_narrow(result)); }
+
 enum { IR_CLASS_ATTRS = 4, IR_MOST_ORDER = 30 /* of polygamma */ };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
 	uint8_t nattr;        /* attributes, the list not counted */

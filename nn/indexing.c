@@ -59,11 +59,9 @@ static tj_tensor *spread(const char *site, const char *op, tj_tensor **x, int64_
 	if ((bad = nn_bad_axis(site, op, *x, axis, a)) || (bad = nn_bad(site, op, "index", *index)) || (bad = nn_bad(site, op, "src", *src))) return bad;
 	const int64_t n = tj_numel(*index);
 	if (tj_rank(*index) > 1) return tj_fail(TJ_ERR_SHAPE, op, "tj_index_put() takes an index with more axes", "the index has %d axes, at most 1 is possible", tj_rank(*index));
+	if (!tj_rank(*x)) *x = tj_reshape(*x, TJ_SHAPE(1));
+	if (!tj_rank(*src)) *src = tj_reshape(*src, TJ_SHAPE(1));
 	if (tj_rank(*src) != tj_rank(*x)) return tj_fail(TJ_ERR_SHAPE, op, "src has the sizes of x; on the axis, that of the index", "src has %d axes, x %d", tj_rank(*src), tj_rank(*x));
-	if (!tj_rank(*x)) {
-		*x = tj_reshape(*x, TJ_SHAPE(1));
-		*src = tj_reshape(*src, TJ_SHAPE(1));
-	}
 	for (int i = 0; i < tj_rank(*x); i++) {
 		const int64_t want = i == *a ? n : tj_dim(*x, i);
 		if (tj_dim(*src, i) != want) return tj_fail(TJ_ERR_SHAPE, op, "src has the sizes of x; on the axis, that of the index", "axis %d of src is %lld, %lld is needed", i, (long long)tj_dim(*src, i), (long long)want);
@@ -101,8 +99,8 @@ tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor 
 	int a;
 	tj_tensor *bad;
 	if ((bad = nn_bad_axis(site, "index_fill", x, axis, &a)) || (bad = nn_bad(site, "index_fill", "index", index)) || (bad = nn_bad(site, "index_fill", "value", value))) return bad;
-	nn_dims s = nn_shape_of(x);
-	if (s.n) s.dim[a] = tj_numel(index);
+	nn_dims s = tj_rank(x) ? nn_shape_of(x) : nn_shape_ones(1);
+	s.dim[a] = tj_numel(index);
 	tj_tensor *src = nn_filled(site, x, tj_dtype_of(x), &s, value);
 	return tj_index_copy(x, axis, nn_wrapped(site, index, tj_rank(x) ? tj_dim(x, a) : 1), src);
 }

@@ -466,6 +466,45 @@ static void random_numbers(void **state)
 	tj_close(c);
 }
 
+static tj_tensor *next(tj_tensor *const *in) { return tj_nextafter(in[0], in[1]); }
+
+/* Without its sign, the bits of a number count the numbers. */
+static uint16_t neighbour(tj_dtype t, uint16_t a, uint16_t b)
+{
+	const double x = value_of(t, a), y = value_of(t, b);
+	if (x != x || y != y) return infinity_of(t) + 1;
+	if (x == y) return b;
+	if (x == 0) return (uint16_t)(y < 0 ? 0x8001 : 1);
+	return (uint16_t)((y > x) == (x > 0) ? a + 1 : a - 1);
+}
+
+static void neighbours_of_all_values(void **state)
+{
+	(void)state;
+	static const double towards[] = { INFINITY, -INFINITY, 0, -0.0, NAN, 1.5, -1000 };
+	uint16_t *all = malloc(ALL * sizeof *all);
+	for (int i = 0; i < ALL; i++) all[i] = (uint16_t)i;
+	for (size_t h = 0; h < RT_COUNT(halves); h++) {
+		tj_ctx *c = kit_open();
+		const tj_dtype t = halves[h];
+		expression *e = next;
+		tj_fn *f = kit_fn(c, "next", body, &e, 2, 1);
+		tj_tensor *x = tj_from_data(c, t, TJ_SHAPE(ALL), all);
+		for (size_t k = 0; k < 2 * RT_COUNT(towards); k++) {
+			tj_tensor *to = tj_full(t, TJ_0D, tj_f(towards[k / 2]));
+			const uint16_t *got = tj_data(k % 2 ? tj_call1(f, TJ_LIST(x, to)) : tj_nextafter(x, to));
+			for (int i = 0; i < ALL; i++)
+				if (!alike_bits(t, got[i], neighbour(t, all[i], bits_of(t, towards[k / 2]))))
+					fail_msg("the neighbour of %s %a towards %g is not %a", tj_dtype_name(t), value_of(t, all[i]), towards[k / 2], value_of(t, got[i]));
+		}
+		tj_tensor *wide = tj_nextafter(x, tj_full(TJ_F32, TJ_SHAPE(ALL), tj_f(0)));
+		assert_int_equal(tj_dtype_of(wide), TJ_F32);
+		kit_ok(c);
+		tj_close(c);
+	}
+	free(all);
+}
+
 /* bf16 in place of f32 is another signature, and the explanation names both dtypes. */
 static void another_dtype_recompiles(void **state)
 {
@@ -489,7 +528,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulators_are_f32), cmocka_unit_test(each_op_rounds), cmocka_unit_test(composites_round_once), cmocka_unit_test(products),
 		cmocka_unit_test(products_by_tiles), cmocka_unit_test(the_note_of_a_product),
-		cmocka_unit_test(integers_of_8_bits), cmocka_unit_test(random_numbers), cmocka_unit_test(another_dtype_recompiles),
+		cmocka_unit_test(integers_of_8_bits), cmocka_unit_test(random_numbers), cmocka_unit_test(neighbours_of_all_values), cmocka_unit_test(another_dtype_recompiles),
 	};
 	if (cmocka_run_group_tests(once, NULL, NULL)) return 1;
 	KIT_RUN(tests);

@@ -11,13 +11,13 @@ enum {
 };
 
 /* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
- * longer than that, unless its rows do not begin with a cache line. Columns that are computed are computed again for each
- * tile. */
+ * longer than that, unless its rows do not begin with a cache line, or lie a multiple of a page apart and so share few sets of that cache, too.
+ * Columns that are computed are computed again for each tile. */
 int cg_few_rows(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
 	if (cg_computes(c, 1)) return LO_TILE_ROWS;
-	if (c->bits == 512) return bytes && bytes % RT_LINE == 0 ? ALL_ROWS : FEW_ROWS;
+	if (c->bits == 512) return bytes % RT_LINE == 0 && bytes % CG_PAGE ? ALL_ROWS : FEW_ROWS;
 	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
 

@@ -9,7 +9,7 @@
 #include "codegen_llvm/product.h"
 
 enum {
-	STRIP_WORDS = 4,
+	STRIP_WORDS = 2,
 	COLUMNS = 4,                   /* of a tile, if registers allow: more are read less fast where they do not fit the second cache */
 	MOST_SUMS = 24, FEW_SUMS = 12, /* vectors of sums of a tile: with 512 bits, and with fewer, which have half as many registers */
 	BLOCK = 4                      /* words of 128 bits, within which bytes are interleaved */

@@ -4,7 +4,7 @@
 enum {
 	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
 	AHEAD = 256,               /* strips: elements; distance of prefetches */
-	NEAR = 48, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles do without */
+	NEAR = 48, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches; see asks_near() */
 };
 
 /* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
@@ -14,11 +14,18 @@ int cg_strip_steps(const cg *c)
 	return c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS;
 }
 
-/* The columns are known to fill more than the caches. */
-static bool from_memory(const cg *c)
+/* The columns are known to have more than so many bytes. */
+static bool exceeds(const cg *c, int64_t row, int64_t most)
 {
-	const int64_t row = cg_r_step(c, 1);
-	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > most;
+}
+
+static bool from_memory(const cg *c) { return exceeds(c, cg_r_step(c, 1), RT_THIRD_CACHE); }
+
+/* Wide tiles read long pieces, which a processor fetches ahead by itself; but not from panel to panel if they come from memory. */
+static bool asks_near(const cg *c, int vecs)
+{
+	return vecs <= NEAR_VECS || (c->product->x.panels && exceeds(c, c->k->dim[c->k->ndim - 1], 2 * RT_THIRD_CACHE));
 }
 
 /* The address of column number `column` of a tile, at the current r. */
@@ -115,7 +122,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	c->out = &head;
 	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
 	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
-	for (int b = 0; vecs <= NEAR_VECS && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	for (int b = 0; asks_near(c, vecs) && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	put_row_addresses(c, rows, stride, x);
 	for (int i = 0; i < rows; i++) {
 		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
@@ -133,6 +140,52 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
 	put_sums(c, rows, vecs);
 	return cg_end_own(c);
+}
+
+/* Lanes first, first + apart .. of two vectors. */
+static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
+{
+	const int n = c->product->w;
+	const cg_str r = cg_tmp(c), type = cg_type(TJ_F32, n);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, a.s, type.s, b.s, n);
+	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", apart == 2 ? first + 2 * i : first + i / 2 + i % 2 * n);
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+/* Columns of bf16 as f32: those with even numbers, or with odd ones, of two vectors. */
+static cg_str half_of(cg *c, cg_str words, int odd)
+{
+	const int n = c->product->w;
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s.w = %s <%d x i32> %s, %s\n", r.s, odd ? "and" : "shl", n, words.s, cg_splat(c, "i32", cg_int(odd ? -65536 : 16), n).s);
+	rt_putf(c->out, "  %s = bitcast <%d x i32> %s.w to %s\n", r.s, n, r.s, cg_type(TJ_F32, n).s);
+	return r;
+}
+
+/* Columns are loads of bf16 that are converted to f32, and no more. */
+static bool widens_bf16(const cg *c)
+{
+	const lo_tiles *x = &c->product->x;
+	const lo_ins *value = &c->k->ins.v[x->value[1]];
+	return c->product->t == TJ_F32 && cg_item_dtype(c, 1) == TJ_BF16 && value->op == LO_CONVERT && value->src[0] == x->load[1];
+}
+
+/* Two vectors of sums from j on, over columns of bf16. Even columns are multiplied apart from odd ones: a shift or a mask makes f32 of them,
+ * which takes fewer instructions than to widen each half of a register. Prefetches do not pay here. */
+static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j)
+{
+	const struct cg_product *p = c->product;
+	const cg_str type = cg_type(p->t, p->w), to[2] = { cg_elem(c, p->t, cg_fmt("%%sums"), j), cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int(p->w))) };
+	cg_str old[2], sum[2];
+	for (int i = 0; i < 2; i++) old[i] = cg_choose(c, cg_fmt("%%first"), type.s, cg_fmt("zeroinitializer"), cg_read(c, p->t, p->w, to[i]));
+	for (int i = 0; i < 2; i++) sum[i] = lanes_of(c, old[0], old[1], i, 2);
+	for (int s = 0; s < steps; s++) {
+		const cg_str words = cg_tmp(c);
+		rt_putf(c->out, "  %s = load <%d x i32>, ptr %s, align 2\n", words.s, p->w, cg_elem(c, TJ_BF16, row[s], j).s);
+		for (int i = 0; i < 2; i++) sum[i] = cg_multiply_add(c, p->t, p->w, x[s], half_of(c, words, i), sum[i]);
+	}
+	for (int i = 0; i < 2; i++) cg_write(c, p->t, p->w, lanes_of(c, sum[0], sum[1], i * p->w / 2, 1), to[i]);
 }
 
 /* The vector of sums from j on, of one row, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
@@ -167,7 +220,14 @@ cg_str cg_put_strip(cg *c, int steps)
 	}
 	some = cg_tmp(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
-	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(p->w), true);
+	cg_str pairs = cg_int(0);
+	if (widens_bf16(c)) {
+		pairs = cg_op(c, "and", cg_fmt("%%n"), cg_int(-2 * p->w));
+		cg_loop j = cg_open(c, "j", cg_int(0), pairs, cg_int(2 * p->w), true);
+		strip_pair(c, steps, x, row, j.i);
+		cg_close(c, &j);
+	}
+	cg_loop j = cg_open(c, "j", pairs, whole, cg_int(p->w), true);
 	strip_vector(c, steps, x, row, j.i, NULL);
 	cg_close(c, &j);
 	rt_putf(c->out, "  %s = icmp sgt i64 %s, 0\n  br i1 %s, label %%left, label %%over\n", some.s, left.s, some.s);

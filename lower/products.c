@@ -184,17 +184,18 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 192, PACKED_COLUMNS = 1024, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 288, PACKED_COLUMNS = 512, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* An extent in equal pieces of about `most` or less, each but the last a multiple of `of`; pieces: at least this many. */
-static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t pieces)
+static int64_t pieces(int64_t extent, int64_t most) { return div_up(extent, most + most / 8); }
+
+/* An extent in equal pieces of about `most` or less, each but the last a multiple of `of`; least: so many pieces, if they are enough. */
+static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t least_pieces)
 {
-	most += most / 8;
-	const int64_t n = div_up(extent, most) > pieces ? div_up(extent, most) : pieces;
+	const int64_t n = pieces(extent, most) > least_pieces ? pieces(extent, most) : least_pieces;
 	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
 }
 
@@ -217,9 +218,12 @@ static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_
 	blocks best = { 0 };
 	few = div_up(few, outer);
 	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
-		blocks b = { piece(m, most_rows, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), 0 };
-		b.columns = piece(n, most, COLUMNS, div_up(few, div_up(m, b.rows)));
-		if (down == 1 || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
+		const int64_t rows = piece(m, most_rows, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), across = div_up(few, div_up(m, rows));
+		for (int more = 0; more < threads; more++) {
+			blocks b = { rows, piece(n, most, COLUMNS, (across > pieces(n, most) ? across : pieces(n, most)) + more) };
+			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
+			if (!best.rows || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
+		}
 	}
 	return best;
 }
@@ -237,7 +241,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
-	const blocks b = cut(&x, m, last, outer, threads == 1 || x.strips || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
+	const blocks b = cut(&x, m, last, outer, threads == 1 || x.strips || m <= LO_TILE_ROWS || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;

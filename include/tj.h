@@ -501,6 +501,8 @@ typedef struct tj_compiled {
 } tj_compiled;
 typedef tj_status tj_backend_fn(void *self, tj_graph *g, tj_compiled *out);
 
+typedef struct tj_named_hook { const char *name; tj_body *hook; void *self; } tj_named_hook; /* see tj_grad_name() */
+
 typedef struct tj_compile_opts {
 	size_t size;
 	const char *name;      /* shown in dumps, logs and names of kernels */
@@ -541,6 +543,7 @@ typedef struct tj_compile_opts {
 	 * tells. f64 stays. An op has the setting of the function whose body calls it; a nested function that leaves it out has that of its
 	 * caller, and TJ_F32 is none. Gradients have the dtype of what they are asked for. Ops outside of compiled functions have none. */
 	tj_dtype autocast;
+	const tj_named_hook *grad_hooks; /* for the values that its call names, see tj_grad_name(); the list ends in one without .name, and is copied, but not the names. NULL: none */
 } tj_compile_opts;
 
 /* Scalars of a call, 32 at most: declared, where a C variable would be captured. The body reads a TJ_F() by tj_arg_f and
@@ -676,9 +679,18 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
 /* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. Outside of
- * compiled functions it is x itself. */
+ * compiled functions it is x itself. Where loops, branches and checkpoints compute x once more for a gradient of a gradient, the hook also gets what comes through that
+ * value, by itself: a hook that is not linear, such as a clip, then sees two sums instead of one. */
 TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook, void *self);
 #define tj_grad_hook(x, hook, self) tj_grad_hook_at(TJ_SITE, x, hook, self)
+/* x, under a name that lasts until the call ends, so that code elsewhere, as a layer's, need not know who looks at its gradients. .grad_hooks of the function that
+ * is called hook it: those whose name is equal, or equal with any characters for each `*`, in their order. (In nested calls these are the outermost function's, between
+ * tj_trace_begin() and tj_trace_end() those of its opts.) Without a hook it is x itself. tj_grad_named() is the last value with exactly this name, to be
+ * asked for: tj_grad(&g, loss, TJ_LIST(tj_grad_named("block1.out")), NULL). */
+TJ_API tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name);
+TJ_API tj_tensor *tj_grad_named_at(const char *site, const char *name);
+#define tj_grad_name(x, name) tj_grad_name_at(TJ_SITE, x, name)
+#define tj_grad_named(name) tj_grad_named_at(TJ_SITE, name)
 /* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body uses, when
  * it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more time. The bits are
  * the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first

@@ -40,7 +40,7 @@ void jit_act_end(tj_ctx *c)
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], allocator);
 	if (c->taken.n) jit_give_back(c);
 	jit_cut_cells(&a->assigned_at, 0);
-	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->assigned.n = a->callers.n = 0;
+	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->named.n = a->assigned.n = a->callers.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
 	a->near = JIT_NOT_NEAR;
@@ -88,5 +88,15 @@ bool jit_closed(const jit_act *a, uint32_t seq)
 {
 	for (uint32_t i = 0; i < a->closed.n; i++)
 		if (seq >= a->closed.v[i].first && seq < a->closed.v[i].end) return true;
+	return false;
+}
+
+bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any)
+{
+	for (const tj_scope *s = a->ctx->rt.scope; s && (any || s->act == a->serial); s = s->parent) {
+		uint32_t n = s->used;
+		for (const rt_handles *k = s->chunk; k; k = k->next, n = RT_CHUNK)
+			if (h >= k->h && h < k->h + n) return true;
+	}
 	return false;
 }

@@ -63,6 +63,11 @@ typedef struct jit_sized { /* a result of nonzero, masked_select or unique in th
 	int64_t size;            /* of axis 0; depends on data */
 	uint64_t seg;            /* serial of the segment that ended with the op */
 } jit_sized;
+typedef struct jit_named { /* a value that the running call gave a name (hooks.c) */
+	const char *name;
+	tj_tensor *t, *share;    /* share: lives as long as the call. t: the body's handle, if it is in scope and has `was` in it */
+	tj_tensor was;
+} jit_named;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 
 typedef struct jit_act {
@@ -115,6 +120,7 @@ typedef struct jit_act {
 
 	rt_vec(jit_taken) read;  /* cells whose values the body has read (tj_item() and others) */
 	rt_vec(jit_sized) sized;
+	rt_vec(jit_named) named;
 	rt_vec(jit_assigned) assigned;
 	jit_cellmap assigned_at, cell_at; /* of `assigned`, of `cell` */
 	rt_vec(jit_done) done;
@@ -127,6 +133,8 @@ typedef struct jit_act {
 	double started;          /* time when the first private event was recorded, ms */
 	rt_arena mem;            /* freed at the end of the call */
 } jit_act;
+
+bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any); /* the handle is of an open scope of the call; any: or of one around it */
 
 /* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
 static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)

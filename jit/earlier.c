@@ -389,12 +389,8 @@ static bool choose(walk *w)
 
 static bool is_there(const walk *w, const tj_tensor *h, const jit_bound *x)
 {
-	for (const tj_scope *s = w->a->ctx->rt.scope; s && s->act == w->a->serial; s = s->parent) {
-		uint32_t n = s->used;
-		for (const rt_handles *k = s->chunk; k; k = k->next, n = RT_CHUNK)
-			if (h >= k->h && h < k->h + n) return x->pending ? h->kind == RT_PENDING && h->seg == x->seg && h->seq == x->seq : h->kind == RT_VALUE && h->buf == x->buf && h->layout == x->layout;
-	}
-	return false;
+	if (!jit_in_scope(w->a, h, false)) return false;
+	return x->pending ? h->kind == RT_PENDING && h->seg == x->seg && h->seq == x->seq : h->kind == RT_VALUE && h->buf == x->buf && h->layout == x->layout;
 }
 
 /* The handle under which the running segment has, or will have, the value. Scopes of the body may have been popped since x was bound. */

@@ -46,6 +46,15 @@ static bool copy_passes(tj_fn *f, const tj_compile_opts *o)
 	return f->pass != NULL;
 }
 
+static bool copy_hooks(tj_fn *f, const tj_compile_opts *o)
+{
+	uint32_t n = 0;
+	while (o->grad_hooks && o->grad_hooks[n].name) n++;
+	f->hook = rt_calloc((n + 1) * sizeof *f->hook);
+	if (f->hook && n) memcpy(f->hook, o->grad_hooks, n * sizeof *f->hook);
+	return f->hook != NULL;
+}
+
 static void free_fn(tj_fn *f)
 {
 	if (!f) return;
@@ -53,6 +62,7 @@ static void free_fn(tj_fn *f)
 	lo_shelf_free(f->shelf);
 	rt_free(f->spec);
 	rt_free(f->pass);
+	rt_free(f->hook);
 	rt_free(f->asked);
 	rt_vec_free(&f->sized);
 	rt_free(f->state);
@@ -83,7 +93,7 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 {
 	tj_fn *f = rt_calloc(sizeof *f);
 	bool shares = o->dynamic != TJ_DYNAMIC_OFF;
-	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || (shares && !(f->family = lo_family_new())) || !(f->shelf = lo_shelf_new())) {
+	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || !copy_hooks(f, o) || (shares && !(f->family = lo_family_new())) || !(f->shelf = lo_shelf_new())) {
 		free_fn(f);
 		return NULL;
 	}

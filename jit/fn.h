@@ -60,6 +60,7 @@ struct tj_fn {
 	uint32_t nstate, nfreeze;
 	tj_pass *pass;
 	uint32_t npass;
+	tj_named_hook *hook;     /* the last one has no name */
 	uint32_t index;          /* in tj_ctx.memo; an index is used again after the function is freed */
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
 	bool of_line;            /* it stands for a line with tj_trace_begin(), which owns it */

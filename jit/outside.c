@@ -192,32 +192,3 @@ tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body 
 {
 	return go(site, &(jit_flow){ .op = JIT_CHECKPOINT, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
 }
-
-/* ---- hooks ---- */
-typedef struct hook { tj_body *body; void *self; } hook;
-static void pass_on(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	(void)self;
-	out[0] = in[0];
-}
-
-/* in: the tensor, the tensor, its gradient. */
-static void call_hook(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	const hook *h = self;
-	h->body(out, (tj_tensor *[]){ in[2], in[0], TJ_END }, h->self);
-}
-
-tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *body, void *self)
-{
-	hook h = { body, self };
-	tj_tensor *out = NULL;
-	JIT_CURRENT(c, site);
-	if (!c) return NULL;
-	if (jit_refuses(c, site, "grad_hook")) return &c->rt.poison;
-	if (!body) return jit_error(c, site, TJ_ERR_ARG, "grad_hook", "pass a function", "the hook is NULL");
-	if (x && rt_is_number(x)) return jit_error(c, site, TJ_ERR_ARG, "grad_hook", "only tensors of floats have gradients", "the operand is a number");
-	if (x && x != TJ_END && !jit_active(c)) return x; /* no gradient passes there */
-	tj_custom_grad_at(site, &out, 1, pass_on, call_hook, TJ_LIST(x), &h);
-	return out ? out : &c->rt.poison;
-}

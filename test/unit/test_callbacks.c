@@ -310,6 +310,8 @@ static void try_calls(const probe *p)
 	REFUSED(tj_checkpoint, tj_checkpoint(out, 1, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	REFUSED(tj_custom_grad, tj_custom_grad(out, 1, same, same, TJ_LIST(p->x), NULL) == TJ_ERR_STATE && tj_is_poison(out[0]));
 	POISON(tj_grad_hook, p->x, same, NULL);
+	POISON(tj_grad_name, p->x, "x");
+	POISON(tj_grad_named, "x");
 	POISON(tj_jvp, p->x, TJ_LIST(p->x), TJ_LIST(p->x), TJ_UNUSED_ZEROS);
 }
 

@@ -163,6 +163,154 @@ static void clipped(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 static void hooks(void **s) { (void)s; EACH(clipped, 2, -2, 2) }
 
+/* ---- by name: a layer names its values, the function that is called has the hooks ---- */
+static void layer(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	char name[40];
+	snprintf(name, sizeof name, "%s.in", (const char *)self);
+	tj_tensor *x = tj_grad_name(in[0], name);
+	memset(name, '?', sizeof name); /* it was copied */
+	out[0] = tj_square(x);
+}
+
+static void doubles(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)); }
+
+/* y = (x^2)^2, or with a turn more by a scan. */
+typedef struct names { tj_fn *inner[2]; bool scans, looks; } names;
+static void turn(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, layer(out, in, "scanned"); }
+static void named(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const names *n = self;
+	tj_tensor *h = tj_call1(n->inner[0], TJ_LIST(in[0]));
+	if (n->looks) tj_item(total(h));
+	tj_tensor *y = tj_call1(n->inner[1], TJ_LIST(h));
+	if (n->scans) tj_scan(&y, NULL, 0, turn, TJ_LIST(y), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 1));
+	tj_grad(out, total(y), TJ_LIST(in[0], tj_grad_named("l1.in"), tj_grad_named("l2.in")), NULL);
+}
+
+static void by_name(void **s)
+{
+	(void)s;
+	static tj_tensor *tenth;
+	static const struct { const char *label; tj_named_hook hook[4]; float l2[2], l1[2], x[2]; } all[] = { /* of x = 1, 2: gradients by h, by the hooked x, by x */
+		{ "none", { { 0 } }, { 2, 8 }, { 4, 32 }, { 4, 32 } },
+		{ "other names", { { "l", doubles, NULL }, { "l1.inn", doubles, NULL }, { "1.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 4, 32 }, { 4, 32 } },
+		{ "one", { { "l2.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 8, 64 } },
+		{ "first", { { "l1.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 4, 32 }, { 8, 64 } },
+		{ "all", { { "*", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 16, 128 } },
+		{ "stars", { { "l*.in", doubles, NULL }, { "*1*n*", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 32, 256 } },
+		{ "in order", { { "l1*", clips, NULL }, { "*1.in", adds_x, &tenth }, { 0 } }, { 2, 8 }, { 4, 32 }, { 2, 2 } }, /* + x / 10, then within 2 */
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		for (int way = 0; way < 6; way++) {
+			tj_ctx *c = kit_open();
+			tj_tensor *out[3];
+			names n = { .scans = way == 1, .looks = way == 2 || way == 4 };
+			tenth = tj_f(0.1);
+			n.inner[0] = kit_fn(c, "layer", layer, "l1", 1, 1), n.inner[1] = kit_fn(c, "layer", layer, "l2", 1, 1);
+			const tj_compile_opts o = { .size = sizeof o, .name = "named", .nin = 1, .nout = 3, .mode = way == 3 || way == 4 ? TJ_DIRECT : TJ_VERIFY, .grad_hooks = all[i].hook };
+			tj_fn *f = tj_compile(c, named, &n, &o);
+			for (int k = 0; k < 4; k++) {
+				if (way == 5) {
+					tj_tensor *x = F32(c, 1, 2);
+					tj_trace_begin(c, &o);
+					named(out, (tj_tensor *[]){ x, TJ_END }, &n);
+					if (tj_trace_end(c, out, 3) != TJ_OK) fail_msg("%s, way %d: %s", all[i].label, way, (tj_check(c), tj_last_error(c)->message));
+				} else if (tj_call(f, out, TJ_LIST(F32(c, 1, 2))) != TJ_OK) fail_msg("%s, way %d: %s", all[i].label, way, (tj_check(c), tj_last_error(c)->message));
+				kit_ok(c);
+				/* x^8 has more slope, and the name in the scan matches "*" alone */
+				if (way == 1 && i != 6) {
+					const float more = 2 * (i == 4 ? 2 : 1);
+					assert_f32(out[2], all[i].l2[0] * more, all[i].l2[1] * more * 16);
+					assert_f32(out[1], all[i].l1[0] * more, all[i].l1[1] * more * 16);
+					assert_f32(out[0], all[i].x[0] * more, all[i].x[1] * more * 16);
+				} else if (way != 1) {
+					assert_f32(out[2], all[i].l2[0], all[i].l2[1]);
+					assert_f32(out[1], all[i].l1[0], all[i].l1[1]);
+					assert_f32(out[0], all[i].x[0], all[i].x[1]);
+				}
+			}
+			if (way < 5) assert_int_equal(kit_stats(f).recordings, way == 2 || way == 4 ? 2 : 1);
+			tj_close(c);
+		}
+}
+
+static void names_twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *a = tj_grad_name(tj_sin(in[0]), "h"), *b = tj_grad_name(tj_mul(a, a), "h");
+	(void)self;
+	tj_grad(out, total(tj_mul(b, tj_f(3))), TJ_LIST(tj_grad_named("h")), NULL);
+	assert_ptr_equal(tj_grad_name(in[0], "argument"), in[0]);
+	tj_grad(out + 1, total(tj_mul(tj_grad_named("argument"), tj_f(2))), TJ_LIST(in[0]), NULL);
+}
+
+/* The scope of the value ends, and its place is taken by another one. */
+static void pops(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_scope *s = tj_push(tj_ctx_current());
+	tj_tensor *h = tj_grad_name(tj_exp(in[0]), "inner"), *y = tj_escape(tj_mul(h, h));
+	tj_pop(s);
+	tj_mul(tj_sin(in[0]), tj_f(3));
+	(void)self;
+	if (self) tj_item(total(y));
+	tj_grad(out, total(y), TJ_LIST(tj_grad_named("inner")), NULL);
+}
+
+static void in_a_turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	(void)self;
+	tj_scan(&y, NULL, 0, turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 2));
+	tj_grad(out, total(y), TJ_LIST(tj_grad_named("scanned.in")), NULL);
+}
+static void unknown_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad_name(in[0], "x"), out[0] = tj_grad_named("X"); }
+static void null_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(in[0], NULL); }
+static void empty_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(in[0], ""); }
+static void name_of_number(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, (void)self, out[0] = tj_grad_name(tj_f(1), "x"); }
+static void name_of_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(tj_cast(in[0], TJ_I64), "x"); }
+static void hook_of_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(tj_cast(in[0], TJ_I64), clips, NULL); }
+static void hook_of_null(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, (void)self, out[0] = tj_grad_hook(NULL, clips, NULL); }
+static void gives_total(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = total(in[0]); }
+static void gives_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[0], TJ_I32); }
+static void gives_f64(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(tj_cast(in[0], TJ_F64), tj_f(2)); }
+static void hook_of_total(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(in[0], gives_total, NULL); }
+static void hook_to_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(in[0], gives_ints, NULL); }
+static void hook_to_f64(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_grad_hook(in[0], gives_f64, NULL)), TJ_LIST(in[0]), NULL); }
+
+static void names_refused(void **s)
+{
+	static const struct { tj_body *body; tj_status code; const char *op, *message; } cases[] = {
+		{ in_a_turn, TJ_ERR_DEAD, "grad", "is a value of a callback that has returned" },
+		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" }, { null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" }, { empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
+		{ name_of_number, TJ_ERR_ARG, "grad_name", "is a number" }, { name_of_ints, TJ_ERR_DTYPE, "grad_name", "the operand is of i64" }, { hook_of_ints, TJ_ERR_DTYPE, "grad_hook", "the operand is of i64" },
+		{ hook_of_null, TJ_ERR_ARG, "grad_hook", "operand 0 is NULL" }, { hook_of_total, TJ_ERR_SHAPE, "grad_hook", "the tensor is f32[3], but the hook gives f32[]" },
+		{ hook_to_ints, TJ_ERR_DTYPE, "grad_hook", "but the hook gives i32[3]" },
+	};
+	(void)s;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_ctx *c = kit_open();
+		tj_tensor *out[1];
+		if (tj_call(kit_fn(c, "refused", cases[i].body, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))) == TJ_OK) fail_msg("case %zu is not refused", i);
+		kit_error(c, cases[i].code, cases[i].message);
+		assert_string_equal(tj_last_error(c)->op, cases[i].op);
+		assert_non_null(strstr(tj_last_error(c)->site, "test_custom.c:"));
+		tj_close(c);
+	}
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 0, 0);
+	tj_tensor *out[2];
+	assert_int_equal(tj_call(kit_fn(c, "twice", names_twice, NULL, 1, 2), out, TJ_LIST(x)), TJ_OK);
+	assert_f32(out[0], 3, 3);
+	assert_f32(out[1], 2, 2);
+	for (int looks = 0; looks < 2; looks++) assert_f32(tj_call1(kit_fn(c, "pops", pops, looks ? c : NULL, 1, 1), TJ_LIST(x)), 2, 2);
+	assert_f32(tj_call1(kit_fn(c, "wide", hook_to_f64, NULL, 1, 1), TJ_LIST(x)), 2, 2);
+	kit_ok(c);
+	assert_ptr_equal(tj_grad_name(x, "x"), x);
+	assert_true(tj_is_poison(tj_grad_named("x")));
+	kit_error(c, TJ_ERR_STATE, "values have names in bodies only");
+	tj_close(c);
+}
+
 /* ---- refused ---- */
 static void wrong_shape(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = total(in[2]); }
 static void wrong_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[2], TJ_I64); }
@@ -211,6 +359,6 @@ static void outside(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(through), cmocka_unit_test(no_gradient), cmocka_unit_test(tangents), cmocka_unit_test(orders), cmocka_unit_test(several), cmocka_unit_test(examples),
-		                                cmocka_unit_test(hooks), cmocka_unit_test(mixed), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
+		                                cmocka_unit_test(hooks), cmocka_unit_test(by_name), cmocka_unit_test(names_refused), cmocka_unit_test(mixed), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

@@ -906,7 +906,7 @@ TJ_API tj_tensor *tj_heaviside(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_heaviside_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_heaviside(a, b) tj_heaviside_at(TJ_SITE, a, b) /* tj_heaviside([-2., 0., 2.], tj_f(0.5)) = [0., 0.5, 1.] */
 
-/* a * 2^b, rounded once; b is cut to an integer, and NaN gives NaN */
+/* a * 2^b, rounded once if b is whole */
 TJ_API tj_tensor *tj_ldexp(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ldexp_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b) /* tj_ldexp([1., 3.], [3, -1]) = [8., 1.5] */
@@ -2142,7 +2142,8 @@ TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t 
 
 /* ---- linear layers, cells, bags of embeddings -------------------------------------------------------- */
 
-/* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J].
+/* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J]; of
+ * integers of one dtype it has that dtype.
  *
  * Cells: one step of a recurrent network, for tj_scan() or a loop. x [N,I] and h [N,H], or both without N; the result is the next h. Weights as PyTorch has them: the gates lie
  * one after the other, in lstm_cell input, forget, cell, output; in gru_cell reset, update, new. */
@@ -2225,7 +2226,8 @@ TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor
 /* ---- losses ----------------------------------------------------------------------------------------- */
 
 /* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are computed in f32, and the result, of x's
- * dtype, is rounded once. A mean over nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
+ * dtype, is rounded once. Integers count as f32 in poisson_nll, margin_ranking, cosine_embedding and triplet_margin, and are errors in the others. A mean over
+ * nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
 typedef enum tj_loss_reduction { TJ_LOSS_MEAN, TJ_LOSS_SUM, TJ_LOSS_NONE, TJ_LOSS_BATCHMEAN } tj_loss_reduction;
 
 /* smooth_l1: d^2 / 2 / beta, from |d| = beta on |d| - beta / 2. huber: d^2 / 2, from delta on delta * (|d| - delta / 2). kl_div: x are logarithms; target * (log(target) - x).

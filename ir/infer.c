@@ -840,7 +840,7 @@ static bool pad_ok(const ask *q, int axis, int64_t size, int64_t before, int64_t
 	}
 	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	const int64_t left = size + (before < 0 ? before : 0) + (after < 0 ? after : 0);
-	if ((mode == TJ_PAD_REPLICATE && more > 0 && !left) || (mode != TJ_PAD_REPLICATE && mode != TJ_PAD_CONSTANT && more > 0 && more > most - (size - left)))
+	if ((mode == TJ_PAD_REPLICATE && more > 0 && !size) || (mode != TJ_PAD_REPLICATE && mode != TJ_PAD_CONSTANT && more > 0 && more > most - (size - left)))
 		return fail(q, TJ_ERR_SHAPE, "there are too few elements to repeat", "axis %d: %lld for %lld", axis, (long long)left, (long long)more) || advise(q, "reflect takes at most one less than the size, circular the size");
 	return true;
 }

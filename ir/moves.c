@@ -151,9 +151,11 @@ static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, co
 	const int first = ir_at(m->g, x)->rank - npad / 2;
 	if (ir_at(m->g, value)->weak) value = ir_cast(m->g, value, (tj_dtype)ir_at(m->g, x)->dtype, m->site); /* a view of a number is f32 */
 	for (int64_t axis = first; axis < first + npad / 2; axis++) {
-		const int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
+		int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
+		const int64_t size = ir_dims(m->g, ir_at(m->g, x))[axis];
+		if (mode == TJ_PAD_REPLICATE && before == -size && after > 0) before++, after--; /* all go: the one at the end is repeated all the same */
+		if (mode == TJ_PAD_REPLICATE && after == -size && before > 0) after++, before--;
 		if (before < 0 || after < 0) {
-			const int64_t size = ir_dims(m->g, ir_at(m->g, x))[axis];
 			x = slice(m, x, axis, before < 0 ? -before : 0, after < 0 ? size + after : size, 1);
 			if (x == IR_NONE) return x;
 		}

@@ -168,6 +168,7 @@ static void grad_LDEXP(vjp *v)
 {
 	ir_ref dy = dy_of(v);
 	if (v->want[0]) give(v, 0, op2(v, IR_ldexp, dy, x_of(v, 1)));
+	if (v->want[1]) give(v, 1, op2(v, IR_mul, dy, op2(v, IR_mul, y_of(v), num(v, 0.69314718055994530942))));
 }
 
 static void grad_NEXT(vjp *v)

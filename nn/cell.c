@@ -61,10 +61,11 @@ tj_tensor *tj_bilinear_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tenso
 	shape[rank] = other;
 	shape[rank + 1] = TJ_END_DIM;
 	const tj_dtype t = tj_dtype_of(a);
+	const bool whole = !nn_is_float(t) && t == tj_dtype_of(b) && t == tj_dtype_of(weight) && (!bias || t == tj_dtype_of(bias)); /* its sums are i64, which wrap to t */
 	tj_tensor *y = tj_reshape(tj_matmul(nn_widened(site, a), nn_widened(site, w)), shape);
 	y = tj_sum(tj_mul(y, tj_unsqueeze(b, -2)), TJ_AXES(-1), false);
 	if (bias) y = tj_add(y, bias);
-	return nn_is_narrow(t) ? tj_cast(y, t) : y;
+	return nn_is_narrow(t) || whole ? tj_cast(y, t) : y;
 }
 
 /* ---- cells ---- */

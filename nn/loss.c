@@ -4,6 +4,12 @@
 #include <math.h>
 
 /* ---- operands ---- */
+/* In some losses integers and bool count as f32. */
+static tj_tensor *as_float(const char *site, tj_tensor *x)
+{
+	return !x || x == TJ_END || tj_rank(x) < 0 || nn_is_float(tj_dtype_of(x)) ? x : tj_cast(x, TJ_F32);
+}
+
 static bool same_shape(const tj_tensor *a, const tj_tensor *b)
 {
 	bool same = tj_rank(a) == tj_rank(b);
@@ -139,6 +145,7 @@ static tj_tensor *log_factorial(const char *site, tj_tensor *target)
 
 tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps, tj_loss_reduction r)
 {
+	x = as_float(site, x);
 	PAIR("poisson_nll_loss");
 	tj_tensor *y = log_input ? tj_sub(tj_exp(x), tj_mul(target, x)) : tj_sub(x, tj_mul(target, tj_log(tj_add(x, tj_f(eps)))));
 	return nn_reduced(site, full ? tj_add(y, log_factorial(site, target)) : y, r, given);
@@ -175,6 +182,7 @@ tj_tensor *tj_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *tar
 
 tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r)
 {
+	x = as_float(site, x), other = as_float(site, other);
 	PAIR("margin_ranking_loss");
 	if ((bad = bad_pair(site, name, given, other))) return bad;
 	other = nn_widened(site, other);
@@ -195,6 +203,7 @@ static tj_tensor *bad_rows(const char *site, const char *op, tj_tensor *x, tj_te
 tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r)
 {
 	static const char name[] = "cosine_embedding_loss";
+	x = as_float(site, x), other = as_float(site, other);
 	tj_tensor *bad = bad_rows(site, name, x, other);
 	if (!bad) bad = nn_bad(site, name, "the target", target);
 	if (!bad) bad = nn_bad_reduction(site, name, r);
@@ -224,6 +233,7 @@ static tj_tensor *distance(const char *site, tj_tensor *a, tj_tensor *b, double 
 tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p, bool swap, tj_loss_reduction r)
 {
 	static const char name[] = "triplet_margin_loss";
+	anchor = as_float(site, anchor), positive = as_float(site, positive), negative = as_float(site, negative);
 	tj_tensor *bad = bad_rows(site, name, anchor, positive);
 	if (!bad) bad = bad_rows(site, name, anchor, negative);
 	if (!bad) bad = nn_bad_reduction(site, name, r);

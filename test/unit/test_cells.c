@@ -143,6 +143,8 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_linear(in, x(0, TJ_SHAPE(4)), NULL), SHAPE, "linear", "the weight has 1 axes");
 	LAYER_REFUSED(tj_linear(in, x(0, TJ_SHAPE(5, 4)), x(0, TJ_SHAPE(4))), SHAPE, "linear", "the bias is not [5]");
 	LAYER_REFUSED(tj_linear(NULL, h, NULL), ARG, "linear", "x is NULL");
+	tj_tensor *bytes = tj_full(TJ_U8, TJ_SHAPE(1, 2), tj_i(20)), *whole = tj_bilinear(bytes, bytes, tj_full(TJ_U8, TJ_SHAPE(1, 2, 2), tj_i(1)), NULL); /* 4 * 400, which wraps */
+	assert_true(tj_dtype_of(whole) == TJ_U8 && tj_item_i(whole) == 64);
 	LAYER_REFUSED(tj_bilinear(in, h, x(0, TJ_SHAPE(2, 4, 4)), NULL), SHAPE, "bilinear", "the operands do not fit");
 	LAYER_REFUSED(tj_rnn_tanh_cell(in, h, NULL), ARG, "rnn_tanh_cell", "there are no weights");
 	LAYER_REFUSED(tj_rnn_relu_cell(in, x(0, TJ_SHAPE(2, 5)), &w), SHAPE, "rnn_relu_cell", "x and h do not fit");

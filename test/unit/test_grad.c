@@ -38,7 +38,7 @@ static const char *const cases[] = {
 	ANY2 "[2,3] [2,3]", ANY2 "[2,3] [3]", ANY2 "[3] [2,1]", ANY2 "[] [2,2]", ANY2 "[2,1,2] [1,2,1]", ANY2 "[1,1] [2,3]", ANY2 "[] []", ANY2 "[0,3] [3]",
 	ANY2 "[1] [0]", ANY2 "[3] n", ANY2 "n [3]",
 	POINT2 "[2,3] [2,3]", POINT2 "[2,3] [3]", POINT2 "[3] [2,1]", POINT2 "[] []", POINT2 "[0,3] [3]", POINT2 "[3] n",
-	"nextafter [2,3] ![3]", "nextafter [] n", "ldexp [2,3] !k[3]", "ldexp [] !k[]", "xlogy|xlog1py|float_power p[2,3] p[3]", "xlogy|xlog1py [3] p[2,1]", "xlogy|xlog1py|float_power p[] p[]", "xlogy|xlog1py z[4] p[4]",
+	"nextafter [2,3] ![3]", "nextafter [] n", "ldexp [2,3] !k[3]", "ldexp [] !k[]", "ldexp [2,3] [3]", "ldexp [3] []", "ldexp [2] n", "ldexp [0] []", "xlogy|xlog1py|float_power p[2,3] p[3]", "xlogy|xlog1py [3] p[2,1]", "xlogy|xlog1py|float_power p[] p[]", "xlogy|xlog1py z[4] p[4]",
 	"lerp [2,3] [3] [2,1]", "lerp [] [] []", "lerp [0] [] []", "addcmul [2,3] [3] [2,1] n", "addcdiv [2,3] [3] [2,1] n", "addcmul|addcdiv [] [] [] n",
 	"nan_to_num [5] n n n", "nan_to_num [] n n n", "nan_to_num [0,2] n n n",
 	MODS "h[2,3] w[2,3]", MODS "h[2,3] w[3]", MODS "h[3] w[2,1]", MODS "h[2] w[]", MODS "h[] w[2,2]", MODS "h[3] n", MODS "h[0] w[]",

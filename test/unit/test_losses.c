@@ -194,6 +194,23 @@ static void special(void **state)
 	tj_close(c);
 }
 
+/* Of integers, as PyTorch has them: in f32. */
+static void of_integers(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *a = tj_cast(ints(TJ_SHAPE(3), (int64_t[]){ 3, -2, 5 }), TJ_I16), *b = ints(TJ_SHAPE(3), (int64_t[]){ 1, 4, 5 }), *y = ints(TJ_SHAPE(3), (int64_t[]){ 1, -1, 1 });
+	tj_tensor *rows = ints(TJ_SHAPE(2, 3), (int64_t[]){ 3, -2, 5, 1, 1, 2 }), *more = tj_add(rows, tj_i(1)), *twice = tj_mul(rows, tj_i(2));
+	assert_int_equal(tj_dtype_of(tj_margin_ranking_loss(a, b, y, 0.5, TJ_LOSS_MEAN)), TJ_F32);
+	layer_near(tj_margin_ranking_loss(a, b, y, 0.5, TJ_LOSS_NONE), 3, (double[]){ 0, 0, 0.5 }, 1e-6, "margin_ranking");
+	layer_near(tj_poisson_nll_loss(a, b, true, false, 1e-8, TJ_LOSS_NONE), 3, (double[]){ 17.08553695678711, 8.135334968566895, 123.41316223144531 }, 1e-6, "poisson_nll");
+	layer_near(tj_triplet_margin_loss(rows, more, twice, 1, 2, false, TJ_LOSS_NONE), 2, (double[]){ 0, 0.2825608253479004 }, 1e-6, "triplet_margin");
+	layer_near(tj_cosine_embedding_loss(rows, more, ints(TJ_SHAPE(2), (int64_t[]){ 1, -1 }), 0.3, TJ_LOSS_NONE), 2, (double[]){ 0.01955568790435791, 0.6901475787162781 }, 1e-6, "cosine_embedding");
+	layer_near(tj_cosine_embedding_loss(tj_gt(rows, tj_i(0)), tj_gt(more, tj_i(0)), tj_gt(tj_slice(a, 0, 0, 2, 1), tj_i(0)), 0.3, TJ_LOSS_SUM), 1, (double[]){ 0 }, 1e-6, "cosine_embedding");
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void out_of_range(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = *(bool *)self ? tj_nll_loss(in[0], in[1], NULL) : tj_cross_entropy_loss(in[0], in[1], OPTS(.label_smoothing = 0.1)); }
 static void faults(void **state)
 {
@@ -246,6 +263,6 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(classes), cmocka_unit_test(sequences), cmocka_unit_test(gradients), cmocka_unit_test(special), cmocka_unit_test(faults), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(classes), cmocka_unit_test(sequences), cmocka_unit_test(gradients), cmocka_unit_test(special), cmocka_unit_test(faults), cmocka_unit_test(of_integers), cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

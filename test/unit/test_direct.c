@@ -721,6 +721,25 @@ static void loops(tj_tensor **out, tj_tensor *const *in, void *self)
 static void swaps(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sub(in[flag], in[1 - flag]); }
 static void chooses(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], either[flag]); }
 static void derives(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_mul(tj_arg_f(0), tj_f(config.k))); }
+static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
+static void by_another(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_mul(in[0], tj_square(in[1]))), TJ_LIST(in[flag]), NULL); }
+static void of_another(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y[] = { tj_exp(in[0]), tj_square(in[0]) };
+	(void)self;
+	tj_grad(out, y[flag], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[1]));
+}
+static void cotangents(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, tj_exp(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[flag])); }
+static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_mul(in[0], in[1])), TJ_LIST(in[1]), TJ_OPTS(tj_grad_opts, .unused = flag ? TJ_UNUSED_ZEROS : TJ_UNUSED_ERROR)); }
+static void tangents(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_jvp(tj_exp(in[0]), TJ_LIST(in[0]), TJ_LIST(in[flag]), TJ_UNUSED_ERROR); }
+static void hooked_by(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], flag ? in[1] : in[0]); }
+static void hooks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_exp(tj_grad_hook(in[0], hooked_by, NULL))), TJ_LIST(in[0]), NULL); }
+static void checkpoints(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	tj_checkpoint(&y, 1, flags, TJ_LIST(in[0]), self);
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
 
 static void audit_finds_impure_bodies(void **s)
 {
@@ -728,6 +747,8 @@ static void audit_finds_impure_bodies(void **s)
 	static const struct { const char *name; tj_body *body; const char *why; } cases[] = {
 		{ "counts", counts, "was 0, is" }, { "scales", scales, "was 2, is 3" }, { "flags", flags, "was exp" }, { "axes", axes, "sum" }, { "loops", loops, "event" },
 		{ "swaps", swaps, "sub" }, { "chooses", chooses, "add" }, { "derives", derives, "computed" },
+		{ "by_another", by_another, "grad" }, { "of_another", of_another, "grad" }, { "cotangents", cotangents, "grad" }, { "unused", unused, "grad" }, { "tangents", tangents, "jvp" },
+		{ "hooks", hooks, "mul" }, { "checkpoints", checkpoints, "was exp" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = open_audit(3);
@@ -775,6 +796,14 @@ static void flag_in_loop(tj_tensor **out, tj_tensor *const *in, void *self)
 	}
 	out[0] = x;
 }
+/* The gradient goes through an earlier segment. */
+static void late_request(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y = tj_mul(tj_exp(in[0]), in[1]);
+	(void)self;
+	if (positive(y)) tj_grad(out, total(tj_square(y)), TJ_LIST(in[flag]), NULL);
+	else out[0] = y;
+}
 static void late_swap(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -802,6 +831,7 @@ static void audit_finds_them_behind_branches(void **s)
 	static const struct { const char *name; tj_body *body; const char *why; } cases[] = {
 		{ "late_number", late_number, "was 0, is" }, { "late_size", late_size, "slice" }, { "flag_in_loop", flag_in_loop, "abs" },
 		{ "late_swap", late_swap, "another tensor" }, { "asks_of_another", asks_of_another, "sum" }, { "one_turn_more", one_turn_more, "event" },
+		{ "late_request", late_request, "" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = open_audit(3);
@@ -963,12 +993,13 @@ static tj_status compile_wrong(lo_compile *job, rt_err *err)
 }
 
 static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], in[0]); }
+static void slope(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_square(in[0])), TJ_LIST(in[0]), NULL); }
 static void audit_finds_wrong_code(void **s)
 {
 	(void)s;
 	if (kit_elsewhere()) SKIP("texts name the device");
 	if (strcmp(kit_backend, "llvm")) return;
-	for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
+	for (int mode = 0; mode < 5; mode++) { /* verify, direct, op by op; then a gradient in both modes: 2 x */
 		tj_ctx *c = open_audit(1);
 		right = jit_backend(c->engine);
 		wrong = *right;
@@ -976,7 +1007,7 @@ static void audit_finds_wrong_code(void **s)
 		lo_target t = *jit_target(c->engine);
 		t.find = find_wrong;
 		c->engine->target = &t;
-		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f = tj_compile(c, mode > 2 ? slope : product, NULL, TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode % 3 == 1 ? TJ_DIRECT : TJ_VERIFY));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(7), ((float[]){ 2, 2, 2, 2, 3, 2, 2 })), *y = NULL;
 		for (int i = 0; i < 3 && (mode == 2 || i < 1); i++) y = mode == 2 ? tj_mul(x, x) : tj_call1(f, TJ_LIST(x));
 		assert_true(tj_is_poison(y));

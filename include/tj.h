@@ -542,7 +542,7 @@ typedef struct tj_compile_opts {
 	 * like are computed in f32; the column flags of docs/OPS.md has LOW and HIGH for these. All other ops take what they get. tj_dtype_of()
 	 * tells. f64 stays. An op has the setting of the function whose body calls it; a nested function that leaves it out has that of its
 	 * caller, and TJ_F32 is none. Gradients have the dtype of what they are asked for. Ops outside of compiled functions have none. */
-	tj_dtype autocast;
+	tj_dtype autocast;     /* tj_autocast_dtype() tells a body; losses, norms and distances made of ops ask it, and give f32 */
 	const tj_named_hook *grad_hooks; /* for the values that its call names, see tj_grad_name(); the list ends in one without .name, and is copied, but not the names. NULL: none */
 } tj_compile_opts;
 
@@ -558,6 +558,7 @@ static inline tj_scalar TJ_F(double f) { tj_scalar s = { TJ_SCALAR_F, f, 0 }; re
 static inline tj_scalar TJ_I(int64_t i) { tj_scalar s = { TJ_SCALAR_I, 0, i }; return s; }
 static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 0 }; return s; }
 
+TJ_API tj_dtype tj_autocast_dtype(void); /* the .autocast of ops that are called here: TJ_BF16 or TJ_F16; TJ_F32: none */
 TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
 TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* only while no call of f runs; the last tj_close() frees f, too */
 TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */

@@ -100,3 +100,10 @@ bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any)
 	}
 	return false;
 }
+
+tj_dtype tj_autocast_dtype(void)
+{
+	const jit_act *a = jit_thread_ctx ? jit_active(jit_thread_ctx) : NULL;
+	const int mode = a ? a->mode & JIT_AUTOCAST : 0;
+	return mode == JIT_BF16 ? TJ_BF16 : mode == JIT_F16 ? TJ_F16 : TJ_F32;
+}

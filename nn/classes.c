@@ -103,7 +103,7 @@ static tj_tensor *bad_classes(classes *q, tj_tensor *x, const tj_loss_opts *o)
 	if (!bad && o->reduction == TJ_LOSS_BATCHMEAN) return tj_fail(TJ_ERR_ARG, q->name, "TJ_LOSS_MEAN is the mean over targets", "TJ_LOSS_BATCHMEAN is for kl_div");
 	if (bad) return bad;
 	if (tj_rank(x) < 1) return tj_fail(TJ_ERR_SHAPE, q->name, "[N,C], [N,C,...] or [C]", "x has no axis of classes");
-	q->x = x;
+	q->x = x = nn_high(site, x);
 	q->axis = tj_rank(x) > 1;
 	q->n = tj_dim(x, q->axis);
 	if (q->n < 1) return tj_fail(TJ_ERR_SHAPE, q->name, "[N,C], [N,C,...] or [C]", "x has no classes");
@@ -185,7 +185,7 @@ tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *ta
 	if (p == 2) over = tj_square(over);
 	tj_tensor *y = tj_div(tj_sum(tj_where(hit(&q), tj_f(0), over), TJ_AXES(q.axis), false), tj_f((double)q.n));
 	if (q.weight) y = tj_mul(y, picked(&q, q.weight));
-	return nn_reduced(site, y, o.reduction, x);
+	return nn_reduced(site, y, o.reduction, q.x);
 }
 
 /* Row by row: the sum over the targets j, up to the first -1, and the classes i that are none, of max(0, 1 - x[j] + x[i]) / C. */
@@ -202,6 +202,7 @@ tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tenso
 	for (int i = 0; fits && i < tj_rank(x); i++) fits = tj_dim(x, i) == tj_dim(target, i);
 	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "both are [N,C] or [C]; -1 ends the classes of a row", "x and the target have not the same one or two axes");
 	const int64_t n = tj_dim(x, -1);
+	x = nn_high(site, x);
 	tj_tensor *wide = nn_widened(site, x), *is = tj_cast(tj_cumprod(tj_ge(target, tj_i(0)), -1), TJ_BOOL), *at = tj_where(is, target, tj_i(0));
 	tj_tensor *place = tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(x)), *same = tj_eq(tj_unsqueeze(at, -1), place); /* [..,j,i] */
 	tj_tensor *mine = tj_unsqueeze(tj_any(tj_logical_and(same, tj_unsqueeze(is, -1)), TJ_AXES(-2), false), -2);
@@ -223,5 +224,5 @@ tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor *x, tj_
 	if (bad) return bad;
 	tj_tensor *y = tj_binary_cross_entropy_with_logits(x, target, &o);
 	if (tj_is_poison(y)) return y;
-	return nn_reduced(site, tj_rank(y) ? tj_mean(y, TJ_AXES(-1), false) : y, r, x);
+	return nn_reduced(site, tj_rank(y) ? tj_mean(y, TJ_AXES(-1), false) : y, r, nn_high(site, x));
 }

@@ -93,6 +93,7 @@ tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj
 	if (r == TJ_LOSS_BATCHMEAN) return tj_fail(TJ_ERR_ARG, name, "TJ_LOSS_MEAN divides each loss by its number of labels", "TJ_LOSS_BATCHMEAN is for kl_div");
 	tj_tensor *lengths = tj_cast(target_lengths, TJ_I64);
 	if (tj_rank(targets) == 1) targets = in_rows(site, targets, lengths, tj_dim(x, 0));
+	x = nn_high(site, x);
 	tj_tensor *y = losses(site, nn_widened(site, x), targets, tj_cast(input_lengths, TJ_I64), lengths, blank);
 	if (zero_infinity) y = tj_where(tj_eq(y, tj_f(INFINITY)), tj_f(0), y);
 	if (r == TJ_LOSS_MEAN) y = tj_div(y, tj_cast(tj_maximum(lengths, tj_i(1)), tj_dtype_of(y)));

@@ -1,4 +1,4 @@
-/* Losses of values: each element of x against one of target. Narrow floats are computed in f32, and the result is rounded once. */
+/* Losses of values: each element of x against one of target. Narrow floats are computed in f32, and the result is rounded once, or stays f32 with .autocast. */
 #include "nn/nn.h"
 
 #include <math.h>
@@ -47,6 +47,7 @@ tj_tensor *nn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj
 	tj_tensor *bad = bad_pair(site, name, x, target);                                        \
 	if (!bad) bad = nn_bad_reduction(site, name, r);                                         \
 	if (bad) return bad;                                                                     \
+	x = nn_high(site, x);                                                                    \
 	tj_tensor *const given = x;                                                              \
 	x = nn_widened(site, x), target = nn_widened(site, target)
 
@@ -211,6 +212,7 @@ tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor
 	bool fits = !tj_rank(target) || tj_rank(target) == tj_rank(x) - 1;
 	for (int i = 0; fits && i < tj_rank(target); i++) fits = tj_dim(target, i) == tj_dim(x, i);
 	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "one number for each row: 1 or -1", "the target has not the shape of x without the last axis");
+	x = nn_high(site, x);
 	tj_tensor *a = nn_widened(site, x), *b = nn_widened(site, other);
 	const tj_dims last = TJ_AXES(-1);
 	tj_tensor *dot = tj_sum(tj_mul(a, b), last, false), *u = tj_add(tj_sum(tj_square(a), last, false), tj_f(1e-12)), *v = tj_add(tj_sum(tj_square(b), last, false), tj_f(1e-12));
@@ -239,6 +241,7 @@ tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_ten
 	if (!bad) bad = nn_bad_reduction(site, name, r);
 	if (bad) return bad;
 	if (!(p >= 1)) return tj_fail(TJ_ERR_ARG, name, "2 is the usual distance, INFINITY the largest difference", "p is %g, not 1 or more", p);
+	anchor = nn_high(site, anchor);
 	tj_tensor *a = nn_widened(site, anchor), *b = nn_widened(site, positive), *c = nn_widened(site, negative);
 	tj_tensor *near = distance(site, a, b, p), *far = distance(site, a, c, p);
 	if (swap) far = tj_minimum(far, distance(site, b, c, p));

@@ -32,6 +32,7 @@ tj_tensor *nn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n)
 tj_tensor *nn_batched(const char *site, tj_tensor *x, int n);                 /* with an axis of examples */
 tj_tensor *nn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n);    /* y without one if x, the operand, had none */
 tj_tensor *nn_widened(const char *site, tj_tensor *x);                       /* f32 if x is f16 or bf16 */
+tj_tensor *nn_high(const char *site, tj_tensor *x);                          /* the same in a function with .autocast, else x: for what PyTorch computes in f32 there */
 bool nn_is_float(tj_dtype t);
 bool nn_is_narrow(tj_dtype t); /* f16, bf16: computed in f32 */
 tj_dims nn_shape(const tj_tensor *x, int64_t *to); /* the sizes of x, as a list; to: of TJ_MAX_RANK + 1 */

@@ -125,6 +125,7 @@ tj_tensor *tj_group_norm_at(const char *site, tj_tensor *x, int64_t groups, tj_t
 	tj_tensor *bad = bad_x(site, name, x);
 	if (!bad) bad = bad_params(site, name, (tj_tensor *const[]){ weight, bias, NULL, NULL }, tj_dim(x, 1));
 	if (bad) return bad;
+	x = nn_high(site, x);
 	const int rank = tj_rank(x);
 	const int64_t channels = tj_dim(x, 1);
 	if (groups < 1 || channels % groups) return tj_fail(TJ_ERR_SHAPE, name, "each group has as many channels", "%lld groups do not divide %lld channels", (long long)groups, (long long)channels);

@@ -126,6 +126,7 @@ int nn_listed(tj_list list, int most)
 }
 
 tj_tensor *nn_widened(const char *site, tj_tensor *x) { return nn_is_narrow(tj_dtype_of(x)) ? tj_cast(x, TJ_F32) : x; }
+tj_tensor *nn_high(const char *site, tj_tensor *x) { return tj_autocast_dtype() == TJ_F32 ? x : nn_widened(site, x); }
 
 tj_tensor *nn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x)
 {

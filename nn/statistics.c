@@ -154,14 +154,17 @@ tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bo
 	tj_tensor *bad = nn_bad(site, "norm", "x", x);
 	if (bad) return bad;
 	if (isnan(p)) return tj_fail(TJ_ERR_ARG, "norm", "1, 2, INFINITY or another number", "the order is NaN");
+	x = nn_high(site, x);
 	return as_was(site, norm(site, float_of(site, x), p, axes, keepdim), float_dtype(x));
 }
 
-tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p) { return tj_norm_at(site, tj_sub(a, b), p, TJ_ALL, false); }
+static tj_tensor *difference(const char *site, tj_tensor *a, tj_tensor *b) { return tj_sub(nn_high(site, a), nn_high(site, b)); }
+
+tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p) { return tj_norm_at(site, difference(site, a, b), p, TJ_ALL, false); }
 
 tj_tensor *tj_pairwise_distance_at(const char *site, tj_tensor *a, tj_tensor *b, double p, double eps, bool keepdim)
 {
-	return tj_norm_at(site, tj_add(tj_sub(a, b), tj_f(eps)), p, TJ_AXES(-1), keepdim);
+	return tj_norm_at(site, tj_add(difference(site, a, b), tj_f(eps)), p, TJ_AXES(-1), keepdim);
 }
 
 /* Each slice along the axis whose norm is larger is scaled to that norm. */
@@ -176,6 +179,7 @@ tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, doub
 		if (i != a) others[n++] = i;
 	others[n] = TJ_END_DIM;
 	if (tj_rank(x) < 2) return tj_fail(TJ_ERR_SHAPE, "renorm", "tj_unsqueeze() gives it an axis", "x has %d axes, 2 are needed", tj_rank(x));
+	x = nn_high(site, x);
 	tj_tensor *w = nn_widened(site, x), *size = norm(site, w, p, others, true), *far = tj_gt(size, tj_f(most));
 	return as_was(site, tj_mul(w, tj_where(far, tj_div(tj_f(most), tj_add(size, tj_f(1e-7))), tj_f(1))), tj_dtype_of(x));
 }
@@ -186,7 +190,7 @@ tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p)
 	tj_tensor *bad;
 	if ((bad = nn_bad(site, "cdist", "a", a)) || (bad = nn_bad(site, "cdist", "b", b))) return bad;
 	if (tj_rank(a) < 2 || tj_rank(b) < 2 || tj_dim(a, -1) != tj_dim(b, -1)) return tj_fail(TJ_ERR_SHAPE, "cdist", "a is [...,M,K], b is [...,N,K]", "%d and %d axes, points of %lld and %lld numbers", tj_rank(a), tj_rank(b), (long long)tj_dim(a, -1), (long long)tj_dim(b, -1));
-	return tj_norm_at(site, tj_sub(tj_unsqueeze(a, -2), tj_unsqueeze(b, -3)), p, TJ_AXES(-1), false);
+	return tj_norm_at(site, difference(site, tj_unsqueeze(a, -2), tj_unsqueeze(b, -3)), p, TJ_AXES(-1), false);
 }
 
 tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p)
@@ -195,7 +199,7 @@ tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p)
 	if (bad) return bad;
 	if (tj_rank(x) != 2) return tj_fail(TJ_ERR_SHAPE, "pdist", "a row for each point; tj_cdist() takes batches", "x has %d axes, not 2", tj_rank(x));
 	tj_tensor *pair = tj_to(tj_triu_indices(tj_dim(x, 0), tj_dim(x, 0), 1), tj_device_of(x));
-	return tj_norm_at(site, tj_sub(tj_index_select(x, 0, tj_select(pair, 0, 0)), tj_index_select(x, 0, tj_select(pair, 0, 1))), p, TJ_AXES(-1), false);
+	return tj_norm_at(site, difference(site, tj_index_select(x, 0, tj_select(pair, 0, 0)), tj_index_select(x, 0, tj_select(pair, 0, 1))), p, TJ_AXES(-1), false);
 }
 
 tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps)
@@ -204,6 +208,7 @@ tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b,
 	int at;
 	if (!tj_broadcast_tensors(TJ_LIST(a, b), both)) return both[0];
 	if ((bad = nn_bad_axis(site, "cosine_similarity", both[0], axis, &at))) return bad;
+	for (int k = 0; k < 2; k++) both[k] = nn_high(site, both[k]);
 	const tj_dtype t = float_dtype(tj_add(both[0], both[1]));
 	for (int k = 0; k < 2; k++) both[k] = tj_normalize(float_of(site, both[k]), at, eps);
 	return as_was(site, tj_sum(tj_mul(both[0], both[1]), tj_rank(both[0]) ? TJ_AXES(at) : TJ_ALL, false), t);

@@ -27,7 +27,7 @@ static bool is_one_of(const char *name, const char *const *list)
 static void lists(void **s)
 {
 	(void)s;
-	static const char *const low[] = { "matmul", "conv", "conv_transpose", NULL }, *const widest[] = { "scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL };
+	static const char *const low[] = { "matmul", "conv", "conv_transpose", "prelu", NULL }, *const widest[] = { "scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL };
 	static const char *const high[] = { "pow", "reciprocal", "rsqrt", "exp", "log", "expm1", "log1p", "sum", "prod", "mean", "logsumexp", "var", "softmax",
 	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize",
 	                                    "cumsum", "cumprod", "logcumsumexp", "erfinv", NULL };
@@ -38,7 +38,7 @@ static void lists(void **s)
 }
 
 /* An op of two operands [2,2], in the dtypes that it gets. */
-enum { OPS = 29, PAIRS = 5 };
+enum { OPS = 30, PAIRS = 5 };
 static const tj_dtype given[PAIRS][2] = { { TJ_F32, TJ_F32 }, { TJ_BF16, TJ_BF16 }, { TJ_F16, TJ_F32 }, { TJ_F16, TJ_BF16 }, { TJ_F64, TJ_F64 } };
 static tj_tensor *op_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 {
@@ -71,6 +71,7 @@ static tj_tensor *op_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 	case 25: return tj_amax(a, TJ_ALL, false);
 	case 26: return tj_transpose(a, 0, 1);
 	case 27: return tj_max_with_indices(a, 1, false, NULL);
+	case 28: return tj_prelu(a, tj_reshape(tj_slice(b, 0, 0, 1, 1), TJ_SHAPE(2)));
 	default: return tj_scatter_add(a, 0, k, b);
 	}
 }
@@ -81,7 +82,7 @@ static void all_ops(tj_tensor **out, tj_tensor *const *in, void *self)
 	for (int i = 0; i < OPS; i++) out[i] = op_of(i, in[0], in[1], in[2]);
 }
 
-static bool is_low(int i) { return i == 0; }
+static bool is_low(int i) { return i == 0 || i == 28; }
 static bool is_high(int i) { return i >= 1 && i <= 17; }
 
 typedef struct by_hand { tj_dtype low; } by_hand;
@@ -121,6 +122,88 @@ static void classes(void **s)
 			kit_ok(c);
 			tj_close(c);
 		}
+}
+
+/* ---- losses, norms and distances that are made of ops: with a narrow operand in a function with .autocast they are what they are of it in f32 ---- */
+enum { MADE = 30 };
+static tj_tensor *made_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
+{
+	tj_tensor *p = tj_sigmoid(b), *ones = tj_sub(tj_cast(tj_mul(k, tj_i(2)), TJ_F32), tj_f(1)), *row = tj_reshape(tj_slice(k, 0, 0, 1, 1), TJ_SHAPE(2)), *by_row = tj_reshape(tj_slice(ones, 0, 0, 1, 1), TJ_SHAPE(2));
+	switch (i) {
+	case 0: return tj_mse_loss(a, b, TJ_LOSS_MEAN);
+	case 1: return tj_l1_loss(a, b, TJ_LOSS_SUM);
+	case 2: return tj_smooth_l1_loss(a, b, 1, TJ_LOSS_NONE);
+	case 3: return tj_huber_loss(a, b, 0.5, TJ_LOSS_MEAN);
+	case 4: return tj_binary_cross_entropy(tj_clamp(a, tj_f(0.25), tj_f(0.75)), p, NULL);
+	case 5: return tj_binary_cross_entropy_with_logits(a, p, NULL);
+	case 6: return tj_kl_div(a, p, false, TJ_LOSS_BATCHMEAN);
+	case 7: return tj_poisson_nll_loss(a, b, true, false, 1e-8, TJ_LOSS_MEAN);
+	case 8: return tj_gaussian_nll_loss(a, b, p, false, 1e-6, TJ_LOSS_MEAN);
+	case 9: return tj_hinge_embedding_loss(a, ones, 1, TJ_LOSS_NONE);
+	case 10: return tj_soft_margin_loss(a, ones, TJ_LOSS_MEAN);
+	case 11: return tj_margin_ranking_loss(a, b, ones, 0.5, TJ_LOSS_MEAN);
+	case 12: return tj_cosine_embedding_loss(a, b, by_row, 0.1, TJ_LOSS_MEAN);
+	case 13: return tj_triplet_margin_loss(a, b, p, 1, 2, false, TJ_LOSS_MEAN);
+	case 14: return tj_nll_loss(a, row, NULL);
+	case 15: return tj_cross_entropy_loss(a, row, NULL);
+	case 16: return tj_multi_margin_loss(a, row, 1, 1, NULL);
+	case 17: return tj_multilabel_margin_loss(a, k, TJ_LOSS_MEAN);
+	case 18: return tj_multilabel_soft_margin_loss(a, tj_cast(k, TJ_F32), NULL);
+	case 19: return tj_ctc_loss(tj_reshape(a, TJ_SHAPE(2, 1, 2)), tj_full(TJ_I64, TJ_SHAPE(1, 1), tj_i(1)), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(1)), 0, false, TJ_LOSS_MEAN);
+	case 20: return tj_group_norm(a, 1, NULL, NULL, 1e-5);
+	case 21: return tj_layer_norm_over(a, TJ_SHAPE(2), NULL, NULL, 1e-5);
+	case 22: return tj_rms_norm_over(a, TJ_SHAPE(2), NULL, 1e-5);
+	case 23: return tj_norm(a, 2, TJ_ALL, false);
+	case 24: return tj_dist(a, b, 2);
+	case 25: return tj_pairwise_distance(a, b, 2, 1e-6, false);
+	case 26: return tj_renorm(a, 2, 0, 0.5);
+	case 27: return tj_cdist(a, b, 2);
+	case 28: return tj_pdist(a, 1);
+	default: return tj_cosine_similarity(a, b, 1, 1e-8);
+	}
+}
+
+/* self: the dtype that the first operand is cast to before. */
+static void all_made(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const tj_dtype to = *(const tj_dtype *)self;
+	for (int i = 0; i < MADE; i++) out[i] = made_of(i, tj_cast(in[0], to), in[1], in[2]);
+}
+
+static void asks_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { *(tj_dtype *)self = tj_autocast_dtype(), out[0] = tj_neg(in[0]); }
+static void asks_nested(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_fn **f = self;
+	for (int i = 0; i < 3; i++) out[i] = tj_call1(f[i], TJ_LIST(in[0]));
+}
+
+static void made_of_ops(void **s)
+{
+	static const tj_dtype low[] = { TJ_BF16, TJ_F16 }, wide = TJ_F32;
+	(void)s;
+	for (int l = 0; l < 2; l++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 1));
+		tj_tensor *a[MADE], *b[MADE], *n[MADE], *k = tj_from_data(c, TJ_I64, TJ_SHAPE(2, 2), ((int64_t[]){ 1, 0, 0, 1 }));
+		tj_tensor *x = tj_cast(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 0.1f, 1.7f, 2.3f, 0.9f })), low[l]);
+		tj_tensor *y = tj_cast(tj_cast(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1.1f, 0.3f, 0.7f, 3.3f })), low[l]), TJ_F32);
+		assert_int_equal(tj_call(with(c, all_made, (void *)(uintptr_t)&low[l], 3, MADE, low[l]), a, TJ_LIST(x, y, k)), TJ_OK);
+		assert_int_equal(tj_call(with(c, all_made, (void *)(uintptr_t)&wide, 3, MADE, TJ_BOOL), b, TJ_LIST(x, y, k)), TJ_OK);
+		assert_int_equal(tj_call(with(c, all_made, (void *)(uintptr_t)&low[l], 3, MADE, TJ_BOOL), n, TJ_LIST(x, y, k)), TJ_OK);
+		for (int i = 0; i < MADE; i++) {
+			if (tj_dtype_of(a[i]) != TJ_F32) fail_msg("function %d gives %s", i, tj_dtype_name(tj_dtype_of(a[i])));
+			assert_same(a[i], b[i]);
+			if (i != 11 && i != 24 && i != 25 && i != 27 && i != 29 && i != 13 && tj_dtype_of(n[i]) != low[l]) fail_msg("without .autocast function %d gives %s", i, tj_dtype_name(tj_dtype_of(n[i])));
+		}
+		tj_dtype got[4] = { 0 };
+		tj_fn *f[3] = { with(c, asks_dtype, &got[0], 1, 1, TJ_BOOL), with(c, asks_dtype, &got[1], 1, 1, TJ_F32), with(c, asks_dtype, &got[2], 1, 1, low[!l]) };
+		assert_int_equal(tj_call(with(c, asks_nested, f, 1, 3, low[l]), a, TJ_LIST(y)), TJ_OK);
+		assert_true(got[0] == low[l] && got[1] == TJ_F32 && got[2] == low[!l]);
+		tj_call1(with(c, asks_dtype, &got[3], 1, 1, TJ_BOOL), TJ_LIST(y));
+		assert_true(got[3] == TJ_F32 && tj_autocast_dtype() == TJ_F32);
+		kit_ok(c);
+		tj_close(c);
+	}
+	assert_int_equal(tj_autocast_dtype(), TJ_F32);
 }
 
 /* The words of the manual, without the model above. */
@@ -441,7 +524,7 @@ static void direct(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists), cmocka_unit_test(classes), cmocka_unit_test(seen_in_body), cmocka_unit_test(refused), cmocka_unit_test(nested), cmocka_unit_test(matched),
+		cmocka_unit_test(lists), cmocka_unit_test(classes), cmocka_unit_test(made_of_ops), cmocka_unit_test(seen_in_body), cmocka_unit_test(refused), cmocka_unit_test(nested), cmocka_unit_test(matched),
 		cmocka_unit_test(filtered), cmocka_unit_test(given_back), cmocka_unit_test(flow), cmocka_unit_test(cast_once), cmocka_unit_test(gradients), cmocka_unit_test(told), cmocka_unit_test(direct),
 	};
 	KIT_RUN(tests);

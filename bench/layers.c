@@ -48,7 +48,8 @@ BODY(scatter_max) { (void)self, out[0] = tj_scatter_amax(in[0], 0, in[2], in[1])
 BODY(einsum_scores) { (void)self, out[0] = tj_einsum("bqhd,bkhd->bhqk", TJ_LIST(in[0], in[1]), NULL); }
 BODY(dropout) { (void)self, out[0] = tj_dropout(in[0], 0.1, true); }
 BODY(interpolate) { (void)self, out[0] = tj_interpolate(in[0], TJ_SHAPE(2 * tj_dim(in[0], 2), 2 * tj_dim(in[0], 3)), TJ_OPTS(tj_interpolate_opts, .mode = TJ_SAMPLE_LINEAR)); }
-BODY(cdist) { (void)self, out[0] = tj_cdist(in[0], in[1], 2); }
+BODY(cdist) { (void)self, out[0] = tj_cdist(in[0], in[1], 2, TJ_CDIST_EXACT); }
+BODY(cdist_product) { (void)self, out[0] = tj_cdist(in[0], in[1], 2, TJ_CDIST_AUTO); }
 BODY(median) { (void)self, out[0] = tj_median(in[0], 1, false, NULL); }
 BODY(softmax) { (void)self, out[0] = tj_softmax(in[0], -1); }
 BODY(gelu) { (void)self, out[0] = tj_gelu(in[0]); }
@@ -88,6 +89,7 @@ static const layer layers[] = {
 	{ "dropout_4M", dropout, { OF(4 << 20) }, { OF(1000) }, TJ_F32, 0, 0 },
 	{ "interpolate_bilinear_256", interpolate, { OF(4, 3, 256, 256) }, { OF(2, 3, 7, 5) }, TJ_F32, 0, 0 },
 	{ "cdist_1024x1024x64", cdist, { OF(1024, 64), OF(1024, 64) }, { OF(9, 5), OF(8, 5) }, TJ_F32, 0, 0 },
+	{ "cdist_product_1024x1024x64", cdist_product, { OF(1024, 64), OF(1024, 64) }, { OF(9, 5), OF(8, 5) }, TJ_F32, 0, 0 },
 	{ "median_4096x1024", median, { OF(4096, 1024) }, { OF(5, 33) }, TJ_F32, 0, 0 },
 	{ "hypot_logaddexp_lerp_1M", lerp_chain, { OF(1 << 20), OF(1 << 20) }, { OF(100), OF(100) }, TJ_F32, 0, 0 },
 	{ "softmax_bf16_4096x1024", softmax, { OF(4096, 1024) }, { OF(5, 70) }, TJ_BF16, 0, 0 },

@@ -32,7 +32,7 @@ class Torch:
             "group_norm": lambda x, w, b: F.group_norm(x, 8, w, b), "attention": lambda q, k, v: sdpa(q, k, v), "attention_causal": lambda q, k, v: sdpa(q, k, v, is_causal=True),
             "attention_grouped": lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), "scatter_add": lambda x, src, i: x.scatter_add(0, i, src),
             "scatter_max": lambda x, src, i: x.scatter_reduce(0, i, src, "amax"), "einsum": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
-            "dropout": lambda x: F.dropout(x, 0.1, True), "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), "cdist": lambda a, b: torch.cdist(a, b),
+            "dropout": lambda x: F.dropout(x, 0.1, True), "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), "cdist": lambda a, b: torch.cdist(a, b), "cdist_product": lambda a, b: torch.cdist(a, b),
             "median": lambda x: torch.median(x, 1)[0], "hypot": lambda a, b: torch.lerp(torch.hypot(a, b), torch.logaddexp(a, b), 0.3), "softmax": lambda x: torch.softmax(x, -1),
             "gelu": F.gelu, "silu_mul": lambda x, y: F.silu(x) * y, "rms_norm": lambda x, w: F.rms_norm(x, w.shape, w, 1e-5),
         }
@@ -70,7 +70,7 @@ class Jax:
             "attention_causal": lambda q, k, v: attend(q, k, v, True), "attention_grouped": lambda q, k, v: attend(q, k, v, True), "scatter_add": lambda x, src, i: x.at[i].add(src),
             "scatter_max": lambda x, src, i: x.at[i].max(src), "einsum": lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b),
             "dropout": lambda x: jnp.where(jax.random.bernoulli(s.key, 0.9, x.shape), x / 0.9, 0), "interpolate": lambda x: jax.image.resize(x, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), "linear"),
-            "cdist": lambda a, b: jnp.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)), "median": lambda x: jnp.sort(x, 1)[:, (x.shape[1] - 1) // 2],
+            "cdist": lambda a, b: jnp.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)), "cdist_product": lambda a, b: jnp.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)), "median": lambda x: jnp.sort(x, 1)[:, (x.shape[1] - 1) // 2],
             "hypot": lambda a, b: (lambda x, y: x + 0.3 * (y - x))(jnp.hypot(a, b), jnp.logaddexp(a, b)), "softmax": lambda x: jax.nn.softmax(x, -1),
             "gelu": lambda x: jax.nn.gelu(x, approximate=False), "silu_mul": lambda x, y: jax.nn.silu(x) * y, "rms_norm": lambda x, w: x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w,
         }

@@ -1980,14 +1980,19 @@ TJ_API tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims a
 TJ_API tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* the norm of a - b */
 TJ_API tj_tensor *tj_pairwise_distance_at(const char *site, tj_tensor *a, tj_tensor *b, double p, double eps, bool keepdim); /* the norm of a - b + eps along the last axis */
 TJ_API tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, double most); /* slices of an axis whose norm is above `most` are scaled to it */
-TJ_API tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K] */
+/* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K]. EXACT sums powers of differences, without a loss. PRODUCT takes a matrix product for p = 2,
+ * sqrt(|a|^2 + |b|^2 - 2 ab), which is faster for many rows but cancels: squares have an error of some units of the last place of |a|^2 + |b|^2, so in f32 a distance
+ * below about 1e-3 of the size of its points is noise, and that of a point to itself need not be 0. AUTO is PyTorch's choice: PRODUCT from 26 rows of a or b on. With .autocast
+ * all are EXACT. */
+typedef enum tj_cdist_mode { TJ_CDIST_EXACT, TJ_CDIST_PRODUCT, TJ_CDIST_AUTO } tj_cdist_mode;
+TJ_API tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p, tj_cdist_mode mode);
 TJ_API tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p); /* 1-d: those between rows i < j of a matrix */
 TJ_API tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps); /* sum(tj_normalize(a) * tj_normalize(b)) along an axis */
 #define tj_norm(x, p, axes, keepdim) tj_norm_at(TJ_SITE, x, p, axes, keepdim) /* tj_norm([3., 4.], 2, TJ_ALL, false) = 5. */
 #define tj_dist(a, b, p) tj_dist_at(TJ_SITE, a, b, p) /* tj_dist([1., 2.], [4., 6.], 2) = 5. */
 #define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim) /* tj_pairwise_distance([[1., 2.]], [[4., 6.]], 2, 0, false) = [5.] */
 #define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most) /* tj_renorm([[3., 4.], [0., 1.]], 2, 0, 1) = [[0.6, 0.8], [0., 1.]] */
-#define tj_cdist(a, b, p) tj_cdist_at(TJ_SITE, a, b, p) /* tj_cdist([[0., 0.]], [[3., 4.], [0., 1.]], 2) = [[5., 1.]] */
+#define tj_cdist(a, b, p, mode) tj_cdist_at(TJ_SITE, a, b, p, mode) /* tj_cdist([[0., 0.]], [[3., 4.], [0., 1.]], 2, TJ_CDIST_EXACT) = [[5., 1.]] */
 #define tj_pdist(x, p) tj_pdist_at(TJ_SITE, x, p) /* tj_pdist([[0., 0.], [3., 4.], [0., 1.]], 2) = [5., 1., 4.2426] */
 #define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps) /* tj_cosine_similarity([1., 0.], [1., 1.], 0, 1e-8) = 0.7071 */
 

@@ -184,12 +184,26 @@ tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, doub
 	return as_was(site, tj_mul(w, tj_where(far, tj_div(tj_f(most), tj_add(size, tj_f(1e-7))), tj_f(1))), tj_dtype_of(x));
 }
 
-/* Differences are summed as they are made: nothing of the size of all of them is stored. */
-tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p)
+/* sqrt(|a|^2 + |b|^2 - 2 ab): one product. What rounding makes negative is 0. */
+static tj_tensor *by_product(const char *site, tj_tensor *a, tj_tensor *b)
 {
+	const tj_dtype x = float_dtype(a), y = float_dtype(b), t = x == y ? x : nn_is_narrow(x) && nn_is_narrow(y) ? TJ_F32 : x > y ? x : y;
+	a = float_of(site, a), b = float_of(site, b);
+	tj_tensor *sizes = tj_add(tj_sum(tj_square(a), TJ_AXES(-1), true), tj_unsqueeze(tj_sum(tj_square(b), TJ_AXES(-1), false), -2));
+	tj_tensor *square = tj_sub(sizes, tj_mul(tj_matmul(a, tj_transpose(b, -1, -2)), tj_f(2)));
+	return as_was(site, root(site, tj_maximum(square, tj_f(0))), t);
+}
+
+/* Differences are summed as they are made: nothing of the size of all of them is stored. */
+tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p, tj_cdist_mode mode)
+{
+	enum { FEW_ROWS = 25 }; /* as in PyTorch */
 	tj_tensor *bad;
 	if ((bad = nn_bad(site, "cdist", "a", a)) || (bad = nn_bad(site, "cdist", "b", b))) return bad;
 	if (tj_rank(a) < 2 || tj_rank(b) < 2 || tj_dim(a, -1) != tj_dim(b, -1)) return tj_fail(TJ_ERR_SHAPE, "cdist", "a is [...,M,K], b is [...,N,K]", "%d and %d axes, points of %lld and %lld numbers", tj_rank(a), tj_rank(b), (long long)tj_dim(a, -1), (long long)tj_dim(b, -1));
+	if ((unsigned)mode > TJ_CDIST_AUTO) return tj_fail(TJ_ERR_ARG, "cdist", "TJ_CDIST_EXACT, for example", "there is no mode %d", (int)mode);
+	const bool many = mode == TJ_CDIST_AUTO && (tj_dim(a, -2) > FEW_ROWS || tj_dim(b, -2) > FEW_ROWS);
+	if (p == 2 && (mode == TJ_CDIST_PRODUCT || many) && tj_autocast_dtype() == TJ_F32) return by_product(site, a, b); /* .autocast would round the product */
 	return tj_norm_at(site, difference(site, tj_unsqueeze(a, -2), tj_unsqueeze(b, -3)), p, TJ_AXES(-1), false);
 }
 

@@ -99,8 +99,10 @@ def index(t, key):
     key = list(key) if isinstance(key, tuple) else [key]
     if len(key) == 1 and isinstance(key[0], Array) and key[0].dtype.name == "bool":
         mask = key[0].t
-        if mask.rank > t.rank or mask.shape != t.shape[:mask.rank]:
+        if mask.rank > t.rank or [m for m, n in zip(mask.shape, t.shape) if m not in (n, 0)]:
             raise IndexError("a mask of another shape")
+        if mask.shape != t.shape[:mask.rank]:  # an axis of size 0 is for an axis of any size
+            return tj.full(t.dtype, (0, *t.shape[mask.rank:]), 0)
         if mask.rank == t.rank:
             return tj.masked_select(t, mask)
         rows = tj.nonzero(mask)
@@ -431,6 +433,8 @@ def tensordot(a, b, /, *, axes=2):
     return Array(tj.tensordot(a.t, b.t, x, y))
 def vecdot(a, b, /, *, axis=-1):
     t = result_type(a, b).ours
+    if (a.shape[axis] if -axis <= a.ndim else 1) != (b.shape[axis] if -axis <= b.ndim else 1):  # tj_vecdot() broadcasts the axis, as PyTorch does
+        raise ValueError("axes that are summed have one size")
     return Array(tj.vecdot(tj.cast(a.t, t), tj.cast(b.t, t), axis))
 
 

@@ -571,7 +571,7 @@ entry("triu_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.triu_indic
 entry("cov")(lambda x, correction=1, fweights=None, aweights=None: tj.cov(x, correction, fweights, aweights))
 entry("corrcoef")(lambda x: tj.corrcoef(x))
 entry("dist")(lambda a, b, p=2: tj.dist(a, b, p))
-entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p))
+entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p, {"use_mm_for_euclid_dist": "TJ_CDIST_PRODUCT", "donot_use_mm_for_euclid_dist": "TJ_CDIST_EXACT"}.get(compute_mode, "TJ_CDIST_AUTO")))
 entry(F + "pdist")(lambda x, p=2.0: tj.pdist(x, p))
 entry(F + "pairwise_distance")(lambda a, b, p=2.0, eps=1e-6, keepdim=False: tj.pairwise_distance(a, b, p, eps, keepdim))
 entry(F + "cosine_similarity")(lambda a, b, dim=1, eps=1e-8: tj.cosine_similarity(a, b, dim, eps))

@@ -157,7 +157,7 @@ static tj_tensor *made_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 	case 24: return tj_dist(a, b, 2);
 	case 25: return tj_pairwise_distance(a, b, 2, 1e-6, false);
 	case 26: return tj_renorm(a, 2, 0, 0.5);
-	case 27: return tj_cdist(a, b, 2);
+	case 27: return tj_cdist(a, b, 2, TJ_CDIST_EXACT);
 	case 28: return tj_pdist(a, 1);
 	default: return tj_cosine_similarity(a, b, 1, 1e-8);
 	}

@@ -141,6 +141,24 @@ static void many_alike(gen *G)
 	}
 }
 
+/* -grad: a small network. Its gradient reads late, behind products, what was computed early: kernels compute such values again, or store them again. */
+static void layers(gen *G)
+{
+	static const ir_op points[] = { IR_tanh, IR_sigmoid, IR_gelu, IR_relu, IR_erf, IR_silu, IR_square, IR_sin, IR_softplus, IR_abs }, joins[] = { IR_mul, IR_add, IR_sub, IR_maximum };
+	static const tj_dtype types[] = { TJ_F32, TJ_F32, TJ_F32, TJ_F64, TJ_BF16, TJ_F16 };
+	const tj_dtype t = types[gen_below(G, RT_COUNT(types))];
+	const int64_t x[2] = { 1 + gen_below(G, 40), 2 + gen_below(G, 20) }, w[2] = { x[1], x[1] };
+	ir_ref h = gen_input(G, t, 2, x, GEN_PLAIN, 0, 0), was = h, weight = gen_input(G, t, 2, w, GEN_PLAIN, 0, 0);
+	for (int k = 2 + (int)gen_below(G, 4); k > 0 && h != IR_NONE && weight != IR_NONE; k--) {
+		h = gen_join(G, IR_matmul, h, weight);
+		for (int i = (int)gen_below(G, 3); i > 0 && h != IR_NONE; i--) h = gen_op(G, points[gen_below(G, RT_COUNT(points))], h);
+		if (h != IR_NONE && gen_chance(G, 40)) h = gen_join(G, joins[gen_below(G, RT_COUNT(joins))], h, gen_chance(G, 70) ? was : gen_number(G, false, false));
+		if (h != IR_NONE && gen_chance(G, 15)) gen_op(G, IR_slice, h); /* a part is an output */
+		if (gen_chance(G, 40)) was = h;
+		if (gen_chance(G, 30)) weight = gen_input(G, t, 2, w, GEN_PLAIN, 0, 0);
+	}
+}
+
 /* -grad: the sum of all outputs from `out` on that are floats, differentiated by all inputs from `slot` on that are floats. The gradients
  * become outputs; mostly the values do not stay outputs. */
 static void differentiate(gen *G, uint32_t out, uint32_t slot)
@@ -193,6 +211,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 	G->g->mode = 0;
 	if (gen_chance(G, 20)) beside_itself(G);
 	if (!fuzz_opt.api && gen_chance(G, 3)) many_alike(G);
+	if (fuzz_opt.grad && !fuzz_opt.api && gen_chance(G, 20)) layers(G);
 	for (uint32_t i = first; i < G->step.n; i++) {
 		ir_ref r = G->step.v[i].result;
 		bool used = false;
@@ -727,14 +746,15 @@ void fuzz_count_rules(fuzz_mix *m)
 }
 
 /* Counts the kinds of kernels from lines such as "group outer=8 red=64 row: amax sub exp". */
-static void count_groups(const gen *G, fuzz_mix *m)
+static void count_groups(const gen *G, uint64_t seed, fuzz_mix *m)
 {
 	rt_text t = { 0 };
 	rt_err err = { 0 };
-	if (lo_print_groups(G->g, &lo_cpu, &t, &err) == TJ_OK)
+	if (lo_print_groups(G->g, fuzz_opt.figures && fuzz_opt.llvm ? other_cpu(seed) : &lo_cpu, &t, &err) == TJ_OK)
 		for (char *save, *line = t.s ? strtok_r(t.s, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
 			char *colon = strchr(line, ':'), *end = strstr(line, " ->");
 			if (end) *end = 0;
+			m->again += strstr(line, " again ") != NULL;
 			bool many = colon && strchr(colon + 2, ' ');
 			m->group[(strstr(line, " row") ? FUZZ_ROW : strstr(line, " column") ? FUZZ_COLUMN : FUZZ_POINT) + many]++;
 		}
@@ -773,7 +793,7 @@ static void run_batch(uint64_t seed, int n, int fd)
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
 	fuzz_count(&G, &r.mix, n);
 	fuzz_count_rules(&r.mix);
-	count_groups(&G, &r.mix);
+	count_groups(&G, seed, &r.mix);
 	check_all(&G, seed, &why);
 	if (!why.n && fuzz_opt.llvm) check_in_place(seed, &why);
 	if (why.n && fuzz_opt.verbose) printf("%s\n", rt_str(&why));
@@ -869,6 +889,7 @@ static int check_mix(const fuzz_mix *m)
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) /* test_ir tests the rules that need two devices */
 		HOLD(m->rule[i] || !strncmp(names[i], "to_", 3), "the rule %s never fired", names[i]);
 	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= often, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
+	HOLD(!fuzz_opt.grad || fuzz_opt.device || m->again >= (uint64_t)fuzz_opt.n / 20, "%llu kernels compute values again", (unsigned long long)m->again);
 	HOLD((double)m->steps / g >= 8, "%.1f ops a graph", (double)m->steps / g);
 	HOLD((double)m->odd / in > 0.25, "few odd layouts");
 	HOLD((double)m->special / in > 0.2, "few special values");
@@ -906,6 +927,7 @@ static void print_mix(const fuzz_mix *m)
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) put_count(&col, names[i], m->rule[i]);
 	if (!fuzz_opt.api) printf("\nkernels:");
 	for (int i = 0; i < FUZZ_GROUPS && !fuzz_opt.api; i++) printf("%s %s %llu", i ? "," : "", kinds[i], (unsigned long long)m->group[i]);
+	if (!fuzz_opt.api) printf("; %llu compute values again", (unsigned long long)m->again);
 	printf("\n");
 }
 

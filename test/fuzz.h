@@ -8,7 +8,7 @@ enum { FUZZ_RULES = 64 };
 typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED, FUZZ_COLUMN, FUZZ_COLUMN_FUSED, FUZZ_GROUPS } fuzz_group;
 
 typedef struct fuzz_mix { /* only counters: added up as an array of uint64_t */
-	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits;
+	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits, again;
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
 } fuzz_mix;
 

@@ -250,10 +250,12 @@ static void pops(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_scope *s = tj_push(tj_ctx_current());
 	tj_tensor *h = tj_grad_name(tj_exp(in[0]), "inner"), *y = tj_escape(tj_mul(h, h));
 	tj_pop(s);
+	s = tj_push(tj_ctx_current());
 	tj_mul(tj_sin(in[0]), tj_f(3));
-	(void)self;
 	if (self) tj_item(total(y));
 	tj_grad(out, total(y), TJ_LIST(tj_grad_named("inner")), NULL);
+	out[0] = tj_escape(out[0]);
+	tj_pop(s);
 }
 
 static void in_a_turn(tj_tensor **out, tj_tensor *const *in, void *self)

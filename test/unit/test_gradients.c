@@ -370,6 +370,7 @@ static void selected_wide(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = y;
 	tj_tensor *z = tj_add(x, tj_reshape(in[1], TJ_SHAPE(2, 1))), *across = tj_transpose(tj_gt(tj_transpose(z, 0, 1), tj_f(0)), 0, 1); /* its rows are columns in memory */
 	out[3] = tj_masked_select(z, across);
+	out[4] = tj_masked_select(z, mask);
 }
 
 static void unique_values(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -389,8 +390,8 @@ static void selection(void **s)
 	(void)s;
 	for (int i = 0; i < 2; i++) {
 		tj_ctx *c = kit_open();
-		tj_tensor *out[4], *second = F32(c, 1, -1);
-		tj_fn *f = kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), *wide = kit_fn(c, "wide", selected_wide, NULL, 2, 4);
+		tj_tensor *out[5], *second = F32(c, 1, -1);
+		tj_fn *f = kit_fn(c, "selected", selected, i ? c : NULL, 1, 1), *wide = kit_fn(c, "wide", selected_wide, NULL, 2, 5);
 		for (int k = 0; k < 3; k++) {
 			const float by = i ? 3 : 1;
 			assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2, 3))), 0, 4 * by, 6 * by);
@@ -404,6 +405,7 @@ static void selection(void **s)
 			assert_int_equal(tj_call(wide, out, TJ_LIST(F32(c, 1, 2, -3), F32(c, 0, 7))), TJ_OK);
 			assert_f32(out[0], 6, 24, 54);
 			assert_f32(out[1], 12, 24, -36);
+			assert_f32(out[4], 1, 2, -3, 8, 9, 4);
 		}
 		kit_ok(c);
 		assert_int_not_equal(tj_call(kit_fn(c, "unique", unique_values, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))), TJ_OK);

@@ -467,18 +467,33 @@ static void grad_SPREAD(vjp *v)
 	give(v, 0, expanded(v, r));
 }
 
-/* The product of the others: y / x without zeros; with one zero, only its own gradient is not 0: the product of all but it. */
+/* The factors of products: zero: where x is 0. count: how many zeros a product has. sum, squares: sums over its zeros of x and of x^2, which are 0, but not their
+ * derivatives. rest: the product of those that are not 0. All broadcast to x. */
+typedef struct factors { ir_ref x, zero, count, sum, squares, rest, y; } factors;
+
+static ir_ref zeros_are(const vjp *v, const factors *f, int64_t n) { return op2(v, IR_eq, f->count, ir_const_i(v->g, TJ_I64, 0, NULL, n)); }
+static ir_ref pairs(const vjp *v, ir_ref sum, ir_ref squares) { return op2(v, IR_mul, op2(v, IR_sub, op2(v, IR_mul, sum, sum), squares), num(v, 0.5)); }
+
+/* For each x the product of the others, with its first and second derivative: without zeros y / x. The product of n zeros is their sum for n = 1, the sum
+ * of the products of pairs for n = 2; with more, it and these derivatives are 0. */
+static ir_ref others(const vjp *v, const factors *f)
+{
+	const ir_ref none = num(v, 0), one = num(v, 1), safe = where(v, f->zero, one, f->x), z = where(v, f->zero, f->x, none);
+	const ir_ref sum = op2(v, IR_sub, f->sum, z), squares = op2(v, IR_sub, f->squares, op2(v, IR_mul, z, z)); /* of the other zeros */
+	const ir_ref single = zeros_are(v, f, 1), two = zeros_are(v, f, 2), three = zeros_are(v, f, 3);
+	const ir_ref of_zero = where(v, single, one, where(v, two, sum, where(v, three, pairs(v, sum, squares), none)));
+	const ir_ref of_other = where(v, single, f->sum, where(v, two, pairs(v, f->sum, f->squares), none));
+	const ir_ref beside = op2(v, IR_mul, where(v, f->zero, f->rest, op2(v, IR_div, f->rest, safe)), where(v, f->zero, of_zero, of_other));
+	return where(v, zeros_are(v, f, 0), op2(v, IR_div, f->y, safe), beside);
+}
+
 static void grad_PROD(vjp *v)
 {
 	const uint32_t axes = axes_of(v);
-	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), x = x_of(v, 0), none = num(v, 0), one = num(v, 1);
-	ir_ref zero = op2(v, IR_eq, x, none), n = sum_kept(v, ir_cast(v->g, zero, TJ_I64, v->site), axes);
-	ir_ref others = axes ? ir_reduce(v->g, IR_prod, where(v, zero, one, x), axes, true, v->site) : one;
-	ir_ref any = op2(v, IR_gt, n, ir_const_i(v->g, TJ_I64, 0, NULL, 0)), several = op2(v, IR_gt, n, ir_const_i(v->g, TJ_I64, 0, NULL, 1));
-	ir_ref lone = where(v, several, none, others);
-	lone = where(v, zero, lone, none);
-	ir_ref safe = where(v, zero, one, x), c = where(v, any, lone, op2(v, IR_div, y, safe));
-	give(v, 0, op2(v, IR_mul, dy, c));
+	const ir_ref x = x_of(v, 0), none = num(v, 0), zero = op2(v, IR_eq, x, none), z = where(v, zero, x, none), safe = where(v, zero, num(v, 1), x);
+	const factors f = { x, zero, sum_kept(v, ir_cast(v->g, zero, TJ_I64, v->site), axes), sum_kept(v, z, axes), sum_kept(v, op2(v, IR_mul, z, z), axes),
+		                axes ? ir_reduce(v->g, IR_prod, safe, axes, true, v->site) : safe, kept(v, y_of(v), axes) };
+	give(v, 0, op2(v, IR_mul, kept(v, dy_of(v), axes), others(v, &f)));
 }
 
 /* amax, amin: those that are equal share it. */
@@ -777,18 +792,18 @@ static void grad_PUT(vjp *v)
 	give_source(v, where(v, last, r, ir_const_f(v->g, (tj_dtype)v->n.dtype, 0, NULL, 0)));
 }
 
-/* By x: the product of the sources. By a source: dy * y / source; of the others, if it is the only zero of its element. */
+/* By x: the product of the sources. By a source: that of x and of the other sources. */
 static void grad_SCATTER_PROD(vjp *v)
 {
 	const tj_dtype t = wide_dtype(v);
 	const ir_ref dy = dy_of(v), src = used(v), one = num(v, 1), none = num(v, 0);
 	if (v->want[0]) give(v, 0, op2(v, IR_mul, dy, scatter(v, IR_scatter_prod, filled(v, 0, t, 1), src)));
 	if (!v->want[2]) return;
-	const ir_ref zero = op2(v, IR_eq, src, none), zeros = scatter(v, IR_scatter_add, filled(v, 0, TJ_I64, 0), ir_cast(v->g, zero, TJ_I64, v->site));
-	const ir_ref lone = op2(v, IR_logical_and, zero, op2(v, IR_eq, gathered(v, zeros), ir_const_i(v->g, TJ_I64, 0, NULL, 1)));
-	const ir_ref others = scatter(v, IR_scatter_prod, x_of(v, 0), where(v, lone, one, src)), alone = gathered(v, op2(v, IR_mul, dy, others));
-	const ir_ref all = gathered(v, op2(v, IR_mul, dy, y_of(v)));
-	give_source(v, where(v, lone, alone, op2(v, IR_div, all, where(v, zero, one, src))));
+	const ir_ref zero = op2(v, IR_eq, src, none), z = where(v, zero, src, none), empty = filled(v, 0, t, 0);
+	const factors f = { src, zero, gathered(v, scatter(v, IR_scatter_add, filled(v, 0, TJ_I64, 0), ir_cast(v->g, zero, TJ_I64, v->site))),
+		                gathered(v, scatter(v, IR_scatter_add, empty, z)), gathered(v, scatter(v, IR_scatter_add, empty, op2(v, IR_mul, z, z))),
+		                gathered(v, scatter(v, IR_scatter_prod, x_of(v, 0), where(v, zero, one, src))), gathered(v, y_of(v)) };
+	give_source(v, op2(v, IR_mul, gathered(v, dy), others(v, &f)));
 }
 
 static void grad_SCATTER_PICK(vjp *v)

@@ -117,7 +117,7 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 {
 	const lo_index *x = &c->k->index.v[c->k->ins.v[p->x.load[0]].index];
 	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
-	if (p->pairs) return cg_known_rows(c) && cg_row_words(c);
+	if (p->pairs) return !p->ordered && cg_known_rows(c) && cg_row_words(c);
 	if (p->x.reads_rows) return cg_known_rows(c) && !cg_computes(c, 0);
 	return cg_known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
@@ -160,19 +160,20 @@ bool cg_find_product(cg *c)
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
 	p->panel = lo_panel(p->t);
 	p->across = is_across(c, p);
-	p->pairs = cg_pairs(c) && !p->across;
+	p->ordered = x.ordered && c->bits == 512;
+	p->pairs = p->ordered || (cg_pairs(c) && !p->across);
 	p->bytes = x.bytes && (x.strips || (x.across && has_all_rows(c, p)));
 	p->steps = cg_word_steps(c);
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
-	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * WORDS : p->pairs && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * WORDS : p->pairs && !p->ordered && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
-	const bool few = (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
+	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
 	p->lone = x.panels || few || p->across;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = !p->lone && !x.strips;

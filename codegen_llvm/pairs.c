@@ -1,19 +1,23 @@
-/* pairs: products of bf16 in the order FAST. Two steps of r of one item lie in a word of 32 bits; vdpbf16ps multiplies both by those of
- * another word, and adds the two products to a sum of f32. The CPU has it with vectors of 512 bits, or the product is computed as in strict
- * mode.
+/* pairs: products of bf16, two steps of r at a time. Two steps of one item lie in a word of 32 bits; vdpbf16ps multiplies both by those of
+ * another word, and adds the two products to a sum of f32. The CPU has it with vectors of 512 bits, or the product is computed like one of f32.
  *
  *   rows      as they lie in memory, if that is in words; else packed as words: [words][most]
  *   columns   packed as words: [words][width]
  *             few rows: as they lie in memory, two steps of r interleaved as they are read
  *             a constant: in its panels, where two steps of r are one vector
  *
- * The second step of the last word is 0 where r is odd: in packed words, behind a stored panel, and in cg_pair_columns(). */
+ * The second step of the last word is 0 where r is odd: in packed words, behind a stored panel, and in cg_pair_columns().
+ *
+ * In the order FAST the first step is the lower half of a word, as in memory. The instruction adds the upper half first, and takes a subnormal
+ * number for 0. So in strict order (`ordered`) words are packed the other way round, and a chunk whose packed numbers are too small is
+ * multiplied apart: each half of the words as f32. */
 #include "codegen_llvm/product.h"
 
 enum {
 	ROWS_AHEAD = 8, /* rows; distance of prefetches */
 	CACHED = 128,   /* steps of r whose packed items stay in the first cache */
-	WORDS = 16      /* of a vector */
+	WORDS = 16,     /* of a vector */
+	BIAS = 127, LEAST = -126, LAST = 14 /* exponents: what f32 and bf16 add to them; the least one of f32 that is normal; LAST bits below its first one a product ends */
 };
 
 bool cg_pairs(const cg *c) { return c->product->x.pairs && c->bits == 512 && rt_bf16_pairs(); }
@@ -40,23 +44,94 @@ cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum)
 	return r;
 }
 
+cg_str cg_half_of(cg *c, cg_str words, bool upper)
+{
+	const int n = c->product->w;
+	const cg_str r = cg_tmp(c), type = cg_type(TJ_F32, n);
+	rt_putf(c->out, "  %s.i = bitcast %s %s to <%d x i32>\n", r.s, type.s, words.s, n);
+	rt_putf(c->out, "  %s.h = %s <%d x i32> %s.i, %s\n", r.s, upper ? "and" : "shl", n, r.s, cg_splat(c, "i32", cg_int(upper ? -65536 : 16), n).s);
+	rt_putf(c->out, "  %s = bitcast <%d x i32> %s.h to %s\n", r.s, n, r.s, type.s);
+	return r;
+}
+
+/* ---- how small packed numbers are ---- */
+/* %fit: the least magnitude of a number that is not 0, less one in the last place of its 16 bits; so 0 counts as the largest. */
+#define NO_FIT "splat (i16 -1)"
+void cg_open_fit(cg *c)
+{
+	if (c->product->ordered) rt_puts(c->out, "  %least = alloca <32 x i16>, align 64\n  store <32 x i16> " NO_FIT ", ptr %least, align 64\n");
+}
+
+static cg_str lesser(cg *c, cg_str x, cg_str y)
+{
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = call <32 x i16> @llvm.umin.v32i16(<32 x i16> %s, <32 x i16> %s)\n", r.s, x.s, y.s);
+	return r;
+}
+
+/* The lesser of `least` and the magnitudes in n vectors of words. */
+static cg_str fit_of(cg *c, cg_str least, int n, const cg_str *words)
+{
+	for (int i = 0; i < n; i++) {
+		const cg_str r = cg_tmp(c);
+		rt_putf(c->out, "  %s.h = bitcast <16 x float> %s to <32 x i16>\n  %s.m = and <32 x i16> %s.h, splat (i16 32767)\n  %s = sub <32 x i16> %s.m, splat (i16 1)\n", r.s, words[i].s, r.s, r.s, r.s, r.s);
+		least = lesser(c, least, r);
+	}
+	return least;
+}
+
+static void note_fit(cg *c, cg_str least)
+{
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = load <32 x i16>, ptr %%least, align 64\n", r.s);
+	rt_putf(c->out, "  store <32 x i16> %s, ptr %%least, align 64\n", lesser(c, r, least).s);
+}
+
+void cg_close_fit(cg *c)
+{
+	if (!c->product->ordered) return;
+	rt_puts(c->out, "  %all = load <32 x i16>, ptr %least, align 64\n  %one = call i16 @llvm.vector.reduce.umin.v32i16(<32 x i16> %all)\n");
+	rt_puts(c->out, "  %before = load i16, ptr %fit, align 2\n  %both = call i16 @llvm.umin.i16(i16 %before, i16 %one)\n  store i16 %both, ptr %fit, align 2\n");
+}
+
+/* The exponent, with its bias, of the number that %fit tells. */
+static cg_str exponent(cg *c, cg_str fit)
+{
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s.l = load i16, ptr %s, align 2\n  %s.w = zext i16 %s.l to i64\n  %s.m = add i64 %s.w, 1\n  %s = lshr i64 %s.m, 7\n", r.s, fit.s, r.s, r.s, r.s, r.s, r.s, r.s);
+	return r;
+}
+
+/* All sums are multiples of the last bit of the least product; if that is normal, no sum but 0 is below it. A number is normal if its exponent is not 0. */
+cg_str cg_fits(cg *c, cg_str rows, cg_str columns)
+{
+	const cg_str a = exponent(c, rows), b = exponent(c, columns), normal = cg_op(c, "mul", a, b), r = cg_tmp(c);
+	rt_putf(c->out, "  %s.n = icmp ne i64 %s, 0\n", r.s, normal.s);
+	rt_putf(c->out, "  %s = and i1 %s.n, %s\n", r.s, r.s, cg_cmp(c, "sge", cg_op(c, "add", a, b), cg_int(2 * BIAS + LEAST + LAST)).s);
+	return r;
+}
+
+/* What stands for the second step of the last word of a row or a column: their product, -0, changes no sum. */
+static cg_str absent(const cg *c, int o) { return cg_fmt(c->product->ordered && !o ? "splat (i16 -32768)" : "zeroinitializer"); }
+
+/* ---- words ---- */
 /* Words of the items from `first` on, of x and y with n numbers each. apart: from the first step of an item to its second one. One instruction. */
 static cg_str words_of(cg *c, int n, cg_str x, cg_str y, int first, int apart)
 {
 	cg_str r = cg_tmp(c);
 	rt_putf(c->out, "  %s.w = shufflevector <%d x i16> %s, <%d x i16> %s, <32 x i32> <", r.s, n, x.s, n, y.s);
-	for (int i = 0; i < 2 * WORDS; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", first + i / 2 + i % 2 * apart);
+	for (int i = 0; i < 2 * WORDS; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", first + i / 2 + (i % 2 ^ (int)c->product->ordered) * apart);
 	rt_putf(c->out, ">\n  %s = bitcast <32 x i16> %s.w to <16 x float>\n", r.s, r.s);
 	return r;
 }
 
-/* Vectors of words of adjacent items: those at row, and those of the next step at `next`; NULL: there is none. mask: the items that there are, by
- * vector; NULL: all. */
-static void interleave(cg *c, int vecs, cg_str row, const cg_str *next, const cg_str *mask, cg_str *words)
+/* Vectors of words of adjacent items of operand o: those at row, and those of the next step at `next`; NULL: there is none. mask: the items
+ * that there are, by vector; NULL: all. */
+static void interleave(cg *c, int o, int vecs, cg_str row, const cg_str *next, const cg_str *mask, cg_str *words)
 {
 	for (int v = 0; v < vecs;) {
 		const int n = !mask && v + 1 < vecs ? 2 * WORDS : WORDS; /* whole registers where all items are there */
-		cg_str half[2] = { cg_fmt("poison"), cg_fmt("zeroinitializer") };
+		cg_str half[2] = { cg_fmt("poison"), absent(c, o) };
 		for (int s = 0; s < (next ? 2 : 1); s++) {
 			cg_str at = cg_elem(c, TJ_BF16, s ? *next : row, cg_int((int64_t)v * WORDS));
 			half[s] = mask ? cg_read_some(c, TJ_I16, n, at, mask[v]) : cg_read(c, TJ_I16, n, at);
@@ -81,7 +156,7 @@ void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y
 	}
 	cg_str second = cg_op(c, "or", cg_op(c, "shl", cg_fmt("%%k"), cg_int(1)), cg_int(1));
 	cg_str next = cg_choose(c, cg_cmp(c, "slt", second, cg_fmt("%%nk")), "ptr", cg_elem(c, TJ_BF16, at(c, 0), cg_fmt("%%step")), cg_fmt("%%zeros"));
-	interleave(c, vecs, at(c, 0), &next, NULL, y);
+	interleave(c, 1, vecs, at(c, 0), &next, NULL, y);
 }
 
 /* ---- packing ---- */
@@ -96,18 +171,27 @@ static void put_row(cg *c, int o, int width, cg_str word, bool odd, const cg_str
 	const int vecs = (width + WORDS - 1) / WORDS;
 	cg_str words[CG_MOST_VECS], row = cg_elem(c, TJ_BF16, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "shl", word, cg_int(1)), cg_fmt("%%sk")));
 	cg_str to = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", word, cg_int(width))), next = cg_elem(c, TJ_BF16, row, cg_fmt("%%sk"));
+	const bool ordered = c->product->ordered;
+	const cg_str before = c->block_label, least = cg_tmp(c);
 	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
+	if (ordered) rt_putf(c->out, "  %s = phi <32 x i16> [ " NO_FIT ", %%%s ], [ %s.next, %%%s ]\n", least.s, before.s, least.s, j.latch.s);
 	cg_str q = cg_elem(c, TJ_BF16, row, j.i), below = cg_elem(c, TJ_BF16, next, j.i);
 	for (int b = 0; o && b < 2 * width; b += RT_LINE) /* bytes */
 		for (int s = 0; s < 2; s++) cg_prefetch(c, cg_elem(c, TJ_BF16, s ? below : q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD))), b);
-	interleave(c, vecs, q, odd ? NULL : &below, NULL, words);
+	interleave(c, o, vecs, q, odd ? NULL : &below, NULL, words);
+	if (ordered) rt_putf(c->out, "  %s.next = bitcast <32 x i16> %s to <32 x i16>\n", least.s, fit_of(c, least, vecs, words).s);
 	put_words(c, vecs, words, cg_elem(c, TJ_F32, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_close(c, &j);
+	if (ordered) {
+		rt_putf(c->out, "  %s.all = phi <32 x i16> [ " NO_FIT ", %%%s ], [ %s.next, %%%s ]\n", least.s, before.s, least.s, j.latch.s);
+		note_fit(c, cg_fmt("%s.all", least.s));
+	}
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%some%u, label %%none%u\n", cg_cmp(c, "sgt", rest, cg_int(0)).s, id, id);
 	cg_label(c, cg_fmt("some%u", id));
 	cg_str last = cg_elem(c, TJ_BF16, next, whole);
-	interleave(c, vecs, cg_elem(c, TJ_BF16, row, whole), odd ? NULL : &last, mask, words);
+	interleave(c, o, vecs, cg_elem(c, TJ_BF16, row, whole), odd ? NULL : &last, mask, words);
+	if (ordered) note_fit(c, fit_of(c, cg_fmt(NO_FIT), vecs, words));
 	put_words(c, vecs, words, cg_elem(c, TJ_F32, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))));
 	cg_jump(c, cg_fmt("none%u", id));
 }
@@ -137,9 +221,15 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 	for (int i = 0; i < n; i++) {
 		cg_str q = cg_elem(c, TJ_BF16, item[i], k), x = cg_tmp(c);
 		if (o) cg_prefetch(c, q, 2 * CACHED);
-		rt_putf(c->out, "  %s = bitcast <32 x i16> %s to <16 x float>\n", x.s, (stop ? cg_read_some(c, TJ_I16, 2 * WORDS, q, mask) : cg_read(c, TJ_I16, 2 * WORDS, q)).s);
+		cg_str steps = stop ? cg_read_some(c, TJ_I16, 2 * WORDS, q, mask) : cg_read(c, TJ_I16, 2 * WORDS, q);
+		if (stop) rt_putf(c->out, "  %s.s = select <32 x i1> %s, <32 x i16> %s, <32 x i16> %s\n", x.s, mask.s, steps.s, absent(c, o).s), steps = cg_fmt("%s.s", x.s);
+		if (c->product->ordered) {
+			rt_putf(c->out, "  %s.i = bitcast <32 x i16> %s to <16 x i32>\n  %s.r = call <16 x i32> @llvm.fshl.v16i32(<16 x i32> %s.i, <16 x i32> %s.i, <16 x i32> splat (i32 16))\n", x.s, steps.s, x.s, x.s, x.s);
+			rt_putf(c->out, "  %s = bitcast <16 x i32> %s.r to <16 x float>\n", x.s, x.s);
+		} else rt_putf(c->out, "  %s = bitcast <32 x i16> %s to <16 x float>\n", x.s, steps.s);
 		v[i] = x;
 	}
+	if (c->product->ordered) note_fit(c, fit_of(c, cg_fmt(NO_FIT), n, v));
 	cg_put_square(c, TJ_F32, WORDS, n, v, cg_elem(c, TJ_F32, to, cg_op(c, "mul", cg_op(c, "lshr", k, cg_int(1)), cg_int(width))), width);
 }
 
@@ -168,16 +258,16 @@ static void pack_across(cg *c, int o, int width)
 	cg_close(c, &j);
 }
 
-/* Step k of the item at `from`, as 32 bits; 0 if it is not there. */
-static cg_str step_of(cg *c, cg_str from, cg_str k)
+/* Step k of the item at `from`, as 32 bits. */
+static cg_str step_of(cg *c, int o, cg_str from, cg_str k)
 {
 	cg_str last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1)), wide = cg_tmp(c);
 	cg_str x = cg_read(c, TJ_I16, 1, cg_elem(c, TJ_BF16, from, cg_op(c, "mul", cg_least(c, k, last), cg_fmt("%%sk"))));
-	rt_putf(c->out, "  %s = zext i16 %s to i32\n", wide.s, cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(0)).s);
+	rt_putf(c->out, "  %s = zext i16 %s to i32\n", wide.s, cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(c->product->ordered && !o ? -32768 : 0)).s);
 	return wide;
 }
 
-static void pack_singly(cg *c, int width)
+static void pack_singly(cg *c, int o, int width)
 {
 	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1)), words = cg_op(c, "lshr", cg_op(c, "add", cg_fmt("%%nk"), cg_int(1)), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
@@ -185,8 +275,13 @@ static void pack_singly(cg *c, int width)
 	cg_str item = cg_elem(c, TJ_BF16, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", i.i, j.i), last), cg_fmt("%%si")));
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "add", i.i, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
-	cg_str step = cg_op(c, "shl", k.i, cg_int(1)), low = step_of(c, item, step), high = step_of(c, item, cg_op(c, "add", step, cg_int(1))), word = cg_tmp(c);
-	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, high.s, word.s, word.s, low.s);
+	cg_str step = cg_op(c, "shl", k.i, cg_int(1)), half[2] = { step_of(c, o, item, step), step_of(c, o, item, cg_op(c, "add", step, cg_int(1))) }, word = cg_tmp(c);
+	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, half[!c->product->ordered].s, word.s, word.s, half[c->product->ordered].s);
+	if (c->product->ordered) {
+		rt_putf(c->out, "  %s.f = bitcast i32 %s to float\n", word.s, word.s);
+		const cg_str all = cg_splat(c, "float", cg_fmt("%s.f", word.s), WORDS);
+		note_fit(c, fit_of(c, cg_fmt(NO_FIT), 1, &all));
+	}
 	cg_write(c, TJ_I32, 1, word, cg_elem(c, TJ_I32, to, cg_op(c, "mul", k.i, cg_int(width))));
 	cg_close(c, &k);
 	cg_close(c, &i);
@@ -197,5 +292,5 @@ void cg_pack_pairs(cg *c, int o, int width)
 {
 	if (cg_item_step(c, o) == 1) pack_along(c, o, width);
 	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
-	else pack_singly(c, width);
+	else pack_singly(c, o, width);
 }

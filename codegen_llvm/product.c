@@ -23,6 +23,7 @@ typedef struct unit {
 	cg_str a, b;                        /* first element of the rows, and of the columns, at r = 0 */
 	cg_str packed, panels;              /* scratch memory: packed rows; packed columns, or the strip's sums of a chunk */
 	cg_str sums, pitch;                 /* of the block: in scratch memory, or the result itself */
+	cg_str fit[2];                      /* pairs.c: of the packed rows and columns of a chunk */
 } unit;
 
 static cg_str first_element(cg *c, const lo_ins *in, cg_str row0, cg_str lo)
@@ -81,6 +82,7 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
+	for (int o = 0; p->ordered && o < 2; o++) u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
 	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", rows.s, cg_int(k->red)), cg_int(LO_TILE_SLACK)));
 	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
@@ -130,7 +132,7 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 	cg_label(c, cg_fmt("tiled%u", id));
 }
 
-typedef struct part { cg_str k, nk, first; } part; /* a chunk of r: its first r, their number, whether it is the first one */
+typedef struct part { cg_str k, nk, first, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one; cg_fits() */
 typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (LO_PANELS: to the next one) */
@@ -148,6 +150,7 @@ static void call_pack(cg *c, const unit *u, int o, cg_str to, cg_str item, cg_st
 	rt_text t = { 0 };
 	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s", to.s, operand_at(c, u, o, item, k->k).s, n.s, k->nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
 	cg_put_arguments(c, o, item, k->k, &t);
+	if (c->product->ordered) rt_putf(&t, ", ptr %s", u->fit[o].s);
 	call(c, c->product->pack[o], &t);
 }
 
@@ -207,6 +210,13 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", cg_int(cg_item_step(c, 0)).s);
 	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
+	if (p->ordered) {
+		rt_putf(c->out, "  br i1 %s, label %%pairs%u, label %%apart%u\n", k->fits.s, id, id);
+		cg_label(c, cg_fmt("apart%u", id));
+		call_tile(c, p->apart_tile, n, rt_str(&arguments));
+		rt_putf(c->out, "  br label %%both%u\n", id);
+		cg_label(c, cg_fmt("pairs%u", id));
+	}
 	if (p->narrow) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
 		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
@@ -216,7 +226,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		cg_label(c, cg_fmt("wide%u", id));
 	}
 	call_tile(c, p->tile, n, rt_str(&arguments));
-	if (p->narrow) cg_jump(c, cg_fmt("both%u", id));
+	if (p->narrow || p->ordered) cg_jump(c, cg_fmt("both%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
 }
@@ -251,9 +261,11 @@ static void put_tiles(cg *c, const unit *u)
 	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(cg_few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */
-	const part k = { first, cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), cg_cmp(c, "eq", first, cg_int(0)) };
+	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
+	for (int o = 0; p->ordered && o < 2; o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
+	if (p->ordered) k.fits = cg_fits(c, u->fit[0], u->fit[1]);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	const panel y = put_panel(c, u, &k, &t, cg_hide(c, j.i));
 	cg_loop i = cg_open(c, "t", cg_int(0), t.n, cg_int(1), false);
@@ -268,7 +280,7 @@ static void put_across(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
 	const cg_str nk = cg_int(c->k->red), x = p->rows_in_place ? u->a : u->packed;
-	const part all = { cg_int(0), nk, cg_fmt("true") };
+	const part all = { .k = cg_int(0), .nk = nk, .first = cg_fmt("true") };
 	if (!p->rows_in_place) call_pack(c, u, 0, x, cg_int(0), u->rows, &all);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	cg_str lacks = cg_op(c, "sub", cg_op(c, "add", j.i, cg_int(p->width)), u->columns), skip = cg_choose(c, cg_cmp(c, "sgt", lacks, cg_int(0)), "i64", lacks, cg_int(0));
@@ -304,7 +316,7 @@ static void put_bytes(cg *c, const unit *u)
 	const struct cg_product *p = c->product;
 	const cg_num red = cg_size(c->k->red);
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
-	const part k = { r.i, cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), cg_cmp(c, "eq", r.i, cg_int(0)) };
+	const part k = { .k = r.i, .nk = cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), .first = cg_cmp(c, "eq", r.i, cg_int(0)) };
 	const cg_str whole = cg_op(c, "and", u->columns, cg_int(-p->width));
 	call_pack(c, u, 0, u->packed, cg_int(0), u->rows, &k);
 	if (p->x.strips) call_bytes(c, u, p->strip, &k, cg_int(0), cg_r_step(c, 1), u->columns);
@@ -378,11 +390,14 @@ static cg_str put_pack(cg *c, int o, int width)
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
 	cg_put_parameters(c, o, &parameters);
+	if (p->ordered) rt_puts(&parameters, ", ptr %fit");
 	cg_begin_own(c, &parameters);
+	cg_open_fit(c);
 	if (p->bytes) cg_pack_bytes(c);
 	else if (p->pairs && !(o && p->lone)) cg_pack_pairs(c, o, width);
 	else if (p->steps > 1 && !p->pairs) cg_pack_words(c, o, width);
 	else cg_pack(c, o, width);
+	cg_close_fit(c);
 	return cg_end_own(c);
 }
 
@@ -417,8 +432,9 @@ static void put_functions(cg *c)
 		return;
 	}
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
-	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs);
-	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1);
+	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, false);
+	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1, false);
+	for (int i = 0; p->ordered && i < p->nrows; i++) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, true);
 }
 
 void cg_along_product(cg *c, cg_span span)

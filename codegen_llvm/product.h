@@ -6,7 +6,7 @@
  *   pack.c      the functions that pack an operand
  *   words.c     products of bytes: how they are packed and multiplied
  *   dots.c      the same for few rows, which read columns as they lie
- *   pairs.c     the same for fast products of bf16
+ *   pairs.c     the same for products of bf16 that multiply two steps at a time
  *   sums.c      the functions that compute a tile, and a strip
  *   across.c    tiles of few rows that transpose columns as they read them
  *
@@ -46,6 +46,7 @@ struct cg_product {
 	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
 	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
 	bool pairs;             /* pairs.c */
+	bool ordered;           /* pairs, in strict order */
 	bool bytes;             /* dots.c */
 	int chunk;              /* steps of r that are packed and added at a time */
 	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
@@ -63,6 +64,7 @@ struct cg_product {
 	cg_num pitch;           /* of the sums of the block */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
+	cg_str apart_tile[CG_MOST_TILES]; /* ordered: with multiply-adds of f32 */
 };
 
 /* ---- choose.c ---- */
@@ -126,14 +128,19 @@ bool cg_pairs(const cg *c); /* the field `pairs` */
 bool cg_row_words(const cg *c); /* rows are words as they lie in memory, and are read from there */
 cg_str cg_row_word(cg *c, int row);                /* the word of a tile's row that lies in memory, at %xa */
 cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum);
-void cg_pack_pairs(cg *c, int o, int width);       /* as cg_pack(), in words */
+cg_str cg_half_of(cg *c, cg_str words, bool upper); /* one of two bf16 in each word, as f32 */
+/* Ordered: how small packed numbers are, in %fit of the rows and of the columns. A function that packs lowers them. */
+void cg_open_fit(cg *c);                           /* in a function that packs: what comes first, */
+void cg_close_fit(cg *c);                          /* and last */
+cg_str cg_fits(cg *c, cg_str rows, cg_str columns); /* no sum can be subnormal, and no number is */
+void cg_pack_pairs(cg *c, int o, int width);       /* as cg_pack(), in words; between cg_open_fit() and cg_close_fit() if ordered */
 /* In a tile, columns that are not packed: what comes first; then their words in step %k of the loop. at: the address of a column, at the current r. */
 void cg_open_pairs(cg *c, int vecs);
 void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y);
 
 /* ---- sums.c ---- */
 /* Names of functions: */
-cg_str cg_put_tile(cg *c, int rows, int vecs); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
+cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel. apart: see apart_tile */
 bool cg_row_is_argument(const struct cg_product *p); /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */

@@ -91,11 +91,11 @@ static void put_sums(cg *c, int rows, int vecs)
 		}
 }
 
-cg_str cg_put_tile(cg *c, int rows, int vecs)
+cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
-	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], from[LO_TILE_ROWS];
+	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], lower[CG_MOST_VECS], from[LO_TILE_ROWS];
 	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
 	cg_str x[LO_TILE_ROWS], stride[CG_STRIDES];
 	rt_text head = { 0 }, parameters = { 0 };
@@ -123,10 +123,14 @@ cg_str cg_put_tile(cg *c, int rows, int vecs)
 	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
 	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; asks_near(c, vecs) && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	for (int v = 0; apart && v < vecs; v++) lower[v] = cg_half_of(c, y[v], false), y[v] = cg_half_of(c, y[v], true);
 	put_row_addresses(c, rows, stride, x);
 	for (int i = 0; i < rows; i++) {
 		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
-		for (int v = 0; v < vecs; v++) next[i * vecs + v] = multiply(c, all, y[v], sum[i * vecs + v]);
+		for (int v = 0; !apart && v < vecs; v++) next[i * vecs + v] = multiply(c, all, y[v], sum[i * vecs + v]);
+		if (!apart) continue;
+		cg_str above = cg_half_of(c, all, true), below = cg_half_of(c, all, false);
+		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, below, lower[v], cg_multiply_add(c, p->t, p->w, above, y[v], sum[i * vecs + v]));
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i / vecs].s, next[i].s);
@@ -153,16 +157,6 @@ static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
 	return r;
 }
 
-/* Columns of bf16 as f32: those with even numbers, or with odd ones, of two vectors. */
-static cg_str half_of(cg *c, cg_str words, int odd)
-{
-	const int n = c->product->w;
-	const cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s.w = %s <%d x i32> %s, %s\n", r.s, odd ? "and" : "shl", n, words.s, cg_splat(c, "i32", cg_int(odd ? -65536 : 16), n).s);
-	rt_putf(c->out, "  %s = bitcast <%d x i32> %s.w to %s\n", r.s, n, r.s, cg_type(TJ_F32, n).s);
-	return r;
-}
-
 /* Columns are loads of bf16 that are converted to f32, and no more. */
 static bool widens_bf16(const cg *c)
 {
@@ -182,8 +176,8 @@ static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_
 	for (int i = 0; i < 2; i++) sum[i] = lanes_of(c, old[0], old[1], i, 2);
 	for (int s = 0; s < steps; s++) {
 		const cg_str words = cg_tmp(c);
-		rt_putf(c->out, "  %s = load <%d x i32>, ptr %s, align 2\n", words.s, p->w, cg_elem(c, TJ_BF16, row[s], j).s);
-		for (int i = 0; i < 2; i++) sum[i] = cg_multiply_add(c, p->t, p->w, x[s], half_of(c, words, i), sum[i]);
+		rt_putf(c->out, "  %s = load %s, ptr %s, align 2\n", words.s, type.s, cg_elem(c, TJ_BF16, row[s], j).s);
+		for (int i = 0; i < 2; i++) sum[i] = cg_multiply_add(c, p->t, p->w, x[s], cg_half_of(c, words, i), sum[i]);
 	}
 	for (int i = 0; i < 2; i++) cg_write(c, p->t, p->w, lanes_of(c, sum[0], sum[1], i * p->w / 2, 1), to[i]);
 }

@@ -83,7 +83,7 @@ const char *lo_widened(tj_dtype t, bool fast)
 	if (t == TJ_F16) return "kernels multiply f32";
 	if (t != TJ_BF16) return NULL;
 	if (!rt_bf16_pairs()) return "this CPU has no vdpbf16ps, or its vectors of 512 bits are switched off";
-	return fast ? NULL : "strict products have the evaluator's bits; TJ_FAST multiplies two bf16 at a time (vdpbf16ps)";
+	return fast || rt_bf16_in_order() ? NULL : "strict products have the evaluator's bits; TJ_FAST multiplies two bf16 at a time (vdpbf16ps)";
 }
 
 /* AUTO computes fast products by kernels, too: docs/PERFORMANCE.md has the measurements. */

@@ -68,14 +68,3 @@ uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype
 	default: return LO_NOREF;
 	}
 }
-
-/* Both operands of the product were widened from bf16; memory may have run out. */
-bool lo_fast_dot(const lo_kernel *k, const lo_ins *dot)
-{
-	bool all = dot->dtype == TJ_F32;
-	for (int i = 0; i < 2 && all; i++) {
-		const lo_ins *x = dot->src[i] == LO_NOREF ? NULL : &k->ins.v[dot->src[i]];
-		all = x && x->op == LO_CONVERT && k->ins.v[x->src[0]].op == LO_LOAD && k->ins.v[x->src[0]].dtype == TJ_BF16 && !k->index.v[k->ins.v[x->src[0]].index].group && !lo_jumps(&k->index.v[k->ins.v[x->src[0]].index]);
-	}
-	return all;
-}

@@ -195,7 +195,7 @@ static void multiply(lo_builder *B, ir_ref r)
 		if (in.src[k] == LO_NOREF) return;
 	}
 	for (int k = 0; k < 2; k++) in.src[k] = lo_cast(B->k, in.src[k], t);
-	if (lo_node(B->L, r)->mode & IR_FAST && lo_fast_dot(B->k, &in)) in.tree = LO_TREE_FAST;
+	if (lo_node(B->L, r)->mode & IR_FAST && lo_multiplies_bf16(B->k, &in)) in.tree = LO_TREE_FAST;
 	lo_member(B, r)->product = lo_add(B, in);
 }
 

@@ -66,7 +66,6 @@ uint32_t lo_add(lo_builder *B, lo_ins i);
 bool lo_heavy(const lo_low *L, ir_ref r); /* too expensive to compute twice: its row is kept */
 /* ---- fast.c ---- */
 uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src); /* LO_NOREF: compute it as in strict mode */
-bool lo_fast_dot(const lo_kernel *k, const lo_ins *dot); /* a fast product may be in the order FAST */
 
 
 #endif

@@ -208,8 +208,10 @@ typedef struct lo_tiles {
 	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
+	bool ordered;            /* the same in strict order, for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are loads of bf16 that are widened to f32, and no more */
 bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
  * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */

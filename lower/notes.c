@@ -142,17 +142,17 @@ static void tell_lacking(const lo_low *L, const notes *t, ir_ref r)
 	if (note.why) t->tell(t->self, &note);
 }
 
-/* The kernel of the step computes a fast product two steps at a time. */
+/* The kernel of the step computes a product of bf16 two steps at a time. */
 static void tell_pairs(const lo_low *L, const notes *t, const lo_step *s)
 {
 	lo_tiles x;
 	const lo_group *G = L->group.v[s->group];
-	if (!G->product || !rt_bf16_pairs() || !lo_tiles_of(&s->built->k, &x) || !x.pairs) return;
+	if (!G->product || !rt_bf16_pairs() || !lo_tiles_of(&s->built->k, &x) || !(x.pairs || x.ordered)) return;
 	for (uint32_t i = 0; i < G->member.n; i++) {
 		if (!lo_is_product(L, G->member.v[i])) continue;
 		lo_note n = of_node(L, LO_NOTE_LIBRARY, G->member.v[i]);
 		n.other = "a kernel that multiplies two bf16 at a time (vdpbf16ps)";
-		n.why = "TJ_FAST allows its order of the sum, and that subnormal numbers become 0";
+		n.why = x.pairs ? "TJ_FAST allows its order of the sum, and that subnormal numbers become 0" : "this CPU adds them in the order of strict mode";
 		t->tell(t->self, &n);
 	}
 }

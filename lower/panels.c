@@ -139,7 +139,7 @@ static bool reads_memory(const lo_kernel *k, const lo_tiles *t)
 static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 {
 	const int last = k->ndim - 1;
-	if (t->strips || t->bytes || reads_memory(k, t)) return false; /* strips read plain rows as fast; bytes are packed in words of the machine */
+	if (t->strips || t->bytes || t->ordered || reads_memory(k, t)) return false; /* strips read plain rows as fast; bytes and pairs are packed in words of the machine */
 	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
 	if (t->pairs && t->adjacent && t->row >= 0 && k->dim[t->row] > PAIR_ROWS && rt_bf16_pairs()) return false;
 	if (t->plain[1]) return true;

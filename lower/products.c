@@ -147,6 +147,25 @@ static bool is_across(const lo_kernel *k, const lo_tiles *t)
 	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
 }
 
+/* Memory may have run out. */
+bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot)
+{
+	bool all = dot->dtype == TJ_F32;
+	for (int i = 0; i < 2 && all; i++) {
+		const lo_ins *x = dot->src[i] == LO_NOREF ? NULL : &k->ins.v[dot->src[i]];
+		all = x && x->op == LO_CONVERT && k->ins.v[x->src[0]].op == LO_LOAD && k->ins.v[x->src[0]].dtype == TJ_BF16 && !k->index.v[k->ins.v[x->src[0]].index].group && !lo_jumps(&k->index.v[k->ins.v[x->src[0]].index]);
+	}
+	return all;
+}
+
+/* Fewer rows wait for memory, not for multiply-adds. */
+static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
+{
+	const lo_ins *dot = &k->ins.v[t->dot];
+	const bool many = t->row >= 0 && (lo_is_sym(k->dim[t->row]) || k->dim[t->row] > LO_TILE_ROWS);
+	return many && dot->tree != LO_TREE_FAST && !t->panels && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
+}
+
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 {
 	const int last = k->ndim - 1;
@@ -179,6 +198,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->bytes = are_bytes(k, t);
 	t->across = is_across(k, t);
 	t->pairs = dot->tree == LO_TREE_FAST && !t->strips;
+	t->ordered = is_ordered(k, t);
 	t->reads_rows = t->pairs || (!t->across && reads_rows(k, t));
 	return !(rows->dims >> last & 1);
 }
@@ -234,14 +254,15 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
-	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : x.pairs ? 0.5 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
+	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : x.pairs || x.ordered ? 0.5 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
 	const double element = (double)red * (m == 1 ? t->byte_ns * (double)(x.bytes ? 1 : size) : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1;
 	for (int d = 0; d < k->ndim - 1; d++)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
-	const blocks b = cut(&x, m, last, outer, threads == 1 || x.strips || m <= LO_TILE_ROWS || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
+	const bool few_blocks = x.strips || x.bytes || x.ordered || m <= LO_TILE_ROWS; /* where a product takes little time, packing is a large part of it */
+	const blocks b = cut(&x, m, last, outer, threads == 1 || few_blocks || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;

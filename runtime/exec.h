@@ -256,7 +256,10 @@ void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the folder of its CPU quota, "/sys/fs/cgroup" */
 int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 bool rt_wide_cpu(void);   /* the CPU has AVX-512 with F, BW, DQ and VL */
+
+/* ---- bf16.c ---- */
 bool rt_bf16_pairs(void); /* code multiplies two bf16 at a time: the CPU has vdpbf16ps, and vectors have 512 bits */
+bool rt_bf16_in_order(void); /* and it is two multiply-adds: of the upper halves of its words, then of the lower ones, unless one is subnormal */
 
 /* ---- team.c: the one pool of threads, made by the first region (one rt_team_run()). It serves one caller at a time: a caller that
  * finds it taken runs serially, with the same bits; so does a region inside a region. The child of a fork() makes its own threads.

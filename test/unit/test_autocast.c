@@ -480,7 +480,7 @@ static void told(void **s)
 	(void)s;
 	const bool compiles = !strcmp(kit_backend, "llvm") && !kit_elsewhere(), has_pairs = rt_bf16_pairs();
 	static const tj_dtype low[] = { TJ_F32, TJ_F16, TJ_BF16, TJ_BF16 };
-	const char *why[] = { "", "f16 convert their operands to f32 as they are read: kernels multiply f32", has_pairs ? "TJ_FAST multiplies two bf16" : "this CPU has no vdpbf16ps",
+	const char *why[] = { "", "f16 convert their operands to f32 as they are read: kernels multiply f32", rt_bf16_in_order() ? "" : has_pairs ? "TJ_FAST multiplies two bf16" : "this CPU has no vdpbf16ps",
 	                      has_pairs ? "" : "this CPU has no vdpbf16ps" };
 	for (int i = 0; i < 4; i++) {
 		tj_ctx *c = kit_open();

@@ -1,5 +1,6 @@
-/* Fast products of bf16: within the bound of docs/NUMERICS.md for all kinds of shapes and layouts, with what precedes and follows them; the
- * bits of strict mode where the instruction is not used. Around the operands lies NaN, so a number too many shows. */
+/* Products of bf16, for all kinds of shapes, layouts and magnitudes, with what precedes and follows them: fast ones are within the bound of
+ * docs/NUMERICS.md, and have the bits of strict mode where the instruction is not used; strict ones have the evaluator's. Around the operands
+ * lies NaN, so a number too many shows. */
 #include "test/kit.h"
 
 #include <math.h>
@@ -27,16 +28,28 @@ static uint64_t rnd(void)
 static float from_bits(tj_bf16 v) { return (float)tj_from_bf16(v); }
 
 /* ---- operands ---- */
-/* [batch, rows, columns] as a part of a larger tensor of NaN, in which elements of a row are `step` apart; small: subnormal products, too. */
-static tj_bf16 *numbers(const shape *s, int64_t rows, int64_t columns, int64_t dim[4], bool small)
+enum { PLAIN, SUBNORMAL, EDGES, SPECIAL, KINDS }; /* of numbers */
+
+static double number(int kind, int64_t i)
+{
+	const double v = (double)(int64_t)(rnd() >> 11) * 0x1p-52 - 1;
+	switch (kind) {
+	case SUBNORMAL: return i % 5 ? v : ldexp(v, -130 + (int)(i % 70)); /* also products */
+	case EDGES: return i % 7 ? copysign(ldexp(1 + fabs(v), -59 + (int)(rnd() % 5)), v) : 0; /* sums of products are near 2^-112 */
+	case SPECIAL: return rnd() % 64 ? v : (double[]){ -0.0, 0, (double)INFINITY, -(double)INFINITY, (double)NAN, 0x1p127, -0x1p127, 0x1p-133 }[rnd() % 8];
+	default: return v;
+	}
+}
+
+/* [batch, rows, columns] as a part of a larger tensor of NaN, in which elements of a row are `step` apart. */
+static tj_bf16 *numbers(const shape *s, int64_t rows, int64_t columns, int64_t dim[4], int kind)
 {
 	const int64_t wide = columns * s->step + EDGE, n = s->batch * (rows + 1) * wide;
 	tj_bf16 *x = malloc((size_t)n * sizeof *x);
 	assert_non_null(x);
 	for (int64_t i = 0; i < n; i++) x[i] = tj_to_bf16((double)NAN);
 	for (int64_t i = 0; i < s->batch * rows * columns; i++) {
-		const double v = (double)(int64_t)(rnd() >> 11) * 0x1p-52 - 1;
-		x[(i / columns / rows * (rows + 1) + i / columns % rows) * wide + i % columns * s->step] = tj_to_bf16(small && i % 5 == 0 ? ldexp(v, -130 + (int)(i % 70)) : v);
+		x[(i / columns / rows * (rows + 1) + i / columns % rows) * wide + i % columns * s->step] = tj_to_bf16(number(kind, i));
 	}
 	memcpy(dim, (int64_t[]){ s->batch, rows + 1, wide, TJ_END_DIM }, 4 * sizeof *dim);
 	return x;
@@ -97,9 +110,9 @@ static void check(const shape *s, const tj_bf16 *a, const int64_t *da, const tj_
 static void multiply(const shape *s)
 {
 	int64_t da[4], db[4];
-	const bool small = rnd() % 3 == 0;
-	tj_bf16 *a = numbers(s, s->a_turned ? s->k : s->m, s->a_turned ? s->m : s->k, da, small);
-	tj_bf16 *b = numbers(s, s->b_turned ? s->n : s->k, s->b_turned ? s->k : s->n, db, small);
+	const int kind = rnd() % 3 ? PLAIN : SUBNORMAL;
+	tj_bf16 *a = numbers(s, s->a_turned ? s->k : s->m, s->a_turned ? s->m : s->k, da, kind);
+	tj_bf16 *b = numbers(s, s->b_turned ? s->n : s->k, s->b_turned ? s->k : s->n, db, kind);
 	tj_ctx *c = kit_open();
 	tj_tensor *x = tj_from_data(c, TJ_BF16, da, a);
 	job j = { *s, tj_retain(tj_from_data(c, TJ_BF16, db, b)) };
@@ -141,6 +154,59 @@ static void shapes(void **state)
 		if (i % 4 == 3) setenv("TJ_CPU", i % 8 == 3 ? "256" : "128", 1);
 		multiply(&s);
 		unsetenv("TJ_CPU");
+	}
+}
+
+/* ---- strict ones ---- */
+static const char *compared(const shape *s, const void *want, const void *got)
+{
+	static char text[100];
+	for (int64_t i = 0; i < s->batch * s->m * s->n; i++) {
+		uint32_t x[2] = { 0 };
+		const size_t size = s->wide ? sizeof(float) : sizeof(tj_bf16);
+		memcpy(&x[0], (const char *)want + (size_t)i * size, size);
+		memcpy(&x[1], (const char *)got + (size_t)i * size, size);
+		const uint32_t infinite = s->wide ? 0x7f800000 : 0x7f80, sign = s->wide ? 1u << 31 : 1u << 15;
+		if (x[0] == x[1] || ((x[0] & ~sign) > infinite && (x[1] & ~sign) > infinite)) continue; /* NaN has no bits */
+		snprintf(text, sizeof text, "element %lld is %x, not %x", (long long)i, x[1], x[0]);
+		return text;
+	}
+	return NULL;
+}
+
+static void agree(const shape *s, int kind)
+{
+	static const char *const kinds[KINDS] = { "plain", "subnormal", "edges", "special" };
+	int64_t da[4], db[4];
+	tj_bf16 *a = numbers(s, s->a_turned ? s->k : s->m, s->a_turned ? s->m : s->k, da, kind);
+	tj_bf16 *b = numbers(s, s->b_turned ? s->n : s->k, s->b_turned ? s->k : s->n, db, kind);
+	const size_t bytes = (size_t)(s->batch * s->m * s->n) * (s->wide ? sizeof(float) : sizeof(tj_bf16));
+	void *want = malloc(bytes + 1);
+	assert_non_null(want);
+	for (int compiled = 0; compiled < 2; compiled++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = compiled ? kit_backend : "eval"));
+		job j = { *s, tj_retain(tj_from_data(c, TJ_BF16, db, b)) };
+		tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "strict", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
+		const void *got = tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_BF16, da, a), j.b)));
+		kit_ok(c);
+		const char *wrong = NULL;
+		if (!compiled) memcpy(want, got, bytes);
+		else if ((wrong = compared(s, want, got)))
+			fail_msg("[%lld] %lld x %lld x %lld%s%s%s%s%s, step %d, %s: %s", (long long)s->batch, (long long)s->m, (long long)s->k, (long long)s->n, s->a_turned ? ", A turned" : "",
+			         s->b_turned ? ", B turned" : "", s->frozen ? ", frozen" : "", s->wide ? ", f32" : "", s->after ? ", after" : "", s->step, kinds[kind], wrong);
+		tj_release(j.b);
+		tj_close(c);
+	}
+	free(a), free(b), free(want);
+}
+
+static void strict_shapes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 120 : 10); i++) {
+		shape s = any_shape();
+		if (i % 2) s.m = 13 + s.m; /* more than a tile */
+		agree(&s, i % KINDS);
 	}
 }
 
@@ -188,6 +254,6 @@ static void strict_bits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(shapes), cmocka_unit_test(last_step), cmocka_unit_test(strict_bits) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(shapes), cmocka_unit_test(strict_shapes), cmocka_unit_test(last_step), cmocka_unit_test(strict_bits) };
 	KIT_RUN(tests);
 }

@@ -54,7 +54,7 @@ typedef struct jit_callback { /* a callback of control flow whose events are bei
 	const char *op, *site;
 	uint32_t first;          /* its first event */
 	bool region;             /* its events become a graph of their own; false: a callback of tj_vmap(), tj_custom_grad() or tj_checkpoint() */
-	bool custom;             /* of tj_custom_grad() */
+	bool custom;             /* `backward` of tj_custom_grad() */
 	bool once;               /* of tj_checkpoint(): its values are those of one run, so it may draw random numbers */
 } jit_callback;
 typedef struct jit_sized { /* a result of nonzero, masked_select or unique in the running call */

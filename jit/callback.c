@@ -89,14 +89,14 @@ static tj_tensor *truth(const jit_op *w, tj_tensor *t)
 
 /* ---- callbacks ---- */
 
-static bool enter(const jit_op *w)
+static bool enter(const jit_op *w, int which)
 {
 	jit_act *a = w->a;
 	if (a->callback.n == MAX_NEST) return jit_op_fail(w, TJ_ERR_LIMIT, "recursion in callbacks must end", "callbacks are nested more than %d deep", MAX_NEST);
 	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return jit_op_nomem(w);
 	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
 	if (!s) return jit_op_nomem(w);
-	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM, w->op == JIT_CHECKPOINT };
+	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM && which == 1, w->op == JIT_CHECKPOINT };
 	return true;
 }
 
@@ -159,7 +159,7 @@ static __attribute__((noinline)) bool run_callback(const jit_op *w, jit_inside *
 bool jit_op_trace(const jit_op *w, jit_inside *k, bool (*check)(const jit_op *w, jit_inside *k, void *env), void *env)
 {
 	jit_act *a = w->a;
-	if (!enter(w)) return false;
+	if (!enter(w, k->which)) return false;
 	bool ok = rt_push(&a->callers, ((jit_caller){ w->site, NULL })) || jit_op_nomem(w);
 	if (ok) {
 		ok = jit_op_step(w, JIT_CALLBACK, 0, NULL, 1, (int64_t[]){ k->which }) && run_callback(w, k, check, env);

@@ -117,7 +117,7 @@ static bool custom_here(const jit_op *w)
 {
 	for (uint32_t i = 0; i < w->a->callback.n; i++) {
 		const jit_callback *k = &w->a->callback.v[i];
-		if (k->custom) return jit_op_fail(w, TJ_ERR_STATE, "give the gradient outside of it", "a callback of %s cannot have values with gradients of their own yet", k->op);
+		if (k->custom) return jit_op_fail(w, TJ_ERR_STATE, "compute there with ops; `forward` may have such values", "`backward` of %s cannot have values with gradients of their own", k->op);
 	}
 	return true;
 }

@@ -451,7 +451,7 @@ static void met_before(tj_tensor **out, tj_tensor *const *in, void *self)
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
-		{ assigned, TJ_ERR_STATE, "then assigned at" }, { assigned_later, TJ_ERR_STATE, "then assigned at" }, { assigned_twice, TJ_ERR_STATE, "then assigned at" },
+		{ assigned, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_later, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_twice, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
 		{ unused, TJ_ERR_ARG, "does not depend on tensor 1" }, { long_loop, TJ_ERR_STATE, "were released" }, { met_once, TJ_ERR_STATE, "which has no gradient" },
 		{ met_before, TJ_ERR_STATE, "which has no gradient" },
 	};

@@ -489,7 +489,7 @@ static void assigned_between(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *out[1], *w = tj_param(c, TJ_F32, TJ_SHAPE(2));
 	assert_int_not_equal(tj_call(kit_fn(c, "assigns", assigns_between, w, 1, 1), out, TJ_LIST(F32(c, 1, 2))), TJ_OK);
-	kit_error(c, TJ_ERR_STATE, "then assigned at");
+	kit_error(c, TJ_ERR_STATE, "then assigned at test/unit/test_gradients.c:");
 	tj_close(c);
 }
 

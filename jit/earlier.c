@@ -574,17 +574,24 @@ static bool reaches(walk *w, target t)
 	return yes;
 }
 
-/* The line that assigned the value to a cell. */
-static const char *assigned_at(const walk *w, const tj_tensor *version)
+static bool is_value(const jit_bound *x, const tj_tensor *t)
 {
-	for (uint32_t j = w->n; version->kind == RT_PENDING && j-- > w->first;)
+	if (t->kind == RT_PENDING) return x->pending && x->seg == t->seg && x->seq == t->seq;
+	return !x->pending && (t->kind == RT_CELL ? x->h == t : x->buf == t->buf && x->layout == t->layout);
+}
+
+/* The line that assigned the value to a cell; NULL: not found. */
+static const char *assigned_at(walk *w, const tj_tensor *version)
+{
+	for (uint32_t j = w->n; j-- > 0;) {
+		if (!open_part(w, j)) return NULL;
 		for (uint32_t i = w->part[j].n; i-- > 0;) {
 			const jit_node *n = w->part[j].ev[i];
 			if (n->op != JIT_ASSIGN) continue;
-			const bool own = JIT_KIND(n->src[0]) == JIT_EV && w->part[j].serial == version->seg && JIT_IDX(n->src[0]) == version->seq;
-			const jit_bound *x = JIT_KIND(n->src[0]) == JIT_EXT ? &w->part[j].ext[JIT_IDX(n->src[0])] : NULL;
-			if (own || (x && x->pending && x->seg == version->seg && x->seq == version->seq)) return n->site;
+			const bool own = JIT_KIND(n->src[0]) == JIT_EV && version->kind == RT_PENDING && w->part[j].serial == version->seg && JIT_IDX(n->src[0]) == version->seq;
+			if (own || (JIT_KIND(n->src[0]) == JIT_EXT && is_value(&w->part[j].ext[JIT_IDX(n->src[0])], version))) return n->site;
 		}
+	}
 	return NULL;
 }
 

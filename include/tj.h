@@ -1702,7 +1702,7 @@ TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_di
 TJ_API tj_tensor *tj_conv_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 #define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window) /* tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]] */
 
-/* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O / groups,...] */
+/* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O / groups,...]. Where no element is it counts as 0, so an infinite weight may give NaN */
 TJ_API tj_tensor *tj_conv_transpose(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_transpose_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 #define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window) /* tj_conv_transpose([[[1., 2.]]], [[[1., 10.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[1., 12., 20.]]] */
@@ -2015,7 +2015,7 @@ TJ_API tj_tensor *tj_nanquantile_at(const char *site, tj_tensor *x, tj_tensor *q
 /* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1; integers become f64). length: of the result; then a larger x is an error of the index. 0: the largest x
  * and 1, at least minlength: in a body it is a boundary. */
 TJ_API tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length);
-TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; low and high both 0: those of x. What lies beyond does not count */
+TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; an equal low and high: those of x. What lies beyond does not count */
 #define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length) /* tj_bincount([0, 2, 2], NULL, 0, 4) = [1, 0, 2, 0] */
 #define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high) /* tj_histc([0., 1., 1., 4.], 4, 0, 4) = [1., 2., 0., 1.] */
 /* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the widths. */
@@ -2476,7 +2476,7 @@ typedef struct tj_interpolate_opts {
 	tj_sampling mode;
 	bool align_corners; /* the first and last elements stay where they are; of LINEAR and CUBIC */
 	bool antialias;     /* a smaller picture is made of all elements, not of those next to its places; of LINEAR and CUBIC */
-	double scale[3];
+	double scale[3];    /* of each axis, instead of its size. LINEAR and antialias copy an axis that keeps its size, as in PyTorch, whatever the scale */
 } tj_interpolate_opts;
 
 /* The elements of x [N,C,H,W] or [N,C,D,H,W] at the places grid [N,...,2 or 3], which are (W, H) or (W, H, D) from -1 to 1, in the shape [N,C,...]. NEAREST, LINEAR, or

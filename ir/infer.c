@@ -833,14 +833,15 @@ static bool shape_tile(ask *q)
 /* Whether an axis of `size` has the elements that are repeated at its ends. */
 static bool pad_ok(const ask *q, int axis, int64_t size, int64_t before, int64_t after)
 {
-	const int64_t mode = q->attr[0], more = before > after ? before : after, most = mode == TJ_PAD_REFLECT ? size - 1 : size;
+	const int64_t mode = q->attr[0], more = before > after ? before : after;
+	const bool mirrors = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE; /* of all elements, before some go */
 	int64_t total;
-	if ((before < 0 && size + before < 0) || (after < 0 && size + after + (before < 0 ? before : 0) < 0)) {
+	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	if (total < 0 || (!mirrors && ((before < 0 && size + before < 0) || (after < 0 && size + after < 0)))) {
 		return fail(q, TJ_ERR_SHAPE, "more elements would go than there are", "axis %d has %lld", axis, (long long)size) || advise(q, "a negative number of elements leaves so many out");
 	}
-	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
-	const int64_t left = size + (before < 0 ? before : 0) + (after < 0 ? after : 0);
-	if ((mode == TJ_PAD_REPLICATE && more > 0 && !size) || (mode != TJ_PAD_REPLICATE && mode != TJ_PAD_CONSTANT && more > 0 && more > most - (size - left)))
+	const int64_t left = mirrors ? size : size + (before < 0 ? before : 0) + (after < 0 ? after : 0), most = mode == TJ_PAD_REFLECT ? left - 1 : left;
+	if (more > 0 && (mode == TJ_PAD_REPLICATE ? !size : mode != TJ_PAD_CONSTANT && more > most))
 		return fail(q, TJ_ERR_SHAPE, "there are too few elements to repeat", "axis %d: %lld for %lld", axis, (long long)left, (long long)more) || advise(q, "reflect takes at most one less than the size, circular the size");
 	return true;
 }

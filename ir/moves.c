@@ -146,25 +146,29 @@ static ir_ref side(const mover *m, ir_ref x, ir_ref value, int mode, int axis, i
 	return ir_expand(m->g, value, t.rank, t.dim, m->site);
 }
 
+/* Without the elements that a negative number takes away at an end. */
+static ir_ref cut(const mover *m, ir_ref x, int64_t axis, int64_t before, int64_t after)
+{
+	const int64_t size = ir_dims(m->g, ir_at(m->g, x))[axis];
+	return before >= 0 && after >= 0 ? x : slice(m, x, axis, before < 0 ? -before : 0, after < 0 ? size + after : size, 1);
+}
+
 static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, const int64_t *by)
 {
 	const int first = ir_at(m->g, x)->rank - npad / 2;
 	if (ir_at(m->g, value)->weak) value = ir_cast(m->g, value, (tj_dtype)ir_at(m->g, x)->dtype, m->site); /* a view of a number is f32 */
 	for (int64_t axis = first; axis < first + npad / 2; axis++) {
-		int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
-		const int64_t size = ir_dims(m->g, ir_at(m->g, x))[axis];
-		if (mode == TJ_PAD_REPLICATE && before == -size && after > 0) before++, after--; /* all go: the one at the end is repeated all the same */
-		if (mode == TJ_PAD_REPLICATE && after == -size && before > 0) after++, before--;
-		if (before < 0 || after < 0) {
-			x = slice(m, x, axis, before < 0 ? -before : 0, after < 0 ? size + after : size, 1);
-			if (x == IR_NONE) return x;
-		}
+		const int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
+		const bool mirrors = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE; /* of elements that go, too */
+		if (!mirrors) x = cut(m, x, axis, before, after);
+		if (x == IR_NONE) return x;
 		ir_ref part[3];
 		int n = 0;
 		if (before > 0) part[n++] = side(m, x, value, mode, (int)axis, before, true);
 		part[n++] = x;
 		if (after > 0) part[n++] = side(m, x, value, mode, (int)axis, after, false);
 		if (n > 1) x = ir_emit(m->g, IR_cat, n, part, 1, &axis, m->site);
+		if (mirrors && x != IR_NONE) x = cut(m, x, axis, before, after);
 		if (x == IR_NONE) return x;
 	}
 	return x;

@@ -22,8 +22,9 @@ int64_t ir_window_span(const ir_window *w, int axis) { return w->dilation[axis] 
 int64_t ir_windows(const ir_window *w, int axis, int64_t size)
 {
 	const int64_t room = size + w->before[axis] + w->after[axis] - ir_window_span(w, axis), s = w->stride[axis];
-	if (room < 0) return 0;
-	const int64_t n = (w->ceil ? room + s - 1 : room) / s + 1;
+	const int64_t steps = w->ceil ? room + s - 1 : room;
+	if (steps < 0) return 0;
+	const int64_t n = steps / s + 1;
 	return w->ceil && (n - 1) * s >= size + w->before[axis] ? n - 1 : n;
 }
 

@@ -40,11 +40,11 @@ tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low,
 {
 	tj_tensor *bad = nn_bad(site, "histc", "x", x);
 	if (bad) return bad;
-	if (bins < 1 || !(low <= high) || isinf(low) || isinf(high)) return tj_fail(TJ_ERR_ARG, "histc", "both ends 0: those of x", "%lld bins from %g to %g", (long long)bins, low, high);
+	if (bins < 1 || !(low <= high) || isinf(low) || isinf(high)) return tj_fail(TJ_ERR_ARG, "histc", "equal ends: those of x", "%lld bins from %g to %g", (long long)bins, low, high);
 	const tj_dtype t = nn_is_float(tj_dtype_of(x)) ? tj_dtype_of(x) : TJ_F32;
 	x = tj_cast(x, t == TJ_F64 ? TJ_F64 : TJ_F32);
 	tj_tensor *a = tj_f(low), *b = tj_f(high);
-	if (low == 0 && high == 0 && tj_numel(x)) a = tj_amin(x, TJ_ALL, false), b = tj_amax(x, TJ_ALL, false);
+	if (low == high && tj_numel(x)) a = tj_amin(x, TJ_ALL, false), b = tj_amax(x, TJ_ALL, false);
 	if (low == high) { /* one value: in the middle */
 		tj_tensor *one = tj_eq(a, b), *half = tj_where(one, tj_f(1), tj_f(0));
 		a = tj_sub(a, half), b = tj_add(b, half);

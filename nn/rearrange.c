@@ -94,14 +94,19 @@ static tj_tensor *folded(const char *site, tj_tensor *x, const windows *w, int i
 	shape[last - 1] = n * s;
 	shape[last] = TJ_END_DIM;
 	for (int64_t k = 0; k < w->kernel[i] && !(sum && tj_is_poison(sum)); k++) {
+		const int64_t from = k * w->dilation[i] - w->padding[i], ends = from + (n - 1) * s + 1;
+		if (ends <= 0 || from >= w->size[i]) continue; /* this place of all windows lies in the padding */
 		tj_tensor *one = tj_slice(x, last, k, k + 1, 1); /* [..,windows,1] */
 		if (s > 1) one = tj_pad(one, TJ_SHAPE(0, s - 1), TJ_PAD_CONSTANT, tj_i(0));
-		const int64_t from = k * w->dilation[i] - w->padding[i], ends = from + (n - 1) * s + 1;
 		one = tj_slice(tj_reshape(one, shape), last - 1, 0, (n - 1) * s + 1, 1);
 		one = tj_pad(one, TJ_SHAPE(from, w->size[i] - ends), TJ_PAD_CONSTANT, tj_i(0));
 		sum = sum ? tj_add(sum, one) : one;
 	}
-	return sum;
+	if (sum) return sum;
+	nn_dims none = nn_shape_of(x);
+	none.dim[last - 1] = w->size[i];
+	none.dim[none.n = last] = TJ_END_DIM;
+	return nn_filled(site, x, tj_dtype_of(x), &none, tj_i(0));
 }
 
 tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_dims kernel, const tj_pool_opts *opts)
@@ -149,7 +154,7 @@ static int64_t behind(const tj_pool_opts *o, int i, int64_t kernel, int64_t size
 {
 	const int64_t pad = o->padding[i], stride = o->stride[i] ? o->stride[i] : kernel, span = (kernel - 1) * (o->dilation[i] ? o->dilation[i] : 1) + 1;
 	const int64_t room = size + 2 * pad - span;
-	if (!o->ceil || room < 0) return pad;
+	if (!o->ceil || room + stride <= 0) return pad;
 	int64_t last = (room + stride - 1) / stride * stride;
 	if (last >= size + pad) last -= stride;
 	return last + span - size - pad > pad ? last + span - size - pad : pad;

@@ -103,7 +103,7 @@ static tj_tensor *wide_filter(const resize *q, tj_tensor *x)
 	tj_tensor *middle = tj_mul(tj_add(numbers(q, x), tj_f(0.5)), tj_f(q->step)), *k = tj_to(tj_arange(TJ_F64, 0, most, 1), tj_device_of(x));
 	tj_tensor *from = tj_maximum(tj_trunc(tj_add(tj_sub(middle, tj_f(support)), tj_f(0.5))), tj_f(0)), *to = tj_minimum(tj_trunc(tj_add(middle, tj_f(support + 0.5))), tj_f((double)q->in));
 	tj_tensor *place = tj_add(tj_unsqueeze(from, 1), k), *d = tj_abs(tj_mul(tj_add(tj_sub(place, tj_unsqueeze(middle, 1)), tj_f(0.5)), tj_f(1 / stretch)));
-	tj_tensor *w = tj_where(tj_lt(place, tj_unsqueeze(to, 1)), filtered(q, d), tj_f(0)); /* [out,most] */
+	tj_tensor *counts = tj_lt(place, tj_unsqueeze(to, 1)), *w = tj_where(counts, filtered(q, d), tj_f(0)); /* [out,most] */
 	w = tj_div(w, tj_sum(w, TJ_AXES(1), true));
 	nn_shape(x, shape);
 	for (int i = rank; i > q->axis; i--) shape[i] = shape[i - 1];
@@ -114,12 +114,14 @@ static tj_tensor *wide_filter(const resize *q, tj_tensor *x)
 	int64_t ones[TJ_MAX_RANK + 2] = { q->out, most };
 	for (int i = 2; i <= rank - q->axis; i++) ones[i] = 1;
 	ones[rank - q->axis + 1] = TJ_END_DIM;
+	all = tj_where(tj_reshape(counts, ones), all, tj_f(0)); /* what is not under the filter does not count, infinite or not */
 	return tj_sum(tj_mul(all, tj_reshape(tj_cast(w, tj_dtype_of(x)), ones)), TJ_AXES(q->axis + 1), false);
 }
 
 static tj_tensor *along_axis(const resize *q, tj_tensor *x)
 {
 	if (q->mode == TJ_SAMPLE_NEAREST || q->mode == TJ_SAMPLE_NEAREST_EXACT) return nearest(q, x);
+	if (q->in == q->out && (q->antialias || q->mode == TJ_SAMPLE_LINEAR)) return x; /* whatever the scale */
 	if (q->antialias) return wide_filter(q, x);
 	return q->mode == TJ_SAMPLE_LINEAR ? linear(q, x) : cubic(q, x);
 }

@@ -13,6 +13,7 @@ typedef struct sampler {
 	int64_t points;           /* of each example */
 	tj_pad_mode padding;
 	bool align;
+	bool corners;             /* of a cube: one beside the picture counts for nothing, whatever the last element is */
 } sampler;
 
 /* ---- places: [N,points], counted from 0 in elements of axis i ---- */
@@ -56,7 +57,7 @@ static tj_tensor *elements(const sampler *q, tj_tensor *const *place)
 		inside = inside ? tj_logical_and(inside, in) : in;
 	}
 	tj_tensor *y = tj_gather(q->flat, 2, tj_expand(tj_unsqueeze(at, 1), TJ_SHAPE(tj_dim(q->flat, 0), tj_dim(q->flat, 1), q->points)));
-	return q->padding == TJ_PAD_CONSTANT ? tj_where(tj_unsqueeze(inside, 1), y, tj_f(0)) : y;
+	return q->padding == TJ_PAD_CONSTANT || q->corners ? tj_where(tj_unsqueeze(inside, 1), y, tj_f(0)) : y;
 }
 
 /* ---- ways ---- */
@@ -142,7 +143,7 @@ tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, co
 	int64_t shape[TJ_MAX_RANK + 1];
 	if (bad) return bad;
 	wide = nn_widened(site, x);
-	sampler q = { .site = site, .n = tj_rank(x) - 2, .points = 1, .padding = o.padding, .align = o.align_corners };
+	sampler q = { .site = site, .n = tj_rank(x) - 2, .points = 1, .padding = o.padding, .align = o.align_corners, .corners = mode == TJ_SAMPLE_LINEAR };
 	shape[0] = tj_dim(x, 0);
 	shape[1] = tj_dim(x, 1);
 	for (int i = 0; i < q.n; i++) {

@@ -142,7 +142,7 @@ static tj_tensor *norm(const char *site, tj_tensor *x, double p, tj_dims axes, b
 	if (p == 2) return root(site, tj_sum(tj_square(x), axes, keepdim));
 	tj_tensor *zero = tj_eq(a, tj_f(0)), *y = tj_where(zero, tj_f(p < 0 ? INFINITY : 0), tj_pow(tj_where(zero, tj_f(1), a), tj_f(p))), *sum = tj_sum(y, axes, keepdim);
 	zero = tj_eq(sum, tj_f(0));
-	return tj_where(zero, tj_f(0), tj_pow(tj_where(zero, tj_f(1), sum), tj_f(1 / p)));
+	return tj_where(zero, tj_f(p < 0 ? INFINITY : 0), tj_pow(tj_where(zero, tj_f(1), sum), tj_f(1 / p)));
 }
 
 /* Integers are f32, as in all functions of floats. */
@@ -202,6 +202,7 @@ tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p, t
 	if ((bad = nn_bad(site, "cdist", "a", a)) || (bad = nn_bad(site, "cdist", "b", b))) return bad;
 	if (tj_rank(a) < 2 || tj_rank(b) < 2 || tj_dim(a, -1) != tj_dim(b, -1)) return tj_fail(TJ_ERR_SHAPE, "cdist", "a is [...,M,K], b is [...,N,K]", "%d and %d axes, points of %lld and %lld numbers", tj_rank(a), tj_rank(b), (long long)tj_dim(a, -1), (long long)tj_dim(b, -1));
 	if ((unsigned)mode > TJ_CDIST_AUTO) return tj_fail(TJ_ERR_ARG, "cdist", "TJ_CDIST_EXACT, for example", "there is no mode %d", (int)mode);
+	if (!tj_dim(a, -1)) p = 1; /* points without numbers lie in one place, whatever p is */
 	const bool many = mode == TJ_CDIST_AUTO && (tj_dim(a, -2) > FEW_ROWS || tj_dim(b, -2) > FEW_ROWS);
 	if (p == 2 && (mode == TJ_CDIST_PRODUCT || many) && tj_autocast_dtype() == TJ_F32) return by_product(site, a, b); /* .autocast would round the product */
 	return tj_norm_at(site, difference(site, tj_unsqueeze(a, -2), tj_unsqueeze(b, -3)), p, TJ_AXES(-1), false);

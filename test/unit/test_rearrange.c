@@ -27,6 +27,8 @@ static void values(void **state)
 	KNOWN(tj_col2im(x(1, TJ_SHAPE(tj_dim(columns, 0), tj_dim(columns, 1), tj_dim(columns, 2))), TJ_SHAPE(5, 6), TJ_SHAPE(3, 2), &odd), col2im);
 	same(tj_im2col(one, TJ_SHAPE(3, 2), &odd), tj_squeeze(tj_slice(columns, 0, 1, 2, 1), TJ_AXES(0)));
 	same(tj_col2im(tj_im2col(one, TJ_SHAPE(5, 3), TJ_OPTS(tj_pool_opts, .stride = { 1, 3 })), TJ_SHAPE(5, 6), TJ_SHAPE(5, 3), TJ_OPTS(tj_pool_opts, .stride = { 1, 3 })), one); /* windows side by side */
+	tj_tensor *beside = tj_col2im(tj_from_data(c, TJ_F64, TJ_SHAPE(3, 2), (double[]){ 1, 2, 3, 4, 5, 6 }), TJ_SHAPE(1, 1), TJ_SHAPE(3, 1), TJ_OPTS(tj_pool_opts, .padding = { 2, 0 }, .stride = { 2, 1 }));
+	assert_true(tj_numel(beside) == 1 && tj_item(beside) == 7); /* all windows have places that lie in the padding alone */
 	KNOWN(tj_lp_pool2d(picture, 2, TJ_SHAPE(3, 2), TJ_OPTS(tj_pool_opts, .stride = { 2, 2 }, .ceil = true)), lp_pool);
 	KNOWN(tj_lp_pool1d(tj_abs(x(0, TJ_SHAPE(2, 3, 7))), 3, TJ_SHAPE(3), TJ_OPTS(tj_pool_opts, .stride = { 2 })), lp_pool_1d);
 	KNOWN(tj_max_pool2d_with_indices(picture, TJ_SHAPE(3, 2), TJ_OPTS(tj_pool_opts, .stride = { 2, 1 }, .padding = { 1, 0 }, .dilation = { 1, 2 }), &at), pool);
@@ -37,6 +39,8 @@ static void values(void **state)
 	KNOWN(at, pool_3d_at);
 	same(tj_max_pool2d_with_indices(picture, TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .padding = { 1, 1 }), &at), tj_max_pool2d(picture, TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .padding = { 1, 1 })));
 	tj_tensor *line = tj_max_pool1d_with_indices(x(0, TJ_SHAPE(3, 6)), TJ_SHAPE(2), NULL, &at);
+	tj_tensor *which, *wide = tj_max_pool1d_with_indices(tj_from_data(c, TJ_F64, TJ_SHAPE(1, 2), (double[]){ 1, 2 }), TJ_SHAPE(4), TJ_OPTS(tj_pool_opts, .stride = { 3 }, .ceil = true), &which); /* begins inside */
+	assert_true(tj_numel(wide) == 1 && tj_item(wide) == 2 && tj_item_i(which) == 1);
 	assert_int_equal(tj_rank(line), 2);
 	assert_int_equal(tj_rank(tj_max_unpool1d(line, at, TJ_SHAPE(6))), 2);
 	kit_ok(c);

@@ -62,6 +62,12 @@ static void grids(void **state)
 	/* the grid of the identity gives the picture */
 	tj_tensor *one = tj_from_data(c, TJ_F64, TJ_SHAPE(2, 2, 3), (double[]){ 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0 });
 	for (int align = 0; align < 2; align++) layer_near(SAMPLED(a, tj_affine_grid(one, TJ_SHAPE(2, 3, 4, 5), align), .align_corners = align), 120, tj_data(a), 1e-12, "identity");
+	tj_tensor *ends = tj_from_data(c, TJ_F64, TJ_SHAPE(1, 1, 1, 2), (double[]){ 1, INFINITY }), *last = tj_from_data(c, TJ_F64, TJ_SHAPE(1, 1, 1, 2), (double[]){ 1, 0 });
+	for (int p = TJ_PAD_CONSTANT; p <= TJ_PAD_REPLICATE; p++) assert_true(tj_item(SAMPLED(ends, last, .padding = (tj_pad_mode)p, .align_corners = true)) == INFINITY); /* no 0 * inf */
+	tj_tensor *line = tj_reshape(ends, TJ_SHAPE(1, 1, 2)), *same = RESIZED(line, NULL, .mode = TJ_SAMPLE_LINEAR, .scale = { 1.2 });
+	assert_memory_equal(tj_data(same), tj_data(line), 2 * sizeof(double)); /* an axis that keeps its size is copied */
+	tj_tensor *front = tj_flip(tj_pad(line, TJ_SHAPE(3, 0), TJ_PAD_REPLICATE, tj_i(0)), TJ_AXES(2)); /* inf, 1, 1, 1, 1 */
+	layer_near(tj_slice(RESIZED(front, TJ_SHAPE(2), .mode = TJ_SAMPLE_LINEAR, .antialias = true), 2, 1, 2, 1), 1, (double[]){ 1 }, 1e-12, "beyond the filter");
 	assert_int_equal(tj_numel(SAMPLED(tj_zeros(TJ_F64, TJ_SHAPE(0, 3, 4, 5)), tj_zeros(TJ_F64, TJ_SHAPE(0, 2, 2, 2)), .align_corners = true)), 0);
 	kit_ok(c);
 	tj_close(c);

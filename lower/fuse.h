@@ -42,6 +42,8 @@ bool lo_line_up(lo_low *L);                           /* puts all values in a li
 bool lo_path_back(lo_low *L, ir_ref r, uint32_t group); /* a path leads from r through values outside the group back into it */
 bool lo_path_between(lo_low *L, uint32_t a, uint32_t b); /* a path leads from one of two groups to the other */
 bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group); /* a path leads from one of the groups with `late` set to `group` */
+/* A path leads from group `from` to r, or to `group`, if that is not LO_NOGROUP. If not, lo_move_late() may be called with the place of the later one of the two. */
+bool lo_path_to(lo_low *L, uint32_t from, ir_ref r, uint32_t group);
 ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b); /* the one of two places that is further back in the line */
 /* Call when what the last search was for has become one group, which stands at `place`: moves what was found before it behind it. */
 void lo_move_late(lo_low *L, ir_ref place);

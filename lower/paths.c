@@ -171,12 +171,30 @@ static bool through_memory(const lo_low *L, ir_ref r, ir_ref user)
 	return lo_is_gather((ir_op)n->op) && ir_src(L->g, n, 0) == r;
 }
 
+static void visit_group(search *s, uint32_t id)
+{
+	const lo_group *G = lo_group_at(s->L, &id);
+	s->hit |= id == s->a || id == s->b;
+	if (!s->hit) visit(s, G->place);
+}
+
+/* Visits the groups that read r because they compute another value again: in the graph they may be no users of r. */
+static void visit_again(search *s, ir_ref r, uint32_t self)
+{
+	const lo_low *L = s->L;
+	for (const lo_use *u = L->recomputed ? L->val[r].use : NULL; u; u = u->next) {
+		uint32_t id = u->group;
+		if (lo_group_at(L, &id)->again.n && id != self) visit_group(s, id);
+	}
+}
+
 /* Visits the values that read r. self: a group that reads r directly, without a buffer, which is no path back; or LO_NOGROUP. */
 static void visit_users(search *s, ir_ref r, uint32_t self)
 {
 	lo_low *L = s->L;
 	rt_vec(ir_ref) views = { 0 };
-	for (bool more = true; more; more = views.n > 0 && (r = views.v[--views.n], true))
+	for (bool more = true; more; more = views.n > 0 && (r = views.v[--views.n], true)) {
+		visit_again(s, r, self);
 		for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
 			ir_ref u = L->user[i];
 			uint32_t g = group_of(L, u);
@@ -184,14 +202,8 @@ static void visit_users(search *s, ir_ref r, uint32_t self)
 			else if (self == LO_NOGROUP || !looked_through(L, u)) visit(s, u);
 			else if (!rt_push(&views, u)) L->oom = true;
 		}
+	}
 	rt_vec_free(&views);
-}
-
-static void visit_group(search *s, uint32_t id)
-{
-	const lo_group *G = lo_group_at(s->L, &id);
-	s->hit |= id == s->a || id == s->b;
-	if (!s->hit) visit(s, G->place);
 }
 
 /* Visits the groups that read what a group stores again. */
@@ -241,6 +253,21 @@ bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group)
 	search s = begin(L, group, LO_NOGROUP);
 	for (uint32_t i = 0; i < n; i++)
 		if (w[i].late) visit_group(&s, w[i].group);
+	return finish(&s);
+}
+
+bool lo_path_to(lo_low *L, uint32_t from, ir_ref r, uint32_t group)
+{
+	const lo_line *x = &L->line;
+	const ir_ref last = group == LO_NOGROUP ? r : lo_later(L, r, L->group.v[group]->place);
+	search s = { .L = L, .a = group, .b = LO_NOGROUP, .until = x->label[last] };
+	L->now++;
+	L->line.late.n = 0;
+	visit_group(&s, from);
+	while (s.todo.n && !s.hit && !L->oom) {
+		go_on(&s, take(&s));
+		s.hit |= L->val[r].group == LO_NOGROUP && L->stamp[r] == L->now;
+	}
 	return finish(&s);
 }
 

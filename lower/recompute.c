@@ -21,7 +21,7 @@
  *   k9   dv = y' @ dz                                                 k9   loads the second y
  *
  * The relay must have each element of the value once, run nearer to the late readers than to the others, and depend on none of the late
- * readers. Its store costs less than the bytes that are not kept cost the caches. */
+ * readers; the kernel that computes the value first must not depend on the relay, which may read operands that are computed there. Its store costs less than the bytes that are not kept cost the caches. */
 #include "lower/fuse.h"
 
 enum {
@@ -161,7 +161,8 @@ static bool relays(const readers *x, uint32_t id, lo_map *m)
 	for (uint32_t i = 0; i < x->n; i++)
 		if (x->w[i].group == id && x->w[i].late) return false;
 	const lo_expr own = lo_row_major(L, G, x->r, m);
-	return lo_covers(L, G, x->r, m) && lo_fits_r(G, &own) && computes(L, id, x->r, m) && !lo_path_from(L, x->w, x->n, id);
+	return lo_covers(L, G, x->r, m) && lo_fits_r(G, &own) && computes(L, id, x->r, m) && !lo_path_from(L, x->w, x->n, id) &&
+	       !lo_path_to(L, id, x->r, x->first < x->n ? x->w[x->first].group : LO_NOGROUP);
 }
 
 /* Of the groups that read s, or what leads to s element by element, the last one that can store r. */

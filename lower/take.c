@@ -120,7 +120,11 @@ static void store_again(lo_low *L, ir_ref r, const want *w, uint32_t n, uint32_t
 	*d = (lo_dest){ .buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = x->device, .bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)x->dtype) }), .node = r };
 	ir_contiguous(x->rank, lo_dim(L, r), d->stride);
 	add_save(L, G, made, d);
-	if (lo_path_from(L, w, n, id)) L->oom = true; /* it was asked before: there is none */
+	uint32_t home = L->val[r].group;
+	const ir_ref first = lo_group_at(L, &home)->place;
+	if (lo_path_to(L, id, r, home)) L->oom = true; /* it was asked before: there is none */
+	lo_move_late(L, first);
+	if (lo_path_from(L, w, n, id)) L->oom = true; /* likewise */
 	lo_move_late(L, G->place);
 	L->val[r].late = d->buf;
 	for (lo_use *u = L->val[r].use; u; u = u->next) {

@@ -1697,7 +1697,7 @@ TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 
-/* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C / groups,...]; group g of the channels o takes group g of the channels c */
+/* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C / groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN */
 TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 #define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window) /* tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]] */
@@ -2329,7 +2329,7 @@ TJ_API tj_tensor *tj_randperm_at(const char *site, int64_t n);
 TJ_API tj_tensor *tj_exponential_at(const char *site, tj_dtype dtype, tj_dims shape, double rate);
 TJ_API tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *mean, tj_tensor *std);
 TJ_API tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *low, tj_tensor *high);
-/* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum. Without replacement no outcome comes twice; if fewer than n
+/* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum; else it is an error, an index out of range. Without replacement no outcome comes twice; if fewer than n
  * have a weight above 0, others follow. */
 TJ_API tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement);
 #define tj_bernoulli(dtype, shape, p) tj_bernoulli_at(TJ_SITE, dtype, shape, p) /* tj_bernoulli(TJ_I64, TJ_SHAPE(3), tj_f(1)) = [1, 1, 1] */

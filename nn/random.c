@@ -153,6 +153,14 @@ static tj_tensor *without_replacement(const char *site, tj_tensor *p, int64_t n)
 	return first;
 }
 
+/* p; a fault, that of an index out of range, if a row has a weight below 0 or one that is not finite, or weights that are all 0. */
+static tj_tensor *right_weights(const char *site, tj_tensor *p)
+{
+	tj_tensor *each = tj_all(tj_logical_and(tj_ge(p, tj_f(0)), tj_isfinite(p)), TJ_AXES(-1), false), *some = tj_any(tj_gt(p, tj_f(0)), TJ_AXES(-1), false);
+	tj_tensor *right = tj_all(tj_logical_and(each, some), TJ_ALL, false), *zero = tj_to(tj_full(TJ_F64, TJ_SHAPE(1), tj_f(0)), tj_device_of(p));
+	return tj_add(p, tj_index_select(zero, 0, tj_where(right, tj_i(0), tj_i(1))));
+}
+
 tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement)
 {
 	static const char name[] = "multinomial";
@@ -164,7 +172,7 @@ tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool rep
 	if (rank < 1 || tj_dim(p, -1) < 1) return tj_fail(TJ_ERR_SHAPE, name, "the last axis has a weight for each outcome", rank ? "p has no outcomes" : "p has no axis");
 	if (n < 1) return tj_fail(TJ_ERR_ARG, name, "the number of outcomes to draw", "n is %lld", (long long)n);
 	if (!replacement && n > tj_dim(p, -1)) return tj_fail(TJ_ERR_ARG, name, "set replacement", "%lld of %lld outcomes cannot be drawn without replacement", (long long)n, (long long)tj_dim(p, -1));
-	p = tj_cast(p, TJ_F64);
+	p = right_weights(site, tj_cast(p, TJ_F64));
 	if (!replacement) return without_replacement(site, p, n);
 	nn_shape(p, shape);
 	shape[rank - 1] = n;

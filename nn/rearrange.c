@@ -214,8 +214,8 @@ static tj_tensor *with_indices(const char *site, const char *name, int n, tj_ten
 	nn_dims s = nn_shape_of(y);
 	nn_shape_add(&s, tj_dim(from, -1));
 	tj_tensor *at = tj_squeeze(tj_gather(nn_expand(site, from, &s), -1, tj_unsqueeze(which, -1)), TJ_AXES(-1));
-	tj_tensor *inside = tj_amin(tj_where(tj_lt(from, tj_i(0)), tj_i(tj_numel(picture)), from), TJ_AXES(-1), false);
-	*indices = nn_as_was(site, tj_where(tj_lt(at, tj_i(0)), inside, at), x, n); /* padding is found only if nothing is larger */
+	tj_tensor *inside = tj_amin(tj_where(tj_lt(from, tj_i(0)), tj_i(tj_numel(picture) - 1), from), TJ_AXES(-1), false);
+	*indices = nn_as_was(site, tj_where(tj_lt(at, tj_i(0)), inside, at), x, n); /* padding is found only if nothing is larger; a window of padding alone has the last index */
 	return nn_as_was(site, y, x, n);
 }
 

@@ -330,6 +330,12 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_exponential(TJ_I32, TJ_SHAPE(2), 1), DTYPE, "exponential", "i32 is no float");
 	LAYER_REFUSED(tj_random_normal(TJ_F32, TJ_SHAPE(2), NULL, tj_f(1)), ARG, "random_normal", "mean is NULL");
 	LAYER_REFUSED(tj_random_uniform(TJ_BOOL, TJ_SHAPE(2), tj_f(0), tj_f(1)), DTYPE, "random_uniform", "bool is no float");
+	static const float wrong[][3] = { { 1, -1, 1 }, { 1, NAN, 1 }, { 1, INFINITY, 1 }, { 0, 0, 0 } };
+	for (int k = 0; k < 8; k++) {
+		tj_tensor *rows = tj_cat(TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(1, 3), tj_f(1)), tj_from_data(c, TJ_F32, TJ_SHAPE(1, 3), wrong[k / 2])), 0);
+		tj_read(tj_multinomial(rows, 2, k % 2), &(int64_t[4]){ 0 }, 4 * sizeof(int64_t));
+		kit_error(c, TJ_ERR_INDEX, "out of range");
+	}
 	LAYER_REFUSED(tj_multinomial(x, 3, false), ARG, "multinomial", "3 of 2 outcomes");
 	LAYER_REFUSED(tj_multinomial(x, 0, true), ARG, "multinomial", "n is 0");
 	LAYER_REFUSED(tj_multinomial(i, 1, true), DTYPE, "multinomial", "p is i32");

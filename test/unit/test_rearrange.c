@@ -38,8 +38,10 @@ static void values(void **state)
 	tj_max_pool3d_with_indices(x(0, TJ_SHAPE(3, 4, 5, 6)), TJ_SHAPE(2, 2, 2), NULL, &at);
 	KNOWN(at, pool_3d_at);
 	same(tj_max_pool2d_with_indices(picture, TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .padding = { 1, 1 }), &at), tj_max_pool2d(picture, TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .padding = { 1, 1 })));
+	tj_tensor *which, *beyond = tj_max_pool2d_with_indices(tj_from_data(c, TJ_F64, TJ_SHAPE(1, 1, 3), (double[]){ 1, 2, 3 }), TJ_SHAPE(2, 1), TJ_OPTS(tj_pool_opts, .padding = { 1, 0 }, .dilation = { 2, 1 }), &which); /* places -1 and 1 of an axis of 1 */
+	assert_true(isinf(tj_item(tj_slice(beyond, 2, 0, 1, 1))) && tj_item_i(tj_slice(which, 2, 0, 1, 1)) == 2);
 	tj_tensor *line = tj_max_pool1d_with_indices(x(0, TJ_SHAPE(3, 6)), TJ_SHAPE(2), NULL, &at);
-	tj_tensor *which, *wide = tj_max_pool1d_with_indices(tj_from_data(c, TJ_F64, TJ_SHAPE(1, 2), (double[]){ 1, 2 }), TJ_SHAPE(4), TJ_OPTS(tj_pool_opts, .stride = { 3 }, .ceil = true), &which); /* begins inside */
+	tj_tensor *wide = tj_max_pool1d_with_indices(tj_from_data(c, TJ_F64, TJ_SHAPE(1, 2), (double[]){ 1, 2 }), TJ_SHAPE(4), TJ_OPTS(tj_pool_opts, .stride = { 3 }, .ceil = true), &which); /* begins inside */
 	assert_true(tj_numel(wide) == 1 && tj_item(wide) == 2 && tj_item_i(which) == 1);
 	assert_int_equal(tj_rank(line), 2);
 	assert_int_equal(tj_rank(tj_max_unpool1d(line, at, TJ_SHAPE(6))), 2);

@@ -5,23 +5,26 @@ enum {
 	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
+	FEW_TILES = 2,
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	WORDS = IR_CHAIN - CG_MOST_LANES, /* words.c: words of a chunk. A packed row has room for IR_CHAIN, and one more follows these */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
-/* At most this many rows read columns in place. Each tile of rows reads the panel again, from the second cache: tiles of 512 bits take
- * longer than that, unless its rows do not begin with a cache line, or lie a multiple of a page apart and so share few sets of that cache, too.
- * Columns that are computed are computed again for each tile. */
+bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
+
+/* At most this many rows read columns in place, each tile for itself. More read a copy of the panel that the first tile makes; or all columns
+ * are packed beforehand, if the rows are not known: then it pays to read the panel from the second cache, as tiles of 512 bits take longer
+ * than that, unless its rows do not begin with a cache line, or lie a multiple of a page apart and so share few sets of that cache. Columns
+ * that are computed are computed again for each tile. */
 int cg_few_rows(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
 	if (cg_computes(c, 1)) return LO_TILE_ROWS;
+	if (cg_known_rows(c)) return FEW_TILES * LO_TILE_ROWS;
 	if (c->bits == 512) return bytes % RT_LINE == 0 && bytes % CG_PAGE ? ALL_ROWS : FEW_ROWS;
 	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
-
-bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
 /* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. Packed rows have room for tiles
  * that are as large as can be. */
@@ -174,12 +177,13 @@ bool cg_find_product(cg *c)
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
-	p->lone = x.panels || few || p->across;
+	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && x.adjacent && reads && cg_known_rows(c);
+	p->lone = x.panels || few || p->across || p->copies;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
-	p->columns_computed = !p->lone && !x.strips;
+	p->columns_computed = (!p->lone || p->copies) && !x.strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->narrow = has_narrow(c, p);
-	p->unpacked = x.panels || p->across || (few && fill_blocks(c, p->width));
+	p->unpacked = x.panels || p->across || ((few || p->copies) && fill_blocks(c, p->width));
 	choose_tiles(c, p);
 	return true;
 }

@@ -236,6 +236,13 @@ cg_str cg_computed(cg *c, int o, const cg_at *at)
 	return value(c, o, c->product->x.value[o], at);
 }
 
+void cg_read_as_it_lies(cg *c, bool on)
+{
+	struct cg_product *p = c->product;
+	p->columns_computed = !on;
+	p->yt = on ? cg_item_dtype(c, 1) : p->t;
+}
+
 cg_str cg_columns(cg *c, cg_str p, cg_at at)
 {
 	const tj_dtype t = c->product->yt;

@@ -15,8 +15,8 @@ enum {
 
 static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c->product->t; }
 
-/* What is packed; a lone panel is copied as it is. */
-static cg_str packed(cg *c, int o, const cg_at *at) { return o && c->product->lone ? at->loaded : cg_computed(c, o, at); }
+/* What is packed; columns that tiles compute are copied as they are. */
+static cg_str packed(cg *c, int o, const cg_at *at) { return o && !c->product->columns_computed ? at->loaded : cg_computed(c, o, at); }
 
 /* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. step: see cg_at. mask: the items that there are, by vector; NULL: all. */
 static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str step, cg_str to, const cg_str *mask)

@@ -195,8 +195,8 @@ static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
 	return x;
 }
 
-/* Tile number i, against a panel. */
-static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i)
+/* Tile number i, against a panel. copy: where it writes the columns, which it reads as they lie; NULL: nowhere. */
+static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i, const cg_str *copy)
 {
 	const struct cg_product *p = c->product;
 	const tile at = tile_at(c, u, t, i);
@@ -209,7 +209,15 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	const unsigned id = ++c->tmp;
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", cg_int(cg_item_step(c, 0)).s);
+	if (copy) rt_putf(&arguments, ", ptr %s", copy->s), cg_read_as_it_lies(c, true);
 	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
+	if (copy) {
+		cg_read_as_it_lies(c, false);
+		call_tile(c, p->copy_tile, n, rt_str(&arguments));
+		c->oom |= arguments.oom;
+		rt_text_free(&arguments);
+		return;
+	}
 	if (p->ordered) {
 		rt_putf(c->out, "  br i1 %s, label %%pairs%u, label %%apart%u\n", k->fits.s, id, id);
 		cg_label(c, cg_fmt("apart%u", id));
@@ -229,6 +237,26 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	if (p->narrow || p->ordered) cg_jump(c, cg_fmt("both%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
+}
+
+/* The panel that begins at column j, as a copy that the first tile makes. *next: the first tile that is still to do. */
+static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j, cg_str *next)
+{
+	const struct cg_product *p = c->product;
+	const panel there = { j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) }, copy = { j, u->panels, cg_int(p->width) };
+	const cg_str n = cg_op(c, "sub", u->columns, j), whole = cg_cmp(c, "sge", n, cg_int(p->width));
+	const unsigned id = ++c->tmp;
+	if (!p->unpacked) {
+		rt_putf(c->out, "  br i1 %s, label %%whole%u, label %%part%u\n", whole.s, id, id);
+		cg_label(c, cg_fmt("part%u", id));
+		call_pack(c, u, 1, copy.y, j, n, k);
+		rt_putf(c->out, "  br label %%copied%u\n", id);
+		cg_label(c, cg_fmt("whole%u", id));
+	}
+	put_tile(c, u, k, t, &there, cg_int(0), &copy.y);
+	if (!p->unpacked) cg_jump(c, cg_fmt("copied%u", id));
+	*next = p->unpacked ? cg_int(1) : cg_choose(c, whole, "i64", cg_int(1), cg_int(0));
+	return copy;
 }
 
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
@@ -267,9 +295,10 @@ static void put_tiles(cg *c, const unit *u)
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	if (p->ordered) k.fits = cg_fits(c, u->fit[0], u->fit[1]);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
-	const panel y = put_panel(c, u, &k, &t, cg_hide(c, j.i));
-	cg_loop i = cg_open(c, "t", cg_int(0), t.n, cg_int(1), false);
-	put_tile(c, u, &k, &t, &y, cg_hide(c, i.i));
+	cg_str next = cg_int(0), column = cg_hide(c, j.i);
+	const panel y = p->copies ? copy_panel(c, u, &k, &t, column, &next) : put_panel(c, u, &k, &t, column);
+	cg_loop i = cg_open(c, "t", next, t.n, cg_int(1), p->copies);
+	put_tile(c, u, &k, &t, &y, cg_hide(c, i.i), NULL);
 	cg_close(c, &i);
 	cg_close(c, &j);
 	cg_close(c, &r);
@@ -432,9 +461,12 @@ static void put_functions(cg *c)
 		return;
 	}
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
-	for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, false);
-	for (int i = 0; p->narrow && i < p->nrows; i++) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1, false);
-	for (int i = 0; p->ordered && i < p->nrows; i++) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, true);
+	for (int i = 0; i < p->nrows; i++) {
+		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
+		if (p->narrow) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1, CG_PLAIN_TILE);
+		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
+		if (p->copies) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
+	}
 }
 
 void cg_along_product(cg *c, cg_span span)

@@ -57,6 +57,7 @@ struct cg_product {
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
 	bool narrow;            /* the last panel may have one vector of columns alone */
 	bool lone;              /* never more than one panel of columns is packed at a time */
+	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool unpacked;          /* columns are never packed */
 	bool across;            /* tiles transpose columns (across.c) */
 	bool ragged;            /* across: the last panel of a block may lack columns */
@@ -64,7 +65,7 @@ struct cg_product {
 	cg_num pitch;           /* of the sums of the block */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
-	cg_str apart_tile[CG_MOST_TILES]; /* ordered: with multiply-adds of f32 */
+	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES];
 };
 
 /* ---- choose.c ---- */
@@ -87,6 +88,7 @@ bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be load
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */
 void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t); /* for a function that begins at that item of the block and at that r */
 cg_str cg_computed(cg *c, int o, const cg_at *at); /* operand o there */
+void cg_read_as_it_lies(cg *c, bool on);           /* columns, in what follows: as they lie, even if the first tile copies them */
 cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, as tiles and strips multiply them; sets lanes and loaded itself */
 
 /* The address of item n < CG_MULTIPLES of items `bytes` bytes apart, as one base register and one of CG_STRIDES: 1, 3, 5 and 7 times the distance,
@@ -140,7 +142,12 @@ void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y
 
 /* ---- sums.c ---- */
 /* Names of functions: */
-cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel. apart: see apart_tile */
+typedef enum cg_tile {
+	CG_PLAIN_TILE,
+	CG_APART_TILE,  /* ordered: with multiply-adds of f32 */
+	CG_COPY_TILE    /* reads columns as they lie, and writes them to %copy as packing does */
+} cg_tile;
+cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
 bool cg_row_is_argument(const struct cg_product *p); /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
 cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */

@@ -91,16 +91,18 @@ static void put_sums(cg *c, int rows, int vecs)
 		}
 }
 
-cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart)
+cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 {
 	const struct cg_product *p = c->product;
 	const int n = rows * vecs;
+	const bool apart = how == CG_APART_TILE, copy = how == CG_COPY_TILE;
 	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], lower[CG_MOST_VECS], from[LO_TILE_ROWS];
 	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
 	cg_str x[LO_TILE_ROWS], stride[CG_STRIDES];
 	rt_text head = { 0 }, parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	if (cg_row_is_argument(p)) rt_puts(&parameters, ", i64 %row");
+	if (copy) rt_puts(&parameters, ", ptr %copy"), cg_read_as_it_lies(c, true);
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	cg_begin_own(c, &parameters);
 	rt_text *text = c->out;
@@ -123,6 +125,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart)
 	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
 	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; asks_near(c, vecs) && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	for (int v = 0; copy && v < vecs; v++) cg_write(c, p->t, p->w, y[v], cg_elem(c, p->t, cg_fmt("%%ca"), cg_int((int64_t)v * p->w)));
 	for (int v = 0; apart && v < vecs; v++) lower[v] = cg_half_of(c, y[v], false), y[v] = cg_half_of(c, y[v], true);
 	put_row_addresses(c, rows, stride, x);
 	for (int i = 0; i < rows; i++) {
@@ -133,12 +136,14 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, bool apart)
 		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, below, lower[v], cg_multiply_add(c, p->t, p->w, above, y[v], sum[i * vecs + v]));
 	}
 	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
+	if (copy) rt_puts(text, "  %ca = phi ptr [ %copy, %entry ], [ %cb, %loop ]\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i / vecs].s, next[i].s);
 	rt_puts(text, rt_str(&head));
 	c->oom |= head.oom;
 	rt_text_free(&head);
 	c->out = text;
 	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
+	if (copy) rt_putf(text, "  %%cb = getelementptr %s, ptr %%ca, i64 %d\n", cg_type(p->t, 1).s, vecs * p->w), cg_read_as_it_lies(c, false);
 	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n", words.s);
 	rt_puts(text, "  br i1 %more, label %loop, label %out\nout:\n");
 	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);

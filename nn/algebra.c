@@ -44,16 +44,15 @@ tj_tensor *tj_outer_at(const char *site, tj_tensor *a, tj_tensor *b)
 }
 
 /* ---- with an addend ---- */
-/* beta * x + alpha * y; x does not count if beta is 0, nor y if alpha is 0, NaN or not. */
+/* beta * x + alpha * y; x does not count if beta is 0, NaN or not. As in PyTorch, y counts if alpha is 0: 0 * NaN is NaN. */
 static tj_tensor *added(const char *site, const char *op, tj_tensor *x, tj_tensor *y, double beta, double alpha)
 {
 	tj_tensor *bad = nn_bad(site, op, "x", x);
 	if (bad || tj_is_poison(y)) return bad ? bad : y;
 	if (!nn_is_float(tj_dtype_of(y)) && !nn_is_float(tj_dtype_of(x)) && (alpha != floor(alpha) || beta != floor(beta))) return tj_fail(TJ_ERR_ARG, op, "cast the operands first: tj_cast(x, TJ_F32)", "beta %g and alpha %g of integers", beta, alpha);
-	const nn_dims s = nn_shape_of(y);
-	if (alpha == 0) y = nn_filled(site, y, tj_dtype_of(y), &s, nn_number(site, y, 0));
-	else if (alpha != 1) y = tj_mul(y, nn_number(site, y, alpha));
+	if (alpha != 1) y = tj_mul(y, nn_number(site, y, alpha));
 	if (beta == 0) {
+		const nn_dims s = nn_shape_of(y);
 		x = nn_expand(site, x, &s); /* it must fit */
 		return tj_is_poison(x) ? x : y;
 	}

@@ -474,6 +474,9 @@ typedef struct factors { ir_ref x, zero, count, sum, squares, rest, y; } factors
 static ir_ref zeros_are(const vjp *v, const factors *f, int64_t n) { return op2(v, IR_eq, f->count, ir_const_i(v->g, TJ_I64, 0, NULL, n)); }
 static ir_ref pairs(const vjp *v, ir_ref sum, ir_ref squares) { return op2(v, IR_mul, op2(v, IR_sub, op2(v, IR_mul, sum, sum), squares), num(v, 0.5)); }
 
+/* 0 in the place of what is not finite: beside a zero the gradient is 0. */
+static ir_ref finite_part(const vjp *v, ir_ref r) { return where(v, op1(v, IR_isfinite, r), r, num(v, 0)); }
+
 /* For each x the product of the others, with its first and second derivative: without zeros y / x. The product of n zeros is their sum for n = 1, the sum
  * of the products of pairs for n = 2; with more, it and these derivatives are 0. */
 static ir_ref others(const vjp *v, const factors *f)
@@ -481,10 +484,11 @@ static ir_ref others(const vjp *v, const factors *f)
 	const ir_ref none = num(v, 0), one = num(v, 1), safe = where(v, f->zero, one, f->x), z = where(v, f->zero, f->x, none);
 	const ir_ref sum = op2(v, IR_sub, f->sum, z), squares = op2(v, IR_sub, f->squares, op2(v, IR_mul, z, z)); /* of the other zeros */
 	const ir_ref single = zeros_are(v, f, 1), two = zeros_are(v, f, 2), three = zeros_are(v, f, 3);
-	const ir_ref of_zero = where(v, single, one, where(v, two, sum, where(v, three, pairs(v, sum, squares), none)));
-	const ir_ref of_other = where(v, single, f->sum, where(v, two, pairs(v, f->sum, f->squares), none));
-	const ir_ref beside = op2(v, IR_mul, where(v, f->zero, f->rest, op2(v, IR_div, f->rest, safe)), where(v, f->zero, of_zero, of_other));
-	return where(v, zeros_are(v, f, 0), op2(v, IR_div, f->y, safe), beside);
+	const ir_ref of_zeros = where(v, f->zero, where(v, two, sum, where(v, three, pairs(v, sum, squares), none)),
+		                      where(v, single, f->sum, where(v, two, pairs(v, f->sum, f->squares), none)));
+	const ir_ref beside = op2(v, IR_mul, finite_part(v, where(v, f->zero, f->rest, op2(v, IR_div, f->rest, safe))), of_zeros);
+	const ir_ref lone = op2(v, IR_logical_and, f->zero, single);
+	return where(v, zeros_are(v, f, 0), op2(v, IR_div, f->y, safe), where(v, lone, f->rest, beside));
 }
 
 static void grad_PROD(vjp *v)

@@ -91,66 +91,108 @@ static void put_sums(cg *c, int rows, int vecs)
 		}
 }
 
+/* ---- a tile ---- */
+typedef struct tile {
+	int rows, vecs;
+	cg_tile how;
+	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS]; /* before and after a step */
+	cg_str y[CG_MOST_VECS], lower[CG_MOST_VECS]; /* columns of the step; CG_APART_TILE: the first steps of their words, and the second ones */
+} tile;
+
+/* Columns that are not packed, two steps at a time. */
+static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone; }
+
+static void put_columns(cg *c, tile *t)
+{
+	const struct cg_product *p = c->product;
+	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
+	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
+	for (int b = 0; asks_near(c, t->vecs) && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	for (int v = 0; v < t->vecs; v++) {
+		if (t->how == CG_COPY_TILE) cg_write(c, p->t, p->w, t->y[v], cg_elem(c, p->t, cg_fmt("%%ca"), cg_int((int64_t)v * p->w)));
+		if (t->how != CG_APART_TILE) continue;
+		t->lower[v] = cg_half_of(c, t->y[v], false);
+		t->y[v] = cg_half_of(c, t->y[v], true);
+	}
+}
+
+static void put_multiplies(cg *c, tile *t, const cg_str *stride)
+{
+	const struct cg_product *p = c->product;
+	cg_str x[LO_TILE_ROWS];
+	put_row_addresses(c, t->rows, stride, x);
+	for (int i = 0; i < t->rows; i++) {
+		const cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
+		const cg_str *sum = t->sum + i * t->vecs;
+		cg_str *next = t->next + i * t->vecs;
+		for (int v = 0; t->how != CG_APART_TILE && v < t->vecs; v++) next[v] = multiply(c, all, t->y[v], sum[v]);
+		if (t->how != CG_APART_TILE) continue;
+		const cg_str upper = cg_half_of(c, all, true), lower = cg_half_of(c, all, false);
+		for (int v = 0; v < t->vecs; v++) next[v] = cg_multiply_add(c, p->t, p->w, lower, t->lower[v], cg_multiply_add(c, p->t, p->w, upper, t->y[v], sum[v]));
+	}
+}
+
+/* From what the sums of each row begin. */
+static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
+{
+	const struct cg_product *p = c->product;
+	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
+	if (p->steps != 4) return; /* else words.c */
+	const cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->most)));
+	for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(i))), p->w);
+}
+
+/* The loop over words of r, and the sums %e0 .. that it leaves. to_next: elements from word to word of the columns. */
+static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str *stride, const cg_str *from)
+{
+	const struct cg_product *p = c->product;
+	const int n = t->rows * t->vecs;
+	const cg_str type = cg_type(p->t, p->w), one = cg_type(p->t, 1);
+	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
+	rt_text body = { 0 }, *text = c->out;
+	rt_putf(text, "  %%any = icmp sgt i64 %s, 0\n  br i1 %%any, label %%loop, label %%out\nloop:\n", words.s);
+	for (int i = 0; i < n; i++) t->sum[i] = cg_fmt("%%s%d", i);
+	c->out = &body;
+	put_columns(c, t);
+	put_multiplies(c, t, stride);
+	c->out = text;
+	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
+	if (t->how == CG_COPY_TILE) rt_puts(text, "  %ca = phi ptr [ %copy, %entry ], [ %cb, %loop ]\n");
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", t->sum[i].s, type.s, from[i / t->vecs].s, t->next[i].s);
+	rt_puts(text, rt_str(&body));
+	c->oom |= body.oom;
+	rt_text_free(&body);
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", one.s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
+	if (t->how == CG_COPY_TILE) rt_putf(text, "  %%cb = getelementptr %s, ptr %%ca, i64 %d\n", one.s, t->vecs * p->w);
+	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%loop, label %%out\nout:\n", words.s);
+	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, t->next[i].s);
+}
+
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 {
 	const struct cg_product *p = c->product;
-	const int n = rows * vecs;
-	const bool apart = how == CG_APART_TILE, copy = how == CG_COPY_TILE;
-	cg_str type = cg_type(p->t, p->w), sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], y[CG_MOST_VECS], lower[CG_MOST_VECS], from[LO_TILE_ROWS];
-	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
-	cg_str x[LO_TILE_ROWS], stride[CG_STRIDES];
-	rt_text head = { 0 }, parameters = { 0 };
+	tile t = { .rows = rows, .vecs = vecs, .how = how };
+	cg_str from[LO_TILE_ROWS], stride[CG_STRIDES];
+	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	if (cg_row_is_argument(p)) rt_puts(&parameters, ", i64 %row");
-	if (copy) rt_puts(&parameters, ", ptr %copy"), cg_read_as_it_lies(c, true);
+	if (how == CG_COPY_TILE) rt_puts(&parameters, ", ptr %copy"), cg_read_as_it_lies(c, true);
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	cg_begin_own(c, &parameters);
-	rt_text *text = c->out;
-	const bool reads_pairs = p->pairs && p->lone; /* columns that are not packed, two steps at a time */
 	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");
-	const cg_str to_next = reads_pairs ? cg_op(c, "shl", each, cg_int(1)) : each; /* elements from word to word */
-	if (reads_pairs) cg_open_pairs(c, vecs);
-	rt_putf(text, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
+	const cg_str to_next = reads_pairs(p) ? cg_op(c, "shl", each, cg_int(1)) : each;
+	if (reads_pairs(p)) cg_open_pairs(c, vecs);
+	rt_putf(c->out, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
 	open_sums(c, vecs);
 	if (cg_row_is_argument(p)) cg_strides(c, cg_op(c, "mul", cg_fmt("%%row"), cg_int((int64_t)tj_dtype_size(p->t))), stride);
-	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
-	if (p->steps == 4) { /* words.c */
-		cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->most)));
-		for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(i))), p->w);
-	}
-	rt_putf(text, "  %%any = icmp sgt i64 %s, 0\n", words.s);
-	rt_puts(text, "  br i1 %any, label %loop, label %out\nloop:\n");
-	for (int i = 0; i < n; i++) sum[i] = cg_fmt("%%s%d", i);
-	c->out = &head;
-	if (reads_pairs) cg_pair_columns(c, vecs, column_at, y);
-	else for (int v = 0; v < vecs; v++) y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
-	for (int b = 0; asks_near(c, vecs) && b < vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
-	for (int v = 0; copy && v < vecs; v++) cg_write(c, p->t, p->w, y[v], cg_elem(c, p->t, cg_fmt("%%ca"), cg_int((int64_t)v * p->w)));
-	for (int v = 0; apart && v < vecs; v++) lower[v] = cg_half_of(c, y[v], false), y[v] = cg_half_of(c, y[v], true);
-	put_row_addresses(c, rows, stride, x);
-	for (int i = 0; i < rows; i++) {
-		cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
-		for (int v = 0; !apart && v < vecs; v++) next[i * vecs + v] = multiply(c, all, y[v], sum[i * vecs + v]);
-		if (!apart) continue;
-		cg_str above = cg_half_of(c, all, true), below = cg_half_of(c, all, false);
-		for (int v = 0; v < vecs; v++) next[i * vecs + v] = cg_multiply_add(c, p->t, p->w, below, lower[v], cg_multiply_add(c, p->t, p->w, above, y[v], sum[i * vecs + v]));
-	}
-	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
-	if (copy) rt_puts(text, "  %ca = phi ptr [ %copy, %entry ], [ %cb, %loop ]\n");
-	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", sum[i].s, type.s, from[i / vecs].s, next[i].s);
-	rt_puts(text, rt_str(&head));
-	c->oom |= head.oom;
-	rt_text_free(&head);
-	c->out = text;
-	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", cg_type(p->t, 1).s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
-	if (copy) rt_putf(text, "  %%cb = getelementptr %s, ptr %%ca, i64 %d\n", cg_type(p->t, 1).s, vecs * p->w), cg_read_as_it_lies(c, false);
-	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n", words.s);
-	rt_puts(text, "  br i1 %more, label %loop, label %out\nout:\n");
-	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, next[i].s);
+	put_begin(c, rows, words, from);
+	put_steps(c, &t, words, to_next, stride, from);
+	if (how == CG_COPY_TILE) cg_read_as_it_lies(c, false);
 	put_sums(c, rows, vecs);
 	return cg_end_own(c);
 }
 
+/* ---- a strip ---- */
 /* Lanes first, first + apart .. of two vectors. */
 static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
 {

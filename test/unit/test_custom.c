@@ -334,7 +334,7 @@ static void names_refused(void **s)
 		{ in_a_turn, TJ_ERR_DEAD, "grad", "is a value of a callback that has returned" },
 		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" }, { null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" }, { empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
 		{ name_of_number, TJ_ERR_ARG, "grad_name", "is a number" }, { name_of_ints, TJ_ERR_DTYPE, "grad_name", "the operand is of i64" }, { hook_of_ints, TJ_ERR_DTYPE, "grad_hook", "the operand is of i64" },
-		{ hook_of_null, TJ_ERR_ARG, "grad_hook", "operand 0 is NULL" }, { hook_of_total, TJ_ERR_SHAPE, "grad_hook", "the tensor is f32[3], but the hook gives f32[]" },
+		{ hook_of_null, TJ_ERR_ARG, "grad_hook", "operand 0 is NULL" }, { hook_of_total, TJ_ERR_SHAPE, "grad_hook", "but the hook gives f32[]" },
 		{ hook_to_ints, TJ_ERR_DTYPE, "grad_hook", "but the hook gives i32[3]" },
 	};
 	(void)s;

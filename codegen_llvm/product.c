@@ -209,15 +209,8 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	const unsigned id = ++c->tmp;
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", cg_int(cg_item_step(c, 0)).s);
-	if (copy) rt_putf(&arguments, ", ptr %s", copy->s), cg_read_as_it_lies(c, true);
-	if (!p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
-	if (copy) {
-		cg_read_as_it_lies(c, false);
-		call_tile(c, p->copy_tile, n, rt_str(&arguments));
-		c->oom |= arguments.oom;
-		rt_text_free(&arguments);
-		return;
-	}
+	if (copy) rt_putf(&arguments, ", ptr %s", copy->s);
+	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->ordered) {
 		rt_putf(c->out, "  br i1 %s, label %%pairs%u, label %%apart%u\n", k->fits.s, id, id);
 		cg_label(c, cg_fmt("apart%u", id));
@@ -225,7 +218,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		rt_putf(c->out, "  br label %%both%u\n", id);
 		cg_label(c, cg_fmt("pairs%u", id));
 	}
-	if (p->narrow) {
+	if (p->narrow && !copy) {
 		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
 		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
 		cg_label(c, cg_fmt("narrow%u", id));
@@ -233,8 +226,8 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		rt_putf(c->out, "  br label %%both%u\n", id);
 		cg_label(c, cg_fmt("wide%u", id));
 	}
-	call_tile(c, p->tile, n, rt_str(&arguments));
-	if (p->narrow || p->ordered) cg_jump(c, cg_fmt("both%u", id));
+	call_tile(c, copy ? p->copy_tile : p->tile, n, rt_str(&arguments));
+	if ((p->narrow && !copy) || p->ordered) cg_jump(c, cg_fmt("both%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
 }

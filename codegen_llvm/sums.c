@@ -204,14 +204,6 @@ static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
 	return r;
 }
 
-/* Columns are loads of bf16 that are converted to f32, and no more. */
-static bool widens_bf16(const cg *c)
-{
-	const lo_tiles *x = &c->product->x;
-	const lo_ins *value = &c->k->ins.v[x->value[1]];
-	return c->product->t == TJ_F32 && cg_item_dtype(c, 1) == TJ_BF16 && value->op == LO_CONVERT && value->src[0] == x->load[1];
-}
-
 /* Two vectors of sums from j on, over columns of bf16. Even columns are multiplied apart from odd ones: a shift or a mask makes f32 of them,
  * which takes fewer instructions than to widen each half of a register. Prefetches do not pay here. */
 static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j)
@@ -262,7 +254,7 @@ cg_str cg_put_strip(cg *c, int steps)
 	some = cg_tmp(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
 	cg_str pairs = cg_int(0);
-	if (widens_bf16(c)) {
+	if (lo_widens_bf16(c->k, p->x.value[1])) {
 		pairs = cg_op(c, "and", cg_fmt("%%n"), cg_int(-2 * p->w));
 		cg_loop j = cg_open(c, "j", cg_int(0), pairs, cg_int(2 * p->w), true);
 		strip_pair(c, steps, x, row, j.i);

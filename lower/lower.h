@@ -211,7 +211,8 @@ typedef struct lo_tiles {
 	bool ordered;            /* the same in strict order, for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
-bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are loads of bf16 that are widened to f32, and no more */
+bool lo_widens_bf16(const lo_kernel *k, uint32_t value); /* a load of bf16 whose steps of r are all of one length, widened to f32, and no more */
+bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are such values */
 bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
  * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */

@@ -147,16 +147,15 @@ static bool is_across(const lo_kernel *k, const lo_tiles *t)
 	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
 }
 
-/* Memory may have run out. */
-bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot)
+bool lo_widens_bf16(const lo_kernel *k, uint32_t value)
 {
-	bool all = dot->dtype == TJ_F32;
-	for (int i = 0; i < 2 && all; i++) {
-		const lo_ins *x = dot->src[i] == LO_NOREF ? NULL : &k->ins.v[dot->src[i]];
-		all = x && x->op == LO_CONVERT && k->ins.v[x->src[0]].op == LO_LOAD && k->ins.v[x->src[0]].dtype == TJ_BF16 && !k->index.v[k->ins.v[x->src[0]].index].group && !lo_jumps(&k->index.v[k->ins.v[x->src[0]].index]);
-	}
-	return all;
+	const lo_ins *x = value == LO_NOREF ? NULL : &k->ins.v[value]; /* memory may have run out */
+	if (!x || x->op != LO_CONVERT || x->dtype != TJ_F32) return false;
+	const lo_ins *load = &k->ins.v[x->src[0]];
+	return load->op == LO_LOAD && load->dtype == TJ_BF16 && is_even(&k->index.v[load->index]);
 }
+
+bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot) { return lo_widens_bf16(k, dot->src[0]) && lo_widens_bf16(k, dot->src[1]); }
 
 /* Fewer rows wait for memory, not for multiply-adds. */
 static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
@@ -210,14 +209,15 @@ static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t pieces(int64_t extent, int64_t most) { return div_up(extent, most + most / 8); }
-
-/* An extent in equal pieces of about `most` or less, each but the last a multiple of `of`; least: so many pieces, if they are enough. */
-static int64_t piece(int64_t extent, int64_t most, int64_t of, int64_t least_pieces)
+/* Into how many pieces an extent is cut: of about `most` or less, and at least `few`. */
+static int64_t pieces(int64_t extent, int64_t most, int64_t few)
 {
-	const int64_t n = pieces(extent, most) > least_pieces ? pieces(extent, most) : least_pieces;
-	return extent <= of ? extent : least(up(div_up(extent, n), of), extent);
+	const int64_t n = div_up(extent, most + most / 8);
+	return n > few ? n : few;
 }
+
+/* The size of one of n equal pieces, each but the last a multiple of `of`. */
+static int64_t piece(int64_t extent, int64_t of, int64_t n) { return extent <= of ? extent : least(up(div_up(extent, n), of), extent); }
 
 typedef struct blocks { int64_t rows, columns; } blocks; /* of one */
 
@@ -238,9 +238,9 @@ static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_
 	blocks best = { 0 };
 	few = div_up(few, outer);
 	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
-		const int64_t rows = piece(m, most_rows, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), across = div_up(few, div_up(m, rows));
+		const int64_t rows = piece(m, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, pieces(m, most_rows, down)), across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
-			blocks b = { rows, piece(n, most, COLUMNS, (across > pieces(n, most) ? across : pieces(n, most)) + more) };
+			blocks b = { rows, piece(n, COLUMNS, across + more) };
 			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
 			if (!best.rows || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
 		}

@@ -149,6 +149,7 @@ cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
 
 /* ---- choose.c: how a matrix product is computed ---- */
 bool cg_find_product(cg *c);           /* sets product; false: out of memory */
+bool cg_reads_words(const cg *c);      /* if the product's columns lie in words (LO_WORDS), they are those that it multiplies */
 void cg_drop_product(struct cg_product *p);
 
 /* ---- product.c: matrix products ---- */
@@ -267,7 +268,6 @@ void cg_section(cg *c, const lo_section *s);
 /* ---- target.c: the CPU, and a thread's own LLVM ---- */
 struct cg_target;
 const char *cg_missing(void);
-bool cg_has_vnni(void); /* the CPU multiplies four bytes at a time, in vectors of 512 bits */
 int cg_width(void); /* bits of a vector: from TJ_CPU, read at each call, or else from the CPU */
 struct cg_target *cg_target_get(int bits, rt_err *err); /* this thread's; NULL on error */
 /* Compiles text to *object, an LLVMMemoryBufferRef of *bytes bytes. */

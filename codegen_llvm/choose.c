@@ -7,7 +7,6 @@ enum {
 	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
 	FEW_TILES = 2,
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
-	WORDS = IR_CHAIN - CG_MOST_LANES, /* words.c: words of a chunk. A packed row has room for IR_CHAIN, and one more follows these */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
@@ -164,13 +163,13 @@ bool cg_find_product(cg *c)
 	p->panel = lo_panel(p->t);
 	p->across = is_across(c, p);
 	p->ordered = x.ordered && c->bits == 512;
-	p->pairs = p->ordered || (cg_pairs(c) && !p->across);
+	p->pairs = p->ordered || (cg_pairs(c) && !p->across && (!x.panels || x.words));
 	p->bytes = x.bytes && (x.strips || (x.across && has_all_rows(c, p)));
 	p->steps = cg_word_steps(c);
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
-	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * WORDS : p->pairs && !p->ordered && !x.panels ? 2 * IR_CHAIN : IR_CHAIN; /* words of pairs are half as many */
+	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
 	p->rows_in_place = reads_rows(c, p);
@@ -180,12 +179,18 @@ bool cg_find_product(cg *c)
 	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && x.adjacent && reads && cg_known_rows(c);
 	p->lone = x.panels || few || p->across || p->copies;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
-	p->columns_computed = (!p->lone || p->copies) && !x.strips;
+	p->columns_computed = (!p->lone || p->copies || x.words) && !x.strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->narrow = has_narrow(c, p);
 	p->unpacked = x.panels || p->across || ((few || p->copies) && fill_blocks(c, p->width));
 	choose_tiles(c, p);
 	return true;
+}
+
+bool cg_reads_words(const cg *c)
+{
+	const struct cg_product *p = c->product;
+	return !p || !p->x.words || p->steps == lo_word_steps(lo_word_of(&p->x));
 }
 
 void cg_drop_product(struct cg_product *p)

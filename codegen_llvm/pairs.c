@@ -2,11 +2,10 @@
  * another word, and adds the two products to a sum of f32. The CPU has it with vectors of 512 bits, or the product is computed like one of f32.
  *
  *   rows      as they lie in memory, if that is in words; else packed as words: [words][most]
- *   columns   packed as words: [words][width]
+ *   columns   packed as words: [words][width]; those of a constant are stored so (LO_WORDS)
  *             few rows: as they lie in memory, two steps of r interleaved as they are read
- *             a constant: in its panels, where two steps of r are one vector
  *
- * The second step of the last word is 0 where r is odd: in packed words, behind a stored panel, and in cg_pair_columns().
+ * The second step of the last word is 0 where r is odd.
  *
  * In the order FAST the first step is the lower half of a word, as in memory. The instruction adds the upper half first, and takes a subnormal
  * number for 0. So in strict order (`ordered`) words are packed the other way round, and a chunk whose packed numbers are too small is
@@ -143,17 +142,11 @@ static void interleave(cg *c, int o, int vecs, cg_str row, const cg_str *next, c
 /* ---- columns that are not packed ---- */
 void cg_open_pairs(cg *c, int vecs)
 {
-	if (!c->product->lone || c->product->x.panels) return;
 	rt_putf(c->out, "  %%zeros = alloca <%d x i16>, align 64\n  store <%d x i16> zeroinitializer, ptr %%zeros, align 64\n", vecs * WORDS, vecs * WORDS);
 }
 
 void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y)
 {
-	const struct cg_product *p = c->product;
-	if (p->x.panels) {
-		for (int v = 0; v < vecs; v++) y[v] = words_of(c, 2 * WORDS, cg_read(c, TJ_I16, 2 * WORDS, at(c, v * WORDS)), cg_fmt("poison"), 0, WORDS);
-		return;
-	}
 	cg_str second = cg_op(c, "or", cg_op(c, "shl", cg_fmt("%%k"), cg_int(1)), cg_int(1));
 	cg_str next = cg_choose(c, cg_cmp(c, "slt", second, cg_fmt("%%nk")), "ptr", cg_elem(c, TJ_BF16, at(c, 0), cg_fmt("%%step")), cg_fmt("%%zeros"));
 	interleave(c, 1, vecs, at(c, 0), &next, NULL, y);

@@ -135,7 +135,7 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 typedef struct part { cg_str k, nk, first, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one; cg_fits() */
 typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
-typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (LO_PANELS: to the next one) */
+typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (stored panels: to the next one) */
 
 static void call(cg *c, cg_str name, rt_text *arguments)
 {
@@ -154,22 +154,34 @@ static void call_pack(cg *c, const unit *u, int o, cg_str to, cg_str item, cg_st
 	call(c, c->product->pack[o], &t);
 }
 
-/* A constant's columns from j on, in its panels (LO_PANELS); blocks begin with whole ones. */
+/* Elements of a stored panel (LO_PANELS, LO_WORDS) for a chunk, with the room behind them. */
+static cg_str panel_size(cg *c, const part *k)
+{
+	return cg_op(c, "mul", cg_op(c, "add", cg_words(c, k->nk), cg_int(1)), cg_int(c->product->panel));
+}
+
+/* The first stored panel of a chunk. */
+static cg_str first_panel(cg *c, const part *k)
+{
+	const struct cg_product *p = c->product;
+	const cg_num two = cg_lit(2 * p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), two), two);
+	const cg_str rows = cg_op(c, "add", cg_op(c, "udiv", k->k, cg_int(p->steps)), cg_op(c, "udiv", k->k, cg_int(p->chunk)));
+	return cg_elem(c, p->yt, cg_fmt("%%b%u", c->k->ins.v[p->x.load[1]].buf), cg_op(c, "mul", rows, columns.s));
+}
+
+/* A constant's columns from j on, in its panels; blocks begin with whole ones. */
 static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	cg_str column = cg_op(c, "add", u->lo, j), first = cg_op(c, "and", column, cg_int(-p->panel)), within = cg_op(c, "and", column, cg_int(p->panel - 1));
-	const cg_num two = cg_lit(2 * p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), two), two);
-	cg_str rows = cg_op(c, "add", k->k, cg_op(c, "udiv", k->k, cg_int(IR_CHAIN)));
-	cg_str at = cg_op(c, "add", cg_op(c, "mul", rows, columns.s), cg_op(c, "mul", first, cg_op(c, "add", k->nk, cg_int(1))));
-	return cg_elem(c, p->yt, cg_fmt("%%b%u", c->k->ins.v[p->x.load[1]].buf), cg_op(c, "add", at, within));
+	cg_str column = cg_op(c, "add", u->lo, j), number = cg_op(c, "udiv", column, cg_int(p->panel)), within = cg_op(c, "and", column, cg_int(p->panel - 1));
+	return cg_elem(c, p->yt, first_panel(c, k), cg_op(c, "add", cg_op(c, "mul", number, panel_size(c, k)), within));
 }
 
 /* The panel that begins at column j. Where columns are read in place, only a panel that is not whole is packed. */
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	if (p->x.panels) return (panel){ j, stored_panel(c, u, k, j), cg_op(c, "mul", cg_op(c, "add", k->nk, cg_int(1)), cg_int(p->panel)) };
+	if (p->x.panels) return (panel){ j, stored_panel(c, u, k, j), panel_size(c, k) };
 	if (p->unpacked) return (panel){ j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) };
 	panel x = { j, cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
 	const unsigned id = ++c->tmp;
@@ -283,10 +295,10 @@ static void put_tiles(cg *c, const unit *u)
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */
 	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
-	for (int o = 0; p->ordered && o < 2; o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
+	for (int o = 0; p->ordered && o < (p->x.words ? 1 : 2); o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
 	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
-	if (p->ordered) k.fits = cg_fits(c, u->fit[0], u->fit[1]);
+	if (p->ordered) k.fits = cg_fits(c, u->fit[0], p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel))) : u->fit[1]);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	cg_str next = cg_int(0), column = cg_hide(c, j.i);
 	const panel y = p->copies ? copy_panel(c, u, &k, &t, column, &next) : put_panel(c, u, &k, &t, column);

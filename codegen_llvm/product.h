@@ -43,7 +43,7 @@ struct cg_product {
 	uint32_t round;
 	bool columns_computed;  /* tiles read columns that packing has computed */
 	tj_dtype t, yt;         /* of the sums; of the columns as tiles and strips read them */
-	int64_t panel;          /* columns of a stored panel (LO_PANELS) */
+	int64_t panel;          /* columns of a stored panel (LO_PANELS, LO_WORDS) */
 	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
 	bool pairs;             /* pairs.c */
 	bool ordered;           /* pairs, in strict order */

@@ -100,7 +100,7 @@ typedef struct tile {
 } tile;
 
 /* Columns that are not packed, two steps at a time. */
-static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone; }
+static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone && !p->x.panels; }
 
 static void put_columns(cg *c, tile *t)
 {

@@ -34,8 +34,6 @@ const char *cg_missing(void)
 #endif
 }
 
-bool cg_has_vnni(void) { return rt_wide_cpu() && __builtin_cpu_supports("avx512vnni"); }
-
 int cg_width(void)
 {
 	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();

@@ -12,7 +12,7 @@ int cg_word_steps(const cg *c)
 {
 	if (c->product->pairs) return 2;
 	if (!c->product->x.bytes) return 1;
-	return c->bits == 512 && cg_has_vnni() ? 4 : 2;
+	return c->bits == 512 && rt_byte_words() ? 4 : 2;
 }
 
 cg_str cg_words(cg *c, cg_str nk)

@@ -43,7 +43,7 @@ static const uint8_t prim_nsrc[LO_PRIMS] = {
 };
 static const char *const red_name[] = { "add", "mul", "max", "min", "and", "or", "dot", "argmax", "argmin", "atmax", "atmin" };
 static const char *const tree_name[] = { "row", "column", "none", "parts", "pairs", "chain", "fast" };
-static const char *const role_name[] = { "in", "out", "kept", "panels" };
+static const char *const role_name[] = { "in", "out", "kept", "panels", "words" };
 static const char *const vec_name[] = { "d", "r", "none", "tile" };
 static const char *const where_name[] = { "scratch", "registers", "shared" };
 
@@ -374,7 +374,7 @@ static bool parse_buf(parser *p)
 	int64_t n;
 	int role;
 	lo_buf b = { 0 };
-	if (!expect(p, "b") || !integer(p, &n) || !dtype(p, &b.dtype) || !word(p, role_name, 4, &role))
+	if (!expect(p, "b") || !integer(p, &n) || !dtype(p, &b.dtype) || !word(p, role_name, RT_COUNT(role_name), &role))
 		return false;
 	if (n != p->k->buf.n) return fail(p, "buffers out of order");
 	b.role = (uint8_t)role;

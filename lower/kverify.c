@@ -105,14 +105,14 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (in->dtype != b->dtype) return bad(v, "not the buffer's dtype");
 	if (in->nsrc != (in->op != LO_LOAD)) return bad(v, "wrong number of operands");
 	if (store && in->op != LO_PART && type_of(v, in->src[0]) != in->dtype) return bad(v, "the value has another dtype");
-	if (store && (b->role == LO_IN || b->role == LO_PANELS)) return bad(v, "stores to an input");
+	if (store && b->role != LO_OUT && b->role != LO_KEPT) return bad(v, "stores to an input");
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (x->group && (v->s->vec != LO_VEC_TILE || x->group < 2 || !x->rcoef)) return bad(v, "only products read groups of r");
 	for (int i = 0; i < LO_JUMPS && lo_jumps(x); i++)
 		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store) return bad(v, "only loads of products jump");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
-	if (b->role == LO_PANELS && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
+	if ((b->role == LO_PANELS || b->role == LO_WORDS) && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");
@@ -145,7 +145,9 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "an operand is not in memory, or both operands depend on the last dimension");
 	for (int i = 0; i < 2 && in->tree == LO_TREE_FAST; i++)
 		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 || v->k->index.v[v->k->ins.v[tiles.load[i]].index].group) return bad(v, "only products of bf16 with sums of f32 are fast");
-	if (v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role == LO_PANELS) return bad(v, "its rows lie in panels");
+	const int role = v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role;
+	if (role == LO_PANELS || role == LO_WORDS) return bad(v, "its rows lie in panels");
+	if (tiles.words && lo_word_of(&tiles) == LO_SINGLE) return bad(v, "no words that this machine multiplies");
 	return true;
 }
 

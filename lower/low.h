@@ -90,10 +90,11 @@ typedef struct lo_val {
 	uint32_t refused_by; /* the group that gave that reason */
 } lo_val;
 
-typedef struct lo_panels { /* a view of a constant, which is stored in panels (LO_PANELS) */
+typedef struct lo_panels { /* a view of a constant, which is stored in panels (LO_PANELS, LO_WORDS). No padding: compared as bytes */
 	size_t size;             /* bytes of an element */
 	int64_t rows, columns, panel; /* rows: indices of r, or groups of them. panel: columns of one; 0: a plain matrix, row-major */
 	int64_t offset, row, column; /* of the view; elements */
+	int64_t word;            /* lo_word */
 } lo_panels;
 
 typedef struct lo_buffer {

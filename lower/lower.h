@@ -100,17 +100,29 @@ typedef struct lo_index {   /* offset + sum coef[i] * d(i) + rcoef * r, in eleme
 static inline bool lo_jumps(const lo_index *x) { return x->jump[0].every != 0; }
 
 /* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last.
- * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r (IR_CHAIN);
+ * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r;
  * of each, panels of lo_panel() columns, an even number of them; of each, one index of r after the other, and room for one more: panels
- * a multiple of a page apart would share a set of the cache. That room is 0 in the last chunk. Its load has the index of a row-major matrix; lo_panels_at() is the number of
- * the element in memory. */
-typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS } lo_role;
+ * a multiple of a page apart would share a set of the cache. Its load has the index of a row-major matrix; lo_panels_at() is the number of
+ * the element in memory.
+ * WORDS: panels of words (lo_word) instead of single elements. */
+typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS, LO_WORDS } lo_role;
+typedef enum lo_word { /* what lies in a word of 32 bits: steps of r of one column, as an instruction multiplies them; those behind the last r are 0 */
+	LO_SINGLE,
+	LO_BYTES,  /* four i8, with 128 added to each */
+	LO_PAIRS,  /* two bf16 */
+	LO_TURNED  /* two bf16, the second step of r first. The first 16 bits of a panel's room tell how small numbers of the chunk are: the least
+	            * magnitude that is not 0, less one in the last place */
+} lo_word;
+enum { LO_BYTE_WORDS = IR_CHAIN - 16 }; /* of a chunk: with a row for the sums of their bytes, and what a last vector writes too much, it fits where IR_CHAIN words do */
+static inline int lo_word_steps(lo_word w) { return w == LO_SINGLE ? 1 : w == LO_BYTES ? 4 : 2; }
+static inline int64_t lo_word_chunk(lo_word w) { return w == LO_BYTES ? 4 * LO_BYTE_WORDS : w == LO_PAIRS ? 2 * IR_CHAIN : IR_CHAIN; } /* steps of r */
 static inline int64_t lo_panel(tj_dtype sums) { return RT_LINE / (int64_t)tj_dtype_size(sums); } /* a cache line of them */
 static inline int64_t lo_panel_columns(int64_t columns, int64_t panel) { return (columns + 2 * panel - 1) / (2 * panel) * 2 * panel; }
-static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, int64_t r, int64_t c)
+static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, lo_word w, int64_t r, int64_t c)
 {
-	const int64_t chunk = r / IR_CHAIN * IR_CHAIN, rows = red - chunk < IR_CHAIN ? red - chunk : IR_CHAIN;
-	return (chunk + chunk / IR_CHAIN) * lo_panel_columns(columns, panel) + c / panel * panel * (rows + 1) + (r - chunk) * panel + c % panel;
+	const int64_t steps = lo_word_steps(w), chunk = lo_word_chunk(w), number = r / chunk, left = red - number * chunk, rows = ((left < chunk ? left : chunk) + steps - 1) / steps;
+	const int64_t word = number * (chunk / steps + 1) * lo_panel_columns(columns, panel) + c / panel * panel * (rows + 1) + r % chunk / steps * panel + c % panel;
+	return word * steps + (w == LO_TURNED ? 1 - r % 2 : r % steps);
 }
 typedef struct lo_buf {
 	uint8_t dtype, role;
@@ -203,7 +215,8 @@ typedef struct lo_tiles {
 	bool reads_rows;         /* rows lie so that tiles can read them in place */
 	bool adjacent;           /* columns are adjacent in memory, for the main load */
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
-	bool panels;             /* columns lie in panels */
+	bool panels;             /* columns lie in panels (PANELS, WORDS) */
+	bool words;              /* of words */
 	bool strips;             /* one row, and adjacent columns that lie in rows */
 	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
@@ -211,6 +224,7 @@ typedef struct lo_tiles {
 	bool ordered;            /* the same in strict order, for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+lo_word lo_word_of(const lo_tiles *t); /* of which words panels of its columns are, on this machine, or should be */
 bool lo_widens_bf16(const lo_kernel *k, uint32_t value); /* a load of bf16 whose steps of r are all of one length, widened to f32, and no more */
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are such values */
 bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */

@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 
-enum { PAIR_ROWS = 60 }; /* more rows read words of two steps (lo_tiles.pairs) faster from packed columns than from panels */
 enum { MOST_COMPUTED = 48 }; /* rows of a product whose tiles compute columns */
 enum { CONTENTS = 8 }; /* a cell whose content has changed this often is read as it is: plans of its old contents keep their panels */
 
@@ -88,8 +87,9 @@ static void keep(lo_shelf *s, packed *x)
 /* ---- kernels ---- */
 static int64_t stored_elements(const lo_panels *x)
 {
+	const int64_t columns = lo_panel_columns(x->columns, x->panel), chunk = lo_word_chunk((lo_word)x->word), steps = lo_word_steps((lo_word)x->word);
 	if (!x->panel) return x->rows * x->columns;
-	return lo_panels_at(x->rows, x->columns, x->panel, x->rows - 1, lo_panel_columns(x->columns, x->panel) - 1) + 1 + x->panel;
+	return columns * ((x->rows + steps - 1) / steps + (x->rows + chunk - 1) / chunk) * steps;
 }
 
 /* The buffer of that view of constant b; the same one for equal views. */
@@ -124,7 +124,7 @@ static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || lo_jumps(x)) return false;
 	for (int d = 0; d < last; d++)
 		if (x->coef[d]) return false;
-	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), (k->red + group - 1) / group, k->dim[last], 0, x->offset, x->rcoef, x->coef[last] };
+	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), (k->red + group - 1) / group, k->dim[last], 0, x->offset, x->rcoef, x->coef[last], LO_SINGLE };
 	return true;
 }
 
@@ -139,9 +139,8 @@ static bool reads_memory(const lo_kernel *k, const lo_tiles *t)
 static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 {
 	const int last = k->ndim - 1;
-	if (t->strips || t->bytes || t->ordered || reads_memory(k, t)) return false; /* strips read plain rows as fast; bytes and pairs are packed in words of the machine */
+	if (t->strips || (t->bytes && (t->across || lo_word_of(t) == LO_SINGLE)) || reads_memory(k, t)) return false; /* strips read plain rows as fast, and few rows bytes as they lie */
 	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
-	if (t->pairs && t->adjacent && t->row >= 0 && k->dim[t->row] > PAIR_ROWS && rt_bf16_pairs()) return false;
 	if (t->plain[1]) return true;
 	return k->dim[last] % (2 * panel) == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
 }
@@ -162,16 +161,17 @@ static bool read_copy(lo_low *L, lo_kernel *k, uint32_t *buf, lo_ins *in, const 
 	plain.coef[k->ndim - 1] = 1;
 	if ((buf[in->buf] = panels_of(L, b)) == LO_NOBUF || !rt_push(&k->index, plain)) return false;
 	in->index = k->index.n - 1;
-	k->buf.v[in->buf].role = b->panels->panel ? LO_PANELS : LO_IN;
+	k->buf.v[in->buf].role = !b->panels->panel ? LO_IN : b->panels->word == LO_SINGLE ? LO_PANELS : LO_WORDS;
 	k->buf.v[in->buf].aligned = true;
 	return true;
 }
 
 /* The load reads a constant as a matrix: *b is its copy. */
-static bool can_copy(const lo_low *L, const lo_kernel *k, const uint32_t *buf, const lo_ins *in, lo_panels *view, int64_t panel, lo_buffer *b)
+static bool can_copy(const lo_low *L, const lo_kernel *k, const uint32_t *buf, const lo_ins *in, lo_panels *view, int64_t panel, lo_word word, lo_buffer *b)
 {
 	if (buf[in->buf] == LO_NOBUF || !view_of(k, in, view)) return false;
 	view->panel = panel;
+	view->word = word;
 	*b = L->buf.v[buf[in->buf]];
 	b->panels = view;
 	return is_constant(L, b);
@@ -186,10 +186,10 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	int n = 1;
 	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t)) return true;
 	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t.dot].dtype);
-	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, &b[0])) return true;
+	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(&t), &b[0])) return true;
 	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
 		if (i == t.load[1] || lo_is_flat(k, i) || !lo_needed(&t.needs[1], i)) continue;
-		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, &b[n])) return true;
+		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, LO_SINGLE, &b[n])) return true;
 		load[n++] = i;
 	}
 	for (int i = 0; i < n; i++)
@@ -204,24 +204,45 @@ static void destroy(rt_shared *x)
 	rt_free(x);
 }
 
-static void store(const lo_panels *x, const char *from, char *to)
+static int64_t place_of(const lo_panels *x, int64_t r, int64_t column) { return lo_panels_at(x->rows, x->columns, x->panel, (lo_word)x->word, r, column); }
+
+/* Row r of a panel, n columns from `first` on. */
+static void store_row(const lo_panels *x, const char *row, char *to, int64_t r, int64_t first, int64_t n)
+{
+	const int64_t size = (int64_t)x->size, steps = lo_word_steps((lo_word)x->word), at = place_of(x, r, first);
+	char *o = to + at * size;
+	if (x->column == 1 && steps == 1) memcpy(o, row, (size_t)(n * size));
+	else if (x->word == LO_BYTES)
+		for (int64_t j = 0; j < n; j++) o[j * steps] = (char)(row[j * x->column] ^ 0x80);
+	else
+		for (int64_t j = 0; j < n; j++) memcpy(o + j * steps * size, row + j * x->column * size, x->size);
+}
+
+/* Tells in each panel of the chunk that begins at r how small its numbers are (LO_TURNED). */
+static void tell_least(const lo_panels *x, char *to, int64_t r)
+{
+	const int64_t chunk = lo_word_chunk(LO_TURNED), n = x->rows - r < chunk ? x->rows - r : chunk, columns = lo_panel_columns(x->columns, x->panel), words = (n + 1) / 2;
+	uint16_t *const all = (uint16_t *)(void *)to + place_of(x, r, 0) / 2 * 2, least = UINT16_MAX;
+	for (int64_t i = 0; i < columns / x->panel; i++)
+		for (int64_t j = 0; j < words * x->panel * 2; j++) {
+			const uint16_t less = (uint16_t)((all[i * (words + 1) * x->panel * 2 + j] & 0x7fff) - 1);
+			if (less < least) least = less;
+		}
+	for (int64_t i = 0; i < columns / x->panel; i++) all[(i * (words + 1) + words) * x->panel * 2] = least;
+}
+
+static void store(const lo_panels *x, int64_t bytes, const char *from, char *to)
 {
 	const int64_t size = (int64_t)x->size;
 	from += x->offset * size;
 	for (int64_t i = 0; !x->panel && i < x->rows * x->columns; i++)
 		memcpy(to + i * size, from + (i / x->columns * x->row + i % x->columns * x->column) * size, x->size);
 	if (!x->panel) return;
-	for (int64_t first = 0; first < lo_panel_columns(x->columns, x->panel); first += x->panel) {
-		const int64_t left = x->columns - first, n = left < 0 ? 0 : left < x->panel ? left : x->panel;
-		for (int64_t r = 0; r < x->rows; r++) {
-			const char *row = from + (r * x->row + first * x->column) * size;
-			char *o = to + lo_panels_at(x->rows, x->columns, x->panel, r, first) * size;
-			if (x->column == 1) memcpy(o, row, (size_t)(n * size));
-			else for (int64_t j = 0; j < n; j++) memcpy(o + j * size, row + j * x->column * size, x->size);
-			memset(o + n * size, 0, (size_t)((x->panel - n) * size));
-			if (r == x->rows - 1) memset(o + x->panel * size, 0, (size_t)(x->panel * size));
-		}
-	}
+	memset(to, x->word == LO_BYTES ? 0x80 : 0, (size_t)bytes);
+	for (int64_t first = 0; first < x->columns; first += x->panel)
+		for (int64_t r = 0; r < x->rows; r++)
+			store_row(x, from + (r * x->row + first * x->column) * size, to, r, first, x->columns - first < x->panel ? x->columns - first : x->panel);
+	for (int64_t r = 0; x->word == LO_TURNED && r < x->rows; r += lo_word_chunk(LO_TURNED)) tell_least(x, to, r);
 }
 
 static packed *pack(const lo_buffer *b)
@@ -233,7 +254,7 @@ static packed *pack(const lo_buffer *b)
 		rt_free(x);
 		return NULL;
 	}
-	store(b->panels, b->data, x->data);
+	store(b->panels, b->bytes, b->data, x->data);
 	return x;
 }
 

@@ -162,7 +162,14 @@ static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
 {
 	const lo_ins *dot = &k->ins.v[t->dot];
 	const bool many = t->row >= 0 && (lo_is_sym(k->dim[t->row]) || k->dim[t->row] > LO_TILE_ROWS);
-	return many && dot->tree != LO_TREE_FAST && !t->panels && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
+	return many && dot->tree != LO_TREE_FAST && (!t->panels || t->words) && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
+}
+
+lo_word lo_word_of(const lo_tiles *t)
+{
+	if (t->bytes) return rt_byte_words() ? LO_BYTES : LO_SINGLE;
+	if (t->ordered) return LO_TURNED;
+	return t->pairs && rt_bf16_pairs() ? LO_PAIRS : LO_SINGLE;
 }
 
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
@@ -192,7 +199,9 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->flat = true;
 	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));
-	t->panels = k->buf.v[k->ins.v[columns->load].buf].role == LO_PANELS;
+	const int role = k->buf.v[k->ins.v[columns->load].buf].role;
+	t->words = role == LO_WORDS;
+	t->panels = role == LO_PANELS || t->words;
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = are_bytes(k, t);
 	t->across = is_across(k, t);

@@ -61,3 +61,13 @@ bool rt_wide_cpu(void)
 	return false;
 #endif
 }
+
+bool rt_byte_words(void)
+{
+#if defined(__x86_64__)
+	const int wanted = rt_wanted_bits();
+	return (!wanted || wanted == 512) && rt_wide_cpu() && __builtin_cpu_supports("avx512vnni");
+#else
+	return false;
+#endif
+}

@@ -257,6 +257,8 @@ int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the
 int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 bool rt_wide_cpu(void);   /* the CPU has AVX-512 with F, BW, DQ and VL */
 
+bool rt_byte_words(void); /* code multiplies four i8 at a time: the CPU has VNNI, and vectors have 512 bits */
+
 /* ---- bf16.c ---- */
 bool rt_bf16_pairs(void); /* code multiplies two bf16 at a time: the CPU has vdpbf16ps, and vectors have 512 bits */
 bool rt_bf16_in_order(void); /* and it is two multiply-adds: of the upper halves of its words, then of the lower ones, unless one is subnormal */

@@ -46,16 +46,24 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 	const lo_buf *b = &m->k->buf.v[i->buf];
 	char *base = b->role == LO_KEPT ? interp_row(m, i->buf) : (char *)m->a->buf[i->buf];
 	int64_t at = interp_at(m, i);
-	if (b->role == LO_PANELS) {
+	if (b->role == LO_PANELS || b->role == LO_WORDS) {
 		lo_tiles t = { 0 };
 		lo_tiles_of(m->k, &t);
 		const int64_t p = lo_panel((tj_dtype)m->k->ins.v[t.dot].dtype), columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;
-		at = lo_panels_at(m->k->red, columns, p, r, c);
+		at = lo_panels_at(m->k->red, columns, p, t.words ? lo_word_of(&t) : LO_SINGLE, r, c);
 	}
 	return base + at * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }
 
 static ir_scalar interp_load(const char *p, tj_dtype t) { return ir_load(t, p); }
+
+/* A load of the kernel. Words of bytes have 128 added (LO_BYTES). */
+static ir_scalar interp_read(const interp *m, const lo_ins *i)
+{
+	ir_scalar x = interp_load(interp_ptr(m, i), (tj_dtype)i->dtype);
+	if (m->k->buf.v[i->buf].role == LO_WORDS && i->dtype == TJ_I8) x.i = (int8_t)(x.i ^ 0x80);
+	return x;
+}
 static void interp_store(char *p, tj_dtype t, ir_scalar v) { ir_store(t, p, v); }
 
 /* An integer wrapped to its dtype. */
@@ -157,7 +165,7 @@ static void interp_ins(interp *m, uint32_t id)
 		return;
 	case LO_NUM: memcpy(&m->v[id], &m->a->num[i->imm], 8); return;
 	case LO_INDEX: m->v[id].i = i->imm == LO_R ? m->r : m->d[i->imm]; return;
-	case LO_LOAD: m->v[id] = interp_load(interp_ptr(m, i), (tj_dtype)i->dtype); return;
+	case LO_LOAD: m->v[id] = interp_read(m, i); return;
 	case LO_STORE: interp_store(interp_ptr(m, i), (tj_dtype)i->dtype, s[0]); return;
 	case LO_FAULT:
 		if (s[0].i && !*m->a->fault) *m->a->fault = (int32_t)i->imm + 1;

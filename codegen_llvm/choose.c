@@ -76,11 +76,18 @@ static bool fill_blocks(const cg *c, int columns)
 	return !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
 }
 
-/* Tiles of this many columns read a part of a stored panel, or up to two, or more of them that are all there. */
+/* Tiles of this many columns read a part of a stored panel, or some panels that are all there. */
 static bool fits_panels(const cg *c, int columns)
 {
 	const int64_t own = c->product->panel;
-	return own % columns == 0 || columns == 2 * own || (columns % own == 0 && fill_blocks(c, columns));
+	return own % columns == 0 || (columns % own == 0 && fill_blocks(c, columns));
+}
+
+/* Stored panels are known to live in memory, which is read fastest from end to end: panel by panel. */
+static bool from_memory(const cg *c, const struct cg_product *p)
+{
+	const int64_t red = c->k->red, columns = c->k->dim[c->k->ndim - 1];
+	return p->x.panels && !lo_is_sym(red) && !lo_is_sym(columns) && red * columns * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
 }
 
 /* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
@@ -90,7 +97,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!cg_known_rows(c) || lo_is_sym(last)) return 2;
-	if (!p->x.adjacent || rows > 3 * registers / 8) return last == 3 * p->w && !p->x.panels ? 3 : 2;
+	if (!p->x.adjacent || rows > 3 * registers / 8 || from_memory(c, p)) return last == 3 * p->w && !p->x.panels ? 3 : 2;
 	int fit = 2;
 	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
 		if (p->x.panels ? fits_panels(c, vecs * p->w) : fill_blocks(c, vecs * p->w)) fit = vecs;
@@ -190,7 +197,7 @@ bool cg_find_product(cg *c)
 bool cg_reads_words(const cg *c)
 {
 	const struct cg_product *p = c->product;
-	return !p || !p->x.words || p->steps == lo_word_steps(lo_word_of(&p->x));
+	return !p || !p->x.words || p->steps == lo_word_steps(lo_word_of(c->k, &p->x));
 }
 
 void cg_drop_product(struct cg_product *p)

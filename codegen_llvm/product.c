@@ -164,7 +164,7 @@ static cg_str panel_size(cg *c, const part *k)
 static cg_str first_panel(cg *c, const part *k)
 {
 	const struct cg_product *p = c->product;
-	const cg_num two = cg_lit(2 * p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), two), two);
+	const cg_num own = cg_lit(p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), own), own);
 	const cg_str rows = cg_op(c, "add", cg_op(c, "udiv", k->k, cg_int(p->steps)), cg_op(c, "udiv", k->k, cg_int(p->chunk)));
 	return cg_elem(c, p->yt, cg_fmt("%%b%u", c->k->ins.v[p->x.load[1]].buf), cg_op(c, "mul", rows, columns.s));
 }

@@ -4,7 +4,7 @@
 enum {
 	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
 	AHEAD = 256,               /* strips: elements; distance of prefetches */
-	NEAR = 48, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches; see asks_near() */
+	NEAR = 48, NEAR_STORED = 96, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
 /* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
@@ -14,18 +14,10 @@ int cg_strip_steps(const cg *c)
 	return c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS;
 }
 
-/* The columns are known to have more than so many bytes. */
-static bool exceeds(const cg *c, int64_t row, int64_t most)
+static bool from_memory(const cg *c)
 {
-	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > most;
-}
-
-static bool from_memory(const cg *c) { return exceeds(c, cg_r_step(c, 1), RT_THIRD_CACHE); }
-
-/* Wide tiles read long pieces, which a processor fetches ahead by itself; but not from panel to panel if they come from memory. */
-static bool asks_near(const cg *c, int vecs)
-{
-	return vecs <= NEAR_VECS || (c->product->x.panels && exceeds(c, c->k->dim[c->k->ndim - 1], 2 * RT_THIRD_CACHE));
+	const int64_t row = cg_r_step(c, 1);
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
 }
 
 /* The address of column number `column` of a tile, at the current r. */
@@ -107,7 +99,7 @@ static void put_columns(cg *c, tile *t)
 	const struct cg_product *p = c->product;
 	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
 	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
-	for (int b = 0; asks_near(c, t->vecs) && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	for (int b = 0; t->vecs <= NEAR_VECS && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	for (int v = 0; v < t->vecs; v++) {
 		if (t->how == CG_COPY_TILE) cg_write(c, p->t, p->w, t->y[v], cg_elem(c, p->t, cg_fmt("%%ca"), cg_int((int64_t)v * p->w)));
 		if (t->how != CG_APART_TILE) continue;
@@ -182,7 +174,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");
 	const cg_str to_next = reads_pairs(p) ? cg_op(c, "shl", each, cg_int(1)) : each;
 	if (reads_pairs(p)) cg_open_pairs(c, vecs);
-	rt_putf(c->out, "  %%near = mul i64 %s, %d\n", to_next.s, NEAR);
+	rt_putf(c->out, "  %%near = mul i64 %s, %d\n", to_next.s, p->x.panels ? NEAR_STORED : NEAR);
 	open_sums(c, vecs);
 	if (cg_row_is_argument(p)) cg_strides(c, cg_op(c, "mul", cg_fmt("%%row"), cg_int((int64_t)tj_dtype_size(p->t))), stride);
 	put_begin(c, rows, words, from);

@@ -147,7 +147,7 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 || v->k->index.v[v->k->ins.v[tiles.load[i]].index].group) return bad(v, "only products of bf16 with sums of f32 are fast");
 	const int role = v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role;
 	if (role == LO_PANELS || role == LO_WORDS) return bad(v, "its rows lie in panels");
-	if (tiles.words && lo_word_of(&tiles) == LO_SINGLE) return bad(v, "no words that this machine multiplies");
+	if (tiles.words && lo_word_of(v->k, &tiles) == LO_SINGLE) return bad(v, "no words that this machine multiplies");
 	return true;
 }
 

@@ -128,21 +128,14 @@ static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 	return true;
 }
 
-/* One row reads each column once, at the speed of memory, from where it lies (codegen_llvm/across.c). */
-static bool reads_memory(const lo_kernel *k, const lo_tiles *t)
-{
-	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->load[1]].dtype);
-	return t->across && t->row < 0 && t->value[1] == t->load[1] && k->red * k->dim[k->ndim - 1] > RT_THIRD_CACHE / size;
-}
-
 /* The columns of the product are worth a copy in panels. Ops on them are computed again for each tile. */
 static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 {
 	const int last = k->ndim - 1;
-	if (t->strips || (t->bytes && (t->across || lo_word_of(t) == LO_SINGLE)) || reads_memory(k, t)) return false; /* strips read plain rows as fast, and few rows bytes as they lie */
+	if (t->bytes && (t->across || t->strips || lo_word_of(k, t) == LO_SINGLE)) return false; /* few rows read bytes as they lie */
 	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
 	if (t->plain[1]) return true;
-	return k->dim[last] % (2 * panel) == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
+	return k->dim[last] % panel == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
 }
 
 /* The content of b is known, and a copy of its view there or worth to be made. */
@@ -186,7 +179,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	int n = 1;
 	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t)) return true;
 	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t.dot].dtype);
-	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(&t), &b[0])) return true;
+	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(k, &t), &b[0])) return true;
 	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
 		if (i == t.load[1] || lo_is_flat(k, i) || !lo_needed(&t.needs[1], i)) continue;
 		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, LO_SINGLE, &b[n])) return true;

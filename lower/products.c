@@ -165,11 +165,11 @@ static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
 	return many && dot->tree != LO_TREE_FAST && (!t->panels || t->words) && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
 }
 
-lo_word lo_word_of(const lo_tiles *t)
+lo_word lo_word_of(const lo_kernel *k, const lo_tiles *t)
 {
 	if (t->bytes) return rt_byte_words() ? LO_BYTES : LO_SINGLE;
 	if (t->ordered) return LO_TURNED;
-	return t->pairs && rt_bf16_pairs() ? LO_PAIRS : LO_SINGLE;
+	return k->ins.v[t->dot].tree == LO_TREE_FAST && rt_bf16_pairs() ? LO_PAIRS : LO_SINGLE;
 }
 
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)

@@ -50,7 +50,7 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 		lo_tiles t = { 0 };
 		lo_tiles_of(m->k, &t);
 		const int64_t p = lo_panel((tj_dtype)m->k->ins.v[t.dot].dtype), columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;
-		at = lo_panels_at(m->k->red, columns, p, t.words ? lo_word_of(&t) : LO_SINGLE, r, c);
+		at = lo_panels_at(m->k->red, columns, p, t.words ? lo_word_of(m->k, &t) : LO_SINGLE, r, c);
 	}
 	return base + at * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }

@@ -208,7 +208,7 @@ static void strict_shapes(void **state)
 	(void)state;
 	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 140 : 14); i++) {
 		shape s = any_shape();
-		if (i % 3) s.m = 13 + s.m; /* more than a tile */
+		if (i % 3) s.m = 13 + s.m, s.frozen = i % 2; /* more than a tile */
 		agree(&s, i % KINDS);
 	}
 }

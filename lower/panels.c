@@ -3,6 +3,7 @@
  *   buf b1 f32 in                               buf b1 f32 panels
  *   load f32 b1 [0 + 768*d1 + 1*r]        =>    load f32 b1 [0 + 1*d1 + 3072*r]
  *
+ * Where an instruction multiplies several steps of r at a time, these lie side by side: `buf b1 i8 words` (lo_word).
  * A scale for each column, and for groups of r, is copied as a matrix in which columns are adjacent.
  *
  * A product packs the columns that it reads, or reads them in place. Those of a constant are copied once, into panels, from whatever view

@@ -221,7 +221,7 @@ typedef struct lo_tiles {
 	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
-	bool ordered;            /* the same in strict order, for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
+	bool ordered;            /* the same in strict order, for words, and for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 lo_word lo_word_of(const lo_kernel *k, const lo_tiles *t); /* of which words panels of its columns are, on this machine, or should be */

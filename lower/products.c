@@ -157,18 +157,19 @@ bool lo_widens_bf16(const lo_kernel *k, uint32_t value)
 
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot) { return lo_widens_bf16(k, dot->src[0]) && lo_widens_bf16(k, dot->src[1]); }
 
-/* Fewer rows wait for memory, not for multiply-adds. */
+static bool adds_in_order(const lo_kernel *k, const lo_ins *dot) { return dot->tree != LO_TREE_FAST && lo_multiplies_bf16(k, dot) && rt_bf16_in_order(); }
+
+/* Fewer rows wait for memory, not for multiply-adds or for columns to be packed. */
 static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
 {
-	const lo_ins *dot = &k->ins.v[t->dot];
 	const bool many = t->row >= 0 && (lo_is_sym(k->dim[t->row]) || k->dim[t->row] > LO_TILE_ROWS);
-	return many && dot->tree != LO_TREE_FAST && (!t->panels || t->words) && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
+	return (t->words || (many && !t->panels)) && adds_in_order(k, &k->ins.v[t->dot]);
 }
 
 lo_word lo_word_of(const lo_kernel *k, const lo_tiles *t)
 {
 	if (t->bytes) return rt_byte_words() ? LO_BYTES : LO_SINGLE;
-	if (t->ordered) return LO_TURNED;
+	if (adds_in_order(k, &k->ins.v[t->dot])) return LO_TURNED;
 	return k->ins.v[t->dot].tree == LO_TREE_FAST && rt_bf16_pairs() ? LO_PAIRS : LO_SINGLE;
 }
 
@@ -271,7 +272,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
 	const bool few_blocks = x.strips || x.bytes || x.ordered || m <= LO_TILE_ROWS; /* where a product takes little time, packing is a large part of it */
-	const blocks b = cut(&x, m, last, outer, threads == 1 || few_blocks || all < 100 * RT_SERIAL_NS ? threads : 4 * threads, threads);
+	const blocks b = cut(&x, m, last, outer, threads == 1 || few_blocks || all < 150 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;

@@ -199,8 +199,8 @@ demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [ST
 test: deps  ## install missing packages, build, run all tests (about 16 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
-check: test-build  ## run the quick tests (three minutes)
-	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh check
+check: test-build  ## run the quick tests (a minute), or all whose names match: make check [T=regex]
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh $(if $(T),-m '$(T)' slow) few check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
@@ -244,7 +244,7 @@ pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack
 mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (half an hour)
 	@test/mutants.sh $(BUILD) '$(T)'
 find-bug: test-build
-	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -x -t 180 -o '$(FINDERS)' check
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -x -t 180 -o '$(FINDERS)' slow few check
 .PHONY: mutants find-bug
 
 .PHONY: deps demo test check test-build san-build san-tests examples-out

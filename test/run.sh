@@ -1,11 +1,11 @@
 #!/bin/sh
 # Runs the programs of these tiers of test/suite, two at a time, and adds their counts up:
-#   BUILD=build test/run.sh [-x] [-t seconds] [-o names] tier...
-# -x: stops at the first failure; -o: runs only the named programs, in that order.
+#   BUILD=build test/run.sh [-x] [-t seconds] [-o names] [-m regex] tier...
+# -x: stops at the first failure; -o: runs only the named programs, in that order; -m: only those whose names match.
 # The counts of a program are the last lines of cmocka, or its own line "N passed, N failed, N skipped".
 # The last line printed is "N passed, N failed, N skipped"; the reason of each skip is printed, too.
 set -u
-limit=900 stop=0 order=
+limit=900 stop=0 order= match=
 
 # prints "passed failed skipped" from a log
 counts() {
@@ -53,12 +53,13 @@ while :; do
 	-x) stop=255 && shift ;; # xargs starts no more programs after this status
 	-t) limit=$2 && shift 2 ;;
 	-o) order=$2 && shift 2 ;;
+	-m) match=$2 && shift 2 ;;
 	*) break ;;
 	esac
 done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-test/suite.sh "$@" >"$dir/all"
+test/suite.sh "$@" | grep -E "^[^ ]*($match)" >"$dir/all"
 for n in $order; do grep "^$n " "$dir/all"; done >"$dir/ordered"
 [ -n "$order" ] || mv "$dir/all" "$dir/ordered"
 wc -l <"$dir/ordered" >"$dir/total"

@@ -177,7 +177,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	job->code = NULL;
 	job->text = job->assembly = NULL;
 	enter();
-	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, cg_width(), &p, err) : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, rt_vector_bits(), &p, err) : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);
 	cg_drop_owns(&owns);
@@ -190,7 +190,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 }
 
 static const lo_backend backend = {
-	.name = "llvm", .missing = cg_missing, .compile = compile, .width = cg_width, .abi = LO_ABI, .use_gate = use_gate, .version = LLVM_VERSION_STRING
+	.name = "llvm", .missing = cg_missing, .compile = compile, .width = rt_vector_bits, .abi = LO_ABI, .use_gate = use_gate, .version = LLVM_VERSION_STRING
 };
 
 TJ_API const lo_backend *tj_llvm_backend(void);

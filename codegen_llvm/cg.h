@@ -268,7 +268,6 @@ void cg_section(cg *c, const lo_section *s);
 /* ---- target.c: the CPU, and a thread's own LLVM ---- */
 struct cg_target;
 const char *cg_missing(void);
-int cg_width(void); /* bits of a vector: from TJ_CPU, read at each call, or else from the CPU */
 struct cg_target *cg_target_get(int bits, rt_err *err); /* this thread's; NULL on error */
 /* Compiles text to *object, an LLVMMemoryBufferRef of *bytes bytes. */
 tj_status cg_object_of(struct cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err);

@@ -167,7 +167,7 @@ bool cg_find_product(cg *c)
 	if (!cg_find_operands(c)) return false;
 	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
 	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
-	p->panel = lo_panel(p->t);
+	p->panel = c->k->buf.v[c->k->ins.v[x.load[1]].buf].elems;
 	p->across = is_across(c, p);
 	p->ordered = x.ordered && c->bits == 512;
 	p->pairs = p->ordered || (cg_pairs(c) && !p->across && (!x.panels || x.words));

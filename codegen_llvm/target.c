@@ -1,4 +1,4 @@
-/* target: the CPU's vector width, and LLVM target machines: each thread has its own, one for each vector width. */
+/* target: LLVM target machines: each thread has its own, one for each vector width. */
 #include "codegen_llvm/cg.h"
 
 #include <llvm-c/Core.h>
@@ -32,12 +32,6 @@ const char *cg_missing(void)
 #else
 	return "no x86-64";
 #endif
-}
-
-int cg_width(void)
-{
-	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
-	return wanted && wanted < most ? wanted : most;
 }
 
 /* ---- a thread's machines ---- */

@@ -157,7 +157,7 @@ static void put_head(const lo_kernel *k, const lo_schedule *s, rt_text *t)
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		const lo_buf *b = &k->buf.v[i];
 		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
-		if (b->role == LO_KEPT) put_named(t, " elems=", b->elems);
+		if (b->role >= LO_KEPT) put_named(t, " elems=", b->elems);
 		rt_puts(t, b->aligned ? " aligned\n" : "\n");
 	}
 	for (int i = 0; i < k->ndim; i++) {
@@ -378,7 +378,7 @@ static bool parse_buf(parser *p)
 		return false;
 	if (n != p->k->buf.n) return fail(p, "buffers out of order");
 	b.role = (uint8_t)role;
-	if (role == LO_KEPT && (!expect(p, "elems=") || !size(p, &b.elems))) return false;
+	if (role >= LO_KEPT && (!expect(p, "elems=") || !size(p, &b.elems))) return false;
 	b.aligned = accept(p, "aligned");
 	return (rt_push(&p->k->buf, b) || nomem(p)) && end_line(p);
 }

@@ -112,7 +112,9 @@ static bool check_access(const verifier *v, const lo_ins *in)
 		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store) return bad(v, "only loads of products jump");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
-	if ((b->role == LO_PANELS || b->role == LO_WORDS) && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
+	const bool panels = b->role == LO_PANELS || b->role == LO_WORDS;
+	if (panels && (lo_is_sym(b->elems) || b->elems < 1 || b->elems & (b->elems - 1))) return bad(v, "the columns of a panel are no power of two");
+	if (panels && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");

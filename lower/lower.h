@@ -101,7 +101,7 @@ static inline bool lo_jumps(const lo_index *x) { return x->jump[0].every != 0; }
 
 /* KEPT: a row that one loop stores and later loops read. Each outer index has its own; the index is r alone. Kept buffers come last.
  * PANELS: an input that holds the columns of a matrix product, [r][columns], in the order in which tiles read them: chunks of r;
- * of each, panels of lo_panel() columns; of each, one index of r after the other, and room for one more: panels
+ * of each, panels of a few columns; of each, one index of r after the other, and room for one more: panels
  * a multiple of a page apart would share a set of the cache. Its load has the index of a row-major matrix; lo_panels_at() is the number of
  * the element in memory.
  * WORDS: panels of words (lo_word) instead of single elements. */
@@ -116,7 +116,6 @@ typedef enum lo_word { /* what lies in a word of 32 bits: steps of r of one colu
 enum { LO_BYTE_WORDS = IR_CHAIN - 16 }; /* of a chunk: with a row for the sums of their bytes, and what a last vector writes too much, it fits where IR_CHAIN words do */
 static inline int lo_word_steps(lo_word w) { return w == LO_SINGLE ? 1 : w == LO_BYTES ? 4 : 2; }
 static inline int64_t lo_word_chunk(lo_word w) { return w == LO_BYTES ? 4 * LO_BYTE_WORDS : w == LO_PAIRS ? 2 * IR_CHAIN : IR_CHAIN; } /* steps of r */
-static inline int64_t lo_panel(tj_dtype sums) { return 2 * RT_LINE / (int64_t)tj_dtype_size(sums); } /* as wide as most tiles, which read it from end to end */
 static inline int64_t lo_panel_columns(int64_t columns, int64_t panel) { return (columns + panel - 1) / panel * panel; }
 static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, lo_word w, int64_t r, int64_t c)
 {
@@ -126,7 +125,7 @@ static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, 
 }
 typedef struct lo_buf {
 	uint8_t dtype, role;
-	int64_t elems;          /* KEPT: length of the row */
+	int64_t elems;          /* KEPT: length of the row; PANELS, WORDS: columns of a panel, a power of two */
 	bool aligned;           /* element 0 is 64-byte aligned */
 } lo_buf;
 

@@ -106,6 +106,13 @@ static uint32_t panels_of(lo_low *L, const lo_buffer *b)
 	                                  .bytes = stored_elements(x) * (int64_t)x->size });
 }
 
+/* How wide panels are: a cache line, or the two vectors that most tiles are wide and then read from end to end. */
+static int64_t panel_of(tj_dtype sums)
+{
+	const int64_t two = 2 * rt_vector_bits() / 8;
+	return (two > RT_LINE ? two : RT_LINE) / (int64_t)tj_dtype_size(sums);
+}
+
 /* Of a narrow matrix the last panel would be most of what is read. */
 static bool pays(int64_t columns, int64_t panel) { return lo_panel_columns(columns, panel) - columns <= columns / 4; }
 
@@ -156,6 +163,7 @@ static bool read_copy(lo_low *L, lo_kernel *k, uint32_t *buf, lo_ins *in, const 
 	if ((buf[in->buf] = panels_of(L, b)) == LO_NOBUF || !rt_push(&k->index, plain)) return false;
 	in->index = k->index.n - 1;
 	k->buf.v[in->buf].role = !b->panels->panel ? LO_IN : b->panels->word == LO_SINGLE ? LO_PANELS : LO_WORDS;
+	k->buf.v[in->buf].elems = b->panels->panel;
 	k->buf.v[in->buf].aligned = true;
 	return true;
 }
@@ -179,7 +187,7 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	uint32_t load[2 * LO_AHEAD_LOADS];
 	int n = 1;
 	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t)) return true;
-	const int64_t panel = lo_panel((tj_dtype)k->ins.v[t.dot].dtype);
+	const int64_t panel = panel_of((tj_dtype)k->ins.v[t.dot].dtype);
 	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(k, &t), &b[0])) return true;
 	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
 		if (i == t.load[1] || lo_is_flat(k, i) || !lo_needed(&t.needs[1], i)) continue;

@@ -9,8 +9,7 @@
 bool rt_bf16_pairs(void)
 {
 #if defined(__x86_64__)
-	const int wanted = rt_wanted_bits();
-	return (!wanted || wanted == 512) && rt_wide_cpu() && __builtin_cpu_supports("avx512bf16");
+	return rt_vector_bits() == 512 && __builtin_cpu_supports("avx512bf16");
 #else
 	return false;
 #endif

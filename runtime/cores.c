@@ -62,11 +62,16 @@ bool rt_wide_cpu(void)
 #endif
 }
 
+int rt_vector_bits(void)
+{
+	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
+	return wanted && wanted < most ? wanted : most;
+}
+
 bool rt_byte_words(void)
 {
 #if defined(__x86_64__)
-	const int wanted = rt_wanted_bits();
-	return (!wanted || wanted == 512) && rt_wide_cpu() && __builtin_cpu_supports("avx512vnni");
+	return rt_vector_bits() == 512 && __builtin_cpu_supports("avx512vnni");
 #else
 	return false;
 #endif

@@ -2,6 +2,7 @@
 # golden.sh TJC [-w] [file...]: checks every golden file, or rewrites it with -w; prints a line ok or FAIL for each.
 tjc=$1; shift
 mode=-g
+export TJ_CPU=256 # of every machine
 [ "$1" = -w ] && { mode=-w; shift; }
 cd "$(dirname "$0")/.." || exit 2
 [ $# -gt 0 ] || set -- $(find test -name '*.tj' | sort)

@@ -49,8 +49,8 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 	if (b->role == LO_PANELS || b->role == LO_WORDS) {
 		lo_tiles t = { 0 };
 		lo_tiles_of(m->k, &t);
-		const int64_t p = lo_panel((tj_dtype)m->k->ins.v[t.dot].dtype), columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;
-		at = lo_panels_at(m->k->red, columns, p, t.words ? lo_word_of(m->k, &t) : LO_SINGLE, r, c);
+		const int64_t columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;
+		at = lo_panels_at(m->k->red, columns, b->elems, t.words ? lo_word_of(m->k, &t) : LO_SINGLE, r, c);
 	}
 	return base + at * (int64_t)tj_dtype_size((tj_dtype)i->dtype);
 }

@@ -1029,7 +1029,7 @@ static void test_code_of_targets(void **state)
 
 /* A product whose loop and operands are those of a test. */
 #define DOT(schedule, before, loop) \
-	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels\n" \
+	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels elems=16\n" \
 	"  dim 3\n  dim 7\n  red 5\n" before "  loop\n    " loop "\n"
 #define TILE "cpu vec=tile block=7 rows=3"
 #define ROWS_OF_A "%0 = load f32 b0 [0 + 5*d0 + 1*r]\n    "

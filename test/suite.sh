@@ -2,8 +2,10 @@
 # Prints the programs of these tiers of test/suite, each as a line `name command`:  BUILD=build test/suite.sh tier...
 set -u
 B=${BUILD:-build}
-# Programs of more than 8 s on a quiet core: `make test` runs them with sanitizers only, `make check` if they are asked for.
+# Programs of more than 8 s on a quiet core. `make test` runs them once: with sanitizers, or plain where these would check little but numbers;
+# `make check` if they are asked for. test_codegen runs in both ways: with sanitizers it compiles one width of each kernel only.
 slow=' test_alloc test_attention test_checkpoint test_codegen test_cuda test_epilogues test_grad test_inside test_math test_pairs test_scatter test_turns test_vmap '
+plain=' test_attention test_math test_pairs test_vmap '
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
 threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_matmul test_lower test_team test_threads test_wrap '
 
@@ -23,10 +25,11 @@ each() { # tier, name, command
 	*%*)
 		for t in test/unit/test_*.c; do
 			t=$(basename "$t" .c)
-			case $1$slow in
-			check*" $t "*) continue ;;
-			slow*" $t "* | long*) ;;
-			slow*) continue ;;
+			case "$1 $2" in
+			'check %') case $slow in *" $t "*) continue ;; esac ;;
+			'slow %') case $slow in *" $t "*) ;; *) continue ;; esac ;;
+			'long %') case $plain' test_codegen ' in *" $t "*) ;; *) continue ;; esac ;;
+			*) case $plain in *" $t "*) continue ;; esac ;;
 			esac
 			line $(echo "$2 $3" | sed "s|%|$t|g")
 		done

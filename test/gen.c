@@ -1088,7 +1088,8 @@ static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
 	if (is_fast(g, r)) return true;
-	if (n->op == IR_matmul && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
+	const bool product = n->op == IR_matmul || n->op == IR_conv || n->op == IR_conv_transpose;
+	if (product && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
 	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device, 0);
 }
 
@@ -1112,6 +1113,27 @@ void gen_keep_lib(gen *G)
 		if (bounded(G->g, r)) ir_ret(G->g, r);
 }
 
+/* The node r with other operands. */
+static ir_ref again(ir_graph *g, ir_ref r, const ir_ref *src)
+{
+	const ir_node n = *ir_at(g, r);
+	int64_t attr[64];
+	if (n.op == IR_matmul) return ir_op2(g, IR_matmul, src[0], src[1], NULL);
+	if (n.nsrc != 2 || n.nattr > 64) abort();
+	memcpy(attr, ir_attr(g, &n), n.nattr * sizeof *attr);
+	return ir_emit(g, (ir_op)n.op, 2, src, n.nattr, attr, NULL);
+}
+
+/* How many products an element of the node adds up. */
+static double terms(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	const ir_ref of = ir_src(g, n, n->op != IR_matmul); /* a row of the left operand, or the weight [O,C,...] or [C,O,...] */
+	const ir_meta m = ir_meta_of(g, of);
+	if (n->op == IR_matmul) return (double)m.dim[m.rank - 1];
+	return (double)ir_numel(g, of) / (double)(m.dim[n->op == IR_conv_transpose] ? m.dim[n->op == IR_conv_transpose] : 1);
+}
+
 /* Computes in f64 the product, and the product of the absolute values, on the operands that the executor had. What a fast product may flush to 0
  * is below 2^-126, or is multiplied by that: 2 (1 + |a|) (1 + |b|) times it is more than enough. */
 static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, char *why, size_t size)
@@ -1123,16 +1145,15 @@ static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, 
 	ir_graph *g = G->g;
 	uint32_t nout = g->out.n;
 	ir_ref src[2], wide[2], mag[2];
-	ir_meta m = ir_meta_of(g, ir_src(g, ir_at(g, r), 0));
 	for (int k = 0; k < 2; k++) src[k] = ir_src(g, ir_at(g, r), k);
 	for (int k = 0; k < 2; k++) {
 		wide[k] = ir_cast(g, src[k], TJ_F64, NULL);
 		mag[k] = ir_op1(g, IR_abs, wide[k], NULL);
 	}
-	ir_ret(g, ir_op2(g, IR_matmul, wide[0], wide[1], NULL));
-	ir_ret(g, ir_op2(g, IR_matmul, mag[0], mag[1], NULL));
+	ir_ret(g, again(g, r, wide));
+	ir_ret(g, again(g, r, mag));
 	for (int i = 0; i < 2; i++) mag[i] = ir_op2(g, IR_add, mag[i], ir_const_f(g, TJ_F64, 0, NULL, 1), NULL);
-	ir_ret(g, ir_op2(g, IR_matmul, mag[0], mag[1], NULL));
+	ir_ret(g, again(g, r, mag));
 	if (g->err.code != TJ_OK) abort();
 	gen_out o, others = *got;
 	rt_err err = { 0 };
@@ -1142,7 +1163,7 @@ static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, 
 	bool ok = gen_oracle(G, G->zeros, &others, &o, &err) == TJ_OK;
 	free(others.data);
 	const double *exact = o.data[nout], *sum = o.data[nout + 1], *flushed = o.data[nout + 2];
-	double k = (double)m.dim[m.rank - 1];
+	const double k = terms(g, r);
 	for (int64_t i = 0; ok && i < ir_numel(g, r); i++) {
 		const ir_scalar v = ir_load(t, (const char *)data + (size_t)i * tj_dtype_size(t));
 		const double c = wide_sums ? v.d : (double)v.f;

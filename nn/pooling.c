@@ -116,8 +116,10 @@ static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean,
 	if (one) return of_all(site, mean, x, n);
 	if (even(x, n, sizes, &w)) return mean ? tj_avg_pool_at(site, x, w.list, false, 0) : tj_max_pool_at(site, x, w.list, false);
 	y = mean && nn_is_narrow(t) ? tj_cast_at(site, x, TJ_F32) : x;
-	for (int i = n - 1; i >= 0 && !tj_is_poison(y); i--) /* so the first one of equal elements is that of the picture, row by row */
+	for (int k = 0; k < n && !tj_is_poison(y); k++) {
+		const int i = mean ? k : n - 1 - k; /* whole rows are added up faster; but of equal largest elements the first one must be that of the picture, row by row */
 		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, mean, y, first + i, sizes[i], &none);
+	}
 	return tj_dtype_of(y) == t ? y : tj_cast_at(site, y, t);
 }
 

@@ -199,7 +199,7 @@ demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [ST
 test: deps  ## install missing packages, build, run all tests (about 11 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
-check: test-build  ## run the quick tests (a minute), or all whose names match: make check [T=regex]
+check: test-build  ## run the quick tests (one to two minutes), or all whose names match: make check [T=regex]
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh $(if $(T),-m '$(T)' slow) few check
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \

@@ -83,12 +83,14 @@ static bool fits_panels(const cg *c, int columns)
 	return own % columns == 0 || (columns % own == 0 && fill_blocks(c, columns));
 }
 
-/* Stored panels are known to live in memory, which is read fastest from end to end: panel by panel. */
-static bool from_memory(const cg *c, const struct cg_product *p)
+bool cg_columns_exceed(const cg *c, int64_t most)
 {
 	const int64_t red = c->k->red, columns = c->k->dim[c->k->ndim - 1];
-	return p->x.panels && !lo_is_sym(red) && !lo_is_sym(columns) && red * columns * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
+	return !lo_is_sym(red) && !lo_is_sym(columns) && red * columns * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > most;
 }
+
+/* Memory is read fastest from end to end: panel by panel. */
+static bool from_memory(const cg *c, const struct cg_product *p) { return p->x.panels && cg_columns_exceed(c, RT_THIRD_CACHE); }
 
 /* Few rows read columns in place, as wide as registers allow: a wide panel reads longer pieces of memory. */
 static int vectors(const cg *c, const struct cg_product *p)

@@ -411,12 +411,7 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 }
 
 /* Columns are read from end to end, and known to have more than so many bytes. */
-static bool asks_panels(const cg *c, int64_t most)
-{
-	const int64_t red = c->k->red, columns = c->k->dim[c->k->ndim - 1];
-	if (lo_is_sym(red) || lo_is_sym(columns)) return false;
-	return cg_item_step(c, 1) == red && red * columns * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > most;
-}
+static bool asks_panels(const cg *c, int64_t most) { return cg_item_step(c, 1) == c->k->red && cg_columns_exceed(c, most); }
 
 static cg_str put_pack(cg *c, int o, int width)
 {

@@ -70,6 +70,7 @@ struct cg_product {
 
 /* ---- choose.c ---- */
 bool cg_known_rows(const cg *c);          /* how many rows a block has is known */
+bool cg_columns_exceed(const cg *c, int64_t most); /* the columns are known to have more than so many bytes */
 int cg_few_rows(const cg *c);             /* at most this many rows read columns in place */
 int cg_even_rows(const struct cg_product *p, int64_t n); /* how many rows the tiles of n rows have, or one less */
 void cg_block_rows(const cg *c, int64_t *all, int64_t *last); /* with known rows: those of the last block, and of each other one */

@@ -112,7 +112,7 @@ static bool check_access(const verifier *v, const lo_ins *in)
 		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store) return bad(v, "only loads of products jump");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
-	const bool panels = b->role == LO_PANELS || b->role == LO_WORDS;
+	const bool panels = lo_in_panels(b->role);
 	if (panels && (lo_is_sym(b->elems) || b->elems < 1 || b->elems & (b->elems - 1))) return bad(v, "the columns of a panel are no power of two");
 	if (panels && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
@@ -147,8 +147,7 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "an operand is not in memory, or both operands depend on the last dimension");
 	for (int i = 0; i < 2 && in->tree == LO_TREE_FAST; i++)
 		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 || v->k->index.v[v->k->ins.v[tiles.load[i]].index].group) return bad(v, "only products of bf16 with sums of f32 are fast");
-	const int role = v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role;
-	if (role == LO_PANELS || role == LO_WORDS) return bad(v, "its rows lie in panels");
+	if (lo_in_panels(v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role)) return bad(v, "its rows lie in panels");
 	if (tiles.words && lo_word_of(v->k, &tiles) == LO_SINGLE) return bad(v, "no words that this machine multiplies");
 	return true;
 }

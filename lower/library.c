@@ -34,6 +34,6 @@ static bool is_bounded(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t se
 
 bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings)
 {
-	if (op == IR_conv || op == IR_conv_transpose) op = IR_matmul; /* which they become */
+	if (lo_becomes_product(op)) op = IR_matmul;
 	return is_bounded(&lo_cpu, op, t, settings) || (device != RT_CPU && is_bounded(rt_device_at(device)->target, op, t, settings));
 }

@@ -106,6 +106,7 @@ static inline bool lo_jumps(const lo_index *x) { return x->jump[0].every != 0; }
  * the element in memory.
  * WORDS: panels of words (lo_word) instead of single elements. */
 typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS, LO_WORDS } lo_role;
+static inline bool lo_in_panels(int role) { return role == LO_PANELS || role == LO_WORDS; }
 typedef enum lo_word { /* what lies in a word of 32 bits: steps of r of one column, as an instruction multiplies them; those behind the last r are 0 */
 	LO_SINGLE,
 	LO_BYTES,  /* four i8, with 128 added to each */
@@ -358,6 +359,7 @@ tj_status lo_build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *e
 bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
 
 /* ---- library.c ---- */
+static inline bool lo_becomes_product(ir_op op) { return op == IR_matmul || op == IR_conv || op == IR_conv_transpose; }
 /* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
 bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* settings: rt_setting */
 

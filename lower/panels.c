@@ -240,7 +240,7 @@ static void store(const lo_panels *x, int64_t bytes, const char *from, char *to)
 	for (int64_t i = 0; !x->panel && i < x->rows * x->columns; i++)
 		memcpy(to + i * size, from + (i / x->columns * x->row + i % x->columns * x->column) * size, x->size);
 	if (!x->panel) return;
-	memset(to, x->word == LO_BYTES ? 0x80 : 0, (size_t)bytes);
+	if (x->word != LO_SINGLE || x->columns % x->panel) memset(to, x->word == LO_BYTES ? 0x80 : 0, (size_t)bytes); /* what is absent; else only the room, which nothing reads */
 	for (int64_t first = 0; first < x->columns; first += x->panel)
 		for (int64_t r = 0; r < x->rows; r++)
 			store_row(x, from + (r * x->row + first * x->column) * size, to, r, first, x->columns - first < x->panel ? x->columns - first : x->panel);

@@ -202,7 +202,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));
 	const int role = k->buf.v[k->ins.v[columns->load].buf].role;
 	t->words = role == LO_WORDS;
-	t->panels = role == LO_PANELS || t->words;
+	t->panels = lo_in_panels(role);
 	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = are_bytes(k, t);
 	t->across = is_across(k, t);

@@ -1088,8 +1088,7 @@ static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
 	if (is_fast(g, r)) return true;
-	const bool product = n->op == IR_matmul || n->op == IR_conv || n->op == IR_conv_transpose;
-	if (product && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
+	if (lo_becomes_product((ir_op)n->op) && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
 	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device, 0);
 }
 

@@ -46,7 +46,7 @@ static char *interp_ptr(const interp *m, const lo_ins *i)
 	const lo_buf *b = &m->k->buf.v[i->buf];
 	char *base = b->role == LO_KEPT ? interp_row(m, i->buf) : (char *)m->a->buf[i->buf];
 	int64_t at = interp_at(m, i);
-	if (b->role == LO_PANELS || b->role == LO_WORDS) {
+	if (lo_in_panels(b->role)) {
 		lo_tiles t = { 0 };
 		lo_tiles_of(m->k, &t);
 		const int64_t columns = m->k->dim[m->k->ndim - 1], r = at / columns, c = at % columns;

@@ -144,10 +144,9 @@ static bool make_r(lo_low *L, lo_group *G, ir_ref q, ir_ref r, const lo_map *m, 
 	if (rest != 1 && (rest != red || keeps_apart(lo_target_of(L, q), column, ir_numel(L->g, q), red))) return false;
 	*made = rest == 1;
 	bool ok = *made ? new_r(L, G, src, lo, hi) : weigh_r(L, G, src, lo, hi, used, red);
-	bool buffers;
 	G->reduces = true;
 	G->red = red;
-	if (ok && lo_group_fits(L, G, &buffers)) return true;
+	if (ok && lo_group_fits(L, G)) return true;
 	forget_r(G, *made);
 	return false;
 }
@@ -179,14 +178,14 @@ static lo_use *join_product(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool st
 {
 	const ir_ref a = ir_src(L->g, lo_node(L, r), 0);
 	const int64_t red = lo_dim(L, a)[lo_node(L, a)->rank - 1];
-	bool used[LO_ATOMS] = { 0 }, buffers;
+	bool used[LO_ATOMS] = { 0 };
 	if (G->reduces) return refuse(L, "the kernel computes a reduction or another product");
 	if (rest_of(L, G, r, m, used) != 1) return refuse(L, AGAIN);
 	if (store && !lo_covers(L, G, r, m)) return refuse(L, NOT_ONCE);
 	if (red > 1 && !lo_add_atom(G, red, true, 1)) return refuse(L, "the kernel has too many dimensions");
 	G->reduces = G->product = true;
 	G->red = red;
-	lo_use *u = lo_group_fits(L, G, &buffers) ? lo_ask_op(L, G, r, m) : NULL;
+	lo_use *u = lo_group_fits(L, G) ? lo_ask_op(L, G, r, m) : NULL;
 	if (u) return u;
 	forget_r(G, true);
 	G->product = false;
@@ -760,6 +759,7 @@ bool lo_group_all(lo_low *L)
 {
 	if (!lo_line_up(L) || !lo_find_times(L)) return false;
 	for (ir_ref r = L->g->node.n; r-- > 0 && !L->oom;) {
+		L->at = r;
 		decide_all(L, r);
 		lo_settle(L, r);
 	}

@@ -34,8 +34,8 @@ lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m); /* a reshape,
 bool lo_indices_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* index expressions of r's own op are affine */
 /* The outer indices of the group (with r, if m depends on r) walk the elements of the value, each exactly once. */
 bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m);
-/* The members can get everything they read, with the index space as it is now. *buffers: more values must own one for that. */
-bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers);
+/* The members can get everything they read, with the index space as it is now, and no value that was decided needs a buffer for it. */
+bool lo_group_fits(lo_low *L, lo_group *G);
 
 /* ---- paths.c ---- */
 bool lo_line_up(lo_low *L);                           /* puts all values in a line; false: out of memory */

@@ -181,6 +181,7 @@ typedef struct lo_low {
 	uint32_t *time;          /* by node: how many products and calls come before it in the graph */
 	rt_vec(lo_group *) group;
 	lo_line line;
+	ir_ref at;               /* the value that is being decided; those behind it are */
 	const char *why;         /* the last refusal of a group */
 	const char *missing;     /* why the target's back end is not there; NULL: it is, or was not needed */
 	rt_vec(lo_buffer) buf;

@@ -106,6 +106,18 @@ static bool give_all(lo_low *L, space *on, const lo_step *s, int time)
 	return ok;
 }
 
+/* Nothing is read before it is written: else the plan is wrong, and a kernel would read memory that nobody has filled. */
+static bool is_written(lo_low *L, const lo_step *s)
+{
+	for (uint32_t k = 0; k < s->reads.n; k++) {
+		const lo_buffer *b = &L->buf.v[s->reads.v[k]];
+		if (b->place != RT_AT_ARENA || !b->bytes || b->first != -1) continue;
+		rt_fail(L->err, TJ_ERR_COMPILE, "lower", "a step reads b%u before any step has written it", s->reads.v[k]);
+		return false;
+	}
+	return true;
+}
+
 /* ---- the fullest step ---- */
 /* The last step at which the buffer takes memory of its own: not that of a kernel that writes its result over it. */
 static int last_alone(const lo_low *L, const int *taken, uint32_t b)
@@ -150,6 +162,7 @@ bool lo_layout(lo_low *L)
 	for (uint32_t i = 0, n; ok && i < L->step.n; i += n) {
 		n = together(L, i);
 		for (uint32_t k = 0; k < n; k++) take_all(L, on, &L->step.v[i + k], (int)i);
+		for (uint32_t k = 0; ok && k < n; k++) ok = is_written(L, &L->step.v[i + k]);
 		for (uint32_t k = 0; ok && k < n; k++) ok = give_all(L, on, &L->step.v[i + k], (int)i);
 	}
 	for (uint32_t i = 0; i < L->buf.n; i++) {
@@ -161,7 +174,6 @@ bool lo_layout(lo_low *L)
 		L->arena_bytes[d] = on[d].end;
 		rt_vec_free(&on[d].hole);
 	}
-	if (!ok) L->oom = true;
-	else find_fullest(L);
-	return !L->oom;
+	if (ok) find_fullest(L);
+	return ok && !L->oom;
 }

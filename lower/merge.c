@@ -43,7 +43,6 @@ static bool whole_r(const lo_group *A, const lo_group *B, const int *to)
 static bool take_r(lo_low *L, const lo_group *A, uint32_t b_id, const int *to)
 {
 	lo_group *B = L->group.v[b_id];
-	bool buffers;
 	for (int b = 0; b < B->natom; b++) {
 		if (B->ext[b] <= 1) continue;
 		if (B->reduces && (B->isr[b] != A->isr[to[b]] || (B->isr[b] && B->rstride[b] != A->rstride[to[b]])))
@@ -54,7 +53,7 @@ static bool take_r(lo_low *L, const lo_group *A, uint32_t b_id, const int *to)
 		if (B->ext[b] > 1 && A->isr[to[b]]) B->isr[b] = true, B->rstride[b] = A->rstride[to[b]];
 	B->reduces = A->reduces;
 	B->red = A->red;
-	if (lo_group_fits(L, B, &buffers) && !buffers) {
+	if (lo_group_fits(L, B)) {
 		lo_renew(L, b_id);
 		return true;
 	}

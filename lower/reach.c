@@ -205,13 +205,13 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return u;
 }
 
-/* u needs a buffer for some value that does not own one yet. */
-static bool asks_buffer(const lo_low *L, const lo_use *u)
+/* u needs a buffer of a value that was decided before, without one. */
+static bool comes_late(const lo_low *L, const lo_use *u)
 {
-	if (u->base != IR_NONE && !L->val[u->base].own) return true;
+	if (u->base != IR_NONE && u->base >= L->at && !L->val[u->base].own) return true;
 	if (u == L->val[u->value].number) return false;
 	for (int k = 0; u->src && k < lo_node(L, u->value)->nsrc; k++)
-		if (u->src[k] && asks_buffer(L, u->src[k])) return true;
+		if (u->src[k] && comes_late(L, u->src[k])) return true;
 	return false;
 }
 
@@ -262,20 +262,18 @@ bool lo_covers(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 	return true;
 }
 
-static bool still_fits(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool *buffers)
+static bool still_fits(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	const lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
-	if (u) *buffers |= asks_buffer(L, u);
-	return u != NULL;
+	return u && !comes_late(L, u);
 }
 
-bool lo_group_fits(lo_low *L, lo_group *G, bool *buffers)
+bool lo_group_fits(lo_low *L, lo_group *G)
 {
-	*buffers = false;
 	for (uint32_t i = 0; i < G->member.n; i++)
-		if (!still_fits(L, G, G->member.v[i], L->val[G->member.v[i]].made->map, buffers)) return false;
+		if (!still_fits(L, G, G->member.v[i], L->val[G->member.v[i]].made->map)) return false;
 	for (uint32_t i = 0; i < G->again.n; i++)
-		if (!still_fits(L, G, G->again.v[i]->value, G->again.v[i]->map, buffers)) return false;
+		if (!still_fits(L, G, G->again.v[i]->value, G->again.v[i]->map)) return false;
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);
 		if (!lo_fits_r(G, &e)) return false;

@@ -51,7 +51,7 @@ ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
 bool ir_created(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	bool made = !n->weak && n->op != IR_input && n->op != IR_num && n->op != IR_get && !ir_is_flow(n->op);
+	bool made = !n->weak && !n->alone && n->op != IR_input && n->op != IR_num && n->op != IR_get && !ir_is_flow(n->op);
 	for (int k = 0; made && k < n->nsrc; k++) made = ir_at(g, ir_src(g, n, k))->weak;
 	return made;
 }

@@ -216,6 +216,32 @@ static void one_plan(void **state)
 	tj_close(c);
 }
 
+/* One result of an op with several, made from a number alone. */
+static void of_a_number(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *at, *least = tj_topk(tj_i(3), 1, 0, false, &at);
+	(void)self;
+	out[0] = tj_sub(in[0], tj_to(least, tj_device_of(in[0])));
+	out[1] = tj_sub(in[0], tj_to(at, tj_device_of(in[0])));
+}
+
+static void one_result_of_several(void **state)
+{
+	const float a[] = { 1, 2 };
+	float y[2];
+	(void)state;
+	tj_ctx *c = open_on("mock:0");
+	tj_fn *f = tj_compile(c, of_a_number, NULL, TJ_OPTS(tj_compile_opts, .name = "of_a_number", .nin = 1, .nout = 2));
+	tj_tensor *out[2];
+	assert_int_equal(tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2), a))), TJ_OK);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(tj_read(out[i], y, sizeof y), TJ_OK);
+		for (int k = 0; k < 2; k++) assert_float_equal(y[k], a[k] - (i ? 0 : 3), 0);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- guards ---- */
 static void twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -412,7 +438,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bits_of_the_cpu),
-		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(moved_to_the_cpu), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan),
+		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(moved_to_the_cpu), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan), cmocka_unit_test(one_result_of_several),
 		cmocka_unit_test(a_moved_argument_recompiles), cmocka_unit_test(a_fault_comes_late), cmocka_unit_test(a_late_fault_commits_nothing),
 		cmocka_unit_test(control_flow), cmocka_unit_test(clones),
 	};

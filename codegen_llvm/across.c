@@ -7,13 +7,13 @@
  *   column 1   r r r r   =>   step 1   c c c c        sum of row i += x[i][step] * c c c c
  *
  * All of r is walked before the next panel, because memory is read fastest so: chunk by chunk, with 1 KiB of each column at a time,
- * 1 x 4096 x 4096 takes 1.5 times as long. The panel is one vector wide with 512 bits: the processor follows 16 columns as streams, but
- * not 32, where its chains of multiply-adds are no shorter than the shuffles take.
+ * 1 x 4096 x 4096 takes 1.5 times as long. From memory a panel has 16 columns, as many as the processor follows as streams. From the caches it
+ * has two vectors with 512 bits, too: the chain of multiply-adds of one takes twice as long as the shuffles.
  *
  * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. */
 #include "codegen_llvm/product.h"
 
-enum { MOST_COLUMNS = 2 * CG_MULTIPLES };
+enum { MOST_COLUMNS = 4 * CG_MULTIPLES };
 
 typedef struct tile {
 	int rows, vecs, sums;   /* sums: vectors of them */

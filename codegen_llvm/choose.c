@@ -4,7 +4,7 @@
 enum {
 	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
-	ACROSS_COLUMNS = 16, /* columns of a panel that tiles transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
+	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
 	FEW_TILES = 2,
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
@@ -153,10 +153,14 @@ static bool is_across(const cg *c, const struct cg_product *p)
 	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
 }
 
-/* More rows leave no registers for a second vector: with 512 bits one is better for one row, too. */
+/* More rows leave no registers for a second vector, and have as many chains of multiply-adds. Columns a multiple of a page apart share few sets
+ * of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
-	return c->bits < 512 && c->s->rows == 1 ? ACROSS_COLUMNS / p->w : 1;
+	const int64_t step = cg_item_step(c, 1);
+	const bool near = !lo_is_sym(step) && step * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3);
+	if (c->bits == 512) return c->s->rows <= 2 && near ? 2 : 1;
+	return c->s->rows == 1 ? ACROSS_COLUMNS / p->w : 1;
 }
 
 bool cg_find_product(cg *c)

@@ -491,13 +491,13 @@ static bool copy_solid(lo_low *L, ir_ref r)
 	return true;
 }
 
-/* A reduction over a view whose rows have no one stride, as windows over two axes: the view is stored first. */
+/* A reduction over a view or an argument whose rows have no one stride, as windows over two axes or all of a transposed matrix: it is stored first. */
 static bool start_stored(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
 	if (!(ir_ops[n->op].flags & IR_REDUCE)) return false;
 	lo_val *x = &L->val[ir_src(L->g, n, 0)];
-	if (x->how != LO_VIEW || x->own) return false;
+	if ((x->how != LO_VIEW && x->how != LO_LEAF) || x->own) return false;
 	x->own = true;
 	if (start(L, r)) return true;
 	x->own = false;

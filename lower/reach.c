@@ -38,12 +38,18 @@ static bool jumps(const lo_group *G, const lo_expr *e)
 	return G->product && rows && lo_r_jumps(G, e, &x.rcoef, x.jump);
 }
 
+bool lo_has_index(const lo_group *G, const lo_expr *e)
+{
+	int64_t coef, group;
+	return lo_fits_r(G, e) || (G->product && lo_r_term(G, e, &coef, &group)) || jumps(G, e);
+}
+
 static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
-	lo_expr e = n->op == IR_input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : lo_row_major(L, G, r, m);
-	int64_t coef, group;
-	return (lo_fits_r(G, &e) || (G->product && lo_r_term(G, &e, &coef, &group)) || jumps(G, &e)) && on_device(L, G, r);
+	const bool input = n->op == IR_input;
+	const lo_expr copy = lo_row_major(L, G, r, m), leaf = input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : copy;
+	return on_device(L, G, r) && (lo_has_index(G, &leaf) || (input && L->val[r].own && lo_has_index(G, &copy)));
 }
 
 /* ---- work ---- */

@@ -3,7 +3,7 @@
     python opinfo.py [-v] [-m eager,verify,direct,dynamic] [-l] [-n N] [REGEX]       REGEX: of the names of entries
 
 Every sample of every dtype that both have runs op by op, and in one more way in turn: as a compiled function in verify and in direct mode, with sizes that
-are arguments of the code, and with operands that lie in memory with gaps or backwards. A result agrees if it has PyTorch's shape and dtype, and is as near to
+are arguments of the code, and with operands that lie in memory with gaps or backwards, op by op and compiled. A result agrees if it has PyTorch's shape and dtype, and is as near to
 PyTorch's result as that library's own tests ask, or nearer to the result of f64. mapping.py says how an entry is called; documented.txt lists the
 differences that docs/OPS.md or docs/NUMERICS.md names. -l lists how often each of these occurs, and the entries that are not mapped. -n: at most N samples of a dtype."""
 import argparse
@@ -74,7 +74,7 @@ def ours(name, f, sample, mode, nout, keep):
     places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
     given = []
     for i in places:
-        t, memory = lay_out(leaves[i], mode == "odd")
+        t, memory = lay_out(leaves[i], mode.startswith("odd"))
         given.append(t)
         keep.append(memory)
     rest = [OURS.get(x, x) if isinstance(x, torch.dtype) else x for x in leaves]
@@ -225,7 +225,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("-v", action="store_true")
     p.add_argument("-l", action="store_true")
-    p.add_argument("-m", default="verify,odd,direct,dynamic")
+    p.add_argument("-m", default="verify,odd,direct,odd-verify,dynamic")
     p.add_argument("-n", type=int, default=0)
     p.add_argument("regex", nargs="?", default="")
     a = p.parse_args()

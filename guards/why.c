@@ -134,6 +134,7 @@ static void put_settings(char *out, size_t room, uint32_t s)
 		{ RT_ALLOW_TF32, "TF32" }, { RT_ALLOW_REDUCED, "reduced precision" }, { RT_ALLOW_NONDETERMINISTIC, "any order of sums" },
 		{ RT_NO_SPLIT_SUMS, "no split sums" }, { RT_AUTOTUNE, "autotune" }, { RT_NO_EPILOGUES, "no epilogues" },
 		{ RT_PRODUCTS_OWN, "own products" }, { RT_PRODUCTS_LIBRARY, "library products" },
+		{ RT_ATTENTION_MATH, "attention by ops" }, { RT_ATTENTION_FUSED, "attention in blocks" }, { RT_ATTENTION_LIBRARY, "library attention" },
 	};
 	size_t at = (size_t)snprintf(out, room, "%s", s ? "" : "default");
 	for (size_t i = 0; i < RT_COUNT(names) && at < room; i++)

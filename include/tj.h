@@ -232,6 +232,7 @@ TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts 
  * they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
  * settings of its context. Not in a body. */
 typedef enum tj_products { TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN, TJ_PRODUCTS_LIBRARY } tj_products;
+typedef enum tj_attention { TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED, TJ_ATTENTION_LIBRARY } tj_attention;
 typedef struct tj_settings {
 	size_t size;
 	bool allow_tf32;              /* GPU: operands of f32 products may be rounded to TF32, 10 bits of mantissa; several times as fast */
@@ -244,6 +245,8 @@ typedef struct tj_settings {
 	                               * TJ_FAST as well. tj_product_library() says who computes, and why */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
+	tj_attention attention;       /* how tj_scaled_dot_product_attention() works. MATH: with all scores at once. FUSED: in blocks of rows, never all scores of a head.
+	                               * LIBRARY: there is none today, so like AUTO. AUTO: FUSED for large scores. tj_attention_method() says which, and why */
 } tj_settings;
 TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
 TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
@@ -2216,8 +2219,9 @@ TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int6
  * The heads of k and v may be fewer: those of q are a multiple, and head h of q uses head h / (multiple), as with PyTorch's enable_gqa.
  * A row of q that takes part with no key at all gives 0, and its gradient is 0.
  *
- * Scores of more than 8 MiB are made in blocks of rows, of about 4 MiB: then memory grows with L + S, not with L * S, and a gradient computes the blocks again. Of a causal
- * block no keys are read that none of its rows sees. A row has the same bits in any block. f16 and bf16 scores are rounded to their dtype. */
+ * Scores of more than 8 MiB, or of more than 1 MiB for a head, are made in blocks of rows, of about 4 MiB and at most a quarter of a head: then memory grows with L + S, not
+ * with L * S, and a gradient computes the blocks again. Of a causal block no keys are read that none of its rows sees. A row has the same bits in any block. The setting
+ * .attention asks for one block, or for blocks of at most half of a head at any size. f16 and bf16 scores are rounded to their dtype. */
 typedef struct tj_attention_opts {
 	size_t size;
 	tj_tensor *mask;       /* bool: which take part; a float: is added to the scores. It broadcasts to [...,H,L,S]. NULL: none */
@@ -2228,6 +2232,11 @@ typedef struct tj_attention_opts {
 } tj_attention_opts;
 TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts);
 #define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts) /* tj_scaled_dot_product_attention([[1.], [0.]], [[0.], [0.]], [[2.], [4.]], NULL) = [[3.], [3.]] */
+
+/* How tj_scaled_dot_product_attention() computes q and k of these shapes under the settings of the thread's context: TJ_ATTENTION_MATH or _FUSED. *why, if it is not NULL, gets the
+ * reason, a constant string. TJ_ATTENTION_AUTO on an error. */
+TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k, const char **why);
+#define tj_attention_method(q, k, why) tj_attention_method_at(TJ_SITE, q, k, why) /* no example: its result is no tensor */
 
 /* ---- losses ----------------------------------------------------------------------------------------- */
 

@@ -8,9 +8,10 @@
 static uint32_t packed(const tj_settings *s)
 {
 	static const uint32_t products[] = { [TJ_PRODUCTS_OWN] = RT_PRODUCTS_OWN, [TJ_PRODUCTS_LIBRARY] = RT_PRODUCTS_LIBRARY };
+	static const uint32_t attention[] = { [TJ_ATTENTION_MATH] = RT_ATTENTION_MATH, [TJ_ATTENTION_FUSED] = RT_ATTENTION_FUSED, [TJ_ATTENTION_LIBRARY] = RT_ATTENTION_LIBRARY };
 	return (s->allow_tf32 ? RT_ALLOW_TF32 : 0) | (s->allow_reduced_precision ? RT_ALLOW_REDUCED : 0) | (s->allow_nondeterministic ? RT_ALLOW_NONDETERMINISTIC : 0) |
 	       (s->no_split_sums ? RT_NO_SPLIT_SUMS : 0) | (s->autotune ? RT_AUTOTUNE : 0) | (s->no_epilogues ? RT_NO_EPILOGUES : 0) |
-	       products[s->products];
+	       products[s->products] | attention[s->attention];
 }
 
 tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
@@ -21,6 +22,10 @@ tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
 	if (jit_odd_size(all.size)) return jit_error(c, site, TJ_ERR_ARG, "set_settings", JIT_SIZES, all.size), TJ_ERR_ARG;
 	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
 		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products is %d", (int)all.products);
+		return TJ_ERR_ARG;
+	}
+	if ((unsigned)all.attention > TJ_ATTENTION_LIBRARY) {
+		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY", ".attention is %d", (int)all.attention);
 		return TJ_ERR_ARG;
 	}
 	c->settings = packed(&all);
@@ -39,6 +44,7 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
 		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC, .no_split_sums = s & RT_NO_SPLIT_SUMS, .autotune = s & RT_AUTOTUNE,
 		                      .products = s & RT_PRODUCTS_OWN ? TJ_PRODUCTS_OWN : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY : TJ_PRODUCTS_AUTO,
+		                      .attention = s & RT_ATTENTION_MATH ? TJ_ATTENTION_MATH : s & RT_ATTENTION_FUSED ? TJ_ATTENTION_FUSED : s & RT_ATTENTION_LIBRARY ? TJ_ATTENTION_LIBRARY : TJ_ATTENTION_AUTO,
 		                      .no_graphs = c->rt.run.singly, .no_epilogues = s & RT_NO_EPILOGUES };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;

@@ -5,7 +5,8 @@
 #include <math.h>
 
 enum {
-	BLOCK_BYTES = 4 << 20, /* of scores; up to twice of it is one block */
+	BLOCK_BYTES = 4 << 20, /* of scores; up to twice of it may be one block */
+	HEAD_BYTES = 1 << 20,  /* of scores; more of a head is never one block */
 	LEAST_ROWS = 32        /* fewer rows would read k and v too often */
 };
 
@@ -168,6 +169,46 @@ static int64_t groups_of(tj_tensor *const *in)
 	return rank < 3 || !heads ? 1 : tj_dim(in[0], -3) / heads;
 }
 
+/* ---- how it is computed ---- */
+/* Bytes of a row of the scores of one head. */
+static int64_t row_bytes(tj_tensor *q, tj_tensor *k) { return tj_dim(k, -2) * (int64_t)tj_dtype_size(nn_is_narrow(tj_dtype_of(q)) ? TJ_F32 : tj_dtype_of(q)); }
+
+static int64_t heads_of(tj_tensor *q)
+{
+	int64_t n = 1;
+	for (int i = 0; i < tj_rank(q) - 2; i++) n *= tj_dim(q, i);
+	return n;
+}
+
+static tj_attention method_of(const char *site, tj_tensor *q, tj_tensor *k, const char **why)
+{
+	tj_settings s = { .size = sizeof s };
+	const int64_t rows = tj_dim(q, -2), head = rows * row_bytes(q, k);
+	if (tj_get_settings(tj_ctx_current(), &s) == TJ_OK && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED)) return *why = "the settings ask for it", s.attention;
+	const bool large = rows > 1 && (head > HEAD_BYTES || heads_of(q) * head > 2 * BLOCK_BYTES);
+	if (s.attention == TJ_ATTENTION_LIBRARY) *why = large ? "no library computes attention; the scores are large" : "no library computes attention; the scores are small";
+	else *why = large ? "the scores take more than 8 MiB, or more than 1 MiB for a head" : "the scores take at most 8 MiB, and 1 MiB for a head";
+	return large ? TJ_ATTENTION_FUSED : TJ_ATTENTION_MATH;
+}
+
+/* The rows of q of a block: all of them, or at most half. */
+static int64_t block_rows(tj_attention method, tj_tensor *q, tj_tensor *k)
+{
+	const int64_t rows = tj_dim(q, -2), row = row_bytes(q, k), all = heads_of(q) * row, parts = rows * row > HEAD_BYTES ? 4 : 2, most = (rows + parts - 1) / parts;
+	if (method == TJ_ATTENTION_MATH || rows < 2) return rows;
+	const int64_t fit = all ? BLOCK_BYTES / all : rows, each = fit < LEAST_ROWS ? LEAST_ROWS : fit;
+	return each < most ? each : most;
+}
+
+tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k, const char **why)
+{
+	static const char name[] = "attention_method";
+	const char *unread;
+	tj_tensor *in[] = { q, k, k, TJ_END };
+	if (misfit(site, name, in, &(tj_attention_opts){ .size = sizeof(tj_attention_opts) })) return TJ_ATTENTION_AUTO;
+	return method_of(site, q, k, why ? why : &unread);
+}
+
 tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts)
 {
 	static const char name[] = "scaled_dot_product_attention";
@@ -175,13 +216,11 @@ tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj
 	tj_tensor *in[] = { q, k, v, o.mask, TJ_END }, *y, *bad = misfit(site, name, in, &o);
 	if (!bad && o.mask) bad = bad_mask(site, name, o.mask, in);
 	if (bad) return bad;
-	const int64_t groups = groups_of(in), rows = tj_dim(q, -2), keys = tj_dim(k, -2), width = tj_dim(q, -1);
+	const int64_t groups = groups_of(in), rows = tj_dim(q, -2), width = tj_dim(q, -1);
 	if (!groups) return tj_fail(TJ_ERR_SHAPE, name, "all have the same leading axes; heads of q, the axis before the last two, may be a multiple of those of k and v", "the leading axes of q, k and v do not fit");
 	attention a = { site, o, o.mask != NULL, 0, groups, o.scale != 0 ? o.scale : width ? 1 / sqrt((double)width) : 1 };
-	int64_t batch = 1;
-	for (int i = 0; i < tj_rank(q) - 2; i++) batch *= tj_dim(q, i);
-	const int64_t row_bytes = batch * keys * (int64_t)tj_dtype_size(nn_is_narrow(tj_dtype_of(q)) ? TJ_F32 : tj_dtype_of(q)), fit = row_bytes ? BLOCK_BYTES / row_bytes : rows, each = fit < LEAST_ROWS ? LEAST_ROWS : fit;
-	if (rows > 2 * each) return in_blocks(&a, in, rows, each);
+	const int64_t each = block_rows(method_of(site, q, k, &(const char *){ NULL }), q, k);
+	if (each < rows) return in_blocks(&a, in, rows, each);
 	if (!o.mask) in[3] = TJ_END;
 	block(&y, in, &a);
 	return y;

@@ -138,6 +138,59 @@ static void blocks(void **state)
 	tj_close(c);
 }
 
+/* ---- the setting: one block, or never all scores of a head; the same bits ---- */
+static const char *way_of(tj_ctx *c, tj_attention want, int64_t rows, tj_attention *got)
+{
+	const char *why = NULL;
+	assert_int_equal(tj_set_settings(c, TJ_OPTS(tj_settings, .attention = want)), TJ_OK);
+	tj_scope *s = tj_push(c);
+	tj_tensor *q = tj_zeros(TJ_F32, TJ_SHAPE(1, rows, 2));
+	*got = tj_attention_method(q, q, &why);
+	tj_pop(s);
+	return why;
+}
+
+static void the_setting(void **state)
+{
+	(void)state;
+	enum { L = 96 };
+	static const tj_attention ways[] = { TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED, TJ_ATTENTION_LIBRARY, TJ_ATTENTION_AUTO };
+	uint64_t peak[4];
+	float y[4][3 * L * 8];
+	tj_ctx *c = kit_open();
+	pieces p = { .causal = true };
+	tj_tensor *q = tj_normal(TJ_F32, TJ_SHAPE(3, L, 8)), *out[4];
+	tj_fn *f = kit_fn(c, "attend", in_pieces, &p, 3, 4);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(tj_set_settings(c, TJ_OPTS(tj_settings, .attention = ways[i])), TJ_OK);
+		tj_fn *g = kit_fn(c, "attend", in_pieces, &p, 3, 4);
+		assert_int_equal(tj_call(g, out, TJ_LIST(q, q, q)), TJ_OK);
+		peak[i] = kit_stats(g).peak_bytes;
+		assert_int_equal(tj_call(f, out, TJ_LIST(q, q, q)), TJ_OK);
+		assert_int_equal(kit_stats(f).recordings, (unsigned)i + 1);
+		assert_int_equal(tj_read(out[0], y[i], sizeof y[i]), TJ_OK);
+		assert_memory_equal(y[i], y[0], sizeof y[i]);
+	}
+	if (!strcmp(kit_backend, "llvm") && !kit_elsewhere()) assert_true(peak[1] < peak[0] && peak[2] == peak[0] && peak[3] == peak[0]);
+	tj_attention got;
+	assert_string_equal(way_of(c, TJ_ATTENTION_FUSED, 2, &got), "the settings ask for it");
+	assert_int_equal(got, TJ_ATTENTION_FUSED);
+	assert_string_equal(way_of(c, TJ_ATTENTION_MATH, 5000, &got), "the settings ask for it");
+	assert_int_equal(got, TJ_ATTENTION_MATH);
+	assert_string_equal(way_of(c, TJ_ATTENTION_LIBRARY, 2, &got), "no library computes attention; the scores are small");
+	assert_int_equal(got, TJ_ATTENTION_MATH);
+	assert_non_null(strstr(way_of(c, TJ_ATTENTION_AUTO, 513, &got), "more than 1 MiB"));
+	assert_int_equal(got, TJ_ATTENTION_FUSED);
+	assert_non_null(strstr(way_of(c, TJ_ATTENTION_AUTO, 512, &got), "at most"));
+	assert_int_equal(got, TJ_ATTENTION_MATH);
+	tj_scope *s = tj_push(c);
+	assert_int_equal(tj_attention_method(tj_zeros(TJ_I32, TJ_SHAPE(2, 2)), q, NULL), TJ_ATTENTION_AUTO);
+	kit_error(c, TJ_ERR_DTYPE, "no float");
+	tj_pop(s);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- memory grows with the number of places, not with its square ---- */
 static void memory(void **state)
 {
@@ -238,7 +291,7 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(rows_without_keys), cmocka_unit_test(blocks), cmocka_unit_test(memory), cmocka_unit_test(dropouts),
+		cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(rows_without_keys), cmocka_unit_test(blocks), cmocka_unit_test(the_setting), cmocka_unit_test(memory), cmocka_unit_test(dropouts),
 		cmocka_unit_test(inside_of_others), cmocka_unit_test(errors),
 	};
 	KIT_RUN(tests);

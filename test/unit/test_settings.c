@@ -84,10 +84,10 @@ static void read_back(void **s)
 	tj_ctx *c = kit_open();
 	const tj_settings zero = get(c);
 	assert_false(zero.allow_tf32 || zero.allow_reduced_precision || zero.allow_nondeterministic || zero.no_graphs || zero.no_epilogues || zero.products != TJ_PRODUCTS_AUTO);
-	set(c, (tj_settings){ .allow_tf32 = true, .allow_nondeterministic = true, .products = TJ_PRODUCTS_LIBRARY, .no_graphs = true, .no_epilogues = true });
+	set(c, (tj_settings){ .allow_tf32 = true, .allow_nondeterministic = true, .products = TJ_PRODUCTS_LIBRARY, .no_graphs = true, .no_epilogues = true, .attention = TJ_ATTENTION_FUSED });
 	tj_ctx *clone = tj_ctx_clone(c);
 	tj_settings x = get(c), y = get(clone);
-	assert_true(x.allow_tf32 && !x.allow_reduced_precision && x.allow_nondeterministic && x.no_graphs && x.no_epilogues && x.products == TJ_PRODUCTS_LIBRARY);
+	assert_true(x.allow_tf32 && !x.allow_reduced_precision && x.allow_nondeterministic && x.no_graphs && x.no_epilogues && x.products == TJ_PRODUCTS_LIBRARY && x.attention == TJ_ATTENTION_FUSED);
 	assert_true(y.allow_tf32 && y.allow_nondeterministic && y.no_graphs && y.products == TJ_PRODUCTS_LIBRARY);
 	set(clone, (tj_settings){ .allow_reduced_precision = true });
 	assert_true(get(clone).allow_reduced_precision && !get(clone).allow_tf32 && get(c).allow_tf32);
@@ -97,6 +97,10 @@ static void read_back(void **s)
 	memset(&bad.products, 0x41, sizeof bad.products);
 	assert_int_equal(tj_set_settings(c, &bad), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, ".products is");
+	bad.products = TJ_PRODUCTS_AUTO;
+	memset(&bad.attention, 0x41, sizeof bad.attention);
+	assert_int_equal(tj_set_settings(c, &bad), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, ".attention is");
 	assert_int_equal(tj_get_settings(c, &(tj_settings){ 0 }), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "size is 0");
 	tj_close(clone);

@@ -55,6 +55,7 @@ BODY(softmax) { (void)self, out[0] = tj_softmax(in[0], -1); }
 BODY(gelu) { (void)self, out[0] = tj_gelu(in[0]); }
 BODY(silu_mul) { (void)self, out[0] = tj_mul(tj_silu(in[0]), in[1]); }
 BODY(rms_norm) { (void)self, out[0] = tj_rms_norm(in[0], in[1], 1e-5); }
+BODY(layer_norm) { (void)self, out[0] = tj_layer_norm(in[0], in[1], in[2], 1e-5); }
 BODY(lerp_chain) { (void)self, out[0] = tj_lerp(tj_hypot(in[0], in[1]), tj_logaddexp(in[0], in[1]), tj_f(0.3)); }
 
 #define OF(...) { { __VA_ARGS__ } }
@@ -62,7 +63,9 @@ BODY(lerp_chain) { (void)self, out[0] = tj_lerp(tj_hypot(in[0], in[1]), tj_logad
 static const layer layers[] = {
 	{ "conv_7x7_224", conv_7x7, CONV(1, 3, 224, 64, 3, 7), CONV(1, 3, 20, 4, 3, 7), TJ_F32, 0, 0 },
 	{ "conv_3x3_56", conv_3x3, CONV(1, 64, 56, 64, 64, 3), CONV(1, 5, 9, 6, 5, 3), TJ_F32, 0, 0 },
+	{ "conv_3x3_28", conv_3x3, CONV(1, 128, 28, 128, 128, 3), CONV(1, 6, 8, 7, 6, 3), TJ_F32, 0, 0 },
 	{ "conv_3x3_14", conv_3x3, CONV(1, 256, 14, 256, 256, 3), CONV(2, 7, 6, 5, 7, 3), TJ_F32, 0, 0 },
+	{ "conv_3x3_7", conv_3x3, CONV(1, 512, 7, 512, 512, 3), CONV(2, 9, 7, 8, 9, 3), TJ_F32, 0, 0 },
 	{ "conv_3x3_56_batch", conv_3x3, CONV(8, 64, 56, 64, 64, 3), CONV(3, 5, 9, 6, 5, 3), TJ_F32, 0, 0 },
 	{ "conv_1x1_56", conv_1x1, CONV(1, 64, 56, 256, 64, 1), CONV(1, 5, 9, 7, 5, 1), TJ_F32, 0, 0 },
 	{ "conv_1x1_7", conv_1x1, CONV(1, 512, 7, 2048, 512, 1), CONV(1, 9, 7, 11, 9, 1), TJ_F32, 0, 0 },
@@ -83,6 +86,10 @@ static const layer layers[] = {
 	{ "attention_causal_1024", attention_causal, { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) }, { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) }, TJ_F32, 0, 0 },
 	{ "attention_causal_4096", attention_causal, { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) }, { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
 	{ "attention_grouped_1024", attention_causal, { OF(1, 32, 1024, 64), OF(1, 8, 1024, 64), OF(1, 8, 1024, 64) }, { OF(1, 4, 9, 8), OF(1, 2, 9, 8), OF(1, 2, 9, 8) }, TJ_F32, 0, 0 },
+	{ "attention_4096", attention, { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) }, { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
+	{ "attention_grouped_128", attention_causal, { OF(8, 32, 128, 64), OF(8, 8, 128, 64), OF(8, 8, 128, 64) }, { OF(2, 4, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) }, TJ_F32, 0, 0 },
+	{ "attention_grouped_4096", attention_causal, { OF(1, 8, 4096, 64), OF(1, 2, 4096, 64), OF(1, 2, 4096, 64) }, { OF(1, 4, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
+	{ "attention_bf16_1024", attention, { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) }, { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) }, TJ_BF16, 0, 0 },
 	{ "scatter_add_1M", scatter_add, { OF(1 << 16), OF(1 << 20), OF(1 << 20) }, { OF(50), OF(300), OF(300) }, TJ_F32, 50, 1 << 16 },
 	{ "scatter_max_1M", scatter_max, { OF(1 << 16), OF(1 << 20), OF(1 << 20) }, { OF(50), OF(300), OF(300) }, TJ_F32, 50, 1 << 16 },
 	{ "einsum_bqhd_bkhd", einsum_scores, { OF(8, 128, 8, 64), OF(8, 128, 8, 64) }, { OF(2, 5, 3, 4), OF(2, 6, 3, 4) }, TJ_F32, 0, 0 },
@@ -96,6 +103,11 @@ static const layer layers[] = {
 	{ "softmax_f16_4096x1024", softmax, { OF(4096, 1024) }, { OF(5, 70) }, TJ_F16, 0, 0 },
 	{ "gelu_bf16_4M", gelu, { OF(4 << 20) }, { OF(100) }, TJ_BF16, 0, 0 },
 	{ "silu_mul_f16_4M", silu_mul, { OF(4 << 20), OF(4 << 20) }, { OF(100), OF(100) }, TJ_F16, 0, 0 },
+	{ "layer_norm_bf16_4096x1024", layer_norm, { OF(4096, 1024), OF(1024), OF(1024) }, { OF(5, 70), OF(70), OF(70) }, TJ_BF16, 0, 0 },
+	{ "conv_bf16_3x3_56", conv_3x3, CONV(1, 64, 56, 64, 64, 3), CONV(1, 5, 9, 6, 5, 3), TJ_BF16, 0, 0 },
+	{ "conv_f16_1x1_56", conv_1x1, CONV(1, 64, 56, 256, 64, 1), CONV(1, 5, 9, 7, 5, 1), TJ_F16, 0, 0 },
+	{ "max_pool_bf16_112", max_pool, { OF(8, 64, 112, 112) }, { OF(2, 3, 11, 12) }, TJ_BF16, 0, 0 },
+	{ "batch_norm_relu_bf16_56", batch_norm_relu, { OF(8, 64, 56, 56), OF(64), OF(64) }, { OF(3, 4, 5, 6), OF(4), OF(4) }, TJ_BF16, 0, 0 },
 	{ "rms_norm_bf16_4096x4096", rms_norm, { OF(4096, 4096), OF(4096) }, { OF(5, 70), OF(70) }, TJ_BF16, 0, 0 },
 };
 enum { LAYERS = sizeof layers / sizeof *layers };

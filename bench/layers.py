@@ -34,7 +34,7 @@ class Torch:
             "scatter_max": lambda x, src, i: x.scatter_reduce(0, i, src, "amax"), "einsum": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
             "dropout": lambda x: F.dropout(x, 0.1, True), "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), "cdist": lambda a, b: torch.cdist(a, b), "cdist_product": lambda a, b: torch.cdist(a, b),
             "median": lambda x: torch.median(x, 1)[0], "hypot": lambda a, b: torch.lerp(torch.hypot(a, b), torch.logaddexp(a, b), 0.3), "softmax": lambda x: torch.softmax(x, -1),
-            "gelu": F.gelu, "silu_mul": lambda x, y: F.silu(x) * y, "rms_norm": lambda x, w: F.rms_norm(x, w.shape, w, 1e-5),
+            "gelu": F.gelu, "layer_norm": lambda x, w, b: F.layer_norm(x, w.shape, w, b), "conv_bf16_3x3": conv(padding=1), "conv_f16_1x1": conv(), "silu_mul": lambda x, y: F.silu(x) * y, "rms_norm": lambda x, w: F.rms_norm(x, w.shape, w, 1e-5),
         }
     def version(s): return "PyTorch " + s.t.__version__.split("+")[0]
     def array(s, x, dtype): return s.t.from_numpy(x).to({"f32": s.t.float32, "bf16": s.t.bfloat16, "f16": s.t.float16}[dtype])
@@ -60,6 +60,7 @@ class Jax:
         def norm(x, w, b, axes, shape):
             g = x.reshape(shape)
             return ((g - g.mean(axes, keepdims=True)) * lax.rsqrt(g.var(axes, keepdims=True) + 1e-5)).reshape(x.shape) * w[:, None, None] + b[:, None, None]
+        def layer_norm(x, w, b): return (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * w + b
         def attend(q, k, v, causal): return jax.nn.dot_product_attention(*(t.transpose(0, 2, 1, 3) for t in (q, k, v)), is_causal=causal)
         s.key = jax.random.PRNGKey(0)
         s.cases = {
@@ -72,7 +73,7 @@ class Jax:
             "dropout": lambda x: jnp.where(jax.random.bernoulli(s.key, 0.9, x.shape), x / 0.9, 0), "interpolate": lambda x: jax.image.resize(x, (*x.shape[:2], 2 * x.shape[2], 2 * x.shape[3]), "linear"),
             "cdist": lambda a, b: jnp.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)), "cdist_product": lambda a, b: jnp.sqrt(((a[:, None] - b[None]) ** 2).sum(-1)), "median": lambda x: jnp.sort(x, 1)[:, (x.shape[1] - 1) // 2],
             "hypot": lambda a, b: (lambda x, y: x + 0.3 * (y - x))(jnp.hypot(a, b), jnp.logaddexp(a, b)), "softmax": lambda x: jax.nn.softmax(x, -1),
-            "gelu": lambda x: jax.nn.gelu(x, approximate=False), "silu_mul": lambda x, y: jax.nn.silu(x) * y, "rms_norm": lambda x, w: x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w,
+            "gelu": lambda x: jax.nn.gelu(x, approximate=False), "layer_norm": layer_norm, "conv_bf16_3x3": layer(1, 1), "conv_f16_1x1": layer(1, 0), "silu_mul": lambda x, y: jax.nn.silu(x) * y, "rms_norm": lambda x, w: x * lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w,
         }
     def version(s): return "JAX " + s.j.__version__
     def array(s, x, dtype): return s.j.numpy.asarray(x, {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}[dtype])
@@ -81,7 +82,26 @@ class Jax:
     def jit(s, f): return s.j.jit(f)
 
 
-PEERS = {"torch": lambda n: Torch(True, n), "torch-eager": lambda n: Torch(False, n), "jax": Jax}
+class Numpy:
+    """What NumPy has a function for."""
+    def __init__(s, threads):
+        def scatter(op):
+            def f(x, src, i):
+                y = x.copy()
+                op.at(y, i, src)
+                return y
+            return f
+        s.cases = {"scatter_add": scatter(np.add), "scatter_max": scatter(np.maximum), "einsum": lambda a, b: np.einsum("bqhd,bkhd->bhqk", a, b, optimize=True),
+                   "median": lambda x: np.partition(x, (x.shape[1] - 1) // 2, 1)[:, (x.shape[1] - 1) // 2], "global_pool": lambda x: x.mean((2, 3)),
+                   "hypot": lambda a, b: (lambda x, y: x + np.float32(0.3) * (y - x))(np.hypot(a, b), np.logaddexp(a, b))}
+    def version(s): return "NumPy " + np.__version__
+    def array(s, x, dtype): return x
+    def index(s, x): return x
+    def sync(s, y): pass
+    def jit(s, f): return f
+
+
+PEERS = {"torch": lambda n: Torch(True, n), "torch-eager": lambda n: Torch(False, n), "jax": Jax, "numpy": Numpy}
 
 
 def function(peer, case):

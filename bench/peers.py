@@ -449,7 +449,7 @@ def main():
     if o.products: load_products(o.build)
     if o.train: load_training(o.build)
     if o.layers: load_layers(o.build)
-    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train or o.layers else "torch,torch-eager,jax,numpy"
+    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
     if o.worker: return worker(o.worker, o)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)

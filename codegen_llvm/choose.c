@@ -189,8 +189,7 @@ bool cg_find_product(cg *c)
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
-	const bool windows = cg_is_grouped(c, 1) && cg_items_adjacent(c, 1);
-	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || windows) && reads && cg_known_rows(c);
+	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
 	p->lone = x.panels || few || p->across || p->copies;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = (!p->lone || p->copies || x.words) && !x.strips;

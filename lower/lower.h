@@ -214,6 +214,7 @@ typedef struct lo_tiles {
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
 	bool reads_rows;         /* rows lie so that tiles can read them in place */
 	bool adjacent;           /* columns are adjacent in memory, for the main load */
+	bool windows;            /* they are adjacent, but r jumps */
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels (PANELS, WORDS) */
 	bool words;              /* of words */

@@ -200,6 +200,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->flat = true;
 	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));
+	t->windows = index_of(k, columns->load)->coef[last] == 1 && lo_jumps(index_of(k, columns->load));
 	const int role = k->buf.v[k->ins.v[columns->load].buf].role;
 	t->words = role == LO_WORDS;
 	t->panels = lo_in_panels(role);
@@ -231,17 +232,40 @@ static int64_t piece(int64_t extent, int64_t of, int64_t n) { return extent <= o
 
 typedef struct blocks { int64_t rows, columns; } blocks; /* of one */
 
-/* The time of the thread that has most to do, in elements of the result. Packing an element takes as long as PACK of them; reading one of
- * the columns, READ. */
-static int64_t cost(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int threads, blocks b)
+/* Time of a block, in elements of the result. Packing an element takes as long as PACK of them; reading one of the columns, READ; one of windows,
+ * COPY. Tiles compute whole panels, and half a one at the end. */
+static int64_t block_cost(const lo_tiles *x, const lo_kernel *k, blocks b)
 {
-	enum { PACK = 24, READ = 8 };
-	const int64_t rounds = div_up(outer * div_up(m, b.rows) * div_up(n, b.columns), threads);
-	return rounds * (b.rows * b.columns + (x->reads_rows ? 0 : PACK * b.rows) + (x->adjacent || x->panels ? READ : PACK) * b.columns);
+	enum { PACK = 24, COPY = 16, READ = 8 };
+	const int64_t half = x->strips || x->bytes || x->across ? 1 : rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x->dot].dtype), rest = b.columns % (2 * half);
+	const int64_t columns = b.columns - rest + (rest > half ? 2 * half : rest ? half : 0), read = x->adjacent || x->panels ? READ : x->windows ? COPY : PACK;
+	return b.rows * columns + (x->reads_rows ? 0 : PACK * b.rows) + read * b.columns;
+}
+
+/* When the last thread is done, if each takes the next block as soon as it can. The last of every `across` blocks is narrower. */
+static int64_t makespan(int64_t down, int64_t across, int64_t all, int64_t narrow, int threads)
+{
+	enum { MOST_THREADS = 64, MOST_ROUNDS = 8 };
+	int64_t busy[MOST_THREADS] = { 0 }, last = 0;
+	if (threads > MOST_THREADS || down * across > MOST_ROUNDS * threads) return down * ((across - 1) * all + narrow) / threads + all / 2;
+	for (int64_t i = 0; i < down * across; i++) {
+		int next = 0;
+		for (int t = 1; t < threads; t++)
+			if (busy[t] < busy[next]) next = t;
+		busy[next] += i % across == across - 1 ? narrow : all;
+		if (busy[next] > last) last = busy[next];
+	}
+	return last;
+}
+
+static int64_t cost(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, int64_t outer, int threads, blocks b)
+{
+	const int64_t across = div_up(n, b.columns), narrow = block_cost(x, k, (blocks){ b.rows, n - (across - 1) * b.columns });
+	return makespan(outer * div_up(m, b.rows), across, block_cost(x, k, b), narrow, threads);
 }
 
 /* Blocks are large, so that packing an operand is a small part of the work; but there are `few` or more of them, so that threads share them. */
-static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
+static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
 {
 	const int64_t most_rows = x->reads_rows ? MOST_ROWS : PACKED_ROWS;
 	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
@@ -252,7 +276,7 @@ static blocks cut(const lo_tiles *x, int64_t m, int64_t n, int64_t outer, int64_
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };
 			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
-			if (!best.rows || cost(x, m, n, outer, threads, b) < cost(x, m, n, outer, threads, best)) best = b;
+			if (!best.rows || cost(x, k, m, n, outer, threads, b) < cost(x, k, m, n, outer, threads, best)) best = b;
 		}
 	}
 	return best;
@@ -272,7 +296,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
 	const bool few_blocks = x.strips || x.bytes || x.ordered || m <= LO_TILE_ROWS; /* where a product takes little time, packing is a large part of it */
-	const blocks b = cut(&x, m, last, outer, threads == 1 || few_blocks || all < 150 * RT_SERIAL_NS ? threads : 4 * threads, threads);
+	const blocks b = cut(&x, k, m, last, outer, threads == 1 || few_blocks || all < 150 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;

@@ -18,11 +18,20 @@ typedef struct parser {
 	rt_err *err;
 } parser;
 
-static bool fail(parser *p, const char *what)
+static bool refuse(parser *p, const char *what, const char *hint)
 {
 	rt_fail(p->err, TJ_ERR_ARG, "compile", ".shapes: %s at `%.24s`", what, *p->at ? p->at : "the end");
-	rt_hint(p->err, "as in \"x: f32[B,S,256], m: bool[B,S]; B in 1..512; S%%16==0\"");
+	rt_hint(p->err, "%s", hint);
 	return false;
+}
+
+static bool fail(parser *p, const char *what) { return refuse(p, what, "as in \"x: f32[B,S,256], m: bool[B,S]; B in 1..512; S%16==0\""); }
+
+static bool not_a_dtype(parser *p, size_t n)
+{
+	char what[GD_NAME + 32];
+	snprintf(what, sizeof what, "%.*s is not a dtype", (int)(n < GD_NAME ? n : GD_NAME), p->at);
+	return refuse(p, what, rt_dtype_advice(p->at, n));
 }
 
 static void blanks(parser *p) { while (isspace((unsigned char)*p->at)) p->at++; }
@@ -123,7 +132,7 @@ static bool argument(parser *p)
 	}
 	if (n == 6 && !strncmp(p->at, "static", n)) return p->at += n, a->fixed = true;
 	if (n == 1 && *p->at == '_') return p->at += n, true;
-	if (n && (a->dtype = rt_dtype_parse(p->at, n)) < 0) return fail(p, "not a dtype");
+	if (n && (a->dtype = rt_dtype_parse(p->at, n)) < 0) return not_a_dtype(p, n);
 	p->at += n;
 	return accept(p, "[") ? dimensions(p, a) : fail(p, "[ is missing");
 }

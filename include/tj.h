@@ -67,7 +67,8 @@ extern "C" {
 typedef struct tj_f16 { uint16_t bits; } tj_f16;
 typedef struct tj_bf16 { uint16_t bits; } tj_bf16;
 
-/* The one table of dtypes: name, text, C type, category. Promotion gives a dtype of the operands' highest category. */
+/* The one table of dtypes: name, text, C type, category. Promotion gives a dtype of the operands' highest category. Use i32 for u16 and
+ * i64 for u32, which hold all of their values, and two floats for a complex number (docs/OPS.md, "Dtypes that are not there"). */
 #define TJ_DTYPE_MAP(X)                 \
 	X(BOOL, "bool", uint8_t,  BOOL)     \
 	X(U8,   "u8",   uint8_t,  INT)      \

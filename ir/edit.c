@@ -299,8 +299,12 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 	if (before) x->meta.device = before->meta.device;
 	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
 	bool ends = shape && shape[x->meta.rank] == TJ_END_DIM;
-	if ((unsigned)dtype >= TJ_DTYPE_COUNT || !ends || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert_constant: a dtype, a shape and data are needed"), NULL;
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
+		rt_fail(&g->err, TJ_ERR_DTYPE, "pass", "insert_constant: %d is not a dtype", (int)dtype);
+		return rt_hint(&g->err, "%s", rt_dtype_advice(NULL, 0)), NULL;
+	}
+	if (!ends || !data || !rt_numel(x->meta.rank, x->meta.dim, &numel))
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert_constant: a shape and data are needed"), NULL;
 	x->bytes = rt_arena_alloc(&g->mem, (size_t)numel * tj_dtype_size(dtype) + 1);
 	if (!x->bytes) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), NULL;
 	memcpy(x->bytes, data, (size_t)numel * tj_dtype_size(dtype));

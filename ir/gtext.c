@@ -298,7 +298,10 @@ static bool dtype(parser *p, int64_t *v)
 	*v = rt_dtype_parse(s, n);
 	if (*v >= 0) return true;
 	p->at = start;
-	return fail(p, "a dtype expected");
+	if (!n) return fail(p, "a dtype expected");
+	fail(p, "%.*s is not a dtype", (int)(n < 32 ? n : 32), s);
+	rt_hint(p->err, "%s", rt_dtype_advice(s, n));
+	return false;
 }
 
 /* cpu, cuda:0 */

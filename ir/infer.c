@@ -269,7 +269,7 @@ static bool type_where(ask *q)
 static bool type_attr(ask *q)
 {
 	if (q->nattr < 1 || q->attr[0] < 0 || q->attr[0] >= TJ_DTYPE_COUNT)
-		return fail(q, TJ_ERR_ARG, "no such dtype", "%lld", (long long)(q->nattr ? q->attr[0] : -1)) || advise(q, "pass TJ_F32, TJ_I64, ...");
+		return fail(q, TJ_ERR_ARG, "not a dtype", "%d", q->nattr ? (int)q->attr[0] : -1) || advise(q, rt_dtype_advice(NULL, 0));
 	if (q->nsrc) want_one(q, 0, (tj_dtype)q->src[0].dtype);
 	q->out->weak = false;
 	return type_is(q, (tj_dtype)q->attr[0]);

@@ -21,7 +21,7 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 {
 	int64_t dim[TJ_MAX_RANK];
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
-		jit_error(c, site, TJ_ERR_DTYPE, op, "TJ_F32, TJ_I64, ...", "%d is not a dtype", (int)dtype);
+		jit_error(c, site, TJ_ERR_DTYPE, op, rt_dtype_advice(NULL, 0), "%d is not a dtype", (int)dtype);
 		return NULL;
 	}
 	int rank = read_shape(shape, dim);

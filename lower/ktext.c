@@ -283,7 +283,7 @@ static bool dtype(parser *p, uint8_t *t)
 	blanks(p);
 	while (isalnum((unsigned char)p->at[len])) len++;
 	int d = rt_dtype_parse(p->at, len);
-	if (d < 0) return fail(p, "a dtype is missing");
+	if (d < 0) return fail(p, len ? "not a dtype" : "a dtype is missing");
 	p->at += len;
 	*t = (uint8_t)d;
 	return true;

@@ -89,7 +89,7 @@ static bool holds(tj_dtype t, int64_t least, int64_t most)
 
 tj_tensor *tj_randint_at(const char *site, tj_dtype dtype, tj_dims shape, int64_t low, int64_t high)
 {
-	if ((unsigned)dtype >= TJ_DTYPE_COUNT) return tj_fail(TJ_ERR_DTYPE, "randint", "TJ_I64, for example", "no such dtype");
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT) return tj_fail(TJ_ERR_DTYPE, "randint", "TJ_I64, for example", "%d is not a dtype", (int)dtype);
 	if (low >= high) return tj_fail(TJ_ERR_ARG, "randint", "high itself is never drawn", "there is no integer from %lld to below %lld", (long long)low, (long long)high);
 	if (low < -MOST_WHOLE || high > MOST_WHOLE) return tj_fail(TJ_ERR_LIMIT, "randint", "add larger numbers afterwards", "low and high are at most 2^51 from 0");
 	if (!holds(dtype, low, high - 1)) return tj_fail(TJ_ERR_ARG, "randint", "choose a wider dtype", "%s does not hold all of %lld to %lld", tj_dtype_name(dtype), (long long)low, (long long)high - 1);

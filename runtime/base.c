@@ -45,6 +45,48 @@ int rt_dtype_parse(const char *s, size_t n)
 	return -1;
 }
 
+/* Dtypes and names of dtypes that other libraries have, and what to use here. A name that ends in * stands for all that begin like it. */
+static const struct elsewhere { const char *names, *use; } elsewhere[] = {
+	{ "u16 uint16 ushort", "i32 holds every u16" },
+	{ "u32 uint32 uint", "i64 holds every u32" },
+	{ "u64 uint64 ulong", "i64 holds values below 2^63; f64 holds larger ones, rounded to 53 bits" },
+	{ "i4 int4 u4 uint4 i2 int2 u2 uint2", "i8 holds every i4 and u4" },
+	{ "i128 int128 u128 uint128", "i64 is the widest integer" },
+	{ "f8* float8* fp8*", "f16 and bf16 hold every f8; i8 and a scale take as little memory" },
+	{ "f80 f96 f128 float96 float128 longdouble", "f64 is the widest float" },
+	{ "c32 complex32 chalf", "use two tensors of f16, the real and the imaginary parts, or one with a last axis of 2" },
+	{ "c64 complex64 cfloat", "use two tensors of f32, the real and the imaginary parts, or one with a last axis of 2" },
+	{ "c128 complex128 cdouble complex", "use two tensors of f64, the real and the imaginary parts, or one with a last axis of 2" },
+	{ "boolean bool_ TJ_BOOL", "write bool" },
+	{ "uint8 TJ_U8", "write u8" },
+	{ "int8 TJ_I8", "write i8" },
+	{ "int16 short TJ_I16", "write i16" },
+	{ "int32 int TJ_I32", "write i32" },
+	{ "int64 long TJ_I64", "write i64" },
+	{ "float16 half fp16 TJ_F16", "write f16" },
+	{ "bfloat16 TJ_BF16", "write bf16" },
+	{ "float32 float fp32 TJ_F32", "write f32" },
+	{ "float64 double fp64 TJ_F64", "write f64" },
+};
+
+static bool among(const char *names, const char *s, size_t n)
+{
+	for (size_t len; len = strcspn(names, " "), len; names += len + (names[len] == ' ')) {
+		const bool begin = names[len - 1] == '*';
+		if ((begin ? len - 1 <= n : len == n) && !memcmp(names, s, begin ? len - 1 : n)) return true;
+	}
+	return false;
+}
+
+const char *rt_dtype_advice(const char *s, size_t n)
+{
+	for (size_t i = 0; s && i < RT_COUNT(elsewhere); i++)
+		if (among(elsewhere[i].names, s, n)) return elsewhere[i].use;
+#define X(NAME, text, ctype, category) " " text
+	return "the dtypes are" TJ_DTYPE_MAP(X) " (TJ_BOOL to TJ_F64); i32 holds every u16, i64 every u32; a complex number is two floats";
+#undef X
+}
+
 const char *tj_strerror(tj_status s)
 {
 	static const char *const text[TJ_STATUS_COUNT] = {

@@ -89,6 +89,9 @@ static inline int64_t rt_wrap(tj_dtype t, uint64_t v)
 	return rt_is_signed(t) ? (int64_t)(v << spare) >> spare : (int64_t)(v << spare >> spare);
 }
 int rt_dtype_parse(const char *s, size_t n); /* -1: no dtype has this name */
+/* A hint for a text that is not the name of a dtype: what to use for a dtype that other libraries have, as u16 or complex64, and for any
+ * other text the list of dtypes. With NULL, which is for a number that is not a dtype: the list, too. */
+const char *rt_dtype_advice(const char *s, size_t n);
 /* rt_fp_enter() sets the default rounding and flush modes and returns the caller's; rt_fp_leave() restores these. If the
  * modes are the default ones already, this costs a load and a compare, and the sticky exception flags are not restored. */
 enum { RT_MXCSR = 0x1f80 /* to nearest, nothing flushed, exceptions masked */, RT_MXCSR_FLAGS = 0x3f };

@@ -118,6 +118,45 @@ static void lists(void **s)
 	tj_close(c);
 }
 
+/* A dtype that other libraries have: the error names it and says what to use. */
+static void other_dtypes(void **s)
+{
+	(void)s;
+	static const char *const cases[][3] = {
+		{ "x: u16[4]", "u16 is not a dtype at `u16[4]`", "i32 holds every u16" },
+		{ "x: uint16[4]", "uint16 is not a dtype", "i32 holds every u16" },
+		{ "x: u32[B]", "u32 is not a dtype", "i64 holds every u32" },
+		{ "x: u64[B]", "u64 is not a dtype", "i64 holds values below 2^63" },
+		{ "x: complex64[B]", "complex64 is not a dtype", "real and the imaginary parts" },
+		{ "x: c128[B]", "c128 is not a dtype", "f64, the real and the imaginary parts" },
+		{ "x: float8_e4m3fn[B]", "float8_e4m3fn is not a dtype", "f16 and bf16 hold every f8" },
+		{ "x: float32[B]", "float32 is not a dtype", "f32" },
+		{ "x: TJ_I64[B]", "TJ_I64 is not a dtype", "i64" },
+		{ "x: f33[B]", "f33 is not a dtype", "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64" },
+	};
+	tj_ctx *c = kit_open();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_null(tj_compile(c, pair, NULL, TJ_OPTS(tj_compile_opts, .name = "other", .nin = 2, .nout = 1, .shapes = cases[i][0])));
+		kit_error(c, TJ_ERR_ARG, cases[i][1]);
+		if (!strstr(tj_last_error(c)->hint, cases[i][2])) fail_msg("\"%s\" is not in \"%s\"", cases[i][2], tj_last_error(c)->hint);
+	}
+	const float v[2] = { 1, 2 };
+	for (int way = 0; way < 5; way++) {
+		const tj_dtype none = (tj_dtype)(way & 1 ? -1 : 11);
+		if (way == 0) tj_from_data(c, none, TJ_SHAPE(2), v);
+		if (way == 1) tj_param(c, none, TJ_SHAPE(2));
+		if (way == 2) tj_wrap(c, none, TJ_SHAPE(2), NULL, v, NULL, NULL);
+		if (way == 3) tj_cast(F32(c, 1), none);
+		if (way == 4) tj_full(none, TJ_SHAPE(2), tj_f(0));
+		kit_error(c, way < 3 ? TJ_ERR_DTYPE : TJ_ERR_ARG, "not a dtype");
+		assert_non_null(strstr(tj_last_error(c)->message, way & 1 ? "-1" : "11"));
+		assert_non_null(strstr(tj_last_error(c)->hint, "bool u8 i8 i16 i32 i64 f16 bf16 f32 f64"));
+		assert_non_null(strstr(tj_last_error(c)->hint, "i32 holds every u16"));
+	}
+	still_works(c);
+	tj_close(c);
+}
+
 static void options(void **s)
 {
 	(void)s;
@@ -535,7 +574,7 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(options), cmocka_unit_test(sizes_of_options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
+		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(other_dtypes), cmocka_unit_test(options), cmocka_unit_test(sizes_of_options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
 		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
 		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),

@@ -124,6 +124,8 @@ static const struct refusal {
 	{ "%0 = input f32[4294967296,1] slot=0\n%1 = input f32[1,4294967296] slot=1\n%2 = add f32[1] %0 %1", "too many elements", TJ_ERR_LIMIT },
 	{ "%0 = input f32[] slot=0\n%1 = expand f32[1] %0 shape=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n%2 = unsqueeze f32[1] %1 axis=0", "the result is", TJ_ERR_PARSE },
 	{ "%0 = input f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] slot=0\n%1 = unsqueeze f32[1] %0 axis=0", "too many axes", TJ_ERR_LIMIT },
+	{ "%0 = input u16[2] slot=0", "u16 is not a dtype", TJ_ERR_PARSE },
+	{ "%0 = input f32[2] slot=0\n%1 = cast c64[2] %0 dtype=c64", "c64 is not a dtype", TJ_ERR_PARSE },
 };
 
 static void test_refusals(void **state)

@@ -52,7 +52,7 @@ $(BUILD)/%.o: %.c
 MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
 $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
-$(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
+$(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_states $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
 $(BUILD)/test/doc.inc: test/doc.awk include/tj.h
 	@mkdir -p $(@D)

@@ -1251,7 +1251,7 @@ TJ_API tj_tensor *tj_digamma(tj_tensor *x);
 TJ_API tj_tensor *tj_digamma_at(const char *site, tj_tensor *x);
 #define tj_digamma(x) tj_digamma_at(TJ_SITE, x) /* tj_digamma([1., 2.]) = [-0.5772, 0.4228] */
 
-/* the n-th derivative of digamma, n from 0 to 30; computed in f64 */
+/* the n-th derivative of digamma, n from 0 to 30; from n = 1 on inf or -inf at 0 and at negative integers; computed in f64 */
 TJ_API tj_tensor *tj_polygamma(int64_t n, tj_tensor *x);
 TJ_API tj_tensor *tj_polygamma_at(const char *site, int64_t n, tj_tensor *x);
 #define tj_polygamma(n, x) tj_polygamma_at(TJ_SITE, n, x) /* tj_polygamma(1, [1., 2.]) = [1.6449, 0.6449] */
@@ -2061,7 +2061,7 @@ TJ_API tj_tensor *tj_inner_at(const char *site, tj_tensor *a, tj_tensor *b); /* 
 TJ_API tj_tensor *tj_outer_at(const char *site, tj_tensor *a, tj_tensor *b); /* [m,n]: each element of a times each of b */
 TJ_API tj_tensor *tj_kron_at(const char *site, tj_tensor *a, tj_tensor *b); /* the Kronecker product: each element of a times all of b */
 TJ_API tj_tensor *tj_cross_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* the vector product along an axis of size 3 */
-TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b); /* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i; then the other axes of a, and of b */
+TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b); /* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i, which have one size, or one of them size 1; then the other axes of a, and of b */
 #define tj_mm(a, b) tj_mm_at(TJ_SITE, a, b) /* tj_mm([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 #define tj_mv(a, b) tj_mv_at(TJ_SITE, a, b) /* tj_mv([[1, 2], [3, 4]], [5, 6]) = [17, 39] */
 #define tj_bmm(a, b) tj_bmm_at(TJ_SITE, a, b) /* tj_bmm([[[1, 2]], [[3, 4]]], [[[5], [6]], [[7], [8]]]) = [[[17]], [[53]]] */
@@ -2073,7 +2073,8 @@ TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, 
 #define tj_kron(a, b) tj_kron_at(TJ_SITE, a, b) /* tj_kron([1, 2], [1, 10]) = [1, 10, 2, 20] */
 #define tj_cross(a, b, axis) tj_cross_at(TJ_SITE, a, b, axis) /* tj_cross([1, 0, 0], [0, 1, 0], 0) = [0, 0, 1] */
 #define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b) /* tj_tensordot([[1, 2], [3, 4]], [5, 6], TJ_AXES(0), TJ_AXES(0)) = [23, 34] */
-/* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. */
+/* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. addr of bools is bool if beta is 0 or 1 and
+ * alpha is 1, else i64: beta and alpha are numbers, not bools. */
 TJ_API tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addr_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
@@ -2205,7 +2206,7 @@ TJ_API tj_tensor *tj_group_norm_at(const char *site, tj_tensor *x, int64_t group
 /* tj_layer_norm() and tj_rms_norm() over several last axes, which have the sizes `shape`, PyTorch's normalized_shape. weight, bias: of these sizes, or NULL. */
 TJ_API tj_tensor *tj_layer_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, tj_tensor *bias, double eps);
 TJ_API tj_tensor *tj_rms_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, double eps);
-/* x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta. PyTorch's values: 1e-4, 0.75, 1 */
+/* x is a float, [N,C,...]. x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta. PyTorch's values: 1e-4, 0.75, 1 */
 TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int64_t size, double alpha, double beta, double k);
 #define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_batch_norm([[1.], [3.]], NULL, NULL, NULL, [10.], TJ_OPTS(tj_norm_opts, .training = true, .eps = 1e-9)) = [[9.], [11.]] */
 #define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_instance_norm([[[1., 3.]]], NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .eps = 1e-9)) = [[[-1., 1.]]] */

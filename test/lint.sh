@@ -60,5 +60,13 @@ stale() {
 }
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"
 rule 'every patch of test/mutants applies' "$(stale)"
+uncited() { # rules of test/peers/documented.txt whose sentence does not stand in the document that they name
+	sed -n '/^#/!s/.* \([A-Z]*\.md\|tj\.h\) "\([^"]*\)".*/\1 \2/p' test/peers/documented.txt | sort -u | while read -r file text; do
+		[ "$file" = tj.h ] && file=include/tj.h || file=docs/$file
+		tr '\n' ' ' <"$file" | sed 's/ \* / /g; s/  */ /g' | grep -qF -- "$text" || echo "$file: $text"
+	done
+	grep -v '^#' test/peers/documented.txt | grep -vE ' ([A-Z]+\.md|tj\.h) "[^"]+"'
+}
+rule 'test/peers/documented.txt cites sentences of the documents' "$(uncited)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -387,7 +387,7 @@ entry("sum_to_size")(lambda x, *a: to_size(x, shape_args(a)))
 def to_size(x, shape):
     lead = x.rank - len(shape)
     axes = list(range(lead)) + [i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1]
-    return tj.reshape(tj.sum(x, axes, True), shape) if axes else same(x if is_float(x) or x.shape != tuple(shape) or x.rank else x)
+    return tj.reshape(tj.sum(x, axes, True), shape) if axes or not x.rank else same(x)  # of no axes all are summed: integers become i64
 
 
 entry("mean")(lambda x, dim=None, keepdim=False, dtype=None: tj.mean(cast(x, dtype), axes_of(dim), keepdim))

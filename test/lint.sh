@@ -68,5 +68,11 @@ uncited() { # rules of test/peers/documented.txt whose sentence does not stand i
 	grep -v '^#' test/peers/documented.txt | grep -vE ' ([A-Z]+\.md|tj\.h) "[^"]+"'
 }
 rule 'test/peers/documented.txt cites sentences of the documents' "$(uncited)"
+there() { # names in the second column of the table "Not there" of docs/OPS.md that tj.h has
+	sed -n '/^| subject |/,/^$/p' docs/OPS.md | cut -d'|' -f3 | grep -o '`[a-z0-9_]*`' | tr -d '`' | while read -r name; do
+		grep -q "^#define tj_$name(" include/tj.h && echo "tj_$name() is there"
+	done
+}
+rule 'docs/OPS.md names no function as missing that is there' "$(there)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

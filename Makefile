@@ -19,7 +19,7 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_loops fuzz_reads gen ulp stress mock mock_code) \
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_loops fuzz_reads gen ulp ulp_more stress mock mock_code) \
            $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
@@ -136,13 +136,16 @@ $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/fuzz_reads.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
+$(BUILD)/test/ulp_more: $(BUILD)/test/ulp_more.o
 $(BUILD)/test/prelude: $(BUILD)/test/prelude.o
 $(BUILD)/test/stress: $(BUILD)/test/stress.o
-RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz products ulp stress prelude)
+RUNNERS := $(patsubst %,$(BUILD)/test/%,matrix fuzz products ulp ulp_more stress prelude)
 $(RUNNERS): $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lmpfr $(LDLIBS)
 ulp: $(BUILD)/test/ulp  ## errors of the maths: make ulp [T=function] [ULP='-s 64'] (hours)
 	$< -j $$(nproc) $(ULP) $(if $(T),'$(T)')
+ulp-more: $(BUILD)/test/ulp_more  ## of two operands, and of several ops: make ulp-more [T=function] [N=inputs] (ten minutes)
+	$< -n $(or $(N),400000) $(if $(T),'$(T)')
 matrix: $(BUILD)/test/matrix  ## op x dtype x shape x layout: make matrix [T=regex] (ten minutes)
 	$< -w all $(if $(T),'$(T)')
 	$< -z -w 512 $(if $(T),'$(T)')
@@ -164,7 +167,7 @@ allocs: $(BUILD)/test/unit/test_alloc  ## let each allocation fail in turn (minu
 	TEST_EACH=1 $<
 peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages, half an hour): make peers [T=regex]
 	test/peers/run.sh $(BUILD) -l $(if $(T),'$(T)')
-.PHONY: matrix fuzz products ulp stress allocs peers
+.PHONY: matrix fuzz products ulp ulp-more stress allocs peers
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))
@@ -235,7 +238,7 @@ tsan-tests: lib \
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
 FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
-           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few examples \
+           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few ulp_more_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
 pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack

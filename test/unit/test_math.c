@@ -37,7 +37,7 @@ static double sample(uint64_t i, bool wide)
 	return wide ? v : (double)(float)v;
 }
 
-/* ---- accuracy; of the functions of one operand: test/ulp.c ---- */
+/* ---- accuracy; of the functions of one operand: test/ulp.c; of others on samples, too: test/ulp_more.c ---- */
 static bool alike(double a, double b)
 {
 	return (a != a && b != b) || (a == b && signbit(a) == signbit(b));

@@ -258,24 +258,20 @@ static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, 
 	return weight == IR_NONE ? weight : conv(m, x, weight, groups, &own, &part);
 }
 
-/* All phases of the axes from i on, one element of each beside the other; the axes before have the phases of p. */
+/* All phases of the axes from i on, one element of each beside the other, as [N, C, count, stride, count, stride ..]; the axes before have the phases
+ * of p. Nothing comes between the cats, so a plan stores each phase where it goes. */
 static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, int i, int64_t *p, const int64_t *count, const ir_meta *to)
 {
-	if (i == w->n) return one_phase(m, x, weight, groups, w, p, count, to);
-	const int64_t s = w->stride[i], axis = 2 + i, beside = axis + 1;
 	ir_ref part[MOST_PHASES];
-	for (p[i] = 0; p[i] < s; p[i]++) {
-		const ir_ref y = phases(m, x, weight, groups, w, i + 1, p, count, to);
-		if (y == IR_NONE) return y;
-		part[p[i]] = s > 1 ? ir_emit(m->g, IR_unsqueeze, 1, &y, 1, &beside, m->site) : y;
+	if (i == w->n) {
+		int64_t dim[TJ_MAX_RANK] = { to->dim[0], to->dim[1] };
+		for (int k = 0; k < w->n; k++) dim[2 + 2 * k] = count[k], dim[3 + 2 * k] = 1;
+		return shaped(m, one_phase(m, x, weight, groups, w, p, count, to), 2 + 2 * w->n, dim);
 	}
-	if (s == 1) return slice(m, part[0], axis, 0, to->dim[axis], 1);
-	const ir_ref y = ir_emit(m->g, IR_cat, (int)s, part, 1, &beside, m->site);
-	if (y == IR_NONE) return y;
-	ir_meta t = ir_meta_of(m->g, y);
-	memmove(t.dim + beside, t.dim + beside + 1, sizeof *t.dim * (size_t)(t.rank - beside - 1));
-	t.dim[axis] *= s;
-	return slice(m, shaped(m, y, t.rank - 1, t.dim), axis, 0, to->dim[axis], 1);
+	for (p[i] = 0; p[i] < w->stride[i]; p[i]++)
+		if ((part[p[i]] = phases(m, x, weight, groups, w, i + 1, p, count, to)) == IR_NONE) return IR_NONE;
+	const int64_t axis = 3 + 2 * i;
+	return w->stride[i] == 1 ? part[0] : ir_emit(m->g, IR_cat, (int)w->stride[i], part, 1, &axis, m->site);
 }
 
 /* stride - 1 zeros between the elements of an axis. */
@@ -316,7 +312,12 @@ static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t gro
 	int64_t p[IR_WINDOW_AXES], count[IR_WINDOW_AXES];
 	if (product(w->n, w->stride) > MOST_PHASES) return spread_conv(m, x, weight, groups, w, to);
 	for (int i = 0; i < w->n; i++) count[i] = (to->dim[2 + i] + w->stride[i] - 1) / w->stride[i];
-	return phases(m, x, weight, groups, w, 0, p, count, to);
+	x = phases(m, x, weight, groups, w, 0, p, count, to);
+	ir_meta all = *to;
+	for (int i = 0; i < w->n; i++) all.dim[2 + i] = count[i] * w->stride[i];
+	x = shaped(m, x, all.rank, all.dim);
+	for (int i = 0; i < w->n && x != IR_NONE; i++) x = slice(m, x, 2 + i, 0, to->dim[2 + i], 1);
+	return x;
 }
 
 /* For each group, weight [O, places] and all windows of all examples: dy [O, N * windows] times windows [N * windows, C * places]. */

@@ -1,6 +1,6 @@
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-rare] [-counts] [-dry] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
@@ -9,6 +9,9 @@
  * that depend on none of them are compared. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
  * gradients across values that C has read (fuzz_reads.c).
+ *
+ * -rare: most inputs of a graph are i8, or i16. -counts: prints how often each op had each dtype, and which of these pairs came up less than 100 times in 100,000 graphs
+ * (fuzz_counts.c). -dry: only makes the graphs and counts them: 2,000 a second.
  *
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
  * of small sizes, and written to a folder as a golden without expectations. `fuzz -n 1 -s SEED` runs it again. */
@@ -58,7 +61,7 @@ static ir_ref any_input(gen *G, int rank)
 		if (n * dim[i] > G->most) dim[i] = 1;
 		n *= dim[i] ? dim[i] : 1;
 	}
-	tj_dtype t = gen_chance(G, 30) ? (tj_dtype)gen_below(G, TJ_DTYPE_COUNT) : types[gen_below(G, RT_COUNT(types))];
+	tj_dtype t = gen_chance(G, G->rare != TJ_BOOL ? 95 : 30) ? gen_dtype(G) : types[gen_below(G, RT_COUNT(types))];
 	return rank && gen_chance(G, 6) ? gen_data(G, t, rank, dim) : gen_input_any(G, t, rank, dim);
 }
 
@@ -97,7 +100,9 @@ static ir_ref any_op(gen *G)
 	for (int tries = 0; tries < 30; tries++) {
 		ir_op op = (ir_op)gen_below(G, IR_OPS);
 		if (!usable(op)) continue;
-		ir_ref r = gen_op(G, op, any_value(G));
+		ir_ref first = any_value(G);
+		if (G->rare != TJ_BOOL && gen_chance(G, 50)) add_value(G, first = any_input(G, -1)); /* ops on floats leave few values of this dtype */
+		ir_ref r = gen_op(G, op, first);
 		for (int again = 0; r == IR_NONE && again < 6; again++) {
 			ir_ref x = again < 2 ? any_value(G) : any_input(G, again == 4 || again == 5 ? 2 : -1);
 			r = gen_op(G, op, x);
@@ -199,6 +204,7 @@ void fuzz_graph(gen *G, uint64_t seed)
 	uint32_t first = G->step.n, slot = G->slot.n, out = G->g->out.n;
 	G->rng = seed * 0x2545F4914F6CDD1Du + 99;
 	G->value.n = 0;
+	if (fuzz_opt.rare) G->rare = seed % 2 ? TJ_I8 : TJ_I16;
 	if (!fuzz_opt.api) G->most = seed % 12 == 5 ? LARGE : MOST;
 	G->spread = seed % 3 ? 4 : 15;
 	if (!fuzz_opt.api && seed % 4 == 1) G->zeros = true; /* stays true for the rest of the batch, which does no harm */
@@ -652,7 +658,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 {
 	rt_text t = { 0 };
 	char path[512];
-	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", fuzz_opt.modes ? " -modes" : "", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed);
+	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", fuzz_opt.modes ? " -modes" : "", fuzz_opt.rare ? " -rare" : "", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed);
 	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
 	rt_puts(&t, "\n");
 	ir_print(G->g, &t);
@@ -725,6 +731,7 @@ void fuzz_count(const gen *G, fuzz_mix *m, int graphs)
 	m->steps += G->step.n;
 	m->inputs += G->slot.n;
 	m->numbers += G->num.n;
+	fuzz_count_dtypes(G, m);
 	for (uint32_t i = 0; i < G->step.n; i++)
 		if (G->step.v[i].op < IR_OPS) m->op[G->step.v[i].op]++;
 	for (uint32_t i = 0; i < G->slot.n; i++) {
@@ -793,9 +800,11 @@ static void run_batch(uint64_t seed, int n, int fd)
 	for (int i = 0; i < n; i++) fuzz_graph(&G, seed + (uint64_t)i);
 	fuzz_count(&G, &r.mix, n);
 	fuzz_count_rules(&r.mix);
-	count_groups(&G, seed, &r.mix);
-	check_all(&G, seed, &why);
-	if (!why.n && fuzz_opt.llvm) check_in_place(seed, &why);
+	if (!fuzz_opt.dry) {
+		count_groups(&G, seed, &r.mix);
+		check_all(&G, seed, &why);
+	}
+	if (!why.n && fuzz_opt.llvm && !fuzz_opt.dry) check_in_place(seed, &why);
 	if (why.n && fuzz_opt.verbose) printf("%s\n", rt_str(&why));
 	fflush(stdout);
 	r.ok = !why.n;
@@ -882,7 +891,7 @@ static int check_mix(const fuzz_mix *m)
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	const uint64_t often = (uint64_t)fuzz_opt.n / 50, share = (uint64_t)fuzz_opt.n * 8 / (3 * IR_OPS); /* share: a third of an even one, of 8 ops a graph */
 	int n = ir_fold_rules(&names, &fired), bad = 0;
-	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes) return 0;
+	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes || fuzz_opt.dry) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
 	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= share, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
@@ -953,8 +962,8 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-o folder] [-e] [-v]\n"
-	                "  -e  only the evaluator's plans     -v  prints failures whole     passes:");
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
+	                "  -e  only the evaluator's plans     -v  prints failures whole     -dry  makes graphs and counts, runs none     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
 	return 2;
@@ -980,6 +989,9 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-grad")) fuzz_opt.grad = true;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
+		else if (!strcmp(argv[i], "-rare")) fuzz_opt.rare = true;
+		else if (!strcmp(argv[i], "-counts")) fuzz_opt.counts = true;
+		else if (!strcmp(argv[i], "-dry")) fuzz_opt.dry = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
 		else if (!strcmp(argv[i], "-d") && more) fuzz_opt.device = argv[++i], gen_on_gpu = !strncmp(fuzz_opt.device, "cuda", 4);
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
@@ -997,6 +1009,7 @@ int main(int argc, char **argv)
 		while (pool[i].pid) finish_one(pool, &t);
 	if (isatty(1)) printf("\r%60s\r", "");
 	print_mix(&t.mix);
+	if (fuzz_opt.counts) fuzz_print_dtypes(&t.mix);
 	t.failed += check_mix(&t.mix);
 	printf("%d passed, %d failed, 0 skipped\n", t.passed, t.failed);
 	return t.failed != 0;

@@ -7,9 +7,12 @@
 enum { FUZZ_RULES = 64 };
 typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED, FUZZ_COLUMN, FUZZ_COLUMN_FUSED, FUZZ_GROUPS } fuzz_group;
 
+typedef enum fuzz_side { FUZZ_TAKEN, FUZZ_GIVEN, FUZZ_SIDES } fuzz_side; /* of an op: the dtype of its first operand, or of its result */
+
 typedef struct fuzz_mix { /* only counters: added up as an array of uint64_t */
 	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits, again;
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
+	uint64_t use[FUZZ_SIDES][IR_OPS][TJ_DTYPE_COUNT]; /* steps, by op and dtype */
 } fuzz_mix;
 
 typedef struct fuzz_result { bool ok; fuzz_mix mix; } fuzz_result;
@@ -24,6 +27,9 @@ typedef struct fuzz_options {
 	bool figures;              /* lower graphs for CPUs with other limits and figures */
 	bool modes;                /* some nodes are fast; values that depend on none of them are compared */
 	bool grad;                 /* the gradients of each graph are outputs, too */
+	bool rare;                 /* most inputs of a graph are i8, or i16 */
+	bool counts;               /* print how often each op has each dtype */
+	bool dry;                  /* make graphs and count; run none */
 	unsigned off;              /* a bit for each pass (LO_PASS_*) to leave out, one pass at a time */
 	const char *found;         /* folder to which failures are written */
 	const lo_target *llvm;     /* NULL: only the evaluator */
@@ -35,6 +41,10 @@ void fuzz_graph(gen *G, uint64_t seed);
 void fuzz_loop(gen *G, ir_ref x); /* fuzz_loops.c: loops on the float x; their values become outputs */
 void fuzz_count(const gen *G, fuzz_mix *m, int graphs);
 void fuzz_count_rules(fuzz_mix *m);
+/* fuzz_counts.c: a bit for each dtype that op takes, or gives; uses of op and dtype */
+unsigned fuzz_dtypes(ir_op op, fuzz_side side);
+void fuzz_count_dtypes(const gen *G, fuzz_mix *m);
+void fuzz_print_dtypes(const fuzz_mix *m);
 /* Runs f in a child process; the verdict has the text that f wrote to why, or how the child died. */
 fuzz_verdict fuzz_in_child(void (*f)(void *env, rt_text *why), void *env);
 /* Programs over the API. The batch writes its result to fd, and ends the process. */

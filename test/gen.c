@@ -26,9 +26,15 @@ int64_t gen_below(gen *G, int64_t n) { return n > 0 ? (int64_t)(gen_next(G) % (u
 bool gen_chance(gen *G, int percent) { return gen_below(G, 100) < percent; }
 static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G, hi - lo + 1); }
 
+tj_dtype gen_dtype(gen *G)
+{
+	if (G->rare != TJ_BOOL && gen_chance(G, 80)) return G->rare;
+	return (tj_dtype)gen_below(G, TJ_DTYPE_COUNT);
+}
+
 void gen_init(gen *G, ir_graph *g, uint64_t seed)
 {
-	*G = (gen){ .g = g, .rng = seed, .layout = -1, .content = -1, .lib_f32 = true, .numbers = true };
+	*G = (gen){ .g = g, .rare = TJ_BOOL, .rng = seed, .layout = -1, .content = -1, .lib_f32 = true, .numbers = true };
 	ir_graph_init(g);
 	ir_graph_init(&G->raw);
 	G->raw.raw = true;
@@ -360,8 +366,6 @@ ir_ref gen_data(gen *G, tj_dtype t, int rank, const int64_t *dim)
 }
 
 /* ---- operands ---- */
-static tj_dtype any_dtype(gen *G) { return (tj_dtype)gen_below(G, TJ_DTYPE_COUNT); }
-
 /* Does b broadcast with a? */
 static bool fits(const ir_meta *a, const ir_meta *b)
 {
@@ -403,7 +407,7 @@ static ir_ref beside(gen *G, ir_ref x, bool nonzero)
 	if (r != IR_NONE) return r;
 	int roll = (int)gen_below(G, 100);
 	if (G->numbers && roll < 18) return gen_number(G, gen_chance(G, 50), nonzero);
-	tj_dtype t = gen_chance(G, 75) ? (tj_dtype)m.dtype : any_dtype(G);
+	tj_dtype t = gen_chance(G, 75) ? (tj_dtype)m.dtype : gen_dtype(G);
 	static const double consts[] = { 1, 1, 0, -0.0, -0.0, -1, 2, 0.5 };
 	if (G->numbers && roll < 26) return constant(G, t, nonzero ? 3 : consts[gen_below(G, RT_COUNT(consts))]);
 	int rank = roll < 32 ? 0 : related(G, &m, dim);
@@ -535,7 +539,7 @@ static void list_operands(gen *G, ir_op op, call *c, ir_ref x)
 	int64_t *size = m.rank && op == IR_cat ? &m.dim[axis < 0 ? axis + m.rank : axis] : NULL;
 	for (int k = 0; k < more; k++) {
 		if (size && gen_chance(G, 50)) *size = between(G, gen_chance(G, 10) ? 0 : 1, 7);
-		add_src(c, of_shape(G, gen_chance(G, 85) ? (tj_dtype)m.dtype : any_dtype(G), m.rank, m.dim));
+		add_src(c, of_shape(G, gen_chance(G, 85) ? (tj_dtype)m.dtype : gen_dtype(G), m.rank, m.dim));
 	}
 	if (more && gen_chance(G, 20)) c->src[more] = x; /* the same twice */
 	add_attr(c, axis);
@@ -641,7 +645,7 @@ static void creation(gen *G, ir_op op, call *c)
 		add_attr(c, n);
 		return;
 	}
-	add_attr(c, any_dtype(G));
+	add_attr(c, gen_dtype(G));
 	switch (op) {
 	case IR_arange:
 		add_attr(c, start);
@@ -659,7 +663,7 @@ static void creation(gen *G, ir_op op, call *c)
 			if (gen_chance(G, 80)) c->attr[0] = integer ? TJ_I64 : TJ_F64; /* other dtypes may not hold its values */
 			add_src(c, gen_number(G, integer, false));
 		}
-		else if (op == IR_full) add_src(c, gen_input(G, any_dtype(G), 0, NULL, any_content(G), 0, 0));
+		else if (op == IR_full) add_src(c, gen_input(G, gen_dtype(G), 0, NULL, any_content(G), 0, 0));
 		else
 			for (int k = 0; k < 2; k++) add_src(c, gen_number(G, true, false));
 	}
@@ -781,9 +785,9 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_TERNARY:
 		add_src(c, beside(G, x, false));
 		add_src(c, beside(G, x, false));
-		if (op == IR_where && gen_chance(G, 50)) c->src[0] = of_shape(G, TJ_BOOL, m.rank, m.dim), c->src[1] = x;
+		if (op == IR_where && gen_chance(G, 50)) c->src[0] = of_shape(G, G->rare, m.rank, m.dim), c->src[1] = x;
 		return true;
-	case IR_CAST: return add_attr(c, any_dtype(G)), true;
+	case IR_CAST: return add_attr(c, gen_dtype(G)), true;
 	case IR_TO: return add_attr(c, gen_chance(G, 50) ? G->device : RT_CPU), true;
 	case IR_SHAPE: return shape_attrs(G, op, c, &m), true;
 	case IR_AXES: return axes_attrs(G, op, c, &m), true;

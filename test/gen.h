@@ -61,6 +61,7 @@ typedef struct gen {
 	bool lib_f32;         /* matmul is allowed where a library computes it */
 	bool numbers;         /* operands may be run-time numbers and constants */
 	int spread;           /* percentage of new operands that are one element, expanded to their shape */
+	tj_dtype rare;        /* most dtypes that are drawn are this one; TJ_BOOL: none is preferred */
 	bool zeros;           /* integer divisions by zero are allowed, with the result 0 */
 	uint32_t want;        /* of an op with several results: a bit for each that is used; 0: random ones */
 	ir_ref also[IR_MOST_RESULTS]; /* the nalso other results of the last op, without the one that gen_op() returned */
@@ -72,6 +73,7 @@ typedef struct gen {
 uint64_t gen_next(gen *G);
 int64_t gen_below(gen *G, int64_t n);                 /* 0 <= r < n */
 bool gen_chance(gen *G, int percent);
+tj_dtype gen_dtype(gen *G);                          /* any */
 void gen_init(gen *G, ir_graph *g, uint64_t seed);
 void gen_free(gen *G);
 

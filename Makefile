@@ -19,7 +19,7 @@ LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_counts fuzz_loops fuzz_reads gen ulp ulp_more stress mock mock_code) \
+           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_reads gen ulp ulp_more stress mock mock_code) \
            $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
@@ -133,7 +133,7 @@ cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for 
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_counts.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/fuzz_reads.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_calls.o $(BUILD)/test/fuzz_counts.o $(BUILD)/test/fuzz_layers.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/fuzz_reads.o $(BUILD)/test/gen.o $(MOCK)
 $(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/ulp_more: $(BUILD)/test/ulp_more.o
@@ -158,6 +158,8 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -api -n $(or $(N),500)
 	$< -w rotate -api -sizes -n $(or $(N),500)
 	$< -w rotate -api -grad -n $(or $(N),3000)
+	$< -w rotate -layers -n $(or $(N),500)
+	$< -w rotate -rare -s 25000000 -n $(or $(N),500)
 products: $(BUILD)/test/products  ## graphs around products: make products [N=cases] [S=seed]
 	$< -j $$(nproc) -s $(or $(S),100000) -n $(or $(N),2000)
 stress: $(BUILD)/test/stress  ## a million calls from 32 threads, with forks: make stress [N=calls]

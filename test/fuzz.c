@@ -1,6 +1,6 @@
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-rare] [-counts] [-dry] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
@@ -10,6 +10,7 @@
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
  * gradients across values that C has read (fuzz_reads.c).
  *
+ * -layers: random programs of the functions that are made of ops instead (fuzz_layers.c).
  * -rare: most inputs of a graph are i8, or i16. -counts: prints how often each op had each dtype, and which of these pairs came up less than 100 times in 100,000 graphs
  * (fuzz_counts.c). -dry: only makes the graphs and counts them: 2,000 a second.
  *
@@ -694,6 +695,7 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 /* Tests one graph alone; false: it fails. */
 static bool alone(uint64_t seed)
 {
+	if (fuzz_opt.layers) return fuzz_layers_alone(seed);
 	if (fuzz_opt.api) return fuzz_opt.grad ? fuzz_reads_alone(seed) : fuzz_api_alone(seed);
 	gen G;
 	ir_graph g, dce;
@@ -865,7 +867,7 @@ static void start(fuzz_child *pool, uint64_t seed, int n, totals *t)
 			if (pool[i].pid) continue;
 			pool[i] = (fuzz_child){ .fd = open_result(), .seed = seed, .n = n };
 			fflush(stdout);
-			if (!(pool[i].pid = fork())) (fuzz_opt.api ? (fuzz_opt.grad ? fuzz_reads_batch : fuzz_api_batch) : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
+			if (!(pool[i].pid = fork())) (fuzz_opt.layers ? fuzz_layers_batch : fuzz_opt.api ? (fuzz_opt.grad ? fuzz_reads_batch : fuzz_api_batch) : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
 			return;
 		}
 		finish_one(pool, t);
@@ -891,7 +893,7 @@ static int check_mix(const fuzz_mix *m)
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	const uint64_t often = (uint64_t)fuzz_opt.n / 50, share = (uint64_t)fuzz_opt.n * 8 / (3 * IR_OPS); /* share: a third of an even one, of 8 ops a graph */
 	int n = ir_fold_rules(&names, &fired), bad = 0;
-	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes || fuzz_opt.dry) return 0;
+	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes || fuzz_opt.rare || fuzz_opt.dry) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
 	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= share, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
@@ -962,7 +964,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     -dry  makes graphs and counts, runs none     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -989,6 +991,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-grad")) fuzz_opt.grad = true;
 		else if (!strcmp(argv[i], "-api")) fuzz_opt.api = true;
 		else if (!strcmp(argv[i], "-sizes")) fuzz_opt.sizes = true;
+		else if (!strcmp(argv[i], "-layers")) fuzz_opt.layers = true;
 		else if (!strcmp(argv[i], "-rare")) fuzz_opt.rare = true;
 		else if (!strcmp(argv[i], "-counts")) fuzz_opt.counts = true;
 		else if (!strcmp(argv[i], "-dry")) fuzz_opt.dry = true;
@@ -1008,9 +1011,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < WORKERS; i++)
 		while (pool[i].pid) finish_one(pool, &t);
 	if (isatty(1)) printf("\r%60s\r", "");
-	print_mix(&t.mix);
+	if (fuzz_opt.layers) t.failed += fuzz_print_layers(&t.mix);
+	else print_mix(&t.mix);
 	if (fuzz_opt.counts) fuzz_print_dtypes(&t.mix);
-	t.failed += check_mix(&t.mix);
+	if (!fuzz_opt.layers) t.failed += check_mix(&t.mix);
 	printf("%d passed, %d failed, 0 skipped\n", t.passed, t.failed);
 	return t.failed != 0;
 }

@@ -1,10 +1,10 @@
-/* fuzz: options, counts of what was run, entry points of fuzz.c and fuzz_api.c. */
+/* fuzz: options, counts of what was run, entry points of fuzz.c and of the other fuzz_*.c. */
 #ifndef TJ_TEST_FUZZ_H
 #define TJ_TEST_FUZZ_H
 
 #include "test/gen.h"
 
-enum { FUZZ_RULES = 64 };
+enum { FUZZ_RULES = 64, FUZZ_LAYERS = 256 };
 typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED, FUZZ_COLUMN, FUZZ_COLUMN_FUSED, FUZZ_GROUPS } fuzz_group;
 
 typedef enum fuzz_side { FUZZ_TAKEN, FUZZ_GIVEN, FUZZ_SIDES } fuzz_side; /* of an op: the dtype of its first operand, or of its result */
@@ -13,6 +13,7 @@ typedef struct fuzz_mix { /* only counters: added up as an array of uint64_t */
 	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits, again;
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
 	uint64_t use[FUZZ_SIDES][IR_OPS][TJ_DTYPE_COUNT]; /* steps, by op and dtype */
+	uint64_t layer[FUZZ_LAYERS];                      /* steps, by row of fuzz_calls.c */
 } fuzz_mix;
 
 typedef struct fuzz_result { bool ok; fuzz_mix mix; } fuzz_result;
@@ -27,6 +28,7 @@ typedef struct fuzz_options {
 	bool figures;              /* lower graphs for CPUs with other limits and figures */
 	bool modes;                /* some nodes are fast; values that depend on none of them are compared */
 	bool grad;                 /* the gradients of each graph are outputs, too */
+	bool layers;               /* programs of the functions that are made of ops */
 	bool rare;                 /* most inputs of a graph are i8, or i16 */
 	bool counts;               /* print how often each op has each dtype */
 	bool dry;                  /* make graphs and count; run none */
@@ -52,5 +54,8 @@ void fuzz_api_batch(uint64_t seed, int n, int fd);
 bool fuzz_api_alone(uint64_t seed);
 void fuzz_reads_batch(uint64_t seed, int n, int fd); /* fuzz_reads.c: the same for gradients */
 bool fuzz_reads_alone(uint64_t seed);
+void fuzz_layers_batch(uint64_t seed, int n, int fd); /* fuzz_layers.c: the same for the functions that are made of ops */
+bool fuzz_layers_alone(uint64_t seed);
+int fuzz_print_layers(const fuzz_mix *m);             /* returns how many functions a long run never called */
 
 #endif

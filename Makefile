@@ -159,6 +159,7 @@ fuzz: $(BUILD)/test/fuzz  ## random graphs and programs against the evaluator: m
 	$< -w rotate -api -sizes -n $(or $(N),500)
 	$< -w rotate -api -grad -n $(or $(N),3000)
 	$< -w rotate -layers -n $(or $(N),500)
+	$< -w rotate -layers -grad -n $(or $(N),500)
 	$< -w rotate -rare -s 25000000 -n $(or $(N),500)
 products: $(BUILD)/test/products  ## graphs around products: make products [N=cases] [S=seed]
 	$< -j $$(nproc) -s $(or $(S),100000) -n $(or $(N),2000)

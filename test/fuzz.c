@@ -10,7 +10,7 @@
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
  * gradients across values that C has read (fuzz_reads.c).
  *
- * -layers: random programs of the functions that are made of ops instead (fuzz_layers.c).
+ * -layers: random programs of the functions that are made of ops instead (fuzz_layers.c); with -grad, with gradients.
  * -rare: most inputs of a graph are i8, or i16. -counts: prints how often each op had each dtype, and which of these pairs came up less than 100 times in 100,000 graphs
  * (fuzz_counts.c). -dry: only makes the graphs and counts them: 2,000 a second.
  *

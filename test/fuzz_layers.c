@@ -5,7 +5,8 @@
  * order: then a seed is another program.) Operands that no step computes are arguments
  * or captured tensors of any layout, or cells. A program runs with new data, and at other sizes. First its functions run one after the other, in
  * the evaluator; then inside compiled functions of both modes and of both back ends. All results agree bit for bit, cells included; an error
- * is the same error. The functions are in fuzz_calls.c.
+ * is the same error. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
+ * evaluator's. The functions are in fuzz_calls.c.
  *
  * A failing program is cut to its first steps; they and the graphs of its function are printed. */
 #include "test/fuzz_layers.h"
@@ -81,7 +82,9 @@ tj_tensor *layer_operand(machine *m, wanted w)
 	if (m->makes) new_operand(m, k, &w, rank);
 	const ir_meta *have = k < p->noperand ? &p->G.slot.v[p->slot[k]].meta : NULL;
 	if (!have || have->dtype != w.dtype || have->rank != rank || (rank && memcmp(have->dim, w.shape, sizeof *w.shape * (size_t)rank))) return m->lost = true, tj_i(0);
-	return m->in && k % 2 == 0 && !p->cell[k] ? m->in[k / 2] : m->own[k];
+	if (!m->in || k % 2 || p->cell[k]) return m->own[k];
+	if (rt_is_float(w.dtype) && m->nwrt < LAYER_GRADS) m->wrt[m->nwrt++] = m->in[k / 2];
+	return m->in[k / 2];
 }
 
 int64_t layer_size(machine *m) { return m->p->size[gen_below(&m->dice, LAYER_SIZES)]; }
@@ -141,7 +144,7 @@ static int choose_x(program *p, const machine *m, const layer_row *row)
 
 static void start_machine(machine *m, tj_tensor *const *in)
 {
-	m->next = m->nvalue = 0;
+	m->next = m->nvalue = m->nwrt = 0;
 	m->in = in;
 	m->lost = false;
 }
@@ -187,6 +190,20 @@ static void make(program *p, uint64_t seed, machine *m)
 }
 
 /* ---- machines ---- */
+/* The gradients of the sum of all floats by some arguments; zeros in place of those that there are not. */
+static void gradients(machine *m, tj_tensor **out)
+{
+	tj_tensor *y = NULL;
+	for (int i = 0; i < LAYER_GRADS; i++) out[i] = tj_full(TJ_F32, TJ_SHAPE(1), tj_i(0));
+	for (int i = 0; i < m->nvalue; i++) {
+		if (!rt_is_float(tj_dtype_of(m->value[i]))) continue;
+		tj_tensor *s = tj_sum(tj_cast(m->value[i], TJ_F32), TJ_ALL, false);
+		y = y ? tj_add(y, s) : s;
+	}
+	m->wrt[m->nwrt] = TJ_END;
+	if (y && m->nwrt) tj_grad(out, y, m->wrt, TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
+
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	machine *m = self;
@@ -196,13 +213,14 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	while (done < (m->makes ? p->nstep : p->ran) && run_step(m, &p->step[done++])) continue;
 	if (m->makes) p->ran = done;
 	for (int i = 0; i < p->nout; i++) out[i] = i < m->nvalue ? m->value[i] : m->nvalue ? m->value[m->nvalue - 1] : tj_full(TJ_F32, TJ_SHAPE(1), tj_i(0));
+	if (fuzz_opt.grad && m->f) gradients(m, out + p->nout);
 }
 
 typedef struct result { ir_meta meta; void *data; } result;
 typedef struct outcome { /* of a call */
 	tj_status status;
 	char message[200];
-	result of[LAYER_VALUES + LAYER_OPERANDS]; /* the outputs, then the cells */
+	result of[LAYER_VALUES + LAYER_OPERANDS + LAYER_GRADS]; /* the outputs, then the cells, then the gradients */
 	int n;
 } outcome;
 
@@ -231,7 +249,7 @@ static void note_error(outcome *o, tj_ctx *c)
 	if (o->status != TJ_OK && e) snprintf(o->message, sizeof o->message, "%s: %s", e->op, e->message);
 }
 
-/* Results, then cells. Reading a value may find an error, too. */
+/* Results, cells, gradients. Reading a value may find an error, too. */
 static void look(machine *m, tj_tensor **out, outcome *o)
 {
 	const program *p = m->p;
@@ -239,26 +257,27 @@ static void look(machine *m, tj_tensor **out, outcome *o)
 	for (int i = 0; i < p->nout && o->status == TJ_OK; i++) keep(o, out[i]);
 	for (int k = 0; k < p->noperand && o->status == TJ_OK; k++)
 		if (p->cell[k]) keep(o, m->own[k]);
+	for (int i = 0; fuzz_opt.grad && m->f && i < LAYER_GRADS && o->status == TJ_OK; i++) keep(o, out[p->nout + i]);
 	if (o->status == TJ_OK) note_error(o, m->c);
 }
 
 static bool is_fault(tj_status st) { return st == TJ_ERR_INDEX || st == TJ_ERR_DIV; }
 
-static void compare(const program *p, const outcome *want, const outcome *got, const char *who, int nth, rt_text *why)
+static void compare(const program *p, const outcome *want, const outcome *got, const char *who, const char *first, int nth, rt_text *why)
 {
 	if (why->n || (is_fault(want->status) && got->status == TJ_OK)) return; /* unused elements may be left out, and their faults: docs/NUMERICS.md */
 	if (got->status != want->status && !(is_fault(got->status) && is_fault(want->status)))
-		rt_putf(why, "\"%s\" %s, one by one \"%s\" %s", tj_strerror(got->status), got->message, tj_strerror(want->status), want->message);
+		rt_putf(why, "\"%s\" %s, %s \"%s\" %s", tj_strerror(got->status), got->message, first, tj_strerror(want->status), want->message);
 	for (int i = 0; i < want->n && want->status == TJ_OK && !why->n; i++) {
 		const result *a = &got->of[i], *b = &want->of[i];
 		const tj_dtype t = (tj_dtype)b->meta.dtype;
 		int64_t n = 0, at = 0;
 		rt_numel(b->meta.rank, b->meta.dim, &n);
-		if (memcmp(&a->meta, &b->meta, sizeof a->meta)) rt_putf(why, "%s %d has another type", i < p->nout ? "output" : "cell", i);
+		if (memcmp(&a->meta, &b->meta, sizeof a->meta)) rt_putf(why, "%s %d has another type", i < p->nout ? "output" : "cell or gradient", i);
 		else if (!gen_same(t, a->data, b->data, n, &at)) {
-			rt_putf(why, "%s %d, element %lld is ", i < p->nout ? "output" : "cell", i, (long long)at);
+			rt_putf(why, "%s %d, element %lld is ", i < p->nout ? "output" : "cell or gradient", i, (long long)at);
 			gen_put_element(why, t, a->data, at);
-			rt_puts(why, ", one by one it is ");
+			rt_putf(why, ", %s it is ", first);
 			gen_put_element(why, t, b->data, at);
 		}
 	}
@@ -281,7 +300,7 @@ static void open_machine(fixture *x, int i, program *p, const char *name)
 	x->var[i][LAYER_OPERANDS + LAYER_SIZES] = TJ_END_VAR;
 	if (i == ONE_BY_ONE || i == SINGLE) return;
 	tj_ctx_use(m->c);
-	m->f = tj_compile(m->c, body, m, TJ_OPTS(tj_compile_opts, .name = "layers", .nin = LAYER_OPERANDS / 2, .nout = p->nout, .mode = i == DIRECT ? TJ_DIRECT : TJ_VERIFY,
+	m->f = tj_compile(m->c, body, m, TJ_OPTS(tj_compile_opts, .name = "layers", .nin = LAYER_OPERANDS / 2, .nout = p->nout + (fuzz_opt.grad ? LAYER_GRADS : 0), .mode = i == DIRECT ? TJ_DIRECT : TJ_VERIFY,
 	                                         .state = i == DIRECT ? x->var[i] : NULL, .dynamic = p->dynamic ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
 	if (!m->f) abort();
 }
@@ -314,7 +333,7 @@ static void release_cells(machine *m)
 
 static void run_machine(machine *m, outcome *o, int nth)
 {
-	tj_tensor *out[LAYER_VALUES] = { 0 }, *in[LAYER_OPERANDS / 2 + 1];
+	tj_tensor *out[LAYER_VALUES + LAYER_GRADS] = { 0 }, *in[LAYER_OPERANDS / 2 + 1];
 	tj_ctx_use(m->c);
 	tj_scope *s = tj_push(m->c);
 	tj_seed(m->c, m->p->seed + (uint64_t)nth);
@@ -337,8 +356,8 @@ static void next_size(program *p, const int64_t *base, int nth)
 
 static bool used(const program *p, int i, int nth)
 {
-	if (i == SINGLE) return nth == 0 && p->seed % 4 == 0;
-	if (i == IN_EVALUATOR) return p->seed % 3 == 0;
+	if (i == SINGLE) return nth == 0 && p->seed % 4 == 0 && !fuzz_opt.grad;
+	if (i == IN_EVALUATOR) return fuzz_opt.grad || p->seed % 3 == 0;
 	return i != DIRECT || p->direct;
 }
 
@@ -350,12 +369,19 @@ static void check_program(program *p, fixture *x, rt_text *why, fuzz_mix *mix)
 	for (int i = 0; i < MACHINES; i++) open_machine(x, i, p, names[i]);
 	for (int nth = 0; nth < CALLS && !why->n; nth++) {
 		outcome want = { 0 }, got = { 0 };
+		const char *first = names[ONE_BY_ONE];
 		next_size(p, base, nth);
 		run_machine(&x->m[0], &want, nth);
 		for (int i = 1; i < MACHINES && !why->n; i++) {
 			if (!used(p, i, nth)) continue;
 			run_machine(&x->m[i], &got, nth);
-			compare(p, &want, &got, names[i], nth, why);
+			compare(p, &want, &got, names[i], first, nth, why);
+			if (fuzz_opt.grad && i == IN_EVALUATOR) { /* only compiled functions have gradients */
+				outcome was = want;
+				want = got;
+				got = was;
+				first = names[i];
+			}
 			forget(&got);
 		}
 		if (mix) mix->calls++, mix->branches += want.status != TJ_OK;
@@ -440,7 +466,7 @@ bool fuzz_layers_alone(uint64_t seed)
 		s.steps++;
 		break;
 	}
-	printf("FAIL -layers seed %llu: %s\n", (unsigned long long)seed, v.why);
+	printf("FAIL -layers%s seed %llu: %s\n", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed, v.why);
 	s.log = true;
 	fuzz_in_child(check_child, &s); /* prints the program */
 	return false;

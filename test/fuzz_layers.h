@@ -6,7 +6,7 @@
 
 #include <tj.h>
 
-enum { LAYER_SIZES = 4, LAYER_OPERANDS = 48, LAYER_VALUES = 24 };
+enum { LAYER_SIZES = 4, LAYER_OPERANDS = 48, LAYER_VALUES = 24, LAYER_GRADS = 4 };
 
 struct program;
 typedef struct machine {
@@ -18,7 +18,8 @@ typedef struct machine {
 	tj_tensor *value[LAYER_VALUES], *own[LAYER_OPERANDS]; /* own: the operands, in its context */
 	tj_tensor *size[LAYER_SIZES]; /* of the program, as numbers */
 	tj_tensor *const *in;         /* NULL: operands are not arguments */
-	int nvalue, next;             /* next: the number of the operand that is drawn next */
+	tj_tensor *wrt[LAYER_GRADS + 1]; /* arguments that gradients are asked for */
+	int nvalue, nwrt, next;             /* next: the number of the operand that is drawn next */
 	bool makes;                   /* new operands are made as they are drawn; else they are there */
 	bool lost;                    /* drew another operand than the machine that made them */
 } machine;

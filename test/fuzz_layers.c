@@ -3,7 +3,7 @@
  * A program has 2 to 6 steps. A step is a function, its first operand (an earlier value, or a new operand) and a seed. From the seed and the shapes of
  * its operands it draws all the rest, so every machine that runs the program makes the same calls. (Another compiler may draw arguments of a call in another
  * order: then a seed is another program.) Operands that no step computes are arguments
- * or captured tensors of any layout, or cells. A program runs with new data, and at other sizes. First its functions run one after the other, in
+ * or captured tensors of any layout, or cells. A program runs with new data, and at other sizes. One of eight has large sizes, and a team. First its functions run one after the other, in
  * the evaluator; then inside compiled functions of both modes and of both back ends. All results agree bit for bit, cells included; an error
  * is the same error. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
  * evaluator's. The functions are in fuzz_calls.c.
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_STEPS = 6, CALLS = 4, ROOM = 700, MOST_RESULT = 4000, TRIES = 60 };
+enum { MOST_STEPS = 6, CALLS = 4, TRIES = 60 };
+enum { ROOM = 700, MOST_RESULT = 4000, LARGE_ROOM = 6000, MOST_LARGE = 60000 }; /* elements of new operands, and of results; of programs with large sizes */
 
 typedef struct step {
 	int fn;             /* a row of layer_rows */
@@ -32,7 +33,7 @@ typedef struct program {
 	uint32_t slot[LAYER_OPERANDS]; /* the data of each operand */
 	bool cell[LAYER_OPERANDS];
 	int noperand;
-	bool direct, dynamic;
+	bool direct, dynamic, large;
 } program;
 
 /* ---- operands ---- */
@@ -90,9 +91,9 @@ tj_tensor *layer_operand(machine *m, wanted w)
 int64_t layer_size(machine *m) { return m->p->size[gen_below(&m->dice, LAYER_SIZES)]; }
 
 /* ---- a step ---- */
-static bool fits(const layer_row *row, tj_tensor *x)
+static bool fits(const machine *m, const layer_row *row, tj_tensor *x)
 {
-	return tj_rank(x) >= row->least && tj_rank(x) <= row->most && row->dtypes >> tj_dtype_of(x) & 1 && tj_numel(x) <= MOST_RESULT;
+	return tj_rank(x) >= row->least && tj_rank(x) <= row->most && row->dtypes >> tj_dtype_of(x) & 1 && tj_numel(x) <= (m->p->large ? MOST_LARGE : MOST_RESULT);
 }
 
 static tj_tensor *first_operand(machine *m, const layer_row *row)
@@ -107,7 +108,7 @@ static tj_tensor *first_operand(machine *m, const layer_row *row)
 	const int rank = row->least + (int)gen_below(&m->dice, row->most - row->least + 1);
 	for (int i = 0; i < rank; i++) {
 		shape[i] = layer_size(m);
-		if (n * shape[i] > ROOM) shape[i] = 1 + gen_below(&m->dice, 3);
+		if (n * shape[i] > (m->p->large ? LARGE_ROOM : ROOM)) shape[i] = 1 + gen_below(&m->dice, 3);
 		n *= shape[i] ? shape[i] : 1;
 	}
 	shape[rank] = TJ_END_DIM;
@@ -119,7 +120,7 @@ static bool run_step(machine *m, const step *s)
 {
 	m->dice.rng = s->seed;
 	const layer_row *row = &layer_rows[s->fn];
-	const bool there = s->x >= 0 && s->x < m->nvalue && fits(row, m->value[s->x]); /* at another size the value may have another rank, or be too large */
+	const bool there = s->x >= 0 && s->x < m->nvalue && fits(m, row, m->value[s->x]); /* at another size the value may have another rank, or be too large */
 	tj_tensor *x = row->most < 0 ? NULL : there ? m->value[s->x] : first_operand(m, row);
 	tj_tensor *y = row->call(m, x);
 	if (m->nvalue < LAYER_VALUES) m->value[m->nvalue++] = y;
@@ -137,7 +138,7 @@ static int choose_x(program *p, const machine *m, const layer_row *row)
 {
 	for (int tries = 0; tries < 6 && m->nvalue; tries++) {
 		const int back = gen_chance(&p->G, 60) && m->nvalue > 2 ? 2 : m->nvalue, i = m->nvalue - 1 - (int)gen_below(&p->G, back);
-		if (fits(row, m->value[i])) return i;
+		if (fits(m, row, m->value[i])) return i;
 	}
 	return -1;
 }
@@ -159,7 +160,7 @@ static bool add_step(program *p, machine *m)
 		s.x = row->most < 0 ? -1 : choose_x(p, m, row);
 		bool ok = run_step(m, &s);
 		bool large = false;
-		for (int i = nvalue; i < m->nvalue && ok; i++) large |= tj_numel(m->value[i]) > MOST_RESULT;
+		for (int i = nvalue; i < m->nvalue && ok; i++) large |= tj_numel(m->value[i]) > (p->large ? MOST_LARGE : MOST_RESULT);
 		const bool failed = tj_check(m->c) != TJ_OK || !ok;
 		if (!large && !m->lost && (!failed || gen_chance(&p->G, 4))) {
 			p->step[p->nstep++] = s;
@@ -173,13 +174,15 @@ static bool add_step(program *p, machine *m)
 	return false;
 }
 
+static bool is_large(uint64_t seed) { return seed % 8 == 3; }
+
 static void make(program *p, uint64_t seed, machine *m)
 {
-	static const int64_t sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17 };
-	*p = (program){ .seed = seed };
+	static const int64_t sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17 }, large[] = { 31, 33, 64, 65, 129, 200 };
+	*p = (program){ .seed = seed, .large = is_large(seed) };
 	gen *G = &p->G;
 	gen_init(G, &p->g, seed * 0x2545F4914F6CDD1Du + 17);
-	for (int i = 0; i < LAYER_SIZES; i++) p->size[i] = gen_chance(G, 2) ? 0 : sizes[gen_below(G, RT_COUNT(sizes))];
+	for (int i = 0; i < LAYER_SIZES; i++) p->size[i] = p->large && gen_chance(G, 50) ? large[gen_below(G, RT_COUNT(large))] : gen_chance(G, 2) ? 0 : sizes[gen_below(G, RT_COUNT(sizes))];
 	p->direct = gen_chance(G, 50);
 	p->dynamic = gen_chance(G, 40);
 	m->p = p;
@@ -305,10 +308,10 @@ static void open_machine(fixture *x, int i, program *p, const char *name)
 	if (!m->f) abort();
 }
 
-static void open_contexts(fixture *x, const char *log)
+static void open_contexts(fixture *x, uint64_t seed, const char *log)
 {
 	*x = (fixture){ .eval = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval")) };
-	if (fuzz_opt.llvm) x->llvm = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm", .log = log));
+	if (fuzz_opt.llvm) x->llvm = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm", .log = log, .threads = is_large(seed) ? 3 : 0));
 	if (!x->eval || (fuzz_opt.llvm && !x->llvm)) abort();
 	tj_ctx_use(x->eval);
 	x->m[ONE_BY_ONE].c = x->eval;
@@ -351,7 +354,7 @@ static void next_size(program *p, const int64_t *base, int nth)
 {
 	memcpy(p->size, base, sizeof p->size);
 	if (nth != 2) return;
-	for (int k = 1 + (int)gen_below(&p->G, 2); k > 0; k--) p->size[gen_below(&p->G, LAYER_SIZES)] = gen_chance(&p->G, 10) ? 1 : 2 + gen_below(&p->G, 9);
+	for (int k = 1 + (int)gen_below(&p->G, 2); k > 0; k--) p->size[gen_below(&p->G, LAYER_SIZES)] = gen_chance(&p->G, 10) ? 1 : 2 + gen_below(&p->G, p->large ? 80 : 9);
 }
 
 static bool used(const program *p, int i, int nth)
@@ -420,7 +423,7 @@ void fuzz_layers_batch(uint64_t seed, int n, int fd)
 		fixture x;
 		rt_text why = { 0 };
 		use_width(seed + (uint64_t)i);
-		open_contexts(&x, NULL);
+		open_contexts(&x, seed + (uint64_t)i, NULL);
 		make(&p, seed + (uint64_t)i, &x.m[ONE_BY_ONE]);
 		r.mix.graphs++;
 		r.mix.steps += (uint64_t)p.nstep;
@@ -443,7 +446,7 @@ static void check_child(void *env, rt_text *why)
 	program p;
 	fixture x;
 	use_width(s->seed);
-	open_contexts(&x, s->log ? "graph" : NULL);
+	open_contexts(&x, s->seed, s->log ? "graph" : NULL);
 	make(&p, s->seed, &x.m[ONE_BY_ONE]);
 	if (s->steps < p.nstep) p.nstep = s->steps;
 	for (int k = 0; k < p.nstep && s->log; k++)

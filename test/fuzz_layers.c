@@ -5,7 +5,7 @@
  * order: then a seed is another program.) Operands that no step computes are arguments
  * or captured tensors of any layout, or cells. A program runs with new data, and at other sizes. One of eight has large sizes, and a team. First its functions run one after the other, in
  * the evaluator; then inside compiled functions of both modes and of both back ends. All results agree bit for bit, cells included; an error
- * is the same error. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
+ * is the same error. Some programs have .autocast: then the evaluator's function is the first. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
  * evaluator's. The functions are in fuzz_calls.c.
  *
  * A failing program is cut to its first steps; they and the graphs of its function are printed. */
@@ -34,6 +34,7 @@ typedef struct program {
 	bool cell[LAYER_OPERANDS];
 	int noperand;
 	bool direct, dynamic, large;
+	tj_dtype low;       /* .autocast; TJ_BOOL: none */
 } program;
 
 /* ---- operands ---- */
@@ -82,9 +83,10 @@ tj_tensor *layer_operand(machine *m, wanted w)
 	if (k >= LAYER_OPERANDS) return m->lost = true, tj_i(0);
 	if (m->makes) new_operand(m, k, &w, rank);
 	const ir_meta *have = k < p->noperand ? &p->G.slot.v[p->slot[k]].meta : NULL;
-	if (!have || have->dtype != w.dtype || have->rank != rank || (rank && memcmp(have->dim, w.shape, sizeof *w.shape * (size_t)rank))) return m->lost = true, tj_i(0);
+	const bool casts = p->low != TJ_BOOL && have && rt_is_float((tj_dtype)have->dtype) && rt_is_float(w.dtype);
+	if (!have || (have->dtype != w.dtype && !casts) || have->rank != rank || (rank && memcmp(have->dim, w.shape, sizeof *w.shape * (size_t)rank))) return m->lost = true, tj_i(0);
 	if (!m->in || k % 2 || p->cell[k]) return m->own[k];
-	if (rt_is_float(w.dtype) && m->nwrt < LAYER_GRADS) m->wrt[m->nwrt++] = m->in[k / 2];
+	if (rt_is_float((tj_dtype)have->dtype) && m->nwrt < LAYER_GRADS) m->wrt[m->nwrt++] = m->in[k / 2];
 	return m->in[k / 2];
 }
 
@@ -185,6 +187,7 @@ static void make(program *p, uint64_t seed, machine *m)
 	for (int i = 0; i < LAYER_SIZES; i++) p->size[i] = p->large && gen_chance(G, 50) ? large[gen_below(G, RT_COUNT(large))] : gen_chance(G, 2) ? 0 : sizes[gen_below(G, RT_COUNT(sizes))];
 	p->direct = gen_chance(G, 50);
 	p->dynamic = gen_chance(G, 40);
+	if (gen_chance(G, 15)) p->low = gen_chance(G, 50) ? TJ_F16 : TJ_BF16;
 	m->p = p;
 	m->makes = true;
 	start_machine(m, NULL);
@@ -304,7 +307,7 @@ static void open_machine(fixture *x, int i, program *p, const char *name)
 	if (i == ONE_BY_ONE || i == SINGLE) return;
 	tj_ctx_use(m->c);
 	m->f = tj_compile(m->c, body, m, TJ_OPTS(tj_compile_opts, .name = "layers", .nin = LAYER_OPERANDS / 2, .nout = p->nout + (fuzz_opt.grad ? LAYER_GRADS : 0), .mode = i == DIRECT ? TJ_DIRECT : TJ_VERIFY,
-	                                         .state = i == DIRECT ? x->var[i] : NULL, .dynamic = p->dynamic ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
+	                                         .state = i == DIRECT ? x->var[i] : NULL, .autocast = p->low, .dynamic = p->dynamic ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
 	if (!m->f) abort();
 }
 
@@ -357,10 +360,13 @@ static void next_size(program *p, const int64_t *base, int nth)
 	for (int k = 1 + (int)gen_below(&p->G, 2); k > 0; k--) p->size[gen_below(&p->G, LAYER_SIZES)] = gen_chance(&p->G, 10) ? 1 : 2 + gen_below(&p->G, p->large ? 80 : 9);
 }
 
+/* Outside of compiled functions there are no gradients, and no .autocast: then the evaluator's function has the results to compare with. */
+static bool only_compiled(const program *p) { return fuzz_opt.grad || p->low != TJ_BOOL; }
+
 static bool used(const program *p, int i, int nth)
 {
-	if (i == SINGLE) return nth == 0 && p->seed % 4 == 0 && !fuzz_opt.grad;
-	if (i == IN_EVALUATOR) return fuzz_opt.grad || p->seed % 3 == 0;
+	if (i == SINGLE) return nth == 0 && p->seed % 4 == 0 && !only_compiled(p);
+	if (i == IN_EVALUATOR) return only_compiled(p) || p->seed % 3 == 0;
 	return i != DIRECT || p->direct;
 }
 
@@ -378,8 +384,8 @@ static void check_program(program *p, fixture *x, rt_text *why, fuzz_mix *mix)
 		for (int i = 1; i < MACHINES && !why->n; i++) {
 			if (!used(p, i, nth)) continue;
 			run_machine(&x->m[i], &got, nth);
-			compare(p, &want, &got, names[i], first, nth, why);
-			if (fuzz_opt.grad && i == IN_EVALUATOR) { /* only compiled functions have gradients */
+			if (i > IN_EVALUATOR || p->low == TJ_BOOL) compare(p, &want, &got, names[i], first, nth, why);
+			if (i == IN_EVALUATOR && only_compiled(p)) {
 				outcome was = want;
 				want = got;
 				got = was;

@@ -206,6 +206,7 @@ static void sum_up(const lo_low *L, rt_plan *p)
 	p->exec.full = L->full;
 	p->exec.recomputed = L->recomputed;
 	if (L->full.bytes) p->exec.full.step = p->step[L->full_step].name;
+	for (int d = RT_CPU + 1; d < RT_DEVICES; d++) p->exec.devices |= p->exec.arena_bytes[d] != 0; /* what the evaluator computes for a device */
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *t = &p->step[i];
 		p->exec.moved += (uint64_t)t->moved;

@@ -66,7 +66,7 @@ typedef struct rt_exec {
 	tj_status (*run)(const struct rt_exec *x, rt_run *r); /* fills every out whose same_ext < 0; in default modes (RT_DEFAULT_MODES) */
 	void (*print)(const struct rt_exec *x, rt_text *t, tj_dump_what what);
 	void (*destroy)(struct rt_exec *x);
-	bool devices;            /* it has steps on devices other than the CPU */
+	bool devices;            /* it has steps or temporaries on devices other than the CPU */
 	int late_faults;         /* the device, not the CPU, on which its kernels may find a fault; RT_CPU: none; -1: several */
 	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
 	uint32_t kernels, library_calls, eval_steps; /* kernels: also those that stand by for a library call (rt_step.rest) */

@@ -506,10 +506,36 @@ static void texts(void **s)
 	tj_close(c);
 }
 
+/* Without a back end the evaluator computes for the device: a value between two of its steps is in memory of the device. */
+static void diagonal(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_diagonal(in[0], -1, 1, 0);
+}
+
+static void evaluated(void **state)
+{
+	const float a[6] = { 0, 1, 2, 3, 4, 5 };
+	float y[2];
+	(void)state;
+	if (skipped()) return;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0", .backend = "eval"));
+	tj_fn *f = tj_compile(c, diagonal, NULL, TJ_OPTS(tj_compile_opts, .name = "diagonal", .nin = 1, .nout = 1));
+	for (int compiled = 0; compiled < 2; compiled++) {
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), a);
+		assert_int_equal(tj_read(compiled ? tj_call1(f, TJ_LIST(x)) : tj_diagonal(x, -1, 1, 0), y, sizeof y), TJ_OK);
+		assert_float_equal(y[0], 1, 0);
+		assert_float_equal(y[1], 5, 0);
+	}
+	kit_ok(c);
+	tj_fn_free(f);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
+		cmocka_unit_test(evaluated), cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
 		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes), cmocka_unit_test(bytes_moved),
 		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts), cmocka_unit_test(newer_than_nvrtc),
 	};

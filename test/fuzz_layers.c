@@ -8,6 +8,8 @@
  * is the same error. Some programs have .autocast: then the evaluator's function is the first. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
  * evaluator's. The functions are in fuzz_calls.c.
  *
+ * With TJ_DEVICE operands are on that device; on a GPU a library computes products and convolutions of floats, so their results may differ.
+ *
  * A failing program is cut to its first steps; they and the graphs of its function are printed. */
 #include "test/fuzz_layers.h"
 
@@ -54,7 +56,7 @@ static tj_tensor *tensor_of(machine *m, int k)
 	ended(&s->meta, dim);
 	memcpy(stride, s->stride, sizeof *stride * s->meta.rank);
 	stride[s->meta.rank] = TJ_END_DIM;
-	if ((p->seed + (uint64_t)k) % 3 && !p->cell[k]) return tj_wrap(m->c, (tj_dtype)s->meta.dtype, dim, stride, s->data, NULL, NULL);
+	if ((p->seed + (uint64_t)k) % 3 && !p->cell[k] && !getenv("TJ_DEVICE")) return tj_wrap(m->c, (tj_dtype)s->meta.dtype, dim, stride, s->data, NULL, NULL);
 	void *flat = gen_flat(s);
 	tj_tensor *t = p->cell[k] ? tj_param(m->c, (tj_dtype)s->meta.dtype, dim) : tj_from_data(m->c, (tj_dtype)s->meta.dtype, dim, flat);
 	if (p->cell[k]) tj_write(t, flat, (size_t)tj_numel(t) * tj_dtype_size((tj_dtype)s->meta.dtype));

@@ -213,6 +213,8 @@ def _(*a, dtype=None, **k):
     n = max(math.ceil((stop - start) / step), 0)
     t = dtype or "f32"
     wide = "f64" if t in FLOATS else t
+    if t not in FLOATS:
+        start, step = int(start), int(step)  # PyTorch counts the elements first
     return tj.cast(tj.add(tj.mul(tj.arange(wide, 0, n, 1), step), start), t)
 
 

@@ -1885,6 +1885,17 @@ TJ_API tj_tensor *tj_diagonal_scatter_at(const char *site, tj_tensor *x, tj_tens
 #define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i) /* tj_select_scatter([[1, 2], [3, 4]], [10, 20], 0, 1) = [[1, 2], [10, 20]] */
 #define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b) /* tj_diagonal_scatter([[1, 2], [3, 4]], [10, 20], 0, 0, 1) = [[10, 2], [3, 20]] */
 
+/* The coordinates of places that count the elements of a tensor of this shape row by row: out[i] along axis i, i64, of the shape of the index. The inverse of NumPy's
+ * ravel_multi_index(). A place out of range is an error. Returns the number of axes, 0 after an error. */
+TJ_API int tj_unravel_index_at(const char *site, tj_tensor *index, tj_dims shape, tj_tensor **out);
+#define tj_unravel_index(index, shape, out) tj_unravel_index_at(TJ_SITE, index, shape, out) /* tj_unravel_index([5, 0, 3], TJ_SHAPE(2, 3), out) = [1, 0, 1], [2, 0, 0] */
+/* tj_nonzero() and tj_unique() in results of `size` rows, so that they stay in the graph: what does not fit is left out, what is missing is `fill` (PyTorch: -1; JAX: fill_value).
+ * count: how many rows are real, a 0-d i64; it may be NULL. Values have no gradient. */
+TJ_API tj_tensor *tj_nonzero_static_at(const char *site, tj_tensor *x, int64_t size, int64_t fill, tj_tensor **count);
+TJ_API tj_tensor *tj_unique_static_at(const char *site, tj_tensor *x, int64_t size, tj_tensor *fill, tj_tensor **count);
+#define tj_nonzero_static(x, size, fill, count) tj_nonzero_static_at(TJ_SITE, x, size, fill, count) /* tj_nonzero_static([[0, 5], [6, 0]], 3, -1, &count) = [[0, 1], [1, 0], [-1, -1]], 2 */
+#define tj_unique_static(x, size, fill, count) tj_unique_static_at(TJ_SITE, x, size, fill, count) /* tj_unique_static([3, 1, 3], 4, tj_i(9), &count) = [1, 3, 9, 9], 2 */
+
 /* ---- shapes and joins ------------------------------------------------------------------------------ */
 
 /* Views, under the names of PyTorch and NumPy. */
@@ -1927,6 +1938,9 @@ TJ_API tj_tensor *tj_column_stack_at(const char *site, tj_list list); /* 1-d one
 #define tj_vstack(list) tj_vstack_at(TJ_SITE, list) /* tj_vstack(TJ_LIST([1, 2], [3, 4])) = [[1, 2], [3, 4]] */
 #define tj_dstack(list) tj_dstack_at(TJ_SITE, list) /* tj_dstack(TJ_LIST([1, 2], [3, 4])) = [[[1, 3], [2, 4]]] */
 #define tj_column_stack(list) tj_column_stack_at(TJ_SITE, list) /* tj_column_stack(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [2, 4]] */
+/* PyTorch's Tensor.repeat(): x as a whole, counts[i] times along axis i; as tj_tile(), but there is a count for each axis of x at least. NumPy's repeat() is tj_repeat_interleave(). */
+TJ_API tj_tensor *tj_repeat_at(const char *site, tj_tensor *x, tj_dims counts);
+#define tj_repeat(x, counts) tj_repeat_at(TJ_SITE, x, counts) /* tj_repeat([1, 2], TJ_SHAPE(2, 2)) = [[1, 2, 1, 2], [1, 2, 1, 2]] */
 /* Several results, in out[]. They return how many; 0 after an error, and then each of them is poison. */
 TJ_API int tj_split_at(const char *site, tj_tensor *x, tj_dims sizes, int axis, tj_tensor **out); /* parts of these sizes */
 TJ_API int tj_chunk_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor **out); /* at most n parts of one size, but for the last: size / n, rounded up. What is left of out becomes NULL */
@@ -2115,6 +2129,36 @@ TJ_API tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list l
  * multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
 TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size);
 #define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size) /* no example: its result is text */
+
+/* ---- parts of numbers, functions of math.h ------------------------------------------------------------ */
+
+/* As in C and NumPy, element by element; exact. Integers become f32, unless it says otherwise. frexp: x = m 2^e, 0.5 <= |m| < 1; e is i32, and 0 where x is 0, infinite or NaN. modf: the
+ * part behind the point, with the sign of x, and what tj_trunc() gives. logb: the exponent e of |x| = m 2^e, 1 <= m < 2, as a float; -inf at 0. ilogb: as i32; the least i32 at 0 and
+ * NaN, the largest of infinities. remainder_ieee is C's remainder(): a - n b, n the whole number nearest to the exact quotient, the even one of two; tj_remainder() is Python's.
+ * tj_round() rounds ties to even, as C's rint() does. */
+TJ_API tj_tensor *tj_fdim_at(const char *site, tj_tensor *a, tj_tensor *b); /* a - b, or 0 where a <= b; integers stay, and wrap */
+TJ_API tj_tensor *tj_divmod_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor **remainder); /* tj_floor_divide() and tj_remainder(); integers stay */
+TJ_API tj_tensor *tj_remainder_ieee_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_frexp_at(const char *site, tj_tensor *x, tj_tensor **exponent);
+TJ_API tj_tensor *tj_modf_at(const char *site, tj_tensor *x, tj_tensor **whole);
+TJ_API tj_tensor *tj_logb_at(const char *site, tj_tensor *x);
+TJ_API tj_tensor *tj_ilogb_at(const char *site, tj_tensor *x);
+TJ_API tj_tensor *tj_spacing_at(const char *site, tj_tensor *x); /* the distance to the next number away from 0, with the sign of x, as in NumPy */
+TJ_API tj_tensor *tj_isposinf_at(const char *site, tj_tensor *x); /* x is +inf */
+TJ_API tj_tensor *tj_isneginf_at(const char *site, tj_tensor *x); /* x is -inf */
+TJ_API tj_tensor *tj_round_decimals_at(const char *site, tj_tensor *x, int decimals); /* tj_round(x * 10^decimals) / 10^decimals, as PyTorch's round(); decimals may be below 0. Integers stay: the nearest multiple, exact */
+#define tj_fdim(a, b) tj_fdim_at(TJ_SITE, a, b) /* tj_fdim([3., 1., -inf], [1., 3., -inf]) = [2., 0., 0.] */
+#define tj_divmod(a, b, remainder) tj_divmod_at(TJ_SITE, a, b, remainder) /* tj_divmod([7, -7], [3, 3], &remainder) = [2, -3], [1, 2] */
+#define tj_remainder_ieee(a, b) tj_remainder_ieee_at(TJ_SITE, a, b) /* tj_remainder_ieee([5., 7., 6.], [3., 4., 4.]) = [-1., -1., -2.] */
+#define tj_frexp(x, exponent) tj_frexp_at(TJ_SITE, x, exponent) /* tj_frexp([6., -0.25, 0.], &exponent) = [0.75, -0.5, 0.], i32[3, -1, 0] */
+#define tj_modf(x, whole) tj_modf_at(TJ_SITE, x, whole) /* tj_modf([2.5, -1.25], &whole) = [0.5, -0.25], [2., -1.] */
+#define tj_logb(x) tj_logb_at(TJ_SITE, x) /* tj_logb([1., 10., 0.]) = [0., 3., -inf] */
+#define tj_ilogb(x) tj_ilogb_at(TJ_SITE, x) /* tj_ilogb([1., 10., 0.25]) = i32[0, 3, -2] */
+#define tj_spacing(x) tj_spacing_at(TJ_SITE, x) /* tj_spacing([16777216., -4194304.]) = [2., -0.5] */
+#define tj_isposinf(x) tj_isposinf_at(TJ_SITE, x) /* tj_isposinf([1., inf, -inf]) = [false, true, false] */
+#define tj_isneginf(x) tj_isneginf_at(TJ_SITE, x) /* tj_isneginf([1., inf, -inf]) = [false, false, true] */
+#define tj_round_decimals(x, decimals) tj_round_decimals_at(TJ_SITE, x, decimals) /* tj_round_decimals([1.25, 2.75, 1.26], 1) = [1.2, 2.8, 1.3] */
+#define tj_sgn(x) tj_sign(x) /* tj_sgn([-3., 0., 5.]) = [-1., 0., 1.] */
 
 /* ---- special functions, windows -------------------------------------------------------------------- */
 
@@ -2418,7 +2462,7 @@ TJ_API tj_tensor *tj_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims kerne
 #define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[2., 3.]]] */
 #define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[2.5]]]] */
 #define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[1.5, 3.5]]]]] */
-/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes. */
+/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes: global pooling. */
 TJ_API tj_tensor *tj_adaptive_max_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_max_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_max_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
@@ -2435,7 +2479,7 @@ TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_d
 /* ---- shuffles, columns, more pools ------------------------------------------------------------------ */
 
 /* pixel_shuffle: [...,C * r * r,H,W] -> [...,C,H * r,W * r]; pixel_unshuffle is its inverse. channel_shuffle: channel g * n + i of [N,C,...] comes to i * groups + g.
- * im2col: the windows of [N,C,H,W] as columns [N,C * places,windows], PyTorch's unfold; col2im, its fold, adds columns to a picture of the given size. Of the options they
+ * im2col: the windows of [N,C,H,W] as columns [N,C * places,windows], PyTorch's nn.Unfold (tj_unfold() is its Tensor.unfold()); col2im, its nn.Fold, adds columns to a picture of the given size. Of the options they
  * have stride (1 without), padding and dilation. Each may be without N. */
 TJ_API tj_tensor *tj_pixel_shuffle_at(const char *site, tj_tensor *x, int64_t factor);
 TJ_API tj_tensor *tj_pixel_unshuffle_at(const char *site, tj_tensor *x, int64_t factor);
@@ -2446,6 +2490,7 @@ TJ_API tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_
 #define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor) /* tj_pixel_unshuffle([[[1, 2], [3, 4]]], 2) = [[[1]], [[2]], [[3]], [[4]]] */
 #define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups) /* tj_channel_shuffle([[[1], [2], [3], [4]]], 2) = [[[1], [3], [2], [4]]] */
 #define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts) /* tj_im2col([[[[1, 2], [3, 4]]]], TJ_SHAPE(1, 2), NULL) = [[[1, 3], [2, 4]]] */
+#define tj_fold(x, size, kernel, opts) tj_col2im(x, size, kernel, opts) /* tj_fold([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
 #define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts) /* tj_col2im([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
 
 /* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place in the picture, i64, counted

@@ -39,6 +39,15 @@ tj_tensor *tj_atleast_1d_at(const char *site, tj_tensor *x) { return at_least(si
 tj_tensor *tj_atleast_2d_at(const char *site, tj_tensor *x) { return at_least(site, "atleast_2d", x, 2); }
 tj_tensor *tj_atleast_3d_at(const char *site, tj_tensor *x) { return at_least(site, "atleast_3d", x, 3); }
 
+tj_tensor *tj_repeat_at(const char *site, tj_tensor *x, tj_dims counts)
+{
+	tj_tensor *bad = nn_bad(site, "repeat", "x", x);
+	if (bad) return bad;
+	const int n = nn_entries(counts, TJ_MAX_RANK);
+	if (n < tj_rank(x)) return tj_fail(TJ_ERR_ARG, "repeat", "a count for each axis; tj_tile() takes fewer, tj_repeat_interleave() repeats elements", "%d counts for %d axes", n, tj_rank(x));
+	return n ? tj_tile(x, counts) : x;
+}
+
 /* A 0-d tensor becomes [1]. */
 tj_tensor *tj_flatten_at(const char *site, tj_tensor *x, int first, int last)
 {

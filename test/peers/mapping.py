@@ -81,6 +81,8 @@ for _n in ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp e
 direct("sign", "sgn")
 direct("floor_divide")
 direct("xlog1py", "special.xlog1py")
+direct("i0", "special.modified_bessel_i0")
+direct("i1", "special.modified_bessel_i1")
 for _n in "entr erfcx i0e i1 i1e log_ndtr ndtr ndtri zeta".split():
     direct(_n, "special." + _n)
 direct("remainder", "remainder")
@@ -112,13 +114,15 @@ entry("lerp")(lambda a, b, w: tj.lerp(a, b, w))
 entry("addcmul")(lambda a, b, c, value=1: tj.addcmul(a, b, c, value))
 entry("addcdiv")(lambda a, b, c, value=1: tj.addcdiv(a, b, c, value))
 entry("isclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.isclose(a, b, rtol, atol, equal_nan))
-entry("isposinf")(lambda x: tj.eq(x, math.inf))
-entry("isneginf")(lambda x: tj.eq(x, -math.inf))
+direct("isposinf")
+direct("isneginf")
 entry("isreal")(lambda x: tj.full("bool", x.shape, True))
 entry("nan_to_num")(lambda x, nan=None, posinf=None, neginf=None: tj.nan_to_num(x, nan or 0.0, math.inf if posinf is None else posinf, -math.inf if neginf is None else neginf) if is_float(x) else same(x))
 entry("clamp_max")(lambda x, m: tj.minimum(x, m))
 entry("clamp_min")(lambda x, m: tj.maximum(x, m))
 entry("round", "round.decimals_0")(lambda x, decimals=0: tj.round(x))
+entry("round.decimals_3", "round.decimals_neg_3")(lambda x, decimals=0: tj.round_decimals(x, decimals))
+entry("frexp")(lambda x: tj.frexp(x))
 entry("where")(lambda a, c, b: tj.where(c, a, b))
 entry("masked_fill")(lambda x, m, v: tj.masked_fill(x, m, v))
 entry("angle")(lambda x: tj.where(tj.isnan(x), x, cast(tj.where(tj.lt(x, 0), math.pi, 0.0), x.dtype)) if is_float(x) else tj.where(tj.lt(x, 0), math.pi, 0.0))
@@ -344,7 +348,8 @@ def rolled(x, shifts, dims):
     return same(x)
 
 
-entry("tile", "repeat")(lambda x, *a: tj.tile(x, shape_args(a)) if shape_args(a) else same(x))
+entry("repeat")(lambda x, *a: tj.repeat(x, shape_args(a)))
+entry("tile")(lambda x, *a: tj.tile(x, shape_args(a)) if shape_args(a) else same(x))
 
 
 @entry("repeat_interleave")
@@ -583,6 +588,8 @@ entry("kthvalue")(lambda x, k, dim=-1, keepdim=False: tj.kthvalue(x, k, dim, kee
 entry("mode")(lambda x, dim=-1, keepdim=False: tj.mode(x, dim, keepdim))
 for _n in ("quantile", "nanquantile"):
     entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim, keepdim, "TJ_" + interpolation.upper()))
+entry("nonzero_static")(lambda x, size, fill_value=-1: tj.nonzero_static(x, size, fill_value)[0])
+entry("unravel_index")(lambda x, shape: tj.unravel_index(x, [shape] if isinstance(shape, int) else list(shape)))
 entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32" else cast(weights, "f64"), minlength, 0))
 entry("histc")(lambda x, bins=100, min=0, max=0: tj.histc(x, bins, min, max))
 

@@ -1,4 +1,4 @@
-/* Reading and writing by index, shapes, joins, ranges: nn/indexing.c, nn/shapes.c, nn/ranges.c. */
+/* Reading and writing by index, shapes, joins, ranges: nn/indexing.c, nn/shapes.c, nn/ranges.c, nn/bounded.c. */
 #include "test/unit/literals.h"
 
 /* Functions with several results, of which a row is one. */
@@ -32,6 +32,24 @@ static tj_tensor *together(tj_ctx *c, int i)
 {
 	tj_tensor *out[2];
 	return tj_broadcast_tensors(TJ_LIST(FS(S(2, 1), 1, 2), FS(S(3), 5, 6, 7)), out), out[i];
+}
+
+static tj_tensor *unravel(tj_tensor *index, tj_dims shape, int i)
+{
+	tj_tensor *out[TJ_MAX_RANK];
+	return tj_unravel_index(index, shape, out), out[i];
+}
+
+static tj_tensor *found(tj_tensor *x, int64_t size)
+{
+	tj_tensor *count;
+	return tj_nonzero_static(x, size, -1, &count), count;
+}
+
+static tj_tensor *values_found(tj_tensor *x, int64_t size)
+{
+	tj_tensor *count;
+	return tj_unique_static(x, size, tj_i(0), &count), count;
 }
 
 #define ROWS "test/unit/indexing.inc"

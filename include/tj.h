@@ -2384,6 +2384,20 @@ TJ_API tj_tensor *tj_randperm_at(const char *site, int64_t n);
 TJ_API tj_tensor *tj_exponential_at(const char *site, tj_dtype dtype, tj_dims shape, double rate);
 TJ_API tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *mean, tj_tensor *std);
 TJ_API tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *low, tj_tensor *high);
+/* geometric: the number of trials up to the first success, 1 or more, each with probability p; an integer dtype limits it to its range. cauchy: median + sigma tan(pi (u - 1/2)).
+ * log_normal: the exponential of normally distributed numbers, whose mean and deviation are given. */
+TJ_API tj_tensor *tj_geometric_at(const char *site, tj_dtype dtype, tj_dims shape, double p);
+TJ_API tj_tensor *tj_cauchy_at(const char *site, tj_dtype dtype, tj_dims shape, double median, double sigma);
+TJ_API tj_tensor *tj_log_normal_at(const char *site, tj_dtype dtype, tj_dims shape, double mean, double std);
+#define tj_geometric(dtype, shape, p) tj_geometric_at(TJ_SITE, dtype, shape, p) /* tj_geometric(TJ_I64, TJ_SHAPE(3), 1) = [1, 1, 1] */
+#define tj_cauchy(dtype, shape, median, sigma) tj_cauchy_at(TJ_SITE, dtype, shape, median, sigma) /* tj_isfinite(tj_cauchy(TJ_F32, TJ_SHAPE(2), 0, 1)) = [true, true] */
+#define tj_log_normal(dtype, shape, mean, std) tj_log_normal_at(TJ_SITE, dtype, shape, mean, std) /* tj_ge(tj_log_normal(TJ_F32, TJ_SHAPE(2), 0, 1), tj_f(0)) = [true, true] */
+/* gumbel_softmax: softmax((logits + g) / tau) along an axis, g = -log(-log(u)): a choice by softmax(logits), made smooth. hard: exactly one-hot, the choice, with the gradient of the
+ * smooth one. rrelu: x above 0, below it x times a slope that is drawn from low to high for each element; without training the slope is their mean. Both of floats. */
+TJ_API tj_tensor *tj_gumbel_softmax_at(const char *site, tj_tensor *logits, double tau, bool hard, int64_t axis);
+TJ_API tj_tensor *tj_rrelu_at(const char *site, tj_tensor *x, double low, double high, bool training);
+#define tj_gumbel_softmax(logits, tau, hard, axis) tj_gumbel_softmax_at(TJ_SITE, logits, tau, hard, axis) /* tj_gumbel_softmax([0., 1000.], 1, true, 0) = [0., 1.] */
+#define tj_rrelu(x, low, high, training) tj_rrelu_at(TJ_SITE, x, low, high, training) /* tj_rrelu([-4., 2.], 0.25, 0.75, false) = [-2., 2.] */
 /* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum; else it is an error, an index out of range. Without replacement no outcome comes twice; if fewer than n
  * have a weight above 0, others follow. */
 TJ_API tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement);

@@ -135,6 +135,69 @@ tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape,
 	return rounded(site, tj_add(tj_mul(u, tj_sub(to, from)), from), dtype);
 }
 
+/* The number of trials up to the first success: 1 + the whole part of log(1 - u) / log(1 - p). */
+tj_tensor *tj_geometric_at(const char *site, tj_dtype dtype, tj_dims shape, double p)
+{
+	static const char name[] = "geometric";
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || dtype == TJ_BOOL) return tj_fail(TJ_ERR_DTYPE, name, "TJ_I64, for example", "%s", dtype == TJ_BOOL ? "a bool counts no trials" : "no such dtype");
+	if (!(p > 0 && p <= 1)) return tj_fail(TJ_ERR_ARG, name, "the probability of a success, above 0, at most 1", "p is %g", p);
+	const tj_dtype t = dtype == TJ_I64 || dtype == TJ_I32 ? TJ_F64 : wide(dtype);
+	tj_tensor *trials = tj_add(tj_floor(tj_div(waited(site, t, shape), tj_f(-log1p(-p)))), tj_f(1));
+	return rounded(site, trials, dtype);
+}
+
+tj_tensor *tj_cauchy_at(const char *site, tj_dtype dtype, tj_dims shape, double median, double sigma)
+{
+	tj_tensor *bad = no_float(site, "cauchy", dtype);
+	if (bad) return bad;
+	if (!(sigma > 0)) return tj_fail(TJ_ERR_ARG, "cauchy", "half of the numbers are within sigma of the median", "sigma is %g", sigma);
+	tj_tensor *turn = tj_mul(tj_sub(tj_uniform(wide(dtype), shape), tj_f(0.5)), tj_f(3.14159265358979323846));
+	return rounded(site, tj_add(tj_mul(tj_tan(turn), tj_f(sigma)), tj_f(median)), dtype);
+}
+
+tj_tensor *tj_log_normal_at(const char *site, tj_dtype dtype, tj_dims shape, double mean, double std)
+{
+	tj_tensor *bad = no_float(site, "log_normal", dtype);
+	if (bad) return bad;
+	if (!(std > 0)) return tj_fail(TJ_ERR_ARG, "log_normal", "the deviation of the logarithm, above 0", "std is %g", std);
+	return rounded(site, tj_exp(tj_add(tj_mul(tj_normal(wide(dtype), shape), tj_f(std)), tj_f(mean))), dtype);
+}
+
+/* ---- random activations ---- */
+/* Of a time of 0 the logarithm is infinite, so half of the least step takes its place. */
+tj_tensor *tj_gumbel_softmax_at(const char *site, tj_tensor *logits, double tau, bool hard, int64_t axis)
+{
+	static const char name[] = "gumbel_softmax";
+	int64_t shape[TJ_MAX_RANK + 1];
+	int a;
+	tj_tensor *bad = nn_bad_float(site, name, "the logits", logits);
+	if (!bad) bad = nn_bad_axis(site, name, logits, axis, &a);
+	if (bad) return bad;
+	if (!(tau > 0)) return tj_fail(TJ_ERR_ARG, name, "the temperature, above 0; the lower, the nearer to one-hot", "tau is %g", tau);
+	const tj_dtype t = tj_dtype_of(logits);
+	tj_tensor *time = tj_to(waited(site, wide(t), nn_shape(logits, shape)), tj_device_of(logits));
+	tj_tensor *noise = tj_neg(tj_log(tj_maximum(time, tj_f(t == TJ_F64 ? 0x1p-54 : 0x1p-25))));
+	tj_tensor *y = tj_softmax(tj_div(tj_add(nn_widened(site, logits), noise), tj_f(tau)), a);
+	if (hard) {
+		nn_dims s = nn_shape_ones(tj_rank(y));
+		if (s.n) s.dim[a] = tj_dim(y, a);
+		tj_tensor *place = nn_reshape(site, nn_arange(site, y, tj_rank(y) ? tj_dim(y, a) : 1), &s), *one = tj_eq(place, tj_argmax(y, a, true));
+		y = tj_add(tj_cast(one, tj_dtype_of(y)), tj_sub(y, tj_stop_gradient(y)));
+	}
+	return rounded(site, y, t);
+}
+
+tj_tensor *tj_rrelu_at(const char *site, tj_tensor *x, double low, double high, bool training)
+{
+	int64_t shape[TJ_MAX_RANK + 1];
+	tj_tensor *bad = nn_bad_float(site, "rrelu", "x", x);
+	if (bad) return bad;
+	if (!(low <= high) || isinf(low) || isinf(high)) return tj_fail(TJ_ERR_ARG, "rrelu", "1.0 / 8 and 1.0 / 3 are usual", "slopes from %g to %g", low, high);
+	if (!training) return tj_leaky_relu(x, (low + high) / 2);
+	tj_tensor *u = tj_to(tj_uniform(wide(tj_dtype_of(x)), nn_shape(x, shape)), tj_device_of(x)), *slope = tj_add(tj_mul(u, tj_f(high - low)), tj_f(low));
+	return tj_where(tj_gt(x, tj_i(0)), x, rounded(site, tj_mul(x, slope), tj_dtype_of(x)));
+}
+
 /* ---- multinomial ---- */
 /* The first place at which the sum so far is above a uniform part of the whole sum. */
 static tj_tensor *with_replacement(const char *site, tj_tensor *p, tj_dims shape)

@@ -154,6 +154,86 @@ static void multinomials(void **state)
 	tj_close(c);
 }
 
+static double share_below(tj_tensor *x, double edge) { return tj_item(tj_mean(tj_cast(tj_lt(x, tj_f(edge)), TJ_F64), TJ_ALL, false)); }
+
+static void more_distributions(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const double p[] = { 0.3, 0.21, 0.147, 0.343 };
+	int64_t count[4] = { 0 };
+	const int64_t *v = tj_data(tj_geometric(TJ_I64, TJ_SHAPE(MANY), 0.3));
+	for (int i = 0; i < MANY; i++) assert_true(v[i] >= 1), count[v[i] < 4 ? v[i] - 1 : 3]++;
+	assert_true(chi_square(count, p, 4, MANY) < most(4));
+	for (tj_dtype t = TJ_U8; t <= TJ_F64; t++) assert_true(fabs(tj_item(tj_mean(tj_cast(tj_geometric(t, TJ_SHAPE(MANY), 0.3), TJ_F64), TJ_ALL, false)) - 1 / 0.3) < 0.1);
+	assert_true(tj_truth(tj_all(tj_eq(tj_geometric(TJ_I8, TJ_SHAPE(99), 1), tj_i(1)), TJ_ALL, false)));
+	for (tj_dtype t = TJ_F16; t <= TJ_F64; t++) {
+		tj_tensor *x = tj_cast(tj_cauchy(t, TJ_SHAPE(MANY), 2, 3), TJ_F64); /* quarters at the median and sigma beside it */
+		assert_true(fabs(share_below(x, -1) - 0.25) < 0.015 && fabs(share_below(x, 2) - 0.5) < 0.015 && fabs(share_below(x, 5) - 0.75) < 0.015);
+		x = tj_cast(tj_log_normal(t, TJ_SHAPE(MANY), 0.5, 0.25), TJ_F64);
+		assert_true(share_below(x, 0) == 0 && fabs(share_below(x, exp(0.5)) - 0.5) < 0.015 && fabs(share_below(x, exp(0.75)) - 0.8413) < 0.015);
+	}
+	assert_int_equal(tj_rank(tj_cauchy(TJ_F32, TJ_0D, 0, 1)), 0);
+	assert_int_equal(tj_numel(tj_log_normal(TJ_F32, TJ_SHAPE(0, 2), 0, 1)), 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
+/* A choice by softmax(logits): as often as its probability. Its gradient is that of the smooth one, also when it is one-hot. */
+static void chosen(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_gumbel_softmax(in[0], 0.7, self != NULL, -1);
+	tj_grad(out + 1, tj_sum(tj_mul(out[0], in[1]), TJ_ALL, false), TJ_LIST(in[0]), NULL);
+}
+
+static void choices(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const float logit[] = { 0, 1.0986123f, 1.7917595f }; /* log of 1, 3, 6 */
+	tj_tensor *x = tj_expand(tj_from_data(c, TJ_F32, TJ_SHAPE(3), logit), TJ_SHAPE(MANY, 3)), *w = tj_expand(F32(c, 1, -2, 5), TJ_SHAPE(MANY, 3)), *smooth[2], *hard[2];
+	const double p[] = { 0.1, 0.3, 0.6 };
+	int64_t count[3] = { 0 };
+	tj_seed(c, 7);
+	assert_int_equal(tj_call(kit_fn(c, "smooth", chosen, NULL, 2, 2), smooth, TJ_LIST(x, w)), TJ_OK);
+	tj_seed(c, 7);
+	assert_int_equal(tj_call(kit_fn(c, "hard", chosen, &count, 2, 2), hard, TJ_LIST(x, w)), TJ_OK);
+	const float *v = tj_data(hard[0]), *soft = tj_data(smooth[0]), *g = tj_data(hard[1]), *h = tj_data(smooth[1]);
+	for (int i = 0; i < MANY; i++) {
+		int at = -1, largest = 0;
+		for (int k = 0; k < 3; k++) {
+			assert_true(v[3 * i + k] == 0 || v[3 * i + k] == 1);
+			assert_true(fabsf(g[3 * i + k] - h[3 * i + k]) < 1e-5f);
+			if (v[3 * i + k] == 1) at = k;
+			if (soft[3 * i + k] > soft[3 * i + largest]) largest = k;
+		}
+		assert_int_equal(at, largest);
+		count[at]++;
+	}
+	assert_true(chi_square(count, p, 3, MANY) < most(3));
+	for (tj_dtype t = TJ_F16; t <= TJ_F64; t++) assert_int_equal(tj_dtype_of(tj_gumbel_softmax(tj_cast(x, t), 1, true, 1)), t);
+	assert_f32(tj_gumbel_softmax(tj_reshape(F32(c, 3), TJ_0D), 1, true, 0), 1);
+	assert_int_equal(tj_numel(tj_gumbel_softmax(tj_full(TJ_F32, TJ_SHAPE(0, 3), tj_f(1)), 1, true, -1)), 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void random_slopes(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const float *v = tj_data(tj_rrelu(tj_full(TJ_F32, TJ_SHAPE(MANY), tj_f(-2)), 0.25, 0.75, true));
+	double sum = 0;
+	for (int i = 0; i < MANY; i++) assert_true(v[i] <= -0.5f && v[i] >= -1.5f), sum += v[i];
+	assert_true(fabs(sum / MANY + 1) < 0.01);
+	assert_f32(tj_rrelu(F32(c, 2, INFINITY, NAN, 0), 0.25, 0.75, true), 2, INFINITY, NAN, 0);
+	assert_f32(tj_rrelu(F32(c, 2, -2, NAN, -INFINITY), 0.25, 0.75, false), 2, -1, NAN, -INFINITY);
+	assert_int_equal(tj_dtype_of(tj_rrelu(tj_full(TJ_BF16, TJ_SHAPE(3), tj_f(-1)), 0.1, 0.3, true)), TJ_BF16);
+	assert_int_equal(tj_rank(tj_rrelu(tj_full(TJ_F64, TJ_0D, tj_f(-1)), 0.1, 0.3, true)), 0);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- dropout ---- */
 static void dropouts(void **state)
 {
@@ -266,9 +346,14 @@ static void all_of_them(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[n++] = tj_multinomial(in[1], 20, true);
 	out[n++] = tj_multinomial(in[1], 5, false);
 	out[n++] = tj_randperm(100);
+	out[n++] = tj_geometric(TJ_I32, TJ_SHAPE(3000), 0.2);
+	out[n++] = tj_cauchy(TJ_F32, TJ_SHAPE(3000), 0, 1);
+	out[n++] = tj_log_normal(TJ_F64, TJ_SHAPE(3000), 0, 1);
+	out[n++] = tj_gumbel_softmax(in[1], 0.5, true, 1);
+	out[n++] = tj_rrelu(tj_neg(in[0]), 0.1, 0.3, true);
 }
 
-enum { ALL = 13 };
+enum { ALL = 18 };
 static void equal_everywhere(void **state)
 {
 	(void)state;
@@ -327,6 +412,17 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_randint((tj_dtype)99, TJ_SHAPE(2), 0, 2), DTYPE, "randint", "99 is not a dtype");
 	LAYER_REFUSED(tj_randperm(-1), ARG, "randperm", "n is -1");
 	LAYER_REFUSED(tj_exponential(TJ_F32, TJ_SHAPE(2), 0), ARG, "exponential", "the rate is 0");
+	LAYER_REFUSED(tj_geometric(TJ_I64, TJ_SHAPE(2), 0), ARG, "geometric", "p is 0");
+	LAYER_REFUSED(tj_geometric(TJ_BOOL, TJ_SHAPE(2), 0.5), DTYPE, "geometric", "bool");
+	LAYER_REFUSED(tj_cauchy(TJ_F32, TJ_SHAPE(2), 0, 0), ARG, "cauchy", "sigma is 0");
+	LAYER_REFUSED(tj_cauchy(TJ_I32, TJ_SHAPE(2), 0, 1), DTYPE, "cauchy", "i32 is no float");
+	LAYER_REFUSED(tj_log_normal(TJ_F32, TJ_SHAPE(2), 0, -1), ARG, "log_normal", "std is -1");
+	LAYER_REFUSED(tj_log_normal(TJ_I32, TJ_SHAPE(2), 0, 1), DTYPE, "log_normal", "i32 is no float");
+	LAYER_REFUSED(tj_gumbel_softmax(x, 0, false, 0), ARG, "gumbel_softmax", "tau is 0");
+	LAYER_REFUSED(tj_gumbel_softmax(x, 1, false, 1), ARG, "gumbel_softmax", "axis 1");
+	LAYER_REFUSED(tj_gumbel_softmax(i, 1, false, 0), DTYPE, "gumbel_softmax", "i32, no float");
+	LAYER_REFUSED(tj_rrelu(x, 0.5, 0.1, true), ARG, "rrelu", "slopes from 0.5 to 0.1");
+	LAYER_REFUSED(tj_rrelu(i, 0.1, 0.5, true), DTYPE, "rrelu", "i32, no float");
 	LAYER_REFUSED(tj_exponential(TJ_I32, TJ_SHAPE(2), 1), DTYPE, "exponential", "i32 is no float");
 	LAYER_REFUSED(tj_random_normal(TJ_F32, TJ_SHAPE(2), NULL, tj_f(1)), ARG, "random_normal", "mean is NULL");
 	LAYER_REFUSED(tj_random_uniform(TJ_BOOL, TJ_SHAPE(2), tj_f(0), tj_f(1)), DTYPE, "random_uniform", "bool is no float");
@@ -348,7 +444,7 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(integers), cmocka_unit_test(permutations), cmocka_unit_test(bernoullis), cmocka_unit_test(continuous), cmocka_unit_test(multinomials), cmocka_unit_test(dropouts),
+		cmocka_unit_test(integers), cmocka_unit_test(permutations), cmocka_unit_test(bernoullis), cmocka_unit_test(continuous), cmocka_unit_test(multinomials), cmocka_unit_test(more_distributions), cmocka_unit_test(choices), cmocka_unit_test(random_slopes), cmocka_unit_test(dropouts),
 		cmocka_unit_test(whole_channels), cmocka_unit_test(gradients), cmocka_unit_test(another_p_is_no_other_trace), cmocka_unit_test(equal_everywhere), cmocka_unit_test(likes), cmocka_unit_test(errors),
 	};
 	KIT_RUN(tests);

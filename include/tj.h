@@ -2284,6 +2284,21 @@ TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor
 TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k, const char **why);
 #define tj_attention_method(q, k, why) tj_attention_method_at(TJ_SITE, q, k, why) /* no example: its result is no tensor */
 
+/* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by the three parts of in_weight [3 E,E];
+ * tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If q, k and v are one tensor, the first three are one product. A mask says
+ * what takes part, as it does above; PyTorch's masks of this function say what does not. */
+typedef struct tj_multi_head_opts {
+	size_t size;
+	tj_tensor *in_bias, *out_bias; /* [3 E], [E]; NULL: none */
+	tj_tensor *mask;               /* as in tj_attention_opts, for scores [N,heads,L,S] */
+	tj_tensor *padding;            /* bool [N,S] or [S], true: this key is padding, and takes no part, as PyTorch's key_padding_mask */
+	bool causal;                   /* row i of q takes part with keys 0 to i */
+	double dropout;                /* of the weights, for a training alone */
+	tj_tensor *bias_k, *bias_v;    /* [E]: one more key and its value, the same for all, which every row sees; NULL: none */
+} tj_multi_head_opts;
+TJ_API tj_tensor *tj_multi_head_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, int heads, tj_tensor *in_weight, tj_tensor *out_weight, const tj_multi_head_opts *opts);
+#define tj_multi_head_attention(q, k, v, heads, in_weight, out_weight, opts) tj_multi_head_attention_at(TJ_SITE, q, k, v, heads, in_weight, out_weight, opts) /* tj_multi_head_attention([[0.]], [[0.], [0.]], [[2.], [4.]], 1, [[1.], [1.], [10.]], [[0.5]], NULL) = [[15.]] */
+
 /* ---- losses ----------------------------------------------------------------------------------------- */
 
 /* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are computed in f32, and the result, of x's

@@ -52,6 +52,20 @@ known("attention_scale", F.scaled_dot_product_attention(q, k, v, scale=0.7))
 known("attention_2d", F.scaled_dot_product_attention(x(0, 4, 5), x(1, 6, 5), x(2, 6, 3)))
 known("attention_grouped", F.scaled_dot_product_attention(x(0, 2, 6, 4, 5), *[t.repeat_interleave(2, 1) for t in (k, v)], x(3, 6, 4, 6)))
 
+def many_heads(q, k, v, heads, **o):
+    e = q.shape[-1]
+    return F.multi_head_attention_forward(*[t.transpose(0, 1) for t in (q, k, v)], e, heads, x(3, 3 * e, e), x(4, 3 * e), o.pop("bias_k", None), o.pop("bias_v", None), False, 0.0, x(5, e, e), x(6, e), need_weights=False, **o)[0].transpose(0, 1)
+
+
+q, k, v = x(0, 2, 4, 6), x(1, 2, 5, 6), x(2, 2, 5, 6)
+padding = torch.tensor([[False, False, False, True, True], [False, True, False, False, False]])
+known("heads", many_heads(q, k, v, 2))
+known("heads_self", many_heads(q, q, q, 3, attn_mask=torch.ones(4, 4, dtype=torch.bool).triu(1)))
+known("heads_padding", many_heads(q, k, v, 2, key_padding_mask=padding))
+known("heads_mask", many_heads(q, k, v, 2, key_padding_mask=padding, attn_mask=x(7, 4, 4, 5)))
+known("heads_bool", many_heads(q, k, v, 2, attn_mask=x(7, 4, 5) < -0.5))
+known("heads_bias", many_heads(q, k, v, 2, key_padding_mask=padding, bias_k=x(8, 1, 1, 6), bias_v=x(9, 1, 1, 6)))
+
 # ---- losses ----
 a, b = x(0, 4, 3), x(1, 4, 3)
 p, t = torch.sigmoid(a), torch.sigmoid(b)

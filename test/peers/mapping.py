@@ -28,6 +28,7 @@ REFERENCE = {
     "kthvalue": lambda x, k, dim=-1, keepdim=False: [t.narrow(dim, k - 1, 1) if keepdim else t.select(dim, k - 1) if x.dim() else t for t in torch.sort(x, dim=dim, stable=True)],
     "topk": lambda x, k, dim=-1, largest=True, sorted=True: [t.narrow(dim, 0, k) if x.dim() else t for t in torch.sort(x, dim=dim, descending=largest, stable=True)],
 }
+REFERENCE["nn.functional.multi_head_attention_forward"] = lambda *a, **k: torch.nn.functional.multi_head_attention_forward(*a, **(k | {"need_weights": False}))[0]  # the weights are no result here
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -659,6 +660,23 @@ def _(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enabl
     if attn_mask is not None:
         o["mask"] = attn_mask
     return tj.scaled_dot_product_attention(q, k, v, **o)
+
+
+@entry(F + "multi_head_attention_forward")
+def _(q, k, v, width, heads, w, in_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_w, out_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+      use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, is_causal=False, **_):
+    if dropout_p and training:
+        raise NotHere("random numbers differ")
+    if add_zero_attn:
+        raise NotHere("add_zero_attn")
+    o = {n: t for n, t in dict(in_bias=in_bias, out_bias=out_bias, bias_k=bias_k, bias_v=bias_v, padding=key_padding_mask).items() if t is not None}
+    if attn_mask is not None:
+        mask = tj.logical_not(attn_mask) if attn_mask.dtype == "bool" else attn_mask
+        o["mask"] = tj.reshape(mask, [-1, heads, *mask.shape[1:]]) if mask.rank == 3 and q.rank == 3 else mask
+    w = tj.cat([q_proj_weight, k_proj_weight, v_proj_weight], 0) if use_separate_proj_weight else w
+    q, k, v = (tj.transpose(t, 0, 1) if t.rank == 3 else t for t in (q, k, v))
+    y = tj.multi_head_attention(q, k, v, heads, w, out_w, **o)
+    return tj.transpose(y, 0, 1) if y.rank == 3 else y
 
 
 def loss(ours, **defaults):

@@ -1,4 +1,4 @@
-/* tj_scaled_dot_product_attention(): values of PyTorch, masks, rows without keys, blocks against one piece, memory, dropout, gradients, errors. */
+/* tj_scaled_dot_product_attention() and tj_multi_head_attention(): values of PyTorch, masks, rows without keys, blocks against one piece, memory, dropout, gradients, errors. */
 #include "test/layers.h"
 #include "test/unit/known.inc"
 
@@ -267,6 +267,85 @@ static void inside_of_others(void **state)
 	tj_close(c);
 }
 
+/* ---- several heads ---- */
+#define HEADS(q, k, v, n, ...) tj_multi_head_attention(q, k, v, n, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), TJ_OPTS(tj_multi_head_opts, .in_bias = x(4, TJ_SHAPE(18)), .out_bias = x(6, TJ_SHAPE(6)), __VA_ARGS__))
+static void several_heads(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *q = x(0, TJ_SHAPE(2, 4, 6)), *k = x(1, TJ_SHAPE(2, 5, 6)), *v = x(2, TJ_SHAPE(2, 5, 6));
+	tj_tensor *padding = tj_from_data(c, TJ_BOOL, TJ_SHAPE(2, 5), (uint8_t[]){ 0, 0, 0, 1, 1, 0, 1, 0, 0, 0 });
+	KNOWN(HEADS(q, k, v, 2, .dropout = 0), heads);
+	KNOWN(HEADS(q, q, q, 3, .causal = true), heads_self);
+	KNOWN(HEADS(q, k, v, 2, .padding = padding), heads_padding);
+	KNOWN(HEADS(q, k, v, 2, .padding = padding, .mask = tj_unflatten(x(7, TJ_SHAPE(4, 4, 5)), 0, TJ_SHAPE(2, 2))), heads_mask);
+	KNOWN(HEADS(q, k, v, 2, .mask = tj_ge(x(7, TJ_SHAPE(4, 5)), tj_f(-0.5))), heads_bool);
+	tj_tensor *more = HEADS(q, k, v, 2, .padding = padding, .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6)));
+	KNOWN(more, heads_bias);
+	for (int i = 0; i < 2; i++) { /* an example without the axis; masks that say the same in other ways */
+		tj_tensor *one[] = { tj_select(q, 0, i), tj_select(k, 0, i), tj_select(v, 0, i), tj_select(padding, 0, i) };
+		tj_tensor *y[] = { HEADS(one[0], one[1], one[2], 2, .padding = one[3], .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))),
+			HEADS(one[0], one[1], one[2], 2, .mask = tj_logical_not(one[3]), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))),
+			HEADS(one[0], one[1], one[2], 2, .mask = tj_where(one[3], tj_f(-INFINITY), tj_cast(tj_f(0), TJ_F64)), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))) };
+		for (int n = 0; n < 3; n++) assert_true(tj_truth(tj_allclose(y[n], tj_select(more, 0, i), 0, 1e-12, false)));
+	}
+	tj_tensor *causal = HEADS(q, q, q, 2, .causal = true, .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6)));
+	tj_tensor *masked = HEADS(q, q, q, 2, .mask = tj_tril(tj_ones(TJ_BOOL, TJ_SHAPE(4, 4)), 0), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6)));
+	assert_true(tj_truth(tj_allclose(causal, masked, 0, 1e-12, false)));
+	assert_int_equal(tj_numel(HEADS(x(0, TJ_SHAPE(0, 4, 6)), x(1, TJ_SHAPE(0, 5, 6)), x(2, TJ_SHAPE(0, 5, 6)), 2, .dropout = 0)), 0);
+	for (tj_dtype t = TJ_F16; t <= TJ_F64; t++) {
+		tj_tensor *in = tj_cast(q, t), *y = tj_multi_head_attention(in, in, in, 2, tj_cast(x(3, TJ_SHAPE(18, 6)), t), tj_cast(x(5, TJ_SHAPE(6, 6)), t), NULL);
+		assert_int_equal(tj_dtype_of(y), t);
+		assert_true(tj_truth(tj_allclose(tj_cast(y, TJ_F64), tj_multi_head_attention(q, q, q, 2, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), NULL), 0, t == TJ_BF16 ? 0.1 : t == TJ_F16 ? 0.02 : 1e-5, false)));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void heads_of(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_multi_head_attention(in[0], self ? in[0] : in[1], self ? in[0] : in[1], 2, in[2], in[3], TJ_OPTS(tj_multi_head_opts, .causal = self != NULL, .bias_k = in[4], .bias_v = in[5]));
+}
+
+static void gradients_of_heads(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	for (int way = 0; way < 2; way++) {
+		layer l = { .body = heads_of, .self = way ? &way : NULL, .nin = 6 };
+		const int64_t rows[] = { 3, way ? 3 : 2 };
+		for (int i = 0; i < 2; i++) l.in[i] = layer_tensor(c, TJ_F64, TJ_SHAPE(2, rows[i], 4), i);
+		l.in[2] = layer_tensor(c, TJ_F64, TJ_SHAPE(12, 4), 2);
+		l.in[3] = layer_tensor(c, TJ_F64, TJ_SHAPE(4, 4), 3);
+		for (int i = 4; i < 6; i++) l.in[i] = layer_tensor(c, TJ_F64, TJ_SHAPE(4), i);
+		layer_check(&l, "heads");
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void errors_of_heads(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tj_tensor *q = x(0, TJ_SHAPE(2, 4, 6)), *k = x(1, TJ_SHAPE(2, 5, 6)), *w = x(3, TJ_SHAPE(18, 6)), *out = x(5, TJ_SHAPE(6, 6)), *b = x(4, TJ_SHAPE(6));
+	LAYER_REFUSED(tj_multi_head_attention(NULL, k, k, 2, w, out, NULL), ARG, "multi_head_attention", "q is NULL");
+	LAYER_REFUSED(tj_multi_head_attention(q, tj_cast(k, TJ_I32), k, 2, w, out, NULL), DTYPE, "multi_head_attention", "k is i32, no float");
+	LAYER_REFUSED(tj_multi_head_attention(q, tj_select(k, 0, 0), k, 2, w, out, NULL), SHAPE, "multi_head_attention", "k does not fit to q");
+	LAYER_REFUSED(tj_multi_head_attention(b, b, b, 2, w, out, NULL), SHAPE, "multi_head_attention", "q has 1 axes");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, q, 2, w, out, NULL), SHAPE, "multi_head_attention", "5 keys and 4 values");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 4, w, out, NULL), ARG, "multi_head_attention", "4 heads of width 6");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 0, w, out, NULL), ARG, "multi_head_attention", "0 heads");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, out, out, NULL), SHAPE, "multi_head_attention", "in_weight is not [18,6]");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, w, w, NULL), SHAPE, "multi_head_attention", "out_weight is not [6,6]");
+	LAYER_REFUSED(HEADS(q, k, k, 2, .bias_k = b), ARG, "multi_head_attention", "go together");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, w, out, TJ_OPTS(tj_multi_head_opts, .in_bias = b)), SHAPE, "multi_head_attention", ".in_bias is not [18]");
+	LAYER_REFUSED(HEADS(q, k, k, 2, .padding = tj_zeros(TJ_BOOL, TJ_SHAPE(2, 4))), SHAPE, "multi_head_attention", ".padding does not fit");
+	LAYER_REFUSED(HEADS(q, k, k, 2, .padding = tj_zeros(TJ_F32, TJ_SHAPE(2, 5))), DTYPE, "multi_head_attention", ".padding is f32");
+	LAYER_REFUSED(HEADS(q, k, k, 2, .mask = tj_zeros(TJ_I32, TJ_SHAPE(4, 5))), DTYPE, "multi_head_attention", ".mask is i32");
+	tj_close(c);
+}
+
 static void errors(void **state)
 {
 	(void)state;
@@ -292,7 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(rows_without_keys), cmocka_unit_test(blocks), cmocka_unit_test(the_setting), cmocka_unit_test(memory), cmocka_unit_test(dropouts),
-		cmocka_unit_test(inside_of_others), cmocka_unit_test(errors),
+		cmocka_unit_test(inside_of_others), cmocka_unit_test(several_heads), cmocka_unit_test(gradients_of_heads), cmocka_unit_test(errors_of_heads), cmocka_unit_test(errors),
 	};
 	KIT_RUN(tests);
 }

@@ -916,6 +916,11 @@ TJ_API tj_tensor *tj_ldexp(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_ldexp_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_ldexp(a, b) tj_ldexp_at(TJ_SITE, a, b) /* tj_ldexp([1., 3.], [3, -1]) = [8., 1.5] */
 
+/* a * b + c, rounded once; f16 and bf16: computed in f32, then rounded */
+TJ_API tj_tensor *tj_fma(tj_tensor *a, tj_tensor *b, tj_tensor *c);
+TJ_API tj_tensor *tj_fma_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *c);
+#define tj_fma(a, b, c) tj_fma_at(TJ_SITE, a, b, c) /* tj_fma([2., 3.], [4., 5.], tj_f(1)) = [9., 16.] */
+
 /* -a */
 TJ_API tj_tensor *tj_neg(tj_tensor *x);
 TJ_API tj_tensor *tj_neg_at(const char *site, tj_tensor *x);
@@ -1245,6 +1250,11 @@ TJ_API tj_tensor *tj_ndtri_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_lgamma(tj_tensor *x);
 TJ_API tj_tensor *tj_lgamma_at(const char *site, tj_tensor *x);
 #define tj_lgamma(x) tj_lgamma_at(TJ_SITE, x) /* tj_lgamma([1., 5.]) = [0., 3.1781] */
+
+/* the gamma function, as in C: (a - 1)! of a whole number; NaN at negative integers */
+TJ_API tj_tensor *tj_tgamma(tj_tensor *x);
+TJ_API tj_tensor *tj_tgamma_at(const char *site, tj_tensor *x);
+#define tj_tgamma(x) tj_tgamma_at(TJ_SITE, x) /* tj_tgamma([0.5, 5.]) = [1.7725, 24.] */
 
 /* the derivative of log(gamma(a)); inf or -inf at 0, NaN at negative integers */
 TJ_API tj_tensor *tj_digamma(tj_tensor *x);

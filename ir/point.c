@@ -119,6 +119,7 @@ static inline I arg_i(ir_scalar s, tj_dtype t) { return t == TJ_BOOL ? truth_val
 	(uint64_t)s.i); }
 static inline I arg_b(ir_scalar s, tj_dtype t) { (void)t; return truth_value(s.i != 0); }
 #define FIRST_clamp(x) arg_##x
+#define FIRST_fma(x) arg_##x
 #define FIRST_where(x) arg_b /* the condition */
 
 #define OUT(v) OF_(out, v)(v)

@@ -176,6 +176,14 @@ static void grad_NEXT(vjp *v)
 	if (v->want[0]) give(v, 0, dy_of(v));
 }
 
+static void grad_FMA(vjp *v)
+{
+	ir_ref dy = dy_of(v);
+	for (int k = 0; k < 2; k++)
+		if (v->want[k]) give(v, k, op2(v, IR_mul, dy, x_of(v, 1 - k)));
+	if (v->want[2]) give(v, 2, dy);
+}
+
 /* (b, -a) / (a^2 + b^2) */
 static void grad_ATAN2(vjp *v)
 {
@@ -262,6 +270,7 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_log_ndtr: x = op1(v, IR_erfcx, op2(v, IR_mul, x, num(v, -0.70710678118654752440))); return op2(v, IR_div, num(v, 0.79788456080286535588), x);
 	case IR_ndtri: return op2(v, IR_mul, normal_density(v, y, 0.5), num(v, 2.50662827463100050242));
 	case IR_lgamma: return op1(v, IR_digamma, x);
+	case IR_tgamma: return op2(v, IR_mul, y, op1(v, IR_digamma, x));
 	case IR_digamma: return with(v, IR_polygamma, x, 1, (int64_t[]){ 1 });
 	case IR_polygamma: return with(v, IR_polygamma, x, 1, (int64_t[]){ v->attr[0] + 1 });
 	case IR_i0: return op1(v, IR_i1, x);

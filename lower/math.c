@@ -137,6 +137,7 @@ static inline D arg_d(lo_kernel *k, uint32_t id, tj_dtype t) { (void)t; return (
 static inline I arg_i(lo_kernel *k, uint32_t id, tj_dtype t) { return (I){ k, id, t }; }
 static inline I arg_b(lo_kernel *k, uint32_t id, tj_dtype t) { (void)t; return (I){ k, id, TJ_BOOL }; }
 #define FIRST_clamp(x) arg_##x
+#define FIRST_fma(x) arg_##x
 #define FIRST_where(x) arg_b /* the condition */
 
 #define UNARY(name, x)                                                                            \

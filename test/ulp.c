@@ -302,6 +302,7 @@ static const function functions[] = {
 	{ IR_log_ndtr, 4, mp_log_ndtr, NULL, NULL, 0 },
 	{ IR_ndtri, 4, mp_ndtri, NULL, NULL, 0 },
 	{ IR_lgamma, 4, mp_lgamma, NULL, NULL, 32 },
+	{ IR_tgamma, 5, mpfr_gamma, NULL, NULL, 0 },
 	{ IR_digamma, 4, mpfr_digamma, NULL, NULL, 32 },
 	{ IR_i0, 5, mp_i0, NULL, NULL, 0 },
 	{ IR_i0e, 5, mp_i0e, NULL, NULL, 0 },

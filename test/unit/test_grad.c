@@ -23,7 +23,7 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
 #define POINT2  "fmin|fmax|hypot|copysign|heaviside|atan2|logaddexp|logaddexp2 "
 #define MODS    "floor_divide|trunc_divide|remainder|fmod "
 #define ANY1    "neg|abs|sign|reciprocal|square|floor|ceil|round|trunc|exp|tanh|sigmoid|erf|sin|cos|expm1|relu|silu|gelu|gelu_tanh "
-#define SPECIAL "erfc|erfcx|ndtr|log_ndtr|lgamma|digamma|i0|i0e|i1|i1e "
+#define SPECIAL "erfc|erfcx|ndtr|log_ndtr|lgamma|tgamma|digamma|i0|i0e|i1|i1e "
 #define MATHS1  "exp2|tan|atan|sinh|cosh|asinh|sinc|cbrt|frac|deg2rad|rad2deg|positive "
 #define ABOVE0  "log|sqrt|rsqrt|log1p|log2|log10 "
 #define ACTS    "relu6|selu|mish|softsign|logsigmoid|tanhshrink|hardsigmoid|hardswish "
@@ -51,7 +51,7 @@ static const char *const cases[] = {
 	"softplus [5] n n", "softplus u[2,2] n n", "softplus [] n n", "hardtanh [6] m n", "hardtanh [] m n", "threshold [6] n n", "threshold [0] n n",
 	"glu [2,4] ; 1", "glu [4,2] ; 0", "glu [2,4,2] ; -2", "glu [0,2] ; 1", "glu [2,0] ; 1", "normalize [2,3] n ; 1", "normalize [2,3] n ; 0", "normalize z[2,3] n ; 1", "normalize [] n ; 0", "normalize [2,0] n ; 1",
 	"where b[2,3] [2,3] [3]", "where b[3] [2,1] []", "where b[] [2] [2]", "where b[2,2] n [2]", "where ![3] [3] [3]", "where b[0] [1] []",
-	"clamp [2,3] [3] [2,1]", "clamp [6] [] []", "clamp [2,3] [2,3] [2,3]", "clamp [6] n n", "clamp [6] [] n", "clamp [] [2] []", "clamp [0] [] [1]",
+	"fma [2,3] [3] [2,1]", "fma [] [2] n", "fma [0] [] [1]", "clamp [2,3] [3] [2,1]", "clamp [6] [] []", "clamp [2,3] [2,3] [2,3]", "clamp [6] n n", "clamp [6] [] n", "clamp [] [2] []", "clamp [0] [] [1]",
 	"cast [4] ; f32", "cast [] ; f32", "cast [0] ; f32", "to [3] ; mock", "to [2,2] ; mock",
 	"reshape [2,3] ; 3 2", "reshape [6] ; 2 -1", "reshape [] ; 1 1", "reshape [1,1] ;", "reshape [0,2] ; 0",
 	"expand [2,1] ; 2 3", "expand [3] ; 2 3", "expand [] ; 2 2", "expand [1,3] ; 2 -1 3", "expand [1] ; 0", "expand [1] ; 1",

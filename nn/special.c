@@ -1,6 +1,8 @@
 /* Functions of statistics and analysis that are made of a few ops, and windows of signals. */
 #include "nn/nn.h"
 
+#include <math.h>
+
 static tj_tensor *floats(const char *site, tj_tensor *x) { return nn_is_float(tj_dtype_of(x)) ? x : tj_cast(x, TJ_F32); }
 
 /* -x log(x); 0 at 0, -inf below. */
@@ -32,6 +34,33 @@ tj_tensor *tj_multigammaln_at(const char *site, tj_tensor *x, int p)
 	const tj_dtype t = nn_is_float(tj_dtype_of(x)) ? tj_dtype_of(x) : TJ_F32, wide = t == TJ_F64 ? TJ_F64 : TJ_F32;
 	tj_tensor *shift = tj_mul(tj_cast(nn_arange(site, x, p), wide), tj_f(-0.5)), *all = tj_lgamma(tj_add(tj_unsqueeze(tj_cast(x, wide), -1), shift));
 	return tj_cast(tj_add(tj_sum(all, TJ_AXES(-1), false), tj_f(p * (p - 1) * 0.25 * 1.14472988584940017414)), t);
+}
+
+/* The sum of (q + k)^-s: the first ones, then Euler and Maclaurin's series for the others. It is not used where it is below any number. In f64. */
+tj_tensor *tj_zeta_at(const char *site, tj_tensor *s, tj_tensor *q)
+{
+	enum { FIRST = 20, TERMS = 10 };
+	static const double bernoulli[TERMS] = { 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330 };
+	tj_tensor *bad = nn_bad(site, "zeta", "s", s);
+	if (!bad) bad = nn_bad(site, "zeta", "q", q);
+	if (bad) return bad;
+	tj_tensor *both = tj_add(nn_is_float(tj_dtype_of(q)) ? s : floats(site, s), q);
+	const tj_dtype t = tj_dtype_of(both);
+	s = tj_cast(s, TJ_F64), q = tj_cast(q, TJ_F64);
+	tj_tensor *none = tj_logical_or(tj_logical_not(tj_ge(s, tj_f(1))), tj_isnan(q)), *pole = tj_logical_or(tj_eq(s, tj_f(1)), tj_logical_and(tj_le(q, tj_f(0)), tj_eq(tj_floor(q), q)));
+	tj_tensor *odd = tj_logical_and(tj_lt(q, tj_f(0)), tj_logical_or(tj_ne(tj_floor(s), s), tj_lt(q, tj_f(-12))));
+	tj_tensor *left_out = tj_logical_or(tj_logical_or(pole, none), odd), *y = tj_f(0), *huge = tj_gt(s, tj_f(1100));
+	tj_tensor *b = tj_where(left_out, tj_f(1), q), *e = tj_neg(tj_where(left_out, tj_f(2), s));
+	for (int k = 0; k < FIRST; k++) y = tj_add(y, tj_pow(tj_add(b, tj_f(k)), e));
+	tj_tensor *w = tj_add(b, tj_f(FIRST)), *u = tj_reciprocal(w), *u2 = tj_square(u), *n = tj_where(tj_logical_or(left_out, huge), tj_f(2), s), *part = tj_mul(tj_mul(n, u), tj_f(0.5)), *tail = tj_f(0.5);
+	for (int k = 1; k <= TERMS; k++) { /* s (s + 1) ... (s + 2 k - 2) u^(2 k - 1) / (2 k)! */
+		tail = tj_add(tail, tj_mul(part, tj_f(bernoulli[k - 1])));
+		part = tj_mul(tj_mul(part, u2), tj_mul(tj_mul(tj_add(n, tj_f(2 * k - 1)), tj_add(n, tj_f(2 * k))), tj_f(1.0 / ((2 * k + 1) * (2 * k + 2)))));
+	}
+	tail = tj_add(tj_mul(tail, tj_pow(w, tj_neg(n))), tj_div(tj_pow(w, tj_sub(tj_f(1), n)), tj_sub(n, tj_f(1))));
+	y = tj_add(y, tj_where(huge, tj_f(0), tail));
+	y = tj_where(none, tj_f(NAN), tj_where(pole, tj_f(INFINITY), tj_where(odd, tj_f(NAN), y)));
+	return tj_is_poison(y) || t == TJ_F64 ? y : tj_cast(y, t);
 }
 
 /* ---- windows ---- */

@@ -82,6 +82,8 @@ for _n in ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp e
 direct("sign", "sgn")
 direct("floor_divide")
 direct("xlog1py", "special.xlog1py")
+direct("igamma", "igamma", "igamma.grad_other")
+direct("igammac", "igammac", "igammac.grad_other")
 direct("i0", "special.modified_bessel_i0")
 direct("i1", "special.modified_bessel_i1")
 for _n in "entr erfcx i0e i1 i1e log_ndtr ndtr ndtri zeta".split():

@@ -2188,6 +2188,34 @@ TJ_API tj_tensor *tj_zeta_at(const char *site, tj_tensor *s, tj_tensor *q); /* H
 #define tj_logit(x, eps) tj_logit_at(TJ_SITE, x, eps) /* tj_logit([0.5, 0.9], -1) = [0., 2.1972] */
 #define tj_multigammaln(x, p) tj_multigammaln_at(TJ_SITE, x, p) /* tj_multigammaln([2., 3.], 1) = [0., 0.6931] */
 
+/* Orthogonal polynomials of degree n, 0 to 128, by their recurrences: PyTorch's special.* of the same names, for one n. Integers become f32; f16 and bf16 are rounded once.
+ * chebyshev t, u: p[k + 1] = 2 x p[k] - p[k - 1], p[0] = 1, p[1] = x or 2 x; v, w: p[1] = 2 x - 1 or 2 x + 1; shifted: of 2 x - 1. hermite h: 2 x p[k] - 2 k p[k - 1]; he: x p[k] - k p[k - 1].
+ * laguerre: ((2 k + 1 - x) p[k] - k p[k - 1]) / (k + 1). legendre: ((2 k + 1) x p[k] - k p[k - 1]) / (k + 1). */
+TJ_API tj_tensor *tj_chebyshev_polynomial_t_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_chebyshev_polynomial_u_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_chebyshev_polynomial_v_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_chebyshev_polynomial_w_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_shifted_chebyshev_polynomial_t_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_shifted_chebyshev_polynomial_u_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_shifted_chebyshev_polynomial_v_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_shifted_chebyshev_polynomial_w_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_hermite_polynomial_h_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_hermite_polynomial_he_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_laguerre_polynomial_l_at(const char *site, tj_tensor *x, int n);
+TJ_API tj_tensor *tj_legendre_polynomial_p_at(const char *site, tj_tensor *x, int n);
+#define tj_chebyshev_polynomial_t(x, n) tj_chebyshev_polynomial_t_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_t([0.5, 2.], 3) = [-1., 26.] */
+#define tj_chebyshev_polynomial_u(x, n) tj_chebyshev_polynomial_u_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_u([0.5, 2.], 3) = [-1., 56.] */
+#define tj_chebyshev_polynomial_v(x, n) tj_chebyshev_polynomial_v_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_v([0.5, 2.], 3) = [-1., 41.] */
+#define tj_chebyshev_polynomial_w(x, n) tj_chebyshev_polynomial_w_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 71.] */
+#define tj_shifted_chebyshev_polynomial_t(x, n) tj_shifted_chebyshev_polynomial_t_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_t([1., 2.], 3) = [1., 99.] */
+#define tj_shifted_chebyshev_polynomial_u(x, n) tj_shifted_chebyshev_polynomial_u_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_u([1., 2.], 3) = [4., 204.] */
+#define tj_shifted_chebyshev_polynomial_v(x, n) tj_shifted_chebyshev_polynomial_v_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_v([0.5, 2.], 3) = [1., 169.] */
+#define tj_shifted_chebyshev_polynomial_w(x, n) tj_shifted_chebyshev_polynomial_w_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 239.] */
+#define tj_hermite_polynomial_h(x, n) tj_hermite_polynomial_h_at(TJ_SITE, x, n) /* tj_hermite_polynomial_h([0.5, 2.], 3) = [-5., 40.] */
+#define tj_hermite_polynomial_he(x, n) tj_hermite_polynomial_he_at(TJ_SITE, x, n) /* tj_hermite_polynomial_he([0.5, 2.], 3) = [-1.375, 2.] */
+#define tj_laguerre_polynomial_l(x, n) tj_laguerre_polynomial_l_at(TJ_SITE, x, n) /* tj_laguerre_polynomial_l([0.5, 2.], 3) = [-0.1458, -0.3333] */
+#define tj_legendre_polynomial_p(x, n) tj_legendre_polynomial_p_at(TJ_SITE, x, n) /* tj_legendre_polynomial_p([0.5, 2.], 3) = [-0.4375, 17.] */
+
 /* n values of a window on the device of the context, computed in f64 and rounded once. periodic: as if it had n + 1 values, of which the last is left out:
  * for transforms. Else the first and the last are equal. One value is 1. */
 TJ_API tj_tensor *tj_hann_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);

@@ -1,4 +1,4 @@
-/* Special functions and windows: the rows of ops.def from erfc to i1e, gcd, lcm, and nn/special.c, nn/incomplete.c. */
+/* Special functions and windows: the rows of ops.def from erfc to i1e, gcd, lcm, and nn/special.c, nn/incomplete.c, nn/polynomials.c. */
 #define ROWS "test/unit/special.inc"
 #include "test/unit/rows.h"
 

@@ -2053,6 +2053,9 @@ TJ_API tj_tensor *tj_histogram_bin_edges_at(const char *site, tj_tensor *x, int6
 TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan); /* 0-d bool: all of tj_isclose() */
 TJ_API tj_tensor *tj_equal_at(const char *site, tj_tensor *a, tj_tensor *b); /* 0-d bool: one shape, and all elements are equal */
 TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert); /* whether each element is one of the tests; NaN is none */
+/* Of points x [...,n], in the bins of a grid: edges has an ascending 1-d tensor for each of n axes. A point beside the grid does not count. As PyTorch's histogramdd() with edges. */
+TJ_API tj_tensor *tj_histogramdd_at(const char *site, tj_tensor *x, tj_list edges, tj_tensor *weights, bool density);
+#define tj_histogramdd(x, edges, weights, density) tj_histogramdd_at(TJ_SITE, x, edges, weights, density) /* tj_histogramdd([[0.5, 1.], [1.5, 1.], [0.5, 1.]], TJ_LIST([0., 1., 2.], [0., 2.]), NULL, false) = [[2.], [1.]] */
 #define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density) /* tj_histogram([0.5, 1.5, 2.], [0., 1., 2.], NULL, false) = [1., 2.] */
 #define tj_histogram_bin_edges(x, bins, low, high) tj_histogram_bin_edges_at(TJ_SITE, x, bins, low, high) /* tj_histogram_bin_edges([1., 5.], 2, 0, 0) = [1., 3., 5.] */
 #define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_allclose([1., 2.], [1., 2.0001], 1e-3, 0, false) = true */

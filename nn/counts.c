@@ -83,6 +83,40 @@ tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_
 	return tj_cast(tj_div(tj_div(count, tj_sum(count, TJ_ALL, false)), width), t);
 }
 
+/* A point's place in the grid, row by row; a point that lies beside it in any axis is left out. */
+tj_tensor *tj_histogramdd_at(const char *site, tj_tensor *x, tj_list edges, tj_tensor *weights, bool density)
+{
+	static const char name[] = "histogramdd";
+	int64_t shape[TJ_MAX_RANK + 1], all = 1;
+	tj_tensor *bad;
+	if ((bad = nn_bad(site, name, "x", x)) || (weights && (bad = nn_bad(site, name, "weights", weights)))) return bad;
+	const int n = nn_listed(edges, TJ_MAX_RANK);
+	if (tj_rank(x) < 2 || n < 1 || n > TJ_MAX_RANK || tj_dim(x, -1) != n) return tj_fail(TJ_ERR_SHAPE, name, "x is [points,axes]; edges for each axis", "x has %d axes, there are %d lists of edges", tj_rank(x), n);
+	for (int i = 0; i < n; i++) {
+		if ((bad = nn_bad(site, name, "edges", edges[i]))) return bad;
+		if (tj_rank(edges[i]) != 1 || tj_dim(edges[i], 0) < 2) return tj_fail(TJ_ERR_SHAPE, name, "as tj_linspace(TJ_F32, 0, 1, 11)", "edges are 1-d, and at least 2; those of axis %d have %d axes", i, tj_rank(edges[i]));
+		shape[i] = tj_dim(edges[i], 0) - 1;
+		if (all > (INT64_C(1) << 48) / shape[i]) return tj_fail(TJ_ERR_LIMIT, name, "fewer bins", "there are more than 2^48 bins");
+		all *= shape[i];
+	}
+	shape[n] = TJ_END_DIM;
+	const int64_t points = tj_numel(x) / n;
+	if (weights && tj_numel(weights) != points) return tj_fail(TJ_ERR_SHAPE, name, "a weight for each point", "%lld weights for %lld points", (long long)tj_numel(weights), (long long)points);
+	const tj_dtype t = weights ? tj_dtype_of(weights) : nn_is_float(tj_dtype_of(x)) ? tj_dtype_of(x) : TJ_F32;
+	tj_tensor *in = NULL, *place = NULL, *part = NULL;
+	x = tj_reshape(x, TJ_SHAPE(points, n));
+	for (int i = 0; i < n; i++) {
+		tj_tensor *v = tj_select(x, 1, i), *within = tj_logical_and(tj_ge(v, tj_select(edges[i], 0, 0)), tj_le(v, tj_select(edges[i], 0, -1)));
+		tj_tensor *at = tj_minimum(tj_sub(tj_searchsorted(edges[i], v, true), tj_i(1)), tj_i(shape[i] - 1));
+		in = i ? tj_logical_and(in, within) : within;
+		place = i ? tj_add(tj_mul(place, tj_i(shape[i])), at) : at;
+		tj_tensor *width = nn_along(site, tj_sub(tj_slice(edges[i], 0, 1, TJ_END_DIM, 1), tj_slice(edges[i], 0, 0, -1, 1)), i, n);
+		part = i ? tj_mul(part, width) : width;
+	}
+	tj_tensor *count = tj_cast(tj_reshape(counted(site, tj_where(in, place, tj_i(all)), weights, all, true), shape), t);
+	return density ? tj_cast(tj_div(tj_div(count, tj_sum(count, TJ_ALL, false)), part), t) : count;
+}
+
 /* ---- comparing ---- */
 tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan) { return tj_all(tj_isclose(a, b, rtol, atol, equal_nan), TJ_ALL, false); }
 

@@ -1,5 +1,6 @@
 """How each entry of PyTorch's OpInfo is called in tjit: by name, a function of the sample's input, arguments and keywords. Operands are tj tensors, dtypes
 the names of tj.DTYPES. An entry whose function tjit does not have yet raises AttributeError and counts as not mapped."""
+import builtins
 import math
 
 import torch
@@ -601,6 +602,18 @@ entry("histc")(lambda x, bins=100, min=0, max=0: tj.histc(x, bins, min, max))
 def _(x, bins, range=None, weight=None, density=False):
     edges = same(bins) if is_tensor(bins) else tj.histogram_bin_edges(x, bins, *(range or (0, 0)))
     return tj.histogram(x, edges, weight, density), edges
+
+
+@entry("histogramdd")
+def _(x, bins, range=None, weight=None, density=False):
+    n = x.shape[-1]
+    given = [bins] * n if isinstance(bins, int) else list(bins)
+    if isinstance(given[0], int):
+        ends = [range[2 * i:2 * i + 2] if range else (0, 0) for i in builtins.range(n)]
+        edges = [tj.histogram_bin_edges(tj.select(x, -1, i), given[i], *ends[i]) for i in builtins.range(n)]
+    else:
+        edges = given
+    return tj.histogramdd(x, edges, weight, density), [same(e) for e in edges]
 
 
 entry("allclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.truth(tj.allclose(a, b, rtol, atol, equal_nan)))

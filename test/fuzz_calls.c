@@ -1002,6 +1002,110 @@ static T f_view(M *m, T x)
 }
 static T f_sum(M *m, T x) { return chance(m, 50) ? tj_sum(x, AXES(m, x), chance(m, 50)) : tj_softmax(x, axis(m, x)); }
 
+/* ---- parts of numbers, places, special functions of two numbers ---- */
+static T parts(M *m, T x, int which)
+{
+	T also = NULL, y = which == 0 ? tj_frexp(x, &also) : which == 1 ? tj_modf(x, &also) : tj_divmod(x, some(m, tj_dtype_of(x), chance(m, 50) ? TJ_0D : shape_of(x).v), &also);
+	return layer_also(m, also), y;
+}
+static T f_frexp(M *m, T x) { return parts(m, x, 0); }
+static T f_modf(M *m, T x) { return parts(m, x, 1); }
+static T f_divmod(M *m, T x) { return parts(m, is_float(x) ? x : tj_cast(x, TJ_F32), 2); }
+static T f_part(M *m, T x)
+{
+	switch (below(m, 6)) {
+	case 0: return tj_logb(x);
+	case 1: return tj_ilogb(x);
+	case 2: return tj_spacing(x);
+	case 3: return tj_isposinf(x);
+	case 4: return tj_isneginf(x);
+	default: return tj_round_decimals(x, (int)from_to(m, -2, 3));
+	}
+}
+static T f_fdim(M *m, T x)
+{
+	T y = like(m, x);
+	return chance(m, 50) ? tj_fdim(x, y) : tj_remainder_ieee(x, y);
+}
+static T f_repeat(M *m, T x)
+{
+	dims d = { { 0 } };
+	const int n = rank(x) + (chance(m, 30) ? 1 : 0);
+	for (int i = 0; i < n; i++) d.v[i] = from_to(m, chance(m, 5) ? 0 : 1, 3);
+	d.v[n] = TJ_END_DIM;
+	return tj_repeat(x, d.v);
+}
+static T f_unravel_index(M *m, T x)
+{
+	T out[3] = { NULL };
+	(void)x;
+	const int64_t r = from_to(m, 1, 4), c = layer_size(m);
+	tj_unravel_index(index_of(m, TJ_SHAPE(from_to(m, 1, 5)), 0, r * c - 1), TJ_SHAPE(r, c), out);
+	return layer_also(m, out[1]), out[0];
+}
+static T f_static(M *m, T x)
+{
+	T count = NULL;
+	const int64_t size = from_to(m, 0, 8);
+	T y = chance(m, 50) ? tj_nonzero_static(x, size, -1, &count) : tj_unique_static(x, size, number(m), &count);
+	return layer_also(m, count), y;
+}
+static T f_histogramdd(M *m, T x)
+{
+	T edges = tj_linspace(tj_dtype_of(x), -2, 3, from_to(m, 2, 5));
+	return tj_histogramdd(tj_narrow(x, -1, 0, 2), TJ_LIST(edges, edges), chance(m, 30) ? row(m, x, dim(x, 0)) : NULL, chance(m, 50));
+}
+static T f_igamma(M *m, T x)
+{
+	T a = tj_add(tj_abs(like(m, x)), tj_f(0.1));
+	return chance(m, 50) ? tj_igamma(a, tj_abs(x)) : tj_igammac(a, tj_abs(x));
+}
+static T f_zeta(M *m, T x)
+{
+	T q = tj_add(tj_abs(like(m, x)), tj_f(0.5));
+	return tj_zeta(tj_add(tj_abs(x), tj_f(1.5)), q);
+}
+static T f_polynomial(M *m, T x)
+{
+	const int n = (int)from_to(m, 0, 7);
+	switch (below(m, 12)) {
+	case 0: return tj_chebyshev_polynomial_t(x, n);
+	case 1: return tj_chebyshev_polynomial_u(x, n);
+	case 2: return tj_chebyshev_polynomial_v(x, n);
+	case 3: return tj_chebyshev_polynomial_w(x, n);
+	case 4: return tj_shifted_chebyshev_polynomial_t(x, n);
+	case 5: return tj_shifted_chebyshev_polynomial_u(x, n);
+	case 6: return tj_shifted_chebyshev_polynomial_v(x, n);
+	case 7: return tj_shifted_chebyshev_polynomial_w(x, n);
+	case 8: return tj_hermite_polynomial_h(x, n);
+	case 9: return tj_hermite_polynomial_he(x, n);
+	case 10: return tj_laguerre_polynomial_l(x, n);
+	default: return tj_legendre_polynomial_p(x, n);
+	}
+}
+static T f_multi_head_attention(M *m, T x)
+{
+	const int64_t e = dim(x, -1);
+	const int heads = e % 2 ? 1 : 2;
+	dims d = with(x, -2, layer_size(m));
+	T k = chance(m, 40) ? x : some(m, tj_dtype_of(x), d.v), v = k;
+	T in = some(m, tj_dtype_of(x), TJ_SHAPE(3 * e, e)), out = some(m, tj_dtype_of(x), TJ_SHAPE(e, e));
+	tj_multi_head_opts o = { .size = sizeof o, .in_bias = row_or_none(m, x, 3 * e), .out_bias = row_or_none(m, x, e), .causal = chance(m, 30) };
+	return tj_multi_head_attention(x, k, v, heads, in, out, &o);
+}
+static T f_drawn(M *m, T x)
+{
+	const tj_dtype t = tj_dtype_of(x);
+	dims d = shape_of(x);
+	switch (below(m, 5)) {
+	case 0: return tj_geometric(t, d.v, 0.3);
+	case 1: return tj_cauchy(t, d.v, real(m), positive(m));
+	case 2: return tj_log_normal(t, d.v, 0.5, positive(m));
+	case 3: return tj_gumbel_softmax(x, positive(m), chance(m, 50), axis(m, x));
+	default: return tj_rrelu(x, 0.125, 0.5, chance(m, 70));
+	}
+}
+
 /* ---- the table ---- */
 enum { F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64, I = 1u << TJ_U8 | 1u << TJ_I8 | 1u << TJ_I16 | 1u << TJ_I32 | 1u << TJ_I64, N = F | I, A = N | 1u << TJ_BOOL };
 const layer_row layer_rows[] = {
@@ -1031,6 +1135,8 @@ const layer_row layer_rows[] = {
 	ROW(max_pool1d, 2, 3, A) ROW(max_pool2d, 3, 4, A) ROW(max_pool3d, 4, 5, A) ROW(avg_pool1d, 2, 3, F) ROW(avg_pool2d, 3, 4, F) ROW(avg_pool3d, 4, 5, F) ROW(lp_pool1d, 2, 3, F) ROW(lp_pool2d, 3, 4, F)
 	ROW(lp_pool3d, 4, 5, F) ROW(adaptive_pool1d, 2, 3, F) ROW(adaptive_pool2d, 3, 4, F) ROW(adaptive_pool3d, 4, 5, F)
 	ROW(pixel_shuffle, 3, 4, A) ROW(pixel_unshuffle, 3, 4, A) ROW(channel_shuffle, 3, 4, A) ROW(im2col, 3, 4, F) ROW(interpolate, 3, 5, F) ROW(grid_sample, 4, 5, F) ROW(affine_grid, 1, 2, F)
+	ROW(frexp, 0, 3, F) ROW(modf, 0, 3, F) ROW(divmod, 0, 3, N) ROW(part, 0, 3, F) ROW(fdim, 0, 3, F) ROW(repeat, 0, 3, A) ROW(unravel_index, 0, -1, A) ROW(static, 0, 3, A) ROW(histogramdd, 2, 2, F)
+	ROW(igamma, 0, 2, F) ROW(zeta, 0, 2, F) ROW(polynomial, 0, 3, F) ROW(multi_head_attention, 2, 3, F) ROW(drawn, 1, 3, F)
 	ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(view, 1, 4, A) ROW(view, 1, 4, A) ROW(sum, 1, 4, N)
 #undef ROW
 };

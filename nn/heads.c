@@ -62,8 +62,8 @@ static void project(const char *site, const heads *h, tj_tensor *const *in, tj_t
 /* k or v with one more place at the end, the same in each example. */
 static tj_tensor *with_place(const char *site, tj_tensor *x, tj_tensor *more)
 {
-	nn_dims s = nn_shape_of(x);
 	if (!more || tj_is_poison(x)) return x;
+	nn_dims s = nn_shape_of(x);
 	s.dim[s.n - 2] = 1;
 	return tj_cat(TJ_LIST(x, nn_expand(site, more, &s)), -2);
 }
@@ -71,8 +71,8 @@ static tj_tensor *with_place(const char *site, tj_tensor *x, tj_tensor *more)
 /* A mask of [..,S] that also lets the place behind the end take part. */
 static tj_tensor *let_place(const char *site, tj_tensor *mask, bool more, int64_t keys)
 {
-	nn_dims s = nn_shape_of(mask);
 	if (!more || !mask || tj_is_poison(mask)) return mask;
+	nn_dims s = nn_shape_of(mask);
 	if (!s.n) nn_shape_add(&s, 1);
 	s.dim[s.n - 1] = keys;
 	mask = nn_expand(site, mask, &s);

@@ -368,6 +368,7 @@ def num(us): return f"{us:,.0f}" if us >= 100 else f"{us:.1f}" if us >= 1 else f
 
 def row(c, r):
     if "us" not in r["tjit"]: return f"{c}: {r['tjit']}"
+    if not others(r): return f"{c:27} {num(ours(r)):>9} us  none of the others has it"
     n, x = rival(c, r)
     return f"{c:27} {num(ours(r)):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}" for k, v in others(r).items())
 
@@ -380,7 +381,7 @@ def markdown(d):
     out = ["| case | tjit µs | of limit | " + " | ".join(SHOWN[n] for n in cols) + " | against the best |",
            "|---|---:|---:|" + "---:|" * len(cols) + "---|"]
     for c, r in d["cases"].items():
-        if "us" not in r["tjit"]: continue
+        if "us" not in r["tjit"] or not others(r): continue
         n, x = rival(c, r)
         limit = f"{r['tjit']['limit_%']:.0f} %" if "limit_%" in r["tjit"] else ""
         t = others(r)
@@ -415,7 +416,7 @@ text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f } .dim { f
 
 def svg(d):
     """One bar for each case: the best time of the others divided by ours, on a logarithmic scale."""
-    bars = [(c, *rival(c, r)) for c, r in d["cases"].items() if "us" in r["tjit"]]
+    bars = [(c, *rival(c, r)) for c, r in d["cases"].items() if "us" in r["tjit"] and others(r)]
     left, width, right, h = 190, 460, 190, 17
     low, high = min(0.5, min(b[2] for b in bars) * 0.9), max(4, max(b[2] for b in bars) * 1.05)
     at = lambda x: left + width * (math.log(x) - math.log(low)) / (math.log(high) - math.log(low))

@@ -89,6 +89,7 @@ typedef struct turns {       /* of a scan or while; numbers of operands and resu
 	int64_t length;          /* of a while the most turns */
 	bool reverse;
 	ir_ref count;            /* the number of turns that ran; IR_NONE: all of a scan */
+	bool *flows;             /* by carry: a gradient reaches it */
 	int nkept;
 	ir_ref *kept, *stack;    /* values of the body that are kept, and these of all turns, stacked */
 } turns;
@@ -101,6 +102,30 @@ static turns turns_of(const flow *f)
 	t.first = t.carries + t.xs + (t.count != IR_NONE);
 	t.ys = ir_flow_results(f->g, &f->n) - t.carries;
 	return t;
+}
+
+/* Marks the floats among the carries whose first values the results with a gradient depend on. The gradients of others would be 0 times what a turn
+ * computes, which may be infinite. */
+static bool find_flows(flow *f, turns *t)
+{
+	const ir_graph *body = ir_flow_region(f->g, &f->n, t->region);
+	bool *used = rt_arena_alloc(&f->mem, body->node.n + 1u), more = true;
+	t->flows = rt_arena_alloc(&f->mem, (size_t)t->carries + 1);
+	if (!used || !t->flows) return false;
+	memset(used, 0, body->node.n);
+	for (int i = 0; i < t->carries; i++) t->flows[i] = f->grad[i] != IR_NONE;
+	while (more) {
+		more = false;
+		for (int i = 0; i < t->carries + t->ys; i++) used[body->out.v[i]] |= i < t->carries ? t->flows[i] : f->grad[i] != IR_NONE;
+		for (ir_ref r = body->node.n; r-- > 0;) {
+			const ir_node *n = ir_at(body, r);
+			for (int k = 0; used[r] && k < n->nsrc; k++) used[ir_src(body, n, k)] = true;
+			if (!used[r] || n->op != IR_input || ir_attr(body, n)[0] >= t->carries || !is_float(body, r)) continue;
+			more |= !t->flows[ir_attr(body, n)[0]];
+			t->flows[ir_attr(body, n)[0]] = true;
+		}
+	}
+	return true;
 }
 
 /* Carry i only counts the turns: its body needs it for nothing else. */
@@ -300,13 +325,13 @@ static bool carries_of(flow *f, turns *t, ir_ref *carry)
 /* The operands of the scan backwards, in this order; each number says where its kind begins. */
 typedef struct order { int sums, carry, kept, xs, dys, count, captures, all; } order;
 
-/* Carries: the gradients of the float carries, then the sums of those of wanted captures. */
+/* Carries: the gradients of carries, then the sums of those of wanted captures. */
 static order backward_operands(flow *f, const turns *t, const ir_ref *carry, ir_ref *src)
 {
 	order o = { 0 };
 	int n = 0;
 	for (int i = 0; i < t->carries; i++)
-		if (is_float(f->g, source(f, i))) src[n++] = f->grad[i] != IR_NONE ? f->grad[i] : ir_zeros(f->g, source(f, i));
+		if (t->flows[i]) src[n++] = f->grad[i] != IR_NONE ? f->grad[i] : ir_zeros(f->g, source(f, i));
 	o.sums = n;
 	for (int k = t->first; k < f->n.nsrc; k++)
 		if (f->want[k]) src[n++] = ir_zeros(f->g, source(f, k));
@@ -447,7 +472,7 @@ static bool backward_body(flow *f, const turns *t, const order *o, const ir_ref 
 		slot[i] = carry[i] == IR_NONE ? ir_const_i(f->b.at->g, TJ_I64, 0, NULL, 0) : in[k] == IR_NONE ? IR_NONE : like(f, in[k], source(f, i));
 		k += carry[i] != IR_NONE;
 		if (slot[i] == IR_NONE) return false;
-		if (!is_float(f->b.at->g, slot[i])) continue;
+		if (!t->flows[i]) continue;
 		ct[i] = in[n];
 		wrt[n++] = slot[i];
 	}
@@ -471,7 +496,7 @@ static bool grad_loop(flow *f)
 {
 	turns t = turns_of(f);
 	ir_ref *carry = refs(f, (size_t)t.carries);
-	if (!carry || !carries_of(f, &t, carry)) return false;
+	if (!carry || !find_flows(f, &t) || !carries_of(f, &t, carry)) return false;
 	ir_ref *src = refs(f, 3 * (size_t)f->n.nsrc + (size_t)(t.ys + t.nkept) + 1);
 	if (!src) return false;
 	const order o = backward_operands(f, &t, carry, src);
@@ -485,7 +510,7 @@ static bool grad_loop(flow *f)
 	int n = 0;
 	if (made == IR_NONE) return false;
 	for (int i = 0; i < t.carries; i++) {
-		if (!is_float(f->g, source(f, i))) continue;
+		if (!t.flows[i]) continue;
 		if (f->want[i]) f->to[i] = ir_get(f->g, made, n, f->n.site);
 		n++;
 	}

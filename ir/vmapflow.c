@@ -16,6 +16,7 @@ typedef struct flow {
 	ir_node n;               /* a copy, since emitting moves nodes */
 	ir_ref r;
 	const ir_ref *x;
+	const bool *batched;     /* by operand: x is batched */
 	bool *in;                /* by operand: it is batched in the new node */
 	ir_builder b;
 } flow;
@@ -64,7 +65,7 @@ static bool find_carries(flow *f, const ir_graph *body, int carries)
 static ir_ref whole(flow *f, int k)
 {
 	const ir_meta m = ir_meta_of(f->g, ir_src(f->g, &f->n, k));
-	return vm_whole(f->g, f->v->n, f->x[k], f->x[k] != ir_src(f->g, &f->n, k), &m, f->n.site);
+	return vm_whole(f->g, f->v->n, f->x[k], f->batched[k], &m, f->n.site);
 }
 
 /* Region k, copied into the open one, for all examples. value[k]: the input for operand k. batched: see ir_vmap(). */
@@ -270,7 +271,7 @@ static bool loop(flow *f, ir_ref *src, uint8_t *get)
 /* ---- one node ---- */
 ir_ref vm_flow(vm_map *v, ir_ref r, const ir_ref *x, const bool *batched, uint8_t *get)
 {
-	flow f = { .v = v, .g = v->g, .n = *ir_at(v->g, r), .r = r, .x = x };
+	flow f = { .v = v, .g = v->g, .n = *ir_at(v->g, r), .r = r, .x = x, .batched = batched };
 	ir_ref *src = refs(&f, f.n.nsrc + 1u), made = IR_NONE;
 	f.in = room(&f, f.n.nsrc);
 	if (!src || !f.in) return IR_NONE;

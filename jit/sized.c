@@ -18,7 +18,8 @@ typedef struct operand {
 static bool is_cell(const tj_tensor *t) { return !rt_is_number(t) && t->kind == RT_CELL; }
 
 /* The op ends a segment that has events, even if it needs none of them: then a new size records only the later events
- * again. A cell becomes an external, so that the commit checks its version. */
+ * again. A cell becomes an external, so that the commit checks its version; so does a float that tj_unique() reads, so that gradients know
+ * what its result depends on. */
 static bool run_pending(jit_act *a, const char *site, int event, int n, tj_tensor *const *in)
 {
 	tj_tensor *src[2];
@@ -26,7 +27,7 @@ static bool run_pending(jit_act *a, const char *site, int event, int n, tj_tenso
 	bool ends = a->seq > 0;
 	for (int i = 0; i < n; i++) {
 		if (!rt_is_number(in[i])) src[k++] = in[i];
-		ends |= is_cell(in[i]);
+		ends |= is_cell(in[i]) || (event == JIT_UNIQUE && !rt_is_number(in[i]) && rt_is_float(tj_dtype_of(in[i])));
 	}
 	return !a->failed && (!ends || jit_boundary(a, site, event, k, src));
 }

@@ -107,18 +107,18 @@ static void put_work(layout *y, places *p, uint32_t i, int device, int64_t bytes
 	y->end[device] += ((bytes ? bytes : 1) + RT_LINE - 1) / RT_LINE * RT_LINE;
 }
 
-static void put_operand(lo_low *L, ir_ref r, uint32_t i, places *p)
+static void put_operand(lo_low *L, ir_ref r, int k, uint32_t i, places *p)
 {
 	lo_access a;
-	lo_access_of(L, r, &a);
-	put(p, i, lo_buf_of(L, a.base), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype));
+	lo_operand_of(L, r, k, &a);
+	put(p, i, lo_buf_at(L, &a), a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, ir_src(L->g, lo_node(L, r), k))->dtype));
 }
 
 static void put_buffers(lo_low *L, layout *y, places *p)
 {
 	const rt_flow_bufs to = rt_flow_order((rt_flow_kind)(y->n->op - IR_cond), y->nslot, y->nresult, y->ncarry);
 	uint32_t copy = to.copies;
-	for (uint32_t k = 0; k < y->n->nsrc; k++) put_operand(L, ir_src(L->g, y->n, (int)k), to.operand - y->first + k, p);
+	for (uint32_t k = 0; k < y->n->nsrc; k++) put_operand(L, y->ref, (int)k, to.operand - y->first + k, p);
 	for (uint32_t i = 0; i < y->nresult; i++) {
 		if (y->get[i] != IR_NONE) put(p, to.result + i, lo_buf_of(L, y->get[i]), 0);
 		else put_work(y, p, to.result + i, result_device(L, y, i), result_bytes(L, y, i));
@@ -130,7 +130,7 @@ static void put_buffers(lo_low *L, layout *y, places *p)
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
-		lo_access_of(L, src, &a);
+		lo_operand_of(L, y->ref, (int)(k + y->first), &a);
 		const ir_meta m = ir_meta_of(L->g, src);
 		if (!row_major(L, src, &a)) put_work(y, p, copy++, m.device, bytes_of(&m));
 	}
@@ -165,8 +165,8 @@ void lo_add_flow(lo_low *L, ir_ref r)
 	if (L->oom) return;
 	for (int k = 0; k < y.n->nsrc; k++) {
 		lo_access a;
-		lo_access_of(L, ir_src(L->g, y.n, k), &a);
-		lo_touch(L, t, lo_buf_of(L, a.base), false);
+		lo_operand_of(L, r, k, &a);
+		lo_touch(L, t, lo_buf_at(L, &a), false);
 	}
 	for (uint32_t i = 0; i < y.nresult; i++)
 		if (y.get[i] != IR_NONE) lo_touch(L, t, lo_buf_of(L, y.get[i]), true);
@@ -178,7 +178,7 @@ static bool put_packs(lo_low *L, rt_plan *p, const layout *y, rt_flow *f)
 	for (uint32_t k = 0; k < y->nslot; k++) {
 		lo_access a;
 		ir_ref src = ir_src(L->g, y->n, (int)(k + y->first));
-		lo_access_of(L, src, &a);
+		lo_operand_of(L, y->ref, (int)(k + y->first), &a);
 		if (row_major(L, src, &a)) continue;
 		rt_packed *q = f->pack[k] = rt_arena_alloc(&p->mem, sizeof *q);
 		if (!q) return false;

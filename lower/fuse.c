@@ -376,7 +376,9 @@ static int64_t blocks_of(const lo_low *L, const lo_group *G, int operand)
 static lo_use *join_ahead(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int operand)
 {
 	int own, loads = 1, ops = 1;
-	if (!lo_widens(L->g, r)) {
+	if (lo_widens(L->g, r)) {
+		if (L->val[ir_src(L->g, lo_node(L, r), 0)].light) return refuse(L, "a matrix product reads its operands from memory");
+	} else {
 		if (!is_cheap(L, r, &own) || !of_leaves(L, r, 0)) return refuse(L, "a matrix product computes only a few plain ops on arguments as it reads an operand");
 		for (uint32_t i = 0; i < G->ahead.n; i++) {
 			int n;
@@ -429,18 +431,30 @@ static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 	return G;
 }
 
+/* r's step is no kernel: its operands must lie in buffers, in layouts that it takes. */
+static void touch_operands(lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	lo_access *a = L->val[r].operand = lo_mem(L, sizeof *a * (n->nsrc + 1u));
+	lo_buf_of(L, r);
+	for (int k = 0; a && k < n->nsrc; k++, a++) {
+		ir_ref src = ir_src(L->g, n, k);
+		lo_access_of(L, src, a);
+		if (lo_takes(L, r, k, a) && (!ir_is_flow(n->op) || lo_flow_takes(L, src, a))) {
+			lo_need(L, a);
+			continue;
+		}
+		L->val[src].own = true;
+		lo_access_of(L, src, a);
+	}
+}
+
 /* The evaluator takes what no kernel can. */
 static void give_up(lo_low *L, ir_ref r)
 {
-	const ir_node *n = lo_node(L, r);
 	L->val[r].how = LO_CALL;
 	L->val[r].own = true;
-	lo_buf_of(L, r);
-	for (int k = 0; k < n->nsrc; k++) {
-		lo_access a;
-		lo_access_of(L, ir_src(L->g, n, k), &a);
-		lo_need(L, &a);
-	}
+	touch_operands(L, r);
 }
 
 static bool start(lo_low *L, ir_ref r)
@@ -660,21 +674,6 @@ static void copy_leaf(lo_low *L, ir_ref r)
 {
 	L->val[r].own = L->val[r].copied = true;
 	start_copy(L, r, true);
-}
-
-/* r's step is no kernel: its operands must lie in buffers, in layouts that it takes. */
-static void touch_operands(lo_low *L, ir_ref r)
-{
-	const ir_node *n = lo_node(L, r);
-	lo_buf_of(L, r);
-	for (int k = 0; k < n->nsrc; k++) {
-		lo_access a;
-		ir_ref src = ir_src(L->g, n, k);
-		lo_access_of(L, src, &a);
-		bool takes = lo_takes(L, r, k, &a) && (!ir_is_flow(n->op) || lo_flow_takes(L, src, &a));
-		if (takes) lo_need(L, &a);
-		else L->val[src].own = true;
-	}
 }
 
 /* Without kernels, the evaluator computes a view that must lie in a buffer. */

@@ -102,15 +102,13 @@ static lo_call *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 	return e;
 }
 
-/* Operand k of the step is value r. */
-static void put_operand(lo_low *L, lo_call *e, int k, ir_ref r, rt_at *at)
+/* Operand k of the step is value r, which lies at a. */
+static void put_operand(lo_low *L, lo_call *e, int k, ir_ref r, const lo_access *a, rt_at *at)
 {
-	lo_access a;
-	lo_access_of(L, r, &a);
 	e->src[k].meta = ir_meta_of(L->g, r);
-	memcpy(e->src[k].stride, a.stride, sizeof a.stride);
-	at[k].buf = lo_buf_of(L, a.base);
-	at[k].offset = a.offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a.base)->dtype);
+	memcpy(e->src[k].stride, a->stride, sizeof a->stride);
+	at[k].buf = lo_buf_at(L, a);
+	at[k].offset = a->offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a->base)->dtype);
 	e->src[k].meta.device = L->buf.v[at[k].buf].device; /* a number is on the host, wherever it is used */
 }
 
@@ -130,7 +128,11 @@ bool lo_put_operands(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	rt_at *at = lo_step_operands(p, t, n->nsrc + 1u);
 	if (!e || !at) return false;
 	at[n->nsrc].buf = lo_buf_of(L, s->ref);
-	for (int k = 0; k < n->nsrc; k++) put_operand(L, e, k, ir_src(L->g, n, k), at);
+	for (int k = 0; k < n->nsrc; k++) {
+		lo_access a;
+		lo_operand_of(L, s->ref, k, &a);
+		put_operand(L, e, k, ir_src(L->g, n, k), &a, at);
+	}
 	t->self = e;
 	return true;
 }
@@ -151,9 +153,11 @@ bool lo_put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	size_t size = tj_dtype_size((tj_dtype)lo_node(L, s->ref)->dtype);
 	lo_call *e = new_env(L, p, s->ref, 1);
 	rt_at *at = lo_step_operands(p, t, 2);
+	lo_access a;
 	if (!e || !at) return false;
 	memcpy(e->stride, s->dest->stride, sizeof e->stride);
-	put_operand(L, e, 0, s->ref, at);
+	lo_access_of(L, s->ref, &a);
+	put_operand(L, e, 0, s->ref, &a, at);
 	at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)size };
 	t->kind = RT_STEP_ROUTINE;
 	t->routine = &strided;

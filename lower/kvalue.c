@@ -233,8 +233,7 @@ static uint32_t gather(lo_builder *B, const lo_source *s, uint32_t index)
 	int64_t stride, axis = n->op == IR_embedding ? 0 : ir_attr(L->g, n)[0];
 	int64_t size = lo_node(L, table)->rank ? lo_dim(L, table)[axis] : 1;
 	lo_expr e = lo_gather_base(L, B->G, s->ref, s->map, u->table, &stride);
-	uint32_t buf = u->leaf ? lo_leaf_buf(L, u->table->base) : lo_buf_of(L, u->table->base);
-	uint32_t kbuf = lo_kbuf(B, buf, (tj_dtype)n->dtype, LO_IN);
+	uint32_t kbuf = lo_kbuf(B, lo_buf_at(L, u->table), (tj_dtype)n->dtype, LO_IN);
 	return load(B, kbuf, (tj_dtype)n->dtype, &e, checked(B, n, index, size), stride);
 }
 

@@ -34,6 +34,7 @@ typedef struct lo_map {
 /* A value as strides over a buffer: what libraries, the evaluator and a gather's table take. */
 typedef struct lo_access {
 	ir_ref base;             /* the node whose buffer it is */
+	bool leaf;               /* base is a leaf: its own memory, not its row-major copy */
 	int64_t offset;          /* elements */
 	int64_t stride[TJ_MAX_RANK];
 } lo_access;
@@ -58,7 +59,7 @@ typedef struct lo_use {
 	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
 	bool again;              /* OP: of a value that another group computes, too (recompute.c) */
 	bool late;               /* LOAD: from lo_val.late */
-	bool leaf;               /* LOAD or gather table: read the leaf's own memory, not its row-major copy */
+	bool leaf;               /* LOAD: read the leaf's own memory, not its row-major copy */
 	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
 	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
 	lo_access *table;        /* OP that gathers: its table; src[0] is NULL */
@@ -84,6 +85,7 @@ typedef struct lo_val {
 	uint32_t group;      /* the group that computes it */
 	lo_use *made;        /* how that group computes it */
 	lo_use *use;         /* how each group that reads it gets it; not kept for light values */
+	lo_access *operand;  /* how a step that is no kernel reads its operands; NULL: not decided, or a kernel computes it */
 	lo_use *number;      /* of numbers alone: how every group computes it; NULL: not asked yet, or it is something else */
 	lo_dest *dest;
 	const char *refused; /* why its readers' groups refused to compute it; NULL: none was asked, or one computes it */
@@ -216,10 +218,12 @@ void lo_hold(rt_plan *p, rt_shared *x); /* the plan takes over the caller's refe
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
 /* ---- view.c: strides through views ---- */
-void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer; marks nothing */
+void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer, as far as is decided; marks nothing */
+void lo_operand_of(const lo_low *L, ir_ref r, int k, lo_access *a); /* operand k of r, as was decided with r */
 void lo_need(lo_low *L, const lo_access *a);            /* marks that a->base must own a buffer */
 bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* r is an input seen through strides: *a */
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
+uint32_t lo_buf_at(lo_low *L, const lo_access *a); /* the buffer that it reads */
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* the leaf's own buffer, even if the leaf has a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
 bool lo_sort_inputs(lo_low *L);           /* fills L->input; false: out of memory */

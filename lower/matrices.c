@@ -39,14 +39,14 @@ void lo_product_of(lo_low *L, ir_ref r, lo_product *x)
 	const ir_ref src[2] = { ir_src(L->g, n, 0), ir_src(L->g, n, 1) };
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)n->dtype);
 	lo_access acc[2];
-	for (int k = 0; k < 2; k++) lo_access_of(L, src[k], &acc[k]);
+	for (int k = 0; k < 2; k++) lo_operand_of(L, r, k, &acc[k]);
 	const matrix a = matrix_of(L, src[0], &acc[0], true), b = matrix_of(L, src[1], &acc[1], false);
 	const int na = batch_axes(L, src[0]), nb = batch_axes(L, src[1]);
 	*x = (lo_product){ .m = a.rows, .n = b.cols, .k = a.cols, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col, .nbatch = na > nb ? na : nb };
 	if (x->nbatch) memcpy(x->batch, lo_dim(L, r), sizeof *x->batch * (size_t)x->nbatch);
 	for (int k = 0; k < 2; k++) {
 		batch_steps(L, src[k], &acc[k], x, k ? x->b_step : x->a_step);
-		x->at[k] = (rt_at){ .buf = lo_buf_of(L, acc[k].base), .offset = acc[k].offset * size };
+		x->at[k] = (rt_at){ .buf = lo_buf_at(L, &acc[k]), .offset = acc[k].offset * size };
 	}
 	x->at[2] = (rt_at){ .buf = lo_buf_of(L, r) };
 }

@@ -38,8 +38,8 @@ static void add_node_step(lo_low *L, ir_ref r)
 	if (!s) return;
 	for (int k = 0; k < n->nsrc; k++) {
 		lo_access a;
-		lo_access_of(L, ir_src(L->g, n, k), &a);
-		lo_touch(L, s, lo_buf_of(L, a.base), false);
+		lo_operand_of(L, r, k, &a);
+		lo_touch(L, s, lo_buf_at(L, &a), false);
 	}
 	lo_touch(L, s, lo_buf_of(L, r), true);
 	add_workspace(L, s);
@@ -52,7 +52,7 @@ static void add_copy_step(lo_low *L, ir_ref r, const lo_dest *d)
 	if (!s) return;
 	s->dest = d;
 	lo_access_of(L, r, &a);
-	lo_touch(L, s, lo_buf_of(L, a.base), false);
+	lo_touch(L, s, lo_buf_at(L, &a), false);
 	lo_touch(L, s, d->buf, true);
 }
 

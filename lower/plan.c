@@ -61,23 +61,21 @@ static void place_operands(rt_plan *p)
 }
 
 /* ---- copies between devices ---- */
-/* Makes t a step that copies value src; the caller sets at[1], the destination. */
-static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, rt_step *t)
+/* Makes t a step that copies value src, which lies at a; the caller sets at[1], the destination. */
+static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, const lo_access *a, rt_step *t)
 {
 	const ir_node *n = lo_node(L, src);
 	const size_t size = tj_dtype_size((tj_dtype)n->dtype);
-	lo_access a;
 	rt_elements *e = rt_arena_alloc(&p->mem, sizeof *e);
 	int64_t *dims = rt_arena_alloc(&p->mem, sizeof *dims * 2 * (n->rank + 1u));
 	rt_at *at = lo_step_operands(p, t, 2);
 	if (!e || !dims || !at) return false;
-	lo_access_of(L, src, &a);
 	if (n->rank) {
 		memcpy(dims, lo_dim(L, src), sizeof *dims * n->rank);
-		memcpy(dims + n->rank, a.stride, sizeof *dims * n->rank);
+		memcpy(dims + n->rank, a->stride, sizeof *dims * n->rank);
 	}
-	*e = (rt_elements){ .device = L->buf.v[lo_buf_of(L, a.base)].device, .rank = n->rank, .size = size, .dim = dims, .stride = dims + n->rank };
-	at[0] = (rt_at){ .buf = lo_buf_of(L, a.base), .offset = a.offset * (int64_t)size };
+	at[0] = (rt_at){ .buf = lo_buf_at(L, a), .offset = a->offset * (int64_t)size };
+	*e = (rt_elements){ .device = L->buf.v[at[0].buf].device, .rank = n->rank, .size = size, .dim = dims, .stride = dims + n->rank };
 	t->kind = RT_STEP_COPY;
 	t->copy = e;
 	return !L->oom;
@@ -86,7 +84,9 @@ static bool put_elements(lo_low *L, rt_plan *p, ir_ref src, rt_step *t)
 /* From one device to another one, or a copy on one device. */
 static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
-	if (!put_elements(L, p, ir_src(L->g, lo_node(L, s->ref), 0), t)) return false;
+	lo_access a;
+	lo_operand_of(L, s->ref, 0, &a);
+	if (!put_elements(L, p, ir_src(L->g, lo_node(L, s->ref), 0), &a, t)) return false;
 	t->at[1].buf = lo_buf_of(L, s->ref);
 	t->device = lo_node(L, s->ref)->device;
 	t->name = "to";
@@ -96,7 +96,9 @@ static bool put_to(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 /* A device without kernels: copies a value, row-major, to an output's buffer. */
 static bool put_device_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
-	if (!put_elements(L, p, s->ref, t)) return false;
+	lo_access a;
+	lo_access_of(L, s->ref, &a);
+	if (!put_elements(L, p, s->ref, &a, t)) return false;
 	t->at[1] = (rt_at){ .buf = s->dest->buf, .offset = s->dest->offset * (int64_t)t->copy->size };
 	t->device = L->buf.v[s->dest->buf].device;
 	t->name = "copy";

@@ -183,8 +183,6 @@ static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
 	u->table = lo_mem(L, sizeof *u->table);
 	if (!u->table) return false;
 	lo_access_of(L, ir_src(L->g, lo_node(L, u->value), 0), u->table);
-	const lo_val *base = &L->val[u->table->base];
-	u->leaf = base->how == LO_LEAF && !base->own;
 	return on_device(L, G, u->table->base);
 }
 

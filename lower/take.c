@@ -192,7 +192,6 @@ void lo_settle(lo_low *L, ir_ref r)
 			u->from = v->how == LO_VIEW ? LO_FROM_VIEW : LO_FROM_OP;
 			u->src = v->made->src;
 			u->table = v->made->table;
-			u->leaf = v->made->leaf;
 		} else if (through(L, r, u)) {
 			u->from = u->solid ? LO_FROM_LOAD : LO_FROM_VIEW;
 			if (!u->solid) add_use(L, u->src[0], u->group);

@@ -110,7 +110,7 @@ static bool apply_view(const lo_low *L, ir_ref r, lo_access *a)
 static void base_access(const lo_low *L, ir_ref r, lo_access *a)
 {
 	const ir_node *n = lo_node(L, r);
-	*a = (lo_access){ .base = r };
+	*a = (lo_access){ .base = r, .leaf = L->val[r].how == LO_LEAF && !L->val[r].own };
 	if (n->op == IR_input && !L->val[r].own)
 		memcpy(a->stride, ir_attr(L->g, n) + 2, sizeof *a->stride * n->rank);
 	else if (n->op != IR_const || L->val[r].own) ir_contiguous(n->rank, lo_dim(L, r), a->stride);
@@ -141,6 +141,13 @@ static bool walk(const lo_low *L, ir_ref r, lo_access *a)
 void lo_access_of(const lo_low *L, ir_ref r, lo_access *a)
 {
 	walk(L, r, a);
+}
+
+/* Values between r and its operand's memory may have got buffers since r was decided: those that read r's operand through them do not know. */
+void lo_operand_of(const lo_low *L, ir_ref r, int k, lo_access *a)
+{
+	if (L->val[r].operand) *a = L->val[r].operand[k];
+	else lo_access_of(L, ir_src(L->g, lo_node(L, r), k), a);
 }
 
 void lo_need(lo_low *L, const lo_access *a)
@@ -232,6 +239,8 @@ uint32_t lo_buf_of(lo_low *L, ir_ref r)
 	v->own = true;
 	return v->buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = lo_node(L, r)->device, .bytes = bytes });
 }
+
+uint32_t lo_buf_at(lo_low *L, const lo_access *a) { return a->leaf ? lo_leaf_buf(L, a->base) : lo_buf_of(L, a->base); }
 
 lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset, const int64_t *stride)
 {

@@ -52,8 +52,30 @@ static void one_number(void **s)
 	all_are(scaled, 1.5f * 1.5f * K + 1.5f);
 }
 
+/* Operands without memory: nothing but indices and numbers goes into them. */
+static void index_of_bf16(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *i = tj_reshape(tj_cast(tj_mul(tj_arange(TJ_F32, 0, K, 1), tj_f(0)), TJ_BF16), TJ_SHAPE(K, 1));
+	out[0] = tj_matmul(in[0], tj_add(tj_expand(tj_cast(i, TJ_F32), TJ_SHAPE(K, N)), tj_f(1)));
+}
+
+static void index_of_f16(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *i = tj_cast(tj_ge(tj_arange(TJ_F32, 0, K, 1), tj_f(0)), TJ_F16);
+	out[0] = tj_matmul(in[0], tj_cast(tj_expand(tj_reshape(i, TJ_SHAPE(K, 1)), TJ_SHAPE(K, N)), TJ_F32));
+}
+
+static void no_memory(void **s)
+{
+	(void)s;
+	all_are(index_of_bf16, K);
+	all_are(index_of_f16, K);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(bool_bytes), cmocka_unit_test(one_number) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(bool_bytes), cmocka_unit_test(one_number), cmocka_unit_test(no_memory) };
 	KIT_RUN(tests);
 }

@@ -191,6 +191,33 @@ static void outside(void **s)
 	tj_close(c);
 }
 
+/* A scan whose slices are the same for all examples gives the first value of a carry that is another one for each. */
+static void same_slices(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[0], out[1] = tj_arange(TJ_F32, 0, 3, 1); }
+static void adds_self(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], self), out[1] = total(in[0]); }
+static void carry_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *c, *ys, *r[2];
+	(void)self;
+	tj_scan(&c, &ys, 1, same_slices, TJ_LIST(x), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 1));
+	tj_scan(r, NULL, 0, adds_self, TJ_LIST(ys, x), TJ_NONE, x, TJ_OPTS(tj_scan_opts, .length = 1));
+	out[0] = r[0];
+	out[1] = r[1];
+}
+
+static void carry_all(tj_tensor **out, tj_tensor *const *in, void *self) { tj_vmap(out, 2, carry_one, TJ_LIST(in[0]), self, NULL); }
+
+static void carry_that_becomes_batched(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[2];
+	assert_int_equal(tj_call(kit_fn(c, "carry", carry_all, NULL, 1, 2), out, TJ_LIST(F32(c, 1, 2))), TJ_OK);
+	assert_f32(out[0], 1, 2, 3, 2, 3, 4);
+	assert_f32(out[1], 3, 3);
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- refused ---- */
 static void reads_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_truth(total(in[0])) ? in[0] : in[0]; }
 static void draws_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_uniform(TJ_F32, TJ_SHAPE(3))); }
@@ -237,7 +264,7 @@ static void refusals(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(captures), cmocka_unit_test(axes), cmocka_unit_test(unmapped), cmocka_unit_test(nested), cmocka_unit_test(constant), cmocka_unit_test(control_flow), cmocka_unit_test(scans),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(captures), cmocka_unit_test(axes), cmocka_unit_test(unmapped), cmocka_unit_test(nested), cmocka_unit_test(constant), cmocka_unit_test(control_flow), cmocka_unit_test(scans), cmocka_unit_test(carry_that_becomes_batched),
 		                                cmocka_unit_test(per_sample), cmocka_unit_test(jacobians), cmocka_unit_test(hessian), cmocka_unit_test(around), cmocka_unit_test(tangents), cmocka_unit_test(tangents_of_scan),
 		                                cmocka_unit_test(any_size), cmocka_unit_test(outside), cmocka_unit_test(refusals) };
 	KIT_RUN(tests);

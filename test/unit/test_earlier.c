@@ -448,12 +448,18 @@ static void met_before(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, total(tj_masked_select(v, tj_gt(v, tj_f(1)))), TJ_LIST(in[0]), NULL);
 }
 
+static void met_argument(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad(out, tj_mul(total(in[0]), total(tj_unique(in[0]))), TJ_LIST(in[0]), NULL);
+}
+
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
 		{ assigned, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_later, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_twice, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
 		{ unused, TJ_ERR_ARG, "does not depend on tensor 1" }, { long_loop, TJ_ERR_STATE, "were released" }, { met_once, TJ_ERR_STATE, "which has no gradient" },
-		{ met_before, TJ_ERR_STATE, "which has no gradient" },
+		{ met_before, TJ_ERR_STATE, "which has no gradient" }, { met_argument, TJ_ERR_STATE, "which has no gradient" },
 	};
 	(void)s;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

@@ -504,10 +504,30 @@ static void outside(void **s)
 	tj_close(c);
 }
 
+/* ---- a carry whose gradient would be 0 times infinity, and that the value does not depend on ---- */
+static void doubles_beside(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)), out[1] = tj_sqrt(in[1]); }
+static void is_small(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(in[0], tj_f(7)); }
+static void carry_beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *c[2], *z = tj_sub(x, x);
+	if (self) tj_while(c, is_small, doubles_beside, TJ_LIST(x, z), NULL, TJ_OPTS(tj_while_opts, .max_turns = 9));
+	else tj_scan(c, NULL, 0, doubles_beside, TJ_LIST(x, z), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 3));
+	tj_grad(out, c[0], TJ_LIST(x), NULL);
+}
+
+static void carries_without_gradient(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	for (int loop = 0; loop < 2; loop++) assert_f32(tj_call1(kit_fn(c, "beside", carry_beside, loop ? c : NULL, 1, 1), TJ_LIST(tj_ones(TJ_F32, TJ_0D))), 8);
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(stop), cmocka_unit_test(equal_tensors), cmocka_unit_test(on_the_way_and_back), cmocka_unit_test(descent),
-		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(refusals), cmocka_unit_test(selection), cmocka_unit_test(version),  cmocka_unit_test(zeros),
+		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(carries_without_gradient), cmocka_unit_test(refusals), cmocka_unit_test(selection), cmocka_unit_test(version),  cmocka_unit_test(zeros),
 		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

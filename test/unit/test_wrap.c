@@ -297,10 +297,79 @@ static void outputs_in_memory_of_the_caller(void **s)
 	}
 }
 
+/* ---- readers that are no kernels, of views of one argument: each view may lie as its reader needs it, or be stored first ---- */
+enum { VIEWS = 9, READERS = 9, PAIRS = 3, PROGRAMS = 150 };
+typedef struct pairs { int view[PAIRS], reader[PAIRS]; } pairs;
+
+static tj_tensor *view_of(tj_tensor *x, int view) /* x: [4,6] */
+{
+	switch (view) {
+	case 0: return x;
+	case 1: return tj_flip(x, TJ_AXES(0));
+	case 2: return tj_flip(x, TJ_ALL);
+	case 3: return tj_transpose(x, 0, 1);
+	case 4: return tj_slice(x, 1, 0, 6, 2);
+	case 5: return tj_flip(tj_transpose(x, 0, 1), TJ_AXES(1));
+	case 6: return tj_reshape(tj_flip(x, TJ_AXES(0)), TJ_SHAPE(2, 12));
+	case 7: return tj_reshape(tj_slice(tj_reshape(tj_flip(x, TJ_ALL), TJ_SHAPE(24)), 0, 2, 22, 1), TJ_SHAPE(5, 4));
+	default: return tj_reshape(tj_expand(tj_slice(x, 0, 1, 2, 1), TJ_SHAPE(4, 6)), TJ_SHAPE(3, 8));
+	}
+}
+
+static void doubles(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)); }
+
+static tj_tensor *read_by(tj_tensor *v, int reader)
+{
+	tj_tensor *y;
+	switch (reader) {
+	case 0: return tj_cumsum(v, 0);
+	case 1: return tj_cumsum(v, -1);
+	case 2: return tj_sort(v, -1, false, NULL);
+	case 3: return tj_scatter_add(tj_zeros_like(v), 0, tj_cast(tj_zeros_like(v), TJ_I64), v);
+	case 4: return tj_sum(v, TJ_ALL, false);
+	case 5: return tj_matmul(v, tj_transpose(v, 0, 1));
+	case 6: return tj_searchsorted(tj_ravel(tj_cumsum(tj_abs(v), -1)), v, false);
+	case 7: return tj_index_select(v, 0, tj_arange(TJ_I64, 0, 2, 1));
+	default: return tj_cond(&y, 1, tj_gt(tj_sum(v, TJ_ALL, false), tj_f(0)), doubles, doubles, TJ_LIST(v), NULL), y;
+	}
+}
+
+static void reads_views(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const pairs *p = self;
+	for (int k = 0; k < PAIRS; k++) out[k] = read_by(view_of(in[0], p->view[k]), p->reader[k]);
+}
+
+static void readers_of_views(void **s)
+{
+	(void)s;
+	static const struct { int64_t row, col, first; } lies[] = { { 6, 1, 0 }, { 1, 4, 0 }, { -6, 1, 18 }, { -6, -1, 23 }, { 1, -4, 20 }, { 0, 1, 3 }, { 12, 2, 0 } };
+	float v[48], got[2][PAIRS][64];
+	uint32_t seed = 1;
+	for (int i = 0; i < 48; i++) v[i] = (float)(i * 29 % 48 + 1);
+	for (int n = 0; n < PROGRAMS; n++) {
+		pairs p;
+		for (int k = 0; k < 2 * PAIRS; k++) *(k < PAIRS ? &p.view[k] : &p.reader[k - PAIRS]) = (int)((seed = seed * 1664525 + 1013904223) >> 16) % (k < PAIRS ? VIEWS : READERS);
+		memset(got, 0, sizeof got);
+		for (int i = 0; i < 2; i++) {
+			const int at = n % (int)(sizeof lies / sizeof *lies);
+			tj_ctx *c = i ? kit_open() : tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+			tj_tensor *x = tj_wrap(c, TJ_F32, TJ_SHAPE(4, 6), TJ_SHAPE(lies[at].row, lies[at].col), v + lies[at].first, NULL, NULL), *out[PAIRS];
+			tj_call(kit_fn(c, "reads", reads_views, &p, 1, PAIRS), out, TJ_LIST(x));
+			kit_ok(c);
+			for (int k = 0; k < PAIRS; k++) memcpy(got[i][k], tj_data(out[k]), (size_t)tj_numel(out[k]) * tj_dtype_size(tj_dtype_of(out[k])));
+			kit_ok(c);
+			tj_close(c);
+		}
+		for (int k = 0; k < PAIRS; k++)
+			if (memcmp(got[0][k], got[1][k], sizeof got[0][k])) fail_msg("program %d, result %d: reader %d of view %d", n, k, p.reader[k], p.view[k]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(outputs_over_their_argument), cmocka_unit_test(output_over_an_assigned_argument), cmocka_unit_test(any_strides), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
+		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(outputs_over_their_argument), cmocka_unit_test(output_over_an_assigned_argument), cmocka_unit_test(any_strides), cmocka_unit_test(readers_of_views), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
 		cmocka_unit_test(dropped_by_another_thread), cmocka_unit_test(mistakes),
 	};
 	KIT_RUN(tests);

@@ -304,7 +304,7 @@ static void grad_CLAMP(vjp *v)
 	ir_ref above = op2(v, IR_ge, x, lo), below = op2(v, IR_le, x, hi);
 	if (v->want[0]) give(v, 0, where(v, op2(v, IR_logical_and, above, below), dy, none));
 	if (v->want[1]) {
-		ir_ref less = op2(v, IR_lt, x, lo), order = op2(v, IR_lt, lo, hi);
+		ir_ref less = op2(v, IR_lt, x, lo), order = op2(v, IR_le, lo, hi);
 		give(v, 1, where(v, op2(v, IR_logical_and, less, order), dy, none));
 	}
 	if (v->want[2]) {

@@ -57,7 +57,8 @@ static bool open_part(jit_builder *b, jit_part *p, const jit_node *before)
 	return true;
 }
 
-/* Several BEFOREs may name one segment: the part has what any of them needs. */
+/* Several BEFOREs may name one segment: the part has what any of them needs. An event is that of the boundary whose BEFORE needs it first: one that needs less
+ * may have the name of a segment that is alike only in that (name_of() in earlier.c). */
 static bool add_before(jit_builder *b, const jit_node *before)
 {
 	jit_part *p = &b->parts[before->attr[JIT_BEFORE_PLACE]];
@@ -69,7 +70,12 @@ static bool add_before(jit_builder *b, const jit_node *before)
 		p->before[i] = before;
 	}
 	for (uint32_t i = 0; i < before->attr[JIT_BEFORE_NUMBERS]; i++) p->number[before->attr[JIT_BEFORE_NUMBER] + i] = before->nnum + i;
-	for (uint32_t i = 0; i < p->n; i++) p->again[i] |= again[i / 64] >> i % 64 & 1;
+	for (const jit_node *x = (const jit_node *)(uintptr_t)before->attr[JIT_BEFORE_BOUNDARY]; x->parent; x = x->parent) {
+		const uint32_t i = x->seq;
+		if (!(again[i / 64] >> i % 64 & 1) || p->again[i]) continue;
+		p->again[i] = true;
+		p->path[i] = (jit_node *)(uintptr_t)x;
+	}
 	return true;
 }
 

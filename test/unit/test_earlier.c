@@ -454,6 +454,29 @@ static void met_argument(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, tj_mul(total(in[0]), total(tj_unique(in[0]))), TJ_LIST(in[0]), NULL);
 }
 
+/* The gradient of sin in one turn needs what it needs in the turn before; that of the gradients needs another slice, too. */
+static void turns_alike(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *g[4];
+	(void)self;
+	for (int i = 0; i < 4; i++) {
+		tj_tensor *x = tj_mul(tj_select(in[0], 0, i), tj_i(1)), *y = tj_square(tj_square(x));
+		tj_truth(tj_gt(x, tj_f(0)));
+		tj_grad(&g[i], y, TJ_LIST(x), NULL);
+	}
+	tj_grad(out, total(tj_stack(TJ_LIST(g[0], g[1], g[2], g[3]), 0)), TJ_LIST(in[0]), NULL);
+}
+
+static void alike(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_fn *f = kit_fn(c, "alike", turns_alike, NULL, 1, 1);
+	for (int call = 0; call < 2; call++) assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 2, 3, 4))), 12, 48, 108, 192);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
@@ -497,6 +520,6 @@ static void past_sizes(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(alike), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
 	KIT_RUN(tests);
 }

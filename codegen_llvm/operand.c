@@ -179,12 +179,21 @@ static cg_str other_step(cg *c, int o, uint32_t i, cg_str k)
 	return to;
 }
 
-cg_str cg_main_step(cg *c, int o, cg_str k)
+/* The number of the main load among the others, where it is one of them. */
+static uint32_t main_of(const cg *c, int o)
 {
 	uint32_t i = 0;
-	if (!cg_is_grouped(c, o)) return cg_int(0);
 	while (c->product->operand[o].other.v[i] != c->product->x.load[o]) i++;
-	return other_step(c, o, i, k);
+	return i;
+}
+
+cg_str cg_main_step(cg *c, int o, cg_str k) { return cg_is_grouped(c, o) ? other_step(c, o, main_of(c, o), k) : cg_int(0); }
+
+cg_str cg_main_row(cg *c, int o, cg_str k)
+{
+	const bool jumps = cg_is_grouped(c, o);
+	const cg_str base = jumps ? cg_fmt("%%o%d.%u", o, main_of(c, o)) : cg_fmt("%%from");
+	return cg_elem(c, cg_item_dtype(c, o), base, jumps ? cg_main_step(c, o, k) : cg_op(c, "mul", k, cg_fmt("%%sk")));
 }
 
 /* Other load i, for `lanes` items or steps of r from `item` and k on. */

@@ -162,14 +162,15 @@ static void put_words(cg *c, int vecs, const cg_str *words, cg_str to)
 static void put_row(cg *c, int o, int width, cg_str word, bool odd, const cg_str *mask, cg_str whole, cg_str rest)
 {
 	const int vecs = (width + WORDS - 1) / WORDS;
-	cg_str words[CG_MOST_VECS], row = cg_elem(c, TJ_BF16, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "shl", word, cg_int(1)), cg_fmt("%%sk")));
-	cg_str to = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", word, cg_int(width))), next = cg_elem(c, TJ_BF16, row, cg_fmt("%%sk"));
-	const bool ordered = c->product->ordered;
+	const cg_str step = cg_op(c, "shl", word, cg_int(1)), row = cg_main_row(c, o, step), next = odd ? row : cg_main_row(c, o, cg_op(c, "or", step, cg_int(1)));
+	const cg_str to = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", word, cg_int(width)));
+	const bool ordered = c->product->ordered, ahead = o && !cg_is_grouped(c, o);
+	cg_str words[CG_MOST_VECS];
 	const cg_str before = c->block_label, least = cg_tmp(c);
 	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 	if (ordered) rt_putf(c->out, "  %s = phi <32 x i16> [ " NO_FIT ", %%%s ], [ %s.next, %%%s ]\n", least.s, before.s, least.s, j.latch.s);
 	cg_str q = cg_elem(c, TJ_BF16, row, j.i), below = cg_elem(c, TJ_BF16, next, j.i);
-	for (int b = 0; o && b < 2 * width; b += RT_LINE) /* bytes */
+	for (int b = 0; ahead && b < 2 * width; b += RT_LINE) /* bytes */
 		for (int s = 0; s < 2; s++) cg_prefetch(c, cg_elem(c, TJ_BF16, s ? below : q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD))), b);
 	interleave(c, o, vecs, q, odd ? NULL : &below, NULL, words);
 	if (ordered) rt_putf(c->out, "  %s.next = bitcast <32 x i16> %s to <32 x i16>\n", least.s, fit_of(c, least, vecs, words).s);

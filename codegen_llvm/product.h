@@ -84,6 +84,7 @@ tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
 bool cg_computes(const cg *c, int o);     /* it is not just loaded */
 bool cg_is_grouped(const cg *c, int o);   /* even its main load reads groups of r, or jumps: that is one of the other loads then */
 cg_str cg_main_step(cg *c, int o, cg_str k); /* of such a load: elements from step 0 to step k */
+cg_str cg_main_row(cg *c, int o, cg_str k); /* the address of step k of the first item, in a function that packs */
 bool cg_items_adjacent(const cg *c, int o); /* vectors of items can be loaded: each load has steps of 0 or 1, the main one of 1 */
 bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be loaded */
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */

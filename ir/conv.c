@@ -179,14 +179,23 @@ static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window
 	return y == IR_NONE ? y : ir_cast(m->g, y, (tj_dtype)to->dtype, m->site);
 }
 
+/* What x widens, if it is such a cast: padding and windows are those of that, in half of the memory, and the product widens them as it reads. Else x. */
+static ir_ref before_cast(const made *m, ir_ref x)
+{
+	const ir_node *n = ir_at(m->g, x);
+	return n->op == IR_cast && n->dtype == TJ_F32 && n->device == RT_CPU && rt_is_narrow((tj_dtype)ir_at(m->g, ir_src(m->g, n, 0))->dtype) ? ir_src(m->g, n, 0) : x;
+}
+
 static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
 {
 	const ir_meta t = ir_meta_of(m->g, weight);
 	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES) return by_channel(m, x, weight, w, to);
 	const bool flat = ir_at(m->g, x)->device == RT_CPU && is_flat(w, t.dim[0] / groups, to);
+	const tj_dtype type = (tj_dtype)ir_at(m->g, x)->dtype;
 	ir_meta wide = *to;
+	x = before_cast(m, x);
 	x = flat ? flat_columns(m, x, w, to->dim[2], &wide.dim[3]) : columns(m, x, w);
-	if (x == IR_NONE) return x;
+	if (x == IR_NONE || (x = ir_cast(m->g, x, type, m->site)) == IR_NONE) return x;
 	const ir_meta c = ir_meta_of(m->g, x);
 	if (groups == 1) {
 		weight = shaped(m, weight, 2, (int64_t[]){ t.dim[0], c.dim[1] });

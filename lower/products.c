@@ -147,12 +147,16 @@ static bool is_across(const lo_kernel *k, const lo_tiles *t)
 	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
 }
 
+/* Adjacent items whose steps of r jump. */
+static bool are_windows(const lo_kernel *k, const lo_index *x) { return x->coef[k->ndim - 1] == 1 && lo_jumps(x) && !x->group; }
+
 bool lo_widens_bf16(const lo_kernel *k, uint32_t value)
 {
 	const lo_ins *x = value == LO_NOREF ? NULL : &k->ins.v[value]; /* memory may have run out */
 	if (!x || x->op != LO_CONVERT || x->dtype != TJ_F32) return false;
 	const lo_ins *load = &k->ins.v[x->src[0]];
-	return load->op == LO_LOAD && load->dtype == TJ_BF16 && is_even(&k->index.v[load->index]);
+	const lo_index *at = &k->index.v[load->index];
+	return load->op == LO_LOAD && load->dtype == TJ_BF16 && (is_even(at) || are_windows(k, at));
 }
 
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot) { return lo_widens_bf16(k, dot->src[0]) && lo_widens_bf16(k, dot->src[1]); }
@@ -200,7 +204,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->flat = true;
 	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));
-	t->windows = index_of(k, columns->load)->coef[last] == 1 && lo_jumps(index_of(k, columns->load));
+	t->windows = are_windows(k, index_of(k, columns->load));
 	const int role = k->buf.v[k->ins.v[columns->load].buf].role;
 	t->words = role == LO_WORDS;
 	t->panels = lo_in_panels(role);

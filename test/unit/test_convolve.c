@@ -359,29 +359,31 @@ static void long_rows(void **s)
 		{ { 2, 6, 21, 14 }, { 6, 8, 3, 3 }, 1, 2, 1, 1, 1 },
 		{ { 1, 3, 8, 90 }, { 64, 3, 3, 5 }, 1, 1, 2, 1, 0 },
 	};
-	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I32 };
+	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I32, TJ_BF16, TJ_F16 };
+	enum { TYPES = 6, BIASED = 4 }; /* from BIASED on with a bias */
 	static char got[2][MOST_BYTES];
 	(void)s;
-	for (size_t i = 0; i < 5 * 4; i++) {
+	for (size_t i = 0; i < 5 * TYPES; i++) {
 		size_t bytes[2] = { 0 };
 		for (int eval = 0; eval < 2; eval++) {
 			tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = eval ? "eval" : NULL));
-			call how = { .kind = all[i / 4].kind };
-			for (int a = 0; a < 2; a++) how.conv.stride[a] = all[i / 4].stride, how.conv.padding[a] = all[i / 4].padding, how.conv.dilation[a] = all[i / 4].dilation;
-			how.conv.groups = all[i / 4].groups;
-			tj_fn *f = kit_fn(c, "f", convolve, &how, 2, 1);
+			call how = { .kind = all[i / TYPES].kind, .biased = i % TYPES >= BIASED };
+			for (int a = 0; a < 2; a++) how.conv.stride[a] = all[i / TYPES].stride, how.conv.padding[a] = all[i / TYPES].padding, how.conv.dilation[a] = all[i / TYPES].dilation;
+			how.conv.groups = all[i / TYPES].groups;
+			tj_fn *f = kit_fn(c, "f", convolve, &how, 2 + how.biased, 1);
 			int64_t shape[2][5];
-			for (int a = 0; a < 5; a++) shape[0][a] = a < 4 ? all[i / 4].x[a] : TJ_END_DIM, shape[1][a] = a < 4 ? all[i / 4].weight[a] : TJ_END_DIM;
-			tj_tensor *in[3] = { NULL, NULL, TJ_END }, *out[1];
-			for (int a = 0; a < 2; a++) in[a] = tj_cast(tj_mul(tj_sub(tj_uniform(TJ_F32, shape[a]), tj_f(0.5)), tj_f(types[i % 4] == TJ_I32 ? 100 : 1)), types[i % 4]);
+			for (int a = 0; a < 5; a++) shape[0][a] = a < 4 ? all[i / TYPES].x[a] : TJ_END_DIM, shape[1][a] = a < 4 ? all[i / TYPES].weight[a] : TJ_END_DIM;
+			tj_tensor *in[4] = { NULL, NULL, TJ_END, TJ_END }, *out[1];
+			for (int a = 0; a < 2; a++) in[a] = tj_cast(tj_mul(tj_sub(tj_uniform(TJ_F32, shape[a]), tj_f(0.5)), tj_f(types[i % TYPES] == TJ_I32 ? 100 : 1)), types[i % TYPES]);
+			if (how.biased) in[2] = tj_uniform(types[i % TYPES], TJ_SHAPE(how.kind ? shape[1][1] * how.conv.groups : shape[1][0]));
 			if (tj_call(f, out, in) != TJ_OK) kit_ok(c);
-			bytes[eval] = (size_t)tj_numel(out[0]) * tj_dtype_size(types[i % 4]);
+			bytes[eval] = (size_t)tj_numel(out[0]) * tj_dtype_size(types[i % TYPES]);
 			assert_true(bytes[eval] <= MOST_BYTES);
 			assert_int_equal(tj_read(out[0], got[eval], bytes[eval]), TJ_OK);
 			tj_close(c);
 		}
 		assert_int_equal(bytes[0], bytes[1]);
-		if (memcmp(got[0], got[1], bytes[0])) fail_msg("case %d, %s", (int)(i / 4), tj_dtype_name(types[i % 4]));
+		if (memcmp(got[0], got[1], bytes[0])) fail_msg("case %d, %s", (int)(i / TYPES), tj_dtype_name(types[i % TYPES]));
 	}
 }
 

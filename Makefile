@@ -115,7 +115,7 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
-	test_epilogues test_fake test_graphs test_programs test_scatter \
+	test_epilogues test_fake test_graphs test_lines test_programs test_scatter \
 	test_streams test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
@@ -240,7 +240,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_scatter test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few ulp_more_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

@@ -132,11 +132,33 @@ bool cu_params_of(const lo_kernel *k, cu_params *p);                    /* the c
 /* ---- prelude.c ---- */
 void cu_prelude(const char *kernels, rt_text *out); /* the functions that the texts of these kernels call */
 
-/* ---- scatter.c ---- */
-enum { CU_SCATTERS = 5 };
-extern const struct lo_routine cu_scatter[CU_SCATTERS]; /* the first is scatter_add */
-unsigned cu_scatter_text(ir_op op, tj_dtype t, rt_text *out); /* its program; returns the number of its arguments, words of 64 bits */
-size_t cu_scatter_shared(tj_dtype t);               /* bytes of a block's shared memory */
+/* ---- launch.c: steps whose kernels are written by hand ---- */
+typedef struct cu_written {      /* such a kernel */
+	const char *name;
+	unsigned threads, units; /* of a block; that it works on at the same time */
+	size_t own;              /* bytes of shared memory for each of these units */
+	uint32_t operands, words; /* of the step; sizes */
+	bool faults;
+} cu_written;
+typedef struct cu_launch { int64_t units; const int64_t *size; } cu_launch; /* size: in memory of the plan */
+typedef struct cu_along { int64_t outer, n, inner; } cu_along;
+/* Makes t a kernel of one launch, or of none, or a routine of several, which cu_run_launches() runs. t has its operands already. */
+bool cu_put_launches(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t, const cu_written *w, const rt_text *text, int n, const cu_launch *launch);
+tj_status cu_run_launches(const void *self, void *const *buf, rt_run *r);
+void cu_written_text(const char *kernel, const rt_text *types, rt_text *out); /* the program: prelude, types, kernel */
+bool cu_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a);
+const char *cu_lacks(tj_dtype t);
+const char *cu_unsigned(tj_dtype t);                 /* "unsigned short", of the size of an element */
+int64_t cu_bytes_of(const lo_call *e);              /* bytes of its operands and of its result */
+cu_along cu_along_axis(const ir_meta *m, int64_t axis); /* the sizes before, of, and behind an axis */
+
+/* ---- scatter.c, cumulate.c, search.c, sort.c: their programs, and the kernels in these ---- */
+enum { CU_SCATTERS = 5, CU_CUMULATES = 5, CU_SORTS = 2 };
+extern const lo_routine cu_scatter[CU_SCATTERS], cu_cumulate[CU_CUMULATES], cu_sort[CU_SORTS], cu_searchsorted; /* the first is scatter_add */
+cu_written cu_scatter_text(ir_op op, tj_dtype t, rt_text *out);
+cu_written cu_cumulate_text(ir_op op, int which, tj_dtype t, bool staged, rt_text *out);
+cu_written cu_search_text(tj_dtype t, rt_text *out);
+cu_written cu_sort_text(int which, tj_dtype t, rt_text *out);
 
 /* ---- value.c ---- */
 const char *cu_type(tj_dtype t);   /* of values: "float" */

@@ -78,11 +78,10 @@ static const char kernel[] =
 /* Integers wrap as unsigned; which of two is larger depends on their sign. */
 static const char *type_of(ir_op op, tj_dtype t)
 {
-	static const char *const whole[] = { [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned", [8] = "unsigned long long" };
 	static const char *const with_sign[] = { [1] = "signed char", [2] = "short", [4] = "int", [8] = "long long" };
-	if (op == IR_scatter) return whole[tj_dtype_size(t)];
+	if (op == IR_scatter) return cu_unsigned(t);
 	if (rt_is_float(t)) return cu_memory(t);
-	return (op == IR_scatter_amax || op == IR_scatter_amin) && rt_is_signed(t) ? with_sign[tj_dtype_size(t)] : whole[tj_dtype_size(t)];
+	return (op == IR_scatter_amax || op == IR_scatter_amin) && rt_is_signed(t) ? with_sign[tj_dtype_size(t)] : cu_unsigned(t);
 }
 
 /* The element a, joined with the source b. bool adds as or. */
@@ -98,31 +97,16 @@ static const char *join_of(ir_op op, tj_dtype t)
 	}
 }
 
-unsigned cu_scatter_text(ir_op op, tj_dtype t, rt_text *out)
+/* Shared memory: the elements, 256 entries of the index and their slots, and a word of hits for each warp. */
+cu_written cu_scatter_text(ir_op op, tj_dtype t, rt_text *out)
 {
-	cu_prelude(kernel, out);
-	rt_putf(out, "typedef %s T;\nenum { tile = %d };\n", type_of(op, t), (int)(TILE / tj_dtype_size(t)));
-	rt_putf(out, "__device__ __forceinline__ T joined(T a, T b) { return (T)(%s); }\n", join_of(op, t));
-	rt_puts(out, kernel);
-	return OPERANDS + WORDS + 3;
-}
-
-/* The elements, 256 entries of the index and their slots, and a word of hits for each warp. */
-size_t cu_scatter_shared(tj_dtype t)
-{
-	return TILE + CU_THREADS * (tj_dtype_size(t) + sizeof(int)) + CU_THREADS / CU_WARP * sizeof(unsigned);
-}
-
-static cu_params params(void)
-{
-	cu_params p = { 0 };
-	bool ok = true;
-	for (uint32_t i = 0; i < OPERANDS; i++) ok &= rt_push(&p.param, ((rt_cuda_param){ RT_CUDA_BUFFER, i }));
-	for (uint32_t i = 0; i < WORDS; i++) ok &= rt_push(&p.param, ((rt_cuda_param){ RT_CUDA_SIZE, i }));
-	for (int w = RT_CUDA_UNITS; w <= RT_CUDA_FAULT; w++)
-		if (w != RT_CUDA_EACH) ok &= rt_push(&p.param, ((rt_cuda_param){ (rt_cuda_word)w, 0 }));
-	if (!ok) rt_vec_free(&p.param);
-	return p;
+	rt_text types = { 0 };
+	rt_putf(&types, "typedef %s T;\nenum { tile = %d };\n", type_of(op, t), (int)(TILE / tj_dtype_size(t)));
+	rt_putf(&types, "__device__ __forceinline__ T joined(T a, T b) { return (T)(%s); }\n", join_of(op, t));
+	cu_written_text(kernel, &types, out);
+	rt_text_free(&types);
+	return (cu_written){ .name = "tj_scatter_add", .threads = CU_THREADS, .units = 1, .operands = OPERANDS, .words = WORDS, .faults = true,
+		                 .own = TILE + CU_THREADS * (tj_dtype_size(t) + sizeof(int)) + CU_THREADS / CU_WARP * sizeof(unsigned) };
 }
 
 /* ---- how a launch shares out the work ---- */
@@ -185,25 +169,6 @@ static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 	return lo_node(L, a->base)->op != IR_num; /* such a number is not in memory of the GPU */
 }
 
-static bool put_code(lo_low *L, rt_plan *p, ir_op op, tj_dtype t, const lo_target *target, rt_step *s)
-{
-	const double start = rt_now_ms();
-	bool compiled = false;
-	rt_text text = { 0 };
-	cu_scatter_text(op, t, &text);
-	cu_module *m = text.oom ? NULL : cu_module_of(target, rt_str(&text), "tj_scatter_add", &(rt_cuda_kernel){ .threads = CU_THREADS, .units = 1, .own = cu_scatter_shared(t) }, params(), &compiled, L->err);
-	if (m) {
-		s->fn = (rt_entry)(uintptr_t)&m->kernel[0];
-		p->exec.code_bytes += m->code.bytes;
-		if (L->o->keep_text) lo_add_text(p, &p->code_text, rt_str(&text));
-		lo_hold(p, &m->code);
-	}
-	rt_text_free(&text);
-	p->exec.compiled += compiled;
-	p->exec.codegen_ms += rt_now_ms() - start;
-	return m != NULL;
-}
-
 /* Bytes that it reads of an operand: the elements at the places of the index, those that an axis repeats once. */
 static int64_t moved(const lo_call *e, int k)
 {
@@ -224,24 +189,14 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	measure(e, dtype, z);
 	*fault = (rt_fault){ e->site, ir_ops[op].name, TJ_ERR_INDEX, z->size };
 	const int64_t ranges = z->size ? (z->size - 1) / z->slots + 1 : 1;
-	t->kind = RT_STEP_KERNEL;
-	t->name = ir_ops[op].name;
-	t->device = lo_node(L, s->ref)->device;
-	t->units = z->tiles * ranges;
-	t->unit_ns = 1;
-	t->size = (const int64_t *)z;
-	t->nsize = WORDS;
 	t->fault = fault;
 	t->nfault = 1;
-	t->moved = 2 * e->bytes;
-	t->moved += moved(e, INDEX) + moved(e, SRC);
-	return !t->units || put_code(L, p, op, dtype, lo_target_of(L, s->ref), t);
-}
-
-static const char *lacks(tj_dtype t)
-{
-	(void)t;
-	return rt_nvrtc_missing();
+	t->moved = 2 * e->bytes + moved(e, INDEX) + moved(e, SRC);
+	rt_text text = { 0 };
+	const cu_written w = cu_scatter_text(op, dtype, &text);
+	const bool ok = cu_put_launches(L, p, s, t, &w, &text, 1, &(cu_launch){ z->tiles * ranges, (const int64_t *)z });
+	rt_text_free(&text);
+	return ok;
 }
 
 static void why(const rt_step *t, lo_note *n)
@@ -251,5 +206,5 @@ static void why(const rt_step *t, lo_note *n)
 	n->why = "a thread has an element and follows the order of the index, so the result is always the same";
 }
 
-#define SCATTER(name) { .op = IR_##name, .lacks = lacks, .takes = takes, .make = make, .why = why }
+#define SCATTER(name) { .op = IR_##name, .lacks = cu_lacks, .takes = takes, .make = make, .why = why }
 const lo_routine cu_scatter[CU_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax), SCATTER(scatter_amin) };

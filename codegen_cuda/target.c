@@ -75,7 +75,8 @@ void cu_fit_target(lo_target *t, int arch)
 	t->kept_bytes = t->shared_bytes = shared_of(arch) - CU_RESERVED;
 }
 
-static const lo_routine *const library[] = { &lo_gpu_matmul, &cu_scatter[0], &cu_scatter[1], &cu_scatter[2], &cu_scatter[3], &cu_scatter[4], NULL };
+static const lo_routine *const library[] = { &lo_gpu_matmul, &cu_scatter[0], &cu_scatter[1], &cu_scatter[2], &cu_scatter[3], &cu_scatter[4],
+	                                          &cu_cumulate[0], &cu_cumulate[1], &cu_cumulate[2], &cu_cumulate[3], &cu_cumulate[4], &cu_sort[0], &cu_sort[1], &cu_searchsorted, NULL };
 
 const lo_target cu_model = {
 	.name = "cuda", .backend = "cuda", .library = library,

@@ -68,11 +68,17 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 }
 static void drop(void *self) { rt_blas_free(self); }
 
+static int64_t workspace(const lo_low *L, ir_ref r)
+{
+	(void)L, (void)r;
+	return RT_BLAS_WORKSPACE + 256;
+}
+
 static void why(const rt_step *t, lo_note *n)
 {
 	n->other = rt_blas_name(t->self);
 	n->why = rt_blas_why(t->self, &n->hint);
 }
 
-const lo_routine lo_gpu_matmul = { .op = IR_matmul, .bounded = 1u << RT_F | 1u << RT_D, .epilogues = true, .workspace = RT_BLAS_WORKSPACE + 256, .lacks = lacks, .takes = takes, .make = make,
+const lo_routine lo_gpu_matmul = { .op = IR_matmul, .bounded = 1u << RT_F | 1u << RT_D, .epilogues = true, .workspace = workspace, .lacks = lacks, .takes = takes, .make = make,
 	                               .code = { run, drop }, .why = why };

@@ -1,4 +1,5 @@
-/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, sort.c, search.c, gpuproducts.c, codegen_cuda/scatter.c. */
+/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, sort.c, search.c, gpuproducts.c; scatter.c, cumulate.c,
+ * sort.c and search.c of codegen_cuda/. */
 #include "lower/library.h"
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op)

@@ -10,7 +10,7 @@ typedef struct lo_routine {
 	unsigned bounded;        /* bits by dtype class (RT_..): set if results are only near the evaluator's; clear if they are equal bit for bit */
 	uint32_t when;           /* kernels compute the op, too: the routine does if the settings have this bit (rt_setting); 0: it always does */
 	bool epilogues;          /* its step can compute what follows the node, too; make() finds that in lo_step.epilogue */
-	int64_t workspace;       /* bytes that the step gets on the node's device: lo_step.work; 0: none */
+	int64_t (*workspace)(const lo_low *L, ir_ref r); /* bytes that the step of node r gets on its device: lo_step.work; 0, or workspace NULL: none */
 	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
 	/* true: the routine reads operand k as it lies in memory; false: copy it to a row-major buffer. NULL: it reads any strides. */
 	bool (*takes)(const lo_low *L, ir_ref r, int k, const lo_access *a);

@@ -26,8 +26,9 @@ static void add_workspace(lo_low *L, lo_step *s)
 {
 	const ir_node *n = lo_node(L, s->ref);
 	const lo_routine *x = lo_routine_of(lo_target_of(L, s->ref), (ir_op)n->op);
-	if (s->kind != LO_STEP_LIBRARY || !x->workspace) return;
-	s->work[n->device] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = n->device, .bytes = x->workspace });
+	const int64_t bytes = s->kind == LO_STEP_LIBRARY && x->workspace ? x->workspace(L, s->ref) : 0;
+	if (!bytes) return;
+	s->work[n->device] = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = n->device, .bytes = bytes });
 	if (!L->oom) lo_touch(L, s, s->work[n->device], true);
 }
 

@@ -498,18 +498,44 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 	if (ms > 0 && times[gpu].n < RT_COUNT(times->ms)) times[gpu].ms[times[gpu].n++] = ms;
 }
 
-/* ---- scatter_add: it is not printed from the kernel IR, and divides by sizes ---- */
-static const char scattered[] = "fdilscut"; /* dtypes, as in a case */
+/* ---- kernels written by hand: they are not printed from the kernel IR, and divide by sizes ---- */
+#define CUMULATE "x y n inner chunk chunks count phase units"
 enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
+static const struct written {
+	const char *name, *dtypes, *members; /* dtypes as in a case; members of the argument in the order of the host's words; of scatter_add put_axes() has others behind them */
+	ir_op op;
+	int which;
+	bool staged;
+	int fma;                             /* fused multiply-adds of floats */
+} written[] = {
+	{ "scatter_add", "fdilscut", "base index src out n size slots shift shared tiles base_step index_step src_step out_step naxis", IR_scatter_add, 0, false, 0 },
+	{ "cumsum", "fdl", CUMULATE, IR_cumsum, 0, false, 0 },
+	{ "cumsum_staged", "fdl", CUMULATE, IR_cumsum, 0, true, 0 },
+	{ "cumprod_staged", "fdl", CUMULATE, IR_cumprod, 0, true, 0 },
+	{ "cummax", "fdlisut", CUMULATE, IR_cummax, 0, false, 0 },
+	{ "cummin_staged", "fdlisut", CUMULATE, IR_cummin, 1, true, 0 },
+	{ "recurrence", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, false, 7 },
+	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 32 },
+	{ "searchsorted", "fdhblisct", "sorted values out n m own right count units", IR_searchsorted, 0, false, 0 },
+	{ "sort", "fdhblisct", "x y work n k inner lines down count merges shift width runs kept length stride from to units", IR_sort, 0, false, 0 },
+	{ "argsort", "fl", "x y work n k inner lines down count merges shift width runs kept length stride from to units", IR_sort, 1, false, 0 },
+};
 
-/* The same for scatter_add, in the order of its params(). Returns the number of words. */
-static uint32_t put_scatter_offsets(rt_text *t)
+static cu_written put_written(const struct written *k, tj_dtype t, rt_text *out)
 {
-	static const char *const first[] = { "base", "index", "src", "out", "n", "size", "slots", "shift", "shared", "tiles", "base_step", "index_step", "src_step", "out_step", "naxis" };
+	switch (k->op) {
+	case IR_scatter_add: return cu_scatter_text(k->op, t, out);
+	case IR_searchsorted: return cu_search_text(t, out);
+	case IR_sort: return cu_sort_text(k->which, t, out);
+	default: return cu_cumulate_text(k->op, k->which, t, k->staged, out);
+	}
+}
+
+/* The members of scatter_add behind its sizes. */
+static uint32_t put_axes(rt_text *t, uint32_t n)
+{
 	static const char *const each[] = { "dim", "inside", "base", "index", "src", "out" }, *const last[] = { "units", "launch", "fault" };
 	char member[32];
-	uint32_t n = 0;
-	for (size_t i = 0; i < RT_COUNT(first); i++) put_offset(t, "tj_scatter_add", first[i], "", n++);
 	for (uint32_t i = 0; i < MOST_AXES * RT_COUNT(each); i++) {
 		snprintf(member, sizeof member, "axis[%u].", i / (uint32_t)RT_COUNT(each));
 		put_offset(t, "tj_scatter_add", member, each[i % RT_COUNT(each)], n++);
@@ -518,18 +544,35 @@ static uint32_t put_scatter_offsets(rt_text *t)
 	return n;
 }
 
-static void scatter(const char *dtype, size_t gpu)
+/* Assertions for the offsets of all members; returns their number. */
+static uint32_t put_members(const struct written *k, const char *kernel, rt_text *t)
+{
+	uint32_t n = 0;
+	for (const char *s = k->members; *s; s += strspn(s, " ")) {
+		char member[32];
+		const int len = (int)strcspn(s, " ");
+		snprintf(member, sizeof member, "%.*s", len, s);
+		put_offset(t, kernel, member, "", n++);
+		s += len;
+	}
+	return k->op == IR_scatter_add ? put_axes(t, n) : n;
+}
+
+static void run_written(const struct written *k, const char *dtype, size_t gpu)
 {
 	static const kase none = { 0 };
 	const tj_dtype t = (tj_dtype)rt_dtype_parse(dtype, strlen(dtype));
 	rt_text text = { 0 };
 	char name[100], path[300];
 	found f;
-	snprintf(name, sizeof name, "scatter_add %s sm_%d", dtype, archs[gpu]);
-	snprintf(path, sizeof path, "%s/scatter_add.%s.sm_%d.cubin", folder, dtype, archs[gpu]);
-	const wanted w = { .name = "tj_scatter_add", .words = cu_scatter_text(IR_scatter_add, t, &text), .threads = CU_THREADS, .shared = cu_scatter_shared(t), .most = PLAIN_SHARED,
-		.divides = true, .faults = true };
-	if (put_scatter_offsets(&text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
+	snprintf(name, sizeof name, "%s %s sm_%d", k->name, dtype, archs[gpu]);
+	snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cubin", folder, k->name, dtype, archs[gpu]);
+	const cu_written x = put_written(k, t, &text);
+	wanted w = { .words = x.operands + x.words + (x.faults ? 3 : 1), .threads = x.threads, .shared = x.own * x.units, .most = PLAIN_SHARED, .divides = true, .faults = x.faults };
+	snprintf(w.name, sizeof w.name, "%s", x.name);
+	if (t == TJ_F32) w.fma32 = k->fma;
+	if (t == TJ_F64) w.fma64 = k->staged ? k->fma / 2 : k->fma; /* a tile has half as many elements of a line */
+	if (put_members(k, x.name, &text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
 	const double ms = compile(name, rt_str(&text), archs[gpu], path);
 	if (ms >= 0) {
 		inspect(path, &w, &f);
@@ -539,13 +582,14 @@ static void scatter(const char *dtype, size_t gpu)
 	rt_text_free(&text);
 }
 
-static void scatters(void)
+static void run_all_written(const struct written *k)
 {
-	for (const char *d = scattered; *d; d++) {
-		printf("%-20s %-5s", "scatter_add", dtype_of(*d));
+	for (const char *d = k->dtypes; *d; d++) {
+		printf("%-20s %-5s", k->name, dtype_of(*d));
 		for (size_t gpu = 0; gpu < RT_COUNT(archs); gpu++)
-			if (!quick || archs[gpu] == 90) scatter(dtype_of(*d), gpu);
+			if (!quick || archs[gpu] == 90) run_written(k, dtype_of(*d), gpu);
 		puts(" ms a kernel");
+		fflush(stdout);
 	}
 }
 
@@ -635,9 +679,11 @@ int main(int n, char **arg)
 			fflush(stdout);
 		}
 	}
-	bool asked = i == n;
-	for (int a = i; a < n; a++) asked |= !strcmp(arg[a], "scatter_add");
-	if (asked) scatters();
+	for (size_t k = 0; k < RT_COUNT(written); k++) {
+		bool asked = i == n;
+		for (int a = i; a < n; a++) asked |= !strcmp(arg[a], written[k].name);
+		if (asked) run_all_written(&written[k]);
+	}
 	print_medians();
 	printf("%d passed, %d failed, 0 skipped\n", passed, failed);
 	return failed > 0;

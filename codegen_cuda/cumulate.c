@@ -24,25 +24,25 @@
 enum { WARPS = 4, STEPS = 8, NEAR = 8, CUT = 256, LINES_ENOUGH = 1 << 13, MOST_CHUNKS = 1 << 12 }; /* STEPS: elements that a thread loads at a time; NEAR: an inner size whose rows are whole sectors */
 enum { LINES, CARRY, JOIN, PHASES };
 
-typedef struct sizes { int64_t n, inner, chunk, chunks, count, phase; } sizes; /* in the order of the struct in the text; count: chunks, lines or elements of the launch */
+typedef struct sizes { int64_t n, inner, chunk, shift, chunks, count, phase; } sizes; /* in the order of the struct in the text; shift: if there are several chunks, log2 of their length; count: chunks, lines or elements of the launch */
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
 /* next: element v at i of a line, first of its chunk or not, becomes a part of s; w is the index of s. */
 static const char arguments[] =
-	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, chunks, count, phase; unsigned long long units; };\n"
+	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, shift, chunks, count, phase; unsigned long long units; };\n"
 	"__device__ __forceinline__ void next(T &s, long long &w, T v, T c, long long i, bool first) { if (first) s = v, w = i; else NEXT; }\n"
 	"__device__ __forceinline__ void tj_ends(const tj_cumulate_args &a, const T *x, R *y)\n{\n"
 	"\tR before = y[(a.chunk - 1) * a.inner];\n"
-	"\tfor (long long c = 1; c < a.n / a.chunk; c += 8) {\n"
+	"\tconst long long whole = a.n >> a.shift;\n\tfor (long long c = 1; c < whole; c += 8) {\n"
 	"\t\tR *const end = y + ((c + 1) * a.chunk - 1) * a.inner, own[8];\n"
-	"\t\tTJ_UNROLL for (int q = 0; q < 8; q++) if (c + q < a.n / a.chunk) own[q] = end[q * a.chunk * a.inner];\n"
-	"\t\tTJ_UNROLL for (int q = 0; q < 8; q++) if (c + q < a.n / a.chunk) end[q * a.chunk * a.inner] = before = joined(x, a.inner, before, own[q]);\n"
+	"\t\tTJ_UNROLL for (int q = 0; q < 8; q++) if (c + q < whole) own[q] = end[q * a.chunk * a.inner];\n"
+	"\t\tTJ_UNROLL for (int q = 0; q < 8; q++) if (c + q < whole) end[q * a.chunk * a.inner] = before = joined(x, a.inner, before, own[q]);\n"
 	"\t}\n}\n"
 	"__device__ __forceinline__ void tj_rest(const tj_cumulate_args &a, long long e)\n{\n"
-	"\tconst long long j = e % a.inner, i = a.chunk + e / a.inner % (a.n - a.chunk), c = i / a.chunk;\n"
+	"\tconst long long j = e % a.inner, i = a.chunk + e / a.inner % (a.n - a.chunk), c = i >> a.shift;\n"
 	"\tconst long long line = e / a.inner / (a.n - a.chunk) * a.n * a.inner + j;\n"
 	"\tR *const y = a.y + line;\n"
-	"\tif (i % a.chunk != a.chunk - 1) y[i * a.inner] = joined(a.x + line, a.inner, y[(c * a.chunk - 1) * a.inner], y[i * a.inner]);\n}\n";
+	"\tif ((i & (a.chunk - 1)) != a.chunk - 1) y[i * a.inner] = joined(a.x + line, a.inner, y[(c * a.chunk - 1) * a.inner], y[i * a.inner]);\n}\n";
 
 static const char head[] =
 	"extern \"C\" __global__ void __launch_bounds__(128) tj_cumulate(const __grid_constant__ tj_cumulate_args a)\n{\n"
@@ -50,10 +50,10 @@ static const char head[] =
 	"\tfor (long long u = blockIdx.x * 4 + warp; u < (long long)a.units; u += gridDim.x * 4) {\n"
 	"\t\tconst long long item = u * 32 + lane;\n"
 	"\t\tconst bool live = item < a.count;\n"
-	"\t\tif (a.phase == 1) {\n"
+	"\t\tif (chunked && a.phase == 1) {\n"
 	"\t\t\tconst long long line = item / a.inner * a.n * a.inner + item % a.inner;\n"
 	"\t\t\tif (live) tj_ends(a, a.x + line, a.y + line);\n\t\t\tcontinue;\n\t\t}\n"
-	"\t\tif (a.phase == 2) {\n\t\t\tif (live) tj_rest(a, item);\n\t\t\tcontinue;\n\t\t}\n";
+	"\t\tif (chunked && a.phase == 2) {\n\t\t\tif (live) tj_rest(a, item);\n\t\t\tcontinue;\n\t\t}\n";
 
 /* Items are chunks: [outer, chunks, inner]. */
 static const char alone[] =
@@ -90,11 +90,11 @@ static const char staged_lines[] =
 	"\t\t\t\t\tif (second) cs[to] = c[q];\n\t\t\t\t}\n"
 	"\t\t\t}\n"
 	"\t\t\t__syncwarp();\n"
-	"\t\t\tTJ_UNROLL for (int k = 0; k < W; k++) if (i0 + k < len) {\n"
+	"\t\t\t_Pragma(\"unroll 8\") for (int k = 0; k < W; k++) if (i0 + k < len) {\n"
 	"\t\t\t\tnext(s, w, xs[lane * pitch + k], cs[lane * pitch + k], from + i0 + k, i0 + k == 0);\n"
 	"\t\t\t\tys[lane * pitch + k] = GIVEN;\n\t\t\t}\n"
 	"\t\t\t__syncwarp();\n"
-	"\t\t\tTJ_UNROLL for (int r = 0; r < 32; r += rows) {\n"
+	"\t\t\t_Pragma(\"unroll 8\") for (int r = 0; r < 32; r += rows) {\n"
 	"\t\t\t\tconst int row = r + lane / W;\n"
 	"\t\t\t\tconst long long i = i0 + lane % W, n = __shfl_sync(~0u, len, row), first = __shfl_sync(~0u, at, row);\n"
 	"\t\t\t\tif (i < n) a.y[first + i * a.inner] = ys[row * pitch + lane % W];\n\t\t\t}\n"
@@ -130,11 +130,11 @@ static const char *join_of(ir_op op, int which)
 	}
 }
 
-/* W elements of a line are at most 128 bytes. own: bytes of a warp; second, result: where its other tiles begin. */
+/* W elements of a line, and their results, are at most 128 bytes. own: bytes of a warp; second, result: where its other tiles begin. */
 typedef struct tiles { int w, own, second, result; } tiles;
 static tiles tiles_of(ir_op op, int which, tj_dtype t)
 {
-	const int size = (int)tj_dtype_size(t), w = size > 4 ? 128 / size : 32, x = 32 * (w + 1) * size, y = which ? 32 * (w + 1) * (int)sizeof(int64_t) : 0;
+	const int size = (int)tj_dtype_size(t), w = size > 4 || which ? 16 : 32, x = 32 * (w + 1) * size, y = which ? 32 * (w + 1) * (int)sizeof(int64_t) : 0;
 	const bool two = op == IR_linear_recurrence;
 	return (tiles){ w, x + (two ? x : 0) + y, two ? x : 0, which ? x : 0 };
 }
@@ -144,8 +144,8 @@ cu_written cu_cumulate_text(ir_op op, int which, tj_dtype t, bool staged, rt_tex
 	const tiles s = tiles_of(op, which, t);
 	rt_text types = { 0 }, kernel = { 0 };
 	const bool two = op == IR_linear_recurrence;
-	rt_putf(&types, "typedef %s T;\ntypedef %s R;\n#define TJ_A %s\n#define SECOND(i) %s\n#define NEXT %s\n#define GIVEN %s\n", type_of(op, t), which ? "long long" : "T",
-	        two ? "const T *a;" : "", two ? "a.a[i]" : "0", next_of(op, t), which ? "w" : "s");
+	rt_putf(&types, "typedef %s T;\ntypedef %s R;\n#define TJ_A %s\n#define SECOND(i) %s\n#define NEXT %s\n#define GIVEN %s\nenum { chunked = %d };\n", type_of(op, t), which ? "long long" : "T",
+	        two ? "const T *a;" : "", two ? "a.a[i]" : "0", next_of(op, t), which ? "w" : "s", !two);
 	if (staged) rt_putf(&types, "enum { W = %d, pitch = W + 1, rows = 32 / W, own = %d, second = %d, result = %d };\n", s.w, s.own, s.second, s.result);
 	rt_putf(&types, "__device__ __forceinline__ R joined(const T *x, long long step, R before, R own) { return (R)(%s); }\n", join_of(op, which));
 	rt_putf(&kernel, "%s%s%s", arguments, head, staged ? staged_lines : alone);
@@ -171,7 +171,8 @@ static int measure(ir_op op, tj_dtype t, const cu_along *x, sizes *z)
 {
 	const int64_t chunk = chunk_of(op, t, x), lines = x->outer * x->inner;
 	if (!lines || !x->n) return 0;
-	z[0] = (sizes){ x->n, x->inner, chunk, (x->n - 1) / chunk + 1, 0, LINES };
+	z[0] = (sizes){ x->n, x->inner, chunk, 0, (x->n - 1) / chunk + 1, 0, LINES };
+	while (1ll << z->shift < chunk) z->shift++;
 	for (int i = 1; i < PHASES; i++) z[i] = z[0], z[i].phase = i;
 	z[LINES].count = lines * z->chunks;
 	z[CARRY].count = lines;

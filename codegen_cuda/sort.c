@@ -21,21 +21,22 @@
 enum { TILE = 32 << 10, LEAST = 512, WANTED = 512, MOST_LAUNCHES = 40 }; /* bytes of the entries of a block; entries of a block, at least, and blocks that are wanted, where lines are short */
 enum { X, OUT, WORK, OPERANDS };
 
-/* In the order of the struct in the text. count: blocks or entries of the launch; shift, width: log2 of the slots of a line, or a run, in a tile, and of a tile; runs: of a line; kept:
+/* In the order of the struct in the text. pieces: blocks that a run takes in MERGE, 0: TILES; shift, width: log2 of the slots of a line, or a run, in a tile, and of a tile; runs: of a line; kept:
  * entries of a run, at most, that are kept; length: elements that a run comes from; stride: entries of a line in the workspace; from, to: the halves of it. */
-typedef struct sizes { int64_t n, k, inner, lines, down, count, merges, shift, width, runs, kept, length, stride, from, to; } sizes;
+typedef struct sizes { int64_t n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to; } sizes;
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
 static const char kernel[] =
 	"typedef unsigned long long ull;\n"
 	"struct tj_sort_args {\n\tconst U *x; R *y; E *work;\n"
-	"\tlong long n, k, inner, lines, down, count, merges, shift, width, runs, kept, length, stride, from, to;\n\tull units;\n};\n"
+	"\tlong long n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to;\n\tull units;\n};\n"
 	"__device__ __forceinline__ long long tj_kept(const tj_sort_args &a, long long run) /* entries of a run */\n{\n"
 	"\tconst long long all = a.n - run * a.length, n = all < a.length ? all : a.length;\n\treturn n < a.kept ? n : a.kept;\n}\n"
-	"__device__ __forceinline__ void tj_give(const tj_sort_args &a, long long line, long long place, E e)\n{\n"
-	"\tconst long long o = line / a.inner, j = line % a.inner;\n"
+	"__device__ __forceinline__ void tj_give(const tj_sort_args &a, long long o, long long j, long long place, E e)\n{\n"
 	"\tconst U *const x = a.x + o * a.n * a.inner + j;\n\t(void)x;\n"
 	"\ta.y[(o * a.k + place) * a.inner + j] = GIVEN;\n}\n"
+	"__device__ __forceinline__ long long tj_outer(const tj_sort_args &a, long long j) /* j / inner of an inner index and less than 4,096 more */\n{\n"
+	"\treturn a.inner < 4096 ? (unsigned)j / (unsigned)a.inner : j >= a.inner;\n}\n"
 	"__device__ __forceinline__ void tj_exchange(E *s, int n, int p, int k, int j)\n{\n"
 	"\tfor (int q = threadIdx.x; q < n / 2; q += 256) {\n"
 	"\t\tconst int lo = (q & ~(j - 1)) << 1 | (q & (j - 1)), hi = lo | j;\n"
@@ -43,41 +44,41 @@ static const char kernel[] =
 	"\t\tif (below(b, a) == !(lo & (p - 1) & k)) { s[lo] = b; s[hi] = a; }\n\t}\n}\n"
 	"__device__ __forceinline__ void tj_tile(const tj_sort_args &a, long long u)\n{\n"
 	"\tE *const s = (E *)tj_shared;\n"
-	"\tconst int n = 1 << a.width, p = 1 << a.shift, per = n / p;\n"
-	"\tconst long long first = u / a.runs * per, run = u % a.runs;\n"
+	"\tconst int n = 1 << a.width, p = 1 << a.shift, more = a.width - a.shift, per = 1 << more;\n"
+	"\tconst long long first = (u / a.runs) << more, run = u % a.runs, o0 = first / a.inner, j0 = first % a.inner;\n"
 	"\tfor (int q = threadIdx.x; q < n; q += 256) { /* neighbouring threads read neighbouring elements */\n"
-	"\t\tconst int l = a.inner > 1 ? q % per : q >> a.shift, w = a.inner > 1 ? q / per : q & (p - 1);\n"
-	"\t\tconst long long line = first + l, i = run * p + w;\n"
+	"\t\tconst int l = a.inner > 1 ? q & (per - 1) : q >> a.shift, w = a.inner > 1 ? q >> more : q & (p - 1);\n"
+	"\t\tconst long long i = run * p + w, j = j0 + l, o = tj_outer(a, j);\n"
 	"\t\tE e = none();\n"
-	"\t\tif (line < a.lines && i < a.n) {\n"
-	"\t\t\tconst K key = key_of(a.x[(line / a.inner * a.n + i) * a.inner + line % a.inner]);\n"
+	"\t\tif (first + l < a.lines && i < a.n) {\n"
+	"\t\t\tconst K key = key_of(a.x[((o0 + o) * a.n + i) * a.inner + j - o * a.inner]);\n"
 	"\t\t\te = entry(a.down ? (K)~key : key, i);\n\t\t}\n"
 	"\t\ts[l << a.shift | w] = e;\n\t}\n"
 	"\tfor (int k = 2; k <= p; k *= 2) TJ_ROLLED for (int j = k / 2; j; j /= 2) {\n\t\t__syncthreads();\n\t\ttj_exchange(s, n, p, k, j);\n\t}\n"
 	"\t__syncthreads();\n"
 	"\tfor (int q = threadIdx.x; q < n; q += 256) {\n"
-	"\t\tconst int l = a.inner > 1 ? q % per : q >> a.shift, w = a.inner > 1 ? q / per : q & (p - 1);\n"
-	"\t\tconst long long line = first + l;\n"
-	"\t\tif (line >= a.lines || w >= tj_kept(a, run)) continue;\n"
-	"\t\tif (a.runs == 1) tj_give(a, line, w, s[l << a.shift | w]);\n"
-	"\t\telse a.work[a.to + line * a.stride + run * a.kept + w] = s[l << a.shift | w];\n\t}\n"
+	"\t\tconst int l = a.inner > 1 ? q & (per - 1) : q >> a.shift, w = a.inner > 1 ? q >> more : q & (p - 1);\n"
+	"\t\tconst long long j = j0 + l, o = tj_outer(a, j);\n"
+	"\t\tif (first + l >= a.lines || w >= tj_kept(a, run)) continue;\n"
+	"\t\tif (a.runs == 1) tj_give(a, o0 + o, j - o * a.inner, w, s[l << a.shift | w]);\n"
+	"\t\telse a.work[a.to + (first + l) * a.stride + run * a.kept + w] = s[l << a.shift | w];\n\t}\n"
 	"\t__syncthreads();\n}\n"
-	"__device__ __forceinline__ void tj_merge(const tj_sort_args &a, long long item)\n{\n"
-	"\tconst long long i = item % a.kept, run = item / a.kept % a.runs, line = item / a.kept / a.runs, other = run ^ 1, runs = (a.runs + 1) / 2;\n"
+	"__device__ __forceinline__ void tj_merge(const tj_sort_args &a, long long u)\n{\n"
+	"\tconst long long piece = u / a.pieces, i = u % a.pieces * 256 + threadIdx.x, line = piece / a.runs, run = piece % a.runs, other = run ^ 1, runs = (a.runs + 1) >> 1;\n"
 	"\tif (i >= tj_kept(a, run)) return;\n"
 	"\tconst E *const own = a.work + a.from + line * a.stride + run * a.kept, *const far = a.work + a.from + line * a.stride + other * a.kept;\n"
 	"\tconst long long most = 2 * a.length < a.k ? 2 * a.length : a.k; /* entries of the new runs that are kept */\n"
 	"\tconst E e = own[i];\n"
 	"\tlong long lo = 0, hi = other < a.runs ? tj_kept(a, other) : 0;\n"
 	"\tif (hi > most - i) hi = most - i; /* behind this many it is not kept */\n"
-	"\twhile (lo < hi) {\n\t\tconst long long mid = lo + (hi - lo) / 2;\n\t\tif (below(far[mid], e)) lo = mid + 1;\n\t\telse hi = mid;\n\t}\n"
+	"\twhile (lo < hi) {\n\t\tconst long long mid = (lo + hi) >> 1;\n\t\tif (below(far[mid], e)) lo = mid + 1;\n\t\telse hi = mid;\n\t}\n"
 	"\tif (i + lo >= most) return;\n"
-	"\tif (runs == 1) tj_give(a, line, i + lo, e);\n"
-	"\telse a.work[a.to + line * a.stride + run / 2 * most + i + lo] = e;\n}\n"
+	"\tif (runs == 1) tj_give(a, line / a.inner, line % a.inner, i + lo, e);\n"
+	"\telse a.work[a.to + line * a.stride + (run >> 1) * most + i + lo] = e;\n}\n"
 	"extern \"C\" __global__ void __launch_bounds__(256) tj_sort(const __grid_constant__ tj_sort_args a)\n{\n"
 	"\tfor (long long u = blockIdx.x; u < (long long)a.units; u += gridDim.x) {\n"
-	"\t\tif (!a.merges) tj_tile(a, u);\n"
-	"\t\telse if (u * 256 + threadIdx.x < a.count) tj_merge(a, u * 256 + threadIdx.x);\n\t}\n}\n";
+	"\t\tif (!a.pieces) tj_tile(a, u);\n"
+	"\t\telse tj_merge(a, u);\n\t}\n}\n";
 
 /* ---- the text ---- */
 static bool is_wide(tj_dtype t) { return tj_dtype_size(t) == 8; }
@@ -138,25 +139,31 @@ static sizes tiles_of(ir_op op, tj_dtype t, const int64_t *attr, const ir_meta *
 	z.runs = x.n ? (x.n - 1) / z.length + 1 : 1;
 	z.kept = least(z.length, z.k);
 	z.stride = z.runs * z.kept; /* of all runs but the last none is shorter than the most that is kept, so merged runs need no more */
-	z.count = z.k ? ((z.lines + (1ll << (z.width - z.shift)) - 1) >> (z.width - z.shift)) * z.runs : 0;
 	return z;
 }
 
 static int64_t half_of(const sizes *z) { return z->runs > 1 ? z->lines * z->stride : 0; }
 
+/* The blocks of a launch. */
+static int64_t units_of(const sizes *z)
+{
+	if (z->pieces) return z->lines * z->runs * z->pieces;
+	const int64_t more = z->width - z->shift;
+	return z->k ? ((z->lines + (1ll << more) - 1) >> more) * z->runs : 0;
+}
+
 /* The launch after z: its runs are merged. */
 static sizes merge_of(const sizes *z, int64_t half)
 {
 	sizes m = *z;
-	m.merges = 1;
 	m.from = z->to;
 	m.to = half - z->to;
-	if (z->merges) {
+	if (z->pieces) {
 		m.runs = (z->runs + 1) / 2;
 		m.length = 2 * z->length;
 		m.kept = least(m.length, m.k);
 	}
-	m.count = m.lines * m.runs * m.kept;
+	m.pieces = (m.kept - 1) / CU_THREADS + 1;
 	return m;
 }
 
@@ -193,14 +200,14 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	const int64_t half = half_of(&z[0]);
 	if (z->n > UINT32_MAX) return rt_fail(L->err, TJ_ERR_LIMIT, ir_ops[node->op].name, "the axis has more than 2^32 - 1 elements"), false;
 	if (!put_operands(L, p, s, t, half > 0)) return false;
-	cu_launch launch[MOST_LAUNCHES] = { { z->count, (const int64_t *)z } };
+	cu_launch launch[MOST_LAUNCHES] = { { units_of(z), (const int64_t *)z } };
 	const lo_call *e = t->self;
 	t->moved = cu_bytes_of(e);
 	int n = 1;
-	for (int64_t runs = z->count ? z->runs : 1; runs > 1; runs = (runs + 1) / 2, n++) {
+	for (int64_t runs = half ? z->runs : 1; runs > 1; runs = (runs + 1) / 2, n++) {
 		z[n] = merge_of(&z[n - 1], half);
-		launch[n] = (cu_launch){ (z[n].count - 1) / CU_THREADS + 1, (const int64_t *)&z[n] };
-		t->moved += 2 * z[n].count * entry_bytes(dtype);
+		launch[n] = (cu_launch){ units_of(&z[n]), (const int64_t *)&z[n] };
+		t->moved += 2 * z->lines * z[n].runs * z[n].kept * entry_bytes(dtype);
 	}
 	rt_text text = { 0 };
 	const cu_written w = cu_sort_text(ir_which(node), dtype, &text);

@@ -499,7 +499,7 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 }
 
 /* ---- kernels written by hand: they are not printed from the kernel IR, and divide by sizes ---- */
-#define CUMULATE "x y n inner chunk chunks count phase units"
+#define CUMULATE "x y n inner chunk shift chunks count phase units"
 enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
 static const struct written {
 	const char *name, *dtypes, *members; /* dtypes as in a case; members of the argument in the order of the host's words; of scatter_add put_axes() has others behind them */
@@ -514,11 +514,11 @@ static const struct written {
 	{ "cumprod_staged", "fdl", CUMULATE, IR_cumprod, 0, true, 0 },
 	{ "cummax", "fdlisut", CUMULATE, IR_cummax, 0, false, 0 },
 	{ "cummin_staged", "fdlisut", CUMULATE, IR_cummin, 1, true, 0 },
-	{ "recurrence", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, false, 7 },
-	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 32 },
+	{ "recurrence", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, false, 8 },
+	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 8 },
 	{ "searchsorted", "fdhblisct", "sorted values out n m own right count units", IR_searchsorted, 0, false, 0 },
-	{ "sort", "fdhblisct", "x y work n k inner lines down count merges shift width runs kept length stride from to units", IR_sort, 0, false, 0 },
-	{ "argsort", "fl", "x y work n k inner lines down count merges shift width runs kept length stride from to units", IR_sort, 1, false, 0 },
+	{ "sort", "fdhblisct", "x y work n k inner lines down pieces shift width runs kept length stride from to units", IR_sort, 0, false, 0 },
+	{ "argsort", "fl", "x y work n k inner lines down pieces shift width runs kept length stride from to units", IR_sort, 1, false, 0 },
 };
 
 static cu_written put_written(const struct written *k, tj_dtype t, rt_text *out)
@@ -571,7 +571,7 @@ static void run_written(const struct written *k, const char *dtype, size_t gpu)
 	wanted w = { .words = x.operands + x.words + (x.faults ? 3 : 1), .threads = x.threads, .shared = x.own * x.units, .most = PLAIN_SHARED, .divides = true, .faults = x.faults };
 	snprintf(w.name, sizeof w.name, "%s", x.name);
 	if (t == TJ_F32) w.fma32 = k->fma;
-	if (t == TJ_F64) w.fma64 = k->staged ? k->fma / 2 : k->fma; /* a tile has half as many elements of a line */
+	if (t == TJ_F64) w.fma64 = k->fma;
 	if (put_members(k, x.name, &text) != w.words) failed++, printf("\nFAIL %s: %u words\n", name, w.words);
 	const double ms = compile(name, rt_str(&text), archs[gpu], path);
 	if (ms >= 0) {

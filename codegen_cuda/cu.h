@@ -148,6 +148,7 @@ tj_status cu_run_launches(const void *self, void *const *buf, rt_run *r);
 void cu_written_text(const char *kernel, const rt_text *types, rt_text *out); /* the program: prelude, types, kernel */
 bool cu_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a);
 const char *cu_lacks(tj_dtype t);
+int64_t cu_inverse(int64_t b);                      /* the bits of 1 / b, which tj_div() takes */
 const char *cu_unsigned(tj_dtype t);                 /* "unsigned short", of the size of an element */
 int64_t cu_bytes_of(const lo_call *e);              /* bytes of its operands and of its result */
 cu_along cu_along_axis(const ir_meta *m, int64_t axis); /* the sizes before, of, and behind an axis */

@@ -24,12 +24,12 @@
 enum { WARPS = 4, STEPS = 8, NEAR = 8, CUT = 256, LINES_ENOUGH = 1 << 13, MOST_CHUNKS = 1 << 12 }; /* STEPS: elements that a thread loads at a time; NEAR: an inner size whose rows are whole sectors */
 enum { LINES, CARRY, JOIN, PHASES };
 
-typedef struct sizes { int64_t n, inner, chunk, shift, chunks, count, phase; } sizes; /* in the order of the struct in the text; shift: if there are several chunks, log2 of their length; count: chunks, lines or elements of the launch */
+typedef struct sizes { int64_t n, inner, chunk, shift, chunks, count, phase, per_inner, per_chunks, per_rest; } sizes; /* in the order of the struct in the text; shift: if there are several chunks, log2 of their length; count: chunks, lines or elements of the launch; per: the bits of 1 / inner, 1 / chunks, 1 / (n - chunk) */
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
 /* next: element v at i of a line, first of its chunk or not, becomes a part of s; w is the index of s. */
 static const char arguments[] =
-	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, shift, chunks, count, phase; unsigned long long units; };\n"
+	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, shift, chunks, count, phase; double per_inner, per_chunks, per_rest; unsigned long long units; };\n"
 	"__device__ __forceinline__ void next(T &s, long long &w, T v, T c, long long i, bool first) { if (first) s = v, w = i; else NEXT; }\n"
 	"__device__ __forceinline__ void tj_ends(const tj_cumulate_args &a, const T *x, R *y)\n{\n"
 	"\tR before = y[(a.chunk - 1) * a.inner];\n"
@@ -39,26 +39,26 @@ static const char arguments[] =
 	"\t\tTJ_UNROLL for (int q = 0; q < 8; q++) if (c + q < whole) end[q * a.chunk * a.inner] = before = joined(x, a.inner, before, own[q]);\n"
 	"\t}\n}\n"
 	"__device__ __forceinline__ void tj_rest(const tj_cumulate_args &a, long long e)\n{\n"
-	"\tconst long long j = e % a.inner, i = a.chunk + e / a.inner % (a.n - a.chunk), c = i >> a.shift;\n"
-	"\tconst long long line = e / a.inner / (a.n - a.chunk) * a.n * a.inner + j;\n"
+	"\tconst long long row = tj_div(e, a.inner, a.per_inner), j = e - row * a.inner, o = tj_div(row, a.n - a.chunk, a.per_rest);\n"
+	"\tconst long long i = a.chunk + row - o * (a.n - a.chunk), c = i >> a.shift, line = o * a.n * a.inner + j;\n"
 	"\tR *const y = a.y + line;\n"
 	"\tif ((i & (a.chunk - 1)) != a.chunk - 1) y[i * a.inner] = joined(a.x + line, a.inner, y[(c * a.chunk - 1) * a.inner], y[i * a.inner]);\n}\n";
 
 static const char head[] =
-	"extern \"C\" __global__ void __launch_bounds__(128) tj_cumulate(const __grid_constant__ tj_cumulate_args a)\n{\n"
+	"extern \"C\" __global__ void __launch_bounds__(128, 4) tj_cumulate(const __grid_constant__ tj_cumulate_args a)\n{\n"
 	"\tconst int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
 	"\tfor (long long u = blockIdx.x * 4 + warp; u < (long long)a.units; u += gridDim.x * 4) {\n"
 	"\t\tconst long long item = u * 32 + lane;\n"
 	"\t\tconst bool live = item < a.count;\n"
 	"\t\tif (chunked && a.phase == 1) {\n"
-	"\t\t\tconst long long line = item / a.inner * a.n * a.inner + item % a.inner;\n"
+	"\t\t\tconst long long o = tj_div(item, a.inner, a.per_inner), line = item + o * (a.n - 1) * a.inner;\n"
 	"\t\t\tif (live) tj_ends(a, a.x + line, a.y + line);\n\t\t\tcontinue;\n\t\t}\n"
 	"\t\tif (chunked && a.phase == 2) {\n\t\t\tif (live) tj_rest(a, item);\n\t\t\tcontinue;\n\t\t}\n";
 
 /* Items are chunks: [outer, chunks, inner]. */
 static const char alone[] =
-	"\t\tconst long long c = item / a.inner % a.chunks, from = c * a.chunk, step = a.inner;\n"
-	"\t\tconst long long at = (item / a.inner / a.chunks * a.n + from) * a.inner + item % a.inner;\n"
+	"\t\tconst long long row = tj_div(item, a.inner, a.per_inner), j = item - row * a.inner, o = tj_div(row, a.chunks, a.per_chunks);\n"
+	"\t\tconst long long from = (row - o * a.chunks) * a.chunk, at = (o * a.n + from) * a.inner + j, step = a.inner;\n"
 	"\t\tconst long long len = !live ? 0 : a.n - from < a.chunk ? a.n - from : a.chunk;\n"
 	"\t\tT s = 0;\n\t\tlong long w = 0;\n"
 	"\t\tfor (long long i = 0; i < len; i += 8) {\n"
@@ -71,33 +71,33 @@ static const char alone[] =
 
 /* Items are chunks: [outer, inner, chunks]. Lanes / W rows are loaded by one access of the warp, 8 of them before the first is used. */
 static const char staged_lines[] =
-	"\t\tconst long long c = item % a.chunks, j = item / a.chunks % a.inner, from = c * a.chunk;\n"
-	"\t\tconst long long at = (item / a.chunks / a.inner * a.n + from) * a.inner + j;\n"
-	"\t\tconst long long len = !live ? 0 : a.n - from < a.chunk ? a.n - from : a.chunk;\n"
+	"\t\tconst long long line = tj_div(item, a.chunks, a.per_chunks), from = (item - line * a.chunks) * a.chunk, o = tj_div(line, a.inner, a.per_inner);\n"
+	"\t\tconst long long len = !live ? 0 : a.n - from < a.chunk ? a.n - from : a.chunk, mine = lane % W * a.inner;\n"
+	"\t\tlong long at = (o * a.n + from) * a.inner + line - o * a.inner;\n"
 	"\t\tT *const xs = (T *)(tj_shared + warp * own), *const cs = (T *)(tj_shared + warp * own + second);\n"
 	"\t\tR *const ys = (R *)(tj_shared + warp * own + result);\n"
 	"\t\tT s = 0;\n\t\tlong long w = 0;\n"
-	"\t\tfor (long long i0 = 0; i0 < a.chunk; i0 += W) {\n"
-	"\t\t\tTJ_ROLLED for (int r0 = 0; r0 < 32; r0 += 8 * rows) {\n"
+	"\t\tTJ_ROLLED for (long long i0 = 0; i0 < a.chunk; i0 += W, at += W * a.inner) {\n"
+	"\t\t\tconst int m = i0 >= len ? 0 : len - i0 < W ? (int)(len - i0) : W;\n"
+	"\t\t\tTJ_ROLLED for (int r0 = lane / W; r0 < 32; r0 += 8 * rows) {\n"
 	"\t\t\t\tT v[8] = {}, c[8] = {};\n"
 	"\t\t\t\tTJ_UNROLL for (int q = 0; q < 8; q++) {\n"
-	"\t\t\t\t\tconst int row = r0 + q * rows + lane / W;\n"
-	"\t\t\t\t\tconst long long i = i0 + lane % W, n = __shfl_sync(~0u, len, row), first = __shfl_sync(~0u, at, row);\n"
-	"\t\t\t\t\tif (i < n) { v[q] = a.x[first + i * a.inner]; c[q] = SECOND(first + i * a.inner); }\n\t\t\t\t}\n"
+	"\t\t\t\t\tconst int n = __shfl_sync(~0u, m, r0 + q * rows);\n"
+	"\t\t\t\t\tconst long long first = __shfl_sync(~0u, at, r0 + q * rows);\n"
+	"\t\t\t\t\tif (lane % W < n) { v[q] = a.x[first + mine]; c[q] = SECOND(first + mine); }\n\t\t\t\t}\n"
 	"\t\t\t\tTJ_UNROLL for (int q = 0; q < 8; q++) {\n"
-	"\t\t\t\t\tconst int to = (r0 + q * rows + lane / W) * pitch + lane % W;\n"
-	"\t\t\t\t\txs[to] = v[q];\n"
-	"\t\t\t\t\tif (second) cs[to] = c[q];\n\t\t\t\t}\n"
+	"\t\t\t\t\txs[(r0 + q * rows) * pitch + lane % W] = v[q];\n"
+	"\t\t\t\t\tif (second) cs[(r0 + q * rows) * pitch + lane % W] = c[q];\n\t\t\t\t}\n"
 	"\t\t\t}\n"
 	"\t\t\t__syncwarp();\n"
-	"\t\t\t_Pragma(\"unroll 8\") for (int k = 0; k < W; k++) if (i0 + k < len) {\n"
+	"\t\t\t_Pragma(\"unroll 4\") for (int k = 0; k < W; k++) if (k < m) {\n"
 	"\t\t\t\tnext(s, w, xs[lane * pitch + k], cs[lane * pitch + k], from + i0 + k, i0 + k == 0);\n"
 	"\t\t\t\tys[lane * pitch + k] = GIVEN;\n\t\t\t}\n"
 	"\t\t\t__syncwarp();\n"
-	"\t\t\t_Pragma(\"unroll 8\") for (int r = 0; r < 32; r += rows) {\n"
-	"\t\t\t\tconst int row = r + lane / W;\n"
-	"\t\t\t\tconst long long i = i0 + lane % W, n = __shfl_sync(~0u, len, row), first = __shfl_sync(~0u, at, row);\n"
-	"\t\t\t\tif (i < n) a.y[first + i * a.inner] = ys[row * pitch + lane % W];\n\t\t\t}\n"
+	"\t\t\t_Pragma(\"unroll 4\") for (int r = lane / W; r < 32; r += rows) {\n"
+	"\t\t\t\tconst int n = __shfl_sync(~0u, m, r);\n"
+	"\t\t\t\tconst long long first = __shfl_sync(~0u, at, r);\n"
+	"\t\t\t\tif (lane % W < n) a.y[first + mine] = ys[r * pitch + lane % W];\n\t\t\t}\n"
 	"\t\t\t__syncwarp();\n"
 	"\t\t}\n\t}\n}\n";
 
@@ -171,7 +171,8 @@ static int measure(ir_op op, tj_dtype t, const cu_along *x, sizes *z)
 {
 	const int64_t chunk = chunk_of(op, t, x), lines = x->outer * x->inner;
 	if (!lines || !x->n) return 0;
-	z[0] = (sizes){ x->n, x->inner, chunk, 0, (x->n - 1) / chunk + 1, 0, LINES };
+	z[0] = (sizes){ x->n, x->inner, chunk, 0, (x->n - 1) / chunk + 1, 0, LINES, cu_inverse(x->inner), 0, cu_inverse(x->n - chunk) };
+	z->per_chunks = cu_inverse(z->chunks);
 	while (1ll << z->shift < chunk) z->shift++;
 	for (int i = 1; i < PHASES; i++) z[i] = z[0], z[i].phase = i;
 	z[LINES].count = lines * z->chunks;

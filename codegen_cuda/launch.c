@@ -86,6 +86,14 @@ void cu_written_text(const char *kernel, const rt_text *types, rt_text *out)
 }
 
 /* ---- what these routines have in common ---- */
+int64_t cu_inverse(int64_t b)
+{
+	const double x = 1 / (double)b;
+	int64_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
 bool cu_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {
 	return lo_node(L, a->base)->op != IR_num && lo_takes_row_major(L, r, k, a); /* such a number is not in memory of the GPU */

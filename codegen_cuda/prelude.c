@@ -106,6 +106,12 @@ static const char faults[] =
 	"__device__ __forceinline__ void tj_fault(tj_faults *f, unsigned long long launch, int number)\n{\n"
 	"\tif (!atomicCAS(&f->first, 0ull, launch << 16 | number)) *f->word = launch << 16 | number;\n}\n";
 
+/* a / b of numbers from 0 to 2^53, without a call: the host has computed 1 / b, and the quotient is off by one at most. */
+static const char quotients[] =
+	"__device__ __forceinline__ long long tj_div(long long a, long long b, double inverse)\n{\n"
+	"\tconst long long q = (long long)((double)a * inverse), r = a - q * b;\n"
+	"\treturn q + (r >= b) - (r < 0);\n}\n";
+
 /* From and to the bits of f16 and bf16, by PTX; the fake NVRTC has its own. */
 static const char wideners[] =
 	"#ifndef TJ_CONVERTS\n"
@@ -121,7 +127,7 @@ static const char narrowers[] =
 /* call: stands in the text of each kernel that needs the piece. Every kernel with a reduction fills its accumulators. */
 static const struct piece { const char *call, *text; } pieces[] = {
 	{ "", accesses }, { "tj_fill(", trees }, { "tj_push<", passes }, { "tj_beats<", searches }, { "tj_scale(", scales },
-	{ "tj_fault(", faults }, { "tj_from_", wideners }, { "tj_to_", narrowers },
+	{ "tj_fault(", faults }, { "tj_div(", quotients }, { "tj_from_", wideners }, { "tj_to_", narrowers },
 };
 
 void cu_prelude(const char *kernels, rt_text *out)

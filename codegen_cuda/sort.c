@@ -22,14 +22,14 @@ enum { TILE = 32 << 10, LEAST = 512, WANTED = 512, MOST_LAUNCHES = 40 }; /* byte
 enum { X, OUT, WORK, OPERANDS };
 
 /* In the order of the struct in the text. pieces: blocks that a run takes in MERGE, 0: TILES; shift, width: log2 of the slots of a line, or a run, in a tile, and of a tile; runs: of a line; kept:
- * entries of a run, at most, that are kept; length: elements that a run comes from; stride: entries of a line in the workspace; from, to: the halves of it. */
-typedef struct sizes { int64_t n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to; } sizes;
+ * entries of a run, at most, that are kept; length: elements that a run comes from; stride: entries of a line in the workspace; from, to: the halves of it; per: the bits of 1 / inner, 1 / runs, 1 / pieces. */
+typedef struct sizes { int64_t n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to, per_inner, per_runs, per_piece; } sizes;
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
 static const char kernel[] =
 	"typedef unsigned long long ull;\n"
 	"struct tj_sort_args {\n\tconst U *x; R *y; E *work;\n"
-	"\tlong long n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to;\n\tull units;\n};\n"
+	"\tlong long n, k, inner, lines, down, pieces, shift, width, runs, kept, length, stride, from, to;\n\tdouble per_inner, per_runs, per_piece;\n\tull units;\n};\n"
 	"__device__ __forceinline__ long long tj_kept(const tj_sort_args &a, long long run) /* entries of a run */\n{\n"
 	"\tconst long long all = a.n - run * a.length, n = all < a.length ? all : a.length;\n\treturn n < a.kept ? n : a.kept;\n}\n"
 	"__device__ __forceinline__ void tj_give(const tj_sort_args &a, long long o, long long j, long long place, E e)\n{\n"
@@ -38,15 +38,15 @@ static const char kernel[] =
 	"__device__ __forceinline__ long long tj_outer(const tj_sort_args &a, long long j) /* j / inner of an inner index and less than 4,096 more */\n{\n"
 	"\treturn a.inner < 4096 ? (unsigned)j / (unsigned)a.inner : j >= a.inner;\n}\n"
 	"__device__ __forceinline__ void tj_exchange(E *s, int n, int p, int k, int j)\n{\n"
-	"\tfor (int q = threadIdx.x; q < n / 2; q += 256) {\n"
+	"\t_Pragma(\"unroll 2\") for (int q = threadIdx.x; q < n / 2; q += 256) {\n"
 	"\t\tconst int lo = (q & ~(j - 1)) << 1 | (q & (j - 1)), hi = lo | j;\n"
 	"\t\tconst E a = s[lo], b = s[hi];\n"
 	"\t\tif (below(b, a) == !(lo & (p - 1) & k)) { s[lo] = b; s[hi] = a; }\n\t}\n}\n"
 	"__device__ __forceinline__ void tj_tile(const tj_sort_args &a, long long u)\n{\n"
 	"\tE *const s = (E *)tj_shared;\n"
 	"\tconst int n = 1 << a.width, p = 1 << a.shift, more = a.width - a.shift, per = 1 << more;\n"
-	"\tconst long long first = (u / a.runs) << more, run = u % a.runs, o0 = first / a.inner, j0 = first % a.inner;\n"
-	"\tfor (int q = threadIdx.x; q < n; q += 256) { /* neighbouring threads read neighbouring elements */\n"
+	"\tconst long long group = tj_div(u, a.runs, a.per_runs), run = u - group * a.runs, first = group << more, o0 = tj_div(first, a.inner, a.per_inner), j0 = first - o0 * a.inner;\n"
+	"\tTJ_ROLLED for (int q = threadIdx.x; q < n; q += 256) { /* neighbouring threads read neighbouring elements */\n"
 	"\t\tconst int l = a.inner > 1 ? q & (per - 1) : q >> a.shift, w = a.inner > 1 ? q >> more : q & (p - 1);\n"
 	"\t\tconst long long i = run * p + w, j = j0 + l, o = tj_outer(a, j);\n"
 	"\t\tE e = none();\n"
@@ -54,9 +54,9 @@ static const char kernel[] =
 	"\t\t\tconst K key = key_of(a.x[((o0 + o) * a.n + i) * a.inner + j - o * a.inner]);\n"
 	"\t\t\te = entry(a.down ? (K)~key : key, i);\n\t\t}\n"
 	"\t\ts[l << a.shift | w] = e;\n\t}\n"
-	"\tfor (int k = 2; k <= p; k *= 2) TJ_ROLLED for (int j = k / 2; j; j /= 2) {\n\t\t__syncthreads();\n\t\ttj_exchange(s, n, p, k, j);\n\t}\n"
+	"\tTJ_ROLLED for (int k = 2; k <= p; k *= 2) TJ_ROLLED for (int j = k / 2; j; j /= 2) {\n\t\t__syncthreads();\n\t\ttj_exchange(s, n, p, k, j);\n\t}\n"
 	"\t__syncthreads();\n"
-	"\tfor (int q = threadIdx.x; q < n; q += 256) {\n"
+	"\tTJ_ROLLED for (int q = threadIdx.x; q < n; q += 256) {\n"
 	"\t\tconst int l = a.inner > 1 ? q & (per - 1) : q >> a.shift, w = a.inner > 1 ? q >> more : q & (p - 1);\n"
 	"\t\tconst long long j = j0 + l, o = tj_outer(a, j);\n"
 	"\t\tif (first + l >= a.lines || w >= tj_kept(a, run)) continue;\n"
@@ -64,7 +64,7 @@ static const char kernel[] =
 	"\t\telse a.work[a.to + (first + l) * a.stride + run * a.kept + w] = s[l << a.shift | w];\n\t}\n"
 	"\t__syncthreads();\n}\n"
 	"__device__ __forceinline__ void tj_merge(const tj_sort_args &a, long long u)\n{\n"
-	"\tconst long long piece = u / a.pieces, i = u % a.pieces * 256 + threadIdx.x, line = piece / a.runs, run = piece % a.runs, other = run ^ 1, runs = (a.runs + 1) >> 1;\n"
+	"\tconst long long r = tj_div(u, a.pieces, a.per_piece), i = (u - r * a.pieces) * 256 + threadIdx.x, line = tj_div(r, a.runs, a.per_runs), run = r - line * a.runs, other = run ^ 1, runs = (a.runs + 1) >> 1;\n"
 	"\tif (i >= tj_kept(a, run)) return;\n"
 	"\tconst E *const own = a.work + a.from + line * a.stride + run * a.kept, *const far = a.work + a.from + line * a.stride + other * a.kept;\n"
 	"\tconst long long most = 2 * a.length < a.k ? 2 * a.length : a.k; /* entries of the new runs that are kept */\n"
@@ -73,7 +73,7 @@ static const char kernel[] =
 	"\tif (hi > most - i) hi = most - i; /* behind this many it is not kept */\n"
 	"\twhile (lo < hi) {\n\t\tconst long long mid = (lo + hi) >> 1;\n\t\tif (below(far[mid], e)) lo = mid + 1;\n\t\telse hi = mid;\n\t}\n"
 	"\tif (i + lo >= most) return;\n"
-	"\tif (runs == 1) tj_give(a, line / a.inner, line % a.inner, i + lo, e);\n"
+	"\tif (runs == 1) {\n\t\tconst long long o = tj_div(line, a.inner, a.per_inner);\n\t\ttj_give(a, o, line - o * a.inner, i + lo, e);\n\t}\n"
 	"\telse a.work[a.to + line * a.stride + (run >> 1) * most + i + lo] = e;\n}\n"
 	"extern \"C\" __global__ void __launch_bounds__(256) tj_sort(const __grid_constant__ tj_sort_args a)\n{\n"
 	"\tfor (long long u = blockIdx.x; u < (long long)a.units; u += gridDim.x) {\n"
@@ -138,6 +138,8 @@ static sizes tiles_of(ir_op op, tj_dtype t, const int64_t *attr, const ir_meta *
 	z.length = 1ll << z.shift;
 	z.runs = x.n ? (x.n - 1) / z.length + 1 : 1;
 	z.kept = least(z.length, z.k);
+	z.per_inner = cu_inverse(z.inner);
+	z.per_runs = cu_inverse(z.runs);
 	z.stride = z.runs * z.kept; /* of all runs but the last none is shorter than the most that is kept, so merged runs need no more */
 	return z;
 }
@@ -160,10 +162,12 @@ static sizes merge_of(const sizes *z, int64_t half)
 	m.to = half - z->to;
 	if (z->pieces) {
 		m.runs = (z->runs + 1) / 2;
+		m.per_runs = cu_inverse(m.runs);
 		m.length = 2 * z->length;
 		m.kept = least(m.length, m.k);
 	}
 	m.pieces = (m.kept - 1) / CU_THREADS + 1;
+	m.per_piece = cu_inverse(m.pieces);
 	return m;
 }
 

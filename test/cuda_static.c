@@ -499,7 +499,7 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 }
 
 /* ---- kernels written by hand: they are not printed from the kernel IR, and divide by sizes ---- */
-#define CUMULATE "x y n inner chunk shift chunks count phase units"
+#define CUMULATE "x y n inner chunk shift chunks count phase per_inner per_chunks per_rest units"
 enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
 static const struct written {
 	const char *name, *dtypes, *members; /* dtypes as in a case; members of the argument in the order of the host's words; of scatter_add put_axes() has others behind them */
@@ -515,10 +515,10 @@ static const struct written {
 	{ "cummax", "fdlisut", CUMULATE, IR_cummax, 0, false, 0 },
 	{ "cummin_staged", "fdlisut", CUMULATE, IR_cummin, 1, true, 0 },
 	{ "recurrence", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, false, 8 },
-	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 8 },
+	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 4 },
 	{ "searchsorted", "fdhblisct", "sorted values out n m own right count units", IR_searchsorted, 0, false, 0 },
-	{ "sort", "fdhblisct", "x y work n k inner lines down pieces shift width runs kept length stride from to units", IR_sort, 0, false, 0 },
-	{ "argsort", "fl", "x y work n k inner lines down pieces shift width runs kept length stride from to units", IR_sort, 1, false, 0 },
+	{ "sort", "fdhblisct", "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 0, false, 0 },
+	{ "argsort", "fl", "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 1, false, 0 },
 };
 
 static cu_written put_written(const struct written *k, tj_dtype t, rt_text *out)

@@ -111,14 +111,12 @@ static bool equal(tj_dtype t, const char *a, const char *b)
 	return !memcmp(a, b, tj_dtype_size(t));
 }
 
-static int cases;
 static void same(job j)
 {
 	static results want, got;
 	if (!j.results) j.results = 1;
 	on("eval", &j, &want);
 	on("cuda:0", &j, &got);
-	cases++;
 	for (int o = 0; o < 2; o++) {
 		const size_t size = tj_dtype_size(want.type[o]);
 		assert_int_equal(got.type[o], want.type[o]);
@@ -197,12 +195,96 @@ static void any_shape(void **s)
 		j.seed = seed;
 		same(j);
 	}
-	printf("%d cases\n", cases);
+}
+
+/* ---- in a plan with other kernels, many times, with other sizes ---- */
+enum { LENGTHS = 24 };
+static void ranks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *at, *x = tj_mul(in[0], tj_f(0.5)), *sorted = tj_sort(x, 0, true, &at), *sum = tj_cumsum(tj_mul(sorted, sorted), 0);
+	out[0] = tj_add(tj_cummax(tj_sub(sum, x), 0, NULL), tj_cast(at, TJ_F32));
+	out[1] = tj_searchsorted(sum, x, true);
+}
+
+static int64_t length_of(int turn) { return turn < 8 ? 50 : turn < 16 ? 40 + 3 * turn : 4000 + 100 * turn; }
+
+static void ranked(const char *device, char *to, tj_stats *stats)
+{
+	static float x[8000];
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
+	tj_fn *f = tj_compile(c, ranks, NULL, TJ_OPTS(tj_compile_opts, .name = "ranks", .nin = 1, .nout = 2));
+	for (int turn = 0; turn < LENGTHS; turn++) {
+		const size_t n = (size_t)length_of(turn);
+		tj_tensor *out[2];
+		for (size_t i = 0; i < n; i++) x[i] = (float)((i * 31 + (size_t)turn * 7) % 90) / 7;
+		if (tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE((int64_t)n), x))) != TJ_OK) kit_ok(c);
+		assert_int_equal(tj_read(out[0], to, 4 * n), TJ_OK);
+		assert_int_equal(tj_read(out[1], to + 4 * n, 8 * n), TJ_OK);
+		to += 12 * n;
+	}
+	*stats = kit_stats(f);
+	tj_close(c);
+}
+
+/* Short lines are kernels that graphs take. The text has no size, so new lengths make no code: a kernel for each of four ops, and a few around them. */
+static void in_a_plan(void **s)
+{
+	static char want[LENGTHS * 8000 * 12], got[LENGTHS * 8000 * 12];
+	tj_stats cpu, gpu;
+	(void)s;
+	NEED_GPU();
+	ranked("cpu", want, &cpu);
+	ranked("cuda:0", got, &gpu);
+	assert_memory_equal(got, want, sizeof want);
+	assert_int_equal(gpu.eval_steps, 0);
+	assert_true(gpu.replays > 0);
+	assert_true(gpu.library_calls > 0); /* the long ones take several launches */
+	assert_true(gpu.compiled < 4 * 4);
+}
+
+/* Elements keep their bits: those of -0.0, and the payload of NaN. */
+static void moves_bits(void **s)
+{
+	static const uint32_t bits[] = { 0x7fc00001, 0x80000000, 0, 0xffc00002, 0x3f800000, 0x80000000, 0xff800000 }, up[] = { 0xff800000, 0x80000000, 0, 0x80000000, 0x3f800000, 0x7fc00001, 0xffc00002 },
+		                  most[] = { 0x7fc00001, 0x7fc00001, 0x7fc00001, 0xffc00002, 0xffc00002, 0xffc00002, 0xffc00002 };
+	uint32_t got[7];
+	(void)s;
+	NEED_GPU();
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(7), bits);
+	assert_int_equal(tj_read(tj_sort(x, 0, false, NULL), got, sizeof got), TJ_OK);
+	assert_memory_equal(got, up, sizeof got);
+	assert_int_equal(tj_read(tj_cummax(x, 0, NULL), got, sizeof got), TJ_OK);
+	assert_memory_equal(got, most, sizeof got);
+	tj_close(c);
+}
+
+/* The kernel is in the plan, and its text is shown. */
+static void is_shown(void **s)
+{
+	static const struct { kind_of kind; const char *step, *text; } wanted[] = { { CUMSUM, "cumsum", "tj_cumulate(" }, { RECURRENCE, "linear_recurrence", "tj_cumulate(" }, { TOPK, "topk", "tj_sort(" }, { SEARCH, "searchsorted", "tj_searchsorted(" } };
+	(void)s;
+	NEED_GPU();
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+		job j = { .kind = wanted[i].kind, .k = 1, .results = 1 };
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+		tj_fn *f = kit_fn(c, "s", body, &j, 2, 2);
+		tj_tensor *out[2];
+		assert_int_equal(tj_call(f, out, TJ_LIST(F32(c, 3, 1, 2), F32(c, 1, 2, 3))), TJ_OK);
+		char *plan = kit_dump(f, TJ_DUMP_PLAN), *code = kit_dump(f, TJ_DUMP_CODE);
+		if (!strstr(plan, wanted[i].step)) fail_msg("%s", plan);
+		if (!strstr(code, wanted[i].text)) fail_msg("%s", code);
+		free(plan);
+		free(code);
+		tj_close(c);
+	}
 }
 
 int main(void)
 {
 	setenv("TJ_THREADS", "5", 1);
-	const struct CMUnitTest tests[] = { cmocka_unit_test(cumulates), cmocka_unit_test(searches), cmocka_unit_test(sorts), cmocka_unit_test(any_shape) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(cumulates), cmocka_unit_test(searches), cmocka_unit_test(sorts), cmocka_unit_test(any_shape), cmocka_unit_test(in_a_plan),
+		                                cmocka_unit_test(moves_bits), cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,8 +159,9 @@ static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, co
 	if (ir_at(m->g, value)->weak) value = ir_cast(m->g, value, (tj_dtype)ir_at(m->g, x)->dtype, m->site); /* a view of a number is f32 */
 	for (int64_t axis = first; axis < first + npad / 2; axis++) {
 		const int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
-		const bool mirrors = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE; /* of elements that go, too */
-		if (!mirrors) x = cut(m, x, axis, before, after);
+		const int64_t left = ir_dims(m->g, ir_at(m->g, x))[axis] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+		const bool late = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE || left < 0; /* mirrors elements that go, too; or windows leave out some of the padding */
+		if (!late) x = cut(m, x, axis, before, after);
 		if (x == IR_NONE) return x;
 		ir_ref part[3];
 		int n = 0;
@@ -168,7 +169,7 @@ static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, co
 		part[n++] = x;
 		if (after > 0) part[n++] = side(m, x, value, mode, (int)axis, after, false);
 		if (n > 1) x = ir_emit(m->g, IR_cat, n, part, 1, &axis, m->site);
-		if (mirrors && x != IR_NONE) x = cut(m, x, axis, before, after);
+		if (late && x != IR_NONE) x = cut(m, x, axis, before, after);
 		if (x == IR_NONE) return x;
 	}
 	return x;

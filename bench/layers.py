@@ -32,7 +32,7 @@ class Torch:
             "group_norm": lambda x, w, b: F.group_norm(x, 8, w, b), "attention": lambda q, k, v: sdpa(q, k, v), "attention_causal": lambda q, k, v: sdpa(q, k, v, is_causal=True),
             "attention_grouped": lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), "scatter_add": lambda x, src, i: x.scatter_add(0, i, src),
             "scatter_max": lambda x, src, i: x.scatter_reduce(0, i, src, "amax"), "einsum": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
-            "dropout": lambda x: F.dropout(x, 0.1, True), "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), "cdist": lambda a, b: torch.cdist(a, b), "cdist_product": lambda a, b: torch.cdist(a, b),
+            "dropout": lambda x: F.dropout(x, 0.1, True), "interpolate": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), "cdist": lambda a, b: torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"), "cdist_product": lambda a, b: torch.cdist(a, b),
             "median": lambda x: torch.median(x, 1)[0], "hypot": lambda a, b: torch.lerp(torch.hypot(a, b), torch.logaddexp(a, b), 0.3), "softmax": lambda x: torch.softmax(x, -1),
             "gelu": F.gelu, "layer_norm": lambda x, w, b: F.layer_norm(x, w.shape, w, b), "conv_bf16_3x3": conv(padding=1), "conv_f16_1x1": conv(), "silu_mul": lambda x, y: F.silu(x) * y, "rms_norm": lambda x, w: F.rms_norm(x, w.shape, w, 1e-5),
         }

@@ -166,7 +166,7 @@ static bool is_late(const cu *c, const lo_ins *in)
 /* Only live units store; kept rows are the unit's own. */
 static const char *if_live(const cu *c, const lo_ins *in)
 {
-	return c->k->reduces && c->k->buf.v[in->buf].role != LO_KEPT ? "if (live) " : "";
+	return cu_shares(c) && c->k->buf.v[in->buf].role != LO_KEPT ? "if (live) " : "";
 }
 
 void cu_declare_stores(cu *c)
@@ -196,7 +196,7 @@ void cu_load(cu *c, uint32_t i)
 	if (cu_is_tiled(c, in)) rt_putf(c->out, "tile%u[tx * %d + i]", i, CU_PITCH);
 	else if (is_early(c, in)) put_array(c, i), rt_puts(c->out, "[j]");
 	else {
-		const bool once = c->k->reduces && !c->in_elems;
+		const bool once = cu_shares(c) && !c->in_elems;
 		rt_puts(c->out, once ? "(live ? *(" : "*("), put_pointer(c, in, false), rt_puts(c->out, once ? ") : 0)" : ")");
 	}
 	rt_puts(c->out, in->dtype == TJ_BOOL ? " != 0;\n" : ";\n");
@@ -208,7 +208,7 @@ void cu_store(cu *c, uint32_t i)
 	if (is_late(c, in)) cu_line(c, "y%u[j]", i);
 	else if (kept_in_registers(c, in->buf)) cu_line(c, "g%u[q][j]", in->buf);
 	else {
-		cu_line(c, "%s*(", c->k->reduces && !c->in_elems ? "if (lead) " : if_live(c, in));
+		cu_line(c, "%s*(", cu_shares(c) && !c->in_elems ? "if (lead) " : if_live(c, in));
 		put_pointer(c, in, false), rt_puts(c->out, ")");
 	}
 	rt_putf(c->out, " = v%u;\n", in->src[0]);

@@ -1,6 +1,6 @@
 /* cu: from scheduled kernels to CUDA C, and through NVRTC to code of a device. Headers and prototypes of codegen_cuda/.
  *
- * A kernel's units are shared out in one of four ways:
+ * A kernel's units are shared out in one of five ways:
  *
  *   points   no reduction    a thread takes a unit: `elems` adjacent elements of the last dimension
  *   tiles    no reduction    a block takes 32 by 32 elements, where loads and stores go along different dimensions (tile.c)
@@ -15,6 +15,7 @@
  *                            Of few columns a warp reads `span` adjacent ones in 32 / span rows: then `warps` are such parts of a warp.
  *                            Few long columns are split in parts (lower/share.c): a unit is one part of one column, and
  *                            neighbouring units are neighbouring columns
+ *   product  vec=tile        a block takes a tile of the result of a matrix product (product.c)
  *
  * Blocks walk over the units with a stride of the whole grid, so any grid gives the same result. A block that has fewer units left than it
  * can take has some that are not `live`: they load nothing and store nothing, but all threads reach each barrier and each shuffle. */
@@ -37,7 +38,7 @@ enum {
 	CU_RESERVED = 40 << 10   /* bytes of a block's shared memory that are not for kept rows */
 };
 
-typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS } cu_walk;
+typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS, CU_PRODUCT } cu_walk;
 typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held; /* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
@@ -122,6 +123,9 @@ typedef struct cu {
 	int indent;
 } cu;
 
+/* Threads share a unit: not all units are live, and one thread stores. */
+static inline bool cu_shares(const cu *c) { return c->k->reduces && c->shape.walk != CU_PRODUCT; }
+
 /* ---- line.c ---- */
 void cu_line(cu *c, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* one line; { and } at its ends move the indentation */
 
@@ -183,6 +187,11 @@ void cu_pointer(cu *c, const lo_ins *in); /* the address of one element */
 
 /* ---- tile.c ---- */
 void cu_tiles(cu *c, void (*body)(cu *c)); /* the walk over tiles */
+
+/* ---- product.c ---- */
+void cu_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* chooses a tile: rows and block */
+size_t cu_product_bytes(const lo_kernel *k, const lo_schedule *s);         /* of a block's shared memory */
+void cu_product(cu *c, void (*instruction)(cu *c, uint32_t i));            /* the walk over tiles */
 
 /* ---- reduce.c ---- */
 void cu_acc_begin(cu *c);          /* declares the accumulators of the section */

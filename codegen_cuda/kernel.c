@@ -2,6 +2,8 @@
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
 
+#include <math.h>
+
 /* ---- arguments: 64-bit words, in an order that host and text agree on ---- */
 static bool is_used(const lo_kernel *k, uint32_t num)
 {
@@ -82,6 +84,7 @@ static bool fits(const lo_kernel *k, const lo_schedule *s)
 	for (uint32_t i = 0; i < k->index.n; i++) {
 		const lo_index *x = &k->index.v[i];
 		double far = (double)(x->offset < 0 ? -x->offset : x->offset) + (x->rcoef < 0 ? -(double)x->rcoef : (double)x->rcoef) * (double)(k->reduces ? k->red : 1);
+		for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) far += fabs((double)x->jump[j].by) * (double)(k->red / x->jump[j].every);
 		for (int d = 0; d < k->ndim; d++) far += (x->coef[d] < 0 ? -(double)x->coef[d] : (double)x->coef[d]) * (double)k->dim[d];
 		if (far > MOST) return false;
 	}
@@ -96,7 +99,7 @@ static void instruction(cu *c, uint32_t i)
 	case LO_LOAD: cu_load(c, i); break;
 	case LO_STORE: cu_store(c, i); break;
 	case LO_REDUCE: case LO_PART: cu_acc_update(c, i); break;
-	case LO_FAULT: cu_line(c, "if (%sv%u) tj_fault(a.fault, a.launch, %d);\n", c->k->reduces ? "live && " : "", in->src[0], (int)in->imm + 1); break;
+	case LO_FAULT: cu_line(c, "if (%sv%u) tj_fault(a.fault, a.launch, %d);\n", cu_shares(c) ? "live && " : "", in->src[0], (int)in->imm + 1); break;
 	default:
 		if (c->used[i]) cu_value(c, i);
 	}
@@ -378,8 +381,15 @@ static bool *find_used(const lo_kernel *k)
 	return used;
 }
 
-/* Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless one block of an SM is said to do. */
-static bool is_large(const cu_shape *x) { return x->walk == CU_ROWS && !x->per; }
+/* Blocks that an SM must have room for. Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless one
+ * block is said to do. Products: while one block waits at a barrier, another one multiplies; those with sums of 8 bytes or many indices need too
+ * many registers for two. */
+static const char *least_blocks(const cu *c)
+{
+	lo_tiles t;
+	if (c->shape.walk == CU_PRODUCT) return c->narrow && lo_tiles_of(c->k, &t) && t.plain[0] && t.plain[1] && tj_dtype_size((tj_dtype)c->k->ins.v[t.dot].dtype) == 4 ? ", 2" : ", 1";
+	return c->shape.walk == CU_ROWS && !c->shape.per ? ", 1" : "";
+}
 
 void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 {
@@ -390,11 +400,12 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	put_arguments(&c, &p);
 	rt_vec_free(&p.param);
 	if (!used) return;
-	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, is_large(&c.shape) ? ", 1" : "", k->name, k->name);
+	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, least_blocks(&c), k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
 	if (!k->fault_site.n) cu_line(&c, "if (a.fault && a.fault->first) return; /* earlier work has failed: cells stay as they were */\n");
 	if (c.shape.walk == CU_TILES) tiles(&c);
+	else if (c.shape.walk == CU_PRODUCT) cu_product(&c, instruction);
 	else units(&c);
 	cu_line(&c, "}\n\n");
 	rt_free(used);

@@ -253,6 +253,13 @@ cu_shape cu_shape_of(const lo_kernel *k, const lo_schedule *s)
 {
 	cu_shape x = { .walk = s->vec == LO_VEC_R ? CU_ROWS : CU_COLUMNS, .warps = 1, .span = CU_WARP };
 	const size_t room = (size_t)s->target->shared_bytes + CU_RESERVED;
+	if (s->vec == LO_VEC_TILE) {
+		x.walk = CU_PRODUCT;
+		x.elems = x.units = 1;
+		x.threads = CU_THREADS;
+		x.own = cu_product_bytes(k, s);
+		return x;
+	}
 	if (!k->reduces) {
 		x.walk = CU_POINTS;
 		x.elems = cu_elems(k);

@@ -83,6 +83,7 @@ const lo_target cu_model = {
 	.weight = 160, .members = 64, .redundant = 8, .few_rows = 256, .long_row = 1 << 17, .split_row = 1 << 15,
 	.few_columns = 1024, .split_column = 3 << 10, .splits_searches = true, .far_step = 8, .transposed = 1 << 16,
 	.kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
-	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .parts = 512, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .again_after = 1, .stored_after = 3, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part, .moved = cu_moved,
+	.flat_tiles = true,
+	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .fma_ns = 0.00004, .parts = 512, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
+	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .again_after = 1, .stored_after = 3, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .tiles = cu_tile_units, .part = part, .moved = cu_moved,
 };

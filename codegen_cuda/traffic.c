@@ -19,6 +19,7 @@ static int64_t reach(const lo_kernel *k, const lo_schedule *s, const lo_ins *in,
 		if (coef || anywhere || !size) n *= size;
 		far += magnitude(coef) * (size - 1);
 	}
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) far += magnitude(lo_size(k, x->jump[j].by)) * ((red - 1) / x->jump[j].every);
 	return anywhere || n < far ? n : far;
 }
 

@@ -241,9 +241,9 @@ typedef struct tj_settings {
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
 	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
-	tj_products products;         /* who computes matrix products of the CPU. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: oneDNN those
-	                               * of f32, if it is there, in its own order of summation: the error is bounded. AUTO: like OWN today, in
-	                               * TJ_FAST as well. tj_product_library() says who computes, and why */
+	tj_products products;         /* who computes matrix products. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: on the CPU oneDNN those of f32,
+	                               * on a GPU cuBLASLt those of floats, if it is there, in its own order of summation: the error is bounded. AUTO: on the CPU
+	                               * like OWN today, in TJ_FAST as well, and tj_product_library() says why; on a GPU docs/CUDA.md has a table */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
 	tj_attention attention;       /* how tj_scaled_dot_product_attention() works. MATH: with all scores at once. FUSED: in blocks of rows, never all scores of a head.

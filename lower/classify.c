@@ -25,7 +25,7 @@ lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o)
 	if (info->flags & IR_VIEW) return LO_VIEW;
 	if (!t || n->op == IR_to) return LO_CALL;
 	if (info->flags & IR_POINT) return point_has(g, n) ? LO_FUSE : LO_CALL;
-	if (n->op == IR_matmul && t->fma_ns != 0 && !lo_prefers(t, (ir_op)n->op, (tj_dtype)n->dtype, o->settings)) return LO_FUSE;
+	if (n->op == IR_matmul && t->fma_ns != 0 && lo_rather(t, g, n, o->settings)) return n->device == RT_CPU || n->rank < TJ_MAX_RANK ? LO_FUSE : LO_CALL; /* a kernel needs one more dimension */
 	if (lo_routine_of(t, (ir_op)n->op) && !lo_lacks(t, (ir_op)n->op, (tj_dtype)n->dtype)) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;
 	if (lo_is_gather((ir_op)n->op)) return ir_numel(g, ir_src(g, n, 0)) > 0 ? LO_FUSE : LO_CALL;

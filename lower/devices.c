@@ -7,13 +7,6 @@
  *                                                       %2 = scatter_add f32[8] %1 ..
  *                                                       %3 = to f32[8]@cuda:0 %2 device=cuda:0
  *
- * A device without products of integers computes them as kernels do, because their sums wrap in any order:
- *
- *   %2 = matmul i32[4,6]@cuda:0 %0 %1           =>      %2 = reshape i32[4,8,1] %0
- *                                                       %3 = mul i32[4,8,6] %2 %1
- *                                                       %4 = sum i64[4,6] %3 axes=1
- *                                                       %5 = cast i32[4,6] %4 dtype=i32
- *
  * The host runs control flow, so the predicate of a cond and the condition of a while are copied to the CPU. */
 #include "lower/library.h"
 
@@ -49,50 +42,12 @@ static ir_ref on_cpu(ir_graph *g, ir_ref a, const char *site)
 	return a == IR_NONE || ir_at(g, a)->device == RT_CPU ? a : ir_to(g, a, RT_CPU, site);
 }
 
-bool lo_is_summed(const ir_graph *g, const ir_node *n, const lo_opts *o)
-{
-	const lo_target *t = lo_target_on(o, n->device);
-	if (n->device == RT_CPU || n->op != IR_matmul || !t || !lo_lacks(t, IR_matmul, (tj_dtype)n->dtype) || rt_is_float((tj_dtype)n->dtype)) return false;
-	const ir_node *a = ir_at(g, ir_src(g, n, 0)), *b = ir_at(g, ir_src(g, n, 1));
-	return a->rank < TJ_MAX_RANK && b->rank < TJ_MAX_RANK && ir_dims(g, a)[a->rank - 1] > 0; /* a sum has at least one element */
-}
-
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	if (n->device == RT_CPU || n->op == IR_to || n->op == IR_input || n->op == IR_get || ir_is_flow(n->op)) return true;
 	const lo_target *t = lo_target_on(o, n->device);
 	const lo_how how = lo_how_of(g, n, o);
-	return how == LO_VIEW || (t && how != LO_CALL) || lo_is_summed(g, n, o);
-}
-
-/* An operand of a product with an axis of size 1 more: of the left one the columns, of the right one the rows of the result. */
-static ir_ref spread(ir_graph *to, ir_ref a, bool left, const char *site)
-{
-	const ir_node *n = ir_at(to, a);
-	int64_t dim[TJ_MAX_RANK];
-	int rank = 0;
-	for (int i = 0; i < n->rank; i++) {
-		if (!left && i == (n->rank > 1 ? n->rank - 2 : 0)) dim[rank++] = 1;
-		dim[rank++] = ir_dims(to, n)[i];
-	}
-	if (left || n->rank == 1) dim[rank++] = 1;
-	return ir_reshape(to, a, rank, dim, site);
-}
-
-static ir_ref sum_products(placing *p, ir_ref r, const ir_ref *src)
-{
-	const ir_node *n = ir_at(p->from, r);
-	ir_graph *const to = p->to;
-	ir_ref x[2];
-	for (int k = 0; k < 2; k++) {
-		x[k] = ir_cast(to, src[k], (tj_dtype)n->dtype, n->site);
-		if (x[k] != IR_NONE) x[k] = spread(to, x[k], k == 0, n->site);
-		if (x[k] == IR_NONE) return IR_NONE;
-	}
-	ir_ref y = ir_emit(to, IR_mul, 2, x, 0, NULL, n->site);
-	if (y != IR_NONE) y = ir_reduce(to, IR_sum, y, 1u << (ir_at(to, y)->rank - 2), false, n->site);
-	if (y != IR_NONE) y = ir_cast(to, y, (tj_dtype)n->dtype, n->site);
-	return y == IR_NONE ? y : ir_reshape(to, y, n->rank, ir_dims(p->from, n), n->site);
+	return how == LO_VIEW || (t && how != LO_CALL);
 }
 
 static ir_ref compute_on_cpu(placing *p, ir_ref r, ir_ref *src)
@@ -129,7 +84,6 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	if (n->device != RT_CPU && lo_routine_of(lo_target_on(p->o, n->device), (ir_op)n->op)) numbers_to(p, n, src);
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
 	if (!lo_stays(p->from, n, p->o)) p->map[r] = compute_on_cpu(p, r, src);
-	else if (lo_is_summed(p->from, n, p->o)) p->map[r] = sum_products(p, r, src);
 	else p->map[r] = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_copy(p->to, p->from, r, src);
 	return p->map[r] != IR_NONE;
 }

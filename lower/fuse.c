@@ -427,6 +427,7 @@ static lo_group *new_group(lo_low *L, ir_ref r, uint32_t *id)
 	G->red = 1;
 	G->place = r;
 	G->device = lo_node(L, r)->weak ? RT_CPU : lo_node(L, r)->device;
+	if (lo_target_on(L->o, G->device)) G->window_row = lo_target_on(L->o, G->device)->window_row;
 	*id = L->group.n - 1;
 	return G;
 }

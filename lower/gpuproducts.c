@@ -1,12 +1,50 @@
-/* gpuproducts: matmul as a step of an NVIDIA GPU, by cuBLASLt (runtime/cublas.h). Products of integers are
- * sums there (devices.c). */
+/* gpuproducts: matmul as a step of an NVIDIA GPU, by cuBLASLt (runtime/cublas.h), and which products kernels compute there instead
+ * (codegen_cuda/product.c).
+ *
+ *   integers, or no cuBLASLt                       a kernel
+ *   .products of the settings                      as it says
+ *   windows of an image, strict, f32 or f64        a kernel, which reads the windows where they lie; for cuBLASLt they would be stored. Not with
+ *                                                  TF32, and not if so few tiles sum so much that the library had better split the sums
+ *   others                                         cuBLASLt */
+#include "ir/tree.h"
 #include "lower/library.h"
 #include "runtime/cublas.h"
 #include "runtime/settings.h"
 
 static const char *lacks(tj_dtype t)
 {
-	return rt_dtype_cat(t) != RT_FLOAT ? "cuBLASLt has no products of integers" : rt_lt_missing();
+	if (rt_dtype_cat(t) != RT_FLOAT) return "cuBLASLt has no products of integers";
+	rt_lt_begin(); /* it loads while kernels are compiled */
+	return rt_lt_missing();
+}
+
+/* The operand is a view of windows. */
+static bool is_windows(const ir_graph *g, ir_ref r)
+{
+	const ir_node *n = ir_at(g, r);
+	for (; ir_ops[n->op].flags & IR_VIEW; n = ir_at(g, ir_src(g, n, 0)))
+		if (n->op == IR_unfold) return true;
+	return false;
+}
+
+/* Few sums, and so long that the multiprocessors without a tile would be missed more than the copy of the windows costs. */
+static bool is_long(const ir_graph *g, const ir_node *n)
+{
+	enum { TILE = 64 * 64, BUSY = 64, LONG = 16 }; /* elements; tiles that keep half of a large GPU busy; chunks of the sum */
+	const ir_node *a = ir_at(g, ir_src(g, n, 0));
+	int64_t all = 1;
+	for (int i = 0; i < n->rank; i++) all *= ir_dims(g, n)[i];
+	return all < TILE * BUSY && ir_dims(g, a)[a->rank - 1] > LONG * IR_CHAIN;
+}
+
+static const char *kernels(const ir_graph *g, const ir_node *n, uint32_t settings)
+{
+	const tj_dtype t = (tj_dtype)n->dtype;
+	if (!rt_is_float(t)) return lacks(t);
+	if (settings & RT_PRODUCTS_OWN) return "the context's settings prefer the kernels of tjit";
+	if (settings & RT_PRODUCTS_LIBRARY || n->mode & IR_FAST || rt_is_narrow(t) || (t == TJ_F32 && settings & RT_ALLOW_TF32)) return NULL;
+	if (!(is_windows(g, ir_src(g, n, 0)) || is_windows(g, ir_src(g, n, 1))) || is_long(g, n)) return NULL;
+	return "it reads the windows where they lie, in the order of strict mode; for cuBLASLt they would be stored";
 }
 
 static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
@@ -55,7 +93,6 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	memcpy(d.batch, x.batch, sizeof d.batch);
 	memcpy(d.a_step, x.a_step, sizeof d.a_step);
 	memcpy(d.b_step, x.b_step, sizeof d.b_step);
-	rt_lt_begin(); /* kernels of the plan are compiled next: the library loads meanwhile */
 	t->device = (uint8_t)d.device;
 	t->name = name_of(d.epilogue);
 	t->self = rt_blas_new(&d, L->err);
@@ -80,5 +117,5 @@ static void why(const rt_step *t, lo_note *n)
 	n->why = rt_blas_why(t->self, &n->hint);
 }
 
-const lo_routine lo_gpu_matmul = { .op = IR_matmul, .bounded = 1u << RT_F | 1u << RT_D, .epilogues = true, .workspace = workspace, .lacks = lacks, .takes = takes, .make = make,
+const lo_routine lo_gpu_matmul = { .op = IR_matmul, .bounded = 1u << RT_F | 1u << RT_D, .kernels = kernels, .epilogues = true, .workspace = workspace, .lacks = lacks, .takes = takes, .make = make,
 	                               .code = { run, drop }, .why = why };

@@ -428,7 +428,7 @@ static bool build(lo_builder *B)
 	if (!fill(B)) return false;
 	if (B->G->product) {
 		if (!lo_read_panels(B->L, B->k, B->kbuf.v)) return false;
-		lo_tile_units(B->s->target, B->k, B->s);
+		B->s->target->tiles(B->s->target, B->k, B->s);
 	} else B->s->target->units(B->s->target, B->k, B->s);
 	return number_buffers(B);
 }

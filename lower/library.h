@@ -9,6 +9,8 @@ typedef struct lo_routine {
 	ir_op op;
 	unsigned bounded;        /* bits by dtype class (RT_..): set if results are only near the evaluator's; clear if they are equal bit for bit */
 	uint32_t when;           /* kernels compute the op, too: the routine does if the settings have this bit (rt_setting); 0: it always does */
+	/* Kernels compute the op, too: why they do so for this node, although the routine could; NULL: the routine does. kernels NULL: as `when` says */
+	const char *(*kernels)(const ir_graph *g, const ir_node *n, uint32_t settings);
 	bool epilogues;          /* its step can compute what follows the node, too; make() finds that in lo_step.epilogue */
 	int64_t (*workspace)(const lo_low *L, ir_ref r); /* bytes that the step of node r gets on its device: lo_step.work; 0, or workspace NULL: none */
 	const char *(*lacks)(tj_dtype t); /* why it cannot compute results of this dtype now; NULL: it can. lacks NULL: it computes all dtypes */
@@ -26,7 +28,7 @@ extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */
 const char *lo_lacks(const lo_target *t, ir_op op, tj_dtype dtype); /* why its routine does not compute this dtype; NULL: it does, or there is none */
-bool lo_prefers(const lo_target *t, ir_op op, tj_dtype dtype, uint32_t settings); /* its routine computes what kernels could compute */
+const char *lo_rather(const lo_target *t, const ir_graph *g, const ir_node *n, uint32_t settings); /* why kernels compute what a routine could compute; NULL: there is one, and it does */
 bool lo_takes(const lo_low *L, ir_ref r, int k, const lo_access *a); /* the routine of node r takes operand k as it is */
 
 /* ---- matrices.c: the operands of products ---- */

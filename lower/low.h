@@ -139,6 +139,7 @@ typedef struct lo_group {
 	uint8_t device;              /* the device that its kernel runs on */
 	uint32_t merged;             /* the group that it was merged into, or LO_NOGROUP */
 	ir_ref place;                /* in the line of paths.c: that of one member */
+	int64_t window_row;          /* of its target */
 } lo_group;
 
 /* All values in an order in which operands come before their users; each group is in one place (paths.c). */
@@ -320,7 +321,6 @@ void lo_count_regions(rt_plan *p); /* adds the regions' kernels and times to the
 
 /* ---- devices.c ---- */
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o); /* the node's device computes it; else the CPU must */
-bool lo_is_summed(const ir_graph *g, const ir_node *n, const lo_opts *o); /* a product of integers that kernels compute: the device has no routine for it */
 /* Copies the graph; ops that their device does not compute move to the CPU, with copies of their operands and results. */
 tj_status lo_assign_devices(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 

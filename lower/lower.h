@@ -180,7 +180,7 @@ typedef struct lo_schedule {
 	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension per unit; 1 with VEC_R */
-	int64_t rows;            /* TILE: indices of the product's row dimension per unit; else 0 */
+	int64_t rows;            /* TILE: indices of the product's row dimension per unit; else 0. With flat_tiles of the target rows and block count across dimensions */
 	int64_t part;            /* indices of r per unit: 2^k chunks of the tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
 	int64_t grain;           /* how many neighbouring units read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */
@@ -190,6 +190,7 @@ typedef struct lo_schedule {
 } lo_schedule;
 void lo_schedule_free(lo_schedule *s);
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts; TILE: with ceil(rows / s->rows) for the rows */
+int64_t lo_extent(const lo_kernel *k, uint64_t dims); /* the product of the dimensions with these bits */
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* number of parts of r; 1: r is not split */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* computes the field `grain` from the kernel's accesses */
 const lo_kept *lo_kept_at(const lo_schedule *s, uint32_t buf); /* where the KEPT buffer lives; NULL: the schedule does not name it */
@@ -212,6 +213,7 @@ typedef struct lo_tiles {
 	lo_needs needs[2];       /* what these are computed from */
 	bool plain[2];           /* loaded, and converted at most */
 	int row;                 /* the outer dimension of the rows; -1: there is one row */
+	uint64_t rows, columns;  /* bits of dimensions: those that the rows alone depend on, and the columns alone. Others are batch axes */
 	bool reads_rows;         /* rows lie so that tiles can read them in place */
 	bool adjacent;           /* columns are adjacent in memory, for the main load */
 	bool windows;            /* they are adjacent, but r jumps */

@@ -6,7 +6,7 @@ typedef struct notes {
 	const rt_plan *plan; /* NULL: the program's own back end runs it, not a plan */
 	lo_tell *tell;
 	void *self;
-	uint32_t routine, flow; /* how many such steps of the plan were visited */
+	uint32_t routine, product, flow; /* how many such steps of the plan were visited */
 } notes;
 
 static lo_note of_node(const lo_low *L, lo_note_kind kind, ir_ref r)
@@ -77,8 +77,8 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	lo_note note = { .kind = LO_NOTE_DEVICE, .op = ir_ops[n->op].name, .site = n->site, .other = "CPU", .other_site = "" };
 	rt_text why = { 0 };
 	const lo_target *target = lo_target_on(L->o, n->device);
-	const bool whole = n->op == IR_matmul && !rt_is_float((tj_dtype)n->dtype); /* else it would be a sum of products: lo_is_summed() */
-	const char *lacks = whole ? "it has no products to add, or operands of sixteen axes" : lo_is_gather((ir_op)n->op) ? without_kernel(n) : lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	const bool many = n->op == IR_matmul && n->rank == TJ_MAX_RANK;
+	const char *lacks = many ? "kernels have sixteen dimensions, and a product needs one more than its result has axes" : lo_is_gather((ir_op)n->op) ? without_kernel(n) : lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
 	if (!target) rt_putf(&why, "no back end computes on %s", device);
 	else if (lacks) rt_puts(&why, lacks);
 	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);
@@ -86,13 +86,6 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	note.hint = "each call copies its operands to the host and its result back";
 	t->tell(t->self, &note);
 	rt_text_free(&why);
-}
-
-static void tell_summed(const lo_low *L, const notes *t, const ir_node *n)
-{
-	const lo_target *target = lo_target_on(L->o, n->device);
-	t->tell(t->self, &(lo_note){ .kind = LO_NOTE_LIBRARY, .op = ir_ops[n->op].name, .site = n->site, .other = "kernels, as a sum", .other_site = "",
-	                             .why = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype), .hint = "" });
 }
 
 static void tell_devices(const lo_low *L, const notes *t)
@@ -104,7 +97,6 @@ static void tell_devices(const lo_low *L, const notes *t)
 			const ir_node *n = ir_at(g, r);
 			const bool created = n->op == IR_const || n->op == IR_data;
 			if (live[r] && !created && !lo_stays(g, n, L->o)) tell_moved(L, t, n);
-			if (live[r] && lo_is_summed(g, n, L->o)) tell_summed(L, t, n);
 		}
 	rt_free(live);
 }
@@ -129,16 +121,22 @@ static void tell_library(lo_low *L, notes *t, const lo_step *l)
 	t->tell(t->self, &n);
 }
 
-/* The settings prefer a routine for product r, but it does not compute this dtype, or is missing: a kernel computes r. */
-static void tell_lacking(const lo_low *L, const notes *t, ir_ref r)
+/* A kernel computes product r, although a routine does others, or the settings prefer one. A plan that was made before anybody knew that the
+ * library lacks something still has the routine's step. */
+static void tell_kernel(const lo_low *L, notes *t, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
 	const lo_target *target = lo_target_of(L, r);
 	const lo_routine *x = lo_routine_of(target, (ir_op)n->op);
-	if (!x || !(x->when & L->o->settings)) return;
+	if (!x || (x->when && !(x->when & L->o->settings))) return;
 	lo_note note = of_node(L, LO_NOTE_LIBRARY, r);
 	note.other = "a kernel";
-	note.why = lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	note.why = lo_rather(target, L->g, n, L->o->settings);
+	const rt_step *s = NULL;
+	if (note.why == lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype))
+		do s = next_step(t->plan, &t->product);
+		while (s && s->routine != &x->code);
+	if (s) x->why(s, &note);
 	if (note.why) t->tell(t->self, &note);
 }
 
@@ -176,7 +174,7 @@ static void visit(lo_low *L, void *env)
 	for (uint32_t i = 0; i < L->group.n; i++)
 		if (L->group.v[i]->merged == LO_NOGROUP) tell_again(L, t, L->group.v[i]);
 	for (ir_ref r = 0; r < L->g->node.n; r++)
-		if (lo_is_product(L, r)) tell_lacking(L, t, r);
+		if (lo_is_product(L, r)) tell_kernel(L, t, r);
 	tell_devices(L, t);
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		const lo_step *s = &L->step.v[i];

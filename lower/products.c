@@ -201,6 +201,10 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	const side *rows = &of[swapped], *columns = &of[!swapped];
 	for (int d = 0; d < last; d++)
 		if (!(columns->dims >> d & 1) && k->dim[d] != 1) t->row = d;
+	for (int d = 0; d <= last; d++) {
+		if (columns->dims >> d & 1) t->columns |= (uint64_t)!(rows->dims >> d & 1) << d;
+		else t->rows |= (rows->dims >> d & 1) << d;
+	}
 	t->flat = true;
 	for (uint32_t i = 0; i < t->dot; i++) t->flat &= i == t->load[1] || lo_is_flat(k, i) || !lo_needed(&t->needs[1], i);
 	t->adjacent = index_of(k, columns->load)->coef[last] == 1 && is_even(index_of(k, columns->load));

@@ -28,13 +28,12 @@ static bool on_device(const lo_low *L, const lo_group *G, ir_ref r)
 	return !L->devices || lo_node(L, r)->device == G->device;
 }
 
-/* Windows, read where they lie: rows of at least so many adjacent elements, else stored windows are quicker. */
+/* Windows, read where they lie: where rows have few adjacent elements, a target may be quicker with windows that are stored. */
 static bool jumps(const lo_group *G, const lo_expr *e)
 {
-	enum { ROW = 28 };
 	lo_index x = { 0 };
-	bool rows = false;
-	for (int a = 0; a < G->natom; a++) rows |= !G->isr[a] && e->c[a] == 1 && G->ext[a] >= ROW;
+	bool rows = !G->window_row;
+	for (int a = 0; a < G->natom; a++) rows |= !G->isr[a] && e->c[a] == 1 && G->ext[a] >= G->window_row;
 	return G->product && rows && lo_r_jumps(G, e, &x.rcoef, x.jump);
 }
 

@@ -14,11 +14,27 @@ static int64_t blocks(const lo_kernel *k, const lo_schedule *s)
 	return last && block > 0 ? (last - 1) / block + 1 : 0;
 }
 
+int64_t lo_extent(const lo_kernel *k, uint64_t dims)
+{
+	int64_t n = 1;
+	for (int d = 0; d < k->ndim; d++)
+		if (dims >> d & 1) n *= lo_size(k, k->dim[d]);
+	return n;
+}
+
+/* Tiles of rows and columns that are numbered through, for each index of the batch axes. */
+static int64_t flat_units(const lo_kernel *k, const lo_schedule *s, const lo_tiles *t)
+{
+	const int64_t rows = lo_extent(k, t->rows), columns = lo_extent(k, t->columns);
+	if (!rows || !columns) return 0;
+	return lo_extent(k, ~(t->rows | t->columns)) * ((rows - 1) / s->rows + 1) * ((columns - 1) / s->block + 1);
+}
+
 int64_t lo_units(const lo_kernel *k, const lo_schedule *s)
 {
 	int64_t units = blocks(k, s), rows = lo_size(k, s->rows);
 	lo_tiles t = { .row = -1 };
-	if (s->vec == LO_VEC_TILE) lo_tiles_of(k, &t);
+	if (s->vec == LO_VEC_TILE && lo_tiles_of(k, &t) && s->target->flat_tiles) return flat_units(k, s, &t);
 	for (int i = 0; i < k->ndim - 1; i++) {
 		const int64_t n = lo_size(k, k->dim[i]);
 		units *= i == t.row ? (n + rows - 1) / rows : n;

@@ -22,13 +22,16 @@ static void add(list *l, int64_t *size, lo_place_kind kind, lo_ins *ins)
 	l->n++;
 }
 
+/* Code is made for this size of tiles, which is a part of the form. */
+static bool is_fixed(const lo_schedule *s) { return s->vec == LO_VEC_TILE && s->target->flat_tiles; }
+
 uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at)
 {
 	list l = { at, 0 };
 	for (int i = 0; i < k->ndim; i++) add(&l, &k->dim[i], LO_AT_EXTENT, NULL);
 	if (k->reduces) add(&l, &k->red, LO_AT_EXTENT, NULL);
-	if (s->vec != LO_VEC_R) add(&l, &s->block, LO_AT_ANY, NULL);
-	if (s->vec == LO_VEC_TILE) add(&l, &s->rows, LO_AT_ANY, NULL);
+	if (s->vec != LO_VEC_R && !is_fixed(s)) add(&l, &s->block, LO_AT_ANY, NULL);
+	if (s->vec == LO_VEC_TILE && !is_fixed(s)) add(&l, &s->rows, LO_AT_ANY, NULL);
 	for (uint32_t i = 0; i < s->kept.n; i++) {
 		add(&l, &k->buf.v[s->kept.v[i].buf].elems, LO_AT_KEPT, NULL);
 		add(&l, &s->kept.v[i].offset, LO_AT_KEPT, NULL);
@@ -76,6 +79,7 @@ static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
 static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
 	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
+	if (is_fixed(s)) ok = ok && put(w, (uint64_t)s->rows) && put(w, (uint64_t)s->block);
 	for (uint32_t i = 0; ok && i < s->kept.n; i++) ok = put(w, pack(s->kept.v[i].buf, s->kept.v[i].where, 0, 0));
 	return ok;
 }

@@ -50,6 +50,10 @@ struct lo_target {
 	double far_ns;           /* a load or store of elements that are not adjacent */
 	double fma_ns;           /* a multiplication and addition of f32 in a matrix product; 0: kernels compute no products */
 
+	/* Matrix products. */
+	bool flat_tiles;         /* a tile goes across dimensions: the rows of a product are numbered through, and its columns; code is made for one size of tiles */
+	int64_t window_row;      /* elements; windows are read where they lie if their rows have so many adjacent ones, else they are stored. 0: always */
+
 	/* Parts of r that threads share. */
 	int64_t parts;           /* least number of parts wanted */
 	int64_t least_chunks, most_chunks; /* chunks of the tree per part; powers of two */
@@ -70,6 +74,7 @@ struct lo_target {
 	lo_vec (*vec)(const lo_target *t, bool reduces, bool column); /* column: reductions are of the column class */
 	lo_where (*keep)(const lo_target *t, lo_vec vec, int64_t row, size_t *room); /* where a kept row of `row` bytes lives; *room: bytes it takes */
 	void (*units)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets block and unit_ns */
+	void (*tiles)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* of a product: sets block, rows, scratch and unit_ns */
 	/* part: elements of r per part; 0: parts do not pay. column: reductions are of the column class. lanes: what each reduction leaves of a part */
 	int64_t (*part)(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);
 	int64_t (*moved)(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it; NULL: not known */

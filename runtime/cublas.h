@@ -69,7 +69,8 @@ typedef struct rt_lt {
 #undef X
 } rt_lt;
 const rt_lt *rt_lt_get(const char **why);    /* opens the library, or waits until it is open. NULL: *why says what is missing, and what would provide it */
-const char *rt_lt_missing(void);             /* why it cannot be used, as far as is known; does not wait. NULL: it is there, or was not opened yet */
+/* Why it cannot be used, as far as is known; waits for that only a few ms after rt_lt_begin(). NULL: it is there, or is not open yet. */
+const char *rt_lt_missing(void);
 void rt_lt_begin(void);                      /* begins to open it, on a thread of its own */
 /* The handle of a GPU, whose context is current. NULL: *why says why there is none. */
 void *rt_lt_handle(int gpu, const char **why);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 typedef enum state { NOT_TRIED, THERE, MISSING } state;
 
@@ -15,6 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here */
 static _Atomic state known;
 static const char *missing;          /* valid when known is MISSING */
 static atomic_bool begun, ending;    /* a thread was started to open it; the process exits */
+static _Atomic double begun_ms;      /* rt_now_ms() then; 0: it was not */
 static _Atomic(void *) handles[RT_DEVICES]; /* by GPU; set once */
 
 static const char *switched_off(void)
@@ -53,8 +55,17 @@ const rt_lt *rt_lt_get(const char **why)
 	return *why ? NULL : &lt;
 }
 
+/* Whether a library is there is known soon if it is not. One that is takes much longer to open. */
+static void wait_a_little(void)
+{
+	enum { MOST_MS = 20 };
+	const double since = atomic_load(&begun_ms);
+	while (since > 0 && atomic_load(&known) == NOT_TRIED && rt_now_ms() - since < MOST_MS) nanosleep(&(struct timespec){ 0, 200000 }, NULL);
+}
+
 const char *rt_lt_missing(void)
 {
+	wait_a_little();
 	const state s = atomic_load(&known);
 	return s == MISSING ? missing : s == NOT_TRIED ? switched_off() : NULL;
 }
@@ -84,6 +95,7 @@ void rt_lt_begin(void)
 	if (atomic_load(&known) != NOT_TRIED || atomic_exchange(&begun, true) || atexit(end)) return;
 	sigfillset(&all); /* no signal handler of the user runs on the thread */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
+	atomic_store(&begun_ms, rt_now_ms());
 	if (!pthread_create(&t, NULL, open_it, NULL)) pthread_detach(t); /* else the run opens it */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

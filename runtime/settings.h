@@ -11,7 +11,7 @@ typedef enum rt_setting {
 	RT_NO_SPLIT_SUMS = 32,         /* GPU products may not split sums into parts */
 	RT_AUTOTUNE = 64,              /* the first run of a GPU product times several algorithms */
 	RT_NO_EPILOGUES = 128,         /* GPU products compute no bias and no activation */
-	RT_PRODUCTS_OWN = 8, RT_PRODUCTS_LIBRARY = 16, /* who computes products, if it can; neither: like OWN */
+	RT_PRODUCTS_OWN = 8, RT_PRODUCTS_LIBRARY = 16, /* who computes products, if it can; neither: on the CPU like OWN */
 	RT_ATTENTION_MATH = 256, RT_ATTENTION_FUSED = 512, RT_ATTENTION_LIBRARY = 1024 /* how attention is written; none: by its size */
 } rt_setting;
 

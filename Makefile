@@ -100,6 +100,7 @@ cuda-check: test-build  ## all on the CUDA that runs on the CPU, two orders of w
 	$(ONFAKE) $(BUILD)/test/matrix -d cuda:0
 	FAKE_CUDA_SEED=1 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -n $(or $(N),20000)
 	FAKE_CUDA_SEED=2 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -modes -s 100000 -n $(or $(N),1000)
+	FAKE_CUDA_SEED=6 $(ONFAKE) $(BUILD)/test/fuzz -d cuda:0 -own -modes -s 200000 -n $(or $(N),1000)
 	FAKE_CUDA_SEED=3 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -n $(or $(N),1000)
 	FAKE_CUDA_SEED=4 $(ONFAKE) TJ_DEVICE=cuda:0 $(BUILD)/test/fuzz -api -sizes -n $(or $(N),300)
 	for a in 80 90 120; do FAKE_CUDA_ARCH=$$a $(BUILD)/test/unit/test_cuda || exit 1; done
@@ -116,7 +117,7 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
 	test_epilogues test_fake test_graphs test_lines test_programs test_scatter \
-	test_streams test_undo)
+	test_streams test_tiles test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
 $(ON_FAKE): | $(FAKE)
@@ -240,7 +241,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
            test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few ulp_more_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

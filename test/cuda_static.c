@@ -18,6 +18,7 @@
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 #include "lower/low.h"
+#include "runtime/settings.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -50,6 +51,8 @@ typedef struct kase {
 	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = const " t "[] 0x1p-10\n%3 = rms_norm $[" n "," m "] %0 %1 %2\nret %3\n"
 #define REDUCE(op, to, out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = cast " to "[" n "," m "] %0 dtype=" to "\n%2 = " op " " to "[" out "] %1 keepdim=0 axes=" axes "\nret %2\n"
 #define RANDOM(op) "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = " op " $[512,1024] %0 %1 dtype=$ shape=512,1024\nret %2\n"
+#define PRODUCT(b, m, k, n) "%0 = input $[" b m "," k "] slot=0\n%1 = input $[" b k "," n "] slot=1\n%2 = matmul $[" b m "," n "] %0 %1\nret %2\n"
+#define CONV(from, to, o, window) "%0 = input $[" from "] slot=0\n%1 = input $[" o "] slot=1\n%2 = conv $[" to "] %0 %1 groups=1 window=" window "\n%3 = relu $[" to "] %2\nret %3\n"
 #define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
 
 static const kase cases[] = {
@@ -93,6 +96,15 @@ static const kase cases[] = {
 	{ "sum_column_sizes", "fd", 0, 0, true, SUM("64", "0", "65536", "64") },
 	{ "softmax_column", "fdb", 0, 0, false, COLUMN("softmax", "300", "4000") },
 	{ "argmin_column", "fi", 0, 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
+	{ "product", "fdhbilscu", 0, 0, false, PRODUCT("", "1024", "1000", "2048") },
+	{ "product_batches", "fdbil", 0, 0, false, PRODUCT("16,", "200", "64", "200") },
+	{ "product_small", "fdb", 0, 0, false, PRODUCT("", "60", "700", "60") },
+	{ "product_few_rows", "fdbic", 0, 0, false, PRODUCT("", "16", "1024", "80000") },
+	{ "product_few_columns", "fdi", 0, 0, false, PRODUCT("", "80000", "1024", "16") },
+	{ "product_turned", "fdb", 0, 0, false, "%0 = input $[1000,1024] slot=0\n%1 = transpose $[1024,1000] %0 a=0 b=1\n%2 = input $[2048,1000] slot=1\n%3 = transpose $[1000,2048] %2 a=0 b=1\n%4 = matmul $[1024,2048] %1 %3\nret %4\n" },
+	{ "product_sizes", "fdbi", 0, 0, true, PRODUCT("", "1024", "1000", "2048") },
+	{ "conv", "fdbic", 0, 0, false, CONV("32,64,56,56", "32,128,28,28", "128,64,3,3", "2,2,1,1,1,1,1,1") },
+	{ "conv_sizes", "fb", 0, 0, true, CONV("32,64,56,56", "32,128,28,28", "128,64,3,3", "2,2,1,1,1,1,1,1") },
 	{ "sum_all", "fdb", 16, 0, false, SUM("", "0,1", "4096", "4096") },
 };
 
@@ -192,10 +204,10 @@ static int width(const char *op) { return strstr(op, ".128") ? 16 : strstr(op, "
 static const char *const allowed[] = { /* names up to the first dot */
 	"LDG STG LDS STS LDC LDCU ULDC", /* memory; parameters and constants */
 	"IADD IADD3 IMAD IMNMX ISETP LEA LOP3 SHF SEL PRMT VIADD VIMNMX VIMNMX3 VIADDMNMX BREV FLO", /* integers */
-	"UIADD3 UIMAD UIMNMX UISETP ULEA ULOP3 USHF USEL UVIMNMX UFMUL", /* the same once for a warp, and a product of f32 */
+	"UIADD3 UIMAD UIMNMX UISETP ULEA ULOP3 USHF USEL UVIMNMX UFMUL UFSEL", /* the same once for a warp, and a product and a choice of f32 */
 	"FADD FMUL FFMA FMNMX FSEL FSETP FCHK", /* f32; FCHK: whether a division needs its slow path */
 	"DADD DMUL DFMA DSETP",                 /* f64 */
-	"F2F F2FP F2I FRND I2F I2FP UI2F",      /* conversions */
+	"F2F F2FP F2I UF2I FRND I2F I2FP UI2F", /* conversions */
 	"MOV UMOV CS2R S2R S2UR R2UR P2R R2P PLOP3 UPLOP3", /* moves; predicates */
 	"SHFL VOTE VOTEU BAR WARPSYNC ENDCOLLECTIVE", /* between threads of a block */
 	"BRA EXIT RET BSSY BSYNC NOP YIELD",    /* control */
@@ -229,7 +241,7 @@ static void look_at(found *f, const char *op, bool inside)
 	if (!strncmp(op, "LDL", 3) || !strncmp(op, "STL", 3)) note(f, &f->local, op);
 	if (!strncmp(op, "LDG", 3) && strstr(op, ".CONSTANT")) note(f, &f->constant, op);
 	if (inside) return;
-	if (strstr(op, ".FTZ") && strncmp(op, "F2I", 3)) note(f, &f->flush, op);
+	if (strstr(op, ".FTZ") && strncmp(op, "F2I", 3) && strncmp(op, "UF2I", 4)) note(f, &f->flush, op);
 	for (size_t i = 0; i < RT_COUNT(approximate); i++)
 		if (!strncmp(op, approximate[i], strlen(approximate[i]))) note(f, &f->approximate, op);
 	if (!strncmp(op, "MUFU.RCP", 8)) ++*(strstr(op, "64") ? &f->reciprocals64 : &f->reciprocals32);
@@ -440,7 +452,7 @@ static bool lower(const kase *k, const char *name, const char *dtype, size_t gpu
 	ir_graph g;
 	rt_err err = { 0 };
 	char *text = with_dtype(k->text, dtype);
-	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]) };
+	const lo_opts o = { .name = "f", .target = cu_target((int)gpu, archs[gpu]), .settings = RT_PRODUCTS_OWN };
 	p->sizes = k->sizes;
 	ir_graph_init(&g);
 	tj_status st = ir_parse(&g, text, &err);

@@ -79,7 +79,7 @@ rung() {
 
 rung device 60 "$B/tj-bench --device cuda --quick 'relu'"
 rung prelude 60 "$B/test/prelude -d cuda:0 -n $chunks"
-for t in test_cuda test_streams test_graphs test_scatter test_lines test_undo test_cublas; do
+for t in test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_undo test_cublas; do
 	[ -x "$B/test/unit/$t" ] && rung "$t" 60 "$B/test/unit/$t"
 done
 rung cases 60 "$B/tj-bench --device cuda --quick '$cases'"

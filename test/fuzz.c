@@ -1,12 +1,12 @@
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
  * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
  * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
- * that depend on none of them are compared. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
+ * that depend on none of them are compared. -own: kernels compute the products of floats on a GPU, too. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
  * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
  * gradients across values that C has read (fuzz_reads.c).
  *
@@ -964,7 +964,7 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
+	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
 	                "  -e  only the evaluator's plans     -v  prints failures whole     -dry  makes graphs and counts, runs none     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
@@ -997,6 +997,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-dry")) fuzz_opt.dry = true;
 		else if (!strcmp(argv[i], "-e")) only_eval = true;
 		else if (!strcmp(argv[i], "-d") && more) fuzz_opt.device = argv[++i], gen_on_gpu = !strncmp(fuzz_opt.device, "cuda", 4);
+		else if (!strcmp(argv[i], "-own")) gen_own = true;
 		else if (!strcmp(argv[i], "-v")) fuzz_opt.verbose = true;
 		else return usage();
 	}

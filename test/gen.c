@@ -1,6 +1,7 @@
 /* gen: random operands and ops, executors, comparison. */
 #include "test/gen.h"
 #include "codegen_cuda/cuda.h"
+#include "runtime/settings.h"
 #include "test/mock.h"
 
 #include <float.h>
@@ -581,7 +582,7 @@ static bool matmul_operand(gen *G, call *c, const ir_meta *m)
 	int64_t dim[TJ_MAX_RANK];
 	int rank = 0, batch = m->rank > 2 ? m->rank - 2 : 0;
 	const int class = rt_dtype_class((tj_dtype)m->dtype);
-	if (!m->rank || (!G->lib_f32 && (class == RT_F || (gen_on_gpu && class == RT_D)))) return false;
+	if (!m->rank || (!G->lib_f32 && (class == RT_F || (gen_on_gpu && !gen_own && class == RT_D)))) return false;
 	if (gen_chance(G, 80)) {
 		if (batch && gen_chance(G, 60))
 			for (int i = 0; i < batch; i++) dim[rank++] = gen_chance(G, 20) ? 1 : m->dim[i];
@@ -1000,7 +1001,7 @@ static void take_back(const gen *G, const gen_out *o, places *p)
 	free(p->out);
 }
 
-bool gen_on_gpu;
+bool gen_on_gpu, gen_own;
 
 int gen_device(const char *name)
 {
@@ -1044,7 +1045,7 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 		return err->code;
 	}
 	lo_opts opts = { .name = "t", .target = how->target, .off = how->off, .int_div_zero = how->int_div_zero, .family = how->family,
-	                 .moving.all = how->symbols };
+	                 .moving.all = how->symbols, .settings = gen_own ? RT_PRODUCTS_OWN : 0 };
 	tj_status st = lo_build(how->device == RT_CPU ? G->g : &there, &opts, &x, err);
 	ir_graph_free(&there);
 	if (st != TJ_OK) return st;
@@ -1092,7 +1093,7 @@ static bool bounded(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
 	if (is_fast(g, r)) return true;
-	if (lo_becomes_product((ir_op)n->op) && gen_on_gpu && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
+	if (lo_becomes_product((ir_op)n->op) && gen_on_gpu && !gen_own && rt_dtype_cat((tj_dtype)n->dtype) == RT_FLOAT) return true;
 	return n->op < IR_OPS && lo_bounded((ir_op)n->op, (tj_dtype)n->dtype, n->device, 0);
 }
 

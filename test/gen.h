@@ -117,7 +117,7 @@ typedef struct gen_how {
 	lo_family *family;         /* code shared between runs; new code is added to it; NULL: none */
 	bool symbols;              /* every size is an argument of the code */
 } gen_how;
-extern bool gen_on_gpu;                  /* operands are on a GPU: products of floats are computed by its library */
+extern bool gen_on_gpu, gen_own;         /* operands are on a GPU: products of floats are computed by its library; own: by kernels of ours */
 int gen_device(const char *name);        /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that
                                             opened a GPU cannot use it: ask in the child */
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);

@@ -10,7 +10,7 @@ put libtj.so.0 lib/libtj.so.0
 put libtj-llvm.so lib/libtj-llvm.so
 put tj-gpu tj-bench
 for t in prelude matrix fuzz; do put "test/$t" "test/$t"; done
-for t in test_cuda test_streams test_graphs test_scatter test_lines test_undo test_cublas test_epilogues; do
+for t in test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_undo test_cublas test_epilogues; do
 	[ ! -x "$build/test/unit/$t" ] || put "test/unit/$t" "test/unit/$t"
 done
 for e in hello toy branch newton char_lm; do put "examples/$e" "examples/$e"; done

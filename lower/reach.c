@@ -185,10 +185,12 @@ static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
 	return on_device(L, G, u->table->base);
 }
 
-/* An operand of a product, unless the product computes it as it reads (fuse.c): where its view has no affine index, it is stored first. */
+/* An operand of a product, unless the product computes it as it reads (fuse.c): where its view has no affine index, it is stored first. Axes of
+ * a view without elements cannot be told apart. */
 static lo_use *ask_operand(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
-	lo_use *u = L->val[r].light ? NULL : lo_ask(L, G, r, m);
+	const bool empty = L->val[r].how == LO_VIEW && ir_numel(L->g, r) == 0;
+	lo_use *u = L->val[r].light || empty ? NULL : lo_ask(L, G, r, m);
 	return u ? u : load(L, r, m, r);
 }
 

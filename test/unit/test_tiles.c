@@ -290,6 +290,19 @@ static void convolutions(void **s)
 			if (t < 2 || every[t] == TJ_I32 || i % 3 == t % 3) same(convs[i].name, task_of(&convs[i], convolve, 1, every[t], TJ_PRODUCTS_OWN), 1);
 }
 
+/* No channels: windows without elements, and sums of length 0. */
+static void without_channels(void **s)
+{
+	static const conv none[] = {
+		{ "no channels", { 2, 0, 6, 5, -1 }, { 4, 0, 2, 2, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 2, 1 } }, false },
+		{ "transposed", { 2, 0, 3, 2, -1 }, { 0, 4, 2, 2, -1 }, { .size = sizeof(tj_conv_opts) }, true },
+	};
+	(void)s;
+	NEED_GPU();
+	for (size_t i = 0; i < 2; i++)
+		for (size_t t = 0; t < 3; t++) same(none[i].name, task_of(&none[i], convolve, 1, every[t], TJ_PRODUCTS_OWN), 0);
+}
+
 /* Strict ones of f32 and f64, and those of integers, need no setting. */
 static void convolutions_by_default(void **s)
 {
@@ -383,7 +396,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes), cmocka_unit_test(many_tiles), cmocka_unit_test(without_elements), cmocka_unit_test(rounds_to_zero), cmocka_unit_test(sizes_are_arguments), cmocka_unit_test(layouts), cmocka_unit_test(with_others),
-		cmocka_unit_test(convolutions), cmocka_unit_test(convolutions_by_default), cmocka_unit_test(conv_gradients), cmocka_unit_test(windows_are_not_stored), cmocka_unit_test(who_computes), cmocka_unit_test(too_many_axes),
+		cmocka_unit_test(convolutions), cmocka_unit_test(without_channels), cmocka_unit_test(convolutions_by_default), cmocka_unit_test(conv_gradients), cmocka_unit_test(windows_are_not_stored), cmocka_unit_test(who_computes), cmocka_unit_test(too_many_axes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

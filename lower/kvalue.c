@@ -1,6 +1,7 @@
 /* kvalue: makes the instructions for the values of a group.
  *
  * requires every lo_use of the group settled; a value has one instruction in a section */
+#include "lower/fuse.h"
 #include "lower/kbuild.h"
 
 /* ---- where a value comes from ---- */
@@ -15,12 +16,20 @@ lo_mem_info *lo_member(lo_builder *B, ir_ref r)
 	return lo < B->nmem && B->mem[lo].ref == r ? &B->mem[lo] : NULL;
 }
 
-/* The index of a load: by the input's strides in a leaf's own memory, else row-major. */
-static lo_expr load_index(const lo_builder *B, const lo_use *u)
+/* The load reads the leaf's own memory, by the input's strides, not its row-major copy. The group may have got an r since that was settled, in which only
+ * the other one has an index. */
+static bool reads_leaf(const lo_builder *B, const lo_use *u)
 {
 	const ir_node *n = lo_node(B->L, u->value);
-	bool strided = u->leaf && n->op == IR_input;
-	return strided ? lo_linear(B->G, u->map, ir_attr(B->L->g, n) + 2) : lo_row_major(B->L, B->G, u->value, u->map);
+	if (u->late || n->op != IR_input || !B->L->val[u->value].own) return u->leaf;
+	const lo_expr e = u->leaf ? lo_linear(B->G, u->map, ir_attr(B->L->g, n) + 2) : lo_row_major(B->L, B->G, u->value, u->map);
+	return lo_has_index(B->G, &e) == u->leaf;
+}
+
+static lo_expr load_index(const lo_builder *B, const lo_use *u, bool leaf)
+{
+	const ir_node *n = lo_node(B->L, u->value);
+	return leaf && n->op == IR_input ? lo_linear(B->G, u->map, ir_attr(B->L->g, n) + 2) : lo_row_major(B->L, B->G, u->value, u->map);
 }
 
 lo_source lo_source_of(lo_builder *B, const lo_use *u)
@@ -28,8 +37,9 @@ lo_source lo_source_of(lo_builder *B, const lo_use *u)
 	while (u->from == LO_FROM_VIEW) u = u->src[0];
 	lo_source s = { .from = (lo_from)u->from, .ref = u->value, .map = u->map, .use = u };
 	if (s.from != LO_FROM_LOAD) return s;
-	s.buf = u->late ? B->L->val[u->base].late : u->leaf ? lo_leaf_buf(B->L, u->base) : lo_buf_of(B->L, u->base);
-	s.at = load_index(B, u);
+	const bool leaf = reads_leaf(B, u);
+	s.buf = u->late ? B->L->val[u->base].late : leaf ? lo_leaf_buf(B->L, u->base) : lo_buf_of(B->L, u->base);
+	s.at = load_index(B, u, leaf);
 	return s;
 }
 

@@ -679,7 +679,8 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 
 /* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its shape
  * (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as constant. backward is traced once, whether a
- * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers. Not in
+ * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers; one that is passed twice is one
+ * tensor in backward, and a tj_grad() there by either gives the gradient by both. Not in
  * backward; in all other callbacks it may be used. In forward it is for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)

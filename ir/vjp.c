@@ -188,6 +188,7 @@ static void grad_FMA(vjp *v)
 static void grad_ATAN2(vjp *v)
 {
 	ir_ref a = x_of(v, 0), b = x_of(v, 1), dy = dy_of(v), square = op2(v, IR_mul, a, a), sum = op2(v, IR_add, square, op2(v, IR_mul, b, b));
+	sum = where(v, op2(v, IR_eq, sum, num(v, 0)), num(v, 1), sum); /* no direction: 0 */
 	if (v->want[0]) give(v, 0, op2(v, IR_mul, dy, op2(v, IR_div, b, sum)));
 	if (v->want[1]) give(v, 1, op2(v, IR_mul, dy, op1(v, IR_neg, op2(v, IR_div, a, sum))));
 }

@@ -54,5 +54,6 @@ bool jit_asks(const jit_node *n, int *first, int *end);  /* a GRAD or JVP: the o
 /* region.c */
 static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_VMAP); }
 bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
+bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w); /* y depends on w by an example of an open tj_vmap(), which is a tensor of its own for gradients */
 
 #endif

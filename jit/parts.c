@@ -157,16 +157,16 @@ static ir_ref residual(jit_builder *b, jit_part *p, uint32_t seq)
 }
 
 /* Each value that is asked for gets a mark with a number of its own. */
-static ir_ref marked(jit_builder *b, const jit_part *p, uint32_t seq, ir_ref r)
+static ir_ref marked(ir_graph *g, const jit_builder *b, const jit_part *p, uint32_t seq, ir_ref r)
 {
-	return p->wanted[seq] ? ir_mark(&b->g, r, -((int64_t)(p - b->parts + 1) << 32) - seq) : r;
+	return p->wanted[seq] ? ir_mark(g, r, -((int64_t)(p - b->parts + 1) << 32) - seq) : r;
 }
 
 static ir_ref value(jit_builder *b, jit_part *p, uint32_t seq)
 {
 	ir_ref *r = &p->event[seq];
 	if (*r != IR_NONE || p->again[seq]) return *r;
-	return *r = p->slot[seq] ? b->input(b, p->slot[seq] - 1) : marked(b, p, seq, residual(b, p, seq));
+	return *r = p->slot[seq] ? b->input(b, p->slot[seq] - 1) : marked(&b->g, b, p, seq, residual(b, p, seq));
 }
 
 ir_ref jit_part_value(jit_builder *b, uint32_t slot)
@@ -210,7 +210,7 @@ static bool emit_part(jit_builder *b, jit_part *p, bool (*emit)(jit_builder *b, 
 		if (!p->again[i]) continue;
 		p->home[i] = b->in.at;
 		ok = emit(b, p->path[i]);
-		if (ok && p->event[i] != IR_NONE && p->home[i] == &b->in.top) p->event[i] = marked(b, p, i, p->event[i]);
+		if (ok && p->event[i] != IR_NONE) p->event[i] = marked(p->home[i]->g, b, p, i, p->event[i]);
 	}
 	b->part = NULL;
 	b->event = event;

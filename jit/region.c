@@ -60,6 +60,29 @@ static bool end_checkpoint(jit_builder *b, const jit_node *n, ir_ref *out)
 	return c != NULL;
 }
 
+/* Node r is the example of an operand of a VMAP that is open here: that operand; else IR_NONE. */
+static ir_ref mapped_by(const jit_builder *b, ir_ref r)
+{
+	for (const jit_open *o = b->open; o && o->event->op >= IR_OP_COUNT; o = o->outer)
+		for (int i = 0; i < o->nparam && o->event->op == JIT_VMAP; i++)
+			if (o->leaf[i] == r) return o->in[i];
+	return IR_NONE;
+}
+
+bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w)
+{
+	enum { DIRECTLY = 1, BY_EXAMPLE = 2 };
+	const ir_graph *g = b->in.at->g;
+	uint8_t *at = has_regions(b) ? NULL : rt_arena_alloc(b->mem, g->node.n);
+	for (ir_ref r = 0; at && r <= y; r++) {
+		const ir_node *n = ir_at(g, r);
+		const ir_ref from = mapped_by(b, r);
+		at[r] = r == w ? DIRECTLY : from != IR_NONE && at[from] ? BY_EXAMPLE : 0;
+		for (int k = 0; k < n->nsrc && n->op != IR_stop_gradient && (rt_is_float((tj_dtype)n->dtype) || ir_is_tuple(n)); k++) at[r] |= at[ir_src(g, n, k)];
+	}
+	return at && at[y] & BY_EXAMPLE;
+}
+
 /* Ends a VMAP: its results are what an IR_get takes next. */
 static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 {

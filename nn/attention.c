@@ -216,7 +216,8 @@ tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj
 	tj_tensor *in[] = { q, k, v, o.mask, TJ_END }, *y, *bad = misfit(site, name, in, &o);
 	if (!bad && o.mask) bad = bad_mask(site, name, o.mask, in);
 	if (bad) return bad;
-	const int64_t groups = groups_of(in), rows = tj_dim(q, -2), width = tj_dim(q, -1);
+	const int64_t groups = groups_of(in), rows = tj_dim(q, -2), width = tj_dim(q, -1), keys = tj_dim(k, -2);
+	o.causal_offset = o.causal_offset < -rows ? -rows : o.causal_offset > keys ? keys : o.causal_offset; /* further on nothing changes */
 	if (!groups) return tj_fail(TJ_ERR_SHAPE, name, "all have the same leading axes; heads of q, the axis before the last two, may be a multiple of those of k and v", "the leading axes of q, k and v do not fit");
 	attention a = { site, o, o.mask != NULL, 0, groups, o.scale != 0 ? o.scale : width ? 1 / sqrt((double)width) : 1 };
 	const int64_t each = block_rows(method_of(site, q, k, &(const char *){ NULL }), q, k);

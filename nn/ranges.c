@@ -22,6 +22,8 @@ tj_tensor *tj_logspace_at(const char *site, tj_dtype dtype, double start, double
 static tj_tensor *triangle(const char *site, const char *op, int64_t rows, int64_t columns, int64_t offset, bool lower)
 {
 	if (rows < 0 || columns < 0) return tj_fail(TJ_ERR_ARG, op, "sizes are 0 or more", "%lld rows, %lld columns", (long long)rows, (long long)columns);
+	offset = offset < -rows ? -rows : offset > columns ? columns : offset;
+	if (!lower && rows > columns - offset) rows = columns - offset; /* those below have none */
 	tj_tensor *row = tj_arange(TJ_I64, 0, rows, 1), *edge = tj_add(row, tj_i(lower ? offset + 1 : offset));
 	edge = tj_clamp(edge, tj_i(0), tj_i(columns));
 	int64_t n = 0;

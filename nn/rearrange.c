@@ -15,7 +15,7 @@ static tj_tensor *pixels(const char *site, const char *name, bool back, tj_tenso
 	if (rank < 3 || rank > TJ_MAX_RANK - 2) return tj_fail(TJ_ERR_SHAPE, name, "[...,C,H,W]", "x has %d axes", rank);
 	const int64_t channels = tj_dim(x, c), h = tj_dim(x, c + 1), w = tj_dim(x, c + 2);
 	if (r < 1) return tj_fail(TJ_ERR_ARG, name, "each place becomes a square of so many", "the factor is %lld", (long long)r);
-	if (back ? h % r || w % r : channels % (r * r)) return tj_fail(TJ_ERR_SHAPE, name, back ? "[...,C,H * r,W * r]" : "[...,C * r * r,H,W]", "the factor %lld does not divide [%lld,%lld,%lld]", (long long)r, (long long)channels, (long long)h, (long long)w);
+	if (back ? h % r || w % r : r > channels + 1 || channels % (r * r)) return tj_fail(TJ_ERR_SHAPE, name, back ? "[...,C,H * r,W * r]" : "[...,C * r * r,H,W]", "the factor %lld does not divide [%lld,%lld,%lld]", (long long)r, (long long)channels, (long long)h, (long long)w);
 	const int64_t apart[] = { channels / (r * r), r, r, h, w }, together[] = { channels, h / r, r, w / r, r }, to[] = { channels / (r * r), h * r, w * r }, from[] = { channels * r * r, h / r, w / r };
 	static const int forth[] = { 0, 3, 1, 4, 2 }, other[] = { 0, 2, 4, 1, 3 }; /* C,r,r,H,W -> C,H,r,W,r, and back */
 	nn_shape(x, shape);

@@ -235,6 +235,9 @@ REFUSED(no_operands, tj_vmap(out, 1, nothing_one, TJ_NONE, NULL, NULL))
 REFUSED(other_size, tj_vmap(out, 1, scaled_one, TJ_LIST(in[0], in[1], in[1]), NULL, NULL))
 REFUSED(no_axis, tj_vmap(out, 1, dot_one, TJ_LIST(in[0]), in[1], TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 2 })))
 REFUSED(no_axis_out, tj_vmap(out, 1, dot_one, TJ_LIST(in[0]), in[1], TJ_OPTS(tj_vmap_opts, .out_axes = (int[]){ 1 })))
+/* x is a slice of in[0]: the gradient by that would leave out what goes through x. */
+static void by_outside_one(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, tj_add(tj_mul(total(self), total(in[0])), total(in[0])), TJ_LIST(self), NULL); }
+REFUSED(by_outside, tj_vmap(out, 1, by_outside_one, TJ_LIST(in[0]), in[0], NULL))
 REFUSED(scalar, tj_vmap(out, 1, dot_one, TJ_LIST(total(in[0])), in[1], NULL))
 REFUSED(number, tj_vmap(out, 1, dot_one, TJ_LIST(in[0], tj_f(1)), in[1], TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 0, 1 })))
 REFUSED(no_body, tj_vmap(out, 1, NULL, TJ_LIST(in[0]), NULL, NULL))
@@ -250,7 +253,7 @@ static void refusals(void **s)
 		{ reads, TJ_ERR_STATE, "tj_vmap" }, { draws, TJ_ERR_STATE, "tj_vmap" }, { nothing, TJ_ERR_ARG, "did not set out[0]" }, { leaks, TJ_ERR_DEAD, "" },
 		{ no_examples, TJ_ERR_ARG, "no operand has examples" }, { no_operands, TJ_ERR_ARG, "no operand has examples" }, { other_size, TJ_ERR_SHAPE, "along axis 0 it has not 2 examples" },
 		{ no_axis, TJ_ERR_SHAPE, "it has no axis 2" }, { no_axis_out, TJ_ERR_SHAPE, "result 0 has 1 axes" }, { scalar, TJ_ERR_SHAPE, "it has no axis 0" }, { number, TJ_ERR_SHAPE, "operand 1 is a number" },
-		{ no_body, TJ_ERR_ARG, "a callback is NULL" }, { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" }, { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
+		{ no_body, TJ_ERR_ARG, "a callback is NULL" }, { by_outside, TJ_ERR_STATE, "by a carry, an example or another value from outside" }, { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" }, { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
 		{ unused, TJ_ERR_ARG, "does not depend on tensor 0" }, { integers, TJ_ERR_DTYPE, "it is i64[3]" }, { no_wrt, TJ_ERR_ARG, "the list of tensors is NULL" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

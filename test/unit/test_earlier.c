@@ -477,6 +477,32 @@ static void alike(void **s)
 	tj_close(c);
 }
 
+/* Two tensors of a callback that are computed alike, and a gradient by one of them: 2 x^2. */
+static void by_one_of_two(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *u = tj_mul(in[0], tj_f(1)), *v = tj_mul(in[0], tj_f(1));
+	(void)self;
+	tj_grad(out, total(tj_mul(tj_square(u), v)), TJ_LIST(u), NULL);
+}
+
+static void equal_in_a_callback(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *r;
+	if (self) tj_scan(&r, NULL, 0, by_one_of_two, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 1));
+	else tj_cond(&r, 1, tj_gt(total(in[0]), tj_f(0)), by_one_of_two, by_one_of_two, TJ_LIST(in[0]), NULL);
+	tj_item(total(r));
+	tj_grad(out, total(r), TJ_LIST(in[0]), NULL);
+}
+
+static void equal_tensors(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	for (int scan = 0; scan < 2; scan++) assert_f32(tj_call1(kit_fn(c, "equal", equal_in_a_callback, scan ? c : NULL, 1, 1), TJ_LIST(F32(c, 3, 1))), 12, 4);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void refusals(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
@@ -520,6 +546,6 @@ static void past_sizes(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(alike), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(alike), cmocka_unit_test(equal_tensors), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
 	KIT_RUN(tests);
 }

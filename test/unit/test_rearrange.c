@@ -137,6 +137,10 @@ static void errors(void **state)
 	tj_ctx *c = kit_open();
 	tj_tensor *a = x(0, TJ_SHAPE(2, 6, 5, 4)), *at, *i = tj_cast(a, TJ_I64);
 	LAYER_REFUSED(tj_pixel_shuffle(a, 2), SHAPE, "pixel_shuffle", "the factor 2 does not divide [6,5,4]");
+	LAYER_REFUSED(tj_pixel_shuffle(a, (int64_t)1 << 32), SHAPE, "pixel_shuffle", "the factor 4294967296 does not divide [6,5,4]");
+	assert_int_equal(tj_dim(tj_tril_indices(2, 3, INT64_MAX), 1), 6);
+	assert_int_equal(tj_dim(tj_triu_indices(2, 3, INT64_MIN), 1), 6);
+	assert_int_equal(tj_dim(tj_triu_indices((int64_t)1 << 40, 2, 0), 1), 3);
 	LAYER_REFUSED(tj_pixel_unshuffle(a, 2), SHAPE, "pixel_unshuffle", "the factor 2 does not divide [6,5,4]");
 	LAYER_REFUSED(tj_pixel_shuffle(a, 0), ARG, "pixel_shuffle", "the factor is 0");
 	LAYER_REFUSED(tj_pixel_shuffle(x(0, TJ_SHAPE(4, 4)), 2), SHAPE, "pixel_shuffle", "x has 2 axes");

@@ -1702,6 +1702,11 @@ TJ_API tj_tensor *tj_topk(tj_tensor *x, int64_t k, int axis, bool largest, tj_te
 TJ_API tj_tensor *tj_topk_at(const char *site, tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
 #define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices) /* tj_topk([3, 1, 2], 2, 0, true, &indices) = [3, 2], [0, 2] */
 
+/* the elements that ascending sort has at the places place[..i..] of the axis, and where each was, without sorting all of it if they are few; place is an index as that of gather, with as many axes as x. Returns the values; NULL for indices if not wanted */
+TJ_API tj_tensor *tj_take_sorted(tj_tensor *x, tj_tensor *place, int axis, tj_tensor **indices);
+TJ_API tj_tensor *tj_take_sorted_at(const char *site, tj_tensor *x, tj_tensor *place, int axis, tj_tensor **indices);
+#define tj_take_sorted(x, place, axis, indices) tj_take_sorted_at(TJ_SITE, x, place, axis, indices) /* tj_take_sorted([3, 1, 2], [2, 0], 0, &indices) = [3, 1], [0, 1] */
+
 /* the index at which each value would be inserted into sorted, an ascending last axis, to keep it so: before the elements equal to it, or behind them if right. sorted is 1-d, or has the leading sizes of values */
 TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool right);
 TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);

@@ -122,14 +122,19 @@ ir_ref ir_append(ir_graph *g, ir_op op, const ir_meta *m, int nsrc, const ir_ref
 	return append_new(g, (ir_node){ .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .site = site }, m, src, attr);
 }
 
+ir_ref ir_alone_of(ir_graph *g, ir_op op, int which, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site)
+{
+	ir_meta in[IR_MOST_SOURCES], m;
+	for (int k = 0; k < nsrc; k++) in[k] = ir_meta_of(g, src[k]);
+	if (ir_infer_result(op, which, nsrc, in, nattr, attr, &m, &g->err) != TJ_OK) return IR_NONE;
+	return append_new(g, (ir_node){ .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .alone = (uint8_t)(which + 1), .site = site }, &m, src, attr);
+}
+
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src)
 {
 	const ir_node *n = ir_at(from, r);
-	ir_meta in[IR_MOST_SOURCES], m;
-	for (int k = 0; k < n->nsrc; k++) in[k] = ir_meta_of(g, src[k]);
-	if (ir_infer_result((ir_op)n->op, which, n->nsrc, in, n->nattr, ir_attr(from, n), &m, &g->err) != TJ_OK) return IR_NONE;
 	g->mode = n->mode;
-	return append_new(g, (ir_node){ .op = n->op, .nsrc = n->nsrc, .nattr = n->nattr, .alone = (uint8_t)(which + 1), .site = n->site }, &m, src, ir_attr(from, n));
+	return ir_alone_of(g, (ir_op)n->op, which, n->nsrc, src, n->nattr, ir_attr(from, n), n->site);
 }
 
 static ir_ref leaf(ir_graph *g, ir_op op, const ir_meta *m, int nattr, const int64_t *attr, const char *site)

@@ -28,6 +28,12 @@ static tj_status fault(const job *j, tj_status code, int64_t size)
 	return rt_fault_fail(&(rt_fault){ j->site, ir_ops[j->op].name, code, size }, j->err);
 }
 
+static tj_status in_range(const job *j, int64_t index, int64_t size)
+{
+	if (index >= 0 && index < size) return TJ_OK;
+	return fault(j, TJ_ERR_INDEX, size);
+}
+
 static tj_status nomem(const job *j)
 {
 	rt_fail(j->err, TJ_ERR_NOMEM, ir_ops[j->op].name, "out of memory");
@@ -425,23 +431,54 @@ static int by_place(const void *p, const void *q)
 	return c ? c : (a->i > b->i) - (a->i < b->i);
 }
 
+static void sort_line(const job *j, const cursor *c, bool down, place *all, int64_t n)
+{
+	const ir_value *x = &j->src[0];
+	for (int64_t i = 0; i < n; i++) all[i] = (place){ load(x, offset_but(x, c, j->attr[0], i)), i, rt_dtype_class((tj_dtype)x->meta.dtype), down };
+	qsort(all, (size_t)n, sizeof *all, by_place);
+}
+
+static void put_place(const job *j, const cursor *c, int64_t i, const place *p)
+{
+	store(j->out, offset_but(j->out, c, j->attr[0], i), j->which ? (ir_scalar){ .i = p->i } : p->v);
+}
+
 /* sort, topk: all of a line, and the first of it. */
 static tj_status eval_sort(job *j)
 {
 	const ir_value *x = &j->src[0];
 	const int64_t axis = j->attr[0], n = axis_size(x, axis), k = axis_size(j->out, axis);
-	const rt_class cls = rt_dtype_class((tj_dtype)x->meta.dtype);
 	place *all = rt_alloc(sizeof *all * (size_t)(n + 1));
 	if (!all) return nomem(j);
 	ir_value first = *j->out;
 	if (k) first.meta.dim[axis] = 1;
 	for (cursor c = over(&first); c.more; next(&c)) {
-		for (int64_t i = 0; i < n; i++) all[i] = (place){ load(x, offset_but(x, &c, axis, i)), i, cls, j->attr[j->op == IR_sort ? 1 : 2] != 0 };
-		qsort(all, (size_t)n, sizeof *all, by_place);
-		for (int64_t i = 0; i < k; i++) store(j->out, offset_but(j->out, &c, axis, i), j->which ? (ir_scalar){ .i = all[i].i } : all[i].v);
+		sort_line(j, &c, j->attr[j->op == IR_sort ? 1 : 2] != 0, all, n);
+		for (int64_t i = 0; i < k; i++) put_place(j, &c, i, &all[i]);
 	}
 	rt_free(all);
 	return TJ_OK;
+}
+
+/* The elements of a sorted line at the places. */
+static tj_status eval_take_sorted(job *j)
+{
+	const ir_value *x = &j->src[0], *at = &j->src[1];
+	const int64_t axis = j->attr[0], n = axis_size(x, axis), k = axis_size(j->out, axis);
+	tj_status st = TJ_OK;
+	place *all = rt_alloc(sizeof *all * (size_t)(n + 1));
+	if (!all) return nomem(j);
+	ir_value first = *j->out;
+	if (k) first.meta.dim[axis] = 1;
+	for (cursor c = over(&first); c.more && st == TJ_OK; next(&c)) {
+		sort_line(j, &c, false, all, n);
+		for (int64_t i = 0; i < k && st == TJ_OK; i++) {
+			const int64_t to = load(at, offset_but(at, &c, axis, i)).i;
+			if ((st = in_range(j, to, n)) == TJ_OK) put_place(j, &c, i, &all[to]);
+		}
+	}
+	rt_free(all);
+	return st;
 }
 
 /* By bisection, so that there is one answer for values that are not sorted, too. */
@@ -497,12 +534,6 @@ static tj_status eval_matmul(job *j)
 }
 
 /* ---- indexing ---- */
-static tj_status in_range(const job *j, int64_t index, int64_t size)
-{
-	if (index >= 0 && index < size) return TJ_OK;
-	return fault(j, TJ_ERR_INDEX, size);
-}
-
 static tj_status eval_gather(job *j)
 {
 	const ir_value *x = &j->src[0], *index = &j->src[1];
@@ -686,6 +717,7 @@ static tj_status run(job *j)
 	case IR_scatter: case IR_scatter_add: case IR_scatter_prod: case IR_scatter_amax: case IR_scatter_amin: return eval_scatter(j);
 	case IR_one_hot: return eval_one_hot(j);
 	case IR_sort: case IR_topk: return eval_sort(j);
+	case IR_take_sorted: return eval_take_sorted(j);
 	case IR_searchsorted: return eval_search(j);
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);

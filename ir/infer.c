@@ -1047,6 +1047,13 @@ static bool shape_gather(ask *q)
 	       inside(q, &q->src[1], &q->src[0], a, "operand") && shape_from(q, q->src[1].rank, q->src[1].dim);
 }
 
+static bool shape_places(ask *q)
+{
+	const int n = q->src[1].rank, rank = q->src[0].rank;
+	if (n != rank) return fail(q, TJ_ERR_SHAPE, "ranks differ", "the places have %d axes, the operand %d", n, rank) || advise(q, "tj_unsqueeze() and tj_expand() give the places more axes");
+	return shape_gather(q);
+}
+
 static bool shape_scatter_add(ask *q)
 {
 	int64_t a;
@@ -1191,7 +1198,7 @@ static rule *const type_rules[] = {
 };
 static rule *const shape_rules[] = {
 	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis, [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,
-	[IR_SHAPE_SORT] = shape_sort, [IR_SHAPE_TOPK] = shape_topk, [IR_SHAPE_SEARCH] = shape_search,
+	[IR_SHAPE_SORT] = shape_sort, [IR_SHAPE_TOPK] = shape_topk, [IR_SHAPE_PLACES] = shape_places, [IR_SHAPE_SEARCH] = shape_search,
 	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
 	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
 	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,

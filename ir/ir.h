@@ -188,6 +188,7 @@ ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *si
 bool ir_ret(ir_graph *g, ir_ref r);
 /* Emits, for lowering, a node that has only result `which` of r of `from`, an op with several results; operands are src in g. */
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src);
+ir_ref ir_alone_of(ir_graph *g, ir_op op, int which, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site); /* the same, of any op */
 /* r as a value of its own, by which gradients can be asked for: what is computed from it is not merged with what is computed from an equal
  * value. id: no other mark of the graph has it. */
 ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id);

@@ -295,7 +295,7 @@ static ir_ref apply(one *o)
 	if (info->flags & IR_VIEW) return view(o);
 	switch (info->opclass) {
 	case IR_UNARY: case IR_ORDER: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
-	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: return within(o);
+	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: case IR_PLACES: return within(o);
 	case IR_SEARCH: return searched(o);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);
 	case IR_ARG: return extreme(o);

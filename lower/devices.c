@@ -7,6 +7,11 @@
  *                                                       %2 = scatter_add f32[8] %1 ..
  *                                                       %3 = to f32[8]@cuda:0 %2 device=cuda:0
  *
+ * A device that sorts, but does not select, sorts all of the axis:
+ *
+ *   %2 = take_sorted f32[4,1]@cuda:0 %0 %1      =>      %2 = sort f32[4,8]@cuda:0 %0
+ *                                                       %3 = gather f32[4,1]@cuda:0 %2 %1
+ *
  * The host runs control flow, so the predicate of a cond and the condition of a while are copied to the CPU. */
 #include "lower/library.h"
 
@@ -42,12 +47,27 @@ static ir_ref on_cpu(ir_graph *g, ir_ref a, const char *site)
 	return a == IR_NONE || ir_at(g, a)->device == RT_CPU ? a : ir_to(g, a, RT_CPU, site);
 }
 
+static bool sorts_all(const ir_graph *g, const ir_node *n, const lo_opts *o)
+{
+	const lo_target *t = lo_target_on(o, n->device);
+	if (n->device == RT_CPU || n->op != IR_take_sorted || !t || lo_routine_of(t, IR_take_sorted)) return false;
+	return lo_routine_of(t, IR_sort) && !lo_lacks(t, IR_sort, (tj_dtype)n->dtype) && ir_numel(g, ir_src(g, n, 0)) > 0; /* else no kernel gathers */
+}
+
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	if (n->device == RT_CPU || n->op == IR_to || n->op == IR_input || n->op == IR_get || ir_is_flow(n->op)) return true;
 	const lo_target *t = lo_target_on(o, n->device);
 	const lo_how how = lo_how_of(g, n, o);
-	return how == LO_VIEW || (t && how != LO_CALL);
+	return how == LO_VIEW || (t && how != LO_CALL) || sorts_all(g, n, o);
+}
+
+static ir_ref sort_and_gather(placing *p, ir_ref r, const ir_ref *src)
+{
+	const ir_node *n = ir_at(p->from, r);
+	const int64_t axis = ir_attr(p->from, n)[0], ascending[] = { axis, false };
+	const ir_ref sorted = ir_alone_of(p->to, IR_sort, ir_which(n), 1, src, 2, ascending, n->site);
+	return sorted == IR_NONE ? sorted : ir_emit(p->to, IR_gather, 2, (ir_ref[]){ sorted, src[1] }, 1, &axis, n->site);
 }
 
 static ir_ref compute_on_cpu(placing *p, ir_ref r, ir_ref *src)
@@ -81,9 +101,10 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	if (!src) return false;
 	p->to->mode = n->mode;
 	for (int k = 0; k < n->nsrc; k++) src[k] = p->map[ir_src(p->from, n, k)];
-	if (n->device != RT_CPU && lo_routine_of(lo_target_on(p->o, n->device), (ir_op)n->op)) numbers_to(p, n, src);
+	if (n->device != RT_CPU && (lo_routine_of(lo_target_on(p->o, n->device), (ir_op)n->op) || sorts_all(p->from, n, p->o))) numbers_to(p, n, src);
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
 	if (!lo_stays(p->from, n, p->o)) p->map[r] = compute_on_cpu(p, r, src);
+	else if (sorts_all(p->from, n, p->o)) p->map[r] = sort_and_gather(p, r, src);
 	else p->map[r] = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_copy(p->to, p->from, r, src);
 	return p->map[r] != IR_NONE;
 }

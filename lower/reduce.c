@@ -198,7 +198,7 @@ static ir_ref one_result(ir_graph *to, const ir_graph *from, const bool *live, i
 	int which = (int)ir_attr(from, n)[0];
 	for (int k = 0; k < t->nsrc; k++) src[k] = map[ir_src(from, t, k)];
 	if (ir_ops[t->op].flags & IR_ACCUM) widen(to, t, src);
-	const bool sorts = t->op == IR_sort || t->op == IR_topk;
+	const bool sorts = t->op == IR_sort || t->op == IR_topk || t->op == IR_take_sorted;
 	if (sorts && !which && is_got(from, live, ir_src(from, n, 0), 1)) { /* one sort, not two */
 		const ir_ref at = ir_alone(to, from, ir_src(from, n, 0), 1, src);
 		return at == IR_NONE ? at : ir_emit(to, IR_gather, 2, (ir_ref[]){ src[0], at }, 1, ir_attr(from, t), n->site);

@@ -1,4 +1,4 @@
-/* sort, topk: radix sorts of ours. Elements become unsigned keys that are in the order wanted; equal elements have equal keys, and the sort is
+/* sort, topk, take_sorted: radix sorts and selections of ours. Elements become unsigned keys that are in the order wanted; equal elements have equal keys, and the sort is
  * stable. What is sorted is
  *
  *   keys of up to 32 bits     key << 32 | index
@@ -6,14 +6,22 @@
  *   values only               keys alone, from which the elements are made again; not if there is a -0.0, which has the key of 0.0
  *
  * A radix sort counts the digits of all keys first, then moves the keys once for each digit that differs. topk sorts fewer elements: of a long line
- * only those that are not behind an element of a sample; of these only those whose highest digits are not behind those of element k. */
+ * only those that are not behind an element of a sample; of these only those whose highest digits are not behind those of element k.
+ *
+ * take_sorted of few places does not sort: it counts the keys below elements of a sample, which is quick, until two neighbours of the sample have the
+ * place between them. It looks for the element in the few that are between these. */
 #include "lower/library.h"
+
+#include <stdatomic.h>
 
 enum {
 	FEW = 40,               /* up to so many elements are inserted one by one */
 	DIGIT = 8, MASK = 255,
 	MOST_DIGITS = 8,
 	LONG = 11, LEVELS = 2,  /* bits of a digit that topk counts, and how many of them */
+	FEW_PLACES = 4,         /* up to so many places of a line are looked for one by one; twice as many if keys have 64 bits */
+	PATIENCE = 48,          /* a selection that took so many steps sorts what is left */
+	MOST_SAMPLES = 256,     /* elements of a long line between which a place is looked for */
 	SAMPLE = 1024, LOOK = 16 /* elements that give topk a bound; elements that are compared with it at a time */
 };
 
@@ -109,7 +117,7 @@ static uint32_t key_i32(uint32_t u) { return u ^ 0x80000000u; }
 static uint64_t key_i64(uint64_t u) { return u ^ (uint64_t)INT64_MIN; }
 /* A negative float has all bits flipped, so that larger magnitudes are smaller; another one the sign. NaN has the last key. */
 #define FLOAT_KEY(name, K, width, inf, up)                                         \
-	static K name(K u)                                                             \
+	static inline K name(K u)                                                             \
 	{                                                                              \
 		const K sign = (K)1 << (width - 1), all = sign | (sign - 1);               \
 		const K none = u == sign ? 0 : u, k = none ^ (none & sign ? all : sign);   \
@@ -143,24 +151,31 @@ typedef struct code { /* how a dtype is sorted */
 #define KEY_PACKED(e) (uint32_t)((e) >> 32)
 #define PUT_PAIR(k, i) (pair){ k, i }
 #define AT_PAIR(e) (e).at
-#define CODE(name, U, K, E, PUT, AT, KEY, minus_zero, key, of)                                                  \
-	static bool name##_alone(const void *from, int64_t step, int64_t n, bool down, void *keys)             \
+#define WIDE __attribute__((target("avx2")))
+#define ALONE(name, target, U, K, minus_zero, key)                                                         \
+	target static bool name(const void *from, int64_t step, int64_t n, bool down, void *keys)              \
 	{                                                                                                      \
 		const U *x = from;                                                                                 \
 		const K flip = down ? (K)-1 : 0;                                                                   \
-		K *k = keys;                                                                                       \
-		bool found = false;                                                                                \
+		K *k = keys, found = 0;                                                                            \
 		if (step == 1)                                                                                     \
 			for (int64_t i = 0; i < n; i++) {                                                              \
-				found |= minus_zero && x[i] == (U)(minus_zero);                                            \
+				found |= minus_zero && x[i] == (U)(minus_zero) ? 1 : 0;                                    \
 				k[i] = key(x[i]) ^ flip;                                                                   \
 			}                                                                                              \
 		else                                                                                               \
 			for (int64_t i = 0; i < n; i++) {                                                              \
-				found |= minus_zero && x[i * step] == (U)(minus_zero);                                     \
+				found |= minus_zero && x[i * step] == (U)(minus_zero) ? 1 : 0;                             \
 				k[i] = key(x[i * step]) ^ flip;                                                            \
 			}                                                                                              \
 		return !found;                                                                                     \
+	}
+#define CODE(name, U, K, E, PUT, AT, KEY, minus_zero, key, of)                                                  \
+	ALONE(name##_alone_plain, , U, K, minus_zero, key)                                                     \
+	ALONE(name##_alone_wide, WIDE, U, K, minus_zero, key)                                                  \
+	static bool name##_alone(const void *x, int64_t step, int64_t n, bool down, void *keys)                \
+	{                                                                                                      \
+		return (__builtin_cpu_supports("avx2") ? name##_alone_wide : name##_alone_plain)(x, step, n, down, keys); \
 	}                                                                                                      \
 	static void name##_indexed(const void *from, int64_t step, int64_t n, bool down, void *entries)        \
 	{                                                                                                      \
@@ -223,6 +238,109 @@ CODE_64(f64, (uint64_t)INT64_MIN, of_f64)
 #define OF(name, bits) { bits, name##_alone, name##_indexed, name##_upto, name##_back, name##_pick }
 static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ_I8] = OF(i8, 8), [TJ_I16] = OF(i16, 16), [TJ_I32] = OF(i32, 32), [TJ_I64] = OF(i64, 64),
 	                          [TJ_F16] = OF(f16, 16), [TJ_BF16] = OF(bf16, 16), [TJ_F32] = OF(f32, 32), [TJ_F64] = OF(f64, 64) };
+
+/* ---- where the elements are that a sorted line has at some places ---- */
+#define BELOW(name, K, target)                                                                       \
+	target static int64_t name(const K *k, int64_t n, K x)                                           \
+	{                                                                                                \
+		K sum = 0;                                                                                   \
+		for (int64_t i = 0; i < n; i++) sum += k[i] < x ? 1 : 0;                                     \
+		return (int64_t)sum;                                                                         \
+	}
+/* Element `place` of a, sorted. Moves elements. */
+#define NTH(name, K, bits, sort)                                                                     \
+	static int64_t name##_part(K *a, int64_t n, K x, bool with) /* moves those below x to the front; with: and those equal to it */ \
+	{                                                                                                \
+		int64_t m = 0;                                                                               \
+		for (int64_t i = 0; i < n; i++) {                                                            \
+			const K v = a[i];                                                                        \
+			a[i] = a[m];                                                                             \
+			a[m] = v;                                                                                \
+			m += with ? v <= x : v < x;                                                              \
+		}                                                                                            \
+		return m;                                                                                    \
+	}                                                                                                \
+	static K name##_middle(K x, K y, K z)                                                            \
+	{                                                                                                \
+		const K low = x < y ? x : y, high = x < y ? y : x, most = high < z ? high : z;               \
+		return low > most ? low : most;                                                              \
+	}                                                                                                \
+	static K name(K *a, K *copy, int64_t n, int64_t place)                                           \
+	{                                                                                                \
+		for (int step = 0; n > FEW / 4; step++) {                                                    \
+			if (step == PATIENCE) return sort(a, copy, n, 0, bits)[place];                           \
+			const K x = name##_middle(a[n / 4], a[n / 2], a[3 * n / 4]);                             \
+			int64_t m = name##_part(a, n, x, false);                                                 \
+			if (!m && place < (m = name##_part(a, n, x, true))) return x; /* x is the least */       \
+			if (place < m) n = m;                                                                    \
+			else a += m, n -= m, place -= m;                                                         \
+		}                                                                                            \
+		sort##_insert(a, n);                                                                         \
+		return a[place];                                                                             \
+	}
+/* A line of keys, and an ascending sample of it. */
+#define CHOOSE(name, K, bits, sort)                                                                  \
+	BELOW(name##_below, K, )                                                                         \
+	BELOW(name##_below_wide, K, WIDE)                                                                \
+	NTH(name##_nth, K, bits, sort)                                                                   \
+	/* The last element of the sample that has no more than `place` keys below it; -1: none. below: of each; -1: not counted yet. */ \
+	static int name##_last(const K *k, int64_t n, const K *sample, int samples, int64_t *below, int64_t place) \
+	{                                                                                                \
+		const bool wide = __builtin_cpu_supports("avx2");                                            \
+		int low = -1, high = samples, i = (int)(place * samples / n), step = 1;                      \
+		while (high - low > 1) {                                                                     \
+			if (below[i] < 0) below[i] = (wide ? name##_below_wide : name##_below)(k, n, sample[i]); \
+			const bool up = below[i] <= place;                                                       \
+			if (up) low = i;                                                                         \
+			else high = i;                                                                           \
+			i = up ? i + step : i - step;                                                            \
+			if (i <= low || i >= high) i = low + (high - low) / 2;                                   \
+			step *= 2;                                                                               \
+		}                                                                                            \
+		return low;                                                                                  \
+	}                                                                                                \
+	static int64_t name##_between(const K *k, int64_t n, K low, K high, uint32_t *at)                \
+	{                                                                                                \
+		int64_t m = 0;                                                                               \
+		const K span = high - low;                                                                   \
+		for (int64_t i = 0; i < n; i++) {                                                            \
+			at[m] = (uint32_t)i;                                                                     \
+			m += (K)(k[i] - low) <= span;                                                            \
+		}                                                                                            \
+		return m;                                                                                    \
+	}                                                                                                \
+	/* The index of the element that has the place among the n candidates at[]: of equal ones the first is first. */ \
+	static int64_t name##_among(const K *k, const uint32_t *at, int64_t n, K *few, K *copy, int64_t place) \
+	{                                                                                                \
+		int64_t i = 0;                                                                               \
+		for (; i < n; i++) few[i] = k[at[i]];                                                        \
+		const K x = name##_nth(few, copy, n, place);                                                 \
+		for (i = 0; i < n; i++) place -= k[at[i]] < x;                                               \
+		for (i = 0; k[at[i]] != x || place--; i++) {}                                                \
+		return at[i];                                                                                \
+	}                                                                                                \
+	static void name(void *keys, void *copy, int64_t n, const int64_t *place, int64_t step, int64_t m, int64_t *found) \
+	{                                                                                                \
+		K *k = keys, *few = copy, random[MOST_SAMPLES], spare[MOST_SAMPLES];                         \
+		uint32_t *const at = (uint32_t *)(void *)(k + n);                                            \
+		int64_t below[MOST_SAMPLES], count = 0;                                                      \
+		const int samples = n < 512 ? 0 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES;                \
+		const int64_t part = samples ? n / samples : 1;                                              \
+		for (int i = 0; i < samples; i++) {                                                          \
+			random[i] = k[i * part + i % part];                                                      \
+			below[i] = -1;                                                                           \
+		}                                                                                            \
+		const K *sample = sort(random, spare, samples, 0, bits);                                     \
+		for (int64_t j = 0, had = -2; j < m; j++) {                                                  \
+			const int i = name##_last(k, n, sample, samples, below, place[j * step]);                \
+			const K first = i < 0 ? 0 : sample[i], last = i + 1 < samples ? sample[i + 1] - 1 : (K)-1; \
+			if (i != had) count = name##_between(k, n, first, last, at);                             \
+			found[j] = name##_among(k, at, count, few, few + n, place[j * step] - (i < 0 ? 0 : below[i])); \
+			had = i;                                                                                 \
+		}                                                                                            \
+	}
+CHOOSE(choose_32, uint32_t, 32, sort_32)
+CHOOSE(choose_64, uint64_t, 64, sort_64)
 
 /* ---- a line ---- */
 typedef struct walk {
@@ -302,11 +420,97 @@ static void run_lines(void *env, int thread, int64_t begin, int64_t end)
 	}
 }
 
+/* ---- a line of take_sorted ---- */
+typedef struct taking {
+	walk of;                   /* x; k: places of a line */
+	const int64_t *place;
+	int rank, axis;
+	int64_t dim[TJ_MAX_RANK];  /* of the places and the result */
+	int64_t x[TJ_MAX_RANK + 1], y[TJ_MAX_RANK + 1]; /* strides of x; of the places and the result */
+	atomic_bool bad;           /* a place is out of range */
+} taking;
+
+static void copy_element(char *to, const char *from, size_t size)
+{
+	switch (size) {
+	case 1: *to = *from; break;
+	case 2: memcpy(to, from, 2); break;
+	case 4: memcpy(to, from, 4); break;
+	default: memcpy(to, from, 8); break;
+	}
+}
+
+static void put_taken(const walk *w, const char *x, int64_t from, char *y)
+{
+	if (w->indices) memcpy(y, &from, sizeof from);
+	else copy_element(y, x + from * w->inner * (int64_t)w->size, w->size);
+}
+
+static void take_few(const walk *w, const char *x, const int64_t *place, char *y, int64_t step, char *a, char *copy)
+{
+	int64_t found[2 * FEW_PLACES];
+	w->code->alone(x, w->inner, w->n, false, a);
+	(w->code->bits > 32 ? choose_64 : choose_32)(a, copy, w->n, place, step, w->k, found);
+	for (int64_t i = 0; i < w->k; i++) put_taken(w, x, found[i], y + i * step * (int64_t)w->result);
+}
+
+static void take_many(const walk *w, const char *x, const int64_t *place, char *y, int64_t step, char *a, char *copy)
+{
+	w->code->indexed(x, w->inner, w->n, false, a);
+	const void *sorted = sort_entries(w, a, copy, w->n);
+	for (int64_t i = 0; i < w->k; i++) {
+		const int64_t p = place[i * step];
+		put_taken(w, x, w->code->bits > 32 ? ((const pair *)sorted)[p].at : AT_PACKED(((const uint64_t *)sorted)[p]), y + i * step * (int64_t)w->result);
+	}
+}
+
+static bool few_places(const walk *w) { return w->k <= (w->code->bits > 32 ? 2 : 1) * FEW_PLACES && w->n > FEW; }
+
+static void take_line(taking *t, const char *x, const int64_t *place, char *y, char *a)
+{
+	const walk *w = &t->of;
+	const int64_t step = t->y[t->axis];
+	for (int64_t i = 0; i < w->k; i++)
+		if (place[i * step] < 0 || place[i * step] >= w->n) {
+			atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+			return;
+		}
+	(few_places(w) ? take_few : take_many)(w, x, place, y, step, a, a + line_bytes(w));
+}
+
+/* Units: the lines of the result. */
+static void take_lines(void *env, int thread, int64_t begin, int64_t end)
+{
+	taking *t = env;
+	const walk *w = &t->of;
+	for (int64_t l = begin; l < end; l++) {
+		int64_t rest = l, x = 0, y = 0;
+		for (int d = t->rank; d-- > 0;) {
+			if (d == t->axis) continue;
+			x += rest % t->dim[d] * t->x[d];
+			y += rest % t->dim[d] * t->y[d];
+			rest /= t->dim[d];
+		}
+		take_line(t, w->x + x * (int64_t)w->size, t->place + y, w->y + y * (int64_t)w->result, w->scratch + 2 * line_bytes(w) * (size_t)thread);
+	}
+}
+
 /* ---- the step ---- */
 static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	t->name = ir_ops[lo_node(L, s->ref)->op].name;
 	return lo_put_operands(L, p, s, t);
+}
+
+/* Shares out the lines; ns: of one. */
+static tj_status run_walk(walk *w, int64_t lines, double ns, void (*unit)(void *env, int thread, int64_t begin, int64_t end), void *env, ir_op op, rt_run *r)
+{
+	if (w->n > UINT32_MAX) return rt_fail(r->err, TJ_ERR_LIMIT, ir_ops[op].name, "the axis has more than 2^32 - 1 elements");
+	w->scratch = rt_pool_scratch(r->pool, lines > 1 && r->team ? rt_team_size(r->team) : 1, 2 * line_bytes(w));
+	if (!w->scratch) return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[op].name, "out of memory");
+	if (lines == 1) unit(env, 0, 0, 1);
+	else rt_team_run(r, lines, ns < 2e3 ? (int64_t)(2e3 / ns) + 1 : 1, ns * (double)lines, unit, env);
+	return TJ_OK;
 }
 
 static tj_status run(const void *self, void *const *buf, rt_run *r)
@@ -321,14 +525,27 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	for (int i = 0; i < m->rank; i++) *(i < e->attr[0] ? &outer : i > e->attr[0] ? &w.inner : &w.n) *= m->dim[i];
 	w.k = all ? w.n : e->attr[1];
 	if (outer * w.inner * w.k == 0) return TJ_OK;
-	if (w.n > UINT32_MAX) return rt_fail(r->err, TJ_ERR_LIMIT, ir_ops[e->op].name, "the axis has more than 2^32 - 1 elements");
-	const int64_t lines = outer * w.inner;
-	w.scratch = rt_pool_scratch(r->pool, lines > 1 && r->team ? rt_team_size(r->team) : 1, 2 * line_bytes(&w));
-	if (!w.scratch) return rt_fail(r->err, TJ_ERR_NOMEM, ir_ops[e->op].name, "out of memory");
-	const double ns = (double)w.n * (all ? 10 : 4); /* of a line */
-	if (lines == 1) run_lines(&w, 0, 0, 1);
-	else rt_team_run(r, lines, ns < 2e3 ? (int64_t)(2e3 / ns) + 1 : 1, ns * (double)lines, run_lines, &w);
-	return TJ_OK;
+	return run_walk(&w, outer * w.inner, (double)w.n * (all ? 10 : 4), run_lines, &w, e->op, r);
+}
+
+static tj_status take(const void *self, void *const *buf, rt_run *r)
+{
+	const lo_call *e = self;
+	const ir_meta *m = &e->src[0].meta, *p = &e->src[1].meta;
+	const tj_dtype t = (tj_dtype)m->dtype;
+	taking x = { .of = { .code = &codes[t], .x = buf[0], .y = buf[2], .size = tj_dtype_size(t), .n = 1, .k = 1, .indices = e->which == 1 }, .place = buf[1], .rank = p->rank, .axis = (int)e->attr[0] };
+	int64_t lines = 1;
+	for (int i = 0; i < p->rank; i++) *(i == x.axis ? &x.of.k : &lines) *= x.dim[i] = p->dim[i];
+	if (lines * x.of.k == 0) return TJ_OK;
+	ir_contiguous(m->rank, m->dim, x.x);
+	ir_contiguous(p->rank, p->dim, x.y);
+	if (!m->rank) x.x[0] = x.y[0] = 1;
+	else x.of.n = m->dim[x.axis];
+	x.of.inner = x.x[x.axis];
+	x.of.result = x.of.indices ? sizeof(int64_t) : x.of.size;
+	const double ns = (double)x.of.n * (few_places(&x.of) ? 0.2 + 0.5 * (double)x.of.k : 10);
+	const tj_status st = x.of.n ? run_walk(&x.of, lines, ns, take_lines, &x, e->op, r) : TJ_OK;
+	return st == TJ_OK && (x.bad || !x.of.n) ? rt_fault_fail(&(rt_fault){ e->site, ir_ops[e->op].name, TJ_ERR_INDEX, x.of.n }, r->err) : st;
 }
 
 static void why(const rt_step *t, lo_note *n)
@@ -340,3 +557,4 @@ static void why(const rt_step *t, lo_note *n)
 
 const lo_routine lo_sort = { .op = IR_sort, .takes = lo_takes_row_major, .make = make, .code = { run, NULL }, .why = why };
 const lo_routine lo_topk = { .op = IR_topk, .takes = lo_takes_row_major, .make = make, .code = { run, NULL }, .why = why };
+const lo_routine lo_take_sorted = { .op = IR_take_sorted, .takes = lo_takes_row_major, .make = make, .code = { take, NULL }, .why = why };

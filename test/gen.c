@@ -763,6 +763,16 @@ static void topk_attrs(gen *G, call *c, const ir_meta *m)
 	add_attr(c, gen_below(G, 2));
 }
 
+/* As many axes as x has, and sizes like those of an index. */
+static void place_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK];
+	const int64_t axis = any_axis(G, m->rank), n = m->rank ? m->dim[axis < 0 ? axis + m->rank : axis] : 1;
+	const int rank = index_shape(G, m, axis, dim);
+	add_attr(c, axis);
+	add_src(c, index_of(G, rank, dim, n));
+}
+
 /* x is what is looked for. */
 static void search_operand(gen *G, call *c, const ir_meta *m)
 {
@@ -796,6 +806,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_PAIR_AXIS: return add_src(c, of_shape(G, (tj_dtype)m.dtype, m.rank, m.dim)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SORT: return add_attr(c, any_axis(G, m.rank)), add_attr(c, gen_below(G, 2)), true;
 	case IR_TOPK: return topk_attrs(G, c, &m), true;
+	case IR_PLACES: return place_operand(G, c, &m), true;
 	case IR_SEARCH: return search_operand(G, c, &m), true;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;

@@ -78,6 +78,7 @@ static const char *const cases[] = {
 	"var [2,3] n ; 0 1", "var [2,3] m ; 1 0", "var [2,3] n ; 0", "var [4] m ; 0 0", "var [2,3,2] n ; 1 0 2", "var [1,4] n ; 0 1", "var [2] n ; 1", "var [2,0] n ; 0 0",
 	ALONG "[5] ; 0", ALONG "[2,3] ; 1", ALONG "[3,2] ; 0", ALONG "[2,3,2] ; -2", ALONG "[] ; 0", ALONG "[1] ; 0", ALONG "[0] ; 0", ALONG "[2,0] ; 0", "cumprod z[4] ; 0", "prod z[4] ; 0 0", "prod z[4] ; 1 0", "prod z[2,3] ; 0 1", "prod z[2,3] ; 1", "prod z[3,2,2] ; 0 0 2", "prod z[6] ; 0 0", "scatter_prod z[3] i3[5] z[5] ; 0", "scatter_prod z[2] i2[6] z[6] ; 0", "scatter_prod z[2,2] i2[4,2] z[4,2] ; 0",
 	"sort [5] ; 0 0", "sort [2,3] ; 1 1", "sort [3,2] ; 0 0", "sort [] ; 0 1", "sort [0] ; 0 0", "topk [5] ; 0 2 1", "topk [2,3] ; 1 2 0", "topk [3,2] ; 0 3 1", "topk [] ; 0 1 1", "topk [3] ; 0 0 1",
+	"take_sorted [5] i5[3] ; 0", "take_sorted [2,4] i4[2,6] ; 1", "take_sorted [4,3] i4[2,2] ; 0", "take_sorted [2,3,2] i3[2,1,2] ; -2", "take_sorted [] i1[] ; 0", "take_sorted [3] i3[0] ; 0", "take_sorted [0] i1[0] ; 0",
 	"linear_recurrence [5] [5] ; 0", "linear_recurrence [2,3] [2,3] ; 1", "linear_recurrence [3,2] ![3,2] ; 0", "linear_recurrence ![4] [4] ; -1", "linear_recurrence [] [] ; 0", "linear_recurrence [0] [0] ; 0",
 	"matmul [2,3] [3,2]", "matmul [3] [3]", "matmul [3] [3,2]", "matmul [2,3] [3]", "matmul [2,2,3] [3,2]", "matmul [2,3] [2,3,2]", "matmul [2,2,3] [2,3,1]",
 	"matmul [2,1,2,2] [3,2,1]", "matmul [3] [2,3,2]", "matmul [2,2,3] [3]", "matmul [1,2,2] [2,2,2]", "matmul [2,2,2] [1,2,2]", "matmul [0,2] [2,2]", "matmul [2,0] [0,2]",

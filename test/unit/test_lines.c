@@ -8,12 +8,12 @@
 enum { MOST = 1 << 18 };
 
 /* ---- one op on a device ---- */
-typedef enum kind_of { CUMSUM, CUMPROD, CUMMAX, CUMMIN, RECURRENCE, LOGCUMSUMEXP, SORT, ARGSORT, TOPK, SEARCH } kind_of;
+typedef enum kind_of { CUMSUM, CUMPROD, CUMMAX, CUMMIN, RECURRENCE, LOGCUMSUMEXP, SORT, ARGSORT, TOPK, SEARCH, TAKE } kind_of;
 typedef struct job {
 	kind_of kind;
 	tj_dtype dtype;
 	int axis, rank;
-	int64_t dim[4], k;             /* k: of topk; of SEARCH the length of sorted, which has the other sizes of dim if `own` */
+	int64_t dim[4], k;             /* k: of topk, take_sorted; of SEARCH the length of sorted, which has the other sizes of dim if `own` */
 	bool down, own;                /* down: descending, largest, right */
 	bool turned, cut;              /* in memory the first and the last axis are swapped; the op reads a part of a larger tensor */
 	bool odd, few;                 /* with NaN, infinities, zeros of both signs; few different values */
@@ -51,6 +51,16 @@ static tj_tensor *values(tj_ctx *c, const job *j, int rank, const int64_t *dim, 
 	return turns ? tj_transpose(x, 0, rank - 1) : x;
 }
 
+/* k places for each line of x, in no order. */
+static tj_tensor *places(const job *j, tj_tensor *x)
+{
+	int64_t shape[5] = { 0 }, n = 1;
+	for (int d = 0; d < j->rank; d++) n *= shape[d] = d == j->axis ? j->k : tj_dim(x, d);
+	shape[j->rank] = TJ_END_DIM;
+	tj_tensor *i = tj_reshape(tj_mul(tj_arange(TJ_I64, 0, n, 1), tj_i(7)), shape);
+	return tj_remainder(i, tj_i(j->rank && tj_dim(x, j->axis) ? tj_dim(x, j->axis) : 1));
+}
+
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const job *j = self;
@@ -67,6 +77,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	case SORT: x = tj_sort(x, j->axis, j->down, index); break;
 	case ARGSORT: x = tj_argsort(x, j->axis, j->down); break;
 	case TOPK: x = tj_topk(x, j->k, j->axis, j->down, index); break;
+	case TAKE: x = tj_take_sorted(x, places(j, x), j->axis, index); break;
 	case SEARCH: x = tj_searchsorted(j->sorted ? tj_sort(a, -1, false, NULL) : a, x, j->down); break;
 	}
 	out[0] = j->results == 2 ? at : x;
@@ -154,7 +165,7 @@ static void sorts(void **s)
 	static const int64_t size[][3] = { { 40, 7, 1 }, { 3, 100, 5 }, { 1, 4096, 1 }, { 1, 4097, 2 }, { 2, 9000, 1 }, { 700, 1, 1 }, { 1, 21000, 1 }, { 33, 2, 9 } };
 	(void)s;
 	NEED_GPU();
-	for (int kind = SORT; kind <= TOPK; kind++)
+	for (int kind = SORT; kind <= TAKE; kind += kind == TOPK ? TAKE - TOPK : 1)
 		for (int t = 0; t < TYPES; t++)
 			for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
 				static const int64_t ks[] = { 1, 3, 4096, 50, 5000, 0, 4100, 2 };
@@ -181,8 +192,8 @@ static void any_shape(void **s)
 	unsigned seed = 5;
 	(void)s;
 	NEED_GPU();
-	for (int i = 0; i < 400; i++) {
-		job j = { .kind = (kind_of)(i % 10), .dtype = types[i / 10 % TYPES], .rank = (int)(next(&seed) % 4), .down = next(&seed) & 1, .own = next(&seed) & 1, .turned = next(&seed) & 1, .cut = next(&seed) & 1,
+	for (int i = 0; i < 440; i++) {
+		job j = { .kind = (kind_of)(i % 11), .dtype = types[i / 11 % TYPES], .rank = (int)(next(&seed) % 4), .down = next(&seed) & 1, .own = next(&seed) & 1, .turned = next(&seed) & 1, .cut = next(&seed) & 1,
 			      .odd = next(&seed) & 1, .few = next(&seed) & 1, .sorted = next(&seed) % 4, .results = 1 };
 		int64_t n = 1;
 		for (int d = 0; d < j.rank; d++) n *= 2 + (j.dim[d] = dims[next(&seed) % 10]);
@@ -190,7 +201,8 @@ static void any_shape(void **s)
 		j.axis = j.rank ? (int)(next(&seed) % (unsigned)j.rank) : 0;
 		j.own &= j.rank > 0;
 		j.k = j.kind == TOPK ? j.rank ? (int64_t)(next(&seed) % (unsigned)(j.dim[j.axis] + 1)) : 1 : dims[next(&seed) % 6];
-		if (j.kind == CUMMAX || j.kind == CUMMIN || j.kind == SORT || j.kind == TOPK) j.results = 1 + (int)(next(&seed) % 3);
+		if (j.kind == TAKE) j.k = j.rank && j.dim[j.axis] ? dims[next(&seed) % 6] : j.rank == 0;
+		if (j.kind == CUMMAX || j.kind == CUMMIN || j.kind == SORT || j.kind == TOPK || j.kind == TAKE) j.results = 1 + (int)(next(&seed) % 3);
 		if (j.kind == RECURRENCE && j.dtype == TJ_BOOL) j.dtype = TJ_I8;
 		j.seed = seed;
 		same(j);

@@ -257,6 +257,9 @@ static const plan_case cases[] = {
 	{ "the first of each row of doubles", 0, 3, 0,
 	  "%0 = input f64[2,3000] slot=0\n%1 = topk %0 axis=1 k=2000 largest=0\n%2 = get f64[2,2000] %1 i=0\n%3 = topk %0 axis=1 k=50 largest=1\n%4 = get i64[2,50] %3 i=1\n"
 	  "%5 = input bf16[3000] slot=1\n%6 = topk %5 axis=0 k=1 largest=0\n%7 = get i64[1] %6 i=1\nret %2 %4 %7\n" },
+	{ "some of each sorted row", 1, 2, 0,
+	  "%0 = input f32[3,700] slot=0\n%1 = input i64[3,2] slot=1\n%2 = take_sorted %0 %1 axis=1\n%3 = get f32[3,2] %2 i=0\n%4 = get i64[3,2] %2 i=1\n%5 = input f64[90,5] slot=2\n%6 = input i64[20,4] slot=3\n"
+	  "%7 = take_sorted %5 %6 axis=0\n%8 = get f64[20,4] %7 i=0\nret %3 %4 %8\n" },
 	{ "searches", 0, 2, 0,
 	  "%0 = input f32[40] slot=0\n%1 = sort %0 axis=0 descending=0\n%2 = get f32[40] %1 i=0\n%3 = input f32[9,90] slot=1\n%4 = searchsorted i64[9,90] %2 %3 right=1\nret %4\n" },
 	{ "cumsum of a transposed value", 1, 1, 0,

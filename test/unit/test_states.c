@@ -12,7 +12,7 @@ static int way_of(const ir_graph *g, ir_ref r, const lo_opts *o)
 	const ir_node *n = ir_at(g, r);
 	if (ir_ops[n->op].opclass == IR_LEAF || n->op == IR_get) return 0;
 	if (n->op == IR_matmul) return PRODUCT;
-	const lo_how how = lo_how_of(g, n, o);
+	const lo_how how = n->op == IR_take_sorted && !lo_routine_of(o->target, IR_take_sorted) ? LO_LIB : lo_how_of(g, n, o); /* lower/devices.c sorts instead */
 	return how == LO_LIB ? LOOP : how == LO_CALL ? CALL : KERNEL;
 }
 

@@ -324,7 +324,7 @@ static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ
 		K *k = keys, *few = copy, random[MOST_SAMPLES], spare[MOST_SAMPLES];                         \
 		uint32_t *const at = (uint32_t *)(void *)(k + n);                                            \
 		int64_t below[MOST_SAMPLES], count = 0;                                                      \
-		const int samples = n < 512 ? 0 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES;                \
+		const int samples = n < 64 ? 0 : n < 512 ? MOST_SAMPLES / 16 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES;               \
 		const int64_t part = samples ? n / samples : 1;                                              \
 		for (int i = 0; i < samples; i++) {                                                          \
 			random[i] = k[i * part + i % part];                                                      \

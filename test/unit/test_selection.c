@@ -144,7 +144,7 @@ static void same(job j)
 /* ---- every dtype, with lines that are sorted, selected from, selected from between samples ---- */
 static void lines(void **state)
 {
-	static const int64_t n[] = { 1, 2, 40, 41, 300, 511, 512, 1024, 5000, 9000 }, k[] = { 1, 2, 4, 5, 9, 0 };
+	static const int64_t n[] = { 1, 2, 40, 41, 64, 300, 512, 1024, 5000, 9000 }, k[] = { 1, 2, 4, 5, 9, 0 };
 	(void)state;
 	for (int t = 0; t < TJ_DTYPE_COUNT; t++)
 		for (size_t i = 0; i < sizeof n / sizeof *n; i++)
@@ -179,8 +179,8 @@ static void any_shape(void **state)
 	}
 }
 
-/* ---- a line whose keys are the worst for a selection: each pivot is among the smallest of what is left ---- */
-enum { WORST = 500 };
+/* ---- a line whose keys are the worst for a selection: each pivot is among the smallest of what is left. The sample has the least value only ---- */
+enum { WORST = 500, SAMPLES = 16 };
 typedef struct adversary { int64_t value[WORST], solid; int candidate; } adversary; /* WORST: not decided yet */
 
 static bool before(adversary *a, int x, int y)
@@ -201,6 +201,8 @@ static void worst(adversary *a)
 {
 	int at[WORST], n = WORST, *from = at;
 	for (int i = 0; i < WORST; i++) at[i] = i, a->value[i] = WORST;
+	for (int i = 0, part = WORST / SAMPLES; i < SAMPLES; i++) a->value[i * part + i % part] = 0;
+	a->solid = 1;
 	while (n > 10) {
 		const int x = middle(a, from[n / 4], from[n / 2], from[3 * n / 4]);
 		int m = 0;
@@ -209,7 +211,7 @@ static void worst(adversary *a)
 				const int v = from[i];
 				from[i] = from[m];
 				from[m] = v;
-				m += v == x ? with : before(a, v, x);
+				m += with ? !before(a, x, v) : before(a, v, x);
 			}
 		from += m, n -= m;
 	}

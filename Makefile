@@ -241,7 +241,7 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make check ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower \
+FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower test_selection \
            test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few ulp_more_few examples \
            test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))

@@ -278,7 +278,8 @@ static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ
 		sort##_insert(a, n);                                                                         \
 		return a[place];                                                                             \
 	}
-/* A line of keys, and an ascending sample of it. */
+static int samples_of(int64_t n) { return n < 64 ? 0 : n < 512 ? MOST_SAMPLES / 16 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES; }
+/* A line of n keys, and an ascending sample of it. found: the indices of the elements at m places. copy: room for 2n keys; keys: for n indices behind them. */
 #define CHOOSE(name, K, bits, sort)                                                                  \
 	BELOW(name##_below, K, )                                                                         \
 	BELOW(name##_below_wide, K, WIDE)                                                                \
@@ -321,16 +322,16 @@ static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ
 	}                                                                                                \
 	static void name(void *keys, void *copy, int64_t n, const int64_t *place, int64_t step, int64_t m, int64_t *found) \
 	{                                                                                                \
-		K *k = keys, *few = copy, random[MOST_SAMPLES], spare[MOST_SAMPLES];                         \
+		K *k = keys, *few = copy, some[MOST_SAMPLES], spare[MOST_SAMPLES];                         \
 		uint32_t *const at = (uint32_t *)(void *)(k + n);                                            \
 		int64_t below[MOST_SAMPLES], count = 0;                                                      \
-		const int samples = n < 64 ? 0 : n < 512 ? MOST_SAMPLES / 16 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES;               \
+		const int samples = samples_of(n);                                                           \
 		const int64_t part = samples ? n / samples : 1;                                              \
 		for (int i = 0; i < samples; i++) {                                                          \
-			random[i] = k[i * part + i % part];                                                      \
+			some[i] = k[i * part + i % part];                                                        \
 			below[i] = -1;                                                                           \
 		}                                                                                            \
-		const K *sample = sort(random, spare, samples, 0, bits);                                     \
+		const K *sample = sort(some, spare, samples, 0, bits);                                       \
 		for (int64_t j = 0, had = -2; j < m; j++) {                                                  \
 			const int i = name##_last(k, n, sample, samples, below, place[j * step]);                \
 			const K first = i < 0 ? 0 : sample[i], last = i + 1 < samples ? sample[i + 1] - 1 : (K)-1; \

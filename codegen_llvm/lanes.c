@@ -23,6 +23,13 @@ static int register_lanes(const cg *c)
 	return c->bits / 8;
 }
 
+static bool has_doubles(const lo_kernel *k)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < k->ins.n; i++) any |= k->ins.v[i].dtype == TJ_F64;
+	return any;
+}
+
 static int registers_of(const lo_ins *in) { return tj_dtype_size((tj_dtype)in->dtype) == 8 ? 2 : 1; }
 
 static int access_cost(const cg *c, const lo_ins *in)
@@ -121,18 +128,25 @@ static int64_t elements(const lo_kernel *k)
  * as registers allow, fill the gaps. Measured: four vectors take 0.87 of the time of one for exp, gelu and tanh, 0.75 for 70 ops in a row.
  * With 32 registers of 512 bits and few live values, eight take 0.87 of the time of four, and 0.75 for 1,024 elements of 43 ops. With 16
  * registers of 256 bits eight take 1.2 times as long as four (chain30 of 1M). Kernels with few elements gain less than the larger code
- * costs to compile. */
+ * costs to compile.
+ *
+ * An iteration of gelu has more ops in a row than the CPU looks ahead, so the next one starts late. In f32 twice as many vectors as registers hold take 0.7 (gelu
+ * of gelu, softplus) to 0.9 of the time, though some values go to the stack; f64 takes 1.1 to 1.2 of it (gelu, log), and so does log1p, which is no single chain. */
 static int side_by_side(const cg *c)
 {
-	enum { LONG = 20, REGISTERS = 36, MOST = 8, MOST_256 = 4, MOST_WORK = 400, ENOUGH = 40000 };
+	enum { LONG = 20, REGISTERS = 36, MOST = 8, FEW = 4, MOST_256 = 4, MOST_WORK = 400, ENOUGH = 40000, MANY = 4 << 20 };
 	uint32_t n = c->k->ins.n + 1;
-	int *depth = rt_calloc(n * sizeof *depth), factor = 1, most = c->bits < 512 ? MOST_256 : MOST;
+	int *depth = rt_calloc(n * sizeof *depth), factor = 1;
 	uint32_t *last = rt_calloc(n * sizeof *last);
 	if (depth && last) {
 		chain x = measure(c, depth, last);
-		bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size(c->k) || elements(c->k) >= ENOUGH / x.work);
-		while (waits && factor < most && 2 * factor * x.live <= REGISTERS && 2 * factor * x.work <= MOST_WORK)
+		const bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size(c->k) || elements(c->k) >= ENOUGH / x.work);
+		const bool many = c->bits == 512 && !has_doubles(c->k) && elements(c->k) >= MANY / (x.work + 1), one_chain = 3 * x.work <= 5 * x.depth;
+		while (waits && factor < (c->bits < 512 ? MOST_256 : MOST)) {
+			const int twice = many && (factor < FEW || one_chain) ? 2 : 1;
+			if (2 * factor * x.live > twice * REGISTERS || 2 * factor * x.work > twice * MOST_WORK) break;
 			factor *= 2;
+		}
 	}
 	rt_free(depth);
 	rt_free(last);

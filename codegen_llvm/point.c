@@ -90,6 +90,37 @@ static void round_bf16(cg *c, cg_str name, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = trunc %s %s to %s\n", name.s, ints.s, t.s, i16s(lanes).s);
 }
 
+/* Nothing but stores reads it: there it lies in few wide registers. Where it is widened again, the instruction's wait is longer than that of the plain ops. */
+static bool is_only_stored(const cg *c, const lo_ins *in)
+{
+	const uint32_t i = (uint32_t)(in - c->k->ins.v);
+	for (uint32_t k = i + 1; k < c->k->ins.n; k++)
+		for (int s = 0; s < c->k->ins.v[k].nsrc; s++)
+			if (c->k->ins.v[k].src[s] == i && c->k->ins.v[k].op != LO_STORE) return false;
+	return true;
+}
+
+static bool rounds_at_once(const cg *c, const lo_ins *in, tj_dtype from, int lanes)
+{
+	return c->bits == 512 && lanes >= 64 && from == TJ_F32 && in->dtype == TJ_BF16 && rt_bf16_pairs() && is_only_stored(c, in);
+}
+
+/* By the CPU's instruction, which takes subnormal numbers for 0: there they become normal ones with the same bits behind the point, and lose that again. */
+static void round_bf16_at_once(cg *c, cg_str name, int lanes, cg_str v)
+{
+	cg_str t = cg_tmp(c), ints = cg_type(TJ_I32, lanes), floats = cg_type(TJ_F32, lanes), is = cg_type(TJ_BOOL, lanes);
+	rt_putf(c->out, "  %s.u = bitcast %s %s to %s\n", t.s, floats.s, v.s, ints.s);
+	rt_putf(c->out, "  %s.e = and %s %s.u, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 0x7f800000, lanes).s);
+	rt_putf(c->out, "  %s.k = icmp eq %s %s.e, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 0, lanes).s);
+	rt_putf(c->out, "  %s.o = or %s %s.u, %s\n", t.s, ints.s, t.s, cg_literal(TJ_I32, 0x800000, lanes).s);
+	rt_putf(c->out, "  %s.s = select %s %s.k, %s %s.o, %s %s.u\n", t.s, is.s, t.s, ints.s, t.s, ints.s, t.s);
+	rt_putf(c->out, "  %s.f = bitcast %s %s.s to %s\n", t.s, ints.s, t.s, floats.s);
+	rt_putf(c->out, "  %s.b = fptrunc %s %s.f to <%d x bfloat>\n", t.s, floats.s, t.s, lanes);
+	rt_putf(c->out, "  %s.r = bitcast <%d x bfloat> %s.b to %s\n", t.s, lanes, t.s, i16s(lanes).s);
+	rt_putf(c->out, "  %s.m = sub %s %s.r, %s\n", t.s, i16s(lanes).s, t.s, cg_literal(TJ_I16, 0x80, lanes).s);
+	rt_putf(c->out, "  %s = select %s %s.k, %s %s.m, %s %s.r\n", name.s, is.s, t.s, i16s(lanes).s, t.s, i16s(lanes).s, t.s);
+}
+
 static void round_f16(cg *c, cg_str name, int lanes, cg_str v)
 {
 	cg_str t = cg_tmp(c);
@@ -213,7 +244,10 @@ void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src + 1, fix_nan);
 		else select_(c, name, t, lanes, src);
 		break;
-	case LO_CONVERT: cg_convert(c, name, from, t, lanes, src[0]); break;
+	case LO_CONVERT:
+		if (rounds_at_once(c, in, from, lanes)) round_bf16_at_once(c, name, lanes, src[0]);
+		else cg_convert(c, name, from, t, lanes, src[0]);
+		break;
 	case LO_BITCAST:
 		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
 				cg_type(t, lanes).s);

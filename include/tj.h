@@ -1267,7 +1267,7 @@ TJ_API tj_tensor *tj_polygamma(int64_t n, tj_tensor *x);
 TJ_API tj_tensor *tj_polygamma_at(const char *site, int64_t n, tj_tensor *x);
 #define tj_polygamma(n, x) tj_polygamma_at(TJ_SITE, n, x) /* tj_polygamma(1, [1., 2.]) = [1.6449, 0.6449] */
 
-/* the modified Bessel function of order 0 */
+/* the modified Bessel function of order 0; infinities give infinity (PyTorch: NaN in f16 and bf16) */
 TJ_API tj_tensor *tj_i0(tj_tensor *x);
 TJ_API tj_tensor *tj_i0_at(const char *site, tj_tensor *x);
 #define tj_i0(x) tj_i0_at(TJ_SITE, x) /* tj_i0([0., 1.]) = [1., 1.2661] */

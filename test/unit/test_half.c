@@ -522,12 +522,42 @@ static void another_dtype_recompiles(void **state)
 	tj_close(c);
 }
 
+/* ---- rounding behind a long chain, where vectors are wide ---- */
+enum { CHAIN = 30, FROM = 1 << 16, EACH = 8 };
+static void chained(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0];
+	for (int i = 0; i < CHAIN; i++) x = tj_mul(x, in[1]);
+	out[0] = tj_cast(x, *(const tj_dtype *)self);
+}
+
+/* Around each value of 16 bits, subnormal ones, infinities and NaN included: those halfway to the next one, and their neighbours. */
+static void a_chain_rounds_once(void **state)
+{
+	static const int32_t from[EACH] = { 0, 1, -1, 0x7fff, 0x8000, 0x8001, 0x1234, 0x1000 };
+	static float v[FROM * EACH];
+	(void)state;
+	for (uint32_t i = 0; i < FROM * EACH; i++) {
+		const uint32_t bits = (i % FROM << 16) + (uint32_t)from[i / FROM];
+		memcpy(&v[i], &bits, sizeof bits);
+	}
+	for (int h = 0; h < 2; h++) {
+		tj_ctx *c = kit_open();
+		tj_dtype t = halves[h];
+		const uint16_t *got = tj_data(tj_call1(kit_fn(c, "chained", chained, &t, 2, 1), TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(FROM * EACH), v), tj_ones(TJ_F32, TJ_0D))));
+		for (int i = 0; i < FROM * EACH; i++)
+			if (!alike_bits(t, got[i], bits_of(t, (double)v[i]))) fail_msg("%a as %s: %04x", (double)v[i], tj_dtype_name(t), got[i]);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest once[] = { cmocka_unit_test(conversions_round_once), cmocka_unit_test(widening_is_exact), cmocka_unit_test(all_values_of_unary_functions) };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulators_are_f32), cmocka_unit_test(each_op_rounds), cmocka_unit_test(composites_round_once), cmocka_unit_test(products),
-		cmocka_unit_test(products_by_tiles), cmocka_unit_test(the_note_of_a_product),
+		cmocka_unit_test(products_by_tiles), cmocka_unit_test(a_chain_rounds_once), cmocka_unit_test(the_note_of_a_product),
 		cmocka_unit_test(integers_of_8_bits), cmocka_unit_test(random_numbers), cmocka_unit_test(neighbours_of_all_values), cmocka_unit_test(another_dtype_recompiles),
 	};
 	if (cmocka_run_group_tests(once, NULL, NULL)) return 1;

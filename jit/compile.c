@@ -123,7 +123,7 @@ static bool whole(builder *b, const jit_node *n, const ir_ref *src, int first, i
 		if (src[0] == IR_NONE || src[k] == IR_NONE || w == IR_NONE) return false;
 		if (ir_build_whole(&b->in, src[0], home, w, src[k]) && !jit_by_example(b, src[0], src[k])) continue;
 		rt_err *err = &b->in.at->g->err;
-		rt_fail(err, TJ_ERR_STATE, n->op == JIT_JVP ? "jvp" : "grad", "tensor %d of those asked for is from outside of the callback, and the value depends on it by a carry, an example or another value from outside, too", k - first);
+		rt_fail(err, TJ_ERR_STATE, n->op == JIT_JVP ? "jvp" : "grad", "tensor %d of those asked for is from outside of the callback, and the value depends on it by a carry, by an example or by another value from outside, too", k - first);
 		rt_hint(err, "ask outside of the callback; or pass the tensor to the callback, as a carry or operand; or let the other values go through tj_stop_gradient()");
 		err->site = n->site;
 		return false;

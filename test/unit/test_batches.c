@@ -253,7 +253,7 @@ static void refusals(void **s)
 		{ reads, TJ_ERR_STATE, "tj_vmap" }, { draws, TJ_ERR_STATE, "tj_vmap" }, { nothing, TJ_ERR_ARG, "did not set out[0]" }, { leaks, TJ_ERR_DEAD, "" },
 		{ no_examples, TJ_ERR_ARG, "no operand has examples" }, { no_operands, TJ_ERR_ARG, "no operand has examples" }, { other_size, TJ_ERR_SHAPE, "along axis 0 it has not 2 examples" },
 		{ no_axis, TJ_ERR_SHAPE, "it has no axis 2" }, { no_axis_out, TJ_ERR_SHAPE, "result 0 has 1 axes" }, { scalar, TJ_ERR_SHAPE, "it has no axis 0" }, { number, TJ_ERR_SHAPE, "operand 1 is a number" },
-		{ no_body, TJ_ERR_ARG, "a callback is NULL" }, { by_outside, TJ_ERR_STATE, "by a carry, an example or another value from outside" }, { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" }, { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
+		{ no_body, TJ_ERR_ARG, "a callback is NULL" }, { by_outside, TJ_ERR_STATE, "by a carry, by an example or by another value from outside" }, { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" }, { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
 		{ unused, TJ_ERR_ARG, "does not depend on tensor 0" }, { integers, TJ_ERR_DTYPE, "it is i64[3]" }, { no_wrt, TJ_ERR_ARG, "the list of tensors is NULL" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

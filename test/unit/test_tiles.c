@@ -37,7 +37,7 @@ static tj_tensor *values(tj_ctx *c, const task *t, int which)
 	for (int64_t i = 0; i < n; i++) {
 		x = x * 1664525u + 1013904223u;
 		f[i] = ldexpf((float)(int)(x >> 7) - 0x1p24f, t->tiny ? -100 : -24);
-		l[i] = (int64_t)x * 0x100000001b3;
+		l[i] = (int64_t)((uint64_t)x * 0x100000001b3u);
 	}
 	tj_tensor *y = real ? tj_from_data(c, TJ_F32, dim, f) : tj_from_data(c, TJ_I64, dim, l);
 	if (!real && t->dtype != TJ_I64) { /* casts saturate: the low bits instead */

@@ -203,7 +203,7 @@ demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [ST
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/gpt
 	@$(BUILD)/examples/gpt $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
 		$(or $(DEVICE),cpu)
-test: deps  ## install missing packages, build, run all tests (about 11 minutes)
+test: deps  ## install missing packages, build, run all tests (about 13 minutes)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
 check: test-build  ## run the quick tests (one to two minutes), or all whose names match: make check [T=regex]

@@ -59,7 +59,7 @@ typedef struct lo_use {
 	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
 	bool again;              /* OP: of a value that another group computes, too (recompute.c) */
 	bool late;               /* LOAD: from lo_val.late */
-	bool leaf;               /* LOAD: read the leaf's own memory, not its row-major copy */
+	bool leaf;               /* LOAD: rather read the leaf's own memory than its row-major copy; the builder knows whether that has an index (kvalue.c) */
 	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
 	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
 	lo_access *table;        /* OP that gathers: its table; src[0] is NULL */

@@ -168,18 +168,6 @@ static bool through(lo_low *L, ir_ref r, const lo_use *u)
 	return !lo_fits_r(G, &e);
 }
 
-/* The group reads the leaf where it lies, though there may be a row-major copy: of `copied` leaves only if it cannot read that. */
-static bool from_leaf(lo_low *L, ir_ref r, const lo_use *u)
-{
-	uint32_t id = u->group;
-	const lo_val *v = &L->val[r];
-	const ir_node *n = lo_node(L, r);
-	if (v->how != LO_LEAF || !v->own || n->op != IR_input) return v->how == LO_LEAF && !v->copied;
-	const lo_group *G = lo_group_at(L, &id);
-	const lo_expr e = v->copied ? lo_row_major(L, G, r, u->map) : lo_linear(G, u->map, ir_attr(L->g, n) + 2);
-	return lo_has_index(G, &e) != v->copied;
-}
-
 void lo_settle(lo_low *L, ir_ref r)
 {
 	const lo_val *v = &L->val[r];
@@ -198,7 +186,7 @@ void lo_settle(lo_low *L, ir_ref r)
 		} else {
 			u->from = LO_FROM_LOAD;
 			u->base = r;
-			u->leaf = from_leaf(L, r, u);
+			u->leaf = v->how == LO_LEAF && !v->copied;
 		}
 	}
 }
